@@ -1,0 +1,21 @@
+//! The shared words of weir: what every other crate means by a name, a target, a refusal, a record.
+//!
+//! Nothing here decides anything. A type lives here when two crates that must not know each other have
+//! to mean the same thing by it.
+
+pub mod action;
+pub mod clock;
+pub mod id;
+pub mod limit;
+pub mod never;
+pub mod permit;
+pub mod record;
+pub mod refusal;
+pub mod secret;
+
+pub use action::{Action, Lane, Target};
+pub use clock::Now;
+pub use id::{CallId, Digest, Name};
+pub use permit::Permit;
+pub use refusal::{Code, Refusal};
+pub use secret::Secret;

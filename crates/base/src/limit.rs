@@ -1,0 +1,58 @@
+//! Every bound that weir holds itself to, with its unit. Defaults of settings are named `_DEFAULT`.
+
+/// Deepest nesting of a JSON message.
+pub const JSON_DEPTH_MAX: usize = 64;
+/// Most keys in one JSON object of a message; duplicates are looked for among them.
+pub const JSON_KEYS_MAX: usize = 4096;
+/// Largest request body, in bytes.
+pub const BODY_BYTES_DEFAULT: usize = 4 << 20;
+/// Largest answer of an upstream, in bytes: one JSON body, one SSE event, or one stdio line.
+pub const ANSWER_BYTES_DEFAULT: usize = 8 << 20;
+/// Largest request head (request line and fields), in bytes.
+pub const HEAD_BYTES_MAX: usize = 32 << 10;
+/// Most header fields in a request.
+pub const HEAD_FIELDS_MAX: usize = 100;
+/// How long a request head may take, in milliseconds.
+pub const HEAD_MS_DEFAULT: u64 = 10_000;
+/// How long a request body may take, in milliseconds.
+pub const BODY_MS_DEFAULT: u64 = 30_000;
+/// How long an upstream may take to answer a call, in milliseconds.
+pub const ANSWER_MS_DEFAULT: u64 = 60_000;
+/// How long a dial (name, connection, TLS) may take, in milliseconds.
+pub const DIAL_MS_MAX: u64 = 5_000;
+/// How long a drain waits for calls in flight, in milliseconds.
+pub const DRAIN_MS_DEFAULT: u64 = 10_000;
+/// Most connections open to agents at once, over all threads.
+pub const CONNECTIONS_DEFAULT: usize = 4096;
+/// Most idle upstream connections kept by one thread for one target.
+pub const IDLE_UPSTREAMS_MAX: usize = 64;
+/// How long an idle upstream connection is kept, in milliseconds.
+pub const IDLE_UPSTREAM_MS_MAX: u64 = 60_000;
+/// Calls a minute for one agent, and for one address.
+pub const CALLS_PER_MINUTE_DEFAULT: u32 = 600;
+/// Agents and addresses whose limits are remembered at once; the longest unseen is forgotten.
+pub const COUNTED_MAX: usize = 65_536;
+/// Bytes of one record, after which its variable parts are cut (tlog-tiles: an entry is at most 65,535).
+pub const RECORD_BYTES_MAX: usize = 16 << 10;
+/// Records waiting for a commit; a call over it is refused.
+pub const RECORDS_WAITING_MAX: usize = 8192;
+/// Bytes of one context attribute in a record.
+pub const RECORD_ATTRIBUTE_BYTES_MAX: usize = 256;
+/// Findings kept of one text.
+pub const FINDINGS_MAX: usize = 64;
+/// Sessions open at one server at once.
+pub const SESSIONS_DEFAULT: usize = 64;
+/// How long a session may be unused, in milliseconds.
+pub const SESSION_IDLE_MS_DEFAULT: u64 = 30 * 60_000;
+/// Messages waiting for one child's standard input.
+pub const CHILD_QUEUE_MAX: usize = 256;
+/// Messages from a server that wait for a client's event stream.
+pub const EVENTS_WAITING_MAX: usize = 256;
+/// Calls in flight in one session.
+pub const SESSION_CALLS_MAX: usize = 256;
+/// First and last wait between two starts of a child, in milliseconds.
+pub const BACKOFF_MS: (u64, u64) = (100, 30_000);
+/// Characters of a tool's name.
+pub const TOOL_NAME_CHARS_MAX: usize = 256;
+/// Tools read from one list.
+pub const TOOLS_MAX: usize = 4096;

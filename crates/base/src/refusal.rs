@@ -1,0 +1,139 @@
+//! A no, with its reason: what the agent is told, and what only the record keeps.
+
+use std::fmt;
+
+/// One kind of refusal. All of them stand in [`ALL`]; `docs/reference/refusals.md` is made from it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Code {
+    /// Stable and dotted, such as `limit.agent`.
+    pub name: &'static str,
+    /// The HTTP status where HTTP carries it.
+    pub status: u16,
+    /// One sentence for the agent: what to do about it.
+    pub mend: &'static str,
+}
+
+/// A decision not to do what was asked.
+#[derive(Clone)]
+pub struct Refusal {
+    pub code: &'static Code,
+    /// What happened, for the agent; never holds a secret or anything that the agent did not send.
+    pub public: String,
+    /// What only the operator sees, in the record.
+    pub private: String,
+    /// When the same call may succeed, in milliseconds from now, where that is known.
+    pub retry_ms: Option<u64>,
+}
+
+impl Refusal {
+    pub fn new(code: &'static Code, public: impl Into<String>) -> Refusal {
+        Refusal { code, public: public.into(), private: String::new(), retry_ms: None }
+    }
+
+    /// Adds what only the record keeps.
+    pub fn with_private(mut self, private: impl Into<String>) -> Refusal {
+        self.private = private.into();
+        self
+    }
+
+    pub fn with_retry_ms(mut self, retry_ms: u64) -> Refusal {
+        self.retry_ms = Some(retry_ms);
+        self
+    }
+}
+
+impl fmt::Debug for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} ({})", self.code.name, self.public, self.private)
+    }
+}
+
+/// Makes the table: one line a code, and a constant for each.
+macro_rules! codes {
+    ($($constant:ident $name:literal $status:literal $mend:literal;)*) => {
+        $(pub const $constant: &Code = &Code { name: $name, status: $status, mend: $mend };)*
+        /// Every refusal code, in the order of the path.
+        pub const ALL: &[&Code] = &[$($constant),*];
+    };
+}
+
+codes! {
+    // The edge: before anything is known of the caller.
+    HEAD_TOO_LARGE "http.head_too_large" 431 "Send fewer or shorter header fields.";
+    HEAD_TOO_SLOW "http.head_too_slow" 408 "Send the request head at once, or check the network between.";
+    HEAD_INVALID "http.head_invalid" 400 "Send a well-formed HTTP/1.1 request.";
+    BODY_TOO_LARGE "http.body_too_large" 413 "Send a smaller body, or have the operator raise limits.body_bytes_max.";
+    BODY_TOO_SLOW "http.body_too_slow" 408 "Send the body without long pauses.";
+    BODY_CUT "http.body_cut" 400 "The body ended early; send it again whole.";
+    NOT_FOUND "http.not_found" 404 "Check the path; MCP servers are at /mcp/<server>.";
+    METHOD "http.method" 405 "Use a method that the Allow field names.";
+    CONTENT_TYPE "http.content_type" 415 "Send content-type: application/json.";
+    NOT_ACCEPTED "http.not_accepted" 406 "Send accept: application/json, text/event-stream.";
+    ORIGIN "http.origin" 403 "Call from a program, or have the operator add this origin to the origins setting.";
+    DRAINING "http.draining" 503 "The gateway is stopping; try again in a moment.";
+    BUSY "http.busy" 503 "The gateway has as many connections as it may have; try again later.";
+    FAILED "http.failed" 500 "The gateway failed; give this call's id to the operator.";
+
+    // Who.
+    KEY_MISSING "agent.key_missing" 401 "Send Authorization: Bearer weir_….";
+    KEY_MALFORMED "agent.key_malformed" 401 "Send the key exactly as it was shown: weir_ and 43 characters.";
+    KEY_UNKNOWN "agent.key_unknown" 401 "Ask the operator for a key of this gateway.";
+    KEY_EXPIRED "agent.key_expired" 401 "Ask the operator for a new key.";
+
+    // May they.
+    FORBIDDEN "policy.forbidden" 403 "Ask the operator for a policy that permits this.";
+    POLICY_BROKEN "policy.broken" 503 "The operator has to mend the policy: weir policy check.";
+    ARGUMENT_TYPE "policy.argument_type" 400 "Send the argument with the type that the message names.";
+
+    // Is it safe.
+    SECRET "scan.secret" 403 "Take the secret out of the call; it was not sent on.";
+    INJECTION "scan.injection" 403 "The text carries instructions that are not its user's; it was not passed on.";
+    SCAN_BOUND "scan.bound" 413 "Send less at once; this is more than can be scanned within its bounds.";
+
+    // Spent.
+    LIMIT_AGENT "limit.agent" 429 "Wait as long as Retry-After says, or have the operator raise limits.agent_per_minute.";
+    LIMIT_ADDRESS "limit.address" 429 "Wait as long as Retry-After says, or have the operator raise limits.address_per_minute.";
+
+    // Recorded.
+    LOG_FULL "log.full" 507 "The operator has to make room: the log reached log.bytes_max or its disk is full.";
+    LOG_FAILED "log.failed" 503 "The operator has to mend the log; nothing passes unrecorded.";
+    LOG_BUSY "log.busy" 503 "Too many calls wait to be recorded; try again in a moment.";
+
+    // MCP.
+    JSON_INVALID "mcp.json_invalid" 400 "Send one JSON-RPC 2.0 message as JSON.";
+    JSON_DUPLICATE "mcp.json_duplicate" 400 "Send each key of an object once.";
+    JSON_DEEP "mcp.json_deep" 400 "Send JSON with at most 64 levels and 4,096 keys an object.";
+    MESSAGE_INVALID "mcp.message_invalid" 400 "Send a JSON-RPC 2.0 request, notification or response.";
+    BATCH "mcp.batch" 400 "Send one message a request; this revision has no batches.";
+    REVISION "mcp.revision" 400 "Send MCP-Protocol-Version: 2025-11-25 or 2025-06-18.";
+    SESSION_MISSING "mcp.session_missing" 400 "Send the Mcp-Session-Id that initialize gave.";
+    SESSION_UNKNOWN "mcp.session_unknown" 404 "The session has ended or is not this agent's; initialize again.";
+    SESSION_BUSY "mcp.session_busy" 429 "Wait for calls of this session to end; it has as many as it may have.";
+    ID_IN_USE "mcp.id_in_use" 400 "Give each request of a session an id of its own.";
+    STREAM_OPEN "mcp.stream_open" 409 "This session has an event stream already; close it first.";
+    SERVER_UNKNOWN "mcp.server_unknown" 404 "Use the name of a server that is configured.";
+    TOOL_UNKNOWN "mcp.tool_unknown" 404 "Use a tool that tools/list names.";
+    SERVER_BUSY "mcp.server_busy" 503 "The server has as many sessions as it may have; try again later.";
+    SERVER_DOWN "mcp.server_down" 502 "The server cannot be reached or stopped; try again, or see /health/ready.";
+    SERVER_SLOW "mcp.server_slow" 504 "The server did not answer in time; try again or ask for less.";
+    ANSWER_TOO_LARGE "mcp.answer_too_large" 502 "The server's answer is larger than limits.answer_bytes_max; ask for less.";
+    ANSWER_INVALID "mcp.answer_invalid" 502 "The server answered something that is not MCP; tell its maintainer.";
+    ADDRESS "net.address" 502 "The server's name resolves to an address that is not allowed for it.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ALL;
+
+    #[test]
+    fn names_are_dotted_and_unique_and_say_what_to_do() {
+        let mut names: Vec<_> = ALL.iter().map(|code| code.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ALL.len());
+        for code in ALL {
+            assert_eq!(code.name.split('.').count(), 2, "{}", code.name);
+            assert!((400..600).contains(&code.status) && code.mend.ends_with('.'), "{}", code.name);
+        }
+    }
+}

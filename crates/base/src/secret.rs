@@ -1,0 +1,16 @@
+//! A value that cannot be printed.
+
+/// A secret: no `Debug`, no `Display`, no serialization. [`Secret::expose`] is the one way in, so that a
+/// search for it finds each place where a secret is used.
+#[derive(Clone)]
+pub struct Secret(String);
+
+impl Secret {
+    pub fn new(value: String) -> Secret {
+        Secret(value)
+    }
+
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
