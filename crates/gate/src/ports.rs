@@ -6,6 +6,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use base::record::End;
 use base::{Digest, Name, Now};
 use identity::Agent;
 use tokio::sync::oneshot;
@@ -53,4 +54,28 @@ pub trait Recorder: Send + Sync {
     fn note(&self, record: Vec<u8>);
     /// What is wrong with the log now, if anything.
     fn trouble(&self) -> Option<RecordError>;
+}
+
+/// The clocks, read where the gate needs to know how late it is.
+pub trait Clock: Send + Sync {
+    fn now(&self) -> Now;
+}
+
+/// What is counted for `/metrics`. Labels are configured names and codes, never what an agent sent.
+pub trait Meter: Send + Sync {
+    /// A call was judged; `code` is the refusal's, absent where it passed.
+    fn judged(&self, server: &str, code: Option<&'static str>);
+    /// A call that passed has ended.
+    fn ended(&self, server: &str, end: End, duration_ms: u64);
+    /// The scan found something, and this was done about it.
+    fn found(&self, rule: &'static str, action: &'static str);
+}
+
+/// All ports of one gate.
+pub struct Ports {
+    pub directory: Arc<dyn Directory>,
+    pub counters: Arc<dyn Counters>,
+    pub recorder: Arc<dyn Recorder>,
+    pub clock: Arc<dyn Clock>,
+    pub meter: Arc<dyn Meter>,
 }

@@ -1,0 +1,177 @@
+//! The heart: what happens to a call, from top to bottom.
+//!
+//! Each step hands the next one a proof that only it can make: [`Verified`], `Permitted`, `Scanned`,
+//! `Reserved`, [`Passed`]. A step that cannot be done is a refusal, and so is a judgement that cannot be
+//! recorded: the gate never acts unrecorded.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use base::{Action, CallId, Lane, Name, Refusal, Target, refusal};
+use identity::Verified;
+use policy::Policies;
+use scan::Engine;
+
+use crate::passed::Passed;
+use crate::ports::{Counted, Ports, RecordError};
+use crate::reach::Reach;
+use crate::trail::Trail;
+use crate::{admit, inspect, reserve};
+
+/// One thing that an agent asks, in the words that all lanes share.
+#[derive(Clone, Copy)]
+pub struct Call<'a> {
+    pub id: CallId,
+    pub peer: IpAddr,
+    pub lane: Lane,
+    pub action: Action,
+    /// The protocol's own name for it, such as `tools/call`.
+    pub method: &'a str,
+    pub target: &'a Target,
+    /// The part of the message that is the agent's to write, as JSON: scanned.
+    pub params: Option<&'a [u8]>,
+    /// The arguments among them, as a JSON object: policies may read those that are declared.
+    pub arguments: Option<&'a [u8]>,
+    /// Size of the whole message.
+    pub bytes: u64,
+}
+
+/// What is in force: swapped whole when the configuration is loaded again.
+pub struct Rules {
+    pub policies: Policies,
+    pub engine: Engine,
+    pub agent_per_minute: u32,
+    pub address_per_minute: u32,
+    /// Where each configured server may be.
+    pub reach: HashMap<Name, Reach>,
+}
+
+/// The one gate of a process, shared by all its threads.
+pub struct Gate {
+    pub(crate) ports: Ports,
+    rules: ArcSwap<Rules>,
+}
+
+impl Gate {
+    pub fn new(ports: Ports, rules: Rules) -> Gate {
+        Gate { ports, rules: ArcSwap::from_pointee(rules) }
+    }
+
+    /// What is in force now.
+    pub fn rules(&self) -> Arc<Rules> {
+        self.rules.load_full()
+    }
+
+    /// What is wrong with the log now, if anything.
+    pub fn log_trouble(&self) -> Option<RecordError> {
+        self.ports.recorder.trouble()
+    }
+
+    /// **Who**: asked before the body of a request is read. A stranger is refused, and that is recorded.
+    pub async fn verify(
+        &self,
+        call: &Call<'_>,
+        authorization: Option<&str>,
+    ) -> Result<Verified, Refusal> {
+        let rules = self.rules.load();
+        let now = self.ports.clock.now();
+        let address = Counted::Address(call.peer);
+        let limited = self.ports.counters.take(&address, rules.address_per_minute, now);
+        let verified = match limited {
+            Ok(()) => identity::verify(
+                authorization,
+                |key| self.ports.directory.agent_by_key(key),
+                now,
+            ),
+            Err(retry_ms) => Err(Refusal::new(
+                refusal::LIMIT_ADDRESS,
+                format!("more than {} calls a minute from this address", rules.address_per_minute),
+            )
+            .with_retry_ms(retry_ms)),
+        };
+        drop(rules);
+        match verified {
+            Ok(verified) => Ok(verified),
+            Err(refusal) => Err(self.reject(None, call, refusal).await),
+        }
+    }
+
+    /// **May they, is it safe, is there room, is it written down**: in this order.
+    pub async fn pass(
+        self: &Arc<Self>,
+        verified: Verified,
+        call: Call<'_>,
+    ) -> Result<Passed, Refusal> {
+        let rules = self.rules();
+        let now = self.ports.clock.now();
+        let mut trail = Trail::new(&call, Some(&verified), &rules, now);
+
+        let judged = (|| {
+            let permitted = admit::admit(&rules, &verified, &call, now, &mut trail)?;
+            let scanned = inspect::inspect(&rules, &call, &mut trail)?;
+            let reserved = reserve::reserve(&self.ports, &rules, &verified, now)?;
+            admit::decide(&permitted, &call, now, &mut trail)?;
+            Ok((scanned, reserved))
+        })();
+        let (scanned, reserved) = match judged {
+            Ok(proofs) => proofs,
+            Err(refusal) => return Err(self.record_refusal(trail, refusal).await),
+        };
+
+        // Made before the record is durable, so that a call that is given up while it waits for the
+        // disk still leaves an outcome. It leaves this function only when the record is kept.
+        let record = trail.to_json();
+        let mut passed = Passed::new(Arc::clone(self), rules, verified, &call, scanned, now);
+        match self.ports.recorder.append(record).await {
+            Ok(Ok(_index)) => {
+                reserved.keep();
+                self.ports.meter.judged(call.target.server.as_str(), None);
+                Ok(passed)
+            }
+            Ok(Err(error)) => {
+                passed.void();
+                Err(self.unrecorded(&call, &error))
+            }
+            Err(_closed) => {
+                passed.void();
+                Err(self.unrecorded(&call, &RecordError::Failed("the log is closed".into())))
+            }
+        }
+    }
+
+    /// Records a refusal that a lane found itself, such as a message that is not of its protocol, and
+    /// gives it back.
+    pub async fn reject(
+        &self,
+        verified: Option<&Verified>,
+        call: &Call<'_>,
+        refusal: Refusal,
+    ) -> Refusal {
+        let trail = Trail::new(call, verified, &self.rules(), self.ports.clock.now());
+        self.record_refusal(trail, refusal).await
+    }
+
+    /// Nothing passes either way, so a refusal stands even where it cannot be recorded; the log's
+    /// trouble is then the health check's to tell.
+    async fn record_refusal(&self, mut trail: Trail<'_>, refusal: Refusal) -> Refusal {
+        self.ports.meter.judged(trail.server(), Some(refusal.code.name));
+        let record = trail.refused(&refusal).to_json();
+        drop(trail);
+        let _ = self.ports.recorder.append(record).await;
+        refusal
+    }
+
+    fn unrecorded(&self, call: &Call<'_>, error: &RecordError) -> Refusal {
+        let refusal = match error {
+            RecordError::Full => Refusal::new(refusal::LOG_FULL, "the log has no room"),
+            RecordError::Busy => Refusal::new(refusal::LOG_BUSY, "too many records wait"),
+            RecordError::Failed(why) => {
+                Refusal::new(refusal::LOG_FAILED, "the log failed").with_private(why.clone())
+            }
+        };
+        self.ports.meter.judged(call.target.server.as_str(), Some(refusal.code.name));
+        refusal
+    }
+}

@@ -1,0 +1,146 @@
+//! The proof that a call was judged and recorded: the only thing that `net` sends anything for.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use base::record::{End, Finding, Outcome};
+use base::{Action, CallId, Name, Now, Permit, Refusal, Target, refusal};
+use identity::Verified;
+
+use crate::inspect::Scanned;
+use crate::pass::{Call, Gate, Rules};
+
+/// A call that passed. [`Gate::pass`] is the only function that hands one out.
+///
+/// It ends once, by [`Passed::end`]; dropped without that, its outcome is recorded as cut.
+///
+/// ```compile_fail
+/// let forged = gate::Passed { ticket: todo!() };
+/// ```
+/// ```compile_fail
+/// fn twice(passed: gate::Passed) -> (gate::Passed, gate::Passed) {
+///     (passed.clone(), passed)
+/// }
+/// ```
+pub struct Passed {
+    gate: Arc<Gate>,
+    pub(crate) rules: Arc<Rules>,
+    verified: Verified,
+    call: CallId,
+    target: Target,
+    started: Now,
+    redacted: Option<Vec<u8>>,
+    pub(crate) findings: Vec<Finding>,
+    open: bool,
+}
+
+/// How a call ended, as its lane saw it.
+#[derive(Clone, Copy, Debug)]
+pub struct Ending<'a> {
+    pub end: End,
+    /// The HTTP status of the answer, or 0 where there was none.
+    pub status: u16,
+    /// Bytes that the server answered.
+    pub bytes: u64,
+    /// The code and private reason of what went wrong.
+    pub why: Option<(&'static str, &'a str)>,
+}
+
+impl Passed {
+    pub(crate) fn new(
+        gate: Arc<Gate>,
+        rules: Arc<Rules>,
+        verified: Verified,
+        call: &Call<'_>,
+        scanned: Scanned,
+        started: Now,
+    ) -> Passed {
+        Passed {
+            gate,
+            rules,
+            verified,
+            call: call.id,
+            target: call.target.clone(),
+            started,
+            redacted: scanned.redacted,
+            findings: Vec::new(),
+            open: true,
+        }
+    }
+
+    /// The agent's name.
+    pub fn agent(&self) -> &Name {
+        &self.verified.agent().name
+    }
+
+    /// What is to be sent in place of the call's `params`, where the scan redacted something.
+    pub fn take_redacted(&mut self) -> Option<Vec<u8>> {
+        self.redacted.take()
+    }
+
+    /// Whether policy lets this agent call a tool of the call's server, with some arguments. A tool that
+    /// it may not call is not shown to it.
+    pub fn may_list(&self, tool: &str) -> bool {
+        let target = Target { server: self.target.server.clone(), tool: Some(tool.to_owned()) };
+        let principal = crate::admit::principal(&self.verified);
+        self.rules.policies.slice(&principal, Action::McpCall, &target).listable()
+    }
+
+    /// Records the outcome.
+    pub fn end(mut self, ending: Ending<'_>) {
+        self.close(ending);
+    }
+
+    /// Takes back a `Passed` whose judgement was not recorded: it never passed, so it has no outcome.
+    pub(crate) fn void(&mut self) {
+        self.open = false;
+    }
+
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    fn close(&mut self, ending: Ending<'_>) {
+        if !std::mem::take(&mut self.open) {
+            return;
+        }
+        let now = self.gate.ports.clock.now();
+        let duration_ms = now.mono_ms.saturating_sub(self.started.mono_ms);
+        let outcome = Outcome {
+            call: self.call,
+            at: now,
+            end: ending.end,
+            status: ending.status,
+            bytes: ending.bytes,
+            duration_ms,
+            findings: &self.findings,
+            why: ending.why,
+        };
+        self.gate.ports.recorder.note(outcome.to_json());
+        self.gate.ports.meter.ended(self.target.server.as_str(), ending.end, duration_ms);
+    }
+}
+
+impl Permit for Passed {
+    fn call(&self) -> CallId {
+        self.call
+    }
+
+    fn target(&self) -> &Name {
+        &self.target.server
+    }
+
+    fn dial(&self, address: IpAddr) -> Result<(), Refusal> {
+        match self.rules.reach.get(&self.target.server) {
+            Some(reach) if reach.allows(address) => Ok(()),
+            _ => Err(Refusal::new(refusal::ADDRESS, "the server is at an address that is not allowed")
+                .with_private(format!("{} resolved to {address}", self.target.server))),
+        }
+    }
+}
+
+impl Drop for Passed {
+    fn drop(&mut self) {
+        self.close(Ending { end: End::Cut, status: 0, bytes: 0, why: None });
+    }
+}

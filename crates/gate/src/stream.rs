@@ -1,0 +1,50 @@
+//! What comes back: scanned message by message as it flows, under the judgement of the call it answers.
+
+use base::Refusal;
+use base::limit::FINDINGS_MAX;
+use scan::{Action, Direction, Report};
+
+use crate::inspect::{refuse, too_much};
+use crate::passed::Passed;
+use crate::trail::to_record;
+
+/// What may be passed on of one message.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The bytes that came.
+    AsItCame,
+    /// These bytes in their place.
+    Redacted(Vec<u8>),
+}
+
+impl Passed {
+    /// Scans one JSON message of the answer. `root` is where it stands, for the findings' paths.
+    pub fn answer(&mut self, json: &[u8], root: &str) -> Result<Answer, Refusal> {
+        self.scan(Direction::Incoming, json, root)
+    }
+
+    /// Scans one tool's definition: what a server says of itself is read by a model as instruction.
+    pub fn definition(&mut self, json: &[u8], root: &str) -> Result<Answer, Refusal> {
+        self.scan(Direction::Description, json, root)
+    }
+
+    fn scan(&mut self, direction: Direction, json: &[u8], root: &str) -> Result<Answer, Refusal> {
+        let report = self.rules.engine.json(direction, json, root).map_err(too_much)?;
+        self.keep(&report);
+        match report.action {
+            Action::Refuse => Err(refuse(&report)),
+            Action::Redact => Ok(Answer::Redacted(report.redacted(json))),
+            Action::Warn | Action::Off => Ok(Answer::AsItCame),
+        }
+    }
+
+    /// Findings of a long stream are kept up to a bound; each is counted.
+    fn keep(&mut self, report: &Report) {
+        for finding in to_record(report) {
+            self.gate().ports.meter.found(finding.rule, finding.action);
+            if self.findings.len() < FINDINGS_MAX {
+                self.findings.push(finding);
+            }
+        }
+    }
+}
