@@ -1,1 +1,12 @@
-fn main() {}
+//! weir: the gateway that every agent's traffic goes through.
+//!
+//! The binary is where things meet: the command line, the configuration, and the assembly of the crates
+//! that do the work.
+
+mod cli;
+mod config;
+mod serve;
+
+fn main() -> std::process::ExitCode {
+    cli::run()
+}

@@ -1,0 +1,194 @@
+//! The command line: what a person or a script can ask of the binary.
+//!
+//! Each command is one file below `cli/` and one row here. What a command has to say goes to standard output;
+//! what went wrong, where, and how to mend it goes to standard error.
+
+mod agent;
+mod completions;
+mod config;
+mod serve;
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::{Problem, Settings};
+
+const EXAMPLES: &str = "\
+Examples:
+  weir init                 Write weir.yaml, with a key for a first agent
+  weir config check         Say everything that is wrong with it
+  weir serve                Serve it
+  weir audit verify state   Prove that the log is whole
+
+Exit codes:
+  0  done, or yes
+  1  no: the configuration has problems, the policy refuses, the log is damaged
+  2  could not be done: wrong use, or a file that cannot be read or written";
+
+/// The gateway that every agent's traffic goes through: identified, judged, scanned, recorded.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version, after_help = EXAMPLES, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(serve::Serve),
+    #[command(subcommand)]
+    Config(config::Config),
+    #[command(subcommand)]
+    Agent(agent::Agent),
+    Completions(completions::Completions),
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Done, or yes: exit code 0.
+    Yes,
+    /// No: exit code 1.
+    No,
+}
+
+/// Why a command could not be done: exit code 2.
+#[derive(Debug)]
+pub struct Failure {
+    what: String,
+    help: String,
+}
+
+impl Failure {
+    /// What went wrong and where, and how to mend it (may be empty).
+    pub fn new(what: impl Into<String>, help: impl Into<String>) -> Failure {
+        Failure {
+            what: what.into(),
+            help: help.into(),
+        }
+    }
+}
+
+/// What each command returns.
+pub type Ended = Result<Answer, Failure>;
+
+/// Runs the command that the arguments name.
+pub fn run() -> ExitCode {
+    let ended = match Cli::parse().command {
+        Command::Serve(command) => command.run(),
+        Command::Config(command) => command.run(),
+        Command::Agent(command) => command.run(),
+        Command::Completions(command) => command.run(),
+    };
+    match ended {
+        Ok(Answer::Yes) => ExitCode::SUCCESS,
+        Ok(Answer::No) => ExitCode::from(1),
+        Err(failure) => {
+            complain(&failure.what, &failure.help);
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Where the configuration is.
+#[derive(Args, Debug)]
+pub struct ConfigFile {
+    /// The configuration; by default ./weir.yaml, or else what WEIR_CONFIG names
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl ConfigFile {
+    /// The file to read, which need not be there.
+    pub fn path(&self) -> PathBuf {
+        let here = || Some(PathBuf::from("weir.yaml")).filter(|path| path.exists());
+        let named = || std::env::var_os("WEIR_CONFIG").map(PathBuf::from);
+        self.config
+            .clone()
+            .or_else(here)
+            .or_else(named)
+            .unwrap_or_else(|| "weir.yaml".into())
+    }
+
+    /// The settings. Problems are printed, and are the answer no.
+    pub fn load(&self) -> Result<Settings, Answer> {
+        crate::config::load(&self.path(), &variable).map_err(|problems| {
+            print_problems(&problems);
+            Answer::No
+        })
+    }
+}
+
+/// A variable of the process's environment, if it is set and UTF-8.
+pub fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// Prints every problem and how many there are.
+pub fn print_problems(problems: &[Problem]) {
+    for problem in problems {
+        let text = problem.to_string();
+        let (what, help) = text.split_once("\n  help: ").unwrap_or((&text, ""));
+        complain(what, help);
+    }
+    let many = if problems.len() == 1 {
+        "problem"
+    } else {
+        "problems"
+    };
+    complain(&format!("{} {many}", problems.len()), "");
+}
+
+/// Writes an error and its help to standard error, in colour on a terminal only.
+pub fn complain(what: &str, help: &str) {
+    let mut stderr = std::io::stderr().lock();
+    let colour = stderr.is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let (red, end) = if colour {
+        ("\x1b[31m", "\x1b[0m")
+    } else {
+        ("", "")
+    };
+    let mut text = format!("{red}error:{end} {what}\n");
+    if !help.is_empty() {
+        text.push_str(&format!("  help: {help}\n"));
+    }
+    // There is nobody to tell where standard error is closed.
+    let _ = stderr.write_all(text.as_bytes());
+}
+
+/// Writes to standard output. A reader that went away (`| head`) is no failure.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+    {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(Failure::new(
+            format!("standard output cannot be written: {error}"),
+            "",
+        )),
+    }
+}
+
+/// Writes a new file; fails where one is there already.
+pub fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let written = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(path)
+        .and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => Failure::new(
+            format!("{} is there already and was not changed", path.display()),
+            "Name another folder, or move the file away first.",
+        ),
+        _ => Failure::new(format!("{} cannot be written: {error}", path.display()), ""),
+    })
+}

@@ -1,0 +1,91 @@
+//! `weir config`: look at a configuration without serving it.
+
+use clap::{Args, Subcommand};
+
+use super::{Answer, ConfigFile, Ended, Failure, print, print_problems};
+use crate::config::file::File;
+
+/// Check or show a configuration, or print its schema
+#[derive(Debug, Subcommand)]
+pub enum Config {
+    Check(Check),
+    Show(Show),
+    /// Print the JSON Schema of the configuration, for editors
+    #[command(
+        after_help = "Examples:\n  weir config schema > weir.schema.json\n\nThen begin weir.yaml with:\n  # yaml-language-server: $schema=weir.schema.json"
+    )]
+    Schema,
+}
+
+/// Do all that serving does before it listens, and say every problem at once
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  weir config check\n  weir config check -c /etc/weir/weir.yaml\n\nExit codes: 0 no problem, 1 problems."
+)]
+pub struct Check {
+    #[command(flatten)]
+    file: ConfigFile,
+}
+
+/// Print the settings that hold, with defaults; secrets stay references
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  weir config show\n  weir config show -c /etc/weir/weir.yaml")]
+pub struct Show {
+    #[command(flatten)]
+    file: ConfigFile,
+}
+
+impl Config {
+    pub fn run(self) -> Ended {
+        match self {
+            Config::Check(command) => command.run(),
+            Config::Show(command) => command.run(),
+            Config::Schema => {
+                let schema = crate::config::schema::schema();
+                print(&format!("{schema:#}\n"))?;
+                Ok(Answer::Yes)
+            }
+        }
+    }
+}
+
+impl Check {
+    fn run(self) -> Ended {
+        let settings = match self.file.load() {
+            Ok(settings) => settings,
+            Err(answer) => return Ok(answer),
+        };
+        let (agents, servers) = (settings.agents.len(), settings.servers.len());
+        let path = settings.file.display();
+        print(&format!(
+            "{path} is good: agents: {agents}, servers: {servers}\n"
+        ))?;
+        Ok(Answer::Yes)
+    }
+}
+
+impl Show {
+    /// Shows only what the first stage found well formed, so that nothing is shown that would not hold.
+    fn run(self) -> Ended {
+        let path = self.file.path();
+        let text = crate::config::read::read_text(&path, crate::config::FILE_BYTES_MAX).map_err(
+            |message| {
+                Failure::new(
+                    format!("{}: {message}", path.display()),
+                    "Name a file with -c FILE.",
+                )
+            },
+        )?;
+        let (file, problems) = File::parse(&path.display().to_string(), &text);
+        match file {
+            Some(file) if problems.is_empty() => {
+                print(&crate::config::show::show(&file))?;
+                Ok(Answer::Yes)
+            }
+            Some(_) | None => {
+                print_problems(&problems);
+                Ok(Answer::No)
+            }
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! The table of configuration keys: the one list that errors, the JSON Schema, `config show` and the
+//! reference page are made from.
+//!
+//! To add a key, add a row here and read it in `config::read`. A `*` stands for a name that the operator
+//! chooses.
+
+use base::limit;
+
+use super::values;
+
+/// One key.
+#[derive(Debug)]
+pub struct Key {
+    /// Such as `agents.*.key`.
+    pub path: &'static str,
+    pub kind: Kind,
+    pub default: Unset,
+    /// One sentence.
+    pub doc: &'static str,
+    /// A value, as YAML in one line.
+    pub example: &'static str,
+}
+
+/// What holds where a key is absent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unset {
+    /// Nothing: the key has to be there.
+    Required,
+    /// Nothing: what the key would turn on is off, or the key belongs to an alternative.
+    Nothing,
+    Text(&'static str),
+    Number(u64),
+}
+
+impl Unset {
+    /// The default as it would be written.
+    pub fn text(self) -> Option<String> {
+        match self {
+            Unset::Required | Unset::Nothing => None,
+            Unset::Text(text) => Some(text.to_owned()),
+            Unset::Number(number) => Some(number.to_string()),
+        }
+    }
+}
+
+/// What a key may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A map of the keys below it in the table.
+    Group,
+    /// A map whose keys are names that the operator chooses.
+    Names,
+    /// A map whose keys are the names of environment variables.
+    Variables,
+    /// A map whose keys are arguments of tools.
+    Arguments,
+    /// A map whose keys are ids of scan rules.
+    Rules,
+    /// A list.
+    List(&'static Kind),
+    /// A list, or one value alone.
+    OneOrMore(&'static Kind),
+    /// A map of the keys below it, or one value alone.
+    GroupOr(&'static Kind),
+    Text,
+    Path,
+    Name,
+    Count {
+        min: u64,
+        max: u64,
+    },
+    Choice(&'static [&'static str]),
+    Switch,
+    Digest,
+    Time,
+    Socket,
+    Url,
+    Range,
+    Origin,
+    /// `env:NAME` or `file:PATH`.
+    Secret,
+    /// `file:PATH`.
+    File,
+    /// A text, or a secret's reference.
+    EnvValue,
+}
+
+impl Kind {
+    /// Whether a scalar may stand here, and if not, why.
+    pub fn check(self, text: &str) -> Result<(), String> {
+        match self {
+            Kind::Group | Kind::Names | Kind::Variables | Kind::Arguments | Kind::Rules => {
+                Err("must be a map of keys".to_owned())
+            }
+            Kind::List(_) => Err("must be a list".to_owned()),
+            Kind::OneOrMore(kind) | Kind::GroupOr(kind) => kind.check(text),
+            Kind::Text | Kind::Path if text.is_empty() => Err("must not be empty".to_owned()),
+            Kind::Text | Kind::Path => no_zero(text),
+            Kind::Name => values::name(text).map(drop),
+            Kind::Count { min, max } => values::count(text, min, max).map(drop),
+            Kind::Choice(words) if words.contains(&text) => Ok(()),
+            Kind::Choice(words) => Err(format!("must be one of {}", words.join(", "))),
+            Kind::Switch => values::switch(text).map(drop),
+            Kind::Digest => values::digest(text).map(drop),
+            Kind::Time => values::time(text).map(drop),
+            Kind::Socket => values::socket(text).map(drop),
+            Kind::Url => values::url(text).map(drop),
+            Kind::Range => values::range(text).map(drop),
+            Kind::Origin => values::origin(text).map(drop),
+            Kind::Secret => values::reference(text).map(drop),
+            Kind::File => match text.strip_prefix("file:") {
+                Some(path) if !path.is_empty() => Ok(()),
+                _ => Err("must be file: and a path".to_owned()),
+            },
+            Kind::EnvValue if text.starts_with("env:") || text.starts_with("file:") => {
+                values::reference(text).map(drop)
+            }
+            Kind::EnvValue => no_zero(text),
+        }
+    }
+
+    /// What the kind is called in the reference and in errors.
+    pub fn describe(self) -> String {
+        match self {
+            Kind::Group => "map".to_owned(),
+            Kind::Names => "map by name".to_owned(),
+            Kind::Variables => "map by variable".to_owned(),
+            Kind::Arguments => "map by argument".to_owned(),
+            Kind::Rules => "map by rule".to_owned(),
+            Kind::List(kind) => format!("list of {}", kind.describe()),
+            Kind::OneOrMore(kind) => format!("{0}, or list of {0}", kind.describe()),
+            Kind::GroupOr(kind) => format!("{}, or map", kind.describe()),
+            Kind::Text => "text".to_owned(),
+            Kind::Path => "path".to_owned(),
+            Kind::Name => "name".to_owned(),
+            Kind::Count { min, max } => format!("number, {min} to {max}"),
+            Kind::Choice(words) => words.join(" or "),
+            Kind::Switch => "true or false".to_owned(),
+            Kind::Digest => "sha256:…".to_owned(),
+            Kind::Time => "time".to_owned(),
+            Kind::Socket => "address:port".to_owned(),
+            Kind::Url => "URL".to_owned(),
+            Kind::Range => "address range".to_owned(),
+            Kind::Origin => "origin".to_owned(),
+            Kind::Secret => "env:NAME or file:PATH".to_owned(),
+            Kind::File => "file:PATH".to_owned(),
+            Kind::EnvValue => "text, env:NAME or file:PATH".to_owned(),
+        }
+    }
+}
+
+fn no_zero(text: &str) -> Result<(), String> {
+    if text.contains('\0') {
+        Err("must not hold a zero byte".to_owned())
+    } else {
+        Ok(())
+    }
+}
+
+const ACTIONS: &[&str] = &["off", "warn", "redact", "refuse"];
+/// Types that a policy can read an argument as, by their Cedar names.
+pub const ARGUMENT_TYPES: &[&str] = &["String", "Long", "Bool"];
+const MS: Kind = Kind::Count {
+    min: 1,
+    max: 86_400_000,
+};
+const BYTES: Kind = Kind::Count {
+    min: 1024,
+    max: 1 << 30,
+};
+const PER_MINUTE: Kind = Kind::Count {
+    min: 1,
+    max: 10_000_000,
+};
+
+/// Makes the table: `path kind default "doc" "example";`.
+macro_rules! keys {
+    ($($path:literal $kind:expr, $default:expr, $doc:literal, $example:literal;)*) => {
+        /// Every key, parents before children, in the order of the reference page.
+        pub const ALL: &[Key] = &[$(Key {
+            path: $path, kind: $kind, default: $default, doc: $doc, example: $example,
+        }),*];
+    };
+}
+
+use Unset::{Nothing, Number, Required, Text};
+
+keys! {
+    "listen" Kind::Socket, Text("127.0.0.1:8700"),
+        "Where agents connect; only a loopback address, unless listen_public is true.", "127.0.0.1:8700";
+    "listen_public" Kind::Switch, Text("false"),
+        "Allows a listen address that other machines reach; agents' keys cross that network in the clear, so put a proxy that speaks TLS in front.", "true";
+    "state" Kind::Path, Text("./state"),
+        "The folder of the log and its keys, relative to this file.", "./state";
+    "agents" Kind::Names, Nothing,
+        "Who may call; without an agent nobody may.", "{ dev: { key: sha256:9f2c…, groups: [engineers] } }";
+    "agents.*" Kind::Group, Nothing,
+        "One agent.", "{ key: sha256:9f2c…, groups: [engineers] }";
+    "agents.*.key" Kind::OneOrMore(&Kind::Digest), Required,
+        "The hash of the agent's key, as `weir agent key` prints it; list two while one replaces the other.", "sha256:9f2c…";
+    "agents.*.groups" Kind::List(&Kind::Name), Text("[]"),
+        "The groups that policies know the agent by.", "[engineers]";
+    "agents.*.expires" Kind::Time, Nothing,
+        "When the agent's keys stop being good; without it they do not.", "2027-01-01T00:00:00Z";
+    "mcp" Kind::Names, Nothing,
+        "The MCP servers behind the gateway; agents reach each at /mcp/<name>.", "{ files: { command: [mcp-server-filesystem, .] } }";
+    "mcp.*" Kind::Group, Nothing,
+        "One server: either a command or a url.", "{ command: [mcp-server-filesystem, .] }";
+    "mcp.*.command" Kind::List(&Kind::Text), Nothing,
+        "The program and its arguments, started without a shell; it speaks over standard input and output.", "[mcp-server-filesystem, .]";
+    "mcp.*.env" Kind::Variables, Nothing,
+        "The program's environment: these variables and PATH, nothing else.", "{ HOME: /tmp, TOKEN: env:TOKEN }";
+    "mcp.*.env.*" Kind::EnvValue, Nothing,
+        "One variable; a name that says secret (TOKEN, PASSWORD, …) has to be a reference.", "env:TOKEN";
+    "mcp.*.dir" Kind::Path, Text("."),
+        "The folder that the program starts in, relative to this file.", ".";
+    "mcp.*.url" Kind::Url, Nothing,
+        "Where the server answers streamable HTTP.", "https://tracker.example/mcp";
+    "mcp.*.token" Kind::Secret, Nothing,
+        "Sent to the server as Authorization: Bearer; over https, or to this machine.", "env:TRACKER_TOKEN";
+    "mcp.*.ca" Kind::File, Nothing,
+        "Certificates to trust for this server instead of the public ones, as PEM.", "file:ca.pem";
+    "mcp.*.addresses" Kind::List(&Kind::Range), Text("[]"),
+        "Private address ranges that may be dialled for this server; those that are not public are refused otherwise.", "[10.0.0.0/8]";
+    "mcp.*.sessions_max" Kind::Count { min: 1, max: 4096 }, Number(limit::SESSIONS_DEFAULT as u64),
+        "Most sessions open at the server at once; each is a process where the server is a command.", "64";
+    "mcp.*.session_idle_ms" MS, Number(limit::SESSION_IDLE_MS_DEFAULT),
+        "How long a session may be unused before it is ended, in milliseconds.", "1800000";
+    "policy" Kind::GroupOr(&Kind::Path), Required,
+        "The Cedar policies: one file, or a map; what no policy permits is refused.", "policy.cedar";
+    "policy.files" Kind::List(&Kind::Path), Required,
+        "The policy files, relative to this file.", "[base.cedar, team.cedar]";
+    "policy.arguments" Kind::Arguments, Nothing,
+        "The arguments of tools that policies may read, with their types.", "{ path: String }";
+    "policy.arguments.*" Kind::Choice(ARGUMENT_TYPES), Nothing,
+        "The type of one argument; a call that sends another type is refused.", "String";
+    "scan" Kind::Group, Nothing,
+        "What is looked for in calls and answers, and what is done about it.", "{ secrets: { outgoing: refuse } }";
+    "scan.secrets" Kind::Group, Nothing,
+        "Keys, tokens and passwords.", "{ outgoing: refuse, incoming: redact }";
+    "scan.secrets.outgoing" Kind::Choice(ACTIONS), Text("refuse"),
+        "What to do about a secret in what an agent sends.", "refuse";
+    "scan.secrets.incoming" Kind::Choice(ACTIONS), Text("redact"),
+        "What to do about a secret in what a server answers.", "redact";
+    "scan.injection" Kind::Group, Nothing,
+        "Text that tries to give an agent orders.", "{ incoming: warn }";
+    "scan.injection.outgoing" Kind::Choice(ACTIONS), Text("warn"),
+        "What to do about an injection in what an agent sends.", "warn";
+    "scan.injection.incoming" Kind::Choice(ACTIONS), Text("warn"),
+        "What to do about an injection in what a server answers or describes its tools with.", "refuse";
+    "scan.rules" Kind::Rules, Nothing,
+        "Rules with an action of their own, by their id; see the rules page.", "{ github_token: off }";
+    "scan.rules.*" Kind::Choice(ACTIONS), Nothing,
+        "What to do about this rule's findings, in both directions.", "off";
+    "limits" Kind::Group, Nothing,
+        "Bounds on what agents may ask.", "{ agent_per_minute: 600 }";
+    "limits.agent_per_minute" PER_MINUTE, Number(limit::CALLS_PER_MINUTE_DEFAULT as u64),
+        "Calls a minute for one agent.", "600";
+    "limits.address_per_minute" PER_MINUTE, Number(limit::CALLS_PER_MINUTE_DEFAULT as u64),
+        "Calls a minute for one address (IPv6: for one /64).", "600";
+    "limits.body_bytes_max" BYTES, Number(limit::BODY_BYTES_DEFAULT as u64),
+        "Largest request body, in bytes.", "4194304";
+    "limits.answer_bytes_max" BYTES, Number(limit::ANSWER_BYTES_DEFAULT as u64),
+        "Largest answer of a server, in bytes: one JSON body, one event, or one line.", "8388608";
+    "limits.head_ms" MS, Number(limit::HEAD_MS_DEFAULT),
+        "How long a request head may take, in milliseconds.", "10000";
+    "limits.body_ms" MS, Number(limit::BODY_MS_DEFAULT),
+        "How long a request body may take, in milliseconds.", "30000";
+    "limits.answer_ms" MS, Number(limit::ANSWER_MS_DEFAULT),
+        "How long a server may take to answer a call, in milliseconds.", "60000";
+    "limits.connections_max" Kind::Count { min: 1, max: 1_000_000 }, Number(limit::CONNECTIONS_DEFAULT as u64),
+        "Most connections of agents open at once.", "4096";
+    "limits.drain_ms" MS, Number(limit::DRAIN_MS_DEFAULT),
+        "How long the gateway waits for calls in flight when it is told to stop, in milliseconds.", "10000";
+    "log" Kind::Group, Nothing,
+        "The log of records: what every agent asked, and what became of it.", "{ durability: fsync }";
+    "log.durability" Kind::Choice(&["fsync", "os"]), Text("fsync"),
+        "When a record counts as kept: once the disk says so, or once the operating system has it.", "fsync";
+    "log.bytes_max" Kind::Count { min: 1 << 20, max: 1 << 50 }, Number(10 << 30),
+        "Bytes on disk after which calls are refused rather than unrecorded.", "10737418240";
+    "origins" Kind::List(&Kind::Origin), Text("[]"),
+        "Web sites whose pages may call, beside the gateway's own address.", "[https://app.example]";
+    "logs" Kind::Group, Nothing,
+        "The gateway's own messages, on standard error.", "{ format: json, level: info }";
+    "logs.format" Kind::Choice(&["text", "json"]), Text("text"),
+        "The form of the messages.", "json";
+    "logs.level" Kind::Choice(&["error", "warn", "info", "debug", "trace"]), Text("info"),
+        "The least urgent message that is written.", "info";
+    "threads" Kind::Count { min: 0, max: 1024 }, Number(0),
+        "Serving threads; 0 is one for each core.", "0";
+}
+
+/// The row of a pattern.
+pub fn find(pattern: &str) -> Option<&'static Key> {
+    ALL.iter().find(|key| key.path == pattern)
+}
+
+/// The keys right below a pattern (below the root: the empty pattern), with their last segment.
+pub fn children(pattern: &str) -> impl Iterator<Item = (&'static str, &'static Key)> {
+    ALL.iter()
+        .filter_map(move |key| match key.path.rsplit_once('.') {
+            Some((parent, last)) => (parent == pattern).then_some((last, key)),
+            None => pattern.is_empty().then_some((key.path, key)),
+        })
+}
+
+/// The key of a group that is most like a word, if any is like it.
+pub fn nearest<'k>(word: &str, among: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    let far = 1 + word.len().min(64) / 3;
+    among
+        .map(|key| (distance(word, key), key))
+        .filter(|(d, _)| *d <= far)
+        .min()
+        .map(|(_, key)| key)
+}
+
+/// Edits between two words: letters put in, left out, or replaced.
+fn distance(a: &str, b: &str) -> usize {
+    if a.len() > 64 {
+        return usize::MAX;
+    }
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = i;
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_key_has_a_parent_a_sentence_and_a_default_that_fits() {
+        for (i, key) in ALL.iter().enumerate() {
+            if let Some((parent, _)) = key.path.rsplit_once('.') {
+                let at = ALL.iter().position(|k| k.path == parent);
+                assert!(at.is_some_and(|at| at < i), "{}", key.path);
+            }
+            assert!(
+                key.doc.ends_with('.') && !key.example.is_empty(),
+                "{}",
+                key.path
+            );
+            match (key.kind, key.default.text()) {
+                (Kind::List(_), Some(text)) => assert_eq!(text, "[]", "{}", key.path),
+                (kind, Some(text)) => assert_eq!(kind.check(&text), Ok(()), "{}", key.path),
+                (_, None) => {}
+            }
+            assert_eq!(
+                ALL.iter().filter(|k| k.path == key.path).count(),
+                1,
+                "{}",
+                key.path
+            );
+        }
+    }
+
+    #[test]
+    fn the_nearest_key_is_suggested() {
+        let top = || children("").map(|(name, _)| name);
+        assert_eq!(nearest("lisen", top()), Some("listen"));
+        assert_eq!(nearest("agent", top()), Some("agents"));
+        assert_eq!(nearest("zzzzzz", top()), None);
+        assert_eq!(nearest(&"x".repeat(100_000), top()), None);
+    }
+}

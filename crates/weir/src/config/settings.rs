@@ -1,0 +1,294 @@
+//! The settings of a gateway, as typed values: parsed and checked once, then only read.
+//!
+//! Nothing here is optional that has a default, and nothing here can be printed by accident: what holds a
+//! secret has no `Debug`. `config::read` is the one place that makes a [`Settings`].
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use base::{Digest, Name, Secret};
+
+/// Everything that the configuration says, with defaults filled in.
+#[derive(Clone)]
+pub struct Settings {
+    /// The file that this was read from, as the operator named it.
+    pub file: PathBuf,
+    pub listen: SocketAddr,
+    /// The folder of the log and its keys.
+    pub state: PathBuf,
+    /// In the order that they were written; names are unique, and so are keys.
+    pub agents: Vec<Agent>,
+    /// The MCP servers, in the order that they were written; names are unique.
+    pub servers: Vec<Server>,
+    pub policy: Policy,
+    pub scan: Scan,
+    pub limits: Limits,
+    pub log: Log,
+    /// Browser origins that may call, beside the gateway's own; lower case, no trailing slash.
+    pub origins: Vec<String>,
+    pub logs: Logs,
+    /// Serving threads; 0 is one for each core.
+    pub threads: usize,
+}
+
+/// Who may call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agent {
+    pub name: Name,
+    /// SHA-256 of each key that is good now; at least one.
+    pub keys: Vec<Digest>,
+    pub groups: Vec<Name>,
+    /// Unix milliseconds after which no key of this agent is good.
+    pub expires_unix_ms: Option<u64>,
+}
+
+/// An MCP server behind the gateway.
+#[derive(Clone)]
+pub struct Server {
+    pub name: Name,
+    pub kind: ServerKind,
+    /// Most sessions open at once.
+    pub sessions_max: usize,
+    /// How long a session may be unused, in milliseconds.
+    pub session_idle_ms: u64,
+}
+
+/// How a server is reached.
+#[derive(Clone)]
+pub enum ServerKind {
+    Child(ChildServer),
+    Http(HttpServer),
+}
+
+/// A server that is a child process and speaks over its standard input and output.
+#[derive(Clone)]
+pub struct ChildServer {
+    /// The program and its arguments; never empty, and no shell between.
+    pub command: Vec<String>,
+    /// The whole environment of the child, beside `PATH`.
+    pub env: Vec<EnvValue>,
+    pub dir: PathBuf,
+}
+
+/// One variable of a child's environment.
+#[derive(Clone)]
+pub struct EnvValue {
+    pub name: String,
+    pub value: Secret,
+}
+
+/// A server that is reached over streamable HTTP.
+#[derive(Clone)]
+pub struct HttpServer {
+    pub url: Url,
+    /// Sent as `Authorization: Bearer`.
+    pub token: Option<Secret>,
+    /// Certificates to trust for this server instead of the public ones.
+    pub ca: Option<Ca>,
+    /// Private ranges that may be dialled for this server. Loopback may be dialled where
+    /// [`Url::is_loopback`] says that the URL itself names it.
+    pub addresses: Vec<Range>,
+}
+
+/// A file of certificates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ca {
+    pub file: PathBuf,
+    /// PEM text, not checked yet.
+    pub pem: String,
+}
+
+/// An `http` or `https` URL in its parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Url {
+    pub https: bool,
+    /// Lower case; an IPv6 address stands without brackets.
+    pub host: String,
+    pub port: u16,
+    /// Path and query; starts with `/`.
+    pub path: String,
+}
+
+impl Url {
+    /// Host and port as a `Host` field has them: the port only where it is not the scheme's own.
+    pub fn authority(&self) -> String {
+        let host = match self.host.contains(':') {
+            true => format!("[{}]", self.host),
+            false => self.host.clone(),
+        };
+        let usual = if self.https { 443 } else { 80 };
+        if self.port == usual {
+            host
+        } else {
+            format!("{host}:{}", self.port)
+        }
+    }
+
+    /// Scheme, host and port, as browsers write an origin.
+    pub fn origin(&self) -> String {
+        let scheme = if self.https { "https" } else { "http" };
+        format!("{scheme}://{}", self.authority())
+    }
+
+    /// Whether the URL names this machine: `localhost`, or a loopback address written out.
+    pub fn is_loopback(&self) -> bool {
+        let literal = self.host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+        literal || self.host == "localhost"
+    }
+}
+
+/// A range of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    pub address: IpAddr,
+    /// Bits that have to be the same.
+    pub prefix: u8,
+}
+
+impl Range {
+    /// Whether an address is in the range. An IPv4 address in IPv6 form counts as the IPv4 address.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let bits = |ip: IpAddr| match ip.to_canonical() {
+            IpAddr::V4(ip) => (u128::from(u32::from(ip)), 32),
+            IpAddr::V6(ip) => (u128::from(ip), 128),
+        };
+        let ((ours, width), (theirs, their_width)) = (bits(self.address), bits(address));
+        let shift = width - u32::from(self.prefix).min(width);
+        let cut = |bits: u128| bits.checked_shr(shift).unwrap_or(0);
+        width == their_width && cut(ours) == cut(theirs)
+    }
+}
+
+/// The policies, read but not compiled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// In the order that they were named; at least one.
+    pub files: Vec<PolicyFile>,
+    /// Types of the arguments that policies may read, by the argument's name: the type's Cedar name.
+    pub arguments: BTreeMap<String, String>,
+}
+
+/// One policy file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyFile {
+    /// The path, as the operator would type it.
+    pub file: String,
+    pub text: String,
+}
+
+/// What the scan does about what it finds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scan {
+    pub secrets: ScanDirections,
+    pub injection: ScanDirections,
+    /// Rules with an action of their own, by their id, in both directions.
+    pub rules: Vec<(String, ScanAction)>,
+}
+
+/// One action for what agents send, and one for what servers answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScanDirections {
+    pub outgoing: ScanAction,
+    pub incoming: ScanAction,
+}
+
+/// What to do about a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScanAction {
+    Off,
+    Warn,
+    Redact,
+    Refuse,
+}
+
+impl ScanAction {
+    /// The action's word in the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ScanAction::Off => "off",
+            ScanAction::Warn => "warn",
+            ScanAction::Redact => "redact",
+            ScanAction::Refuse => "refuse",
+        }
+    }
+}
+
+/// Bounds on what agents may ask. Times are in milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Calls a minute for one agent; at least 1.
+    pub agent_per_minute: u32,
+    /// Calls a minute for one address; at least 1.
+    pub address_per_minute: u32,
+    pub body_bytes_max: usize,
+    pub answer_bytes_max: usize,
+    pub head_ms: u64,
+    pub body_ms: u64,
+    pub answer_ms: u64,
+    pub connections_max: usize,
+    pub drain_ms: u64,
+}
+
+/// How the log of records is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    pub durability: Durability,
+    /// Bytes on disk after which calls are refused.
+    pub bytes_max: u64,
+}
+
+/// When a record counts as kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Once the disk says so.
+    Fsync,
+    /// Once the operating system has it: survives the process, not the machine.
+    Os,
+}
+
+/// The gateway's own messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Logs {
+    pub format: LogFormat,
+    pub level: LogLevel,
+}
+
+/// The form of the gateway's own messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+/// The least urgent message that is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+impl LogLevel {
+    /// The level's word, in the configuration and for `tracing`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LogLevel::Error => "error",
+            LogLevel::Warn => "warn",
+            LogLevel::Info => "info",
+            LogLevel::Debug => "debug",
+            LogLevel::Trace => "trace",
+        }
+    }
+}
+
+/// Where a secret is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reference {
+    /// A variable of the gateway's environment.
+    Env(String),
+    /// A file, relative to the configuration file.
+    File(PathBuf),
+}
