@@ -56,3 +56,39 @@ pub const BACKOFF_MS: (u64, u64) = (100, 30_000);
 pub const TOOL_NAME_CHARS_MAX: usize = 256;
 /// Tools read from one list.
 pub const TOOLS_MAX: usize = 4096;
+/// How long an agent's connection may be unused, in milliseconds.
+pub const IDLE_CLIENT_MS_DEFAULT: u64 = 75_000;
+/// How long a client may take none of its answer, in milliseconds.
+pub const WRITE_MS_DEFAULT: u64 = 30_000;
+/// Connections over the bound that one thread refuses at once; more are closed without a word.
+pub const REFUSING_MAX: usize = 64;
+/// Bytes read and thrown away after a refusal, so that the client sees it before the connection closes.
+pub const LINGER_BYTES_MAX: usize = 1 << 20;
+/// How long that may take, in milliseconds.
+pub const LINGER_MS_MAX: u64 = 1_000;
+/// Addresses tried of those that one name resolves to.
+pub const DIAL_ADDRESSES_MAX: usize = 8;
+/// Bytes waiting for one child's standard input.
+pub const CHILD_QUEUE_BYTES_MAX: usize = 16 << 20;
+/// How long a line waits for a child that does not read, in milliseconds.
+pub const CHILD_SEND_MS_MAX: u64 = 10_000;
+/// How long a child has between SIGTERM and SIGKILL, in milliseconds.
+pub const CHILD_GRACE_MS: u64 = 2_000;
+/// How long a dead child's last output is waited for, in milliseconds.
+pub const CHILD_LAST_MS_MAX: u64 = 500;
+/// Bytes kept of one line that a child writes to its standard error.
+pub const CHILD_STDERR_LINE_BYTES_MAX: usize = 1024;
+/// Lines logged in one second of one child's standard error; more are counted.
+pub const CHILD_STDERR_LINES_MAX: u64 = 20;
+/// Layers of encoding that the scan undoes; deeper text is refused.
+pub const SCAN_DEPTH_MAX: usize = 2;
+/// Rounds of percent-encoding that the scan undoes in one layer.
+pub const SCAN_PERCENT_ROUNDS_MAX: usize = 8;
+/// Bytes of the shortest run that the scan decodes.
+pub const SCAN_ENCODED_BYTES_MIN: usize = 20;
+/// Bytes that the scan may read for each byte of a text, over all views and rules.
+pub const SCAN_WORK_PER_BYTE_MAX: usize = 64;
+/// Bytes that the scan may always read, however short the text.
+pub const SCAN_WORK_BYTES_MIN: usize = 64 << 10;
+/// Findings of one text, kept or not; more is refused.
+pub const SCAN_REDACTIONS_MAX: usize = 4096;

@@ -1,1 +1,17 @@
-//! net
+//! All sockets and child processes of weir: the edge that agents call, the upstreams that weir calls, and
+//! the servers that it runs.
+//!
+//! Transport has no opinions. It moves bytes, holds every wait to a bound, and sends nothing for anyone who
+//! does not show a [`base::Permit`]. It reads no JSON and knows no policy. Everything here runs on a tokio
+//! current-thread runtime inside a `LocalSet`, one for each core, so that nothing has to be locked.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may fail by panic"))]
+
+pub mod children;
+pub mod edge;
+pub mod upstream;
+
+pub use children::{Backoff, ChildIn, ChildOut, LineError, SendLineError};
+pub use edge::{Body, BodySender, Drain, EdgeSettings, EdgeShared, Gone, Peer, Request, Response};
+pub use edge::{Service, bind, serve};
+pub use upstream::{Answer, Endpoint, SendError, Targets, Upstreams};

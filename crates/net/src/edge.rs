@@ -1,0 +1,106 @@
+//! The edge: what agents connect to.
+//!
+//! HTTP/1.1 by hyper, with what hyper leaves to others: coarse deadlines instead of a timer for each
+//! request, refusals in weir's own words for what hyper would answer with an empty body, and a close that
+//! lets the client read why. It does not route and does not judge.
+
+mod body;
+mod connection;
+mod drain;
+mod io;
+mod listen;
+mod pulse;
+mod request;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use base::{Refusal, limit};
+
+pub use body::{Body, BodySender, CutShort, Gone, StreamBody};
+pub use drain::Drain;
+pub use listen::{bind, serve};
+pub use request::Request;
+
+/// What a [`Service`] answers with.
+pub type Response = http::Response<Body>;
+
+/// What answers requests.
+pub trait Service: 'static {
+    /// Answers one request. The future is dropped when the client goes away before it is done.
+    fn call(&self, request: Request) -> impl Future<Output = Response>;
+    /// Forms the answer for what the edge itself refuses: a bad head, too many connections. Its body has to
+    /// be `Empty` or `Full`.
+    fn refuse(&self, refusal: &Refusal) -> Response;
+}
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    pub address: SocketAddr,
+}
+
+/// The bounds of the edge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EdgeSettings {
+    /// From the first byte of a request head to its last, in milliseconds.
+    pub head_ms: u64,
+    /// For a whole request body, in milliseconds.
+    pub body_ms: u64,
+    /// Largest request body, in bytes.
+    pub body_bytes_max: usize,
+    /// How long a connection may be unused, in milliseconds.
+    pub idle_ms: u64,
+    /// How long a client may take none of its answer, in milliseconds.
+    pub write_ms: u64,
+    /// Connections open at once, over all threads that share one [`EdgeShared`].
+    pub connections_max: usize,
+    /// How long a drain waits for calls in flight, in milliseconds.
+    pub drain_ms: u64,
+}
+
+impl Default for EdgeSettings {
+    fn default() -> EdgeSettings {
+        EdgeSettings {
+            head_ms: limit::HEAD_MS_DEFAULT,
+            body_ms: limit::BODY_MS_DEFAULT,
+            body_bytes_max: limit::BODY_BYTES_DEFAULT,
+            idle_ms: limit::IDLE_CLIENT_MS_DEFAULT,
+            write_ms: limit::WRITE_MS_DEFAULT,
+            connections_max: limit::CONNECTIONS_DEFAULT,
+            drain_ms: limit::DRAIN_MS_DEFAULT,
+        }
+    }
+}
+
+/// What the edges of all threads count together.
+#[derive(Debug, Default)]
+pub struct EdgeShared {
+    connections: AtomicUsize,
+    accepted: AtomicU64,
+    refused_busy: AtomicU64,
+    refused_heads: AtomicU64,
+}
+
+impl EdgeShared {
+    /// Connections open now.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    /// Connections accepted so far, also those that were refused.
+    pub fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::Relaxed)
+    }
+
+    /// Connections refused so far because there were too many.
+    pub fn refused_busy(&self) -> u64 {
+        self.refused_busy.load(Ordering::Relaxed)
+    }
+
+    /// Request heads refused so far: malformed, too large or too slow.
+    pub fn refused_heads(&self) -> u64 {
+        self.refused_heads.load(Ordering::Relaxed)
+    }
+}

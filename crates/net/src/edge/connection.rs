@@ -1,0 +1,258 @@
+//! One connection of an agent, from its first byte to its close.
+//!
+//! hyper frames the messages. What it cannot do is done here: refuse a bad or slow head in weir's words, and
+//! close so that the client can read the last answer.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use base::{Refusal, limit, refusal};
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_LENGTH, DATE, HOST, HeaderValue};
+use http_body::{Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::body::{Body, CutShort};
+use super::io::EdgeIo;
+use super::pulse::{Pulse, Stop};
+use super::{Peer, Request, Response, Service};
+
+/// How a connection stopped being hyper's.
+enum Ended {
+    Stopped(Stop),
+    Done,
+    Failed(hyper::Error),
+}
+
+/// The settings of hyper that every connection has.
+pub(super) fn builder() -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    // Fields are bounded by hyper's own 100 (`limit::HEAD_FIELDS_MAX`): naming it would cost an allocation.
+    builder
+        .max_header_size(limit::HEAD_BYTES_MAX)
+        .header_read_timeout(None);
+    builder
+}
+
+/// Serves one connection to its end. Says whether its last head was refused.
+pub(super) async fn run<S: Service>(
+    stream: TcpStream,
+    peer: Peer,
+    builder: &http1::Builder,
+    service: &Rc<S>,
+    body_bytes_max: usize,
+    pulse: &Rc<Pulse>,
+) -> bool {
+    let io = EdgeIo::new(stream, Rc::clone(pulse));
+    let answer = |request| {
+        answer(
+            Rc::clone(service),
+            request,
+            peer,
+            body_bytes_max,
+            Rc::clone(pulse),
+        )
+    };
+    let mut connection = builder.serve_connection(io, service_fn(answer));
+    let mut told = false;
+    let ended = poll_fn(|context| {
+        pulse.watch_task(context.waker());
+        if let Some(stop) = pulse.stop() {
+            return Poll::Ready(Ended::Stopped(stop));
+        }
+        if pulse.is_draining() && !told {
+            told = true;
+            Pin::new(&mut connection).graceful_shutdown();
+        }
+        Pin::new(&mut connection)
+            .poll(context)
+            .map(|result| match result {
+                Ok(()) => Ended::Done,
+                Err(error) => Ended::Failed(error),
+            })
+    })
+    .await;
+    // The call in flight, if any, is dropped here.
+    let stream = connection.into_parts().io.into_inner();
+    finish(stream, ended, &**service, pulse).await
+}
+
+async fn finish<S: Service>(stream: TcpStream, ended: Ended, service: &S, pulse: &Pulse) -> bool {
+    let refusal = match ended {
+        Ended::Stopped(Stop::SlowHead) => Some(Refusal::new(
+            refusal::HEAD_TOO_SLOW,
+            "The request head took too long.",
+        )),
+        Ended::Stopped(Stop::Unused | Stop::Kill) => return false,
+        Ended::Failed(error) if !pulse.owes() => head_refusal(&error),
+        Ended::Failed(_) => return false,
+        Ended::Done => None,
+    };
+    match refusal {
+        Some(refusal) => {
+            refuse(stream, service.refuse(&refusal)).await;
+            true
+        }
+        None => {
+            if pulse.is_unread() {
+                linger(stream).await;
+            }
+            false
+        }
+    }
+}
+
+/// What a bad head is refused with; nothing for a connection that merely broke.
+fn head_refusal(error: &hyper::Error) -> Option<Refusal> {
+    if error.is_parse_too_large() {
+        let public = format!(
+            "The request head has more than {} bytes or {} fields, or too long a target.",
+            limit::HEAD_BYTES_MAX,
+            limit::HEAD_FIELDS_MAX
+        );
+        return Some(Refusal::new(refusal::HEAD_TOO_LARGE, public));
+    }
+    if error.is_parse() {
+        let refusal = Refusal::new(refusal::HEAD_INVALID, "The request head is not HTTP/1.1.");
+        return Some(refusal.with_private(error.to_string()));
+    }
+    None
+}
+
+/// Writes an answer by hand, then closes.
+pub(super) async fn refuse(mut stream: TcpStream, response: Response) {
+    let bytes = encode(response);
+    let wait = Duration::from_millis(limit::LINGER_MS_MAX);
+    if let Ok(Ok(())) = tokio::time::timeout(wait, stream.write_all(&bytes)).await {
+        linger(stream).await;
+    }
+}
+
+/// An answer as bytes, for a connection that hyper does not hold any more.
+fn encode(response: Response) -> Vec<u8> {
+    let (mut head, body) = response.into_parts();
+    let body = match body {
+        Body::Full(bytes) => bytes,
+        Body::Empty => Bytes::new(),
+        Body::Stream(_) => {
+            base::never!("a refusal with a stream for a body");
+            Bytes::new()
+        }
+    };
+    let date = httpdate::fmt_http_date(std::time::SystemTime::now());
+    head.headers
+        .insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    head.headers
+        .insert(CONNECTION, HeaderValue::from_static("close"));
+    head.headers
+        .insert(DATE, HeaderValue::try_from(date).expect("a date is ASCII"));
+    let mut bytes = Vec::with_capacity(256 + body.len());
+    bytes.extend_from_slice(format!("HTTP/1.1 {}\r\n", head.status).as_bytes());
+    for (name, value) in &head.headers {
+        bytes.extend_from_slice(name.as_str().as_bytes());
+        bytes.extend_from_slice(b": ");
+        bytes.extend_from_slice(value.as_bytes());
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes.extend_from_slice(b"\r\n");
+    bytes.extend_from_slice(&body);
+    bytes
+}
+
+/// Closes so that the client can read what was written: a socket that is closed with unread bytes in it is
+/// reset, and a reset takes the answer with it (RFC 9112 §9.6).
+async fn linger(mut stream: TcpStream) {
+    let wait = Duration::from_millis(limit::LINGER_MS_MAX);
+    let drain = async {
+        if stream.shutdown().await.is_err() {
+            return;
+        }
+        let mut buffer = [0; 8192];
+        let mut left = limit::LINGER_BYTES_MAX;
+        while let Ok(read @ 1..) = stream.read(&mut buffer).await {
+            let Some(rest) = left.checked_sub(read) else {
+                return;
+            };
+            left = rest;
+        }
+    };
+    // A client that neither closes nor stops sending is cut off after the wait.
+    let _ = tokio::time::timeout(wait, drain).await;
+}
+
+async fn answer<S: Service>(
+    service: Rc<S>,
+    request: http::Request<Incoming>,
+    peer: Peer,
+    body_bytes_max: usize,
+    pulse: Rc<Pulse>,
+) -> Result<http::Response<Tracked>, Infallible> {
+    pulse.has_head();
+    let fault = fault(&request);
+    let request = Request::new(request, peer, body_bytes_max, Rc::clone(&pulse));
+    let mut response = match fault {
+        None => service.call(request).await,
+        Some(public) => {
+            drop(request);
+            pulse.leave_unread();
+            service.refuse(&Refusal::new(refusal::HEAD_INVALID, public))
+        }
+    };
+    if pulse.is_unread() {
+        response
+            .headers_mut()
+            .insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    Ok(response.map(|body| Tracked { body, pulse }))
+}
+
+/// What hyper lets pass and RFC 9112 §3.2 does not: an HTTP/1.1 head without exactly one Host.
+fn fault<B>(request: &http::Request<B>) -> Option<&'static str> {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (Some(_), None) => None,
+        (None, _) if request.version() < http::Version::HTTP_11 => None,
+        (None, _) => Some("The request has no Host field."),
+        (Some(_), Some(_)) => Some("The request has more than one Host field."),
+    }
+}
+
+/// An answer's body that tells the pulse when hyper is done with it.
+struct Tracked {
+    body: Body,
+    pulse: Rc<Pulse>,
+}
+
+impl Drop for Tracked {
+    fn drop(&mut self) {
+        self.pulse.has_answer();
+    }
+}
+
+impl http_body::Body for Tracked {
+    type Data = Bytes;
+    type Error = CutShort;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, CutShort>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,168 @@
+//! Listening sockets, and the loop that accepts from one.
+//!
+//! Each thread has a listener of its own on the same port (SO_REUSEPORT), so that accepting needs no lock. A
+//! connection over the bound is told so and closed; nobody is left to wait in silence.
+
+use std::cell::Cell;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use base::{Refusal, limit, refusal};
+use hyper::server::conn::http1;
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::spawn_local;
+
+use super::pulse::Pulses;
+use super::{Drain, EdgeSettings, EdgeShared, Peer, Service, connection};
+
+/// Connections that the kernel keeps for us before they are accepted.
+const BACKLOG: i32 = 1024;
+/// How long to wait after a failure to accept, such as no file descriptor left.
+const ACCEPT_AGAIN_MS: u64 = 50;
+
+/// Opens a listening socket that may share its port with those of other threads. For port 0, bind one, read
+/// its port, and bind the others to that.
+pub fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// What the connections of one thread have in common.
+struct Edge<S> {
+    service: Rc<S>,
+    settings: Rc<EdgeSettings>,
+    shared: Arc<EdgeShared>,
+    builder: http1::Builder,
+    pulses: Rc<Pulses>,
+    refusing: Cell<usize>,
+}
+
+/// Accepts and serves until the drain starts; then accepts no more, finishes what is in flight, and returns
+/// after at most `drain_ms`.
+///
+/// Fails only if the listener cannot be used at all. Must run inside a `LocalSet`.
+pub async fn serve<S: Service>(
+    listener: std::net::TcpListener,
+    service: Rc<S>,
+    settings: Rc<EdgeSettings>,
+    shared: Arc<EdgeShared>,
+    drain: Drain,
+) -> io::Result<()> {
+    let listener = TcpListener::from_std(listener)?;
+    let pulses = Rc::new(Pulses::new(&settings));
+    let builder = connection::builder();
+    let refusing = Cell::new(0);
+    let edge = Rc::new(Edge {
+        service,
+        settings,
+        shared,
+        builder,
+        pulses,
+        refusing,
+    });
+    let end = async {
+        drain.started().await;
+        edge.pulses.drain();
+    };
+    tokio::select! {
+        () = edge.pulses.tick() => {}
+        () = accept(&edge, &listener) => {}
+        () = end => {}
+    }
+    drop(listener);
+    let finished = tokio::time::timeout(Duration::from_millis(edge.settings.drain_ms), async {
+        tokio::select! {
+            () = edge.pulses.tick() => {}
+            () = edge.pulses.emptied() => {}
+        }
+    });
+    if finished.await.is_err() {
+        edge.pulses.kill();
+        edge.pulses.emptied().await;
+    }
+    Ok(())
+}
+
+async fn accept<S: Service>(edge: &Rc<Edge<S>>, listener: &TcpListener) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, address)) => edge.take(stream, Peer { address }),
+            Err(error) => {
+                tracing::warn!(target: "edge", %error, "a connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(ACCEPT_AGAIN_MS)).await;
+            }
+        }
+    }
+}
+
+impl<S: Service> Edge<S> {
+    fn take(self: &Rc<Self>, stream: TcpStream, peer: Peer) {
+        self.shared.accepted.fetch_add(1, Ordering::Relaxed);
+        // An error here means that the client is gone already; the first read will say so.
+        let _ = stream.set_nodelay(true);
+        match Place::take(&self.shared, self.settings.connections_max) {
+            Some(place) => {
+                let edge = Rc::clone(self);
+                let open = self.pulses.open();
+                spawn_local(async move {
+                    let (_place, max) = (place, edge.settings.body_bytes_max);
+                    let Edge {
+                        builder, service, ..
+                    } = &*edge;
+                    let run = connection::run(stream, peer, builder, service, max, &open.pulse);
+                    if run.await {
+                        edge.shared.refused_heads.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+            None => self.turn_away(stream),
+        }
+    }
+
+    fn turn_away(self: &Rc<Self>, stream: TcpStream) {
+        self.shared.refused_busy.fetch_add(1, Ordering::Relaxed);
+        if self.refusing.get() >= limit::REFUSING_MAX {
+            return;
+        }
+        self.refusing.set(self.refusing.get() + 1);
+        let edge = Rc::clone(self);
+        spawn_local(async move {
+            let public = "The gateway has as many connections as it may have.";
+            let response = edge.service.refuse(&Refusal::new(refusal::BUSY, public));
+            connection::refuse(stream, response).await;
+            edge.refusing.set(edge.refusing.get() - 1);
+        });
+    }
+}
+
+/// One of the `connections_max` places; dropping it frees it.
+struct Place(Arc<EdgeShared>);
+
+impl Place {
+    fn take(shared: &Arc<EdgeShared>, max: usize) -> Option<Place> {
+        let place = Place(Arc::clone(shared));
+        // Relaxed: the count guards nothing but itself.
+        let before = shared.connections.fetch_add(1, Ordering::Relaxed);
+        (before < max).then_some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
