@@ -115,7 +115,7 @@ impl Check<'_> {
         for (name, key) in keys::children(pattern) {
             let there = entries.iter().any(|entry| entry.key == name);
             if key.default == keys::Unset::Required && !there {
-                let message = format!("the key {name} is missing");
+                let message = format!("{name} is missing");
                 self.say(at, path, &message, &help(key.path));
             }
         }
@@ -163,7 +163,7 @@ impl Check<'_> {
                 }
             }
             (_, Value::Map(_) | Value::List(_)) => {
-                let message = format!("must be {}", kind.describe());
+                let message = format!("has to be: {}", kind.describe());
                 self.say(node.at, path, &message, &help(pattern));
             }
         }

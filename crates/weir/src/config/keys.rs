@@ -157,9 +157,10 @@ fn no_zero(text: &str) -> Result<(), String> {
     }
 }
 
-const ACTIONS: &[&str] = &["off", "warn", "redact", "refuse"];
+/// What can be done about a finding.
+pub const ACTIONS: &[&str] = &["off", "warn", "redact", "refuse"];
 /// Types that a policy can read an argument as, by their Cedar names.
-pub const ARGUMENT_TYPES: &[&str] = &["String", "Long", "Bool"];
+pub const ARGUMENT_TYPES: &[&str] = &["String", "Long", "Bool", "Set<String>", "Set<Long>"];
 const MS: Kind = Kind::Count {
     min: 1,
     max: 86_400_000,
@@ -236,22 +237,32 @@ keys! {
         "The type of one argument; a call that sends another type is refused.", "String";
     "scan" Kind::Group, Nothing,
         "What is looked for in calls and answers, and what is done about it.", "{ secrets: { outgoing: refuse } }";
-    "scan.secrets" Kind::Group, Nothing,
-        "Keys, tokens and passwords.", "{ outgoing: refuse, incoming: redact }";
-    "scan.secrets.outgoing" Kind::Choice(ACTIONS), Text("refuse"),
-        "What to do about a secret in what an agent sends.", "refuse";
-    "scan.secrets.incoming" Kind::Choice(ACTIONS), Text("redact"),
-        "What to do about a secret in what a server answers.", "redact";
-    "scan.injection" Kind::Group, Nothing,
-        "Text that tries to give an agent orders.", "{ incoming: warn }";
-    "scan.injection.outgoing" Kind::Choice(ACTIONS), Text("warn"),
-        "What to do about an injection in what an agent sends.", "warn";
-    "scan.injection.incoming" Kind::Choice(ACTIONS), Text("warn"),
-        "What to do about an injection in what a server answers or describes its tools with.", "refuse";
+    "scan.secrets" Kind::GroupOr(&Kind::Choice(ACTIONS)), Nothing,
+        "Keys, tokens and passwords; one action for all directions, or one for each.", "{ outgoing: refuse, incoming: redact }";
+    "scan.secrets.outgoing" Kind::Choice(ACTIONS), Nothing,
+        "What to do about a secret in what an agent sends; refuse, unless the rule itself is milder.", "refuse";
+    "scan.secrets.incoming" Kind::Choice(ACTIONS), Nothing,
+        "What to do about a secret in what a server answers; redact, unless the rule itself is milder.", "redact";
+    "scan.secrets.description" Kind::Choice(ACTIONS), Nothing,
+        "What to do about a secret in a tool's description; redact, unless the rule itself is milder.", "redact";
+    "scan.injection" Kind::GroupOr(&Kind::Choice(ACTIONS)), Nothing,
+        "Text that tries to give an agent orders; one action for all directions, or one for each.", "{ incoming: warn }";
+    "scan.injection.outgoing" Kind::Choice(ACTIONS), Nothing,
+        "What to do about an injection in what an agent sends; warn by default.", "warn";
+    "scan.injection.incoming" Kind::Choice(ACTIONS), Nothing,
+        "What to do about an injection in what a server answers; warn by default.", "refuse";
+    "scan.injection.description" Kind::Choice(ACTIONS), Nothing,
+        "What to do about an injection in a tool's description; redact, unless the rule itself is milder.", "refuse";
     "scan.rules" Kind::Rules, Nothing,
         "Rules with an action of their own, by their id; see the rules page.", "{ github_token: off }";
-    "scan.rules.*" Kind::Choice(ACTIONS), Nothing,
-        "What to do about this rule's findings, in both directions.", "off";
+    "scan.rules.*" Kind::GroupOr(&Kind::Choice(ACTIONS)), Nothing,
+        "What to do about this rule's findings; one action for all directions, or one for each.", "off";
+    "scan.rules.*.outgoing" Kind::Choice(ACTIONS), Nothing,
+        "What to do about this rule's findings in what an agent sends.", "refuse";
+    "scan.rules.*.incoming" Kind::Choice(ACTIONS), Nothing,
+        "What to do about this rule's findings in what a server answers.", "redact";
+    "scan.rules.*.description" Kind::Choice(ACTIONS), Nothing,
+        "What to do about this rule's findings in a tool's description.", "redact";
     "limits" Kind::Group, Nothing,
         "Bounds on what agents may ask.", "{ agent_per_minute: 600 }";
     "limits.agent_per_minute" PER_MINUTE, Number(limit::CALLS_PER_MINUTE_DEFAULT as u64),

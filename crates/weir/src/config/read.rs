@@ -11,7 +11,10 @@ use base::{Digest, Name, Secret};
 use super::file::File;
 use super::keys::{self, Kind};
 use super::problem::Problem;
-use super::settings::*;
+use super::settings::{
+    Agent, Ca, ChildServer, Durability, EnvValue, HttpServer, Limits, Log, LogFormat, LogLevel,
+    Logs, Policy, PolicyFile, Reference, Server, ServerKind, Settings,
+};
 use super::values;
 use super::yaml::{At, Node, Value};
 use super::{FILE_BYTES_MAX, POLICY_BYTES_MAX, SECRET_BYTES_MAX};
@@ -213,6 +216,7 @@ impl Read<'_> {
         let agents = self.agents(&root);
         let servers = self.servers(&root);
         let policy = self.policy(&root);
+        let scan = self.scan(&root);
         let state = root.scalar("state", |text| Ok(self.folder.join(text)));
         Some(Settings {
             file: path.to_path_buf(),
@@ -221,7 +225,7 @@ impl Read<'_> {
             agents,
             servers,
             policy,
-            scan: scan(&root)?,
+            scan,
             limits: limits(&root.group("limits"))?,
             log: log(&root.group("log"))?,
             origins: root.list("origins", values::origin),
@@ -486,42 +490,60 @@ impl Read<'_> {
                 let Some(Value::Text(kind)) = value.node.map(|node| &node.value) else {
                     return None;
                 };
-                keys::ARGUMENT_TYPES
-                    .contains(&kind.as_str())
-                    .then(|| (name.to_owned(), kind.clone()))
+                values::argument(kind)
+                    .ok()
+                    .map(|kind| (name.to_owned(), kind))
             });
-        let arguments: BTreeMap<String, String> = arguments.collect();
+        let arguments: BTreeMap<_, _> = arguments.collect();
         Policy { files, arguments }
     }
-}
 
-fn scan(root: &Group<'_>) -> Option<Scan> {
-    let group = root.group("scan");
-    let rules = group
-        .named("rules")
-        .into_iter()
-        .filter_map(|(id, _, value)| match value.node {
-            Some(Node {
-                value: Value::Text(text),
-                ..
-            }) => Some((id.to_owned(), action(text).ok()?)),
-            _ => None,
-        });
-    let rules = rules.collect();
-    let directions = |group: Group<'_>| {
-        let (outgoing, incoming) = (
-            group.scalar("outgoing", action)?,
-            group.scalar("incoming", action)?,
-        );
-        Some(ScanDirections { outgoing, incoming })
-    };
-    let secrets = directions(group.group("secrets"))?;
-    let injection = directions(group.group("injection"))?;
-    Some(Scan {
-        secrets,
-        injection,
-        rules,
-    })
+    fn scan(&mut self, root: &Group<'_>) -> scan::Settings {
+        let group = root.group("scan");
+        let mut settings = scan::Settings::default();
+        let classes = [
+            ("secrets", scan::Class::Secret),
+            ("injection", scan::Class::Injection),
+        ];
+        for (key, class) in classes {
+            self.scan_actions(&mut settings, class.as_str(), &group.group(key));
+        }
+        for (id, at, rule) in group.named("rules") {
+            if scan::Class::ALL.iter().any(|class| class.as_str() == id) {
+                let message = "is a class, not a rule; write scan.secrets or scan.injection";
+                self.say(at, &rule.path, "scan.rules", message);
+            } else {
+                self.scan_actions(&mut settings, id, &rule);
+            }
+        }
+        settings
+    }
+
+    /// The actions for a rule or a class: one alone, or one for each direction.
+    fn scan_actions(&mut self, settings: &mut scan::Settings, name: &str, group: &Group<'_>) {
+        let mut given = Vec::new();
+        if let Some(Node {
+            value: Value::Text(text),
+            ..
+        }) = group.node
+        {
+            given.push((None, values::action(text).ok()));
+        }
+        for direction in scan::Direction::ALL {
+            let action = group.text(direction.as_str()).map(values::action);
+            given.push((Some(direction), action.and_then(Result::ok)));
+        }
+        let given = given
+            .into_iter()
+            .filter_map(|(direction, action)| Some((direction, action?)));
+        let mut problem = None;
+        for (direction, action) in given {
+            problem = settings.set(name, direction, action).err().or(problem);
+        }
+        if let (Some(message), Some(node)) = (problem, group.node) {
+            self.say(node.at, &group.path, &group.pattern, message);
+        }
+    }
 }
 
 fn limits(group: &Group<'_>) -> Option<Limits> {
@@ -560,16 +582,6 @@ fn logs(group: &Group<'_>) -> Option<Logs> {
     let format = group.scalar("format", |text| word(text, &formats))?;
     let level = group.scalar("level", |text| word(text, &levels.map(|l| (l.as_str(), l))))?;
     Some(Logs { format, level })
-}
-
-fn action(text: &str) -> Result<ScanAction, String> {
-    let actions = [
-        ScanAction::Off,
-        ScanAction::Warn,
-        ScanAction::Redact,
-        ScanAction::Refuse,
-    ];
-    word(text, &actions.map(|action| (action.as_str(), action)))
 }
 
 /// The value of a word. The table has checked the word, so the error is never seen.

@@ -22,7 +22,8 @@ pub struct Settings {
     /// The MCP servers, in the order that they were written; names are unique.
     pub servers: Vec<Server>,
     pub policy: Policy,
-    pub scan: Scan,
+    /// What to do about each scan rule; where nothing was written, the rules' own defaults.
+    pub scan: scan::Settings,
     pub limits: Limits,
     pub log: Log,
     /// Browser origins that may call, beside the gateway's own; lower case, no trailing slash.
@@ -52,6 +53,22 @@ pub struct Server {
     pub sessions_max: usize,
     /// How long a session may be unused, in milliseconds.
     pub session_idle_ms: u64,
+}
+
+impl Server {
+    /// Where the server may be dialled: besides public addresses, the ranges that are named for it, and
+    /// loopback where its URL names this machine. A child is not dialled.
+    pub fn reach(&self) -> gate::Reach {
+        let ServerKind::Http(http) = &self.kind else {
+            return gate::Reach::default();
+        };
+        let mut reach = match http.url.is_loopback() {
+            true => gate::Reach::loopback(),
+            false => gate::Reach::default(),
+        };
+        reach.ranges.extend(&http.addresses);
+        reach
+    }
 }
 
 /// How a server is reached.
@@ -88,7 +105,7 @@ pub struct HttpServer {
     pub ca: Option<Ca>,
     /// Private ranges that may be dialled for this server. Loopback may be dialled where
     /// [`Url::is_loopback`] says that the URL itself names it.
-    pub addresses: Vec<Range>,
+    pub addresses: Vec<gate::Range>,
 }
 
 /// A file of certificates.
@@ -138,35 +155,13 @@ impl Url {
     }
 }
 
-/// A range of addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
-    pub address: IpAddr,
-    /// Bits that have to be the same.
-    pub prefix: u8,
-}
-
-impl Range {
-    /// Whether an address is in the range. An IPv4 address in IPv6 form counts as the IPv4 address.
-    pub fn contains(&self, address: IpAddr) -> bool {
-        let bits = |ip: IpAddr| match ip.to_canonical() {
-            IpAddr::V4(ip) => (u128::from(u32::from(ip)), 32),
-            IpAddr::V6(ip) => (u128::from(ip), 128),
-        };
-        let ((ours, width), (theirs, their_width)) = (bits(self.address), bits(address));
-        let shift = width - u32::from(self.prefix).min(width);
-        let cut = |bits: u128| bits.checked_shr(shift).unwrap_or(0);
-        width == their_width && cut(ours) == cut(theirs)
-    }
-}
-
 /// The policies, read but not compiled.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Policy {
     /// In the order that they were named; at least one.
     pub files: Vec<PolicyFile>,
-    /// Types of the arguments that policies may read, by the argument's name: the type's Cedar name.
-    pub arguments: BTreeMap<String, String>,
+    /// Types of the arguments that policies may read, by the argument's name.
+    pub arguments: BTreeMap<String, policy::ArgumentType>,
 }
 
 /// One policy file.
@@ -175,43 +170,6 @@ pub struct PolicyFile {
     /// The path, as the operator would type it.
     pub file: String,
     pub text: String,
-}
-
-/// What the scan does about what it finds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scan {
-    pub secrets: ScanDirections,
-    pub injection: ScanDirections,
-    /// Rules with an action of their own, by their id, in both directions.
-    pub rules: Vec<(String, ScanAction)>,
-}
-
-/// One action for what agents send, and one for what servers answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ScanDirections {
-    pub outgoing: ScanAction,
-    pub incoming: ScanAction,
-}
-
-/// What to do about a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ScanAction {
-    Off,
-    Warn,
-    Redact,
-    Refuse,
-}
-
-impl ScanAction {
-    /// The action's word in the configuration.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ScanAction::Off => "off",
-            ScanAction::Warn => "warn",
-            ScanAction::Redact => "redact",
-            ScanAction::Refuse => "refuse",
-        }
-    }
 }
 
 /// Bounds on what agents may ask. Times are in milliseconds.

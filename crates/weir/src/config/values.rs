@@ -2,11 +2,11 @@
 //!
 //! No error repeats a value, for it may be a secret that was put in the wrong place.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use base::{Digest, Name};
 
-use super::settings::{Range, Reference, Url};
+use super::settings::{Reference, Url};
 
 /// A whole number within its range.
 pub fn count(text: &str, min: u64, max: u64) -> Result<u64, String> {
@@ -202,23 +202,21 @@ fn authority_parts(text: &str) -> Option<(String, Option<u16>)> {
 }
 
 /// An address range, such as `10.0.0.0/8`, or one address.
-pub fn range(text: &str) -> Result<Range, String> {
-    let shape = || "must be an address range such as 10.0.0.0/8, or one address".to_owned();
-    let (address, prefix) = match text.split_once('/') {
-        Some((address, prefix)) => (address, Some(prefix)),
-        None => (text, None),
-    };
-    let address: IpAddr = address.parse().map_err(|_| shape())?;
-    let bits = if address.is_ipv4() { 32 } else { 128 };
-    let prefix = match prefix {
-        Some(prefix) => prefix
-            .parse::<u8>()
-            .ok()
-            .filter(|&p| p <= bits)
-            .ok_or_else(shape)?,
-        None => bits,
-    };
-    Ok(Range { address, prefix })
+pub fn range(text: &str) -> Result<gate::Range, String> {
+    let mend = "must be an address range such as 10.0.0.0/8, or one address";
+    gate::Range::parse(text).ok_or_else(|| mend.to_owned())
+}
+
+/// A type that policies can read an argument as.
+pub fn argument(text: &str) -> Result<policy::ArgumentType, String> {
+    let mend = || format!("must be one of {}", super::keys::ARGUMENT_TYPES.join(", "));
+    text.parse().map_err(|_| mend())
+}
+
+/// What to do about a finding.
+pub fn action(text: &str) -> Result<scan::Action, String> {
+    let words = scan::Action::ALL.map(scan::Action::as_str).join(", ");
+    scan::Action::named(text).ok_or_else(|| format!("must be one of {words}"))
 }
 
 /// A browser origin: scheme, host and port, nothing after.
@@ -333,19 +331,15 @@ mod tests {
     }
 
     #[test]
-    fn ranges() {
-        let holds =
-            |text, ip: &str| range(text).map(|r| r.contains(ip.parse().expect("an address")));
-        assert_eq!(holds("10.0.0.0/8", "10.200.3.4"), Ok(true));
-        assert_eq!(holds("10.0.0.0/8", "11.0.0.1"), Ok(false));
-        assert_eq!(holds("10.1.2.3", "10.1.2.4"), Ok(false));
-        assert_eq!(holds("0.0.0.0/0", "8.8.8.8"), Ok(true));
-        assert_eq!(holds("fd00::/8", "fd12::1"), Ok(true));
-        assert_eq!(holds("fd00::/8", "10.0.0.1"), Ok(false));
-        assert_eq!(holds("10.0.0.0/8", "::ffff:10.0.0.1"), Ok(true));
-        for bad in ["10.0.0.0/33", "10.0.0/8", "::/129", "", "10.0.0.0/-1"] {
-            assert!(range(bad).is_err(), "{bad}");
+    fn the_words_of_the_table_are_those_of_the_crates() {
+        for word in super::super::keys::ARGUMENT_TYPES {
+            assert!(argument(word).is_ok(), "{word}");
         }
+        assert_eq!(
+            super::super::keys::ACTIONS,
+            scan::Action::ALL.map(scan::Action::as_str)
+        );
+        assert!(range("10.0.0.0/8").is_ok() && range("10.0.0.0/33").is_err());
     }
 
     #[test]
