@@ -92,3 +92,13 @@ pub const SCAN_WORK_PER_BYTE_MAX: usize = 64;
 pub const SCAN_WORK_BYTES_MIN: usize = 64 << 10;
 /// Findings of one text, kept or not; more is refused.
 pub const SCAN_REDACTIONS_MAX: usize = 4096;
+/// Policies in force at once.
+pub const POLICIES_MAX: usize = 10_000;
+/// Arguments that the setting `policy.arguments` declares.
+pub const ARGUMENTS_DECLARED_MAX: usize = 256;
+/// Slices of the policies kept: one for each agent, action and tool that was asked for lately.
+pub const SLICES_MAX: usize = 16_384;
+/// Bytes of one argument that a policy reads, as JSON.
+pub const ARGUMENT_BYTES_MAX: usize = 1 << 20;
+/// Items of one argument that a policy reads as a set.
+pub const ARGUMENT_ITEMS_MAX: usize = 4096;

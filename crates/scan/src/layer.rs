@@ -1,0 +1,209 @@
+//! A text as the engine sees it, and the way from there back to the bytes that came.
+//!
+//! Reading JSON, folding and decoding each make a new view of the text. A view remembers, piece by piece,
+//! where its bytes came from, so that a finding's span is of the original and never cuts an escape or a
+//! character in two.
+
+use std::cell::RefCell;
+use std::ops::Range;
+
+/// Buffers larger than this are not kept for the next scan, in bytes.
+const KEPT_BYTES_MAX: usize = 256 << 10;
+/// Buffers kept by one thread.
+const KEPT_MAX: usize = 8;
+
+/// Where a stretch of a view came from. It ends where the next piece starts.
+#[derive(Clone, Debug)]
+struct Piece {
+    view: usize,
+    source: Range<usize>,
+    /// The bytes are the same, one by one; otherwise the stretch is one thing.
+    verbatim: bool,
+}
+
+/// The buffers of one view. Taken from and given back to the thread, so that clean text allocates nothing.
+#[derive(Default)]
+pub(crate) struct Text {
+    pub(crate) bytes: Vec<u8>,
+    pieces: Vec<Piece>,
+    /// The strings in `bytes`: a JSON document's, or one that is all of it.
+    pub(crate) strings: Vec<Range<usize>>,
+    /// For the engine: the window that each rule waits to search.
+    pub(crate) windows: Vec<Range<usize>>,
+    /// For the engine: the rules that have one.
+    pub(crate) opened: Vec<u16>,
+}
+
+thread_local! {
+    static KEPT: RefCell<Vec<Text>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Text {
+    /// Empty buffers.
+    pub(crate) fn take() -> Text {
+        KEPT.with_borrow_mut(Vec::pop).unwrap_or_default()
+    }
+
+    /// Keeps the buffers for the next scan of this thread.
+    pub(crate) fn give(mut self) {
+        // What was scanned does not stay in memory longer than it has to.
+        self.bytes.fill(0);
+        self.bytes.clear();
+        self.pieces.clear();
+        self.strings.clear();
+        self.opened.clear();
+        self.windows.clear();
+        let bytes = self.bytes.capacity()
+            + self.pieces.capacity() * size_of::<Piece>()
+            + self.strings.capacity() * size_of::<Range<usize>>();
+        KEPT.with_borrow_mut(|kept| {
+            if kept.len() < KEPT_MAX && bytes <= KEPT_BYTES_MAX {
+                kept.push(self);
+            }
+        });
+    }
+
+    /// Adds a stretch of the source as it is.
+    pub(crate) fn copy(&mut self, source: &[u8], range: Range<usize>) {
+        if range.is_empty() {
+            return;
+        }
+        let view = self.bytes.len();
+        self.bytes.extend_from_slice(&source[range.clone()]);
+        match self.pieces.last_mut() {
+            Some(last) if last.verbatim && last.source.end == range.start => {
+                last.source.end = range.end;
+            }
+            _ => self.pieces.push(Piece {
+                view,
+                source: range,
+                verbatim: true,
+            }),
+        }
+    }
+
+    /// Adds bytes that stand for a stretch of the source.
+    pub(crate) fn put(&mut self, bytes: &[u8], source: Range<usize>) {
+        if bytes.is_empty() {
+            return;
+        }
+        self.pieces.push(Piece {
+            view: self.bytes.len(),
+            source,
+            verbatim: false,
+        });
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Says that all bytes together stand for a stretch of the source, and that they are one string.
+    pub(crate) fn whole(&mut self, source: Range<usize>) {
+        self.pieces.clear();
+        self.pieces.push(Piece {
+            view: 0,
+            source,
+            verbatim: false,
+        });
+        self.strings.clear();
+        self.strings.push(0..self.bytes.len());
+    }
+}
+
+/// One view of the text.
+pub(crate) struct Layer<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) strings: &'a [Range<usize>],
+    pieces: &'a [Piece],
+    /// What was undone to make it from its parent; empty for reading and folding.
+    pub(crate) name: &'static str,
+    pub(crate) parent: Option<&'a Layer<'a>>,
+}
+
+impl<'a> Layer<'a> {
+    /// The bytes that came, as they are.
+    pub(crate) fn plain(bytes: &'a [u8], strings: &'a [Range<usize>]) -> Layer<'a> {
+        Layer {
+            bytes,
+            strings,
+            pieces: &[],
+            name: "",
+            parent: None,
+        }
+    }
+
+    /// A view made of the bytes that came, or of another view.
+    pub(crate) fn view(
+        text: &'a Text,
+        name: &'static str,
+        parent: Option<&'a Layer<'a>>,
+    ) -> Layer<'a> {
+        Layer {
+            bytes: &text.bytes,
+            strings: &text.strings,
+            pieces: &text.pieces,
+            name,
+            parent,
+        }
+    }
+
+    /// The string that holds this place, with its index.
+    pub(crate) fn string(&self, at: usize) -> Option<(usize, Range<usize>)> {
+        let index = self
+            .strings
+            .partition_point(|string| string.start <= at)
+            .checked_sub(1)?;
+        let string = self.strings[index].clone();
+        (at < string.end).then_some((index, string))
+    }
+
+    /// The span of the parent, or of the bytes that came, that these bytes came from.
+    pub(crate) fn source(&self, span: &Range<usize>) -> Range<usize> {
+        if self.pieces.is_empty() {
+            return span.clone();
+        }
+        let piece = |at: usize| {
+            let after = self.pieces.partition_point(|piece| piece.view <= at);
+            &self.pieces[after.saturating_sub(1)]
+        };
+        let (first, last) = (piece(span.start), piece(span.end.saturating_sub(1)));
+        let start = match first.verbatim {
+            true => first.source.start + (span.start - first.view),
+            false => first.source.start,
+        };
+        let end = match last.verbatim {
+            true => last.source.start + (span.end - last.view),
+            false => last.source.end,
+        };
+        start..end
+    }
+
+    /// The span of the bytes that came.
+    pub(crate) fn original(&self, span: &Range<usize>) -> Range<usize> {
+        let source = self.source(span);
+        match self.parent {
+            Some(parent) => parent.original(&source),
+            None => source,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_comes_back_to_where_it_was() {
+        let source = b"ab\\ncd\\u00e9f";
+        let mut text = Text::take();
+        text.copy(source, 0..2);
+        text.put(b"\n", 2..4);
+        text.copy(source, 4..6);
+        text.put("é".as_bytes(), 6..12);
+        text.copy(source, 12..13);
+        let layer = Layer::view(&text, "", None);
+        assert_eq!(layer.bytes, "ab\ncdéf".as_bytes());
+        assert_eq!(layer.source(&(1..4)), 1..5);
+        // Half of a character is all of its escape.
+        assert_eq!(layer.source(&(6..8)), 6..13);
+        assert_eq!(layer.source(&(4..6)), 5..12);
+    }
+}

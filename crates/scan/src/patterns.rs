@@ -1,0 +1,172 @@
+//! The list of pattern files, and the reading of them.
+//!
+//! To add a rule: put it into a file under `patterns/` with its hits and misses; to add a file: add its
+//! line to [`FILES`]. A file that does not read is a mistake of ours, found by each test and at start.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use crate::check::Check;
+use crate::rule::{Action, Class, Rule, Severity};
+
+/// Every pattern file, in the order in which the reference page lists its rules.
+const FILES: &[(&str, &str)] = &[
+    ("models", include_str!("../patterns/models.toml")),
+    ("clouds", include_str!("../patterns/clouds.toml")),
+    ("code", include_str!("../patterns/code.toml")),
+    ("chat", include_str!("../patterns/chat.toml")),
+    ("money", include_str!("../patterns/money.toml")),
+    ("operations", include_str!("../patterns/operations.toml")),
+    ("generic", include_str!("../patterns/generic.toml")),
+    ("override", include_str!("../patterns/override.toml")),
+    ("forgery", include_str!("../patterns/forgery.toml")),
+    ("covert", include_str!("../patterns/covert.toml")),
+    ("poison", include_str!("../patterns/poison.toml")),
+    ("languages", include_str!("../patterns/languages.toml")),
+];
+
+static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
+    let read = |(name, text): &(&str, &'static str)| {
+        let file: File = toml::from_str(text)
+            .unwrap_or_else(|error| panic!("the pattern file {name} does not read: {error}"));
+        file.rule.into_iter().map(Entry::rule)
+    };
+    FILES.iter().flat_map(read).collect()
+});
+
+/// Every rule, in the order of the files.
+pub fn rules() -> &'static [Rule] {
+    &RULES
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    rule: Vec<Entry>,
+}
+
+/// One `[[rule]]` of a file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    id: String,
+    class: Class,
+    severity: Severity,
+    summary: String,
+    reference: String,
+    action: Action,
+    #[serde(default)]
+    literals: Vec<String>,
+    regex: String,
+    #[serde(default)]
+    before: usize,
+    #[serde(default)]
+    pair: bool,
+    #[serde(default)]
+    digits: bool,
+    #[serde(default)]
+    block: bool,
+    #[serde(default)]
+    luhn: bool,
+    entropy: Option<f32>,
+    hits: Vec<String>,
+    misses: Vec<String>,
+}
+
+impl Entry {
+    /// The rule for the rest of the process.
+    fn rule(self) -> Rule {
+        let check = match self.entropy {
+            Some(floor) => Check::Entropy(floor),
+            None if self.luhn => Check::Luhn,
+            None => Check::None,
+        };
+        Rule {
+            id: keep(self.id),
+            class: self.class,
+            severity: self.severity,
+            summary: keep(self.summary),
+            reference: keep(self.reference),
+            action: self.action,
+            literals: self.literals.into_iter().map(keep).collect(),
+            regex: keep(self.regex),
+            hits: self.hits.into_iter().map(keep).collect(),
+            misses: self.misses.into_iter().map(keep).collect(),
+            before: self.before,
+            pair: self.pair,
+            digits: self.digits,
+            block: self.block,
+            check,
+        }
+    }
+}
+
+/// The rules are read once and live as long as the process.
+fn keep(text: String) -> &'static str {
+    Box::leak(text.into_boxed_str())
+}
+
+/// Reads a word of a pattern file as one of a type's values, by its name.
+macro_rules! named {
+    ($type:ty) => {
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                let word = String::deserialize(from)?;
+                let value = <$type>::ALL
+                    .into_iter()
+                    .find(|value| value.as_str() == word);
+                value.ok_or_else(|| serde::de::Error::custom(format!("`{word}` is not known here")))
+            }
+        }
+    };
+}
+
+named!(Action);
+named!(Class);
+named!(Severity);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_well_formed() {
+        let mut ids: Vec<_> = rules().iter().map(|rule| rule.id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), rules().len(), "two rules of one id");
+        for rule in rules() {
+            let lower_snake = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+            assert!(rule.id.bytes().all(lower_snake), "{}", rule.id);
+            assert!(
+                rule.literals.is_empty() == rule.digits,
+                "{}: literals",
+                rule.id
+            );
+            assert!(
+                rule.literals.iter().all(|literal| literal.len() >= 3),
+                "{}",
+                rule.id
+            );
+            assert!(
+                rule.hits.len() >= 2 && rule.misses.len() >= 2,
+                "{}: cases",
+                rule.id
+            );
+            assert!(
+                rule.reference.starts_with("https://"),
+                "{}: reference",
+                rule.id
+            );
+            assert!(rule.summary.ends_with('.'), "{}: summary", rule.id);
+        }
+    }
+
+    #[test]
+    fn there_are_as_many_as_promised() {
+        let count = |class| rules().iter().filter(|rule| rule.class == class).count();
+        assert!(count(Class::Secret) >= 40, "{}", count(Class::Secret));
+        assert!(count(Class::Injection) >= 15, "{}", count(Class::Injection));
+    }
+}

@@ -1,0 +1,91 @@
+//! What the engine answers: where something was found, what to do about it, and the text without it.
+//!
+//! Nothing here holds or prints what matched.
+
+use std::fmt;
+use std::ops::Range;
+
+use crate::rule::{Action, Rule};
+
+/// One place where a rule matched.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    pub rule: &'static Rule,
+    pub action: Action,
+    /// The field path, such as `params.arguments.text`.
+    pub path: String,
+    /// Bytes of the original input.
+    pub span: Range<usize>,
+    /// What was undone to see it: empty, `base64`, `hex`, `percent`, `fullwidth`, `confusable`,
+    /// `invisible`.
+    pub disguise: &'static str,
+    /// Keyed hash of what matched, so that two findings of one secret can be joined.
+    pub fingerprint: u64,
+}
+
+/// What a scan found.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// In the order of the input; at most [`base::limit::FINDINGS_MAX`].
+    pub findings: Vec<Finding>,
+    /// The strongest action of all findings; [`Action::Off`] when clean.
+    pub action: Action,
+    /// All that has to be replaced, also beyond the findings that are kept.
+    pub(crate) redactions: Vec<Redaction>,
+}
+
+/// A span to replace.
+#[derive(Clone, Debug)]
+pub(crate) struct Redaction {
+    pub(crate) span: Range<usize>,
+    pub(crate) rule: &'static str,
+    /// The span is a JSON number, so that its replacement needs quotes.
+    pub(crate) quoted: bool,
+}
+
+impl Report {
+    /// The report of a text in which nothing was found.
+    pub fn clean() -> Report {
+        Report {
+            findings: Vec::new(),
+            action: Action::Off,
+            redactions: Vec::new(),
+        }
+    }
+
+    /// The input with every span of a [`Action::Redact`] finding replaced by `[redacted:<rule id>]`.
+    /// `input` is what was scanned. JSON stays valid JSON; a span that was found in decoded data takes
+    /// the whole encoded run with it.
+    pub fn redacted(&self, input: &[u8]) -> Vec<u8> {
+        let mut output = Vec::with_capacity(input.len());
+        let mut done = 0;
+        for redaction in &self.redactions {
+            let Range { start, end } = redaction.span;
+            if start >= done && end <= input.len() {
+                output.extend_from_slice(&input[done..start]);
+                let quote = if redaction.quoted { "\"" } else { "" };
+                output.extend_from_slice(quote.as_bytes());
+                output.extend_from_slice(b"[redacted:");
+                output.extend_from_slice(redaction.rule.as_bytes());
+                output.push(b']');
+                output.extend_from_slice(quote.as_bytes());
+            }
+            // What overlaps an earlier span goes with it.
+            done = done.max(end.min(input.len()));
+        }
+        output.extend_from_slice(&input[done..]);
+        output
+    }
+}
+
+/// A bound of the engine that the input reached: it was not wholly scanned and must not pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound(pub &'static str);
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for Bound {}
