@@ -27,9 +27,7 @@ pub(super) fn log(stderr: ChildStderr, command: &Command) {
         read(stderr, |bytes, second| {
             lines.take(bytes, second, |said| match said {
                 Said::Line(line) => tracing::info!(target: "child", server = %name, "{line}"),
-                Said::Dropped(lines) => {
-                    tracing::warn!(target: "child", server = %name, lines, "more was said than is logged");
-                }
+                Said::Dropped(lines) => report(&name, lines),
             });
         })
         .await;
@@ -40,7 +38,7 @@ pub(super) fn log(stderr: ChildStderr, command: &Command) {
 
 fn report(name: &Name, dropped: u64) {
     if dropped > 0 {
-        tracing::warn!(target: "child", server = %name, lines = dropped, "more was said than is logged");
+        tracing::warn!(target: "child", server = %name, dropped, "more lines were said than are logged");
     }
 }
 
@@ -63,6 +61,8 @@ enum Said {
 /// Cuts bytes into lines, and holds them to their bounds.
 struct Lines {
     secrets: Vec<Secret>,
+    /// Bytes kept of a line: enough to see a secret that the cut would go through.
+    kept_max: usize,
     line: Vec<u8>,
     second: u64,
     logged: u64,
@@ -71,8 +71,15 @@ struct Lines {
 
 impl Lines {
     fn new(secrets: Vec<Secret>) -> Lines {
+        let longest = secrets
+            .iter()
+            .map(|secret| secret.expose().len())
+            .max()
+            .unwrap_or(0);
+        let kept_max = limit::CHILD_STDERR_LINE_BYTES_MAX + longest;
         Lines {
             secrets,
+            kept_max,
             line: Vec::new(),
             second: 0,
             logged: 0,
@@ -89,7 +96,7 @@ impl Lines {
         }
         for &byte in bytes {
             if byte != b'\n' {
-                if self.line.len() < limit::CHILD_STDERR_LINE_BYTES_MAX {
+                if self.line.len() < self.kept_max {
                     self.line.push(byte);
                 }
                 continue;
@@ -108,14 +115,70 @@ impl Lines {
 /// The line as it may stand in a log.
 fn clean(line: &[u8], secrets: &[Secret]) -> String {
     let mut text = String::from_utf8_lossy(line).into_owned();
-    for secret in secrets {
-        let secret = secret.expose();
+    // A secret of many lines, such as a key as PEM, is blotted out line by line.
+    for secret in secrets.iter().flat_map(|secret| secret.expose().lines()) {
         if secret.len() >= SECRET_CHARS_MIN && text.contains(secret) {
             text = text.replace(secret, "[secret]");
         }
     }
+    text.truncate(text.floor_char_boundary(limit::CHILD_STDERR_LINE_BYTES_MAX));
     // A terminal that shows the log must not obey the child.
     text.replace(|c: char| c.is_control() && c != '\t', "\u{fffd}")
         .trim_end()
         .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(secrets: &[&str], bytes: &[u8], second: u64) -> Vec<Said> {
+        let secrets = secrets
+            .iter()
+            .map(|secret| Secret::new((*secret).to_owned()))
+            .collect();
+        let (mut lines, mut said) = (Lines::new(secrets), Vec::new());
+        lines.take(bytes, second, |line| said.push(line));
+        lines.take(b"", second + 1, |line| said.push(line));
+        said
+    }
+
+    #[test]
+    fn lines_are_cut_and_cleaned() {
+        let line = |text: &str| Said::Line(text.to_owned());
+        assert_eq!(
+            said(&[], b"one\ntwo\r\n", 0),
+            [line("one"), line("two\u{fffd}")]
+        );
+        assert_eq!(
+            said(&[], b"\x1b[31mred\xff\n", 0),
+            [line("\u{fffd}[31mred\u{fffd}")]
+        );
+        let long = "x".repeat(5000) + "\n";
+        assert_eq!(said(&[], long.as_bytes(), 0), [line(&"x".repeat(1024))]);
+    }
+
+    #[test]
+    fn secrets_are_blotted_out_also_where_a_line_is_cut() {
+        let secret = "hunter2-hunter2-hunter2";
+        let text = format!("{}{secret}\n", "x".repeat(1015));
+        let lines = said(&[secret], text.as_bytes(), 0);
+        assert_eq!(lines, [Said::Line("x".repeat(1015) + "[secret]")]);
+        let lines = said(
+            &["first-line-of-it\nsecond-line-of-it"],
+            b"a second-line-of-it b\n",
+            0,
+        );
+        assert_eq!(lines, [Said::Line("a [secret] b".to_owned())]);
+    }
+
+    #[test]
+    fn a_flood_is_counted() {
+        let lines = said(&[], "x\n".repeat(1000).as_bytes(), 7);
+        assert_eq!(lines.len(), limit::CHILD_STDERR_LINES_MAX as usize + 1);
+        assert_eq!(
+            lines.last(),
+            Some(&Said::Dropped(1000 - limit::CHILD_STDERR_LINES_MAX))
+        );
+    }
 }

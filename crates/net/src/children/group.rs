@@ -8,8 +8,15 @@ use std::io;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// A child's process group. Dropping it kills what is left of it, so that no child outlives its gateway's
-/// threads.
+/// threads. Right after the child was reaped this is safe: the kernel gives ids out in turn, so the number
+/// does not belong to others yet.
 pub(super) struct Group(Pid);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
 
 impl Group {
     pub(super) fn of(child: &tokio::process::Child) -> io::Result<Group> {
@@ -23,8 +30,7 @@ impl Group {
         self.signal(Signal::TERM);
     }
 
-    /// Ends every process of the group. Right after the child was reaped this is safe: the kernel gives
-    /// ids out in turn, so the number does not belong to others yet.
+    /// Ends every process of the group.
     pub(super) fn kill(&self) {
         self.signal(Signal::KILL);
     }

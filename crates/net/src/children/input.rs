@@ -7,7 +7,6 @@ use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 use std::process::ExitStatus;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +28,7 @@ pub struct ChildIn<P: Permit> {
     name: Name,
     lines: mpsc::Sender<Waiting>,
     bytes: Arc<Semaphore>,
-    permit: PhantomData<Rc<P>>,
+    permit: PhantomData<fn(&P)>,
 }
 
 impl<P: Permit> Clone for ChildIn<P> {

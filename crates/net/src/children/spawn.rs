@@ -1,7 +1,7 @@
 //! Starting a child, and the task that sees to its end.
 //!
 //! The task ends the whole process group: when the child exits, when it closes its output, when nobody listens
-//! to it any more. Politely first (its input is closed, SIGTERM), then not (SIGKILL).
+//! to it any more. Politely first (SIGTERM), then not (SIGKILL).
 
 use std::io;
 use std::path::PathBuf;
@@ -93,16 +93,14 @@ async fn see_out(
     deaf: oneshot::Receiver<()>,
 ) -> io::Result<ExitStatus> {
     tokio::select! {
-        status = child.wait() => return status.inspect(|_| group.kill()),
+        status = child.wait() => return status,
         _ = deaf => {}
     }
     group.terminate();
     let grace = Duration::from_millis(limit::CHILD_GRACE_MS);
-    match tokio::time::timeout(grace, child.wait()).await {
-        Ok(status) => status.inspect(|_| group.kill()),
-        Err(_) => {
-            group.kill();
-            child.wait().await
-        }
+    if let Ok(status) = tokio::time::timeout(grace, child.wait()).await {
+        return status;
     }
+    group.kill();
+    child.wait().await
 }

@@ -7,6 +7,7 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -42,7 +43,7 @@ pub(super) fn builder() -> http1::Builder {
     builder
 }
 
-/// Serves one connection to its end. Says whether its last head was refused.
+/// Serves one connection to its end.
 pub(super) async fn run<S: Service>(
     stream: TcpStream,
     peer: Peer,
@@ -50,7 +51,8 @@ pub(super) async fn run<S: Service>(
     service: &Rc<S>,
     body_bytes_max: usize,
     pulse: &Rc<Pulse>,
-) -> bool {
+    refused_heads: &AtomicU64,
+) {
     let io = EdgeIo::new(stream, Rc::clone(pulse));
     let answer = |request| {
         answer(
@@ -82,31 +84,30 @@ pub(super) async fn run<S: Service>(
     .await;
     // The call in flight, if any, is dropped here.
     let stream = connection.into_parts().io.into_inner();
-    finish(stream, ended, &**service, pulse).await
-}
-
-async fn finish<S: Service>(stream: TcpStream, ended: Ended, service: &S, pulse: &Pulse) -> bool {
     let refusal = match ended {
         Ended::Stopped(Stop::SlowHead) => Some(Refusal::new(
             refusal::HEAD_TOO_SLOW,
             "The request head took too long.",
         )),
-        Ended::Stopped(Stop::Unused | Stop::Kill) => return false,
+        Ended::Stopped(Stop::Unused | Stop::Kill) => return,
         Ended::Failed(error) if !pulse.owes() => head_refusal(&error),
-        Ended::Failed(_) => return false,
+        Ended::Failed(_) => return cut(&stream, pulse),
         Ended::Done => None,
     };
-    match refusal {
-        Some(refusal) => {
-            refuse(stream, service.refuse(&refusal)).await;
-            true
-        }
-        None => {
-            if pulse.is_unread() {
-                linger(stream).await;
-            }
-            false
-        }
+    if let Some(refusal) = refusal {
+        refused_heads.fetch_add(1, Ordering::Relaxed);
+        refuse(stream, service.refuse(&refusal)).await;
+    } else if pulse.is_unread() {
+        linger(stream).await;
+    }
+}
+
+/// Makes sure that an answer which was cut does not look whole. Without chunks, the end of the connection is
+/// the end of the body: there, a cut has to be a reset.
+fn cut(stream: &TcpStream, pulse: &Pulse) {
+    if pulse.is_old() {
+        // An error means that the connection is gone already.
+        let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
     }
 }
 
@@ -195,7 +196,7 @@ async fn answer<S: Service>(
     body_bytes_max: usize,
     pulse: Rc<Pulse>,
 ) -> Result<http::Response<Tracked>, Infallible> {
-    pulse.has_head();
+    pulse.has_head(request.version() < http::Version::HTTP_11);
     let fault = fault(&request);
     let request = Request::new(request, peer, body_bytes_max, Rc::clone(&pulse));
     let mut response = match fault {

@@ -123,10 +123,8 @@ impl<S: Service> Edge<S> {
                     let Edge {
                         builder, service, ..
                     } = &*edge;
-                    let run = connection::run(stream, peer, builder, service, max, &open.pulse);
-                    if run.await {
-                        edge.shared.refused_heads.fetch_add(1, Ordering::Relaxed);
-                    }
+                    let heads = &edge.shared.refused_heads;
+                    connection::run(stream, peer, builder, service, max, &open.pulse, heads).await;
                 });
             }
             None => self.turn_away(stream),

@@ -74,6 +74,7 @@ pub(super) struct Pulse {
     draining: Cell<bool>,
     late_body: Cell<bool>,
     unread: Cell<bool>,
+    old: Cell<bool>,
     task: RefCell<Option<Waker>>,
     reader: RefCell<Option<Waker>>,
 }
@@ -92,6 +93,7 @@ impl Pulse {
             draining: Cell::new(false),
             late_body: Cell::new(false),
             unread: Cell::new(false),
+            old: Cell::new(false),
             task: RefCell::new(None),
             reader: RefCell::new(None),
         }
@@ -109,8 +111,9 @@ impl Pulse {
         }
     }
 
-    /// A whole head is handed to the service.
-    pub(super) fn has_head(&self) {
+    /// A whole head is handed to the service; `old` says that it is older than HTTP/1.1.
+    pub(super) fn has_head(&self, old: bool) {
+        self.old.set(old);
         self.phase.set(Phase::Answer);
         self.due.set(NEVER);
         self.owed.set(Owed::Answer);
@@ -167,6 +170,11 @@ impl Pulse {
 
     pub(super) fn is_unread(&self) -> bool {
         self.unread.get()
+    }
+
+    /// Whether the last head was older than HTTP/1.1.
+    pub(super) fn is_old(&self) -> bool {
+        self.old.get()
     }
 
     pub(super) fn is_body_late(&self) -> bool {
