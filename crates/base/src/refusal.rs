@@ -84,6 +84,7 @@ codes! {
     FORBIDDEN "policy.forbidden" 403 "Ask the operator for a policy that permits this.";
     POLICY_BROKEN "policy.broken" 503 "The operator has to mend the policy: weir policy check.";
     ARGUMENT_TYPE "policy.argument_type" 400 "Send the argument with the type that the message names.";
+    ARGUMENT_BOUND "policy.argument_bound" 413 "Send a shorter argument; a policy reads this one.";
 
     // Is it safe.
     SECRET "scan.secret" 403 "Take the secret out of the call; it was not sent on.";

@@ -1,0 +1,109 @@
+//! Why a call would pass or not, policy by policy, for `weir policy explain`.
+//!
+//! It exists so that an operator sees more than the policies that decided: those that were looked at and
+//! did not apply too. It is slow and plain, and it decides nothing: the decision is the slice's own.
+
+use std::sync::Arc;
+
+use base::{Action, Refusal, Target};
+use cedar_policy::{Authorizer, Effect, PolicySet, Request};
+
+use crate::load::Rule;
+use crate::{Context, Policies, Principal, Slice};
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub enum Decision {
+    Permitted,
+    /// Permitted so far; the policies of [`Explanation::late`] are asked after the scan.
+    AfterScan,
+    Refused(Refusal),
+}
+
+/// A decision and its reasons. Lists hold the ids of policies, in the order in which they were loaded.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    pub decision: Decision,
+    /// Satisfied `permit` policies.
+    pub permitted: Vec<String>,
+    /// Satisfied `forbid` policies.
+    pub forbade: Vec<String>,
+    /// In scope, with a condition that does not hold.
+    pub unsatisfied: Vec<String>,
+    /// In scope, and asked only after the scan, because they read findings.
+    pub late: Vec<String>,
+    /// Policies that could not be evaluated, with Cedar's message; each refuses the call.
+    pub errors: Vec<(String, String)>,
+}
+
+impl Policies {
+    /// Explains what [`Slice::admit`] says of a call.
+    pub fn explain(
+        &self,
+        principal: &Arc<Principal>,
+        action: Action,
+        target: &Target,
+        context: &Context<'_>,
+    ) -> Explanation {
+        let slice = self.slice(principal, action, target);
+        let mut explanation = Explanation {
+            decision: decision(&slice, context),
+            permitted: Vec::new(),
+            forbade: Vec::new(),
+            unsatisfied: Vec::new(),
+            late: Vec::new(),
+            errors: Vec::new(),
+        };
+        let (uids, entities) = self.call(principal, action, target);
+        for rule in self.select(&uids, &entities) {
+            if rule.reads.late() {
+                explanation.late.push(rule.id.clone());
+                continue;
+            }
+            match slice.satisfied(rule, context) {
+                Ok(true) if rule.effect == Effect::Permit => {
+                    explanation.permitted.push(rule.id.clone());
+                }
+                Ok(true) => explanation.forbade.push(rule.id.clone()),
+                Ok(false) => explanation.unsatisfied.push(rule.id.clone()),
+                Err(error) => explanation.errors.push((rule.id.clone(), error)),
+            }
+        }
+        explanation
+    }
+}
+
+fn decision(slice: &Slice, context: &Context<'_>) -> Decision {
+    match slice.admit(context) {
+        Ok(admission) if admission.pending => Decision::AfterScan,
+        Ok(_) => Decision::Permitted,
+        Err(refusal) => Decision::Refused(refusal),
+    }
+}
+
+impl Slice {
+    /// Whether one policy's condition holds, asked alone.
+    fn satisfied(&self, rule: &Rule, context: &Context<'_>) -> Result<bool, String> {
+        let (request, entities) = self.request(rule, context)?;
+        let mut set = PolicySet::new();
+        set.add(rule.policy.clone())
+            .map_err(|error| error.to_string())?;
+        let response = Authorizer::new().is_authorized(&request, &set, entities);
+        match response.diagnostics().errors().next() {
+            Some(error) => Err(error.to_string()),
+            None => Ok(response.diagnostics().reason().next().is_some()),
+        }
+    }
+
+    fn request(
+        &self,
+        rule: &Rule,
+        context: &Context<'_>,
+    ) -> Result<(Request, &cedar_policy::Entities), String> {
+        let context = self.context(&rule.reads, context, None)?;
+        let (uids, entities) = self.parts();
+        let uids = uids.clone();
+        let request = Request::new(uids.principal, uids.action, uids.resource, context, None);
+        Ok((request.map_err(|error| error.to_string())?, entities))
+    }
+}

@@ -1,0 +1,89 @@
+//! What is wrong with a policy, where, and what to do about it.
+//!
+//! It exists so that the operator is told of every problem at once, with file, line and column.
+
+use std::fmt;
+
+use miette::Diagnostic;
+
+/// One problem of a policy text. Shown as `file:line:column: message`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    pub file: String,
+    /// From 1.
+    pub line: usize,
+    /// From 1, in characters.
+    pub column: usize,
+    pub message: String,
+    /// What to do about it; empty where nothing more can be said.
+    pub help: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}:{}:{}: {}",
+            self.file, self.line, self.column, self.message
+        )?;
+        if self.help.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " ({})", self.help)
+        }
+    }
+}
+
+impl Problem {
+    /// A problem at a byte offset of a file.
+    pub(crate) fn at(file: &str, text: &str, offset: usize, message: impl Into<String>) -> Problem {
+        let (line, column) = position(text, offset);
+        Problem {
+            file: file.into(),
+            line,
+            column,
+            message: message.into(),
+            help: String::new(),
+        }
+    }
+
+    /// What Cedar says of a text, where it says it.
+    pub(crate) fn of(file: &str, text: &str, diagnostic: &dyn Diagnostic) -> Problem {
+        let offset = diagnostic.labels().and_then(|mut labels| labels.next());
+        let offset = offset.map_or(0, |label| label.offset());
+        let help = diagnostic
+            .help()
+            .map(|help| help.to_string())
+            .unwrap_or_default();
+        Problem::at(file, text, offset, diagnostic.to_string()).with_help(help)
+    }
+
+    pub(crate) fn with_help(mut self, help: impl Into<String>) -> Problem {
+        self.help = help.into();
+        self
+    }
+}
+
+/// Line and column of a byte offset, both from 1.
+pub(crate) fn position(text: &str, offset: usize) -> (usize, usize) {
+    let before = &text[..text.floor_char_boundary(offset)];
+    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    (
+        before.matches('\n').count() + 1,
+        before[start..].chars().count() + 1,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::position;
+
+    #[test]
+    fn positions_count_from_one_in_characters() {
+        assert_eq!(position("", 0), (1, 1));
+        assert_eq!(position("ab\ncd", 2), (1, 3));
+        assert_eq!(position("ab\ncd", 3), (2, 1));
+        assert_eq!(position("é\néx", 5), (2, 2));
+        assert_eq!(position("ab", 99), (1, 3));
+    }
+}

@@ -1,0 +1,187 @@
+//! Which parts of the context a policy reads, found in its JSON form.
+//!
+//! It exists so that a call pays only for what its policies look at, and so that a policy that reads
+//! findings is asked after the scan. Where the reading is not of a form known here, everything counts as
+//! read: too much costs time, too little would be wrong.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+/// The context attribute of declared arguments.
+pub(crate) const ARGUMENTS: &str = "arguments";
+/// The context attribute that exists after the scan.
+pub(crate) const FINDINGS: &str = "findings";
+/// What a call's context can hold.
+pub(crate) const ATTRIBUTES: &[&str] = &["lane", "method", "peer", "at", ARGUMENTS, FINDINGS];
+
+/// What of the context is read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reads {
+    /// Attributes of the context.
+    pub attributes: BTreeSet<&'static str>,
+    /// Attributes of `context.arguments`, by name.
+    pub arguments: BTreeSet<String>,
+    /// `context.arguments` is used as a whole: every declared argument is read.
+    pub all_arguments: bool,
+}
+
+impl Reads {
+    /// What a policy in its JSON form (Cedar's EST) reads.
+    pub(crate) fn of(policy: &Value) -> Reads {
+        let mut reads = Reads::default();
+        match policy.get("conditions") {
+            Some(conditions) => reads.walk(conditions),
+            None => reads.everything(),
+        }
+        reads
+    }
+
+    /// Every part, for a policy that cannot be read.
+    pub(crate) fn everything(&mut self) {
+        self.attributes.extend(ATTRIBUTES);
+        self.all_arguments = true;
+    }
+
+    pub(crate) fn merge(&mut self, other: &Reads) {
+        self.attributes.extend(&other.attributes);
+        self.arguments.extend(other.arguments.iter().cloned());
+        self.all_arguments |= other.all_arguments;
+    }
+
+    pub(crate) fn any(&self) -> bool {
+        !self.attributes.is_empty()
+    }
+
+    pub(crate) fn late(&self) -> bool {
+        self.attributes.contains(FINDINGS)
+    }
+
+    fn walk(&mut self, value: &Value) {
+        if let Some(path) = path(value) {
+            return self.note(&path);
+        }
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| self.walk(item)),
+            Value::Object(fields) => fields.values().for_each(|field| self.walk(field)),
+            _ => {}
+        }
+    }
+
+    /// Notes that this path from the context is read.
+    fn note(&mut self, path: &[&str]) {
+        let Some(first) = path.first() else {
+            return self.everything();
+        };
+        let Some(known) = ATTRIBUTES.iter().find(|known| *known == first) else {
+            return self.everything();
+        };
+        self.attributes.insert(known);
+        if *known == ARGUMENTS {
+            match path.get(1) {
+                Some(name) => drop(self.arguments.insert((*name).into())),
+                None => self.all_arguments = true,
+            }
+        }
+    }
+}
+
+/// The attribute names from `context` on, if the expression is the context or an attribute of it:
+/// `context`, `context.a`, `context.a.b`, `context has a`, `context.a has b`, `context has a.b`.
+fn path(value: &Value) -> Option<Vec<&str>> {
+    let fields = value.as_object().filter(|fields| fields.len() == 1)?;
+    let (operator, operand) = fields.iter().next()?;
+    match (operator.as_str(), operand) {
+        ("Var", Value::String(variable)) => (variable == "context").then(Vec::new),
+        ("." | "has", operand) => {
+            let mut names = path(operand.get("left")?)?;
+            match operand.get("attr")? {
+                Value::String(name) => names.push(name),
+                Value::Array(more) => names.extend(more.iter().filter_map(Value::as_str)),
+                _ => {}
+            }
+            Some(names)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::str::FromStr;
+
+    use super::*;
+
+    /// What a policy with this condition reads: attributes, arguments, and whether all of them.
+    fn reads(condition: &str) -> (Vec<&'static str>, Vec<String>, bool) {
+        let text = format!("permit(principal, action, resource) when {{ {condition} }};");
+        let policy = cedar_policy::Policy::from_str(&text).unwrap();
+        let reads = Reads::of(&policy.to_json().unwrap());
+        let attributes = reads.attributes.into_iter().collect();
+        (
+            attributes,
+            reads.arguments.into_iter().collect(),
+            reads.all_arguments,
+        )
+    }
+
+    #[test]
+    fn reads_are_found_in_every_form() {
+        let none: Vec<String> = vec![];
+        let path = vec!["path".to_string()];
+        assert_eq!(
+            reads("principal.name == \"context\""),
+            (vec![], none.clone(), false)
+        );
+        assert_eq!(
+            reads("context.lane == \"mcp\""),
+            (vec!["lane"], none.clone(), false)
+        );
+        assert_eq!(
+            reads("context[\"at\"] > 5"),
+            (vec!["at"], none.clone(), false)
+        );
+        let (args, found) = (vec!["arguments"], vec!["findings"]);
+        assert_eq!(
+            reads("context.arguments has path"),
+            (args.clone(), path.clone(), false)
+        );
+        assert_eq!(
+            reads("context has arguments.path"),
+            (args.clone(), path.clone(), false)
+        );
+        assert_eq!(
+            reads("context has arguments"),
+            (args.clone(), none.clone(), true)
+        );
+        let like = "context[\"arguments\"][\"path\"] like \"*\"";
+        assert_eq!(reads(like), (args.clone(), path.clone(), false));
+        assert_eq!(reads("context.arguments == {}"), (args, none.clone(), true));
+        assert_eq!(
+            reads("context has findings"),
+            (found.clone(), none.clone(), false)
+        );
+        assert_eq!(
+            reads("!(context.findings.isEmpty())"),
+            (found, none.clone(), false)
+        );
+        let nested = "if context.peer.isLoopback() then [context.at] == [1] else true";
+        assert_eq!(reads(nested), (vec!["at", "peer"], none, false));
+    }
+
+    #[test]
+    fn the_context_as_a_whole_is_everything() {
+        for condition in [
+            "context == {}",
+            "[context].contains({})",
+            "context has what",
+        ] {
+            let (attributes, _, all) = reads(condition);
+            assert_eq!(
+                (attributes.len(), all),
+                (ATTRIBUTES.len(), true),
+                "{condition}"
+            );
+        }
+    }
+}
