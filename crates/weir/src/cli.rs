@@ -6,6 +6,9 @@
 mod agent;
 mod completions;
 mod config;
+mod init;
+mod policy;
+mod reference;
 mod serve;
 
 use std::io::{IsTerminal, Write};
@@ -38,12 +41,16 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Init(init::Init),
     Serve(serve::Serve),
     #[command(subcommand)]
     Config(config::Config),
     #[command(subcommand)]
+    Policy(policy::Policy),
+    #[command(subcommand)]
     Agent(agent::Agent),
     Completions(completions::Completions),
+    Reference(reference::Reference),
 }
 
 /// How a command ended.
@@ -78,10 +85,13 @@ pub type Ended = Result<Answer, Failure>;
 /// Runs the command that the arguments name.
 pub fn run() -> ExitCode {
     let ended = match Cli::parse().command {
+        Command::Init(command) => command.run(),
         Command::Serve(command) => command.run(),
         Command::Config(command) => command.run(),
+        Command::Policy(command) => command.run(),
         Command::Agent(command) => command.run(),
         Command::Completions(command) => command.run(),
+        Command::Reference(command) => command.run(),
     };
     match ended {
         Ok(Answer::Yes) => ExitCode::SUCCESS,
@@ -176,19 +186,11 @@ pub fn print(text: &str) -> Result<(), Failure> {
 }
 
 /// Writes a new file; fails where one is there already.
-pub fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let written = std::fs::OpenOptions::new()
+pub fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
+    let file = std::fs::OpenOptions::new()
         .write(true)
         .create_new(true)
-        .mode(mode)
-        .open(path)
-        .and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => Failure::new(
-            format!("{} is there already and was not changed", path.display()),
-            "Name another folder, or move the file away first.",
-        ),
-        _ => Failure::new(format!("{} cannot be written: {error}", path.display()), ""),
-    })
+        .open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|error| Failure::new(format!("{} cannot be written: {error}", path.display()), ""))
 }

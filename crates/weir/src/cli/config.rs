@@ -55,10 +55,17 @@ impl Check {
             Ok(settings) => settings,
             Err(answer) => return Ok(answer),
         };
+        let policies = match crate::config::compile::policies(&settings) {
+            Ok(policies) => policies.len(),
+            Err(problems) => {
+                print_problems(&problems);
+                return Ok(Answer::No);
+            }
+        };
         let (agents, servers) = (settings.agents.len(), settings.servers.len());
         let path = settings.file.display();
         print(&format!(
-            "{path} is good: agents: {agents}, servers: {servers}\n"
+            "{path} is good: agents: {agents}, servers: {servers}, policies: {policies}\n"
         ))?;
         Ok(Answer::Yes)
     }

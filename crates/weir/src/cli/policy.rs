@@ -1,0 +1,245 @@
+//! `weir policy`: check the policies, and ask them what they would say.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base::{Action, Lane, Target};
+use clap::{Args, Subcommand};
+use policy::{Context, Decision, Explanation, Principal};
+use serde_json::json;
+
+use super::{Answer, ConfigFile, Ended, Failure, print, print_problems};
+use crate::config::{Settings, compile};
+
+/// Check the policies, or ask what they would say of a call
+#[derive(Debug, Subcommand)]
+pub enum Policy {
+    Check(Check),
+    Explain(Explain),
+}
+
+/// Compile the policies and say every problem at once
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  weir policy check\n\nExit codes: 0 no problem, 1 problems.")]
+pub struct Check {
+    #[command(flatten)]
+    file: ConfigFile,
+}
+
+/// Say whether a call would be permitted, and which policies make it so
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  weir policy explain --agent dev --action mcp:call --server files --tool read_file
+  weir policy explain --agent dev --action mcp:call --server files --tool read_file \\
+    --arguments '{\"path\": \"/etc/passwd\"}'
+  weir policy explain --agent dev --action mcp:list --server files --json
+
+Exit codes: 0 permitted (or permitted until the scan is done), 1 refused.")]
+pub struct Explain {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// The agent that calls, as the configuration names it
+    #[arg(long)]
+    agent: String,
+    /// What it asks: mcp:list, mcp:call, mcp:read, mcp:prompt or mcp:use
+    #[arg(long)]
+    action: String,
+    /// The server that it asks, as the configuration names it
+    #[arg(long)]
+    server: String,
+    /// The tool, for mcp:call
+    #[arg(long, required_if_eq("action", "mcp:call"))]
+    tool: Option<String>,
+    /// The tool's arguments, as a JSON object
+    #[arg(long, value_name = "JSON")]
+    arguments: Option<String>,
+    /// The address that the call comes from
+    #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    peer: IpAddr,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Policy {
+    pub fn run(self) -> Ended {
+        match self {
+            Policy::Check(command) => command.run(),
+            Policy::Explain(command) => command.run(),
+        }
+    }
+}
+
+impl Check {
+    fn run(self) -> Ended {
+        let (settings, policies) = match load(&self.file) {
+            Ok(loaded) => loaded,
+            Err(answer) => return Ok(answer),
+        };
+        let (files, policies) = (settings.policy.files.len(), policies.len());
+        print(&format!(
+            "the policies are good: files: {files}, policies: {policies}\n"
+        ))?;
+        Ok(Answer::Yes)
+    }
+}
+
+fn load(file: &ConfigFile) -> Result<(Settings, policy::Policies), Answer> {
+    let settings = file.load()?;
+    match compile::policies(&settings) {
+        Ok(policies) => Ok((settings, policies)),
+        Err(problems) => {
+            print_problems(&problems);
+            Err(Answer::No)
+        }
+    }
+}
+
+impl Explain {
+    fn run(self) -> Ended {
+        let (settings, policies) = match load(&self.file) {
+            Ok(loaded) => loaded,
+            Err(answer) => return Ok(answer),
+        };
+        let (principal, action, target) = self.question(&settings)?;
+        if let Some(text) = &self.arguments {
+            serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text).map_err(
+                |error| {
+                    Failure::new(
+                        format!("--arguments is not a JSON object: {error}"),
+                        "Quote it for the shell: '{\"path\": \"/tmp\"}'.",
+                    )
+                },
+            )?;
+        }
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let context = Context {
+            lane: Lane::Mcp,
+            method: method(action),
+            peer: self.peer,
+            unix_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+            arguments: self.arguments.as_deref().map(str::as_bytes),
+        };
+        let explanation = policies.explain(&principal, action, &target, &context);
+        print(&match self.json {
+            true => format!("{}\n", to_json(&explanation)),
+            false => to_text(&explanation),
+        })?;
+        Ok(match explanation.decision {
+            Decision::Permitted | Decision::AfterScan => Answer::Yes,
+            Decision::Refused(_) => Answer::No,
+        })
+    }
+
+    /// Who asks for what, if the configuration knows them.
+    fn question(&self, settings: &Settings) -> Result<(Arc<Principal>, Action, Target), Failure> {
+        let agents = || settings.agents.iter().map(|agent| &agent.name);
+        let servers = || settings.servers.iter().map(|server| &server.name);
+        let agent = settings
+            .agents
+            .iter()
+            .find(|agent| agent.name.as_str() == self.agent);
+        let agent = agent.ok_or_else(|| unknown("agent", &self.agent, agents()))?;
+        let server = servers().find(|name| name.as_str() == self.server);
+        let server = server.ok_or_else(|| unknown("server", &self.server, servers()))?;
+        let action = Action::ALL
+            .iter()
+            .find(|action| action.as_str() == self.action);
+        let actions = || Action::ALL.iter().map(|action| action.as_str());
+        let action = action.ok_or_else(|| unknown("action", &self.action, actions()))?;
+        if self.tool.is_some() && *action != Action::McpCall {
+            return Err(Failure::new("--tool goes with --action mcp:call only", ""));
+        }
+        let principal = Principal {
+            name: agent.name.clone(),
+            groups: agent.groups.clone(),
+        };
+        let target = Target {
+            server: server.clone(),
+            tool: self.tool.clone(),
+        };
+        Ok((Arc::new(principal), *action, target))
+    }
+}
+
+fn unknown<T: ToString>(what: &str, given: &str, known: impl Iterator<Item = T>) -> Failure {
+    let known: Vec<String> = known.map(|name| name.to_string()).collect();
+    let help = match known.is_empty() {
+        true => format!("The configuration has no {what}."),
+        false => format!("There are: {}.", known.join(", ")),
+    };
+    Failure::new(format!("there is no {what} {given:?}"), help)
+}
+
+/// The protocol's method that stands for an action.
+fn method(action: Action) -> &'static str {
+    match action {
+        Action::McpList => "tools/list",
+        Action::McpCall => "tools/call",
+        Action::McpRead => "resources/read",
+        Action::McpPrompt => "prompts/get",
+        Action::McpUse => "initialize",
+    }
+}
+
+fn word(decision: &Decision) -> &'static str {
+    match decision {
+        Decision::Permitted => "permitted",
+        Decision::AfterScan => "after scan",
+        Decision::Refused(_) => "refused",
+    }
+}
+
+fn to_json(explanation: &Explanation) -> serde_json::Value {
+    let errors = explanation.errors.iter();
+    let errors: Vec<_> = errors
+        .map(|(id, error)| json!({ "policy": id, "error": error }))
+        .collect();
+    let mut value = json!({
+        "decision": word(&explanation.decision),
+        "permitted": explanation.permitted,
+        "forbade": explanation.forbade,
+        "unsatisfied": explanation.unsatisfied,
+        "late": explanation.late,
+        "errors": errors,
+    });
+    if let Decision::Refused(refusal) = &explanation.decision {
+        value["code"] = json!(refusal.code.name);
+        value["reason"] = json!(refusal.public);
+    }
+    value
+}
+
+fn to_text(explanation: &Explanation) -> String {
+    let mut text = match &explanation.decision {
+        Decision::Permitted => "permitted\n".to_owned(),
+        Decision::AfterScan => {
+            "permitted so far; some policies are asked after the scan\n".to_owned()
+        }
+        Decision::Refused(refusal) => {
+            format!("refused: {} ({})\n", refusal.public, refusal.code.name)
+        }
+    };
+    let lists = [
+        ("permits", &explanation.permitted),
+        ("forbids", &explanation.forbade),
+        ("does not apply", &explanation.unsatisfied),
+        ("asked after the scan", &explanation.late),
+    ];
+    for (what, ids) in lists {
+        for id in ids {
+            text.push_str(&format!("  {what}: {id}\n"));
+        }
+    }
+    for (id, error) in &explanation.errors {
+        text.push_str(&format!("  cannot be evaluated: {id}: {error}\n"));
+    }
+    if text.lines().count() == 1 {
+        text.push_str("  no policy speaks of this agent, action and target\n");
+    }
+    text
+}

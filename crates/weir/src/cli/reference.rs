@@ -1,0 +1,137 @@
+//! `weir reference`: the reference pages, from the tables that the code itself uses.
+//!
+//! Hidden, for it serves the repository: a test holds `docs/reference/` against what this writes.
+
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory};
+
+use super::{Answer, Cli, Ended, Failure};
+use crate::config::keys;
+
+/// Write the reference pages to a folder
+#[derive(Args, Debug)]
+#[command(hide = true)]
+pub struct Reference {
+    dir: PathBuf,
+}
+
+const MADE: &str =
+    "<!-- Made by `weir reference`. Change the table in the code, not this page. -->\n\n";
+
+impl Reference {
+    pub fn run(self) -> Ended {
+        let pages = [
+            ("config.md", config()),
+            ("refusals.md", refusals()),
+            ("commands.md", commands()),
+            ("rules.md", rules()),
+        ];
+        for (name, text) in pages {
+            let path = self.dir.join(name);
+            std::fs::write(&path, text).map_err(|error| {
+                Failure::new(format!("{} cannot be written: {error}", path.display()), "")
+            })?;
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+/// A text as a cell of a table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+fn config() -> String {
+    let mut page = format!(
+        "# Configuration\n\n{MADE}\
+         One YAML file, by default `weir.yaml`. `weir config check` says every problem at once, \
+         `weir config show` prints what holds, and `weir config schema` prints a JSON Schema for \
+         editors. An unknown key is an error. A `*` stands for a name of your choice. Paths are \
+         relative to the file. Secrets are references: `env:NAME` or `file:PATH`. Anchors, aliases and \
+         tags of YAML are not allowed.\n\n\
+         | key | value | default | what it says | example |\n|---|---|---|---|---|\n"
+    );
+    for key in keys::ALL {
+        let default = match key.default {
+            keys::Unset::Required => "required".to_owned(),
+            keys::Unset::Nothing => String::new(),
+            keys::Unset::Text(_) | keys::Unset::Number(_) => key
+                .default
+                .text()
+                .map(|text| format!("`{text}`"))
+                .unwrap_or_default(),
+        };
+        let (value, doc, example) = (cell(&key.kind.describe()), cell(key.doc), cell(key.example));
+        page.push_str(&format!(
+            "| `{}` | {value} | {default} | {doc} | `{example}` |\n",
+            key.path
+        ));
+    }
+    page
+}
+
+fn refusals() -> String {
+    let mut page = format!(
+        "# Refusals\n\n{MADE}\
+         What an agent is told when the gateway says no. The code is stable. Over HTTP it is an RFC 9457 \
+         problem with the status; over MCP it is a JSON-RPC error. Both carry the call's id, which finds \
+         the record: `weir audit show --call ID`.\n\n\
+         | code | status | what to do |\n|---|---|---|\n"
+    );
+    for code in base::refusal::ALL {
+        page.push_str(&format!(
+            "| `{}` | {} | {} |\n",
+            code.name,
+            code.status,
+            cell(code.mend)
+        ));
+    }
+    page
+}
+
+fn rules() -> String {
+    let mut page = format!(
+        "# Scan rules\n\n{MADE}\
+         What is looked for, and what is done about it by default in each direction: *outgoing* is what an \
+         agent sends, *incoming* what a server answers, *description* what a server says of its tools. \
+         Change it with `scan` in the configuration.\n\n\
+         | rule | class | severity | outgoing | incoming | description | what it is | source |\n\
+         |---|---|---|---|---|---|---|---|\n"
+    );
+    for rule in scan::rules() {
+        let actions = scan::Direction::ALL
+            .map(|way| rule.default_action(way).as_str())
+            .join(" | ");
+        page.push_str(&format!(
+            "| `{}` | {} | {} | {actions} | {} | {} |\n",
+            rule.id,
+            rule.class.as_str(),
+            rule.severity.as_str(),
+            cell(rule.summary),
+            cell(rule.reference),
+        ));
+    }
+    page
+}
+
+fn commands() -> String {
+    let mut page = format!("# Commands\n\n{MADE}");
+    let mut root = Cli::command().term_width(100);
+    root.build();
+    command(&mut page, &mut root);
+    page
+}
+
+fn command(page: &mut String, command: &mut clap::Command) {
+    let name = command.get_bin_name().unwrap_or("weir").to_owned();
+    let help = command.render_long_help();
+    page.push_str(&format!(
+        "## {name}\n\n```text\n{}\n```\n\n",
+        help.to_string().trim_end()
+    ));
+    let shown = |below: &&mut clap::Command| !below.is_hide_set() && below.get_name() != "help";
+    for below in command.get_subcommands_mut().filter(shown) {
+        self::command(page, below);
+    }
+}
