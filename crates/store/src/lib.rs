@@ -1,1 +1,24 @@
-//! store
+//! All that the gateway keeps: the log of what happened, the limits, and who is known.
+//!
+//! It implements the ports of `gate`. The log is the part to read first: records are chained, put in a
+//! Merkle tree and signed ([`log`]), and checked without the gateway ([`audit`]).
+
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")
+)]
+
+pub mod agents;
+pub mod limits;
+
+pub mod log;
+
+mod entry;
+pub mod note;
+pub mod tree;
+
+pub mod disk;
+
+pub use agents::Agents;
+pub use limits::Limits;
+pub use log::{Durability, Log, LogError, LogSettings, LogStats};

@@ -1,0 +1,222 @@
+//! The append-only log on the replica's own disk.
+//!
+//! One thread writes. It takes all records that wait, writes them at once, makes them durable at once, and
+//! then answers everyone. A log whose disk failed takes nothing more until it is opened again, because
+//! nothing is known of what a failed sync left behind; a full disk is waited out.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use gate::ports::{RecordError, Recorder};
+use tokio::sync::oneshot;
+
+use crate::disk::{Disk, FileDisk};
+use crate::log::queue::Queue;
+use crate::log::writer::Writer;
+use crate::note::NoteError;
+
+mod open;
+mod queue;
+mod writer;
+
+/// When a judgement counts as recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Once it is on the disk: survives a loss of power.
+    Fsync,
+    /// Once the operating system has it: survives a crash of the process. The disk follows within
+    /// seconds, before each checkpoint.
+    Os,
+}
+
+/// How a log is kept.
+#[derive(Clone, Debug)]
+pub struct LogSettings {
+    /// The log's name in its checkpoints, such as `weir.example/replica-1`. Never changes.
+    pub origin: String,
+    /// When a judgement counts as recorded.
+    pub durability: Durability,
+    /// Bytes of the whole log, after which judgements are refused. A sixteenth of it, at most 16 MiB, is
+    /// kept for outcomes.
+    pub bytes_max: u64,
+}
+
+/// Why a log was not opened.
+#[derive(Debug)]
+pub enum LogError {
+    /// The origin cannot stand in a checkpoint: it is empty or has white space or `+`.
+    Origin(String),
+    /// The log in the directory has another origin; the text is its verifier key line.
+    OtherOrigin(String),
+    /// Another process writes this log.
+    Locked,
+    /// The key is missing though the log has entries, or is not 64 hex digits.
+    Key(&'static str),
+    /// The newest checkpoint does not verify.
+    Checkpoint(NoteError),
+    /// What is on the disk is not a log that only a crash may have cut; `weir audit verify` says more.
+    Damaged {
+        /// The first entry that does not fit.
+        index: u64,
+        /// What is wrong there.
+        what: &'static str,
+    },
+    /// The disk failed.
+    Io(&'static str, io::Error),
+}
+
+impl fmt::Display for LogError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LogError::Origin(origin) => {
+                write!(
+                    f,
+                    "the log's origin {origin:?} is empty or has white space or a +"
+                )
+            }
+            LogError::OtherOrigin(vkey) => {
+                write!(f, "the log in this directory is of another origin: {vkey}")
+            }
+            LogError::Locked => f.write_str("another process writes this log"),
+            LogError::Key(what) => write!(f, "the log's key {what}"),
+            LogError::Checkpoint(error) => write!(f, "the log's newest checkpoint: {error}"),
+            LogError::Damaged { index, what } => {
+                write!(
+                    f,
+                    "the log is damaged at entry {index}: {what}; see weir audit verify"
+                )
+            }
+            LogError::Io(what, error) => write!(f, "{what}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for LogError {}
+
+/// What the log did since it was opened, for metrics.
+#[derive(Debug, Default)]
+pub struct LogStats {
+    /// Entries in the log.
+    pub entries: AtomicU64,
+    /// Bytes of all files of the log.
+    pub bytes: AtomicU64,
+    /// Group commits.
+    pub commits: AtomicU64,
+    /// Microseconds that the last commit took, sync included.
+    pub commit_us_last: AtomicU64,
+    /// Checkpoints signed.
+    pub checkpoints: AtomicU64,
+    /// Outcomes that a failed log could not take.
+    pub lost: AtomicU64,
+}
+
+/// An open log. Dropping it writes what waits.
+pub struct Log {
+    path: PathBuf,
+    vkey: String,
+    queue: Arc<Queue>,
+    stats: Arc<LogStats>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Log {
+    /// Opens the log in a directory, or begins one there.
+    ///
+    /// An entry that a crash left unfinished at the end is cut, since nobody was told that it was kept.
+    ///
+    /// # Errors
+    /// Anything else that does not fit: see [`LogError`].
+    pub fn open(dir: &Path, settings: LogSettings) -> Result<Log, LogError> {
+        Log::open_on(Arc::new(FileDisk::new(dir)), dir, settings)
+    }
+
+    /// As [`Log::open`], on another disk; `path` is only what [`Log::path`] says.
+    ///
+    /// # Errors
+    /// See [`LogError`].
+    pub fn open_on(
+        disk: Arc<dyn Disk>,
+        path: &Path,
+        settings: LogSettings,
+    ) -> Result<Log, LogError> {
+        let stats = Arc::new(LogStats::default());
+        let queue = Arc::new(Queue::new(settings.bytes_max, Arc::clone(&stats)));
+        let opened = open::open(&*disk, &settings)?;
+        let vkey = opened.signer.vkey();
+        let writer = Writer::new(disk, opened, settings.durability, &queue, &stats);
+        let thread = std::thread::Builder::new().name("log".into());
+        let thread = thread.spawn(move || writer.run());
+        let thread =
+            thread.map_err(|error| LogError::Io("the log's thread did not start", error))?;
+        Ok(Log {
+            path: path.to_owned(),
+            vkey,
+            queue,
+            stats,
+            writer: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// Writes what waits, makes it durable, signs it, and takes no more.
+    ///
+    /// # Errors
+    /// What was wrong with the log at the end.
+    pub fn close(&self) -> Result<(), RecordError> {
+        self.queue.close();
+        let thread = self
+            .writer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        // A writer that panicked has left its trouble in the queue.
+        let _ = thread.map(JoinHandle::join);
+        self.queue.trouble().map_or(Ok(()), Err)
+    }
+
+    /// Entries that are in the log.
+    pub fn size(&self) -> u64 {
+        self.stats.entries.load(Ordering::Relaxed)
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The verifier key line that its checkpoints are checked with.
+    pub fn vkey(&self) -> &str {
+        &self.vkey
+    }
+
+    /// What it did since it was opened.
+    pub fn stats(&self) -> &LogStats {
+        &self.stats
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        let _ = self.close();
+    }
+}
+
+impl Recorder for Log {
+    fn append(&self, record: Vec<u8>) -> oneshot::Receiver<Result<u64, RecordError>> {
+        self.queue.append(record)
+    }
+
+    fn note(&self, record: Vec<u8>) {
+        self.queue.note(record);
+    }
+
+    fn trouble(&self) -> Option<RecordError> {
+        self.queue.trouble()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,330 @@
+//! The log on a disk in memory that can be slow, full, failing, or lose power.
+
+use std::sync::Condvar;
+use std::time::Duration;
+
+use super::*;
+use crate::disk::{Fault, MemoryDisk, Op};
+use crate::entry;
+use base::limit::RECORDS_WAITING_MAX;
+
+fn settings(durability: Durability) -> LogSettings {
+    LogSettings {
+        origin: "test.example/log".into(),
+        durability,
+        bytes_max: 1 << 30,
+    }
+}
+
+fn open(disk: &MemoryDisk, settings: LogSettings) -> Result<Log, LogError> {
+    Log::open_on(Arc::new(disk.clone()), Path::new("memory"), settings)
+}
+
+fn open_fsync(disk: &MemoryDisk) -> Log {
+    open(disk, settings(Durability::Fsync)).unwrap()
+}
+
+fn append(log: &Log, n: u64) -> Result<u64, RecordError> {
+    log.append(format!(r#"{{"n":{n}}}"#).into_bytes())
+        .blocking_recv()
+        .unwrap()
+}
+
+/// Runs `attempt` until it answers, for at most ten seconds.
+fn until(mut attempt: impl FnMut() -> bool) {
+    let start = std::time::Instant::now();
+    while !attempt() {
+        assert!(
+            start.elapsed() < Duration::from_secs(10),
+            "it did not come about"
+        );
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn it_goes_on_where_it_ended() {
+    let disk = MemoryDisk::new();
+    for round in 0..3 {
+        let log = open_fsync(&disk);
+        assert_eq!(log.size(), round * 4);
+        for n in 0..4 {
+            assert_eq!(append(&log, n), Ok(round * 4 + n));
+        }
+        assert_eq!(log.close(), Ok(()));
+        assert!(matches!(append(&log, 9), Err(RecordError::Failed(_))));
+    }
+    let history = String::from_utf8(disk.bytes(open::CHECKPOINTS).unwrap()).unwrap();
+    let vkey = String::from_utf8(disk.bytes(open::KEY_PUB).unwrap()).unwrap();
+    let verifier = crate::note::Verifier::parse(&vkey).unwrap();
+    let newest = *crate::note::split_history(&history).0.last().unwrap();
+    assert_eq!(verifier.checkpoint(newest).unwrap().size, 12);
+}
+
+#[test]
+fn what_was_acknowledged_survives_a_loss_of_power() {
+    for keep in [0, 1, 2, 30, 100, 101, usize::MAX] {
+        let disk = MemoryDisk::new();
+        let log = open_fsync(&disk);
+        for n in 0..5 {
+            append(&log, n).unwrap();
+        }
+        log.note(b"{\"outcome\":1}".to_vec());
+        log.note(b"{\"outcome\":2}".to_vec());
+        until(|| log.size() == 7);
+        disk.crash(|unsynced| keep.min(unsynced));
+        drop(log);
+        let log = open_fsync(&disk);
+        assert!(log.size() >= 5, "{keep}");
+        let size = log.size();
+        assert_eq!(append(&log, 5), Ok(size));
+    }
+}
+
+#[test]
+fn zeros_after_a_crash_are_cut_and_other_bytes_are_not() {
+    let disk = MemoryDisk::new();
+    let log = open_fsync(&disk);
+    append(&log, 0).unwrap();
+    drop(log);
+    let name = entry::segment_name(0);
+    let good = disk.bytes(&name).unwrap();
+    disk.tamper(&name, Some([&good[..], &[0; 5000]].concat()));
+    assert_eq!(open_fsync(&disk).size(), 1);
+    assert_eq!(disk.bytes(&name).unwrap(), good);
+    for more in [&[0, 0, 7][..], &[0, 2, b'{', b'}']] {
+        disk.tamper(&name, Some([&good[..], more].concat()));
+        let opened = open(&disk, settings(Durability::Fsync));
+        assert!(
+            matches!(opened, Err(LogError::Damaged { index: 1, .. })),
+            "{more:?}"
+        );
+    }
+}
+
+#[test]
+fn damage_that_no_crash_explains_is_refused() {
+    let disk = MemoryDisk::new();
+    let log = open_fsync(&disk);
+    for n in 0..3 {
+        append(&log, n).unwrap();
+    }
+    drop(log);
+    let name = entry::segment_name(0);
+    let good = disk.bytes(&name).unwrap();
+    let refused = |bytes: Vec<u8>| {
+        disk.tamper(&name, Some(bytes));
+        match open(&disk, settings(Durability::Fsync)) {
+            Err(LogError::Damaged { index, .. }) => index,
+            Err(error) => panic!("{error}"),
+            Ok(_) => panic!("it opened"),
+        }
+    };
+    assert_eq!(refused(good[..good.len() - 1].to_vec()), 2);
+    assert_eq!(refused(Vec::new()), 0);
+    let text = String::from_utf8(good.clone()).unwrap();
+    assert_eq!(
+        refused(text.replacen(r#"{"n":1}"#, r#"{"n":7}"#, 1).into_bytes()),
+        2
+    );
+    assert_eq!(
+        refused(text.replacen(r#"{"n":2}"#, r#"{"n":7}"#, 1).into_bytes()),
+        3
+    );
+    disk.tamper(&name, Some(good));
+    disk.tamper(open::KEY, None);
+    assert!(matches!(
+        open(&disk, settings(Durability::Fsync)),
+        Err(LogError::Key(_))
+    ));
+}
+
+#[test]
+fn one_directory_has_one_writer_and_one_origin() {
+    let disk = MemoryDisk::new();
+    let log = open_fsync(&disk);
+    assert!(matches!(
+        open(&disk, settings(Durability::Os)),
+        Err(LogError::Locked)
+    ));
+    drop(log);
+    let other = LogSettings {
+        origin: "other".into(),
+        ..settings(Durability::Os)
+    };
+    assert!(matches!(open(&disk, other), Err(LogError::OtherOrigin(_))));
+    let bad = LogSettings {
+        origin: "a b".into(),
+        ..settings(Durability::Os)
+    };
+    assert!(matches!(open(&disk, bad), Err(LogError::Origin(_))));
+    drop(open(&disk, settings(Durability::Os)).unwrap());
+}
+
+#[test]
+fn a_failed_disk_refuses_until_it_is_opened_again() {
+    for fault in [Fault::Write, Fault::Sync] {
+        let disk = MemoryDisk::new();
+        let log = open_fsync(&disk);
+        append(&log, 0).unwrap();
+        assert_eq!(log.trouble(), None);
+        disk.fail(Some(fault));
+        assert!(
+            matches!(append(&log, 1), Err(RecordError::Failed(_))),
+            "{fault:?}"
+        );
+        assert!(matches!(log.trouble(), Some(RecordError::Failed(_))));
+        disk.fail(None);
+        assert!(matches!(append(&log, 2), Err(RecordError::Failed(_))));
+        log.note(b"{}".to_vec());
+        assert_eq!(log.stats().lost.load(Ordering::Relaxed), 1);
+        assert!(log.close().is_err());
+        drop(log);
+        let log = open_fsync(&disk);
+        assert!(append(&log, 3).is_ok());
+    }
+}
+
+#[test]
+fn a_full_disk_is_waited_out_and_outcomes_are_kept() {
+    let disk = MemoryDisk::new();
+    let log = open_fsync(&disk);
+    append(&log, 0).unwrap();
+    disk.fail(Some(Fault::Room(10)));
+    assert_eq!(append(&log, 1), Err(RecordError::Full));
+    assert_eq!(log.trouble(), Some(RecordError::Full));
+    log.note(br#"{"outcome":0}"#.to_vec());
+    assert_eq!(append(&log, 2), Err(RecordError::Full));
+    disk.fail(None);
+    // Nobody asks; the log finds the room by itself.
+    until(|| log.trouble().is_none());
+    until(|| log.size() == 2);
+    assert_eq!(append(&log, 3), Ok(2));
+    assert_eq!(log.close(), Ok(()));
+    drop(log);
+    assert_eq!(open_fsync(&disk).size(), 3);
+}
+
+#[test]
+fn at_its_bound_judgements_are_refused_and_outcomes_are_not() {
+    let disk = MemoryDisk::new();
+    let log = open(
+        &disk,
+        LogSettings {
+            bytes_max: 64 << 10,
+            ..settings(Durability::Os)
+        },
+    )
+    .unwrap();
+    let record = || format!(r#"{{"x":"{}"}}"#, "x".repeat(1000)).into_bytes();
+    let mut taken = 0;
+    while log.append(record()).blocking_recv().unwrap().is_ok() {
+        taken += 1;
+    }
+    assert!((50..60).contains(&taken), "{taken}");
+    assert_eq!(
+        log.append(record()).blocking_recv().unwrap(),
+        Err(RecordError::Full)
+    );
+    assert_eq!(log.trouble(), Some(RecordError::Full));
+    log.note(record());
+    until(|| log.size() == taken + 1);
+    assert_eq!(log.close(), Err(RecordError::Full));
+    let opened = open(
+        &disk,
+        LogSettings {
+            bytes_max: 64 << 10,
+            ..settings(Durability::Os)
+        },
+    );
+    drop(log);
+    assert!(matches!(opened, Ok(_) | Err(LogError::Locked)));
+    let log = open(
+        &disk,
+        LogSettings {
+            bytes_max: 64 << 10,
+            ..settings(Durability::Os)
+        },
+    )
+    .unwrap();
+    assert_eq!(
+        log.append(record()).blocking_recv().unwrap(),
+        Err(RecordError::Full)
+    );
+}
+
+#[test]
+fn a_slow_disk_gathers_judgements_into_one_commit_and_refuses_over_the_bound() {
+    let disk = MemoryDisk::new();
+    let log = open_fsync(&disk);
+    append(&log, 0).unwrap();
+    let commits = log.stats().commits.load(Ordering::Relaxed);
+    let gate = Arc::new((Mutex::new((false, false)), Condvar::new()));
+    let theirs = Arc::clone(&gate);
+    disk.watch(move |op| {
+        let mut state = theirs.0.lock().unwrap();
+        state.1 |= op == Op::Sync;
+        while !state.0 && op == Op::Sync {
+            state = theirs.1.wait(state).unwrap();
+        }
+    });
+    let first = log.append(b"{}".to_vec());
+    until(|| gate.0.lock().unwrap().1);
+    let waiting: Vec<_> = (0..RECORDS_WAITING_MAX)
+        .map(|_| log.append(b"{}".to_vec()))
+        .collect();
+    assert_eq!(append(&log, 1), Err(RecordError::Busy));
+    log.note(b"{}".to_vec());
+    gate.0.lock().unwrap().0 = true;
+    gate.1.notify_all();
+    assert_eq!(first.blocking_recv().unwrap(), Ok(1));
+    for (index, answer) in (2..).zip(waiting) {
+        assert_eq!(answer.blocking_recv().unwrap(), Ok(index));
+    }
+    assert_eq!(log.stats().commits.load(Ordering::Relaxed), commits + 2);
+    until(|| log.size() == 3 + RECORDS_WAITING_MAX as u64);
+}
+
+#[test]
+fn a_record_that_no_entry_can_hold_is_refused_or_named() {
+    let disk = MemoryDisk::new();
+    let log = open_fsync(&disk);
+    let record = vec![b'1'; entry::RECORD_BYTES_HARD_MAX + 1];
+    let refused = log.append(record.clone()).blocking_recv().unwrap();
+    assert!(matches!(refused, Err(RecordError::Failed(_))));
+    assert_eq!(log.trouble(), None);
+    log.note(record);
+    until(|| log.size() == 1);
+    let bytes = disk.bytes(&entry::segment_name(0)).unwrap();
+    assert!(
+        String::from_utf8(bytes[2..].to_vec())
+            .unwrap()
+            .contains(r#""kind":"oversized""#)
+    );
+}
+
+#[test]
+fn segments_roll_and_only_the_last_is_read_again() {
+    let disk = MemoryDisk::new();
+    let log = open(&disk, settings(Durability::Os)).unwrap();
+    let total = 2 * entry::SEGMENT_ENTRIES + 10;
+    for _ in 0..total {
+        log.note(b"{}".to_vec());
+    }
+    until(|| log.size() == total);
+    assert_eq!(append(&log, 1), Ok(total));
+    drop(log);
+    disk.tamper(&entry::segment_name(0), Some(Vec::new()));
+    let log = open(&disk, settings(Durability::Os)).unwrap();
+    assert_eq!(append(&log, 1), Ok(total + 1));
+    drop(log);
+    disk.tamper(&entry::segment_name(1), None);
+    let opened = open(&disk, settings(Durability::Os));
+    assert!(matches!(
+        opened,
+        Err(LogError::Damaged {
+            index: entry::SEGMENT_ENTRIES,
+            ..
+        })
+    ));
+}
