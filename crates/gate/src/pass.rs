@@ -5,15 +5,16 @@
 //! recorded: the gate never acts unrecorded.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use base::{Action, CallId, Lane, Name, Refusal, Target, refusal};
 use identity::Verified;
-use policy::Policies;
+use policy::{Policies, Principal};
 use scan::Engine;
 
+use crate::inspect::Scanned;
 use crate::passed::Passed;
 use crate::ports::{Counted, Ports, RecordError};
 use crate::reach::Reach;
@@ -120,25 +121,69 @@ impl Gate {
             Err(refusal) => return Err(self.record_refusal(trail, refusal).await),
         };
 
-        // Made before the record is durable, so that a call that is given up while it waits for the
-        // disk still leaves an outcome. It leaves this function only when the record is kept.
-        let record = trail.to_json();
-        let mut passed = Passed::new(Arc::clone(self), rules, verified, &call, scanned, now);
-        match self.ports.recorder.append(record).await {
-            Ok(Ok(_index)) => {
-                reserved.keep();
-                self.ports.meter.judged(call.target.server.as_str(), None);
-                Ok(passed)
-            }
-            Ok(Err(error)) => {
-                passed.void();
-                Err(self.unrecorded(&call, &error))
-            }
-            Err(_closed) => {
-                passed.void();
-                Err(self.unrecorded(&call, &RecordError::Failed("the log is closed".into())))
-            }
+        let passed = self.append(trail, rules, admit::principal(&verified), &call, scanned).await?;
+        reserved.keep();
+        Ok(passed)
+    }
+
+    /// A call of the gateway's own, by the agent `weir`: only to a server that the configuration names,
+    /// with nothing of an agent's in it, and recorded like any other.
+    pub async fn own(
+        self: &Arc<Self>,
+        id: CallId,
+        server: &Name,
+        method: &str,
+    ) -> Result<Passed, Refusal> {
+        let rules = self.rules();
+        let target = Target { server: server.clone(), tool: None };
+        let call = Call {
+            id,
+            peer: Ipv4Addr::LOCALHOST.into(),
+            lane: Lane::Mcp,
+            action: Action::McpUse,
+            method,
+            target: &target,
+            params: None,
+            arguments: None,
+            bytes: 0,
+        };
+        let agent = Name::new("weir").expect("weir is a name");
+        let mut trail = Trail::new(&call, None, &rules, self.ports.clock.now());
+        trail.own(agent.clone());
+        if !rules.reach.contains_key(server) {
+            let refusal = Refusal::new(refusal::SERVER_UNKNOWN, "no such server is configured");
+            return Err(self.record_refusal(trail, refusal).await);
         }
+        let scanned = inspect::inspect(&rules, &call, &mut trail)?;
+        let principal = Arc::new(Principal { name: agent, groups: Vec::new() });
+        self.append(trail, rules, principal, &call, scanned).await
+    }
+
+    /// Has the judgement written down, and only then hands out the proof.
+    async fn append(
+        self: &Arc<Self>,
+        trail: Trail<'_>,
+        rules: Arc<Rules>,
+        principal: Arc<Principal>,
+        call: &Call<'_>,
+        scanned: Scanned,
+    ) -> Result<Passed, Refusal> {
+        self.count(&trail);
+        // Made before the record is durable, so that a call that is given up while it waits for the
+        // disk still leaves an outcome.
+        let appended = self.ports.recorder.append(trail.to_json());
+        let mut passed =
+            Passed::new(Arc::clone(self), rules, principal, call, scanned, trail.now());
+        let error = match appended.await {
+            Ok(Ok(_index)) => {
+                self.ports.meter.judged(call.target.server.as_str(), None);
+                return Ok(passed);
+            }
+            Ok(Err(error)) => error,
+            Err(_closed) => RecordError::Failed("the log is closed".into()),
+        };
+        passed.void();
+        Err(self.unrecorded(call, &error))
     }
 
     /// Records a refusal that a lane found itself, such as a message that is not of its protocol, and
@@ -157,10 +202,17 @@ impl Gate {
     /// trouble is then the health check's to tell.
     async fn record_refusal(&self, mut trail: Trail<'_>, refusal: Refusal) -> Refusal {
         self.ports.meter.judged(trail.server(), Some(refusal.code.name));
+        self.count(&trail);
         let record = trail.refused(&refusal).to_json();
         drop(trail);
         let _ = self.ports.recorder.append(record).await;
         refusal
+    }
+
+    fn count(&self, trail: &Trail<'_>) {
+        for finding in trail.findings() {
+            self.ports.meter.found(finding.rule, finding.action);
+        }
     }
 
     fn unrecorded(&self, call: &Call<'_>, error: &RecordError) -> Refusal {

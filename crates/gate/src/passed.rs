@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::record::{End, Finding, Outcome};
 use base::{Action, CallId, Name, Now, Permit, Refusal, Target, refusal};
-use identity::Verified;
+use policy::Principal;
 
 use crate::inspect::Scanned;
 use crate::pass::{Call, Gate, Rules};
@@ -25,7 +25,7 @@ use crate::pass::{Call, Gate, Rules};
 pub struct Passed {
     gate: Arc<Gate>,
     pub(crate) rules: Arc<Rules>,
-    verified: Verified,
+    principal: Arc<Principal>,
     call: CallId,
     target: Target,
     started: Now,
@@ -50,7 +50,7 @@ impl Passed {
     pub(crate) fn new(
         gate: Arc<Gate>,
         rules: Arc<Rules>,
-        verified: Verified,
+        principal: Arc<Principal>,
         call: &Call<'_>,
         scanned: Scanned,
         started: Now,
@@ -58,7 +58,7 @@ impl Passed {
         Passed {
             gate,
             rules,
-            verified,
+            principal,
             call: call.id,
             target: call.target.clone(),
             started,
@@ -70,7 +70,7 @@ impl Passed {
 
     /// The agent's name.
     pub fn agent(&self) -> &Name {
-        &self.verified.agent().name
+        &self.principal.name
     }
 
     /// What is to be sent in place of the call's `params`, where the scan redacted something.
@@ -82,8 +82,7 @@ impl Passed {
     /// it may not call is not shown to it.
     pub fn may_list(&self, tool: &str) -> bool {
         let target = Target { server: self.target.server.clone(), tool: Some(tool.to_owned()) };
-        let principal = crate::admit::principal(&self.verified);
-        self.rules.policies.slice(&principal, Action::McpCall, &target).listable()
+        self.rules.policies.slice(&self.principal, Action::McpCall, &target).listable()
     }
 
     /// Records the outcome.

@@ -39,8 +39,18 @@ impl<'a> Trail<'a> {
         }
     }
 
+    pub(crate) fn now(&self) -> Now {
+        self.now
+    }
+
     pub(crate) fn server(&self) -> &str {
         self.call.target.server.as_str()
+    }
+
+    /// The gateway's own call, permitted by the configuration that names its target.
+    pub(crate) fn own(&mut self, agent: base::Name) {
+        self.agent = Some(agent);
+        self.policies = vec!["configuration".into()];
     }
 
     pub(crate) fn admitted(&mut self, policies: Vec<String>, attributes: Vec<(String, String)>) {

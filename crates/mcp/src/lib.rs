@@ -1,1 +1,26 @@
-//! mcp
+//! The MCP lane: MCP in, MCP out.
+//!
+//! A request comes in at `/mcp/<server>`, becomes a [`gate::Call`], and goes on as the bytes that came, to
+//! a server over streamable HTTP or to a child process over stdio. What comes back is scanned message by
+//! message. The lane knows the protocol and nothing of policy.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that cannot go on should stop"))]
+
+mod inbound;
+mod lane;
+
+mod outbound;
+
+mod answers;
+mod probe;
+mod session;
+mod tools;
+
+mod refuse;
+
+pub mod envelope;
+pub mod sse;
+
+pub use lane::{Lane, Server, ServerKind, Settings, Shared};
+pub use probe::{Health, probe};
+pub use refuse::{problem, refuse_http};

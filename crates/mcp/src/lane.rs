@@ -1,0 +1,88 @@
+//! The lane's state: what is configured, and what lives on one thread or is shared by all.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use base::{Name, Secret};
+use gate::{Gate, Passed};
+use net::Upstreams;
+use net::children::Command;
+
+use crate::probe::Health;
+use crate::session::Sessions;
+
+/// One MCP server, as configured.
+pub struct Server {
+    pub name: Name,
+    pub kind: ServerKind,
+    /// Most sessions that it may have at once, where weir keeps them (stdio).
+    pub sessions_max: usize,
+    /// How long such a session may be unused, in milliseconds.
+    pub session_idle_ms: u64,
+}
+
+pub enum ServerKind {
+    /// Streamable HTTP. The URL stands in `net`'s table of targets under the same name.
+    Url {
+        /// Sent as `Authorization: Bearer …`; what the agent sent never is.
+        token: Option<Secret>,
+    },
+    /// A child process that speaks MCP over its standard input and output.
+    Child(Command),
+}
+
+/// What the lane is told.
+pub struct Settings {
+    pub servers: HashMap<Name, Server>,
+    /// Origins of browsers that may call, besides the gateway's own address.
+    pub origins: Vec<String>,
+    /// How long a server may be silent during a call, in milliseconds.
+    pub answer_ms: u64,
+    /// Largest message of a server, in bytes.
+    pub answer_bytes_max: usize,
+    /// Signs session ids, so that one agent cannot use another's. Secret.
+    pub session_key: [u8; 32],
+}
+
+/// What all threads share.
+pub struct Shared {
+    pub(crate) settings: Settings,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) sessions: Sessions,
+    pub(crate) health: HashMap<Name, Health>,
+}
+
+impl Shared {
+    pub fn new(settings: Settings, gate: Arc<Gate>) -> Shared {
+        let health = settings.servers.keys().map(|name| (name.clone(), Health::default()));
+        Shared { health: health.collect(), sessions: Sessions::default(), settings, gate }
+    }
+
+    /// Each server's name and what is wrong with it, if anything, as last seen.
+    pub fn health(&self) -> impl Iterator<Item = (&Name, Result<(), String>)> {
+        self.health.iter().map(|(name, health)| (name, health.get()))
+    }
+
+    /// Sessions open now, over all servers that weir keeps sessions for.
+    pub fn sessions(&self) -> usize {
+        self.sessions.len()
+    }
+}
+
+/// The lane on one thread.
+#[derive(Clone)]
+pub struct Lane {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) upstreams: Rc<Upstreams<Passed>>,
+}
+
+impl Lane {
+    pub fn new(shared: Arc<Shared>, upstreams: Rc<Upstreams<Passed>>) -> Lane {
+        Lane { shared, upstreams }
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.shared.settings
+    }
+}

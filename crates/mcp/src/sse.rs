@@ -1,0 +1,160 @@
+//! Server-sent events: read with bounds, written as one message an event.
+//!
+//! Source: the HTML standard, section 9.2 "Server-sent events".
+
+use base::limit::ANSWER_BYTES_DEFAULT;
+
+/// One event of a stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Event {
+    pub id: Option<String>,
+    pub data: Vec<u8>,
+}
+
+/// An event is larger than the reader's bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLarge;
+
+/// Takes a stream in pieces, split anywhere, and gives its events.
+pub struct Reader {
+    line: Vec<u8>,
+    event: Event,
+    has_data: bool,
+    /// The last piece ended in CR: a LF that follows belongs to it.
+    after_cr: bool,
+    first: bool,
+    bytes_max: usize,
+}
+
+impl Default for Reader {
+    fn default() -> Reader {
+        Reader::new(ANSWER_BYTES_DEFAULT)
+    }
+}
+
+impl Reader {
+    pub fn new(bytes_max: usize) -> Reader {
+        Reader {
+            line: Vec::new(),
+            event: Event::default(),
+            has_data: false,
+            after_cr: false,
+            first: true,
+            bytes_max,
+        }
+    }
+
+    /// Reads a piece; each event that it completes goes to `each`.
+    pub fn push(&mut self, mut piece: &[u8], mut each: impl FnMut(Event)) -> Result<(), TooLarge> {
+        while !piece.is_empty() {
+            if std::mem::take(&mut self.after_cr) && piece[0] == b'\n' {
+                piece = &piece[1..];
+                continue;
+            }
+            let end = memchr::memchr2(b'\n', b'\r', piece);
+            self.line.extend_from_slice(&piece[..end.unwrap_or(piece.len())]);
+            if self.line.len() + self.event.data.len() > self.bytes_max {
+                return Err(TooLarge);
+            }
+            let Some(end) = end else { return Ok(()) };
+            self.after_cr = piece[end] == b'\r';
+            piece = &piece[end + 1..];
+            if let Some(event) = self.end_line() {
+                each(event);
+            }
+        }
+        Ok(())
+    }
+
+    fn end_line(&mut self) -> Option<Event> {
+        let line = std::mem::take(&mut self.line);
+        let mut text = line.as_slice();
+        if std::mem::take(&mut self.first) {
+            text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
+        }
+        if text.is_empty() {
+            let event = std::mem::take(&mut self.event);
+            return std::mem::take(&mut self.has_data).then_some(event);
+        }
+        let colon = memchr::memchr(b':', text).unwrap_or(text.len());
+        let value = text.get(colon + 1..).unwrap_or_default();
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        match &text[..colon] {
+            b"data" => {
+                if std::mem::replace(&mut self.has_data, true) {
+                    self.event.data.push(b'\n');
+                }
+                self.event.data.extend_from_slice(value);
+            }
+            b"id" if !value.contains(&0) && value.len() <= 1024 => {
+                self.event.id = String::from_utf8(value.to_vec()).ok();
+            }
+            // Comments, `event` (MCP uses only "message"), `retry`, and what is not known.
+            _ => {}
+        }
+        None
+    }
+}
+
+/// Writes one event. A line break inside the data begins a new `data` line.
+pub fn write(event: &Event) -> Vec<u8> {
+    let mut out = Vec::with_capacity(event.data.len() + 32);
+    if let Some(id) = &event.id {
+        out.extend_from_slice(b"id: ");
+        out.extend_from_slice(id.as_bytes());
+        out.push(b'\n');
+    }
+    out.extend_from_slice(b"event: message\n");
+    for line in event.data.split(|b| *b == b'\n' || *b == b'\r') {
+        out.extend_from_slice(b"data: ");
+        out.extend_from_slice(line);
+        out.push(b'\n');
+    }
+    out.push(b'\n');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pieces: &[&[u8]], bytes_max: usize) -> Result<Vec<Event>, TooLarge> {
+        let mut reader = Reader::new(bytes_max);
+        let mut events = Vec::new();
+        for piece in pieces {
+            reader.push(piece, |event| events.push(event))?;
+        }
+        Ok(events)
+    }
+
+    const STREAM: &[u8] =
+        b"\xef\xbb\xbf: hi\r\nid: 7\r\ndata: {\"a\":\r\ndata: 1}\r\n\r\nevent: message\ndata:x\n\nretry: 5\n\ndata: cut";
+
+    #[test]
+    fn any_split_gives_the_same_events() {
+        let whole = read(&[STREAM], 1000).unwrap();
+        assert_eq!(whole.len(), 2);
+        assert_eq!(whole[0], Event { id: Some("7".into()), data: b"{\"a\":\n1}".to_vec() });
+        assert_eq!(whole[1], Event { id: None, data: b"x".to_vec() });
+        for i in 0..STREAM.len() {
+            for j in i..STREAM.len() {
+                let pieces = [&STREAM[..i], &STREAM[i..j], &STREAM[j..]];
+                assert_eq!(read(&pieces, 1000).unwrap(), whole, "{i} {j}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_event_is_bounded_however_it_comes() {
+        let long = [b"data: ".as_slice(), &[b'x'; 200]].concat();
+        assert_eq!(read(&[&long], 100), Err(TooLarge));
+        let many = b"data: 0123456789\n".repeat(20);
+        assert_eq!(read(&[&many], 100), Err(TooLarge));
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let event = Event { id: Some("a".into()), data: b"{\"x\":\n\"y\"}".to_vec() };
+        assert_eq!(read(&[&write(&event)], 100).unwrap(), vec![event]);
+    }
+}
