@@ -116,6 +116,17 @@ impl Engine {
         Ok(scan.report(text.as_bytes(), Form::Text, paths))
     }
 
+    /// Bytes that are read to scan a text: of its views, and of the windows of rules.
+    #[cfg(test)]
+    pub(crate) fn work_of(&self, text: &str) -> usize {
+        let whole = [0..text.len()];
+        let mut scan = Scan::new(self, Direction::Outgoing, text.len());
+        let before = scan.work_left;
+        // Too many findings end a scan early; the work until then counts all the same.
+        let _ = scan.root(&Layer::plain(text.as_bytes(), &whole));
+        before - scan.work_left
+    }
+
     fn fingerprint(&self, text: &[u8]) -> u64 {
         let hash = Sha256::new()
             .chain_update(self.fingerprint_key)
