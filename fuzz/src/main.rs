@@ -1,0 +1,36 @@
+//! The fuzzer: one binary, one target for each parser of outside bytes, named by `WEIR_FUZZ`.
+//!
+//! One binary is linked once, which is most of what a short run costs. It refuses to start without a name
+//! that it knows, so that a mistyped target is not a pass. To add a target, add a row to [`TARGETS`].
+#![no_main]
+
+mod targets;
+
+use std::sync::OnceLock;
+
+use libfuzzer_sys::fuzz_target;
+
+type Target = fn(&[u8]);
+
+/// Every target, by its name. `run.sh` reads the names from these lines.
+const TARGETS: &[(&str, Target)] = &[
+    ("scan_json", targets::scan_json),
+    ("scan_text", targets::scan_text),
+    ("mcp_envelope", targets::mcp_envelope),
+    ("mcp_sse", targets::mcp_sse),
+    ("identity_key", targets::identity_key),
+    ("policy_arguments", targets::policy_arguments),
+    ("store_note", targets::store_note),
+    ("store_log", targets::store_log),
+];
+
+static CHOSEN: OnceLock<Target> = OnceLock::new();
+
+fuzz_target!(|data: &[u8]| {
+    let target = CHOSEN.get_or_init(|| {
+        let name = std::env::var("WEIR_FUZZ").expect("WEIR_FUZZ names a target");
+        let found = TARGETS.iter().find(|(known, _)| *known == name);
+        found.expect("WEIR_FUZZ names a target of the table").1
+    });
+    target(data);
+});

@@ -1,0 +1,144 @@
+//! What each target does with its bytes. A panic is a finding; so is an answer that contradicts itself.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use base::{Action, Lane, Name, Target};
+use mcp::envelope::{Message, Params};
+use policy::{ArgumentType, Context, Policies, Principal, Slice, Source};
+use scan::{Direction, Engine, Settings};
+use store::disk::MemoryDisk;
+use store::{Durability, Log, LogSettings};
+
+fn engine() -> &'static Engine {
+    static ENGINE: OnceLock<Engine> = OnceLock::new();
+    ENGINE.get_or_init(|| Engine::new(Settings::default(), [7; 32]))
+}
+
+/// A JSON document of either direction; what is redacted is JSON again.
+pub fn scan_json(data: &[u8]) {
+    for direction in [Direction::Outgoing, Direction::Incoming] {
+        let Ok(report) = engine().json(direction, data, "params") else { continue };
+        let redacted = report.redacted(data);
+        if serde_json::from_slice::<&serde_json::value::RawValue>(data).is_ok() {
+            let again = serde_json::from_slice::<&serde_json::value::RawValue>(&redacted);
+            assert!(again.is_ok(), "redaction broke the document");
+        }
+    }
+}
+
+/// A text that is not JSON.
+pub fn scan_text(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    for direction in [Direction::Outgoing, Direction::Incoming] {
+        if let Ok(report) = engine().text(direction, &text, "text") {
+            let redacted = report.redacted(text.as_bytes());
+            assert!(std::str::from_utf8(&redacted).is_ok(), "redaction broke the text");
+        }
+    }
+}
+
+/// A JSON-RPC message: what is read is what serde_json reads.
+pub fn mcp_envelope(data: &[u8]) {
+    let Ok(message) = Message::parse(data) else { return };
+    let value: serde_json::Value = serde_json::from_slice(data).expect("it was read as JSON");
+    match message {
+        Message::Request { method, params, .. } | Message::Notification { method, params } => {
+            assert_eq!(value["method"], *method, "two readers see two methods");
+            let _ = Params::read(params);
+        }
+        Message::Response { .. } => assert!(value.get("method").is_none()),
+    }
+}
+
+/// An event stream: the same events, however it is cut into pieces.
+pub fn mcp_sse(data: &[u8]) {
+    let Some((&cut, stream)) = data.split_first() else { return };
+    let read = |piece: usize| {
+        let (mut reader, mut events) = (mcp::sse::Reader::new(1 << 16), Vec::new());
+        let all = stream
+            .chunks(piece.max(1))
+            .try_for_each(|piece| reader.push(piece, |event| events.push(event)));
+        all.map(|()| events)
+    };
+    if let (Ok(whole), Ok(pieces)) = (read(stream.len()), read(usize::from(cut))) {
+        assert_eq!(whole, pieces, "the cut changed the events");
+    }
+}
+
+/// An agent's key: what is accepted is 48 characters that begin as keys do.
+pub fn identity_key(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if identity::key_digest(text).is_some() {
+        assert!(text.len() == 48 && text.starts_with("weir_"));
+    }
+}
+
+/// The arguments of a tool call, read by policies of each type.
+pub fn policy_arguments(data: &[u8]) {
+    static SLICE: OnceLock<Arc<Slice>> = OnceLock::new();
+    let slice = SLICE.get_or_init(|| {
+        let types = [("s", ArgumentType::String), ("n", ArgumentType::Long), ("b", ArgumentType::Bool)];
+        let declared: BTreeMap<String, ArgumentType> =
+            types.into_iter().map(|(name, kind)| (name.to_owned(), kind)).collect();
+        let text = r#"permit (principal, action, resource);
+            forbid (principal, action == Action::"mcp:call", resource) when {
+                context.arguments has s && context.arguments.s like "*x*" ||
+                context.arguments has n && context.arguments.n > 7 ||
+                context.arguments has b && context.arguments.b };"#;
+        let sources = [Source { file: "fuzz.cedar", text }];
+        let policies = Policies::load(&sources, &declared).expect("the policy is valid");
+        let name = |text| Name::new(text).expect("a name");
+        let principal = Arc::new(Principal { name: name("a"), groups: vec![] });
+        let target = Target { server: name("s"), tool: Some("t".to_owned()) };
+        policies.slice(&principal, Action::McpCall, &target)
+    });
+    let context = Context {
+        lane: Lane::Mcp,
+        method: "tools/call",
+        peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        unix_ms: 0,
+        arguments: Some(data),
+    };
+    let _ = slice.admit(&context);
+}
+
+/// A signed note and a checkpoint; no note that the fuzzer makes is signed by this key.
+pub fn store_note(data: &[u8]) {
+    static VERIFIER: OnceLock<store::note::Verifier> = OnceLock::new();
+    let verifier = VERIFIER.get_or_init(|| {
+        let signer = store::note::Signer::new("weir.example/log", &[3; 32]).expect("a signer");
+        store::note::Verifier::parse(&signer.vkey()).expect("its own key")
+    });
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    assert!(verifier.open(text).is_err(), "a signature was forged");
+    let _ = store::note::read_checkpoint(text);
+    let _ = store::note::split_history(text);
+    let _ = store::note::Verifier::parse(text);
+}
+
+/// The files of a log as a broken disk leaves them: opening ends, with a log or with an error.
+pub fn store_log(data: &[u8]) {
+    let disk = MemoryDisk::new();
+    let settings = LogSettings {
+        origin: "weir.example/log".to_owned(),
+        durability: Durability::Os,
+        bytes_max: 64 << 20,
+    };
+    let log = Log::open_on(Arc::new(disk.clone()), Path::new("log"), settings.clone());
+    let log = log.expect("an empty disk");
+    log.close().expect("a disk that does not fail");
+    drop(log);
+    let names = store::disk::Disk::list(&disk).expect("a disk that does not fail");
+    let Some((&which, bytes)) = data.split_first() else { return };
+    let mut names: Vec<String> = names.into_iter().map(|(name, _)| name).collect();
+    names.sort();
+    if let Some(name) = names.get(usize::from(which) % names.len().max(1)) {
+        disk.tamper(name, Some(bytes.to_vec()));
+    }
+    if let Ok(log) = Log::open_on(Arc::new(disk), Path::new("log"), settings) {
+        let _ = log.close();
+    }
+}
