@@ -1,0 +1,335 @@
+"""`make bench`: the gateway's CPU time for one governed tools/call, beside nginx proxying the same bytes.
+
+Both stand before the same server, in turns, so that a noisy neighbour meets both. What is counted is the CPU
+time of the whole process (and of nginx's workers) from /proc, over the requests that the load tool counted.
+Everything is on 127.0.0.1, bounded in count and time. The configuration is made from constants, and its
+SHA-256 is printed; the result is written between two marks in docs/performance.md.
+"""
+
+import argparse
+import base64
+import hashlib
+import http.client
+import json
+import os
+import platform
+import re
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+WORK = ROOT / "target/bench/run"
+AGENTS, SERVERS, TOOLS, GROUPS = 1000, 3, 20, 20
+CONNECTIONS, LOAD_THREADS = 32, 1
+TICK = os.sysconf("SC_CLK_TCK")
+MARKS = ("<!-- bench:begin -->", "<!-- bench:end -->")
+PROSE = ("The quarterly survey lists each station by its distance from the weir, the mean depth of the channel "
+         "and the days on which the gauge was read by hand. ")
+
+
+# The configuration
+
+def agent_key(number):
+    raw = hashlib.sha256(f"weir bench agent {number}".encode()).digest()
+    return "weir_" + base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def policies():
+    """100 policies: 79 permits by group and server, 20 that read arguments, one that permits the rest of MCP."""
+    texts = ['@id("use")\npermit (principal, action in [Action::"mcp:use", Action::"mcp:list"], resource);']
+    for i in range(79):
+        group, server = f"g{i % GROUPS:02}", f"s{i % SERVERS}"
+        scope = f'principal in Group::"{group}", action == Action::"mcp:call", resource in Server::"{server}"'
+        texts.append(f'@id("permit-{i:02}")\npermit ({scope});')
+    for i in range(20):
+        server, tool = f"s{i % SERVERS}", f"t{i:02}"
+        scope = f'principal, action == Action::"mcp:call", resource == Tool::"{server}/{tool}"'
+        when = (f'context.arguments has text && context.arguments.text like "*forbidden-{i:02}*" || '
+                f'context.arguments has count && context.arguments.count > {1000 + i}')
+        texts.append(f'@id("arguments-{i:02}")\nforbid ({scope}) when {{ {when} }};')
+    return "\n\n".join(texts) + "\n"
+
+
+def configuration(durability, origin_port):
+    agents = {}
+    for i in range(AGENTS):
+        digest = hashlib.sha256(agent_key(i).encode()).hexdigest()
+        # 20 groups and 3 servers: every agent's group is permitted every server.
+        agents[f"a{i:04}"] = {"key": f"sha256:{digest}", "groups": [f"g{i % GROUPS:02}"]}
+    url = f"http://127.0.0.1:{origin_port}/mcp"
+    return {
+        "listen": "127.0.0.1:0",
+        "state": f"state-{durability}",
+        "agents": agents,
+        "mcp": {f"s{i}": {"url": url, "sessions_max": 4096} for i in range(SERVERS)},
+        "policy": {"files": ["policy.cedar"], "arguments": {"text": "String", "count": "Long"}},
+        "limits": {"agent_per_minute": 10_000_000, "address_per_minute": 10_000_000},
+        "log": {"durability": durability},
+        "logs": {"format": "json", "level": "info"},
+    }
+
+
+def call_body(number):
+    """A tools/call of exactly 1,024 bytes."""
+    def body(text):
+        return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+            "name": f"t{number % TOOLS:02}", "arguments": {"text": text, "count": number % 100}}},
+            separators=(",", ":"))
+    room = 1024 - len(body(""))
+    return body((PROSE * 20)[:room])
+
+
+# Processes
+
+def start(command, **more):
+    """Starts a process that says where it listens. Gives it and its port."""
+    process = subprocess.Popen(command, cwd=WORK, start_new_session=True, **more)
+    stream = process.stdout or process.stderr
+    pattern = re.compile(r"listening on (?:http://[0-9.]+:)?(\d+)|\"address\":\s*\"[0-9.]+:(\d+)\"")
+    seen = []
+    for raw in stream:
+        line = raw.decode(errors="replace")
+        seen.append(line)
+        found = "listening" in line and pattern.search(line)
+        if found:
+            threading.Thread(target=lambda: [None for _ in stream], daemon=True).start()
+            return process, int(found[1] or found[2])
+    sys.exit(f"bench: {command[0]} did not start:\n{''.join(seen)}")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def start_nginx(origin_port):
+    port, binary = free_port(), shutil.which("nginx") or "/usr/sbin/nginx"
+    text = (ROOT / "bench/nginx.conf").read_text()
+    for name, value in {"PORT": port, "ORIGIN": origin_port, "WORK": WORK}.items():
+        text = text.replace(f"@{name}@", str(value))
+    (WORK / "nginx.conf").write_text(text)
+    process = subprocess.Popen([binary, "-c", str(WORK / "nginx.conf"), "-p", str(WORK)], start_new_session=True)
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return process, port
+        except OSError:
+            time.sleep(0.02)
+    sys.exit("bench: nginx did not start")
+
+
+def cpu_s(process):
+    """User and system seconds of a process and its children."""
+    pids = [process.pid]
+    for task in Path(f"/proc/{process.pid}/task").iterdir():
+        pids += map(int, (task / "children").read_text().split())
+    total = 0
+    for pid in pids:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        total += int(fields[11]) + int(fields[12])
+    return total / TICK
+
+
+def rss_mb(process):
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
+
+
+# Requests
+
+def post(port, path, key, message, session=None):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    headers = {"content-type": "application/json", "accept": "application/json, text/event-stream",
+               "authorization": f"Bearer {key}", "mcp-protocol-version": "2025-11-25"}
+    if session:
+        headers["mcp-session-id"] = session
+    body = message if isinstance(message, str) else json.dumps(message)
+    connection.request("POST", path, body, headers)
+    answer = connection.getresponse()
+    data = answer.read()
+    connection.close()
+    return answer.status, answer.getheader("mcp-session-id"), data
+
+
+def open_session(port, number):
+    """Initializes one agent's session. Gives its id, where the gateway has one."""
+    path, key = f"/mcp/s{number % SERVERS}", agent_key(number)
+    hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}}
+    status, session, data = post(port, path, key, hello)
+    if status != 200 or b'"result"' not in data:
+        sys.exit(f"bench: initialize was answered {status}: {data[:500]}")
+    post(port, path, key, {"jsonrpc": "2.0", "method": "notifications/initialized"}, session)
+    status, _, data = post(port, path, key, call_body(number), session)
+    if status != 200 or b'"result"' not in data:
+        sys.exit(f"bench: a call was answered {status}: {data[:500]}")
+    return session or ""
+
+
+def write_requests(name, sessions):
+    """The load tool's table: one row an agent, the same for the gateway and for nginx."""
+    rows = []
+    for i in range(AGENTS):
+        row = (f"/mcp/s{i % SERVERS}", agent_key(i), sessions[i], call_body(i))
+        rows.append("{" + ",".join(json.dumps(part) for part in row) + "}")
+    (WORK / f"{name}.lua").write_text("return {\n" + ",\n".join(rows) + "\n}\n")
+
+
+def load(port, seconds, table=None, path="/"):
+    """Runs the load tool. Gives (requests, requests a second); ends the benchmark on any wrong answer."""
+    command = ["wrk", "-t", str(LOAD_THREADS), "-c", str(CONNECTIONS), "-d", f"{seconds}s"]
+    if table:
+        command += ["-s", str(ROOT / "bench/calls.lua")]
+    environment = {**os.environ, "BENCH_TABLE": str(WORK / f"{table}.lua")}
+    done = subprocess.run([*command, f"http://127.0.0.1:{port}{path}"], env=environment,
+                          capture_output=True, text=True, timeout=seconds + 60)
+    found = re.search(r"(\d+) requests in ([0-9.]+)s", done.stdout)
+    wrong = re.search(r"wrong answers: (\d+)", done.stdout)
+    bad = "Non-2xx" in done.stdout or "Socket errors" in done.stdout or (table and (not wrong or wrong[1] != "0"))
+    if not found or bad:
+        sys.exit(f"bench: the load met errors:\n{done.stdout}{done.stderr}")
+    requests = int(found[1])
+    return requests, requests / float(found[2])
+
+
+def measured(process, port, seconds, **more):
+    """One run: CPU microseconds for a request, and requests a second."""
+    before = cpu_s(process)
+    requests, rate = load(port, seconds, **more)
+    return (cpu_s(process) - before) / requests * 1e6, rate
+
+
+def fdatasync_ms():
+    """The disk's own time: the median and 95th percentile of 200 appends of 4 KiB, each synced."""
+    path, times = WORK / "fdatasync.probe", []
+    with open(path, "wb", buffering=0) as file:
+        for _ in range(200):
+            file.write(b"x" * 4096)
+            before = time.perf_counter()
+            os.fdatasync(file.fileno())
+            times.append((time.perf_counter() - before) * 1e3)
+    path.unlink()
+    return statistics.median(times), sorted(times)[189]
+
+
+# The result
+
+def spread(values):
+    return f"{statistics.median(values):.1f} ({min(values):.1f} to {max(values):.1f})"
+
+
+def report(runs, ratios, sync, idle_mb, loaded_mb, digest, options):
+    model = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
+    machine = f"{os.cpu_count()} cores, {model[1] if model else platform.machine()}"
+    rows = [("weir, `os`", "weir-os"), ("weir, `fsync`", "weir-fsync"), ("nginx", "nginx"),
+            ("weir `/health/live`", "live")]
+    lines = [f"Measured {time.strftime('%Y-%m-%d', time.gmtime())} on {machine}; {options.pairs} pairs of "
+             f"{options.seconds} s, {CONNECTIONS} connections; median (least to most).", "",
+             "| what | CPU µs a request | requests/s |", "|---|---|---|"]
+    for label, name in rows:
+        lines.append(f"| {label} | {spread([c for c, _ in runs[name]])} | {spread([r for _, r in runs[name]])} |")
+    lines += ["", "| what | value |", "|---|---|",
+              f"| weir `os` / nginx, CPU a call, by pair | {spread(ratios)} |",
+              f"| fdatasync of 4 KiB on this disk | median {sync[0]:.2f} ms, p95 {sync[1]:.2f} ms |",
+              f"| memory of the gateway (RSS), idle | {idle_mb:.1f} MB |",
+              f"| memory of the gateway (RSS), after the load | {loaded_mb:.1f} MB |",
+              f"| SHA-256 of the configuration | `{digest}` |"]
+    return "\n".join(lines)
+
+
+def write(text):
+    page = ROOT / "docs/performance.md"
+    old = page.read_text()
+    head, rest = old.split(MARKS[0], 1)
+    tail = rest.split(MARKS[1], 1)[1]
+    page.write_text(f"{head}{MARKS[0]}\n{text}\n{MARKS[1]}{tail}")
+
+
+def prepare():
+    """An empty work folder with the policies; builds and starts the server behind. Gives it and its port."""
+    shutil.rmtree(WORK, ignore_errors=True)
+    WORK.mkdir(parents=True)
+    (WORK / "policy.cedar").write_text(policies())
+    manifest = ROOT / "bench/origin/Cargo.toml"
+    target = ROOT / "target/bench"
+    subprocess.run(["cargo", "build", "--locked", "--release", "--quiet", "--manifest-path", str(manifest),
+                    "--target-dir", str(target)], check=True)
+    return start([str(target / "release/origin")], stdout=subprocess.PIPE)
+
+
+def start_gateway(weir, durability, origin_port):
+    path = WORK / f"weir-{durability}.yaml"
+    # JSON is YAML.
+    path.write_text(json.dumps(configuration(durability, origin_port), indent=1))
+    return start([weir, "serve", "-c", str(path)], stderr=subprocess.PIPE)
+
+
+def run_pairs(options, gateways, nginx, live):
+    """The runs in turns. Gives them by name, as (CPU µs, requests/s)."""
+    runs = {name: [] for name in (*gateways, "nginx", "live")}
+    targets = {**gateways, "nginx": nginx}
+    for name, (process, port) in targets.items():
+        load(port, 2, table=name)
+    for pair in range(options.pairs):
+        # Every other pair goes the other way round.
+        for name in list(targets) if pair % 2 == 0 else reversed(list(targets)):
+            process, port = targets[name]
+            runs[name].append(measured(process, port, options.seconds, table=name))
+        process, port = live
+        runs["live"].append(measured(process, port, max(2, options.seconds // 2), path="/health/live"))
+        line = "  ".join(f"{name} {values[-1][0]:.1f} µs" for name, values in runs.items())
+        print(f"bench: pair {pair + 1}: {line}", flush=True)
+    return runs
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--weir", required=True, help="the binary to measure")
+    options.add_argument("--pairs", type=int, default=6)
+    options.add_argument("--seconds", type=int, default=5)
+    options.add_argument("--dry", action="store_true", help="print the result and leave the page alone")
+    options = options.parse_args()
+    weir = str(Path(options.weir).resolve())
+    origin, origin_port = prepare()
+    started = [origin]
+    try:
+        shape = json.dumps([configuration("os", 0), configuration("fsync", 0), policies()], sort_keys=True)
+        digest = hashlib.sha256(shape.encode()).hexdigest()
+        print(f"bench: the configuration's SHA-256 is {digest}")
+        gateways = {}
+        for durability in ("os", "fsync"):
+            gateways[f"weir-{durability}"] = start_gateway(weir, durability, origin_port)
+            started.append(gateways[f"weir-{durability}"][0])
+        nginx = start_nginx(origin_port)
+        started.append(nginx[0])
+        time.sleep(1)  # Idle means idle: let start-up work end before memory is read.
+        idle_mb = rss_mb(gateways["weir-os"][0])
+        for name, (_, port) in gateways.items():
+            write_requests(name, [open_session(port, i) for i in range(AGENTS)])
+        shutil.copy(WORK / "weir-os.lua", WORK / "nginx.lua")
+        sync = fdatasync_ms()
+        runs = run_pairs(options, gateways, nginx, gateways["weir-os"])
+        ratios = [w[0] / n[0] for w, n in zip(runs["weir-os"], runs["nginx"])]
+        text = report(runs, ratios, sync, idle_mb, rss_mb(gateways["weir-os"][0]), digest, options)
+    finally:
+        for process in reversed(started):
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+    print(text)
+    if not options.dry:
+        write(text)
+
+
+main()
