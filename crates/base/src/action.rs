@@ -35,8 +35,13 @@ pub enum Action {
 }
 
 impl Action {
-    pub const ALL: &[Action] =
-        &[Action::McpList, Action::McpCall, Action::McpRead, Action::McpPrompt, Action::McpUse];
+    pub const ALL: &[Action] = &[
+        Action::McpList,
+        Action::McpCall,
+        Action::McpRead,
+        Action::McpPrompt,
+        Action::McpUse,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {

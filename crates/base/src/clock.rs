@@ -14,7 +14,10 @@ pub fn rfc3339(unix_ms: u64) -> String {
     let (days, ms) = (unix_ms / 86_400_000, unix_ms % 86_400_000);
     let (year, month, day) = civil(days);
     let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", ms % 1000)
+    format!(
+        "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z",
+        ms % 1000
+    )
 }
 
 /// Days since 1970 to year, month, day in the proleptic Gregorian calendar, counted in eras of 400

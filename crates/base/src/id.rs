@@ -16,7 +16,9 @@ impl Name {
     /// The name, or nothing if the text cannot be one.
     pub fn new(text: &str) -> Option<Name> {
         let first = text.bytes().next()?.is_ascii_alphanumeric();
-        let rest = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
+        let rest = text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
         (first && rest && text.len() <= Name::CHARS_MAX).then(|| Name(text.into()))
     }
 

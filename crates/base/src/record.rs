@@ -33,6 +33,8 @@ pub struct Judgement<'a> {
     pub lane: Lane,
     pub action: Action,
     pub method: &'a str,
+    /// The request id that the agent sent, if it did.
+    pub request: Option<&'a str>,
     pub server: &'a str,
     pub tool: Option<&'a str>,
     /// The ids of the policies that made the decision.
@@ -111,7 +113,14 @@ impl Judgement<'_> {
         if let Some(credential) = self.credential {
             json.text("credential", &credential.to_string());
         }
-        json.text("decision", if self.refused.is_some() { "refuse" } else { "pass" });
+        json.text(
+            "decision",
+            if self.refused.is_some() {
+                "refuse"
+            } else {
+                "pass"
+            },
+        );
         json.findings(self.findings);
         json.text("kind", "judgement");
         json.text("lane", self.lane.as_str());
@@ -125,6 +134,9 @@ impl Judgement<'_> {
         if let Some((code, private)) = self.refused {
             json.text("refusal", code);
             json.text("refusal_private", bounded(private));
+        }
+        if let Some(request) = self.request {
+            json.text("request", bounded(request));
         }
         json.text("server", self.server);
         if let Some(tool) = self.tool {
@@ -161,7 +173,11 @@ fn bounded(text: &str) -> &str {
 
 /// JSON text that fits, or a marker that is still JSON.
 fn bounded_json(text: &str) -> &str {
-    if text.len() <= RECORD_ATTRIBUTE_BYTES_MAX { text } else { "\"(longer than 256 bytes)\"" }
+    if text.len() <= RECORD_ATTRIBUTE_BYTES_MAX {
+        text
+    } else {
+        "\"(longer than 256 bytes)\""
+    }
 }
 
 /// Writes one JSON object; the caller gives the keys in sorted order.
@@ -248,13 +264,17 @@ mod tests {
         }];
         let judgement = Judgement {
             call: CallId([1; 16]),
-            at: Now { unix_ms: 0, mono_ms: 0 },
+            at: Now {
+                unix_ms: 0,
+                mono_ms: 0,
+            },
             peer: std::net::Ipv4Addr::LOCALHOST.into(),
             agent: Some("dev"),
             credential: Some(Digest([2; 32])),
             lane: Lane::Mcp,
             action: Action::McpCall,
             method: "tools/call",
+            request: Some("r-1"),
             server: "files",
             tool: Some("read \"it\""),
             policies: &["starter".into()],

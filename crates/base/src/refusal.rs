@@ -27,7 +27,12 @@ pub struct Refusal {
 
 impl Refusal {
     pub fn new(code: &'static Code, public: impl Into<String>) -> Refusal {
-        Refusal { code, public: public.into(), private: String::new(), retry_ms: None }
+        Refusal {
+            code,
+            public: public.into(),
+            private: String::new(),
+            retry_ms: None,
+        }
     }
 
     /// Adds what only the record keeps.
@@ -134,7 +139,11 @@ mod tests {
         assert_eq!(names.len(), ALL.len());
         for code in ALL {
             assert_eq!(code.name.split('.').count(), 2, "{}", code.name);
-            assert!((400..600).contains(&code.status) && code.mend.ends_with('.'), "{}", code.name);
+            assert!(
+                (400..600).contains(&code.status) && code.mend.ends_with('.'),
+                "{}",
+                code.name
+            );
         }
     }
 }

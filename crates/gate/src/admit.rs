@@ -22,10 +22,15 @@ pub(crate) fn admit(
     now: Now,
     trail: &mut Trail<'_>,
 ) -> Result<Permitted, Refusal> {
-    let slice = rules.policies.slice(&principal(verified), call.action, call.target);
+    let slice = rules
+        .policies
+        .slice(&principal(verified), call.action, call.target);
     let admission = slice.admit(&context(call, now))?;
     trail.admitted(admission.policies, admission.attributes);
-    Ok(Permitted { pending: admission.pending || slice.has_late(), slice })
+    Ok(Permitted {
+        pending: admission.pending || slice.has_late(),
+        slice,
+    })
 }
 
 /// Asks again, now that the findings are known. Costs nothing where no policy of the slice reads them.
@@ -38,7 +43,11 @@ pub(crate) fn decide(
     if !permitted.pending {
         return Ok(());
     }
-    let found: Vec<&str> = trail.findings().iter().map(|finding| finding.rule).collect();
+    let found: Vec<&str> = trail
+        .findings()
+        .iter()
+        .map(|finding| finding.rule)
+        .collect();
     let policies = permitted.slice.decide(&context(call, now), &found)?;
     trail.decided(policies);
     Ok(())
@@ -46,7 +55,10 @@ pub(crate) fn decide(
 
 pub(crate) fn principal(verified: &Verified) -> Arc<Principal> {
     let agent = verified.agent();
-    Arc::new(Principal { name: agent.name.clone(), groups: agent.groups.clone() })
+    Arc::new(Principal {
+        name: agent.name.clone(),
+        groups: agent.groups.clone(),
+    })
 }
 
 fn context<'a>(call: &Call<'a>, now: Now) -> Context<'a> {

@@ -16,12 +16,19 @@ pub(crate) fn inspect(
     call: &Call<'_>,
     trail: &mut Trail<'_>,
 ) -> Result<Scanned, Refusal> {
-    let Some(params) = call.params else { return Ok(Scanned { redacted: None }) };
-    let report = rules.engine.json(Direction::Outgoing, params, "params").map_err(too_much)?;
+    let Some(params) = call.params else {
+        return Ok(Scanned { redacted: None });
+    };
+    let report = rules
+        .engine
+        .json(Direction::Outgoing, params, "params")
+        .map_err(too_much)?;
     trail.found(to_record(&report));
     match report.action {
         Action::Refuse => Err(refuse(&report)),
-        Action::Redact => Ok(Scanned { redacted: Some(report.redacted(params)) }),
+        Action::Redact => Ok(Scanned {
+            redacted: Some(report.redacted(params)),
+        }),
         Action::Warn | Action::Off => Ok(Scanned { redacted: None }),
     }
 }
@@ -36,10 +43,16 @@ pub(crate) fn refuse(report: &Report) -> Refusal {
         Class::Secret => (refusal::SECRET, "a secret"),
         Class::Injection => (refusal::INJECTION, "an injected instruction"),
     };
-    Refusal::new(code, format!("{what} ({}) at {}", finding.rule.id, finding.path))
+    Refusal::new(
+        code,
+        format!("{what} ({}) at {}", finding.rule.id, finding.path),
+    )
 }
 
 /// More than the scan's bounds allow is a refusal, never a part that was skipped.
 pub(crate) fn too_much(bound: scan::Bound) -> Refusal {
-    Refusal::new(refusal::SCAN_BOUND, format!("the scan reached its bound: {}", bound.0))
+    Refusal::new(
+        refusal::SCAN_BOUND,
+        format!("the scan reached its bound: {}", bound.0),
+    )
 }

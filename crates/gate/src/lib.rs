@@ -3,7 +3,10 @@
 //! The gate asks identity, policy and scan, takes from limits, has the judgement written down, and only
 //! then hands out a [`Passed`]. It opens no socket or file and reads no clock: all of that is a port.
 
-#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that cannot go on should stop"))]
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")
+)]
 
 mod pass;
 

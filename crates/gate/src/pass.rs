@@ -30,6 +30,8 @@ pub struct Call<'a> {
     pub action: Action,
     /// The protocol's own name for it, such as `tools/call`.
     pub method: &'a str,
+    /// The request id that the agent sent, if it did.
+    pub request: Option<&'a str>,
     pub target: &'a Target,
     /// The part of the message that is the agent's to write, as JSON: scanned.
     pub params: Option<&'a [u8]>,
@@ -57,7 +59,10 @@ pub struct Gate {
 
 impl Gate {
     pub fn new(ports: Ports, rules: Rules) -> Gate {
-        Gate { ports, rules: ArcSwap::from_pointee(rules) }
+        Gate {
+            ports,
+            rules: ArcSwap::from_pointee(rules),
+        }
     }
 
     /// What is in force now.
@@ -79,7 +84,10 @@ impl Gate {
         let rules = self.rules.load();
         let now = self.ports.clock.now();
         let address = Counted::Address(call.peer);
-        let limited = self.ports.counters.take(&address, rules.address_per_minute, now);
+        let limited = self
+            .ports
+            .counters
+            .take(&address, rules.address_per_minute, now);
         let verified = match limited {
             Ok(()) => identity::verify(
                 authorization,
@@ -88,7 +96,10 @@ impl Gate {
             ),
             Err(retry_ms) => Err(Refusal::new(
                 refusal::LIMIT_ADDRESS,
-                format!("more than {} calls a minute from this address", rules.address_per_minute),
+                format!(
+                    "more than {} calls a minute from this address",
+                    rules.address_per_minute
+                ),
             )
             .with_retry_ms(retry_ms)),
         };
@@ -121,7 +132,9 @@ impl Gate {
             Err(refusal) => return Err(self.record_refusal(trail, refusal).await),
         };
 
-        let passed = self.append(trail, rules, admit::principal(&verified), &call, scanned).await?;
+        let passed = self
+            .append(trail, rules, admit::principal(&verified), &call, scanned)
+            .await?;
         reserved.keep();
         Ok(passed)
     }
@@ -135,13 +148,17 @@ impl Gate {
         method: &str,
     ) -> Result<Passed, Refusal> {
         let rules = self.rules();
-        let target = Target { server: server.clone(), tool: None };
+        let target = Target {
+            server: server.clone(),
+            tool: None,
+        };
         let call = Call {
             id,
             peer: Ipv4Addr::LOCALHOST.into(),
             lane: Lane::Mcp,
             action: Action::McpUse,
             method,
+            request: None,
             target: &target,
             params: None,
             arguments: None,
@@ -155,7 +172,10 @@ impl Gate {
             return Err(self.record_refusal(trail, refusal).await);
         }
         let scanned = inspect::inspect(&rules, &call, &mut trail)?;
-        let principal = Arc::new(Principal { name: agent, groups: Vec::new() });
+        let principal = Arc::new(Principal {
+            name: agent,
+            groups: Vec::new(),
+        });
         self.append(trail, rules, principal, &call, scanned).await
     }
 
@@ -172,11 +192,17 @@ impl Gate {
         // Made before the record is durable, so that a call that is given up while it waits for the
         // disk still leaves an outcome.
         let appended = self.ports.recorder.append(trail.to_json());
-        let mut passed =
-            Passed::new(Arc::clone(self), rules, principal, call, scanned, trail.now());
+        let mut passed = Passed::new(
+            Arc::clone(self),
+            rules,
+            principal,
+            call,
+            scanned,
+            trail.now(),
+        );
         let error = match appended.await {
             Ok(Ok(_index)) => {
-                self.ports.meter.judged(call.target.server.as_str(), None);
+                self.ports.meter.judged(&call.target.server, None);
                 return Ok(passed);
             }
             Ok(Err(error)) => error,
@@ -201,7 +227,9 @@ impl Gate {
     /// Nothing passes either way, so a refusal stands even where it cannot be recorded; the log's
     /// trouble is then the health check's to tell.
     async fn record_refusal(&self, mut trail: Trail<'_>, refusal: Refusal) -> Refusal {
-        self.ports.meter.judged(trail.server(), Some(refusal.code.name));
+        self.ports
+            .meter
+            .judged(trail.server(), Some(refusal.code.name));
         self.count(&trail);
         let record = trail.refused(&refusal).to_json();
         drop(trail);
@@ -223,7 +251,9 @@ impl Gate {
                 Refusal::new(refusal::LOG_FAILED, "the log failed").with_private(why.clone())
             }
         };
-        self.ports.meter.judged(call.target.server.as_str(), Some(refusal.code.name));
+        self.ports
+            .meter
+            .judged(&call.target.server, Some(refusal.code.name));
         refusal
     }
 }

@@ -81,8 +81,14 @@ impl Passed {
     /// Whether policy lets this agent call a tool of the call's server, with some arguments. A tool that
     /// it may not call is not shown to it.
     pub fn may_list(&self, tool: &str) -> bool {
-        let target = Target { server: self.target.server.clone(), tool: Some(tool.to_owned()) };
-        self.rules.policies.slice(&self.principal, Action::McpCall, &target).listable()
+        let target = Target {
+            server: self.target.server.clone(),
+            tool: Some(tool.to_owned()),
+        };
+        self.rules
+            .policies
+            .slice(&self.principal, Action::McpCall, &target)
+            .listable()
     }
 
     /// Records the outcome.
@@ -116,7 +122,10 @@ impl Passed {
             why: ending.why,
         };
         self.gate.ports.recorder.note(outcome.to_json());
-        self.gate.ports.meter.ended(self.target.server.as_str(), ending.end, duration_ms);
+        self.gate
+            .ports
+            .meter
+            .ended(&self.target.server, ending.end, duration_ms);
     }
 }
 
@@ -132,14 +141,22 @@ impl Permit for Passed {
     fn dial(&self, address: IpAddr) -> Result<(), Refusal> {
         match self.rules.reach.get(&self.target.server) {
             Some(reach) if reach.allows(address) => Ok(()),
-            _ => Err(Refusal::new(refusal::ADDRESS, "the server is at an address that is not allowed")
-                .with_private(format!("{} resolved to {address}", self.target.server))),
+            _ => Err(Refusal::new(
+                refusal::ADDRESS,
+                "the server is at an address that is not allowed",
+            )
+            .with_private(format!("{} resolved to {address}", self.target.server))),
         }
     }
 }
 
 impl Drop for Passed {
     fn drop(&mut self) {
-        self.close(Ending { end: End::Cut, status: 0, bytes: 0, why: None });
+        self.close(Ending {
+            end: End::Cut,
+            status: 0,
+            bytes: 0,
+            why: None,
+        });
     }
 }

@@ -61,12 +61,13 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> Now;
 }
 
-/// What is counted for `/metrics`. Labels are configured names and codes, never what an agent sent.
+/// What is counted for `/metrics`. A server's name may be what an agent asked for: only configured names
+/// become labels.
 pub trait Meter: Send + Sync {
     /// A call was judged; `code` is the refusal's, absent where it passed.
-    fn judged(&self, server: &str, code: Option<&'static str>);
+    fn judged(&self, server: &Name, code: Option<&'static str>);
     /// A call that passed has ended.
-    fn ended(&self, server: &str, end: End, duration_ms: u64);
+    fn ended(&self, server: &Name, end: End, duration_ms: u64);
     /// The scan found something, and this was done about it.
     fn found(&self, rule: &'static str, action: &'static str);
 }

@@ -20,16 +20,26 @@ impl Range {
             Some((network, bits)) => (network.parse().ok()?, Some(bits.parse().ok()?)),
             None => (text.parse().ok()?, None),
         };
-        let bits_max = if matches!(network, IpAddr::V4(_)) { 32 } else { 128 };
+        let bits_max = if matches!(network, IpAddr::V4(_)) {
+            32
+        } else {
+            128
+        };
         let prefix_bits = bits.unwrap_or(bits_max);
-        (prefix_bits <= bits_max).then_some(Range { network, prefix_bits })
+        (prefix_bits <= bits_max).then_some(Range {
+            network,
+            prefix_bits,
+        })
     }
 
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.network, address) {
-            (IpAddr::V4(network), IpAddr::V4(address)) => {
-                same_prefix(network.to_bits().into(), address.to_bits().into(), 32, self.prefix_bits)
-            }
+            (IpAddr::V4(network), IpAddr::V4(address)) => same_prefix(
+                network.to_bits().into(),
+                address.to_bits().into(),
+                32,
+                self.prefix_bits,
+            ),
             (IpAddr::V6(network), IpAddr::V6(address)) => {
                 same_prefix(network.to_bits(), address.to_bits(), 128, self.prefix_bits)
             }
@@ -52,9 +62,17 @@ pub struct Reach {
 impl Reach {
     /// Loopback only: for a server whose URL names this machine.
     pub fn loopback() -> Reach {
-        let v4 = Range { network: Ipv4Addr::LOCALHOST.into(), prefix_bits: 8 };
-        let v6 = Range { network: Ipv6Addr::LOCALHOST.into(), prefix_bits: 128 };
-        Reach { ranges: vec![v4, v6] }
+        let v4 = Range {
+            network: Ipv4Addr::LOCALHOST.into(),
+            prefix_bits: 8,
+        };
+        let v6 = Range {
+            network: Ipv6Addr::LOCALHOST.into(),
+            prefix_bits: 128,
+        };
+        Reach {
+            ranges: vec![v4, v6],
+        }
     }
 
     pub fn allows(&self, address: IpAddr) -> bool {
@@ -66,14 +84,32 @@ impl Reach {
 /// Whether an address is globally reachable, by the IANA special-purpose registries (RFC 6890).
 fn is_public(address: IpAddr) -> bool {
     const SPECIAL: &[&str] = &[
-        "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
-        "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15",
-        "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+        "0.0.0.0/8",
+        "10.0.0.0/8",
+        "100.64.0.0/10",
+        "127.0.0.0/8",
+        "169.254.0.0/16",
+        "172.16.0.0/12",
+        "192.0.0.0/24",
+        "192.0.2.0/24",
+        "192.88.99.0/24",
+        "192.168.0.0/16",
+        "198.18.0.0/15",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "224.0.0.0/4",
+        "240.0.0.0/4",
         // IPv6: all but 2000::/3 is special, and within it these. 6to4 and Teredo carry IPv4 inside.
-        "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
+        "2001::/23",
+        "2001:db8::/32",
+        "2002::/16",
+        "3fff::/20",
     ];
     static RANGES: std::sync::LazyLock<Vec<Range>> = std::sync::LazyLock::new(|| {
-        SPECIAL.iter().map(|text| Range::parse(text).expect("the table holds ranges")).collect()
+        SPECIAL
+            .iter()
+            .map(|text| Range::parse(text).expect("the table holds ranges"))
+            .collect()
     });
     let unicast = match address {
         IpAddr::V4(_) => true,
@@ -97,9 +133,23 @@ mod tests {
             assert!(allowed(&reach, public), "{public}");
         }
         for special in [
-            "127.0.0.1", "10.1.2.3", "172.31.255.255", "192.168.0.1", "169.254.169.254", "0.0.0.0",
-            "100.64.0.1", "::1", "::", "fe80::1", "fc00::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1",
-            "64:ff9b::a00:1", "2002:7f00:1::", "ff02::1", "255.255.255.255",
+            "127.0.0.1",
+            "10.1.2.3",
+            "172.31.255.255",
+            "192.168.0.1",
+            "169.254.169.254",
+            "0.0.0.0",
+            "100.64.0.1",
+            "::1",
+            "::",
+            "fe80::1",
+            "fc00::1",
+            "::ffff:127.0.0.1",
+            "::ffff:10.0.0.1",
+            "64:ff9b::a00:1",
+            "2002:7f00:1::",
+            "ff02::1",
+            "255.255.255.255",
         ] {
             assert!(!allowed(&reach, special), "{special}");
         }
@@ -107,7 +157,9 @@ mod tests {
 
     #[test]
     fn a_range_allows_what_it_holds_and_no_more() {
-        let reach = Reach { ranges: vec![Range::parse("10.1.0.0/16").expect("a range")] };
+        let reach = Reach {
+            ranges: vec![Range::parse("10.1.0.0/16").expect("a range")],
+        };
         assert!(allowed(&reach, "10.1.255.1"));
         assert!(allowed(&reach, "::ffff:10.1.0.9"));
         assert!(!allowed(&reach, "10.2.0.1"));

@@ -24,7 +24,12 @@ pub(crate) fn reserve<'a>(
     let agent = Counted::Agent(verified.agent().name.clone());
     let per_minute = rules.agent_per_minute;
     match ports.counters.take(&agent, per_minute, now) {
-        Ok(()) => Ok(Reserved { ports, agent: Some(agent), per_minute, now }),
+        Ok(()) => Ok(Reserved {
+            ports,
+            agent: Some(agent),
+            per_minute,
+            now,
+        }),
         Err(retry_ms) => {
             let public = format!("this agent made more than {per_minute} calls a minute");
             Err(Refusal::new(refusal::LIMIT_AGENT, public).with_retry_ms(retry_ms))
@@ -41,7 +46,9 @@ impl Reserved<'_> {
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
         if let Some(agent) = self.agent.take() {
-            self.ports.counters.give_back(&agent, self.per_minute, self.now);
+            self.ports
+                .counters
+                .give_back(&agent, self.per_minute, self.now);
         }
     }
 }

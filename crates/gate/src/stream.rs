@@ -29,7 +29,11 @@ impl Passed {
     }
 
     fn scan(&mut self, direction: Direction, json: &[u8], root: &str) -> Result<Answer, Refusal> {
-        let report = self.rules.engine.json(direction, json, root).map_err(too_much)?;
+        let report = self
+            .rules
+            .engine
+            .json(direction, json, root)
+            .map_err(too_much)?;
         self.keep(&report);
         match report.action {
             Action::Refuse => Err(refuse(&report)),

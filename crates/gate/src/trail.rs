@@ -43,8 +43,8 @@ impl<'a> Trail<'a> {
         self.now
     }
 
-    pub(crate) fn server(&self) -> &str {
-        self.call.target.server.as_str()
+    pub(crate) fn server(&self) -> &'a base::Name {
+        &self.call.target.server
     }
 
     /// The gateway's own call, permitted by the configuration that names its target.
@@ -71,7 +71,11 @@ impl<'a> Trail<'a> {
     }
 
     pub(crate) fn refused(&mut self, refusal: &Refusal) -> &mut Self {
-        let why = if refusal.private.is_empty() { &refusal.public } else { &refusal.private };
+        let why = if refusal.private.is_empty() {
+            &refusal.public
+        } else {
+            &refusal.private
+        };
         self.refused = Some((refusal.code.name, why.clone()));
         self
     }
@@ -86,6 +90,7 @@ impl<'a> Trail<'a> {
             lane: self.call.lane,
             action: self.call.action,
             method: self.call.method,
+            request: self.call.request,
             server: self.call.target.server.as_str(),
             tool: self.call.target.tool.as_deref(),
             policies: &self.policies,
@@ -93,7 +98,10 @@ impl<'a> Trail<'a> {
             attributes: &self.attributes,
             findings: &self.findings,
             bytes: self.call.bytes,
-            refused: self.refused.as_ref().map(|(code, why)| (*code, why.as_str())),
+            refused: self
+                .refused
+                .as_ref()
+                .map(|(code, why)| (*code, why.as_str())),
         }
         .to_json()
     }

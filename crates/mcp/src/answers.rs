@@ -28,7 +28,14 @@ pub(crate) struct Answers {
 
 impl Answers {
     pub(crate) fn new(passed: Passed, asked: Asked, id: Option<String>) -> Answers {
-        Answers { passed, asked, id, bytes: 0, done: false, refused: None }
+        Answers {
+            passed,
+            asked,
+            id,
+            bytes: 0,
+            done: false,
+            refused: None,
+        }
     }
 
     pub(crate) fn passed(&self) -> &Passed {
@@ -56,15 +63,22 @@ impl Answers {
             Ok(message) => Some(message),
             Err(refusal) => {
                 self.note(&refusal);
-                if self.done { self.error(&refusal) } else { None }
+                if self.done {
+                    self.error(&refusal)
+                } else {
+                    None
+                }
             }
         }
     }
 
     fn judge(&mut self, message: &Bytes) -> Result<Bytes, Refusal> {
         let invalid = |why: &str| {
-            Refusal::new(refusal::ANSWER_INVALID, "the server sent what is not an MCP message")
-                .with_private(why.to_owned())
+            Refusal::new(
+                refusal::ANSWER_INVALID,
+                "the server sent what is not an MCP message",
+            )
+            .with_private(why.to_owned())
         };
         let parsed = Message::parse(message).map_err(|why| {
             // A server that answers garbage is not waited for: this is the answer.
@@ -81,8 +95,9 @@ impl Answers {
         }
         if lists {
             let text = std::str::from_utf8(message).map_err(|_| invalid("not UTF-8"))?;
-            return Ok(tools::judge(&mut self.passed, text)?
-                .map_or_else(|| message.clone(), Bytes::from));
+            return Ok(
+                tools::judge(&mut self.passed, text)?.map_or_else(|| message.clone(), Bytes::from)
+            );
         }
         match self.passed.answer(message, "")? {
             Answer::AsItCame => Ok(message.clone()),
@@ -95,11 +110,19 @@ impl Answers {
         self.note(refusal);
         self.done = true;
         let id = self.id.as_deref().map(Id)?;
-        Some(Bytes::from(refuse::error(refusal, self.passed.call(), Some(id))))
+        Some(Bytes::from(refuse::error(
+            refusal,
+            self.passed.call(),
+            Some(id),
+        )))
     }
 
     fn note(&mut self, refusal: &Refusal) {
-        let why = if refusal.private.is_empty() { &refusal.public } else { &refusal.private };
+        let why = if refusal.private.is_empty() {
+            &refusal.public
+        } else {
+            &refusal.private
+        };
         self.refused.get_or_insert((refusal.code.name, why.clone()));
     }
 
@@ -110,7 +133,15 @@ impl Answers {
             Some(_) if fallback == End::Complete => End::Failed,
             _ => fallback,
         };
-        let why = self.refused.as_ref().map(|(code, why)| (*code, why.as_str()));
-        self.passed.end(Ending { end, status, bytes: self.bytes, why });
+        let why = self
+            .refused
+            .as_ref()
+            .map(|(code, why)| (*code, why.as_str()));
+        self.passed.end(Ending {
+            end,
+            status,
+            bytes: self.bytes,
+            why,
+        });
     }
 }

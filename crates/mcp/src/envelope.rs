@@ -26,10 +26,21 @@ pub enum Invalid {
 /// One message, by the fields that it has (JSON-RPC 2.0, sections 4 and 5).
 #[derive(Clone, Debug)]
 pub enum Message<'a> {
-    Request { id: Id<'a>, method: Cow<'a, str>, params: Option<&'a RawValue> },
-    Notification { method: Cow<'a, str>, params: Option<&'a RawValue> },
+    Request {
+        id: Id<'a>,
+        method: Cow<'a, str>,
+        params: Option<&'a RawValue>,
+    },
+    Notification {
+        method: Cow<'a, str>,
+        params: Option<&'a RawValue>,
+    },
     /// The answer to a request: a result or an error.
-    Response { id: Id<'a>, result: Option<&'a RawValue>, error: Option<&'a RawValue> },
+    Response {
+        id: Id<'a>,
+        result: Option<&'a RawValue>,
+        error: Option<&'a RawValue>,
+    },
 }
 
 /// A request's id as it was written: a JSON string or number.
@@ -86,7 +97,11 @@ impl<'a> Message<'a> {
             (Some(method), Some(id)) => Ok(Message::Request { id, method, params }),
             (Some(method), None) => Ok(Message::Notification { method, params }),
             (None, Some(id)) if fields.result.is_some() != fields.error.is_some() => {
-                Ok(Message::Response { id, result: fields.result, error: fields.error })
+                Ok(Message::Response {
+                    id,
+                    result: fields.result,
+                    error: fields.error,
+                })
             }
             (None, None) if fields.error.is_some() => {
                 Err(Invalid::Message("an error that answers no request"))
@@ -101,7 +116,9 @@ impl<'a> Id<'a> {
         let text = raw.get();
         match text.as_bytes().first() {
             Some(b'"' | b'-' | b'0'..=b'9') if text.len() <= 256 => Ok(Id(text)),
-            _ => Err(Invalid::Message("id is not a string or number of at most 256 characters")),
+            _ => Err(Invalid::Message(
+                "id is not a string or number of at most 256 characters",
+            )),
         }
     }
 }
@@ -146,7 +163,10 @@ impl<'a> Object<'a> {
     }
 
     pub fn get(&self, key: &str) -> Option<&RawValue> {
-        self.0.iter().find(|(name, _)| name == key).map(|(_, value)| &**value)
+        self.0
+            .iter()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| &**value)
     }
 
     /// Puts another value in the place of a field; the text must be JSON.
@@ -196,7 +216,10 @@ struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 pub fn check(text: &[u8]) -> Result<(), Invalid> {
     let mut found = None;
     let mut reader = serde_json::Deserializer::from_slice(text);
-    let strict = Strict { depth: 0, found: &mut found };
+    let strict = Strict {
+        depth: 0,
+        found: &mut found,
+    };
     let read = strict.deserialize(&mut reader).and_then(|()| reader.end());
     match (read, found) {
         (Ok(()), _) => Ok(()),
@@ -218,7 +241,10 @@ impl Strict<'_> {
     }
 
     fn inner(&mut self) -> Strict<'_> {
-        Strict { depth: self.depth + 1, found: self.found }
+        Strict {
+            depth: self.depth + 1,
+            found: self.found,
+        }
     }
 }
 
@@ -311,8 +337,11 @@ mod tests {
 
     #[test]
     fn the_three_kinds() {
-        let text = br#" {"jsonrpc":"2.0","id":"a\"b","method":"tools/call","params":{"name":"x"}} "#;
-        let Ok(Message::Request { id, method, params }) = Message::parse(text) else { panic!() };
+        let text =
+            br#" {"jsonrpc":"2.0","id":"a\"b","method":"tools/call","params":{"name":"x"}} "#;
+        let Ok(Message::Request { id, method, params }) = Message::parse(text) else {
+            panic!()
+        };
         assert_eq!((id.0, &*method), (r#""a\"b""#, "tools/call"));
         assert_eq!(Params::read(params).unwrap().name.as_deref(), Some("x"));
         assert!(matches!(
@@ -321,7 +350,11 @@ mod tests {
         ));
         assert!(matches!(
             Message::parse(br#"{"jsonrpc":"2.0","id":1,"result":null}"#),
-            Ok(Message::Response { result: Some(_), error: None, .. })
+            Ok(Message::Response {
+                result: Some(_),
+                error: None,
+                ..
+            })
         ));
     }
 
@@ -351,8 +384,14 @@ mod tests {
 
     #[test]
     fn a_key_twice_is_refused_at_any_depth_and_in_any_spelling() {
-        assert_eq!(invalid(r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#), Invalid::Duplicate);
-        assert_eq!(invalid(r#"{"a":[{"b":{"c":1,"\u0063":2}}]}"#), Invalid::Duplicate);
+        assert_eq!(
+            invalid(r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#),
+            Invalid::Duplicate
+        );
+        assert_eq!(
+            invalid(r#"{"a":[{"b":{"c":1,"\u0063":2}}]}"#),
+            Invalid::Duplicate
+        );
         let many: Vec<String> = (0..40).map(|i| format!("\"k{i}\":{i}")).collect();
         assert!(check(format!("{{{}}}", many.join(",")).as_bytes()).is_ok());
         let twice = format!("{{{},\"k3\":0}}", many.join(","));
@@ -363,9 +402,15 @@ mod tests {
     fn depth_and_keys_are_bounded() {
         let nested = |n: usize| format!("{}1{}", "[".repeat(n), "]".repeat(n));
         assert!(check(nested(JSON_DEPTH_MAX).as_bytes()).is_ok());
-        assert_eq!(check(nested(JSON_DEPTH_MAX + 1).as_bytes()), Err(Invalid::Deep));
+        assert_eq!(
+            check(nested(JSON_DEPTH_MAX + 1).as_bytes()),
+            Err(Invalid::Deep)
+        );
         let keys: Vec<String> = (0..=JSON_KEYS_MAX).map(|i| format!("\"{i}\":0")).collect();
-        assert_eq!(check(format!("{{{}}}", keys.join(",")).as_bytes()), Err(Invalid::Deep));
+        assert_eq!(
+            check(format!("{{{}}}", keys.join(",")).as_bytes()),
+            Err(Invalid::Deep)
+        );
     }
 
     #[test]

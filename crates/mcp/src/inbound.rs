@@ -7,7 +7,9 @@ use base::record::End;
 use base::{Action, CallId, Name, Refusal, Target, refusal};
 use bytes::Bytes;
 use gate::Call;
-use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN};
+use http::header::{
+    ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN,
+};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use identity::Verified;
@@ -38,14 +40,19 @@ impl Lane {
             let refusal = Refusal::new(refusal::NOT_FOUND, "that cannot be a server's name");
             return refuse::problem(&refusal, id);
         };
-        let target = Target { server: name, tool: None };
+        let target = Target {
+            server: name,
+            tool: None,
+        };
         let method = request.head.method.clone();
+        let request_id = request_id(&request.head).map(str::to_owned);
         let call = Call {
             id,
             peer: request.peer.address.ip(),
             lane: base::Lane::Mcp,
             action: Action::McpUse,
             method: method.as_str(),
+            request: request_id.as_deref(),
             target: &target,
             params: None,
             arguments: None,
@@ -72,14 +79,26 @@ impl Lane {
         if let Err(refusal) = self.check_origin(head) {
             return Err(self.shared.gate.reject(None, &call, refusal).await);
         }
-        let authorization = head.headers.get(AUTHORIZATION).and_then(|v| v.to_str().ok());
+        let authorization = head
+            .headers
+            .get(AUTHORIZATION)
+            .and_then(|v| v.to_str().ok());
         let verified = self.shared.gate.verify(&call, authorization).await?;
         match self.settings().servers.get(&call.target.server) {
-            Some(server) => Ok(Asking { id: call.id, verified, server, call }),
+            Some(server) => Ok(Asking {
+                id: call.id,
+                verified,
+                server,
+                call,
+            }),
             None => {
                 let what = format!("no server is named {}", call.target.server);
                 let refusal = Refusal::new(refusal::SERVER_UNKNOWN, what);
-                Err(self.shared.gate.reject(Some(&verified), &call, refusal).await)
+                Err(self
+                    .shared
+                    .gate
+                    .reject(Some(&verified), &call, refusal)
+                    .await)
             }
         }
     }
@@ -87,17 +106,33 @@ impl Lane {
     /// A browser names the site whose page calls. Only the gateway's own address and the sites that are
     /// configured may (DNS rebinding).
     fn check_origin(&self, head: &Parts) -> Result<(), Refusal> {
-        let Some(origin) = head.headers.get(ORIGIN) else { return Ok(()) };
+        let Some(origin) = head.headers.get(ORIGIN) else {
+            return Ok(());
+        };
         let origin = origin.to_str().unwrap_or_default();
-        if self.settings().origins.iter().any(|known| known.eq_ignore_ascii_case(origin)) {
+        if self
+            .settings()
+            .origins
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(origin))
+        {
             return Ok(());
         }
-        let host = head.headers.get(HOST).and_then(|v| v.to_str().ok()).unwrap_or_default();
-        let own = origin.strip_prefix("http://").is_some_and(|o| o.eq_ignore_ascii_case(host));
+        let host = head
+            .headers
+            .get(HOST)
+            .and_then(|v| v.to_str().ok())
+            .unwrap_or_default();
+        let own = origin
+            .strip_prefix("http://")
+            .is_some_and(|o| o.eq_ignore_ascii_case(host));
         if own && is_loopback(host) {
             return Ok(());
         }
-        Err(Refusal::new(refusal::ORIGIN, "a page of another site may not call this gateway"))
+        Err(Refusal::new(
+            refusal::ORIGIN,
+            "a page of another site may not call this gateway",
+        ))
     }
 
     async fn post(&self, asking: Asking<'_>, request: &mut Request) -> Response {
@@ -162,8 +197,15 @@ impl Lane {
         let outgoing = Outgoing {
             message,
             id: id.map(|id| id.0.to_owned()),
-            asked: if method == "tools/list" { Asked::ToolsList } else { Asked::Other },
-            progress: read.meta.and_then(|m| m.progress_token).map(|t| t.get().to_owned()),
+            asked: if method == "tools/list" {
+                Asked::ToolsList
+            } else {
+                Asked::Other
+            },
+            progress: read
+                .meta
+                .and_then(|m| m.progress_token)
+                .map(|t| t.get().to_owned()),
             is_initialize: method == "initialize",
             revision: field(head, &outbound::http::REVISION).map(str::to_owned),
             takes_events: accepts(head, "text/event-stream"),
@@ -235,7 +277,11 @@ impl Lane {
             Err(refusal) => return Err(self.say_no(&asking, refusal).await),
         };
         match self.shared.gate.pass(asking.verified, asking.call).await {
-            Ok(passed) => Ok((Answers::new(passed, Asked::Other, None), session, asking.server)),
+            Ok(passed) => Ok((
+                Answers::new(passed, Asked::Other, None),
+                session,
+                asking.server,
+            )),
             Err(refusal) => Err(refuse::refuse_http(&refusal, asking.id)),
         }
     }
@@ -253,15 +299,19 @@ impl Lane {
         match (&asking.server.kind, given) {
             (ServerKind::Url { .. }, None) => Ok(Session::None),
             (ServerKind::Url { .. }, Some(_)) if is_initialize => Ok(Session::None),
-            (ServerKind::Url { .. }, Some(given)) => {
-                session::open(&self.settings().session_key, agent, &asking.server.name, given)
-                    .map(Session::Upstream)
-                    .ok_or_else(unknown)
-            }
+            (ServerKind::Url { .. }, Some(given)) => session::open(
+                &self.settings().session_key,
+                agent,
+                &asking.server.name,
+                given,
+            )
+            .map(Session::Upstream)
+            .ok_or_else(unknown),
             (ServerKind::Child(_), _) if is_initialize => Ok(Session::NewChild),
-            (ServerKind::Child(_), None) => {
-                Err(Refusal::new(refusal::SESSION_MISSING, "this server needs a session"))
-            }
+            (ServerKind::Child(_), None) => Err(Refusal::new(
+                refusal::SESSION_MISSING,
+                "this server needs a session",
+            )),
             (ServerKind::Child(_), Some(given)) => self
                 .shared
                 .sessions
@@ -273,8 +323,11 @@ impl Lane {
 
     /// Records a refusal that the lane found, and says it.
     async fn say_no(&self, asking: &Asking<'_>, refusal: Refusal) -> Response {
-        let refusal =
-            self.shared.gate.reject(Some(&asking.verified), &asking.call, refusal).await;
+        let refusal = self
+            .shared
+            .gate
+            .reject(Some(&asking.verified), &asking.call, refusal)
+            .await;
         refuse::refuse_http(&refusal, asking.id)
     }
 }
@@ -317,7 +370,10 @@ fn check_post(head: &Parts) -> Result<(), Refusal> {
     let content_type = field(head, &CONTENT_TYPE).unwrap_or_default();
     let essence = content_type.split(';').next().unwrap_or_default().trim();
     if !essence.eq_ignore_ascii_case("application/json") {
-        return Err(Refusal::new(refusal::CONTENT_TYPE, "the body is not said to be JSON"));
+        return Err(Refusal::new(
+            refusal::CONTENT_TYPE,
+            "the body is not said to be JSON",
+        ));
     }
     if !accepts(head, "application/json") {
         return Err(Refusal::new(refusal::NOT_ACCEPTED, "an answer may be JSON"));
@@ -327,9 +383,10 @@ fn check_post(head: &Parts) -> Result<(), Refusal> {
 
 fn check_revision(head: &Parts) -> Result<(), Refusal> {
     match head.headers.get(&outbound::http::REVISION) {
-        Some(value) if !REVISIONS.iter().any(|known| value == known) => {
-            Err(Refusal::new(refusal::REVISION, "that revision of MCP is not spoken here"))
-        }
+        Some(value) if !REVISIONS.iter().any(|known| value == known) => Err(Refusal::new(
+            refusal::REVISION,
+            "that revision of MCP is not spoken here",
+        )),
         _ => Ok(()),
     }
 }
@@ -350,6 +407,15 @@ fn accepts(head: &Parts, media_type: &str) -> bool {
     !any
 }
 
+/// The request id that a client sent, if it is one that can be kept: 1 to 64 letters, digits, `.`, `_`, `-`.
+pub fn request_id(head: &Parts) -> Option<&str> {
+    let id = field(head, &HeaderName::from_static("x-request-id"))?;
+    let plain = id
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
+    (plain && (1..=64).contains(&id.len())).then_some(id)
+}
+
 fn field<'a>(head: &'a Parts, name: &HeaderName) -> Option<&'a str> {
     head.headers.get(name).and_then(|v| v.to_str().ok())
 }
@@ -368,7 +434,9 @@ fn with_params(body: &Bytes, params: Vec<u8>) -> Bytes {
     let text = std::str::from_utf8(body).expect("a message that was read is UTF-8");
     let params = String::from_utf8(params).expect("redaction keeps UTF-8");
     let mut object = Object::read(text).expect("a message that was read is an object");
-    object.set("params", params).expect("only params that were there are redacted");
+    object
+        .set("params", params)
+        .expect("only params that were there are redacted");
     Bytes::from(object.to_json())
 }
 
@@ -376,7 +444,10 @@ fn refusal_of(invalid: Invalid) -> Refusal {
     let (code, what) = match invalid {
         Invalid::Json => (refusal::JSON_INVALID, "the body is not JSON"),
         Invalid::Duplicate => (refusal::JSON_DUPLICATE, "an object has a key twice"),
-        Invalid::Deep => (refusal::JSON_DEEP, "the JSON is too deep, or an object too wide"),
+        Invalid::Deep => (
+            refusal::JSON_DEEP,
+            "the JSON is too deep, or an object too wide",
+        ),
         Invalid::Batch => (refusal::BATCH, "the body is a batch"),
         Invalid::Message(why) => (refusal::MESSAGE_INVALID, why),
     };
@@ -386,9 +457,11 @@ fn refusal_of(invalid: Invalid) -> Refusal {
 /// A refusal of a call that was judged: as its JSON-RPC answer where it has an id.
 fn say(refusal: &Refusal, call: CallId, id: Option<Id<'_>>) -> Response {
     match id {
-        Some(id) => {
-            json(StatusCode::OK, Bytes::from(refuse::error(refusal, call, Some(id))), None)
-        }
+        Some(id) => json(
+            StatusCode::OK,
+            Bytes::from(refuse::error(refusal, call, Some(id))),
+            None,
+        ),
         None => refuse::refuse_http(refusal, call),
     }
 }

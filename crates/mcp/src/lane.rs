@@ -55,13 +55,23 @@ pub struct Shared {
 
 impl Shared {
     pub fn new(settings: Settings, gate: Arc<Gate>) -> Shared {
-        let health = settings.servers.keys().map(|name| (name.clone(), Health::default()));
-        Shared { health: health.collect(), sessions: Sessions::default(), settings, gate }
+        let health = settings
+            .servers
+            .keys()
+            .map(|name| (name.clone(), Health::default()));
+        Shared {
+            health: health.collect(),
+            sessions: Sessions::default(),
+            settings,
+            gate,
+        }
     }
 
     /// Each server's name and what is wrong with it, if anything, as last seen.
     pub fn health(&self) -> impl Iterator<Item = (&Name, Result<(), String>)> {
-        self.health.iter().map(|(name, health)| (name, health.get()))
+        self.health
+            .iter()
+            .map(|(name, health)| (name, health.get()))
     }
 
     /// Sessions open now, over all servers that weir keeps sessions for.

@@ -4,7 +4,10 @@
 //! a server over streamable HTTP or to a child process over stdio. What comes back is scanned message by
 //! message. The lane knows the protocol and nothing of policy.
 
-#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that cannot go on should stop"))]
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")
+)]
 
 mod inbound;
 mod lane;
@@ -21,6 +24,7 @@ mod refuse;
 pub mod envelope;
 pub mod sse;
 
+pub use inbound::request_id;
 pub use lane::{Lane, Server, ServerKind, Settings, Shared};
 pub use probe::{Health, probe};
 pub use refuse::{problem, refuse_http};

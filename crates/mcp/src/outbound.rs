@@ -27,9 +27,10 @@ pub(crate) fn refusal_of(error: SendError) -> Refusal {
     match error {
         SendError::Refused(refusal) => refusal,
         SendError::Slow => Refusal::new(refusal::SERVER_SLOW, "the server did not answer in time"),
-        SendError::TooLarge => {
-            Refusal::new(refusal::ANSWER_TOO_LARGE, "the server's answer is too large")
-        }
+        SendError::TooLarge => Refusal::new(
+            refusal::ANSWER_TOO_LARGE,
+            "the server's answer is too large",
+        ),
         SendError::Unreachable(why) => {
             Refusal::new(refusal::SERVER_DOWN, "the server cannot be reached").with_private(why)
         }

@@ -39,7 +39,10 @@ impl Health {
     }
 
     pub fn get(&self) -> Result<(), String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -67,9 +70,10 @@ pub fn probe(lane: &Lane, new_id: fn() -> CallId) {
 }
 
 async fn watch(lane: Lane, name: Name, new_id: fn() -> CallId) {
-    let (Some(server), Some(health)) =
-        (lane.settings().servers.get(&name), lane.shared.health.get(&name))
-    else {
+    let (Some(server), Some(health)) = (
+        lane.settings().servers.get(&name),
+        lane.shared.health.get(&name),
+    ) else {
         return;
     };
     let mut backoff = Backoff::new();
@@ -83,7 +87,11 @@ async fn watch(lane: Lane, name: Name, new_id: fn() -> CallId) {
         }
         let works = seen.is_ok();
         health.set(seen);
-        let wait_ms = if works { AGAIN_MS } else { backoff.ended(mono_ms()).max(TICK_MS) };
+        let wait_ms = if works {
+            AGAIN_MS
+        } else {
+            backoff.ended(mono_ms()).max(TICK_MS)
+        };
         let until = mono_ms() + wait_ms;
         // A child that works is not asked again until one of its sessions was seen to end badly.
         let is_child = matches!(server.kind, ServerKind::Child(_));
@@ -115,7 +123,12 @@ async fn ask(lane: &Lane, server: &Server, id: CallId) -> Result<(), String> {
         Ok(()) => (End::Complete, None),
         Err(why) => (End::Failed, Some(("mcp.server_down", why.as_str()))),
     };
-    passed.end(Ending { end, status: 0, bytes: 0, why });
+    passed.end(Ending {
+        end,
+        status: 0,
+        bytes: 0,
+        why,
+    });
     seen
 }
 
@@ -126,7 +139,10 @@ async fn ask_http(lane: &Lane, passed: &Passed, token: Option<&str>) -> Result<(
     *request.method_mut() = http::Method::POST;
     let fields = request.headers_mut();
     fields.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    fields.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    fields.insert(
+        ACCEPT,
+        HeaderValue::from_static("application/json, text/event-stream"),
+    );
     if let Some(Ok(value)) = token.map(|t| HeaderValue::try_from(format!("Bearer {t}"))) {
         fields.insert(http::header::AUTHORIZATION, value);
     }
@@ -135,7 +151,9 @@ async fn ask_http(lane: &Lane, passed: &Passed, token: Option<&str>) -> Result<(
     match answer.head.status.as_u16() {
         status @ (401 | 403 | 500..) => Err(format!("it answered {status}")),
         _ => {
-            let _ = answer.whole(lane.settings().answer_bytes_max, PROBE_MS_MAX).await;
+            let _ = answer
+                .whole(lane.settings().answer_bytes_max, PROBE_MS_MAX)
+                .await;
             Ok(())
         }
     }
@@ -157,12 +175,16 @@ async fn ask_child(
         env!("CARGO_PKG_VERSION"),
         r#""}}}"#
     );
-    let said = child.send(passed, Bytes::from_static(hello.as_bytes())).await;
+    let said = child
+        .send(passed, Bytes::from_static(hello.as_bytes()))
+        .await;
     said.map_err(|error| error.to_string())?;
     loop {
         match out.next().await {
             Some(Ok(line)) => match Message::parse(&line) {
-                Ok(Message::Response { result: Some(_), .. }) => return Ok(()),
+                Ok(Message::Response {
+                    result: Some(_), ..
+                }) => return Ok(()),
                 Ok(Message::Response { .. }) => return Err("it refuses initialize".into()),
                 _ => {}
             },

@@ -6,7 +6,9 @@
 
 use base::{CallId, Refusal, refusal};
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use net::{Body, Response};
 use serde_json::json;
 
@@ -48,7 +50,10 @@ pub(crate) fn error(refusal: &Refusal, call: CallId, id: Option<Id<'_>>) -> Stri
     if let Some(retry_ms) = refusal.retry_ms {
         data["retry_ms"] = retry_ms.into();
     }
-    let message = format!("{}: {}. {}", refusal.code.name, refusal.public, refusal.code.mend);
+    let message = format!(
+        "{}: {}. {}",
+        refusal.code.name, refusal.public, refusal.code.mend
+    );
     let error = json!({ "code": code, "message": message, "data": data });
     let id = id.map_or("null", |id| id.0);
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
@@ -62,7 +67,10 @@ fn with_fields(refusal: &Refusal, content_type: &'static str, body: String) -> R
     fields.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if refusal.code.status == 401 {
-        fields.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"weir\""));
+        fields.insert(
+            WWW_AUTHENTICATE,
+            HeaderValue::from_static("Bearer realm=\"weir\""),
+        );
     }
     if refusal.code == refusal::METHOD {
         fields.insert(ALLOW, HeaderValue::from_static("GET, POST, DELETE"));

@@ -25,7 +25,10 @@ const MESSAGES_WAITING_MAX: usize = 64;
 /// A session id for the agent: the server's own, with a signature over agent, server and id, so that any
 /// replica can open it and no other agent can use it.
 pub(crate) fn sign(key: &[u8; 32], agent: &Name, server: &Name, upstream: &str) -> String {
-    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), &signed(agent, server, upstream));
+    let tag = hmac::sign(
+        &hmac::Key::new(hmac::HMAC_SHA256, key),
+        &signed(agent, server, upstream),
+    );
     let id = URL_SAFE_NO_PAD.encode(upstream);
     format!("{}.{id}", URL_SAFE_NO_PAD.encode(tag.as_ref()))
 }
@@ -109,16 +112,32 @@ impl ChildSession {
     ) -> Result<mpsc::Receiver<Said>, Refusal> {
         let mut state = self.state();
         if state.ended {
-            return Err(Refusal::new(refusal::SESSION_UNKNOWN, "the session has ended"));
+            return Err(Refusal::new(
+                refusal::SESSION_UNKNOWN,
+                "the session has ended",
+            ));
         }
         if state.waiting.contains_key(id) {
-            return Err(Refusal::new(refusal::ID_IN_USE, "a call with this id is under way"));
+            return Err(Refusal::new(
+                refusal::ID_IN_USE,
+                "a call with this id is under way",
+            ));
         }
         if state.waiting.len() >= SESSION_CALLS_MAX {
-            return Err(Refusal::new(refusal::SESSION_BUSY, "too many calls are under way"));
+            return Err(Refusal::new(
+                refusal::SESSION_BUSY,
+                "too many calls are under way",
+            ));
         }
         let (said, heard) = mpsc::channel(MESSAGES_WAITING_MAX);
-        state.waiting.insert(id.to_owned(), Waiting { said, progress, takes_events });
+        state.waiting.insert(
+            id.to_owned(),
+            Waiting {
+                said,
+                progress,
+                takes_events,
+            },
+        );
         Ok(heard)
     }
 
@@ -131,7 +150,10 @@ impl ChildSession {
     pub(crate) fn listen(&self) -> Result<(mpsc::Receiver<Said>, Vec<Bytes>), Refusal> {
         let mut state = self.state();
         if state.listener.as_ref().is_some_and(|l| !l.is_closed()) {
-            return Err(Refusal::new(refusal::STREAM_OPEN, "the session has an event stream"));
+            return Err(Refusal::new(
+                refusal::STREAM_OPEN,
+                "the session has an event stream",
+            ));
         }
         let (said, heard) = mpsc::channel(EVENTS_WAITING_MAX);
         state.listener = Some(said);
@@ -226,7 +248,10 @@ impl Sessions {
         });
         let mut table = self.table();
         if table.values().filter(|s| s.server == *server).count() >= sessions_max {
-            return Err(Refusal::new(refusal::SERVER_BUSY, "the server has no session left"));
+            return Err(Refusal::new(
+                refusal::SERVER_BUSY,
+                "the server has no session left",
+            ));
         }
         table.insert(session.id.clone(), Arc::clone(&session));
         Ok(session)
@@ -248,7 +273,9 @@ impl Sessions {
         let idle: Vec<_> = self
             .table()
             .values()
-            .filter(|s| now_ms.saturating_sub(s.used_ms.load(Ordering::Relaxed)) > idle_ms(&s.server))
+            .filter(|s| {
+                now_ms.saturating_sub(s.used_ms.load(Ordering::Relaxed)) > idle_ms(&s.server)
+            })
             .cloned()
             .collect();
         for session in idle {
@@ -279,8 +306,12 @@ mod tests {
     fn a_signed_session_is_of_use_to_its_agent_only() {
         let key = [7; 32];
         let given = sign(&key, &name("dev"), &name("files"), "abc/1");
-        let open_as = |key, agent, server, given: &str| open(key, &name(agent), &name(server), given);
-        assert_eq!(open_as(&key, "dev", "files", &given).as_deref(), Some("abc/1"));
+        let open_as =
+            |key, agent, server, given: &str| open(key, &name(agent), &name(server), given);
+        assert_eq!(
+            open_as(&key, "dev", "files", &given).as_deref(),
+            Some("abc/1")
+        );
         assert_eq!(open_as(&key, "eve", "files", &given), None);
         assert_eq!(open_as(&key, "dev", "other", &given), None);
         assert_eq!(open_as(&[8; 32], "dev", "files", &given), None);
@@ -293,8 +324,16 @@ mod tests {
         let sessions = Sessions::default();
         let one = sessions.begin(&name("dev"), &name("files"), 1).unwrap();
         assert!(sessions.begin(&name("dev"), &name("files"), 1).is_err());
-        assert!(sessions.find(&one.id, &name("dev"), &name("files")).is_some());
-        assert!(sessions.find(&one.id, &name("eve"), &name("files")).is_none());
+        assert!(
+            sessions
+                .find(&one.id, &name("dev"), &name("files"))
+                .is_some()
+        );
+        assert!(
+            sessions
+                .find(&one.id, &name("eve"), &name("files"))
+                .is_none()
+        );
         sessions.sweep(10, |_| 10);
         assert_eq!(sessions.len(), 1);
         sessions.sweep(11, |_| 10);

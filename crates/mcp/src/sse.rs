@@ -52,7 +52,8 @@ impl Reader {
                 continue;
             }
             let end = memchr::memchr2(b'\n', b'\r', piece);
-            self.line.extend_from_slice(&piece[..end.unwrap_or(piece.len())]);
+            self.line
+                .extend_from_slice(&piece[..end.unwrap_or(piece.len())]);
             if self.line.len() + self.event.data.len() > self.bytes_max {
                 return Err(TooLarge);
             }
@@ -134,8 +135,20 @@ mod tests {
     fn any_split_gives_the_same_events() {
         let whole = read(&[STREAM], 1000).unwrap();
         assert_eq!(whole.len(), 2);
-        assert_eq!(whole[0], Event { id: Some("7".into()), data: b"{\"a\":\n1}".to_vec() });
-        assert_eq!(whole[1], Event { id: None, data: b"x".to_vec() });
+        assert_eq!(
+            whole[0],
+            Event {
+                id: Some("7".into()),
+                data: b"{\"a\":\n1}".to_vec()
+            }
+        );
+        assert_eq!(
+            whole[1],
+            Event {
+                id: None,
+                data: b"x".to_vec()
+            }
+        );
         for i in 0..STREAM.len() {
             for j in i..STREAM.len() {
                 let pieces = [&STREAM[..i], &STREAM[i..j], &STREAM[j..]];
@@ -154,7 +167,10 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again() {
-        let event = Event { id: Some("a".into()), data: b"{\"x\":\n\"y\"}".to_vec() };
+        let event = Event {
+            id: Some("a".into()),
+            data: b"{\"x\":\n\"y\"}".to_vec(),
+        };
         assert_eq!(read(&[&write(&event)], 100).unwrap(), vec![event]);
     }
 }

@@ -22,14 +22,22 @@ struct Named<'a> {
 /// A tool whose definition the scan refuses is left out, as one that policy hides is: one bad tool does
 /// not take the others away.
 pub(crate) fn judge(passed: &mut Passed, message: &str) -> Result<Option<String>, Refusal> {
-    let invalid = || Refusal::new(refusal::ANSWER_INVALID, "the server's tools/list is not one");
+    let invalid = || {
+        Refusal::new(
+            refusal::ANSWER_INVALID,
+            "the server's tools/list is not one",
+        )
+    };
     let mut object = Object::read(message).ok_or_else(invalid)?;
     let result = object.get("result").ok_or_else(invalid)?.get().to_owned();
     let mut result = Object::read(&result).ok_or_else(invalid)?;
     let list = result.get("tools").ok_or_else(invalid)?.get().to_owned();
     let tools: Vec<&RawValue> = serde_json::from_str(&list).map_err(|_| invalid())?;
     if tools.len() > TOOLS_MAX {
-        return Err(Refusal::new(refusal::ANSWER_TOO_LARGE, "the server lists too many tools"));
+        return Err(Refusal::new(
+            refusal::ANSWER_TOO_LARGE,
+            "the server lists too many tools",
+        ));
     }
 
     let mut changed = false;
@@ -52,7 +60,9 @@ pub(crate) fn judge(passed: &mut Passed, message: &str) -> Result<Option<String>
     if !changed {
         return Ok(None);
     }
-    result.set("tools", format!("[{}]", kept.join(","))).ok_or_else(invalid)?;
+    result
+        .set("tools", format!("[{}]", kept.join(",")))
+        .ok_or_else(invalid)?;
     object.set("result", result.to_json()).ok_or_else(invalid)?;
     Ok(Some(object.to_json()))
 }

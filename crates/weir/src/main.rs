@@ -3,8 +3,13 @@
 //! The binary is where things meet: the command line, the configuration, and the assembly of the crates
 //! that do the work.
 
+mod assemble;
 mod cli;
 mod config;
+mod health;
+mod metrics;
+mod ports;
+mod routes;
 mod serve;
 
 fn main() -> std::process::ExitCode {

@@ -1,11 +1,132 @@
-//! Serving: from settings to a running gateway.
+//! Serving: a thread for each core, each with its own listener, runtime and upstream connections.
 
+use std::net::{SocketAddr, TcpListener};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::LocalSet;
+use tracing_subscriber::EnvFilter;
+
+use crate::assemble::Gateway;
 use crate::config::Settings;
+use crate::config::settings::{LogFormat, Logs};
+use crate::routes::{Routes, new_call_id};
 
-/// Serves until it is told to stop. The error is for the operator.
+/// Serves until it is told to stop, then lets calls in flight end. The error is for the operator.
 pub fn run(settings: Settings) -> Result<(), String> {
-    Err(format!(
-        "{} cannot be served: this build has no listener",
-        settings.listen
-    ))
+    write_logs(&settings.logs);
+    let gateway = Arc::new(Gateway::new(&settings)?);
+    let listeners = listen(settings.listen, threads(&settings))?;
+    let address = listeners[0].local_addr().map_err(|error| error.to_string())?;
+
+    let mut serving = Vec::new();
+    for (i, listener) in listeners.into_iter().enumerate() {
+        let gateway = Arc::clone(&gateway);
+        let thread = std::thread::Builder::new().name(format!("core-{i}"));
+        let body = move || serve(&gateway, listener, i == 0);
+        serving.push(thread.spawn(body).map_err(|error| format!("a thread: {error}"))?);
+    }
+    say_started(&settings, &gateway, address);
+    wait_for_end()?;
+    tracing::info!("draining");
+    gateway.drain.start();
+    let ended = serving.into_iter().map(join).collect::<Result<(), String>>();
+    let closed = gateway.log.close().map_err(|error| format!("the log: {error:?}"));
+    tracing::info!(entries = gateway.log.size(), "stopped");
+    ended.and(closed)
+}
+
+fn threads(settings: &Settings) -> usize {
+    match settings.threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        threads => threads,
+    }
+}
+
+/// One listening socket for each thread, all on one port: the kernel spreads connections over them.
+fn listen(address: SocketAddr, threads: usize) -> Result<Vec<TcpListener>, String> {
+    let bind = |address| {
+        net::bind(address).map_err(|error| {
+            format!("{address} cannot be listened on: {error}; is something else using the port?")
+        })
+    };
+    if address.port() != 0 && std::net::TcpStream::connect(address).is_ok() {
+        return Err(format!("{address} is in use; stop what listens there, or set another listen"));
+    }
+    let first = bind(address)?;
+    let address = first.local_addr().map_err(|error| error.to_string())?;
+    let mut listeners = vec![first];
+    for _ in 1..threads {
+        listeners.push(bind(address)?);
+    }
+    Ok(listeners)
+}
+
+fn runtime() -> Result<Runtime, String> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().build().map_err(|error| format!("a runtime: {error}"))
+}
+
+fn serve(gateway: &Gateway, listener: TcpListener, first: bool) -> Result<(), String> {
+    let runtime = runtime()?;
+    let local = LocalSet::new();
+    let routes: Rc<Routes> = Rc::new(gateway.thread());
+    let edge_settings = Rc::new(gateway.edge_settings.clone());
+    runtime.block_on(local.run_until(async {
+        if first {
+            mcp::probe(&routes.mcp, new_call_id);
+        }
+        let drain = gateway.drain.clone();
+        let served = net::serve(listener, routes, edge_settings, gateway.edge(), drain).await;
+        served.map_err(|error| format!("the listener: {error}"))
+    }))
+}
+
+fn join(thread: JoinHandle<Result<(), String>>) -> Result<(), String> {
+    thread.join().unwrap_or_else(|_| Err("a thread failed; see the messages above".into()))
+}
+
+fn wait_for_end() -> Result<(), String> {
+    runtime()?.block_on(async {
+        let failed = |error: std::io::Error| format!("signals: {error}");
+        let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        Ok(())
+    })
+}
+
+fn say_started(settings: &Settings, gateway: &Gateway, address: SocketAddr) {
+    tracing::info!(
+        agents = settings.agents.len(),
+        servers = settings.servers.len(),
+        log = %gateway.log.path().display(),
+        log_key = gateway.log.vkey(),
+        "assembled"
+    );
+    for server in &settings.servers {
+        tracing::info!(server = %server.name, url = %format!("http://{address}/mcp/{}", server.name), "server");
+    }
+    tracing::info!(%address, "listening");
+}
+
+/// The gateway's own messages go to standard error.
+fn write_logs(logs: &Logs) {
+    let filter = EnvFilter::new(logs.level.as_str());
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let set = match logs.format {
+        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+        LogFormat::Text => {
+            use std::io::IsTerminal;
+            builder.with_ansi(std::io::stderr().is_terminal()).try_init()
+        }
+    };
+    // Only a second call in one process can fail, and the first one's writer is as good.
+    let _ = set;
 }

@@ -44,8 +44,10 @@ pub(crate) async fn open(
         Err(refusal) => return rpc_error(answers, &refusal),
     };
     session.used(crate::probe::mono_ms());
-    *session.initialize.lock().unwrap_or_else(PoisonError::into_inner) =
-        Some(one_line(&outgoing.message));
+    *session
+        .initialize
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner) = Some(one_line(&outgoing.message));
     let response = carry(lane, server, &session, answers, outgoing).await;
     if response.headers().get(crate::inbound::SESSION).is_none() {
         sessions.end(&session, "it did not begin");
@@ -72,7 +74,11 @@ pub(crate) async fn carry(
     let sent = send(lane, server, session, &answers, &outgoing).await;
     match (sent, heard, &outgoing.id) {
         (Ok(()), Some(heard), Some(id)) => {
-            let call = Heard { session: Arc::clone(session), id: id.clone(), heard };
+            let call = Heard {
+                session: Arc::clone(session),
+                id: id.clone(),
+                heard,
+            };
             let answer_ms = lane.settings().answer_ms;
             let named = outgoing.is_initialize.then(|| session.id.clone());
             answer(answers, call, answer_ms, named).await
@@ -130,7 +136,7 @@ impl Drop for Heard {
 
 /// The answer as JSON where it is the first thing that the child says about the call, else as a stream.
 async fn answer(
-    answers: Answers,
+    mut answers: Answers,
     mut call: Heard,
     answer_ms: u64,
     named: Option<String>,
@@ -202,16 +208,20 @@ async fn pass_on(
 }
 
 async fn send_event(message: Bytes, sender: &BodySender) -> Result<(), net::Gone> {
-    let event = sse::Event { id: None, data: message.to_vec() };
+    let event = sse::Event {
+        id: None,
+        data: message.to_vec(),
+    };
     sender.send(Bytes::from(sse::write(&event))).await
 }
 
 fn message(said: Option<Said>) -> Result<Bytes, Refusal> {
     match said {
         Some(Said::Message(message)) => Ok(message),
-        Some(Said::TooLarge) => {
-            Err(Refusal::new(refusal::ANSWER_TOO_LARGE, "the server's answer is too large"))
-        }
+        Some(Said::TooLarge) => Err(Refusal::new(
+            refusal::ANSWER_TOO_LARGE,
+            "the server's answer is too large",
+        )),
         Some(Said::Gone(why)) => {
             Err(Refusal::new(refusal::SERVER_DOWN, "the server stopped").with_private(why))
         }
@@ -237,7 +247,10 @@ async fn send(
     let child = match running {
         Some(child) => child,
         None if session.is_ended() => {
-            return Err(Refusal::new(refusal::SESSION_UNKNOWN, "the session has ended"));
+            return Err(Refusal::new(
+                refusal::SESSION_UNKNOWN,
+                "the session has ended",
+            ));
         }
         None => {
             let replay = !outgoing.is_initialize;
@@ -247,10 +260,13 @@ async fn send(
         }
     };
     drop(input);
-    child.send(answers.passed(), one_line(&outgoing.message)).await.map_err(|error| {
-        Refusal::new(refusal::SERVER_DOWN, "the server does not take messages")
-            .with_private(error.to_string())
-    })
+    child
+        .send(answers.passed(), one_line(&outgoing.message))
+        .await
+        .map_err(|error| {
+            Refusal::new(refusal::SERVER_DOWN, "the server does not take messages")
+                .with_private(error.to_string())
+        })
 }
 
 /// Starts a child, and where it takes the place of another, says the session's `initialize` again.
@@ -270,20 +286,30 @@ async fn start(
     };
     let now_ms = crate::probe::mono_ms();
     {
-        let mut restart = session.backoff.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut restart = session
+            .backoff
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if now_ms < restart.not_before_ms {
             let wait_ms = restart.not_before_ms - now_ms;
-            return Err(down("it ended and waits to be started again".into())
-                .with_retry_ms(wait_ms));
+            return Err(
+                down("it ended and waits to be started again".into()).with_retry_ms(wait_ms)
+            );
         }
         restart.backoff.started(now_ms);
     }
     let spawned = children::spawn(passed, command, lane.settings().answer_bytes_max);
     let (child, out) = spawned.map_err(|error| {
-        ended(&lane.shared, session, &format!("it cannot be started: {error}"));
+        ended(
+            &lane.shared,
+            session,
+            &format!("it cannot be started: {error}"),
+        );
         down(error.to_string())
     })?;
-    let initialized = replay.then(|| session.wait(REPLAY_ID, None, false)).transpose()?;
+    let initialized = replay
+        .then(|| session.wait(REPLAY_ID, None, false))
+        .transpose()?;
     tokio::task::spawn_local(read(Arc::clone(&lane.shared), Arc::clone(session), out));
     if let Some(heard) = initialized {
         let said = initialize(session, passed, &child, heard).await;
@@ -299,13 +325,20 @@ async fn initialize(
     child: &ChildIn<Passed>,
     mut heard: Receiver<Said>,
 ) -> Result<(), String> {
-    let kept = session.initialize.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let kept = session
+        .initialize
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone();
     let kept = kept.ok_or("its session has no initialize")?;
     let text = std::str::from_utf8(&kept).map_err(|_| "not UTF-8")?;
     let mut object = crate::envelope::Object::read(text).ok_or("not an object")?;
     object.set("id", REPLAY_ID.to_owned()).ok_or("no id")?;
     let said = |error: net::SendLineError| error.to_string();
-    child.send(passed, Bytes::from(object.to_json())).await.map_err(said)?;
+    child
+        .send(passed, Bytes::from(object.to_json()))
+        .await
+        .map_err(said)?;
     let wait = Duration::from_millis(INITIALIZE_MS_MAX);
     match tokio::time::timeout(wait, heard.recv()).await {
         Ok(Some(Said::Message(_))) => {}
@@ -373,7 +406,10 @@ fn dispatch(session: &ChildSession, line: Bytes) -> bool {
 
 fn ended(shared: &Shared, session: &ChildSession, why: &str) {
     let now_ms = crate::probe::mono_ms();
-    let mut restart = session.backoff.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut restart = session
+        .backoff
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
     restart.not_before_ms = now_ms + restart.backoff.ended(now_ms);
     drop(restart);
     if !session.is_ended() {
@@ -389,6 +425,8 @@ fn one_line(message: &Bytes) -> Bytes {
     if memchr::memchr2(b'\n', b'\r', message).is_none() {
         return message.clone();
     }
-    let spaced = message.iter().map(|b| if matches!(b, b'\n' | b'\r') { b' ' } else { *b });
+    let spaced = message
+        .iter()
+        .map(|b| if matches!(b, b'\n' | b'\r') { b' ' } else { *b });
     spaced.collect()
 }

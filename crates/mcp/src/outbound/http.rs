@@ -32,7 +32,10 @@ pub(crate) async fn carry(
     let is_request = outgoing.id.is_some();
     let mut fields = fields(server, &answers, upstream_session.as_deref());
     fields.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    fields.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    fields.insert(
+        ACCEPT,
+        HeaderValue::from_static("application/json, text/event-stream"),
+    );
     if let Some(revision) = outgoing.revision.as_deref().and_then(|r| r.parse().ok()) {
         fields.insert(REVISION, revision);
     }
@@ -91,7 +94,11 @@ pub(crate) async fn end(
         Ok(answer) => {
             let status = answer.head.status;
             answers.end(End::Complete, status.as_u16());
-            plain(if status.is_success() { StatusCode::OK } else { status })
+            plain(if status.is_success() {
+                StatusCode::OK
+            } else {
+                status
+            })
         }
         Err(refusal) => rpc_error(answers, &refusal),
     }
@@ -99,7 +106,10 @@ pub(crate) async fn end(
 
 fn fields(server: &Server, answers: &Answers, session: Option<&str>) -> HeaderMap {
     let mut fields = HeaderMap::with_capacity(8);
-    if let ServerKind::Url { token: Some(token), .. } = &server.kind {
+    if let ServerKind::Url {
+        token: Some(token), ..
+    } = &server.kind
+    {
         if let Ok(mut value) = HeaderValue::try_from(format!("Bearer {}", token.expose())) {
             value.set_sensitive(true);
             fields.insert(AUTHORIZATION, value);
@@ -115,11 +125,7 @@ fn fields(server: &Server, answers: &Answers, session: Option<&str>) -> HeaderMa
 }
 
 /// The URI stays `/`: the target's own path.
-fn request(
-    method: Method,
-    fields: HeaderMap,
-    body: Bytes,
-) -> http::Request<Bytes> {
+fn request(method: Method, fields: HeaderMap, body: Bytes) -> http::Request<Bytes> {
     let mut request = http::Request::new(body);
     *request.method_mut() = method;
     *request.headers_mut() = fields;
@@ -132,12 +138,20 @@ async fn send(
     request: http::Request<Bytes>,
 ) -> Result<net::Answer, Refusal> {
     let answer_ms = lane.settings().answer_ms;
-    let answer =
-        lane.upstreams.send(answers.passed(), request, answer_ms).await.map_err(refusal_of)?;
+    let answer = lane
+        .upstreams
+        .send(answers.passed(), request, answer_ms)
+        .await
+        .map_err(refusal_of)?;
     match answer.head.status.as_u16() {
-        300..=399 => Err(Refusal::new(refusal::ANSWER_INVALID, "the server answered a redirect")),
-        401 | 403 => Err(Refusal::new(refusal::SERVER_DOWN, "the server refused the gateway")
-            .with_private("it answered 401 or 403: check the server's token")),
+        300..=399 => Err(Refusal::new(
+            refusal::ANSWER_INVALID,
+            "the server answered a redirect",
+        )),
+        401 | 403 => Err(
+            Refusal::new(refusal::SERVER_DOWN, "the server refused the gateway")
+                .with_private("it answered 401 or 403: check the server's token"),
+        ),
         _ => Ok(answer),
     }
 }
@@ -156,18 +170,35 @@ async fn read(
         answers.end(End::Complete, status.as_u16());
         return plain(status);
     }
-    let session = answer.head.headers.get(SESSION).and_then(|v| v.to_str().ok()).map(|upstream| {
-        session::sign(&lane.settings().session_key, answers.passed().agent(), &server.name, upstream)
-    });
+    let session = answer
+        .head
+        .headers
+        .get(SESSION)
+        .and_then(|v| v.to_str().ok())
+        .map(|upstream| {
+            session::sign(
+                &lane.settings().session_key,
+                answers.passed().agent(),
+                &server.name,
+                upstream,
+            )
+        });
     if is(&answer.head.headers, "text/event-stream") {
         if takes_events {
             return stream(lane, answers, answer, session);
         }
-        let why = Refusal::new(refusal::NOT_ACCEPTED, "the server answers with an event stream");
+        let why = Refusal::new(
+            refusal::NOT_ACCEPTED,
+            "the server answers with an event stream",
+        );
         return rpc_error(answers, &why);
     }
     let settings = lane.settings();
-    match answer.whole(settings.answer_bytes_max, settings.answer_ms).await.map_err(refusal_of) {
+    match answer
+        .whole(settings.answer_bytes_max, settings.answer_ms)
+        .await
+        .map_err(refusal_of)
+    {
         Ok(message) => {
             let message = answers.take(&message);
             answers.end(End::Complete, status.as_u16());
@@ -181,18 +212,16 @@ async fn read(
 }
 
 /// Passes an event stream on, each message judged as it comes.
-fn stream(
-    lane: &Lane,
-    answers: Answers,
-    answer: net::Answer,
-    session: Option<String>,
-) -> Response {
+fn stream(lane: &Lane, answers: Answers, answer: net::Answer, session: Option<String>) -> Response {
     let (sender, body) = Body::stream(CHUNKS_WAITING_MAX);
     let settings = lane.settings();
     // A stream that answers a request may not be silent for longer than an answer may take; one that
     // answers none may be silent for as long as a session may.
-    let silence_ms =
-        if answers.is_for_request() { settings.answer_ms } else { session::LISTEN_SILENCE_MS };
+    let silence_ms = if answers.is_for_request() {
+        settings.answer_ms
+    } else {
+        session::LISTEN_SILENCE_MS
+    };
     let bytes_max = settings.answer_bytes_max;
     tokio::task::spawn_local(pump(answers, answer, sender, silence_ms, bytes_max));
     event_stream(body, session.as_deref())
@@ -216,9 +245,10 @@ async fn pump(
         let step = match chunk {
             Err(_elapsed) => Err(Refusal::new(refusal::SERVER_SLOW, "the server fell silent")),
             Ok(Err(error)) => Err(refusal_of(error)),
-            Ok(Ok(None)) if answers.is_for_request() && !answers.is_done() => {
-                Err(Refusal::new(refusal::SERVER_DOWN, "the server ended before it answered"))
-            }
+            Ok(Ok(None)) if answers.is_for_request() && !answers.is_done() => Err(Refusal::new(
+                refusal::SERVER_DOWN,
+                "the server ended before it answered",
+            )),
             Ok(Ok(None)) => return answers.end(End::Complete, 200),
             Ok(Ok(Some(chunk))) => reader
                 .push(&chunk, |event| events.push(event))
@@ -247,7 +277,10 @@ async fn pass_on(
     }
     match answers.take(&Bytes::from(event.data)) {
         Some(data) => {
-            let event = sse::Event { id: event.id, data: data.to_vec() };
+            let event = sse::Event {
+                id: event.id,
+                data: data.to_vec(),
+            };
             sender.send(Bytes::from(sse::write(&event))).await
         }
         None => Ok(()),
@@ -259,7 +292,10 @@ pub(crate) async fn cut(mut answers: Answers, refusal: &Refusal, sender: BodySen
     let due = !answers.is_done();
     match answers.error(refusal).filter(|_| due) {
         Some(data) => {
-            let event = sse::Event { id: None, data: data.to_vec() };
+            let event = sse::Event {
+                id: None,
+                data: data.to_vec(),
+            };
             let _ = sender.send(Bytes::from(sse::write(&event))).await;
         }
         None => sender.abort(),
@@ -268,7 +304,10 @@ pub(crate) async fn cut(mut answers: Answers, refusal: &Refusal, sender: BodySen
 }
 
 fn is(fields: &HeaderMap, media_type: &str) -> bool {
-    let value = fields.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let value = fields
+        .get(CONTENT_TYPE)
+        .and_then(|v| v.to_str().ok())
+        .unwrap_or_default();
     let essence = value.split(';').next().unwrap_or_default().trim();
     essence.eq_ignore_ascii_case(media_type)
 }
@@ -287,7 +326,10 @@ mod tests {
     fn a_media_type_is_compared_without_its_parameters() {
         let mut fields = HeaderMap::new();
         assert!(!is(&fields, "text/event-stream"));
-        fields.insert(CONTENT_TYPE, HeaderValue::from_static("Text/Event-Stream; charset=utf-8"));
+        fields.insert(
+            CONTENT_TYPE,
+            HeaderValue::from_static("Text/Event-Stream; charset=utf-8"),
+        );
         assert!(is(&fields, "text/event-stream"));
     }
 }

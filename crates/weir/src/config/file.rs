@@ -79,12 +79,9 @@ fn problem_at(file: &str, at: At, key: &str, message: String, help: String) -> P
 fn help(pattern: &str) -> String {
     keys::find(pattern)
         .map(|key| {
-            let last = key
-                .path
-                .rsplit('.')
-                .find(|part| *part != "*")
-                .unwrap_or(key.path);
-            format!("{} Example: {last}: {}", key.doc, key.example)
+            let last = key.path.rsplit('.').next().filter(|part| *part != "*");
+            let last = last.map(|part| format!("{part}: ")).unwrap_or_default();
+            format!("{} Example: {last}{}", key.doc, key.example)
         })
         .unwrap_or_default()
 }

@@ -1,0 +1,228 @@
+//! Where things meet: from settings to the parts of a running gateway.
+//!
+//! This file alone names `Upstreams<Passed>`: whatever goes out of this process goes out by those, for a
+//! call that the gate passed.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use base::{Digest, Secret};
+use gate::ports::Ports;
+use gate::{Gate, Passed, Rules};
+use net::upstream::Scheme;
+use net::{Drain, EdgeSettings, EdgeShared, Endpoint, Targets, Upstreams};
+use store::log::{Log, LogSettings};
+
+use crate::config::settings::{ChildServer, Durability, HttpServer, ServerKind, Settings};
+use crate::config::compile;
+use crate::metrics::Metrics;
+use crate::ports::Clock;
+use crate::routes::Routes;
+
+/// The log's name in its checkpoints.
+const ORIGIN: &str = "weir.local/log";
+
+/// What all threads of a gateway share.
+pub struct Gateway {
+    pub log: Arc<Log>,
+    pub drain: Drain,
+    pub edge_settings: EdgeSettings,
+    gate: Arc<Gate>,
+    metrics: Arc<Metrics>,
+    edge: Arc<EdgeShared>,
+    mcp: Arc<mcp::Shared>,
+    targets: Arc<Targets>,
+}
+
+impl Gateway {
+    /// Makes everything that can fail before the first call. The error is for the operator.
+    pub fn new(settings: &Settings) -> Result<Gateway, String> {
+        let policies = compile::policies(settings).map_err(|problems| {
+            let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            lines.join("\n")
+        })?;
+        let targets = Arc::new(targets(settings)?);
+        make_dir(&settings.state)?;
+        let log = Arc::new(open_log(settings)?);
+        let metrics = Arc::new(Metrics::new(settings.servers.iter().map(|s| s.name.clone())));
+        let ports = Ports {
+            directory: Arc::new(agents(settings)),
+            counters: Arc::new(store::Limits::new()),
+            recorder: Arc::clone(&log) as Arc<dyn gate::ports::Recorder>,
+            clock: Arc::new(Clock::new()),
+            meter: Arc::clone(&metrics) as Arc<dyn gate::ports::Meter>,
+        };
+        let fingerprint_key = key(&settings.state, "fingerprint.key")?;
+        let rules = Rules {
+            policies,
+            engine: scan::Engine::new(settings.scan.clone(), fingerprint_key),
+            agent_per_minute: settings.limits.agent_per_minute,
+            address_per_minute: settings.limits.address_per_minute,
+            reach: settings.servers.iter().map(|s| (s.name.clone(), s.reach())).collect(),
+        };
+        let gate = Arc::new(Gate::new(ports, rules));
+        let session_key = key(&settings.state, "session.key")?;
+        let mcp = mcp::Shared::new(mcp_settings(settings, session_key), Arc::clone(&gate));
+        Ok(Gateway {
+            log,
+            drain: Drain::new(),
+            edge_settings: edge_settings(settings),
+            gate,
+            metrics,
+            edge: Arc::default(),
+            mcp: Arc::new(mcp),
+            targets,
+        })
+    }
+
+    /// The routes of one thread, with upstream connections of its own.
+    pub fn thread(&self) -> Routes {
+        let upstreams: Rc<Upstreams<Passed>> = Rc::new(Upstreams::new(Arc::clone(&self.targets)));
+        Routes {
+            mcp: mcp::Lane::new(Arc::clone(&self.mcp), upstreams),
+            mcp_shared: Arc::clone(&self.mcp),
+            gate: Arc::clone(&self.gate),
+            metrics: Arc::clone(&self.metrics),
+            edge: Arc::clone(&self.edge),
+            log: Arc::clone(&self.log),
+            drain: self.drain.clone(),
+        }
+    }
+
+    pub fn edge(&self) -> Arc<EdgeShared> {
+        Arc::clone(&self.edge)
+    }
+}
+
+fn edge_settings(settings: &Settings) -> EdgeSettings {
+    let limits = &settings.limits;
+    EdgeSettings {
+        head_ms: limits.head_ms,
+        body_ms: limits.body_ms,
+        body_bytes_max: limits.body_bytes_max,
+        connections_max: limits.connections_max,
+        drain_ms: limits.drain_ms,
+        ..EdgeSettings::default()
+    }
+}
+
+fn agents(settings: &Settings) -> store::Agents {
+    let known = settings.agents.iter().flat_map(|agent| {
+        let known = Arc::new(identity::Agent {
+            name: agent.name.clone(),
+            groups: agent.groups.clone(),
+            expires_unix_ms: agent.expires_unix_ms,
+        });
+        agent.keys.iter().map(move |key: &Digest| (*key, Arc::clone(&known)))
+    });
+    store::Agents::new(known)
+}
+
+fn targets(settings: &Settings) -> Result<Targets, String> {
+    let endpoints = settings.servers.iter().filter_map(|server| match &server.kind {
+        ServerKind::Http(http) => Some((server.name.clone(), endpoint(http))),
+        ServerKind::Child(_) => None,
+    });
+    Targets::new(endpoints).map_err(|errors| {
+        let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        lines.join("\n")
+    })
+}
+
+fn endpoint(http: &HttpServer) -> Endpoint {
+    Endpoint {
+        scheme: if http.url.https { Scheme::Https } else { Scheme::Http },
+        host: http.url.host.clone(),
+        port: http.url.port,
+        path: http.url.path.clone(),
+        extra_ca: http.ca.as_ref().map(|ca| ca.pem.clone().into_bytes()),
+        idle_max: base::limit::IDLE_UPSTREAMS_MAX,
+        idle_ms: base::limit::IDLE_UPSTREAM_MS_MAX,
+    }
+}
+
+fn mcp_settings(settings: &Settings, session_key: [u8; 32]) -> mcp::Settings {
+    let servers: HashMap<_, _> = settings
+        .servers
+        .iter()
+        .map(|server| {
+            let kind = match &server.kind {
+                ServerKind::Http(http) => mcp::ServerKind::Url { token: http.token.clone() },
+                ServerKind::Child(child) => mcp::ServerKind::Child(command(&server.name, child)),
+            };
+            let server = mcp::Server {
+                name: server.name.clone(),
+                kind,
+                sessions_max: server.sessions_max,
+                session_idle_ms: server.session_idle_ms,
+            };
+            (server.name.clone(), server)
+        })
+        .collect();
+    mcp::Settings {
+        servers,
+        origins: settings.origins.clone(),
+        answer_ms: settings.limits.answer_ms,
+        answer_bytes_max: settings.limits.answer_bytes_max,
+        session_key,
+    }
+}
+
+fn command(name: &base::Name, child: &ChildServer) -> net::children::Command {
+    let (program, args) = child.command.split_first().expect("a command names its program");
+    net::children::Command {
+        program: program.clone(),
+        args: args.to_vec(),
+        env: child.env.iter().map(|env| (env.name.clone(), env.value.clone())).collect(),
+        dir: Some(child.dir.clone()),
+        name: name.clone(),
+    }
+}
+
+fn open_log(settings: &Settings) -> Result<Log, String> {
+    let durability = match settings.log.durability {
+        Durability::Fsync => store::log::Durability::Fsync,
+        Durability::Os => store::log::Durability::Os,
+    };
+    let log = LogSettings {
+        origin: ORIGIN.to_owned(),
+        durability,
+        bytes_max: settings.log.bytes_max,
+    };
+    let dir = settings.state.join("log");
+    make_dir(&dir)?;
+    Log::open(&dir, log).map_err(|error| format!("the log in {}: {error}", dir.display()))
+}
+
+fn make_dir(dir: &Path) -> Result<(), String> {
+    use std::os::unix::fs::DirBuilderExt;
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    made.map_err(|error| format!("the folder {} cannot be made: {error}", dir.display()))
+}
+
+/// A secret key of this gateway, made when it is first needed.
+fn key(state: &Path, file: &str) -> Result<[u8; 32], String> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    let path = state.join(file);
+    let failed = |error: &dyn std::fmt::Display| format!("the key {}: {error}", path.display());
+    match std::fs::read_to_string(&path) {
+        Ok(text) => {
+            let text = Secret::new(text);
+            let key = Digest::from_hex(text.expose().trim());
+            Ok(key.ok_or_else(|| failed(&"is not 64 hex digits; remove it to have a new one"))?.0)
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let mut key = [0; 32];
+            aws_lc_rs::rand::fill(&mut key).map_err(|_| failed(&"no random bytes"))?;
+            let mut options = std::fs::OpenOptions::new();
+            let file = options.write(true).create_new(true).mode(0o600).open(&path);
+            let mut file = file.map_err(|error| failed(&error))?;
+            writeln!(file, "{}", Digest(key)).map_err(|error| failed(&error))?;
+            Ok(key)
+        }
+        Err(error) => Err(failed(&error)),
+    }
+}

@@ -1,0 +1,62 @@
+//! `/health`, `/health/live`, `/health/ready`: whether the process runs, and whether it does its work.
+//!
+//! Honest: ready means that calls can pass and be recorded. A server that does not work is named, and
+//! does not take the others away; where none works, nothing can be called and the gateway is not ready.
+
+use bytes::Bytes;
+use http::StatusCode;
+use net::{Body, Drain, Response};
+use serde_json::{Map, Value, json};
+
+/// What readiness is read from.
+pub struct Health<'a> {
+    pub gate: &'a gate::Gate,
+    pub mcp: &'a mcp::Shared,
+    pub drain: &'a Drain,
+}
+
+/// The process runs. Says nothing else, and costs nothing.
+pub fn live() -> Response {
+    let mut response = Response::new(Body::Full(Bytes::from_static(b"{\"status\":\"live\"}")));
+    response.headers_mut().insert(http::header::CONTENT_TYPE, crate::routes::JSON);
+    response
+}
+
+impl Health<'_> {
+    /// 200 where calls can pass, else 503, with what is wrong.
+    pub fn ready(&self) -> Response {
+        let log = match self.gate.log_trouble() {
+            None => "works",
+            Some(gate::ports::RecordError::Full) => "full",
+            Some(gate::ports::RecordError::Busy) => "busy",
+            Some(gate::ports::RecordError::Failed(_)) => "failed",
+        };
+        let policies = self.gate.rules().policies.len();
+        let mut servers = Map::new();
+        let mut down = 0;
+        for (name, health) in self.mcp.health() {
+            down += usize::from(health.is_err());
+            let word = if health.is_ok() { "works" } else { "down" };
+            servers.insert(name.as_str().to_owned(), word.into());
+        }
+        let none_works = !servers.is_empty() && down == servers.len();
+        let status = match () {
+            () if self.drain.is_started() => "draining",
+            () if log != "works" || policies == 0 || none_works => "not ready",
+            () if down > 0 => "degraded",
+            () => "ready",
+        };
+        let body = json!({
+            "status": status,
+            "log": log,
+            "policies": policies,
+            "servers": Value::Object(servers),
+            "version": env!("CARGO_PKG_VERSION"),
+        });
+        let mut response = crate::routes::json_response(&body);
+        if matches!(status, "draining" | "not ready") {
+            *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+        }
+        response
+    }
+}

@@ -1,0 +1,244 @@
+//! What `/metrics` shows, in the OpenMetrics text format.
+//!
+//! Labels are route templates, codes and names from the configuration: what an agent sends never becomes
+//! a label, so nobody outside can make a series. The table [`DOCS`] is the reference page too.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use base::Name;
+use base::record::End;
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+use store::log::Log;
+
+/// One metric as the reference page shows it.
+pub struct Doc {
+    pub name: &'static str,
+    pub kind: &'static str,
+    pub labels: &'static str,
+    pub help: &'static str,
+}
+
+macro_rules! docs {
+    ($($constant:ident $name:literal $kind:literal $labels:literal $help:literal;)*) => {
+        $(const $constant: &Doc =
+            &Doc { name: $name, kind: $kind, labels: $labels, help: $help };)*
+        /// Every metric, in the order that `/metrics` shows them.
+        pub const DOCS: &[&Doc] = &[$($constant),*];
+    };
+}
+
+docs! {
+    REQUESTS "weir_requests" "counter" "route, status" "Requests answered, by route template and HTTP status";
+    JUDGEMENTS "weir_judgements" "counter" "server, code" "Calls judged; code is `passed` or the refusal's";
+    OUTCOMES "weir_outcomes" "counter" "server, end" "Calls that passed and have ended, by how";
+    CALL_SECONDS "weir_call_seconds" "histogram" "server" "Time from judgement to outcome of a call";
+    FINDINGS "weir_findings" "counter" "rule, action" "What the scan found, and what was done about it";
+    CONNECTIONS "weir_connections" "gauge" "" "Connections of agents open now";
+    ACCEPTED "weir_connections_accepted" "gauge" "" "Connections accepted since the start";
+    SESSIONS "weir_mcp_sessions" "gauge" "" "MCP sessions that weir keeps a child process for";
+    SERVERS "weir_server_up" "gauge" "server" "1 where the server answered when it was last asked";
+    ENTRIES "weir_log_entries" "gauge" "" "Records in the log";
+    LOG_BYTES "weir_log_bytes" "gauge" "" "Bytes of the log on the disk";
+    COMMITS "weir_log_commits" "gauge" "" "Group commits of the log since the start";
+    COMMIT_SECONDS "weir_log_commit_last_seconds" "gauge" "" "How long the last commit of the log took";
+    LOST "weir_log_outcomes_lost" "gauge" "" "Outcomes that a failed log could not take";
+    NEVERS "weir_nevers" "gauge" "" "Impossible states that were reached; anything but 0 is a bug";
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Request {
+    route: &'static str,
+    status: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Judged {
+    server: Arc<str>,
+    code: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Ended {
+    server: Arc<str>,
+    end: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Server {
+    server: Arc<str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Found {
+    rule: &'static str,
+    action: &'static str,
+}
+
+type Float = Gauge<f64, AtomicU64>;
+
+/// All metrics of a process.
+pub struct Metrics {
+    registry: Registry,
+    servers: HashSet<Arc<str>>,
+    other: Arc<str>,
+    requests: Family<Request, Counter>,
+    judgements: Family<Judged, Counter>,
+    outcomes: Family<Ended, Counter>,
+    call_seconds: Family<Server, Histogram, fn() -> Histogram>,
+    findings: Family<Found, Counter>,
+    connections: Gauge,
+    accepted: Gauge,
+    sessions: Gauge,
+    server_up: Family<Server, Gauge>,
+    entries: Gauge,
+    log_bytes: Gauge,
+    commits: Gauge,
+    commit_seconds: Float,
+    lost: Gauge,
+    nevers: Gauge,
+}
+
+/// Bounds of the call histogram, in seconds: each four times the last.
+fn histogram() -> Histogram {
+    Histogram::new([0.001, 0.004, 0.016, 0.064, 0.256, 1.0, 4.0, 16.0, 64.0])
+}
+
+impl Metrics {
+    pub fn new(servers: impl Iterator<Item = Name>) -> Metrics {
+        let mut metrics = Metrics {
+            registry: Registry::default(),
+            servers: servers.map(|name| name.as_str().into()).collect(),
+            other: "(other)".into(),
+            requests: Family::default(),
+            judgements: Family::default(),
+            outcomes: Family::default(),
+            call_seconds: Family::new_with_constructor(histogram),
+            findings: Family::default(),
+            connections: Gauge::default(),
+            accepted: Gauge::default(),
+            sessions: Gauge::default(),
+            server_up: Family::default(),
+            entries: Gauge::default(),
+            log_bytes: Gauge::default(),
+            commits: Gauge::default(),
+            commit_seconds: Float::default(),
+            lost: Gauge::default(),
+            nevers: Gauge::default(),
+        };
+        metrics.register();
+        metrics
+    }
+
+    fn register(&mut self) {
+        let registry = &mut self.registry;
+        let named = |doc: &Doc| (doc.name, doc.help.to_owned());
+        macro_rules! register {
+            ($($doc:ident $metric:ident;)*) => {$({
+                let (name, help) = named($doc);
+                registry.register(name, help, self.$metric.clone());
+            })*};
+        }
+        register! {
+            REQUESTS requests;
+            JUDGEMENTS judgements;
+            OUTCOMES outcomes;
+        }
+        let seconds = CALL_SECONDS.name.trim_end_matches("_seconds");
+        let metric = self.call_seconds.clone();
+        registry.register_with_unit(seconds, CALL_SECONDS.help, Unit::Seconds, metric);
+        register! {
+            FINDINGS findings;
+            CONNECTIONS connections;
+            ACCEPTED accepted;
+            SESSIONS sessions;
+            SERVERS server_up;
+            ENTRIES entries;
+            LOG_BYTES log_bytes;
+            COMMITS commits;
+            COMMIT_SECONDS commit_seconds;
+            LOST lost;
+            NEVERS nevers;
+        }
+    }
+
+    /// A configured name as a label; every other name is one label.
+    fn label(&self, server: &Name) -> Arc<str> {
+        self.servers.get(server.as_str()).unwrap_or(&self.other).clone()
+    }
+
+    pub fn count_request(&self, route: &'static str, status: u16) {
+        self.requests.get_or_create(&Request { route, status }).inc();
+    }
+
+    pub fn count_judgement(&self, server: &Name, code: &'static str) {
+        self.judgements.get_or_create(&Judged { server: self.label(server), code }).inc();
+    }
+
+    pub fn count_outcome(&self, server: &Name, end: End, duration_ms: u64) {
+        let server = self.label(server);
+        let seconds = duration_ms as f64 / 1000.0;
+        self.call_seconds.get_or_create(&Server { server: server.clone() }).observe(seconds);
+        self.outcomes.get_or_create(&Ended { server, end: end.as_str() }).inc();
+    }
+
+    pub fn count_finding(&self, rule: &'static str, action: &'static str) {
+        self.findings.get_or_create(&Found { rule, action }).inc();
+    }
+
+    /// The page. What is counted elsewhere is read now.
+    pub fn page(&self, edge: &net::EdgeShared, mcp: &mcp::Shared, log: &Log) -> String {
+        let stats = log.stats();
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as i64;
+        self.connections.set(edge.connections() as i64);
+        self.accepted.set(edge.accepted() as i64);
+        self.sessions.set(mcp.sessions() as i64);
+        for (name, health) in mcp.health() {
+            let server = Server { server: self.label(name) };
+            self.server_up.get_or_create(&server).set(i64::from(health.is_ok()));
+        }
+        self.entries.set(read(&stats.entries));
+        self.log_bytes.set(read(&stats.bytes));
+        self.commits.set(read(&stats.commits));
+        self.commit_seconds.set(read(&stats.commit_us_last) as f64 / 1e6);
+        self.lost.set(read(&stats.lost));
+        self.nevers.set(read(&base::never::NEVERS));
+        let mut page = String::new();
+        text::encode(&mut page, &self.registry).expect("a string takes all that is written");
+        page
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_not_configured_share_one_label() {
+        let name = |text: &str| Name::new(text).unwrap();
+        let metrics = Metrics::new([name("files")].into_iter());
+        metrics.count_judgement(&name("files"), "passed");
+        metrics.count_judgement(&name("a"), "mcp.server_unknown");
+        metrics.count_judgement(&name("b"), "mcp.server_unknown");
+        let mut page = String::new();
+        text::encode(&mut page, &metrics.registry).unwrap();
+        assert!(page.contains(r#"weir_judgements_total{server="files",code="passed"} 1"#), "{page}");
+        assert!(page.contains(r#"{server="(other)",code="mcp.server_unknown"} 2"#), "{page}");
+    }
+
+    #[test]
+    fn every_metric_of_the_table_is_on_the_page() {
+        let metrics = Metrics::new(std::iter::empty());
+        let mut page = String::new();
+        text::encode(&mut page, &metrics.registry).unwrap();
+        for doc in DOCS {
+            assert!(page.contains(&format!("# TYPE {} {}", doc.name, doc.kind)), "{}", doc.name);
+        }
+    }
+}
