@@ -11,6 +11,7 @@
 pub mod agents;
 pub mod limits;
 
+pub mod audit;
 pub mod log;
 
 mod entry;

@@ -19,6 +19,8 @@ use crate::log::queue::Queue;
 use crate::log::writer::Writer;
 use crate::note::NoteError;
 
+pub(crate) use open::{CHECKPOINTS, KEY_PUB, read_text};
+
 mod open;
 mod queue;
 mod writer;

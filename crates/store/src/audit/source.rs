@@ -1,0 +1,143 @@
+//! Where the entries lie: in the segments of a log, or in the bundles of an export.
+
+use std::io::{self, ErrorKind};
+
+use super::{CHECKPOINT, Damage, Kind};
+use crate::disk::Disk;
+use crate::entry::{self, Next, SEGMENT_ENTRIES, TILE_WIDTH};
+use crate::log::{CHECKPOINTS, KEY_PUB, read_text};
+use crate::note;
+
+/// Missing bundles in a row after which an export is taken to end, whatever size it claims.
+const MISSING_MAX: u64 = 256;
+
+/// A directory with entries.
+pub(super) struct Source<'d> {
+    pub(super) disk: &'d dyn Disk,
+    pub(super) layout: Layout,
+}
+
+#[derive(Clone)]
+pub(super) enum Layout {
+    /// These segments, in order.
+    Segments(Vec<u64>),
+    /// Bundles and tiles of a tree of this many entries.
+    Tiles(u64),
+}
+
+impl<'d> Source<'d> {
+    pub(super) fn open(disk: &'d dyn Disk) -> Result<Source<'d>, Damage> {
+        let listed = disk.list();
+        let files = listed.map_err(|error| Damage::unreadable(0, "the directory", &error))?;
+        let has = |name: &str| files.iter().any(|(file, _)| file == name);
+        let segments = entry::segments(&files);
+        let layout = if has(CHECKPOINT) && segments.is_empty() {
+            let text = read_text(disk, CHECKPOINT);
+            let claimed = text.ok().and_then(|text| note::read_checkpoint(&text));
+            let bad = || Damage::new(0, Kind::BadCheckpoint, "it is not a checkpoint");
+            Layout::Tiles(claimed.ok_or_else(bad)?.size)
+        } else if !segments.is_empty() || has(CHECKPOINTS) || has(KEY_PUB) {
+            Layout::Segments(segments)
+        } else {
+            return Err(Damage::new(
+                0,
+                Kind::Unreadable,
+                "there is no log in this directory",
+            ));
+        };
+        Ok(Source { disk, layout })
+    }
+
+    /// A reader at or before index `from`, and the index where it stands.
+    pub(super) fn read_from(&self, from: u64) -> (Read, u64) {
+        let each = match &self.layout {
+            Layout::Segments(_) => SEGMENT_ENTRIES,
+            Layout::Tiles(_) => TILE_WIDTH,
+        };
+        let file = from / each;
+        let read = Read {
+            layout: self.layout.clone(),
+            file,
+            open: None,
+            buffer: Vec::new(),
+            torn: false,
+        };
+        (read, file * each)
+    }
+}
+
+/// Reads entries one after another, over the ends of files.
+pub(super) struct Read {
+    layout: Layout,
+    /// The file to open next: the place in the list of segments, or the number of the bundle.
+    file: u64,
+    open: Option<Box<dyn io::Read + Send>>,
+    buffer: Vec<u8>,
+    /// Whether the files ended inside an entry.
+    pub(super) torn: bool,
+}
+
+impl Read {
+    /// The next entry's bytes; nothing at the end. `index` is only for what a damage says.
+    pub(super) fn next(&mut self, disk: &dyn Disk, index: u64) -> Result<Option<&[u8]>, Damage> {
+        loop {
+            if self.open.is_none() && !self.open_next(disk, index)? {
+                return Ok(None);
+            }
+            let Some(reader) = &mut self.open else {
+                return Ok(None);
+            };
+            let next = entry::read_next(reader, &mut self.buffer);
+            match next.map_err(|error| Damage::unreadable(index, "the entries", &error))? {
+                Next::Entry => return Ok(Some(&self.buffer)),
+                Next::End => self.open = None,
+                // At the end of all files it is being written, or a crash tore it.
+                Next::Torn if !self.open_next(disk, index)? => {
+                    self.open = None;
+                    self.torn = true;
+                    return Ok(None);
+                }
+                Next::Torn | Next::Empty => {
+                    let what = "its length does not fit what follows";
+                    return Err(Damage::new(index, Kind::Unreadable, what));
+                }
+            }
+        }
+    }
+
+    /// Opens the next file that is there.
+    fn open_next(&mut self, disk: &dyn Disk, index: u64) -> Result<bool, Damage> {
+        for _ in 0..MISSING_MAX {
+            let Some(name) = self.name() else {
+                return Ok(false);
+            };
+            self.file += 1;
+            match disk.read(&name, 0) {
+                Ok(reader) => {
+                    self.open = Some(reader);
+                    return Ok(true);
+                }
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(Damage::unreadable(index, &name, &error)),
+            }
+        }
+        Ok(false)
+    }
+
+    fn name(&self) -> Option<String> {
+        match &self.layout {
+            Layout::Segments(segments) => {
+                let place = usize::try_from(self.file).ok()?;
+                segments
+                    .get(place)
+                    .map(|segment| entry::segment_name(*segment))
+            }
+            Layout::Tiles(size) => {
+                let left = size
+                    .checked_sub(self.file * TILE_WIDTH)
+                    .filter(|left| *left > 0)?;
+                Some(entry::tile_name("entries", self.file, left.min(TILE_WIDTH)))
+            }
+        }
+    }
+}
