@@ -85,7 +85,7 @@ impl ChildOut {
             }
             if !self.read().await {
                 self.stdout = None;
-                self.buffer = BytesMut::new();
+                (self.buffer, self.searched) = (BytesMut::new(), 0);
                 self.wait().await;
             }
         }
@@ -96,7 +96,8 @@ impl ChildOut {
         loop {
             let Some(at) = memchr::memchr(b'\n', &self.buffer[self.searched..]) else {
                 self.searched = self.buffer.len();
-                if self.searched <= self.line_bytes_max {
+                // One more: it may be the CR before a newline that is still to come.
+                if self.searched <= self.line_bytes_max + 1 {
                     return None;
                 }
                 // What is skipped is not kept; the news is told once.

@@ -28,6 +28,8 @@ pub enum Body {
 pub struct StreamBody {
     chunks: mpsc::Receiver<Bytes>,
     cut: Arc<AtomicBool>,
+    /// hyper had a chance to write what came before the cut.
+    flushed: bool,
 }
 
 /// The feeding end of [`Body::stream`]. Dropping it ends the body cleanly.
@@ -61,6 +63,7 @@ impl Body {
         let body = StreamBody {
             chunks: receiver,
             cut: Arc::clone(&cut),
+            flushed: false,
         };
         (
             BodySender {
@@ -78,7 +81,8 @@ impl BodySender {
         self.chunks.send(chunk).await.map_err(|_| Gone)
     }
 
-    /// Cuts the answer after what was already sent: the client sees that it is not whole.
+    /// Cuts the answer after what was already sent, as far as the client takes that without delay. It sees
+    /// that the answer is not whole.
     pub fn abort(self) {
         self.cut.store(true, Ordering::Release);
     }
@@ -113,7 +117,12 @@ impl http_body::Body for Body {
                 Poll::Pending => Poll::Pending,
                 Poll::Ready(Some(chunk)) => Poll::Ready(Some(Ok(Frame::data(chunk)))),
                 Poll::Ready(None) if stream.cut.load(Ordering::Acquire) => {
-                    Poll::Ready(Some(Err(CutShort)))
+                    if std::mem::replace(&mut stream.flushed, true) {
+                        return Poll::Ready(Some(Err(CutShort)));
+                    }
+                    // hyper forgets what it has not written when a body fails; it writes while one waits.
+                    context.waker().wake_by_ref();
+                    Poll::Pending
                 }
                 Poll::Ready(None) => Poll::Ready(None),
             },

@@ -108,8 +108,13 @@ impl Pool {
         });
     }
 
-    /// Idle connections of one target.
+    /// Idle connections of one target that are still open.
     pub(super) fn idle(&self, name: &Name) -> usize {
-        self.idle.borrow().get(name).map_or(0, Vec::len)
+        let idle = self.idle.borrow();
+        let connections = idle.get(name).map_or(&[][..], Vec::as_slice);
+        connections
+            .iter()
+            .filter(|idle| !idle.sender.is_closed())
+            .count()
     }
 }

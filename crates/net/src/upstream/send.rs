@@ -72,7 +72,7 @@ impl<P: Permit> Upstreams<P> {
             .unwrap_or(Err(SendError::Slow))
     }
 
-    /// Idle connections of one target, for tests and metrics.
+    /// Idle connections of one target that are still open, for tests and metrics.
     pub fn idle(&self, name: &Name) -> usize {
         self.pool.idle(name)
     }

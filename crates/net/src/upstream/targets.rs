@@ -84,14 +84,24 @@ impl Endpoint {
             .host()
             .trim_start_matches('[')
             .trim_end_matches(']');
-        if host.is_empty() || (authority.port().is_some() && authority.port_u16().is_none()) {
+        // The parser takes any digits for a port, and says none if they are too many.
+        let port = match &authority.as_str()[authority.host().len()..] {
+            "" => None,
+            _ => Some(
+                authority
+                    .port_u16()
+                    .filter(|port| *port != 0)
+                    .ok_or(EndpointError::NotUrl)?,
+            ),
+        };
+        if host.is_empty() {
             return Err(EndpointError::NotUrl);
         }
         let usual = if scheme == Scheme::Https { 443 } else { 80 };
         Ok(Endpoint {
             scheme,
             host: host.to_owned(),
-            port: authority.port_u16().unwrap_or(usual),
+            port: port.unwrap_or(usual),
             path: uri.path().to_owned(),
             extra_ca: None,
             idle_max: limit::IDLE_UPSTREAMS_MAX,
