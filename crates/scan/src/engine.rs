@@ -4,6 +4,7 @@
 //! than a few times. All work is counted, and the count is bounded by the size of the text.
 
 use std::ops::Range;
+use std::slice;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind, StartKind};
 use base::limit::{
@@ -109,9 +110,9 @@ impl Engine {
     ///
     /// Errors: a bound was reached, and the text was not wholly scanned.
     pub fn text(&self, direction: Direction, text: &str, path: &str) -> Result<Report, Bound> {
-        let whole = [0..text.len()];
+        let whole = 0..text.len();
         let mut scan = Scan::new(self, direction, text.len());
-        scan.root(&Layer::plain(text.as_bytes(), &whole))?;
+        scan.root(&Layer::plain(text.as_bytes(), slice::from_ref(&whole)))?;
         let paths = |places: &[usize]| vec![path.to_owned(); places.len()];
         Ok(scan.report(text.as_bytes(), Form::Text, paths))
     }
@@ -119,11 +120,11 @@ impl Engine {
     /// Bytes that are read to scan a text: of its views, and of the windows of rules.
     #[cfg(test)]
     pub(crate) fn work_of(&self, text: &str) -> usize {
-        let whole = [0..text.len()];
+        let whole = 0..text.len();
         let mut scan = Scan::new(self, Direction::Outgoing, text.len());
         let before = scan.work_left;
         // Too many findings end a scan early; the work until then counts all the same.
-        let _ = scan.root(&Layer::plain(text.as_bytes(), &whole));
+        let _ = scan.root(&Layer::plain(text.as_bytes(), slice::from_ref(&whole)));
         before - scan.work_left
     }
 

@@ -193,12 +193,17 @@ pub(crate) fn disguise(source: &[u8]) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use super::*;
 
     fn folded(text: &str) -> String {
-        let whole = [0..text.len()];
+        let whole = 0..text.len();
         let mut out = Text::take();
-        fold(&Layer::plain(text.as_bytes(), &whole), &mut out);
+        fold(
+            &Layer::plain(text.as_bytes(), slice::from_ref(&whole)),
+            &mut out,
+        );
         String::from_utf8(out.bytes.clone()).unwrap()
     }
 
@@ -223,9 +228,9 @@ mod tests {
     #[test]
     fn bytes_that_are_not_text_stay() {
         let bytes = b"a\xff\xc3\x28\xe4b";
-        let whole = [0..bytes.len()];
+        let whole = 0..bytes.len();
         let mut out = Text::take();
-        fold(&Layer::plain(bytes, &whole), &mut out);
+        fold(&Layer::plain(bytes, slice::from_ref(&whole)), &mut out);
         assert_eq!(out.bytes, bytes);
     }
 
