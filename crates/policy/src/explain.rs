@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use base::{Action, Refusal, Target};
-use cedar_policy::{Authorizer, Effect, PolicySet, Request};
+use cedar_policy::{Authorizer, Effect, Entities, PolicySet, Request};
 
 use crate::load::Rule;
+use crate::scope::Uids;
 use crate::{Context, Policies, Principal, Slice};
 
 /// What came of it.
@@ -60,7 +61,8 @@ impl Policies {
                 explanation.late.push(rule.id.clone());
                 continue;
             }
-            match slice.satisfied(rule, context) {
+            let context = slice.context(&rule.reads, context);
+            match context.and_then(|context| satisfied(rule, &uids, &entities, context)) {
                 Ok(true) if rule.effect == Effect::Permit => {
                     explanation.permitted.push(rule.id.clone());
                 }
@@ -81,29 +83,26 @@ fn decision(slice: &Slice, context: &Context<'_>) -> Decision {
     }
 }
 
-impl Slice {
-    /// Whether one policy's condition holds, asked alone.
-    fn satisfied(&self, rule: &Rule, context: &Context<'_>) -> Result<bool, String> {
-        let (request, entities) = self.request(rule, context)?;
-        let mut set = PolicySet::new();
-        set.add(rule.policy.clone())
-            .map_err(|error| error.to_string())?;
-        let response = Authorizer::new().is_authorized(&request, &set, entities);
-        match response.diagnostics().errors().next() {
-            Some(error) => Err(error.to_string()),
-            None => Ok(response.diagnostics().reason().next().is_some()),
-        }
-    }
-
-    fn request(
-        &self,
-        rule: &Rule,
-        context: &Context<'_>,
-    ) -> Result<(Request, &cedar_policy::Entities), String> {
-        let context = self.context(&rule.reads, context, None)?;
-        let (uids, entities) = self.parts();
-        let uids = uids.clone();
-        let request = Request::new(uids.principal, uids.action, uids.resource, context, None);
-        Ok((request.map_err(|error| error.to_string())?, entities))
+/// Whether one policy's condition holds, asked alone.
+fn satisfied(
+    rule: &Rule,
+    uids: &Uids,
+    entities: &Entities,
+    context: cedar_policy::Context,
+) -> Result<bool, String> {
+    let Uids {
+        principal,
+        action,
+        resource,
+    } = uids.clone();
+    let request = Request::new(principal, action, resource, context, None);
+    let request = request.map_err(|error| error.to_string())?;
+    let mut set = PolicySet::new();
+    set.add(rule.policy.clone())
+        .map_err(|error| error.to_string())?;
+    let response = Authorizer::new().is_authorized(&request, &set, entities);
+    match response.diagnostics().errors().next() {
+        Some(error) => Err(error.to_string()),
+        None => Ok(response.diagnostics().reason().next().is_some()),
     }
 }

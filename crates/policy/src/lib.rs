@@ -12,6 +12,7 @@ mod cache;
 mod context;
 mod explain;
 mod load;
+mod part;
 mod policies;
 mod problem;
 mod reads;

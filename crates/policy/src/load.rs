@@ -21,6 +21,8 @@ const ID_CHARS_MAX: usize = 128;
 /// One policy, with what slicing needs to know of it.
 #[derive(Debug)]
 pub(crate) struct Rule {
+    /// Its place among all, from 0.
+    pub index: u32,
     /// From `@id("…")`, else `file:line`.
     pub id: String,
     pub policy: Policy,
@@ -52,7 +54,11 @@ pub(crate) fn load(
                 };
                 problems.push(problem);
             }
-            rules.push(found.rule);
+            let index = u32::try_from(rules.len()).unwrap_or(u32::MAX);
+            rules.push(Rule {
+                index,
+                ..found.rule
+            });
         }
     }
     if let Some(source) = sources.first().filter(|_| rules.len() > POLICIES_MAX) {
@@ -162,6 +168,7 @@ fn rule(policy: &Policy, id: String) -> Rule {
     let scope = Scope::of(policy);
     let effect = policy.effect();
     Rule {
+        index: 0,
         policy: policy.new_id(PolicyId::new(&id)),
         id,
         scope,

@@ -14,6 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::cache::Cache;
 use crate::load::{self, Rule};
+use crate::part::Parts;
 use crate::schema::schema_text;
 use crate::scope::Uids;
 use crate::{ArgumentType, Problem, Slice};
@@ -37,9 +38,10 @@ pub struct Principal {
 pub struct Policies {
     digest: Digest,
     /// False where a text did not load: everything is refused.
-    loaded: bool,
+    pub(crate) loaded: bool,
     pub(crate) rules: Vec<Rule>,
     pub(crate) arguments: BTreeMap<String, ArgumentType>,
+    pub(crate) parts: Parts,
     types: Types,
     cache: Cache,
 }
@@ -61,6 +63,7 @@ impl Policies {
             arguments: arguments.clone(),
             types: Types::new(&schema),
             cache: Cache::new(),
+            parts: Parts::default(),
         })
     }
 
@@ -74,6 +77,7 @@ impl Policies {
             arguments: BTreeMap::new(),
             types: Types::new(&schema),
             cache: Cache::new(),
+            parts: Parts::default(),
         }
     }
 
@@ -97,7 +101,7 @@ impl Policies {
             let (uids, entities) = self.types.call(principal, action, target);
             let rules = self.select(&uids, &entities);
             let asked = (principal.clone(), action, target.clone());
-            Slice::new(asked, uids, entities, &rules, &self.arguments, self.loaded)
+            Slice::new(asked, uids, entities, &rules, self)
         })
     }
 

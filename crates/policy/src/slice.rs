@@ -9,25 +9,27 @@ use std::sync::Arc;
 
 use base::refusal::{FORBIDDEN, POLICY_BROKEN};
 use base::{Action, Refusal, Target};
-use cedar_policy::{Authorizer, Decision, Effect, Entities, PolicySet, Request};
+use cedar_policy::{Authorizer, Decision, Effect, Entities, Request};
 
 use crate::arguments::{self, Argument};
 use crate::load::Rule;
+use crate::part::Part;
 use crate::reads::Reads;
 use crate::scope::Uids;
-use crate::{ArgumentType, Context, Principal};
+use crate::{ArgumentType, Context, Policies, Principal};
 
 /// The policies of one kind of call.
 pub struct Slice {
     asked: Asked,
     uids: Uids,
+    /// Empty where no policy is left to ask: most slices are like that, and entities are large.
     entities: Entities,
     /// What the policies say that do not read the context: the ids that permit, or a refusal.
     fixed: Result<Vec<String>, Refusal>,
     /// Policies that read the context, but not its findings.
-    early: Part,
+    early: Arc<Part>,
     /// Policies that read the context, with those that read its findings.
-    all: Part,
+    all: Arc<Part>,
     late: bool,
     late_permits: bool,
     listable: bool,
@@ -38,13 +40,6 @@ pub struct Slice {
 
 /// Who asks for what.
 pub(crate) type Asked = (Arc<Principal>, Action, Target);
-
-/// Some policies, and what they read.
-#[derive(Default)]
-struct Part {
-    set: PolicySet,
-    reads: Reads,
-}
 
 /// What policy says before the scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,8 +58,7 @@ impl Slice {
         uids: Uids,
         entities: Entities,
         rules: &[&Rule],
-        declared: &BTreeMap<String, ArgumentType>,
-        loaded: bool,
+        policies: &Policies,
     ) -> Slice {
         let late = |rule: &&&Rule| rule.reads.late();
         let all: Vec<&Rule> = rules
@@ -83,14 +77,14 @@ impl Slice {
             .filter(|rule| !rule.reads.any())
             .collect();
         let permits = |rule: &&&Rule| rule.effect == Effect::Permit;
-        let part = Part::of(&all);
-        let wanted = wanted(&part.reads, declared);
+        let part = policies.parts.of(&all);
+        let wanted = wanted(&part.reads, &policies.arguments);
         let mut slice = Slice {
             asked,
             uids,
             entities,
             fixed: Ok(Vec::new()),
-            early: Part::of(&early),
+            early: policies.parts.of(&early),
             late: all.iter().any(|rule| late(&rule)),
             late_permits: all.iter().filter(late).any(|rule| permits(&rule)),
             listable: false,
@@ -98,17 +92,23 @@ impl Slice {
             wanted,
             all: part,
         };
-        slice.fixed = match loaded {
+        slice.fixed = match policies.loaded {
             false => Err(Refusal::new(POLICY_BROKEN, "the policies cannot be read")),
             true if slice.asked.1 == Action::McpCall && slice.asked.2.tool.is_none() => {
                 Err(slice.refusal("no tool is named"))
             }
-            true => slice.ask(&Part::of(&free), cedar_policy::Context::empty()),
+            true => {
+                let free = policies.parts.of(&free);
+                slice.ask(&free, cedar_policy::Context::empty())
+            }
         };
         slice.listable = slice
             .fixed
             .as_ref()
             .is_ok_and(|fixed| !fixed.is_empty() || all.iter().any(|rule| permits(&rule)));
+        if all.is_empty() {
+            slice.entities = Entities::empty();
+        }
         slice
     }
 
@@ -201,22 +201,17 @@ impl Slice {
         }
     }
 
-    /// A context for policies that read this.
+    /// The context before the scan, for policies that read this.
     pub(crate) fn context(
         &self,
         reads: &Reads,
         context: &Context<'_>,
-        findings: Option<&[&str]>,
     ) -> Result<cedar_policy::Context, String> {
         let arguments = self
             .arguments_of(context)
             .map_err(|refusal| refusal.public)?;
         let arguments = (self.asked.1 == Action::McpCall).then_some(arguments);
-        context.cedar(reads, arguments.as_deref(), findings)
-    }
-
-    pub(crate) fn parts(&self) -> (&Uids, &Entities) {
-        (&self.uids, &self.entities)
+        context.cedar(reads, arguments.as_deref(), None)
     }
 
     /// The ids of the policies that permit, or the refusal of those that forbid or fail.
@@ -266,18 +261,6 @@ impl Slice {
         let (agent, action, server) = (&principal.name, action.as_str(), &target.server);
         let asked = format!("agent {agent} may not {action} on {tool}server {server}");
         Refusal::new(FORBIDDEN, format!("{asked}: {why}"))
-    }
-}
-
-impl Part {
-    fn of(rules: &[&Rule]) -> Part {
-        let mut part = Part::default();
-        for rule in rules {
-            part.reads.merge(&rule.reads);
-            let added = part.set.add(rule.policy.clone());
-            added.expect("policies were given different ids when they were loaded");
-        }
-        part
     }
 }
 
