@@ -84,6 +84,17 @@ pub(super) async fn run<S: Service>(
     .await;
     // The call in flight, if any, is dropped here.
     let stream = connection.into_parts().io.into_inner();
+    finish(stream, ended, &**service, pulse, refused_heads).await;
+}
+
+/// Says the last word on a connection that hyper has let go of.
+async fn finish<S: Service>(
+    stream: TcpStream,
+    ended: Ended,
+    service: &S,
+    pulse: &Pulse,
+    refused_heads: &AtomicU64,
+) {
     let refusal = match ended {
         Ended::Stopped(Stop::SlowHead) => Some(Refusal::new(
             refusal::HEAD_TOO_SLOW,
