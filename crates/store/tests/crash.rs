@@ -2,11 +2,7 @@
 //!
 //! The child is this test binary, started again with a directory in its environment.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test; the child speaks on stdout"
-)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
