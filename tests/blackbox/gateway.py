@@ -124,7 +124,7 @@ class Answer:
             error = body["error"]
             data = error.get("data") or {}
             return data.get("code"), error.get("message", ""), data.get("call")
-        return body.get("code"), f"{body.get('detail', '')} {body.get('mend', '')}", body.get("call")
+        return body.get("code"), f"{body.get('title', '')}. {body.get('detail', '')}", body.get("call")
 
 
 class Gateway:

@@ -67,6 +67,8 @@ def plain(message):
         error = {"code": -32601, "message": "no such method"}
         return {"jsonrpc": "2.0", "id": id, "error": error} if id is not None else None
     name, arguments = params.get("name"), params.get("arguments") or {}
+    if name not in TOOLS and name != "poisoned":
+        return {"jsonrpc": "2.0", "id": id, "error": {"code": -32602, "message": "no such tool"}}
     if name in ("echo", "forbidden", "poisoned"):
         return text_result(id, str(arguments.get("text", "")))
     if name == "leak":

@@ -1,0 +1,293 @@
+"""Every refusal through the real binary: its status, its dotted code, a sentence that helps, the call's id.
+
+Each is also looked for in the log, and what was refused never reached the server.
+"""
+
+import json
+import re
+import socket
+import time
+
+import pytest
+
+from gateway import ACCEPT, ROOT, Answer, Gateway, Origin, new_key, until
+from servers.parts import SECRET
+
+CALL = {"jsonrpc": "2.0", "id": 7, "method": "tools/call",
+        "params": {"name": "echo", "arguments": {"text": "hello"}}}
+KNOWN = set(re.findall(r"`([a-z]+\.[a-z_]+)`", (ROOT / "docs/reference/refusals.md").read_text()))
+
+
+def refused(answer, status, code):
+    """Asserts the shape that every refusal has. Gives the call's id."""
+    found, text, call = answer.refusal()
+    assert (answer.status, found) == (status, code), (answer.status, answer.headers, answer.body[:600])
+    assert code in KNOWN, f"{code} is not in the reference"
+    assert len(text) > 20 and text.strip().endswith("."), text
+    assert re.fullmatch(r"[0-9a-f]{32}", call), answer.body
+    return call
+
+
+def recorded(gateway, call, code):
+    records = [r for r in gateway.records() if r.get("call") == call and r.get("kind") == "judgement"]
+    assert [r.get("refusal") for r in records] == [code], records
+
+
+def deep(levels):
+    return b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":' + b"[" * levels + b"]" * levels + b"}}"
+
+
+def test_a_call_passes(gateway):
+    answer = gateway.post("web", CALL)
+    assert answer.status == 200 and "hello" in answer.body.decode()
+    assert re.fullmatch(r"[\x21-\x7e]+", answer.headers.get("x-request-id", "")), answer.headers
+
+
+@pytest.mark.parametrize("authorization, code", [
+    (None, "agent.key_missing"),
+    ("Basic ZGV2OmRldg==", "agent.key_missing"),
+    ("Bearer weir_short", "agent.key_malformed"),
+    ("Bearer hunter2", "agent.key_malformed"),
+    (f"Bearer {new_key('nobody')[0]}", "agent.key_unknown"),
+])
+def test_a_stranger(gateway, authorization, code):
+    headers = gateway.headers(None)
+    if authorization:
+        headers["authorization"] = authorization
+    answer = gateway.request("POST", "/mcp/web", json.dumps(CALL), headers)
+    recorded(gateway, refused(answer, 401, code), code)
+    assert answer.headers["www-authenticate"].startswith("Bearer")
+    if authorization:
+        assert authorization.split()[-1] not in answer.body.decode()
+
+
+def test_an_expired_key(gateway):
+    call = refused(gateway.post("web", CALL, "old"), 401, "agent.key_expired")
+    recorded(gateway, call, "agent.key_expired")
+
+
+def test_a_forbidden_tool_is_not_called(gateway, origin):
+    before = origin.seen().get("tools/call forbidden", 0)
+    message = {**CALL, "params": {"name": "forbidden", "arguments": {}}}
+    recorded(gateway, refused(gateway.post("web", message), 200, "policy.forbidden"), "policy.forbidden")
+    refused(gateway.post("web", {**message, "params": {"name": "leak"}}, "guest"), 200, "policy.forbidden")
+    assert origin.seen().get("tools/call forbidden", 0) == before
+
+
+def test_a_forbidden_tool_is_not_listed(gateway):
+    def names(agent):
+        answer = gateway.post("web", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, agent)
+        return {tool["name"] for tool in answer.messages()[-1]["result"]["tools"]}
+    assert "echo" in names("dev") and "leak" in names("dev") and "forbidden" not in names("dev")
+    assert names("guest") == {"echo"}
+
+
+def test_an_unknown_tool_is_an_error(gateway):
+    answer = gateway.post("web", {**CALL, "params": {"name": "no_such_tool"}})
+    assert answer.messages()[-1]["error"]["code"] == -32602, answer.body
+    # To an agent with narrow policies it is as forbidden as any other, so that names cannot be probed.
+    refused(gateway.post("web", {**CALL, "params": {"name": "no_such_tool"}}, "guest"), 200, "policy.forbidden")
+
+
+def test_an_unknown_server(gateway):
+    recorded(gateway, refused(gateway.post("nowhere", CALL), 404, "mcp.server_unknown"), "mcp.server_unknown")
+    # A stranger does not learn which servers there are.
+    refused(gateway.post("nowhere", CALL, None), 401, "agent.key_missing")
+
+
+@pytest.mark.parametrize("body, code", [
+    (b"{not json", "mcp.json_invalid"),
+    (b"", "mcp.json_invalid"),
+    (b'{"jsonrpc":"2.0","id":1,"method":"x\xff"}', "mcp.json_invalid"),
+    (b'{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call"}', "mcp.json_duplicate"),
+    (b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":1,"\\u0061":2}}', "mcp.json_duplicate"),
+    (deep(80), "mcp.json_deep"),
+    (deep(30_000), "mcp.json_deep"),
+    (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', "mcp.batch"),
+    (b'{"id":1,"method":"ping"}', "mcp.message_invalid"),
+    (b'"ping"', "mcp.message_invalid"),
+])
+def test_a_bad_message(gateway, body, code):
+    recorded(gateway, refused(gateway.post("web", body), 400, code), code)
+
+
+def test_a_large_body(gateway):
+    body = json.dumps({**CALL, "params": {"name": "echo", "arguments": {"text": "x" * 70_000}}}).encode()
+    call = refused(gateway.post("web", body), 413, "http.body_too_large")
+    recorded(gateway, call, "http.body_too_large")
+
+
+def test_a_large_chunked_body(gateway):
+    chunk = b"2000\r\n" + b"x" * 0x2000 + b"\r\n"
+    head = head_of(gateway, "transfer-encoding: chunked")
+    refused(raw(gateway, head + chunk * 12), 413, "http.body_too_large")
+
+
+def head_of(gateway, *fields):
+    """A request head to /mcp/web, by hand."""
+    lines = ["POST /mcp/web HTTP/1.1", f"host: 127.0.0.1:{gateway.port}", "content-type: application/json",
+             f"accept: {ACCEPT}", f"authorization: Bearer {gateway.keys['dev']}", *fields]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n"
+
+
+def raw(gateway, data, more=None):
+    """Sends bytes on a connection of their own and reads the answer; `more` sends slowly after them."""
+    import http.client
+    with socket.create_connection(("127.0.0.1", gateway.port), 30) as connection:
+        try:
+            connection.sendall(data)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        if more:
+            more(connection)
+        response = http.client.HTTPResponse(connection, method="POST")
+        response.begin()
+        return Answer(response)
+
+
+def test_a_large_head(gateway):
+    refused(raw(gateway, head_of(gateway, "x-large: " + "x" * 40_000, "content-length: 0")), 431,
+            "http.head_too_large")
+    many = [f"x-{i}: 1" for i in range(150)]
+    refused(raw(gateway, head_of(gateway, *many, "content-length: 0")), 431, "http.head_too_large")
+
+
+def test_a_bad_head(gateway):
+    refused(raw(gateway, b"POST /mcp/web HTTP/1.1\r\nbad field\r\n\r\n"), 400, "http.head_invalid")
+
+
+def drip(piece):
+    """Sends a byte every few milliseconds, for two seconds at most: slow, but never silent."""
+    def send(connection):
+        connection.settimeout(0.02)
+        deadline = time.monotonic() + 2
+        while time.monotonic() < deadline:
+            try:
+                connection.sendall(piece)
+                if connection.recv(1, socket.MSG_PEEK):
+                    break
+            except TimeoutError:
+                continue
+            except OSError:
+                break
+        connection.settimeout(30)
+    return send
+
+
+def test_a_slow_head(gateway):
+    refused(raw(gateway, b"POST /mcp/web HTTP/1.1\r\nx: ", drip(b"y")), 408, "http.head_too_slow")
+
+
+def test_a_slow_body(gateway):
+    refused(raw(gateway, head_of(gateway, "content-length: 5000"), drip(b" ")), 408, "http.body_too_slow")
+
+
+@pytest.mark.parametrize("change, status, code", [
+    ({"content-type": "text/plain"}, 415, "http.content_type"),
+    ({"accept": "text/html"}, 406, "http.not_accepted"),
+    ({"mcp-protocol-version": "1999-01-01"}, 400, "mcp.revision"),
+    ({"origin": "https://evil.example"}, 403, "http.origin"),
+    ({"origin": "null"}, 403, "http.origin"),
+    ({"mcp-session-id": "made-up"}, 404, "mcp.session_unknown"),
+])
+def test_a_bad_field(gateway, change, status, code):
+    answer = gateway.request("POST", "/mcp/web", json.dumps(CALL), {**gateway.headers(), **change})
+    recorded(gateway, refused(answer, status, code), code)
+
+
+def test_its_own_origin_is_no_stranger(gateway):
+    headers = {**gateway.headers(), "origin": f"http://127.0.0.1:{gateway.port}"}
+    assert gateway.request("POST", "/mcp/web", json.dumps(CALL), headers).status == 200
+
+
+def test_sessions(gateway):
+    refused(gateway.post("child", CALL), 400, "mcp.session_missing")
+    refused(gateway.post("child", CALL, mcp_session_id="made-up"), 404, "mcp.session_unknown")
+    session = gateway.session("child")
+    stolen = gateway.post("child", CALL, "guest", **session.extra)
+    refused(stolen, 404, "mcp.session_unknown")
+    ended = gateway.request("DELETE", "/mcp/child", None, gateway.headers("dev", **session.extra))
+    assert ended.status in (200, 204), ended.body
+    refused(session.call("echo"), 404, "mcp.session_unknown")
+
+
+def test_methods_and_paths(gateway):
+    refused(gateway.request("PUT", "/mcp/web", "{}", gateway.headers()), 405, "http.method")
+    refused(gateway.request("GET", "/nowhere", None, gateway.headers()), 404, "http.not_found")
+
+
+def test_a_secret_does_not_leave(gateway, origin):
+    before = origin.seen().get("tools/call echo", 0)
+    message = {**CALL, "params": {"name": "echo", "arguments": {"text": f"key {SECRET}"}}}
+    answer = gateway.post("web", message)
+    recorded(gateway, refused(answer, 200, "scan.secret"), "scan.secret")
+    assert SECRET not in answer.body.decode()
+    assert origin.seen().get("tools/call echo", 0) == before
+    state = b"".join(path.read_bytes() for path in gateway.state.rglob("*") if path.is_file())
+    assert SECRET.encode() not in state and SECRET not in gateway.logs.text()
+
+
+def test_a_secret_in_an_answer_is_redacted(gateway):
+    text = gateway.post("web", {**CALL, "params": {"name": "leak"}}).body.decode()
+    assert SECRET not in text and "that is all" in text
+
+
+def test_an_injection_is_flagged(gateway):
+    answer = gateway.post("web", {**CALL, "params": {"name": "inject"}})
+    assert "Weather: mild" in answer.body.decode()
+    flagged = [r for r in gateway.records() for f in r.get("findings", []) if f["action"] == "warn"]
+    assert flagged
+
+
+def test_no_key_is_ever_written(gateway):
+    for key in gateway.keys.values():
+        assert key not in gateway.logs.text()
+        for path in gateway.state.rglob("*"):
+            if path.is_file():
+                assert key.encode() not in path.read_bytes(), path
+
+
+@pytest.mark.parametrize("limit, code", [("agent_per_minute", "limit.agent"), ("address_per_minute", "limit.address")])
+def test_limits(origin, tmp_path, limit, code):
+    with Gateway(tmp_path, {"web": {"url": origin.url}}, limits={limit: 3}) as gateway:
+        answers = [gateway.post("web", CALL) for _ in range(5)]
+        passed = [a for a in answers if b'"result"' in a.body]
+        assert len(passed) == 3, [a.body for a in answers]
+        for answer in answers[3:]:
+            found, text, call = answer.refusal()
+            assert found == code and call and len(text) > 20, answer.body
+        # Health is exempt.
+        for _ in range(10):
+            assert gateway.request("GET", "/health/live").status == 200
+
+
+def test_an_argument_of_another_type(origin, tmp_path):
+    policy = """permit (principal, action, resource);
+    forbid (principal, action == Action::"mcp:call", resource)
+      when { context.arguments has count && context.arguments.count > 10 };"""
+    setting = {"files": ["policy.cedar"], "arguments": {"count": "Long"}}
+    with Gateway(tmp_path, {"web": {"url": origin.url}}, policy=policy, policy_setting=setting) as gateway:
+        def call(count):
+            arguments = {"text": "hello", "count": count}
+            return gateway.post("web", {**CALL, "params": {"name": "echo", "arguments": arguments}})
+        assert b"hello" in call(10).body
+        assert call(11).refusal()[0] == "policy.forbidden"
+        assert call("11").refusal()[0] == "policy.argument_type"
+
+
+def test_a_server_that_cannot_be_reached(tmp_path):
+    stopped = Origin()
+    stopped.stop()
+    with Gateway(tmp_path, {"web": {"url": stopped.url}}) as gateway:
+        answer = gateway.post("web", CALL)
+        assert answer.refusal()[0] == "mcp.server_down", answer.body
+        ready = until(lambda: not_ready(gateway), "/health/ready says that the server is down")
+        assert "web" in ready.body.decode()
+        # One server that is away takes nothing else with it.
+        assert gateway.request("GET", "/health/live").status == 200
+        gateway.verify()
+
+
+def not_ready(gateway):
+    answer = gateway.request("GET", "/health/ready")
+    return answer if "down" in answer.body.decode() or answer.status == 503 else None
