@@ -23,6 +23,8 @@ use crate::{decode, fold, json, patterns};
 
 /// Fewest digits that open a rule of digits: the shortest card number.
 const DIGITS_MIN: usize = 13;
+/// Bytes after its first line in which a PEM block is looked for; an RSA key of 16,384 bits has 13,000.
+const PEM_BYTES_MAX: usize = 16 << 10;
 
 /// All rules, compiled. Shared by all threads.
 pub struct Engine {
@@ -177,6 +179,8 @@ struct Scan<'e> {
     engine: &'e Engine,
     direction: Direction,
     found: Vec<Found>,
+    /// The rule of the last block found in this view, and where the block ends.
+    block: Option<(u16, usize)>,
     /// Bytes that may still be read, over all views and rules.
     work_left: usize,
 }
@@ -200,6 +204,7 @@ impl<'e> Scan<'e> {
             engine,
             direction,
             found: Vec::new(),
+            block: None,
             work_left,
         }
     }
@@ -239,6 +244,7 @@ impl<'e> Scan<'e> {
     }
 
     fn search(&mut self, layer: &Layer<'_>, windows: &mut Windows) -> Result<(), Bound> {
+        self.block = None;
         let engine = self.engine;
         for hit in engine.automaton.find_overlapping_iter(layer.bytes) {
             for index in &engine.openers[hit.pattern().as_usize()] {
@@ -305,7 +311,11 @@ impl<'e> Scan<'e> {
             return Ok(());
         }
         self.work(window.len())?;
-        let mut from = window.start;
+        // A window that starts inside a block that was found is part of it.
+        let mut from = match self.block {
+            Some((rule, end)) if rule == index => window.start.max(end),
+            _ => window.start,
+        };
         while from < window.end {
             let input = Input::new(layer.bytes).span(from..window.end);
             let Some(whole) = matcher.regex.find(input) else {
@@ -315,6 +325,8 @@ impl<'e> Scan<'e> {
             if matcher.rule.check.passes(&layer.bytes[span.clone()]) {
                 if matcher.rule.block {
                     span.end = block_end(layer, &span);
+                    self.work(span.len())?;
+                    self.block = Some((index, span.end));
                 }
                 self.found(layer, index, span.clone())?;
             }
@@ -517,7 +529,7 @@ fn block_end(layer: &Layer<'_>, span: &Range<usize>) -> usize {
     let end = layer
         .string(span.start)
         .map_or(layer.bytes.len(), |(_, string)| string.end);
-    let rest = &layer.bytes[span.end..end];
+    let rest = &layer.bytes[span.end..end.min(span.end + PEM_BYTES_MAX)];
     let inside = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=:,-\\ \t\r\n".contains(byte);
     let body = rest
         .iter()
