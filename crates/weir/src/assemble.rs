@@ -15,8 +15,8 @@ use net::upstream::Scheme;
 use net::{Drain, EdgeSettings, EdgeShared, Endpoint, Targets, Upstreams};
 use store::log::{Log, LogSettings};
 
-use crate::config::settings::{ChildServer, Durability, HttpServer, ServerKind, Settings};
 use crate::config::compile;
+use crate::config::settings::{ChildServer, Durability, HttpServer, ServerKind, Settings};
 use crate::metrics::Metrics;
 use crate::ports::Clock;
 use crate::routes::Routes;
@@ -46,7 +46,9 @@ impl Gateway {
         let targets = Arc::new(targets(settings)?);
         make_dir(&settings.state)?;
         let log = Arc::new(open_log(settings)?);
-        let metrics = Arc::new(Metrics::new(settings.servers.iter().map(|s| s.name.clone())));
+        let metrics = Arc::new(Metrics::new(
+            settings.servers.iter().map(|s| s.name.clone()),
+        ));
         let ports = Ports {
             directory: Arc::new(agents(settings)),
             counters: Arc::new(store::Limits::new()),
@@ -60,7 +62,11 @@ impl Gateway {
             engine: scan::Engine::new(settings.scan.clone(), fingerprint_key),
             agent_per_minute: settings.limits.agent_per_minute,
             address_per_minute: settings.limits.address_per_minute,
-            reach: settings.servers.iter().map(|s| (s.name.clone(), s.reach())).collect(),
+            reach: settings
+                .servers
+                .iter()
+                .map(|s| (s.name.clone(), s.reach()))
+                .collect(),
         };
         let gate = Arc::new(Gate::new(ports, rules));
         let session_key = key(&settings.state, "session.key")?;
@@ -115,16 +121,22 @@ fn agents(settings: &Settings) -> store::Agents {
             groups: agent.groups.clone(),
             expires_unix_ms: agent.expires_unix_ms,
         });
-        agent.keys.iter().map(move |key: &Digest| (*key, Arc::clone(&known)))
+        agent
+            .keys
+            .iter()
+            .map(move |key: &Digest| (*key, Arc::clone(&known)))
     });
     store::Agents::new(known)
 }
 
 fn targets(settings: &Settings) -> Result<Targets, String> {
-    let endpoints = settings.servers.iter().filter_map(|server| match &server.kind {
-        ServerKind::Http(http) => Some((server.name.clone(), endpoint(http))),
-        ServerKind::Child(_) => None,
-    });
+    let endpoints = settings
+        .servers
+        .iter()
+        .filter_map(|server| match &server.kind {
+            ServerKind::Http(http) => Some((server.name.clone(), endpoint(http))),
+            ServerKind::Child(_) => None,
+        });
     Targets::new(endpoints).map_err(|errors| {
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
         lines.join("\n")
@@ -133,7 +145,11 @@ fn targets(settings: &Settings) -> Result<Targets, String> {
 
 fn endpoint(http: &HttpServer) -> Endpoint {
     Endpoint {
-        scheme: if http.url.https { Scheme::Https } else { Scheme::Http },
+        scheme: if http.url.https {
+            Scheme::Https
+        } else {
+            Scheme::Http
+        },
         host: http.url.host.clone(),
         port: http.url.port,
         path: http.url.path.clone(),
@@ -149,7 +165,9 @@ fn mcp_settings(settings: &Settings, session_key: [u8; 32]) -> mcp::Settings {
         .iter()
         .map(|server| {
             let kind = match &server.kind {
-                ServerKind::Http(http) => mcp::ServerKind::Url { token: http.token.clone() },
+                ServerKind::Http(http) => mcp::ServerKind::Url {
+                    token: http.token.clone(),
+                },
                 ServerKind::Child(child) => mcp::ServerKind::Child(command(&server.name, child)),
             };
             let server = mcp::Server {
@@ -171,11 +189,18 @@ fn mcp_settings(settings: &Settings, session_key: [u8; 32]) -> mcp::Settings {
 }
 
 fn command(name: &base::Name, child: &ChildServer) -> net::children::Command {
-    let (program, args) = child.command.split_first().expect("a command names its program");
+    let (program, args) = child
+        .command
+        .split_first()
+        .expect("a command names its program");
     net::children::Command {
         program: program.clone(),
         args: args.to_vec(),
-        env: child.env.iter().map(|env| (env.name.clone(), env.value.clone())).collect(),
+        env: child
+            .env
+            .iter()
+            .map(|env| (env.name.clone(), env.value.clone()))
+            .collect(),
         dir: Some(child.dir.clone()),
         name: name.clone(),
     }
@@ -198,7 +223,10 @@ fn open_log(settings: &Settings) -> Result<Log, String> {
 
 fn make_dir(dir: &Path) -> Result<(), String> {
     use std::os::unix::fs::DirBuilderExt;
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    let made = std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir);
     made.map_err(|error| format!("the folder {} cannot be made: {error}", dir.display()))
 }
 
@@ -212,7 +240,9 @@ fn key(state: &Path, file: &str) -> Result<[u8; 32], String> {
         Ok(text) => {
             let text = Secret::new(text);
             let key = Digest::from_hex(text.expose().trim());
-            Ok(key.ok_or_else(|| failed(&"is not 64 hex digits; remove it to have a new one"))?.0)
+            Ok(key
+                .ok_or_else(|| failed(&"is not 64 hex digits; remove it to have a new one"))?
+                .0)
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let mut key = [0; 32];

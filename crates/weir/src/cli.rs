@@ -4,6 +4,7 @@
 //! what went wrong, where, and how to mend it goes to standard error.
 
 mod agent;
+mod audit;
 mod completions;
 mod config;
 mod init;
@@ -48,6 +49,8 @@ enum Command {
     #[command(subcommand)]
     Policy(policy::Policy),
     #[command(subcommand)]
+    Audit(audit::Audit),
+    #[command(subcommand)]
     Agent(agent::Agent),
     Completions(completions::Completions),
     Reference(reference::Reference),
@@ -89,6 +92,7 @@ pub fn run() -> ExitCode {
         Command::Serve(command) => command.run(),
         Command::Config(command) => command.run(),
         Command::Policy(command) => command.run(),
+        Command::Audit(command) => command.run(),
         Command::Agent(command) => command.run(),
         Command::Completions(command) => command.run(),
         Command::Reference(command) => command.run(),

@@ -18,7 +18,9 @@ pub struct Health<'a> {
 /// The process runs. Says nothing else, and costs nothing.
 pub fn live() -> Response {
     let mut response = Response::new(Body::Full(Bytes::from_static(b"{\"status\":\"live\"}")));
-    response.headers_mut().insert(http::header::CONTENT_TYPE, crate::routes::JSON);
+    response
+        .headers_mut()
+        .insert(http::header::CONTENT_TYPE, crate::routes::JSON);
     response
 }
 

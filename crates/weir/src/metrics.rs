@@ -170,22 +170,41 @@ impl Metrics {
 
     /// A configured name as a label; every other name is one label.
     fn label(&self, server: &Name) -> Arc<str> {
-        self.servers.get(server.as_str()).unwrap_or(&self.other).clone()
+        self.servers
+            .get(server.as_str())
+            .unwrap_or(&self.other)
+            .clone()
     }
 
     pub fn count_request(&self, route: &'static str, status: u16) {
-        self.requests.get_or_create(&Request { route, status }).inc();
+        self.requests
+            .get_or_create(&Request { route, status })
+            .inc();
     }
 
     pub fn count_judgement(&self, server: &Name, code: &'static str) {
-        self.judgements.get_or_create(&Judged { server: self.label(server), code }).inc();
+        self.judgements
+            .get_or_create(&Judged {
+                server: self.label(server),
+                code,
+            })
+            .inc();
     }
 
     pub fn count_outcome(&self, server: &Name, end: End, duration_ms: u64) {
         let server = self.label(server);
         let seconds = duration_ms as f64 / 1000.0;
-        self.call_seconds.get_or_create(&Server { server: server.clone() }).observe(seconds);
-        self.outcomes.get_or_create(&Ended { server, end: end.as_str() }).inc();
+        self.call_seconds
+            .get_or_create(&Server {
+                server: server.clone(),
+            })
+            .observe(seconds);
+        self.outcomes
+            .get_or_create(&Ended {
+                server,
+                end: end.as_str(),
+            })
+            .inc();
     }
 
     pub fn count_finding(&self, rule: &'static str, action: &'static str) {
@@ -200,13 +219,18 @@ impl Metrics {
         self.accepted.set(edge.accepted() as i64);
         self.sessions.set(mcp.sessions() as i64);
         for (name, health) in mcp.health() {
-            let server = Server { server: self.label(name) };
-            self.server_up.get_or_create(&server).set(i64::from(health.is_ok()));
+            let server = Server {
+                server: self.label(name),
+            };
+            self.server_up
+                .get_or_create(&server)
+                .set(i64::from(health.is_ok()));
         }
         self.entries.set(read(&stats.entries));
         self.log_bytes.set(read(&stats.bytes));
         self.commits.set(read(&stats.commits));
-        self.commit_seconds.set(read(&stats.commit_us_last) as f64 / 1e6);
+        self.commit_seconds
+            .set(read(&stats.commit_us_last) as f64 / 1e6);
         self.lost.set(read(&stats.lost));
         self.nevers.set(read(&base::never::NEVERS));
         let mut page = String::new();
@@ -228,8 +252,14 @@ mod tests {
         metrics.count_judgement(&name("b"), "mcp.server_unknown");
         let mut page = String::new();
         text::encode(&mut page, &metrics.registry).unwrap();
-        assert!(page.contains(r#"weir_judgements_total{server="files",code="passed"} 1"#), "{page}");
-        assert!(page.contains(r#"{server="(other)",code="mcp.server_unknown"} 2"#), "{page}");
+        assert!(
+            page.contains(r#"weir_judgements_total{server="files",code="passed"} 1"#),
+            "{page}"
+        );
+        assert!(
+            page.contains(r#"{server="(other)",code="mcp.server_unknown"} 2"#),
+            "{page}"
+        );
     }
 
     #[test]
@@ -238,7 +268,11 @@ mod tests {
         let mut page = String::new();
         text::encode(&mut page, &metrics.registry).unwrap();
         for doc in DOCS {
-            assert!(page.contains(&format!("# TYPE {} {}", doc.name, doc.kind)), "{}", doc.name);
+            assert!(
+                page.contains(&format!("# TYPE {} {}", doc.name, doc.kind)),
+                "{}",
+                doc.name
+            );
         }
     }
 }

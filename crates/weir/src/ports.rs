@@ -14,14 +14,21 @@ pub struct Clock {
 
 impl Clock {
     pub fn new() -> Clock {
-        Clock { start: Instant::now() }
+        Clock {
+            start: Instant::now(),
+        }
     }
 }
 
 impl gate::ports::Clock for Clock {
     fn now(&self) -> Now {
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Now { unix_ms: millis(unix), mono_ms: millis(self.start.elapsed()) }
+        let unix = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        Now {
+            unix_ms: millis(unix),
+            mono_ms: millis(self.start.elapsed()),
+        }
     }
 }
 

@@ -44,30 +44,51 @@ pub struct Route {
     pub answers: Answers,
 }
 
-const PROBES: Open = Open::ToAll("orchestrators probe without credentials; it says no more than words");
+const PROBES: Open =
+    Open::ToAll("orchestrators probe without credentials; it says no more than words");
 
 /// Every route. `docs/reference/routes.md` is made from it, and a test tries each as a stranger.
 pub const ROUTES: &[Route] = &[
-    Route { template: "/mcp/*", open: Open::ToAgents, answers: Answers::Mcp },
-    Route { template: "/health/live", open: PROBES, answers: Answers::Live },
-    Route { template: "/health/ready", open: PROBES, answers: Answers::Ready },
-    Route { template: "/health", open: PROBES, answers: Answers::Ready },
+    Route {
+        template: "/mcp/*",
+        open: Open::ToAgents,
+        answers: Answers::Mcp,
+    },
+    Route {
+        template: "/health/live",
+        open: PROBES,
+        answers: Answers::Live,
+    },
+    Route {
+        template: "/health/ready",
+        open: PROBES,
+        answers: Answers::Ready,
+    },
+    Route {
+        template: "/health",
+        open: PROBES,
+        answers: Answers::Ready,
+    },
     Route {
         template: "/metrics",
-        open: Open::ToThisMachine("scrapers of this machine; the names of servers are not for others"),
+        open: Open::ToThisMachine(
+            "scrapers of this machine; the names of servers are not for others",
+        ),
         answers: Answers::Metrics,
     },
 ];
 
 /// The route of a path, and what stood for its `*`.
 pub fn find(path: &str) -> Option<(&'static Route, &str)> {
-    ROUTES.iter().find_map(|route| match route.template.strip_suffix('*') {
-        None => (route.template == path).then_some((route, "")),
-        Some(stem) => {
-            let rest = path.strip_prefix(stem)?;
-            (!rest.is_empty() && !rest.contains('/')).then_some((route, rest))
-        }
-    })
+    ROUTES
+        .iter()
+        .find_map(|route| match route.template.strip_suffix('*') {
+            None => (route.template == path).then_some((route, "")),
+            Some(stem) => {
+                let rest = path.strip_prefix(stem)?;
+                (!rest.is_empty() && !rest.contains('/')).then_some((route, rest))
+            }
+        })
 }
 
 /// The routes on one thread.
@@ -98,7 +119,9 @@ impl net::Service for Routes {
         self.metrics.count_request(template, status);
         tracing::debug!(call = %id, %method, route = template, status, "answered");
         let call = HeaderValue::try_from(id.to_string()).expect("hex digits are visible");
-        response.headers_mut().insert(REQUEST_ID, named.unwrap_or_else(|| call.clone()));
+        response
+            .headers_mut()
+            .insert(REQUEST_ID, named.unwrap_or_else(|| call.clone()));
         response.headers_mut().insert(CALL, call);
         response
     }
@@ -113,7 +136,8 @@ impl Routes {
     async fn answer(&self, route: &Route, rest: &str, request: Request, id: CallId) -> Response {
         if let Open::ToThisMachine(why) = route.open {
             if !request.peer.address.ip().to_canonical().is_loopback() {
-                let refusal = Refusal::new(refusal::FORBIDDEN, "this page answers its machine only");
+                let refusal =
+                    Refusal::new(refusal::FORBIDDEN, "this page answers its machine only");
                 return mcp::problem(&refusal.with_private(why), id);
             }
         }
@@ -129,9 +153,12 @@ impl Routes {
         }
         match route.answers {
             Answers::Live => health::live(),
-            Answers::Ready => {
-                Health { gate: &self.gate, mcp: &self.mcp_shared, drain: &self.drain }.ready()
+            Answers::Ready => Health {
+                gate: &self.gate,
+                mcp: &self.mcp_shared,
+                drain: &self.drain,
             }
+            .ready(),
             Answers::Metrics | Answers::Mcp => self.metrics_page(),
         }
     }
@@ -140,7 +167,9 @@ impl Routes {
         let page = self.metrics.page(&self.edge, &self.mcp_shared, &self.log);
         let mut response = Response::new(Body::Full(Bytes::from(page)));
         let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        response
+            .headers_mut()
+            .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
         response
     }
 }
@@ -159,7 +188,6 @@ pub fn new_call_id() -> CallId {
     CallId(bytes)
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::find;
@@ -169,7 +197,15 @@ mod tests {
         let route = |path| find(path).map(|(route, rest)| (route.template, rest));
         assert_eq!(route("/mcp/files"), Some(("/mcp/*", "files")));
         assert_eq!(route("/health/live"), Some(("/health/live", "")));
-        for none in ["/", "/mcp", "/mcp/", "/mcp/a/b", "/health/", "//health", "/metrics/x"] {
+        for none in [
+            "/",
+            "/mcp",
+            "/mcp/",
+            "/mcp/a/b",
+            "/health/",
+            "//health",
+            "/metrics/x",
+        ] {
             assert_eq!(route(none), None, "{none}");
         }
     }

@@ -20,21 +20,33 @@ pub fn run(settings: Settings) -> Result<(), String> {
     write_logs(&settings.logs);
     let gateway = Arc::new(Gateway::new(&settings)?);
     let listeners = listen(settings.listen, threads(&settings))?;
-    let address = listeners[0].local_addr().map_err(|error| error.to_string())?;
+    let address = listeners[0]
+        .local_addr()
+        .map_err(|error| error.to_string())?;
 
     let mut serving = Vec::new();
     for (i, listener) in listeners.into_iter().enumerate() {
         let gateway = Arc::clone(&gateway);
         let thread = std::thread::Builder::new().name(format!("core-{i}"));
         let body = move || serve(&gateway, listener, i == 0);
-        serving.push(thread.spawn(body).map_err(|error| format!("a thread: {error}"))?);
+        serving.push(
+            thread
+                .spawn(body)
+                .map_err(|error| format!("a thread: {error}"))?,
+        );
     }
     say_started(&settings, &gateway, address);
     wait_for_end()?;
     tracing::info!("draining");
     gateway.drain.start();
-    let ended = serving.into_iter().map(join).collect::<Result<(), String>>();
-    let closed = gateway.log.close().map_err(|error| format!("the log: {error:?}"));
+    let ended = serving
+        .into_iter()
+        .map(join)
+        .collect::<Result<(), String>>();
+    let closed = gateway
+        .log
+        .close()
+        .map_err(|error| format!("the log: {error:?}"));
     tracing::info!(entries = gateway.log.size(), "stopped");
     ended.and(closed)
 }
@@ -54,7 +66,9 @@ fn listen(address: SocketAddr, threads: usize) -> Result<Vec<TcpListener>, Strin
         })
     };
     if address.port() != 0 && std::net::TcpStream::connect(address).is_ok() {
-        return Err(format!("{address} is in use; stop what listens there, or set another listen"));
+        return Err(format!(
+            "{address} is in use; stop what listens there, or set another listen"
+        ));
     }
     let first = bind(address)?;
     let address = first.local_addr().map_err(|error| error.to_string())?;
@@ -67,7 +81,10 @@ fn listen(address: SocketAddr, threads: usize) -> Result<Vec<TcpListener>, Strin
 
 fn runtime() -> Result<Runtime, String> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_all().build().map_err(|error| format!("a runtime: {error}"))
+    builder
+        .enable_all()
+        .build()
+        .map_err(|error| format!("a runtime: {error}"))
 }
 
 fn serve(gateway: &Gateway, listener: TcpListener, first: bool) -> Result<(), String> {
@@ -86,7 +103,9 @@ fn serve(gateway: &Gateway, listener: TcpListener, first: bool) -> Result<(), St
 }
 
 fn join(thread: JoinHandle<Result<(), String>>) -> Result<(), String> {
-    thread.join().unwrap_or_else(|_| Err("a thread failed; see the messages above".into()))
+    thread
+        .join()
+        .unwrap_or_else(|_| Err("a thread failed; see the messages above".into()))
 }
 
 fn wait_for_end() -> Result<(), String> {
@@ -119,12 +138,16 @@ fn say_started(settings: &Settings, gateway: &Gateway, address: SocketAddr) {
 /// The gateway's own messages go to standard error.
 fn write_logs(logs: &Logs) {
     let filter = EnvFilter::new(logs.level.as_str());
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
     let set = match logs.format {
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
         LogFormat::Text => {
             use std::io::IsTerminal;
-            builder.with_ansi(std::io::stderr().is_terminal()).try_init()
+            builder
+                .with_ansi(std::io::stderr().is_terminal())
+                .try_init()
         }
     };
     // Only a second call in one process can fail, and the first one's writer is as good.

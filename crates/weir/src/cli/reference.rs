@@ -8,6 +8,7 @@ use clap::{Args, CommandFactory};
 
 use super::{Answer, Cli, Ended, Failure};
 use crate::config::keys;
+use crate::routes::Open;
 
 /// Write the reference pages to a folder
 #[derive(Args, Debug)]
@@ -26,6 +27,8 @@ impl Reference {
             ("refusals.md", refusals()),
             ("commands.md", commands()),
             ("rules.md", rules()),
+            ("metrics.md", metrics()),
+            ("routes.md", routes()),
         ];
         for (name, text) in pages {
             let path = self.dir.join(name);
@@ -134,4 +137,44 @@ fn command(page: &mut String, command: &mut clap::Command) {
     for below in command.get_subcommands_mut().filter(shown) {
         self::command(page, below);
     }
+}
+
+fn metrics() -> String {
+    let mut page = format!(
+        "# Metrics\n\n{MADE}\
+         `GET /metrics` answers in the OpenMetrics text format, where a counter's name ends in \
+         `_total`. Labels are route templates, codes and names from the configuration; every name that \
+         is not configured is `(other)`.\n\n\
+         | metric | kind | labels | what it says |\n|---|---|---|---|\n"
+    );
+    for doc in crate::metrics::DOCS {
+        let help = cell(doc.help);
+        page.push_str(&format!(
+            "| `{}` | {} | {} | {help} |\n",
+            doc.name, doc.kind, doc.labels
+        ));
+    }
+    page
+}
+
+fn routes() -> String {
+    let mut page = format!(
+        "# Routes\n\n{MADE}\
+         Every path that the gateway answers. Agents are known by their key. Every answer carries \
+         `x-request-id` (the one that was sent, if one was) and `weir-call` (the id in the log).\n\n\
+         | path | open to | why |\n|---|---|---|\n"
+    );
+    for route in crate::routes::ROUTES {
+        let (open, why) = match route.open {
+            Open::ToAgents => ("agents", ""),
+            Open::ToAll(why) => ("everyone", why),
+            Open::ToThisMachine(why) => ("this machine", why),
+        };
+        page.push_str(&format!(
+            "| `{}` | {open} | {} |\n",
+            route.template,
+            cell(why)
+        ));
+    }
+    page
 }

@@ -71,6 +71,28 @@ pub fn load_text(
     }
 }
 
+/// Where a configuration keeps its state, whatever else is wrong with it.
+pub fn state(path: &Path) -> Result<PathBuf, Vec<Problem>> {
+    let name = path.display().to_string();
+    let text = read_text(path, FILE_BYTES_MAX).map_err(|message| {
+        let (key, help) = (String::new(), "Name the folder of the log.".to_owned());
+        vec![Problem {
+            file: name.clone(),
+            line: 0,
+            column: 0,
+            key,
+            message,
+            help,
+        }]
+    })?;
+    let (file, problems) = File::parse(&name, &text);
+    let file = file.ok_or_else(|| problems.clone())?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    Group::root(&file)
+        .scalar("state", |text| Ok(folder.join(text)))
+        .ok_or(problems)
+}
+
 /// A file's text, if it is small enough and UTF-8. The error names neither the file nor its contents.
 pub fn read_text(path: &Path, bytes_max: usize) -> Result<String, String> {
     use std::io::Read as _;

@@ -1,0 +1,305 @@
+//! `weir audit`: prove that the log is whole, read it, and hand it on.
+//!
+//! It works without the gateway and beside a running one, and changes nothing. It needs the folder of the
+//! log only: of the configuration it reads no more than where that is.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+use base::limit::AUDIT_LAST_MAX;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use store::audit::{self, Damage, ExportError, Kind};
+
+use super::{Answer, ConfigFile, Ended, Failure, complain, print, print_problems};
+
+/// Verify, read or export the log
+#[derive(Debug, Subcommand)]
+pub enum Audit {
+    Verify(Verify),
+    Show(Show),
+    Export(Export),
+}
+
+/// Where the log is.
+#[derive(Args, Debug)]
+struct Place {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// The log: a state folder, a log, an export or a configuration; by default that of the configuration
+    #[arg(value_name = "LOG")]
+    place: Option<PathBuf>,
+}
+
+/// Prove that each record is the one that was written, or say which is the first that is not
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  weir audit verify
+  weir audit verify ./state --json
+  weir audit verify exported --key \"$(cat kept-elsewhere.pub)\"
+
+Exit codes: 0 the log is whole, 1 it is damaged, 2 it cannot be read.")]
+pub struct Verify {
+    #[command(flatten)]
+    place: Place,
+    /// The log's public key, kept elsewhere; without it the key beside the log is trusted
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Print records, oldest first
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  weir audit show --last 20
+  weir audit show --agent dev --json
+  weir audit show --call 5f0c7e1d2b3a49588776655443322110")]
+pub struct Show {
+    #[command(flatten)]
+    place: Place,
+    /// Only this call
+    #[arg(long, value_name = "ID")]
+    call: Option<String>,
+    /// Only what this agent asked
+    #[arg(long)]
+    agent: Option<String>,
+    /// Only the last of these records
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=AUDIT_LAST_MAX as u64))]
+    last: Option<u64>,
+    /// Print the records as they are kept, one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// Write the log as C2SP tlog-tiles, which others can verify without weir
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  weir audit export --out exported
+  weir audit export ./state --out exported
+
+Exit codes: 0 exported, 1 the log is damaged, 2 it could not be done.")]
+pub struct Export {
+    #[command(flatten)]
+    place: Place,
+    /// The folder to write to; new or empty
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+impl Audit {
+    pub fn run(self) -> Ended {
+        match self {
+            Audit::Verify(command) => command.run(),
+            Audit::Show(command) => command.run(),
+            Audit::Export(command) => command.run(),
+        }
+    }
+}
+
+impl Place {
+    /// The folder that holds the log's files.
+    fn dir(&self) -> Result<PathBuf, Failure> {
+        let folder = match &self.place {
+            Some(place) if place.is_dir() => place.clone(),
+            Some(place) => state(place)?,
+            None => state(&self.file.path())?,
+        };
+        let inner = folder.join("log");
+        Ok(if inner.is_dir() { inner } else { folder })
+    }
+}
+
+fn state(config: &Path) -> Result<PathBuf, Failure> {
+    crate::config::read::state(config).map_err(|problems| {
+        print_problems(&problems);
+        Failure::new(
+            "the configuration does not say where the log is",
+            "Name the folder instead.",
+        )
+    })
+}
+
+fn unreadable(dir: &Path, damage: &Damage) -> Failure {
+    let what = format!("{} cannot be read as a log: {}", dir.display(), damage.what);
+    Failure::new(what, "Name a state folder, a log or an export of one.")
+}
+
+impl Verify {
+    fn run(self) -> Ended {
+        let dir = self.place.dir()?;
+        let verified = match audit::verify(&dir, self.key.as_deref()) {
+            Ok(verified) => verified,
+            Err(damage) if damage.kind == Kind::Unreadable => {
+                return Err(unreadable(&dir, &damage));
+            }
+            Err(damage) => return self.damaged(&dir, &damage),
+        };
+        let signed = verified.newest.as_ref().map_or(0, |newest| newest.size);
+        print(&match self.json {
+            true => {
+                let (entries, root) = (verified.entries, verified.root.to_string());
+                let checkpoints = verified.checkpoints;
+                let value = json!({ "whole": true, "entries": entries, "signed": signed,
+                    "checkpoints": checkpoints, "root": root });
+                format!("{value}\n")
+            }
+            false => format!(
+                "the log is whole: entries: {}, signed: {signed}, checkpoints: {}\nroot {}\n",
+                verified.entries, verified.checkpoints, verified.root
+            ),
+        })?;
+        Ok(Answer::Yes)
+    }
+
+    fn damaged(&self, dir: &Path, damage: &Damage) -> Ended {
+        if self.json {
+            let (entry, kind, what) = (damage.index, damage.kind.as_str(), &damage.what);
+            let value = json!({ "whole": false, "entry": entry, "kind": kind, "what": what });
+            print(&format!("{value}\n"))?;
+        } else {
+            let help = "Keep the folder as it is, and compare it with an export or a checkpoint kept elsewhere.";
+            complain(
+                &format!("{}: the log is damaged at {damage}", dir.display()),
+                help,
+            );
+        }
+        Ok(Answer::No)
+    }
+}
+
+impl Show {
+    fn run(self) -> Ended {
+        let dir = self.place.dir()?;
+        let entries = audit::entries(&dir, 0).map_err(|damage| unreadable(&dir, &damage))?;
+        let mut kept = VecDeque::new();
+        for entry in entries {
+            let (index, bytes) = match entry {
+                Ok(entry) => entry,
+                Err(damage) => {
+                    complain(
+                        &format!("the log is damaged at {damage}"),
+                        "Run weir audit verify.",
+                    );
+                    return Ok(Answer::No);
+                }
+            };
+            let Ok(record) = serde_json::from_slice::<Value>(&bytes) else {
+                complain(
+                    &format!("entry {index} is not JSON"),
+                    "Run weir audit verify.",
+                );
+                return Ok(Answer::No);
+            };
+            if !self.wants(&record) {
+                continue;
+            }
+            let line = if self.json {
+                record.to_string()
+            } else {
+                line(index, &record)
+            };
+            match self.last {
+                Some(last) => {
+                    if kept.len() as u64 == last {
+                        kept.pop_front();
+                    }
+                    kept.push_back(line);
+                }
+                None => print(&format!("{line}\n"))?,
+            }
+        }
+        for line in kept {
+            print(&format!("{line}\n"))?;
+        }
+        Ok(Answer::Yes)
+    }
+
+    /// Whether a record was asked for. An outcome names its call and not its agent.
+    fn wants(&self, record: &Value) -> bool {
+        let is = |key: &str, wanted: &Option<String>| {
+            wanted
+                .as_ref()
+                .is_none_or(|wanted| record[key].as_str() == Some(wanted))
+        };
+        is("call", &self.call) && is("agent", &self.agent)
+    }
+}
+
+/// One record in one line for people: when, which call, who, what, and what came of it.
+fn line(index: u64, record: &Value) -> String {
+    let text = |key: &str| plain(record[key].as_str().unwrap_or("-"));
+    let (at, call) = (text("at"), text("call"));
+    let what = match record["kind"].as_str() {
+        Some("outcome") => {
+            let why = record["why"].as_str().map(|why| format!(" {}", plain(why)));
+            let number = |key: &str| record[key].as_u64().unwrap_or(0);
+            let (status, bytes, ms) = (number("status"), number("bytes"), number("duration_ms"));
+            let (end, why) = (text("end"), why.unwrap_or_default());
+            format!("  {end}{why}, status {status}, {bytes} bytes, {ms} ms")
+        }
+        _ => {
+            let tool = record["tool"]
+                .as_str()
+                .map(|tool| format!("/{}", plain(tool)));
+            let why = record["refusal"]
+                .as_str()
+                .map(|code| format!(" {}", plain(code)));
+            let (agent, action, server) = (text("agent"), text("action"), text("server"));
+            let (tool, why) = (tool.unwrap_or_default(), why.unwrap_or_default());
+            format!("{} {agent} {action} {server}{tool}{why}", text("decision"))
+        }
+    };
+    format!("{index:>6}  {at}  {call}  {what}{}", findings(record))
+}
+
+fn findings(record: &Value) -> String {
+    let rules = record["findings"].as_array().into_iter().flatten();
+    let rules = rules
+        .filter_map(|finding| finding["rule"].as_str())
+        .map(plain);
+    let rules = rules.collect::<Vec<_>>().join(", ");
+    if rules.is_empty() {
+        rules
+    } else {
+        format!("  [{rules}]")
+    }
+}
+
+/// A text that an agent may have written, without what could steer a terminal.
+fn plain(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect()
+}
+
+impl Export {
+    fn run(self) -> Ended {
+        let dir = self.place.dir()?;
+        match audit::export(&dir, &self.out) {
+            Ok(exported) => {
+                let out = self.out.display();
+                print(&format!(
+                    "exported to {out}: entries: {}\n",
+                    exported.entries
+                ))?;
+                Ok(Answer::Yes)
+            }
+            Err(ExportError::Damage(damage)) if damage.kind == Kind::Unreadable => {
+                Err(unreadable(&dir, &damage))
+            }
+            Err(ExportError::Damage(damage)) => {
+                complain(
+                    &format!("the log is damaged at {damage}"),
+                    "Nothing was exported.",
+                );
+                Ok(Answer::No)
+            }
+            Err(error) => Err(Failure::new(error.to_string(), "")),
+        }
+    }
+}
