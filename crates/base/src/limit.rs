@@ -102,3 +102,5 @@ pub const SLICES_MAX: usize = 65_536;
 pub const ARGUMENT_BYTES_MAX: usize = 1 << 20;
 /// Items of one argument that a policy reads as a set.
 pub const ARGUMENT_ITEMS_MAX: usize = 4096;
+/// Most records that `weir audit show --last` keeps in memory.
+pub const AUDIT_LAST_MAX: usize = 100_000;
