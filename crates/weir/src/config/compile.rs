@@ -13,8 +13,15 @@ pub fn policies(settings: &Settings) -> Result<policy::Policies, Vec<Problem>> {
             text: &file.text,
         })
         .collect();
-    policy::Policies::load(&sources, &settings.policy.arguments)
-        .map_err(|problems| problems.into_iter().map(Problem::from).collect())
+    policy::Policies::load(&sources, &settings.policy.arguments).map_err(|problems| {
+        let mut problems: Vec<Problem> = problems.into_iter().map(Problem::from).collect();
+        // The compiler gives them in no order of its own.
+        problems.sort_by(|a, b| {
+            let place = |p: &Problem| (p.file.clone(), p.line, p.column, p.message.clone());
+            place(a).cmp(&place(b))
+        });
+        problems
+    })
 }
 
 impl From<policy::Problem> for Problem {
