@@ -98,6 +98,8 @@ pub const POLICIES_MAX: usize = 10_000;
 pub const ARGUMENTS_DECLARED_MAX: usize = 256;
 /// Slices of the policies kept: one for each agent, action and tool that was asked for lately.
 pub const SLICES_MAX: usize = 65_536;
+/// Sets of policies kept for slices to share; over it, sharing starts anew.
+pub const PARTS_MAX: usize = 1024;
 /// Bytes of one argument that a policy reads, as JSON.
 pub const ARGUMENT_BYTES_MAX: usize = 1 << 20;
 /// Items of one argument that a policy reads as a set.

@@ -6,13 +6,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use base::limit::PARTS_MAX;
 use cedar_policy::PolicySet;
 
 use crate::load::Rule;
 use crate::reads::Reads;
-
-/// Sets kept for sharing; over it, sharing starts anew.
-const PARTS_MAX: usize = 1024;
 
 /// Some policies, and what they read.
 #[derive(Default)]

@@ -19,6 +19,10 @@ pub struct Problem {
     pub help: String,
 }
 
+/// What to do about a policy that never applies.
+const IMPOSSIBLE: &str = "no call can satisfy it: see that its action goes with its resource, and that \
+                          the arguments it reads are declared in policy.arguments";
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -55,13 +59,26 @@ impl Problem {
             .help()
             .map(|help| help.to_string())
             .unwrap_or_default();
-        Problem::at(file, text, offset, diagnostic.to_string()).with_help(help)
+        let (message, help) = (placed(&diagnostic.to_string()), placed(&help));
+        let help = if message.contains("is impossible") {
+            IMPOSSIBLE.into()
+        } else {
+            help
+        };
+        Problem::at(file, text, offset, message).with_help(help)
     }
 
     pub(crate) fn with_help(mut self, help: impl Into<String>) -> Problem {
         self.help = help.into();
         self
     }
+}
+
+/// Cedar's sentence without the number that Cedar gave the policy: the place says which one it is.
+fn placed(sentence: &str) -> String {
+    let named = sentence.strip_prefix("for policy `policy");
+    let rest = named.and_then(|rest| rest.split_once("`, "));
+    rest.map_or(sentence, |(_, rest)| rest).into()
 }
 
 /// Line and column of a byte offset, both from 1.

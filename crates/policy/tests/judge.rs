@@ -365,6 +365,10 @@ fn what_does_not_load() {
             .iter()
             .any(|problem| problem.to_string().contains(says));
         assert!(said, "{text}\n{problems:#?}");
+        let inner = problems
+            .iter()
+            .any(|problem| problem.to_string().contains("policy0"));
+        assert!(!inner, "{problems:#?}");
     }
 }
 
