@@ -286,10 +286,25 @@ mod tests {
         };
         let json = judgement.to_json();
         let value: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
-        // serde_json's map is sorted, so writing it again is the canonical form of these types.
-        assert_eq!(serde_json::to_vec(&value).expect("JSON"), json);
+        assert_eq!(
+            serde_json::to_vec(&sorted(value.clone())).expect("JSON"),
+            json
+        );
         assert_eq!(value["tool"], "read \"it\"");
         assert_eq!(value["attributes"]["path"], "/tmp");
+    }
+
+    /// The value with the keys of every object in order, whichever map serde_json was built with.
+    fn sorted(value: serde_json::Value) -> serde_json::Value {
+        match value {
+            serde_json::Value::Object(map) => {
+                let mut fields: Vec<_> = map.into_iter().map(|(k, v)| (k, sorted(v))).collect();
+                fields.sort_by(|a, b| a.0.cmp(&b.0));
+                serde_json::Value::Object(fields.into_iter().collect())
+            }
+            serde_json::Value::Array(items) => items.into_iter().map(sorted).collect(),
+            other => other,
+        }
     }
 
     #[test]

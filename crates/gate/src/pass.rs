@@ -191,7 +191,7 @@ impl Gate {
         self.count(&trail);
         // Made before the record is durable, so that a call that is given up while it waits for the
         // disk still leaves an outcome.
-        let appended = self.ports.recorder.append(trail.to_json());
+        let appended = self.ports.recorder.append(trail.to_json(&rules.engine));
         let mut passed = Passed::new(
             Arc::clone(self),
             rules,
@@ -231,7 +231,7 @@ impl Gate {
             .meter
             .judged(trail.server(), Some(refusal.code.name));
         self.count(&trail);
-        let record = trail.refused(&refusal).to_json();
+        let record = trail.refused(&refusal).to_json(&self.rules.load().engine);
         drop(trail);
         let _ = self.ports.recorder.append(record).await;
         refusal

@@ -1,9 +1,11 @@
 //! What the record will say, gathered while the call is judged.
 
+use std::borrow::Cow;
+
 use base::record::{Finding, Judgement};
 use base::{Digest, Now, Refusal};
 use identity::Verified;
-use scan::Report;
+use scan::{Direction, Engine, Report};
 
 use crate::pass::{Call, Rules};
 
@@ -80,7 +82,24 @@ impl<'a> Trail<'a> {
         self
     }
 
-    pub(crate) fn to_json(&self) -> Vec<u8> {
+    /// The record. What the agent wrote goes in only after it was looked at: a tool's name, a method or
+    /// an argument that a policy reads can hold a secret too (I-05).
+    pub(crate) fn to_json(&self, engine: &Engine) -> Vec<u8> {
+        let attributes: Vec<(String, String)> = self
+            .attributes
+            .iter()
+            .map(|(name, json)| (name.clone(), clean_json(engine, json)))
+            .collect();
+        let tool = self
+            .call
+            .target
+            .tool
+            .as_deref()
+            .map(|tool| clean(engine, tool));
+        let why = self
+            .refused
+            .as_ref()
+            .map(|(code, why)| (*code, clean(engine, why)));
         Judgement {
             call: self.call.id,
             at: self.now,
@@ -89,22 +108,45 @@ impl<'a> Trail<'a> {
             credential: self.credential,
             lane: self.call.lane,
             action: self.call.action,
-            method: self.call.method,
+            method: &clean(engine, self.call.method),
             request: self.call.request,
             server: self.call.target.server.as_str(),
-            tool: self.call.target.tool.as_deref(),
+            tool: tool.as_deref(),
             policies: &self.policies,
             policy_set: self.policy_set,
-            attributes: &self.attributes,
+            attributes: &attributes,
             findings: &self.findings,
             bytes: self.call.bytes,
-            refused: self
-                .refused
-                .as_ref()
-                .map(|(code, why)| (*code, why.as_str())),
+            refused: why.as_ref().map(|(code, why)| (*code, &**why)),
         }
         .to_json()
     }
+}
+
+/// A text, or in its place the rule that it met.
+fn clean<'t>(engine: &Engine, text: &'t str) -> Cow<'t, str> {
+    match engine.text(Direction::Outgoing, text, "") {
+        Ok(report) if report.findings.is_empty() => Cow::Borrowed(text),
+        Ok(report) => Cow::Owned(marker(&report)),
+        Err(bound) => Cow::Owned(format!("({})", bound.0)),
+    }
+}
+
+/// As [`clean`], for JSON: what stands in its place is JSON too.
+fn clean_json(engine: &Engine, json: &str) -> String {
+    match engine.json(Direction::Outgoing, json.as_bytes(), "") {
+        Ok(report) if report.findings.is_empty() => json.to_owned(),
+        Ok(report) => format!("\"{}\"", marker(&report)),
+        Err(bound) => format!("\"({})\"", bound.0),
+    }
+}
+
+fn marker(report: &Report) -> String {
+    let first = &report.findings[0];
+    format!(
+        "({}, fingerprint {:016x})",
+        first.rule.id, first.fingerprint
+    )
 }
 
 /// Findings as a record keeps them: without the text that matched.

@@ -50,7 +50,10 @@ struct SimClock(AtomicU64);
 impl Clock for SimClock {
     fn now(&self) -> Now {
         let mono_ms = self.0.load(Ordering::Relaxed);
-        Now { unix_ms: 1_800_000_000_000 + mono_ms, mono_ms }
+        Now {
+            unix_ms: 1_800_000_000_000 + mono_ms,
+            mono_ms,
+        }
     }
 }
 
@@ -93,7 +96,13 @@ impl World {
     fn new(seed: u64) -> World {
         let mut random = Random(seed);
         let may: Vec<HashSet<&str>> = (0..3)
-            .map(|_| TOOLS.iter().copied().filter(|_| !random.one_in(3)).collect())
+            .map(|_| {
+                TOOLS
+                    .iter()
+                    .copied()
+                    .filter(|_| !random.one_in(3))
+                    .collect()
+            })
             .collect();
         let names = ["ann", "bob", "cyd", "dan", "eve"];
         let mut known = Vec::new();
@@ -104,9 +113,18 @@ impl World {
                 let (group, expired) = (random.below(3), random.one_in(6));
                 let expires_unix_ms = expired.then_some(1_700_000_000_000);
                 let groups = vec![name(&format!("g{group}"))];
-                let entry = identity::Agent { name: name(agent), groups, expires_unix_ms };
+                let entry = identity::Agent {
+                    name: name(agent),
+                    groups,
+                    expires_unix_ms,
+                };
                 known.push((digest, Arc::new(entry)));
-                Agent { key: key.expose().to_owned(), name: agent, group, expired }
+                Agent {
+                    key: key.expose().to_owned(),
+                    name: agent,
+                    group,
+                    expired,
+                }
             })
             .collect();
         World {
@@ -137,7 +155,10 @@ impl World {
             "forbid(principal, action == Action::\"mcp:call\", resource) \
              when { context has findings && context.findings.contains(\"never_a_rule\") };\n",
         );
-        let source = policy::Source { file: "sim.cedar", text: &text };
+        let source = policy::Source {
+            file: "sim.cedar",
+            text: &text,
+        };
         policy::Policies::load(&[source], &BTreeMap::new())
             .unwrap_or_else(|problems| panic!("{text}\n{problems:?}"))
     }
@@ -198,12 +219,16 @@ impl World {
 
     /// Whether the call may pass at all, as far as who, may and safe go.
     fn allowed(&self, wanted: &Wanted) -> bool {
-        let Some(agent) = wanted.agent.map(|i| &self.agents[i]) else { return false };
+        let Some(agent) = wanted.agent.map(|i| &self.agents[i]) else {
+            return false;
+        };
         !agent.expired && self.may[agent.group].contains(wanted.tool) && !wanted.secret
     }
 
     fn authorization(&self, wanted: &Wanted) -> Option<String> {
-        wanted.agent.map(|i| format!("Bearer {}", self.agents[i].key))
+        wanted
+            .agent
+            .map(|i| format!("Bearer {}", self.agents[i].key))
     }
 }
 
@@ -212,10 +237,20 @@ async fn call(
     authorization: Option<String>,
     wanted: &Wanted,
 ) -> Result<Passed, Refusal> {
-    let secret = if wanted.secret { SECRET_PARTS.concat() } else { "plain".into() };
-    let params = format!(r#"{{"name":"{}","arguments":{{"text":"{secret}"}}}}"#, wanted.tool);
+    let secret = if wanted.secret {
+        SECRET_PARTS.concat()
+    } else {
+        "plain".into()
+    };
+    let params = format!(
+        r#"{{"name":"{}","arguments":{{"text":"{secret}"}}}}"#,
+        wanted.tool
+    );
     let arguments = format!(r#"{{"text":"{secret}"}}"#);
-    let target = Target { server: name("files"), tool: Some(wanted.tool.to_owned()) };
+    let target = Target {
+        server: name("files"),
+        tool: Some(wanted.tool.to_owned()),
+    };
     let call = Call {
         id: wanted.id,
         peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -257,7 +292,9 @@ async fn calls(world: &mut World, gate: &Arc<Gate>) {
             Some(Ok(passed)) => end(world, &wanted, passed),
             Some(Err(refusal)) => {
                 let well = world.allowed(&wanted);
-                let excuse = ["limit.", "log."].iter().any(|c| refusal.code.name.starts_with(c));
+                let excuse = ["limit.", "log."]
+                    .iter()
+                    .any(|c| refusal.code.name.starts_with(c));
                 assert!(!well || excuse, "refused without need: {refusal:?}");
             }
             None => {}
@@ -266,7 +303,11 @@ async fn calls(world: &mut World, gate: &Arc<Gate>) {
 }
 
 fn end(world: &mut World, wanted: &Wanted, passed: Passed) {
-    assert!(world.allowed(wanted), "passed against policy, key or scan: {}", wanted.tool);
+    assert!(
+        world.allowed(wanted),
+        "passed against policy, key or scan: {}",
+        wanted.tool
+    );
     assert!(passed.dial(Ipv4Addr::LOCALHOST.into()).is_ok());
     assert!(passed.dial(Ipv4Addr::new(10, 0, 0, 1).into()).is_err());
     world.passed.insert(wanted.id.to_string());
@@ -278,10 +319,18 @@ fn end(world: &mut World, wanted: &Wanted, passed: Passed) {
     for (i, from) in spent.iter().enumerate() {
         let filled = (now_ms - from) * u64::from(PER_MINUTE) / 60_000;
         let most = u64::from(PER_MINUTE) + filled + 1;
-        assert!((spent.len() - i) as u64 <= most, "{agent} made more calls than its limit");
+        assert!(
+            (spent.len() - i) as u64 <= most,
+            "{agent} made more calls than its limit"
+        );
     }
     if !world.random.one_in(4) {
-        passed.end(Ending { end: End::Complete, status: 200, bytes: 2, why: None });
+        passed.end(Ending {
+            end: End::Complete,
+            status: 200,
+            bytes: 2,
+            why: None,
+        });
     }
 }
 
@@ -289,11 +338,15 @@ fn end(world: &mut World, wanted: &Wanted, passed: Passed) {
 fn records(disk: &MemoryDisk) -> Vec<serde_json::Value> {
     let mut records = Vec::new();
     for segment in 0.. {
-        let Some(bytes) = disk.bytes(&format!("segment-{segment:06}.log")) else { break };
+        let Some(bytes) = disk.bytes(&format!("segment-{segment:06}.log")) else {
+            break;
+        };
         let mut rest = bytes.as_slice();
         while let Some((length, after)) = rest.split_first_chunk::<2>() {
             let length = usize::from(u16::from_be_bytes(*length));
-            let Some((entry, after)) = after.split_at_checked(length) else { break };
+            let Some((entry, after)) = after.split_at_checked(length) else {
+                break;
+            };
             records.push(serde_json::from_slice(entry).expect("an entry is JSON"));
             rest = after;
         }
@@ -307,7 +360,10 @@ fn check(world: &World, lost: u64) {
     let (mut judged, mut ended) = (HashSet::new(), HashSet::new());
     for entry in records(&world.disk) {
         let record = &entry["record"];
-        let call = record["call"].as_str().expect("a record names its call").to_owned();
+        let call = record["call"]
+            .as_str()
+            .expect("a record names its call")
+            .to_owned();
         if record["kind"] == "outcome" {
             assert!(ended.insert(call), "two outcomes of one call");
         } else if record["decision"] == "pass" {
@@ -317,13 +373,22 @@ fn check(world: &World, lost: u64) {
     for call in &world.passed {
         assert!(judged.contains(call), "{call} passed and is not in the log");
     }
-    let open = world.passed.iter().filter(|call| !ended.contains(*call)).count() as u64;
-    assert!(open <= lost, "{open} calls have no outcome, {lost} may have none");
+    let open = world
+        .passed
+        .iter()
+        .filter(|call| !ended.contains(*call))
+        .count() as u64;
+    assert!(
+        open <= lost,
+        "{open} calls have no outcome, {lost} may have none"
+    );
 }
 
 /// Lives of one log, each with its troubles, each ended by a close or by a loss of power.
 fn simulate(seed: u64) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build();
     let runtime = runtime.expect("a runtime");
     let mut world = World::new(seed);
     let mut lost = 0;
@@ -334,11 +399,16 @@ fn simulate(seed: u64) {
         for _step in 0..6 {
             trouble(&mut world);
             runtime.block_on(calls(&mut world, &gate));
-            world.clock.0.fetch_add(world.random.below(20_000) as u64, Ordering::Relaxed);
+            world
+                .clock
+                .0
+                .fetch_add(world.random.below(20_000) as u64, Ordering::Relaxed);
         }
         if world.random.one_in(2) {
             let keep = world.random.next();
-            world.disk.crash(|unsynced| (keep % (unsynced as u64 + 1)) as usize);
+            world
+                .disk
+                .crash(|unsynced| (keep % (unsynced as u64 + 1)) as usize);
             // No call waits for its outcome: a loss of power may take those of this life.
             lost += world.passed.len() as u64 - before;
             let _ = log.close();
@@ -374,7 +444,11 @@ fn trouble(world: &mut World) {
 
 #[test]
 fn no_passage_without_a_record_whatever_the_disk_does() {
-    let read = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let read = |name: &str| {
+        std::env::var(name)
+            .ok()
+            .and_then(|text| text.parse::<u64>().ok())
+    };
     let seeds = match read("WEIR_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..read("WEIR_SEEDS").unwrap_or(60),

@@ -173,11 +173,10 @@ impl ChildSession {
     pub(crate) fn tell(&self, message: Bytes, progress: Option<&str>) {
         let mut state = self.state();
         let by_token = |w: &&Waiting| w.progress.as_deref() == progress && w.takes_events;
-        if progress.is_some() {
-            if let Some(waiting) = state.waiting.values().find(by_token) {
-                let _ = waiting.said.try_send(Said::Message(message));
-                return;
-            }
+        let called = progress.and_then(|_| state.waiting.values().find(by_token));
+        if let Some(waiting) = called {
+            let _ = waiting.said.try_send(Said::Message(message));
+            return;
         }
         if let Some(listener) = state.listener.as_ref().filter(|l| !l.is_closed()) {
             if listener.try_send(Said::Message(message)).is_err() {

@@ -3,6 +3,11 @@
 //! The binary is where things meet: the command line, the configuration, and the assembly of the crates
 //! that do the work.
 
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")
+)]
+
 mod assemble;
 mod cli;
 mod config;

@@ -265,6 +265,16 @@ mod tests {
     #[test]
     fn every_metric_of_the_table_is_on_the_page() {
         let metrics = Metrics::new(std::iter::empty());
+        // A family shows nothing before it has a member.
+        let server = Name::new("files").unwrap();
+        metrics.count_request("/health", 200);
+        metrics.count_judgement(&server, "passed");
+        metrics.count_outcome(&server, End::Complete, 1);
+        metrics.count_finding("rule", "warn");
+        let up = Server {
+            server: metrics.label(&server),
+        };
+        metrics.server_up.get_or_create(&up).set(1);
         let mut page = String::new();
         text::encode(&mut page, &metrics.registry).unwrap();
         for doc in DOCS {

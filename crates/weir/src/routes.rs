@@ -29,11 +29,11 @@ pub enum Answers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Open {
     /// Agents that the gate knows.
-    ToAgents,
+    Agents,
     /// Everyone, for this reason.
-    ToAll(&'static str),
+    Everyone(&'static str),
     /// Whoever is on this machine, for this reason.
-    ToThisMachine(&'static str),
+    ThisMachine(&'static str),
 }
 
 /// One row of the table.
@@ -45,13 +45,13 @@ pub struct Route {
 }
 
 const PROBES: Open =
-    Open::ToAll("orchestrators probe without credentials; it says no more than words");
+    Open::Everyone("orchestrators probe without credentials; it says no more than words");
 
 /// Every route. `docs/reference/routes.md` is made from it, and a test tries each as a stranger.
 pub const ROUTES: &[Route] = &[
     Route {
         template: "/mcp/*",
-        open: Open::ToAgents,
+        open: Open::Agents,
         answers: Answers::Mcp,
     },
     Route {
@@ -71,7 +71,7 @@ pub const ROUTES: &[Route] = &[
     },
     Route {
         template: "/metrics",
-        open: Open::ToThisMachine(
+        open: Open::ThisMachine(
             "scrapers of this machine; the names of servers are not for others",
         ),
         answers: Answers::Metrics,
@@ -134,12 +134,12 @@ impl net::Service for Routes {
 
 impl Routes {
     async fn answer(&self, route: &Route, rest: &str, request: Request, id: CallId) -> Response {
-        if let Open::ToThisMachine(why) = route.open {
-            if !request.peer.address.ip().to_canonical().is_loopback() {
-                let refusal =
-                    Refusal::new(refusal::FORBIDDEN, "this page answers its machine only");
-                return mcp::problem(&refusal.with_private(why), id);
-            }
+        let near = request.peer.address.ip().to_canonical().is_loopback();
+        if let Open::ThisMachine(why) = route.open
+            && !near
+        {
+            let refusal = Refusal::new(refusal::FORBIDDEN, "this page answers its machine only");
+            return mcp::problem(&refusal.with_private(why), id);
         }
         if route.answers == Answers::Mcp {
             return self.mcp.serve(rest, request, id).await;

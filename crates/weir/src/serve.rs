@@ -39,16 +39,13 @@ pub fn run(settings: Settings) -> Result<(), String> {
     wait_for_end()?;
     tracing::info!("draining");
     gateway.drain.start();
-    let ended = serving
-        .into_iter()
-        .map(join)
-        .collect::<Result<(), String>>();
+    let joined: Vec<Result<(), String>> = serving.into_iter().map(join).collect();
     let closed = gateway
         .log
         .close()
         .map_err(|error| format!("the log: {error:?}"));
     tracing::info!(entries = gateway.log.size(), "stopped");
-    ended.and(closed)
+    joined.into_iter().chain([closed]).collect()
 }
 
 fn threads(settings: &Settings) -> usize {

@@ -159,10 +159,10 @@ async fn answer(
     }
     let (sender, body) = Body::stream(EVENTS_MAX);
     tokio::task::spawn_local(async move {
-        if let Some(first) = first {
-            if send_event(first, &sender).await.is_err() {
-                return answers.end(End::Cut, 200);
-            }
+        if let Some(first) = first
+            && send_event(first, &sender).await.is_err()
+        {
+            return answers.end(End::Cut, 200);
         }
         match pump(&mut answers, &mut call.heard, &sender, answer_ms).await {
             Ok(_) => answers.end(End::Complete, 200),

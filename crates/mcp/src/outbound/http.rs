@@ -106,14 +106,14 @@ pub(crate) async fn end(
 
 fn fields(server: &Server, answers: &Answers, session: Option<&str>) -> HeaderMap {
     let mut fields = HeaderMap::with_capacity(8);
-    if let ServerKind::Url {
-        token: Some(token), ..
-    } = &server.kind
-    {
-        if let Ok(mut value) = HeaderValue::try_from(format!("Bearer {}", token.expose())) {
-            value.set_sensitive(true);
-            fields.insert(AUTHORIZATION, value);
-        }
+    let token = match &server.kind {
+        ServerKind::Url { token } => token.as_ref(),
+        ServerKind::Child(_) => None,
+    };
+    let bearer = token.and_then(|t| HeaderValue::try_from(format!("Bearer {}", t.expose())).ok());
+    if let Some(mut value) = bearer {
+        value.set_sensitive(true);
+        fields.insert(AUTHORIZATION, value);
     }
     if let Some(value) = session.and_then(|s| HeaderValue::try_from(s).ok()) {
         fields.insert(SESSION, value);

@@ -166,9 +166,9 @@ fn routes() -> String {
     );
     for route in crate::routes::ROUTES {
         let (open, why) = match route.open {
-            Open::ToAgents => ("agents", ""),
-            Open::ToAll(why) => ("everyone", why),
-            Open::ToThisMachine(why) => ("this machine", why),
+            Open::Agents => ("agents", ""),
+            Open::Everyone(why) => ("everyone", why),
+            Open::ThisMachine(why) => ("this machine", why),
         };
         page.push_str(&format!(
             "| `{}` | {open} | {} |\n",
