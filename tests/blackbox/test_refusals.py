@@ -235,8 +235,10 @@ def test_a_secret_in_an_answer_is_redacted(gateway):
 def test_an_injection_is_flagged(gateway):
     answer = gateway.post("web", {**CALL, "params": {"name": "inject"}})
     assert "Weather: mild" in answer.body.decode()
-    flagged = [r for r in gateway.records() for f in r.get("findings", []) if f["action"] == "warn"]
-    assert flagged
+    def flagged():
+        findings = [f for r in gateway.records() for f in r.get("findings", [])]
+        return [f for f in findings if f["action"] == "warn" and f["path"].startswith("result")]
+    assert until(flagged, "the finding is recorded")
 
 
 def test_no_key_is_ever_written(gateway):
