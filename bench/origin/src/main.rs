@@ -89,7 +89,7 @@ fn answer(body: &str) -> io::Result<Vec<u8>> {
 /// The JSON text of a top-level scalar, as the benchmark's own messages write it.
 fn field<'b>(body: &'b str, name: &str) -> Option<&'b str> {
     let rest = body.split_once(&format!("\"{name}\":"))?.1;
-    rest.split([',', '}']).next()
+    rest.split([',', '}']).next().map(str::trim)
 }
 
 fn initialized(id: &str) -> String {
