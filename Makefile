@@ -40,7 +40,7 @@ test-blackbox: build
 fuzz: setup ## Runs each fuzz target for FUZZ_SECONDS (5).
 	@fuzz/run.sh $(FUZZ_SECONDS)
 
-bench: ## Measures the gateway beside nginx, and writes docs/performance-results.md.
+bench: ## Measures the gateway beside nginx, and writes docs/performance.md.
 	@setup/setup.sh bench
 	cargo build --locked --profile dist -p weir
 	$(VENV)/python bench/bench.py --weir target/dist/weir
@@ -49,4 +49,4 @@ dist: setup ## Builds the binary that ships: target/dist/weir.
 	cargo build --locked --profile dist -p weir
 
 docs: setup ## Checks the generated reference pages. UPDATE=1 writes them.
-	UPDATE=$(UPDATE) cargo test --locked -p weir --quiet docs
+	$(if $(UPDATE),UPDATE=1) cargo test --locked -p weir --quiet --test cli

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import textwrap
 
 COLOUR = sys.stdout.isatty() and "NO_COLOR" not in os.environ
 WIDTH = 110
@@ -23,7 +24,8 @@ def check(what, right, detail=""):
     if not right:
         FAILED.append(what)
     for line in detail.splitlines()[:3]:
-        print(paint("2", f"     {line[:WIDTH]}"), flush=True)
+        for piece in textwrap.wrap(line, WIDTH)[:3]:
+            print(paint("2", f"     {piece}"), flush=True)
 
 
 def failed():
