@@ -1,24 +1,19 @@
 #!/usr/bin/env bash
 # Builds the fuzzer on the stable compiler and runs each target for a few seconds (the first argument).
 #
-# The flags are what cargo-fuzz gives, less the address sanitizer, which needs a nightly compiler; our code
-# has no unsafe, so panics and wrong answers are what there is to find. A crash leaves its input in
-# fuzz/artifacts and ends the run. The corpus grows in fuzz/corpus, which git ignores; fuzz/seeds is kept.
+# There is no address sanitizer, which needs a nightly compiler; our code has no unsafe, so panics and wrong
+# answers are what there is to find. A crash leaves its input in fuzz/artifacts and ends the run. The corpus
+# grows in fuzz/corpus, which git ignores; fuzz/seeds is kept.
 set -euo pipefail
 cd "$(dirname "$0")"
 seconds=${1:-5}
 only=${2:-}
-triple=$(rustc -vV | sed -n 's/^host: //p')
 
-export RUSTFLAGS="-Cpasses=sancov-module \
--Cllvm-args=-sanitizer-coverage-level=4 \
--Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
--Cllvm-args=-sanitizer-coverage-pc-table \
--Cllvm-args=-sanitizer-coverage-trace-compares \
---cfg fuzzing -Ccodegen-units=1"
-# With --target the flags are for the fuzzer alone, not for build scripts.
-cargo build --quiet --target "$triple" --target-dir ../target/fuzz
-binary=../target/fuzz/$triple/debug/weir-fuzz
+if ! RUSTC_WRAPPER=$PWD/instrument.sh cargo build --locked --quiet --target-dir ../target/fuzz; then
+  echo "fuzz: after a change of a crate's dependencies: (cd fuzz && cargo update --workspace)" >&2
+  exit 1
+fi
+binary=../target/fuzz/debug/weir-fuzz
 
 targets=$(sed -n 's/^    ("\([a-z_]*\)", targets::.*/\1/p' src/main.rs)
 [ -n "$targets" ] || { echo "fuzz: no targets found in src/main.rs" >&2; exit 1; }
