@@ -14,6 +14,7 @@ use http::request::Parts;
 use http::{Method, StatusCode};
 use identity::Verified;
 use net::{Body, Request, Response};
+use serde_json::value::RawValue;
 
 use crate::answers::{Answers, Asked};
 use crate::envelope::{Id, Invalid, Message, Object, Params};
@@ -156,73 +157,58 @@ impl Lane {
         body: &Bytes,
         message: Message<'_>,
     ) -> Response {
-        let (method, id, params) = match &message {
-            Message::Request { id, method, params } => (&**method, Some(*id), *params),
-            Message::Notification { method, params } => (&**method, None, *params),
-            Message::Response { result, error, .. } => ("response", None, result.or(*error)),
+        let said = match Said::read(&message) {
+            Ok(said) => said,
+            Err(refusal) => return self.say_no(&asking, refusal).await,
         };
-        let read = match Params::read(params) {
-            Ok(read) => read,
-            Err(invalid) => return self.say_no(&asking, refusal_of(invalid)).await,
+        let target = Target {
+            tool: said.tool.clone(),
+            ..asking.call.target.clone()
         };
-        let mut target = asking.call.target.clone();
-        let action = action(method, id.is_some());
-        if action == Action::McpCall {
-            match tool(&read) {
-                Ok(tool) => target.tool = Some(tool),
-                Err(refusal) => return self.say_no(&asking, refusal).await,
-            }
-        }
         let call = Call {
-            action,
-            method,
+            action: action(said.method, said.id.is_some()),
+            method: said.method,
             target: &target,
-            params: params.map(|p| p.get().as_bytes()),
-            arguments: read.arguments.map(|a| a.get().as_bytes()),
+            params: said.content.map(|p| p.get().as_bytes()),
+            arguments: said.params.arguments.map(|a| a.get().as_bytes()),
             bytes: body.len() as u64,
             ..asking.call
         };
-        let session = match self.session(&asking, head, method == "initialize") {
+        let session = match self.session(&asking, head, said.method == "initialize") {
             Ok(session) => session,
             Err(refusal) => return self.say_no(&Asking { call, ..asking }, refusal).await,
         };
         let mut passed = match self.shared.gate.pass(asking.verified, call).await {
             Ok(passed) => passed,
-            Err(refusal) => return say(&refusal, asking.id, id),
+            Err(refusal) => return say(&refusal, asking.id, said.id),
         };
-        let message = match passed.take_redacted() {
-            Some(params) => with_params(body, params),
+        let redacted = passed.take_redacted();
+        let answers = Answers::new(passed, said.asked(), said.id.map(|id| id.0.to_owned()));
+        let message = match redacted.map(|json| with_field(body, said.field, json)) {
             None => body.clone(),
+            Some(Ok(message)) => message,
+            Some(Err(refusal)) => return rpc_error(answers, &refusal),
         };
-        let outgoing = Outgoing {
-            message,
-            id: id.map(|id| id.0.to_owned()),
-            asked: if method == "tools/list" {
-                Asked::ToolsList
-            } else {
-                Asked::Other
-            },
-            progress: read
-                .meta
-                .and_then(|m| m.progress_token)
-                .map(|t| t.get().to_owned()),
-            is_initialize: method == "initialize",
-            revision: field(head, &outbound::http::REVISION).map(str::to_owned),
-            takes_events: accepts(head, "text/event-stream"),
-        };
-        let answers = Answers::new(passed, outgoing.asked, outgoing.id.clone());
+        let outgoing = said.outgoing(message, head);
+        self.send_on(asking.server, session, answers, outgoing)
+            .await
+    }
+
+    async fn send_on(
+        &self,
+        server: &Server,
+        session: Session,
+        answers: Answers,
+        outgoing: Outgoing,
+    ) -> Response {
         match session {
-            Session::None => {
-                outbound::http::carry(self, asking.server, answers, outgoing, None).await
+            Session::None => outbound::http::carry(self, server, answers, outgoing, None).await,
+            Session::Upstream(id) => {
+                outbound::http::carry(self, server, answers, outgoing, Some(id)).await
             }
-            Session::Upstream(session) => {
-                outbound::http::carry(self, asking.server, answers, outgoing, Some(session)).await
-            }
-            Session::NewChild => {
-                outbound::child::open(self, asking.server, answers, outgoing).await
-            }
+            Session::NewChild => outbound::child::open(self, server, answers, outgoing).await,
             Session::Child(session) => {
-                outbound::child::carry(self, asking.server, &session, answers, outgoing).await
+                outbound::child::carry(self, server, &session, answers, outgoing).await
             }
         }
     }
@@ -332,6 +318,68 @@ impl Lane {
     }
 }
 
+/// What a message says, as far as it is judged.
+struct Said<'m> {
+    method: &'m str,
+    id: Option<Id<'m>>,
+    /// The field that is the agent's to write, and its value: scanned.
+    field: &'static str,
+    content: Option<&'m RawValue>,
+    params: Params<'m>,
+    tool: Option<String>,
+}
+
+impl<'m> Said<'m> {
+    fn read(message: &'m Message<'m>) -> Result<Said<'m>, Refusal> {
+        let (method, id, field, content) = match message {
+            Message::Request { id, method, params } => (&**method, Some(*id), "params", *params),
+            Message::Notification { method, params } => (&**method, None, "params", *params),
+            Message::Response {
+                result: Some(result),
+                ..
+            } => ("response", None, "result", Some(*result)),
+            Message::Response { error, .. } => ("response", None, "error", *error),
+        };
+        let (params, tool) = if action(method, id.is_some()) == Action::McpCall {
+            let params = Params::read(content).map_err(refusal_of)?;
+            let tool = tool(&params)?;
+            (params, Some(tool))
+        } else {
+            // Other methods may use the same names for something else.
+            (Params::read(content).unwrap_or_default(), None)
+        };
+        Ok(Said {
+            method,
+            id,
+            field,
+            content,
+            params,
+            tool,
+        })
+    }
+
+    fn asked(&self) -> Asked {
+        match self.method {
+            "tools/list" => Asked::ToolsList,
+            _ => Asked::Other,
+        }
+    }
+
+    fn outgoing(&self, message: Bytes, head: &Parts) -> Outgoing {
+        let meta = self.params.meta.as_ref();
+        Outgoing {
+            message,
+            id: self.id.map(|id| id.0.to_owned()),
+            progress: meta
+                .and_then(|m| m.progress_token)
+                .map(|t| t.get().to_owned()),
+            is_initialize: self.method == "initialize",
+            revision: field(head, &outbound::http::REVISION).map(str::to_owned),
+            takes_events: accepts(head, "text/event-stream"),
+        }
+    }
+}
+
 /// Where a message goes.
 enum Session {
     /// To a server over HTTP, without a session.
@@ -429,15 +477,17 @@ fn is_loopback(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || address.is_some_and(|a| a.is_loopback())
 }
 
-/// The message with other params, as the scan redacted them.
-fn with_params(body: &Bytes, params: Vec<u8>) -> Bytes {
-    let text = std::str::from_utf8(body).expect("a message that was read is UTF-8");
-    let params = String::from_utf8(params).expect("redaction keeps UTF-8");
-    let mut object = Object::read(text).expect("a message that was read is an object");
-    object
-        .set("params", params)
-        .expect("only params that were there are redacted");
-    Bytes::from(object.to_json())
+/// The message with another value in one field, as the scan redacted it.
+fn with_field(body: &Bytes, name: &str, json: Vec<u8>) -> Result<Bytes, Refusal> {
+    let replaced = || {
+        let mut object = Object::read(std::str::from_utf8(body).ok()?)?;
+        object.set(name, String::from_utf8(json).ok()?)?;
+        Some(Bytes::from(object.to_json()))
+    };
+    replaced().ok_or_else(|| {
+        base::never!("a redacted message is not JSON");
+        Refusal::new(refusal::FAILED, "the message could not be redacted")
+    })
 }
 
 fn refusal_of(invalid: Invalid) -> Refusal {

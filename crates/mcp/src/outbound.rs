@@ -12,7 +12,6 @@ pub(crate) struct Outgoing {
     pub(crate) message: Bytes,
     /// The request's id as it was written; absent for notifications and responses.
     pub(crate) id: Option<String>,
-    pub(crate) asked: crate::answers::Asked,
     /// The token under which the request wants progress, as it was written.
     pub(crate) progress: Option<String>,
     pub(crate) is_initialize: bool,

@@ -1,6 +1,7 @@
 //! To a server over stdio: one child for each session, started at `initialize`, started again when it
 //! ends and is called again.
 
+use std::cell::Cell;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -44,15 +45,36 @@ pub(crate) async fn open(
         Err(refusal) => return rpc_error(answers, &refusal),
     };
     session.used(crate::probe::mono_ms());
+    let begun = Begun {
+        shared: &lane.shared,
+        session: &session,
+        keep: Cell::new(false),
+    };
     *session
         .initialize
         .lock()
         .unwrap_or_else(PoisonError::into_inner) = Some(one_line(&outgoing.message));
     let response = carry(lane, server, &session, answers, outgoing).await;
-    if response.headers().get(crate::inbound::SESSION).is_none() {
-        sessions.end(&session, "it did not begin");
-    }
+    begun
+        .keep
+        .set(response.headers().contains_key(crate::inbound::SESSION));
     response
+}
+
+/// A session whose client does not know it yet: ended unless it is kept, also where the client is gone
+/// before it hears of it.
+struct Begun<'a> {
+    shared: &'a Shared,
+    session: &'a ChildSession,
+    keep: Cell<bool>,
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        if !self.keep.get() {
+            self.shared.sessions.end(self.session, "it did not begin");
+        }
+    }
 }
 
 /// Carries one message, and its answer where it is a request.
