@@ -80,7 +80,7 @@ codes! {
     FAILED "http.failed" 500 "The gateway failed; give this call's id to the operator.";
 
     // Who.
-    KEY_MISSING "agent.key_missing" 401 "Send Authorization: Bearer weir_….";
+    KEY_MISSING "agent.key_missing" 401 "Send an Authorization field: Bearer, and the key that begins with weir_.";
     KEY_MALFORMED "agent.key_malformed" 401 "Send the key exactly as it was shown: weir_ and 43 characters.";
     KEY_UNKNOWN "agent.key_unknown" 401 "Ask the operator for a key of this gateway.";
     KEY_EXPIRED "agent.key_expired" 401 "Ask the operator for a new key.";
@@ -118,7 +118,6 @@ codes! {
     ID_IN_USE "mcp.id_in_use" 400 "Give each request of a session an id of its own.";
     STREAM_OPEN "mcp.stream_open" 409 "This session has an event stream already; close it first.";
     SERVER_UNKNOWN "mcp.server_unknown" 404 "Use the name of a server that is configured.";
-    TOOL_UNKNOWN "mcp.tool_unknown" 404 "Use a tool that tools/list names.";
     SERVER_BUSY "mcp.server_busy" 503 "The server has as many sessions as it may have; try again later.";
     SERVER_DOWN "mcp.server_down" 502 "The server cannot be reached or stopped; try again, or see /health/ready.";
     SERVER_SLOW "mcp.server_slow" 504 "The server did not answer in time; try again or ask for less.";

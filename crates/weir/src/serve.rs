@@ -15,6 +15,9 @@ use crate::config::Settings;
 use crate::config::settings::{LogFormat, Logs};
 use crate::routes::{Routes, new_call_id};
 
+/// "File size limit exceeded" (POSIX); 25 on every Linux that Rust is built for but MIPS.
+const SIGXFSZ: i32 = 25;
+
 /// Serves until it is told to stop, then lets calls in flight end. The error is for the operator.
 pub fn run(settings: Settings) -> Result<(), String> {
     write_logs(&settings.logs);
@@ -110,6 +113,9 @@ fn wait_for_end() -> Result<(), String> {
         let failed = |error: std::io::Error| format!("signals: {error}");
         let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+        // A file over the process's limit is then an error of one write, which the log reports, not the
+        // end of the process.
+        let _file_size = signal(SignalKind::from_raw(SIGXFSZ)).map_err(failed)?;
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}

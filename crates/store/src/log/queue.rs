@@ -36,6 +36,15 @@ enum Writer {
     Sleeps,
 }
 
+/// How the writer waits for records.
+#[derive(Clone, Copy)]
+pub(super) enum Wait {
+    /// For a judgement until then; outcomes are taken with it, or at the end.
+    Nap(Instant),
+    /// For anything, until then where that is said.
+    Sleep(Option<Instant>),
+}
+
 struct State {
     items: Vec<Item>,
     judgements: usize,
@@ -164,19 +173,19 @@ impl Queue {
         }
     }
 
-    /// Takes all that waits into the empty `into`. Waits for a judgement, for `until`, or, where that is
-    /// nothing, for anything. False once the queue is closed and empty.
-    pub(super) fn take(&self, into: &mut Vec<Item>, until: Option<Instant>) -> bool {
+    /// Takes all that waits into the empty `into`, once a judgement came or the wait is over. False once the
+    /// queue is closed and empty.
+    pub(super) fn take(&self, into: &mut Vec<Item>, wait: Wait) -> bool {
+        let (until, writer) = match wait {
+            Wait::Nap(until) => (Some(until), Writer::Naps),
+            Wait::Sleep(until) => (until, Writer::Sleeps),
+        };
         let mut state = self.state();
         while state.judgements == 0 && !state.closed {
-            if until.is_none() && !state.items.is_empty() {
+            if writer == Writer::Sleeps && !state.items.is_empty() {
                 break;
             }
-            state.writer = if until.is_some() {
-                Writer::Naps
-            } else {
-                Writer::Sleeps
-            };
+            state.writer = writer;
             state = match until.map(|until| until.saturating_duration_since(Instant::now())) {
                 None => self
                     .wake
@@ -193,6 +202,12 @@ impl Queue {
         state.judgements = 0;
         std::mem::swap(&mut state.items, into);
         !(state.closed && into.is_empty())
+    }
+
+    /// Whether the writer waits for anything.
+    #[cfg(test)]
+    pub(super) fn sleeps(&self) -> bool {
+        self.state().writer == Writer::Sleeps
     }
 
     /// The writer has put `bytes` of waiting records into the log, or refused them.

@@ -320,3 +320,17 @@ fn segments_roll_and_only_the_last_is_read_again() {
         })
     ));
 }
+
+#[test]
+fn an_outcome_does_not_wait_for_the_next_checkpoint() {
+    let disk = MemoryDisk::new();
+    let log = open(&disk, settings(Durability::Os)).unwrap();
+    assert_eq!(append(&log, 1), Ok(0));
+    until(|| log.stats().checkpoints.load(Ordering::Relaxed) == 1);
+    assert_eq!(append(&log, 1), Ok(1));
+    // The writer has napped and now waits for its checkpoint.
+    until(|| log.queue.sleeps());
+    log.note(b"{}".to_vec());
+    until(|| log.size() == 3);
+    assert_eq!(log.stats().checkpoints.load(Ordering::Relaxed), 1);
+}

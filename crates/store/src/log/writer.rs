@@ -12,7 +12,7 @@ use base::Digest;
 use gate::ports::RecordError;
 
 use super::open::Opened;
-use super::queue::{Answer, Item, Queue, count_lost};
+use super::queue::{Answer, Item, Queue, Wait, count_lost};
 use super::{Durability, LogStats};
 use crate::disk::{Disk, DiskFile};
 use crate::entry::{self, ENTRY_EXTRA_BYTES, SEGMENT_ENTRIES};
@@ -89,7 +89,7 @@ impl Writer {
         loop {
             let open = self
                 .queue
-                .take(&mut fresh, self.wait_until(wrote, !items.is_empty()));
+                .take(&mut fresh, self.wait(wrote, !items.is_empty()));
             items.append(&mut fresh);
             wrote = !items.is_empty();
             let result = self
@@ -111,17 +111,17 @@ impl Writer {
         }
     }
 
-    /// When to wake without a judgement; never where nothing is left to do.
-    fn wait_until(&self, wrote: bool, kept: bool) -> Option<Instant> {
+    /// How long to wait, and for what.
+    fn wait(&self, wrote: bool, kept: bool) -> Wait {
         if self.full || kept {
-            return Some(Instant::now() + ROOM_WAIT);
+            return Wait::Nap(Instant::now() + ROOM_WAIT);
         }
-        let nap = wrote.then(|| Instant::now() + OUTCOME_WAIT);
         let due = (self.log.edge.size() > self.log.signed).then_some(self.checkpoint_due);
-        match (nap, due) {
-            (Some(nap), Some(due)) => Some(nap.min(due)),
-            (nap, due) => nap.or(due),
+        if !wrote {
+            return Wait::Sleep(due);
         }
+        let nap = Instant::now() + OUTCOME_WAIT;
+        Wait::Nap(due.map_or(nap, |due| due.min(nap)))
     }
 
     fn commit_all(&mut self, items: &mut Vec<Item>, open: bool) -> Result<(), Fail> {
@@ -298,7 +298,7 @@ impl Writer {
         let failed = RecordError::Failed(why.to_owned());
         self.queue.set_trouble(Some(failed.clone()));
         let mut rest = Vec::new();
-        self.queue.take(&mut rest, Some(Instant::now()));
+        self.queue.take(&mut rest, Wait::Nap(Instant::now()));
         items.append(&mut rest);
         let mut lost = 0;
         let waiting = items.into_iter().filter_map(|item| {
@@ -341,7 +341,7 @@ impl Drop for Alarm {
             self.0
                 .set_trouble(Some(RecordError::Failed("the log's writer stopped".into())));
             // Dropping the records drops their answers, which tells whoever waits.
-            self.0.take(&mut Vec::new(), Some(Instant::now()));
+            self.0.take(&mut Vec::new(), Wait::Nap(Instant::now()));
         }
     }
 }
