@@ -139,8 +139,6 @@ class Gateway:
         for name, more in agents.items():
             self.keys[name], digest = new_key(name)
             entries[name] = {"key": digest, **more}
-        # Whether the kernel's limit on a file's size is an error to the gateway, and not its end.
-        self.ignore_size_signal = False
         # A gateway whose log failed or is full says so when it ends, with 2.
         self.exit_code = 0
         self.state = self.folder / "state"
@@ -163,10 +161,8 @@ class Gateway:
         return self.start()
 
     def start(self):
-        # Python ignores SIGXFSZ itself, and hands that on where signals are not restored.
         self.process = subprocess.Popen([str(WEIR), "serve", "-c", "weir.yaml"], cwd=self.folder,
-                                        stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                                        restore_signals=not self.ignore_size_signal)
+                                        stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
         self.logs = Lines(self.process.stderr)
         deadline = time.monotonic() + WAIT_S
         while True:

@@ -99,7 +99,7 @@ def test_a_full_log_refuses_calls(origin, tmp_path):
 def test_a_disk_error_at_commit_refuses_calls(origin, tmp_path):
     """The kernel refuses to let the log's file grow (RLIMIT_FSIZE), as a failing or full disk would."""
     gateway = Gateway(tmp_path, {"web": {"url": origin.url}})
-    gateway.ignore_size_signal, gateway.exit_code = True, 2
+    gateway.exit_code = 2
     with gateway:
         assert b'"result"' in gateway.post("web", CALL).body
         largest = max(path.stat().st_size for path in gateway.state.rglob("*") if path.is_file())
