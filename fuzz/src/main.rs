@@ -19,6 +19,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("mcp_envelope", targets::mcp_envelope),
     ("mcp_sse", targets::mcp_sse),
     ("identity_key", targets::identity_key),
+    ("identity_field", targets::identity_field),
     ("policy_arguments", targets::policy_arguments),
     ("store_note", targets::store_note),
     ("store_log", targets::store_log),

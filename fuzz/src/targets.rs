@@ -76,6 +76,14 @@ pub fn identity_key(data: &[u8]) {
     }
 }
 
+/// The Authorization field: a stranger stays one, whatever stands there.
+pub fn identity_field(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let now = base::Now { unix_ms: 0, mono_ms: 0 };
+    let known = identity::verify(Some(text), |_| None, now);
+    assert!(known.is_err_and(|refusal| refusal.code.name.starts_with("agent.key_")));
+}
+
 /// The arguments of a tool call, read by policies of each type.
 pub fn policy_arguments(data: &[u8]) {
     static SLICE: OnceLock<Arc<Slice>> = OnceLock::new();

@@ -210,7 +210,7 @@ keys! {
     "mcp.*.command" Kind::List(&Kind::Text), Nothing,
         "The program and its arguments, started without a shell; it speaks over standard input and output.", "[mcp-server-filesystem, .]";
     "mcp.*.env" Kind::Variables, Nothing,
-        "The program's environment: these variables and PATH, nothing else.", "{ HOME: /tmp, TOKEN: env:TOKEN }";
+        "The program's whole environment: nothing of the gateway's own is handed on, not even PATH.", "{ HOME: /tmp, TOKEN: env:TOKEN }";
     "mcp.*.env.*" Kind::EnvValue, Nothing,
         "One variable; a name that says secret (TOKEN, PASSWORD, …) has to be a reference.", "env:TOKEN";
     "mcp.*.dir" Kind::Path, Text("."),

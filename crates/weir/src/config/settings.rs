@@ -83,7 +83,7 @@ pub enum ServerKind {
 pub struct ChildServer {
     /// The program and its arguments; never empty, and no shell between.
     pub command: Vec<String>,
-    /// The whole environment of the child, beside `PATH`.
+    /// The whole environment of the child.
     pub env: Vec<EnvValue>,
     pub dir: PathBuf,
 }

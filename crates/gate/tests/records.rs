@@ -1,0 +1,222 @@
+//! What a record may hold: the decision's inputs, and no secret, wherever the agent put it (I-05).
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, Mutex};
+
+use base::record::End;
+use base::{Action, CallId, Lane, Name, Now, Target};
+use gate::ports::{Clock, Meter, Ports, RecordError, Recorder};
+use gate::{Call, Ending, Gate, Rules};
+use store::{Agents, Limits};
+use tokio::sync::oneshot;
+
+const SECRET_PARTS: [&str; 2] = ["ghp_", "16C7e42F292c6912E7710c838347Ae178B4a"];
+
+/// Keeps records in memory and answers at once.
+#[derive(Default)]
+struct Kept(Mutex<Vec<String>>);
+
+impl Kept {
+    fn keep(&self, record: Vec<u8>) {
+        let text = String::from_utf8(record).expect("a record is text");
+        self.0.lock().expect("no test panics here").push(text);
+    }
+
+    fn all(&self) -> Vec<String> {
+        self.0.lock().expect("no test panics here").clone()
+    }
+}
+
+impl Recorder for Kept {
+    fn append(&self, record: Vec<u8>) -> oneshot::Receiver<Result<u64, RecordError>> {
+        self.keep(record);
+        let (answer, receiver) = oneshot::channel();
+        let _ = answer.send(Ok(0));
+        receiver
+    }
+
+    fn note(&self, record: Vec<u8>) {
+        self.keep(record);
+    }
+
+    fn trouble(&self) -> Option<RecordError> {
+        None
+    }
+}
+
+struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> Now {
+        Now {
+            unix_ms: 1_800_000_000_000,
+            mono_ms: 5,
+        }
+    }
+}
+
+impl Meter for Still {
+    fn judged(&self, _: &Name, _: Option<&'static str>) {}
+    fn ended(&self, _: &Name, _: End, _: u64) {}
+    fn found(&self, _: &'static str, _: &'static str) {}
+}
+
+fn name(text: &str) -> Name {
+    Name::new(text).expect("a name")
+}
+
+struct Rig {
+    gate: Arc<Gate>,
+    kept: Arc<Kept>,
+    authorization: String,
+}
+
+/// A gate whose policy reads the argument `text`, with secrets treated as `action` says.
+fn rig(action: scan::Action) -> Rig {
+    let (key, digest) = identity::new_key([9; 32]);
+    let agent = identity::Agent {
+        name: name("dev"),
+        groups: vec![],
+        expires_unix_ms: None,
+    };
+    let text = r#"permit (principal, action, resource);
+        forbid (principal, action == Action::"mcp:call", resource)
+        when { context.arguments has text && context.arguments.text like "*forbidden*" };"#;
+    let source = policy::Source {
+        file: "test.cedar",
+        text,
+    };
+    let declared = BTreeMap::from([("text".to_owned(), policy::ArgumentType::String)]);
+    let policies = policy::Policies::load(&[source], &declared).expect("the policy is valid");
+    let mut settings = scan::Settings::default();
+    settings
+        .set("secret", Some(scan::Direction::Outgoing), action)
+        .expect("a class");
+    let kept = Arc::new(Kept::default());
+    let ports = Ports {
+        directory: Arc::new(Agents::new([(digest, Arc::new(agent))].into_iter())),
+        counters: Arc::new(Limits::new()),
+        recorder: kept.clone(),
+        clock: Arc::new(Still),
+        meter: Arc::new(Still),
+    };
+    let rules = Rules {
+        policies,
+        engine: scan::Engine::new(settings, [7; 32]),
+        agent_per_minute: 100,
+        address_per_minute: 100,
+        reach: [(name("files"), gate::Reach::default())].into(),
+    };
+    let authorization = format!("Bearer {}", key.expose());
+    Rig {
+        gate: Arc::new(Gate::new(ports, rules)),
+        kept,
+        authorization,
+    }
+}
+
+/// Makes one call; the code of its refusal, if any.
+fn call(rig: &Rig, tool: &str, text: &str) -> Option<&'static str> {
+    let arguments = serde_json::json!({ "text": text }).to_string();
+    let params = format!(r#"{{"name":"{tool}","arguments":{arguments}}}"#);
+    let target = Target {
+        server: name("files"),
+        tool: Some(tool.to_owned()),
+    };
+    let call = Call {
+        id: CallId([1; 16]),
+        peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        lane: Lane::Mcp,
+        action: Action::McpCall,
+        method: "tools/call",
+        request: Some("r-1"),
+        target: &target,
+        params: Some(params.as_bytes()),
+        arguments: Some(arguments.as_bytes()),
+        bytes: params.len() as u64,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let verified = rig.gate.verify(&call, Some(&rig.authorization)).await;
+        match rig
+            .gate
+            .pass(verified.expect("the key is good"), call)
+            .await
+        {
+            Ok(passed) => {
+                passed.end(Ending {
+                    end: End::Complete,
+                    status: 200,
+                    bytes: 3,
+                    why: None,
+                });
+                None
+            }
+            Err(refusal) => Some(refusal.code.name),
+        }
+    })
+}
+
+#[test]
+fn a_record_holds_what_the_policy_read() {
+    let rig = rig(scan::Action::Refuse);
+    assert_eq!(call(&rig, "read", "plain"), None);
+    let records = rig.kept.all();
+    assert_eq!(records.len(), 2);
+    let read = r#""attributes":{"text":"plain"}"#;
+    assert!(records[0].contains(read), "{records:?}");
+    assert!(
+        records[0].contains(r#""request":"r-1""#) && records[1].contains(r#""end":"complete""#)
+    );
+}
+
+#[test]
+fn no_secret_is_recorded_wherever_it_stands() {
+    let secret = SECRET_PARTS.concat();
+    for action in [
+        scan::Action::Refuse,
+        scan::Action::Redact,
+        scan::Action::Warn,
+    ] {
+        let rig = rig(action);
+        let code = call(&rig, "read", &format!("key {secret} end"));
+        assert_eq!(
+            code,
+            (action == scan::Action::Refuse).then_some("scan.secret")
+        );
+        call(&rig, &secret, "plain");
+        call(&rig, &secret, "forbidden");
+        call(&rig, "read", &format!("forbidden {secret}"));
+        for record in rig.kept.all() {
+            assert!(!record.contains(&secret), "{record}");
+        }
+        assert!(
+            rig.kept
+                .all()
+                .iter()
+                .any(|record| record.contains("github_token"))
+        );
+    }
+}
+
+#[test]
+fn a_call_that_is_dropped_has_an_outcome() {
+    let rig = rig(scan::Action::Refuse);
+    assert_eq!(call(&rig, "read", "forbidden"), Some("policy.forbidden"));
+    assert_eq!(rig.kept.all().len(), 1, "a refused call has no outcome");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .expect("a runtime");
+    let passed = runtime.block_on(rig.gate.own(CallId([2; 16]), &name("files"), "probe"));
+    drop(passed.expect("the configuration names the server"));
+    let records = rig.kept.all();
+    assert!(records[2].contains(r#""end":"cut""#), "{records:?}");
+    let other = runtime.block_on(rig.gate.own(CallId([3; 16]), &name("nosuch"), "probe"));
+    assert_eq!(
+        other.err().map(|refusal| refusal.code.name),
+        Some("mcp.server_unknown")
+    );
+}
