@@ -1,0 +1,15 @@
+//! `weir lab compare`.
+
+use clap::Args;
+
+use crate::exit::{Ended, Failure};
+
+/// Says whether B is better, worse or the same as A
+#[derive(Debug, Args)]
+pub struct Compare {}
+
+impl Compare {
+    pub fn run(self) -> Ended {
+        Err(Failure::new("not built yet", ""))
+    }
+}
