@@ -1,0 +1,170 @@
+//! What a comparison can find before it has found it: power, the least effect that it finds, the blocks it needs.
+//!
+//! "No difference found" means nothing without the difference that would have been found, so `compare` prints it
+//! always. Effects and deviations are ln-ratios. The usual rule, n = (2.8·s/ln(1 + δ))², takes the noise as known;
+//! with six blocks it promises too much, so the noise's own uncertainty is integrated here, as the noncentral t
+//! distribution does.
+
+use super::distributions::{ln_gamma, normal_cdf, rising_root, t_quantile};
+
+/// The power at which an effect counts as one that is found.
+pub const POWER: f64 = 0.8;
+
+/// No comparison is planned with more blocks than this.
+pub const BLOCKS_MAX: u32 = 10_000;
+
+/// How a comparison by blocks is set up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Design {
+    /// Blocks, each giving one ln-ratio. At least 2.
+    pub blocks: u32,
+    /// The standard deviation of those ln-ratios.
+    pub deviation: f64,
+    /// The level of the two-sided interval.
+    pub level: f64,
+    /// The ln-ratio that an estimate must reach to be material; 0 for none.
+    pub margin: f64,
+}
+
+impl Design {
+    /// The chance that a true ln-ratio of `effect` (above 0) is called a difference in its own direction: the
+    /// interval leaves out zero and the estimate reaches the margin.
+    pub fn power(&self, effect: f64) -> f64 {
+        let n = f64::from(self.blocks);
+        let df = n - 1.0;
+        let error = self.deviation / n.sqrt();
+        if error <= 0.0 {
+            return if effect >= self.margin { 1.0 } else { 0.0 };
+        }
+        let t = t_quantile(1.0 - 0.5 * self.level, df);
+        let ln_scale = (2.0_f64).ln() + 0.5 * df * (0.5 * df).ln() - ln_gamma(0.5 * df);
+        // The estimated deviation is `u` times the true one, u·sqrt(df) following the chi distribution.
+        let integrand = |u: f64| {
+            let density = (ln_scale + (df - 1.0) * u.ln() - 0.5 * df * u * u).exp();
+            let needed = (t * u * error).max(self.margin);
+            density * normal_cdf((effect - needed) / error)
+        };
+        let most = 1.0 + 8.0 / df.sqrt();
+        // Where the margin takes over the integrand has a corner; each side of it is smooth.
+        let corner = (self.margin / (t * error)).clamp(0.0, most);
+        simpson(1e-9, corner, integrand) + simpson(corner.max(1e-9), most, integrand)
+    }
+
+    /// The least true ln-ratio that is found with power [`POWER`]: the minimum detectable effect.
+    pub fn detectable(&self) -> f64 {
+        let n = f64::from(self.blocks);
+        let error = self.deviation / n.sqrt();
+        let t = t_quantile(1.0 - 0.5 * self.level, n - 1.0);
+        // With an estimated deviation three times too large (df = 1) the power at this end is still above 80 %.
+        let most = self.margin + (3.0 * t + 3.0) * error;
+        rising_root(0.0, most, |effect| self.power(effect) - POWER)
+    }
+}
+
+/// How many blocks bring the half-width of the interval down to `half_width` (ln-ratio, above 0), when each block
+/// has this deviation; [`BLOCKS_MAX`] when none below does.
+pub fn blocks_for_half_width(half_width: f64, deviation: f64, level: f64) -> u32 {
+    let enough = |blocks: u32| {
+        let n = f64::from(blocks);
+        t_quantile(1.0 - 0.5 * level, n - 1.0) * deviation / n.sqrt() <= half_width
+    };
+    let (mut few, mut many) = (1, BLOCKS_MAX);
+    while many - few > 1 {
+        let middle = few + (many - few) / 2;
+        if enough(middle) {
+            many = middle;
+        } else {
+            few = middle;
+        }
+    }
+    many
+}
+
+/// The integral from `low` to `high` by Simpson's rule.
+fn simpson(low: f64, high: f64, f: impl Fn(f64) -> f64) -> f64 {
+    const STEPS: u32 = 200;
+    if high <= low {
+        return 0.0;
+    }
+    let step = (high - low) / f64::from(STEPS);
+    let inner = (1..STEPS).map(|i| {
+        let weight = if i % 2 == 1 { 4.0 } else { 2.0 };
+        weight * f(low + f64::from(i) * step)
+    });
+    (f(low) + f(high) + inner.sum::<f64>()) * step / 3.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::distributions::tests::close;
+    use super::*;
+
+    fn design(blocks: u32, level: f64, deviation: f64, margin: f64) -> Design {
+        Design {
+            blocks,
+            deviation,
+            level,
+            margin,
+        }
+    }
+
+    #[test]
+    fn power_is_the_noncentral_t_distributions() {
+        // scipy.stats.nct.sf(t.ppf(1 - level/2, n - 1), n - 1, effect * sqrt(n)), deviation 1
+        for (blocks, level, effect, power) in [
+            (6, 0.05, 1.5, 0.8325291407868495),
+            (6, 0.01, 2.5, 0.9202844071305016),
+            (12, 0.01, 1.0, 0.6418778207952924),
+            (40, 0.05, 0.5, 0.8693979112082977),
+            (3, 0.05, 3.0, 0.7452680066623015),
+        ] {
+            close(design(blocks, level, 1.0, 0.0).power(effect), power, 1e-5);
+        }
+    }
+
+    #[test]
+    fn power_beyond_a_margin_is_the_integral() {
+        // scipy.integrate.quad of norm.sf((max(t*u*se, margin) - effect)/se) over the chi density of u
+        for (blocks, level, effect, deviation, power) in [
+            (6, 0.05, 0.2, 0.09, 0.9890634453593808),
+            (12, 0.01, 0.1, 0.05, 0.9992058634012442),
+            (24, 0.05, 0.06, 0.09, 0.7277971237895842),
+        ] {
+            let design = design(blocks, level, deviation, 0.0488);
+            close(design.power(effect), power, 1e-5);
+        }
+    }
+
+    #[test]
+    fn the_detectable_effect_has_the_power_it_says() {
+        for (blocks, level, margin) in [
+            (2, 0.05, 0.0),
+            (3, 0.01, 0.05),
+            (6, 0.05, 0.05),
+            (40, 0.01, 0.0),
+        ] {
+            let design = design(blocks, level, 0.09, margin);
+            close(design.power(design.detectable()), POWER, 1e-4);
+        }
+        // Many blocks: the rule of thumb, 2.8·s/sqrt(n).
+        let many = design(400, 0.05, 0.09, 0.0).detectable();
+        close(many, 2.8 * 0.09 / 20.0, 0.01);
+    }
+
+    #[test]
+    fn silence_finds_whatever_is_material() {
+        let silent = design(6, 0.05, 0.0, 0.05);
+        assert_eq!(silent.power(0.06), 1.0);
+        assert_eq!(silent.power(0.04), 0.0);
+        close(silent.detectable(), 0.05, 1e-6);
+    }
+
+    #[test]
+    fn blocks_follow_the_square_of_the_noise() {
+        // numpy: the least n with t.ppf(.975, n-1)*s/sqrt(n) <= h
+        assert_eq!(blocks_for_half_width(0.05, 0.09, 0.05), 15);
+        assert_eq!(blocks_for_half_width(0.05, 0.23, 0.05), 84);
+        assert_eq!(blocks_for_half_width(0.05, 0.0, 0.05), 2);
+        assert_eq!(blocks_for_half_width(1e-9, 0.23, 0.05), BLOCKS_MAX);
+    }
+}
