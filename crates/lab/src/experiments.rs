@@ -12,7 +12,7 @@ use crate::exit::Ended;
 #[derive(Debug, Subcommand)]
 pub enum Experiment {
     Load(load::Load),
-    Target(target::Target),
+    Target(Box<target::Target>),
     Compare(compare::Compare),
 }
 

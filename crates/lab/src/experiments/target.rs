@@ -1,15 +1,262 @@
-//! `weir lab target`.
+//! `weir lab target`: starts the fake server, says where it listens, and at the end what it saw.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use base::Secret;
 use clap::Args;
+use serde_json::json;
 
-use crate::exit::{Ended, Failure};
+use crate::exit::{Ended, Exit, Failure};
+use crate::target::{
+    self, Auth, Behaviour, Chance, Distribution, Every, Freeze, Running, Settings, Tls, Zero,
+    chance,
+};
+
+/// A file with a credential is at most this long.
+const CREDENTIAL_BYTES_MAX: u64 = 8 << 10;
 
 /// Starts a fake server to measure against
 #[derive(Debug, Args)]
-pub struct Target {}
+pub struct Target {
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8900")]
+    listen: SocketAddr,
+    /// Listen on an address that others can reach
+    #[arg(long)]
+    expose: bool,
+    /// Threads, each with its own listener
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    threads: usize,
+    /// What everything drawn depends on: the same seed, the same sequence
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Say where it listens, and what it saw, as lines of JSON
+    #[arg(long)]
+    json: bool,
+    /// The size of the body of GET /
+    #[arg(long, value_name = "SIZE", default_value = "128", value_parser = chance::bytes)]
+    body_bytes: u64,
+    #[command(flatten)]
+    behaviour: BehaviourArgs,
+    #[command(flatten)]
+    tls: TlsArgs,
+    #[command(flatten)]
+    auth: AuthArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "How it behaves")]
+struct BehaviourArgs {
+    /// The time before each answer: 5ms, uniform(1ms,9ms), exp(5ms), lognormal(5ms,0.5),
+    /// mix(0.99:5ms,0.01:100ms)
+    #[arg(long, value_name = "TIME", default_value = "0")]
+    delay: Distribution,
+    /// A fault by chance: a status from 400 to 599, close, reset or corrupt, such as 503:1%
+    #[arg(long, value_name = "FAULT:SHARE")]
+    error: Vec<Chance>,
+    /// A fault by number: 503:100 is each hundredth request
+    #[arg(long, value_name = "FAULT:N")]
+    error_every: Vec<Every>,
+    /// Answer nothing in a window of time: 4s..6s, or 'every 10s for 1s'
+    #[arg(long, value_name = "WINDOW")]
+    freeze: Vec<Freeze>,
+    /// When the time of the freezes is zero: first-request or start
+    #[arg(long, value_name = "WHEN", default_value = "first-request")]
+    freeze_from: Zero,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "TLS")]
+struct TlsArgs {
+    /// Speak TLS, with a certificate made now for localhost, 127.0.0.1 and ::1
+    #[arg(long, conflicts_with = "tls_cert")]
+    tls: bool,
+    /// Write the authority of the made certificate here, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls")]
+    tls_ca_out: Option<PathBuf>,
+    /// Speak TLS with this certificate chain (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The key of --tls-cert (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Ask each client for a certificate by one of these authorities (PEM)
+    #[arg(long, value_name = "FILE")]
+    client_ca: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Who may ask")]
+struct AuthArgs {
+    /// Answer 401 without this bearer token: env:NAME or file:PATH
+    #[arg(long, value_name = "FROM", conflicts_with = "basic")]
+    bearer: Option<String>,
+    /// Answer 401 without this user:password: env:NAME or file:PATH
+    #[arg(long, value_name = "FROM")]
+    basic: Option<String>,
+}
 
 impl Target {
     pub fn run(self) -> Ended {
-        Err(Failure::new("not built yet", ""))
+        if !self.listen.ip().is_loopback() && !self.expose {
+            return Err(Failure::new(
+                format!("{} can be reached by others", self.listen),
+                "listen on 127.0.0.1, or add --expose",
+            ));
+        }
+        let (json, ca_out) = (self.json, self.tls.tls_ca_out.clone());
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .map_err(|error| Failure::new(format!("cannot start: {error}"), ""))?;
+        // The signals are watched before anything can be measured, so that none ends the process unheard.
+        let _entered = runtime.enter();
+        let signals = Signals::watch()?;
+        let settings = self.settings()?;
+        let secure = settings.tls.is_some();
+        let running = target::start(settings)
+            .map_err(|error| Failure::new(error.to_string(), "see weir lab target --help"))?;
+        if let (Some(file), Some(pem)) = (&ca_out, running.ca_pem()) {
+            std::fs::write(file, pem).map_err(|error| {
+                Failure::new(format!("cannot write {}: {error}", file.display()), "")
+            })?;
+        }
+        announce(&running, secure, json, ca_out.is_some())?;
+        runtime.block_on(signals.first());
+        let counts = running.counts();
+        running.stop();
+        say(&serde_json::to_string(&counts).map_err(|error| Failure::new(error.to_string(), ""))?)?;
+        Ok(Exit::Pass)
+    }
+
+    fn settings(self) -> Result<Settings, Failure> {
+        let auth = match (&self.auth.bearer, &self.auth.basic) {
+            (Some(from), _) => Some(Auth::Bearer(credential(from)?)),
+            (None, Some(from)) => Some(Auth::Basic(credential(from)?)),
+            (None, None) => None,
+        };
+        let tls = self.tls;
+        let files = tls.tls_cert.zip(tls.tls_key);
+        let secure = tls.tls || files.is_some();
+        if tls.client_ca.is_some() && !secure {
+            return Err(Failure::new(
+                "--client-ca asks for certificates, and there is no TLS",
+                "add --tls, or --tls-cert and --tls-key",
+            ));
+        }
+        Ok(Settings {
+            listen: self.listen,
+            threads: self.threads,
+            seed: self.seed,
+            body_bytes: self.body_bytes,
+            behaviour: Behaviour {
+                delay: self.behaviour.delay,
+                chances: self.behaviour.error,
+                every: self.behaviour.error_every,
+                freezes: self.behaviour.freeze,
+                zero: self.behaviour.freeze_from,
+            },
+            tls: secure.then_some(Tls {
+                files,
+                client_ca: tls.client_ca,
+            }),
+            auth,
+        })
+    }
+}
+
+fn announce(running: &Running, secure: bool, json: bool, written: bool) -> Result<(), Failure> {
+    let scheme = if secure { "https" } else { "http" };
+    let url = format!("{scheme}://{}", running.address());
+    let pem = running.ca_pem().filter(|_| !written);
+    if json {
+        return say(&json!({ "listening": url, "ca_pem": pem }).to_string());
+    }
+    say(&format!("listening on {url}"))?;
+    match pem {
+        Some(pem) => say(pem.trim_end()),
+        None => Ok(()),
+    }
+}
+
+/// Writes a line to standard output at once.
+fn say(line: &str) -> Result<(), Failure> {
+    use std::io::Write as _;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")
+        .and_then(|()| out.flush())
+        .map_err(|error| Failure::new(format!("cannot write to standard output: {error}"), ""))
+}
+
+/// Reads `env:NAME` or `file:PATH`; the end of a file's last line is not part of it.
+fn credential(from: &str) -> Result<Secret, Failure> {
+    let value = match from.split_once(':') {
+        Some(("env", name)) => std::env::var(name).map_err(|_| {
+            Failure::new(
+                format!("the environment has no readable {name}"),
+                "set it, or use file:PATH",
+            )
+        })?,
+        Some(("file", path)) => read_credential(path)?,
+        // What was given may be the secret itself, so it is not shown.
+        _ => {
+            return Err(Failure::new(
+                "a credential is neither env:NAME nor file:PATH",
+                "a secret is never given on the command line, where others can read it",
+            ));
+        }
+    };
+    let value = value.trim_end_matches(['\r', '\n']);
+    if value.is_empty() || value.contains(|c: char| c.is_ascii_control()) {
+        return Err(Failure::new(
+            format!("the credential of {from} is empty, or has control characters"),
+            "",
+        ));
+    }
+    Ok(Secret::new(value.to_owned()))
+}
+
+fn read_credential(path: &str) -> Result<String, Failure> {
+    use std::io::Read as _;
+    let mut value = String::new();
+    let read = std::fs::File::open(path).and_then(|file| {
+        file.take(CREDENTIAL_BYTES_MAX + 1)
+            .read_to_string(&mut value)
+    });
+    match read {
+        Ok(_) if value.len() as u64 <= CREDENTIAL_BYTES_MAX => Ok(value),
+        Ok(_) => Err(Failure::new(
+            format!("{path} is longer than {CREDENTIAL_BYTES_MAX} bytes"),
+            "a credential is one line",
+        )),
+        Err(error) => Err(Failure::new(format!("cannot read {path}: {error}"), "")),
+    }
+}
+
+/// The signals that end the target.
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    /// Must be called inside a runtime.
+    fn watch() -> Result<Signals, Failure> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let watch = |kind| {
+            signal(kind).map_err(|error| Failure::new(format!("cannot watch signals: {error}"), ""))
+        };
+        Ok(Signals {
+            interrupt: watch(SignalKind::interrupt())?,
+            terminate: watch(SignalKind::terminate())?,
+        })
+    }
+
+    async fn first(mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
     }
 }
