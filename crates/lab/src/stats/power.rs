@@ -13,13 +13,13 @@ pub const POWER: f64 = 0.8;
 /// No comparison is planned with more blocks than this.
 pub const BLOCKS_MAX: u32 = 10_000;
 
-/// How a comparison by blocks is set up.
+/// How exact a comparison is, before its effect is looked at.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Design {
-    /// Blocks, each giving one ln-ratio. At least 2.
-    pub blocks: u32,
-    /// The standard deviation of those ln-ratios.
-    pub deviation: f64,
+    /// The standard deviation of the estimate, as an ln-ratio: s/√n for n blocks.
+    pub standard_error: f64,
+    /// The degrees of freedom behind it: n - 1 for n blocks.
+    pub df: f64,
     /// The level of the two-sided interval.
     pub level: f64,
     /// The ln-ratio that an estimate must reach to be material; 0 for none.
@@ -27,12 +27,20 @@ pub struct Design {
 }
 
 impl Design {
+    /// Of n blocks (at least 2) whose ln-ratios have this standard deviation.
+    pub fn of_blocks(blocks: u32, deviation: f64, level: f64, margin: f64) -> Design {
+        Design {
+            standard_error: deviation / f64::from(blocks).sqrt(),
+            df: f64::from(blocks) - 1.0,
+            level,
+            margin,
+        }
+    }
+
     /// The chance that a true ln-ratio of `effect` (above 0) is called a difference in its own direction: the
     /// interval leaves out zero and the estimate reaches the margin.
     pub fn power(&self, effect: f64) -> f64 {
-        let n = f64::from(self.blocks);
-        let df = n - 1.0;
-        let error = self.deviation / n.sqrt();
+        let (error, df) = (self.standard_error, self.df);
         if error <= 0.0 {
             return if effect >= self.margin { 1.0 } else { 0.0 };
         }
@@ -52,11 +60,9 @@ impl Design {
 
     /// The least true ln-ratio that is found with power [`POWER`]: the minimum detectable effect.
     pub fn detectable(&self) -> f64 {
-        let n = f64::from(self.blocks);
-        let error = self.deviation / n.sqrt();
-        let t = t_quantile(1.0 - 0.5 * self.level, n - 1.0);
+        let t = t_quantile(1.0 - 0.5 * self.level, self.df);
         // With an estimated deviation three times too large (df = 1) the power at this end is still above 80 %.
-        let most = self.margin + (3.0 * t + 3.0) * error;
+        let most = self.margin + (3.0 * t + 3.0) * self.standard_error;
         rising_root(0.0, most, |effect| self.power(effect) - POWER)
     }
 }
@@ -99,15 +105,6 @@ mod tests {
     use super::super::distributions::tests::close;
     use super::*;
 
-    fn design(blocks: u32, level: f64, deviation: f64, margin: f64) -> Design {
-        Design {
-            blocks,
-            deviation,
-            level,
-            margin,
-        }
-    }
-
     #[test]
     fn power_is_the_noncentral_t_distributions() {
         // scipy.stats.nct.sf(t.ppf(1 - level/2, n - 1), n - 1, effect * sqrt(n)), deviation 1
@@ -118,7 +115,8 @@ mod tests {
             (40, 0.05, 0.5, 0.8693979112082977),
             (3, 0.05, 3.0, 0.7452680066623015),
         ] {
-            close(design(blocks, level, 1.0, 0.0).power(effect), power, 1e-5);
+            let design = Design::of_blocks(blocks, 1.0, level, 0.0);
+            close(design.power(effect), power, 1e-5);
         }
     }
 
@@ -130,7 +128,7 @@ mod tests {
             (12, 0.01, 0.1, 0.05, 0.9992058634012442),
             (24, 0.05, 0.06, 0.09, 0.7277971237895842),
         ] {
-            let design = design(blocks, level, deviation, 0.0488);
+            let design = Design::of_blocks(blocks, deviation, level, 0.0488);
             close(design.power(effect), power, 1e-5);
         }
     }
@@ -143,17 +141,17 @@ mod tests {
             (6, 0.05, 0.05),
             (40, 0.01, 0.0),
         ] {
-            let design = design(blocks, level, 0.09, margin);
+            let design = Design::of_blocks(blocks, 0.09, level, margin);
             close(design.power(design.detectable()), POWER, 1e-4);
         }
         // Many blocks: the rule of thumb, 2.8·s/sqrt(n).
-        let many = design(400, 0.05, 0.09, 0.0).detectable();
+        let many = Design::of_blocks(400, 0.09, 0.05, 0.0).detectable();
         close(many, 2.8 * 0.09 / 20.0, 0.01);
     }
 
     #[test]
     fn silence_finds_whatever_is_material() {
-        let silent = design(6, 0.05, 0.0, 0.05);
+        let silent = Design::of_blocks(6, 0.0, 0.05, 0.05);
         assert_eq!(silent.power(0.06), 1.0);
         assert_eq!(silent.power(0.04), 0.0);
         close(silent.detectable(), 0.05, 1e-6);
