@@ -1,5 +1,9 @@
 //! `weir lab compare`.
 
+pub mod answer;
+pub mod blocks;
+pub mod metrics;
+
 use clap::Args;
 
 use crate::exit::{Ended, Failure};

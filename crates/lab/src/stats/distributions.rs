@@ -45,7 +45,7 @@ pub fn normal_quantile(p: f64) -> f64 {
     if p > 0.5 {
         return -normal_quantile(1.0 - p);
     }
-    rising_root(-39.0, 0.0, |x| normal_cdf(x) - p)
+    rising_root(-39.0, 0.0, 1e-14, |x| normal_cdf(x) - p)
 }
 
 /// The chance that a variable of Student's t distribution with `df` degrees of freedom (any number above 0) is at
@@ -66,15 +66,15 @@ pub fn t_quantile(p: f64, df: f64) -> f64 {
     while t_cdf(low, df) > p && low > -1e12 {
         low *= 8.0;
     }
-    rising_root(low, 0.0, |t| t_cdf(t, df) - p)
+    rising_root(low, 0.0, 1e-14, |t| t_cdf(t, df) - p)
 }
 
-/// Where a rising function crosses zero between `low` and `high`: bisection until the interval cannot be halved.
-pub(crate) fn rising_root(mut low: f64, mut high: f64, f: impl Fn(f64) -> f64) -> f64 {
+/// Where a rising function crosses zero between `low` and `high`, to a relative error: bisection.
+pub(crate) fn rising_root(mut low: f64, mut high: f64, error: f64, f: impl Fn(f64) -> f64) -> f64 {
     // A double has 64 bits, so a halving of its range ends well before this bound.
     for _ in 0..128 {
         let middle = 0.5 * (low + high);
-        if high - low <= 1e-14 * middle.abs() || middle <= low || middle >= high {
+        if high - low <= error * middle.abs() || middle <= low || middle >= high {
             return middle;
         }
         if f(middle) < 0.0 {
