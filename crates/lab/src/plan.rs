@@ -102,6 +102,14 @@ pub struct Target {
     pub addresses: Vec<SocketAddr>,
 }
 
+impl Target {
+    /// Its scheme, host and port, as a URL.
+    pub fn url(&self) -> String {
+        let scheme = if self.tls { "https" } else { "http" };
+        format!("{scheme}://{}", self.authority)
+    }
+}
+
 /// How the generator speaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Protocol {
@@ -120,6 +128,21 @@ pub enum Protocol {
     Openai,
     /// An Anthropic-style message, streamed or not.
     Anthropic,
+}
+
+impl std::fmt::Display for Protocol {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Protocol::Http1 => f.write_str("http1"),
+            Protocol::Http2 { .. } => f.write_str("http2"),
+            Protocol::Sse => f.write_str("sse"),
+            Protocol::Openai => f.write_str("openai"),
+            Protocol::Anthropic => f.write_str("anthropic"),
+            Protocol::Mcp(McpRevision::Session(revision) | McpRevision::Stateless(revision)) => {
+                write!(f, "mcp {revision}")
+            }
+        }
+    }
 }
 
 /// Which MCP is spoken.

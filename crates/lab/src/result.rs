@@ -127,6 +127,9 @@ pub struct FlowResult {
     pub steps: Vec<StepResult>,
     /// By kind of request, over what is measured.
     pub kinds: Vec<KindResult>,
+    /// By [`Metric`] name: response, service and lag as pairs of quantile and microseconds.
+    #[serde(default)]
+    pub spectrum: BTreeMap<String, Vec<(f64, f64)>>,
     pub series: Vec<Point>,
 }
 
@@ -510,6 +513,17 @@ impl Summary {
             ..Summary::default()
         }
     }
+}
+
+/// Quantiles of a distribution, evenly spaced on the axis 1/(1−q) drawn as a logarithm, as far as the samples
+/// reach: pairs of quantile and microseconds. The last is the maximum, at quantile 1.
+pub fn spectrum(distribution: &Distribution) -> Vec<(f64, f64)> {
+    /// Points for each factor of ten.
+    const DECADE: u32 = 12;
+    let at = |q| distribution.quantile(q).map(|ns| (q, ns as f64 / 1000.0));
+    let most = (distribution.count().max(1) as f64).log10() * f64::from(DECADE);
+    let inner = (0..=most as u32).map(|i| 1.0 - 10f64.powf(-f64::from(i) / f64::from(DECADE)));
+    inner.chain([1.0]).filter_map(at).collect()
 }
 
 /// A ratio that is 0 when there is nothing to divide by.
