@@ -90,11 +90,13 @@ impl<'a> Collector<'a> {
     pub fn take(&mut self, shipment: Shipment, show: &mut dyn FnMut(Closed<'_>)) {
         let interval_ns = self.plan.interval.as_nanos() as u64;
         let state = &mut self.flows[shipment.flow];
-        let interval = state.open.entry(shipment.interval).or_default();
+        // What comes for an interval that is closed counts in the next; nothing is lost.
+        let number = shipment.interval.max(state.next);
+        let interval = state.open.entry(number).or_default();
         for (key, tally) in &shipment.tallies {
             self.totals.entry(*key).or_default().add(tally);
             // Set-up exchanges have no weight and are in no series.
-            if state.flow.requests[usize::from(key.request)].weight > 0 {
+            if is_own(state.flow, usize::from(key.request)) {
                 interval.tally.add(tally);
             }
         }
@@ -103,7 +105,7 @@ impl<'a> Collector<'a> {
         let thread = &mut state.threads[shipment.thread];
         interval.cpu_ns += shipment.cpu_ns - thread.cpu_ns;
         *thread = ThreadState {
-            next: shipment.interval + 1,
+            next: number + 1,
             in_flight: shipment.in_flight,
             waiting: shipment.waiting,
             cpu_ns: shipment.cpu_ns,
@@ -127,7 +129,7 @@ impl<'a> Collector<'a> {
     /// Each flow's results, everything together over what is measured, and over the whole run.
     pub fn results(&self, seconds: f64) -> (Vec<FlowResult>, Summary, Summary) {
         let flows: Vec<FlowResult> = self.flows.iter().map(|state| self.flow(state)).collect();
-        let measured = self.sum(|flow, step| is_measured(flow, step));
+        let measured = self.sum(|flow, kind, step| is_own(flow, kind) && is_measured(flow, step));
         let seconds_measured = flows.iter().map(|f| f.measured.seconds).fold(0.0, f64::max);
         let mut measured = Summary::of(&measured, seconds_measured);
         measured.rate = flows.iter().map(|flow| flow.measured.rate).sum();
@@ -141,7 +143,7 @@ impl<'a> Collector<'a> {
             .iter()
             .flat_map(|state| (0..state.cost.len()).filter_map(move |step| of(state, step)));
         measured.generator_cpu_us = cost_us(costs);
-        let mut total = Summary::of(&self.sum(|_, _| true), seconds);
+        let mut total = Summary::of(&self.sum(|_, _, _| true), seconds);
         let cpu_ns = self
             .flows
             .iter()
@@ -162,7 +164,7 @@ impl<'a> Collector<'a> {
         let mut found = BTreeMap::new();
         for (key, tally) in &self.totals {
             let flow = &self.plan.flows[usize::from(key.flow)];
-            if flow.requests[usize::from(key.request)].weight > 0 {
+            if is_own(flow, usize::from(key.request)) {
                 let step = &flow.profile.steps()[usize::from(key.step)];
                 *found.entry(step.name.clone()).or_insert(0) += tally.completed;
             }
@@ -174,13 +176,12 @@ impl<'a> Collector<'a> {
         &self.notes
     }
 
-    /// The tallies of the flows' own requests whose flow and step are asked for, added up.
-    fn sum(&self, wanted: impl Fn(&Flow, usize) -> bool) -> Tally {
+    /// The tallies of each flow, kind and step that are asked for, added up.
+    fn sum(&self, wanted: impl Fn(&Flow, usize, usize) -> bool) -> Tally {
         let mut sum = Tally::default();
         for (key, tally) in &self.totals {
             let flow = &self.plan.flows[usize::from(key.flow)];
-            let own = flow.requests[usize::from(key.request)].weight > 0;
-            if own && wanted(flow, usize::from(key.step)) {
+            if wanted(flow, usize::from(key.request), usize::from(key.step)) {
                 sum.add(tally);
             }
         }
@@ -190,16 +191,9 @@ impl<'a> Collector<'a> {
     fn flow(&self, state: &FlowState) -> FlowResult {
         let flow = state.flow;
         let of = |wanted: &dyn Fn(usize, usize) -> bool| {
-            let mut sum = Tally::default();
-            for (key, tally) in &self.totals {
-                let (kind, step) = (usize::from(key.request), usize::from(key.step));
-                if usize::from(key.flow) == flow.index && wanted(kind, step) {
-                    sum.add(tally);
-                }
-            }
-            sum
+            self.sum(|found, kind, step| found.index == flow.index && wanted(kind, step))
         };
-        let own = |kind: usize| flow.requests[kind].weight > 0;
+        let own = |kind: usize| is_own(flow, kind);
         let steps = (0..flow.profile.steps().len()).map(|step| {
             let tally = of(&|kind, s| own(kind) && s == step);
             self.step(state, step, &tally)
@@ -254,6 +248,11 @@ impl<'a> Collector<'a> {
             summary,
         }
     }
+}
+
+/// Whether a kind of request is one that the plan asks for, and not part of setting connections up.
+fn is_own(flow: &Flow, kind: usize) -> bool {
+    flow.requests[kind].weight > 0
 }
 
 /// Whether a step is in the headline: a hold that is no warm-up, or any step that is none where no hold is.
@@ -536,9 +535,10 @@ mod tests {
     fn warm_up_and_set_up_are_counted_and_in_no_headline() {
         let plan = plan(1, 3);
         let mut collector = Collector::new(&plan);
-        for (interval, kind, step, good) in [(0, 1, 0, 2), (0, 0, 0, 10), (1, 0, 1, 30)] {
-            collector.take(shipment(0, interval, kind, step, good), &mut |_| {});
-        }
+        let mut first = shipment(0, 0, 1, 0, 2);
+        first.tallies.extend(shipment(0, 0, 0, 0, 10).tallies);
+        collector.take(first, &mut |_| {});
+        collector.take(shipment(0, 1, 0, 1, 30), &mut |_| {});
         collector.end(&mut |_| {});
         let (flows, measured, total) = collector.results(4.0);
         assert_eq!(collector.completed(), 42);
