@@ -374,6 +374,25 @@ pub struct SubjectStep {
     pub rss_bytes_max: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rss_bytes_end: Option<u64>,
+    /// The busiest threads, at most 16; of the generator those that send load.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub threads: Vec<ThreadShare>,
+    /// Of an endpoint: counters, a second.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub rates: BTreeMap<String, f64>,
+    /// Of an endpoint: gauges, at the end.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub values: BTreeMap<String, f64>,
+}
+
+/// How busy one thread was.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct ThreadShare {
+    pub name: String,
+    /// Of the time, on a CPU.
+    pub busy_share: f64,
+    /// Of the time, ready to run and without a CPU.
+    pub waited_share: f64,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -418,7 +437,7 @@ pub struct Noise {
 }
 
 /// Local ports of the generator's host.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Ports {
     pub range: u64,
     pub time_wait_max: u64,

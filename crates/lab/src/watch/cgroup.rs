@@ -81,9 +81,18 @@ fn parse_mount(text: &str) -> Option<PathBuf> {
     })
 }
 
+/// Whether a process is in the cgroup, or in one below it.
+pub fn holds(folder: &Path, pid: u32) -> bool {
+    of(&pid.to_string()).is_some_and(|cgroup| cgroup.starts_with(folder))
+}
+
 /// The cgroup that this process is in, as a folder.
 pub fn own() -> Option<PathBuf> {
-    let text = read::text(Path::new("/proc/self/cgroup")).ok()?;
+    of("self")
+}
+
+fn of(pid: &str) -> Option<PathBuf> {
+    let text = read::text(&Path::new("/proc").join(pid).join("cgroup")).ok()?;
     let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
     Some(mount()?.join(path.trim_start_matches('/')))
 }

@@ -4,8 +4,6 @@
 //! holds the word too. A name that means none, or several that do not belong together, is refused: a number for the
 //! wrong process is worse than none.
 
-use std::path::Path;
-
 use super::process;
 use super::read;
 use super::tree::Table;
@@ -99,12 +97,6 @@ fn one_or_all(found: Vec<u32>, all: bool, table: &Table, what: &str) -> Result<V
             ))
         }
     }
-}
-
-/// A name to show for a pid: the kernel's.
-pub fn name_of(pid: u32) -> Option<String> {
-    let text = read::text(&Path::new("/proc").join(pid.to_string()).join("comm")).ok()?;
-    Some(text.trim_end().to_owned())
 }
 
 #[cfg(test)]

@@ -32,6 +32,17 @@ impl Cpu {
         .fold(0, |sum, part| sum.saturating_add(*part))
     }
 
+    /// Both together.
+    pub fn plus(&self, other: &Cpu) -> Cpu {
+        Cpu {
+            user_us: self.user_us.saturating_add(other.user_us),
+            system_us: self.system_us.saturating_add(other.system_us),
+            idle_us: self.idle_us.saturating_add(other.idle_us),
+            softirq_us: self.softirq_us.saturating_add(other.softirq_us),
+            steal_us: self.steal_us.saturating_add(other.steal_us),
+        }
+    }
+
     /// What passed since `before`.
     pub fn since(&self, before: &Cpu) -> Cpu {
         Cpu {

@@ -5,34 +5,8 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::{cgroup, read};
-
-/// The machine, its kernel and its limits.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Machine {
-    /// As the CPU names itself.
-    pub cpu_model: Option<String>,
-    /// CPUs that this process may run on.
-    pub logical_cores: u64,
-    /// CPUs of the machine that do not share a core.
-    pub physical_cores: Option<u64>,
-    pub memory_bytes: Option<u64>,
-    pub kernel: Option<String>,
-    /// The CPU limit of this process's cgroup, in thousandths of a core; `None` without one.
-    pub cpu_limit_millicores: Option<u64>,
-    /// The memory limit of this process's cgroup; `None` without one.
-    pub memory_limit_bytes: Option<u64>,
-    /// How the kernel chooses the CPU's frequency; `None` where it does not (most virtual machines).
-    pub governor: Option<String>,
-    pub clock_source: Option<String>,
-    /// The kind of container, as far as it shows itself.
-    pub container: Option<String>,
-    /// The version of weir that measured.
-    pub version: String,
-}
+use crate::result::Machine;
 
 /// Reads the machine that this process is on.
 pub fn read() -> Machine {
@@ -45,20 +19,23 @@ pub fn read() -> Machine {
     let cpu_info = text("/proc/cpuinfo").unwrap_or_default();
     let own = cgroup::own();
     let limit = |name: &str| read::text(&own.as_ref()?.join(name)).ok();
+    let memory_kb = text("/proc/meminfo").and_then(|text| read::keyed(&text, "MemTotal"));
     Machine {
-        cpu_model: cpu_value(&cpu_info, "model name").map(str::to_owned),
-        logical_cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64),
-        physical_cores: physical_cores(&cpu_info),
-        memory_bytes: text("/proc/meminfo")
-            .and_then(|text| read::keyed(&text, "MemTotal"))
-            .map(|kb| kb.saturating_mul(1024)),
-        kernel: line("/proc/sys/kernel/osrelease"),
-        cpu_limit_millicores: limit("cpu.max").and_then(|text| parse_cpu_max(&text)),
-        memory_limit_bytes: limit("memory.max").and_then(|text| text.trim().parse().ok()),
+        cpu: cpu_value(&cpu_info, "model name")
+            .unwrap_or("unknown")
+            .to_owned(),
+        cores_logical: std::thread::available_parallelism().map_or(1, |cores| cores.get()),
+        cores_physical: physical_cores(&cpu_info),
+        memory_bytes: memory_kb.unwrap_or(0).saturating_mul(1024),
+        kernel: line("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".to_owned()),
+        os: text("/etc/os-release")
+            .and_then(|text| parse_os(&text))
+            .unwrap_or_else(|| std::env::consts::OS.to_owned()),
+        cgroup_cores: limit("cpu.max").and_then(|text| parse_cpu_max(&text)),
+        cgroup_memory_bytes: limit("memory.max").and_then(|text| text.trim().parse().ok()),
         governor: line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         clock_source: line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
-        container: container(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+        virtualization: virtualization(&cpu_info),
     }
 }
 
@@ -70,20 +47,43 @@ fn cpu_value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
 }
 
 /// Cores that differ in socket or number; `None` where the kernel does not name them (most ARM machines).
-fn physical_cores(text: &str) -> Option<u64> {
+fn physical_cores(text: &str) -> Option<usize> {
     let cores: HashSet<(&str, &str)> = text
         .split("\n\n")
         .filter_map(|one| Some((cpu_value(one, "physical id")?, cpu_value(one, "core id")?)))
         .collect();
-    (!cores.is_empty()).then_some(cores.len() as u64)
+    (!cores.is_empty()).then_some(cores.len())
 }
 
-/// Reads `cpu.max`: the quota and the period, in µs. `max` is no limit.
-fn parse_cpu_max(text: &str) -> Option<u64> {
+/// The name that `/etc/os-release` gives for people.
+fn parse_os(text: &str) -> Option<String> {
+    let name = text
+        .lines()
+        .find_map(|line| line.strip_prefix("PRETTY_NAME="))?
+        .trim_matches(['"', '\'']);
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+/// Reads `cpu.max`, the quota and the period in µs, as cores. `max` is no limit.
+fn parse_cpu_max(text: &str) -> Option<f64> {
     let mut words = text.split_ascii_whitespace();
     let quota: u64 = words.next()?.parse().ok()?;
     let period: u64 = words.next()?.parse().ok()?;
-    quota.checked_mul(1000)?.checked_div(period)
+    (period > 0).then(|| quota as f64 / period as f64)
+}
+
+/// A virtual machine or a container, as far as they show themselves.
+fn virtualization(cpu_info: &str) -> Option<String> {
+    let is_virtual = cpu_value(cpu_info, "flags")
+        .is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));
+    let found: Vec<String> = [
+        is_virtual.then(|| "virtual machine".to_owned()),
+        container(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    (!found.is_empty()).then(|| found.join(", "))
 }
 
 fn container() -> Option<String> {
@@ -109,10 +109,21 @@ mod tests {
     #[test]
     fn this_machine_says_what_it_is() {
         let machine = read();
-        assert!(machine.logical_cores >= 1);
-        assert!(machine.memory_bytes.unwrap() > 1 << 20);
-        assert!(machine.kernel.unwrap().contains('.'));
-        assert_eq!(machine.version, env!("CARGO_PKG_VERSION"));
+        assert!(machine.cores_logical >= 1);
+        assert!(machine.memory_bytes > 1 << 20);
+        assert!(machine.kernel.contains('.'), "{}", machine.kernel);
+        assert!(!machine.os.is_empty() && !machine.cpu.is_empty());
+    }
+
+    #[test]
+    fn a_virtual_machine_is_told_by_its_flag() {
+        let shown = virtualization("flags\t\t: fpu hypervisor lm\n").unwrap();
+        assert!(shown.starts_with("virtual machine"), "{shown}");
+        assert_eq!(
+            parse_os("A=b\nPRETTY_NAME=\"Debian 12\"\n").unwrap(),
+            "Debian 12"
+        );
+        assert_eq!(parse_os("PRETTY_NAME=\n"), None);
     }
 
     #[test]
@@ -129,8 +140,8 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_limit_is_in_thousandths() {
-        assert_eq!(parse_cpu_max("150000 100000\n"), Some(1500));
+    fn a_cpu_limit_is_in_cores() {
+        assert_eq!(parse_cpu_max("150000 100000\n"), Some(1.5));
         for text in [
             "max 100000\n",
             "",

@@ -4,17 +4,8 @@
 //! is not the generator.
 
 use std::collections::HashMap;
-use std::path::Path;
 
-use super::process::{self, OwnTime};
-use super::read;
-
-/// One thread of this process: its name, and its CPU time since it began, in ns.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Thread {
-    pub name: String,
-    pub on_cpu_ns: u64,
-}
+use super::process::{self, OwnTime, Thread};
 
 /// This process, as often as it was read.
 #[derive(Default)]
@@ -35,16 +26,13 @@ impl Own {
         self.time
             .update(&threads, ticks.saturating_mul(process::tick_ns()));
         for (tid, sched) in threads {
-            let on_cpu_ns = sched.on_cpu_ns;
             let is_full = self.threads.len() >= process::THREADS_MAX;
             match self.threads.get_mut(&tid) {
-                Some(thread) if thread.on_cpu_ns <= on_cpu_ns => thread.on_cpu_ns = on_cpu_ns,
+                Some(thread) if thread.sched.on_cpu_ns <= sched.on_cpu_ns => thread.sched = sched,
                 None if is_full => {}
                 _ => {
-                    let path = format!("/proc/self/task/{tid}/comm");
-                    let name = read::text(Path::new(&path)).unwrap_or_default();
-                    let name = name.trim_end().to_owned();
-                    self.threads.insert(tid, Thread { name, on_cpu_ns });
+                    let name = process::name(tid);
+                    self.threads.insert(tid, Thread { tid, name, sched });
                 }
             }
         }
@@ -55,9 +43,9 @@ impl Own {
         self.time.on_cpu_ns() / 1000
     }
 
-    /// Every thread seen so far, by its number.
-    pub fn threads(&self) -> &HashMap<u32, Thread> {
-        &self.threads
+    /// Every thread seen so far, those that ended too.
+    pub fn threads(&self) -> impl Iterator<Item = &Thread> {
+        self.threads.values()
     }
 }
 
@@ -85,11 +73,10 @@ mod tests {
         own.sample();
         let found = own
             .threads()
-            .values()
             .find(|thread| thread.name == "spins-a-bit")
             .unwrap();
         // A thread's own count may be one scheduler tick behind its clock.
-        assert!(found.on_cpu_ns >= 48_000_000, "{found:?}");
+        assert!(found.sched.on_cpu_ns >= 48_000_000, "{found:?}");
         assert!(own.cpu_us() - before >= 48_000, "{} {before}", own.cpu_us());
         drop(asked);
         thread.join().unwrap();

@@ -66,6 +66,20 @@ pub struct Sched {
     pub switches: u64,
 }
 
+/// One thread: its number, its name, and its times since it began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thread {
+    pub tid: u32,
+    pub name: String,
+    pub sched: Sched,
+}
+
+/// The kernel's name for a process or a thread; empty when it is gone.
+pub fn name(id: u32) -> String {
+    let name = read::text(&folder(id).join("comm")).unwrap_or_default();
+    name.trim_end().to_owned()
+}
+
 /// Reads a `schedstat` line.
 pub fn parse_schedstat(text: &str) -> Option<Sched> {
     let mut fields = text.split_ascii_whitespace().map(str::parse::<u64>);
@@ -191,6 +205,11 @@ impl OwnTime {
     /// How often its threads were put on a CPU.
     pub fn switches(&self) -> u64 {
         self.plus_live(self.ended_switches, |sched| sched.switches)
+    }
+
+    /// The threads that lived at the last reading.
+    pub fn live(&self) -> impl Iterator<Item = (u32, Sched)> {
+        self.live.iter().map(|(tid, sched)| (*tid, *sched))
     }
 
     fn plus_live(&self, ended: u64, of: impl Fn(&Sched) -> u64) -> u64 {

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::process::{self, OwnTime, Sched, Stat};
+use super::process::{self, OwnTime, Sched, Stat, Thread};
 use super::read;
 
 /// The most processes of the machine that one sample looks at.
@@ -17,6 +17,9 @@ pub const PROCESSES_MAX: usize = 65_536;
 
 /// The most members of one tree; further ones are not read, and [`Reading::is_cut`] says so.
 pub const MEMBERS_MAX: usize = 1024;
+
+/// The most threads that [`Tree::busiest`] lists.
+pub const BUSIEST_MAX: usize = 64;
 
 /// Every process of the machine, as one sample found it.
 pub struct Table {
@@ -32,6 +35,11 @@ impl Table {
             pids.into_iter()
                 .filter_map(|pid| Some((pid, process::stat(pid)?))),
         )
+    }
+
+    /// A table without processes.
+    pub fn empty() -> Table {
+        Table::of(std::iter::empty())
     }
 
     fn of(stats: impl Iterator<Item = (u32, Stat)>) -> Table {
@@ -199,6 +207,30 @@ impl Tree {
         reading.waited_us = self.waited_ns / 1000;
         reading.switches = self.switches;
         reading
+    }
+
+    /// The processes that it was begun with.
+    pub fn roots(&self) -> impl Iterator<Item = u32> {
+        self.roots.iter().map(|(pid, _)| *pid)
+    }
+
+    /// CPU time of all members, alive and ended, since the first sample, in µs.
+    pub fn cpu_us(&self) -> u64 {
+        self.cpu_ns / 1000
+    }
+
+    /// The live threads with the most CPU time since they began, at most [`BUSIEST_MAX`].
+    pub fn busiest(&self) -> Vec<Thread> {
+        let live = self.members.values().flat_map(|member| member.own.live());
+        let mut all: Vec<(u32, Sched)> = live.collect();
+        all.sort_unstable_by_key(|(tid, sched)| (std::cmp::Reverse(sched.on_cpu_ns), *tid));
+        all.truncate(BUSIEST_MAX);
+        let named = |(tid, sched)| Thread {
+            tid,
+            name: process::name(tid),
+            sched,
+        };
+        all.into_iter().map(named).collect()
     }
 
     /// Counts what a live member did since the last sample; answers with what its ended children's times grew by.
