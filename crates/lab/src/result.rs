@@ -353,6 +353,9 @@ pub struct SubjectResult {
     pub name: String,
     /// `process`, `cgroup`, `prometheus`, `generator`.
     pub kind: String,
+    /// The subject that holds this one too, which sums count instead.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub part_of: Option<String>,
     /// By step name, in order; `""` is what is measured (holds that are no warm-up).
     pub steps: Vec<SubjectStep>,
     pub series: Vec<SubjectSample>,

@@ -38,7 +38,7 @@ use crate::schedule::Profile;
 pub use self::book::{LOAD_THREADS, MARKS_MAX};
 pub use self::series::POINTS_MAX;
 pub use self::subject::{SUBJECTS_MAX, Subject};
-pub use self::totals::{Window, windows};
+pub use self::totals::{Window, watched_cpu_us, windows};
 
 /// The shortest time between two samples.
 pub const EVERY_MIN: Duration = Duration::from_millis(100);

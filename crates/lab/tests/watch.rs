@@ -260,7 +260,7 @@ fn subjects_that_are_not_there_end_the_command() {
         all: false,
     };
     assert!(
-        start(&[nobody.clone()])
+        start(std::slice::from_ref(&nobody))
             .what
             .contains("no process named no-such-process")
     );

@@ -35,31 +35,40 @@ pub struct Window {
     pub requests: u64,
 }
 
-/// The windows of a run: each distinct step of its flows, and `""` for what is measured: every hold that is no
-/// warm-up, or everything where there is no hold. `requests` is left at 0, to be filled in.
+/// The windows of a run: each name of a step over all flows, and `""` for what is measured, which in each flow is
+/// every hold that is no warm-up, or every step that is none where there is no hold. `requests` is left at 0, to be
+/// filled in.
 pub fn windows<'a>(profiles: impl IntoIterator<Item = &'a Profile>) -> Vec<Window> {
     let mut windows: Vec<Window> = Vec::new();
-    let (mut held, mut all) = (Vec::new(), Vec::new());
-    for step in profiles.into_iter().flat_map(|profile| profile.steps()) {
-        let span = (step.begin_ns, step.end_ns);
-        all.push(span);
-        if step.is_hold() && !step.warmup {
-            held.push(span);
-        }
-        let is_known = |window: &Window| window.step == step.name && window.spans == [span];
-        if !windows.iter().any(is_known) {
-            windows.push(Window {
-                step: step.name.clone(),
-                spans: vec![span],
-                requests: 0,
-            });
+    let mut measured = Vec::new();
+    for profile in profiles {
+        let has_hold = profile
+            .steps()
+            .iter()
+            .any(|step| step.is_hold() && !step.warmup);
+        for step in profile.steps() {
+            let span = (step.begin_ns, step.end_ns);
+            if !step.warmup && (step.is_hold() || !has_hold) {
+                measured.push(span);
+            }
+            match windows.iter_mut().find(|window| window.step == step.name) {
+                Some(window) => window.spans.push(span),
+                None => windows.push(Window {
+                    step: step.name.clone(),
+                    spans: vec![span],
+                    requests: 0,
+                }),
+            }
         }
     }
     windows.push(Window {
         step: String::new(),
-        spans: union(if held.is_empty() { all } else { held }),
+        spans: measured,
         requests: 0,
     });
+    for window in &mut windows {
+        window.spans = union(std::mem::take(&mut window.spans));
+    }
     windows
 }
 
@@ -128,6 +137,7 @@ impl Totals<'_> {
         SubjectResult {
             name: watch.name.clone(),
             kind: watch.eye.kind().to_owned(),
+            part_of: watch.part_of.clone(),
             steps,
             series,
         }
@@ -138,6 +148,7 @@ impl Totals<'_> {
         SubjectResult {
             name: "generator".to_owned(),
             kind: "generator".to_owned(),
+            part_of: None,
             steps: self.steps(windows, shot, |mark| mark.generator_rss_peak),
             series: self.samples(&self.book.own_series),
         }
@@ -361,6 +372,19 @@ impl Totals<'_> {
                 u64::saturating_add,
             )
     }
+}
+
+/// CPU time for a request of everything watched together, in µs, in a step (`""`: in what is measured); the generator
+/// and what is part of something else are left out. `None` where nothing was watched, or nothing was completed.
+pub fn watched_cpu_us(watched: &Watched, step: &str) -> Option<f64> {
+    let subjects = watched.subjects.iter();
+    subjects
+        .filter(|subject| subject.kind != "generator" && subject.part_of.is_none())
+        .filter_map(|subject| {
+            let step = subject.steps.iter().find(|found| found.step == step)?;
+            step.cpu_us_per_request
+        })
+        .reduce(|sum, part| sum + part)
 }
 
 /// A step's numbers from its cores used.
