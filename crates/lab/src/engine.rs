@@ -250,16 +250,13 @@ pub fn thread_cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Starts a generator thread for each share of each flow. They wait at the gate of `control`.
-///
-/// # Errors
-///
-/// A thread cannot be made.
+/// Starts a generator thread for each share of each flow. They wait at the gate of `control`, which is also told
+/// when a thread cannot be made.
 pub fn start(
     plan: &Plan,
     control: &Arc<Control>,
     shipments: &SyncSender<Shipment>,
-) -> Result<Vec<std::thread::JoinHandle<()>>, Failure> {
+) -> Vec<std::thread::JoinHandle<()>> {
     let mut threads = Vec::new();
     for flow in &plan.flows {
         for thread in 0..flow.threads {
@@ -282,12 +279,12 @@ pub fn start(
                         format!("a generator thread cannot be started: {error}"),
                         "ask for fewer threads",
                     ));
-                    return Ok(threads);
+                    return threads;
                 }
             }
         }
     }
-    Ok(threads)
+    threads
 }
 
 /// One thread, from its connections to its last tally.

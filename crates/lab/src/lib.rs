@@ -24,7 +24,9 @@ pub mod engine;
 pub mod tally;
 pub mod watch;
 
+pub mod interrupt;
 pub mod judge;
+pub mod origin;
 pub mod result;
 pub mod run;
 pub mod stats;

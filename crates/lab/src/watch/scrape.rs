@@ -94,14 +94,20 @@ impl Endpoint {
     /// # Errors
     /// A sentence that says what failed; the next question may do better.
     pub fn ask(&self) -> Result<Kept, String> {
+        let text = self.fetch()?;
+        Ok(prometheus::parse(&text, &self.selectors))
+    }
+
+    /// The text that the endpoint answers with.
+    ///
+    /// # Errors
+    /// A sentence that says what failed; the next question may do better.
+    pub fn fetch(&self) -> Result<String, String> {
         let answer = self
             .exchange()
             .map_err(|error| format!("{}: {error}", self.url))?;
         let body = split_answer(&answer).map_err(|error| format!("{}: {error}", self.url))?;
-        Ok(prometheus::parse(
-            &String::from_utf8_lossy(body),
-            &self.selectors,
-        ))
+        Ok(String::from_utf8_lossy(body).into_owned())
     }
 
     fn exchange(&self) -> std::io::Result<Vec<u8>> {
