@@ -3,9 +3,27 @@
 //! What is shown is made from the same numbers as what is written, in one place for each form, so no two of them
 //! can disagree. Nothing is computed here that `run.json` does not hold.
 
+pub mod lines;
+pub mod live;
+
+pub mod summary;
+mod table;
+pub mod units;
+
+mod artefact;
+pub mod csv;
+pub mod hlog;
+pub mod json;
+pub mod k6;
+mod wanted;
+
+pub use wanted::{HISTOGRAM_FILE, MATRIX_FILE, RUN_FILE, Wanted, file_of, folder_of, say};
+
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
 
 use crate::exit::Failure;
+use crate::plan::Plan;
 use crate::result::HostSample;
 use crate::tally::{Distribution, Tally};
 
@@ -136,4 +154,23 @@ pub struct Nobody;
 
 impl Observer for Nobody {
     fn interval(&mut self, _: &Snapshot) {}
+}
+
+/// Who looks on: nobody, the live view where standard error is a terminal that can be drawn on, and plain lines
+/// otherwise.
+pub fn screen(plan: &Plan, quiet: bool) -> Box<dyn Observer> {
+    let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+    if quiet {
+        Box::new(Nobody)
+    } else if std::io::stderr().is_terminal() && !dumb {
+        let outline = live::Outline::of(plan);
+        Box::new(live::Live::new(outline, may_colour()))
+    } else {
+        Box::new(lines::Lines::new(std::io::stderr()))
+    }
+}
+
+/// Whether colours are welcome (<https://no-color.org>).
+pub fn may_colour() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
