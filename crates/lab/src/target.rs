@@ -16,6 +16,8 @@
 pub mod chance;
 pub mod counts;
 pub mod faults;
+pub mod llm;
+pub mod mcp;
 
 mod answer;
 mod body;
@@ -35,6 +37,8 @@ pub use chance::Distribution;
 pub use counts::{Corrupted, Counts, RunCounts};
 pub use faults::{Behaviour, Chance, Every, Fault, Freeze, Zero};
 pub use guard::Auth;
+pub use llm::Llm;
+pub use mcp::{Answers, Mcp};
 
 /// The most threads of one target.
 pub const THREADS_MAX: usize = 256;
@@ -57,6 +61,8 @@ pub struct Settings {
     /// The size of the body of `GET /`, at most [`BODY_BYTES_MAX`].
     pub body_bytes: u64,
     pub behaviour: Behaviour,
+    pub llm: Llm,
+    pub mcp: Mcp,
     /// None: plain HTTP/1.1, and HTTP/2 by prior knowledge.
     pub tls: Option<Tls>,
     /// What a request must carry; without it the answer is 401.
@@ -71,6 +77,8 @@ impl Default for Settings {
             seed: 1,
             body_bytes: BODY_BYTES_DEFAULT,
             behaviour: Behaviour::default(),
+            llm: Llm::default(),
+            mcp: Mcp::default(),
             tls: None,
             auth: None,
         }
@@ -203,5 +211,6 @@ fn check(settings: &Settings) -> Result<(), Error> {
             settings.body_bytes
         )));
     }
+    settings.llm.check().map_err(Error::Setting)?;
     settings.behaviour.check().map_err(Error::Setting)
 }

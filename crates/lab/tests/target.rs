@@ -6,8 +6,14 @@
 mod behaviour;
 #[path = "target/client.rs"]
 mod client;
+#[path = "target/llm.rs"]
+mod llm;
+#[path = "target/mcp.rs"]
+mod mcp;
 #[path = "target/plain.rs"]
 mod plain;
+#[path = "target/secure.rs"]
+mod secure;
 
 use lab::target::{Running, Settings, start};
 

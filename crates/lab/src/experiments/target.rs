@@ -9,8 +9,8 @@ use serde_json::json;
 
 use crate::exit::{Ended, Exit, Failure};
 use crate::target::{
-    self, Auth, Behaviour, Chance, Distribution, Every, Freeze, Running, Settings, Tls, Zero,
-    chance,
+    self, Answers, Auth, Behaviour, Chance, Distribution, Every, Freeze, Llm, Mcp, Running,
+    Settings, Tls, Zero, chance,
 };
 
 /// A file with a credential is at most this long.
@@ -40,6 +40,8 @@ pub struct Target {
     #[command(flatten)]
     behaviour: BehaviourArgs,
     #[command(flatten)]
+    made: MadeArgs,
+    #[command(flatten)]
     tls: TlsArgs,
     #[command(flatten)]
     auth: AuthArgs,
@@ -64,6 +66,26 @@ struct BehaviourArgs {
     /// When the time of the freezes is zero: first-request or start
     #[arg(long, value_name = "WHEN", default_value = "first-request")]
     freeze_from: Zero,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "LLM and MCP")]
+struct MadeArgs {
+    /// The time to the first token, after the delay
+    #[arg(long, value_name = "TIME", default_value = "0")]
+    ttft: Distribution,
+    /// Tokens a second after the first; 0: all at once
+    #[arg(long, value_name = "N", default_value_t = 0.0)]
+    tokens_per_second: f64,
+    /// Tokens of an answer, unless the request allows fewer
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    tokens: u64,
+    /// How MCP requests are answered: json, sse or mixed
+    #[arg(long, value_name = "FORM", default_value = "json")]
+    mcp_answers: Answers,
+    /// Answer 405 to GET /mcp, instead of an open stream
+    #[arg(long)]
+    mcp_no_stream: bool,
 }
 
 #[derive(Debug, Args)]
@@ -156,6 +178,15 @@ impl Target {
                 every: self.behaviour.error_every,
                 freezes: self.behaviour.freeze,
                 zero: self.behaviour.freeze_from,
+            },
+            llm: Llm {
+                first_token: self.made.ttft,
+                tokens_per_second: self.made.tokens_per_second,
+                tokens: self.made.tokens,
+            },
+            mcp: Mcp {
+                answers: self.made.mcp_answers,
+                no_stream: self.made.mcp_no_stream,
             },
             tls: secure.then_some(Tls {
                 files,

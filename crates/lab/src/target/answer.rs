@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::header::{HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use http::{Request, Response, StatusCode, Version};
@@ -20,6 +20,7 @@ use super::chance::{Purpose, draw};
 use super::counts::{Id, Shard, Tables, add};
 use super::faults::{Fault, Zero};
 use super::guard::Guard;
+use super::mcp::Sessions;
 use super::refuse::{Shape, drain, refuse};
 use super::route::Route;
 use super::timer::Timer;
@@ -34,6 +35,7 @@ const CONTROL: &str = "/lab/";
 pub(super) struct Shared {
     pub(super) settings: Settings,
     pub(super) connections: AtomicUsize,
+    pub(super) sessions: Sessions,
     guard: Option<Guard>,
     /// Whether a request may be answered at once.
     plain: bool,
@@ -49,6 +51,7 @@ impl Shared {
         let guard = settings.auth.as_ref().map(Guard::new);
         Arc::new(Shared {
             connections: AtomicUsize::new(0),
+            sessions: Sessions::default(),
             plain: settings.behaviour.is_plain() && guard.is_none(),
             guard,
             started,
@@ -200,6 +203,7 @@ impl hyper::service::Service<Request<Incoming>> for Served {
                 connection: Rc::clone(&self.connection),
                 seen,
                 at: Instant::now(),
+                frozen: Cell::new(false),
             };
             return Answering::Later(Box::pin(arrived.answered(route, request)));
         };
@@ -237,6 +241,8 @@ struct Arrived {
     connection: Rc<Connection>,
     seen: Rc<Seen>,
     at: Instant,
+    /// Whether a freeze held it up.
+    frozen: Cell<bool>,
 }
 
 impl Arrived {
@@ -251,7 +257,7 @@ impl Arrived {
         let nth = self.seen.tables.number();
         let id = request.headers().get(&ID).cloned();
         if let Some(refused) = self.refused(&request, id.as_ref()) {
-            self.hold(std::time::Duration::ZERO).await;
+            self.hold(Duration::ZERO).await;
             pending.over();
             return Ok(refused);
         }
@@ -260,6 +266,7 @@ impl Arrived {
         let mut response = match fault {
             None | Some(Fault::Corrupt) => {
                 let response = route.answer(&self.origin, &self.seen, nth, request).await?;
+                self.thaw().await;
                 match fault {
                     Some(_) => self.corrupt(response, nth, id.as_ref()),
                     None => tallied(&self.seen, response),
@@ -268,6 +275,7 @@ impl Arrived {
             Some(Fault::Status(status)) => {
                 let shape = Shape::of(request.uri().path());
                 drain(request.into_body()).await?;
+                self.thaw().await;
                 self.seen.tables.injected(status);
                 refuse(shape, status, "injected by the lab's target")
             }
@@ -299,18 +307,31 @@ impl Arrived {
     }
 
     /// Waits for the delay and for the end of freezes.
-    async fn hold(&self, delay: std::time::Duration) {
-        let thawed = self.origin.thawed(&self.seen, self.at);
-        let due = self.origin.thawed(&self.seen, thawed + delay);
+    async fn hold(&self, delay: Duration) {
         if !delay.is_zero() {
             add(&self.seen.shard().delays);
         }
-        if due > self.at + delay {
-            add(&self.seen.shard().frozen);
-        }
+        let due = self.thawed(self.thawed(self.at) + delay);
         if due > self.at {
             self.origin.timer.until(due).await;
         }
+    }
+
+    /// Waits for the end of a freeze that began while the answer was made.
+    async fn thaw(&self) {
+        if !self.origin.settings().behaviour.freezes.is_empty() {
+            let due = self.thawed(Instant::now());
+            self.origin.timer.until(due).await;
+        }
+    }
+
+    /// The first moment from `at` on that is in no freeze. Counts the request when that is another.
+    fn thawed(&self, at: Instant) -> Instant {
+        let thawed = self.origin.thawed(&self.seen, at);
+        if thawed > at && !self.frozen.replace(true) {
+            add(&self.seen.shard().frozen);
+        }
+        thawed
     }
 
     fn corrupt(

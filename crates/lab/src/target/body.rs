@@ -35,6 +35,8 @@ pub(super) enum Body {
     Echo { first: Bytes, rest: Incoming },
     /// Pieces, each when it is due.
     Paced(Box<Paced>),
+    /// One piece, and then nothing until the client goes.
+    Open(Option<Bytes>),
     /// Another body, with one byte changed.
     Corrupt(Box<Corrupt>),
 }
@@ -75,6 +77,11 @@ impl http_body::Body for Body {
                 }
             }
             Body::Paced(paced) => ready!(paced.poll(context)),
+            Body::Open(first) => match first.take() {
+                Some(first) => some(first),
+                // Nobody wakes this: it is dropped when the connection closes.
+                None => return Poll::Pending,
+            },
             Body::Corrupt(corrupt) => return corrupt.poll(context),
         };
         Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
@@ -85,7 +92,7 @@ impl http_body::Body for Body {
             Body::Whole(bytes) => bytes.is_empty(),
             Body::Fill(left) => *left == 0,
             Body::Echo { first, rest } => first.is_empty() && rest.is_end_stream(),
-            Body::Paced(_) => false,
+            Body::Paced(_) | Body::Open(_) => false,
             Body::Corrupt(corrupt) => corrupt.body.is_end_stream(),
         }
     }
@@ -101,7 +108,7 @@ impl http_body::Body for Body {
                     .and_then(|rest| rest.checked_add(first.len() as u64));
                 whole.map_or_else(SizeHint::default, SizeHint::with_exact)
             }
-            Body::Paced(_) => SizeHint::default(),
+            Body::Paced(_) | Body::Open(_) => SizeHint::default(),
             Body::Corrupt(corrupt) => corrupt.body.size_hint(),
         }
     }

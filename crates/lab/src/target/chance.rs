@@ -19,6 +19,8 @@ pub enum Purpose {
     Offset = 3,
     FirstToken = 4,
     Framing = 5,
+    Id = 6,
+    Session = 7,
 }
 
 /// The generator of random numbers for the `nth` request's `purpose`.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::rc::Rc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body as _;
@@ -13,7 +13,7 @@ use hyper::body::Incoming;
 
 use super::answer::{Cut, Origin, Seen};
 use super::body::{Body, Paced, fill};
-use super::refuse::{Shape, refuse, typed};
+use super::refuse::{Shape, joined, refuse, typed};
 
 /// A body up to this many bytes is read whole before the echo begins, so that a client that writes first and
 /// reads then is not held up, and head and body go in one write. A longer one is echoed as it comes.
@@ -57,16 +57,6 @@ pub(super) async fn echo(request: Request<Incoming>) -> Result<Response<Body>, C
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, kind);
     Ok(response)
-}
-
-/// Both, without a copy when the first is empty.
-fn joined(first: Bytes, second: Bytes) -> Bytes {
-    if first.is_empty() {
-        return second;
-    }
-    let mut both = BytesMut::from(first);
-    both.extend_from_slice(&second);
-    both.freeze()
 }
 
 /// `/sse?events=N&gap_ms=M&bytes=K`: an event stream.
