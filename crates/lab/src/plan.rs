@@ -71,8 +71,8 @@ impl Flow {
         }
         let total: u64 = self.requests.iter().map(|r| u64::from(r.weight)).sum();
         // A golden-ratio step visits the weights evenly, whatever order they are written in.
-        let mut at = (u128::from(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)) * u128::from(total)
-            >> 64) as u64;
+        let turn = u128::from(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut at = ((turn * u128::from(total)) >> 64) as u64;
         for (index, request) in self.requests.iter().enumerate() {
             let weight = u64::from(request.weight);
             if at < weight {

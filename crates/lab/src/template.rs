@@ -208,7 +208,7 @@ impl Part {
             Part::Rand { low, high } => {
                 let draw = u128::from(mix(at.seed ^ (place << 32), at.number));
                 let span = u128::from(high - low) + 1;
-                decimal(low + (draw * span >> 64) as u64, out);
+                decimal(low + ((draw * span) >> 64) as u64, out);
             }
             Part::Letters { count } => letters(mix(at.seed ^ place, at.number), *count, out),
             Part::Feed { feed, column } => {
