@@ -374,17 +374,21 @@ impl Totals<'_> {
     }
 }
 
-/// CPU time for a request of everything watched together, in µs, in a step (`""`: in what is measured); the generator
-/// and what is part of something else are left out. `None` where nothing was watched, or nothing was completed.
+/// CPU time for a request of everything watched together, in µs, in a step (`""`: in what is measured). The generator
+/// is left out, and what is part of something else; endpoints count only where no process or cgroup is watched, since
+/// they mostly speak of the same. `None` where nothing was watched, or nothing was completed.
 pub fn watched_cpu_us(watched: &Watched, step: &str) -> Option<f64> {
-    let subjects = watched.subjects.iter();
-    subjects
-        .filter(|subject| subject.kind != "generator" && subject.part_of.is_none())
-        .filter_map(|subject| {
-            let step = subject.steps.iter().find(|found| found.step == step)?;
-            step.cpu_us_per_request
-        })
-        .reduce(|sum, part| sum + part)
+    let of_kinds = |kinds: &[&str]| {
+        let subjects = watched.subjects.iter();
+        subjects
+            .filter(|subject| kinds.contains(&subject.kind.as_str()) && subject.part_of.is_none())
+            .filter_map(|subject| {
+                let step = subject.steps.iter().find(|found| found.step == step)?;
+                step.cpu_us_per_request
+            })
+            .reduce(|sum, part| sum + part)
+    };
+    of_kinds(&["process", "cgroup"]).or_else(|| of_kinds(&["prometheus"]))
 }
 
 /// A step's numbers from its cores used.
