@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use crate::engine::Shipment;
 use crate::plan::{Flow, Model, Plan};
 use crate::result::{self, FlowResult, KindResult, Note, Point, StepResult, Summary};
+use crate::schedule::Step;
 use crate::tally::{Fault, Key, Metric, Tally};
 
 /// Most notes kept of one run.
@@ -126,9 +127,11 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Each flow's results, everything together over what is measured, and over the whole run.
+    /// Each flow's results, everything together over what is measured, and over the whole run, so many seconds
+    /// after its begin. A step that is not over yet, or was cut short, lasts as long as it did.
     pub fn results(&self, seconds: f64) -> (Vec<FlowResult>, Summary, Summary) {
-        let flows: Vec<FlowResult> = self.flows.iter().map(|state| self.flow(state)).collect();
+        let flows = self.flows.iter().map(|state| self.flow(state, seconds));
+        let flows: Vec<FlowResult> = flows.collect();
         let measured = self.sum(|flow, kind, step| is_own(flow, kind) && is_measured(flow, step));
         let seconds_measured = flows.iter().map(|f| f.measured.seconds).fold(0.0, f64::max);
         let mut measured = Summary::of(&measured, seconds_measured);
@@ -188,25 +191,26 @@ impl<'a> Collector<'a> {
         sum
     }
 
-    fn flow(&self, state: &FlowState) -> FlowResult {
+    fn flow(&self, state: &FlowState, elapsed_s: f64) -> FlowResult {
         let flow = state.flow;
         let of = |wanted: &dyn Fn(usize, usize) -> bool| {
             self.sum(|found, kind, step| found.index == flow.index && wanted(kind, step))
         };
         let own = |kind: usize| is_own(flow, kind);
+        let measured_s = measured_seconds(flow, elapsed_s);
         let steps = (0..flow.profile.steps().len()).map(|step| {
             let tally = of(&|kind, s| own(kind) && s == step);
-            self.step(state, step, &tally)
+            self.step(state, step, &tally, elapsed_s)
         });
         let kinds = flow.requests.iter().enumerate().map(|(kind, request)| {
             let tally = of(&|k, step| k == kind && (!own(kind) || is_measured(flow, step)));
             KindResult {
                 name: request.name.clone(),
-                summary: Summary::of(&tally, measured_seconds(flow)),
+                summary: Summary::of(&tally, measured_s),
             }
         });
         let tally = of(&|kind, step| own(kind) && is_measured(flow, step));
-        let mut measured = Summary::of(&tally, measured_seconds(flow));
+        let mut measured = Summary::of(&tally, measured_s);
         measured.rate_planned = planned(flow, |step| is_measured(flow, step));
         let costs = state.cost.iter().enumerate();
         let costs = costs.filter(|(step, _)| is_measured(flow, *step));
@@ -229,9 +233,9 @@ impl<'a> Collector<'a> {
         }
     }
 
-    fn step(&self, state: &FlowState, index: usize, tally: &Tally) -> StepResult {
+    fn step(&self, state: &FlowState, index: usize, tally: &Tally, elapsed_s: f64) -> StepResult {
         let step = &state.flow.profile.steps()[index];
-        let mut summary = Summary::of(tally, step.seconds());
+        let mut summary = Summary::of(tally, lasted_s(step, elapsed_s));
         summary.rate_planned = planned(state.flow, |s| s == index);
         summary.generator_cpu_us = cost_us([state.cost[index]]);
         let kind = match (step.warmup, step.is_hold()) {
@@ -262,10 +266,16 @@ pub fn is_measured(flow: &Flow, step: usize) -> bool {
     !steps[step].warmup && (steps[step].is_hold() || !holds)
 }
 
-fn measured_seconds(flow: &Flow) -> f64 {
+fn measured_seconds(flow: &Flow, elapsed_s: f64) -> f64 {
     let steps = flow.profile.steps().iter().enumerate();
     let measured = steps.filter(|(index, _)| is_measured(flow, *index));
-    measured.map(|(_, step)| step.seconds()).sum()
+    measured.map(|(_, step)| lasted_s(step, elapsed_s)).sum()
+}
+
+/// How long a step has lasted, in seconds: as planned, or until the run was stopped.
+fn lasted_s(step: &Step, elapsed_s: f64) -> f64 {
+    let left = elapsed_s - step.begin_ns as f64 / 1e9;
+    left.clamp(0.0, step.seconds())
 }
 
 /// Arrivals a second that the steps mean; nothing when closed.

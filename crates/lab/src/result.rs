@@ -61,6 +61,9 @@ pub struct Meta {
     pub seconds: f64,
     /// It was stopped before its end.
     pub partial: bool,
+    /// The threshold that stopped it, if one did.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub stopped_by: Option<String>,
     /// The lab's own version and profile, such as `0.1.0 (release)`.
     pub version: String,
     pub machine: Machine,

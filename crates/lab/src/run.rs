@@ -11,10 +11,11 @@ use crate::collect::{Closed, Collector, is_measured};
 use crate::engine::{self, Begin, Control, STOP_LOOK, Shipment};
 use crate::exit::Failure;
 use crate::interrupt;
+use crate::judge::{self, Claim, Threshold};
 use crate::origin;
 use crate::output::{FlowSnapshot, Observer, Snapshot, Spread, SubjectSnapshot};
 use crate::plan::{Flow, Model, Plan};
-use crate::result::{FlowResult, Meta, Run, SCHEMA, Verdict};
+use crate::result::{FlowResult, Meta, Run, SCHEMA};
 use crate::tally::{Fault, Metric};
 use crate::watch::{self, Subject, Watcher};
 
@@ -27,6 +28,8 @@ pub struct Around {
     pub watch: Vec<Subject>,
     /// How often the watched are looked at.
     pub watch_every: Duration,
+    /// What the run has to keep to.
+    pub thresholds: Vec<Threshold>,
     /// The built-in origin behind the target, as `http://host:port`: asked what it counted.
     pub origin: Option<String>,
     /// The run claims what the target carries at most, so it must have been brought to its limit.
@@ -54,10 +57,12 @@ pub fn carry_out(
     drop(sender);
     let begun = control.begin(threads);
     let mut collector = Collector::new(plan);
+    let mut stopped_by = None;
     if let Ok(begin) = &begun {
         watcher.follow(begin.instant, plan.flows.iter().map(|flow| &flow.profile));
         let mut show = Show::new(plan, &watcher, *begin);
-        show.collect(&shipments, &control, &mut collector, observer);
+        let thresholds = &around.thresholds;
+        stopped_by = show.collect(&shipments, &control, &mut collector, thresholds, observer);
     }
     // The receiver is empty or nobody reads it any more: no thread can wait for it.
     drop(shipments);
@@ -77,6 +82,7 @@ pub fn carry_out(
     let mut run = gather(plan, around, &collector, watcher, seconds);
     run.meta.started = base::clock::rfc3339(begin.unix_ns / 1_000_000);
     run.meta.partial = control.stopped();
+    run.meta.stopped_by = stopped_by;
     conclude(&mut run, plan, around);
     Ok(run)
 }
@@ -92,7 +98,7 @@ fn gather(
     let (flows, measured, total) = collector.results(seconds);
     let mut windows = watch::windows(plan.flows.iter().map(|flow| &flow.profile));
     for window in &mut windows {
-        window.requests = requests_in(plan, &flows, &window.step, &window.spans);
+        window.requests = requests_in(plan, &flows, &window.step);
     }
     let (watched, warnings) = watcher.finish(&windows);
     let mut run = Run {
@@ -115,18 +121,18 @@ fn gather(
     run
 }
 
-/// Requests that were due in a window: in every flow's step of that name and place, or in what is measured.
-fn requests_in(plan: &Plan, flows: &[FlowResult], name: &str, spans: &[(u64, u64)]) -> u64 {
+/// Requests that were due in a window: in every flow's step of that name, or in what is measured.
+fn requests_in(plan: &Plan, flows: &[FlowResult], name: &str) -> u64 {
     let pairs = plan.flows.iter().zip(flows);
     let steps = pairs.flat_map(|(flow, result)| {
-        let steps = flow.profile.steps().iter().zip(&result.steps).enumerate();
-        steps.filter_map(move |(index, (step, result))| {
+        let steps = result.steps.iter().enumerate();
+        steps.filter_map(move |(index, step)| {
             let is_in = if name.is_empty() {
                 is_measured(flow, index)
             } else {
-                step.name == name && spans == [(step.begin_ns, step.end_ns)]
+                step.name == name
             };
-            is_in.then_some(result.summary.requests)
+            is_in.then_some(step.summary.requests)
         })
     });
     steps.sum()
@@ -134,21 +140,10 @@ fn requests_in(plan: &Plan, flows: &[FlowResult], name: &str, spans: &[(u64, u64
 
 /// CPU time of the watched for a request, in the summaries.
 fn costs(run: &mut Run) {
-    let of = |run: &Run, step: &str| {
-        let subjects = run.watched.subjects.iter();
-        let others = subjects.filter(|subject| subject.kind != "generator");
-        let found = others.filter_map(|subject| {
-            let step = subject.steps.iter().find(|s| s.step == step)?;
-            step.cpu_us_per_request
-        });
-        let found: Vec<f64> = found.collect();
-        (!found.is_empty()).then(|| found.iter().sum())
-    };
-    run.measured.watched_cpu_us = of(run, "");
-    for flow in 0..run.flows.len() {
-        for step in 0..run.flows[flow].steps.len() {
-            let found = of(run, &run.flows[flow].steps[step].name);
-            run.flows[flow].steps[step].summary.watched_cpu_us = found;
+    run.measured.watched_cpu_us = watch::watched_cpu_us(&run.watched, "");
+    for flow in &mut run.flows {
+        for step in &mut flow.steps {
+            step.summary.watched_cpu_us = watch::watched_cpu_us(&run.watched, &step.name);
         }
     }
 }
@@ -172,9 +167,13 @@ fn conclude(run: &mut Run, plan: &Plan, around: &Around) {
             "no stage holds a level, so everything but the warm-up is measured, and no quantile is a headline".into(),
         );
     }
-    if run.meta.partial {
-        run.validity.verdict = Verdict::Interrupted;
-    }
+    let claim = if around.saturating {
+        Claim::Saturation
+    } else {
+        Claim::Load
+    };
+    run.validity = judge::validity(run, claim);
+    run.thresholds = judge::judge(&around.thresholds, run);
 }
 
 /// The lab's own version and profile.
@@ -213,14 +212,16 @@ impl<'a> Show<'a> {
         }
     }
 
-    /// Takes shipments in until no thread is left.
+    /// Takes shipments in until no thread is left. Says which threshold stopped the run, if one did.
     fn collect(
         &mut self,
         shipments: &Receiver<Shipment>,
         control: &Control,
         collector: &mut Collector<'_>,
+        thresholds: &[Threshold],
         observer: &mut dyn Observer,
-    ) {
+    ) -> Option<String> {
+        let mut stopped_by = None;
         loop {
             match shipments.recv_timeout(STOP_LOOK) {
                 Ok(shipment) => {
@@ -235,10 +236,18 @@ impl<'a> Show<'a> {
             }
             if self.shown.elapsed() >= Duration::from_millis(500) {
                 self.snapshot(observer);
+                if stopped_by.is_none() && !control.stopped() {
+                    stopped_by = breached(thresholds, collector, self.begin);
+                    if let Some(threshold) = &stopped_by {
+                        observer.message(&format!("{threshold} is breached: stopping"));
+                        control.stop();
+                    }
+                }
             }
         }
         collector.end(&mut |closed| self.closed(&closed, observer));
         self.snapshot(observer);
+        stopped_by
     }
 
     fn closed(&mut self, closed: &Closed<'_>, observer: &mut dyn Observer) {
@@ -283,6 +292,26 @@ impl<'a> Show<'a> {
         };
         observer.interval(&snapshot);
     }
+}
+
+/// The first threshold that is to stop the run and is breached by what there is of it.
+fn breached(thresholds: &[Threshold], collector: &Collector<'_>, begin: Begin) -> Option<String> {
+    let elapsed = begin.instant.elapsed();
+    let mut due = thresholds.iter().filter(|t| t.stops_by(elapsed)).peekable();
+    due.peek()?;
+    let (flows, measured, total) = collector.results(elapsed.as_secs_f64());
+    let so_far = Run {
+        flows,
+        measured,
+        total,
+        ..Run::default()
+    };
+    let found = due.find(|threshold| {
+        let result = threshold.judge(&so_far);
+        // Nothing to judge yet is no breach yet.
+        result.found.is_some() && !result.ok
+    });
+    found.map(|threshold| format!("{}: {}", threshold.metric, threshold.expression))
 }
 
 fn level(snapshot: &mut FlowSnapshot, flow: &Flow, ns: u64) {

@@ -66,6 +66,12 @@ pub const METRICS: &[(&str, Shape, Source)] = &[
     ("http_req_failed", Shape::Share, Source::Failed),
     ("http_reqs", Shape::Count, Source::Requests),
     (
+        "http_req_waiting",
+        Shape::Duration,
+        Source::Latency("service"),
+    ),
+    ("http_req_blocked", Shape::Duration, Source::Latency("lag")),
+    (
         "http_req_connecting",
         Shape::Duration,
         Source::Latency("connect"),

@@ -163,6 +163,12 @@ fn read_one(metric: &str, expression: &Value) -> Result<Threshold, String> {
     }
     let mut threshold = parse(metric, text.ok_or_else(wrong)?)?;
     threshold.abort_after = aborts.then_some(delay);
+    if aborts && !threshold.can_stop() {
+        return Err(format!(
+            "{metric}: {} is not known before the end, so abortOnFail cannot stop the run by it",
+            threshold.expression
+        ));
+    }
     Ok(threshold)
 }
 
@@ -382,6 +388,19 @@ impl Threshold {
             _ => {}
         }
         problems
+    }
+
+    /// Whether a breach in the middle of a run is one: what is counted may yet reach its least, and what the host
+    /// says is put together at the end.
+    fn can_stop(&self) -> bool {
+        let only_grows = self.statistic == Statistic::Count
+            && !matches!(self.operator, Operator::Less | Operator::LessOrEqual);
+        !only_grows && self.shape != Shape::Value
+    }
+
+    /// Whether a breach stops a run that has gone on for so long.
+    pub fn stops_by(&self, elapsed: Duration) -> bool {
+        self.abort_after.is_some_and(|after| after <= elapsed)
     }
 
     fn is_kept(&self, found: f64) -> bool {

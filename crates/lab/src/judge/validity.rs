@@ -38,21 +38,10 @@ pub enum Claim {
 /// Judges a run. The verdict is that of the first criterion that does not hold, in the order of the list:
 /// interrupted, generator-bound, noisy-host, too-short, not-saturated.
 pub fn validity(run: &Run, claim: Claim) -> Validity {
-    let mut criteria = vec![Criterion {
-        verdict: Verdict::Interrupted,
-        holds: !run.meta.partial,
-        evidence: if run.meta.partial {
-            format!(
-                "the run was stopped after {:.1} s, before its end",
-                run.meta.seconds
-            )
-        } else {
-            "the run went to its end".to_owned()
-        },
-    }];
+    let mut criteria = vec![end(run)];
     criteria.extend(run.flows.iter().map(|flow| generator(run, flow)));
     criteria.extend(noise(run));
-    criteria.extend(run.flows.iter().map(length));
+    criteria.extend(run.flows.iter().map(|flow| length(run, flow)));
     if run.flows.is_empty() {
         criteria.push(Criterion {
             verdict: Verdict::TooShort,
@@ -79,6 +68,23 @@ pub fn exit(verdict: Verdict) -> Exit {
         Verdict::NotSaturated => Exit::NotSaturated,
         Verdict::TooShort => Exit::TooShort,
         Verdict::Interrupted => Exit::Interrupted,
+    }
+}
+
+/// A run that a threshold stopped, as it was asked to, has said what it was to say.
+fn end(run: &Run) -> Criterion {
+    let seconds = run.meta.seconds;
+    let evidence = match (&run.meta.stopped_by, run.meta.partial) {
+        (Some(threshold), _) => {
+            format!("stopped after {seconds:.1} s, as asked when {threshold} is breached")
+        }
+        (None, true) => format!("the run was stopped after {seconds:.1} s, before its end"),
+        (None, false) => "the run went to its end".to_owned(),
+    };
+    Criterion {
+        verdict: Verdict::Interrupted,
+        holds: !run.meta.partial || run.meta.stopped_by.is_some(),
+        evidence,
     }
 }
 
@@ -321,7 +327,7 @@ fn noise(run: &Run) -> Vec<Criterion> {
     criteria
 }
 
-fn length(flow: &FlowResult) -> Criterion {
+fn length(run: &Run, flow: &FlowResult) -> Criterion {
     let holds = flow.steps.iter().filter(is_measured);
     let shortest = holds.min_by(|a, b| a.summary.seconds.total_cmp(&b.summary.seconds));
     let (holds, evidence) = match shortest {
@@ -341,7 +347,8 @@ fn length(flow: &FlowResult) -> Criterion {
                 "{} lasts {:.1} s (at least {HOLD_S_MIN:.0} s){tail}",
                 step.name, step.summary.seconds
             );
-            (step.summary.seconds >= HOLD_S_MIN, evidence)
+            let is_cut = run.meta.stopped_by.is_some();
+            (is_cut || step.summary.seconds >= HOLD_S_MIN, evidence)
         }
     };
     Criterion {
@@ -627,6 +634,12 @@ mod tests {
         let mut partial = short;
         partial.meta.partial = true;
         check(&partial, Verdict::Interrupted, "was stopped after");
+        partial.meta.stopped_by = Some("http_req_failed: rate<0.01".to_owned());
+        check(
+            &partial,
+            Verdict::Valid,
+            "as asked when http_req_failed: rate<0.01",
+        );
     }
 
     #[test]

@@ -372,7 +372,24 @@ fn k6_objects_are_read() {
         .map(|threshold| threshold.abort_after.map(|after| after.as_secs()))
         .collect();
     assert_eq!(found, [Some(10), Some(0), None, None]);
+    let stops = |after_s| {
+        let thresholds = read(&map, None).unwrap();
+        let stops = thresholds
+            .iter()
+            .map(|t| t.stops_by(Duration::from_secs(after_s)));
+        stops.collect::<Vec<bool>>()
+    };
+    assert_eq!(stops(9), [false, true, false, false]);
+    assert_eq!(stops(10), [true, true, false, false]);
     let refused = [
+        (
+            json!({ "http_reqs": { "threshold": "count>1", "abortOnFail": true } }),
+            "not known before the end",
+        ),
+        (
+            json!({ "rss_mb": { "threshold": "max<1", "abortOnFail": true } }),
+            "not known before the end",
+        ),
         (json!([]), "a map from a metric"),
         (json!({ "http_reqs": [] }), "no expression"),
         (json!({ "http_reqs": 7 }), "is a text, or an object"),
