@@ -2,7 +2,11 @@
 
 pub mod answer;
 pub mod blocks;
+pub mod comparison;
+pub mod imports;
 pub mod metrics;
+pub mod process;
+pub mod table;
 
 use clap::Args;
 

@@ -77,6 +77,31 @@ pub const METRIC: &[Metric] = &[
         weight: 1.0,
         read: |run| Some(latency(&run.measured, "service", P99_REQUESTS_MIN)?.p99),
     },
+    // Series of earlier runs hold responses; runs of blocks are read as a whole, and their services are.
+    Metric {
+        name: "response_us_p50",
+        title: "response p50",
+        unit: Unit::Microseconds,
+        worse: Worse::Up,
+        weight: 1.0,
+        read: |_| None,
+    },
+    Metric {
+        name: "response_us_p90",
+        title: "response p90",
+        unit: Unit::Microseconds,
+        worse: Worse::Up,
+        weight: 1.0,
+        read: |_| None,
+    },
+    Metric {
+        name: "response_us_p99",
+        title: "response p99",
+        unit: Unit::Microseconds,
+        worse: Worse::Up,
+        weight: 1.0,
+        read: |_| None,
+    },
     Metric {
         name: "first_token_us_p50",
         title: "first token p50",
@@ -191,6 +216,11 @@ fn rss_bytes(run: &Run) -> Option<f64> {
     (!bytes.is_empty()).then(|| bytes.iter().sum::<u64>() as f64)
 }
 
+/// The place of a metric in [`METRIC`].
+pub fn place(name: &str) -> Option<usize> {
+    METRIC.iter().position(|metric| metric.name == name)
+}
+
 /// The places in [`METRIC`] of some names; every place when none is named.
 ///
 /// # Errors
@@ -200,7 +230,6 @@ pub fn places(names: &[String]) -> Result<Vec<usize>, String> {
     if names.is_empty() {
         return Ok((0..METRICS).collect());
     }
-    let place = |name: &String| METRIC.iter().position(|metric| metric.name == name);
     let mut places = Vec::new();
     for name in names {
         let place = place(name).ok_or_else(|| name.clone())?;

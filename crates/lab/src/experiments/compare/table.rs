@@ -1,0 +1,314 @@
+//! A comparison as text: the answer first, then a line for each metric, then the intervals as a picture.
+
+use std::fmt::Write;
+
+use super::answer::{Answer, ErrorsAnswer};
+use super::comparison::{Comparison, Form, MetricAnswer, Sure};
+use super::metrics::{METRIC, Metric, Unit};
+
+/// Columns of the picture, odd so that zero has one.
+const PICTURE: usize = 61;
+
+/// All of it.
+pub fn table(comparison: &Comparison) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "{}\n", headline(comparison));
+    let _ = writeln!(out, "  A  {}\n  B  {}\n", comparison.a, comparison.b);
+    out.push_str(&metrics(comparison));
+    out.push_str(&picture(comparison));
+    out.push_str(&conditions(comparison));
+    for note in &comparison.notes {
+        let _ = writeln!(out, "note: {note}");
+    }
+    out
+}
+
+/// The answer in one line, with the number that it rests on.
+pub fn headline(comparison: &Comparison) -> String {
+    let named = |name: &String| {
+        comparison
+            .metrics
+            .iter()
+            .find(|metric| metric.name == *name)
+    };
+    let leading = comparison.leading.as_ref().and_then(named);
+    let effect = leading.map(effect).unwrap_or_default();
+    let partial = if comparison.partial {
+        " (interrupted)"
+    } else {
+        ""
+    };
+    match (comparison.answer, leading) {
+        (Answer::Worse, None) => {
+            format!("B is WORSE than A{partial}: {}", errors_effect(comparison))
+        }
+        (Answer::Worse, _) => format!("B is WORSE than A{partial}: {effect}"),
+        (Answer::Better, _) => format!("B is BETTER than A{partial}: {effect}"),
+        (Answer::Same, _) => format!(
+            "B is the SAME as A within {}{partial}: {effect}",
+            percent(comparison.margin)
+        ),
+        (Answer::CannotTell, Some(metric)) => {
+            let needed = needed(comparison, metric);
+            format!("CANNOT TELL whether B differs from A{partial}: {effect}{needed}")
+        }
+        (Answer::CannotTell, None) => format!("CANNOT TELL whether B differs from A{partial}"),
+    }
+}
+
+fn effect(metric: &MetricAnswer) -> String {
+    let title = row(metric).map_or(metric.name.as_str(), |row| row.title);
+    let change = signed(metric.change);
+    match &metric.sure {
+        Some(sure) => format!("{title} {change} {}", interval(sure)),
+        None => format!("{title} {change}"),
+    }
+}
+
+fn errors_effect(comparison: &Comparison) -> String {
+    let Some(errors) = &comparison.errors else {
+        return "errors increased".to_owned();
+    };
+    format!(
+        "errors increased from {} of {} to {} of {} requests",
+        errors.failed_a, errors.requests_a, errors.failed_b, errors.requests_b
+    )
+}
+
+/// What would be needed to tell.
+fn needed(comparison: &Comparison, metric: &MetricAnswer) -> String {
+    let Some(sure) = &metric.sure else {
+        return String::new();
+    };
+    let least = percent(sure.detectable_change);
+    let blocks = match sure.blocks_needed {
+        Some(blocks) => format!(
+            "; a margin of {} needs about {blocks} blocks",
+            percent(comparison.margin)
+        ),
+        None => String::new(),
+    };
+    format!("; less than {least} is not found reliably{blocks}")
+}
+
+fn metrics(comparison: &Comparison) -> String {
+    let header = [
+        "metric",
+        "answer",
+        "A",
+        "B",
+        "change",
+        "interval",
+        "least found",
+    ];
+    let mut rows = vec![header.map(str::to_owned)];
+    for metric in &comparison.metrics {
+        let Some(row) = row(metric) else { continue };
+        let (interval, least) = match &metric.sure {
+            Some(sure) => (
+                interval(sure),
+                format!("±{}", percent(sure.detectable_change)),
+            ),
+            None => ("none possible".to_owned(), "-".to_owned()),
+        };
+        rows.push([
+            row.title.to_owned(),
+            metric.answer.as_str().to_owned(),
+            quantity(metric.a, row.unit),
+            quantity(metric.b, row.unit),
+            signed(metric.change),
+            interval,
+            least,
+        ]);
+    }
+    if let Some(errors) = &comparison.errors {
+        rows.push(errors_row(errors));
+    }
+    aligned(&rows)
+}
+
+fn errors_row(errors: &ErrorsAnswer) -> [String; 7] {
+    let share = |failed, requests| format!("{failed} of {requests}");
+    [
+        "errors".to_owned(),
+        errors.answer.as_str().to_owned(),
+        share(errors.failed_a, errors.requests_a),
+        share(errors.failed_b, errors.requests_b),
+        String::new(),
+        format!("p = {:.3}", errors.p_value),
+        String::new(),
+    ]
+}
+
+/// Rows with each column as wide as its widest cell; the first two to the left, numbers to the right.
+fn aligned(rows: &[[String; 7]]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..7).map(width).collect();
+    let mut out = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+            let _ = match column {
+                0 | 1 => write!(line, "  {cell:<width$}"),
+                _ => write!(line, "  {cell:>width$}"),
+            };
+        }
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
+    out
+}
+
+/// The intervals beside each other: `|` is no change, `:` the margin, `[--o--]` an interval with its estimate, `<` and
+/// `>` go on beyond the picture.
+fn picture(comparison: &Comparison) -> String {
+    let margin = comparison.margin.ln_1p();
+    let sure = comparison
+        .metrics
+        .iter()
+        .filter_map(|m| Some((m, m.sure.as_ref()?)));
+    let ends = sure
+        .clone()
+        .flat_map(|(_, sure)| [sure.interval.low, sure.interval.high]);
+    let widest = ends.map(|end| end.ln_1p().abs()).fold(0.0, f64::max);
+    if widest == 0.0 {
+        return String::new();
+    }
+    // At least the margin with room beside it; at most what leaves the margin three columns wide.
+    let reach = widest.clamp(2.0 * margin, 10.0 * margin);
+    let column = |ln: f64| -> i64 {
+        let middle = (PICTURE / 2) as f64;
+        (middle + ln / reach * middle).round() as i64
+    };
+    let mut out = format!("\n  {:<16} ", "");
+    let scale = [(-reach).exp_m1(), reach.exp_m1()].map(signed);
+    let gap = PICTURE - scale[0].chars().count() - scale[1].chars().count();
+    let _ = writeln!(out, "{}{:^gap$}{}", scale[0], "no change", scale[1]);
+    for (metric, sure) in sure {
+        let title = row(metric).map_or(metric.name.as_str(), |row| row.title);
+        let ends = [sure.interval.low, metric.change, sure.interval.high];
+        let drawn = draw(ends.map(|end| column(end.ln_1p())), column(margin));
+        let _ = writeln!(out, "  {title:<16} {drawn}");
+    }
+    out.push('\n');
+    out
+}
+
+fn draw([low, estimate, high]: [i64; 3], margin: i64) -> String {
+    let last = PICTURE as i64 - 1;
+    let middle = last / 2;
+    let cell = |at: i64| match at {
+        0 if low < 0 => '<',
+        at if at == last && high > last => '>',
+        at if at == estimate => 'o',
+        at if at == low => '[',
+        at if at == high => ']',
+        at if low < at && at < high => '-',
+        at if at == middle => '|',
+        at if at == margin || at == last - margin => ':',
+        _ => ' ',
+    };
+    let line: String = (0..=last).map(cell).collect();
+    line.trim_end().to_owned()
+}
+
+/// Under what conditions this was found.
+fn conditions(comparison: &Comparison) -> String {
+    let mut out = String::new();
+    if comparison.form == Form::Blocks {
+        let used = |control: bool| {
+            let blocks = comparison.blocks.iter();
+            blocks.filter(move |b| b.control == control && b.dropped.is_none())
+        };
+        let controls: Vec<String> = used(true)
+            .filter_map(|b| Some(signed(control(comparison, b)?)))
+            .collect();
+        let _ = writeln!(
+            out,
+            "{} blocks of A and B; controls of A and A: {}",
+            used(false).count(),
+            if controls.is_empty() {
+                "none".to_owned()
+            } else {
+                controls.join(", ")
+            }
+        );
+    }
+    for block in &comparison.blocks {
+        if let Some(reason) = &block.dropped {
+            let _ = writeln!(out, "block {} dropped: {reason}", block.number + 1);
+        }
+    }
+    let promise = percent(comparison.alpha);
+    let looks = match comparison.looks {
+        Some(looks) if looks.of > 1 => format!(
+            " (look {} of {}: {})",
+            looks.at,
+            looks.of,
+            percent(looks.alpha)
+        ),
+        _ => String::new(),
+    };
+    let _ = writeln!(
+        out,
+        "margin {}; false alarms at most {promise} over all metrics{looks}; seed {}",
+        percent(comparison.margin),
+        comparison.seed
+    );
+    out
+}
+
+/// The change that a control shows, in the first metric that it has.
+fn control(comparison: &Comparison, block: &super::comparison::BlockResult) -> Option<f64> {
+    let first = comparison.metrics.first()?;
+    let value = block.values.iter().find(|value| value.name == first.name)?;
+    Some(value.b / value.a - 1.0)
+}
+
+fn row(metric: &MetricAnswer) -> Option<&'static Metric> {
+    METRIC.iter().find(|row| row.name == metric.name)
+}
+
+fn interval(sure: &Sure) -> String {
+    format!(
+        "[{}, {}]",
+        signed(sure.interval.low),
+        signed(sure.interval.high)
+    )
+}
+
+/// `+1.2 %`; from 100 % on as a factor.
+fn signed(change: f64) -> String {
+    if change >= 1.0 {
+        return format!("x{:.2}", 1.0 + change);
+    }
+    format!("{:+.1} %", 100.0 * change)
+}
+
+fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    if share >= 1.0 {
+        format!("x{:.1}", 1.0 + share)
+    } else if (percent - percent.round()).abs() < 1e-9 {
+        format!("{percent:.0} %")
+    } else if percent < 1.0 {
+        format!("{percent:.2} %")
+    } else {
+        format!("{percent:.1} %")
+    }
+}
+
+fn quantity(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Microseconds if value >= 1e6 => format!("{:.3} s", value / 1e6),
+        Unit::Microseconds if value >= 1e4 => format!("{:.2} ms", value / 1e3),
+        Unit::Microseconds if value >= 1e3 => format!("{:.3} ms", value / 1e3),
+        Unit::Microseconds if value >= 100.0 => format!("{value:.0} µs"),
+        Unit::Microseconds => format!("{value:.2} µs"),
+        Unit::PerSecond if value >= 1000.0 => format!("{value:.0}/s"),
+        Unit::PerSecond => format!("{value:.1}/s"),
+        Unit::Bytes => format!("{:.2} MiB", value / 1_048_576.0),
+    }
+}
