@@ -7,10 +7,10 @@ pub mod lines;
 pub mod live;
 
 pub mod summary;
-mod table;
+pub(crate) mod table;
 pub mod units;
 
-mod artefact;
+pub(crate) mod artefact;
 pub mod csv;
 pub mod hlog;
 pub mod json;

@@ -5,15 +5,20 @@ use std::fmt::Write;
 use super::answer::{Answer, ErrorsAnswer};
 use super::comparison::{Comparison, Form, MetricAnswer, Sure};
 use super::metrics::{METRIC, Metric, Unit};
+use crate::output::table::Table;
+use crate::output::units;
 
 /// Columns of the picture, odd so that zero has one.
 const PICTURE: usize = 61;
+
+/// Dropped blocks that are named one by one; compare.json has all of them.
+const DROPPED_SHOWN_MAX: usize = 5;
 
 /// All of it.
 pub fn table(comparison: &Comparison) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "{}\n", headline(comparison));
-    let _ = writeln!(out, "  A  {}\n  B  {}\n", comparison.a, comparison.b);
+    let _ = writeln!(out, " A  {}\n B  {}\n", comparison.a, comparison.b);
     out.push_str(&metrics(comparison));
     out.push_str(&picture(comparison));
     out.push_str(&conditions(comparison));
@@ -71,7 +76,10 @@ fn errors_effect(comparison: &Comparison) -> String {
     };
     format!(
         "errors increased from {} of {} to {} of {} requests",
-        errors.failed_a, errors.requests_a, errors.failed_b, errors.requests_b
+        units::count(errors.failed_a),
+        units::count(errors.requests_a),
+        units::count(errors.failed_b),
+        units::count(errors.requests_b)
     )
 }
 
@@ -92,26 +100,25 @@ fn needed(comparison: &Comparison, metric: &MetricAnswer) -> String {
 }
 
 fn metrics(comparison: &Comparison) -> String {
-    let header = [
-        "metric",
-        "answer",
-        "A",
-        "B",
-        "change",
-        "interval",
-        "least found",
-    ];
-    let mut rows = vec![header.map(str::to_owned)];
+    let mut table = Table::new(
+        2,
+        [
+            "metric",
+            "answer",
+            "A",
+            "B",
+            "change",
+            "interval",
+            "least found",
+        ],
+    );
     for metric in &comparison.metrics {
         let Some(row) = row(metric) else { continue };
         let (interval, least) = match &metric.sure {
-            Some(sure) => (
-                interval(sure),
-                format!("±{}", percent(sure.detectable_change)),
-            ),
+            Some(sure) => (interval(sure), least(sure.detectable_change)),
             None => ("none possible".to_owned(), "-".to_owned()),
         };
-        rows.push([
+        table.row(vec![
             row.title.to_owned(),
             metric.answer.as_str().to_owned(),
             quantity(metric.a, row.unit),
@@ -121,44 +128,29 @@ fn metrics(comparison: &Comparison) -> String {
             least,
         ]);
     }
-    if let Some(errors) = &comparison.errors {
-        rows.push(errors_row(errors));
+    if let Some(errors) = &comparison.errors
+        && errors.requests_a.max(errors.requests_b) > 0
+    {
+        table.row(errors_row(errors));
     }
-    aligned(&rows)
+    table.lines().join("\n") + "\n"
 }
 
-fn errors_row(errors: &ErrorsAnswer) -> [String; 7] {
-    let share = |failed, requests| format!("{failed} of {requests}");
-    [
+fn errors_row(errors: &ErrorsAnswer) -> Vec<String> {
+    let share =
+        |failed, requests| format!("{} of {}", units::count(failed), units::count(requests));
+    vec![
         "errors".to_owned(),
-        errors.answer.as_str().to_owned(),
+        match errors.answer {
+            Answer::Worse => errors.answer.as_str().to_owned(),
+            _ => "no increase".to_owned(),
+        },
         share(errors.failed_a, errors.requests_a),
         share(errors.failed_b, errors.requests_b),
         String::new(),
         format!("p = {:.3}", errors.p_value),
         String::new(),
     ]
-}
-
-/// Rows with each column as wide as its widest cell; the first two to the left, numbers to the right.
-fn aligned(rows: &[[String; 7]]) -> String {
-    let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..7).map(width).collect();
-    let mut out = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
-            let _ = match column {
-                0 | 1 => write!(line, "  {cell:<width$}"),
-                _ => write!(line, "  {cell:>width$}"),
-            };
-        }
-        let _ = writeln!(out, "{}", line.trim_end());
-    }
-    out
 }
 
 /// The intervals beside each other: `|` is no change, `:` the margin, `[--o--]` an interval with its estimate, `<` and
@@ -174,15 +166,15 @@ fn picture(comparison: &Comparison) -> String {
         .flat_map(|(_, sure)| [sure.interval.low, sure.interval.high]);
     let widest = ends.map(|end| end.ln_1p().abs()).fold(0.0, f64::max);
     if widest == 0.0 {
-        return String::new();
+        return "\n".to_owned();
     }
-    // At least the margin with room beside it; at most what leaves the margin three columns wide.
-    let reach = widest.clamp(2.0 * margin, 10.0 * margin);
+    // At least the margin with room beside it; at most what leaves the margin two columns wide.
+    let reach = widest.clamp(2.0 * margin, 16.0 * margin);
     let column = |ln: f64| -> i64 {
         let middle = (PICTURE / 2) as f64;
         (middle + ln / reach * middle).round() as i64
     };
-    let mut out = format!("\n  {:<16} ", "");
+    let mut out = format!("\n {:<16} ", "");
     let scale = [(-reach).exp_m1(), reach.exp_m1()].map(signed);
     let gap = PICTURE - scale[0].chars().count() - scale[1].chars().count();
     let _ = writeln!(out, "{}{:^gap$}{}", scale[0], "no change", scale[1]);
@@ -190,7 +182,7 @@ fn picture(comparison: &Comparison) -> String {
         let title = row(metric).map_or(metric.name.as_str(), |row| row.title);
         let ends = [sure.interval.low, metric.change, sure.interval.high];
         let drawn = draw(ends.map(|end| column(end.ln_1p())), column(margin));
-        let _ = writeln!(out, "  {title:<16} {drawn}");
+        let _ = writeln!(out, " {title:<16} {drawn}");
     }
     out.push('\n');
     out
@@ -236,10 +228,14 @@ fn conditions(comparison: &Comparison) -> String {
             }
         );
     }
-    for block in &comparison.blocks {
-        if let Some(reason) = &block.dropped {
-            let _ = writeln!(out, "block {} dropped: {reason}", block.number + 1);
-        }
+    let dropped = comparison.blocks.iter();
+    let dropped = dropped.filter_map(|block| Some((block.number + 1, block.dropped.as_ref()?)));
+    for (number, reason) in dropped.clone().take(DROPPED_SHOWN_MAX) {
+        let _ = writeln!(out, "block {number} dropped: {reason}");
+    }
+    let more = dropped.count().saturating_sub(DROPPED_SHOWN_MAX);
+    if more > 0 {
+        let _ = writeln!(out, "and {more} more dropped");
     }
     let promise = percent(comparison.alpha);
     let looks = match comparison.looks {
@@ -287,6 +283,15 @@ fn signed(change: f64) -> String {
     format!("{:+.1} %", 100.0 * change)
 }
 
+/// The least change that is found, in both directions while they are alike.
+fn least(change: f64) -> String {
+    if change >= 1.0 {
+        percent(change)
+    } else {
+        format!("±{}", percent(change))
+    }
+}
+
 fn percent(share: f64) -> String {
     let percent = 100.0 * share;
     if share >= 1.0 {
@@ -302,13 +307,8 @@ fn percent(share: f64) -> String {
 
 fn quantity(value: f64, unit: Unit) -> String {
     match unit {
-        Unit::Microseconds if value >= 1e6 => format!("{:.3} s", value / 1e6),
-        Unit::Microseconds if value >= 1e4 => format!("{:.2} ms", value / 1e3),
-        Unit::Microseconds if value >= 1e3 => format!("{:.3} ms", value / 1e3),
-        Unit::Microseconds if value >= 100.0 => format!("{value:.0} µs"),
-        Unit::Microseconds => format!("{value:.2} µs"),
-        Unit::PerSecond if value >= 1000.0 => format!("{value:.0}/s"),
-        Unit::PerSecond => format!("{value:.1}/s"),
-        Unit::Bytes => format!("{:.2} MiB", value / 1_048_576.0),
+        Unit::Microseconds => units::duration(value),
+        Unit::PerSecond => format!("{}/s", units::number(value)),
+        Unit::Bytes => units::memory(value as u64),
     }
 }
