@@ -1,0 +1,51 @@
+//! Files and secrets that a scenario names, with a bound on each.
+
+use std::io::Read as _;
+use std::path::Path;
+
+/// Largest file that is a secret, in bytes.
+pub const SECRET_BYTES_MAX: usize = 64 << 10;
+/// Largest file of certificates or keys, in bytes.
+pub const PEM_BYTES_MAX: usize = 4 << 20;
+
+/// A file's bytes.
+///
+/// # Errors
+///
+/// Why it cannot be read, with its path, or that it is too large.
+pub fn bytes(path: &Path, bytes_max: usize) -> Result<Vec<u8>, String> {
+    let fail = |e: std::io::Error| format!("the file {} cannot be read: {e}", path.display());
+    let file = std::fs::File::open(path).map_err(fail)?;
+    let mut bytes = Vec::new();
+    let limit = bytes_max as u64 + 1;
+    file.take(limit).read_to_end(&mut bytes).map_err(fail)?;
+    if bytes.len() > bytes_max {
+        let path = path.display();
+        return Err(format!("the file {path} is larger than {bytes_max} bytes"));
+    }
+    Ok(bytes)
+}
+
+/// A file's text.
+///
+/// # Errors
+///
+/// As [`bytes`], or that it is not UTF-8.
+pub fn text(path: &Path, bytes_max: usize) -> Result<String, String> {
+    let bytes = bytes(path, bytes_max)?;
+    String::from_utf8(bytes).map_err(|_| format!("the file {} is not UTF-8", path.display()))
+}
+
+/// A secret without the end of its line.
+///
+/// # Errors
+///
+/// It is empty, or more than one line.
+pub fn one_line(text: &str) -> Result<String, String> {
+    let text = text.trim_end_matches(['\r', '\n']);
+    match text {
+        "" => Err("the secret is empty".to_owned()),
+        text if text.contains(['\0', '\r', '\n']) => Err("the secret is not one line".to_owned()),
+        text => Ok(text.to_owned()),
+    }
+}
