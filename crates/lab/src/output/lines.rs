@@ -77,12 +77,12 @@ fn line_of(snapshot: &Snapshot, flow: &FlowSnapshot, many: bool) -> String {
         parts.push(plain(&flow.name));
     }
     parts.push(plain(&flow.step));
-    let unit = if flow.open { "/s" } else { " connections" };
-    parts.push(format!(
-        "{}/s (planned {}{unit})",
-        number(flow.rate),
-        level(flow.planned)
-    ));
+    let (rate, planned) = (number(flow.rate), level(flow.planned));
+    parts.push(if flow.open {
+        format!("{rate}/s of {planned}/s planned")
+    } else {
+        format!("{rate}/s on {planned} connections")
+    });
     parts.push(format!("{} done", count(flow.completed)));
     parts.push(format!("{} failed", count(flow.failed)));
     if flow.dropped > 0 {

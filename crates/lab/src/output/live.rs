@@ -192,35 +192,24 @@ impl Picture {
             &cut(&rate_line(flow, self.curves.get(index)), room),
         ));
         let failed = format!("failed {}", count(flow.failed));
-        let done = format!(
-            "in flight {}  waiting {}  done {}  ",
+        let rest = format!(
+            "  done {}  in flight {}  waiting {}",
+            count(flow.completed),
             count(flow.in_flight),
-            count(flow.waiting),
-            count(flow.completed)
+            count(flow.waiting)
         );
-        lines.push(row(
-            "requests",
-            &self.two(&done, &failed, flow.failed, room),
-        ));
-        lines.push(row("now", &cut(&spread_line(flow.last), room)));
-        lines.push(row("all", &cut(&spread_line(flow.so_far), room)));
+        let rest = cut(&rest, room.saturating_sub(failed.chars().count()));
+        let failed = match flow.failed {
+            0 => self.paint.good(&failed),
+            _ => self.paint.bad(&failed),
+        };
+        lines.push(row("requests", &format!("{failed}{rest}")));
+        lines.push(row("now", &spread_line(flow.last, room)));
+        lines.push(row("all", &spread_line(flow.so_far, room)));
         if !flow.errors.is_empty() || flow.dropped > 0 {
             let errors = self.paint.bad(&cut(&errors_line(flow), room));
             lines.push(row("errors", &errors));
         }
-    }
-
-    /// Two texts, the second in its colour where both have room.
-    fn two(&self, plain: &str, marked: &str, failed: u64, room: usize) -> String {
-        let both = format!("{plain}{marked}");
-        if both.chars().count() > room {
-            return cut(&both, room);
-        }
-        let marked = match failed {
-            0 => self.paint.good(marked),
-            _ => self.paint.bad(marked),
-        };
-        format!("{plain}{marked}")
     }
 
     /// A lamp for the host: whether somebody else has the processor.
@@ -327,18 +316,20 @@ fn sparkline(values: &VecDeque<f64>) -> String {
     values.iter().map(cell).collect()
 }
 
-fn spread_line(spread: Option<Spread>) -> String {
+/// Four quantiles, or the three that matter most where there is less room.
+fn spread_line(spread: Option<Spread>, room: usize) -> String {
     let Some(spread) = spread else {
         return "nothing answered yet".to_owned();
     };
-    let cell = |name: &str, us| format!("{name} {:<9}", duration(us));
-    let text = [
-        cell("p50", spread.p50),
-        cell("p90", spread.p90),
-        cell("p99", spread.p99),
-        cell("max", spread.max),
-    ];
-    text.join("  ").trim_end().to_owned()
+    let cell = |name: &str, us| format!("{name} {:<8}", duration(us));
+    let (p50, p90) = (cell("p50", spread.p50), cell("p90", spread.p90));
+    let (p99, max) = (cell("p99", spread.p99), cell("max", spread.max));
+    let wide = format!("{p50}  {p90}  {p99}  {max}");
+    let wide = wide.trim_end();
+    if wide.chars().count() <= room {
+        return wide.to_owned();
+    }
+    cut(format!("{p50} {p99} {max}").trim_end(), room)
 }
 
 fn errors_line(flow: &FlowSnapshot) -> String {

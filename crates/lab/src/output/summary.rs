@@ -86,7 +86,8 @@ fn thresholds(run: &Run, colour: bool, lines: &mut Vec<String>) {
         shout("THRESHOLDS BREACHED", false, colour)
     };
     let all = run.thresholds.len();
-    lines.push(format!("{word}: {} of {all}.", all - breached));
+    let n = if breached == 0 { all } else { breached };
+    lines.push(format!("{word}: {n} of {all}."));
     let text = |t: &ThresholdResult| format!("{} {}", plain(&t.metric), plain(&t.expression));
     let shown = run.thresholds.iter().take(LINES_MAX);
     let width = shown.clone().map(|t| text(t).chars().count()).max();
@@ -113,14 +114,18 @@ fn integrity(run: &Run, colour: bool, lines: &mut Vec<String>) {
     let wrong = run.total.errors.get(Fault::Integrity.as_str()).copied();
     let twice = run.origin.as_ref().map(|origin| origin.duplicates);
     let mut said = Vec::new();
-    if let Some(n) = wrong.filter(|n| *n > 0) {
-        said.push(format!("{} answers were not what was sent", count(n)));
+    match wrong {
+        None | Some(0) => {}
+        Some(1) => said.push("1 answer was not what was sent".to_owned()),
+        Some(n) => said.push(format!("{} answers were not what was sent", count(n))),
     }
-    if let Some(n) = twice.filter(|n| *n > 0) {
-        said.push(format!(
-            "{} requests reached the origin more than once",
-            count(n)
-        ));
+    match twice {
+        None | Some(0) => {}
+        Some(1) => said.push("1 request reached the origin more than once".to_owned()),
+        Some(n) => {
+            let n = count(n);
+            said.push(format!("{n} requests reached the origin more than once"));
+        }
     }
     if !said.is_empty() {
         let word = shout("INTEGRITY BROKEN", false, colour);

@@ -3,7 +3,7 @@
 use super::super::table::Table;
 use super::super::units::{
     NONE, bytes, clock, count, cut, duration, duration_or_none, failed_share, level, memory,
-    number, percent, plain,
+    number, plain,
 };
 use crate::result::{FlowResult, Quantiles, Run, StepResult, Summary, Watched};
 
@@ -122,9 +122,14 @@ fn flow(flow: &FlowResult, lines: &mut Vec<String>) {
     mean(flow, lines);
     steps(flow, lines);
     let mut parts = vec![(String::new(), &flow.measured)];
+    // A single hold is what is measured, and has been shown.
+    let holds = flow.steps.iter().filter(|step| step.kind == "hold").count();
+    let others = flow
+        .steps
+        .iter()
+        .filter(|step| holds != 1 || step.kind != "hold");
     if flow.steps.len() > 1 {
-        let steps = flow.steps.iter();
-        parts.extend(steps.map(|step| (plain(&step.name), &step.summary)));
+        parts.extend(others.map(|step| (plain(&step.name), &step.summary)));
     }
     latency(&parts, lines);
     kinds(flow, lines);
@@ -138,7 +143,8 @@ fn counts(summary: &Summary, lines: &mut Vec<String>) {
         } else {
             f64::NAN
         };
-        requests += &format!(" of {}/s planned ({})", number(planned), percent(share));
+        let share = share * 100.0;
+        requests += &format!(" of {}/s planned ({share:.1} %)", number(planned));
     }
     row("requests", &requests, lines);
     let ended = summary.good + summary.failed;
@@ -422,19 +428,22 @@ fn machine(run: &Run, lines: &mut Vec<String>) {
         return;
     };
     let times = if run.measured.rate > 0.0 {
-        format!(
-            " ({:.1} times this run)",
-            ceilings.generator_rps / run.measured.rate
-        )
+        let times = ceilings.generator_rps / run.measured.rate;
+        format!(", {times:.1} times this run")
     } else {
         String::new()
     };
-    let text = format!(
-        "generator {}/s{times}, {} CPU/request; origin {}; fdatasync {}",
+    let generator = format!(
+        "generator {}/s{times}, {} of CPU a request",
         number(ceilings.generator_rps),
-        duration(ceilings.generator_cpu_us),
+        duration(ceilings.generator_cpu_us)
+    );
+    row("ceilings", &generator, lines);
+    let others = format!(
+        "origin {} of CPU a request, fdatasync {}, timer late by {}",
         duration(ceilings.origin_cpu_us),
         duration(ceilings.fdatasync_ms_p50 * 1000.0),
+        duration(ceilings.timer_us_p50)
     );
-    row("ceilings", &text, lines);
+    row("", &others, lines);
 }
