@@ -54,9 +54,16 @@ struct Place {
 }
 
 impl Desk {
+    /// A desk of so many places, all of them free, and a queue for so many arrivals.
     pub fn new(places: usize, queue_max: usize) -> Desk {
-        let mut state = State::default();
-        state.places.resize_with(places, Place::default);
+        let mut state = State {
+            free: (0..places).collect(),
+            ..State::default()
+        };
+        state.places.resize_with(places, || Place {
+            free: true,
+            ..Place::default()
+        });
         Desk {
             state: RefCell::new(state),
             queue_max,
@@ -162,17 +169,22 @@ mod tests {
     fn arrivals_wait_in_order_and_within_the_bound() {
         let desk = Desk::new(2, 2);
         let waker = Waker::noop();
+        assert_eq!(desk.take(1, waker), Poll::Pending, "free from the begin");
+        assert_eq!(desk.offer(job(0)), Offered::Taken);
+        assert_eq!(desk.offer(job(1)), Offered::Taken);
+        assert_eq!(desk.take(1, waker), Poll::Ready(Some(job(1))));
         assert_eq!(desk.take(1, waker), Poll::Pending);
         assert_eq!(desk.take(1, waker), Poll::Pending, "asked twice, free once");
-        assert_eq!(desk.offer(job(0)), Offered::Taken);
-        assert_eq!(desk.offer(job(1)), Offered::Queued);
-        assert_eq!(desk.offer(job(2)), Offered::Queued);
-        assert_eq!(desk.offer(job(3)), Offered::Dropped);
+        assert_eq!(desk.offer(job(2)), Offered::Taken);
+        assert_eq!(desk.offer(job(3)), Offered::Queued);
+        assert_eq!(desk.offer(job(4)), Offered::Queued);
+        assert_eq!(desk.offer(job(5)), Offered::Dropped);
         assert_eq!(desk.waiting(), 2);
-        assert_eq!(desk.take(1, waker), Poll::Ready(Some(job(0))));
-        assert_eq!(desk.take(0, waker), Poll::Ready(Some(job(1))));
+        assert_eq!(desk.take(1, waker), Poll::Ready(Some(job(2))));
+        assert_eq!(desk.take(0, waker), Poll::Ready(Some(job(0))));
+        assert_eq!(desk.take(0, waker), Poll::Ready(Some(job(3))));
         desk.close();
-        assert_eq!(desk.take(0, waker), Poll::Ready(Some(job(2))));
+        assert_eq!(desk.take(0, waker), Poll::Ready(Some(job(4))));
         assert_eq!(desk.take(0, waker), Poll::Ready(None));
     }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use rustls::AlertDescription;
 use tokio::time::Sleep;
 
 use super::check::{Asked, Checker, head};
@@ -256,10 +257,8 @@ async fn connect(thread: &Thread, link: &Link, life: &Life) -> Result<(), Bad> {
     if link.ready().await {
         return Ok(());
     }
-    Err(Bad::new(
-        Fault::Closed,
-        "the server closes connections at once",
-    ))
+    let bad = Bad::new(Fault::Closed, "the server closes connections at once");
+    Err(thread.stranger(link, bad))
 }
 
 /// Counts a connection that was made, with its times.
@@ -336,21 +335,21 @@ impl Thread {
             return bad;
         }
         let target = &self.flow.targets[link.target].authority;
+        let version = match self.flow.protocol {
+            Protocol::Http2 { .. } => "HTTP/2",
+            _ => "HTTP/1.1",
+        };
         match bad.fault {
             Fault::Tls => {
-                let alert =
-                    rustls::Error::AlertReceived(rustls::AlertDescription::CertificateRequired);
-                let (_, help) = tls_words(&alert, target);
-                self.fail(Failure::new(
-                    format!("{target} refuses the client: {}", bad.what),
-                    help,
-                ));
+                let alert = AlertDescription::CertificateRequired;
+                let (_, help) = tls_words(&rustls::Error::AlertReceived(alert), target);
+                let what = format!("{target} refuses the client: {}", bad.what);
+                self.fail(Failure::new(what, help));
             }
-            Fault::Protocol => {
-                let version = match self.flow.protocol {
-                    Protocol::Http2 { .. } => "HTTP/2",
-                    _ => "HTTP/1.1",
-                };
+            // HTTP/2 begins with a frame of the server's; who ends the connection instead does not speak it.
+            Fault::Protocol | Fault::Closed | Fault::Reset
+                if bad.fault == Fault::Protocol || version == "HTTP/2" =>
+            {
                 self.fail(Failure::new(
                     format!("{target} does not speak {version}: {}", bad.what),
                     "look at the port, at the scheme, and at the version that it speaks",
