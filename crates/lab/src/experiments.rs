@@ -8,6 +8,27 @@ use clap::Subcommand;
 
 use crate::exit::Ended;
 
+/// What stands below the help of `weir lab`.
+pub const EXAMPLES: &str = "\
+Examples:
+  weir lab target                                          Start a server to measure against
+  weir lab load http://127.0.0.1:8900/ -c 64 -d 10s        64 connections, as fast as they are answered
+  weir lab load http://127.0.0.1:8900/ -R 1000 -d 30s      1,000 requests a second, whatever the answers do
+  weir lab load scenario.yaml --out run                    What a file says, with run.json and a report
+
+Exit codes:
+  0    done: valid, within its thresholds, not worse
+  2    could not be run: wrong use, a file, the target, or this machine's limits
+  91   too short to be judged
+  92   the target was not brought to its limit
+  93   the machine was busy with something else
+  94   the generator was the limit, not the target
+  95   an answer was not what was sent, or a request was executed twice
+  97   the comparison cannot tell (with --strict)
+  98   the comparison says worse
+  99   a threshold was breached
+  105  interrupted; a partial result was written";
+
 /// What `weir lab` can be asked.
 #[derive(Debug, Subcommand)]
 pub enum Experiment {
@@ -23,6 +44,19 @@ impl Experiment {
             Experiment::Load(load) => load.run(),
             Experiment::Target(target) => target.run(),
             Experiment::Compare(compare) => compare.run(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::exit::Exit;
+
+    #[test]
+    fn the_help_tells_every_exit_code() {
+        for exit in Exit::ALL {
+            let line = format!("  {:<4} {}", exit.code(), exit.meaning());
+            assert!(super::EXAMPLES.contains(&line), "{line}");
         }
     }
 }

@@ -8,6 +8,7 @@ mod audit;
 mod completions;
 mod config;
 mod init;
+mod lab;
 mod policy;
 mod reference;
 mod serve;
@@ -26,11 +27,13 @@ Examples:
   weir config check         Say everything that is wrong with it
   weir serve                Serve it
   weir audit verify state   Prove that the log is whole
+  weir lab load URL -c 64   Measure what a server carries
 
 Exit codes:
   0  done, or yes
   1  no: the configuration has problems, the policy refuses, the log is damaged
-  2  could not be done: wrong use, or a file that cannot be read or written";
+  2  could not be done: wrong use, or a file that cannot be read or written
+The lab has more: weir lab --help";
 
 /// The gateway that every agent's traffic goes through: identified, judged, scanned, recorded.
 #[derive(Debug, Parser)]
@@ -52,6 +55,7 @@ enum Command {
     Audit(audit::Audit),
     #[command(subcommand)]
     Agent(agent::Agent),
+    Lab(lab::Lab),
     Completions(completions::Completions),
     Reference(reference::Reference),
 }
@@ -94,6 +98,7 @@ pub fn run() -> ExitCode {
         Command::Policy(command) => command.run(),
         Command::Audit(command) => command.run(),
         Command::Agent(command) => command.run(),
+        Command::Lab(command) => return command.run(),
         Command::Completions(command) => command.run(),
         Command::Reference(command) => command.run(),
     };

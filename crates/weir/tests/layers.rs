@@ -17,10 +17,11 @@ const MAY: &[(&str, &[&str])] = &[
     ("gate", &["base", "identity", "policy", "scan"]),
     ("store", &["base", "gate", "identity", "policy"]),
     ("mcp", &["base", "gate", "identity", "net"]),
+    ("lab", &["base"]),
     (
         "weir",
         &[
-            "base", "identity", "policy", "scan", "gate", "net", "store", "mcp",
+            "base", "identity", "policy", "scan", "gate", "net", "store", "mcp", "lab",
         ],
     ),
 ];

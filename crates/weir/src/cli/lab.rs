@@ -1,0 +1,28 @@
+//! `weir lab`: the capacity lab. What it does lives in the crate `lab`, which knows nothing of the gateway.
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::complain;
+
+/// What a server carries, how it fails, and whether it changed
+#[derive(Debug, Args)]
+#[command(after_help = lab::experiments::EXAMPLES)]
+pub struct Lab {
+    #[command(subcommand)]
+    experiment: lab::experiments::Experiment,
+}
+
+impl Lab {
+    /// Carries the experiment out. The lab has exit codes of its own.
+    pub fn run(self) -> ExitCode {
+        match self.experiment.run() {
+            Ok(exit) => ExitCode::from(exit.code()),
+            Err(failure) => {
+                complain(&failure.what, &failure.help);
+                ExitCode::from(lab::exit::Exit::CannotRun.code())
+            }
+        }
+    }
+}
