@@ -1,5 +1,6 @@
 //! The experiments: each is a command of `weir lab`, one file below, one row here.
 
+pub mod calibrate;
 pub mod compare;
 pub mod load;
 pub mod target;
@@ -34,6 +35,7 @@ Exit codes:
 pub enum Experiment {
     Load(load::Load),
     Target(Box<target::Target>),
+    Calibrate(calibrate::Calibrate),
     Compare(compare::Compare),
 }
 
@@ -43,6 +45,7 @@ impl Experiment {
         match self {
             Experiment::Load(load) => load.run(),
             Experiment::Target(target) => target.run(),
+            Experiment::Calibrate(calibrate) => calibrate.run(),
             Experiment::Compare(compare) => compare.run(),
         }
     }

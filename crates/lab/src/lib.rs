@@ -24,6 +24,7 @@ pub mod engine;
 pub mod tally;
 pub mod watch;
 
+pub mod ceilings;
 pub mod interrupt;
 pub mod judge;
 pub mod origin;

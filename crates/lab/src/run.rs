@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
+use crate::ceilings;
 use crate::collect::{Closed, Collector, is_measured};
 use crate::engine::{self, Begin, Control, STOP_LOOK, Shipment};
 use crate::exit::Failure;
@@ -116,6 +117,7 @@ fn gather(
     run.meta.seconds = seconds;
     run.meta.seed = plan.seed;
     run.meta.machine = watch::machine::read();
+    run.meta.ceilings = ceilings::recall(&run.meta.machine);
     run.meta.version = version();
     costs(&mut run);
     run
