@@ -380,6 +380,15 @@ pub struct SubjectStep {
     pub rss_bytes_max: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rss_bytes_end: Option<u64>,
+    /// The part of it that no file backs.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub anon_bytes_end: Option<u64>,
+    /// Time that threads were ready to run and had no CPU; of a cgroup, time that its limit held it back.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub waited_us: Option<f64>,
+    /// How often threads were put on a CPU.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub switches: Option<u64>,
     /// The busiest threads, at most 16; of the generator those that send load.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub threads: Vec<ThreadShare>,
@@ -435,6 +444,11 @@ pub struct Noise {
     pub steal_share: f64,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub pressure_share: Option<f64>,
+    /// Some task waited for memory, and for a disk: shares of the time.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub pressure_memory_share: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub pressure_io_share: Option<f64>,
     /// CPU time of others as a share of all cores. Without a watched target this includes a target on this host,
     /// so it is absent then.
     #[serde(skip_serializing_if = "Option::is_none", default)]

@@ -42,6 +42,11 @@ pub use self::totals::{Window, watched_cpu_us, windows};
 
 /// The shortest time between two samples.
 pub const EVERY_MIN: Duration = Duration::from_millis(100);
+/// The time between two samples where none is asked for.
+pub const EVERY_DEFAULT: Duration = Duration::from_secs(1);
+/// A look may take this part of the time: on a machine with thousands of processes samples become rarer, since the
+/// watch must not become the noise. Marks are not put off.
+const LOOK_PART: u32 = 100;
 
 /// Looks at its subjects on a thread of its own, from its start to [`Watcher::finish`].
 pub struct Watcher {
@@ -75,7 +80,7 @@ pub struct Live {
 }
 
 impl Watcher {
-    /// Finds the subjects and begins to look, every `every` (at least [`EVERY_MIN`]).
+    /// Finds the subjects and begins to look, every `every`: at least [`EVERY_MIN`], and [`EVERY_DEFAULT`] for zero.
     ///
     /// # Errors
     /// A subject that is not there, or that could be several; more than [`SUBJECTS_MAX`]; an endpoint that does not
@@ -101,7 +106,10 @@ impl Watcher {
             }),
             changed: Condvar::new(),
         });
-        let every = every.max(EVERY_MIN);
+        let every = match every {
+            Duration::ZERO => EVERY_DEFAULT,
+            every => every.max(EVERY_MIN),
+        };
         let mut watcher = Watcher {
             shared: shared.clone(),
             threads: Vec::new(),
@@ -233,8 +241,10 @@ impl Shared {
             if is_due {
                 self.mark();
             } else {
+                let begun = Instant::now();
                 self.book().look(false);
-                next = (next + every).max(Instant::now());
+                let now = Instant::now();
+                next = (next + every).max(now + (now - begun) * LOOK_PART);
             }
         }
     }

@@ -230,7 +230,7 @@ impl<'a> Window<'a> {
             .watched
             .subjects
             .iter()
-            .find(|subject| subject.name == name)?;
+            .find(|subject| is_named(&subject.name, name))?;
         subject
             .steps
             .iter()
@@ -246,7 +246,7 @@ impl<'a> Window<'a> {
             .subjects
             .iter()
             .filter(|subject| match watched {
-                Some(name) => subject.name == name,
+                Some(name) => is_named(&subject.name, name),
                 None => {
                     matches!(subject.kind.as_str(), "process" | "cgroup")
                         && subject.part_of.is_none()
@@ -258,6 +258,12 @@ impl<'a> Window<'a> {
         });
         most.reduce(|sum, part| sum + part)
     }
+}
+
+/// A subject that was given by its pid is named `nginx (123)`, which `nginx` means too.
+fn is_named(subject: &str, name: &str) -> bool {
+    let rest = subject.strip_prefix(name);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" ("))
 }
 
 /// What narrows a metric beside its window.

@@ -14,10 +14,12 @@ use super::process::{self, Thread};
 use super::prometheus::{Kept, Kind};
 use super::series::Series;
 use super::subject::{Eye, Shot};
-use super::tree::Table;
+use super::tree::{MEMBERS_MAX, Table};
 
 /// The most marks of one run; further boundaries are not exact, and a warning says so.
 pub const MARKS_MAX: usize = 4096;
+/// The share of local ports in use over which a warning says so. All count as if they went to one address.
+pub const PORTS_USED_MAX: f64 = 0.8;
 /// The most warnings kept.
 pub const WARNINGS_MAX: usize = 64;
 /// How the engine names the threads that send load.
@@ -188,6 +190,13 @@ impl Book {
             shots.push(self.look_at(index, &table, at, is_mark));
         }
         let ports = ports::read();
+        if let Some(used) = ports.used().filter(|used| *used > PORTS_USED_MAX) {
+            self.warn(format!(
+                "{:.0} % of this machine's {} local ports were in use or in TIME_WAIT: new connections may fail here",
+                used * 100.0,
+                ports.range
+            ));
+        }
         self.ports.range = ports.range;
         self.ports.time_wait = self.ports.time_wait.max(ports.time_wait);
         let own = self.own_shot();
@@ -220,12 +229,17 @@ impl Book {
             shot: thin(&shot),
         });
         watch.before = watch.last.replace((at, thin(&shot)));
-        if shot.has_ended && !std::mem::replace(&mut watch.is_ended, true) {
-            let name = watch.name.clone();
-            let seconds = at.saturating_duration_since(begun).as_secs_f64();
-            self.warn(format!(
-                "{name} was found ended {seconds:.1} s after the watch began"
-            ));
+        let name = &watch.name;
+        let seconds = at.saturating_duration_since(begun).as_secs_f64();
+        let ended = format!("{name} was found ended {seconds:.1} s after the watch began");
+        let cut =
+            format!("{name} has more than {MEMBERS_MAX} processes; the further ones are not seen");
+        let has_ended = shot.has_ended && !std::mem::replace(&mut watch.is_ended, true);
+        if has_ended {
+            self.warn(ended);
+        }
+        if shot.is_cut {
+            self.warn(cut);
         }
         Some(shot)
     }
@@ -233,17 +247,22 @@ impl Book {
     fn own_shot(&self) -> Shot {
         let status =
             super::read::text(std::path::Path::new("/proc/self/status")).unwrap_or_default();
+        let memory = process::parse_memory(&status);
         let load = |thread: &&Thread| thread.name.starts_with(LOAD_THREADS);
         let mut busiest: Vec<Thread> = self.own.threads().filter(load).cloned().collect();
         busiest.sort_unstable_by_key(|thread| std::cmp::Reverse(thread.sched.on_cpu_ns));
         busiest.truncate(THREADS_MAX);
         Shot {
             cpu_us: Some(self.own.cpu_us()),
-            rss_bytes: process::parse_memory(&status).rss_bytes,
+            waited_us: Some(self.own.waited_us()),
+            switches: Some(self.own.switches()),
+            rss_bytes: memory.rss_bytes,
+            anon_bytes: memory.anon_bytes,
             threads: super::read::keyed(&status, "Threads"),
             descriptors: process::descriptors(std::process::id()),
             busiest,
             has_ended: false,
+            is_cut: false,
         }
     }
 

@@ -43,6 +43,16 @@ impl Own {
         self.time.on_cpu_ns() / 1000
     }
 
+    /// Time that its threads were ready to run and had no CPU, in µs.
+    pub fn waited_us(&self) -> u64 {
+        self.time.waited_ns() / 1000
+    }
+
+    /// How often its threads were put on a CPU.
+    pub fn switches(&self) -> u64 {
+        self.time.switches()
+    }
+
     /// Every thread seen so far, those that ended too.
     pub fn threads(&self) -> impl Iterator<Item = &Thread> {
         self.threads.values()

@@ -106,13 +106,21 @@ pub enum Eye {
 #[derive(Clone, Debug, Default)]
 pub struct Shot {
     pub cpu_us: Option<u64>,
+    /// Time that threads were ready to run and had no CPU; of a cgroup, time that its limit held it back.
+    pub waited_us: Option<u64>,
+    /// How often threads were put on a CPU.
+    pub switches: Option<u64>,
     pub rss_bytes: Option<u64>,
+    /// The part of it that no file backs.
+    pub anon_bytes: Option<u64>,
     pub threads: Option<u64>,
     pub descriptors: Option<u64>,
     /// The busiest threads so far; only in a mark.
     pub busiest: Vec<Thread>,
     /// What was to be watched has ended; its CPU time is that of its whole life under the watch.
     pub has_ended: bool,
+    /// There are more processes than are read.
+    pub is_cut: bool,
 }
 
 impl Eye {
@@ -170,7 +178,10 @@ impl Eye {
                 let is_there = reading.processes > 0;
                 Some(Shot {
                     cpu_us: Some(reading.cpu_us),
+                    waited_us: Some(reading.waited_us),
+                    switches: Some(reading.switches),
                     rss_bytes: reading.rss_bytes,
+                    anon_bytes: reading.anon_bytes,
                     threads: is_there.then_some(reading.threads),
                     descriptors: reading.descriptors,
                     busiest: if with_threads {
@@ -179,13 +190,16 @@ impl Eye {
                         Vec::new()
                     },
                     has_ended: reading.is_ended,
+                    is_cut: reading.is_cut,
                 })
             }
             Eye::Cgroup(folder) => {
                 let reading = cgroup::read(folder)?;
                 Some(Shot {
                     cpu_us: reading.cpu_us,
+                    waited_us: reading.throttled_us,
                     rss_bytes: reading.memory_bytes,
+                    anon_bytes: reading.anon_bytes,
                     threads: reading.processes,
                     ..Shot::default()
                 })

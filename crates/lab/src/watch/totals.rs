@@ -20,6 +20,8 @@ use crate::schedule::Profile;
 
 /// The most threads that a step lists.
 pub const THREADS_SHOWN_MAX: usize = 16;
+/// The shortest time over which the machine's shares are told: ten ticks.
+const APART: Duration = Duration::from_millis(100);
 /// What an endpoint's own CPU time is called by every client library, in seconds.
 const PROCESS_CPU: &str = "process_cpu_seconds_total";
 const PROCESS_MEMORY: &str = "process_resident_memory_bytes";
@@ -164,19 +166,25 @@ impl Totals<'_> {
             let cut = self.cut(window)?;
             let marks = &self.book.marks;
             let (mut used_us, mut threads) = (0, HashMap::new());
-            let (mut rss_max, mut rss_end) = (None, None);
+            let (mut rss_max, mut last) = (None, Shot::default());
+            let (mut waited_us, mut switches) = (Some(0.0), Some(0.0));
             for (from, to) in &cut.pairs {
                 let (before, after) = (shot(&marks[*from])?, shot(&marks[*to])?);
                 used_us += after.cpu_us?.saturating_sub(before.cpu_us?);
                 add_threads(&mut threads, &before.busiest, &after.busiest);
                 let between = marks[from + 1..=*to].iter().filter_map(&peak).max();
                 rss_max = rss_max.max(between).max(before.rss_bytes);
-                rss_end = after.rss_bytes;
+                waited_us = add(waited_us, grown(before.waited_us, after.waited_us));
+                switches = add(switches, grown(before.switches, after.switches));
+                last = after;
             }
             let cores = used_us as f64 / 1e6 / cut.seen_s;
             Some(SubjectStep {
                 rss_bytes_max: rss_max,
-                rss_bytes_end: rss_end,
+                rss_bytes_end: last.rss_bytes,
+                anon_bytes_end: last.anon_bytes,
+                waited_us,
+                switches: switches.map(|count: f64| count as u64),
                 threads: thread_shares(threads, cut.seen_s),
                 ..used(window, cut.seconds, cores)
             })
@@ -308,6 +316,14 @@ impl Totals<'_> {
 
     /// The machine over time.
     pub fn host(&self) -> Vec<HostSample> {
+        // Two looks within a few ticks say nothing of a share: the later one waits for the next.
+        let mut kept: Vec<(Instant, host::Reading)> = Vec::new();
+        for (at, reading) in self.book.host.points() {
+            let is_apart = |(last, _): &(Instant, _)| at.saturating_duration_since(*last) >= APART;
+            if kept.last().is_none_or(is_apart) {
+                kept.push((*at, *reading));
+            }
+        }
         let pair = |pair: &[(Instant, host::Reading)]| {
             let ((was_at, was), (at, now)) = (pair[0], pair[1]);
             let cpu = now.cpu.since(&was.cpu);
@@ -322,32 +338,36 @@ impl Totals<'_> {
                 load1: now.load_1m.unwrap_or(0.0),
             }
         };
-        self.book.host.points().windows(2).map(pair).collect()
+        kept.windows(2).map(pair).collect()
     }
 
     fn noise(&self, window: &Window) -> Option<Noise> {
         let cut = self.cut(window)?;
-        let (mut cpu, mut pressure_us, mut known_us) = (host::Cpu::default(), Some(0.0), 0_u64);
-        let mut load1 = 0.0_f64;
+        let (mut cpu, mut known_us, mut load1) = (host::Cpu::default(), 0_u64, 0.0_f64);
+        let mut pressure = [Some(0.0); 3];
         for (from, to) in &cut.pairs {
             let (before, after) = (&self.book.marks[*from], &self.book.marks[*to]);
             cpu = cpu.plus(&after.host.cpu.since(&before.host.cpu));
-            let grown = grown(before.host.pressure.cpu_us, after.host.pressure.cpu_us);
-            pressure_us = pressure_us.zip(grown).map(|(sum, part)| sum + part);
             known_us = known_us.saturating_add(self.known_us(before, after));
             load1 = load1.max(after.host.load_1m.unwrap_or(0.0));
+            let totals = |p: &host::Pressure| [p.cpu_us, p.memory_us, p.io_us];
+            let was = totals(&before.host.pressure);
+            let now = totals(&after.host.pressure);
+            for (sum, (was, now)) in pressure.iter_mut().zip(was.into_iter().zip(now)) {
+                *sum = add(*sum, grown(was, now));
+            }
         }
+        let share = |us: Option<f64>| us.map(|us| (us / 1e6 / cut.seen_s).min(1.0));
         let total_us = cpu.total_us().max(1) as f64;
         // Interrupts run in whoever has the CPU, mostly for our own packets, so they are nobody's.
         let tasks_us = cpu.user_us.saturating_add(cpu.system_us);
-        let is_watched = self
-            .book
-            .watches
-            .iter()
-            .any(|watch| !matches!(watch.eye, Eye::Endpoint(_)));
+        let mut watches = self.book.watches.iter();
+        let is_watched = watches.any(|watch| !matches!(watch.eye, Eye::Endpoint(_)));
         Some(Noise {
             steal_share: cpu.steal_us as f64 / total_us,
-            pressure_share: pressure_us.map(|us: f64| (us / 1e6 / cut.seen_s).min(1.0)),
+            pressure_share: share(pressure[0]),
+            pressure_memory_share: share(pressure[1]),
+            pressure_io_share: share(pressure[2]),
             others_share: is_watched.then(|| tasks_us.saturating_sub(known_us) as f64 / total_us),
             load1,
         })
@@ -410,6 +430,10 @@ fn distance(a: Instant, b: Instant) -> Duration {
         .max(b.saturating_duration_since(a))
 }
 
+fn add(sum: Option<f64>, part: Option<f64>) -> Option<f64> {
+    Some(sum? + part?)
+}
+
 fn grown(before: Option<u64>, after: Option<u64>) -> Option<f64> {
     Some(after?.saturating_sub(before?) as f64)
 }
@@ -450,3 +474,6 @@ fn thread_shares(threads: Used, seen_s: f64) -> Vec<ThreadShare> {
         });
     shown.collect()
 }
+
+#[cfg(test)]
+mod tests;
