@@ -460,3 +460,6 @@ fn size_byte(size: u64, digits: u8, byte: u8) -> Result<Chunk, Wrong> {
         None => Err(Wrong::Answer("has a chunk size that is no number")),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -72,7 +72,7 @@ impl Findings {
 
     /// What of the body did not come, if nothing else is wrong.
     fn missing(&self, expect: &Expect, sent: &Sent) -> Option<Box<Difference>> {
-        let due = match &expect.body {
+        let (fault, due) = match &expect.body {
             BodyCheck::Any => return None,
             BodyCheck::Contains(_) if self.found => return None,
             BodyCheck::Contains(text) if text.is_empty() => return None,
@@ -83,14 +83,14 @@ impl Findings {
                     at: None,
                 }));
             }
-            BodyCheck::Echo => sent.body,
-            BodyCheck::Exact(body) => body,
+            BodyCheck::Echo => (Fault::Integrity, sent.body),
+            BodyCheck::Exact(body) => (Fault::Check, body.as_slice()),
         };
         let got = self.body_bytes as usize;
         (got < due.len()).then(|| {
             let shown = shown(due, got);
             Box::new(Difference {
-                fault: Fault::Integrity,
+                fault,
                 what: format!("the body ends after {got} bytes, not {}", due.len()),
                 at: Some((got as u64, due[shown].to_vec(), Vec::new())),
             })
@@ -123,7 +123,7 @@ impl Judge<'_> {
     }
 
     /// Compares a piece with what is due at its place.
-    fn compare(findings: &mut Findings, due: &[u8], piece: &[u8]) {
+    fn compare(findings: &mut Findings, fault: Fault, due: &[u8], piece: &[u8]) {
         let offset = usize::try_from(findings.body_bytes).unwrap_or(usize::MAX);
         let rest = due.get(offset..).unwrap_or_default();
         if findings.wrong.is_some() || rest.starts_with(piece) {
@@ -138,7 +138,7 @@ impl Judge<'_> {
         // The same bytes of both, so that the two columns stand under each other.
         let (expected, received) = (shown(rest, same), shown(piece, same));
         findings.wrong = Some(Box::new(Difference {
-            fault: Fault::Integrity,
+            fault,
             what,
             at: Some((
                 (offset + same) as u64,
@@ -206,8 +206,10 @@ impl Listener for Judge<'_> {
         match &self.expect.body {
             BodyCheck::Any => {}
             _ if !self.expect.status(self.findings.status) => {}
-            BodyCheck::Echo => Judge::compare(self.findings, self.sent.body, piece),
-            BodyCheck::Exact(body) => Judge::compare(self.findings, body, piece),
+            BodyCheck::Echo => {
+                Judge::compare(self.findings, Fault::Integrity, self.sent.body, piece);
+            }
+            BodyCheck::Exact(body) => Judge::compare(self.findings, Fault::Check, body, piece),
             BodyCheck::Contains(text) => Judge::search(self.findings, text, piece),
         }
         self.findings.body_bytes += piece.len() as u64;
@@ -258,7 +260,8 @@ mod tests {
 
     #[test]
     fn one_wrong_byte_is_found_wherever_it_is_and_however_it_comes() {
-        for check in [BodyCheck::Echo, BodyCheck::Exact(SENT.to_vec())] {
+        let exact = BodyCheck::Exact(SENT.to_vec());
+        for (check, fault) in [(BodyCheck::Echo, Fault::Integrity), (exact, Fault::Check)] {
             for piece in 1..=SENT.len() {
                 assert!(judged(check.clone(), SENT, piece).is_ok());
                 for at in 0..SENT.len() {
@@ -266,7 +269,7 @@ mod tests {
                     body[at] ^= 1;
                     let found = judged(check.clone(), &body, piece).unwrap_err();
                     let (offset, expected, received) = found.at.unwrap();
-                    assert_eq!((found.fault, offset), (Fault::Integrity, at as u64));
+                    assert_eq!((found.fault, offset), (fault, at as u64));
                     assert!(expected.contains(&SENT[at]) && received.contains(&body[at]));
                 }
                 let short = judged(check.clone(), &SENT[..30], piece).unwrap_err();
