@@ -156,13 +156,24 @@ impl Observer for Nobody {
     fn interval(&mut self, _: &Snapshot) {}
 }
 
-/// Who looks on: nobody, the live view where standard error is a terminal that can be drawn on, and plain lines
-/// otherwise.
-pub fn screen(plan: &Plan, quiet: bool) -> Box<dyn Observer> {
+/// How a run is shown while it goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Not at all.
+    Away,
+    /// As plain lines.
+    Lines,
+    /// Drawn where standard error is a terminal that can be drawn on, as plain lines otherwise.
+    Best,
+}
+
+/// Who shows a run on standard error.
+pub fn screen(plan: &Plan, look: Look) -> Box<dyn Observer> {
     let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
-    if quiet {
+    let draws = look == Look::Best && std::io::stderr().is_terminal() && !dumb;
+    if look == Look::Away {
         Box::new(Nobody)
-    } else if std::io::stderr().is_terminal() && !dumb {
+    } else if draws {
         let outline = live::Outline::of(plan);
         Box::new(live::Live::new(outline, may_colour()))
     } else {

@@ -13,14 +13,14 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use indicatif::ProgressDrawTarget;
 use lab::output::hlog::{HistogramLog, totals};
 use lab::output::lines::Lines;
 use lab::output::live::{Live, Outline};
 use lab::output::{
-    All, FlowSnapshot, Observer, Snapshot, Spread, SubjectSnapshot, Wanted, json, k6, summary,
+    All, FlowSnapshot, Look, Observer, Snapshot, Spread, SubjectSnapshot, Wanted, json, k6, summary,
 };
 use lab::plan::Plan;
 use lab::result::{Criterion, HostSample, Run, Validity, Verdict};
@@ -155,22 +155,29 @@ fn everything_that_is_wanted_is_written() {
         summary_export: Some(at("k6.json")),
         csv: Some(at("steps.csv")),
         hlog: Some(at("extra.hlog")),
+        quiet: true,
         ..Wanted::default()
     };
     wanted.check().unwrap();
-    let mut printed = Vec::new();
-    wanted.deliver(&recorded(), &mut printed).unwrap();
-    assert_eq!(
-        String::from_utf8(printed).unwrap(),
-        summary::text(&recorded(), false)
-    );
+    wanted.deliver(&recorded(), &mut Vec::new()).unwrap();
     for name in ["steps.csv", "steps-series.csv"] {
         check(name, &std::fs::read_to_string(at(name)).unwrap());
     }
-    assert_eq!(
-        wanted.histogram_paths(None),
-        [at("new/out/intervals.hlog"), at("extra.hlog")]
-    );
+    for cell in [None, Some((2, "c=2"))] {
+        let mut observer = wanted.observer(&empty_plan(), cell).unwrap();
+        let mut tally = Tally::default();
+        tally.good(0, 10, 20);
+        observer.histograms(1.0, 1.0, "echo", &tally);
+        observer.finish().unwrap();
+    }
+    for name in [
+        "new/out/intervals.hlog",
+        "extra.hlog",
+        "new/out/02-c=2/intervals.hlog",
+        "extra-02-c=2.hlog",
+    ] {
+        assert_eq!(totals(&at(name)).unwrap().values, 3, "{name}");
+    }
 
     let cells = [("c=1".to_owned(), single()), ("c=2".to_owned(), single())];
     wanted.deliver_matrix(&cells, &mut Vec::new()).unwrap();
@@ -209,6 +216,7 @@ fn json_is_one_object_and_quiet_is_nothing() {
     assert_eq!(objects.len(), 1);
     assert_eq!(objects.remove(0)["requests"], recorded().requests);
     assert_eq!(print(false, true), "");
+    assert_eq!(print(false, false), summary::text(&recorded(), false));
 }
 
 #[test]
@@ -321,6 +329,16 @@ fn outline() -> Outline {
     }
 }
 
+fn empty_plan() -> Plan {
+    Plan {
+        name: "agents".to_owned(),
+        seed: 1,
+        run: 1,
+        flows: Vec::new(),
+        interval: Duration::from_secs(1),
+    }
+}
+
 /// A live view on a screen of so many columns.
 fn view(columns: usize, colour: bool) -> (Screen, Live) {
     let screen = Screen::new(columns);
@@ -363,14 +381,8 @@ fn a_view_that_is_dropped_leaves_nothing_either() {
 #[test]
 #[ignore = "is started by another test"]
 fn child_draws() {
-    let plan = Plan {
-        name: "agents".to_owned(),
-        seed: 1,
-        run: 1,
-        flows: Vec::new(),
-        interval: Duration::from_secs(1),
-    };
-    let mut screen = lab::output::screen(&plan, false);
+    let plan = empty_plan();
+    let mut screen = lab::output::screen(&plan, Look::Best);
     for second in 1..=3 {
         screen.interval(&snapshot(f64::from(second), 30.0));
     }
@@ -476,9 +488,8 @@ fn all_are_told_and_the_first_failure_is_handed_on() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.hlog");
     let log = Log::default();
-    let start = SystemTime::now();
-    let full = HistogramLog::begin(Path::new("/dev/full"), start).unwrap();
-    let fine = HistogramLog::begin(&path, start).unwrap();
+    let full = HistogramLog::begin(Path::new("/dev/full")).unwrap();
+    let fine = HistogramLog::begin(&path).unwrap();
     let mut all = All(vec![
         Box::new(full),
         Box::new(fine),

@@ -49,24 +49,14 @@ pub struct Totals {
 }
 
 impl HistogramLog {
-    /// Begins a log of a run that starts at `start`.
+    /// Begins a log.
     ///
     /// # Errors
     ///
     /// The file cannot be written.
-    pub fn begin(path: &Path, start: SystemTime) -> Result<HistogramLog, Failure> {
-        let mut draft = Draft::begin(path)?;
-        let begun = IntervalLogWriterBuilder::new()
-            .add_comment(VERSION)
-            .add_comment("[weir lab: values and maxima in nanoseconds]")
-            .with_start_time(start)
-            .with_base_time(start)
-            .begin_log_with(&mut draft, &mut V2DeflateSerializer::new())
-            .map(drop);
-        let begun = begun.and_then(|()| draft.write_all(LEGEND.as_bytes()));
-        begun.map_err(|e| draft.failure(&e))?;
+    pub fn begin(path: &Path) -> Result<HistogramLog, Failure> {
         Ok(HistogramLog {
-            draft: Some(draft),
+            draft: Some(Draft::begin(path)?),
             serializer: V2DeflateSerializer::new(),
             written: Totals::default(),
             failure: None,
@@ -79,6 +69,12 @@ impl HistogramLog {
         };
         let seconds_of = |s: f64| Duration::try_from_secs_f64(s.max(0.0)).unwrap_or_default();
         let (start, length) = (seconds_of(t_s - seconds), seconds_of(seconds));
+        if self.written.intervals == 0 {
+            // An interval is handed over soon after its end, so this is the run's start within milliseconds.
+            let elapsed = seconds_of(t_s);
+            let start = SystemTime::now().checked_sub(elapsed);
+            head(draft, start.unwrap_or(SystemTime::UNIX_EPOCH))?;
+        }
         let mut failed = None;
         for metric in Metric::ALL {
             let Some(distribution) = tally.distribution(*metric) else {
@@ -106,6 +102,19 @@ impl HistogramLog {
         };
         flushed.map_err(|e| failure(draft, &e))
     }
+}
+
+/// What stands before the first interval.
+fn head(draft: &mut Draft, start: SystemTime) -> Result<(), Failure> {
+    let begun = IntervalLogWriterBuilder::new()
+        .add_comment(VERSION)
+        .add_comment("[weir lab: values and maxima in nanoseconds]")
+        .with_start_time(start)
+        .with_base_time(start)
+        .begin_log_with(draft, &mut V2DeflateSerializer::new())
+        .map(drop);
+    let begun = begun.and_then(|()| draft.write_all(LEGEND.as_bytes()));
+    begun.map_err(|e| draft.failure(&e))
 }
 
 fn failure(draft: &Draft, e: &IntervalLogWriterError<V2DeflateSerializeError>) -> Failure {
@@ -213,7 +222,7 @@ mod tests {
     fn what_was_written_is_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.hlog");
-        let mut log = HistogramLog::begin(&path, SystemTime::now()).unwrap();
+        let mut log = HistogramLog::begin(&path).unwrap();
         log.histograms(1.0, 1.0, "a, b", &tally(1000));
         log.histograms(2.0, 1.0, "c", &tally(500));
         assert!(!path.exists(), "it stands at its place when it is whole");
@@ -249,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_told_at_the_end_and_stops_nothing() {
-        let log = HistogramLog::begin(Path::new("/dev/full"), SystemTime::now());
+        let log = HistogramLog::begin(Path::new("/dev/full"));
         let mut log = log.unwrap();
         log.histograms(1.0, 1.0, "a", &tally(10));
         log.histograms(2.0, 1.0, "a", &tally(10));
@@ -262,7 +271,7 @@ mod tests {
     fn a_run_that_never_ends_leaves_no_log() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.hlog");
-        let mut log = HistogramLog::begin(&path, SystemTime::now()).unwrap();
+        let mut log = HistogramLog::begin(&path).unwrap();
         log.histograms(1.0, 1.0, "a", &tally(10));
         drop(log);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);

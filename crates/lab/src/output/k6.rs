@@ -141,6 +141,7 @@ fn of_summary(summary: &Summary) -> Map<String, Value> {
         metrics.insert(name.to_owned(), counter);
     }
     let (good, failed) = (summary.good, summary.failed);
+    // `checks` after it: k6-html-reporter takes the last metric with `passes` for the checks.
     metrics.insert("http_req_failed".to_owned(), rate(failed, good));
     metrics.insert("checks".to_owned(), rate(good, failed));
     metrics
@@ -200,7 +201,7 @@ fn add_threshold(run: &Run, threshold: &ThresholdResult, metrics: &mut Map<Strin
     thresholds[&threshold.expression] = json!(!threshold.ok);
 }
 
-/// What `name{scenario:flow}` and `name{step:step}` hold, both at once too.
+/// What a metric holds of one scenario, step or kind of request: `name{scenario:a,step:b}`, `name{name:c}`.
 fn part_of(run: &Run, metric: &str) -> Option<Value> {
     let (name, tags) = metric.strip_suffix('}')?.split_once('{')?;
     let mut found = &run.measured;
@@ -217,6 +218,12 @@ fn part_of(run: &Run, metric: &str) -> Option<Value> {
                 let mut steps = flows.iter().flat_map(|flow| &flow.steps);
                 found = &steps.find(|step| step.name == value)?.summary;
             }
+            "name" => {
+                let mut kinds = flows.iter().flat_map(|flow| &flow.kinds);
+                found = &kinds.find(|kind| kind.name == value)?.summary;
+            }
+            // Latencies are of good answers anyway.
+            "expected_response" if value == "true" => {}
             _ => return None,
         }
     }
@@ -302,7 +309,7 @@ mod tests {
         };
         let kind = KindResult {
             name: "get".to_owned(),
-            summary: summary(2000.0),
+            summary: summary(4000.0),
         };
         let point = |t_s, in_flight| Point {
             t_s,
@@ -334,6 +341,7 @@ mod tests {
                 threshold("http_req_failed", "rate<0.01", false),
                 threshold("http_req_duration{scenario:echo}", "p(95)<250", true),
                 threshold("response{step:steady}", "p(95)<250", true),
+                threshold("http_req_duration{name:get, scenario:echo}", "max<1", true),
                 threshold("cpu_us_per_request", "value<9", true),
             ],
             ..Run::default()
@@ -370,6 +378,10 @@ mod tests {
         let metrics = &value["metrics"];
         let part = |name: &str, key: &str| metrics[name][key].clone();
         assert_eq!(part("http_req_duration{scenario:echo}", "avg"), json!(2.0));
+        assert_eq!(
+            part("http_req_duration{name:get, scenario:echo}", "avg"),
+            json!(4.0)
+        );
         assert_eq!(part("response{step:steady}", "avg"), json!(3.0));
         assert_eq!(part("cpu_us_per_request", "value"), json!(7.0));
         assert_eq!(

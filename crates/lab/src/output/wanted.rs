@@ -6,8 +6,10 @@
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use super::{artefact, csv, json, k6, may_colour, summary};
+use super::hlog::HistogramLog;
+use super::{All, Look, artefact, csv, json, k6, may_colour, screen, summary};
 use crate::exit::Failure;
+use crate::plan::Plan;
 use crate::result::Run;
 
 /// The names in a run's folder.
@@ -24,6 +26,8 @@ pub struct Wanted {
     pub json: bool,
     /// No text at all, and nobody looks on.
     pub quiet: bool,
+    /// Lines instead of the live view, on a terminal too.
+    pub no_live: bool,
     /// A folder for `run.json` and `intervals.hlog`; made when it is missing. Cells of a matrix have a folder each
     /// in it, beside `matrix.json`.
     pub out: Option<PathBuf>,
@@ -44,13 +48,7 @@ impl Wanted {
     pub fn check(&self) -> Result<(), Vec<Failure>> {
         let mut checks = Vec::new();
         if let Some(out) = &self.out {
-            let made = std::fs::create_dir_all(out).map_err(|e| {
-                Failure::new(
-                    format!("{}: {e}", out.display()),
-                    "name a folder that can be made and written",
-                )
-            });
-            checks.push(made.and_then(|()| artefact::check(&out.join(RUN_FILE))));
+            checks.push(make(out).and_then(|()| artefact::check(&out.join(RUN_FILE))));
         }
         let files = [&self.hlog, &self.summary_export, &self.csv];
         checks.extend(
@@ -66,7 +64,7 @@ impl Wanted {
     }
 
     /// Where the interval histograms of a run go: of a cell of a matrix, when it has a number and a label.
-    pub fn histogram_paths(&self, cell: Option<(usize, &str)>) -> Vec<PathBuf> {
+    fn histogram_paths(&self, cell: Option<(usize, &str)>) -> Vec<PathBuf> {
         let in_folder = |out: &PathBuf| match cell {
             Some((number, label)) => folder_of(out, number, label).join(HISTOGRAM_FILE),
             None => out.join(HISTOGRAM_FILE),
@@ -77,6 +75,29 @@ impl Wanted {
         };
         let out = self.out.iter().map(in_folder);
         out.chain(self.hlog.iter().map(beside)).collect()
+    }
+
+    /// Who looks on while a run goes on: the screen, and the logs of interval histograms. The cell is its number,
+    /// from 1, and its label; none without a matrix. [`super::Observer::finish`] ends the logs; without it they are
+    /// thrown away.
+    ///
+    /// # Errors
+    ///
+    /// A log cannot be begun.
+    pub fn observer(&self, plan: &Plan, cell: Option<(usize, &str)>) -> Result<All, Failure> {
+        let look = match (self.quiet, self.no_live) {
+            (true, _) => Look::Away,
+            (false, true) => Look::Lines,
+            (false, false) => Look::Best,
+        };
+        let mut all = All(vec![screen(plan, look)]);
+        for path in self.histogram_paths(cell) {
+            if let Some(folder) = path.parent().filter(|_| self.out.is_some()) {
+                make(folder)?;
+            }
+            all.0.push(Box::new(HistogramLog::begin(&path)?));
+        }
+        Ok(all)
     }
 
     /// Prints one run's result and writes its files.
@@ -117,9 +138,8 @@ impl Wanted {
         for (index, (label, run)) in cells.iter().enumerate() {
             if let Some(folder) = &self.out {
                 let folder = folder_of(folder, index + 1, label);
-                let made = std::fs::create_dir_all(&folder)
-                    .map_err(|e| Failure::new(format!("{}: {e}", folder.display()), ""));
-                done.push(made.and_then(|()| json::write_run(run, &folder.join(RUN_FILE))));
+                let written = |()| json::write_run(run, &folder.join(RUN_FILE));
+                done.push(make(&folder).and_then(written));
             }
             if let Some(file) = &self.summary_export {
                 done.push(k6::write(run, &file_of(file, index + 1, label)));
@@ -144,6 +164,15 @@ impl Wanted {
         };
         say(out, &text)
     }
+}
+
+fn make(folder: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder).map_err(|e| {
+        Failure::new(
+            format!("{}: {e}", folder.display()),
+            "name a folder that can be made and written",
+        )
+    })
 }
 
 fn is_terminal() -> bool {

@@ -68,6 +68,9 @@ fn whole(run: &Run, lines: &mut Vec<String>) {
     if meta.partial {
         text += ", stopped early";
     }
+    if let Some(threshold) = &meta.stopped_by {
+        text += &format!(" by {}", plain(threshold));
+    }
     row("measured", &text, lines);
     for (name, text) in [
         ("what", &meta.description),
