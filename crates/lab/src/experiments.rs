@@ -3,6 +3,7 @@
 pub mod calibrate;
 pub mod compare;
 pub mod load;
+pub mod report;
 pub mod target;
 
 use clap::Subcommand;
@@ -37,6 +38,7 @@ pub enum Experiment {
     Target(Box<target::Target>),
     Calibrate(calibrate::Calibrate),
     Compare(compare::Compare),
+    Report(report::Report),
 }
 
 impl Experiment {
@@ -47,6 +49,7 @@ impl Experiment {
             Experiment::Target(target) => target.run(),
             Experiment::Calibrate(calibrate) => calibrate.run(),
             Experiment::Compare(compare) => compare.run(),
+            Experiment::Report(report) => report.run(),
         }
     }
 }

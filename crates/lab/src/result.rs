@@ -15,8 +15,6 @@ use crate::tally::{Distribution, Fault, Metric, Tally};
 pub const SCHEMA: &str = "weir-lab-run/1";
 /// Most points of a series; over it, pairs are merged and the interval doubles.
 pub const POINTS_MAX: usize = 1200;
-/// Most points of a [`spectrum`].
-pub const SPECTRUM_POINTS: usize = 61;
 /// Largest `run.json` that is read, in bytes.
 pub const RUN_BYTES_MAX: u64 = 256 << 20;
 
@@ -136,9 +134,6 @@ pub struct FlowResult {
     #[serde(default)]
     pub spectrum: BTreeMap<String, Vec<(f64, f64)>>,
     pub series: Vec<Point>,
-    /// By [`Metric`], over what is measured: [`spectrum`] of each.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
-    pub spectrum: BTreeMap<String, Vec<(f64, f64)>>,
 }
 
 /// One stage of a flow.
@@ -517,26 +512,6 @@ impl Quantiles {
     }
 }
 
-/// A distribution of nanoseconds as a curve: pairs of a quantile and its value in microseconds, rising. The
-/// quantiles are evenly spaced in the logarithm of 1/(1−q), from 0 to where one request is left, and the last
-/// pair is the quantile 1 with the exact maximum. Empty where nothing was recorded.
-pub fn spectrum(distribution: &Distribution) -> Vec<(f64, f64)> {
-    let count = distribution.count() as f64;
-    let steps = (SPECTRUM_POINTS - 2) as f64;
-    let mut curve: Vec<(f64, f64)> = Vec::new();
-    for step in 0..SPECTRUM_POINTS - 1 {
-        let quantile = 1.0 - count.powf(-(step as f64 / steps));
-        let Some(ns) = distribution.quantile(quantile) else {
-            return curve;
-        };
-        if curve.last().is_none_or(|(before, _)| *before < quantile) {
-            curve.push((quantile, ns as f64 / 1000.0));
-        }
-    }
-    curve.push((1.0, distribution.most as f64 / 1000.0));
-    curve
-}
-
 impl Summary {
     /// Of a tally over some seconds.
     pub fn of(tally: &Tally, seconds: f64) -> Summary {
@@ -593,31 +568,4 @@ pub fn spectrum(distribution: &Distribution) -> Vec<(f64, f64)> {
 /// A ratio that is 0 when there is nothing to divide by.
 fn per(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_spectrum_rises_from_the_least_to_the_most() {
-        let mut distribution = Distribution::default();
-        (1..=100_000u64).for_each(|us| distribution.record(us * 1000));
-        let curve = spectrum(&distribution);
-        assert_eq!(curve.len(), SPECTRUM_POINTS);
-        assert_eq!(curve.first(), Some(&(0.0, 1.0)));
-        assert_eq!(curve.last(), Some(&(1.0, 100_000.0)));
-        assert!(curve.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1));
-        for (quantile, us) in curve.iter().filter(|(q, _)| *q > 0.1) {
-            assert!((us / (quantile * 1e5) - 1.0).abs() < 0.002, "{quantile}");
-        }
-    }
-
-    #[test]
-    fn a_spectrum_of_one_is_flat_and_of_none_is_empty() {
-        let mut distribution = Distribution::default();
-        assert!(spectrum(&distribution).is_empty());
-        distribution.record(5000);
-        assert_eq!(spectrum(&distribution), [(0.0, 5.0), (1.0, 5.0)]);
-    }
 }

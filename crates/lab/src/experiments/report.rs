@@ -1,0 +1,121 @@
+//! `weir lab report`.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::exit::{Ended, Exit, Failure};
+use crate::report::{RUNS_MAX, html, words};
+use crate::result::Run;
+
+/// Shows what runs found, as one HTML file
+#[derive(Debug, Args)]
+pub struct Report {
+    /// A run.json, a folder with one, or a folder of such folders
+    #[arg(value_name = "RUN", required = true)]
+    runs: Vec<PathBuf>,
+    /// The file to write; `-` writes to standard output
+    #[arg(short, long, value_name = "FILE.html")]
+    output: PathBuf,
+}
+
+impl Report {
+    pub fn run(self) -> Ended {
+        let files = files(&self.runs)?;
+        let mut runs = Vec::new();
+        for file in &files {
+            runs.push(Run::read(file)?);
+        }
+        let names = names(&files, &runs);
+        let named: Vec<(&str, &Run)> = names.iter().map(String::as_str).zip(&runs).collect();
+        let page = html(&named);
+        if self.output == Path::new("-") {
+            let mut out = std::io::stdout().lock();
+            let written = out.write_all(page.as_bytes()).and_then(|()| out.flush());
+            written.map_err(|e| Failure::new(format!("standard output: {e}"), ""))?;
+            return Ok(Exit::Pass);
+        }
+        write(&self.output, &page)?;
+        let shown = self.output.display();
+        let size = words::bytes(page.len() as u64);
+        println!("{shown}: {}, {size}", words::plural(runs.len(), "run"));
+        Ok(Exit::Pass)
+    }
+}
+
+/// The files that were meant: a folder without a run of its own stands for the runs in it.
+fn files(given: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = Vec::new();
+    for path in given {
+        if !path.is_dir() {
+            files.push(path.clone());
+        } else if path.join("run.json").is_file() {
+            files.push(path.join("run.json"));
+        } else {
+            files.extend(below(path)?);
+        }
+    }
+    if files.len() > RUNS_MAX {
+        return Err(Failure::new(
+            format!("{} runs are more than a report shows", files.len()),
+            format!("name at most {RUNS_MAX}"),
+        ));
+    }
+    Ok(files)
+}
+
+/// The runs in a folder's folders, by name.
+fn below(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let fail = |e: std::io::Error| Failure::new(format!("{}: {e}", folder.display()), "");
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(fail)? {
+        let file = entry.map_err(fail)?.path().join("run.json");
+        if file.is_file() {
+            files.push(file);
+        }
+    }
+    if files.is_empty() {
+        return Err(Failure::new(
+            format!("{}: holds no run.json", folder.display()),
+            "name a run.json, a folder with one, or a folder of such folders",
+        ));
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// What each run is called: its own name where no other has it, otherwise its folder's or its file's.
+fn names(files: &[PathBuf], runs: &[Run]) -> Vec<String> {
+    let own: Vec<&str> = runs.iter().map(|run| run.meta.name.as_str()).collect();
+    let alone = |name: &str| !name.is_empty() && own.iter().filter(|n| **n == name).count() == 1;
+    let pairs = files.iter().zip(&own);
+    let names = pairs.map(|(file, name)| {
+        if alone(name) {
+            return (*name).to_owned();
+        }
+        let folder = file.parent().and_then(Path::file_name);
+        let named = match file.file_name() {
+            Some(base) if base != "run.json" => Some(base),
+            base => folder.or(base),
+        };
+        named.map_or_else(|| "run".to_owned(), |n| n.to_string_lossy().into_owned())
+    });
+    names.collect()
+}
+
+/// Writes beside the file first, so that a full disk leaves what was there.
+fn write(file: &Path, page: &str) -> Result<(), Failure> {
+    let mut part = file.as_os_str().to_owned();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    let written = std::fs::write(&part, page).and_then(|()| std::fs::rename(&part, file));
+    written.map_err(|e| {
+        // It may be what failed, and the first failure is the one to tell.
+        let _ = std::fs::remove_file(&part);
+        Failure::new(
+            format!("{}: {e}", file.display()),
+            "the report was not written",
+        )
+    })
+}
