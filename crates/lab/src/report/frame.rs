@@ -16,7 +16,7 @@ pub const RIGHT: f64 = 18.0;
 /// Below a panel: the labels of its axis, and its title.
 pub const BELOW: f64 = 42.0;
 /// Between two panels that share an axis of time.
-pub const BETWEEN: f64 = 14.0;
+pub const BETWEEN: f64 = 22.0;
 /// Above a panel: the names of the stages.
 pub const STAGES: f64 = 20.0;
 /// The size of every text but a legend's.
@@ -55,7 +55,11 @@ impl Panel {
 
     /// Lines across, named at the left, with the axis's title.
     pub fn y_axis(&self, pen: &mut Pen, title: &str, name: impl Fn(f64) -> String) {
-        let about = (self.height / 42.0).round().max(2.0) as usize;
+        let apart = match self.y {
+            Scale::Linear { .. } => 40.0,
+            Scale::Log { .. } => 24.0,
+        };
+        let about = (self.height / apart).round().max(2.0) as usize;
         for tick in self.y.ticks(about) {
             let y = self.up(tick);
             pen.line((LEFT, y), (WIDTH - RIGHT, y), Ink::Grid, 1.0);
@@ -124,7 +128,7 @@ pub struct Stage {
     pub name: String,
     pub begin_s: f64,
     pub end_s: f64,
-    pub warm: bool,
+    pub kind: String,
 }
 
 /// The stages of one flow.
@@ -133,7 +137,7 @@ pub fn stages_of(flow: &FlowResult) -> Vec<Stage> {
         name: step.name.clone(),
         begin_s: step.begin_s,
         end_s: step.begin_s + step.summary.seconds,
-        warm: step.kind == "warm-up",
+        kind: step.kind.clone(),
     });
     steps.collect()
 }
@@ -151,24 +155,26 @@ pub fn stages_of_all(run: &Run) -> Vec<Stage> {
     }
 }
 
-/// Draws the stages behind panels: bands from the first one's top to the last one's bottom, and names above.
+/// Draws the stages behind panels: a ground for what is no hold, from the first one's top to the last one's bottom,
+/// a line where one stage follows another, and names above. A hold alone needs none of it.
 pub fn draw_stages(pen: &mut Pen, stages: &[Stage], first: &Panel, last: &Panel) {
-    if stages.len() < 2 && stages.iter().all(|stage| !stage.warm) {
+    if stages.len() < 2 && stages.iter().all(|stage| stage.kind == "hold") {
         return;
     }
+    let (top, bottom) = (first.top - STAGES, last.bottom());
     for (i, stage) in stages.iter().enumerate() {
         let (from, to) = (first.across(stage.begin_s), first.across(stage.end_s));
-        let ground = match (stage.warm, i % 2) {
-            (true, _) => Some(Ink::Warm),
-            (false, 1) => Some(Ink::Band),
-            _ => None,
-        };
-        if let Some(ink) = ground {
-            pen.rect((from, first.top - STAGES), (to, last.bottom()), ink);
+        match stage.kind.as_str() {
+            "warm-up" => pen.rect((from, top), (to, bottom), Ink::Warm),
+            "ramp" => pen.rect((from, top), (to, bottom), Ink::Band),
+            _ => {}
+        }
+        if i > 0 {
+            pen.line((from, top), (from, bottom), Ink::Grid, 1.0);
         }
         let room = ((to - from - 8.0) / width_of("n", SMALL)) as usize;
         if room >= 3 {
-            let at = ((from + to) / 2.0, first.top - STAGES / 2.0);
+            let at = ((from + to) / 2.0, top + STAGES / 2.0);
             let name = cut(&stage.name, room);
             pen.text(at, &name, Ink::Quiet, Stand::Middle, SMALL);
         }

@@ -40,7 +40,7 @@ pub enum Ink {
     Quiet,
     Grid,
     Axis,
-    /// The ground of every other stage.
+    /// The ground of a ramp.
     Band,
     /// The ground of a warm-up.
     Warm,

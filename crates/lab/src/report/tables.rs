@@ -4,9 +4,13 @@ use maud::{Markup, html};
 
 use super::words::{NONE, bytes, clean, count, micros, number, seconds, share};
 use crate::result::{FlowResult, Quantiles, Run, StepResult, SubjectResult, Summary};
+use crate::tally::Metric;
 
 /// Most wrong answers that are shown.
 const NOTES_SHOWN_MAX: usize = 50;
+
+/// What stands over the column of Little's law.
+const LITTLE: &str = "connections divided by the rate: the mean that a closed load must have";
 
 /// What each class of failure means, in the order of `tally::Fault`.
 const FAULTS: &[(&str, &str)] = &[
@@ -60,31 +64,34 @@ fn about(flow: &FlowResult) -> String {
     )
 }
 
+/// An open load can drop requests; a closed one cannot, and has Little's law instead.
 fn steps_head(flow: &FlowResult) -> Markup {
-    let little = flow.model == "closed";
-    let level = if little { "connections" } else { "arrivals/s" };
+    let closed = flow.model == "closed";
+    let level = if closed { "connections" } else { "arrivals/s" };
     html! {
         tr.group {
-            th colspan="3" { "stage" } th colspan="4" { "requests" } th colspan="5" { "response" }
-            th colspan="2" { "service" } th { "lag" }
-            @if little { th { "Little" } }
+            th colspan="3" { "stage" } th.n colspan=(if closed { "3" } else { "4" }) { "requests" }
+            th.n colspan="5" { "response" } th.n colspan="2" { "service" } th.n { "lag" }
+            @if closed { th.n { "Little" } }
         }
         tr {
             th { "name" } th.n { (level) } th.n { "for" }
-            th.n { "answered" } th.n { "per s" } th.n { "failed" } th.n { "dropped" }
+            th.n { "answered" } th.n { "per s" } th.n { "failed" }
+            @if !closed { th.n { "dropped" } }
             th.n { "p50" } th.n { "p90" } th.n { "p99" } th.n { "p99.9" } th.n { "max" }
             th.n { "p50" } th.n { "p99" } th.n { "p99" }
-            @if little { th.n title="connections divided by the rate: the mean that a closed load must have" { "N/X" } }
+            @if closed { th.n title=(LITTLE) { "N/X" } }
         }
     }
 }
 
 fn step_row(flow: &FlowResult, step: &StepResult) -> Markup {
     let found = &step.summary;
+    let closed = flow.model == "closed";
     let level = if step.from == step.to {
-        number(step.to)
+        level(step.to)
     } else {
-        format!("{} → {}", number(step.from), number(step.to))
+        format!("{} → {}", level(step.from), level(step.to))
     };
     let of = |metric: &str| found.latency.get(metric);
     let at = |metric: &str, pick: fn(&Quantiles) -> Option<f64>| {
@@ -97,21 +104,31 @@ fn step_row(flow: &FlowResult, step: &StepResult) -> Markup {
             th scope="row" { (clean(&step.name)) " " span.tag { (clean(&step.kind)) } }
             td.n { (level) } td.n { (seconds(found.seconds)) }
             td.n { (count(found.requests)) } td.n { (number(found.rate)) }
-            td.n { (failures(found)) } td.n { (count(found.dropped)) }
+            td.n { (failures(found)) }
+            @if !closed { td.n { (count(found.dropped)) } }
             td.n { (at("response", |q| Some(q.p50))) } td.n { (at("response", |q| Some(q.p90))) }
             td.n { (at("response", |q| Some(q.p99))) } td.n { (at("response", |q| q.p999)) }
             td.n { (at("response", |q| Some(q.max))) }
             td.n { (at("service", |q| Some(q.p50))) } td.n { (at("service", |q| Some(q.p99))) }
             td.n { (at("lag", |q| Some(q.p99))) }
-            @if flow.model == "closed" { td.n { (little.unwrap_or(NONE.to_owned())) } }
+            @if closed { td.n { (little.unwrap_or(NONE.to_owned())) } }
         }
     }
 }
 
-fn failures(found: &Summary) -> String {
-    match found.failed {
-        0 => "0".to_owned(),
-        n => format!("{} ({})", count(n), share(found.failed_share)),
+/// Connections are whole, and arrivals mostly are.
+fn level(level: f64) -> String {
+    if level.fract() == 0.0 && level >= 0.0 {
+        count(level as u64)
+    } else {
+        number(level)
+    }
+}
+
+fn failures(found: &Summary) -> Markup {
+    html! {
+        (count(found.failed))
+        @if found.failed > 0 { br; span.quiet { (share(found.failed_share)) } }
     }
 }
 
@@ -140,8 +157,10 @@ pub fn latencies(run: &Run) -> Markup {
 
 fn distributions(found: &Summary) -> Markup {
     html! {
-        @for (metric, quantiles) in &found.latency {
-            (distribution(&metric.replace('_', " "), quantiles, micros))
+        @for metric in Metric::ALL {
+            @if let Some(quantiles) = found.latency.get(metric.as_str()) {
+                (distribution(&metric.as_str().replace('_', " "), quantiles, micros))
+            }
         }
         @if let Some(quantiles) = &found.tokens_per_second {
             (distribution("tokens a second", quantiles, number))

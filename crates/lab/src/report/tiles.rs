@@ -1,4 +1,4 @@
-//! The headline: four numbers, each with what it rests on.
+//! The headline: five numbers, each with what it rests on.
 //!
 //! Quantiles of a ramp are never a headline, so a run that held no level has none.
 
@@ -21,7 +21,13 @@ pub fn held(run: &Run) -> bool {
 }
 
 pub fn tiles(run: &Run) -> Markup {
-    let tiles = [rate(run), latency(run), errors(&run.measured), cpu(run)];
+    let tiles = [
+        rate(run),
+        response(run, Rank::Median),
+        response(run, Rank::P99),
+        errors(&run.measured),
+        cpu(run),
+    ];
     html! {
         div.tiles { @for tile in &tiles {
             div.tile {
@@ -50,31 +56,44 @@ fn rate(run: &Run) -> Tile {
     }
 }
 
-fn latency(run: &Run) -> Tile {
-    let name = "Response, p50 and p99";
+/// Which of the responses.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rank {
+    Median,
+    P99,
+}
+
+fn response(run: &Run, rank: Rank) -> Tile {
+    let name = match rank {
+        Rank::Median => "Response, p50",
+        Rank::P99 => "Response, p99",
+    };
     let none = |why: &str| Tile {
         name,
         value: NONE.to_owned(),
         rests_on: why.to_owned(),
     };
     if !held(run) {
-        return none("the run never held a level; quantiles of a ramp are no headline");
+        return none("no level was held; quantiles of a ramp are no headline");
     }
     let Some(found) = run.measured.latency.get("response") else {
         return none("nothing was answered well");
     };
-    let rare = found
-        .p999
-        .map(|us| format!("p99.9 {}; ", micros(us)))
-        .unwrap_or_default();
+    let (value, rests_on) = match (rank, found.p999) {
+        (Rank::Median, _) => (
+            found.p50,
+            format!("of {} answered well", count(found.count)),
+        ),
+        (Rank::P99, Some(p999)) => {
+            let text = format!("p99.9 {}, slowest {}", micros(p999), micros(found.max));
+            (found.p99, text)
+        }
+        (Rank::P99, None) => (found.p99, format!("slowest {}", micros(found.max))),
+    };
     Tile {
         name,
-        value: format!("{} · {}", micros(found.p50), micros(found.p99)),
-        rests_on: format!(
-            "{rare}slowest of {}: {}",
-            count(found.count),
-            micros(found.max)
-        ),
+        value: micros(value),
+        rests_on,
     }
 }
 
@@ -164,7 +183,7 @@ mod tests {
             ..FlowResult::default()
         });
         assert!(!held(&run));
-        assert!(latency(&run).rests_on.contains("ramp"));
+        assert!(response(&run, Rank::P99).rests_on.contains("ramp"));
         run.flows[0].steps.push(step("hold"));
         assert!(held(&run));
     }

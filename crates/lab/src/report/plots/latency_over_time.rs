@@ -7,7 +7,7 @@ use crate::report::frame::{BELOW, LEFT, Legend, Panel, RIGHT, STAGES, Sign, Stag
 use crate::report::frame::{draw_stages, stages_of};
 use crate::report::pen::{HEAT_MAX, Ink, Pen, svg};
 use crate::report::scale::Scale;
-use crate::report::words::{count, plural, seconds, tick_micros};
+use crate::report::words::{count, seconds, tick_micros};
 use crate::result::{FlowResult, Point, Run};
 
 use super::{FLOWS_DRAWN_MAX, Figure};
@@ -143,11 +143,10 @@ fn one(flow: &FlowResult, flows: usize) -> Figure {
         svg: picture,
         caption: format!(
             "n = {} responses over {}, in columns of {}. Each response is drawn at the moment when it was due, \
-             not when it ended: a freeze is a wedge. {}.",
+             not when it ended: a freeze is a wedge.",
             count(n),
             seconds(end_s),
             seconds(heat.wide_s),
-            plural(stages.len(), "stage"),
         ),
     }
 }

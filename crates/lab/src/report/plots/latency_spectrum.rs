@@ -12,15 +12,21 @@ use crate::result::{FlowResult, Run};
 use super::{FLOWS_DRAWN_MAX, Figure};
 
 const HEIGHT: f64 = 260.0;
-/// What is drawn, and what it means.
-const CURVES: &[(&str, &str, Ink)] = &[
+/// What is drawn, what it means, and how wide: what comes later lies on top and lets the first be seen.
+const CURVES: &[(&str, &str, Ink, f64)] = &[
     (
         "response",
         "response (from when it was due)",
         Ink::Series(0),
+        3.5,
     ),
-    ("service", "service (from when it was sent)", Ink::Dashed(2)),
-    ("lag", "lag (sent later than due)", Ink::Dotted(1)),
+    (
+        "service",
+        "service (from when it was sent)",
+        Ink::Dashed(4),
+        2.0,
+    ),
+    ("lag", "lag (sent later than due)", Ink::Dotted(1), 2.0),
 ];
 
 pub fn draw(run: &Run) -> Vec<Figure> {
@@ -37,12 +43,13 @@ pub fn draw(run: &Run) -> Vec<Figure> {
     figures
 }
 
-type Curve<'a> = (&'static str, Ink, &'a [(f64, f64)]);
+/// Words, ink, width, and points.
+type Curve<'a> = (&'static str, Ink, f64, &'a [(f64, f64)]);
 
 fn curves(flow: &FlowResult) -> Vec<Curve<'_>> {
-    let known = CURVES.iter().filter_map(|(name, words, ink)| {
+    let known = CURVES.iter().filter_map(|(name, words, ink, width)| {
         let points = flow.spectrum.get(*name)?;
-        (!points.is_empty()).then_some((*words, *ink, points.as_slice()))
+        (!points.is_empty()).then_some((*words, *ink, *width, points.as_slice()))
     });
     known.collect()
 }
@@ -53,7 +60,7 @@ fn one(flow: &FlowResult, flows: usize) -> Figure {
     let legend = Legend::new(
         curves
             .iter()
-            .map(|(words, ink, _)| ((*words).to_owned(), *ink, Sign::Line)),
+            .map(|(words, ink, _, _)| ((*words).to_owned(), *ink, Sign::Line)),
     );
     let panel = Panel {
         top: legend.height() + 8.0,
@@ -69,13 +76,13 @@ fn one(flow: &FlowResult, flows: usize) -> Figure {
         legend.draw(pen);
         panel.y_axis(pen, "latency", tick_micros);
         panel.x_axis(pen, "quantile", &ticks(panel.x.high()));
-        for (_, ink, points) in &curves {
+        for (_, ink, width, points) in &curves {
             let places = points.iter().map(|(q, us)| {
                 let x = one_in(*q).min(panel.x.high());
                 // A lag of nothing has no logarithm; it lies on the floor.
                 (x, Some(us.max(panel.y.low())))
             });
-            panel.line(pen, places, *ink, 2.0);
+            panel.line(pen, places, *ink, *width);
         }
     });
     Figure {
@@ -101,7 +108,7 @@ fn one_in(quantile: f64) -> f64 {
 
 /// Twice as far as the last quantile that is not the maximum: where the slowest of n stands.
 fn farthest(curves: &[Curve]) -> f64 {
-    let quantiles = curves.iter().flat_map(|(_, _, points)| points.iter());
+    let quantiles = curves.iter().flat_map(|(_, _, _, points)| points.iter());
     let finite = quantiles.map(|(q, _)| one_in(*q)).filter(|x| x.is_finite());
     (finite.fold(1.0, f64::max) * 2.0).max(10.0)
 }
@@ -110,10 +117,10 @@ fn farthest(curves: &[Curve]) -> f64 {
 /// under a thousandth of the least response is shown.
 fn values(curves: &[Curve]) -> Vec<f64> {
     let all = |points: &[(f64, f64)]| points.iter().map(|(_, us)| *us).collect::<Vec<f64>>();
-    let first = curves.first().map(|(_, _, points)| all(points));
+    let first = curves.first().map(|(_, _, _, points)| all(points));
     let least = first.unwrap_or_default().into_iter().filter(|us| *us > 0.0);
     let floor = least.fold(f64::INFINITY, f64::min) / 100.0;
-    let values = curves.iter().flat_map(|(_, _, points)| all(points));
+    let values = curves.iter().flat_map(|(_, _, _, points)| all(points));
     values
         .map(|us| if floor.is_finite() { us.max(floor) } else { us })
         .collect()

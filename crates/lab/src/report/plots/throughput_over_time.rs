@@ -217,6 +217,9 @@ fn by_flow(run: &Run) -> Figure {
     Figure {
         title: "by flow".to_owned(),
         svg: picture,
-        caption: "The same requests, by flow.".to_owned(),
+        caption: format!(
+            "The same completed requests over {}, by flow.",
+            seconds(end_s(run))
+        ),
     }
 }
