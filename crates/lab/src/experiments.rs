@@ -37,7 +37,7 @@ pub enum Experiment {
     Load(load::Load),
     Target(Box<target::Target>),
     Calibrate(calibrate::Calibrate),
-    Compare(compare::Compare),
+    Compare(Box<compare::Compare>),
     Report(report::Report),
 }
 

@@ -10,26 +10,92 @@ pub mod comparison;
 pub mod imports;
 pub mod metrics;
 pub mod process;
+pub mod repeat;
+pub mod rig;
 pub mod table;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 
 use crate::exit::{Ended, Exit, Failure};
+use crate::experiments::load::Load;
+use crate::interrupt;
 use crate::output::{self, artefact};
+use crate::scenario::Flags;
 use answer::{Answer, Rule};
+use blocks::{Count, interleave};
 use comparison::{Comparison, Question};
+use process::Launch;
+use repeat::Truth;
+use rig::{Rig, Spec, given};
 
 /// The name of the file in `--out`.
 pub const COMPARE_FILE: &str = "compare.json";
+/// Longest that a server may take to be ready.
+const READY_MAX: Duration = Duration::from_secs(30);
+/// How long a run of a block is, and its warm-up, when nothing else is said.
+const DURATION: &str = "5s";
+const WARMUP: &str = "1s";
+/// Flags of a load that mean nothing here.
+const NOT_HERE: &[&str] = &[
+    "threshold",
+    "matrix",
+    "summary-export",
+    "csv",
+    "hlog",
+    "html",
+];
+
+const EXAMPLES: &str = "\
+Examples:
+  weir lab compare --a http://127.0.0.1:8080/ --b http://127.0.0.1:8081/ -R 2000 --a-watch 811 --b-watch 812
+  weir lab compare --a-command './old serve --listen 127.0.0.1:{port}' \\
+                   --b-command './new serve --listen 127.0.0.1:{port}' http://127.0.0.1:{port}/health -R 2000
+  weir lab compare --a-command … --b-command … scenario.yaml --blocks auto     The file says ${env.BASE}
+  weir lab compare runs/monday runs/friday                                      Earlier runs, or k6 summaries
+
+CPU time per request is compared first: give it processes to watch, and the same rate to both (-R). A block whose
+run found the host busy or the generator at its limit is dropped; --accept noisy-host keeps it.";
 
 /// Says whether B is better, worse or the same as A
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Compare {
-    /// Two or more earlier runs: the first is A, each other one B (run.json, its folder, or a k6 summary)
-    #[arg(value_name = "RUN")]
+    /// The URL or the scenario file for both; or, alone, earlier runs: run.json, its folder, or a k6 summary
+    #[arg(value_name = "URL|FILE|RUN")]
     what: Vec<String>,
+    /// Where A listens
+    #[arg(long, value_name = "URL")]
+    a: Option<String>,
+    /// Where B listens
+    #[arg(long, value_name = "URL")]
+    b: Option<String>,
+    /// Start A by this command; {port} becomes a free port
+    #[arg(long, value_name = "COMMAND")]
+    a_command: Option<String>,
+    /// Start B by this command
+    #[arg(long, value_name = "COMMAND")]
+    b_command: Option<String>,
+    /// Ask this http:// address whether a started server is ready [default: until it says `listening on`, or accepts]
+    #[arg(long, value_name = "URL")]
+    ready: Option<String>,
+    /// Start both servers once and keep them, instead of a fresh one for each run
+    #[arg(long)]
+    keep: bool,
+    /// Watch this beside A's load, as --watch does for both (repeatable)
+    #[arg(long, value_name = "WHAT")]
+    a_watch: Vec<String>,
+    /// Watch this beside B's load
+    #[arg(long, value_name = "WHAT")]
+    b_watch: Vec<String>,
+    /// Blocks of A and B, or `auto`: until it is known
+    #[arg(long, value_name = "N|auto", default_value = "6")]
+    blocks: String,
+    /// Most blocks of `--blocks auto`
+    #[arg(long, value_name = "N", default_value_t = 24)]
+    blocks_max: usize,
     /// The change below which a difference does not matter
     #[arg(long, value_name = "SHARE", default_value = "5%")]
     margin: String,
@@ -45,21 +111,50 @@ pub struct Compare {
     /// End with code 97 when the answer is "cannot tell"
     #[arg(long)]
     strict: bool,
-    /// Print one JSON object instead of the table
+    /// Compare so many times, and count the answers: the comparison itself is tested
+    #[arg(long, value_name = "N")]
+    repeat: Option<usize>,
+    /// With --repeat: what is true. Fails when the answers are wrong more often than promised
+    #[arg(long, value_name = "ANSWER", requires = "repeat")]
+    truth: Option<Truth>,
+    /// Print one JSON object, and nothing else, to standard output
     #[arg(long)]
     json: bool,
-    /// Write compare.json to this folder
-    #[arg(long, value_name = "FOLDER")]
-    out: Option<PathBuf>,
+    /// Say nothing while it runs
+    #[arg(long, short)]
+    quiet: bool,
+    /// Allow targets outside this machine: they are yours, or you may load them
+    #[arg(long)]
+    i_own_this: bool,
+    #[command(flatten)]
+    flags: Flags,
 }
 
 impl Compare {
     pub fn run(self) -> Ended {
         let rule = self.rule()?;
         self.check_out()?;
-        let comparisons = self.imported(&rule)?;
-        self.deliver(&comparisons)?;
-        Ok(self.exit(&comparisons))
+        if !self.is_live() {
+            let comparisons = self.imported(&rule)?;
+            self.deliver(&as_json(&comparisons)?, &tables(&comparisons))?;
+            return Ok(self.exit(&comparisons));
+        }
+        let count = Count::read(&self.blocks, self.blocks_max)?;
+        interrupt::listen()?;
+        match self.repeat {
+            Some(times) => self.repeated(times, count, &rule),
+            None => {
+                let comparison = [self.measured(count, &rule, self.seed()?)?];
+                self.deliver(&as_json(&comparison)?, &tables(&comparison))?;
+                Ok(self.exit(&comparison))
+            }
+        }
+    }
+
+    /// Whether something is to be measured, and not read.
+    fn is_live(&self) -> bool {
+        let sides = [&self.a, &self.b, &self.a_command, &self.b_command];
+        sides.iter().any(|side| side.is_some())
     }
 
     fn rule(&self) -> Result<Rule, Failure> {
@@ -81,14 +176,153 @@ impl Compare {
         })
     }
 
-    fn question(&self, rule: &Rule, a: &str, b: &str) -> Question {
+    fn seed(&self) -> Result<u64, Failure> {
+        match self.flag("seed") {
+            None => Ok(1),
+            Some(text) => text.parse().map_err(|_| {
+                Failure::new(
+                    format!("--seed {text} is no whole number"),
+                    "write 1, for instance",
+                )
+            }),
+        }
+    }
+
+    /// The text of a flag of the load, the last one that was given.
+    fn flag(&self, name: &str) -> Option<&str> {
+        let given = self.flags.given.iter().rev();
+        let mut named = given.filter(|given| given.flag.name == name);
+        named.next().map(|given| given.text.as_str())
+    }
+
+    fn question(&self, rule: &Rule, a: &str, b: &str, seed: u64) -> Question {
         Question {
             a: a.to_owned(),
             b: b.to_owned(),
             alpha: rule.alpha,
             margin: rule.margin.exp_m1(),
-            seed: 1,
+            seed,
         }
+    }
+
+    /// Measures both sides in blocks.
+    fn measured(&self, count: Count, rule: &Rule, seed: u64) -> Result<Comparison, Failure> {
+        let [a, b] = self.sides()?;
+        let question = self.question(rule, &a.label, &b.label, seed);
+        let quiet = self.quiet || self.json;
+        let tell = |line: &str| {
+            if !quiet {
+                // The answer is what matters; a reader that went away is told of then.
+                let _ = output::say(&mut std::io::stdout(), &format!("{line}\n"));
+            }
+        };
+        let mut rig = Rig::new(a, b, self.load()?, self.keep, tell);
+        let interleaved = interleave(count, rule, seed, &mut rig)?;
+        Ok(Comparison::of_blocks(&question, &interleaved))
+    }
+
+    fn repeated(&self, times: usize, count: Count, rule: &Rule) -> Ended {
+        let seed = self.seed()?;
+        let mut tally = repeat::Tally::new(times)?;
+        for number in 0..times {
+            let comparison = self.measured(count, rule, seed + number as u64)?;
+            let partial = comparison.partial;
+            if !(self.quiet || self.json) {
+                let line = format!(
+                    "{} of {times}: {}\n",
+                    number + 1,
+                    table::headline(&comparison)
+                );
+                output::say(&mut std::io::stdout(), &line)?;
+            }
+            tally.add(comparison);
+            if partial {
+                break;
+            }
+        }
+        let judged = tally.judged(rule.alpha, self.truth);
+        self.deliver(&judged.json()?, &judged.text())?;
+        Ok(judged.exit())
+    }
+
+    /// What the two sides are.
+    fn sides(&self) -> Result<[Spec; 2], Failure> {
+        if self.what.len() > 1 {
+            return Err(Failure::new(
+                format!("`{}` is one target too many", self.what[1]),
+                "with --a and --b, or commands, give one URL or one scenario file for both",
+            ));
+        }
+        let is_url = |text: &&String| text.contains("://");
+        let shared = self.what.first().filter(is_url);
+        let side = |name: &str,
+                    url: &Option<String>,
+                    command: &Option<String>,
+                    watch: &[String]| {
+            let url = url.as_ref().or(shared).cloned();
+            if url.is_none() && command.is_none() {
+                return Err(Failure::new(
+                    format!("{name} is not said"),
+                    format!("give --{name} URL or --{name}-command COMMAND"),
+                ));
+            }
+            if url.is_none() && self.what.is_empty() {
+                return Err(Failure::new(
+                    format!("where {name} listens is not said"),
+                    format!(
+                        "give --{name} URL, or one URL or scenario file for both; {{port}} may stand in a URL"
+                    ),
+                ));
+            }
+            let launch = command.as_ref().map(|command| Launch {
+                command: command.clone(),
+                ready: self.ready.clone(),
+                ready_max: READY_MAX,
+            });
+            Ok(Spec {
+                label: command
+                    .as_ref()
+                    .or(url.as_ref())
+                    .cloned()
+                    .unwrap_or_default(),
+                url,
+                launch,
+                watch: watch.to_vec(),
+            })
+        };
+        let a = side("a", &self.a, &self.a_command, &self.a_watch)?;
+        let b = side("b", &self.b, &self.b_command, &self.b_watch)?;
+        Ok([a, b])
+    }
+
+    /// The load for both, without a target.
+    fn load(&self) -> Result<Load, Failure> {
+        for name in NOT_HERE {
+            if self.flag(name).is_some() {
+                return Err(Failure::new(
+                    format!("--{name} is not for a comparison"),
+                    "leave it out, or use it with weir lab load",
+                ));
+            }
+        }
+        let mut load = Load {
+            flags: self.flags.clone(),
+            quiet: true,
+            i_own_this: self.i_own_this,
+            ..Load::default()
+        };
+        // A folder of the load would hold a run.json of one of many runs.
+        load.flags.given.retain(|given| given.flag.name != "out");
+        let file = self.what.first().filter(|text| !text.contains("://"));
+        load.source.extend(file.cloned());
+        if file.is_none() && self.flag("stage").is_none() {
+            for (name, text) in [("duration", DURATION), ("warmup", WARMUP)] {
+                if self.flag(name).is_none() {
+                    load.flags.given.push(given(name, text)?);
+                }
+            }
+        }
+        Ok(load)
     }
 
     /// Each run after the first against the first.
@@ -96,7 +330,10 @@ impl Compare {
         if !(2..=imports::RUNS_MAX).contains(&self.what.len()) {
             return Err(Failure::new(
                 format!("{} runs cannot be compared", self.what.len()),
-                format!("give 2 to {} of them", imports::RUNS_MAX),
+                format!(
+                    "give 2 to {} earlier runs, or --a and --b, or --a-command and --b-command",
+                    imports::RUNS_MAX
+                ),
             ));
         }
         let read = self.what.iter().map(|path| imports::read(Path::new(path)));
@@ -107,18 +344,23 @@ impl Compare {
             alpha: rule.alpha / others.len() as f64,
             ..rule.clone()
         };
+        let seed = self.seed()?;
         let compared = others.iter().map(|b| {
-            let question = self.question(rule, &a.label, &b.label);
+            let question = self.question(rule, &a.label, &b.label, seed);
             imports::compare(a, b, &question, &each)
         });
         Ok(compared.collect())
     }
 
+    fn out(&self) -> Option<PathBuf> {
+        self.flag("out").map(PathBuf::from)
+    }
+
     fn check_out(&self) -> Result<(), Failure> {
-        let Some(folder) = &self.out else {
+        let Some(folder) = self.out() else {
             return Ok(());
         };
-        std::fs::create_dir_all(folder).map_err(|error| {
+        std::fs::create_dir_all(&folder).map_err(|error| {
             Failure::new(
                 format!("{}: {error}", folder.display()),
                 "name a folder that can be made and written",
@@ -128,24 +370,17 @@ impl Compare {
     }
 
     /// Prints first, so that a full disk costs a file and not the answer.
-    fn deliver(&self, comparisons: &[Comparison]) -> Result<(), Failure> {
-        let json = as_json(comparisons)?;
-        let text = match self.json {
-            true => json.clone(),
-            false => {
-                let tables: Vec<String> = comparisons.iter().map(table::table).collect();
-                tables.join("\n")
-            }
+    fn deliver(&self, json: &str, text: &str) -> Result<(), Failure> {
+        let shown = if self.json { json } else { text };
+        output::say(&mut std::io::stdout(), shown)?;
+        let Some(folder) = self.out() else {
+            return Ok(());
         };
-        output::say(&mut std::io::stdout(), &text)?;
-        if let Some(folder) = &self.out {
-            artefact::replace(&folder.join(COMPARE_FILE), json.as_bytes(), |draft| {
-                let back = std::fs::read(draft).map_err(|e| Failure::new(e.to_string(), ""))?;
-                let back = serde_json::from_slice::<serde_json::Value>(&back);
-                back.map(drop).map_err(|e| Failure::new(e.to_string(), ""))
-            })?;
-        }
-        Ok(())
+        artefact::replace(&folder.join(COMPARE_FILE), json.as_bytes(), |draft| {
+            let back = std::fs::read(draft).map_err(|e| Failure::new(e.to_string(), ""))?;
+            let back = serde_json::from_slice::<serde_json::Value>(&back);
+            back.map(drop).map_err(|e| Failure::new(e.to_string(), ""))
+        })
     }
 
     /// The worst of all answers.
@@ -158,6 +393,11 @@ impl Compare {
             () => Exit::Pass,
         }
     }
+}
+
+fn tables(comparisons: &[Comparison]) -> String {
+    let tables: Vec<String> = comparisons.iter().map(table::table).collect();
+    tables.join("\n")
 }
 
 /// One comparison as itself; several as a list under `comparisons`.

@@ -272,17 +272,34 @@ impl Order {
     }
 }
 
-/// Checks a number of blocks.
-///
-/// # Errors
-///
-/// Too few to say anything, or more than anybody waits for.
-pub fn checked(blocks: usize) -> Result<usize, Failure> {
-    if (SAMPLES_MIN..=BLOCKS_MAX).contains(&blocks) {
-        return Ok(blocks);
+impl Count {
+    /// Reads `--blocks`: a number, or `auto` for up to `most`.
+    ///
+    /// # Errors
+    ///
+    /// It is neither; too few to say anything, or more than anybody waits for.
+    pub fn read(text: &str, most: usize) -> Result<Count, Failure> {
+        let help = format!("ask for {SAMPLES_MIN} to {BLOCKS_MAX}, or for `auto`");
+        let checked = |blocks: usize| {
+            if (SAMPLES_MIN..=BLOCKS_MAX).contains(&blocks) {
+                return Ok(blocks);
+            }
+            Err(Failure::new(
+                format!("{blocks} blocks cannot be compared"),
+                help.clone(),
+            ))
+        };
+        if text == "auto" {
+            return Ok(Count::Auto {
+                most: checked(most)?,
+            });
+        }
+        let Ok(blocks) = text.parse() else {
+            return Err(Failure::new(
+                format!("--blocks {text} is no number of blocks"),
+                help,
+            ));
+        };
+        Ok(Count::Fixed(checked(blocks)?))
     }
-    Err(Failure::new(
-        format!("{blocks} blocks cannot be compared"),
-        format!("ask for {SAMPLES_MIN} to {BLOCKS_MAX}, or for `auto`"),
-    ))
 }

@@ -78,7 +78,7 @@ pub fn read(path: &Path) -> Result<Import, Failure> {
 
 impl Import {
     fn of_run(label: String, run: &Run) -> Import {
-        let totals = Measured::of(run);
+        let totals = Measured::of(run, &[]);
         let mut warnings = Vec::new();
         if let Some(unfit) = &totals.unfit {
             warnings.push(format!("{label} is not valid: {unfit}"));

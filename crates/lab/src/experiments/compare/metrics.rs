@@ -152,12 +152,13 @@ pub struct Errors {
 
 impl Measured {
     /// What a run says. A run that measured something else than the target (a noisy host, a generator at its
-    /// limit, an early end) is kept with the reason not to use it.
-    pub fn of(run: &Run) -> Measured {
+    /// limit, an early end) is kept with the reason not to use it, unless that verdict is accepted. That a run is
+    /// short is no reason: blocks are meant to be.
+    pub fn of(run: &Run, accept: &[Verdict]) -> Measured {
         let mut measured = Measured {
             errors: errors(&run.measured),
             interrupted: run.validity.verdict == Verdict::Interrupted,
-            unfit: unfit(run),
+            unfit: unfit(run, accept),
             ..Measured::default()
         };
         for (value, metric) in measured.values.iter_mut().zip(METRIC) {
@@ -165,21 +166,27 @@ impl Measured {
         }
         measured
     }
-}
 
-fn unfit(run: &Run) -> Option<String> {
-    let verdict = run.validity.verdict;
-    match verdict {
-        Verdict::Valid | Verdict::NotSaturated | Verdict::TooShort => None,
-        Verdict::NoisyHost | Verdict::GeneratorBound | Verdict::Interrupted => {
-            let criteria = &run.validity.criteria;
-            let broken = criteria.iter().find(|c| c.verdict == verdict && !c.holds);
-            Some(match broken {
-                Some(criterion) => format!("{}: {}", verdict.as_str(), criterion.evidence),
-                None => verdict.as_str().to_owned(),
-            })
+    /// Of a run that was not begun any more.
+    pub fn interrupted() -> Measured {
+        Measured {
+            interrupted: true,
+            unfit: Some(Verdict::Interrupted.as_str().to_owned()),
+            ..Measured::default()
         }
     }
+}
+
+fn unfit(run: &Run, accept: &[Verdict]) -> Option<String> {
+    let criteria = run.validity.criteria.iter().filter(|c| !c.holds);
+    let mut matters = criteria.filter(|criterion| match criterion.verdict {
+        Verdict::Valid | Verdict::NotSaturated | Verdict::TooShort => false,
+        Verdict::NoisyHost | Verdict::GeneratorBound | Verdict::Interrupted => {
+            !accept.contains(&criterion.verdict)
+        }
+    });
+    let first = matters.next()?;
+    Some(format!("{}: {}", first.verdict.as_str(), first.evidence))
 }
 
 /// Requests that the end of the run cut off have not failed; requests that were due and never sent have.

@@ -276,7 +276,7 @@ fn interval(sure: &Sure) -> String {
 }
 
 /// `+1.2 %`; from 100 % on as a factor.
-fn signed(change: f64) -> String {
+pub fn signed(change: f64) -> String {
     if change >= 1.0 {
         return format!("x{:.2}", 1.0 + change);
     }
@@ -305,7 +305,8 @@ fn percent(share: f64) -> String {
     }
 }
 
-fn quantity(value: f64, unit: Unit) -> String {
+/// A value in its unit.
+pub fn quantity(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Microseconds => units::duration(value),
         Unit::PerSecond => format!("{}/s", units::number(value)),
