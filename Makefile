@@ -5,7 +5,7 @@ VENV := .setup/venv/bin
 WEIR := target/debug/weir
 FUZZ_SECONDS ?= 5
 
-.PHONY: help setup build run test lint test-rust test-blackbox fuzz bench dist docs
+.PHONY: help setup build run test lint test-rust test-blackbox fuzz bench certify-lab generators dist docs
 
 help: ## Lists the commands.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -40,10 +40,19 @@ test-blackbox: build
 fuzz: setup ## Runs each fuzz target for FUZZ_SECONDS (5).
 	@fuzz/run.sh $(FUZZ_SECONDS)
 
-bench: ## Measures the gateway beside nginx, and writes docs/performance.md.
+bench: ## Measures the gateway beside nginx and the lab beside wrk, and writes docs/performance.md.
 	@setup/setup.sh bench
 	cargo build --locked --profile dist -p weir
 	$(VENV)/python bench/bench.py --weir target/dist/weir
+	$(VENV)/python bench/lab.py --weir target/dist/weir
+
+certify-lab: ## Checks the lab against servers and generators of others; half an hour.
+	@setup/setup.sh bench
+	cargo build --locked --profile dist -p weir
+	$(VENV)/python bench/certify_lab.py --weir target/dist/weir
+
+generators: ## Installs oha and k6 for `make bench` and `make certify-lab`; k6 needs Go.
+	@setup/setup.sh generators
 
 dist: setup ## Builds the binary that ships: target/dist/weir.
 	cargo build --locked --profile dist -p weir

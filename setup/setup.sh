@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what `make run` and `make test` need, into .setup; with `bench`, also what `make bench` needs.
+# Installs what `make run` and `make test` need, into .setup; with `bench`, also what `make bench` and `make
+# certify-lab` need; with `generators`, load generators to compare the lab with.
 #
 # It starts from Debian 12 with Rust, Python 3.11, Node 20 and a C compiler. A part is done again only when
 # the files that decide it have changed, so that a second run takes a moment. It installs a Debian package
@@ -74,6 +75,14 @@ once node setup/package.json setup/package-lock.json -- node_servers
 once crates Cargo.lock -- cargo fetch --locked --quiet
 if [ -f fuzz/Cargo.lock ]; then
   once crates-fuzz fuzz/Cargo.lock -- cargo fetch --locked --quiet --manifest-path fuzz/Cargo.toml
+fi
+if [ "${1:-}" = generators ]; then
+  once oha setup/setup.sh -- cargo install --quiet --locked --root .setup/tools --no-default-features --features rustls oha@1.16.0
+  if command -v go >/dev/null; then
+    once k6 setup/setup.sh -- env GOBIN="$PWD/.setup/tools/bin" go install go.k6.io/k6@v1.8.1
+  else
+    say "k6 is left out: it needs Go"
+  fi
 fi
 if [ "${1:-}" = bench ]; then
   once crates-bench bench/origin/Cargo.lock -- cargo fetch --locked --quiet --manifest-path bench/origin/Cargo.toml
