@@ -27,12 +27,16 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use self::check::Check;
-use self::file::{Accepted, File, Threshold};
+use self::file::{Accepted, File};
 use self::problem::{PROBLEMS_MAX, Path, Problem};
 use self::source::Source;
+use crate::exit::Failure;
 use crate::experiments::load::Load;
+use crate::judge::{self, Known, Threshold};
 use crate::plan::Plan;
 use crate::result::{Meta, Verdict};
+use crate::run;
+use crate::watch::Subject;
 
 pub use self::flags::Flags;
 
@@ -44,6 +48,8 @@ pub struct Cell {
     /// Its values, such as `connections=8 rate=100`; empty without a matrix.
     pub label: String,
     pub plan: Plan,
+    /// What it has to keep to.
+    pub thresholds: Vec<Threshold>,
     /// What the reader of the result must know.
     pub warnings: Vec<String>,
 }
@@ -53,8 +59,6 @@ pub struct Cell {
 pub struct RunSettings {
     /// What is known before the run: the texts, the command without secrets, the scenario's digest, the seed.
     pub meta: Meta,
-    /// Metric and expression, in the order in which they were written.
-    pub thresholds: Vec<(String, Threshold)>,
     /// As `--watch` spells them.
     pub watch: Vec<String>,
     pub watch_every: Duration,
@@ -74,12 +78,6 @@ pub struct Outputs {
     pub csv: Option<PathBuf>,
     pub hlog: Option<PathBuf>,
     pub html: Option<PathBuf>,
-    /// One JSON object on standard output, instead of the summary.
-    pub json: bool,
-    /// Nothing while it runs.
-    pub quiet: bool,
-    /// Whether the terminal may be drawn on.
-    pub live: bool,
 }
 
 /// What a scenario is read with beside its own words.
@@ -186,11 +184,43 @@ fn cell(
     let clean = found.is_empty();
     problems.extend(found);
     let plan = plan.filter(|_| clean)?;
+    let thresholds = thresholds(source, &file, &plan, problems)?;
     Some(Cell {
         label,
         plan,
+        thresholds,
         warnings,
     })
+}
+
+/// The thresholds, read against what the plan has.
+fn thresholds(
+    source: &Source,
+    file: &File,
+    plan: &Plan,
+    problems: &mut Vec<Problem>,
+) -> Option<Vec<Threshold>> {
+    let (known, mut all, before) = (Known::of(plan), Vec::new(), problems.len());
+    for (metric, file::Thresholds(written)) in file.thresholds.iter().flat_map(|named| &named.0) {
+        let one = serde_json::Map::from_iter([(metric.clone(), written.clone())]);
+        match judge::thresholds::read(&one.into(), Some(&known)) {
+            Ok(found) => all.extend(found),
+            Err(found) => {
+                let at = Path::of("thresholds").key(metric);
+                let own = format!("{metric}: ");
+                problems.extend(found.iter().map(|message| {
+                    let message = message.strip_prefix(&own).unwrap_or(message);
+                    source.problem(&at, message, "")
+                }));
+            }
+        }
+    }
+    let most = judge::thresholds::THRESHOLDS_MAX;
+    if all.len() > most {
+        let message = format!("there are more than {most}");
+        problems.push(source.problem(&Path::of("thresholds"), message, ""));
+    }
+    (problems.len() == before).then_some(all)
 }
 
 /// What is not the plan.
@@ -206,22 +236,25 @@ fn settings(args: &Load, source: &Source, file: &File, problems: &mut Vec<Proble
         seed: file.seed.map_or(1, |seed| seed.0),
         ..Meta::default()
     };
-    let thresholds = file.thresholds.iter().flat_map(|named| &named.0);
-    let thresholds = thresholds
-        .flat_map(|(metric, list)| list.0.iter().map(move |one| (metric.clone(), one.clone())));
     let watch = file.watch.as_ref();
     let every = watch.and_then(|watch| watch.every).map(|every| every.0);
     if every.is_some_and(|every| every < Duration::from_millis(10)) {
         problems.push(source.problem(&Path::of("watch.every"), "is under 10ms", "write 1s"));
     }
-    if let Some(Err(message)) = file.origin.as_ref().map(|url| address::parse(&url.0)) {
+    if let Some(Err(message)) = file.origin.as_ref().map(|url| address::origin(&url.0)) {
         let help = "write http://127.0.0.1:8900, as weir lab target prints it";
         problems.push(source.problem(&Path::of("origin"), message, help));
     }
+    let subjects = watch.map_or(Vec::new(), |watch| check::texts(&watch.subjects));
+    for (index, subject) in subjects.iter().enumerate() {
+        if let Err(message) = Subject::parse(subject) {
+            let at = Path::of("watch.subjects").index(index);
+            problems.push(source.problem(&at, message, ""));
+        }
+    }
     RunSettings {
         meta,
-        thresholds: thresholds.collect(),
-        watch: watch.map_or(Vec::new(), |watch| check::texts(&watch.subjects)),
+        watch: subjects,
         watch_every: every.unwrap_or(WATCH_EVERY),
         origin: file.origin.as_ref().map(|url| url.0.clone()),
         accept: file
@@ -242,9 +275,6 @@ fn outputs(args: &Load, source: &Source, file: &File, problems: &mut Vec<Problem
         csv: path(&file.csv),
         hlog: path(&file.hlog),
         html: path(&file.html),
-        json: args.json,
-        quiet: args.quiet,
-        live: !args.no_live,
     };
     if args.dry_run || args.print_profile {
         return outputs;
@@ -267,6 +297,30 @@ fn outputs(args: &Load, source: &Source, file: &File, problems: &mut Vec<Problem
         }
     }
     outputs
+}
+
+impl RunSettings {
+    /// What a run of this cell has around its load.
+    ///
+    /// # Errors
+    ///
+    /// A subject that cannot be watched; [`plan`] has found those already.
+    pub fn around(&self, cell: &Cell) -> Result<run::Around, Failure> {
+        let subjects = self.watch.iter().map(|text| Subject::parse(text));
+        let subjects: Result<Vec<Subject>, String> = subjects.collect();
+        let mut meta = self.meta.clone();
+        if meta.name.is_empty() {
+            meta.name.clone_from(&cell.plan.name);
+        }
+        Ok(run::Around {
+            watch: subjects.map_err(|message| Failure::new(message, ""))?,
+            watch_every: self.watch_every,
+            thresholds: cell.thresholds.clone(),
+            origin: self.origin.clone(),
+            saturating: false,
+            meta,
+        })
+    }
 }
 
 impl Accepted {

@@ -104,9 +104,10 @@ fn shown(planned: Planned) -> String {
         out += &show::plan(&cell.plan);
         let warnings = cell.warnings.iter();
         out.extend(warnings.map(|warning| format!("warning: {warning}\n")));
-    }
-    for (metric, threshold) in &settings.thresholds {
-        out += &format!("threshold {metric}: {threshold:?}\n");
+        for one in &cell.thresholds {
+            let (metric, expression) = (&one.metric, &one.expression);
+            out += &format!("threshold {metric} {expression}\n");
+        }
     }
     if !settings.watch.is_empty() {
         let (watch, every) = (settings.watch.join(", "), settings.watch_every);

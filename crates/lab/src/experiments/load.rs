@@ -1,11 +1,18 @@
-//! `weir lab load`.
+//! `weir lab load`: reads what is asked for, carries each cell of it out, and delivers what was found.
 
-use std::io::Write as _;
+use std::path::Path;
+use std::time::SystemTime;
 
 use clap::Args;
 
 use crate::exit::{Ended, Exit, Failure};
-use crate::scenario::{self, Flags, problem, show};
+use crate::output::hlog::HistogramLog;
+use crate::output::lines::Lines;
+use crate::output::{self, All, Observer, Wanted};
+use crate::result::{Run, Verdict};
+use crate::scenario::{self, Cell, Flags, RunSettings, problem, show};
+use crate::tally::Fault;
+use crate::{interrupt, judge, run};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,15 +57,91 @@ pub struct Load {
 impl Load {
     pub fn run(self) -> Ended {
         let planned = scenario::plan(&self);
-        let (cells, _settings) = planned.map_err(|problems| problem::failure(&problems))?;
+        let (cells, settings) = planned.map_err(|problems| problem::failure(&problems))?;
         if self.dry_run || self.print_profile {
             let text: String = cells.iter().map(|cell| self.preview(cell)).collect();
-            return match std::io::stdout().write_all(text.as_bytes()) {
-                Ok(()) => Ok(Exit::Pass),
-                Err(e) => Err(Failure::new(format!("cannot print: {e}"), "")),
-            };
+            output::say(&mut std::io::stdout(), &text)?;
+            return Ok(Exit::Pass);
         }
-        Err(Failure::new("not built yet", ""))
+        let wanted = self.wanted(&settings);
+        wanted.check().map_err(|failures| all(&failures))?;
+        interrupt::listen()?;
+        let matrix = cells.len() > 1;
+        let mut done: Vec<(String, Run)> = Vec::new();
+        for (index, cell) in cells.iter().enumerate() {
+            let number = matrix.then_some((index + 1, cell.label.as_str()));
+            done.push((cell.label.clone(), self.cell(cell, &settings, &wanted, number)?));
+            if interrupt::asked() {
+                break;
+            }
+        }
+        let mut out = std::io::stdout();
+        let delivered = match done.as_slice() {
+            [(_, run)] if !matrix => wanted.deliver(run, &mut out),
+            cells => wanted.deliver_matrix(cells, &mut out),
+        };
+        delivered.map_err(|failures| all(&failures))?;
+        let exits = done.iter().map(|(_, run)| exit(run, &settings.accept));
+        let worst = exits.max_by_key(|exit| (*exit != Exit::Pass, exit.code()));
+        Ok(worst.unwrap_or(Exit::Pass))
+    }
+
+    /// Carries one cell out.
+    fn cell(
+        &self,
+        cell: &Cell,
+        settings: &RunSettings,
+        wanted: &Wanted,
+        number: Option<(usize, &str)>,
+    ) -> Result<Run, Failure> {
+        let mut observer = self.observer(cell, wanted, number)?;
+        if number.is_some() {
+            observer.message(&cell.label);
+        }
+        cell.warnings.iter().for_each(|warning| observer.message(warning));
+        let around = settings.around(cell)?;
+        let ended = run::carry_out(&cell.plan, &around, &mut observer);
+        // A log that could not be written costs the log and not the result.
+        let finished = observer.finish();
+        let mut run = ended?;
+        run.warnings.extend(cell.warnings.iter().cloned());
+        run.warnings.extend(finished.err().map(|failure| failure.to_string()));
+        Ok(run)
+    }
+
+    /// Who looks on: the screen, and the logs of intervals.
+    fn observer(
+        &self,
+        cell: &Cell,
+        wanted: &Wanted,
+        number: Option<(usize, &str)>,
+    ) -> Result<All, Failure> {
+        let screen: Box<dyn Observer> = if self.no_live && !self.quiet {
+            Box::new(Lines::new(std::io::stderr()))
+        } else {
+            output::screen(&cell.plan, self.quiet)
+        };
+        let mut all = vec![screen];
+        for path in wanted.histogram_paths(number) {
+            if let Some(folder) = path.parent().filter(|folder| *folder != Path::new("")) {
+                let wrong = |e| Failure::new(format!("{}: {e}", folder.display()), "");
+                std::fs::create_dir_all(folder).map_err(wrong)?;
+            }
+            all.push(Box::new(HistogramLog::begin(&path, SystemTime::now())?));
+        }
+        Ok(All(all))
+    }
+
+    fn wanted(&self, settings: &RunSettings) -> Wanted {
+        let outputs = settings.outputs.clone();
+        Wanted {
+            json: self.json,
+            quiet: self.quiet,
+            out: outputs.out,
+            hlog: outputs.hlog,
+            summary_export: outputs.summary_export,
+            csv: outputs.csv,
+        }
     }
 
     /// What would be done in one cell.
@@ -98,5 +181,50 @@ impl Load {
             .chain(flags)
             .chain(switches)
             .collect()
+    }
+}
+
+/// Several failures as one.
+fn all(failures: &[Failure]) -> Failure {
+    let texts: Vec<String> = failures.iter().map(Failure::to_string).collect();
+    Failure::new(texts.join("\n"), "")
+}
+
+/// How a command ends with this run: whole, right, valid, and within its thresholds, in this order.
+fn exit(run: &Run, accept: &[Verdict]) -> Exit {
+    let wrong = run.total.errors.get(Fault::Integrity.as_str());
+    let twice = run.origin.as_ref().map_or(0, |origin| origin.duplicates);
+    let verdict = run.validity.verdict;
+    match judge::validity::exit(verdict) {
+        Exit::Interrupted => Exit::Interrupted,
+        _ if wrong.is_some_and(|n| *n > 0) || twice > 0 => Exit::Integrity,
+        exit if exit != Exit::Pass && !accept.contains(&verdict) => exit,
+        _ if run.thresholds.iter().any(|threshold| !threshold.ok) => Exit::Threshold,
+        _ => Exit::Pass,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::{OriginCounts, ThresholdResult};
+
+    #[test]
+    fn what_is_worst_is_told_first() {
+        let mut run = Run::default();
+        assert_eq!(exit(&run, &[]), Exit::Pass);
+        run.thresholds.push(ThresholdResult::default());
+        assert_eq!(exit(&run, &[]), Exit::Threshold);
+        run.validity.verdict = Verdict::NoisyHost;
+        assert_eq!(exit(&run, &[]), Exit::NoisyHost);
+        assert_eq!(exit(&run, &[Verdict::NoisyHost]), Exit::Threshold);
+        assert_eq!(exit(&run, &[Verdict::TooShort]), Exit::NoisyHost);
+        run.origin = Some(OriginCounts {
+            duplicates: 1,
+            ..OriginCounts::default()
+        });
+        assert_eq!(exit(&run, &[Verdict::NoisyHost]), Exit::Integrity);
+        run.validity.verdict = Verdict::Interrupted;
+        assert_eq!(exit(&run, &[Verdict::Interrupted]), Exit::Interrupted);
     }
 }

@@ -104,6 +104,12 @@ fn place(one: &mut One, at: &Path, written: &str) -> Option<(Url, Target)> {
             return None;
         }
     };
+    let name = tls_name(one).unwrap_or_else(|| url.host.clone());
+    if url.tls && rustls::pki_types::ServerName::try_from(name.as_str()).is_err() {
+        let message = format!("`{name}` cannot be the name of a certificate");
+        one.check.say(at, message, "write tls: { server_name: NAME }");
+        return None;
+    }
     let addresses = match (url.host.as_str(), url.port).to_socket_addrs() {
         Ok(found) => found.collect::<Vec<SocketAddr>>(),
         Err(e) => {
@@ -125,14 +131,26 @@ fn place(one: &mut One, at: &Path, written: &str) -> Option<(Url, Target)> {
         one.check.say(at, message, help);
         return None;
     }
+    let authority = host_field(one).unwrap_or_else(|| url.authority.clone());
+    if authority.parse::<Authority>().is_err() {
+        let headers = one.path.key("headers");
+        one.check.say(&headers, "Host is not HOST or HOST:PORT", "");
+        return None;
+    }
     let target = Target {
         tls: url.tls,
-        host: url.host.clone(),
+        host: tls_name(one).unwrap_or_else(|| url.host.clone()),
         port: url.port,
-        authority: host_field(one).unwrap_or_else(|| url.authority.clone()),
+        authority,
         addresses,
     };
     Some((url, target))
+}
+
+/// The name that the certificate must have, where the scenario writes one.
+fn tls_name(one: &One) -> Option<String> {
+    let written = one.scenario.tls.as_ref()?.server_name.as_ref()?;
+    Some(written.0.clone())
 }
 
 /// The Host field, where the scenario writes one.
@@ -226,6 +244,19 @@ pub fn parse(text: &str) -> Result<Url, String> {
         authority: authority.to_owned(),
         path,
     })
+}
+
+/// Reads the URL of the built-in origin, which is a scheme, a host and a port.
+///
+/// # Errors
+///
+/// What is wrong with it.
+pub fn origin(text: &str) -> Result<(), String> {
+    let url = parse(text)?;
+    if url.tls || !matches!(url.path.as_str(), "" | "/") {
+        return Err("is not http://HOST:PORT alone".to_owned());
+    }
+    Ok(())
 }
 
 /// Whether a path and query can stand in a request, substitutions aside.

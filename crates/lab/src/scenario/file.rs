@@ -442,54 +442,13 @@ impl JsonSchema for Statuses {
     }
 }
 
-/// The thresholds of one metric: expressions, or k6's objects with `threshold`, `abortOnFail` and
-/// `delayAbortEval`.
+/// The thresholds of one metric as they were written; the judge reads them.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Thresholds(pub Vec<Threshold>);
-
-/// One threshold as it was written.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Threshold {
-    pub expression: String,
-    /// Stop the run when it is breached.
-    pub abort: bool,
-    /// How long the run goes before it may be stopped.
-    pub delay: Option<Span>,
-}
+pub struct Thresholds(pub Value);
 
 impl<'de> Deserialize<'de> for Thresholds {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Thresholds, D::Error> {
-        let found = match Value::deserialize(from)? {
-            Value::Array(list) => list.iter().map(threshold).collect(),
-            value => threshold(&value).map(|one| vec![one]),
-        };
-        found.map(Thresholds).map_err(D::Error::custom)
-    }
-}
-
-fn threshold(value: &Value) -> Result<Threshold, String> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields, rename_all = "camelCase")]
-    struct Long {
-        threshold: String,
-        #[serde(default)]
-        abort_on_fail: bool,
-        delay_abort_eval: Option<Span>,
-    }
-    match value {
-        Value::String(expression) => Ok(Threshold {
-            expression: expression.clone(),
-            ..Threshold::default()
-        }),
-        Value::Object(_) => {
-            let long: Long = serde_json::from_value(value.clone()).map_err(|e| e.to_string())?;
-            Ok(Threshold {
-                expression: long.threshold,
-                abort: long.abort_on_fail,
-                delay: long.delay_abort_eval,
-            })
-        }
-        _ => Err("is not a threshold such as \"p(95)<250\", or a list of them".to_owned()),
+        Value::deserialize(from).map(Thresholds)
     }
 }
 
@@ -498,19 +457,18 @@ impl JsonSchema for Thresholds {
         "Thresholds".into()
     }
 
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let delay = generator.subschema_for::<Span>();
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let long = serde_json::json!({
             "type": "object",
             "properties": {
                 "threshold": { "type": "string" },
                 "abortOnFail": { "type": "boolean" },
-                "delayAbortEval": delay
+                "delayAbortEval": { "type": ["string", "null"] }
             },
             "required": ["threshold"],
             "additionalProperties": false
         });
         let one = serde_json::json!({ "anyOf": [{ "type": "string" }, long] });
-        json_schema!({ "anyOf": [one, { "type": "array", "items": one }] })
+        json_schema!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }] })
     }
 }
