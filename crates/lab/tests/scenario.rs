@@ -72,8 +72,9 @@ fn split(line: &str) -> Vec<String> {
 fn outcome(command: &str, yaml: &str, place: &Path) -> String {
     let files = folder().join("files").display().to_string();
     let beside = place.display().to_string();
-    let command = command.replace("FILES", &files);
+    let command = command.replace("FILES", &files).replace("PEMS", &beside);
     std::fs::write(place.join("scenario.yaml"), yaml.replace("FILES", &files)).unwrap();
+    certificates(place);
     let mut words = split(&command);
     let named = words.iter_mut().filter(|word| *word == "scenario.yaml");
     named.for_each(|word| *word = format!("{beside}/scenario.yaml"));
@@ -86,6 +87,19 @@ fn outcome(command: &str, yaml: &str, place: &Path) -> String {
     };
     text.replace(&files, "FILES")
         .replace(&format!("{beside}/"), "")
+}
+
+/// An authority, a client's certificate with its key, and a key that is another's.
+fn certificates(place: &Path) {
+    let pair = |name: &str| {
+        let made = rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
+        (made.cert.pem(), made.signing_key.serialize_pem())
+    };
+    let ((ca, _), (client, key), (_, other)) = (pair("ca"), pair("client"), pair("other"));
+    let files = [("ca.pem", ca), ("client.pem", client), ("client.key", key), ("other.key", other)];
+    for (name, pem) in files {
+        std::fs::write(place.join(name), pem).unwrap();
+    }
 }
 
 fn shown(planned: Planned) -> String {
