@@ -4,6 +4,7 @@ pub mod calibrate;
 pub mod compare;
 pub mod load;
 pub mod report;
+pub mod schema;
 pub mod target;
 
 use clap::Subcommand;
@@ -38,6 +39,7 @@ pub enum Experiment {
     Target(Box<target::Target>),
     Calibrate(calibrate::Calibrate),
     Compare(Box<compare::Compare>),
+    Schema(schema::Schema),
     Report(report::Report),
 }
 
@@ -49,6 +51,7 @@ impl Experiment {
             Experiment::Target(target) => target.run(),
             Experiment::Calibrate(calibrate) => calibrate.run(),
             Experiment::Compare(compare) => compare.run(),
+            Experiment::Schema(schema) => schema.run(),
             Experiment::Report(report) => report.run(),
         }
     }

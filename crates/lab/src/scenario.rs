@@ -352,7 +352,20 @@ fn digest(text: &str) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Reads a file's text as far as that goes without the machine, for the fuzzer: nothing in it can panic.
+/// A file's text as a tree, before its keys are read.
+///
+/// # Errors
+///
+/// It is not YAML, or not a map.
+pub fn tree(text: &str) -> Result<serde_json::Value, Problem> {
+    Source::read("scenario.yaml", text).map(|source| source.tree)
+}
+
+/// Reads a file's text as far as that goes without the machine. Nothing in it can make this panic.
+///
+/// # Errors
+///
+/// What is not YAML, no key, or of the wrong type.
 pub fn read_text(text: &str) -> Result<File, Vec<Problem>> {
     let source = Source::read("scenario.yaml", text).map_err(|problem| vec![problem])?;
     let (file, problems) = source.file_tree();

@@ -96,7 +96,12 @@ fn certificates(place: &Path) {
         (made.cert.pem(), made.signing_key.serialize_pem())
     };
     let ((ca, _), (client, key), (_, other)) = (pair("ca"), pair("client"), pair("other"));
-    let files = [("ca.pem", ca), ("client.pem", client), ("client.key", key), ("other.key", other)];
+    let files = [
+        ("ca.pem", ca),
+        ("client.pem", client),
+        ("client.key", key),
+        ("other.key", other),
+    ];
     for (name, pem) in files {
         std::fs::write(place.join(name), pem).unwrap();
     }

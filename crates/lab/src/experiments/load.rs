@@ -1,14 +1,11 @@
 //! `weir lab load`: reads what is asked for, carries each cell of it out, and delivers what was found.
 
-use std::path::Path;
-use std::time::SystemTime;
+use std::io::Write;
 
 use clap::Args;
 
 use crate::exit::{Ended, Exit, Failure};
-use crate::output::hlog::HistogramLog;
-use crate::output::lines::Lines;
-use crate::output::{self, All, Observer, Wanted};
+use crate::output::{self, Observer, Wanted};
 use crate::result::{Run, Verdict};
 use crate::scenario::{self, Cell, Flags, RunSettings, problem, show};
 use crate::tally::Fault;
@@ -56,80 +53,50 @@ pub struct Load {
 
 impl Load {
     pub fn run(self) -> Ended {
+        self.run_to(&mut std::io::stdout())
+    }
+
+    /// As the command, with its output given.
+    ///
+    /// # Errors
+    ///
+    /// The load cannot be begun or cannot go on, or a result cannot be written.
+    pub fn run_to(self, out: &mut dyn Write) -> Ended {
         let planned = scenario::plan(&self);
         let (cells, settings) = planned.map_err(|problems| problem::failure(&problems))?;
         if self.dry_run || self.print_profile {
             let text: String = cells.iter().map(|cell| self.preview(cell)).collect();
-            output::say(&mut std::io::stdout(), &text)?;
+            output::say(out, &text)?;
             return Ok(Exit::Pass);
         }
         let wanted = self.wanted(&settings);
         wanted.check().map_err(|failures| all(&failures))?;
         interrupt::listen()?;
         let matrix = cells.len() > 1;
-        let mut done: Vec<(String, Run)> = Vec::new();
+        let (mut done, mut failed): (Vec<(String, Run)>, _) = (Vec::new(), None);
         for (index, cell) in cells.iter().enumerate() {
             let number = matrix.then_some((index + 1, cell.label.as_str()));
-            done.push((cell.label.clone(), self.cell(cell, &settings, &wanted, number)?));
-            if interrupt::asked() {
+            match carry(cell, &settings, &wanted, number) {
+                Ok(run) => done.push((cell.label.clone(), run)),
+                Err(failure) => failed = Some(failure),
+            }
+            if failed.is_some() || interrupt::asked() {
                 break;
             }
         }
-        let mut out = std::io::stdout();
+        // What was measured before a cell failed is delivered too.
         let delivered = match done.as_slice() {
-            [(_, run)] if !matrix => wanted.deliver(run, &mut out),
-            cells => wanted.deliver_matrix(cells, &mut out),
+            [] => Ok(()),
+            [(_, run)] if !matrix => wanted.deliver(run, out),
+            cells => wanted.deliver_matrix(cells, out),
         };
+        if let Some(failure) = failed {
+            return Err(failure);
+        }
         delivered.map_err(|failures| all(&failures))?;
         let exits = done.iter().map(|(_, run)| exit(run, &settings.accept));
         let worst = exits.max_by_key(|exit| (*exit != Exit::Pass, exit.code()));
         Ok(worst.unwrap_or(Exit::Pass))
-    }
-
-    /// Carries one cell out.
-    fn cell(
-        &self,
-        cell: &Cell,
-        settings: &RunSettings,
-        wanted: &Wanted,
-        number: Option<(usize, &str)>,
-    ) -> Result<Run, Failure> {
-        let mut observer = self.observer(cell, wanted, number)?;
-        if number.is_some() {
-            observer.message(&cell.label);
-        }
-        cell.warnings.iter().for_each(|warning| observer.message(warning));
-        let around = settings.around(cell)?;
-        let ended = run::carry_out(&cell.plan, &around, &mut observer);
-        // A log that could not be written costs the log and not the result.
-        let finished = observer.finish();
-        let mut run = ended?;
-        run.warnings.extend(cell.warnings.iter().cloned());
-        run.warnings.extend(finished.err().map(|failure| failure.to_string()));
-        Ok(run)
-    }
-
-    /// Who looks on: the screen, and the logs of intervals.
-    fn observer(
-        &self,
-        cell: &Cell,
-        wanted: &Wanted,
-        number: Option<(usize, &str)>,
-    ) -> Result<All, Failure> {
-        let screen: Box<dyn Observer> = if self.no_live && !self.quiet {
-            Box::new(Lines::new(std::io::stderr()))
-        } else {
-            output::screen(&cell.plan, self.quiet)
-        };
-        let mut all = vec![screen];
-        for path in wanted.histogram_paths(number) {
-            if let Some(folder) = path.parent().filter(|folder| *folder != Path::new("")) {
-                let wrong = |e| Failure::new(format!("{}: {e}", folder.display()), "");
-                std::fs::create_dir_all(folder).map_err(wrong)?;
-            }
-            all.push(Box::new(HistogramLog::begin(&path, SystemTime::now())?));
-        }
-        Ok(All(all))
     }
 
     fn wanted(&self, settings: &RunSettings) -> Wanted {
@@ -137,6 +104,7 @@ impl Load {
         Wanted {
             json: self.json,
             quiet: self.quiet,
+            no_live: self.no_live,
             out: outputs.out,
             hlog: outputs.hlog,
             summary_export: outputs.summary_export,
@@ -182,6 +150,30 @@ impl Load {
             .chain(switches)
             .collect()
     }
+}
+
+/// Carries one cell out.
+fn carry(
+    cell: &Cell,
+    settings: &RunSettings,
+    wanted: &Wanted,
+    number: Option<(usize, &str)>,
+) -> Result<Run, Failure> {
+    let mut observer = wanted.observer(&cell.plan, number)?;
+    if number.is_some() {
+        observer.message(&cell.label);
+    }
+    let warnings = cell.warnings.iter();
+    warnings.for_each(|warning| observer.message(warning));
+    let around = settings.around(cell)?;
+    let ended = run::carry_out(&cell.plan, &around, &mut observer);
+    // A log that could not be written costs the log and not the result.
+    let finished = observer.finish();
+    let mut run = ended?;
+    run.warnings.extend(cell.warnings.iter().cloned());
+    run.warnings
+        .extend(finished.err().map(|failure| failure.to_string()));
+    Ok(run)
 }
 
 /// Several failures as one.

@@ -97,7 +97,15 @@ fn default_path(protocol: &Protocol) -> &'static str {
 
 fn place(one: &mut One, at: &Path, written: &str) -> Option<(Url, Target)> {
     let lookup = |name: &str| one.check.variable(name);
-    let url = match with_env(written, &lookup).and_then(|text| parse(&text)) {
+    let text = match with_env(written, &lookup) {
+        Ok(text) => text,
+        Err(message) => {
+            one.check
+                .say(at, message, "give it with -e NAME=VALUE, or in env");
+            return None;
+        }
+    };
+    let url = match parse(&text) {
         Ok(url) => url,
         Err(message) => {
             one.check.say(at, message, "write http://HOST:PORT/PATH");
@@ -107,7 +115,8 @@ fn place(one: &mut One, at: &Path, written: &str) -> Option<(Url, Target)> {
     let name = tls_name(one).unwrap_or_else(|| url.host.clone());
     if url.tls && rustls::pki_types::ServerName::try_from(name.as_str()).is_err() {
         let message = format!("`{name}` cannot be the name of a certificate");
-        one.check.say(at, message, "write tls: { server_name: NAME }");
+        one.check
+            .say(at, message, "write tls: { server_name: NAME }");
         return None;
     }
     let addresses = match (url.host.as_str(), url.port).to_socket_addrs() {
@@ -213,7 +222,9 @@ pub fn parse(text: &str) -> Result<Url, String> {
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
     if authority.contains('@') {
-        return Err("holds a user or a password; write auth: { basic: … } or --basic".to_owned());
+        return Err(
+            "holds a user or a password, which belong in auth: { basic: … } or --basic".to_owned(),
+        );
     }
     let read: Authority = authority
         .parse()

@@ -44,6 +44,11 @@ impl Path {
         Path(steps)
     }
 
+    /// Whether this path, in which the key `*` is any key, begins with that path and is inside a scenario's group.
+    pub fn covers_end(&self, above: &Path) -> bool {
+        above.0.len() > 2 && Path(self.0[..above.0.len()].to_vec()).covers(above)
+    }
+
     /// Whether this path, in which the key `*` is any key, is that path or above it.
     pub fn covers(&self, other: &Path) -> bool {
         let same = |(a, b): (&Step, &Step)| a == b || *a == Step::Key("*".into());

@@ -196,13 +196,16 @@ struct Written<'w> {
 }
 
 impl Written<'_> {
-    fn count(&self) -> usize {
-        let there = [
-            self.text.is_some(),
-            self.json.is_some(),
-            self.file.is_some(),
+    /// The keys that are there.
+    fn keys(&self) -> Vec<&'static str> {
+        let all = [
+            ("body", self.text.is_some()),
+            ("body_json", self.json.is_some()),
+            ("body_file", self.file.is_some()),
+            ("unique", self.unique.is_some()),
         ];
-        there.iter().filter(|there| **there).count() + usize::from(self.unique.is_some())
+        let there = all.iter().filter(|(_, there)| *there);
+        there.map(|(key, _)| *key).collect()
     }
 }
 
@@ -229,19 +232,21 @@ fn body(
         file: scenario.body_file.as_ref(),
         unique: scenario.unique,
     };
-    let written = if nested && inner.count() > 0 {
+    let written = if nested && !inner.keys().is_empty() {
         inner
     } else {
         outer
     };
     let model = matches!(words.protocol, Protocol::Openai | Protocol::Anthropic);
-    if written.count() > 1 || (scenario.llm.is_some() && written.count() > 0) {
-        let message = "has more than one body";
+    let keys = written.keys();
+    let others = usize::from(scenario.llm.is_some());
+    if let Some(last) = keys.last().filter(|_| keys.len() + others > 1) {
         let help = "keep one of body, body_json, body_file, unique and llm";
-        one.check.say(&written.at, message, help);
+        let at = written.at.key(last);
+        one.check.say(&at, "there is another body already", help);
         return (None, false);
     }
-    if model && written.count() == 0 {
+    if model && keys.is_empty() {
         return (model::body(one, words), true);
     }
     let json = written.json.is_some() || written.unique.is_some() || model;

@@ -34,7 +34,10 @@ impl Source {
             file: None,
             given: Vec::new(),
         };
-        source.place(&Path::of("scenarios").key(ONLY));
+        let only = source.place(&Path::of("scenarios").key(ONLY));
+        if let Some(only) = only {
+            *only = Value::Object(Map::new());
+        }
         source
     }
 
@@ -97,7 +100,13 @@ impl Source {
                 };
                 (place, path.to_string())
             }
-            None => (Place::Given(String::new()), String::new()),
+            // Without a file, a problem of a whole group is a problem of the flags in it.
+            None => {
+                let below = |part: &Path| part.0.len() > path.0.len() && part.covers_end(path);
+                let by = self.given.iter().rev().find(|(part, _)| below(part));
+                let what = by.map_or_else(String::new, |(_, what)| what.clone());
+                (Place::Given(what), String::new())
+            }
         }
     }
 
@@ -309,7 +318,7 @@ fn reworded(error: &str) -> (String, String) {
     match expected {
         Some(expected) if error.starts_with("invalid ") => {
             let expected = match expected {
-                "string or map" => "a word, or a map with one key",
+                "string or map" | "map with a single key" => "a word, or a map with one key",
                 expected if expected.starts_with("struct ") => "a map",
                 "a sequence" => "a list",
                 expected => expected,
