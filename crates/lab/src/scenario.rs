@@ -12,13 +12,13 @@ mod limits;
 mod load;
 mod matrix;
 pub mod problem;
-mod read;
+pub(crate) mod read;
 mod requests;
 pub mod schema;
 pub mod show;
 mod source;
 mod tls;
-mod units;
+pub(crate) mod units;
 mod yaml;
 
 use std::path::PathBuf;

@@ -1,20 +1,19 @@
 //! `weir lab target`: starts the fake server, says where it listens, and at the end what it saw.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use base::Secret;
 use clap::Args;
 use serde_json::json;
 
 use crate::exit::{Ended, Exit, Failure};
+use crate::scenario::read;
+use crate::scenario::units::{self, Reference};
 use crate::target::{
     self, Answers, Auth, Behaviour, Chance, Distribution, Every, Freeze, Llm, Mcp, Running,
-    Settings, Tls, Zero, chance,
+    Settings, Tls, Zero,
 };
-
-/// A file with a credential is at most this long.
-const CREDENTIAL_BYTES_MAX: u64 = 8 << 10;
 
 /// Starts a fake server to measure against
 #[derive(Debug, Args)]
@@ -35,7 +34,7 @@ pub struct Target {
     #[arg(long)]
     json: bool,
     /// The size of the body of GET /
-    #[arg(long, value_name = "SIZE", default_value = "128", value_parser = chance::bytes)]
+    #[arg(long, value_name = "SIZE", default_value = "128", value_parser = units::size)]
     body_bytes: u64,
     #[command(flatten)]
     behaviour: BehaviourArgs,
@@ -220,49 +219,18 @@ fn say(line: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::new(format!("cannot write to standard output: {error}"), ""))
 }
 
-/// Reads `env:NAME` or `file:PATH`; the end of a file's last line is not part of it.
+/// Reads the one line that `env:NAME` or `file:PATH` leads to. What is wrong with it is said without it.
 fn credential(from: &str) -> Result<Secret, Failure> {
-    let value = match from.split_once(':') {
-        Some(("env", name)) => std::env::var(name).map_err(|_| {
-            Failure::new(
-                format!("the environment has no readable {name}"),
-                "set it, or use file:PATH",
-            )
-        })?,
-        Some(("file", path)) => read_credential(path)?,
-        // What was given may be the secret itself, so it is not shown.
-        _ => {
-            return Err(Failure::new(
-                "a credential is neither env:NAME nor file:PATH",
-                "a secret is never given on the command line, where others can read it",
-            ));
+    let text = match units::reference(from) {
+        Ok(Reference::Env(name)) => {
+            std::env::var(&name).map_err(|_| format!("the variable {name} is not set"))
         }
+        Ok(Reference::File(path)) => read::text(Path::new(&path), read::SECRET_BYTES_MAX),
+        Err(what) => Err(what),
     };
-    let value = value.trim_end_matches(['\r', '\n']);
-    if value.is_empty() || value.contains(|c: char| c.is_ascii_control()) {
-        return Err(Failure::new(
-            format!("the credential of {from} is empty, or has control characters"),
-            "",
-        ));
-    }
-    Ok(Secret::new(value.to_owned()))
-}
-
-fn read_credential(path: &str) -> Result<String, Failure> {
-    use std::io::Read as _;
-    let mut value = String::new();
-    let read = std::fs::File::open(path).and_then(|file| {
-        file.take(CREDENTIAL_BYTES_MAX + 1)
-            .read_to_string(&mut value)
-    });
-    match read {
-        Ok(_) if value.len() as u64 <= CREDENTIAL_BYTES_MAX => Ok(value),
-        Ok(_) => Err(Failure::new(
-            format!("{path} is longer than {CREDENTIAL_BYTES_MAX} bytes"),
-            "a credential is one line",
-        )),
-        Err(error) => Err(Failure::new(format!("cannot read {path}: {error}"), "")),
-    }
+    text.and_then(|text| read::one_line(&text))
+        .map(Secret::new)
+        .map_err(|what| Failure::new(what, ""))
 }
 
 /// The signals that end the target.
@@ -289,5 +257,97 @@ impl Signals {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        target: Target,
+    }
+
+    fn line(flags: &[&str]) -> Result<Target, clap::Error> {
+        let line = Line::try_parse_from(["target"].iter().chain(flags))?;
+        Ok(line.target)
+    }
+
+    #[test]
+    fn flags_become_settings() {
+        let settings = |flags: &[&str]| line(flags).unwrap().settings().unwrap();
+        let plain = settings(&[]);
+        assert_eq!(plain.listen, SocketAddr::from(([127, 0, 0, 1], 8900)));
+        assert!(plain.behaviour.is_plain() && plain.tls.is_none() && plain.auth.is_none());
+        let many = settings(&[
+            "--body-bytes=10KB",
+            "--delay=exp(5ms)",
+            "--error=503:1%",
+            "--error=close:0.1%",
+            "--error-every=500:100",
+            "--freeze=4s..6s",
+            "--freeze=every 10s for 1s",
+            "--freeze-from=start",
+            "--ttft=lognormal(300ms,0.4)",
+            "--mcp-answers=mixed",
+            "--tls",
+        ]);
+        assert_eq!(many.body_bytes, 10_000);
+        assert_eq!(many.behaviour.chances.len(), 2);
+        assert_eq!(many.behaviour.every.len(), 1);
+        assert_eq!(many.behaviour.freezes.len(), 2);
+        assert_eq!(many.behaviour.zero, Zero::Start);
+        assert_eq!(many.mcp.answers, Answers::Mixed);
+        assert!(many.tls.is_some());
+    }
+
+    #[test]
+    fn wrong_flags_are_refused() {
+        for flags in [
+            ["--delay=5"].as_slice(),
+            &["--delay=gauss(1ms)"],
+            &["--error=503"],
+            &["--error=200:1%"],
+            &["--error-every=503:0"],
+            &["--freeze=6s..4s"],
+            &["--freeze-from=now"],
+            &["--body-bytes=ten"],
+            &["--mcp-answers=xml"],
+            &["--tls-ca-out=ca.pem"],
+            &["--tls-cert=a.pem"],
+            &["--tls", "--tls-cert=a.pem", "--tls-key=b.pem"],
+            &["--bearer=env:A", "--basic=env:B"],
+            &["--listen=localhost"],
+        ] {
+            assert!(line(flags).is_err(), "{flags:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_run_says_how_to_mend_it() {
+        let fails = |flags: &[&str]| line(flags).unwrap().run().unwrap_err().to_string();
+        let exposed = fails(&["--listen=0.0.0.0:0"]);
+        assert!(
+            exposed.contains("0.0.0.0:0") && exposed.contains("--expose"),
+            "{exposed}"
+        );
+        assert!(fails(&["--client-ca=ca.pem"]).contains("--tls"));
+        assert!(fails(&["--listen=127.0.0.1:0", "--threads=0"]).contains("256"));
+        let folder = tempfile::tempdir().unwrap();
+        let empty = folder.path().join("empty");
+        std::fs::write(&empty, "\n").unwrap();
+        let from = format!("--bearer=file:{}", empty.display());
+        assert!(fails(&[&from]).contains("empty"));
+        assert!(fails(&["--bearer=file:/nonexistent/file"]).contains("/nonexistent/file"));
+        // The secret itself is not repeated.
+        let given = fails(&["--bearer=s3cret"]);
+        assert!(
+            given.contains("env:NAME") && !given.contains("s3cret"),
+            "{given}"
+        );
     }
 }

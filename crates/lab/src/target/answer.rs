@@ -30,6 +30,8 @@ use super::{Settings, plain};
 pub(super) const ID: HeaderName = HeaderName::from_static("weir-lab-id");
 /// What the control routes begin with. They are neither counted nor held up nor broken.
 const CONTROL: &str = "/lab/";
+/// The counts as JSON.
+pub(super) const COUNTS: &str = "/lab/counts";
 
 /// What all threads have in common.
 pub(super) struct Shared {

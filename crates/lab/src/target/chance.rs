@@ -6,6 +6,8 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::scenario::units;
+
 /// The longest time that a draw gives. An unbounded distribution is cut there.
 pub const DRAW_MAX: Duration = Duration::from_secs(600);
 /// The most parts of a mixture.
@@ -192,79 +194,26 @@ fn top_level(text: &str) -> Vec<&str> {
 }
 
 /// A number that is finite and not negative.
-pub(crate) fn number(text: &str) -> Result<f64, String> {
+fn number(text: &str) -> Result<f64, String> {
     let text = text.trim();
-    // `f64` also reads "inf", "nan" and "1e400"; a unit's letters must not be taken for them.
+    // `f64` also reads "inf" and "nan".
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() && value >= 0.0 && !text.starts_with('-') => Ok(value),
         _ => Err(format!("'{text}' is not a number from 0 up")),
     }
 }
 
-/// A number and the letters after it.
-fn with_unit(text: &str) -> Result<(f64, &str), String> {
-    let text = text.trim();
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    let (value, unit) = text.split_at(digits);
-    if value.is_empty() {
-        return Err(format!("'{text}' does not begin with a number"));
-    }
-    Ok((number(value)?, unit.trim()))
-}
-
-/// A time with its unit: `100us`, `5ms`, `2s`, `1.5m`, `1h`; `0` needs none.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    let (value, unit) = with_unit(text)?;
-    let seconds = match unit {
-        "ns" => value / 1e9,
-        "us" | "µs" => value / 1e6,
-        "ms" => value / 1e3,
-        "s" => value,
-        "m" => value * 60.0,
-        "h" => value * 3600.0,
-        "" if value == 0.0 => 0.0,
-        "" => return Err(format!("'{text}' has no unit; write {text}ms or {text}s")),
-        other => {
-            return Err(format!(
-                "'{other}' is no unit of time; there are ns, us, ms, s, m, h"
-            ));
-        }
-    };
-    let time = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+/// A time with its unit, at most [`DRAW_MAX`].
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let time = units::duration(text.trim())?;
     if time > DRAW_MAX {
         return Err(format!("'{text}' is longer than {} s", DRAW_MAX.as_secs()));
     }
     Ok(time)
 }
 
-/// A count of bytes: `128`, `128B`, `10KB` (10,000), `10KiB` (10,240), `1MB`, `1MiB`.
-pub fn bytes(text: &str) -> Result<u64, String> {
-    let (value, unit) = with_unit(text)?;
-    let scale = match unit {
-        "" | "B" => 1.0,
-        "KB" | "kB" => 1e3,
-        "MB" => 1e6,
-        "GB" => 1e9,
-        "KiB" => 1024.0,
-        "MiB" => 1024.0 * 1024.0,
-        "GiB" => 1024.0 * 1024.0 * 1024.0,
-        other => {
-            return Err(format!(
-                "'{other}' is no unit of size; there are B, KB, MB, KiB, MiB"
-            ));
-        }
-    };
-    let count = value * scale;
-    if count.fract() != 0.0 || count > 1e15 {
-        return Err(format!("'{text}' is not a whole number of bytes"));
-    }
-    Ok(count as u64)
-}
-
 /// A share from 0 to 1: `1%`, `0.01`.
-pub fn share(text: &str) -> Result<f64, String> {
+pub(super) fn share(text: &str) -> Result<f64, String> {
     let text = text.trim();
     let value = match text.strip_suffix('%') {
         Some(percent) => number(percent)? / 100.0,
@@ -339,15 +288,10 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_shares_have_units() {
-        assert_eq!(bytes("10KB").unwrap(), 10_000);
-        assert_eq!(bytes("10KiB").unwrap(), 10_240);
-        assert_eq!(bytes("128").unwrap(), 128);
+    fn shares_are_at_most_all() {
         assert_eq!(share("1%").unwrap(), 0.01);
-        for text in ["1.5", "KB", "1.0001KB", "5TB", "-1"] {
-            assert!(bytes(text).is_err(), "{text}");
-        }
-        for text in ["101%", "1.1", "%", "-1%"] {
+        assert_eq!(share("0.5").unwrap(), 0.5);
+        for text in ["101%", "1.1", "%", "-1%", "nan", "inf", "", "1e-400x"] {
             assert!(share(text).is_err(), "{text}");
         }
     }

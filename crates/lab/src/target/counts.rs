@@ -5,7 +5,7 @@
 //! when they are needed, up to a bound for each run and a bound of runs.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -13,9 +13,11 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
 /// The most runs whose ids are marked.
-pub const RUNS_MAX: usize = 16;
-/// Ids below this are marked: 8 MiB of bits a run.
+pub const RUNS_MAX: usize = 1_024;
+/// Ids below this are marked: at most 8 MiB of bits a run.
 pub const SEQUENCE_MAX: u64 = 64 << 20;
+/// The most pieces of bitmaps over all runs: 128 MiB, which is 16 runs of [`SEQUENCE_MAX`] ids.
+pub const PIECES_MAX: usize = 16_384;
 /// How many duplicates, and how many corrupt answers, are told apart.
 pub const FIRST_MAX: usize = 16;
 /// Bits in one piece of a bitmap.
@@ -84,12 +86,15 @@ pub struct Tables {
     /// Injected statuses, from 400 on.
     statuses: Box<[AtomicU64]>,
     corrupted: Mutex<Vec<Corrupted>>,
-    runs: [OnceLock<Run>; RUNS_MAX],
+    /// By the run's id, in the first place from its own on that is its or was free.
+    runs: Box<[OnceLock<Run>]>,
+    /// How many pieces all runs have.
+    pieces: AtomicUsize,
 }
 
 struct Run {
     id: u64,
-    pieces: Box<[OnceLock<Box<[AtomicU64]>>]>,
+    pieces: Box<[OnceLock<Piece>]>,
     duplicates: AtomicU64,
     first: Mutex<Vec<u64>>,
 }
@@ -103,7 +108,8 @@ impl Tables {
             zero: OnceLock::new(),
             statuses: (400..600).map(|_| AtomicU64::new(0)).collect(),
             corrupted: Mutex::new(Vec::new()),
-            runs: std::array::from_fn(|_| OnceLock::new()),
+            runs: (0..RUNS_MAX).map(|_| OnceLock::new()).collect(),
+            pieces: AtomicUsize::new(0),
         };
         if let Some(zero) = zero {
             tables.zero.get_or_init(|| zero);
@@ -144,18 +150,23 @@ impl Tables {
 
     /// Marks that a request of a run has come.
     pub fn mark(&self, shard: &Shard, id: Id) {
-        match self.run(id.run) {
-            Some(run) if id.sequence < SEQUENCE_MAX => run.mark(id.sequence),
-            _ => add(&shard.uncounted),
+        let marked = id.sequence < SEQUENCE_MAX
+            && self
+                .run(id.run)
+                .is_some_and(|run| run.mark(id.sequence, &self.pieces));
+        if !marked {
+            add(&shard.uncounted);
         }
     }
 
     /// The run's marks. None when there are too many runs.
     fn run(&self, id: u64) -> Option<&Run> {
-        // Slots fill in order. Whoever fills the next one first decides whose it is; the others look on.
-        self.runs
-            .iter()
-            .map(|slot| slot.get_or_init(|| Run::new(id)))
+        // A place, once taken, stays whose it is: whoever looks later finds the same.
+        let own = usize::try_from(id % RUNS_MAX as u64).expect("a remainder by 1,024");
+        let (before, from) = self.runs.split_at(own);
+        from.iter()
+            .chain(before)
+            .map(|place| place.get_or_init(|| Run::new(id)))
             .find(|run| run.id == id)
     }
 
@@ -213,10 +224,12 @@ impl Run {
         }
     }
 
-    fn mark(&self, sequence: u64) {
+    /// Marks an id. False when there is no room for its piece.
+    fn mark(&self, sequence: u64, pieces: &AtomicUsize) -> bool {
         let index = |bits: u64| usize::try_from(bits).expect("a marked id is below 2^26");
-        let piece = self.pieces[index(sequence / PIECE_BITS)]
-            .get_or_init(|| (0..PIECE_BITS / 64).map(|_| AtomicU64::new(0)).collect());
+        let Some(piece) = piece(&self.pieces[index(sequence / PIECE_BITS)], pieces) else {
+            return false;
+        };
         let bit = 1 << (sequence % 64);
         let before = piece[index(sequence % PIECE_BITS / 64)].fetch_or(bit, Ordering::Relaxed);
         if before & bit != 0 {
@@ -226,6 +239,7 @@ impl Run {
                 first.push(sequence);
             }
         }
+        true
     }
 
     fn read(&self) -> RunCounts {
@@ -242,6 +256,29 @@ impl Run {
                 .clone(),
         }
     }
+}
+
+type Piece = Box<[AtomicU64]>;
+
+/// The piece at a place, made when it is not there. None when there are [`PIECES_MAX`].
+fn piece<'a>(place: &'a OnceLock<Piece>, pieces: &AtomicUsize) -> Option<&'a Piece> {
+    if let Some(piece) = place.get() {
+        return Some(piece);
+    }
+    if pieces.fetch_add(1, Ordering::Relaxed) >= PIECES_MAX {
+        pieces.fetch_sub(1, Ordering::Relaxed);
+        return None;
+    }
+    let mut made = false;
+    let piece = place.get_or_init(|| {
+        made = true;
+        (0..PIECE_BITS / 64).map(|_| AtomicU64::new(0)).collect()
+    });
+    if !made {
+        // Another thread was first, and counted it.
+        pieces.fetch_sub(1, Ordering::Relaxed);
+    }
+    Some(piece)
 }
 
 /// What the target saw and did; `GET /lab/counts` answers this.
@@ -270,7 +307,8 @@ pub struct Counts {
     pub corrupted: Vec<Corrupted>,
     /// By the run's id in hexadecimal without leading zeros.
     pub runs: BTreeMap<String, RunCounts>,
-    /// Requests with an id beyond [`RUNS_MAX`] runs or [`SEQUENCE_MAX`] ids: answered, not told apart.
+    /// Requests with an id beyond [`RUNS_MAX`], [`SEQUENCE_MAX`] or [`PIECES_MAX`]: answered, not told apart. While
+    /// this is 0, the duplicates of `runs` are all that there were.
     pub uncounted: u64,
 }
 
@@ -351,7 +389,9 @@ mod tests {
     fn beyond_the_bounds_ids_are_uncounted() {
         let tables = Tables::new(1, None);
         let shard = &tables.shards[0];
-        for run in 0..=RUNS_MAX as u64 {
+        let runs = RUNS_MAX as u64;
+        // Ids that want the same place, and then one more than there are places.
+        for run in (0..runs).map(|nth| nth * runs).chain([1]) {
             tables.mark(shard, Id { run, sequence: 1 });
         }
         for sequence in [SEQUENCE_MAX - 1, SEQUENCE_MAX, u64::MAX] {
@@ -359,7 +399,26 @@ mod tests {
         }
         let counts = tables.read();
         assert_eq!(counts.runs.len(), RUNS_MAX);
+        assert!(!counts.runs.contains_key("1"));
         assert_eq!(counts.runs["0"].distinct, 2);
         assert_eq!(counts.uncounted, 3);
+    }
+
+    #[test]
+    fn pieces_have_a_bound_over_all_runs() {
+        let tables = Tables::new(1, None);
+        tables.pieces.store(PIECES_MAX - 1, Ordering::Relaxed);
+        let shard = &tables.shards[0];
+        let mark = |run, sequence| tables.mark(shard, Id { run, sequence });
+        mark(1, 0);
+        mark(1, PIECE_BITS);
+        mark(2, 0);
+        mark(1, 0);
+        let counts = tables.read();
+        assert_eq!(
+            (counts.runs["1"].distinct, counts.runs["1"].duplicates),
+            (1, 1)
+        );
+        assert_eq!((counts.runs["2"].distinct, counts.uncounted), (0, 2));
     }
 }

@@ -11,7 +11,7 @@ use http_body::Body as _;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
-use super::answer::{Cut, Origin, Seen};
+use super::answer::{COUNTS, Cut, Origin, Seen};
 use super::body::{Body, Paced, fill};
 use super::refuse::{Shape, joined, refuse, typed};
 
@@ -123,7 +123,7 @@ fn unfit(what: &str) -> Response<Body> {
 pub(super) fn control(origin: &Origin, method: &Method, path: &str) -> Response<Body> {
     let shared = origin.shared();
     match (path, method) {
-        ("/lab/counts", &Method::GET) => match serde_json::to_vec(&shared.tables().read()) {
+        (COUNTS, &Method::GET) => match serde_json::to_vec(&shared.tables().read()) {
             Ok(json) => typed(StatusCode::OK, "application/json", json.into()),
             Err(error) => refuse(
                 Shape::Text,
@@ -137,7 +137,7 @@ pub(super) fn control(origin: &Origin, method: &Method, path: &str) -> Response<
             *response.status_mut() = StatusCode::NO_CONTENT;
             response
         }
-        ("/lab/counts", _) => only("GET"),
+        (COUNTS, _) => only("GET"),
         ("/lab/reset", _) => only("POST"),
         _ => refuse(
             Shape::Text,

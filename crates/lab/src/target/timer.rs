@@ -1,9 +1,10 @@
 //! Waits that end within about a tenth of a millisecond, for one thread.
 //!
 //! Tokio's clock counts milliseconds, which is a fifth of a delay of 5 ms. A `timerfd` is set to the earliest
-//! wait instead; the kernel gives it no slack, so on an idle machine what remains is the time that a thread
-//! takes to wake (measured: about 60 µs). On a busy machine a wait ends late by what the scheduler takes, and
-//! never early.
+//! wait instead; the kernel gives it no slack, so what remains is the time that a thread takes to wake. A wait
+//! never ends early. Measured on a virtual machine, client and target at real-time priority, one connection:
+//! the median answer without a delay took 35 µs, with a delay of 1 ms 1.12 ms, with one of 5 ms 5.17 ms; so a
+//! delay is right within about 0.1 ms. On a busy machine it is longer by what the scheduler takes.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;

@@ -364,7 +364,8 @@ fn a_stateless_request_that_contradicts_itself_is_refused() {
             json!({ "name": "echo", "arguments": { "text": "x" } }),
         )
     };
-    let mut refused = |change: &dyn Fn(&mut Vec<(&str, String)>, &mut Value)| {
+    type Change<'a> = &'a dyn Fn(&mut Vec<(&str, String)>, &mut Value);
+    let mut refused = |change: Change<'_>| {
         let mut asked = call();
         change(&mut asked.0, &mut asked.1);
         let answer = ask(&mut client, &asked);
