@@ -58,6 +58,7 @@ need make make
 need cc gcc
 need g++ g++ # libFuzzer is C++
 need prlimit util-linux
+need chromium chromium
 python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
 if [ "${1:-}" = bench ]; then
   need nginx nginx-light
