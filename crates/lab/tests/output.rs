@@ -90,6 +90,19 @@ fn a_run_is_summed_up_on_one_screen() {
     check("summary-spoiled.txt", &summary::text(&spoiled(), false));
 }
 
+/// Any other `run-*.json` is a run as it was found: its summary must not change by accident.
+#[test]
+fn every_recorded_run_is_summed_up_as_it_was() {
+    let entries = std::fs::read_dir(case("")).unwrap();
+    let names = entries.map(|e| e.unwrap().file_name().into_string().unwrap());
+    for name in names.filter(|name| name.starts_with("run-")) {
+        if let Some(stem) = name.strip_suffix(".json") {
+            let run = Run::read(&case(&name)).unwrap();
+            check(&format!("{stem}.txt"), &summary::text(&run, false));
+        }
+    }
+}
+
 #[test]
 fn colours_mark_verdicts_and_change_nothing_else() {
     let (plain, coloured) = (

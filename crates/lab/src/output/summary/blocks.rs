@@ -5,7 +5,7 @@ use super::super::units::{
     NONE, bytes, clock, count, cut, duration, duration_or_none, failed_share, level, memory,
     number, plain,
 };
-use crate::result::{FlowResult, Quantiles, Run, StepResult, Summary, Watched};
+use crate::result::{FlowResult, Noise, Quantiles, Run, StepResult, Summary, Watched};
 
 /// Most rows of any table; `run.json` has the others.
 const ROWS_MAX: usize = 48;
@@ -402,17 +402,7 @@ fn machine(run: &Run, lines: &mut Vec<String>) {
     }
     row("machine", &text, lines);
     if let Some(noise) = &run.watched.noise {
-        let share = |name: &str, share: Option<f64>| {
-            share.map_or_else(String::new, |s| format!(", {name} {:.1} %", s * 100.0))
-        };
-        let text = format!(
-            "steal {:.1} %{}{}, load {:.1}",
-            noise.steal_share * 100.0,
-            share("waiting for a CPU", noise.pressure_share),
-            share("others", noise.others_share),
-            noise.load1
-        );
-        row("noise", &text, lines);
+        self::noise(noise, lines);
     }
     if let Some(ports) = &run.watched.ports {
         let text = format!(
@@ -422,6 +412,26 @@ fn machine(run: &Run, lines: &mut Vec<String>) {
         );
         row("local ports", &text, lines);
     }
+    ceilings(run, lines);
+}
+
+/// How busy the host was with others.
+fn noise(noise: &Noise, lines: &mut Vec<String>) {
+    let share = |name: &str, share: Option<f64>| {
+        share.map_or_else(String::new, |s| format!(", {name} {:.1} %", s * 100.0))
+    };
+    let text = format!(
+        "steal {:.1} %{}{}, load {:.1}",
+        noise.steal_share * 100.0,
+        share("waiting for a CPU", noise.pressure_share),
+        share("others", noise.others_share),
+        noise.load1
+    );
+    row("noise", &text, lines);
+}
+
+/// What this machine can do at most, beside what was asked of it.
+fn ceilings(run: &Run, lines: &mut Vec<String>) {
     let Some(ceilings) = &run.meta.ceilings else {
         row(
             "ceilings",
