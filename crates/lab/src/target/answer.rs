@@ -192,7 +192,12 @@ impl hyper::service::Service<Request<Incoming>> for Served {
     fn call(&self, request: Request<Incoming>) -> Answering {
         let origin = &self.origin;
         if request.uri().path().starts_with(CONTROL) {
-            let response = stranger(origin, &request)
+            // Whoever can reach the target may see the counts; to set them back takes the credential.
+            let stranger = match request.uri().path() {
+                COUNTS => None,
+                _ => stranger(origin, &request),
+            };
+            let response = stranger
                 .unwrap_or_else(|| plain::control(origin, request.method(), request.uri().path()));
             return Answering::Ready(Some(response));
         }
