@@ -23,6 +23,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("policy_arguments", targets::policy_arguments),
     ("store_note", targets::store_note),
     ("store_log", targets::store_log),
+    ("lab_sse", targets::lab_sse),
 ];
 
 static CHOSEN: OnceLock<Target> = OnceLock::new();

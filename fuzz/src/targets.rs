@@ -150,3 +150,25 @@ pub fn store_log(data: &[u8]) {
         let _ = log.close();
     }
 }
+
+/// An event stream as the generator reads it: the same events, however it is cut, and no event that its readers
+/// choke on.
+pub fn lab_sse(data: &[u8]) {
+    use lab::engine::wire::{llm, rpc, sse};
+    let Some((&cut, stream)) = data.split_first() else { return };
+    let read = |piece: usize| {
+        let (mut parser, mut events) = (sse::Parser::new(), Vec::new());
+        let mut show = |event: sse::Event| events.push((event.name.to_vec(), event.data.to_vec()));
+        let all = stream.chunks(piece.max(1)).try_for_each(|piece| parser.push(piece, &mut show));
+        (all, events, parser.last_id().to_vec(), parser.retry_ms())
+    };
+    let whole = read(stream.len());
+    assert_eq!(whole, read(usize::from(cut)), "the cut changed the events");
+    for (name, data) in &whole.1 {
+        let event = sse::Event { name, data };
+        for dialect in [llm::Dialect::Openai, llm::Dialect::Anthropic] {
+            let _ = llm::Reader::new(dialect).event(event);
+        }
+        let _ = rpc::answer(data, 1);
+    }
+}

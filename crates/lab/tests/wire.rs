@@ -17,3 +17,5 @@ mod schedule;
 mod secure;
 #[path = "wire/streams.rs"]
 mod streams;
+#[path = "wire/target.rs"]
+mod target;

@@ -24,7 +24,7 @@ use super::{Thread, mcp, stream};
 use crate::exit::Failure;
 use crate::plan::Protocol;
 use crate::result::Note;
-use crate::tally::{Fault, Metric};
+use crate::tally::{Fault, Metric, Tally};
 
 /// Pause after a connection that could not be made, which doubles each time.
 const BACKOFF: Duration = Duration::from_millis(10);
@@ -38,6 +38,8 @@ pub struct Life {
     pub number: u64,
     intended_ns: u64,
     sent_ns: Cell<Option<u64>>,
+    /// How long it waited for its connection to be made, before it was sent.
+    dial_ns: Cell<u64>,
     /// When the answer was complete, where that is before its stream's end.
     pub done_ns: Cell<Option<u64>>,
     deadline_ns: Cell<u64>,
@@ -53,6 +55,7 @@ impl Life {
             number: job.number,
             intended_ns: job.intended_ns,
             sent_ns: Cell::new(None),
+            dial_ns: Cell::new(0),
             done_ns: Cell::new(None),
             deadline_ns: Cell::new(u64::MAX),
             clean: Cell::new(true),
@@ -252,7 +255,12 @@ async fn connect(thread: &Thread, link: &Link, life: &Life) -> Result<(), Bad> {
     if link.ready().await {
         return Ok(());
     }
+    let begun_ns = thread.now_ns();
     let made = link.connect().await.map_err(|refused| refused.bad)?;
+    if life.sent_ns.get().is_none() {
+        let lasted_ns = thread.now_ns().saturating_sub(begun_ns);
+        life.dial_ns.set(life.dial_ns.get() + lasted_ns);
+    }
     count_connection(thread, life.kind, life.step, made);
     if link.ready().await {
         return Ok(());
@@ -300,16 +308,37 @@ pub fn settle(thread: &Thread, link: &Link, life: &Life, outcome: Result<(), Bad
     tally.bytes_out += written;
     tally.bytes_in += read;
     match outcome {
-        Ok(()) => tally.good(life.intended_ns, life.sent_ns(), done_ns),
+        Ok(()) => good(tally, life, done_ns),
         Err(bad) => {
             tally.failed(bad.fault, life.intended_ns, now_ns);
-            if bad.fault.has_answer() || bad.fault == Fault::Protocol {
+            if is_noteworthy(thread, bad.fault) {
                 tallies.note(|| note(thread, life, bad, now_ns));
             }
         }
     }
     if thread.begun() {
         tallies.tick(now_ns, thread.in_flight.get(), thread.desk.waiting() as u64);
+    }
+}
+
+/// Counts a good answer. The time in which a connection was made is the target's: it is in the response, and not
+/// in the generator's lag.
+fn good(tally: &mut Tally, life: &Life, done_ns: u64) {
+    let waited_ns = life.sent_ns().saturating_sub(life.intended_ns);
+    tally.completed += 1;
+    tally.good += 1;
+    tally.record(Metric::Response, done_ns.saturating_sub(life.intended_ns));
+    tally.record(Metric::Service, done_ns.saturating_sub(life.sent_ns()));
+    tally.record(Metric::Lag, waited_ns.saturating_sub(life.dial_ns.get()));
+}
+
+/// Whether a fault needs words. A status speaks for itself, but for MCP, whose errors are in the body.
+fn is_noteworthy(thread: &Thread, fault: Fault) -> bool {
+    match fault {
+        Fault::Limited | Fault::Client | Fault::Server | Fault::Status => {
+            matches!(thread.flow.protocol, Protocol::Mcp(_))
+        }
+        fault => fault.has_answer() || fault == Fault::Protocol,
     }
 }
 
