@@ -4,19 +4,19 @@
 //! the load, and each stream of HTTP/2 is one. Everything of a thread lives in [`Thread`], which its tasks share
 //! without locks. It follows the same schedule and counts in the same tallies as `fast`.
 
-pub mod alarm;
-pub mod check;
-pub mod desk;
-pub mod dial;
-pub mod exchange;
-pub mod fault;
-pub mod link;
+mod alarm;
+mod check;
+mod desk;
+mod dial;
+mod exchange;
+mod fault;
+mod link;
 pub mod llm;
-pub mod mcp;
-pub mod message;
+mod mcp;
+mod message;
 pub mod rpc;
 pub mod sse;
-pub mod stream;
+mod stream;
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
