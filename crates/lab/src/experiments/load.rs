@@ -1,15 +1,19 @@
 //! `weir lab load`: reads what is asked for, carries each cell of it out, and delivers what was found.
 
 use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use crate::exit::{Ended, Exit, Failure};
-use crate::output::{self, Observer, Wanted};
+use crate::output::{self, Observer, Wanted, artefact};
 use crate::result::{Run, Verdict};
 use crate::scenario::{self, Cell, Flags, RunSettings, problem, show};
 use crate::tally::Fault;
-use crate::{interrupt, judge, run};
+use crate::{interrupt, judge, report, run};
+
+/// The report's name in a run's folder.
+pub const REPORT_FILE: &str = "report.html";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -90,6 +94,7 @@ impl Load {
             [(_, run)] if !matrix => wanted.deliver(run, out),
             cells => wanted.deliver_matrix(cells, out),
         };
+        let delivered = delivered.and(reports(&settings, &done));
         if let Some(failure) = failed {
             return Err(failure);
         }
@@ -174,6 +179,36 @@ fn carry(
     run.warnings
         .extend(finished.err().map(|failure| failure.to_string()));
     Ok(run)
+}
+
+/// Writes the report where it is asked for, and beside `run.json`.
+fn reports(settings: &RunSettings, done: &[(String, Run)]) -> Result<(), Vec<Failure>> {
+    let outputs = &settings.outputs;
+    let folder = outputs.out.iter().map(|folder| folder.join(REPORT_FILE));
+    let files: Vec<PathBuf> = outputs.html.iter().cloned().chain(folder).collect();
+    if files.is_empty() || done.is_empty() {
+        return Ok(());
+    }
+    let runs: Vec<(&str, &Run)> = done
+        .iter()
+        .map(|(label, run)| (label.as_str(), run))
+        .collect();
+    let page = report::html(&runs);
+    let whole = |draft: &Path| {
+        let read = std::fs::read(draft).map_err(|e| Failure::new(e.to_string(), ""))?;
+        match read == page.as_bytes() {
+            true => Ok(()),
+            false => Err(Failure::new("the report was not written whole", "")),
+        }
+    };
+    let wrote = files.iter();
+    let wrote = wrote.map(|file| artefact::replace(file, page.as_bytes(), whole));
+    let failures: Vec<Failure> = wrote.filter_map(Result::err).collect();
+    if failures.is_empty() {
+        Ok(())
+    } else {
+        Err(failures)
+    }
 }
 
 /// Several failures as one.
