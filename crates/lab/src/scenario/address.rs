@@ -46,8 +46,11 @@ pub fn places(one: &mut One, protocol: &Protocol) -> Option<Places> {
             urls.enumerate().map(at).collect()
         }
         (None, None) => {
-            one.check
-                .say(&above, "has no `url`", "write url: http://127.0.0.1:8080/");
+            let (message, help) = match one.check.source.file() {
+                Some(_) => ("has no `url`", "write url: http://127.0.0.1:8080/"),
+                None => ("there is no target", "write weir lab load http://127.0.0.1:8080/"),
+            };
+            one.check.say(&above, message, help);
             return None;
         }
         (Some(_), Some(_)) => {

@@ -324,9 +324,7 @@ pub fn expect(
     };
     let mut headers = Vec::new();
     for (name, Text(value)) in written.headers.iter().flat_map(|named| &named.0) {
-        if headers::name(one, &at.key("headers").key(name), name).is_none() {
-            return None;
-        }
+        headers::name(one, &at.key("headers").key(name), name)?;
         headers.push((name.to_ascii_lowercase(), value.clone()));
     }
     let plain = matches!(words.protocol, Protocol::Http1 | Protocol::Http2 { .. });
