@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+#[path = "compare/real.rs"]
+mod real;
 #[path = "compare/shown.rs"]
 mod shown;
 #[path = "compare/statistics.rs"]

@@ -217,6 +217,7 @@ impl Compare {
             }
         };
         let mut rig = Rig::new(a, b, self.load()?, self.keep, tell);
+        rig.check()?;
         let interleaved = interleave(count, rule, seed, &mut rig)?;
         Ok(Comparison::of_blocks(&question, &interleaved))
     }

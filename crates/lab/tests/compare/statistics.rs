@@ -83,7 +83,7 @@ fn a_slowdown_is_found_with_the_power_that_is_printed() {
     ] {
         let level = level_of_cpu_alone(noise, blocks);
         let power = Design::of_blocks(blocks as u32, noise.pair, level, MARGIN).power(SLOWER);
-        let found = found(noise, SLOWER, blocks, 1500);
+        let found = found(noise, SLOWER, blocks, 1000);
         println!(
             "noise {}, {blocks} blocks: 10 % slower found in {found:.3}, printed power {power:.3}",
             noise.pair
@@ -125,7 +125,7 @@ fn the_least_effect_that_is_printed_is_found_in_four_of_five() {
 
 #[test]
 fn same_is_never_said_of_a_difference_that_matters() {
-    const TIMES: u64 = 2000;
+    const TIMES: u64 = 1000;
     let still = Noise {
         pair: 0.03,
         ..QUIET

@@ -59,6 +59,20 @@ impl<'t> Rig<'t> {
         }
     }
 
+    /// Finds out what can be known to be wrong before anything is started or sent.
+    ///
+    /// # Errors
+    ///
+    /// The load of a side, or what is to be watched, cannot be read.
+    pub fn check(&self) -> Result<(), Failure> {
+        for spec in [&self.a, &self.b] {
+            // Any port will do: nothing is sent there.
+            let (_, settings) = self.planned(spec, spec.launch.as_ref().map(|_| 1))?;
+            subjects(&settings.watch, spec)?;
+        }
+        Ok(())
+    }
+
     /// Reads the load with the side's address, as `weir lab load` would.
     fn planned(
         &self,
@@ -90,15 +104,10 @@ impl<'t> Rig<'t> {
 
     fn run(&self, spec: &Spec, started: Option<&Started>) -> Result<Measured, Failure> {
         let (cell, settings) = self.planned(spec, started.map(|started| started.port))?;
-        let own = started.map(|started| Subject::Pid(started.pid()));
-        let parsed = settings.watch.iter().chain(&spec.watch);
-        let parsed = parsed.map(|text| Subject::parse(text).map_err(|why| Failure::new(why, "")));
+        let mut watch = subjects(&settings.watch, spec)?;
+        watch.extend(started.map(|started| Subject::Pid(started.pid())));
         let around = Around {
-            watch: own
-                .into_iter()
-                .map(Ok)
-                .chain(parsed)
-                .collect::<Result<_, _>>()?,
+            watch,
             watch_every: settings.watch_every.min(WATCH_EVERY_MAX),
             origin: settings.origin,
             meta: settings.meta,
@@ -111,6 +120,13 @@ impl<'t> Rig<'t> {
         }
         Ok(Measured::of(&run?, &settings.accept))
     }
+}
+
+/// What is watched beside a started server.
+fn subjects(shared: &[String], spec: &Spec) -> Result<Vec<Subject>, Failure> {
+    let texts = shared.iter().chain(&spec.watch);
+    let subjects = texts.map(|text| Subject::parse(text).map_err(|why| Failure::new(why, "")));
+    subjects.collect()
 }
 
 impl Bench for Rig<'_> {

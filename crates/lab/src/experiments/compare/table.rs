@@ -7,6 +7,7 @@ use super::comparison::{Comparison, Form, MetricAnswer, Sure};
 use super::metrics::{METRIC, Metric, Unit};
 use crate::output::table::Table;
 use crate::output::units;
+use crate::stats::power;
 
 /// Columns of the picture, odd so that zero has one.
 const PICTURE: usize = 61;
@@ -88,8 +89,9 @@ fn needed(comparison: &Comparison, metric: &MetricAnswer) -> String {
     let Some(sure) = &metric.sure else {
         return String::new();
     };
-    let least = percent(sure.detectable_change);
+    let least = percent(sure.detectable_change.min(9.0));
     let blocks = match sure.blocks_needed {
+        Some(power::BLOCKS_MAX..) => "; no number of blocks helps against this noise".to_owned(),
         Some(blocks) => format!(
             "; a margin of {} needs about {blocks} blocks",
             percent(comparison.margin)
@@ -148,7 +150,10 @@ fn errors_row(errors: &ErrorsAnswer) -> Vec<String> {
         share(errors.failed_a, errors.requests_a),
         share(errors.failed_b, errors.requests_b),
         String::new(),
-        format!("p = {:.3}", errors.p_value),
+        match errors.p_value {
+            p if p < 0.001 => "p < 0.001".to_owned(),
+            p => format!("p = {p:.3}"),
+        },
         String::new(),
     ]
 }
@@ -285,10 +290,11 @@ pub fn signed(change: f64) -> String {
 
 /// The least change that is found, in both directions while they are alike.
 fn least(change: f64) -> String {
-    if change >= 1.0 {
-        percent(change)
-    } else {
-        format!("±{}", percent(change))
+    match change {
+        // Beyond this the number says no more than that nothing is found.
+        _ if change > 9.0 => "over x10".to_owned(),
+        _ if change >= 1.0 => percent(change),
+        _ => format!("±{}", percent(change)),
     }
 }
 
