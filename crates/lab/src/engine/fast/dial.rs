@@ -33,10 +33,12 @@ fn errno(error: &io::Error) -> Option<Errno> {
 
 /// The class of an error of making a connection.
 pub fn fault(error: &io::Error) -> Fault {
+    if error.kind() == io::ErrorKind::TimedOut {
+        return Fault::ConnectTimeout;
+    }
     match errno(error) {
         Some(Errno::ADDRNOTAVAIL | Errno::ADDRINUSE | Errno::AGAIN) => Fault::Ports,
         Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => Fault::Descriptors,
-        Some(Errno::TIMEDOUT) => Fault::ConnectTimeout,
         Some(Errno::CONNRESET | Errno::PIPE) => Fault::Reset,
         _ => Fault::Refused,
     }
@@ -82,4 +84,51 @@ pub fn not_http(target: &Target, begins: &str, bytes: &[u8]) -> Failure {
         format!("{host}, port {port}, does not speak HTTP/1.1: {begins} `{shown}`"),
         help,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target() -> Target {
+        Target {
+            tls: false,
+            host: "box".to_owned(),
+            port: 7,
+            authority: "box:7".to_owned(),
+            addresses: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn errors_have_their_class_and_their_help() {
+        for (error, class, help) in [
+            (Errno::CONNREFUSED, Fault::Refused, "is running"),
+            (Errno::HOSTUNREACH, Fault::Refused, "is running"),
+            (Errno::TIMEDOUT, Fault::ConnectTimeout, "filters"),
+            (Errno::ADDRNOTAVAIL, Fault::Ports, "ip_local_port_range"),
+            (Errno::MFILE, Fault::Descriptors, "ulimit -n"),
+            (Errno::NFILE, Fault::Descriptors, "ulimit -n"),
+            (Errno::CONNRESET, Fault::Reset, "is running"),
+        ] {
+            let error = io::Error::from_raw_os_error(error.raw_os_error());
+            assert_eq!(fault(&error), class, "{error}");
+            let failure = failure(&target(), &error);
+            assert!(failure.help.contains(help), "{failure}");
+            assert!(failure.what.contains("box, port 7"), "{failure}");
+        }
+        let late = io::Error::from(io::ErrorKind::TimedOut);
+        assert_eq!(fault(&late), Fault::ConnectTimeout);
+    }
+
+    #[test]
+    fn other_protocols_are_named() {
+        let help = |bytes: &[u8]| not_http(&target(), "it answers with", bytes).help;
+        assert!(help(b"\x15\x03\x03\x00\x02").contains("https"));
+        assert!(help(b"\0\0\x12\x04\0\0\0\0\0").contains("HTTP/2"));
+        assert!(help(b"220 mail").contains("port"));
+        // However long and odd it is, a line is a line.
+        let long = not_http(&target(), "it answers with", &[b'\n'; 9999]).what;
+        assert!(long.len() < 200 && !long.contains('\n'), "{long}");
+    }
 }

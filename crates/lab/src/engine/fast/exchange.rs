@@ -219,7 +219,9 @@ impl Worker<'_> {
         let generation = self.slots[slot].generation;
         for _ in 0..READS_MAX {
             let s = &self.slots[slot];
-            let Some(stream) = s.stream.as_ref().filter(|_| s.generation == generation) else {
+            // What goes wrong while it is being made is for `dialed` to say.
+            let is_same = s.generation == generation && s.phase != Phase::Dialing;
+            let Some(stream) = s.stream.as_ref().filter(|_| is_same) else {
                 return;
             };
             match recv(stream, self.buffer.as_mut_slice(), RecvFlags::empty()) {
