@@ -204,33 +204,44 @@ fn add_threshold(run: &Run, threshold: &ThresholdResult, metrics: &mut Map<Strin
 /// What a metric holds of one scenario, step or kind of request: `name{scenario:a,step:b}`, `name{name:c}`.
 fn part_of(run: &Run, metric: &str) -> Option<Value> {
     let (name, tags) = metric.strip_suffix('}')?.split_once('{')?;
-    let mut found = &run.measured;
-    let mut flows = run.flows.iter().collect::<Vec<_>>();
+    let (mut scenario, mut step, mut kind) = (None, None, None);
     for tag in tags.split(',') {
         let (key, value) = tag.split_once(':')?;
-        let value = value.trim();
-        match key.trim() {
-            "scenario" => {
-                flows.retain(|flow| flow.name == value);
-                found = &flows.first()?.measured;
-            }
-            "step" => {
-                let mut steps = flows.iter().flat_map(|flow| &flow.steps);
-                found = &steps.find(|step| step.name == value)?.summary;
-            }
-            "name" => {
-                let mut kinds = flows.iter().flat_map(|flow| &flow.kinds);
-                found = &kinds.find(|kind| kind.name == value)?.summary;
-            }
+        match (key.trim(), value.trim()) {
+            ("scenario", value) => scenario = Some(value),
+            ("step", value) => step = Some(value),
+            ("name", value) => kind = Some(value),
             // Latencies are of good answers anyway.
-            "expected_response" if value == "true" => {}
+            ("expected_response", "true") => {}
             _ => return None,
         }
     }
+    let is_asked = |flow: &&FlowResult| scenario.is_none_or(|name| flow.name == name);
+    let mut flows = run.flows.iter().filter(is_asked);
+    let found = match (step, kind) {
+        (None, None) if scenario.is_some() => &flows.next()?.measured,
+        (None, None) => &run.measured,
+        (Some(step), None) => {
+            let steps = flows.flat_map(|flow| &flow.steps);
+            &only(steps.filter(|found| found.name == step))?.summary
+        }
+        (None, Some(kind)) => {
+            let kinds = flows.flat_map(|flow| &flow.kinds);
+            &only(kinds.filter(|found| found.name == kind))?.summary
+        }
+        // A run does not keep the kinds of each step.
+        (Some(_), Some(_)) => return None,
+    };
     match found.latency.get(name) {
         Some(ours) => Some(trend(ours)),
         None => of_summary(found).remove(name),
     }
+}
+
+/// The one that there is. Quantiles of two cannot be made from theirs.
+fn only<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
+    let first = all.next()?;
+    all.next().is_none().then_some(first)
 }
 
 /// One group for each flow, in which each kind of request is a check.
