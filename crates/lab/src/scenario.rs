@@ -36,7 +36,7 @@ use crate::judge::{self, Known, Threshold};
 use crate::plan::Plan;
 use crate::result::{Meta, Verdict};
 use crate::run;
-use crate::watch::Subject;
+use crate::watch::{SUBJECTS_MAX, Subject, listener};
 
 pub use self::flags::Flags;
 
@@ -308,12 +308,16 @@ impl RunSettings {
     pub fn around(&self, cell: &Cell) -> Result<run::Around, Failure> {
         let subjects = self.watch.iter().map(|text| Subject::parse(text));
         let subjects: Result<Vec<Subject>, String> = subjects.collect();
+        let mut subjects = subjects.map_err(|message| Failure::new(message, ""))?;
+        if subjects.is_empty() {
+            subjects = servers_here(&cell.plan);
+        }
         let mut meta = self.meta.clone();
         if meta.name.is_empty() {
             meta.name.clone_from(&cell.plan.name);
         }
         Ok(run::Around {
-            watch: subjects.map_err(|message| Failure::new(message, ""))?,
+            watch: subjects,
             watch_every: self.watch_every,
             thresholds: cell.thresholds.clone(),
             origin: self.origin.clone(),
@@ -321,6 +325,19 @@ impl RunSettings {
             meta,
         })
     }
+}
+
+/// The servers of a plan that run on this machine: they are watched when nothing else is asked for.
+fn servers_here(plan: &Plan) -> Vec<Subject> {
+    let targets = plan.flows.iter().flat_map(|flow| &flow.targets);
+    let addresses = targets.filter_map(|target| target.addresses.first());
+    let local = addresses.filter(|address| address.ip().is_loopback());
+    let mut pids: Vec<u32> = local.filter_map(|a| listener::find(*a)).collect();
+    pids.sort_unstable();
+    pids.dedup();
+    pids.retain(|pid| *pid != std::process::id());
+    pids.truncate(SUBJECTS_MAX);
+    pids.into_iter().map(Subject::Pid).collect()
 }
 
 impl Accepted {

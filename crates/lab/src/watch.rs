@@ -9,6 +9,7 @@ mod book;
 pub mod cgroup;
 pub mod find;
 pub mod host;
+pub mod listener;
 pub mod machine;
 mod own;
 pub mod ports;

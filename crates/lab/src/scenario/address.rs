@@ -48,7 +48,10 @@ pub fn places(one: &mut One, protocol: &Protocol) -> Option<Places> {
         (None, None) => {
             let (message, help) = match one.check.source.file() {
                 Some(_) => ("has no `url`", "write url: http://127.0.0.1:8080/"),
-                None => ("there is no target", "write weir lab load http://127.0.0.1:8080/"),
+                None => (
+                    "there is no target",
+                    "write weir lab load http://127.0.0.1:8080/",
+                ),
             };
             one.check.say(&above, message, help);
             return None;
