@@ -390,9 +390,8 @@ fn a_view_that_is_dropped_leaves_nothing_either() {
     assert_eq!(screen.text(), "");
 }
 
-/// Draws on standard error, which the test below makes a terminal.
+/// Draws on standard error: in lines, unless the test below has made that a terminal.
 #[test]
-#[ignore = "is started by another test"]
 fn child_draws() {
     let plan = empty_plan();
     let mut screen = lab::output::screen(&plan, Look::Best);
@@ -418,7 +417,7 @@ fn drawn_on_a_terminal(term: &str, no_color: &str) -> String {
     tcsetwinsize(&master, size).unwrap();
     let slave = ioctl_tiocgptpeer(&master, flags).unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child_draws", "--ignored", "--nocapture"])
+        .args(["--exact", "child_draws", "--nocapture"])
         .env("TERM", term)
         .env("NO_COLOR", no_color)
         .stdin(Stdio::null())
