@@ -298,54 +298,61 @@ fn thresholds(measured: &Summary) -> Vec<ThresholdResult> {
     ]
 }
 
+fn subject(
+    draw: &mut fastrand::Rng,
+    name: &str,
+    kind: &str,
+    cores: f64,
+    mib: f64,
+) -> SubjectResult {
+    let mut cpu_us = 0.0;
+    let series = (0..=60).map(|t| {
+        let t_s = f64::from(t);
+        let frozen = t_s > FREEZE_S.0 && t_s <= FREEZE_S.1;
+        let load = (t_s / 20.0).min(1.0) * if t_s > 50.0 { (60.0 - t_s) / 10.0 } else { 1.0 };
+        let busy = if frozen {
+            0.02
+        } else {
+            cores * load * (0.9 + 0.2 * draw.f64())
+        };
+        cpu_us += busy * 1e6;
+        SubjectSample {
+            t_s,
+            cpu_us,
+            rss_bytes: Some(((mib * (1.0 + load + t_s / 200.0)) * 1_048_576.0) as u64),
+            threads: Some(4),
+            descriptors: Some(270),
+            ..SubjectSample::default()
+        }
+    });
+    SubjectResult {
+        name: name.into(),
+        kind: kind.into(),
+        series: series.collect(),
+        steps: ["hold900", ""]
+            .iter()
+            .map(|step| SubjectStep {
+                step: (*step).into(),
+                seconds: 30.0,
+                cpu_us: cores * 30e6,
+                requests: 34_000,
+                cpu_us_per_request: Some(cores * 30e6 / 34_000.0),
+                cores,
+                rss_bytes_max: Some((mib * 2.0 * 1_048_576.0) as u64),
+                rss_bytes_end: Some((mib * 1.9 * 1_048_576.0) as u64),
+                ..SubjectStep::default()
+            })
+            .collect(),
+        ..SubjectResult::default()
+    }
+}
+
 fn watched() -> Watched {
     let mut draw = fastrand::Rng::with_seed(3);
-    let mut subject = |name: &str, kind: &str, cores: f64, mib: f64| {
-        let mut cpu_us = 0.0;
-        let series = (0..=60).map(|t| {
-            let t_s = f64::from(t);
-            let frozen = t_s > FREEZE_S.0 && t_s <= FREEZE_S.1;
-            let load = (t_s / 20.0).min(1.0) * if t_s > 50.0 { (60.0 - t_s) / 10.0 } else { 1.0 };
-            let busy = if frozen {
-                0.02
-            } else {
-                cores * load * (0.9 + 0.2 * draw.f64())
-            };
-            cpu_us += busy * 1e6;
-            SubjectSample {
-                t_s,
-                cpu_us,
-                rss_bytes: Some(((mib * (1.0 + load + t_s / 200.0)) * 1_048_576.0) as u64),
-                threads: Some(4),
-                descriptors: Some(270),
-                ..SubjectSample::default()
-            }
-        });
-        SubjectResult {
-            name: name.into(),
-            kind: kind.into(),
-            series: series.collect(),
-            steps: ["hold900", ""]
-                .iter()
-                .map(|step| SubjectStep {
-                    step: (*step).into(),
-                    seconds: 30.0,
-                    cpu_us: cores * 30e6,
-                    requests: 34_000,
-                    cpu_us_per_request: Some(cores * 30e6 / 34_000.0),
-                    cores,
-                    rss_bytes_max: Some((mib * 2.0 * 1_048_576.0) as u64),
-                    rss_bytes_end: Some((mib * 1.9 * 1_048_576.0) as u64),
-                    ..SubjectStep::default()
-                })
-                .collect(),
-            ..SubjectResult::default()
-        }
-    };
     let subjects = vec![
-        subject("gateway", "process", 0.47, 64.0),
-        subject("database", "cgroup", 0.22, 140.0),
-        subject("generator", "generator", 0.04, 9.0),
+        subject(&mut draw, "gateway", "process", 0.47, 64.0),
+        subject(&mut draw, "database", "cgroup", 0.22, 140.0),
+        subject(&mut draw, "generator", "generator", 0.04, 9.0),
     ];
     let host = (1..=60).map(|t| HostSample {
         t_s: f64::from(t),
@@ -428,7 +435,6 @@ fn meta() -> Meta {
             fdatasync_ms_p95: 12.1,
             timer_us_p50: 4.2,
             timer_us_p99: 31.0,
-            ..Ceilings::default()
         }),
         ..Meta::default()
     }

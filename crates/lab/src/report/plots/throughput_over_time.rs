@@ -95,23 +95,23 @@ fn planned(run: &Run) -> Vec<(f64, f64)> {
     sides.collect()
 }
 
+fn legend(planned: bool, waits: bool) -> Legend {
+    let items = [
+        ("completed", Ink::Series(0), true),
+        ("sent", Ink::Dashed(2), true),
+        ("planned", Ink::Dotted(7), planned),
+        ("in flight", Ink::Series(3), true),
+        ("waiting for a connection", Ink::Dashed(1), waits),
+    ];
+    let there = items.into_iter().filter(|(_, _, there)| *there);
+    Legend::new(there.map(|(name, ink, _)| (name.to_owned(), ink, Sign::Line)))
+}
+
 fn together(run: &Run, all: &[Sum]) -> Figure {
     let planned = planned(run);
     let stages = stages_of_all(run);
-    let named = |name: &str, ink| (name.to_owned(), ink, Sign::Line);
-    let mut items = vec![
-        named("completed", Ink::Series(0)),
-        named("sent", Ink::Dashed(2)),
-    ];
-    if !planned.is_empty() {
-        items.push(named("planned", Ink::Dotted(7)));
-    }
-    items.push(named("in flight", Ink::Series(3)));
     let waits = all.iter().any(|sum| sum.waiting > 0);
-    if waits {
-        items.push(named("waiting for a connection", Ink::Dashed(1)));
-    }
-    let legend = Legend::new(items);
+    let legend = legend(!planned.is_empty(), waits);
     let rates = all
         .iter()
         .flat_map(|s| [s.rate(s.sent), s.rate(s.completed)]);
