@@ -24,6 +24,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("store_note", targets::store_note),
     ("store_log", targets::store_log),
     ("lab_sse", targets::lab_sse),
+    ("lab_scenario", targets::lab_scenario),
 ];
 
 static CHOSEN: OnceLock<Target> = OnceLock::new();
