@@ -453,3 +453,33 @@ fn a_load_is_carried_out_and_delivered() {
     assert_eq!(kept.meta.command[..3], ["weir", "lab", "load"]);
     target.stop();
 }
+
+/// Cases with a few bytes changed, from a seed: read or refused, but never a panic, and problems have a line.
+#[test]
+fn broken_files_are_refused_in_order() {
+    let mut draw = fastrand::Rng::with_seed(11);
+    let texts = written().into_iter().map(|(_, yaml, _)| yaml);
+    let texts: Vec<String> = texts.filter(|yaml| !yaml.is_empty()).collect();
+    for round in 0..3000 {
+        let mut bytes = texts[round % texts.len()].clone().into_bytes();
+        for _ in 0..draw.usize(1..6) {
+            let at = draw.usize(..bytes.len());
+            let odd = draw.choice(*b"{}[]:,-#&*!|>'\"%@`\n\t 0a\0").unwrap();
+            match draw.u8(..3) {
+                0 => bytes.insert(at, odd),
+                1 => bytes.truncate(at),
+                _ => bytes[at] = odd,
+            }
+            if bytes.is_empty() {
+                break;
+            }
+        }
+        let Ok(text) = String::from_utf8(bytes) else {
+            continue;
+        };
+        for problem in scenario::read_text(&text).err().into_iter().flatten() {
+            let place = problem.to_string();
+            assert!(place.starts_with("scenario.yaml:"), "{place} of {text:?}");
+        }
+    }
+}
