@@ -70,8 +70,8 @@ def compare(weir, more, repeat, expect, a="", b=""):
     def command(extra):
         return f"{weir} lab target --listen 127.0.0.1:{{port}} {extra}".strip()
     words = [weir, "lab", "compare", "--a-command", command(a), "--b-command", command(b),
-             "http://127.0.0.1:{port}/", "--keep", "--metric", "cpu", "--alpha", "1%", "--repeat", str(repeat),
-             "--expect", expect, "--accept", "noisy-host,generator-bound,too-short", "--quiet", "--json", *more]
+             "http://127.0.0.1:{port}/", "--keep", "--metric", "cpu_us_per_request", "--alpha", "1%", "--repeat", str(repeat),
+             "--truth", expect, "--accept", "noisy-host", "--accept", "generator-bound", "--accept", "too-short", "--quiet", "--json", *more]
     done = subprocess.run(words, capture_output=True, text=True)
     if not done.stdout.strip():
         sys.exit(f"certify: {' '.join(words)} said nothing:\n{done.stderr}")
@@ -82,7 +82,7 @@ def comparison(weir, repeat, seconds):
     load = ["-R", "4000", "-c", "16", "-d", f"{seconds}s", "--warmup", "500ms", "--blocks", "6"]
     code, found = compare(weir, load, repeat, "same")
     check("false alarms", code == 0, json.dumps(found.get("counts", found))[:300])
-    code, found = compare(weir, load, 5, "worse", b="--spin-share 10%")
+    code, found = compare(weir, load, 5, "worse", a="--work 100us", b="--work 112us")
     check("a slowdown of 10 %", code == 0, json.dumps(found.get("counts", found))[:300])
 
 

@@ -201,7 +201,7 @@ fn process_cpu() -> Duration {
 /// How long appends take to be durable, in milliseconds, sorted.
 fn sync_ms(folder: &Path) -> Result<Vec<f64>, Failure> {
     let path = folder.join(format!(".weir-lab-{}.probe", std::process::id()));
-    let probed = File::create_new(&path).and_then(|file| appends(file));
+    let probed = File::create_new(&path).and_then(appends);
     // The probe's own failure is told first; a file that cannot be removed was not made.
     let _ = std::fs::remove_file(&path);
     probed.map_err(|error| {

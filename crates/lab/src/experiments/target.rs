@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use base::Secret;
 use clap::Args;
@@ -53,6 +54,9 @@ struct BehaviourArgs {
     /// mix(0.99:5ms,0.01:100ms)
     #[arg(long, value_name = "TIME", default_value = "0")]
     delay: Distribution,
+    /// CPU time that each answer takes besides, at most 1s: a server that is dearer by a known amount
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = work)]
+    work: Duration,
     /// A fault by chance: a status from 400 to 599, close, reset or corrupt, such as 503:1%
     #[arg(long, value_name = "FAULT:SHARE")]
     error: Vec<Chance>,
@@ -173,6 +177,7 @@ impl Target {
             body_bytes: self.body_bytes,
             behaviour: Behaviour {
                 delay: self.behaviour.delay,
+                work: self.behaviour.work,
                 chances: self.behaviour.error,
                 every: self.behaviour.error_every,
                 freezes: self.behaviour.freeze,
@@ -231,6 +236,19 @@ fn credential(from: &str) -> Result<Secret, Failure> {
     text.and_then(|text| read::one_line(&text))
         .map(Secret::new)
         .map_err(|what| Failure::new(what, ""))
+}
+
+/// Reads the CPU time of an answer.
+fn work(text: &str) -> Result<Duration, String> {
+    let time = if text == "0" {
+        Duration::ZERO
+    } else {
+        units::duration(text)?
+    };
+    if time > Duration::from_secs(1) {
+        return Err("at most 1s".to_owned());
+    }
+    Ok(time)
 }
 
 /// The signals that end the target.

@@ -25,6 +25,7 @@ use super::refuse::{Shape, drain, refuse};
 use super::route::Route;
 use super::timer::Timer;
 use super::{Settings, plain};
+use crate::engine::thread_cpu_ns;
 
 /// The header that names a request: `RUN-SEQ`. It comes back in the answer.
 pub(super) const ID: HeaderName = HeaderName::from_static("weir-lab-id");
@@ -242,6 +243,16 @@ impl Future for Answering {
     }
 }
 
+/// Uses so much CPU time of this thread.
+fn work(time: Duration) {
+    if !time.is_zero() {
+        let end = thread_cpu_ns() + time.as_nanos() as u64;
+        while thread_cpu_ns() < end {
+            std::hint::spin_loop();
+        }
+    }
+}
+
 /// A request that is counted and not answered yet.
 struct Arrived {
     origin: Rc<Origin>,
@@ -269,6 +280,7 @@ impl Arrived {
             return Ok(refused);
         }
         self.hold(behaviour.delay(seed, nth)).await;
+        work(behaviour.work);
         let fault = behaviour.fault(seed, nth);
         let mut response = match fault {
             None | Some(Fault::Corrupt) => {

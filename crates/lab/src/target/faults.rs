@@ -172,6 +172,8 @@ impl FromStr for Zero {
 pub struct Behaviour {
     /// The time before each answer begins.
     pub delay: Distribution,
+    /// CPU time that each answer takes beside what it takes anyway, so that a dearer server can be had.
+    pub work: Duration,
     /// Faults by chance; their shares sum to at most 1.
     pub chances: Vec<Chance>,
     /// Faults by number. They go before those by chance; of two, the first one counts.
@@ -184,6 +186,7 @@ impl Default for Behaviour {
     fn default() -> Behaviour {
         Behaviour {
             delay: Distribution::NONE,
+            work: Duration::ZERO,
             chances: Vec::new(),
             every: Vec::new(),
             freezes: Vec::new(),
@@ -219,6 +222,7 @@ impl Behaviour {
     /// Whether a request is just answered, with nothing to draw and nothing to wait for.
     pub fn is_plain(&self) -> bool {
         self.delay.is_none()
+            && self.work.is_zero()
             && self.chances.is_empty()
             && self.every.is_empty()
             && self.freezes.is_empty()
