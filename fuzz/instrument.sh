@@ -5,7 +5,7 @@
 # takes, and steer the fuzzer by code that is not under test.
 set -euo pipefail
 case ${CARGO_PKG_NAME:-} in
-  base | identity | policy | scan | store | mcp | weir-fuzz)
+  base | identity | policy | scan | store | mcp | lab | weir-fuzz)
     exec "$@" --cfg fuzzing -Ccodegen-units=1 -Cpasses=sancov-module \
       -Cllvm-args=-sanitizer-coverage-level=4 \
       -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \

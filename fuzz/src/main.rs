@@ -25,6 +25,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("store_log", targets::store_log),
     ("lab_sse", targets::lab_sse),
     ("lab_scenario", targets::lab_scenario),
+    ("lab_answer", targets::lab_answer),
 ];
 
 static CHOSEN: OnceLock<Target> = OnceLock::new();

@@ -188,3 +188,51 @@ pub fn lab_scenario(data: &[u8]) {
         assert!((1..=lines + 1).contains(&line), "{problem}: there are {lines} lines");
     }
 }
+
+/// An answer of HTTP/1.1: the same, however it is cut and whether or not its head is known already.
+pub fn lab_answer(data: &[u8]) {
+    use lab::engine::fast::answer::{Reader, Remembered};
+    let Some((&cut, answer)) = data.split_first() else { return };
+    let read = |piece: usize, remembered: &mut Remembered| {
+        let (mut reader, mut heard, mut used) = (Reader::default(), Heard::default(), 0);
+        // The lowest bit says whether it answers a HEAD request.
+        reader.begin(cut & 1 == 1);
+        for bytes in answer.chunks(piece.max(1)) {
+            let fed = reader.feed(bytes, remembered, &mut heard).map_err(|wrong| format!("{wrong:?}"))?;
+            assert!(fed.used == bytes.len() || fed.done && fed.used < bytes.len(), "bytes were lost");
+            used += fed.used;
+            if fed.done {
+                return Ok((heard, used, true, reader.keeps_connection()));
+            }
+        }
+        Ok::<_, String>((heard, used, reader.ends_by_close(), false))
+    };
+    let mut remembered = Remembered::default();
+    let whole = read(answer.len(), &mut remembered);
+    assert_eq!(whole, read(answer.len(), &mut remembered), "a known head was read otherwise");
+    assert_eq!(whole, read(usize::from(cut), &mut Remembered::default()), "the cut changed the answer");
+    if let Ok((heard, used, _, _)) = whole {
+        assert!(heard.body.len() <= used && used <= answer.len(), "the body is longer than what came");
+    }
+}
+
+/// What the reader of answers told.
+#[derive(Debug, Default, PartialEq)]
+struct Heard {
+    status: u16,
+    body: Vec<u8>,
+}
+
+impl lab::engine::fast::answer::Listener for Heard {
+    fn wants_fields(&self) -> bool {
+        false
+    }
+
+    fn head(&mut self, status: u16, _: &[httparse::Header<'_>]) {
+        self.status = status;
+    }
+
+    fn body(&mut self, piece: &[u8]) {
+        self.body.extend_from_slice(piece);
+    }
+}
