@@ -14,6 +14,7 @@ use crate::watch::scrape::Endpoint;
 #[derive(Deserialize)]
 struct Counts {
     runs: BTreeMap<String, RunCounts>,
+    uncounted: u64,
 }
 
 #[derive(Deserialize)]
@@ -27,12 +28,19 @@ struct RunCounts {
 ///
 /// # Errors
 ///
-/// A sentence: it does not answer, or what answers is not the built-in origin.
+/// A sentence: it does not answer, what answers is not the built-in origin, or it had no room to tell every
+/// request apart, so that nothing is proved.
 pub fn counts(url: &str, run: u32) -> Result<OriginCounts, String> {
     let url = format!("{}/lab/counts", url.trim_end_matches('/'));
     let text = Endpoint::new(&url, &[])?.fetch()?;
     let counts: Counts = serde_json::from_str(&text)
         .map_err(|error| format!("{url} is not the built-in origin: {error}"))?;
+    if counts.uncounted > 0 {
+        let uncounted = counts.uncounted;
+        return Err(format!(
+            "{url} could not tell {uncounted} requests apart: start it again, or run for less long"
+        ));
+    }
     let mut found = OriginCounts {
         url,
         ..OriginCounts::default()
