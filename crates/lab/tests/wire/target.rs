@@ -41,7 +41,7 @@ fn start(change: impl FnOnce(&mut Settings)) -> Running {
 }
 
 fn all_good(total: &Tally) {
-    assert!(total.good >= 1);
+    assert!(total.good >= 1, "{:?} {:?}", total.sent, total.faults);
     assert_eq!(total.good, total.sent, "{:?}", total.faults);
 }
 
@@ -123,9 +123,10 @@ fn models_speak_at_the_pace_that_they_were_told() {
     ];
     for (protocol, path, body) in cases {
         let mut flow = to(&running, protocol, path, body);
-        flow.profile = hold(1.0, 20);
+        flow.profile = hold(1.0, 200);
         let outcome = drive(flow);
         let total = outcome.total();
+        assert_eq!(total.failures(), 0, "{path}: {:?}", outcome.notes);
         all_good(&total);
         assert_eq!(total.tokens, total.good * 8, "{path}");
         let first = total.distribution(Metric::FirstToken).unwrap();
@@ -140,7 +141,7 @@ fn models_speak_at_the_pace_that_they_were_told() {
     }
     let whole = format!("{{{messages}}}");
     let mut flow = to(&running, Protocol::Openai, "/v1/chat/completions", &whole);
-    flow.profile = hold(1.0, 20);
+    flow.profile = hold(1.0, 200);
     let total = drive(flow).total();
     all_good(&total);
     assert_eq!(total.tokens, total.good * 8);
@@ -173,7 +174,7 @@ fn mcp_of_each_revision() {
             request(0, Ask::Initialize),
         ];
         flow.connections = 2;
-        flow.profile = hold(2.0, 100);
+        flow.profile = hold(2.0, 200);
         flow.timeout = Duration::from_secs(10);
         let outcome = drive(flow);
         assert_eq!(outcome.failure, None, "{revision:?}");

@@ -209,8 +209,12 @@ fn protocol_fields(
     let text = HeaderValue::from_static;
     let revision = match protocol {
         Protocol::Sse => return Ok(vec![(header::ACCEPT, text("text/event-stream"))]),
-        Protocol::Openai | Protocol::Anthropic => {
-            return Ok(vec![(header::CONTENT_TYPE, text("application/json"))]);
+        Protocol::Openai => return Ok(vec![(header::CONTENT_TYPE, text("application/json"))]),
+        Protocol::Anthropic => {
+            return Ok(vec![
+                (header::CONTENT_TYPE, text("application/json")),
+                (ANTHROPIC, text("2023-06-01")),
+            ]);
         }
         Protocol::Mcp(revision) => *revision,
         Protocol::Http1 | Protocol::Http2 { .. } => return Ok(Vec::new()),
@@ -241,6 +245,9 @@ fn protocol_fields(
     }
     Ok(fields)
 }
+
+/// The revision of Anthropic's API, without which it answers nothing.
+const ANTHROPIC: HeaderName = HeaderName::from_static("anthropic-version");
 
 /// The revision that is spoken.
 pub const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
