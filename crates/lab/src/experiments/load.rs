@@ -221,11 +221,11 @@ fn all(failures: &[Failure]) -> Failure {
 fn exit(run: &Run, accept: &[Verdict]) -> Exit {
     let wrong = run.total.errors.get(Fault::Integrity.as_str());
     let twice = run.origin.as_ref().map_or(0, |origin| origin.duplicates);
-    let verdict = run.validity.verdict;
+    let verdict = judge::validity::unaccepted(&run.validity, accept);
     match judge::validity::exit(verdict) {
-        Exit::Interrupted => Exit::Interrupted,
+        _ if run.validity.verdict == Verdict::Interrupted => Exit::Interrupted,
         _ if wrong.is_some_and(|n| *n > 0) || twice > 0 => Exit::Integrity,
-        exit if exit != Exit::Pass && !accept.contains(&verdict) => exit,
+        exit if exit != Exit::Pass => exit,
         _ if run.thresholds.iter().any(|threshold| !threshold.ok) => Exit::Threshold,
         _ => Exit::Pass,
     }

@@ -36,11 +36,12 @@ pub enum Claim {
 }
 
 /// Judges a run. The verdict is that of the first criterion that does not hold, in the order of the list:
-/// interrupted, generator-bound, noisy-host, too-short, not-saturated.
+/// interrupted, noisy-host, generator-bound, too-short, not-saturated.
 pub fn validity(run: &Run, claim: Claim) -> Validity {
     let mut criteria = vec![end(run)];
-    criteria.extend(run.flows.iter().map(|flow| generator(run, flow)));
+    // A generator that others kept from its CPU is late too; then the noise is what to mend.
     criteria.extend(noise(run));
+    criteria.extend(run.flows.iter().map(|flow| generator(run, flow)));
     criteria.extend(run.flows.iter().map(|flow| length(run, flow)));
     if run.flows.is_empty() {
         criteria.push(Criterion {
@@ -57,6 +58,17 @@ pub fn validity(run: &Run, claim: Claim) -> Validity {
         verdict: broken.map_or(Verdict::Valid, |criterion| criterion.verdict),
         criteria,
     }
+}
+
+/// The verdict when some are accepted: that of the first criterion that does not hold and is not accepted.
+pub fn unaccepted(validity: &Validity, accept: &[Verdict]) -> Verdict {
+    if !accept.contains(&validity.verdict) {
+        return validity.verdict;
+    }
+    let mut criteria = validity.criteria.iter();
+    let broken =
+        criteria.find(|criterion| !criterion.holds && !accept.contains(&criterion.verdict));
+    broken.map_or(Verdict::Valid, |criterion| criterion.verdict)
 }
 
 /// How a command ends whose run was judged so.
@@ -620,6 +632,21 @@ mod tests {
         );
         unknown.watched.noise = None;
         check(&unknown, Verdict::Valid, "not watched");
+    }
+
+    #[test]
+    fn what_is_accepted_does_not_hide_what_is_not() {
+        let mut run = open_run(1500.0, 4000.0, 0, 10_000.0);
+        run.watched.noise.as_mut().unwrap().others_share = Some(0.9);
+        let found = validity(&run, Claim::Load);
+        assert_eq!(found.verdict, Verdict::NoisyHost);
+        assert_eq!(unaccepted(&found, &[]), Verdict::NoisyHost);
+        assert_eq!(
+            unaccepted(&found, &[Verdict::NoisyHost]),
+            Verdict::GeneratorBound
+        );
+        let both = [Verdict::NoisyHost, Verdict::GeneratorBound];
+        assert_eq!(unaccepted(&found, &both), Verdict::Valid);
     }
 
     #[test]
