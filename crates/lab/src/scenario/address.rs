@@ -71,7 +71,24 @@ pub fn places(one: &mut One, protocol: &Protocol) -> Option<Places> {
         .collect();
     let read = read.into_iter().collect::<Option<Vec<(Url, Target)>>>()?;
     let (first, _) = read.first().expect("there is at least one");
-    for ((url, _), (at, _)) in read.iter().zip(&written) {
+    let others = read.iter().zip(&written);
+    let others = others.map(|((url, _), (at, _))| (at, url));
+    alike(one, first, others)?;
+    let first = match first.path.as_str() {
+        "" => default_path(protocol).to_owned(),
+        path => path.to_owned(),
+    };
+    let targets = read.into_iter().map(|(_, target)| target).collect();
+    Some(Places { targets, first })
+}
+
+/// Refuses targets that one kind of request cannot go to.
+fn alike<'u>(
+    one: &mut One,
+    first: &Url,
+    others: impl Iterator<Item = (&'u Path, &'u Url)>,
+) -> Option<()> {
+    for (at, url) in others {
         if url.tls != first.tls {
             let help = "make two scenarios of them";
             one.check.say(at, "https and http do not go together", help);
@@ -83,12 +100,7 @@ pub fn places(one: &mut One, protocol: &Protocol) -> Option<Places> {
             return None;
         }
     }
-    let first = match first.path.as_str() {
-        "" => default_path(protocol).to_owned(),
-        path => path.to_owned(),
-    };
-    let targets = read.into_iter().map(|(_, target)| target).collect();
-    Some(Places { targets, first })
+    Some(())
 }
 
 /// The path of a URL that has none.
@@ -125,6 +137,25 @@ fn place(one: &mut One, at: &Path, written: &str) -> Option<(Url, Target)> {
             .say(at, message, "write tls: { server_name: NAME }");
         return None;
     }
+    let addresses = resolved(one, at, &url)?;
+    let authority = host_field(one).unwrap_or_else(|| url.authority.clone());
+    if authority.parse::<Authority>().is_err() {
+        let headers = one.path.key("headers");
+        one.check.say(&headers, "Host is not HOST or HOST:PORT", "");
+        return None;
+    }
+    let target = Target {
+        tls: url.tls,
+        host: tls_name(one).unwrap_or_else(|| url.host.clone()),
+        port: url.port,
+        authority,
+        addresses,
+    };
+    Some((url, target))
+}
+
+/// The addresses of a URL's host, all of them on this machine unless others are allowed.
+fn resolved(one: &mut One, at: &Path, url: &Url) -> Option<Vec<SocketAddr>> {
     let addresses = match (url.host.as_str(), url.port).to_socket_addrs() {
         Ok(found) => found.collect::<Vec<SocketAddr>>(),
         Err(e) => {
@@ -146,20 +177,7 @@ fn place(one: &mut One, at: &Path, written: &str) -> Option<(Url, Target)> {
         one.check.say(at, message, help);
         return None;
     }
-    let authority = host_field(one).unwrap_or_else(|| url.authority.clone());
-    if authority.parse::<Authority>().is_err() {
-        let headers = one.path.key("headers");
-        one.check.say(&headers, "Host is not HOST or HOST:PORT", "");
-        return None;
-    }
-    let target = Target {
-        tls: url.tls,
-        host: tls_name(one).unwrap_or_else(|| url.host.clone()),
-        port: url.port,
-        authority,
-        addresses,
-    };
-    Some((url, target))
+    Some(addresses)
 }
 
 /// The name that the certificate must have, where the scenario writes one.

@@ -87,6 +87,14 @@ fn flow(out: &mut String, flow: &Flow) {
         rest.push_str(", a new connection for each request");
     }
     line(out, format_args!("  {rest}"));
+    targets(out, flow);
+    stages(out, flow);
+    for request in &flow.requests {
+        self::request(out, request);
+    }
+}
+
+fn targets(out: &mut String, flow: &Flow) {
     for target in &flow.targets {
         let scheme = if target.tls { "https" } else { "http" };
         let addresses: Vec<String> = target.addresses.iter().map(ToString::to_string).collect();
@@ -115,6 +123,9 @@ fn flow(out: &mut String, flow: &Flow) {
             format_args!("  tls speaks {}{client}", speaks.join(", ")),
         );
     }
+}
+
+fn stages(out: &mut String, flow: &Flow) {
     for step in flow.profile.steps() {
         let kind = match (step.warmup, step.is_hold()) {
             (true, _) => "warm-up",
@@ -141,9 +152,6 @@ fn flow(out: &mut String, flow: &Flow) {
                 feed.order
             ),
         );
-    }
-    for request in &flow.requests {
-        self::request(out, request);
     }
 }
 

@@ -21,16 +21,20 @@ pub fn client(
     secure: bool,
     protocol: &Protocol,
 ) -> Option<Option<Arc<ClientConfig>>> {
+    if secure {
+        return secured(one, protocol).map(Some);
+    }
+    if one.scenario.tls.is_some() {
+        one.say("tls", "is for https, and the url is http", "write https://");
+        return None;
+    }
+    Some(None)
+}
+
+fn secured(one: &mut One, protocol: &Protocol) -> Option<Arc<ClientConfig>> {
     let scenario = one.scenario;
     let empty = file::Tls::default();
     let tls = scenario.tls.as_ref().unwrap_or(&empty);
-    if !secure {
-        if scenario.tls.is_some() {
-            one.say("tls", "is for https, and the url is http", "write https://");
-            return None;
-        }
-        return Some(None);
-    }
     let insecure = tls.insecure.is_some_and(|on| on.0);
     let provider = Arc::new(aws_lc_rs::default_provider());
     let roots = roots(one, tls, insecure);
@@ -69,7 +73,7 @@ pub fn client(
         Protocol::Http2 { .. } => b"h2".to_vec(),
         _ => b"http/1.1".to_vec(),
     }];
-    Some(Some(Arc::new(config)))
+    Some(Arc::new(config))
 }
 
 /// Whom to trust; nobody is asked when the inner one is nothing.

@@ -13,24 +13,7 @@ use crate::template::{Body, Template};
 /// Reads a scenario that speaks MCP. Where the revision has sessions, `initialize` comes first, with weight 0.
 pub fn requests(one: &mut One, words: &Words, revision: McpRevision) -> Option<Vec<Request>> {
     let scenario = one.scenario;
-    let bodies = [
-        ("requests", scenario.requests.is_some()),
-        ("method", scenario.method.is_some()),
-        ("body", scenario.body.is_some()),
-        ("body_json", scenario.body_json.is_some()),
-        ("body_file", scenario.body_file.is_some()),
-        ("unique", scenario.unique.is_some()),
-    ];
-    for (key, _) in bodies.iter().filter(|(_, there)| *there) {
-        one.say(
-            key,
-            "does not go together with the protocol mcp",
-            "write mcp: { tool: … }",
-        );
-    }
-    if bodies.iter().any(|(_, there)| *there) {
-        return None;
-    }
+    no_bodies(one)?;
     let at = one.path.key("expect");
     let written = scenario.expect.as_ref();
     let expect = expect(one, words, &at, written, None, None)?;
@@ -74,6 +57,28 @@ pub fn requests(one: &mut One, words: &Words, revision: McpRevision) -> Option<V
     }
     distinct(one, &kinds)?;
     Some(kinds)
+}
+
+/// Refuses what a scenario over plain HTTP would send.
+fn no_bodies(one: &mut One) -> Option<()> {
+    let scenario = one.scenario;
+    let bodies = [
+        ("requests", scenario.requests.is_some()),
+        ("method", scenario.method.is_some()),
+        ("body", scenario.body.is_some()),
+        ("body_json", scenario.body_json.is_some()),
+        ("body_file", scenario.body_file.is_some()),
+        ("unique", scenario.unique.is_some()),
+    ];
+    for (key, _) in bodies.iter().filter(|(_, there)| *there) {
+        one.say(
+            key,
+            "does not go together with the protocol mcp",
+            "write mcp: { tool: … }",
+        );
+    }
+    let none = !bodies.iter().any(|(_, there)| *there);
+    none.then_some(())
 }
 
 fn made(
