@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::metrics::{self, METRICS, Only, Shape, Source, Statistic, Window};
-use crate::result::{Run, ThresholdResult};
+use crate::result::{FlowResult, Run, ThresholdResult};
 
 /// The most thresholds of one run.
 pub const THRESHOLDS_MAX: usize = 256;
@@ -495,33 +495,10 @@ impl Threshold {
             .iter()
             .filter(|flow| is_named(&flow.name))
             .collect();
-        if let Some(name) = &self.only.step {
-            let steps = flows
-                .iter()
-                .flat_map(|flow| &flow.steps)
-                .filter(|step| step.name == *name);
-            let steps: Vec<_> = steps.collect();
-            if steps.is_empty() {
-                return Err(format!("there is no step {name}"));
-            }
-            if self.statistic.needs_hold() && steps.iter().any(|step| step.kind != "hold") {
-                return Err(format!(
-                    "{name} is a ramp or a warm-up, of which this says nothing"
-                ));
-            }
-            let one = if matches!(self.source, Source::WatchedCpu | Source::Rss) {
-                1
-            } else {
-                steps.len()
-            };
-            return Ok(steps
-                .into_iter()
-                .take(one)
-                .map(|step| Window::of_step(run, step))
-                .collect());
+        if let Some(step) = &self.only.step {
+            return self.windows_of_step(run, &flows, step);
         }
-        let has_hold =
-            |flow: &&crate::result::FlowResult| flow.steps.iter().any(|step| step.kind == "hold");
+        let has_hold = |flow: &&FlowResult| flow.steps.iter().any(|step| step.kind == "hold");
         if !flows.iter().any(has_hold) {
             return Err(
                 "there is no hold: of a ramp nothing is judged; name a step to count in it"
@@ -550,6 +527,29 @@ impl Threshold {
             return Ok(vec![window(&run.measured)]);
         }
         Ok(held.map(|flow| window(&flow.measured)).collect())
+    }
+
+    fn windows_of_step<'a>(
+        &self,
+        run: &'a Run,
+        flows: &[&'a FlowResult],
+        name: &str,
+    ) -> Result<Vec<Window<'a>>, String> {
+        let steps = flows.iter().flat_map(|flow| &flow.steps);
+        let steps: Vec<_> = steps.filter(|step| step.name == name).collect();
+        if steps.is_empty() {
+            return Err(format!("there is no step {name}"));
+        }
+        if self.statistic.needs_hold() && steps.iter().any(|step| step.kind != "hold") {
+            return Err(format!(
+                "{name} is a ramp or a warm-up, of which this says nothing"
+            ));
+        }
+        // What the host says of a step is of all flows together.
+        let is_of_the_host = matches!(self.source, Source::WatchedCpu | Source::Rss);
+        let count = if is_of_the_host { 1 } else { steps.len() };
+        let windows = steps.into_iter().take(count);
+        Ok(windows.map(|step| Window::of_step(run, step)).collect())
     }
 }
 

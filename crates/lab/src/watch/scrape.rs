@@ -31,37 +31,14 @@ impl Endpoint {
     /// # Errors
     /// A sentence that says what is wrong and how to mend it.
     pub fn new(url: &str, metrics: &[String]) -> Result<Endpoint, String> {
-        if metrics.len() > prometheus::SELECTORS_MAX {
-            return Err(format!(
-                "{} metrics of {url} are asked for: {} is the most",
-                metrics.len(),
-                prometheus::SELECTORS_MAX
-            ));
+        let selectors = selectors(metrics)?;
+        // Asked of the text, so that no later error shows it.
+        if url.contains('@') {
+            return Err("a metrics URL with a password is not read".to_owned());
         }
-        let defaults = || {
-            prometheus::DEFAULT_METRICS
-                .iter()
-                .map(|name| (*name).to_owned())
-                .collect()
-        };
-        let metrics: Vec<String> = if metrics.is_empty() {
-            defaults()
-        } else {
-            metrics.to_vec()
-        };
-        let selectors = metrics
-            .iter()
-            .map(|metric| Selector::parse(metric))
-            .collect::<Result<Vec<_>, _>>()?;
         let uri: http::Uri = url
             .parse()
             .map_err(|_| format!("{url} is not a URL: write http://host:port/metrics"))?;
-        if uri
-            .authority()
-            .is_some_and(|authority| authority.as_str().contains('@'))
-        {
-            return Err("a metrics URL with a password is not read".to_owned());
-        }
         let authority = uri.authority().filter(|_| uri.scheme_str() == Some("http"));
         let Some(authority) = authority else {
             return Err(format!(
@@ -140,6 +117,24 @@ impl Endpoint {
     }
 }
 
+fn selectors(metrics: &[String]) -> Result<Vec<Selector>, String> {
+    if metrics.len() > prometheus::SELECTORS_MAX {
+        return Err(format!(
+            "{} metrics of one endpoint are asked for: {} is the most",
+            metrics.len(),
+            prometheus::SELECTORS_MAX
+        ));
+    }
+    if metrics.is_empty() {
+        let defaults = prometheus::DEFAULT_METRICS.iter();
+        return defaults.map(|metric| Selector::parse(metric)).collect();
+    }
+    metrics
+        .iter()
+        .map(|metric| Selector::parse(metric))
+        .collect()
+}
+
 /// The body of an answer with status 200, cut at its `Content-Length` when that is shorter.
 fn split_answer(answer: &[u8]) -> Result<&[u8], String> {
     let mut headers = [httparse::EMPTY_HEADER; 64];
@@ -204,6 +199,7 @@ mod tests {
             ("https://127.0.0.1/metrics", "begins with http://"),
             ("/metrics", "begins with http://"),
             ("https://a:b@127.0.0.1/metrics", "password"),
+            ("http://a:b@not a host/", "password"),
         ];
         for (url, want) in cases {
             let error = Endpoint::new(url, &[]).unwrap_err();

@@ -3,9 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::result::{
-    FlowResult, KindResult, Quantiles, StepResult, SubjectResult, SubjectStep, Summary,
-};
+use crate::result::{KindResult, Quantiles, StepResult, SubjectResult, SubjectStep, Summary};
 
 fn summary(p95_us: f64, requests: u64) -> Summary {
     let response = Quantiles {
