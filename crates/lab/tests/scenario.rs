@@ -78,10 +78,15 @@ fn split(line: &str) -> Vec<String> {
 
 /// What a case gives: the plan with its settings, or the problems.
 fn outcome(command: &str, yaml: &str, place: &Path) -> String {
-    let files = folder().join("files").display().to_string();
+    // The scenario names them beside itself, so that columns do not depend on where this crate lies.
+    let files = place.join("files").display().to_string();
+    if !place.join("files").exists() {
+        std::os::unix::fs::symlink(folder().join("files"), &files).unwrap();
+    }
     let beside = place.display().to_string();
     let command = command.replace("FILES", &files).replace("PEMS", &beside);
-    std::fs::write(place.join("scenario.yaml"), yaml.replace("FILES", &files)).unwrap();
+    let yaml = yaml.replace("FILES", "files");
+    std::fs::write(place.join("scenario.yaml"), yaml).unwrap();
     certificates(place);
     let mut words = split(&command);
     let named = words.iter_mut().filter(|word| *word == "scenario.yaml");
