@@ -79,7 +79,7 @@ def compare(weir, more, repeat, expect, a="", b=""):
 
 
 def comparison(weir, repeat, seconds):
-    load = ["-R", "4000", "-c", "16", "-d", f"{seconds}s", "--warmup", "500ms", "--blocks", "6"]
+    load = ["-R", "4000", "-c", "16", "-d", f"{seconds}s", "--warmup", "250ms", "--blocks", "6"]
     code, found = compare(weir, load, repeat, "same")
     check("false alarms", code == 0, json.dumps(found.get("counts", found))[:300])
     code, found = compare(weir, load, 5, "worse", a="--work 100us", b="--work 112us")
@@ -118,7 +118,7 @@ def main():
         "counts": lambda: counts(weir, options.seconds),
         "quantiles": lambda: quantiles(weir, 5, options.seconds),
         "memory": lambda: memory(weir),
-        "comparison": lambda: comparison(weir, options.repeat, 2),
+        "comparison": lambda: comparison(weir, options.repeat, 1),
     }
     for name, part in parts.items():
         if options.only in (None, name):

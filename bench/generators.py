@@ -29,7 +29,6 @@ class Run:
     cpu_us: float
     rate: float
     quantiles_us: dict = field(default_factory=dict)
-    rss_kb: int = 0
     raw: dict = field(default_factory=dict)
 
 
@@ -40,49 +39,49 @@ def tool(name):
 
 
 def measured(command, ok=(0,), **more):
-    """Runs a command to its end. Gives its standard output, its CPU seconds and its greatest memory in KiB."""
+    """Runs a command to its end. Gives its standard output and its CPU seconds."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, **more)
     out, err = process.stdout.read(), process.stderr.read()
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in ok:
         sys.exit(f"bench: {' '.join(command)} ended with {process.returncode}:\n{out.decode()}{err.decode()}")
-    return out.decode(), used.ru_utime + used.ru_stime, used.ru_maxrss
+    return out.decode(), used.ru_utime + used.ru_stime
 
 
 def weir(binary, url, connections, seconds, *more):
     """The lab. Verdicts on the machine (91 to 94) are for the caller to read in `raw`."""
     command = [binary, "lab", "load", url, "-c", str(connections), "-d", f"{seconds}s", "--json", "--quiet", *more]
-    out, cpu, rss = measured(command, ok=(0, 91, 92, 93, 94))
+    out, cpu = measured(command, ok=(0, 91, 92, 93, 94))
     run = json.loads(out)
     found = run["measured"]["latency"].get("response", {})
     quantiles = {name: found[name] for name in ("p50", "p90", "p99") if name in found}
     if run["total"]["failed"]:
         sys.exit(f"bench: the lab met errors: {run['total']['errors']} {run['notes']}")
-    return Run(run["requests"], cpu / max(run["requests"], 1) * 1e6, run["measured"]["rate"], quantiles, rss, run)
+    return Run(run["requests"], cpu / max(run["requests"], 1) * 1e6, run["measured"]["rate"], quantiles, run)
 
 
 def wrk(url, connections, seconds, threads=1, script=None):
     command = [tool("wrk"), "-t", str(threads), "-c", str(connections), "-d", f"{seconds}s", "--latency"]
     command += ["-s", str(script)] if script else []
-    out, cpu, rss = measured([*command, url])
+    out, cpu = measured([*command, url])
     if "Non-2xx" in out or "Socket errors" in out:
         sys.exit(f"bench: wrk met errors:\n{out}")
     requests = int(re.search(r"(\d+) requests in", out)[1])
     rate = float(re.search(r"Requests/sec:\s+([0-9.]+)", out)[1])
     units = {"us": 1.0, "ms": 1e3, "s": 1e6}
     quantiles = {f"p{q}": float(n) * units[u] for q, n, u in re.findall(r"^\s+(50|90|99)%\s+([0-9.]+)(us|ms|s)", out, re.M)}
-    return Run(requests, cpu / requests * 1e6, rate, quantiles, rss)
+    return Run(requests, cpu / requests * 1e6, rate, quantiles)
 
 
 def oha(url, connections, seconds, *more):
     command = [tool("oha"), "--no-tui", "--output-format", "json", "-c", str(connections), "-z", f"{seconds}s",
                "-w", *more, url]
-    out, cpu, rss = measured(command)
+    out, cpu = measured(command)
     found = json.loads(out)
     requests = sum(found["statusCodeDistribution"].values())
     quantiles = {q: found["latencyPercentiles"][q] * 1e6 for q in ("p50", "p90", "p99")}
-    return Run(requests, cpu / requests * 1e6, found["summary"]["requestsPerSec"], quantiles, rss)
+    return Run(requests, cpu / requests * 1e6, found["summary"]["requestsPerSec"], quantiles)
 
 
 K6_SCRIPT = """
@@ -102,11 +101,11 @@ def k6(url, connections, seconds):
     script.write_text(text)
     environment = {**os.environ, "K6_NO_USAGE_REPORT": "true"}
     command = [tool("k6"), "run", "--quiet", "--summary-export", str(summary), str(script)]
-    _, cpu, rss = measured(command, env=environment)
+    _, cpu = measured(command, env=environment)
     metrics = json.loads(summary.read_text())["metrics"]
     requests, duration = metrics["http_reqs"]["count"], metrics["http_req_duration"]
     quantiles = {"p50": duration["med"] * 1e3, "p90": duration["p(90)"] * 1e3, "p99": duration["p(99)"] * 1e3}
-    return Run(requests, cpu / requests * 1e6, metrics["http_reqs"]["rate"], quantiles, rss)
+    return Run(requests, cpu / requests * 1e6, metrics["http_reqs"]["rate"], quantiles)
 
 
 def free_port():

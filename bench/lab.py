@@ -41,11 +41,11 @@ def spread(values, digits=2):
 
 
 def table(found, base):
-    lines = ["| generator | CPU µs a request | times wrk, by round | requests/s | memory, MB |", "|---|---|---|---|---|"]
+    lines = ["| generator | CPU µs a request | times wrk, by round | requests/s |", "|---|---|---|---|"]
     for name, runs in found.items():
         ratios = [run.cpu_us / other.cpu_us for run, other in zip(runs, found[base])]
         lines.append(f"| {name} | {spread([r.cpu_us for r in runs])} | {spread(ratios)} | "
-                     f"{spread([r.rate for r in runs], 0)} | {max(r.rss_kb for r in runs) / 1024:.1f} |")
+                     f"{spread([r.rate for r in runs], 0)} |")
     return lines
 
 
