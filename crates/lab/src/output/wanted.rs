@@ -24,7 +24,7 @@ const LABEL_MAX: usize = 60;
 pub struct Wanted {
     /// One JSON object on standard output instead of text.
     pub json: bool,
-    /// No text at all, and nobody looks on.
+    /// Nobody looks on while it runs; the result is printed all the same.
     pub quiet: bool,
     /// Lines instead of the live view, on a terminal too.
     pub no_live: bool,
@@ -157,10 +157,10 @@ impl Wanted {
         json: impl FnOnce() -> Result<String, Failure>,
         text: impl FnOnce(bool) -> String,
     ) -> Result<(), Failure> {
-        let text = match (self.json, self.quiet) {
-            (true, _) => json()?,
-            (false, true) => return Ok(()),
-            (false, false) => text(may_colour() && is_terminal()),
+        let text = if self.json {
+            json()?
+        } else {
+            text(may_colour() && is_terminal())
         };
         say(out, &text)
     }
