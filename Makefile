@@ -46,7 +46,7 @@ bench: ## Measures the gateway beside nginx and the lab beside wrk, and writes d
 	$(VENV)/python bench/bench.py --weir target/dist/weir
 	$(VENV)/python bench/lab.py --weir target/dist/weir
 
-certify-lab: ## Checks the lab against servers and generators of others; half an hour.
+certify-lab: ## Checks the lab against servers and generators of others; about twenty minutes.
 	@setup/setup.sh bench
 	cargo build --locked --profile dist -p weir
 	$(VENV)/python bench/certify_lab.py --weir target/dist/weir

@@ -1,4 +1,4 @@
-"""`make certify-lab`: is the instrument right? Half an hour, against servers and generators that others wrote.
+"""`make certify-lab`: is the instrument right? About twenty minutes, against servers and generators that others wrote.
 
 1. Counts: the lab, wrk, oha and k6 on one nginx; what each says it sent is what the server's log says came.
 2. Quantiles: where all measure the same thing (closed, service time), they agree.

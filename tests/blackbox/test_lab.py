@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import signal
 import socket
@@ -11,7 +12,7 @@ import urllib.request
 
 import pytest
 
-from gateway import WEIR
+from gateway import ROOT, WEIR
 
 NODE = """
 const http = require('http');
@@ -254,6 +255,15 @@ scenarios:
     assert "<svg" in (tmp_path / "r.html").read_text() and "http-equiv" in (tmp_path / "r.html").read_text()
     again = lab("report", str(tmp_path / "run"), "-o", str(tmp_path / "again.html"))
     assert (tmp_path / "again.html").read_text().count("<svg") >= 4, again.stderr
+
+
+def test_the_guide_s_scenario_runs(target, tmp_path):
+    text = re.search(r"```yaml\n(.*?)```", (ROOT / "docs/lab.md").read_text(), re.S)[1]
+    file = tmp_path / "guide.yaml"
+    file.write_text(text.replace("http://127.0.0.1:8900", target()))
+    run = load(str(file), "-d", "1s", "--accept", "too-short,noisy-host,generator-bound", codes=(0, 99))
+    assert [flow["name"] for flow in run["flows"]] == ["health", "echo", "tools"]
+    assert run["total"]["failed"] == 0 and run["origin"]["duplicates"] == 0
 
 
 def test_compare_says_worse(target):

@@ -167,7 +167,7 @@ pub const FLAGS: &[Flag] = &[
     flag(RUN, "watch-every", "TIME", "watch.every", text, "How often [default: 1s]"),
     flag(RUN, "matrix", "KEY=A,B", "matrix", matrix, "Run once with each value; several make all combinations").many(),
     flag(RUN, "origin", "URL", "origin", text, "The built-in origin, to be asked for duplicates at the end"),
-    flag(RUN, "accept", "VERDICT", "accept", one,
+    flag(RUN, "accept", "VERDICT,…", "accept", list,
         "Do not fail for generator-bound, noisy-host, not-saturated or too-short").many(),
     flag(OUTPUT, "out", "FOLDER", "out", text, "The folder for run.json and all else"),
     flag(OUTPUT, "summary-export", "FILE", "summary_export", text, "Write a summary in k6's shape"),
@@ -186,6 +186,10 @@ fn scalar(text: &str) -> Result<Value, String> {
 
 fn one(text: &str) -> Result<Value, String> {
     Ok(json!([text]))
+}
+
+fn list(text: &str) -> Result<Value, String> {
+    Ok(text.split(',').map(|item| json!(item.trim())).collect())
 }
 
 fn http2(_: &str) -> Result<Value, String> {
