@@ -124,9 +124,15 @@ pub fn bound_of_none(n: u64) -> f64 {
     }
 }
 
-/// Text from outside, fit for a terminal: what would steer it is replaced.
+/// Text from outside, fit for a terminal and for a page: what would steer, hide or turn text, and what XML does
+/// not allow, is replaced.
 pub fn plain(text: &str) -> String {
-    let fit = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    let hides = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+            || matches!(c, '\u{feff}' | '\u{fffe}' | '\u{ffff}')
+    };
+    let fit = |c: char| if hides(c) { '\u{fffd}' } else { c };
     text.chars().map(fit).collect()
 }
 

@@ -3,21 +3,10 @@
 //! A report that prints 1234.5678 ms claims more than was measured. These functions only shorten; they never
 //! change a unit's base, and what is not a number is a dash.
 
+pub use crate::output::units::{count, cut, plain as clean};
+
 /// What stands where nothing was measured.
 pub const NONE: &str = "–";
-
-/// A whole number with its thousands parted: `1,234,567`.
-pub fn count(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
 
 /// A number in three significant digits at least, whole from 100 on: `0.0123`, `1.23`, `12.3`, `12,345`.
 pub fn number(value: f64) -> String {
@@ -140,28 +129,6 @@ pub fn clock_unit(span: f64) -> &'static str {
         span if span < 7200.0 => "min:s",
         _ => "h:min",
     }
-}
-
-/// A text with what could hide or turn other text replaced: control characters, direction marks, and what XML
-/// does not allow.
-pub fn clean(text: &str) -> String {
-    let hides = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
-            || matches!(c, '\u{feff}' | '\u{fffe}' | '\u{ffff}')
-    };
-    text.chars()
-        .map(|c| if hides(c) { '\u{fffd}' } else { c })
-        .collect()
-}
-
-/// A text of at most so many characters, with an ellipsis where it was cut.
-pub fn cut(text: &str, characters_max: usize) -> String {
-    if text.chars().count() <= characters_max {
-        return text.to_owned();
-    }
-    let kept: String = text.chars().take(characters_max.max(2) - 1).collect();
-    format!("{kept}…")
 }
 
 /// `1 flow`, `2 flows`.
