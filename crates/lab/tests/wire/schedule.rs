@@ -181,7 +181,8 @@ fn a_target_that_dies_does_not_end_the_run() {
     // It answers and closes, so each request needs the listener.
     let outcome = drive_until(flow, move |_| {
         let begun = Instant::now();
-        while raw.requests() < 3 && begun.elapsed() < Duration::from_secs(5) {
+        // The fourth comes when three are answered.
+        while raw.requests() < 4 && begun.elapsed() < Duration::from_secs(5) {
             std::thread::yield_now();
         }
         drop(raw);
@@ -194,8 +195,14 @@ fn a_target_that_dies_does_not_end_the_run() {
         "it backs off: {:?}",
         total.faults
     );
-    assert_eq!(
+    // Without a listener a connection is refused; one that waited to be accepted is reset, and its
+    // request may have been written or not.
+    let written = total.good + total.failures() - faults(&total, Fault::Refused);
+    let unsure = faults(&total, Fault::Reset);
+    assert!(
+        (written - unsure..=written).contains(&total.sent),
+        "{} sent: {:?}",
         total.sent,
-        total.good + total.failures() - faults(&total, Fault::Refused)
+        total.faults
     );
 }
