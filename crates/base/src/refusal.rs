@@ -94,6 +94,11 @@ codes! {
     // Is it safe.
     SECRET "scan.secret" 403 "Take the secret out of the call; it was not sent on.";
     INJECTION "scan.injection" 403 "The text carries instructions that are not its user's; it was not passed on.";
+    PERSONAL "scan.personal" 403 "Take the personal data out of the call, or have the operator exempt this target.";
+    COMMAND "scan.command" 403 "The call asks a tool to do what the operator forbids; ask for something narrower.";
+    URL "scan.url" 403 "The address must not be asked; use another, or have the operator allow it under scan.url.";
+    TOOL_CHANGED "scan.tool" 403 "The tool is not what was approved; have the operator look at `weir pins diff` and approve it.";
+    CHAIN "scan.chain" 403 "Together with the calls before it, this call could give secrets away; ask the operator.";
     SCAN_BOUND "scan.bound" 413 "Send less at once; this is more than can be scanned within its bounds.";
 
     // Spent.

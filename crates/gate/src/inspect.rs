@@ -42,6 +42,11 @@ pub(crate) fn refuse(report: &Report) -> Refusal {
     let (code, what) = match finding.rule.class {
         Class::Secret => (refusal::SECRET, "a secret"),
         Class::Injection => (refusal::INJECTION, "an injected instruction"),
+        Class::Personal => (refusal::PERSONAL, "personal data"),
+        Class::Command => (refusal::COMMAND, "a forbidden command"),
+        Class::Url => (refusal::URL, "a forbidden address"),
+        Class::Tool => (refusal::TOOL_CHANGED, "a tool that is not what it was"),
+        Class::Chain => (refusal::CHAIN, "a chain of calls"),
     };
     Refusal::new(
         code,

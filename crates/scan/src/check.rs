@@ -4,20 +4,38 @@
 
 /// Decides whether a match is what its rule looks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Check {
-    None,
-    /// ISO/IEC 7812-1 annex B, over the digits of the match.
-    Luhn,
+pub(crate) struct Check {
     /// At least this many bits of Shannon entropy a byte.
-    Entropy(f32),
+    pub(crate) entropy: Option<f32>,
+    pub(crate) test: Option<Test>,
 }
 
 impl Check {
     pub(crate) fn passes(self, text: &[u8]) -> bool {
+        self.entropy.is_none_or(|floor| entropy(text) >= floor)
+            && self.test.is_none_or(|test| test.passes(text))
+    }
+}
+
+/// A test that looks at one match, by the name that pattern files give it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Test {
+    /// ISO/IEC 7812-1 annex B, over the digits of the match.
+    Luhn,
+}
+
+impl Test {
+    pub(crate) const ALL: [Test; 1] = [Test::Luhn];
+
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
-            Check::None => true,
-            Check::Luhn => luhn(text),
-            Check::Entropy(floor) => entropy(text) >= floor,
+            Test::Luhn => "luhn",
+        }
+    }
+
+    fn passes(self, text: &[u8]) -> bool {
+        match self {
+            Test::Luhn => luhn(text),
         }
     }
 }

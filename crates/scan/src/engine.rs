@@ -17,9 +17,9 @@ use sha2::{Digest as _, Sha256};
 
 use crate::layer::{Layer, Text};
 use crate::report::{Bound, Finding, Redaction, Report};
-use crate::rule::{Action, Direction, Rule};
+use crate::rule::{Action, Class, Direction, Rule};
 use crate::settings::Settings;
-use crate::{decode, fold, json, patterns};
+use crate::{decode, fold, json, patterns, words};
 
 /// Fewest digits that open a rule of digits: the shortest card number.
 const DIGITS_MIN: usize = 13;
@@ -50,11 +50,14 @@ struct Matcher {
 impl Engine {
     /// Compiles the rules. The key makes fingerprints useless to whoever does not have it.
     pub fn new(settings: Settings, fingerprint_key: [u8; 32]) -> Engine {
-        let rules = patterns::rules();
+        let rules: Vec<&'static Rule> = patterns::rules()
+            .iter()
+            .filter(|rule| rule.class.reads_text() && !rule.regex.is_empty())
+            .collect();
         let mut literals: Vec<String> = Vec::new();
         let mut openers: Vec<Vec<u16>> = Vec::new();
         let mut digit_rules = Vec::new();
-        for (index, rule) in (0..).zip(rules) {
+        for (index, rule) in (0..).zip(&rules) {
             for literal in &rule.literals {
                 let literal = literal.to_ascii_lowercase();
                 let known = literals.iter().position(|known| *known == literal);
@@ -145,6 +148,10 @@ impl Matcher {
         let hir = syntax::parse_with(rule.regex, &syntax).unwrap_or_else(|error| {
             panic!("the expression of {} does not parse: {error}", rule.id)
         });
+        let hir = match rule.class {
+            Class::Injection => words::widen(&hir),
+            _ => hir,
+        };
         let length_max = hir.properties().maximum_len();
         let length_max = length_max.unwrap_or_else(|| panic!("{} has no bound", rule.id));
         let regex = meta::Builder::new()

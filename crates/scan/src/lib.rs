@@ -20,6 +20,7 @@ mod decode;
 mod fold;
 mod json;
 mod layer;
+mod words;
 
 mod check;
 mod report;
@@ -30,5 +31,5 @@ mod tests;
 pub use engine::Engine;
 pub use patterns::rules;
 pub use report::{Bound, Finding, Report};
-pub use rule::{Action, Class, Direction, Rule, Severity};
+pub use rule::{Action, Class, Direction, Kind, Rule, Severity};
 pub use settings::Settings;

@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use crate::check::Check;
-use crate::rule::{Action, Class, Rule, Severity};
+use crate::check::{Check, Test};
+use crate::rule::{Action, Class, Direction, Kind, Rule, Severity};
 
 /// Every pattern file, in the order in which the reference page lists its rules.
 const FILES: &[(&str, &str)] = &[
@@ -58,7 +58,15 @@ struct Entry {
     action: Action,
     #[serde(default)]
     literals: Vec<String>,
+    #[serde(default)]
     regex: String,
+    #[serde(default)]
+    remedy: String,
+    kind: Option<Kind>,
+    #[serde(default)]
+    language: String,
+    #[serde(default = "everywhere")]
+    directions: Vec<Direction>,
     #[serde(default)]
     before: usize,
     #[serde(default)]
@@ -67,20 +75,24 @@ struct Entry {
     digits: bool,
     #[serde(default)]
     block: bool,
-    #[serde(default)]
-    luhn: bool,
+    check: Option<Test>,
     entropy: Option<f32>,
+    #[serde(default)]
     hits: Vec<String>,
+    #[serde(default)]
     misses: Vec<String>,
+}
+
+fn everywhere() -> Vec<Direction> {
+    Direction::ALL.to_vec()
 }
 
 impl Entry {
     /// The rule for the rest of the process.
     fn rule(self) -> Rule {
-        let check = match self.entropy {
-            Some(floor) => Check::Entropy(floor),
-            None if self.luhn => Check::Luhn,
-            None => Check::None,
+        let check = Check {
+            entropy: self.entropy,
+            test: self.check,
         };
         Rule {
             id: keep(self.id),
@@ -91,6 +103,10 @@ impl Entry {
             action: self.action,
             literals: self.literals.into_iter().map(keep).collect(),
             regex: keep(self.regex),
+            remedy: keep(self.remedy),
+            kind: self.kind,
+            language: keep(self.language),
+            directions: self.directions,
             hits: self.hits.into_iter().map(keep).collect(),
             misses: self.misses.into_iter().map(keep).collect(),
             before: self.before,
@@ -124,7 +140,10 @@ macro_rules! named {
 
 named!(Action);
 named!(Class);
+named!(Direction);
+named!(Kind);
 named!(Severity);
+named!(Test);
 
 #[cfg(test)]
 mod tests {
@@ -139,18 +158,15 @@ mod tests {
         for rule in rules() {
             let lower_snake = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
             assert!(rule.id.bytes().all(lower_snake), "{}", rule.id);
-            assert!(
-                rule.literals.is_empty() == rule.digits,
-                "{}: literals",
-                rule.id
-            );
+            let opened = !rule.literals.is_empty() || rule.digits;
+            assert_eq!(opened, !rule.regex.is_empty(), "{}: literals", rule.id);
             assert!(
                 rule.literals.iter().all(|literal| literal.len() >= 3),
                 "{}",
                 rule.id
             );
             assert!(
-                rule.hits.len() >= 2 && rule.misses.len() >= 2,
+                rule.regex.is_empty() || rule.hits.len() >= 2 && rule.misses.len() >= 2,
                 "{}: cases",
                 rule.id
             );

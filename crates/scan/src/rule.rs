@@ -67,27 +67,119 @@ impl Action {
 /// What kind of thing a rule looks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
+    /// Keys, tokens, passwords.
     Secret,
+    /// What identifies a person or their money.
+    Personal,
+    /// Text that gives a model orders.
     Injection,
+    /// Commands that a tool is asked to run, and files that it is asked to touch.
+    Command,
+    /// Addresses of the web that must not be asked.
+    Url,
+    /// Tools that are not what they were, or not who they say they are.
+    Tool,
+    /// Calls that are harmless one by one.
+    Chain,
 }
 
 impl Class {
-    pub const ALL: [Class; 2] = [Class::Secret, Class::Injection];
+    pub const ALL: [Class; 7] = [
+        Class::Secret,
+        Class::Personal,
+        Class::Injection,
+        Class::Command,
+        Class::Url,
+        Class::Tool,
+        Class::Chain,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Class::Secret => "secret",
+            Class::Personal => "personal",
             Class::Injection => "injection",
+            Class::Command => "command",
+            Class::Url => "url",
+            Class::Tool => "tool",
+            Class::Chain => "chain",
         }
+    }
+
+    /// Whether rules of this class look at every text, rather than at one kind of input.
+    pub(crate) fn reads_text(self) -> bool {
+        matches!(self, Class::Secret | Class::Personal | Class::Injection)
     }
 
     /// What is done by default about this class in this direction.
     pub fn default_action(self, direction: Direction) -> Action {
         match (self, direction) {
-            (Class::Secret, Direction::Outgoing) => Action::Refuse,
             (Class::Secret, Direction::Incoming | Direction::Description) => Action::Redact,
-            (Class::Injection, Direction::Outgoing | Direction::Incoming) => Action::Warn,
-            (Class::Injection, Direction::Description) => Action::Redact,
+            (Class::Personal, Direction::Incoming | Direction::Description) => Action::Warn,
+            _ => Action::Refuse,
+        }
+    }
+}
+
+/// The ways in which text gives a model orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Tells a model to drop what it was told before.
+    Override,
+    /// Plays the system, the developer or the user.
+    Role,
+    /// The control tokens of chat templates.
+    Template,
+    /// Orders in comments and hidden elements.
+    Hidden,
+    /// Personas without rules.
+    Jailbreak,
+    /// Claims the authority of a vendor, an owner, an administrator.
+    Authority,
+    /// Asks for keys, passwords, system prompts.
+    Solicit,
+    /// Asks to keep something from the user.
+    Covert,
+    /// Asks to remember or prefer something from now on.
+    Memory,
+    /// Asks to decode something and follow it.
+    Encoded,
+    /// Forges or demands calls of tools.
+    Tool,
+    /// Sends data out by a link or an image.
+    Exfil,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 12] = [
+        Kind::Override,
+        Kind::Role,
+        Kind::Template,
+        Kind::Hidden,
+        Kind::Jailbreak,
+        Kind::Authority,
+        Kind::Solicit,
+        Kind::Covert,
+        Kind::Memory,
+        Kind::Encoded,
+        Kind::Tool,
+        Kind::Exfil,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::Override => "override",
+            Kind::Role => "role",
+            Kind::Template => "template",
+            Kind::Hidden => "hidden",
+            Kind::Jailbreak => "jailbreak",
+            Kind::Authority => "authority",
+            Kind::Solicit => "solicit",
+            Kind::Covert => "covert",
+            Kind::Memory => "memory",
+            Kind::Encoded => "encoded",
+            Kind::Tool => "tool",
+            Kind::Exfil => "exfil",
         }
     }
 }
@@ -134,8 +226,16 @@ pub struct Rule {
     pub action: Action,
     /// One of these stands in each match, in any ASCII case. Empty only where `digits` is set.
     pub literals: Vec<&'static str>,
-    /// The exact expression, over bytes, of bounded length.
+    /// The exact expression, over bytes, of bounded length. Empty for what code looks for.
     pub regex: &'static str,
+    /// What to do about a finding that is true.
+    pub remedy: &'static str,
+    /// Which attack it is, for rules against injection.
+    pub kind: Option<Kind>,
+    /// The language that it reads, as in BCP 47, for rules against injection.
+    pub language: &'static str,
+    /// The directions in which it is looked for.
+    pub directions: Vec<Direction>,
     /// Texts that the rule finds.
     pub hits: Vec<&'static str>,
     /// Texts that look alike and that the rule leaves alone.
@@ -154,6 +254,10 @@ pub struct Rule {
 impl Rule {
     /// What is done by default in this direction.
     pub fn default_action(&self, direction: Direction) -> Action {
-        self.class.default_action(direction).min(self.action)
+        if self.directions.contains(&direction) {
+            self.class.default_action(direction).min(self.action)
+        } else {
+            Action::Off
+        }
     }
 }
