@@ -323,12 +323,16 @@ impl<'e> Scan<'e> {
             Some((rule, end)) if rule == index => window.start.max(end),
             _ => window.start,
         };
+        // An anchor means the start or the end of a string, not of the document around it.
+        let base = layer.string(window.start).map_or(0, |(_, s)| s.start);
+        let text = &layer.bytes[base..];
         while from < window.end {
-            let input = Input::new(layer.bytes).span(from..window.end);
-            let Some(whole) = matcher.regex.find(input) else {
+            let input = Input::new(text).span(from - base..window.end - base);
+            let Some(found) = matcher.regex.find(input) else {
                 return Ok(());
             };
-            let mut span = secret(matcher, layer, whole.range());
+            let whole = base + found.start()..base + found.end();
+            let mut span = secret(matcher, layer, base, whole.clone());
             if matcher.rule.check.passes(&layer.bytes[span.clone()]) {
                 if matcher.rule.block {
                     span.end = block_end(layer, &span);
@@ -337,7 +341,7 @@ impl<'e> Scan<'e> {
                 }
                 self.found(layer, index, span.clone())?;
             }
-            from = whole.end().max(span.end).max(from + 1);
+            from = whole.end.max(span.end).max(from + 1);
         }
         Ok(())
     }
@@ -511,17 +515,18 @@ fn characters(input: &[u8], span: Range<usize>, number: bool) -> Range<usize> {
     start..end
 }
 
-/// The part of a match that is the secret: its first group where it has one, within one string.
-fn secret(matcher: &Matcher, layer: &Layer<'_>, whole: Range<usize>) -> Range<usize> {
+/// The part of a match that is the secret: its first group where it has one, within one string, which
+/// begins at `base`.
+fn secret(matcher: &Matcher, layer: &Layer<'_>, base: usize, whole: Range<usize>) -> Range<usize> {
     let mut span = whole.clone();
     if matcher.regex.captures_len() > 1 {
         let mut captures = Captures::all(matcher.regex.group_info().clone());
-        let input = Input::new(layer.bytes)
-            .span(whole)
+        let input = Input::new(&layer.bytes[base..])
+            .span(whole.start - base..whole.end - base)
             .anchored(regex_automata::Anchored::Yes);
         matcher.regex.captures(input, &mut captures);
         if let Some(group) = captures.get_group(1) {
-            span = group.range();
+            span = base + group.start..base + group.end;
         }
     }
     if let Some((_, string)) = layer.string(span.start) {
