@@ -13,6 +13,7 @@ use crate::rule::{Action, Class, Direction, Kind, Rule, Severity};
 /// Every pattern file, in the order in which the reference page lists its rules.
 const FILES: &[(&str, &str)] = &[
     ("models", include_str!("../patterns/models.toml")),
+    ("agents", include_str!("../patterns/agents.toml")),
     ("clouds", include_str!("../patterns/clouds.toml")),
     ("code", include_str!("../patterns/code.toml")),
     ("chat", include_str!("../patterns/chat.toml")),
