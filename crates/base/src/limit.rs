@@ -81,7 +81,9 @@ pub const CHILD_STDERR_LINE_BYTES_MAX: usize = 1024;
 /// Lines logged in one second of one child's standard error; more are counted.
 pub const CHILD_STDERR_LINES_MAX: u64 = 20;
 /// Layers of encoding that the scan undoes; deeper text is refused.
-pub const SCAN_DEPTH_MAX: usize = 2;
+pub const SCAN_DEPTH_MAX: usize = 4;
+/// Bytes that the scan unpacks from compressed data in one text; more is refused.
+pub const SCAN_INFLATED_BYTES_MAX: usize = 4 << 20;
 /// Rounds of percent-encoding that the scan undoes in one layer.
 pub const SCAN_PERCENT_ROUNDS_MAX: usize = 8;
 /// Bytes of the shortest run that the scan decodes.

@@ -57,7 +57,7 @@ fn luhn(text: &[u8]) -> bool {
     sum % 10 == 0 && seen.iter().filter(|seen| **seen).count() > 1
 }
 
-fn entropy(text: &[u8]) -> f32 {
+pub(crate) fn entropy(text: &[u8]) -> f32 {
     let mut counts = [0u32; 256];
     for byte in text {
         counts[usize::from(*byte)] += 1;

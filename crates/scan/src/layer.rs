@@ -28,10 +28,6 @@ pub(crate) struct Text {
     pieces: Vec<Piece>,
     /// The strings in `bytes`: a JSON document's, or one that is all of it.
     pub(crate) strings: Vec<Range<usize>>,
-    /// For the engine: the window that each rule waits to search.
-    pub(crate) windows: Vec<Range<usize>>,
-    /// For the engine: the rules that have one.
-    pub(crate) opened: Vec<u16>,
 }
 
 thread_local! {
@@ -46,13 +42,7 @@ impl Text {
 
     /// Keeps the buffers for the next scan of this thread.
     pub(crate) fn give(mut self) {
-        // What was scanned does not stay in memory longer than it has to.
-        self.bytes.fill(0);
-        self.bytes.clear();
-        self.pieces.clear();
-        self.strings.clear();
-        self.opened.clear();
-        self.windows.clear();
+        self.clear();
         let bytes = self.bytes.capacity()
             + self.pieces.capacity() * size_of::<Piece>()
             + self.strings.capacity() * size_of::<Range<usize>>();
@@ -61,6 +51,25 @@ impl Text {
                 kept.push(self);
             }
         });
+    }
+
+    /// Empties the buffers. What was scanned does not stay in memory longer than it has to.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.fill(0);
+        self.bytes.clear();
+        self.pieces.clear();
+        self.strings.clear();
+    }
+
+    /// Whether it was made of more than one stretch.
+    pub(crate) fn joins(&self) -> bool {
+        self.pieces.len() > 1
+    }
+
+    /// Says that all of it is one string.
+    pub(crate) fn one_string(&mut self) {
+        self.strings.clear();
+        self.strings.push(0..self.bytes.len());
     }
 
     /// Adds a stretch of the source as it is.
@@ -160,10 +169,7 @@ impl<'a> Layer<'a> {
         if self.pieces.is_empty() {
             return span.clone();
         }
-        let piece = |at: usize| {
-            let after = self.pieces.partition_point(|piece| piece.view <= at);
-            &self.pieces[after.saturating_sub(1)]
-        };
+        let piece = |at: usize| &self.pieces[self.piece(at)];
         let (first, last) = (piece(span.start), piece(span.end.saturating_sub(1)));
         let start = match first.verbatim {
             true => first.source.start + (span.start - first.view),
@@ -176,13 +182,31 @@ impl<'a> Layer<'a> {
         start..end
     }
 
-    /// The span of the bytes that came.
-    pub(crate) fn original(&self, span: &Range<usize>) -> Range<usize> {
-        let source = self.source(span);
-        match self.parent {
-            Some(parent) => parent.original(&source),
-            None => source,
+    /// The spans of the parent that these bytes came from, where they came from several.
+    pub(crate) fn sources(&self, span: &Range<usize>) -> Vec<Range<usize>> {
+        if self.name != "split" {
+            return vec![self.source(span)];
         }
+        let first = self.piece(span.start);
+        let last = self.piece(span.end.saturating_sub(1));
+        let part = |index: usize| {
+            let start = self.pieces[index].view.max(span.start);
+            let next = self.pieces.get(index + 1).map_or(span.end, |p| p.view);
+            self.source(&(start..next.min(span.end)))
+        };
+        let parts = (first..=last).map(part);
+        parts.filter(|part| !part.is_empty()).collect()
+    }
+
+    /// Whether a span of joined strings goes from one into another.
+    pub(crate) fn crosses_seam(&self, span: &Range<usize>) -> bool {
+        !self.pieces.is_empty() && self.piece(span.start) != self.piece(span.end.saturating_sub(1))
+    }
+
+    /// The index of the piece that a place is in.
+    fn piece(&self, at: usize) -> usize {
+        let after = self.pieces.partition_point(|piece| piece.view <= at);
+        after.saturating_sub(1)
     }
 }
 

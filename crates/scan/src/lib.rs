@@ -11,18 +11,28 @@
 )]
 
 mod patterns;
+mod place;
 mod rule;
 mod settings;
 
 mod engine;
+mod search;
+mod set;
+
+mod automaton;
 
 mod decode;
 mod fold;
+mod joined;
 mod json;
 mod layer;
+mod unpack;
+mod values;
 mod words;
 
 mod check;
+mod mention;
+mod placeholder;
 mod report;
 
 #[cfg(test)]
@@ -30,6 +40,8 @@ mod tests;
 
 pub use engine::Engine;
 pub use patterns::rules;
+pub use place::Place;
 pub use report::{Bound, Finding, Report};
 pub use rule::{Action, Class, Direction, Kind, Rule, Severity};
-pub use settings::Settings;
+pub use settings::{Exemption, Scope, Settings};
+pub use values::{VALUE_BYTES_MAX, VALUE_BYTES_MIN, ValueKind, Values};

@@ -20,6 +20,7 @@ const FILES: &[(&str, &str)] = &[
     ("money", include_str!("../patterns/money.toml")),
     ("operations", include_str!("../patterns/operations.toml")),
     ("generic", include_str!("../patterns/generic.toml")),
+    ("operator", include_str!("../patterns/operator.toml")),
     ("override", include_str!("../patterns/override.toml")),
     ("forgery", include_str!("../patterns/forgery.toml")),
     ("covert", include_str!("../patterns/covert.toml")),
@@ -39,6 +40,11 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
 /// Every rule, in the order of the files.
 pub fn rules() -> &'static [Rule] {
     &RULES
+}
+
+/// The rule of this id.
+pub fn rule(id: &str) -> Option<&'static Rule> {
+    rules().iter().find(|rule| rule.id == id)
 }
 
 #[derive(Deserialize)]

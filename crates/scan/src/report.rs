@@ -16,11 +16,15 @@ pub struct Finding {
     pub path: String,
     /// Bytes of the original input.
     pub span: Range<usize>,
-    /// What was undone to see it: empty, `base64`, `hex`, `percent`, `fullwidth`, `confusable`,
-    /// `invisible`.
+    /// What was undone to see it: empty, `base64`, `base32`, `hex`, `percent`, `escape`, `entity`,
+    /// `spaced`, `split`, `leetspeak`, `fullwidth`, `confusable`, `invisible`.
     pub disguise: &'static str,
     /// Keyed hash of what matched, so that two findings of one secret can be joined.
     pub fingerprint: u64,
+    /// It is quoted in a text about such things, and at most warned of.
+    pub mention: bool,
+    /// Why the operator lets it pass, where they do.
+    pub exempt: Option<String>,
 }
 
 /// What a scan found.

@@ -8,8 +8,8 @@ use regex_syntax::hir::{Class, ClassBytes, ClassBytesRange, Hir, HirKind, Repeti
 /// Bytes that may stand where a rule has a space.
 const GAP_BYTES_MAX: u32 = 8;
 
-/// What is written in place of a letter in leetspeak.
-fn leet(letter: u8) -> &'static [u8] {
+/// What is written in place of a lower-case letter in leetspeak.
+pub(crate) fn leet(letter: u8) -> &'static [u8] {
     match letter {
         b'a' => b"4@",
         b'b' => b"8",
@@ -22,6 +22,27 @@ fn leet(letter: u8) -> &'static [u8] {
         b't' => b"7",
         _ => b"",
     }
+}
+
+/// Whether a text spells a literal, and whether it does so plainly, in whatever letter case.
+pub(crate) fn spelling(text: &[u8], literal: &[u8]) -> Option<bool> {
+    let mut plain = true;
+    for (byte, letter) in text.iter().zip(literal) {
+        if byte.to_ascii_lowercase() != *letter {
+            plain = false;
+            if !leet(*letter).contains(byte) {
+                return None;
+            }
+        }
+    }
+    Some(plain)
+}
+
+/// Whether a text has digits inside its words, as leetspeak has.
+pub(crate) fn is_leet(text: &[u8]) -> bool {
+    let letter = |byte: u8| byte.is_ascii_alphabetic();
+    let inside = |three: &[u8]| letter(three[0]) && three[1].is_ascii_digit() && letter(three[2]);
+    text.windows(3).any(inside)
 }
 
 /// The expression with each letter in all its spellings and each space as a gap.

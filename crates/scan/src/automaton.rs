@@ -1,0 +1,255 @@
+//! One automaton for all literals of all rules, in every letter case and in leetspeak.
+//!
+//! It is the machine of Aho and Corasick (CACM 18:6, 1975) as a dense table over classes of bytes: the
+//! letters of one class are those that stand for each other. A text is read in four places at once, so
+//! that the processor does not wait for one step before it begins the next. What it answers are
+//! candidates; whoever asks compares the bytes.
+
+use std::collections::VecDeque;
+
+use crate::words::leet;
+
+/// Texts shorter than this are read in one place, in bytes.
+const LANES_BYTES_MIN: usize = 256;
+const LANES: usize = 4;
+
+/// The table. Built once, shared by all threads.
+pub(crate) struct Automaton {
+    /// The class of each byte; 0 is every byte that is in no literal.
+    classes: [u8; 256],
+    /// The next state: by state, shifted, and class.
+    next: Vec<u16>,
+    shift: u32,
+    /// States from here on end a literal.
+    first_end: u16,
+    /// For each of those states, the literals that end in it.
+    ends: Vec<Vec<u16>>,
+    longest: usize,
+}
+
+/// The states in which literals end, with the place behind the literal.
+#[derive(Default)]
+pub(crate) struct Ends([Vec<(u32, u16)>; LANES]);
+
+impl Ends {
+    pub(crate) fn clear(&mut self) {
+        self.0.iter_mut().for_each(Vec::clear);
+    }
+}
+
+impl Automaton {
+    /// Errors: there are more literals than a state's number can tell apart.
+    pub(crate) fn new(literals: &[&[u8]]) -> Result<Automaton, &'static str> {
+        let (classes, count) = classes(literals);
+        let shift = count.next_power_of_two().trailing_zeros();
+        let stride = 1usize << shift;
+        // A trie first; 0 is both its root and "none".
+        let mut next: Vec<u16> = vec![0; stride];
+        let mut ends: Vec<Vec<u16>> = vec![Vec::new()];
+        for (index, literal) in (0u16..).zip(literals) {
+            let mut state = 0usize;
+            for byte in *literal {
+                let at = (state << shift) | usize::from(classes[usize::from(*byte)]);
+                if next[at] == 0 {
+                    next[at] = u16::try_from(ends.len()).map_err(|_| "too many literals")?;
+                    next.resize(next.len() + stride, 0);
+                    ends.push(Vec::new());
+                }
+                state = usize::from(next[at]);
+            }
+            ends[state].push(index);
+        }
+        complete(&mut next, &mut ends, shift);
+        let (next, first_end, ends) = renumber(&next, ends, shift);
+        Ok(Automaton {
+            classes,
+            next,
+            shift,
+            first_end,
+            ends,
+            longest: literals
+                .iter()
+                .map(|literal| literal.len())
+                .max()
+                .unwrap_or(0),
+        })
+    }
+
+    fn step(&self, state: u16, byte: u8) -> u16 {
+        let class = usize::from(self.classes[usize::from(byte)]);
+        self.next[(usize::from(state) << self.shift) | class]
+    }
+
+    /// Finds all places where literals may end.
+    pub(crate) fn find(&self, bytes: &[u8], ends: &mut Ends) {
+        ends.clear();
+        if bytes.len() < LANES_BYTES_MIN.max(self.longest * LANES) {
+            return self.rest(0, bytes, 0, &mut ends.0[0]);
+        }
+        let part = bytes.len() / LANES;
+        // Each lane starts early enough to know what it is in the middle of.
+        let warm = |lane: usize| {
+            let start = lane * part;
+            let before = &bytes[start.saturating_sub(self.longest)..start];
+            before.iter().fold(0, |state, byte| self.step(state, *byte))
+        };
+        let mut states: [u16; LANES] = std::array::from_fn(warm);
+        let (a, rest) = bytes.split_at(part);
+        let (b, rest) = rest.split_at(part);
+        let (c, rest) = rest.split_at(part);
+        let (d, tail) = rest.split_at(part);
+        for (i, (((a, b), c), d)) in (1u32..).zip(a.iter().zip(b).zip(c).zip(d)) {
+            for (lane, byte) in [a, b, c, d].into_iter().enumerate() {
+                let state = self.step(states[lane], *byte);
+                states[lane] = state;
+                if state >= self.first_end {
+                    ends.0[lane].push((i + (lane * part) as u32, state));
+                }
+            }
+        }
+        self.rest(
+            states[LANES - 1],
+            tail,
+            LANES * part,
+            &mut ends.0[LANES - 1],
+        );
+    }
+
+    fn rest(&self, mut state: u16, bytes: &[u8], start: usize, ends: &mut Vec<(u32, u16)>) {
+        for (i, byte) in bytes.iter().enumerate() {
+            state = self.step(state, *byte);
+            if state >= self.first_end {
+                ends.push(((start + i + 1) as u32, state));
+            }
+        }
+    }
+
+    /// The candidates that were found: the place behind a literal, and which it is, in order of place.
+    pub(crate) fn each<'a>(&'a self, ends: &'a Ends) -> impl Iterator<Item = (usize, u16)> + 'a {
+        ends.0.iter().flatten().flat_map(|(end, state)| {
+            let literals = &self.ends[usize::from(state - self.first_end)];
+            literals.iter().map(|literal| (*end as usize, *literal))
+        })
+    }
+}
+
+/// A class for each byte that is in a literal, and how many there are.
+fn classes(literals: &[&[u8]]) -> ([u8; 256], usize) {
+    let mut classes = [0; 256];
+    let mut count: usize = 1;
+    for byte in literals.iter().flat_map(|literal| literal.iter()) {
+        let spellings = [byte.to_ascii_lowercase(), byte.to_ascii_uppercase()];
+        let all = || spellings.iter().chain(leet(spellings[0]));
+        // `1` is both an i and an l, so those two are one class.
+        let known = all()
+            .map(|b| classes[usize::from(*b)])
+            .find(|class| *class != 0);
+        let class = known.unwrap_or_else(|| {
+            count += 1;
+            u8::try_from(count - 1).expect("there are 256 bytes, and some are one class")
+        });
+        all().for_each(|b| classes[usize::from(*b)] = class);
+    }
+    (classes, count)
+}
+
+/// Makes the trie an automaton: where it has no way on, it goes where the longest suffix goes.
+fn complete(next: &mut [u16], ends: &mut [Vec<u16>], shift: u32) {
+    let stride = 1usize << shift;
+    let mut suffix = vec![0u16; ends.len()];
+    let mut queue = VecDeque::from([0u16]);
+    while let Some(state) = queue.pop_front() {
+        let row = usize::from(state) << shift;
+        let fallback = usize::from(suffix[usize::from(state)]) << shift;
+        for class in 0..stride {
+            let child = next[row + class];
+            let other = if state == 0 {
+                0
+            } else {
+                next[fallback + class]
+            };
+            if child == 0 {
+                next[row + class] = other;
+            } else {
+                suffix[usize::from(child)] = other;
+                let more = ends[usize::from(other)].clone();
+                ends[usize::from(child)].extend(more);
+                queue.push_back(child);
+            }
+        }
+    }
+}
+
+/// Puts the states that end a literal last, so that one comparison tells them.
+fn renumber(next: &[u16], ends: Vec<Vec<u16>>, shift: u32) -> (Vec<u16>, u16, Vec<Vec<u16>>) {
+    let plain = ends.iter().filter(|ends| ends.is_empty()).count();
+    let (mut low, mut high) = (0u16, plain as u16);
+    let new: Vec<u16> = ends
+        .iter()
+        .map(|ends| {
+            let counter = if ends.is_empty() { &mut low } else { &mut high };
+            *counter += 1;
+            *counter - 1
+        })
+        .collect();
+    let stride = 1usize << shift;
+    let mut table = vec![0; next.len()];
+    for (old, row) in next.chunks_exact(stride).enumerate() {
+        let start = usize::from(new[old]) << shift;
+        for (to, state) in table[start..start + stride].iter_mut().zip(row) {
+            *to = new[usize::from(*state)];
+        }
+    }
+    let ends = ends.into_iter().filter(|ends| !ends.is_empty()).collect();
+    (table, plain as u16, ends)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(literals: &[&str], text: &str) -> Vec<(usize, u16)> {
+        let literals: Vec<&[u8]> = literals.iter().map(|literal| literal.as_bytes()).collect();
+        let automaton = Automaton::new(&literals).unwrap();
+        let mut ends = Ends::default();
+        automaton.find(text.as_bytes(), &mut ends);
+        automaton.each(&ends).collect()
+    }
+
+    #[test]
+    fn literals_are_found_where_they_end() {
+        let literals = ["he", "she", "his", "hers"];
+        assert_eq!(found(&literals, "ushers"), [(4, 1), (4, 0), (6, 3)]);
+        assert_eq!(found(&literals, "HE SH3"), [(2, 0), (6, 1), (6, 0)]);
+        assert_eq!(found(&literals, "nothing"), []);
+        assert_eq!(found(&[], "nothing"), []);
+    }
+
+    #[test]
+    fn four_lanes_find_what_one_finds() {
+        let literals = ["abcab", "bca", "c", "aaaaaaaaaa"];
+        let mut text = String::new();
+        let mut seed = 1u32;
+        for _ in 0..3000 {
+            seed = seed.wrapping_mul(1_103_515_245).wrapping_add(12_345);
+            text.push(['a', 'b', 'c', 'a', 'a'][(seed >> 16) as usize % 5]);
+        }
+        let mut one = Vec::new();
+        for end in 1..=text.len() {
+            for (index, literal) in (0..).zip(&literals) {
+                if text[..end].ends_with(literal) {
+                    one.push((end, index));
+                }
+            }
+        }
+        let mut four = found(&literals, &text);
+        four.sort_unstable();
+        one.sort_unstable();
+        assert_eq!(four, one);
+    }
+
+    #[test]
+    fn other_scripts_are_bytes() {
+        assert_eq!(found(&["忽略", "the"], "请忽略the"), [(9, 0), (12, 1)]);
+    }
+}

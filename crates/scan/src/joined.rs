@@ -1,0 +1,239 @@
+//! What was split over strings, put together: the values of a document, the parts of a URL, the data of
+//! events.
+//!
+//! Values are joined in their order, and those of one key in theirs. Of a long value only the ends are
+//! taken, since what lies inside it is not split. The work is one more reading of the text at most.
+
+use std::ops::Range;
+
+use crate::layer::{Layer, Text};
+use crate::report::Bound;
+
+/// What is taken of each end of a value, in bytes: longer tokens that are split are found by their part.
+const END_BYTES_MAX: usize = 256;
+/// Stands between what does not belong together; longer than any gap that a rule allows.
+const BREAK: &[u8] = &[0; 16];
+/// URLs in one text whose parts are joined.
+const URLS_MAX: usize = 64;
+/// What is read of one URL, in bytes.
+const URL_BYTES_MAX: usize = 16 << 10;
+/// Parts of one URL.
+const PARTS_MAX: usize = 512;
+
+/// Calls `search` with each way to put the strings of a view together that joins anything.
+pub(crate) fn each(
+    layer: &Layer<'_>,
+    mut search: impl FnMut(&Text) -> Result<(), Bound>,
+) -> Result<(), Bound> {
+    let mut text = Text::take();
+    let mut result = Ok(());
+    let mut emit = |text: &mut Text| {
+        let result = match text.joins() {
+            true => {
+                text.one_string();
+                search(text)
+            }
+            false => Ok(()),
+        };
+        text.clear();
+        result
+    };
+    if layer.strings.len() > 1 {
+        result = values(layer, &mut text, &mut emit);
+    }
+    if result.is_ok() {
+        result = urls(layer, &mut text, &mut emit);
+    }
+    if result.is_ok() {
+        events(layer, &mut text);
+        result = emit(&mut text);
+    }
+    text.give();
+    result
+}
+
+type Emit<'a> = &'a mut dyn FnMut(&mut Text) -> Result<(), Bound>;
+
+/// The values of a JSON document: in their order, and grouped by their keys where keys repeat.
+fn values(layer: &Layer<'_>, text: &mut Text, emit: Emit<'_>) -> Result<(), Bound> {
+    let bytes = layer.bytes;
+    let mut values: Vec<(&[u8], &Range<usize>)> = Vec::with_capacity(layer.strings.len());
+    let mut key: &[u8] = b"";
+    for string in layer.strings {
+        if is_key(bytes, string.end) {
+            key = &bytes[string.clone()];
+        } else if !string.is_empty() {
+            values.push((key, string));
+        }
+    }
+    for (_, value) in &values {
+        ends(bytes, value, text);
+    }
+    emit(text)?;
+    // The order by key says something new only where a key's values do not follow each other.
+    values.sort_by_key(|(key, _)| *key);
+    let repeats = values.windows(2).any(|pair| pair[0].0 == pair[1].0);
+    let same = values
+        .windows(2)
+        .all(|pair| pair[0].1.start < pair[1].1.start);
+    if !repeats || same {
+        return Ok(());
+    }
+    let mut before: &[u8] = b"";
+    for (key, value) in values {
+        if key != before {
+            text.put(BREAK, value.start..value.start);
+            before = key;
+        }
+        ends(bytes, value, text);
+    }
+    emit(text)
+}
+
+/// Whether the string that ends here is a key: a quote and a colon come next.
+fn is_key(bytes: &[u8], end: usize) -> bool {
+    let mut rest = bytes[end..]
+        .iter()
+        .take(4)
+        .skip_while(|byte| **byte != b'"');
+    rest.next();
+    rest.find(|byte| !byte.is_ascii_whitespace()) == Some(&b':')
+}
+
+/// Adds a value, or both its ends.
+fn ends(bytes: &[u8], value: &Range<usize>, text: &mut Text) {
+    if value.len() <= 2 * END_BYTES_MAX {
+        return text.copy(bytes, value.clone());
+    }
+    text.copy(bytes, value.start..value.start + END_BYTES_MAX);
+    text.put(BREAK, value.start..value.start);
+    text.copy(bytes, value.end - END_BYTES_MAX..value.end);
+}
+
+/// The labels, the path segments and the query values of each URL.
+fn urls(layer: &Layer<'_>, text: &mut Text, emit: Emit<'_>) -> Result<(), Bound> {
+    let bytes = layer.bytes;
+    let mut finder = memchr::memmem::find_iter(bytes, b"://").peekable();
+    for _ in 0..URLS_MAX {
+        let Some(start) = finder.next().map(|at| at + 3) else {
+            break;
+        };
+        let next = finder.peek().copied().unwrap_or(bytes.len());
+        let bytes = &bytes[..next.min(start + URL_BYTES_MAX)];
+        let outside = |b: &u8| *b <= b' ' || matches!(b, b'"' | b'\'' | b'<' | b'>' | b'`' | b'\\');
+        let length = bytes[start..].iter().position(outside);
+        let end = length.map_or(bytes.len(), |length| start + length);
+        let find = |from: usize, marks: &[u8]| {
+            let length = bytes[from..end].iter().position(|b| marks.contains(b));
+            length.map_or(end, |length| from + length)
+        };
+        let path = find(start, b"/?#");
+        let query = find(path, b"?#");
+        let fragment = find(query, b"#");
+        parts(bytes, start..path, b'.', text);
+        emit(text)?;
+        parts(bytes, (path + 1).min(query)..query, b'/', text);
+        emit(text)?;
+        for pair in split(bytes, (query + 1).min(fragment)..fragment, b'&') {
+            let value = bytes[pair.clone()].iter().position(|b| *b == b'=');
+            text.copy(
+                bytes,
+                value.map_or(pair.clone(), |at| pair.start + at + 1..pair.end),
+            );
+        }
+        emit(text)?;
+    }
+    Ok(())
+}
+
+fn parts(bytes: &[u8], range: Range<usize>, mark: u8, text: &mut Text) {
+    for part in split(bytes, range, mark) {
+        text.copy(bytes, part);
+    }
+}
+
+fn split(bytes: &[u8], range: Range<usize>, mark: u8) -> impl Iterator<Item = Range<usize>> {
+    let mut start = range.start;
+    let parts = bytes[range]
+        .split(move |byte| *byte == mark)
+        .map(move |part| {
+            let here = start..start + part.len();
+            start = here.end + 1;
+            here
+        });
+    parts.take(PARTS_MAX)
+}
+
+/// The data of server-sent events (WHATWG HTML, 9.2.6), without what stands between.
+fn events(layer: &Layer<'_>, text: &mut Text) {
+    let bytes = layer.bytes;
+    if !bytes.starts_with(b"data:") && memchr::memmem::find(bytes, b"\ndata:").is_none() {
+        return;
+    }
+    let mut start = 0;
+    for line in bytes.split(|byte| *byte == b'\n') {
+        let here = start;
+        start += line.len() + 1;
+        let Some(data) = line.strip_prefix(b"data:") else {
+            continue;
+        };
+        let skip = 5 + usize::from(data.starts_with(b" "));
+        let cut = usize::from(line.ends_with(b"\r"));
+        if skip + cut <= line.len() {
+            ends(bytes, &(here + skip..here + line.len() - cut), text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json;
+
+    fn joined(text: &str) -> Vec<String> {
+        let mut strings = Text::take();
+        if text.starts_with(['{', '[']) {
+            json::read(text.as_bytes(), &mut strings);
+        } else {
+            strings.strings.push(0..text.len());
+        }
+        let layer = Layer::plain(text.as_bytes(), &strings.strings);
+        let mut all = Vec::new();
+        each(&layer, |text| {
+            let text = String::from_utf8_lossy(&text.bytes).replace('\0', "");
+            all.push(text);
+            Ok(())
+        })
+        .unwrap();
+        all
+    }
+
+    #[test]
+    fn values_are_joined_and_keys_are_not() {
+        assert_eq!(joined(r#"{"a":"sk-","b":["an","t-"],"c":1}"#), ["sk-ant-"]);
+        assert_eq!(joined(r#"{"only":"one"}"#), [""; 0]);
+        let deltas = r#"[{"type":"delta","text":"sk-"},{"type":"delta","text":"ant-"}]"#;
+        assert_eq!(joined(deltas), ["deltask-deltaant-", "sk-ant-deltadelta"]);
+    }
+
+    #[test]
+    fn parts_of_urls_are_joined() {
+        assert_eq!(
+            joined("see https://a.b.example/c/d?x=1&y=2&z now"),
+            ["abexample", "cd", "12z"]
+        );
+        assert_eq!(joined("https://localhost"), [""; 0]);
+    }
+
+    #[test]
+    fn data_of_events_is_joined() {
+        let events = "event: x\ndata: sk-\n\nid: 1\r\ndata:ant-\r\n\r\n";
+        assert_eq!(joined(events), ["sk-ant-"]);
+    }
+
+    #[test]
+    fn of_a_long_value_the_ends_are_taken() {
+        let json = format!(r#"["{}","{}"]"#, "a".repeat(5000), "b".repeat(5000));
+        assert_eq!(joined(&json)[0].len(), 4 * END_BYTES_MAX);
+    }
+}

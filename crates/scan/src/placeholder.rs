@@ -1,0 +1,58 @@
+//! Values that stand where a secret would: documentation is full of them.
+
+/// Words that say that a value is none.
+const WORDS: [&[u8]; 12] = [
+    b"example",
+    b"your_",
+    b"your-",
+    b"yourtoken",
+    b"xxxx",
+    b"placeholder",
+    b"changeme",
+    b"dummy",
+    b"redacted",
+    b"insert",
+    b"<",
+    b"...",
+];
+/// Characters in a row that nobody draws at random: one again and again, or in their order.
+const ROW_MAX: usize = 8;
+
+/// Whether a value says of itself that it is none.
+pub(crate) fn placeholder(text: &[u8]) -> bool {
+    let lower = text.to_ascii_lowercase();
+    let says = |word: &&[u8]| memchr::memmem::find(&lower, word).is_some();
+    if WORDS.iter().any(says) {
+        return true;
+    }
+    let longest = |step: u8| {
+        let (mut longest, mut row) = (0, 0);
+        for pair in lower.windows(2) {
+            let on = pair[0].wrapping_add(step) == pair[1] && pair[0].is_ascii_alphanumeric();
+            row = if on { row + 1 } else { 0 };
+            longest = longest.max(row + 1);
+        }
+        longest
+    };
+    longest(0) >= ROW_MAX || longest(1) >= ROW_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_documentation_shows_is_none() {
+        for text in [
+            "AKIAIOSFODNN7EXAMPLE",
+            "sk-your-key-goes-here",
+            "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+            "ghp_ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghij",
+            "00000000-0000-0000-0000-000000000000",
+            "<token>",
+        ] {
+            assert!(placeholder(text.as_bytes()), "{text}");
+        }
+        assert!(!placeholder(b"ghp_9fKq2mZx7Lw4Bv8Rt3Yc6Hn1Jd5Sg0Pa2WeU"));
+    }
+}

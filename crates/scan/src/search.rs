@@ -1,0 +1,547 @@
+//! One search of one input: through its text, and through all that can be made of its text.
+//!
+//! Windows of one rule that touch are searched as one, so that no text makes a rule read its bytes more
+//! than a few times. All work is counted, and the count is bounded by the size of the text.
+
+use std::cell::RefCell;
+use std::ops::Range;
+
+use base::limit::{
+    FINDINGS_MAX, SCAN_DEPTH_MAX, SCAN_INFLATED_BYTES_MAX, SCAN_REDACTIONS_MAX,
+    SCAN_WORK_BYTES_MIN, SCAN_WORK_PER_BYTE_MAX,
+};
+use regex_automata::Anchored;
+
+use crate::automaton::Ends;
+use crate::engine::Engine;
+use crate::layer::{Layer, Text};
+use crate::place::Place;
+use crate::report::Bound;
+use crate::rule::{Class, Direction, Rule};
+use crate::set::Matcher;
+use crate::{check, decode, fold, joined, mention, patterns, placeholder, unpack};
+
+/// Fewest digits that open a rule of digits: the shortest card number.
+const DIGITS_MIN: usize = 13;
+/// Bytes after its first line in which a PEM block is looked for; an RSA key of 16,384 bits has 13,000.
+const PEM_BYTES_MAX: usize = 16 << 10;
+
+/// Lengths of a random token that is hidden in an encoding.
+const HIDDEN_BYTES: Range<usize> = 32..129;
+/// Bits for each byte of such a token.
+const HIDDEN_ENTROPY_MIN: f32 = 4.2;
+
+/// One search of one input.
+pub(crate) struct Search<'e> {
+    engine: &'e Engine,
+    pub(crate) place: Place<'e>,
+    pub(crate) found: Vec<Found>,
+    /// The rule of the last block found in this view, and where the block ends.
+    block: Option<(u16, usize)>,
+    /// Bytes that may still be read, over all views and rules.
+    pub(crate) work_left: usize,
+    /// Bytes that may still come out of compressed data.
+    inflate_left: usize,
+}
+
+/// A finding before it has a path.
+pub(crate) struct Found {
+    pub(crate) rule: &'static Rule,
+    /// Bytes of the input; where a match is split over strings, each of its parts.
+    pub(crate) parts: Vec<Range<usize>>,
+    pub(crate) disguise: &'static str,
+    pub(crate) fingerprint: u64,
+    /// It stands in a JSON number, or between strings.
+    pub(crate) bare: bool,
+    /// It is quoted in a text about such things.
+    pub(crate) mention: bool,
+}
+
+impl Found {
+    pub(crate) fn span(&self) -> Range<usize> {
+        let first = self.parts.first().map_or(0, |part| part.start);
+        first..self.parts.last().map_or(0, |part| part.end)
+    }
+}
+
+/// Which part of a view is searched.
+#[derive(Clone, Copy, PartialEq)]
+enum Reach {
+    All,
+    /// Only what goes over the seam of two strings.
+    Seams,
+}
+
+impl<'e> Search<'e> {
+    pub(crate) fn new(engine: &'e Engine, place: Place<'e>, bytes: usize) -> Search<'e> {
+        Search {
+            engine,
+            place,
+            found: Vec::new(),
+            block: None,
+            work_left: bytes
+                .saturating_mul(SCAN_WORK_PER_BYTE_MAX)
+                .max(SCAN_WORK_BYTES_MIN),
+            inflate_left: SCAN_INFLATED_BYTES_MAX,
+        }
+    }
+
+    fn work(&mut self, bytes: usize) -> Result<(), Bound> {
+        let left = self.work_left.checked_sub(bytes);
+        self.work_left = left.ok_or(Bound("the text asks for more work than its size may cost"))?;
+        Ok(())
+    }
+
+    /// Searches the input itself.
+    pub(crate) fn root(&mut self, layer: &Layer<'_>) -> Result<(), Bound> {
+        if layer.bytes.is_ascii() {
+            return self.whole(layer);
+        }
+        let mut text = Text::take();
+        self.work(layer.bytes.len())?;
+        fold::fold(layer, &mut text);
+        let result = self.whole(&Layer::view(&text, "", Some(layer)));
+        text.give();
+        result
+    }
+
+    /// Searches a view, and its strings put together.
+    fn whole(&mut self, layer: &Layer<'_>) -> Result<(), Bound> {
+        self.view(layer, 0)?;
+        joined::each(layer, |text| self.joined(layer, text))
+    }
+
+    /// Searches strings that were put together.
+    fn joined(&mut self, layer: &Layer<'_>, text: &Text) -> Result<(), Bound> {
+        let view = Layer::view(text, "split", Some(layer));
+        self.work(view.bytes.len())?;
+        self.search(&view, Reach::Seams)?;
+        self.decoded_parts(&view, 0)
+    }
+
+    fn folded(&mut self, layer: &Layer<'_>, depth: usize) -> Result<(), Bound> {
+        let mut text = Text::take();
+        self.work(layer.bytes.len())?;
+        fold::fold(layer, &mut text);
+        let result = self.view(&Layer::view(&text, "", Some(layer)), depth);
+        text.give();
+        result
+    }
+
+    /// Looks for rules in one view, then in what it decodes to.
+    fn view(&mut self, layer: &Layer<'_>, depth: usize) -> Result<(), Bound> {
+        self.work(layer.bytes.len())?;
+        self.search(layer, Reach::All)?;
+        self.decoded_parts(layer, depth)
+    }
+
+    fn search(&mut self, layer: &Layer<'_>, reach: Reach) -> Result<(), Bound> {
+        let mut scratch = Scratch::take(self.engine.set.matchers.len());
+        let result = self.search_with(layer, reach, &mut scratch);
+        scratch.give();
+        result
+    }
+
+    fn search_with(
+        &mut self,
+        layer: &Layer<'_>,
+        reach: Reach,
+        scratch: &mut Scratch,
+    ) -> Result<(), Bound> {
+        self.block = None;
+        let engine = self.engine;
+        let direction = self.place.direction;
+        let Scratch { ends, windows } = scratch;
+        engine
+            .set
+            .candidates(layer.bytes, direction, ends, |index, start, end| {
+                let Some(window) = self.window(layer, index, start..end, reach) else {
+                    return Ok(());
+                };
+                match windows.add(index, window, start) {
+                    Some(ready) => self.matches(layer, index, ready),
+                    None => Ok(()),
+                }
+            })?;
+        if reach == Reach::All {
+            self.digits(layer, direction, windows)?;
+        }
+        while let Some((index, window)) = windows.next() {
+            self.matches(layer, index, window)?;
+        }
+        self.values(layer, reach)
+    }
+
+    /// Opens the rules of digits where there are enough of them.
+    fn digits(
+        &mut self,
+        layer: &Layer<'_>,
+        direction: Direction,
+        windows: &mut Windows,
+    ) -> Result<(), Bound> {
+        let set = &self.engine.set;
+        if set.digit_rules(direction).next().is_none() {
+            return Ok(());
+        }
+        let digit = |byte: u8| matches!(byte, b'0'..=b'9' | b' ' | b'-');
+        let mut at = 0;
+        while let Some(run) = decode::run(layer.bytes, at, DIGITS_MIN, digit) {
+            at = run.end;
+            for index in set.digit_rules(direction) {
+                if let Some(ready) = windows.add(index, run.clone(), MANY) {
+                    self.matches(layer, index, ready)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks for the operator's own values.
+    fn values(&mut self, layer: &Layer<'_>, reach: Reach) -> Result<(), Bound> {
+        let Some(values) = &self.engine.values else {
+            return Ok(());
+        };
+        self.work(layer.bytes.len())?;
+        for (rule, span) in values.find(layer.bytes) {
+            let whole = reach == Reach::Seams && !layer.crosses_seam(&span);
+            if !whole && self.engine.settings.looks_for(rule, self.place.direction) {
+                self.found(layer, rule, span)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a match that holds this literal can be.
+    fn window(
+        &self,
+        layer: &Layer<'_>,
+        index: u16,
+        literal: Range<usize>,
+        reach: Reach,
+    ) -> Option<Range<usize>> {
+        let matcher = &self.engine.set.matchers[usize::from(index)];
+        let rule = matcher.rule;
+        let (string, mut bounds) = layer.string(literal.start)?;
+        if rule.pair {
+            bounds.end = layer
+                .strings
+                .get(string + 1)
+                .map_or(layer.bytes.len(), |next| next.end);
+        }
+        let from = literal.start.saturating_sub(rule.before).max(bounds.start);
+        let to = match rule.before {
+            0 => literal.start + matcher.length_max(),
+            _ => literal.end + matcher.length_max(),
+        };
+        let window = from..to.min(bounds.end);
+        let reads = match reach {
+            Reach::All => true,
+            // What is split is a token or a phrase; names and numbers side by side are not.
+            Reach::Seams => {
+                !rule.pair && rule.class != Class::Personal && layer.crosses_seam(&window)
+            }
+        };
+        reads.then_some(window)
+    }
+
+    /// Runs a rule's expression over a window.
+    fn matches(&mut self, layer: &Layer<'_>, index: u16, window: Window) -> Result<(), Bound> {
+        let set = &self.engine.set;
+        let matcher = &set.matchers[usize::from(index)];
+        let Window { span: window, only } = window;
+        self.work(window.len())?;
+        // A window that starts inside a block that was found is part of it.
+        let mut from = match self.block {
+            Some((rule, end)) if rule == index => window.start.max(end),
+            _ => window.start,
+        };
+        // Where one literal opened it, a match begins there or nowhere.
+        let anchored = match matcher.rule.before == 0 && only == Some(from) {
+            true => Anchored::Yes,
+            false => Anchored::No,
+        };
+        // An anchor of an expression means the start or the end of a string, not of its document.
+        let base = layer.string(window.start).map_or(0, |(_, s)| s.start);
+        let text = &layer.bytes[base..];
+        while from < window.end {
+            let found = set.find(index, text, from - base..window.end - base, anchored);
+            let Some((whole, group)) = found else {
+                return Ok(());
+            };
+            let group = base + group.start..base + group.end;
+            let span = self.accept(layer, index, matcher, group)?;
+            from = (base + whole.end).max(span.end).max(from + 1);
+            if anchored == Anchored::Yes {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks one match, and keeps it; answers what it covers.
+    fn accept(
+        &mut self,
+        layer: &Layer<'_>,
+        index: u16,
+        matcher: &Matcher,
+        mut span: Range<usize>,
+    ) -> Result<Range<usize>, Bound> {
+        let rule = matcher.rule;
+        if let Some((_, string)) = layer.string(span.start) {
+            span.end = span.end.min(string.end);
+        }
+        let text = &layer.bytes[span.clone()];
+        let example = rule.class == Class::Secret
+            && !rule.digits
+            && self.place.direction != Direction::Outgoing
+            && placeholder::placeholder(text);
+        if rule.check.passes(text) && !example {
+            if rule.block {
+                span.end = block_end(layer, &span);
+                self.work(span.len())?;
+                self.block = Some((index, span.end));
+            }
+            self.found(layer, rule, span.clone())?;
+        }
+        Ok(span)
+    }
+
+    fn found(
+        &mut self,
+        layer: &Layer<'_>,
+        rule: &'static Rule,
+        span: Range<usize>,
+    ) -> Result<(), Bound> {
+        let text = &layer.bytes[span.clone()];
+        let fingerprint = self.engine.fingerprint(text);
+        let mention = rule.class == Class::Injection && mention::quoted(layer.bytes, &span);
+        let trace = trace(layer, rule, span);
+        let whole = trace.parts[0].start..trace.parts[trace.parts.len() - 1].end;
+        let same = |found: &Found| {
+            let other = found.span();
+            found.rule.id == rule.id
+                && whole.start <= other.start
+                && other.end <= whole.end
+                && (found.fingerprint == fingerprint || rule.class != Class::Secret)
+        };
+        let known = self.found.iter().rev().take(FINDINGS_MAX).any(same);
+        if layer.parent.is_some() && known {
+            return Ok(());
+        }
+        if self.found.len() == SCAN_REDACTIONS_MAX {
+            return Err(Bound("the text has more findings than a report may have"));
+        }
+        self.found.push(Found {
+            rule,
+            parts: trace.parts,
+            disguise: trace.disguise,
+            fingerprint,
+            bare: trace.bare,
+            mention,
+        });
+        Ok(())
+    }
+
+    /// Undoes all encodings of a view, and looks there.
+    fn decoded_parts(&mut self, layer: &Layer<'_>, depth: usize) -> Result<(), Bound> {
+        for decoder in decode::ALL {
+            let mut at = 0;
+            while let Some(run) = (decoder.next)(layer, at) {
+                at = run.end.max(at + 1);
+                self.work(run.len())?;
+                let mut result = Ok(());
+                (decoder.decode)(&layer.bytes[run.clone()], &mut |text, name| {
+                    if result.is_ok() {
+                        result = self.decoded(layer, run.clone(), text, name, depth);
+                    }
+                })?;
+                result?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks in what a run decoded to.
+    fn decoded(
+        &mut self,
+        layer: &Layer<'_>,
+        run: Range<usize>,
+        decoded: &[u8],
+        name: &'static str,
+        depth: usize,
+    ) -> Result<(), Bound> {
+        let mut text = Text::take();
+        let before = self.inflate_left;
+        unpack::unpack(decoded, &mut text.bytes, &mut self.inflate_left)?;
+        self.work_left = self.work_left.saturating_add(before - self.inflate_left);
+        let mut result = Ok(());
+        if !text.bytes.is_empty() {
+            self.work(text.bytes.len())?;
+            if depth == SCAN_DEPTH_MAX {
+                result = Err(Bound(
+                    "the text is encoded in more layers than the scan undoes",
+                ));
+            } else {
+                if self.place.direction == Direction::Outgoing && hidden_token(&text.bytes) {
+                    let rule = patterns::rule("encoded_token").expect("it is in our list");
+                    self.found(layer, rule, run.clone())?;
+                }
+                text.whole(run);
+                let decoded = Layer::view(&text, name, Some(layer));
+                result = match decoded.bytes.is_ascii() {
+                    true => self.view(&decoded, depth + 1),
+                    false => self.folded(&decoded, depth + 1),
+                };
+            }
+        }
+        text.give();
+        result
+    }
+}
+
+/// Whether what was decoded is one random token: nobody encodes one who has nothing to hide.
+fn hidden_token(decoded: &[u8]) -> bool {
+    let inside = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=_-.~".contains(byte);
+    let has = |test: fn(&u8) -> bool| decoded.iter().any(test);
+    let text = decoded.trim_ascii();
+    HIDDEN_BYTES.contains(&text.len())
+        && text.iter().all(inside)
+        && has(u8::is_ascii_uppercase)
+        && has(u8::is_ascii_lowercase)
+        && has(u8::is_ascii_digit)
+        && check::entropy(text) >= HIDDEN_ENTROPY_MIN
+}
+
+/// Where a match came from.
+struct Trace {
+    parts: Vec<Range<usize>>,
+    disguise: &'static str,
+    bare: bool,
+}
+
+/// Follows a match back to the bytes that came, and names what was undone on the way.
+fn trace(layer: &Layer<'_>, rule: &Rule, span: Range<usize>) -> Trace {
+    let mut disguise = match rule.class {
+        Class::Injection if crate::words::is_leet(&layer.bytes[span.clone()]) => "leetspeak",
+        _ => "",
+    };
+    let mut root = layer;
+    let mut parts = vec![span];
+    while let Some(parent) = root.parent {
+        parts = parts.iter().flat_map(|part| root.sources(part)).collect();
+        if disguise.is_empty() {
+            disguise = match root.name {
+                "" => fold::disguise(&parent.bytes[parts[0].clone()]),
+                name => name,
+            };
+        }
+        root = parent;
+    }
+    let bare = root.string(parts[0].start).is_none();
+    let parts = parts.iter().flat_map(|part| root.sources(part)).collect();
+    Trace {
+        parts,
+        disguise,
+        bare,
+    }
+}
+
+/// Where a PEM block that starts here ends: after its last line, or with its last base64.
+fn block_end(layer: &Layer<'_>, span: &Range<usize>) -> usize {
+    const END: &[u8] = b"-----END";
+    let end = layer
+        .string(span.start)
+        .map_or(layer.bytes.len(), |(_, string)| string.end);
+    let rest = &layer.bytes[span.end..end.min(span.end + PEM_BYTES_MAX)];
+    let inside = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=:,-\\ \t\r\n".contains(byte);
+    let body = rest
+        .iter()
+        .position(|byte| !inside(byte))
+        .unwrap_or(rest.len());
+    let Some(last) = memchr::memmem::find(&rest[..body], END) else {
+        return span.end + body;
+    };
+    let tail = &rest[last + END.len()..];
+    let close = memchr::memmem::find(&tail[..tail.len().min(64)], b"-----");
+    span.end + last + END.len() + close.map_or(0, |close| close + 5)
+}
+
+/// A part of a text that waits to be searched for one rule.
+struct Window {
+    span: Range<usize>,
+    /// Where the one literal that opened it stands; absent where there were more.
+    only: Option<usize>,
+}
+
+/// For each rule the window that it waits to search.
+#[derive(Default)]
+struct Windows {
+    waiting: Vec<(Range<usize>, usize)>,
+    opened: Vec<u16>,
+}
+
+/// What a search needs beside its text. Taken from and given back to the thread.
+#[derive(Default)]
+struct Scratch {
+    ends: Ends,
+    windows: Windows,
+}
+
+thread_local! {
+    static KEPT: RefCell<Vec<Scratch>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Scratch {
+    fn take(rules: usize) -> Scratch {
+        let mut scratch: Scratch = KEPT.with_borrow_mut(Vec::pop).unwrap_or_default();
+        scratch.windows.waiting.resize(rules, (0..0, 0));
+        scratch
+    }
+
+    fn give(mut self) {
+        while self.windows.next().is_some() {}
+        KEPT.with_borrow_mut(|kept| {
+            if kept.len() <= SCAN_DEPTH_MAX {
+                kept.push(self);
+            }
+        });
+    }
+}
+
+/// Says that a window was opened by more than one literal.
+const MANY: usize = usize::MAX;
+
+impl Windows {
+    /// Adds a window of a rule. Windows that touch become one; one that does not sends the one before
+    /// to be searched.
+    fn add(&mut self, index: u16, window: Range<usize>, literal: usize) -> Option<Window> {
+        let (waiting, only) = &mut self.waiting[usize::from(index)];
+        if waiting.start >= waiting.end {
+            (*waiting, *only) = (window, literal);
+            self.opened.push(index);
+            return None;
+        }
+        if window.start <= waiting.end {
+            waiting.start = waiting.start.min(window.start);
+            waiting.end = waiting.end.max(window.end);
+            *only = MANY;
+            return None;
+        }
+        let before = Window {
+            span: std::mem::replace(waiting, window),
+            only: Some(std::mem::replace(only, literal)).filter(|only| *only != MANY),
+        };
+        Some(before)
+    }
+
+    /// The next window that still waits.
+    fn next(&mut self) -> Option<(u16, Window)> {
+        let index = self.opened.pop()?;
+        let (waiting, only) = &mut self.waiting[usize::from(index)];
+        let window = Window {
+            span: std::mem::take(waiting),
+            only: Some(*only).filter(|only| *only != MANY),
+        };
+        Some((index, window))
+    }
+}

@@ -1,0 +1,219 @@
+//! Rules as the engine runs them: one automaton for what opens them, one expression each.
+//!
+//! An expression is compiled when its rule is first opened, so that a start costs nothing for rules that
+//! never are. Each thread searches with memory of its own.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use regex_automata::util::syntax;
+use regex_automata::{Anchored, Input, meta};
+
+use crate::automaton::{Automaton, Ends};
+use crate::rule::{Class, Direction, Rule};
+use crate::settings::Settings;
+use crate::words;
+
+/// Rules compiled together.
+pub(crate) struct Set {
+    /// Tells the memory of one set from that of another.
+    id: u64,
+    /// Of the literals that are ASCII, and of the others: most texts need the first one only.
+    ascii: Automaton,
+    wide: Automaton,
+    literals: [Vec<Literal>; 2],
+    pub(crate) matchers: Vec<Matcher>,
+    /// The rules that runs of digits open.
+    digit_rules: Vec<u16>,
+}
+
+struct Literal {
+    text: Vec<u8>,
+    /// The rules that it opens.
+    rules: Vec<u16>,
+}
+
+/// One rule, compiled when it is first opened.
+pub(crate) struct Matcher {
+    pub(crate) rule: &'static Rule,
+    /// Whether it is looked for at all, by direction.
+    looked_for: [bool; 3],
+    compiled: OnceLock<Compiled>,
+}
+
+pub(crate) struct Compiled {
+    regex: meta::Regex,
+    /// Bytes of the longest match.
+    length_max: usize,
+}
+
+/// Bytes that the compiled form of one expression may take.
+const REGEX_BYTES_MAX: usize = 4 << 20;
+
+thread_local! {
+    static CACHES: RefCell<(u64, Vec<Option<Box<meta::Cache>>>)> =
+        const { RefCell::new((0, Vec::new())) };
+}
+
+impl Set {
+    /// Errors: there are too many literals.
+    pub(crate) fn new(rules: &[&'static Rule], settings: &Settings) -> Result<Set, &'static str> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let mut literals: [Vec<Literal>; 2] = [Vec::new(), Vec::new()];
+        let mut known = std::collections::HashMap::new();
+        let mut digit_rules = Vec::new();
+        for (index, rule) in (0u16..).zip(rules) {
+            for literal in &rule.literals {
+                let text = literal.to_ascii_lowercase().into_bytes();
+                let list = &mut literals[usize::from(!text.is_ascii())];
+                let at = *known.entry(text.clone()).or_insert_with(|| {
+                    list.push(Literal {
+                        text,
+                        rules: Vec::new(),
+                    });
+                    list.len() - 1
+                });
+                list[at].rules.push(index);
+            }
+            if rule.digits {
+                digit_rules.push(index);
+            }
+        }
+        let automaton = |list: &[Literal]| {
+            let texts: Vec<&[u8]> = list.iter().map(|literal| &literal.text[..]).collect();
+            Automaton::new(&texts)
+        };
+        let matchers = rules.iter().map(|rule| Matcher::new(rule, settings));
+        Ok(Set {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            ascii: automaton(&literals[0])?,
+            wide: automaton(&literals[1])?,
+            literals,
+            matchers: matchers.collect(),
+            digit_rules,
+        })
+    }
+
+    /// Calls `open` with each rule that a literal opens, and where the literal stands.
+    ///
+    /// Errors: those of `open`, which ends the search.
+    pub(crate) fn candidates<E>(
+        &self,
+        bytes: &[u8],
+        direction: Direction,
+        ends: &mut Ends,
+        mut open: impl FnMut(u16, usize, usize) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let wide = !bytes.is_ascii();
+        for (list, automaton) in self.literals.iter().zip([&self.ascii, &self.wide]) {
+            if std::ptr::eq(automaton, &self.wide) && !wide {
+                break;
+            }
+            automaton.find(bytes, ends);
+            for (end, literal) in automaton.each(ends) {
+                let literal = &list[usize::from(literal)];
+                let start = end - literal.text.len();
+                let spelling = words::spelling(&bytes[start..end], &literal.text);
+                for index in &literal.rules {
+                    let matcher = &self.matchers[usize::from(*index)];
+                    let reads = spelling.is_some_and(|plain| plain || matcher.is_words());
+                    if reads && matcher.looked_for[direction as usize] {
+                        open(*index, start, end)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The rules that runs of digits open in this direction.
+    pub(crate) fn digit_rules(&self, direction: Direction) -> impl Iterator<Item = u16> + '_ {
+        let looked_for =
+            move |index: &u16| self.matchers[usize::from(*index)].looked_for[direction as usize];
+        self.digit_rules.iter().copied().filter(looked_for)
+    }
+
+    /// The first match of a rule in a part of a text, with its first group where it has one.
+    pub(crate) fn find(
+        &self,
+        index: u16,
+        bytes: &[u8],
+        span: Range<usize>,
+        anchored: Anchored,
+    ) -> Option<(Range<usize>, Range<usize>)> {
+        let regex = &self.matchers[usize::from(index)].compiled().regex;
+        let input = Input::new(bytes).span(span).anchored(anchored);
+        CACHES.with_borrow_mut(|(id, caches)| {
+            if *id != self.id {
+                (*id, *caches) = (self.id, Vec::new());
+            }
+            if caches.len() < self.matchers.len() {
+                caches.resize_with(self.matchers.len(), || None);
+            }
+            let cache =
+                caches[usize::from(index)].get_or_insert_with(|| Box::new(regex.create_cache()));
+            let whole = regex.search_with(cache, &input)?.range();
+            if regex.captures_len() == 1 {
+                return Some((whole.clone(), whole));
+            }
+            let mut captures = regex.create_captures();
+            let again = Input::new(bytes)
+                .span(whole.clone())
+                .anchored(Anchored::Yes);
+            regex.search_captures_with(cache, &again, &mut captures);
+            let group = captures.get_group(1).map(|group| group.range());
+            Some((whole.clone(), group.unwrap_or(whole)))
+        })
+    }
+}
+
+impl Matcher {
+    fn new(rule: &'static Rule, settings: &Settings) -> Matcher {
+        Matcher {
+            rule,
+            looked_for: Direction::ALL.map(|direction| settings.looks_for(rule, direction)),
+            compiled: OnceLock::new(),
+        }
+    }
+
+    /// Whether it reads words, in whatever spelling.
+    fn is_words(&self) -> bool {
+        self.rule.class == Class::Injection
+    }
+
+    /// Bytes of the longest match.
+    pub(crate) fn length_max(&self) -> usize {
+        self.compiled().length_max
+    }
+
+    fn compiled(&self) -> &Compiled {
+        self.compiled
+            .get_or_init(|| compile(self.rule).expect("each rule was compiled when it was read"))
+    }
+}
+
+/// Compiles a rule's expression.
+///
+/// Errors: it does not parse, has no bound, or is larger than it may be.
+pub(crate) fn compile(rule: &Rule) -> Result<Compiled, String> {
+    let syntax = syntax::Config::new().unicode(false).utf8(false);
+    let hir = syntax::parse_with(rule.regex, &syntax)
+        .map_err(|error| format!("the expression of {} does not parse: {error}", rule.id))?;
+    let hir = match rule.class {
+        Class::Injection => words::widen(&hir),
+        _ => hir,
+    };
+    let length_max = hir.properties().maximum_len();
+    let length_max =
+        length_max.ok_or_else(|| format!("the expression of {} has no bound", rule.id))?;
+    let config = meta::Config::new()
+        .utf8_empty(false)
+        .nfa_size_limit(Some(REGEX_BYTES_MAX));
+    let regex = meta::Builder::new()
+        .configure(config)
+        .build_from_hir(&hir)
+        .map_err(|error| format!("the expression of {} does not build: {error}", rule.id))?;
+    Ok(Compiled { regex, length_max })
+}
