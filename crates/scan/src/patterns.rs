@@ -20,6 +20,8 @@ const FILES: &[(&str, &str)] = &[
     ("networks", include_str!("../patterns/networks.toml")),
     ("databases", include_str!("../patterns/databases.toml")),
     ("code", include_str!("../patterns/code.toml")),
+    ("packages", include_str!("../patterns/packages.toml")),
+    ("build", include_str!("../patterns/build.toml")),
     ("chat", include_str!("../patterns/chat.toml")),
     ("money", include_str!("../patterns/money.toml")),
     ("operations", include_str!("../patterns/operations.toml")),
