@@ -27,10 +27,11 @@ const FILES: &[(&str, &str)] = &[
     ("operations", include_str!("../patterns/operations.toml")),
     ("generic", include_str!("../patterns/generic.toml")),
     ("operator", include_str!("../patterns/operator.toml")),
-    ("override", include_str!("../patterns/override.toml")),
-    ("forgery", include_str!("../patterns/forgery.toml")),
-    ("covert", include_str!("../patterns/covert.toml")),
-    ("poison", include_str!("../patterns/poison.toml")),
+    ("en", include_str!("../patterns/injection/en.toml")),
+    (
+        "en_deeds",
+        include_str!("../patterns/injection/en_deeds.toml"),
+    ),
     ("languages", include_str!("../patterns/languages.toml")),
 ];
 
@@ -115,7 +116,8 @@ impl Entry {
             reference: keep(self.reference),
             action: self.action,
             literals: self.literals.into_iter().map(keep).collect(),
-            regex: keep(self.regex),
+            // An expression may be written on several lines.
+            regex: keep(self.regex.split('\n').collect()),
             remedy: keep(self.remedy),
             kind: self.kind,
             language: keep(self.language),

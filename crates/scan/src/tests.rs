@@ -108,11 +108,7 @@ fn settings_turn_a_rule_off_and_up() {
     let mut settings = Settings::default();
     settings.set("secret", None, Action::Off).unwrap();
     settings
-        .set(
-            "override_instructions",
-            Some(Direction::Incoming),
-            Action::Refuse,
-        )
+        .set("override_en", Some(Direction::Incoming), Action::Refuse)
         .unwrap();
     let engine = Engine::new(settings, [7; 32]);
     let secret = format!("\"{TOKEN} 4111 1111 1111 1111\"");
