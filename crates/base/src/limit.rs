@@ -84,6 +84,12 @@ pub const CHILD_STDERR_LINES_MAX: u64 = 20;
 pub const SCAN_DEPTH_MAX: usize = 4;
 /// Bytes that the scan unpacks from compressed data in one text; more is refused.
 pub const SCAN_INFLATED_BYTES_MAX: usize = 4 << 20;
+/// What is kept of the end of an argument, to find a secret that goes on in the next call, in bytes.
+pub const SCAN_FRAGMENT_BYTES_MAX: usize = 192;
+/// Arguments of one agent of which that is kept.
+pub const SCAN_FRAGMENTS_MAX: usize = 16;
+/// For how long it is kept, in milliseconds.
+pub const SCAN_FRAGMENT_MS_MAX: u64 = 120_000;
 /// Rounds of percent-encoding that the scan undoes in one layer.
 pub const SCAN_PERCENT_ROUNDS_MAX: usize = 8;
 /// Bytes of the shortest run that the scan decodes.

@@ -5,6 +5,7 @@ use std::slice;
 use base::limit::FINDINGS_MAX;
 use sha2::{Digest as _, Sha256};
 
+use crate::fragments::Fragments;
 use crate::layer::{Layer, Text};
 use crate::place::Place;
 use crate::report::{Bound, Finding, Redaction, Report};
@@ -58,14 +59,29 @@ impl Engine {
         json: &[u8],
         root: &str,
     ) -> Result<Report, Bound> {
+        self.json_after(place, json, root, None)
+    }
+
+    /// The same, with the ends of what the agent sent before, and the monotonic clock in milliseconds:
+    /// what is split over calls is found when its last part is sent.
+    pub fn json_after<'a>(
+        &'a self,
+        place: impl Into<Place<'a>>,
+        json: &[u8],
+        root: &str,
+        before: Option<(&mut Fragments, u64)>,
+    ) -> Result<Report, Bound> {
         let mut text = Text::take();
         json::read(json, &mut text);
         let mut search = Search::new(self, place.into(), json.len());
-        let result = if text.bytes.is_empty() {
-            search.root(&Layer::plain(json, &text.strings))
-        } else {
-            search.root(&Layer::view(&text, "", None))
+        let layer = match text.bytes.is_empty() {
+            true => Layer::plain(json, &text.strings),
+            false => Layer::view(&text, "", None),
         };
+        let mut result = search.root(&layer);
+        if let (Ok(()), Some((fragments, now_ms))) = (result, before) {
+            result = search.fragments(&layer, fragments, now_ms);
+        }
         text.give();
         result?;
         let paths = |places: &[usize]| json::paths(json, root, places);

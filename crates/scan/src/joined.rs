@@ -57,15 +57,7 @@ type Emit<'a> = &'a mut dyn FnMut(&mut Text) -> Result<(), Bound>;
 /// The values of a JSON document: in their order, and grouped by their keys where keys repeat.
 fn values(layer: &Layer<'_>, text: &mut Text, emit: Emit<'_>) -> Result<(), Bound> {
     let bytes = layer.bytes;
-    let mut values: Vec<(&[u8], &Range<usize>)> = Vec::with_capacity(layer.strings.len());
-    let mut key: &[u8] = b"";
-    for string in layer.strings {
-        if is_key(bytes, string.end) {
-            key = &bytes[string.clone()];
-        } else if !string.is_empty() {
-            values.push((key, string));
-        }
-    }
+    let mut values = values_of(layer);
     for (_, value) in &values {
         ends(bytes, value, text);
     }
@@ -85,9 +77,23 @@ fn values(layer: &Layer<'_>, text: &mut Text, emit: Emit<'_>) -> Result<(), Boun
             text.put(BREAK, value.start..value.start);
             before = key;
         }
-        ends(bytes, value, text);
+        ends(bytes, &value, text);
     }
     emit(text)
+}
+
+/// The strings of a document that are values, each with its key.
+pub(crate) fn values_of<'a>(layer: &Layer<'a>) -> Vec<(&'a [u8], Range<usize>)> {
+    let mut values = Vec::with_capacity(layer.strings.len());
+    let mut key: &[u8] = b"";
+    for string in layer.strings {
+        if is_key(layer.bytes, string.end) {
+            key = &layer.bytes[string.clone()];
+        } else if !string.is_empty() {
+            values.push((key, string.clone()));
+        }
+    }
+    values
 }
 
 /// Whether the string that ends here is a key: a quote and a colon come next.

@@ -23,6 +23,7 @@ mod automaton;
 
 mod decode;
 mod fold;
+mod fragments;
 mod joined;
 mod json;
 mod layer;
@@ -39,6 +40,7 @@ mod report;
 mod tests;
 
 pub use engine::Engine;
+pub use fragments::Fragments;
 pub use patterns::rules;
 pub use place::Place;
 pub use report::{Bound, Finding, Report};

@@ -14,6 +14,7 @@ use regex_automata::Anchored;
 
 use crate::automaton::Ends;
 use crate::engine::Engine;
+use crate::fragments::Fragments;
 use crate::layer::{Layer, Text};
 use crate::place::Place;
 use crate::report::Bound;
@@ -117,6 +118,34 @@ impl<'e> Search<'e> {
         self.work(view.bytes.len())?;
         self.search(&view, Reach::Seams)?;
         self.decoded_parts(&view, 0)
+    }
+
+    /// Searches what was kept of calls before, together with what goes on from it.
+    pub(crate) fn fragments(
+        &mut self,
+        layer: &Layer<'_>,
+        fragments: &mut Fragments,
+        now_ms: u64,
+    ) -> Result<(), Bound> {
+        fragments.next(layer, now_ms, |text, both, place| {
+            let whole = 0..both.len();
+            let source = Layer::plain(both, std::slice::from_ref(&whole));
+            let view = Layer::view(text, "split", Some(&source));
+            let before = self.found.len();
+            self.work(view.bytes.len())?;
+            self.search(&view, Reach::Seams)?;
+            self.decoded_parts(&view, 0)?;
+            // What is in this call alone was found in it.
+            let mut split = self.found.split_off(before);
+            split.retain(|found| found.parts.len() > 1);
+            for found in &mut split {
+                // Of the match only what is in this call has a place in it: the argument that ends it.
+                found.parts = vec![layer.source(&place)];
+                found.disguise = "split over calls";
+            }
+            self.found.append(&mut split);
+            Ok(())
+        })
     }
 
     fn folded(&mut self, layer: &Layer<'_>, depth: usize) -> Result<(), Bound> {
@@ -256,7 +285,7 @@ impl<'e> Search<'e> {
             _ => window.start,
         };
         // Where one literal opened it, a match begins there or nowhere.
-        let anchored = match matcher.rule.before == 0 && only == Some(from) {
+        let anchored = match only == Some(from) && matcher.literal_first() {
             true => Anchored::Yes,
             false => Anchored::No,
         };

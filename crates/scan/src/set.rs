@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input, meta};
+use regex_syntax::hir::Hir;
+use regex_syntax::hir::literal::Extractor;
 
 use crate::automaton::{Automaton, Ends};
 use crate::rule::{Class, Direction, Rule};
@@ -47,6 +49,8 @@ pub(crate) struct Compiled {
     regex: meta::Regex,
     /// Bytes of the longest match.
     length_max: usize,
+    /// Whether each match begins with the literal that opens it.
+    literal_first: bool,
 }
 
 /// Bytes that the compiled form of one expression may take.
@@ -188,6 +192,11 @@ impl Matcher {
         self.compiled().length_max
     }
 
+    /// Whether each match begins with the literal that opens it.
+    pub(crate) fn literal_first(&self) -> bool {
+        self.rule.before == 0 && self.compiled().literal_first
+    }
+
     fn compiled(&self) -> &Compiled {
         self.compiled
             .get_or_init(|| compile(self.rule).expect("each rule was compiled when it was read"))
@@ -215,5 +224,23 @@ pub(crate) fn compile(rule: &Rule) -> Result<Compiled, String> {
         .configure(config)
         .build_from_hir(&hir)
         .map_err(|error| format!("the expression of {} does not build: {error}", rule.id))?;
-    Ok(Compiled { regex, length_max })
+    Ok(Compiled {
+        regex,
+        length_max,
+        literal_first: literal_first(rule, &hir),
+    })
+}
+
+/// Whether each match of an expression begins with one of its rule's literals, as far as can be told.
+fn literal_first(rule: &Rule, hir: &Hir) -> bool {
+    let prefixes = Extractor::new().extract(hir);
+    let known = |prefix: &[u8]| {
+        let begins = |literal: &&str| {
+            let start = prefix.get(..literal.len());
+            start.is_some_and(|start| start.eq_ignore_ascii_case(literal.as_bytes()))
+        };
+        rule.literals.iter().any(|literal| begins(literal))
+    };
+    let literals = prefixes.literals();
+    literals.is_some_and(|all| !all.is_empty() && all.iter().all(|one| known(one.as_bytes())))
 }

@@ -108,24 +108,36 @@ fn decode_single(run: &[u8], sink: Sink<'_>) -> Result<(), Bound> {
     Ok(())
 }
 
-fn next_pairs(layer: &Layer<'_>, mut at: usize) -> Option<Range<usize>> {
+fn next_pairs(layer: &Layer<'_>, from: usize) -> Option<Range<usize>> {
     let bytes = layer.bytes;
+    let apart = apart(layer, from);
+    // Longer joints hold an x, which is rare enough to be looked for by itself.
+    let end = apart.as_ref().map_or(bytes.len(), |run| run.start);
+    let mut ex = memchr::memchr2_iter(b'x', b'X', &bytes[from..end]);
+    let prefixed = ex.find_map(|at| {
+        let at = from + at;
+        let again = bytes.get(at + 4..at + 7)?.iter().any(|b| *b == bytes[at]);
+        again.then(|| pairs(layer, at))?
+    });
+    prefixed.or(apart)
+}
+
+/// The next run whose joints are one mark.
+fn apart(layer: &Layer<'_>, mut at: usize) -> Option<Range<usize>> {
+    let bytes = layer.bytes;
+    // Seven marks three apart: of any nine places in a row three see three of them.
     while at + 9 <= bytes.len() {
-        // Of any nine places in such a run three are marks three apart; longer marks hold an x.
         for start in at..at + 3 {
             let byte = bytes[start];
-            let apart = byte == bytes[start + 3] && byte == bytes[start + 6] && mark(byte);
-            let prefixed = matches!(byte, b'x' | b'X')
-                && (bytes[start + 4] == byte
-                    || bytes[start + 5] == byte
-                    || bytes[start + 6] == byte);
-            if (apart || prefixed)
+            if byte == bytes[start + 3]
+                && byte == bytes[start + 6]
+                && mark(byte)
                 && let Some(run) = pairs(layer, start)
             {
                 return Some(run);
             }
         }
-        at += 3;
+        at += 3 * PAIRS_MIN - 12;
     }
     None
 }
