@@ -49,6 +49,20 @@ impl Engine {
         }
     }
 
+    /// An engine of one rule, which it looks for everywhere. Errors: it has too many literals.
+    pub(crate) fn alone(rule: &'static Rule) -> Result<Engine, &'static str> {
+        let mut settings = Settings::default();
+        settings.rules.push(rule);
+        let all = settings.set(rule.id, None, Action::Refuse);
+        all.expect("the rule is among the settings' own");
+        Ok(Engine {
+            set: Set::new(&[rule], &settings)?,
+            values: None,
+            settings,
+            fingerprint_key: [0; 32],
+        })
+    }
+
     /// Scans a JSON document, keys and strings and long numbers. `root` is put before each path.
     ///
     /// The document is known to be JSON; anything else is scanned as far as it can be read.

@@ -10,6 +10,7 @@
     allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")
 )]
 
+mod operator;
 mod patterns;
 mod place;
 mod rule;
@@ -41,7 +42,8 @@ mod tests;
 
 pub use engine::Engine;
 pub use fragments::Fragments;
-pub use patterns::rules;
+pub use operator::{OPERATOR_FILE_BYTES_MAX, OPERATOR_RULES_MAX, RuleProblem, operator_rules};
+pub use patterns::{rule, rules};
 pub use place::Place;
 pub use report::{Bound, Finding, Report};
 pub use rule::{Action, Class, Direction, Kind, Rule, Severity};

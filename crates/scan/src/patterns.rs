@@ -6,6 +6,7 @@
 use std::sync::LazyLock;
 
 use serde::Deserialize;
+use toml::Spanned;
 
 use crate::check::{Check, Test};
 use crate::rule::{Action, Class, Direction, Kind, Rule, Severity};
@@ -37,12 +38,32 @@ const FILES: &[(&str, &str)] = &[
 
 static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     let read = |(name, text): &(&str, &'static str)| {
-        let file: File = toml::from_str(text)
-            .unwrap_or_else(|error| panic!("the pattern file {name} does not read: {error}"));
-        file.rule.into_iter().map(Entry::rule)
+        let rules = read(text).unwrap_or_else(|(at, error)| {
+            panic!("the pattern file {name} does not read, at byte {at}: {error}")
+        });
+        rules.into_iter().map(|read| read.rule)
     };
     FILES.iter().flat_map(read).collect()
 });
+
+/// A rule as it was read, and where it stands in its file, in bytes.
+pub(crate) struct Read {
+    pub(crate) rule: Rule,
+    pub(crate) at: usize,
+}
+
+/// Reads a pattern file. Errors: what is wrong, and where, in bytes.
+pub(crate) fn read(text: &str) -> Result<Vec<Read>, (usize, String)> {
+    let file: File = toml::from_str(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        (at, error.message().to_owned())
+    })?;
+    let rule = |entry: Spanned<Entry>| Read {
+        at: entry.span().start,
+        rule: entry.into_inner().rule(),
+    };
+    Ok(file.rule.into_iter().map(rule).collect())
+}
 
 /// Every rule, in the order of the files.
 pub fn rules() -> &'static [Rule] {
@@ -57,7 +78,7 @@ pub fn rule(id: &str) -> Option<&'static Rule> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    rule: Vec<Entry>,
+    rule: Vec<Spanned<Entry>>,
 }
 
 /// One `[[rule]]` of a file.

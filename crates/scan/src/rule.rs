@@ -212,7 +212,7 @@ impl Severity {
 }
 
 /// One pattern that is looked for, as its data file says it.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub struct Rule {
     /// Stable name in lower_snake, such as `github_token`.
     pub id: &'static str,
