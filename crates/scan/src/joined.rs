@@ -136,7 +136,10 @@ fn urls(layer: &Layer<'_>, text: &mut Text, emit: Emit<'_>) -> Result<(), Bound>
         let path = find(start, b"/?#");
         let query = find(path, b"?#");
         let fragment = find(query, b"#");
-        parts(bytes, start..path, b'.', text);
+        // The last two labels are the domain that the others are under.
+        let domain = memchr::memrchr(b'.', &bytes[start..path]).unwrap_or(0);
+        let labels = memchr::memrchr(b'.', &bytes[start..start + domain]).unwrap_or(0);
+        parts(bytes, start..start + labels, b'.', text);
         emit(text)?;
         parts(bytes, (path + 1).min(query)..query, b'/', text);
         emit(text)?;
@@ -225,8 +228,8 @@ mod tests {
     #[test]
     fn parts_of_urls_are_joined() {
         assert_eq!(
-            joined("see https://a.b.example/c/d?x=1&y=2&z now"),
-            ["abexample", "cd", "12z"]
+            joined("see https://a.b.c.example/c/d?x=1&y=2&z now"),
+            ["ab", "cd", "12z"]
         );
         assert_eq!(joined("https://localhost"), [""; 0]);
     }

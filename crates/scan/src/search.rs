@@ -192,9 +192,7 @@ impl<'e> Search<'e> {
                     None => Ok(()),
                 }
             })?;
-        if reach == Reach::All {
-            self.digits(layer, direction, windows)?;
-        }
+        self.digits(layer, direction, reach, windows)?;
         while let Some((index, window)) = windows.next() {
             self.matches(layer, index, window)?;
         }
@@ -206,6 +204,7 @@ impl<'e> Search<'e> {
         &mut self,
         layer: &Layer<'_>,
         direction: Direction,
+        reach: Reach,
         windows: &mut Windows,
     ) -> Result<(), Bound> {
         let set = &self.engine.set;
@@ -216,6 +215,9 @@ impl<'e> Search<'e> {
         let mut at = 0;
         while let Some(run) = decode::run(layer.bytes, at, DIGITS_MIN, digit) {
             at = run.end;
+            if reach == Reach::Seams && !layer.crosses_seam(&run) {
+                continue;
+            }
             for index in set.digit_rules(direction) {
                 if let Some(ready) = windows.add(index, run.clone(), MANY) {
                     self.matches(layer, index, ready)?;
@@ -265,10 +267,7 @@ impl<'e> Search<'e> {
         let window = from..to.min(bounds.end);
         let reads = match reach {
             Reach::All => true,
-            // What is split is a token or a phrase; names and numbers side by side are not.
-            Reach::Seams => {
-                !rule.pair && rule.class != Class::Personal && layer.crosses_seam(&window)
-            }
+            Reach::Seams => layer.crosses_seam(&window),
         };
         reads.then_some(window)
     }

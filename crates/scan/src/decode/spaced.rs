@@ -21,8 +21,10 @@ pub(super) const PAIRS: Decoder = Decoder {
 
 /// Fewest characters that are put together.
 const SINGLES_MIN: usize = 10;
-/// Most marks in a row: more than one of them stand between words.
-const MARKS_MAX: usize = 3;
+/// Most marks in a row: two stand between words, three are one that is itself a character of the text.
+const MARKS_MAX: usize = 9;
+/// Most marks between two bytes in hex.
+const JOINT_MARKS_MAX: usize = 3;
 /// Fewest bytes in hex that are put together.
 const PAIRS_MIN: usize = 8;
 
@@ -98,8 +100,11 @@ fn decode_single(run: &[u8], sink: Sink<'_>) -> Result<(), Bound> {
             marks += 1;
             continue;
         }
-        if marks > 1 {
-            out.push(b' ');
+        match marks {
+            0 | 1 => {}
+            2 => out.push(b' '),
+            // A mark between marks is a character of the text.
+            more => out.extend(std::iter::repeat_n(mark, (more - 1) / 2)),
         }
         marks = 0;
         out.push(*byte);
@@ -174,7 +179,7 @@ fn pair(bytes: &[u8], at: usize) -> bool {
 
 /// What stands between two bytes in hex: up to three marks, then perhaps `0x`, or `\x`.
 fn joint(bytes: &[u8]) -> Option<&[u8]> {
-    let marks = bytes.iter().take(MARKS_MAX);
+    let marks = bytes.iter().take(JOINT_MARKS_MAX);
     let marks = marks
         .take_while(|byte| mark(**byte) || **byte == b'\\')
         .count();
