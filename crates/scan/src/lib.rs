@@ -23,6 +23,7 @@ mod set;
 mod automaton;
 
 mod decode;
+mod east;
 mod fold;
 mod fragments;
 mod joined;

@@ -14,6 +14,7 @@ use regex_syntax::hir::Hir;
 use regex_syntax::hir::literal::Extractor;
 
 use crate::automaton::{Automaton, Ends};
+use crate::east;
 use crate::rule::{Class, Direction, Rule};
 use crate::settings::Settings;
 use crate::words;
@@ -70,7 +71,7 @@ impl Set {
         let mut digit_rules = Vec::new();
         for (index, rule) in (0u16..).zip(rules) {
             for literal in &rule.literals {
-                let text = literal.to_ascii_lowercase().into_bytes();
+                let text = east::simplified(literal).to_ascii_lowercase().into_bytes();
                 let list = &mut literals[usize::from(!text.is_ascii())];
                 let at = *known.entry(text.clone()).or_insert_with(|| {
                     list.push(Literal {
@@ -208,7 +209,8 @@ impl Matcher {
 /// Errors: it does not parse, has no bound, or is larger than it may be.
 pub(crate) fn compile(rule: &Rule) -> Result<Compiled, String> {
     let syntax = syntax::Config::new().unicode(false).utf8(false);
-    let hir = syntax::parse_with(rule.regex, &syntax)
+    let regex = east::simplified(rule.regex);
+    let hir = syntax::parse_with(&regex, &syntax)
         .map_err(|error| format!("the expression of {} does not parse: {error}", rule.id))?;
     let hir = match rule.class {
         Class::Injection => words::widen(&hir),
