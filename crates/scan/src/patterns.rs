@@ -34,6 +34,7 @@ const FILES: &[(&str, &str)] = &[
         include_str!("../patterns/injection/en_deeds.toml"),
     ),
     ("languages", include_str!("../patterns/languages.toml")),
+    ("zh", include_str!("../patterns/injection/zh.toml")),
 ];
 
 static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
