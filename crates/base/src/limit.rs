@@ -84,6 +84,10 @@ pub const CHILD_STDERR_LINES_MAX: u64 = 20;
 pub const SCAN_DEPTH_MAX: usize = 4;
 /// Bytes that the scan unpacks from compressed data in one text; more is refused.
 pub const SCAN_INFLATED_BYTES_MAX: usize = 4 << 20;
+/// What a stream keeps of what it let go, in bytes: what a match may need of the text before it.
+pub const STREAM_CONTEXT_BYTES: usize = 1 << 10;
+/// What a stream holds back at most, in bytes: more than the longest key in PEM.
+pub const STREAM_HELD_BYTES_MAX: usize = 16 << 10;
 /// What is kept of the end of an argument, to find a secret that goes on in the next call, in bytes.
 pub const SCAN_FRAGMENT_BYTES_MAX: usize = 192;
 /// Arguments of one agent of which that is kept.

@@ -111,11 +111,21 @@ impl Engine {
         text: &str,
         path: &str,
     ) -> Result<Report, Bound> {
-        let whole = 0..text.len();
-        let mut search = Search::new(self, place.into(), text.len());
-        search.root(&Layer::plain(text.as_bytes(), slice::from_ref(&whole)))?;
+        self.bytes(place, text.as_bytes(), path)
+    }
+
+    /// Scans bytes that may be text, or text among others, or compressed. Errors: as [`Engine::text`].
+    pub fn bytes<'a>(
+        &'a self,
+        place: impl Into<Place<'a>>,
+        bytes: &[u8],
+        path: &str,
+    ) -> Result<Report, Bound> {
+        let whole = 0..bytes.len();
+        let mut search = Search::new(self, place.into(), bytes.len());
+        search.body(&Layer::plain(bytes, slice::from_ref(&whole)))?;
         let paths = |places: &[usize]| vec![path.to_owned(); places.len()];
-        Ok(self.report(search, text.as_bytes(), Form::Text, paths))
+        Ok(self.report(search, bytes, Form::Text, paths))
     }
 
     /// Bytes that are read to scan a text: of its views, and of the windows of rules.

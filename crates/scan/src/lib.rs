@@ -19,6 +19,7 @@ mod settings;
 mod engine;
 mod search;
 mod set;
+mod stream;
 
 mod automaton;
 
@@ -49,4 +50,5 @@ pub use place::Place;
 pub use report::{Bound, Finding, Report};
 pub use rule::{Action, Class, Direction, Kind, Rule, Severity};
 pub use settings::{Exemption, Scope, Settings};
+pub use stream::{Stream, in_pieces};
 pub use values::{VALUE_BYTES_MAX, VALUE_BYTES_MIN, ValueKind, Values};

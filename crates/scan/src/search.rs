@@ -106,6 +106,15 @@ impl<'e> Search<'e> {
         result
     }
 
+    /// Searches the input as it is, and what it unpacks to where it is no text.
+    pub(crate) fn body(&mut self, layer: &Layer<'_>) -> Result<(), Bound> {
+        self.root(layer)?;
+        if unpack::packed(layer.bytes) {
+            self.decoded(layer, 0..layer.bytes.len(), layer.bytes, "unpacked", 0)?;
+        }
+        Ok(())
+    }
+
     /// Searches a view, and its strings put together.
     fn whole(&mut self, layer: &Layer<'_>) -> Result<(), Bound> {
         self.view(layer, 0)?;
@@ -491,7 +500,8 @@ fn block_end(layer: &Layer<'_>, span: &Range<usize>) -> usize {
     };
     let tail = &rest[last + END.len()..];
     let close = memchr::memmem::find(&tail[..tail.len().min(64)], b"-----");
-    span.end + last + END.len() + close.map_or(0, |close| close + 5)
+    let rest = if tail.len() < 64 { tail.len() } else { 0 };
+    span.end + last + END.len() + close.map_or(rest, |close| close + 5)
 }
 
 /// A part of a text that waits to be searched for one rule.

@@ -49,6 +49,11 @@ pub(crate) fn has_text(bytes: &[u8]) -> bool {
         || run(bytes, 0, TEXT_BYTES_MIN, printable).is_some()
 }
 
+/// Whether bytes are text in another form: UTF-16, or compressed.
+pub(crate) fn packed(bytes: &[u8]) -> bool {
+    compressed(bytes) && !is_text(&bytes[..bytes.len().min(64)]) || utf16(bytes).is_some()
+}
+
 fn printable(byte: u8) -> bool {
     matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~')
 }
