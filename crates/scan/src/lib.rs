@@ -34,6 +34,9 @@ mod unpack;
 mod values;
 mod words;
 
+mod command;
+mod shell;
+
 mod check;
 mod mention;
 mod placeholder;
@@ -42,6 +45,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
+pub use command::{Argument, Commands, Hit};
 pub use engine::Engine;
 pub use fragments::Fragments;
 pub use operator::{OPERATOR_FILE_BYTES_MAX, OPERATOR_RULES_MAX, RuleProblem, operator_rules};

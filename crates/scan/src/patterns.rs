@@ -35,6 +35,9 @@ const FILES: &[(&str, &str)] = &[
     ),
     ("languages", include_str!("../patterns/languages.toml")),
     ("zh", include_str!("../patterns/injection/zh.toml")),
+    ("commands", include_str!("../patterns/commands.toml")),
+    ("footholds", include_str!("../patterns/footholds.toml")),
+    ("chains", include_str!("../patterns/chains.toml")),
 ];
 
 static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {

@@ -20,7 +20,7 @@ fn found(text: &str) -> Vec<&'static str> {
 #[test]
 fn every_rule_finds_its_hits_and_leaves_its_misses() {
     let mut wrong = Vec::new();
-    for rule in rules() {
+    for rule in rules().iter().filter(|rule| rule.class.reads_text()) {
         for hit in rule
             .hits
             .iter()
@@ -283,7 +283,7 @@ fn bytes_that_are_not_json_never_panic() {
 #[test]
 fn no_rule_reads_a_slow_text_more_than_a_few_times() {
     const BYTES: usize = 8 << 10;
-    for rule in rules() {
+    for rule in rules().iter().filter(|rule| rule.class.reads_text()) {
         let starts = rule.literals.iter().map(|literal| (*literal).to_owned());
         let hits = rule.hits.iter().flat_map(|hit| {
             // All of a hit but its end, again and again: each opens the rule, none closes it.

