@@ -358,7 +358,7 @@ impl Commands {
             return;
         }
         let source = |span: &Range<usize>| match view {
-            Some((folded, layer)) => Layer::view(folded, "", Some(layer)).original(span),
+            Some((folded, layer)) => Layer::view(folded, "", Some(layer)).source(span),
             None => span.clone(),
         };
         if plain.obscured {

@@ -85,6 +85,8 @@ enum Name {
     Other,
 }
 
+/// Rounds of percent-encoding that are undone in a path.
+const PERCENT_ROUNDS_MAX: usize = 4;
 /// Bytes of the longest word that is known in a name.
 const WORD_BYTES_MAX: usize = 16;
 
@@ -319,12 +321,11 @@ pub(super) fn path(tool: &[u8], text: &[u8], plain: &mut Plain) {
         return;
     }
     let mut path = text.trim_ascii().to_vec();
-    if memchr::memchr(b'%', &path).is_some() {
-        let mut undone = Vec::new();
-        if crate::decode::unpercent(&path, &mut undone).is_err() {
-            plain.obscured = true;
+    for _ in 0..PERCENT_ROUNDS_MAX {
+        if memchr::memchr(b'%', &path).is_none() {
+            break;
         }
-        path = undone;
+        path = unpercent(&path);
     }
     for byte in &mut path {
         if *byte == b'\\' {
@@ -338,6 +339,30 @@ pub(super) fn path(tool: &[u8], text: &[u8], plain: &mut Plain) {
         }
     }
     shell::argv(&[tool, &path], plain);
+}
+
+/// Undoes one round of percent-encoding.
+fn unpercent(text: &[u8]) -> Vec<u8> {
+    let digit = |byte: &u8| char::from(*byte).to_digit(16);
+    let mut out = Vec::with_capacity(text.len());
+    let mut at = 0;
+    while at < text.len() {
+        let pair = match text[at..] {
+            [b'%', ref high, ref low, ..] => digit(high).zip(digit(low)),
+            _ => None,
+        };
+        match pair {
+            Some((high, low)) => {
+                out.push((high * 16 + low) as u8);
+                at += 3;
+            }
+            None => {
+                out.push(text[at]);
+                at += 1;
+            }
+        }
+    }
+    out
 }
 
 /// Whether only cmd.exe or PowerShell would understand a text.
