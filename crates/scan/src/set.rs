@@ -241,7 +241,7 @@ fn literal_first(rule: &Rule, hir: &Hir) -> bool {
             let start = prefix.get(..literal.len());
             start.is_some_and(|start| start.eq_ignore_ascii_case(literal.as_bytes()))
         };
-        rule.literals.iter().any(|literal| begins(literal))
+        rule.literals.iter().any(begins)
     };
     let literals = prefixes.literals();
     literals.is_some_and(|all| !all.is_empty() && all.iter().all(|one| known(one.as_bytes())))
