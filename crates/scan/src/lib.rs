@@ -34,8 +34,12 @@ mod unpack;
 mod values;
 mod words;
 
+mod address;
+mod budget;
 mod command;
+mod domain;
 mod shell;
+mod url;
 
 mod check;
 mod mention;
@@ -45,7 +49,10 @@ mod report;
 #[cfg(test)]
 mod tests;
 
+pub use address::{host_address, internal, internal_host};
+pub use budget::{Allowance, Budget};
 pub use command::{Argument, Commands, Hit};
+pub use domain::registrable;
 pub use engine::Engine;
 pub use fragments::Fragments;
 pub use operator::{OPERATOR_FILE_BYTES_MAX, OPERATOR_RULES_MAX, RuleProblem, operator_rules};
@@ -55,4 +62,5 @@ pub use report::{Bound, Finding, Report};
 pub use rule::{Action, Class, Direction, Kind, Rule, Severity};
 pub use settings::{Exemption, Scope, Settings};
 pub use stream::{Stream, in_pieces};
+pub use url::{Floor, HostList, UrlHit, UrlParts, UrlRules};
 pub use values::{VALUE_BYTES_MAX, VALUE_BYTES_MIN, ValueKind, Values};

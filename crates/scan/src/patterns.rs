@@ -28,6 +28,7 @@ const FILES: &[(&str, &str)] = &[
     ("operations", include_str!("../patterns/operations.toml")),
     ("generic", include_str!("../patterns/generic.toml")),
     ("operator", include_str!("../patterns/operator.toml")),
+    ("urls", include_str!("../patterns/urls.toml")),
     ("en", include_str!("../patterns/injection/en.toml")),
     (
         "en_deeds",

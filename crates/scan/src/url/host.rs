@@ -1,0 +1,453 @@
+//! Host names as resolvers read them, and lists of them.
+//!
+//! A host is folded into a buffer of its own: lower case, percent-encoding and compatibility forms undone, ideographic
+//! dots made dots, invisible characters gone. Source: the WHATWG URL standard (host parsing), UTS #46 (mapping; the part
+//! that decides where a request goes), UTS #39 (mixed scripts), RFC 3492 (Punycode).
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::net::IpAddr;
+
+use unicode_normalization::char::{decompose_compatible, is_combining_mark};
+
+use crate::address;
+use crate::fold::invisible;
+
+/// Bytes of a host: a name has at most 253, an address fewer; what is longer resolves nowhere.
+pub(super) const HOST_BYTES_MAX: usize = 255;
+/// Characters of one label (RFC 1035).
+const LABEL_CHARS_MAX: usize = 63;
+
+/// A host as resolvers read it.
+pub(super) struct Host {
+    bytes: [u8; HOST_BYTES_MAX],
+    length: usize,
+    /// What was undone to read it.
+    pub(super) disguise: &'static str,
+}
+
+impl Host {
+    /// Reads a host as it is written; `None` if it is longer than a host can be.
+    pub(super) fn read(written: &str) -> Option<Host> {
+        let mut host = Host {
+            bytes: [0; HOST_BYTES_MAX],
+            length: 0,
+            disguise: "",
+        };
+        let plain = |byte: u8| byte.is_ascii() && byte > b' ' && byte != b'%';
+        if written.len() <= HOST_BYTES_MAX && written.bytes().all(plain) {
+            host.bytes[..written.len()].copy_from_slice(written.as_bytes());
+            host.bytes[..written.len()].make_ascii_lowercase();
+            host.length = written.len();
+        } else {
+            host.fold(written)?;
+        }
+        while host.length > 0 && host.bytes[host.length - 1] == b'.' {
+            host.length -= 1;
+        }
+        Some(host)
+    }
+
+    /// Undoes percent-encoding, then Unicode's compatibility forms.
+    fn fold(&mut self, written: &str) -> Option<()> {
+        let mut decoded = Vec::with_capacity(written.len().min(HOST_BYTES_MAX * 4));
+        // A zone is written with a percent sign, and encodes nothing that matters here.
+        let zone = written.starts_with('[');
+        let depth = super::escape::unescape(written.as_bytes(), &mut decoded);
+        let text = match str::from_utf8(&decoded) {
+            Ok(text) if depth > 0 && !zone => {
+                self.disguise = "percent";
+                text
+            }
+            _ => written,
+        };
+        for character in text.chars() {
+            self.character(character)?;
+        }
+        Some(())
+    }
+
+    fn character(&mut self, character: char) -> Option<()> {
+        if character.is_ascii() {
+            let skipped = matches!(character, '\t' | '\r' | '\n');
+            return if skipped {
+                Some(())
+            } else {
+                self.push(character.to_ascii_lowercase())
+            };
+        }
+        self.disguise = "unicode";
+        if invisible(character) {
+            return Some(());
+        }
+        let mut fits = Some(());
+        decompose_compatible(character, |part| match part {
+            '\u{3002}' => fits = fits.and_then(|()| self.push('.')),
+            _ if is_combining_mark(part) && !character.is_alphabetic() => {}
+            _ => part
+                .to_lowercase()
+                .for_each(|part| fits = fits.and_then(|()| self.push(part))),
+        });
+        fits
+    }
+
+    fn push(&mut self, character: char) -> Option<()> {
+        let end = self.length + character.len_utf8();
+        character.encode_utf8(self.bytes.get_mut(self.length..end)?);
+        self.length = end;
+        Some(())
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        // Only whole characters were written.
+        str::from_utf8(&self.bytes[..self.length]).unwrap_or("")
+    }
+}
+
+/// Hosts by name, by network, and by what is above them.
+#[derive(Clone, Debug, Default)]
+pub struct HostList {
+    /// Whether the list holds the name itself, and whether it holds what is below.
+    names: HashMap<Box<str>, (bool, bool), BuildHasherDefault<Mixer>>,
+    networks: Vec<(IpAddr, u8)>,
+}
+
+impl HostList {
+    /// Adds `example.com` (with all below it), `*.example.com` (all below it), `10.1.2.3`, `10.0.0.0/8` or `fd00::/8`.
+    ///
+    /// Errors: what is wrong with the pattern.
+    pub fn add(&mut self, pattern: &str) -> Result<(), String> {
+        let (address, length) = match pattern.split_once('/') {
+            Some((address, length)) => (address, Some(length)),
+            None => (pattern, None),
+        };
+        if let Some(address) = address::host_address(address) {
+            let most = if address.is_ipv4() { 32 } else { 128 };
+            let length = length.map_or(Ok(most), str::parse);
+            let length = length.ok().filter(|length| *length <= most);
+            let length = length.ok_or_else(|| format!("`{pattern}` is no network"))?;
+            self.networks.push((address, length));
+            return Ok(());
+        }
+        let below = pattern.strip_prefix("*.");
+        let name = Host::read(below.unwrap_or(pattern)).filter(|name| usable(name.as_str()));
+        let name =
+            name.ok_or_else(|| format!("`{pattern}` is no host name, address or network"))?;
+        let held = self.names.entry(name.as_str().into()).or_default();
+        *held = (held.0 || below.is_none(), true);
+        Ok(())
+    }
+
+    /// Whether the list holds this host, in lower case and without a dot at its end.
+    pub(super) fn holds(&self, host: &str, address: Option<IpAddr>) -> bool {
+        if let Some(address) = address {
+            let within = |(network, length): &(IpAddr, u8)| within(address, *network, *length);
+            return self.networks.iter().any(within);
+        }
+        if self.names.is_empty() {
+            return false;
+        }
+        let mut name = host;
+        loop {
+            if let Some((itself, below)) = self.names.get(name)
+                && if name.len() == host.len() {
+                    *itself
+                } else {
+                    *below
+                }
+            {
+                return true;
+            }
+            match name.split_once('.') {
+                Some((_, above)) => name = above,
+                None => return false,
+            }
+        }
+    }
+}
+
+fn usable(name: &str) -> bool {
+    let letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    !name.is_empty() && name.bytes().all(|byte| letter(byte) || !byte.is_ascii())
+}
+
+fn within(address: IpAddr, network: IpAddr, length: u8) -> bool {
+    let (address, network, bits) = match (address, network) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => (u128::from(a.to_bits()), u128::from(b.to_bits()), 32),
+        (IpAddr::V6(a), IpAddr::V6(b)) => (a.to_bits(), b.to_bits(), 128),
+        _ => return false,
+    };
+    let differ = (address ^ network).checked_shr(bits - u32::from(length));
+    differ.unwrap_or(0) == 0
+}
+
+/// Multiplies words of eight bytes together: the keys are the operator's, so nobody else can make them collide.
+#[derive(Clone, Default)]
+pub struct Mixer(u64);
+
+impl Hasher for Mixer {
+    fn write(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
+            self.write_u64(u64::from_le_bytes(*word));
+        }
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        self.write_u64(u64::from_le_bytes(last));
+    }
+
+    fn write_u8(&mut self, byte: u8) {
+        self.write_u64(byte.into());
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+
+    fn finish(&self) -> u64 {
+        // The table looks at the highest and the lowest bits.
+        self.0 ^ (self.0 >> 32)
+    }
+}
+
+/// Whether a label mixes scripts that look alike, or is of one that only looks like Latin.
+pub(super) fn mixes(label: &str) -> bool {
+    let mut scripts = 0u32;
+    let mut lookalikes = true;
+    let mut one = |character: char| {
+        scripts |= script(character);
+        lookalikes &= script(character) == 0 || looks_latin(character);
+    };
+    match label.strip_prefix("xn--") {
+        Some(encoded) if !punycode(encoded.as_bytes(), &mut one) => return true,
+        Some(_) => {}
+        None => label.chars().for_each(&mut one),
+    }
+    scripts.count_ones() > 1 || (scripts & !LATIN != 0 && lookalikes)
+}
+
+const LATIN: u32 = 1;
+
+/// The script of a letter, as a bit; 0 for those that nobody takes for Latin letters.
+fn script(character: char) -> u32 {
+    match character {
+        'a'..='z' | '\u{c0}'..='\u{24f}' | '\u{1e00}'..='\u{1eff}' => LATIN,
+        '\u{370}'..='\u{3ff}' | '\u{1f00}'..='\u{1fff}' => 2,
+        '\u{400}'..='\u{52f}' | '\u{2de0}'..='\u{2dff}' | '\u{a640}'..='\u{a69f}' => 4,
+        '\u{530}'..='\u{58f}' => 8,
+        '\u{13a0}'..='\u{13ff}' | '\u{ab70}'..='\u{abbf}' => 16,
+        '\u{250}'..='\u{2af}' | '\u{1d00}'..='\u{1d7f}' => 32,
+        _ => 0,
+    }
+}
+
+/// Small letters of other scripts that look like Latin ones (UTS #39, the common ones).
+fn looks_latin(character: char) -> bool {
+    matches!(
+        character,
+        'а' | 'с'
+            | 'ԁ'
+            | 'е'
+            | 'һ'
+            | 'і'
+            | 'ӏ'
+            | 'ј'
+            | 'к'
+            | 'м'
+            | 'о'
+            | 'р'
+            | 'ԛ'
+            | 'ѕ'
+            | 'т'
+            | 'в'
+            | 'н'
+            | 'ԝ'
+            | 'х'
+            | 'у'
+            | 'ѵ'
+            | 'г'
+            | 'α'
+            | 'ο'
+            | 'ρ'
+            | 'ν'
+            | 'υ'
+            | 'ι'
+            | 'κ'
+            | 'τ'
+            | 'χ'
+            | 'γ'
+            | 'ω'
+            | 'σ'
+            | 'ո'
+            | 'ս'
+            | 'օ'
+            | 'ց'
+            | 'զ'
+            | 'հ'
+            | 'ɡ'
+            | 'ɑ'
+            | 'ɩ'
+    )
+}
+
+/// Decodes what follows `xn--` (RFC 3492 section 6.2). False if it is no Punycode.
+fn punycode(encoded: &[u8], character: &mut impl FnMut(char)) -> bool {
+    if encoded.len() > LABEL_CHARS_MAX {
+        return false;
+    }
+    let basic = encoded.iter().rposition(|byte| *byte == b'-').unwrap_or(0);
+    encoded[..basic]
+        .iter()
+        .for_each(|byte| character(char::from(*byte)));
+    let mut digits = encoded[basic..]
+        .iter()
+        .skip_while(|byte| **byte == b'-')
+        .peekable();
+    let (mut code, mut index, mut bias, mut count) = (128u32, 0u32, 72, basic as u32);
+    while digits.peek().is_some() {
+        let (before, mut weight, mut k) = (index, 1u32, 36);
+        loop {
+            let digit = match digits.next() {
+                Some(byte @ b'a'..=b'z') => u32::from(byte - b'a'),
+                Some(byte @ b'0'..=b'9') => u32::from(byte - b'0' + 26),
+                _ => return false,
+            };
+            let threshold = k.clamp(bias + 1, bias + 26) - bias;
+            let step = digit
+                .checked_mul(weight)
+                .and_then(|step| index.checked_add(step));
+            let Some(step) = step else { return false };
+            index = step;
+            if digit < threshold {
+                break;
+            }
+            let Some(next) = weight.checked_mul(36 - threshold) else {
+                return false;
+            };
+            (weight, k) = (next, k + 36);
+        }
+        count += 1;
+        bias = adapt(index - before, count, before == 0);
+        let Some(decoded) = code.checked_add(index / count).and_then(char::from_u32) else {
+            return false;
+        };
+        code = u32::from(decoded);
+        index = index % count + 1;
+        character(decoded);
+    }
+    true
+}
+
+fn adapt(delta: u32, count: u32, first: bool) -> u32 {
+    let mut delta = if first { delta / 700 } else { delta / 2 };
+    delta += delta / count;
+    let mut k = 0;
+    while delta > 455 {
+        delta /= 35;
+        k += 36;
+    }
+    k + 36 * delta / (delta + 38)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_has_one_spelling() {
+        for (written, read) in [
+            ("Example.COM", "example.com"),
+            ("example.com.", "example.com"),
+            ("ex%61mple.com", "example.com"),
+            ("%65%78ample%2ecom", "example.com"),
+            ("ｅｘａｍｐｌｅ。ｃｏｍ", "example.com"),
+            ("①②⑦.⓪.0.1", "127.0.0.1"),
+            ("１２７．０．０．１", "127.0.0.1"),
+            ("loc\u{ad}al\u{200b}host", "localhost"),
+            ("127.0\t.0.1", "127.0.0.1"),
+            ("bücher.de", "bu\u{308}cher.de"),
+            ("[fe80::1%25ETH0]", "[fe80::1%25eth0]"),
+        ] {
+            assert_eq!(Host::read(written).unwrap().as_str(), read, "{written}");
+        }
+        assert!(Host::read(&"a".repeat(256)).is_none());
+        assert!(Host::read(&"ä".repeat(256)).is_none());
+    }
+
+    #[test]
+    fn lists_hold_what_they_say() {
+        let mut list = HostList::default();
+        for pattern in [
+            "example.com",
+            "*.wild.org",
+            "10.0.0.0/8",
+            "1.2.3.4",
+            "fd00::/8",
+            "Bücher.de",
+        ] {
+            list.add(pattern).unwrap();
+        }
+        let holds = |host: &str| list.holds(host, address::host_address(host));
+        for host in [
+            "example.com",
+            "a.b.example.com",
+            "x.wild.org",
+            "10.9.8.7",
+            "1.2.3.4",
+            "[fd12::1]",
+            "0x0a000001",
+        ] {
+            assert!(holds(host), "{host}");
+        }
+        for host in [
+            "ample.com",
+            "xexample.com",
+            "wild.org",
+            "11.0.0.1",
+            "1.2.3.5",
+            "[fe80::1]",
+            "com",
+            "",
+        ] {
+            assert!(!holds(host), "{host}");
+        }
+        for pattern in [
+            "",
+            "*.",
+            "a b",
+            "10.0.0.0/33",
+            "https://a.com",
+            "10.0.0.0/x",
+        ] {
+            assert!(HostList::default().add(pattern).is_err(), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn scripts_that_look_alike_do_not_mix() {
+        // `аpple` with a Cyrillic first letter, and `аррӏе` with nothing else.
+        for label in [
+            "аpple",
+            "аррӏе",
+            "xn--pple-43d",
+            "xn--80ak6aa92e",
+            "goοgle",
+            "xn--a-\u{7f}",
+        ] {
+            assert!(mixes(label), "{label}");
+        }
+        for label in [
+            "apple",
+            "bücher",
+            "xn--bcher-kva",
+            "россия",
+            "xn--h1alffa9f",
+            "例え",
+            "東京tower",
+            "ελλάδα",
+            "x",
+        ] {
+            assert!(!mixes(label), "{label}");
+        }
+    }
+}
