@@ -34,6 +34,8 @@ const FILES: &[(&str, &str)] = &[
         "en_deeds",
         include_str!("../patterns/injection/en_deeds.toml"),
     ),
+    ("es", include_str!("../patterns/injection/es.toml")),
+    ("pt", include_str!("../patterns/injection/pt.toml")),
     ("languages", include_str!("../patterns/languages.toml")),
     ("zh", include_str!("../patterns/injection/zh.toml")),
     ("commands", include_str!("../patterns/commands.toml")),
