@@ -5,6 +5,7 @@
 //! Source: Unicode UAX #15 (compatibility decomposition), UTS #39 (confusables; the common ones only).
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use unicode_normalization::char::{decompose_compatible, is_combining_mark};
 
@@ -48,8 +49,11 @@ fn words(bytes: &[u8], base: usize, text: &str, out: &mut Text) {
             .unwrap_or(rest.len());
         out.copy(bytes, base + at..base + at + plain);
         at += plain;
-        let Some(character) = text[at..].chars().next() else {
-            return;
+        let same = stays(&text[at..], at < word_end && !latin);
+        out.copy(bytes, base + at..base + at + same);
+        at += same;
+        let Some(character) = text[at..].chars().next().filter(|c| !c.is_ascii()) else {
+            continue;
         };
         if let Some((folded, length)) = east::fold(&text[at..]) {
             eastern(bytes, folded, base + at..base + at + length, out);
@@ -60,11 +64,14 @@ fn words(bytes: &[u8], base: usize, text: &str, out: &mut Text) {
         let end = at + character.len_utf8();
         if at >= word_end && foreign(character) {
             let word = &text[at..];
-            let length = word.find(|c| !in_word(c)).unwrap_or(word.len());
+            let length = word.find(|c| flags(c) & WORD == 0).unwrap_or(word.len());
             word_end = at + length;
             latin = word[..length]
                 .chars()
                 .all(|c| !foreign(c) || lookalike(c).is_some());
+            if !latin {
+                continue;
+            }
         }
         let source = base + at..base + end;
         match lookalike(character).filter(|_| latin && at < word_end) {
@@ -73,6 +80,67 @@ fn words(bytes: &[u8], base: usize, text: &str, out: &mut Text) {
         }
         at = end;
     }
+}
+
+/// The character stays as it is.
+const SAME: u8 = 1;
+/// It can stand inside a word.
+const WORD: u8 = 2;
+/// What stands behind it can change it.
+const JOINS: u8 = 4;
+/// It is of a script whose words may be Latin in disguise.
+const FOREIGN: u8 = 8;
+
+/// What has to be known of each character of the basic plane, asked once.
+static FLAGS: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let of = |code: u32| {
+        let Some(character) = char::from_u32(code) else {
+            return 0;
+        };
+        let mut utf8 = [0; 4];
+        let alone: &str = character.encode_utf8(&mut utf8);
+        let eastern = east::fold(alone);
+        let same = match eastern {
+            Some((folded, _)) => folded == character,
+            None => {
+                let mut out = Text::take();
+                one(alone.as_bytes(), character, 0..alone.len(), &mut out);
+                let same = out.bytes == alone.as_bytes();
+                out.give();
+                same
+            }
+        };
+        u8::from(same) * SAME
+            + u8::from(in_word(character)) * WORD
+            + u8::from(eastern.is_some()) * JOINS
+            + u8::from(foreign(character)) * FOREIGN
+    };
+    (0..=0xffff).map(of).collect()
+});
+
+fn flags(character: char) -> u8 {
+    match FLAGS.get(character as usize) {
+        Some(flags) => *flags,
+        None => u8::from(in_word(character)) * WORD,
+    }
+}
+
+/// How many bytes at the start stay as they are; of a script whose words may be Latin only where it is
+/// known that this one is not.
+fn stays(text: &str, not_latin: bool) -> usize {
+    let mut end = 0;
+    let mut joins = None;
+    for (at, character) in text.char_indices() {
+        let flags = flags(character);
+        let foreign = flags & FOREIGN != 0;
+        if flags & SAME == 0 || character.is_ascii() || foreign && !not_latin {
+            // Before a space, or before what may change it, a character is looked at by itself.
+            return joins.unwrap_or(at);
+        }
+        joins = (flags & JOINS != 0).then_some(at);
+        end = at + character.len_utf8();
+    }
+    joins.unwrap_or(end)
 }
 
 /// Adds what a character of East Asia, or a few of them, are folded to.

@@ -1,4 +1,5 @@
 //! Streams: every secret that the rules know, cut at every byte, comes out as if it had come whole.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 use scan::{Action, Direction, Engine, Rule, Settings, in_pieces};
 
