@@ -23,6 +23,7 @@ const FILES: &[(&str, &str)] = &[
     ("code", include_str!("../patterns/code.toml")),
     ("packages", include_str!("../patterns/packages.toml")),
     ("build", include_str!("../patterns/build.toml")),
+    ("services", include_str!("../patterns/services.toml")),
     ("chat", include_str!("../patterns/chat.toml")),
     ("money", include_str!("../patterns/money.toml")),
     ("operations", include_str!("../patterns/operations.toml")),
