@@ -38,7 +38,9 @@ impl Engine {
         let all = patterns::rules()
             .iter()
             .chain(settings.rules.iter().copied());
-        let reads = |rule: &&'static Rule| rule.class.reads_text() && !rule.regex.is_empty();
+        let reads = |rule: &&'static Rule| {
+            rule.class.reads_text() && (!rule.regex.is_empty() || rule.phrase)
+        };
         let rules: Vec<&'static Rule> = all.filter(reads).collect();
         let set = Set::new(&rules, &settings);
         Engine {

@@ -30,6 +30,7 @@ mod fragments;
 mod joined;
 mod json;
 mod layer;
+mod phrase;
 mod unpack;
 mod values;
 mod words;

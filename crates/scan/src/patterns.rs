@@ -117,6 +117,10 @@ struct Entry {
     #[serde(default)]
     digits: bool,
     #[serde(default)]
+    base58: bool,
+    #[serde(default)]
+    phrase: bool,
+    #[serde(default)]
     block: bool,
     check: Option<Test>,
     entropy: Option<f32>,
@@ -156,6 +160,8 @@ impl Entry {
             before: self.before,
             pair: self.pair,
             digits: self.digits,
+            base58: self.base58,
+            phrase: self.phrase,
             block: self.block,
             check,
         }
@@ -202,10 +208,11 @@ mod tests {
         for rule in rules() {
             let lower_snake = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
             assert!(rule.id.bytes().all(lower_snake), "{}", rule.id);
-            let opened = !rule.literals.is_empty() || rule.digits;
+            let opened = !rule.literals.is_empty() || rule.digits || rule.base58;
             assert_eq!(opened, !rule.regex.is_empty(), "{}: literals", rule.id);
             assert!(
-                rule.literals.iter().all(|literal| literal.len() >= 3),
+                rule.action == Action::Off
+                    || rule.literals.iter().all(|literal| literal.len() >= 3),
                 "{}",
                 rule.id
             );

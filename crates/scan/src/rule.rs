@@ -224,7 +224,7 @@ pub struct Rule {
     pub reference: &'static str,
     /// The strongest action that the rule takes by default; its class may ask for less.
     pub action: Action,
-    /// One of these stands in each match, in any ASCII case. Empty only where `digits` is set.
+    /// One of these stands in each match, in any ASCII case. Empty only where `digits`, `base58` or `phrase` is set.
     pub literals: Vec<&'static str>,
     /// The exact expression, over bytes, of bounded length. Empty for what code looks for.
     pub regex: &'static str,
@@ -246,6 +246,10 @@ pub struct Rule {
     pub(crate) pair: bool,
     /// Whether runs of digits open the rule, in place of literals.
     pub(crate) digits: bool,
+    /// Whether runs of Base58 open the rule.
+    pub(crate) base58: bool,
+    /// Whether the rule finds seed phrases, which no expression says.
+    pub(crate) phrase: bool,
     /// Whether a match goes on to the end of its PEM block.
     pub(crate) block: bool,
     pub(crate) check: Check,

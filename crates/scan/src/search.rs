@@ -19,11 +19,15 @@ use crate::layer::{Layer, Text};
 use crate::place::Place;
 use crate::report::Bound;
 use crate::rule::{Class, Direction, Rule};
-use crate::set::Matcher;
-use crate::{check, decode, fold, joined, mention, patterns, placeholder, unpack};
+use crate::set::{Matcher, Opener};
+use crate::{check, decode, fold, joined, mention, patterns, phrase, placeholder, unpack};
 
 /// Fewest digits that open a rule of digits: the shortest card number.
 const DIGITS_MIN: usize = 13;
+/// Fewest characters of Base58 that open a rule: the shortest address of Bitcoin.
+const BASE58_MIN: usize = 26;
+/// What one checksum of a phrase counts as, in bytes read.
+const PHRASE_WORK_BYTES: usize = 16;
 /// Bytes after its first line in which a PEM block is looked for; an RSA key of 16,384 bits has 13,000.
 const PEM_BYTES_MAX: usize = 16 << 10;
 
@@ -201,37 +205,71 @@ impl<'e> Search<'e> {
                     None => Ok(()),
                 }
             })?;
-        self.digits(layer, direction, reach, windows)?;
+        let digit = |byte: u8| matches!(byte, b'0'..=b'9' | b' ' | b'-');
+        self.runs(layer, reach, windows, (Opener::Digits, DIGITS_MIN), digit)?;
+        let base58 = |byte: u8| byte.is_ascii_alphanumeric() && !b"0OIl".contains(&byte);
+        self.runs(layer, reach, windows, (Opener::Base58, BASE58_MIN), base58)?;
+        if reach == Reach::All {
+            self.phrases(layer)?;
+        }
         while let Some((index, window)) = windows.next() {
             self.matches(layer, index, window)?;
         }
         self.values(layer, reach)
     }
 
-    /// Opens the rules of digits where there are enough of them.
-    fn digits(
+    /// Opens rules where a long enough run of bytes of a class is, and as far around it as a match may
+    /// begin.
+    fn runs(
         &mut self,
         layer: &Layer<'_>,
-        direction: Direction,
         reach: Reach,
         windows: &mut Windows,
+        (opener, min): (Opener, usize),
+        class: impl Fn(u8) -> bool,
     ) -> Result<(), Bound> {
-        let set = &self.engine.set;
-        if set.digit_rules(direction).next().is_none() {
+        let (set, direction) = (&self.engine.set, self.place.direction);
+        if set.opened(opener, direction).next().is_none() {
             return Ok(());
         }
-        let digit = |byte: u8| matches!(byte, b'0'..=b'9' | b' ' | b'-');
         let mut at = 0;
-        while let Some(run) = decode::run(layer.bytes, at, DIGITS_MIN, digit) {
+        while let Some(run) = decode::run(layer.bytes, at, min, &class) {
             at = run.end;
             if reach == Reach::Seams && !layer.crosses_seam(&run) {
                 continue;
             }
-            for index in set.digit_rules(direction) {
-                if let Some(ready) = windows.add(index, run.clone(), MANY) {
+            for index in set.opened(opener, direction) {
+                let around = set.matchers[usize::from(index)].rule.before;
+                let end = run.end.saturating_add(around).min(layer.bytes.len());
+                let window = run.start.saturating_sub(around)..end;
+                if let Some(ready) = windows.add(index, window, MANY) {
                     self.matches(layer, index, ready)?;
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Finds seed phrases. Of one that stands in several strings, each string's part is a finding.
+    fn phrases(&mut self, layer: &Layer<'_>) -> Result<(), Bound> {
+        let set = &self.engine.set;
+        for index in set.opened(Opener::Phrase, self.place.direction) {
+            let rule = set.matchers[usize::from(index)].rule;
+            let (mut at, mut tried) = (0, 0);
+            while let Some(span) = phrase::next(layer.bytes, at, &mut tried) {
+                at = span.end;
+                let first = layer.strings.partition_point(|s| s.end <= span.start);
+                for string in layer.strings[first..]
+                    .iter()
+                    .take_while(|s| s.start < span.end)
+                {
+                    let part = string.start.max(span.start)..string.end.min(span.end);
+                    if !part.is_empty() {
+                        self.found(layer, rule, part)?;
+                    }
+                }
+            }
+            self.work(tried * PHRASE_WORK_BYTES)?;
         }
         Ok(())
     }

@@ -28,8 +28,16 @@ pub(crate) struct Set {
     wide: Automaton,
     literals: [Vec<Literal>; 2],
     pub(crate) matchers: Vec<Matcher>,
-    /// The rules that runs of digits open.
-    digit_rules: Vec<u16>,
+    /// The rules that each opener beside literals opens.
+    opened: [Vec<u16>; 3],
+}
+
+/// What opens a rule beside its literals.
+#[derive(Clone, Copy)]
+pub(crate) enum Opener {
+    Digits,
+    Base58,
+    Phrase,
 }
 
 struct Literal {
@@ -68,8 +76,15 @@ impl Set {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let mut literals: [Vec<Literal>; 2] = [Vec::new(), Vec::new()];
         let mut known = std::collections::HashMap::new();
-        let mut digit_rules = Vec::new();
+        let mut opened: [Vec<u16>; 3] = Default::default();
         for (index, rule) in (0u16..).zip(rules) {
+            // What is off everywhere costs nothing.
+            if !Direction::ALL
+                .map(|direction| settings.looks_for(rule, direction))
+                .contains(&true)
+            {
+                continue;
+            }
             for literal in &rule.literals {
                 let text = east::simplified(literal).to_ascii_lowercase().into_bytes();
                 let list = &mut literals[usize::from(!text.is_ascii())];
@@ -82,8 +97,9 @@ impl Set {
                 });
                 list[at].rules.push(index);
             }
-            if rule.digits {
-                digit_rules.push(index);
+            let by = [rule.digits, rule.base58, rule.phrase];
+            for (list, _) in opened.iter_mut().zip(by).filter(|(_, by)| *by) {
+                list.push(index);
             }
         }
         let automaton = |list: &[Literal]| {
@@ -97,7 +113,7 @@ impl Set {
             wide: automaton(&literals[1])?,
             literals,
             matchers: matchers.collect(),
-            digit_rules,
+            opened,
         })
     }
 
@@ -133,11 +149,18 @@ impl Set {
         Ok(())
     }
 
-    /// The rules that runs of digits open in this direction.
-    pub(crate) fn digit_rules(&self, direction: Direction) -> impl Iterator<Item = u16> + '_ {
+    /// The rules that this opens in this direction.
+    pub(crate) fn opened(
+        &self,
+        opener: Opener,
+        direction: Direction,
+    ) -> impl Iterator<Item = u16> + '_ {
         let looked_for =
             move |index: &u16| self.matchers[usize::from(*index)].looked_for[direction as usize];
-        self.digit_rules.iter().copied().filter(looked_for)
+        self.opened[opener as usize]
+            .iter()
+            .copied()
+            .filter(looked_for)
     }
 
     /// The first match of a rule in a part of a text, with its first group where it has one.

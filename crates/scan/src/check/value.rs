@@ -1,0 +1,289 @@
+//! Whether the value beside a name such as `password` is a secret, or only stands for one.
+//!
+//! Templates, types, names of things and words of documentation are not secrets. What a value is used for
+//! is not known here, so a plain word is never taken for a secret.
+
+use super::entropy;
+
+/// Found anywhere in a value, each says that someone is to put the true value there.
+const TEMPLATES: &[&str] = &[
+    "your",
+    "change",
+    "placeholder",
+    "xxxx",
+    "****",
+    "....",
+    "replace",
+    "redacted",
+    "insert",
+    "<",
+    "${",
+    "{{",
+    "$(",
+    "%s",
+    "%(",
+    "dummy",
+    "todo",
+    "process.env",
+    "environ",
+    "getenv",
+    "secrets.",
+    "vault:",
+    "0000000",
+    "1234567",
+    "abcdef",
+    "keychain",
+    "none",
+    "null",
+    "undefined",
+];
+/// What begins a name of an algorithm rather than a password.
+const ALGORITHMS: &[&str] = &[
+    "sha", "md5", "utf", "base64", "base32", "oauth", "pbkdf2", "bcrypt", "scrypt", "argon2",
+    "aes", "rsa", "x509", "ed25519", "hmac", "http", "pkcs", "es256", "hs256", "rs256", "scram",
+    "uint", "int",
+];
+/// Passwords of documentation.
+const WORDS: &[&str] = &[
+    "pass",
+    "passwd",
+    "password",
+    "pwd",
+    "pw",
+    "secret",
+    "user",
+    "username",
+    "admin",
+    "root",
+    "test",
+    "guest",
+    "postgres",
+    "mysql",
+    "mongo",
+    "mongodb",
+    "redis",
+    "rabbitmq",
+    "foo",
+    "bar",
+    "baz",
+    "token",
+    "pass123",
+    "password1",
+    "password123",
+    "secret123",
+    "p4ssw0rd",
+    "p@ssw0rd",
+    "passw0rd",
+    "api_key",
+    "apikey",
+    "key",
+    "x",
+    "hunter2",
+    "sekret",
+    "s3cr3t",
+    "s3cret",
+    "secure",
+    "login",
+    "name",
+    "git",
+    "basic",
+    "mypass",
+    "mypassword",
+    "mysecret",
+    "mysecretpassword",
+    "letmein",
+    "default",
+    "string",
+    "docker",
+    "example",
+    "demo",
+    "abc123",
+];
+/// Hosts of documentation.
+const HOSTS: &[&str] = &[
+    "localhost",
+    "127.",
+    "0.0.0.0",
+    "[::1]",
+    "host",
+    "hostname",
+    "server",
+    "example.",
+    "www.example.",
+    "db.example",
+    "proxy",
+    "foo",
+    "bar",
+    "domain",
+    "my",
+    "your",
+    "some",
+    "test",
+    "a.",
+    "x.",
+];
+
+/// Letters, digits and signs without an order: a key, a token.
+pub(super) fn random(text: &[u8]) -> bool {
+    let digits = text.iter().filter(|byte| byte.is_ascii_digit()).count();
+    let letters = text
+        .iter()
+        .filter(|byte| byte.is_ascii_alphabetic())
+        .count();
+    let mixed = digits > 0 || (letters > 0 && text.len() >= 24);
+    letters > 0 && mixed && entropy(text) >= 2.9 && !template(text) && !wordy(text)
+}
+
+/// A password that nobody writes into documentation.
+pub(super) fn password(text: &[u8]) -> bool {
+    let kinds = kinds(text);
+    let strong = text.len() >= 8 && kinds >= 3 && entropy(text) >= 2.4;
+    (strong && !template(text) && !wordy(text) && !known(text))
+        || (text.len() >= 12 && random(text))
+}
+
+/// Any password but a template, a type, a plain word.
+pub(super) fn weak_password(text: &[u8]) -> bool {
+    let digit = text.iter().any(u8::is_ascii_digit);
+    let letter = text.iter().any(u8::is_ascii_alphabetic);
+    let sign = text.iter().any(|byte| b"!@#$%^&*?+".contains(byte));
+    letter
+        && (digit || sign)
+        && !template(text)
+        && !ALGORITHMS.iter().any(|name| starts(text, name))
+}
+
+/// A password in a URL that is more than a word of documentation.
+pub(super) fn url_password(text: &[u8]) -> bool {
+    !template(text) && !known(text) && !text.iter().all(|byte| *byte == text[0])
+}
+
+/// `user:password@host`, of which neither part only stands for one.
+pub(super) fn login(text: &[u8]) -> bool {
+    let Some(at) = text.iter().rposition(|byte| *byte == b'@') else {
+        return false;
+    };
+    let (user_info, host) = (&text[..at], &text[at + 1..]);
+    let colon = user_info.iter().position(|byte| *byte == b':');
+    let password = &user_info[colon.map_or(0, |colon| colon + 1)..];
+    !template(password) && (!known(password) || !HOSTS.iter().any(|known| starts(host, known)))
+}
+
+fn starts(text: &[u8], prefix: &str) -> bool {
+    text.get(..prefix.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
+}
+
+fn known(text: &[u8]) -> bool {
+    WORDS
+        .iter()
+        .any(|word| text.eq_ignore_ascii_case(word.as_bytes()))
+}
+
+/// Whether a value stands for another that someone has to put there.
+pub(super) fn template(text: &[u8]) -> bool {
+    let has = |part: &&str| {
+        text.windows(part.len())
+            .any(|window| window.eq_ignore_ascii_case(part.as_bytes()))
+    };
+    text.first() == Some(&b'$') && text.get(1).is_some_and(u8::is_ascii_uppercase)
+        || TEMPLATES.iter().any(has)
+}
+
+/// How many of lower case, upper case, digits and signs there are.
+fn kinds(text: &[u8]) -> usize {
+    let is: [fn(&u8) -> bool; 4] = [
+        u8::is_ascii_lowercase,
+        u8::is_ascii_uppercase,
+        u8::is_ascii_digit,
+        |byte| !byte.is_ascii_alphanumeric() && !b"._-/: ".contains(byte),
+    ];
+    is.iter().filter(|is| text.iter().any(is)).count()
+}
+
+/// Whether a text is words and small numbers: a path, a version, a name in code.
+fn wordy(text: &[u8]) -> bool {
+    let strong = text.iter().any(|byte| b"!@#$%^&*?+~".contains(byte));
+    let mut parts = text.split(|byte| !byte.is_ascii_alphanumeric());
+    !strong && parts.all(|part| humps(part).iter().all(|hump| small(hump, part)))
+}
+
+/// A word of three letters or more, a number of three digits or fewer, or all of a part that short.
+fn small(hump: &[u8], part: &[u8]) -> bool {
+    match hump.first() {
+        Some(first) if first.is_ascii_digit() => hump.len() <= 3,
+        _ => hump.len() >= 3 || hump.len() == part.len() || part.len() <= 3,
+    }
+}
+
+/// Splits `parseHttp2Header` into `parse`, `Http`, `2`, `Header`.
+fn humps(part: &[u8]) -> Vec<&[u8]> {
+    let kind = |byte: u8| (byte.is_ascii_digit(), byte.is_ascii_uppercase());
+    part.chunk_by(|a, b| {
+        let (a, b) = (kind(*a), kind(*b));
+        // A capital goes on to the small letters after it.
+        a == b || (a == (false, true) && b == (false, false))
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_told_from_a_name() {
+        for key in [
+            "trQnWEko9uesjoaSaGo2wOMd",
+            "9f86d081884c7d659a2f",
+            "a1B2-c3D4_e5F6",
+        ] {
+            assert!(random(key.as_bytes()), "{key}");
+        }
+        for name in [
+            "config.secretKey",
+            "aes256gcm_key",
+            "/run/secrets/token1",
+            "my-api-key-v2",
+            "YOUR_API_KEY_12ab",
+            "parseHttp2Header",
+            "aaaaaaaaaaaa1",
+            "com.example.app",
+            "${TOKEN_1a2b3c}",
+            "xxxxxxxxxxxx",
+        ] {
+            assert!(!random(name.as_bytes()), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_told_from_a_word() {
+        for good in ["Summer2024", "Tr0ub4dor&3", "L3ggSGBBM8!AWvZVn"] {
+            assert!(password(good.as_bytes()), "{good}");
+        }
+        for bad in [
+            "changeme",
+            "String",
+            "getPassword",
+            "Sha256Hash",
+            "P@ssw0rd",
+            "${DB_PASS1}",
+            "config.pass1",
+        ] {
+            assert!(!password(bad.as_bytes()), "{bad}");
+        }
+        assert!(weak_password(b"hunter22"));
+        assert!(weak_password(b"P@ssw0rd"));
+        assert!(!weak_password(b"sha256"));
+        assert!(!weak_password(b"required"));
+    }
+
+    #[test]
+    fn a_login_of_documentation_is_left_alone() {
+        assert!(login(b"app:password@db.internal"));
+        assert!(login(b"user:hx7Qm@localhost"));
+        assert!(!login(b"user:password@localhost"));
+        assert!(!login(b"user:pass@example.com"));
+        assert!(!login(b"user:$PASS@db.internal"));
+    }
+}

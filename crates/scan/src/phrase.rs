@@ -1,0 +1,237 @@
+//! Finds seed phrases: runs of words of the BIP-39 list in which a checksum holds.
+//!
+//! No literal opens a phrase, since any of 2,048 words may stand anywhere in it. So the search looks at one
+//! word in every stretch that is as long as the shortest phrase, and reads on only where that word is
+//! listed. It knows the English list only, and never judges what the words mean.
+//! Source: <https://github.com/bitcoin/bips/blob/master/bip-0039.mediawiki>.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use sha2::{Digest as _, Sha256};
+
+/// The English list, in the order that gives each word its number.
+const LIST: &str = include_str!("../data/bip39-english.txt");
+/// Lengths of phrases, in words.
+const LENGTHS: [usize; 5] = [24, 21, 18, 15, 12];
+/// Letters of the shortest and the longest listed word.
+const LETTERS_MIN: usize = 3;
+const LETTERS_MAX: usize = 8;
+/// Bytes of the shortest phrase: twelve words of three letters, one byte apart.
+const PHRASE_BYTES_MIN: usize = 12 * LETTERS_MIN + 11;
+/// Bytes between two words of a phrase: spaces, numbers, quotes, commas.
+const GAP_BYTES_MAX: usize = 6;
+/// Words of a run that are looked at as one.
+const RUN_WORDS_MAX: usize = 96;
+
+/// The listed words, found by their first three letters.
+struct Words {
+    all: Vec<&'static str>,
+    /// Where the words of each head begin in `all`; 17,576 heads and the end.
+    heads: Vec<u16>,
+}
+
+static WORDS: LazyLock<Words> = LazyLock::new(|| {
+    let all: Vec<&str> = LIST.lines().collect();
+    let before = |at: usize| all.partition_point(|word| head(word.as_bytes()) < at) as u16;
+    let heads = (0..=26 * 26 * 26).map(before).collect();
+    Words { all, heads }
+});
+
+/// The number of the first three letters, which there are.
+fn head(word: &[u8]) -> usize {
+    let value = |at: usize| usize::from((word[at] | 0x20) - b'a');
+    (value(0) * 26 + value(1)) * 26 + value(2)
+}
+
+impl Words {
+    /// The number of a word in the list.
+    fn number(&self, word: &[u8]) -> Option<u16> {
+        if !(LETTERS_MIN..=LETTERS_MAX).contains(&word.len()) {
+            return None;
+        }
+        let head = head(word);
+        let same = |at: &u16| {
+            self.all[usize::from(*at)]
+                .as_bytes()
+                .eq_ignore_ascii_case(word)
+        };
+        (self.heads[head]..self.heads[head + 1]).find(same)
+    }
+}
+
+/// A listed word and where it stands.
+type Word = (u16, Range<usize>);
+
+/// The next run of listed words, from `from` on, with a phrase in it. `tried` counts the checksums made.
+pub(crate) fn next(bytes: &[u8], from: usize, tried: &mut usize) -> Option<Range<usize>> {
+    let mut at = from;
+    // No phrase starts before `at`, so one that covers the last byte of this stretch has all its words here.
+    while at + PHRASE_BYTES_MIN <= bytes.len() {
+        let probe = at + PHRASE_BYTES_MIN - 1;
+        let Some(start) = ahead(bytes, probe, 0) else {
+            at = probe + 1;
+            continue;
+        };
+        let word = around(bytes, start, at);
+        let Some(number) = WORDS.number(&bytes[word.clone()]) else {
+            at = word.end;
+            continue;
+        };
+        let run = run(bytes, (number, word), at);
+        let span = run[0].1.start..run[run.len() - 1].1.end;
+        if holds_phrase(&run, tried) {
+            return Some(span);
+        }
+        at = match run.len() {
+            RUN_WORDS_MAX => run[RUN_WORDS_MAX - LENGTHS[0] + 1].1.start,
+            _ => span.end,
+        };
+    }
+    None
+}
+
+/// The first letter from `at` on, at least `min` and at most [`GAP_BYTES_MAX`] bytes away.
+fn ahead(bytes: &[u8], at: usize, min: usize) -> Option<usize> {
+    let rest = &bytes[at..bytes.len().min(at + GAP_BYTES_MAX + 1)];
+    let gap = rest.iter().position(u8::is_ascii_alphabetic)?;
+    (gap >= min).then_some(at + gap)
+}
+
+/// The letters around a letter. Before it, no more are read than a listed word has, nor before `floor`.
+fn around(bytes: &[u8], letter: usize, floor: usize) -> Range<usize> {
+    let floor = floor.max(letter.saturating_sub(LETTERS_MAX + 1));
+    let mut start = letter;
+    while start > floor && bytes[start - 1].is_ascii_alphabetic() {
+        start -= 1;
+    }
+    let more = bytes[letter..]
+        .iter()
+        .position(|b| !b.is_ascii_alphabetic());
+    start..more.map_or(bytes.len(), |more| letter + more)
+}
+
+/// The listed words around one, as far as they follow each other; none starts before `floor`.
+fn run(bytes: &[u8], word: Word, floor: usize) -> Vec<Word> {
+    let mut run = vec![word];
+    while run.len() < RUN_WORDS_MAX
+        && let Some(previous) = previous(bytes, run[run.len() - 1].1.start, floor)
+    {
+        run.push(previous);
+    }
+    run.reverse();
+    while run.len() < RUN_WORDS_MAX
+        && let Some(start) = ahead(bytes, run[run.len() - 1].1.end, 1)
+    {
+        let span = around(bytes, start, start);
+        let Some(number) = WORDS.number(&bytes[span.clone()]) else {
+            break;
+        };
+        run.push((number, span));
+    }
+    run
+}
+
+/// The listed word that ends shortly before `at`.
+fn previous(bytes: &[u8], at: usize, floor: usize) -> Option<Word> {
+    let from = at.saturating_sub(GAP_BYTES_MAX + 1).max(floor);
+    let last = bytes[from..at].iter().rposition(u8::is_ascii_alphabetic)?;
+    let span = around(bytes, from + last, floor);
+    let number = WORDS.number(&bytes[span.clone()])?;
+    (span.end < at).then_some((number, span))
+}
+
+/// Whether some words of a run are a phrase. Words in the order of the list are a copy of the list.
+fn holds_phrase(run: &[Word], tried: &mut usize) -> bool {
+    let numbers: Vec<u16> = run.iter().map(|word| word.0).collect();
+    let mut phrase = |words: &[u16]| {
+        let listed = words.is_sorted_by(|a, b| a < b);
+        *tried += usize::from(!listed);
+        !listed && checksum(words)
+    };
+    LENGTHS
+        .iter()
+        .any(|length| numbers.windows(*length).any(&mut phrase))
+}
+
+/// Eleven bits a word: the entropy, then as many bits of its hash as there are words, divided by three.
+fn checksum(words: &[u16]) -> bool {
+    let mut bytes = [0u8; 24 * 11 / 8];
+    for (index, word) in words.iter().enumerate() {
+        for bit in 0..11 {
+            let at = index * 11 + bit;
+            bytes[at / 8] |= ((word >> (10 - bit) & 1) as u8) << (7 - at % 8);
+        }
+    }
+    let entropy = words.len() * 4 / 3;
+    let shift = 8 - words.len() / 3;
+    let hash = Sha256::digest(&bytes[..entropy]);
+    hash[0] >> shift == bytes[entropy] >> shift
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Option<&str> {
+        next(text.as_bytes(), 0, &mut 0).map(|span| &text[span])
+    }
+
+    #[test]
+    fn the_list_is_the_standards() {
+        let hash = Sha256::digest(LIST);
+        assert_eq!(hash[..4], [0x2f, 0x5e, 0xed, 0x53]);
+        assert_eq!(WORDS.all.len(), 2048);
+        assert!((0..2048).all(|i| WORDS.number(WORDS.all[i].as_bytes()) == Some(i as u16)));
+    }
+
+    /// A phrase whose last word makes the checksum hold, and one of which it does not.
+    fn phrase(length: usize) -> (Vec<&'static str>, Vec<&'static str>) {
+        let mut numbers: Vec<u16> = (0..length).map(|i| (i * 631 % 2048) as u16).collect();
+        let mut with = |holds: bool| {
+            let last = (0..2048).find(|last| {
+                numbers[length - 1] = *last;
+                checksum(&numbers) == holds
+            });
+            assert!(last.is_some());
+            numbers.iter().map(|i| WORDS.all[usize::from(*i)]).collect()
+        };
+        (with(true), with(false))
+    }
+
+    #[test]
+    fn a_phrase_is_found_whatever_stands_between_and_around_its_words() {
+        for length in LENGTHS {
+            let (good, _) = phrase(length);
+            for joint in [" ", "\n", ", ", "-", "_", "\", \"", "\r\n  "] {
+                let words = good.join(joint);
+                for pad in 0..60 {
+                    let text = format!("{}: {words}. It", "x".repeat(pad));
+                    assert_eq!(found(&text), Some(&*words), "{joint:?} {pad}");
+                }
+            }
+            assert!(found(&good.join(" ").to_uppercase()).is_some());
+            assert_eq!(found(&good[..11].join(" ")), None);
+            assert_eq!(found(&good.join("")), None);
+            assert_eq!(found(&good.join(" of ")), None);
+        }
+    }
+
+    #[test]
+    fn a_wrong_checksum_and_the_list_itself_are_left_alone() {
+        let (_, bad) = phrase(12);
+        assert_eq!(found(&bad.join(" ")), None);
+        assert_eq!(found(LIST), None);
+        assert_eq!(found(&"a ".repeat(100)), None);
+        assert_eq!(found(&"zoo".repeat(100)), None);
+    }
+
+    #[test]
+    fn a_phrase_in_a_long_run_of_listed_words_is_found() {
+        let (good, _) = phrase(12);
+        let sorted = WORDS.all[..200].join(" ");
+        let text = format!("{sorted} {} {sorted}", good.join(" "));
+        let span = next(text.as_bytes(), 0, &mut 0).unwrap();
+        assert!(text[span].contains(&good.join(" ")));
+    }
+}
