@@ -36,6 +36,8 @@ pub(crate) enum Test {
     Secp256k1,
     /// A key or token, not a name or a template.
     Random,
+    /// Letters and digits, or both cases: a key of a form that its rule knows.
+    Mixed,
     /// A password, not one of documentation.
     Password,
     /// A password that may be one of documentation.
@@ -49,13 +51,14 @@ pub(crate) enum Test {
 }
 
 impl Test {
-    pub(crate) const ALL: [Test; 11] = [
+    pub(crate) const ALL: [Test; 12] = [
         Test::Luhn,
         Test::Iban,
         Test::Base58,
         Test::Bech32,
         Test::Secp256k1,
         Test::Random,
+        Test::Mixed,
         Test::Password,
         Test::WeakPassword,
         Test::UrlPassword,
@@ -71,6 +74,7 @@ impl Test {
             Test::Bech32 => "bech32",
             Test::Secp256k1 => "secp256k1",
             Test::Random => "random",
+            Test::Mixed => "mixed",
             Test::Password => "password",
             Test::WeakPassword => "weak_password",
             Test::UrlPassword => "url_password",
@@ -87,6 +91,7 @@ impl Test {
             Test::Bech32 => bech32::holds(text),
             Test::Secp256k1 => secp256k1(text),
             Test::Random => value::random(text),
+            Test::Mixed => value::mixed(text),
             Test::Password => value::password(text),
             Test::WeakPassword => value::weak_password(text),
             Test::UrlPassword => value::url_password(text),

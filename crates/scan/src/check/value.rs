@@ -134,6 +134,15 @@ pub(super) fn random(text: &[u8]) -> bool {
     letters > 0 && mixed && entropy(text) >= 2.9 && !template(text) && !wordy(text)
 }
 
+/// Letters and digits, or small and capital letters: enough where the form is known.
+pub(super) fn mixed(text: &[u8]) -> bool {
+    let digit = text.iter().any(u8::is_ascii_digit);
+    let lower = text.iter().any(u8::is_ascii_lowercase);
+    let upper = text.iter().any(u8::is_ascii_uppercase);
+    let mixed = digit && (lower || upper) || lower && upper && text.len() >= 20;
+    mixed && entropy(text) >= 2.8 && !template(text)
+}
+
 /// A password that nobody writes into documentation.
 pub(super) fn password(text: &[u8]) -> bool {
     let kinds = kinds(text);
@@ -205,7 +214,12 @@ fn kinds(text: &[u8]) -> usize {
 fn wordy(text: &[u8]) -> bool {
     let strong = text.iter().any(|byte| b"!@#$%^&*?+~".contains(byte));
     let mut parts = text.split(|byte| !byte.is_ascii_alphanumeric());
-    !strong && parts.all(|part| humps(part).iter().all(|hump| small(hump, part)))
+    let number = |hump: &&&[u8]| hump.first().is_some_and(u8::is_ascii_digit);
+    !strong
+        && parts.all(|part| {
+            let humps = humps(part);
+            humps.iter().filter(number).count() <= 1 && humps.iter().all(|hump| small(hump, part))
+        })
 }
 
 /// A word of three letters or more, a number of three digits or fewer, or all of a part that short.
