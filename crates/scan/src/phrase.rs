@@ -111,17 +111,24 @@ fn around(bytes: &[u8], letter: usize, floor: usize) -> Range<usize> {
     start..more.map_or(bytes.len(), |more| letter + more)
 }
 
-/// The listed words around one, as far as they follow each other; none starts before `floor`.
+/// The listed words around one, as far as they follow each other with the same kind of gap; none starts
+/// before `floor`.
 fn run(bytes: &[u8], word: Word, floor: usize) -> Vec<Word> {
     let mut run = vec![word];
+    let mut kind = None;
+    let mut same = |gap: &[u8]| gap_kind(gap).is_some_and(|new| *kind.get_or_insert(new) == new);
     while run.len() < RUN_WORDS_MAX
-        && let Some(previous) = previous(bytes, run[run.len() - 1].1.start, floor)
+        && let last = run[run.len() - 1].1.start
+        && let Some(previous) = previous(bytes, last, floor)
+        && same(&bytes[previous.1.end..last])
     {
         run.push(previous);
     }
     run.reverse();
     while run.len() < RUN_WORDS_MAX
-        && let Some(start) = ahead(bytes, run[run.len() - 1].1.end, 1)
+        && let last = run[run.len() - 1].1.end
+        && let Some(start) = ahead(bytes, last, 1)
+        && same(&bytes[last..start])
     {
         let span = around(bytes, start, start);
         let Some(number) = WORDS.number(&bytes[span.clone()]) else {
@@ -130,6 +137,16 @@ fn run(bytes: &[u8], word: Word, floor: usize) -> Vec<Word> {
         run.push((number, span));
     }
     run
+}
+
+/// What joins two words: one sign, or spaces with what stands in lists. Operators of code join none.
+fn gap_kind(gap: &[u8]) -> Option<u8> {
+    let listed = |byte: &u8| byte.is_ascii_digit() || b" \t\r\n,.:;)\"'[]*#-".contains(byte);
+    match gap {
+        [sign] if sign.is_ascii_punctuation() => Some(*sign),
+        _ if gap.iter().all(listed) => Some(b' '),
+        _ => None,
+    }
 }
 
 /// The listed word that ends shortly before `at`.

@@ -346,3 +346,21 @@ fn what_is_split_over_calls_is_found_with_its_last_part() {
     // What is found in one call alone is not found again as a split one.
     assert_eq!(send(TOKEN, 9_000_001)[0].1, "");
 }
+
+#[test]
+fn a_name_and_its_value_are_found_in_json_too() {
+    for text in [
+        r#"{"password":"Tr0ub4dor&3"}"#,
+        r#"{"a":{"kraken_api_key":"q8Zx2mVb7Lw4Bv8Rt3Yc6Hn1Jd5Sg0Pa2WeU9fKq2mZx7Lw4Bv8Rt3Yc"}}"#,
+        r#"{"headers":{"Authorization":"Basic YWRtaW46czNjcjN0cGFzcw=="}}"#,
+        r#"{"ssn":"457-55-5462"}"#,
+        r#"{"text":"id 457-55-5462"}"#,
+        r#"{"pan":"4111111111111111"}"#,
+    ] {
+        assert_eq!(
+            json(Direction::Outgoing, text).action,
+            Action::Refuse,
+            "{text}"
+        );
+    }
+}

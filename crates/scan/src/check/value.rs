@@ -41,7 +41,6 @@ const TEMPLATES: &[&str] = &[
 const ALGORITHMS: &[&str] = &[
     "sha", "md5", "utf", "base64", "base32", "oauth", "pbkdf2", "bcrypt", "scrypt", "argon2",
     "aes", "rsa", "x509", "ed25519", "hmac", "http", "pkcs", "es256", "hs256", "rs256", "scram",
-    "uint", "int",
 ];
 /// Passwords of documentation.
 const WORDS: &[&str] = &[
@@ -195,7 +194,9 @@ pub(super) fn template(text: &[u8]) -> bool {
         text.windows(part.len())
             .any(|window| window.eq_ignore_ascii_case(part.as_bytes()))
     };
-    text.first() == Some(&b'$') && text.get(1).is_some_and(u8::is_ascii_uppercase)
+    // A bracket after it makes it a call.
+    text.last().is_some_and(|last| b"([{".contains(last))
+        || text.first() == Some(&b'$') && text.get(1).is_some_and(u8::is_ascii_uppercase)
         || TEMPLATES.iter().any(has)
 }
 
@@ -213,13 +214,16 @@ fn kinds(text: &[u8]) -> usize {
 /// Whether a text is words and small numbers: a path, a version, a name in code.
 fn wordy(text: &[u8]) -> bool {
     let strong = text.iter().any(|byte| b"!@#$%^&*?+~".contains(byte));
+    let constant = text.iter().filter(|byte| **byte == b'_').count() >= 2
+        && !text.iter().any(u8::is_ascii_lowercase);
     let mut parts = text.split(|byte| !byte.is_ascii_alphanumeric());
     let number = |hump: &&&[u8]| hump.first().is_some_and(u8::is_ascii_digit);
-    !strong
+    let words = !strong
         && parts.all(|part| {
             let humps = humps(part);
             humps.iter().filter(number).count() <= 1 && humps.iter().all(|hump| small(hump, part))
-        })
+        });
+    constant || words
 }
 
 /// A word of three letters or more, a number of three digits or fewer, or all of a part that short.
