@@ -85,7 +85,9 @@ pub(crate) fn next(bytes: &[u8], from: usize, tried: &mut usize) -> Option<Range
         }
         at = match run.len() {
             RUN_WORDS_MAX => run[RUN_WORDS_MAX - LENGTHS[0] + 1].1.start,
-            _ => span.end,
+            1 => span.end,
+            // The last word may begin a phrase with gaps of another kind.
+            words => run[words - 1].1.start,
         };
     }
     None
