@@ -21,7 +21,7 @@ use crate::shell::{self, Dialect, Plain};
 mod exempt;
 mod role;
 
-pub(crate) use role::{Role, Tool};
+pub(crate) use role::{LOCAL, Role, Tool, group, words};
 
 /// Strings of one call that are judged; the rest of a call with more is refused as obscured.
 const ARGUMENTS_MAX: usize = 4096;

@@ -37,6 +37,7 @@ mod words;
 
 mod address;
 mod budget;
+mod chain;
 mod command;
 mod domain;
 mod shell;
@@ -52,6 +53,7 @@ mod tests;
 
 pub use address::{host_address, internal, internal_host};
 pub use budget::{Allowance, Budget};
+pub use chain::{CHAIN_STEPS_MAX, CHAIN_WINDOW_MS_DEFAULT, Chain, Step};
 pub use command::{Argument, Commands, Hit};
 pub use domain::registrable;
 pub use engine::Engine;

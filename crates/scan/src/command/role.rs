@@ -6,7 +6,7 @@ use super::Argument;
 use crate::shell::{self, Dialect, Plain};
 
 /// Names of this machine.
-pub(super) const LOCAL: [&str; 5] = [
+pub(crate) const LOCAL: [&str; 5] = [
     "localhost",
     "127.0.0.1",
     "[::1]",
@@ -209,7 +209,7 @@ impl Name {
 }
 
 /// Calls `with` for each word of a name, in lower case: `run_Command2` is `run`, `command`.
-fn words(name: &str, with: &mut dyn FnMut(&[u8])) {
+pub(crate) fn words(name: &str, with: &mut dyn FnMut(&[u8])) {
     let mut word = [0; WORD_BYTES_MAX];
     let mut length = 0;
     let mut lower = false;
@@ -251,7 +251,7 @@ fn last(path: &str) -> &str {
 }
 
 /// Strings from `at` on that stand in one array.
-pub(super) fn group(args: &[Argument<'_>], at: usize) -> usize {
+pub(crate) fn group(args: &[Argument<'_>], at: usize) -> usize {
     let (first, indexed) = base(args[at].path);
     if !indexed {
         return 1;
