@@ -268,15 +268,16 @@ impl Judge<'_> {
         let name = host.as_str();
         parts.address = address::host_address(name);
         let rules = self.rules;
-        if rules.blocked.holds(name, parts.address) {
+        let above = host.above();
+        if rules.blocked.holds(&above, parts.address) {
             self.hit("url_blocked", span.clone(), host.disguise);
         }
         let allowed = rules.allowed.as_ref();
-        if allowed.is_some_and(|allowed| !allowed.holds(name, parts.address)) {
+        if allowed.is_some_and(|allowed| !allowed.holds(&above, parts.address)) {
             self.hit("url_not_allowed", span.clone(), host.disguise);
         }
         if address::internal_host(name).is_some()
-            && !rules.internal_allowed.holds(name, parts.address)
+            && !rules.internal_allowed.holds(&above, parts.address)
         {
             let dotted = parts.address.is_some_and(|address| match address {
                 std::net::IpAddr::V4(address) => address.to_string() != name,
@@ -299,10 +300,10 @@ impl Judge<'_> {
             self.hit("url_parts", span, "");
             return false;
         }
-        if !rules.opaque_names.holds(name, None) {
+        if !rules.opaque_names.holds(&above, None) {
             self.below(parts, written, &host);
         }
-        rules.opaque_paths.holds(name, None)
+        rules.opaque_paths.holds(&above, None)
     }
 
     /// Judges what is below the registrable domain: each of its labels can be a message to the domain's owner.

@@ -98,18 +98,74 @@ impl Host {
         Some(())
     }
 
+    /// The name and the names above it, each by its hash and where it starts; the shortest first.
+    pub(super) fn above(&self) -> Above<'_> {
+        let mut above = Above {
+            name: self.as_str(),
+            hashes: [(0, 0); ABOVE_MAX],
+            count: 0,
+        };
+        let mut hash = HASH_START;
+        for (at, byte) in self.bytes[..self.length].iter().enumerate().rev() {
+            if *byte == b'.' {
+                above.push(hash, at + 1);
+            }
+            hash = hashed(hash, *byte);
+        }
+        above.push(hash, 0);
+        above
+    }
+
     pub(super) fn as_str(&self) -> &str {
         // Only whole characters were written.
         str::from_utf8(&self.bytes[..self.length]).unwrap_or("")
     }
 }
 
+/// Names above a name that lists are asked for: as many labels as a pattern can have, and the name itself.
+const ABOVE_MAX: usize = 9;
+/// FNV-1a, 64 bits, from the last byte to the first, so that one pass hashes a name and all above it.
+const HASH_START: u64 = 0xcbf2_9ce4_8422_2325;
+
+fn hashed(hash: u64, byte: u8) -> u64 {
+    (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+}
+
+fn hash(name: &str) -> u64 {
+    name.bytes().rev().fold(HASH_START, hashed)
+}
+
+/// A name and those above it. See [`Host::above`].
+pub(super) struct Above<'h> {
+    name: &'h str,
+    hashes: [(u64, usize); ABOVE_MAX],
+    count: usize,
+}
+
+impl Above<'_> {
+    /// The last place is kept for the name itself.
+    fn push(&mut self, hash: u64, start: usize) {
+        if self.count < ABOVE_MAX - 1 || start == 0 {
+            self.hashes[self.count] = (hash, start);
+            self.count += 1;
+        }
+    }
+}
+
 /// Hosts by name, by network, and by what is above them.
 #[derive(Clone, Debug, Default)]
 pub struct HostList {
-    /// Whether the list holds the name itself, and whether it holds what is below.
-    names: HashMap<Box<str>, (bool, bool), BuildHasherDefault<Mixer>>,
+    /// By the hash of the name.
+    names: HashMap<u64, Named, BuildHasherDefault<Ready>>,
     networks: Vec<(IpAddr, u8)>,
+}
+
+/// One name of a list.
+#[derive(Clone, Debug)]
+struct Named {
+    name: Box<str>,
+    /// Whether the name itself is meant, and not only those below it.
+    itself: bool,
 }
 
 impl HostList {
@@ -133,36 +189,34 @@ impl HostList {
         let name = Host::read(below.unwrap_or(pattern)).filter(|name| usable(name.as_str()));
         let name =
             name.ok_or_else(|| format!("`{pattern}` is no host name, address or network"))?;
-        let held = self.names.entry(name.as_str().into()).or_default();
-        *held = (held.0 || below.is_none(), true);
+        let name = name.as_str();
+        if name.split('.').count() >= ABOVE_MAX {
+            return Err(format!("`{pattern}` has too many labels"));
+        }
+        let held = self.names.entry(hash(name)).or_insert_with(|| Named {
+            name: name.into(),
+            itself: false,
+        });
+        if *held.name != *name {
+            return Err(format!("`{pattern}` cannot be told from `{}`", held.name));
+        }
+        held.itself |= below.is_none();
         Ok(())
     }
 
-    /// Whether the list holds this host, in lower case and without a dot at its end.
-    pub(super) fn holds(&self, host: &str, address: Option<IpAddr>) -> bool {
+    /// Whether the list holds this host, or the address that it spells.
+    pub(super) fn holds(&self, host: &Above<'_>, address: Option<IpAddr>) -> bool {
         if let Some(address) = address {
             let within = |(network, length): &(IpAddr, u8)| within(address, *network, *length);
             return self.networks.iter().any(within);
         }
-        if self.names.is_empty() {
-            return false;
-        }
-        let mut name = host;
-        loop {
-            if let Some((itself, below)) = self.names.get(name)
-                && if name.len() == host.len() {
-                    *itself
-                } else {
-                    *below
-                }
-            {
-                return true;
-            }
-            match name.split_once('.') {
-                Some((_, above)) => name = above,
-                None => return false,
-            }
-        }
+        let held = |(hash, start): &(u64, usize)| {
+            let named = self.names.get(hash);
+            named.is_some_and(|named| {
+                (*start > 0 || named.itself) && *named.name == host.name[*start..]
+            })
+        };
+        !self.names.is_empty() && host.hashes[..host.count].iter().any(held)
     }
 }
 
@@ -181,32 +235,21 @@ fn within(address: IpAddr, network: IpAddr, length: u8) -> bool {
     differ.unwrap_or(0) == 0
 }
 
-/// Multiplies words of eight bytes together: the keys are the operator's, so nobody else can make them collide.
+/// Takes a key that is a hash for what it is. The keys are the operator's, so nobody else can make them collide.
 #[derive(Clone, Default)]
-pub struct Mixer(u64);
+pub struct Ready(u64);
 
-impl Hasher for Mixer {
+impl Hasher for Ready {
     fn write(&mut self, bytes: &[u8]) {
-        let (words, rest) = bytes.as_chunks::<8>();
-        for word in words {
-            self.write_u64(u64::from_le_bytes(*word));
-        }
-        let mut last = [0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        self.write_u64(u64::from_le_bytes(last));
+        self.0 = bytes.iter().fold(self.0, |hash, byte| hashed(hash, *byte));
     }
 
-    fn write_u8(&mut self, byte: u8) {
-        self.write_u64(byte.into());
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
     }
 
     fn finish(&self) -> u64 {
-        // The table looks at the highest and the lowest bits.
-        self.0 ^ (self.0 >> 32)
+        self.0
     }
 }
 
@@ -387,7 +430,10 @@ mod tests {
         ] {
             list.add(pattern).unwrap();
         }
-        let holds = |host: &str| list.holds(host, address::host_address(host));
+        let holds = |host: &str| {
+            let host = Host::read(host).unwrap();
+            list.holds(&host.above(), address::host_address(host.as_str()))
+        };
         for host in [
             "example.com",
             "a.b.example.com",

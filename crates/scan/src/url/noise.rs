@@ -54,9 +54,13 @@ const PAIRS: [u32; 26] = {
 
 /// Lengths of hexadecimal numbers that programs give to things: 32 bits to 512, object ids of 96 bits, and hashes whose
 /// first byte or two are a directory.
-const HEX_LENGTHS: [usize; 15] = [8, 12, 16, 24, 30, 32, 38, 40, 48, 56, 60, 62, 64, 96, 128];
+const HEX_LENGTHS: [usize; 16] = [
+    8, 12, 16, 17, 24, 30, 32, 38, 40, 48, 56, 60, 62, 64, 96, 128,
+];
 /// Digits in a row that are a number; fewer among letters can be part of a key, and more by themselves a message.
 const NUMBER_DIGITS: std::ops::RangeInclusive<usize> = 5..=24;
+/// Numbers in a word of letters that nobody writes.
+const LACED_NUMBERS_MIN: usize = 3;
 /// Characters that a mark between words takes off a sum. A dot of a host has to be there, and takes one.
 const SEPARATOR: isize = 3;
 
@@ -233,6 +237,7 @@ fn spells(hex: &[u8]) -> bool {
 fn word(text: &[u8], word: Range<usize>, sum: &mut Sum) {
     let mut at = word.start;
     let mut after_word = true;
+    let laced = laced(&text[word.clone()]);
     while at < word.end {
         let end = piece_end(text, at, word.end);
         let piece = &text[at..end];
@@ -244,7 +249,7 @@ fn word(text: &[u8], word: Range<usize>, sum: &mut Sum) {
             let explained = number && piece.len() <= *NUMBER_DIGITS.end();
             if explained { 0 } else { piece.len() as isize }
         } else {
-            letters(piece, alone)
+            letters(piece, alone, laced)
         };
         after_word = at == word.start || characters < 0;
         sum.add(at..end, characters);
@@ -252,10 +257,18 @@ fn word(text: &[u8], word: Range<usize>, sum: &mut Sum) {
     }
 }
 
+/// Whether letters and digits take turns as in no name: three numbers in a word.
+fn laced(word: &[u8]) -> bool {
+    let starts = |pair: &&[u8]| !pair[0].is_ascii_digit() && pair[1].is_ascii_digit();
+    let first = usize::from(word[0].is_ascii_digit());
+    first + word.windows(2).filter(starts).count() >= LACED_NUMBERS_MIN
+}
+
 /// What letters add to a sum: their number, nothing, or as much less as a word takes off.
-fn letters(piece: &[u8], alone: bool) -> isize {
+fn letters(piece: &[u8], alone: bool, laced: bool) -> isize {
     let length = piece.len() as isize;
     match (piece.len(), alone) {
+        (..=6, false) if laced => length,
         (..=3, true) => 0,
         (..=2, false) => length,
         (3, false) => {
