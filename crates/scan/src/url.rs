@@ -260,15 +260,15 @@ impl Judge<'_> {
     fn host(&mut self, parts: &mut UrlParts) -> bool {
         let span = parts.host.clone();
         let written = &self.url[span.clone()];
-        let host = Host::read(written).filter(|host| named(host.as_str()));
-        let Some(host) = host else {
+        let host = Host::read(written);
+        let name = host.as_ref().map_or("", Host::as_str);
+        let Some(host) = host.as_ref().filter(|_| named(name)) else {
             self.hit("url_host", span, "");
             return false;
         };
-        let name = host.as_str();
         parts.address = address::host_address(name);
         let rules = self.rules;
-        let above = host.above();
+        let above = Host::above(name);
         if rules.blocked.holds(&above, parts.address) {
             self.hit("url_blocked", span.clone(), host.disguise);
         }
@@ -301,15 +301,14 @@ impl Judge<'_> {
             return false;
         }
         if !rules.opaque_names.holds(&above, None) {
-            self.below(parts, written, &host);
+            self.below(parts, written, name, host.disguise);
         }
         rules.opaque_paths.holds(&above, None)
     }
 
     /// Judges what is below the registrable domain: each of its labels can be a message to the domain's owner.
-    fn below(&mut self, parts: &mut UrlParts, written: &str, host: &Host) {
-        let name = host.as_str();
-        let text = if host.disguise.is_empty() {
+    fn below(&mut self, parts: &mut UrlParts, written: &str, name: &str, disguise: &str) {
+        let text = if disguise.is_empty() {
             written.trim_end_matches('.')
         } else {
             name
@@ -398,14 +397,16 @@ impl Judge<'_> {
         if dots && escape::climbs(text, path) {
             self.hit("url_traversal", span.clone(), disguise);
         }
-        if text.len() < NOISE_BYTES_MIN {
-            return;
-        }
-        let found = noise::noise(text, Place::Path);
         let (rule, floor, excused) = match place {
             Where::Path { opaque } => ("url_entropy_path", self.rules.path, opaque),
             Where::Query { excused } => ("url_entropy_query", self.rules.query, excused),
         };
+        // A few small letters are a word, whatever they spell.
+        let word = |byte: &u8| byte.is_ascii_lowercase() || matches!(byte, b'-' | b'_' | b'.');
+        if text.len() < NOISE_BYTES_MIN || text.len() < floor.characters && text.iter().all(word) {
+            return;
+        }
+        let found = noise::noise(text, Place::Path);
         tail.random_bits = tail.random_bits.saturating_add(bits(&found, text.len()));
         if excused {
             return;

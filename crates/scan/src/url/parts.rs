@@ -57,21 +57,21 @@ impl UrlParts {
     }
 
     fn authority(&mut self, url: &[u8], authority: Range<usize>) {
-        let text = &url[authority.clone()];
-        let host = match text.iter().rposition(|byte| *byte == b'@') {
-            Some(sign) => {
-                self.userinfo = authority.start..authority.start + sign;
-                authority.start + sign + 1..authority.end
+        let (mut host, mut port) = (authority.start, None);
+        for (at, byte) in (authority.start..).zip(&url[authority.clone()]) {
+            match byte {
+                b'@' => {
+                    self.userinfo = authority.start..at;
+                    (host, port) = (at + 1, None);
+                }
+                // The colons of an address are inside brackets.
+                b']' => port = None,
+                b':' if port.is_none() => port = Some(at),
+                _ => {}
             }
-            None => authority,
-        };
-        let text = &url[host.clone()];
-        let bracket = text.iter().rposition(|byte| *byte == b']').unwrap_or(0);
-        let colon = text[bracket..].iter().position(|byte| *byte == b':');
-        (self.host, self.port) = match colon.map(|colon| host.start + bracket + colon) {
-            Some(colon) => (host.start..colon, colon + 1..host.end),
-            None => (host, 0..0),
-        };
+        }
+        self.host = host..port.unwrap_or(authority.end);
+        self.port = port.map_or(0..0, |colon| colon + 1..authority.end);
     }
 
     /// The labels of the host.
