@@ -47,6 +47,7 @@ const FILES: &[(&str, &str)] = &[
     ("pt", include_str!("../patterns/injection/pt.toml")),
     ("languages", include_str!("../patterns/languages.toml")),
     ("zh", include_str!("../patterns/injection/zh.toml")),
+    ("ja", include_str!("../patterns/injection/ja.toml")),
     ("commands", include_str!("../patterns/commands.toml")),
     ("footholds", include_str!("../patterns/footholds.toml")),
     ("chains", include_str!("../patterns/chains.toml")),
