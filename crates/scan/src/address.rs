@@ -1,9 +1,10 @@
 //! Which addresses and names are inside: what a gateway can reach and an agent should not.
 //!
-//! An address has many spellings, and programs differ about some of them; a host is inside if any common reading of
-//! it is. Names are judged by what they say; what a name resolves to is judged by [`internal`], after resolution.
-//! Sources: RFC 6890 with IANA's special-purpose registries, the WHATWG URL standard (IPv4 parser), RFC 6052
-//! (NAT64), RFC 3056 (6to4), RFC 4380 (Teredo), RFC 5214 (ISATAP), the providers' pages on instance metadata.
+//! An address has many spellings, and programs differ about some of them; a host is inside if any
+//! common reading of it is. Names are judged by what they say; what a name resolves to is judged by
+//! [`internal`], after resolution. Sources: RFC 6890 with IANA's special-purpose registries, the
+//! WHATWG URL standard (IPv4 parser), RFC 6052 (NAT64), RFC 3056 (6to4), RFC 4380 (Teredo), RFC
+//! 5214 (ISATAP), the providers' pages on instance metadata.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -151,7 +152,8 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
 
 /// The address that a host spells, in any notation that browsers read; `None` for names.
 ///
-/// Notations: `127.0.0.1`, `127.1`, `0177.0.0.1`, `0x7f000001`, `2130706433`, `[::1]`, `::1`, `[fe80::1%25eth0]`.
+/// Notations: `127.0.0.1`, `127.1`, `0177.0.0.1`, `0x7f000001`, `2130706433`, `[::1]`, `::1`,
+/// `[fe80::1%25eth0]`.
 pub fn host_address(host: &str) -> Option<IpAddr> {
     if host.starts_with('[') || host.contains(':') {
         let inner = host.strip_prefix('[').unwrap_or(host);
@@ -167,8 +169,8 @@ pub fn host_address(host: &str) -> Option<IpAddr> {
 
 /// What kind of inside a host is; `None` for public names and addresses.
 ///
-/// The host is in lower case and has no dot at its end. `unclear` is a host that looks like an address and is none:
-/// programs differ about what it means.
+/// The host is in lower case and has no dot at its end. `unclear` is a host that looks like an
+/// address and is none: programs differ about what it means.
 pub fn internal_host(host: &str) -> Option<&'static str> {
     if host.starts_with('[') || ends_in_number(host) {
         // Some programs read a zero in front as octal, others as nothing.
@@ -199,7 +201,8 @@ pub fn internal_host(host: &str) -> Option<&'static str> {
     spelled.then(|| spelled_inside(&host[..second]))?
 }
 
-/// What an address spelled in front of a name is: `10.0.0.1.`, `app-10-0-0-1.`, `0a000001.`, `--1.`.
+/// What an address spelled in front of a name is: `10.0.0.1.`, `app-10-0-0-1.`, `0a000001.`,
+/// `--1.`.
 fn spelled_inside(front: &str) -> Option<&'static str> {
     let mut last = [None; 4];
     for word in front.split(['.', '-']) {

@@ -1,8 +1,9 @@
 //! How much an agent may send to one owner of names: requests, bytes, and what looks random.
 //!
-//! A secret that is cut small enough passes every rule about one text; what it cannot pass is a count. A window
-//! slides: what was spent in the minute before counts by the share of it that is still within sixty seconds. What
-//! is remembered is bounded, and the oldest is forgotten first. No clock is read; the time is given.
+//! A secret that is cut small enough passes every rule about one text; what it cannot pass is a
+//! count. A window slides: what was spent in the minute before counts by the share of it that is
+//! still within sixty seconds. What is remembered is bounded, and the oldest is forgotten first. No
+//! clock is read; the time is given.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -24,7 +25,8 @@ pub struct Allowance {
 }
 
 impl Default for Allowance {
-    /// Far over what browsing and calling of APIs take: 5 requests a second, 10 MiB, and 4 KiB of noise.
+    /// Far over what browsing and calling of APIs take: 5 requests a second, 10 MiB, and 4 KiB of
+    /// noise.
     fn default() -> Allowance {
         Allowance {
             requests: 300,
@@ -102,7 +104,8 @@ impl Budget {
         Ok(())
     }
 
-    /// Takes so many bits of what looks random, by the key of an agent. What is refused is not counted.
+    /// Takes so many bits of what looks random, by the key of an agent. What is refused is not
+    /// counted.
     ///
     /// Errors: the rule whose bound it would pass: `budget_entropy`.
     pub fn take_random(&mut self, key: u64, bits: u32, now_ms: u64) -> Result<(), &'static str> {

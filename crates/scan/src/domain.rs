@@ -1,12 +1,15 @@
-//! The registrable domain of a host name: what one owner has of it, and what budgets are counted by.
+//! The registrable domain of a host name: what one owner has of it, and what budgets are counted
+//! by.
 //!
-//! Below it the owner can make names as they like, so that each look-up of a name is a message to them.
-//! The Public Suffix List is compiled in; nothing is fetched. See `docs/decisions/0008-public-suffixes.md`.
+//! Below it the owner can make names as they like, so that each look-up of a name is a message to
+//! them. The Public Suffix List is compiled in; nothing is fetched. See
+//! `docs/decisions/0008-public-suffixes.md`.
 
 /// The part of a host that is registered as one: `example.co.uk` of `a.b.example.co.uk`.
 ///
-/// The host is in lower case and has no dot at its end. An address, a single label and a public suffix are their
-/// own. Source: <https://publicsuffix.org>, both of its sections: `b.github.io` is one owner's.
+/// The host is in lower case and has no dot at its end. An address, a single label and a public
+/// suffix are their own. Source: <https://publicsuffix.org>, both of its sections: `b.github.io` is
+/// one owner's.
 pub fn registrable(host: &str) -> &str {
     let address = host.ends_with(']') || host.ends_with(|last: char| last.is_ascii_digit());
     if address && crate::address::host_address(host).is_some() {

@@ -1,8 +1,9 @@
 //! Whether a URL may be asked: where it goes, and what it carries besides.
 //!
-//! One pass finds the parts, then each part is held against its rules; nothing is resolved, fetched or changed. The length is
-//! looked at before anything else, so that no URL costs more than it should. Secrets in the parts are the engine's to find,
-//! and what a name resolves to is judged by [`crate::internal`] after resolution.
+//! One pass finds the parts, then each part is held against its rules; nothing is resolved, fetched
+//! or changed. The length is looked at before anything else, so that no URL costs more than it
+//! should. Secrets in the parts are the engine's to find, and what a name resolves to is judged by
+//! [`crate::internal`] after resolution.
 
 mod escape;
 mod host;
@@ -25,7 +26,8 @@ pub use host::HostList;
 use noise::{Noise, Place};
 pub use parts::UrlParts;
 
-/// Bytes of a URL that are read by default. Source: the longest that common browsers and proxies agree on.
+/// Bytes of a URL that are read by default. Source: the longest that common browsers and proxies
+/// agree on.
 const LENGTH_MAX_DEFAULT: usize = 2048;
 /// Labels of a host.
 const LABELS_MAX: usize = 64;
@@ -217,7 +219,8 @@ impl Judge<'_> {
         self.hit("url_control", at..at + 1, "");
     }
 
-    /// Whether the rest of the URL is worth reading: a scheme that is not of the web has other parts.
+    /// Whether the rest of the URL is worth reading: a scheme that is not of the web has other
+    /// parts.
     fn scheme(&mut self, parts: &UrlParts) -> bool {
         let scheme = &self.url[parts.scheme.clone()];
         let allowed = |known: &String| known.eq_ignore_ascii_case(scheme);
@@ -306,7 +309,8 @@ impl Judge<'_> {
         rules.opaque_paths.holds(&above, None)
     }
 
-    /// Judges what is below the registrable domain: each of its labels can be a message to the domain's owner.
+    /// Judges what is below the registrable domain: each of its labels can be a message to the
+    /// domain's owner.
     fn below(&mut self, parts: &mut UrlParts, written: &str, name: &str, disguise: &str) {
         let text = if disguise.is_empty() {
             written.trim_end_matches('.')
@@ -433,7 +437,8 @@ struct Tail {
 }
 
 thread_local! {
-    /// Kept from URL to URL, so that decoding allocates nothing. At most as long as the longest URL.
+    /// Kept from URL to URL, so that decoding allocates nothing. At most as long as the longest
+    /// URL.
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
@@ -441,7 +446,8 @@ fn passes(found: &Noise, text: &[u8], floor: Floor) -> bool {
     found.characters >= floor.characters && found.bits(text) >= floor.bits
 }
 
-/// Bits of entropy in what looks random: four a hexadecimal digit of a name, five a character of noise.
+/// Bits of entropy in what looks random: four a hexadecimal digit of a name, five a character of
+/// noise.
 fn bits(found: &Noise, length: usize) -> u32 {
     let loose = if found.characters >= NOISE_BYTES_MIN {
         found.characters
@@ -575,7 +581,8 @@ const TOKEN_PREFIXES: &[&str] = &[
     "ya29-",
 ];
 
-/// Whether labels are pieces of one thing: several of one length that are no words, or a token that goes on.
+/// Whether labels are pieces of one thing: several of one length that are no words, or a token that
+/// goes on.
 fn chunked(below: &str) -> bool {
     let labels = || {
         below
@@ -622,7 +629,8 @@ fn chunked(below: &str) -> bool {
     false
 }
 
-/// Names of parameters whose values are random by design: cursors of pages, signatures, click identifiers.
+/// Names of parameters whose values are random by design: cursors of pages, signatures, click
+/// identifiers.
 ///
 /// Such a value is no finding; its bits count for the budget.
 fn random_by_name(name: &str) -> bool {

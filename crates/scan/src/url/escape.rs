@@ -1,7 +1,7 @@
 //! What percent-encoding hides: nested encodings, control characters, and ways out of a path.
 //!
-//! Sources: RFC 3986 section 2.1, the WHATWG URL standard (percent-decoding), CWE-22 and CWE-93; overlong UTF-8 as in
-//! RFC 3629 section 10.
+//! Sources: RFC 3986 section 2.1, the WHATWG URL standard (percent-decoding), CWE-22 and CWE-93;
+//! overlong UTF-8 as in RFC 3629 section 10.
 
 /// How often an encoding is undone. What is nested deeper is refused by its depth.
 const DEPTH_MAX: usize = 4;
@@ -34,7 +34,8 @@ fn once(text: &mut Vec<u8>) -> bool {
     changed
 }
 
-/// The byte that is encoded here, and how long its encoding is. `%u002e` is what old servers of Microsoft read.
+/// The byte that is encoded here, and how long its encoding is. `%u002e` is what old servers of
+/// Microsoft read.
 fn decoded(text: &[u8]) -> Option<(u8, usize)> {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
     match text {
@@ -48,8 +49,8 @@ fn decoded(text: &[u8]) -> Option<(u8, usize)> {
 
 /// Whether decoded text of a path or query splits a request, or a line of it.
 ///
-/// In a path every control character does. In a query a line end by itself is a text of several lines, unless what
-/// follows is a header.
+/// In a path every control character does. In a query a line end by itself is a text of several
+/// lines, unless what follows is a header.
 pub(super) fn splits(text: &[u8], path: bool) -> bool {
     let control = |(at, byte): (usize, &u8)| match byte {
         b'\t' => path,
@@ -89,7 +90,8 @@ fn known_header(name: &[u8]) -> bool {
         .any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
 }
 
-/// Whether decoded text has a component that is two dots. A whole segment needs no slash of its own.
+/// Whether decoded text has a component that is two dots. A whole segment needs no slash of its
+/// own.
 pub(super) fn climbs(text: &[u8], segment: bool) -> bool {
     let (mut at, mut dots, mut slashes) = (0, Some(0), 0);
     loop {

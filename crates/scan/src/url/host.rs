@@ -1,8 +1,9 @@
 //! Host names as resolvers read them, and lists of them.
 //!
-//! A host is folded into a buffer of its own: lower case, percent-encoding and compatibility forms undone, ideographic
-//! dots made dots, invisible characters gone. Source: the WHATWG URL standard (host parsing), UTS #46 (mapping; the part
-//! that decides where a request goes), UTS #39 (mixed scripts), RFC 3492 (Punycode).
+//! A host is folded into a buffer of its own: lower case, percent-encoding and compatibility forms
+//! undone, ideographic dots made dots, invisible characters gone. Source: the WHATWG URL standard
+//! (host parsing), UTS #46 (mapping; the part that decides where a request goes), UTS #39 (mixed
+//! scripts), RFC 3492 (Punycode).
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -122,9 +123,11 @@ impl Host {
     }
 }
 
-/// Names above a name that lists are asked for: as many labels as a pattern can have, and the name itself.
+/// Names above a name that lists are asked for: as many labels as a pattern can have, and the name
+/// itself.
 const ABOVE_MAX: usize = 9;
-/// FNV-1a, 64 bits, from the last byte to the first, so that one pass hashes a name and all above it.
+/// FNV-1a, 64 bits, from the last byte to the first, so that one pass hashes a name and all above
+/// it.
 const HASH_START: u64 = 0xcbf2_9ce4_8422_2325;
 
 fn hashed(hash: u64, byte: u8) -> u64 {
@@ -169,7 +172,8 @@ struct Named {
 }
 
 impl HostList {
-    /// Adds `example.com` (with all below it), `*.example.com` (all below it), `10.1.2.3`, `10.0.0.0/8` or `fd00::/8`.
+    /// Adds `example.com` (with all below it), `*.example.com` (all below it), `10.1.2.3`,
+    /// `10.0.0.0/8` or `fd00::/8`.
     ///
     /// Errors: what is wrong with the pattern.
     pub fn add(&mut self, pattern: &str) -> Result<(), String> {
@@ -235,7 +239,8 @@ fn within(address: IpAddr, network: IpAddr, length: u8) -> bool {
     differ.unwrap_or(0) == 0
 }
 
-/// Takes a key that is a hash for what it is. The keys are the operator's, so nobody else can make them collide.
+/// Takes a key that is a hash for what it is. The keys are the operator's, so nobody else can make
+/// them collide.
 #[derive(Clone, Default)]
 pub struct Ready(u64);
 

@@ -1,9 +1,10 @@
 //! Whether a text looks random: how many of its characters nobody would have written.
 //!
-//! A text is cut where letters, digits and case change. Pieces that read like words, and digits that stand by
-//! themselves, are explained; what is left over counts. The largest sum over a stretch decides, with words counting
-//! against it, so that neither a long slug adds up nor words around a key hide it. What words look like is a table of
-//! pairs of letters that are common in eleven languages of Latin script.
+//! A text is cut where letters, digits and case change. Pieces that read like words, and digits
+//! that stand by themselves, are explained; what is left over counts. The largest sum over a
+//! stretch decides, with words counting against it, so that neither a long slug adds up nor words
+//! around a key hide it. What words look like is a table of pairs of letters that are common in
+//! eleven languages of Latin script.
 
 use std::ops::Range;
 
@@ -52,22 +53,25 @@ const PAIRS: [u32; 26] = {
     pairs
 };
 
-/// Lengths of hexadecimal numbers that programs give to things: 32 bits to 512, object ids of 96 bits, and hashes whose
-/// first byte or two are a directory.
+/// Lengths of hexadecimal numbers that programs give to things: 32 bits to 512, object ids of 96
+/// bits, and hashes whose first byte or two are a directory.
 const HEX_LENGTHS: [usize; 16] = [
     8, 12, 16, 17, 24, 30, 32, 38, 40, 48, 56, 60, 62, 64, 96, 128,
 ];
-/// Digits in a row that are a number; fewer among letters can be part of a key, and more by themselves a message.
+/// Digits in a row that are a number; fewer among letters can be part of a key, and more by
+/// themselves a message.
 const NUMBER_DIGITS: std::ops::RangeInclusive<usize> = 5..=24;
 /// Numbers in a word of letters that nobody writes.
 const LACED_NUMBERS_MIN: usize = 3;
-/// Characters that a mark between words takes off a sum. A dot of a host has to be there, and takes one.
+/// Characters that a mark between words takes off a sum. A dot of a host has to be there, and takes
+/// one.
 const SEPARATOR: isize = 3;
 
 /// What looks random in a text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Noise {
-    /// Characters of the noisiest stretch that nobody would have written, less those of words in it.
+    /// Characters of the noisiest stretch that nobody would have written, less those of words in
+    /// it.
     pub(super) characters: usize,
     /// The noisiest stretch.
     pub(super) span: Range<usize>,
@@ -100,7 +104,8 @@ pub(super) fn noise(text: &[u8], place: Place) -> Noise {
     while at < text.len() {
         let byte = text[at];
         if !byte.is_ascii_alphanumeric() {
-            // What joins the letters of base64 is neutral, everything else speaks against one token.
+            // What joins the letters of base64 is neutral, everything else speaks against one
+            // token.
             if !matches!(byte, b'-' | b'_' | b'+') && byte.is_ascii() {
                 let cost = if place == Place::Host { 1 } else { SEPARATOR };
                 sum.add(at..at + 1, -cost);
@@ -183,7 +188,8 @@ fn known(text: &[u8], word: Range<usize>, place: Place, noise: &mut Noise) -> us
     if form { length } else { 0 }
 }
 
-/// A number in hexadecimal that says so, perhaps after the letters of its field: `0x47e66e2964e34e2d`.
+/// A number in hexadecimal that says so, perhaps after the letters of its field:
+/// `0x47e66e2964e34e2d`.
 fn numbered(text: &[u8]) -> bool {
     (0..=2).any(|prefix| {
         let digits = text.get(prefix..).and_then(|rest| rest.strip_prefix(b"0x"));
@@ -243,7 +249,8 @@ fn word(text: &[u8], word: Range<usize>, sum: &mut Sum) {
         let piece = &text[at..end];
         let alone = piece.len() == word.len();
         let characters = if piece[0].is_ascii_digit() {
-            // `utf8`, `cvtsi256`: letters and a number are a name. A digit among letters is part of them.
+            // `utf8`, `cvtsi256`: letters and a number are a name. A digit among letters is part of
+            // them.
             let named = at > word.start && end == word.end && after_word;
             let number = alone || named || NUMBER_DIGITS.contains(&piece.len());
             let explained = number && piece.len() <= *NUMBER_DIGITS.end();

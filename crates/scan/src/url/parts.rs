@@ -1,8 +1,9 @@
 //! Where the parts of a URL are, as the most generous client reads it.
 //!
-//! Follows RFC 3986 with the differences of the WHATWG URL standard that decide where a request goes: backslashes
-//! are slashes, any number of them opens the host, the last `@` ends the user information. Nothing is copied, and
-//! nothing is decided: a part may be empty or nonsense, and the rules say so.
+//! Follows RFC 3986 with the differences of the WHATWG URL standard that decide where a request
+//! goes: backslashes are slashes, any number of them opens the host, the last `@` ends the user
+//! information. Nothing is copied, and nothing is decided: a part may be empty or nonsense, and the
+//! rules say so.
 
 use std::net::IpAddr;
 use std::ops::Range;
