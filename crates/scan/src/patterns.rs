@@ -45,6 +45,7 @@ const FILES: &[(&str, &str)] = &[
     ),
     ("es", include_str!("../patterns/injection/es.toml")),
     ("pt", include_str!("../patterns/injection/pt.toml")),
+    ("it", include_str!("../patterns/injection/it.toml")),
     ("languages", include_str!("../patterns/languages.toml")),
     ("zh", include_str!("../patterns/injection/zh.toml")),
     ("ja", include_str!("../patterns/injection/ja.toml")),
