@@ -143,13 +143,16 @@ impl Commands {
         let mut at = 0;
         while at < args.len() {
             let group = role::group(args, at);
-            match kind.role(args[at].path, args[at].text) {
-                Role::Command | Role::Unknown if group > 1 => {
+            let role = kind.role(args[at].path, args[at].text);
+            match role {
+                _ if group == 1 => self.one(role, args, at, sink),
+                Role::Command | Role::Unknown => {
                     self.argv(tool, kind, args, at..at + group, sink);
                 }
                 _ => {
                     for argument in at..at + group {
-                        self.one(kind, args, argument, sink);
+                        let role = kind.role(args[argument].path, args[argument].text);
+                        self.one(role, args, argument, sink);
                     }
                 }
             }
@@ -158,9 +161,8 @@ impl Commands {
     }
 
     /// Judges one string.
-    fn one(&self, kind: Tool, args: &[Argument<'_>], argument: usize, sink: &mut Vec<Hit>) {
-        let Argument { path, text } = args[argument];
-        let role = kind.role(path, text);
+    fn one(&self, role: Role, args: &[Argument<'_>], argument: usize, sink: &mut Vec<Hit>) {
+        let text = args[argument].text;
         if role == Role::Text {
             return;
         }
@@ -200,7 +202,8 @@ impl Commands {
         // Several commands, each in a string of its own.
         if first.trim().contains(' ') {
             for argument in group {
-                self.one(kind, args, argument, sink);
+                let role = kind.role(args[argument].path, args[argument].text);
+                self.one(role, args, argument, sink);
             }
             return;
         }

@@ -2,6 +2,10 @@
 //!
 //! Names decide. Where they say nothing, a text counts as a command only if it starts with one.
 
+use std::sync::LazyLock;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
+
 use super::Argument;
 use crate::shell::{self, Dialect, Plain};
 
@@ -367,30 +371,32 @@ fn unpercent(text: &[u8]) -> Vec<u8> {
 
 /// Whether only cmd.exe or PowerShell would understand a text.
 pub(super) fn may_be_windows(text: &[u8]) -> bool {
-    const WORDS: [&[u8]; 14] = [
-        b"powershell",
-        b"pwsh",
-        b"iex",
-        b"invoke-",
-        b"-item",
-        b"new-object",
-        b"cmd",
-        b"reg ",
-        b"schtasks",
-        b"iwr",
-        b"irm ",
-        b"mppreference",
-        b"start-process",
-        b"frombase64",
+    const WORDS: [&str; 14] = [
+        "powershell",
+        "pwsh",
+        "iex",
+        "invoke-",
+        "-item",
+        "new-object",
+        "cmd",
+        "reg ",
+        "schtasks",
+        "iwr",
+        "irm ",
+        "mppreference",
+        "start-process",
+        "frombase64",
     ];
-    if memchr::memchr3(b'^', b'%', b'\\', text).is_some() || memchr::memchr(b'`', text).is_some() {
-        return true;
-    }
-    let at = |word: &[u8]| {
-        text.windows(word.len())
-            .any(|part| part.eq_ignore_ascii_case(word))
-    };
-    WORDS.iter().any(|word| at(word))
+    static AUTOMATON: LazyLock<AhoCorasick> = LazyLock::new(|| {
+        AhoCorasick::builder()
+            .ascii_case_insensitive(true)
+            .kind(Some(AhoCorasickKind::DFA))
+            .build(WORDS)
+            .expect("a few words fit an automaton")
+    });
+    memchr::memchr3(b'^', b'%', b'\\', text).is_some()
+        || memchr::memchr(b'`', text).is_some()
+        || AUTOMATON.is_match(text)
 }
 
 /// Names of commands that a text of an unknown argument is taken for a command by.
