@@ -117,7 +117,8 @@ fn next_pairs(layer: &Layer<'_>, from: usize) -> Option<Range<usize>> {
     let bytes = layer.bytes;
     let apart = apart(layer, from);
     // Longer joints hold an x, which is rare enough to be looked for by itself.
-    let end = apart.as_ref().map_or(bytes.len(), |run| run.start);
+    // A run may begin before `from`, since it is read backwards too.
+    let end = apart.as_ref().map_or(bytes.len(), |run| run.start.max(from));
     let mut ex = memchr::memchr2_iter(b'x', b'X', &bytes[from..end]);
     let prefixed = ex.find_map(|at| {
         let at = from + at;
