@@ -130,7 +130,9 @@ pub(super) fn random(text: &[u8]) -> bool {
         .filter(|byte| byte.is_ascii_alphabetic())
         .count();
     let mixed = digits > 0 || (letters > 0 && text.len() >= 24);
-    letters > 0 && mixed && entropy(text) >= 2.9 && !template(text) && !wordy(text)
+    // Less than 80 bits in hex is the hash of something, cut short.
+    let short = text.len() < 20 && text.iter().all(u8::is_ascii_hexdigit);
+    letters > 0 && mixed && !short && entropy(text) >= 2.9 && !template(text) && !wordy(text)
 }
 
 /// Letters and digits, or small and capital letters: enough where the form is known.

@@ -118,7 +118,9 @@ fn next_pairs(layer: &Layer<'_>, from: usize) -> Option<Range<usize>> {
     let apart = apart(layer, from);
     // Longer joints hold an x, which is rare enough to be looked for by itself.
     // A run may begin before `from`, since it is read backwards too.
-    let end = apart.as_ref().map_or(bytes.len(), |run| run.start.max(from));
+    let end = apart
+        .as_ref()
+        .map_or(bytes.len(), |run| run.start.max(from));
     let mut ex = memchr::memchr2_iter(b'x', b'X', &bytes[from..end]);
     let prefixed = ex.find_map(|at| {
         let at = from + at;
