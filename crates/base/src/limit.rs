@@ -88,6 +88,10 @@ pub const SCAN_INFLATED_BYTES_MAX: usize = 4 << 20;
 pub const STREAM_CONTEXT_BYTES: usize = 1 << 10;
 /// What a stream holds back at most, in bytes: more than the longest key in PEM.
 pub const STREAM_HELD_BYTES_MAX: usize = 16 << 10;
+/// Agents of which is remembered what they did lately.
+pub const SESSION_AGENTS_MAX: usize = 4096;
+/// How long that is remembered of a silent agent, in milliseconds.
+pub const SESSION_IDLE_MS_MAX: u64 = 600_000;
 /// What is kept of the end of an argument, to find a secret that goes on in the next call, in bytes.
 pub const SCAN_FRAGMENT_BYTES_MAX: usize = 192;
 /// Arguments of one agent of which that is kept.

@@ -5,6 +5,7 @@ use std::slice;
 use base::limit::FINDINGS_MAX;
 use sha2::{Digest as _, Sha256};
 
+use crate::command::Commands;
 use crate::fragments::Fragments;
 use crate::layer::{Layer, Text};
 use crate::place::Place;
@@ -19,6 +20,7 @@ use crate::{json, patterns};
 /// All rules, compiled. Shared by all threads.
 pub struct Engine {
     pub(crate) set: Set,
+    pub(crate) commands: Commands,
     pub(crate) settings: Settings,
     /// The operator's own secrets and canaries.
     pub(crate) values: Option<Values>,
@@ -44,6 +46,7 @@ impl Engine {
         let rules: Vec<&'static Rule> = all.filter(reads).collect();
         let set = Set::new(&rules, &settings);
         Engine {
+            commands: Commands::new(patterns::rules()),
             set: set.expect("the number of literals was checked when the rules were read"),
             values: settings.values.clone().filter(|values| !values.is_empty()),
             settings,
@@ -59,6 +62,7 @@ impl Engine {
         all.expect("the rule is among the settings' own");
         Ok(Engine {
             set: Set::new(&[rule], &settings)?,
+            commands: Commands::new(&[]),
             values: None,
             settings,
             fingerprint_key: [0; 32],

@@ -17,9 +17,12 @@ mod rule;
 mod settings;
 
 mod engine;
+mod judge;
 mod search;
+mod sessions;
 mod set;
 mod stream;
+mod subject;
 
 mod automaton;
 
@@ -63,7 +66,9 @@ pub use patterns::{rule, rules};
 pub use place::Place;
 pub use report::{Bound, Finding, Report};
 pub use rule::{Action, Class, Direction, Kind, Rule, Severity};
+pub use sessions::{Session, Sessions};
 pub use settings::{Exemption, Scope, Settings};
 pub use stream::{Stream, in_pieces};
+pub use subject::{Subject, SubjectKind, Verdict};
 pub use url::{Floor, HostList, UrlHit, UrlParts, UrlRules};
 pub use values::{VALUE_BYTES_MAX, VALUE_BYTES_MIN, ValueKind, Values};

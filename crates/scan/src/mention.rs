@@ -73,8 +73,46 @@ const QUOTES: [(&[u8], &[u8]); 8] = [
     (b"<code>", b"</code>"),
 ];
 
+/// What stands before a verb that tells what somebody does, rather than asking for it.
+const TELLING: [&[u8]; 16] = [
+    b"attempt to ",
+    b"attempts to ",
+    b"attempted to ",
+    b"attempting to ",
+    b"tries to ",
+    b"tried to ",
+    b"try to ",
+    b"trying to ",
+    b"aims to ",
+    b"aim to ",
+    b"designed to ",
+    b"meant to ",
+    b"intended to ",
+    b"seeks to ",
+    b"used to ",
+    b"crafted to ",
+];
+
+/// Whether what stands at `span` is quoted or told of, in a text about such things.
+pub(crate) fn mentioned(bytes: &[u8], span: &Range<usize>) -> bool {
+    told(bytes, span) || quoted(bytes, span)
+}
+
+/// Whether a sentence tells of it.
+fn told(bytes: &[u8], span: &Range<usize>) -> bool {
+    let before = bytes[span.start.saturating_sub(16)..span.start].to_ascii_lowercase();
+    TELLING.iter().any(|words| before.ends_with(words)) && about(bytes, span)
+}
+
+/// Whether the text around says that it is about attacks. What the phrase says of itself does not count.
+fn about(bytes: &[u8], span: &Range<usize>) -> bool {
+    let from = span.start.saturating_sub(ABOUT_BYTES_MAX);
+    let to = (span.end + ABOUT_BYTES_MAX).min(bytes.len());
+    ABOUT.is_match(&bytes[from..span.start]) || ABOUT.is_match(&bytes[span.end..to])
+}
+
 /// Whether what stands at `span` is quoted, within one line, in a text about such things.
-pub(crate) fn quoted(bytes: &[u8], span: &Range<usize>) -> bool {
+fn quoted(bytes: &[u8], span: &Range<usize>) -> bool {
     let line = |bytes: &[u8]| memchr::memchr(b'\n', bytes).unwrap_or(bytes.len());
     let before = &bytes[span.start.saturating_sub(QUOTE_BYTES_MAX)..span.start];
     let before = &before[memchr::memrchr(b'\n', before).map_or(0, |at| at + 1)..];
@@ -87,13 +125,7 @@ pub(crate) fn quoted(bytes: &[u8], span: &Range<usize>) -> bool {
         });
         opened && memchr::memmem::find(after, close).is_some()
     };
-    if !QUOTES.iter().any(within) {
-        return false;
-    }
-    let from = span.start.saturating_sub(ABOUT_BYTES_MAX);
-    let to = (span.end + ABOUT_BYTES_MAX).min(bytes.len());
-    // What the phrase says of itself does not count.
-    ABOUT.is_match(&bytes[from..span.start]) || ABOUT.is_match(&bytes[span.end..to])
+    QUOTES.iter().any(within) && about(bytes, span)
 }
 
 #[cfg(test)]
@@ -103,7 +135,7 @@ mod tests {
     fn mentions(text: &str) -> bool {
         let phrase = "ignore all previous instructions";
         let start = text.find(phrase).unwrap();
-        quoted(text.as_bytes(), &(start..start + phrase.len()))
+        mentioned(text.as_bytes(), &(start..start + phrase.len()))
     }
 
     #[test]

@@ -5,6 +5,8 @@
 use std::fmt;
 use std::ops::Range;
 
+use base::limit::FINDINGS_MAX;
+
 use crate::rule::{Action, Rule};
 
 /// One place where a rule matched.
@@ -55,6 +57,38 @@ impl Report {
             action: Action::Off,
             redactions: Vec::new(),
         }
+    }
+
+    /// Adds the findings of another report of the same input.
+    pub(crate) fn add_all(&mut self, other: Report) {
+        self.action = self.action.max(other.action);
+        let room = FINDINGS_MAX.saturating_sub(self.findings.len());
+        self.findings.extend(other.findings.into_iter().take(room));
+        self.redactions.extend(other.redactions);
+        self.redactions
+            .sort_by_key(|redaction| redaction.span.start);
+    }
+
+    /// Adds what another report found in a part of the input and this one did not.
+    pub(crate) fn add_new(&mut self, other: Report) {
+        self.action = self.action.max(other.action);
+        for finding in other.findings {
+            let same = |known: &Finding| {
+                known.rule.id == finding.rule.id && known.fingerprint == finding.fingerprint
+            };
+            if self.findings.len() < FINDINGS_MAX && !self.findings.iter().any(same) {
+                self.findings.push(finding);
+            }
+        }
+    }
+
+    /// Makes the findings from an index on warnings.
+    pub(crate) fn soften(&mut self, from: usize) {
+        for finding in &mut self.findings[from..] {
+            finding.action = finding.action.min(Action::Warn);
+        }
+        let strongest = self.findings.iter().map(|finding| finding.action).max();
+        self.action = strongest.unwrap_or(Action::Off);
     }
 
     /// The input with every span of a [`Action::Redact`] finding replaced by `[redacted:<rule id>]`.

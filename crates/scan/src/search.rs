@@ -389,7 +389,7 @@ impl<'e> Search<'e> {
     ) -> Result<(), Bound> {
         let text = &layer.bytes[span.clone()];
         let fingerprint = self.engine.fingerprint(text);
-        let mention = rule.class == Class::Injection && mention::quoted(layer.bytes, &span);
+        let mention = rule.class == Class::Injection && mention::mentioned(layer.bytes, &span);
         let trace = trace(layer, rule, span);
         let whole = trace.parts[0].start..trace.parts[trace.parts.len() - 1].end;
         let same = |found: &Found| {
@@ -477,14 +477,17 @@ impl<'e> Search<'e> {
 /// Whether what was decoded is one random token: nobody encodes one who has nothing to hide.
 fn hidden_token(decoded: &[u8]) -> bool {
     let inside = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=_-.~".contains(byte);
-    let has = |test: fn(&u8) -> bool| decoded.iter().any(test);
-    let text = decoded.trim_ascii();
-    HIDDEN_BYTES.contains(&text.len())
-        && text.iter().all(inside)
-        && has(u8::is_ascii_uppercase)
-        && has(u8::is_ascii_lowercase)
-        && has(u8::is_ascii_digit)
-        && check::entropy(text) >= HIDDEN_ENTROPY_MIN
+    decoded.split(|byte| *byte == b'\n').any(|line| {
+        let words = line.split(|byte| !inside(byte));
+        let word = words.max_by_key(|word| word.len()).unwrap_or_default();
+        let has = |test: fn(&u8) -> bool| word.iter().any(test);
+        HIDDEN_BYTES.contains(&word.len())
+            && word.len() * 5 >= line.len() * 4
+            && has(u8::is_ascii_uppercase)
+            && has(u8::is_ascii_lowercase)
+            && has(u8::is_ascii_digit)
+            && check::entropy(word) >= HIDDEN_ENTROPY_MIN
+    })
 }
 
 /// Where a match came from.

@@ -7,6 +7,7 @@
 use crate::patterns::rules;
 use crate::place::Place;
 use crate::rule::{Action, Class, Direction, Rule};
+use crate::url::UrlRules;
 use crate::values::Values;
 
 /// What the operator decided. The default is each rule's own.
@@ -18,6 +19,8 @@ pub struct Settings {
     pub rules: Vec<&'static Rule>,
     /// Their secrets and canaries.
     pub values: Option<Values>,
+    /// What may be asked of the web.
+    pub urls: UrlRules,
 }
 
 /// Where an override holds; what is absent holds everywhere.

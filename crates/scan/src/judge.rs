@@ -1,0 +1,381 @@
+//! The questions that lanes ask, made of what the engine knows: may this call, this URL, this message pass?
+//!
+//! Each is one report: what is in the text, what the call would do, where it would go, and what it adds up
+//! to with the calls before it.
+
+use std::ops::Range;
+
+use base::limit::FINDINGS_MAX;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::budget::Budget;
+use crate::chain::Step;
+use crate::command::Argument;
+use crate::domain;
+use crate::engine::Engine;
+use crate::joined;
+use crate::json;
+use crate::layer::{Layer, Text};
+use crate::patterns;
+use crate::place::Place;
+use crate::report::{Bound, Finding, Redaction, Report};
+use crate::rule::{Action, Direction};
+use crate::sessions::Session;
+use crate::url::UrlParts;
+
+/// URLs of one string that are judged.
+const URLS_MAX: usize = 32;
+/// Messages of one batch, and tools of one list.
+const PARTS_MAX: usize = 4096;
+/// What a person's own tools may be asked for on this machine and nearby: it is said, and not refused.
+const MILD: [&str; 7] = [
+    "url_internal",
+    "url_scheme",
+    "url_port",
+    "url_length",
+    "url_host",
+    "url_entropy_path",
+    "url_entropy_query",
+];
+
+/// The parts of a JSON-RPC message that are judged differently.
+#[derive(Deserialize)]
+struct Message<'a> {
+    method: Option<String>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Listed<'a> {
+    #[serde(borrow)]
+    tools: Option<Vec<&'a RawValue>>,
+}
+
+/// One string of a call: where it stands in the JSON, its path, and what it says.
+struct Leaf<'a> {
+    source: Range<usize>,
+    path: String,
+    text: &'a str,
+}
+
+impl Engine {
+    /// Judges a URL that is about to be asked.
+    ///
+    /// Errors: a bound was reached, and the URL was not wholly scanned.
+    pub fn url<'a>(
+        &'a self,
+        place: impl Into<Place<'a>>,
+        url: &str,
+        session: Option<(&mut Session, u64)>,
+    ) -> Result<Report, Bound> {
+        let place = place.into();
+        let mut report = Report::clean();
+        let parts = self.url_rules(&place, url, "url", 0..url.len(), &mut report, false);
+        // What is refused for where it goes is not read for what it says.
+        if report.action == Action::Refuse {
+            return Ok(report);
+        }
+        if let Some((session, now_ms)) = session {
+            self.spend(&place, url, &parts, session, now_ms, &mut report);
+        }
+        report.add_all(self.text(place, url, "url")?);
+        Ok(report)
+    }
+
+    /// Judges the parameters of a `tools/call`: `{"name": …, "arguments": {…}}`, as JSON.
+    ///
+    /// With what the agent did before and the monotonic clock in milliseconds, also what the calls add up
+    /// to. Errors: a bound was reached, and the call was not wholly judged.
+    pub fn call<'a>(
+        &'a self,
+        place: impl Into<Place<'a>>,
+        params: &[u8],
+        root: &str,
+        mut session: Option<(&mut Session, u64)>,
+    ) -> Result<Report, Bound> {
+        let place = place.into();
+        let before = session
+            .as_mut()
+            .map(|(session, now_ms)| (&mut session.fragments, *now_ms));
+        let mut report = self.json_after(place, params, root, before)?;
+        let mut text = Text::take();
+        json::read(params, &mut text);
+        let layer = match text.bytes.is_empty() {
+            true => Layer::plain(params, &text.strings),
+            false => Layer::view(&text, "", None),
+        };
+        let leaves = leaves(&layer, params);
+        self.leaves(&place, &leaves, root, &mut report, session);
+        drop(leaves);
+        text.give();
+        Ok(report)
+    }
+
+    /// Judges a JSON-RPC message, or a batch of them, as JSON.
+    ///
+    /// Errors: a bound was reached, and the message was not wholly judged.
+    pub fn message<'a>(
+        &'a self,
+        place: impl Into<Place<'a>>,
+        message: &[u8],
+        mut session: Option<(&mut Session, u64)>,
+    ) -> Result<Report, Bound> {
+        let place = place.into();
+        let mut report = self.json(place, message, "")?;
+        let text = std::str::from_utf8(message).unwrap_or_default();
+        let parts: Vec<&RawValue> = match text.trim_start().starts_with('[') {
+            true => serde_json::from_str(text).unwrap_or_default(),
+            false => serde_json::from_str(text).ok().into_iter().collect(),
+        };
+        for part in parts.into_iter().take(PARTS_MAX) {
+            let Ok(part) = serde_json::from_str::<Message<'_>>(part.get()) else {
+                continue;
+            };
+            if part.method.as_deref() == Some("tools/call")
+                && let Some(params) = part.params
+            {
+                let session = session
+                    .as_mut()
+                    .map(|(session, now)| (&mut **session, *now));
+                report.add_new(self.call(place, params.get().as_bytes(), "params", session)?);
+            }
+            let listed = part.result.map(|result| serde_json::from_str(result.get()));
+            if let Some(Ok(Listed { tools: Some(tools) })) = listed {
+                for (i, tool) in tools.into_iter().take(PARTS_MAX).enumerate() {
+                    let path = format!("result.tools[{i}]");
+                    report.add_new(self.tool(place, tool.get().as_bytes(), &path)?);
+                }
+            }
+        }
+        Ok(report)
+    }
+
+    /// Judges the definition of a tool: all text in it is read by a model as instruction.
+    ///
+    /// Errors: a bound was reached, and the definition was not wholly scanned.
+    pub fn tool<'a>(
+        &'a self,
+        place: impl Into<Place<'a>>,
+        definition: &[u8],
+        root: &str,
+    ) -> Result<Report, Bound> {
+        let place = Place {
+            direction: Direction::Description,
+            ..place.into()
+        };
+        self.json(place, definition, root)
+    }
+
+    /// What the strings of a call ask for, where they lead, and what they add up to.
+    fn leaves(
+        &self,
+        place: &Place<'_>,
+        leaves: &[Leaf<'_>],
+        root: &str,
+        report: &mut Report,
+        session: Option<(&mut Session, u64)>,
+    ) {
+        let name = leaves.iter().find(|leaf| leaf.path == "name");
+        let tool = name.map_or("", |leaf| leaf.text);
+        let inside = leaves
+            .iter()
+            .filter(|leaf| leaf.path.starts_with("arguments"));
+        let inside: Vec<&Leaf<'_>> = inside.collect();
+        let args: Vec<Argument<'_>> = inside
+            .iter()
+            .map(|leaf| Argument {
+                path: leaf.path["arguments".len()..].trim_start_matches('.'),
+                text: leaf.text,
+            })
+            .collect();
+        let full = |leaf: &Leaf<'_>| match root.is_empty() {
+            true => leaf.path.clone(),
+            false => format!("{root}.{}", leaf.path),
+        };
+        let mut hits = Vec::new();
+        self.commands.judge(tool, &args, &mut hits);
+        for hit in &hits {
+            let leaf = inside[hit.argument.min(inside.len() - 1)];
+            self.add(
+                report,
+                place,
+                hit.rule,
+                full(leaf),
+                leaf.source.clone(),
+                hit.disguise,
+            );
+        }
+        let mut session = session;
+        for leaf in &inside {
+            for url in urls(leaf.text) {
+                let parts =
+                    self.url_rules(place, url, &full(leaf), leaf.source.clone(), report, true);
+                if let Some((session, now_ms)) = &mut session {
+                    self.spend(place, url, &parts, session, *now_ms, report);
+                }
+            }
+        }
+        if let Some((session, now_ms)) = session {
+            let secret = report
+                .findings
+                .iter()
+                .any(|finding| finding.rule.class == crate::rule::Class::Secret);
+            let step = Step::of(tool, &args, &hits, secret);
+            let whole = inside.first().map_or(0..0, |leaf| leaf.source.clone());
+            for rule in session.chain.observe(step, now_ms) {
+                self.add(report, place, rule, root.to_owned(), whole.clone(), "");
+            }
+        }
+    }
+
+    /// Judges where a URL leads.
+    fn url_rules(
+        &self,
+        place: &Place<'_>,
+        url: &str,
+        path: &str,
+        source: Range<usize>,
+        report: &mut Report,
+        argument: bool,
+    ) -> UrlParts {
+        let mut hits = Vec::new();
+        let parts = self.settings.urls.judge(url, &mut hits);
+        for hit in hits {
+            let span = match argument {
+                true => source.clone(),
+                false => hit.span,
+            };
+            let mild = argument && MILD.contains(&hit.rule) && !metadata(&parts);
+            let from = report.findings.len();
+            self.add(report, place, hit.rule, path.to_owned(), span, hit.disguise);
+            if mild {
+                report.soften(from);
+            }
+        }
+        parts
+    }
+
+    /// Counts what a URL carries away.
+    fn spend(
+        &self,
+        place: &Place<'_>,
+        url: &str,
+        parts: &UrlParts,
+        session: &mut Session,
+        now_ms: u64,
+        report: &mut Report,
+    ) {
+        let host = url
+            .get(parts.host.clone())
+            .unwrap_or_default()
+            .to_ascii_lowercase();
+        let budget = session
+            .budget
+            .get_or_insert_with(|| Box::new(Budget::new(self.settings.urls.allowance)));
+        let by_domain = Budget::key(place.agent, domain::registrable(host.trim_end_matches('.')));
+        let taken = [
+            budget.take(by_domain, url.len() as u64, now_ms),
+            budget.take_random(Budget::key(place.agent, ""), parts.random_bits, now_ms),
+        ];
+        for rule in taken.into_iter().filter_map(Result::err) {
+            self.add(report, place, rule, "url".to_owned(), 0..url.len(), "");
+        }
+    }
+
+    /// Adds what code found, with what is done about it in its place.
+    pub(crate) fn add(
+        &self,
+        report: &mut Report,
+        place: &Place<'_>,
+        rule: &'static str,
+        path: String,
+        span: Range<usize>,
+        disguise: &'static str,
+    ) {
+        let Some(rule) = patterns::rule(rule) else {
+            base::never!("code found a rule that is in no list");
+            return;
+        };
+        let (action, exempt) = self.decide(rule, false, place);
+        if action == Action::Off {
+            return;
+        }
+        report.action = report.action.max(action);
+        if action == Action::Redact {
+            let redaction = Redaction {
+                span: span.clone(),
+                rule: rule.id,
+                quoted: false,
+            };
+            report.redactions.push(redaction);
+            report
+                .redactions
+                .sort_by_key(|redaction| redaction.span.start);
+        }
+        let known = |finding: &Finding| finding.rule.id == rule.id && finding.path == path;
+        if report.findings.len() < FINDINGS_MAX && !report.findings.iter().any(known) {
+            report.findings.push(Finding {
+                rule,
+                action,
+                fingerprint: self.fingerprint(path.as_bytes()),
+                path,
+                span,
+                disguise,
+                mention: false,
+                exempt,
+            });
+        }
+    }
+}
+
+/// The strings of a call that are values, with their paths.
+fn leaves<'a>(layer: &Layer<'a>, params: &[u8]) -> Vec<Leaf<'a>> {
+    let values = joined::values_of(layer);
+    let sources: Vec<Range<usize>> = values
+        .iter()
+        .map(|(_, value)| layer.source(value))
+        .collect();
+    let places: Vec<usize> = sources.iter().map(|source| source.start).collect();
+    let paths = json::paths(params, "", &places);
+    let leaves = values.into_iter().zip(sources).zip(paths);
+    let leaf = |(((_, value), source), path): (((&[u8], Range<usize>), _), _)| Leaf {
+        source,
+        path,
+        text: std::str::from_utf8(&layer.bytes[value]).unwrap_or_default(),
+    };
+    leaves.map(leaf).collect()
+}
+
+/// The URLs in a string: from their scheme to the next space or quote.
+fn urls(text: &str) -> impl Iterator<Item = &str> {
+    let bytes = text.as_bytes();
+    let found = memchr::memmem::find_iter(bytes, b"://").take(URLS_MAX);
+    found.filter_map(move |at| {
+        let scheme = |b: &u8| !b.is_ascii_alphanumeric() && !matches!(b, b'+' | b'-' | b'.');
+        let start = bytes[..at]
+            .iter()
+            .rposition(scheme)
+            .map_or(0, |before| before + 1);
+        let outside = |b: &u8| *b <= b' ' || matches!(b, b'"' | b'\'' | b'<' | b'>' | b'`' | b'|');
+        let length = bytes[at..].iter().position(outside);
+        text.get(start..length.map_or(bytes.len(), |length| at + length))
+            .map(|url| url.trim_end_matches([')', ']', '}', ',', ';', '.']))
+    })
+}
+
+/// Whether a URL leads to the place where a cloud hands out its keys.
+fn metadata(parts: &UrlParts) -> bool {
+    match parts.address {
+        Some(std::net::IpAddr::V4(address)) => address.is_link_local(),
+        Some(std::net::IpAddr::V6(address)) => {
+            let mapped = address.to_ipv4_mapped();
+            mapped.is_some_and(|v4| v4.is_link_local())
+                || address.segments()[..2] == [0xfd00, 0xec2]
+        }
+        None => false,
+    }
+}

@@ -1,0 +1,93 @@
+//! What is remembered of each agent between its calls: ends of arguments, steps, what was spent.
+//!
+//! Bounded in number and in time: the agent that was silent longest is forgotten first.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Mutex, MutexGuard};
+
+use base::limit::{SESSION_AGENTS_MAX, SESSION_IDLE_MS_MAX};
+
+use crate::budget::Budget;
+use crate::chain::Chain;
+use crate::fragments::Fragments;
+
+const SHARDS: usize = 16;
+
+/// What is remembered of one agent.
+#[derive(Debug, Default)]
+pub struct Session {
+    pub(crate) fragments: Fragments,
+    pub(crate) chain: Chain,
+    /// Made when the first URL is asked.
+    pub(crate) budget: Option<Box<Budget>>,
+    seen_ms: u64,
+}
+
+/// The sessions of all agents.
+#[derive(Debug, Default)]
+pub struct Sessions {
+    shards: [Mutex<HashMap<String, Box<Session>>>; SHARDS],
+    hasher: RandomState,
+}
+
+impl Sessions {
+    /// Does something with the session of an agent; `now_ms` is the monotonic clock. Calls of one agent
+    /// wait for each other here, so what is done is short and does not wait.
+    pub fn with<R>(&self, agent: &str, now_ms: u64, body: impl FnOnce(&mut Session) -> R) -> R {
+        let shard = self.hasher.hash_one(agent) as usize % SHARDS;
+        let mut agents = lock(&self.shards[shard]);
+        if !agents.contains_key(agent) {
+            forget(&mut agents, now_ms);
+            agents.insert(agent.to_owned(), Box::default());
+        }
+        let session = agents.get_mut(agent).expect("it is there now");
+        if now_ms.saturating_sub(session.seen_ms) > SESSION_IDLE_MS_MAX {
+            **session = Session::default();
+        }
+        session.seen_ms = now_ms;
+        body(session)
+    }
+}
+
+/// Makes room for one more: everyone goes who was silent for long, or else who was silent longest.
+fn forget(agents: &mut HashMap<String, Box<Session>>, now_ms: u64) {
+    if agents.len() < SESSION_AGENTS_MAX / SHARDS {
+        return;
+    }
+    agents.retain(|_, session| now_ms.saturating_sub(session.seen_ms) <= SESSION_IDLE_MS_MAX);
+    if agents.len() >= SESSION_AGENTS_MAX / SHARDS {
+        let oldest = agents.iter().min_by_key(|(_, session)| session.seen_ms);
+        let oldest = oldest.map(|(agent, _)| agent.clone());
+        agents.remove(&oldest.expect("the map is full"));
+    }
+}
+
+/// A panic while a session was held leaves it as it was: there is nothing in it that could be half done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_are_bounded_in_number_and_time() {
+        let sessions = Sessions::default();
+        for i in 0..SESSION_AGENTS_MAX * 2 {
+            sessions.with(&format!("agent-{i}"), i as u64, |_| ());
+        }
+        let count: usize = sessions.shards.iter().map(|shard| lock(shard).len()).sum();
+        assert!(count <= SESSION_AGENTS_MAX, "{count}");
+        let last = SESSION_AGENTS_MAX as u64 * 2;
+        let kept = |name: &str, now| sessions.with(name, now, |session| session.budget.is_some());
+        sessions.with("a", last, |s| {
+            s.budget = Some(Box::new(Budget::new(Default::default())))
+        });
+        assert!(kept("a", last + 1));
+        assert!(!kept("a", last + 2 + SESSION_IDLE_MS_MAX));
+    }
+}
