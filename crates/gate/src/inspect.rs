@@ -1,7 +1,7 @@
 //! Is it safe: the scan of what the agent sends.
 
-use base::{Refusal, refusal};
-use scan::{Action, Class, Direction, Report};
+use base::{Action, Lane, Name, Now, Refusal, refusal};
+use scan::{Class, Direction, Place, Report, Sessions};
 
 use crate::pass::{Call, Rules};
 use crate::trail::{Trail, to_record};
@@ -13,29 +13,64 @@ pub(crate) struct Scanned {
 
 pub(crate) fn inspect(
     rules: &Rules,
+    sessions: &Sessions,
     call: &Call<'_>,
+    agent: &str,
+    now: Now,
     trail: &mut Trail<'_>,
 ) -> Result<Scanned, Refusal> {
     let Some(params) = call.params else {
         return Ok(Scanned { redacted: None });
     };
-    let report = rules
-        .engine
-        .json(Direction::Outgoing, params, "params")
-        .map_err(too_much)?;
+    let place = place(
+        Direction::Outgoing,
+        call.lane,
+        &call.target.server,
+        agent,
+        now,
+    );
+    let judge = |session: &mut scan::Session| {
+        let session = (session, now.mono_ms);
+        match call.action {
+            Action::McpCall => rules.engine.call(place, params, "params", Some(session)),
+            _ => rules.engine.outgoing(place, params, "params", session),
+        }
+    };
+    let report = sessions.with(agent, now.mono_ms, judge).map_err(too_much)?;
     trail.found(to_record(&report));
     match report.action {
-        Action::Refuse => Err(refuse(&report)),
-        Action::Redact => Ok(Scanned {
+        scan::Action::Refuse => Err(refuse(&report)),
+        scan::Action::Redact => Ok(Scanned {
             redacted: Some(report.redacted(params)),
         }),
-        Action::Warn | Action::Off => Ok(Scanned { redacted: None }),
+        scan::Action::Warn | scan::Action::Off => Ok(Scanned { redacted: None }),
+    }
+}
+
+/// Where a text of this call stands.
+pub(crate) fn place<'a>(
+    direction: Direction,
+    lane: Lane,
+    server: &'a Name,
+    agent: &'a str,
+    now: Now,
+) -> Place<'a> {
+    Place {
+        direction,
+        lane: lane.as_str(),
+        target: server.as_str(),
+        agent,
+        now_s: now.unix_ms / 1000,
     }
 }
 
 /// The refusal for the first finding that asks for one. Says the rule and the place, never the text.
 pub(crate) fn refuse(report: &Report) -> Refusal {
-    let Some(finding) = report.findings.iter().find(|f| f.action == Action::Refuse) else {
+    let Some(finding) = report
+        .findings
+        .iter()
+        .find(|f| f.action == scan::Action::Refuse)
+    else {
         base::never!("a report that refuses has no finding that does");
         return Refusal::new(refusal::FAILED, "the scan gave no reason");
     };

@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use base::{Action, CallId, Lane, Name, Refusal, Target, refusal};
 use identity::Verified;
 use policy::{Policies, Principal};
-use scan::Engine;
+use scan::{Engine, Sessions};
 
 use crate::inspect::Scanned;
 use crate::passed::Passed;
@@ -55,6 +55,8 @@ pub struct Rules {
 pub struct Gate {
     pub(crate) ports: Ports,
     rules: ArcSwap<Rules>,
+    /// What agents did lately: it outlives the rules.
+    sessions: Sessions,
 }
 
 impl Gate {
@@ -62,6 +64,7 @@ impl Gate {
         Gate {
             ports,
             rules: ArcSwap::from_pointee(rules),
+            sessions: Sessions::default(),
         }
     }
 
@@ -122,7 +125,8 @@ impl Gate {
 
         let judged = (|| {
             let permitted = admit::admit(&rules, &verified, &call, now, &mut trail)?;
-            let scanned = inspect::inspect(&rules, &call, &mut trail)?;
+            let agent = verified.agent().name.as_str();
+            let scanned = inspect::inspect(&rules, &self.sessions, &call, agent, now, &mut trail)?;
             let reserved = reserve::reserve(&self.ports, &rules, &verified, now)?;
             admit::decide(&permitted, &call, now, &mut trail)?;
             Ok((scanned, reserved))
@@ -171,7 +175,7 @@ impl Gate {
             let refusal = Refusal::new(refusal::SERVER_UNKNOWN, "no such server is configured");
             return Err(self.record_refusal(trail, refusal).await);
         }
-        let scanned = inspect::inspect(&rules, &call, &mut trail)?;
+        let scanned = Scanned { redacted: None };
         let principal = Arc::new(Principal {
             name: agent,
             groups: Vec::new(),

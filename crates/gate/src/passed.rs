@@ -4,10 +4,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use base::record::{End, Finding, Outcome};
-use base::{Action, CallId, Name, Now, Permit, Refusal, Target, refusal};
+use base::{Action, CallId, Lane, Name, Now, Permit, Refusal, Target, refusal};
 use policy::Principal;
+use scan::{Direction, Fragments, Place};
 
-use crate::inspect::Scanned;
+use crate::inspect::{self, Scanned};
 use crate::pass::{Call, Gate, Rules};
 
 /// A call that passed. [`Gate::pass`] is the only function that hands one out.
@@ -27,10 +28,13 @@ pub struct Passed {
     pub(crate) rules: Arc<Rules>,
     principal: Arc<Principal>,
     call: CallId,
+    lane: Lane,
     target: Target,
     started: Now,
     redacted: Option<Vec<u8>>,
     pub(crate) findings: Vec<Finding>,
+    /// Ends of what came, where the answer comes in several messages.
+    pub(crate) fragments: Option<Fragments>,
     open: bool,
 }
 
@@ -60,10 +64,12 @@ impl Passed {
             rules,
             principal,
             call: call.id,
+            lane: call.lane,
             target: call.target.clone(),
             started,
             redacted: scanned.redacted,
             findings: Vec::new(),
+            fragments: None,
             open: true,
         }
     }
@@ -71,6 +77,17 @@ impl Passed {
     /// The agent's name.
     pub fn agent(&self) -> &Name {
         &self.principal.name
+    }
+
+    /// The answer comes in several messages: what is split over them is looked for too.
+    pub fn more_to_come(&mut self) {
+        self.fragments.get_or_insert_default();
+    }
+
+    /// Where a text that answers this call stands.
+    pub(crate) fn place(&self, direction: Direction, now: Now) -> Place<'_> {
+        let agent = self.principal.name.as_str();
+        inspect::place(direction, self.lane, &self.target.server, agent, now)
     }
 
     /// What is to be sent in place of the call's `params`, where the scan redacted something.
@@ -99,6 +116,10 @@ impl Passed {
     /// Takes back a `Passed` whose judgement was not recorded: it never passed, so it has no outcome.
     pub(crate) fn void(&mut self) {
         self.open = false;
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        self.gate.ports.clock.now()
     }
 
     pub(crate) fn gate(&self) -> &Gate {

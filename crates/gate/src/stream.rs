@@ -29,10 +29,11 @@ impl Passed {
     }
 
     fn scan(&mut self, direction: Direction, json: &[u8], root: &str) -> Result<Answer, Refusal> {
+        let place = self.place(direction);
         let report = self
             .rules
             .engine
-            .json(direction, json, root)
+            .json(place, json, root)
             .map_err(too_much)?;
         self.keep(&report);
         match report.action {

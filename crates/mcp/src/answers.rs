@@ -92,6 +92,8 @@ impl Answers {
             }
             self.done = true;
             lists = self.asked == Asked::ToolsList && result.is_some();
+        } else {
+            self.passed.more_to_come();
         }
         if lists {
             let text = std::str::from_utf8(message).map_err(|_| invalid("not UTF-8"))?;

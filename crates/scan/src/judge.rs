@@ -115,6 +115,18 @@ impl Engine {
         Ok(report)
     }
 
+    /// Scans what goes out and is no call of a tool. Errors: as [`Engine::json`].
+    pub fn outgoing<'a>(
+        &'a self,
+        place: impl Into<Place<'a>>,
+        json: &[u8],
+        root: &str,
+        session: (&mut Session, u64),
+    ) -> Result<Report, Bound> {
+        let (session, now_ms) = session;
+        self.json_after(place, json, root, Some((&mut session.fragments, now_ms)))
+    }
+
     /// Judges a JSON-RPC message, or a batch of them, as JSON.
     ///
     /// Errors: a bound was reached, and the message was not wholly judged.
@@ -147,7 +159,7 @@ impl Engine {
             if let Some(Ok(Listed { tools: Some(tools) })) = listed {
                 for (i, tool) in tools.into_iter().take(PARTS_MAX).enumerate() {
                     let path = format!("result.tools[{i}]");
-                    report.add_new(self.tool(place, tool.get().as_bytes(), &path)?);
+                    report.add_new(self.definition(place, tool.get().as_bytes(), &path)?);
                 }
             }
         }
@@ -157,7 +169,7 @@ impl Engine {
     /// Judges the definition of a tool: all text in it is read by a model as instruction.
     ///
     /// Errors: a bound was reached, and the definition was not wholly scanned.
-    pub fn tool<'a>(
+    pub fn definition<'a>(
         &'a self,
         place: impl Into<Place<'a>>,
         definition: &[u8],
