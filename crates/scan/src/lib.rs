@@ -51,6 +51,8 @@ mod mention;
 mod placeholder;
 mod report;
 
+pub mod tool;
+
 #[cfg(test)]
 mod tests;
 

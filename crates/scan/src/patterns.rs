@@ -53,10 +53,10 @@ const FILES: &[(&str, &str)] = &[
     ("languages", include_str!("../patterns/languages.toml")),
     ("zh", include_str!("../patterns/injection/zh.toml")),
     ("ja", include_str!("../patterns/injection/ja.toml")),
-    ("ko", include_str!("../patterns/injection/ko.toml")),
     ("commands", include_str!("../patterns/commands.toml")),
     ("footholds", include_str!("../patterns/footholds.toml")),
     ("chains", include_str!("../patterns/chains.toml")),
+    ("tools", include_str!("../patterns/tools.toml")),
 ];
 
 static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
