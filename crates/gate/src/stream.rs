@@ -29,12 +29,13 @@ impl Passed {
     }
 
     fn scan(&mut self, direction: Direction, json: &[u8], root: &str) -> Result<Answer, Refusal> {
-        let place = self.place(direction);
-        let report = self
-            .rules
-            .engine
-            .json(place, json, root)
-            .map_err(too_much)?;
+        let now = self.now();
+        let mut fragments = self.fragments.take();
+        let before = fragments.as_mut().map(|fragments| (fragments, now.mono_ms));
+        let place = self.place(direction, now);
+        let report = self.rules.engine.json_after(place, json, root, before);
+        self.fragments = fragments;
+        let report = report.map_err(too_much)?;
         self.keep(&report);
         match report.action {
             Action::Refuse => Err(refuse(&report)),
