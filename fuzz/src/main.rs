@@ -16,6 +16,7 @@ type Target = fn(&[u8]);
 const TARGETS: &[(&str, Target)] = &[
     ("scan_json", targets::scan_json),
     ("scan_text", targets::scan_text),
+    ("scan_tool", targets::scan_tool),
     ("mcp_envelope", targets::mcp_envelope),
     ("mcp_sse", targets::mcp_sse),
     ("identity_key", targets::identity_key),

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use base::{Action, Lane, Name, Target};
 use mcp::envelope::{Message, Params};
 use policy::{ArgumentType, Context, Policies, Principal, Slice, Source};
+use scan::tool::{self, Definition, Names};
 use scan::{Direction, Engine, Settings};
 use store::disk::MemoryDisk;
 use store::{Durability, Log, LogSettings};
@@ -37,6 +38,21 @@ pub fn scan_text(data: &[u8]) {
             let redacted = report.redacted(text.as_bytes());
             assert!(std::str::from_utf8(&redacted).is_ok(), "redaction broke the text");
         }
+    }
+}
+
+/// A tool's definition: its canonical form is one too, and what is shown of it can be printed.
+pub fn scan_tool(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let shown = tool::shown(&text);
+    assert!(!shown.chars().any(|c| c.is_control() && c != '\n'), "a control character is shown");
+    let mut names = Names::default();
+    names.add("one", &text);
+    assert!(names.find("two", &text).is_some(), "a name is not like itself");
+    if let Ok(definition) = Definition::read(data) {
+        assert!(Definition::read(definition.as_str().as_bytes()).is_ok(), "the canonical form is not JSON");
+        let _ = tool::diff("{}", definition.as_str());
+        let _ = tool::diff(&text, definition.as_str());
     }
 }
 

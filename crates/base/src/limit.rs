@@ -122,3 +122,11 @@ pub const ARGUMENT_BYTES_MAX: usize = 1 << 20;
 pub const ARGUMENT_ITEMS_MAX: usize = 4096;
 /// Most records that `weir audit show --last` keeps in memory.
 pub const AUDIT_LAST_MAX: usize = 100_000;
+/// Tools of one server whose definitions are remembered; more are not listed.
+pub const PINS_MAX: usize = 4096;
+/// Bytes of one definition that are kept to show what changed; of a longer one only its digest.
+pub const PIN_TEXT_BYTES_MAX: usize = 64 << 10;
+/// Bytes of all definitions of one server that are kept, past which there are only digests.
+pub const PINS_TEXT_BYTES_MAX: usize = 8 << 20;
+/// Bytes of the file that holds one server's definitions.
+pub const PINS_FILE_BYTES_MAX: usize = 32 << 20;

@@ -12,6 +12,7 @@ mod pass;
 
 mod admit;
 mod inspect;
+mod pinned;
 mod reserve;
 
 mod passed;

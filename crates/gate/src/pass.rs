@@ -16,10 +16,11 @@ use scan::{Engine, Sessions};
 
 use crate::inspect::Scanned;
 use crate::passed::Passed;
+use crate::pinned::Known;
 use crate::ports::{Counted, Ports, RecordError};
 use crate::reach::Reach;
 use crate::trail::Trail;
-use crate::{admit, inspect, reserve};
+use crate::{admit, inspect, pinned, reserve};
 
 /// One thing that an agent asks, in the words that all lanes share.
 #[derive(Clone, Copy)]
@@ -54,6 +55,7 @@ pub struct Rules {
 /// The one gate of a process, shared by all its threads.
 pub struct Gate {
     pub(crate) ports: Ports,
+    pub(crate) known: Known,
     rules: ArcSwap<Rules>,
     /// What agents did lately: it outlives the rules.
     sessions: Sessions,
@@ -63,6 +65,7 @@ impl Gate {
     pub fn new(ports: Ports, rules: Rules) -> Gate {
         Gate {
             ports,
+            known: Known::default(),
             rules: ArcSwap::from_pointee(rules),
             sessions: Sessions::default(),
         }
@@ -125,6 +128,7 @@ impl Gate {
 
         let judged = (|| {
             let permitted = admit::admit(&rules, &verified, &call, now, &mut trail)?;
+            pinned::call(&self.ports, &rules, &verified, &call, &mut trail)?;
             let agent = verified.agent().name.as_str();
             let scanned = inspect::inspect(&rules, &self.sessions, &call, agent, now, &mut trail)?;
             let reserved = reserve::reserve(&self.ports, &rules, &verified, now)?;

@@ -90,6 +90,10 @@ impl Passed {
         inspect::place(direction, self.lane, &self.target.server, agent, now)
     }
 
+    pub(crate) fn server(&self) -> &Name {
+        &self.target.server
+    }
+
     /// What is to be sent in place of the call's `params`, where the scan redacted something.
     pub fn take_redacted(&mut self) -> Option<Vec<u8>> {
         self.redacted.take()

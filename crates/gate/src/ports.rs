@@ -56,6 +56,74 @@ pub trait Recorder: Send + Sync {
     fn trouble(&self) -> Option<RecordError>;
 }
 
+/// What to do with a definition of a tool that is not known yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// Trust it from now on: trust on first use.
+    FirstUse,
+    /// Keep it, and hold the tool until a person approves it; the text says why.
+    Hold(String),
+    /// Do not keep it: it was refused for another reason.
+    No,
+}
+
+/// A definition of a tool as a server gave it just now.
+#[derive(Clone, Copy, Debug)]
+pub struct Sight<'a> {
+    pub server: &'a Name,
+    pub tool: &'a str,
+    /// SHA-256 of the canonical definition.
+    pub digest: Digest,
+    /// The canonical definition.
+    pub definition: &'a str,
+    /// SHA-256 of the definition's bytes as they came.
+    pub bytes: Digest,
+}
+
+/// What is known of a tool's definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It was never seen before.
+    New,
+    /// It is the one that is approved.
+    Approved,
+    Held(Held),
+}
+
+/// A definition that waits for a person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    pub why: Why,
+    /// SHA-256 of the canonical definition that waits.
+    pub digest: Digest,
+}
+
+/// Why a tool is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It is not what was approved.
+    Changed,
+    /// Its name is like another's, and it was never approved.
+    Lookalike,
+}
+
+/// The tools of a server are as many as are remembered of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PinsFull;
+
+/// Which definitions of tools are approved. Answers from memory; what has to be kept is queued.
+pub trait Pins: Send + Sync {
+    /// Whether a tool is held. Asked for each call of a tool.
+    fn held(&self, server: &Name, tool: &str) -> Option<Held>;
+    /// What is known of a definition with these bytes, where they were seen since the start.
+    fn known(&self, server: &Name, tool: &str, bytes: &Digest) -> Option<Standing>;
+    /// Takes notice of a definition. Held for later changes even where it is not to be trusted.
+    fn see(&self, sight: &Sight<'_>, trust: Trust, now: Now) -> Result<Standing, PinsFull>;
+    /// Calls `each` with the server and name of every tool that was ever approved: what only poses as one
+    /// of them is not to be compared with.
+    fn names(&self, each: &mut dyn FnMut(&Name, &str));
+}
+
 /// The clocks, read where the gate needs to know how late it is.
 pub trait Clock: Send + Sync {
     fn now(&self) -> Now;
@@ -79,4 +147,6 @@ pub struct Ports {
     pub recorder: Arc<dyn Recorder>,
     pub clock: Arc<dyn Clock>,
     pub meter: Arc<dyn Meter>,
+    /// Absent where definitions are not pinned.
+    pub pins: Option<Arc<dyn Pins>>,
 }

@@ -2,6 +2,7 @@
 
 use base::Refusal;
 use base::limit::FINDINGS_MAX;
+use base::record::Finding;
 use scan::{Action, Direction, Report};
 
 use crate::inspect::{refuse, too_much};
@@ -23,9 +24,12 @@ impl Passed {
         self.scan(Direction::Incoming, json, root)
     }
 
-    /// Scans one tool's definition: what a server says of itself is read by a model as instruction.
-    pub fn definition(&mut self, json: &[u8], root: &str) -> Result<Answer, Refusal> {
-        self.scan(Direction::Description, json, root)
+    /// Scans one tool's definition: what a server says of itself is read by a model as instruction. It is
+    /// also held against what was approved of this tool, whatever the scan says.
+    pub fn definition(&mut self, tool: &str, json: &[u8], root: &str) -> Result<Answer, Refusal> {
+        let scanned = self.scan(Direction::Description, json, root);
+        self.pin(tool, json, root, scanned.is_ok())?;
+        scanned
     }
 
     fn scan(&mut self, direction: Direction, json: &[u8], root: &str) -> Result<Answer, Refusal> {
@@ -47,10 +51,14 @@ impl Passed {
     /// Findings of a long stream are kept up to a bound; each is counted.
     fn keep(&mut self, report: &Report) {
         for finding in to_record(report) {
-            self.gate().ports.meter.found(finding.rule, finding.action);
-            if self.findings.len() < FINDINGS_MAX {
-                self.findings.push(finding);
-            }
+            self.note(finding);
+        }
+    }
+
+    pub(crate) fn note(&mut self, finding: Finding) {
+        self.gate().ports.meter.found(finding.rule, finding.action);
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(finding);
         }
     }
 }

@@ -100,6 +100,7 @@ fn rig(action: scan::Action) -> Rig {
         recorder: kept.clone(),
         clock: Arc::new(Still),
         meter: Arc::new(Still),
+        pins: None,
     };
     let rules = Rules {
         policies,

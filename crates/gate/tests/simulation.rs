@@ -170,6 +170,7 @@ impl World {
             recorder: log.clone(),
             clock: self.clock.clone(),
             meter: Arc::new(NoMeter),
+            pins: None,
         };
         let rules = Rules {
             policies: self.policies(),

@@ -19,8 +19,8 @@ struct Named<'a> {
 
 /// The message with its list judged; nothing where it may pass as it came.
 ///
-/// A tool whose definition the scan refuses is left out, as one that policy hides is: one bad tool does
-/// not take the others away.
+/// A tool whose definition the scan refuses, or that is not what was approved, is left out, as one that
+/// policy hides is: one bad tool does not take the others away.
 pub(crate) fn judge(passed: &mut Passed, message: &str) -> Result<Option<String>, Refusal> {
     let invalid = || {
         Refusal::new(
@@ -48,7 +48,8 @@ pub(crate) fn judge(passed: &mut Passed, message: &str) -> Result<Option<String>
             changed = true;
             continue;
         }
-        match passed.definition(tool.get().as_bytes(), &format!("result.tools[{i}]")) {
+        let root = format!("result.tools[{i}]");
+        match passed.definition(&named.name, tool.get().as_bytes(), &root) {
             Ok(Answer::AsItCame) => kept.push(Cow::Borrowed(tool.get())),
             Ok(Answer::Redacted(json)) => {
                 changed = true;

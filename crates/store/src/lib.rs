@@ -1,4 +1,5 @@
-//! All that the gateway keeps: the log of what happened, the limits, and who is known.
+//! All that the gateway keeps: the log of what happened, the limits, who is known, and which tools are
+//! approved.
 //!
 //! It implements the ports of `gate`. The log is the part to read first: records are chained, put in a
 //! Merkle tree and signed ([`log`]), and checked without the gateway ([`audit`]).
@@ -10,6 +11,7 @@
 
 pub mod agents;
 pub mod limits;
+pub mod pins;
 
 pub mod audit;
 pub mod log;
@@ -23,3 +25,4 @@ pub mod disk;
 pub use agents::Agents;
 pub use limits::Limits;
 pub use log::{Durability, Log, LogError, LogSettings, LogStats};
+pub use pins::Pins;

@@ -27,6 +27,7 @@ const ORIGIN: &str = "weir.local/log";
 /// What all threads of a gateway share.
 pub struct Gateway {
     pub log: Arc<Log>,
+    pub pins: Option<Arc<store::Pins>>,
     pub drain: Drain,
     pub edge_settings: EdgeSettings,
     gate: Arc<Gate>,
@@ -49,12 +50,14 @@ impl Gateway {
         let metrics = Arc::new(Metrics::new(
             settings.servers.iter().map(|s| s.name.clone()),
         ));
+        let pins = pins(settings)?;
         let ports = Ports {
             directory: Arc::new(agents(settings)),
             counters: Arc::new(store::Limits::new()),
             recorder: Arc::clone(&log) as Arc<dyn gate::ports::Recorder>,
             clock: Arc::new(Clock::new()),
             meter: Arc::clone(&metrics) as Arc<dyn gate::ports::Meter>,
+            pins: pins.clone().map(|pins| pins as Arc<dyn gate::ports::Pins>),
         };
         let fingerprint_key = key(&settings.state, "fingerprint.key")?;
         let rules = Rules {
@@ -73,6 +76,7 @@ impl Gateway {
         let mcp = mcp::Shared::new(mcp_settings(settings, session_key), Arc::clone(&gate));
         Ok(Gateway {
             log,
+            pins,
             drain: Drain::new(),
             edge_settings: edge_settings(settings),
             gate,
@@ -204,6 +208,18 @@ fn command(name: &base::Name, child: &ChildServer) -> net::children::Command {
         dir: Some(child.dir.clone()),
         name: name.clone(),
     }
+}
+
+/// Which definitions of tools are approved, where that is asked for.
+fn pins(settings: &Settings) -> Result<Option<Arc<store::Pins>>, String> {
+    if !settings.pins {
+        return Ok(None);
+    }
+    let dir = settings.state.join("pins");
+    make_dir(&dir)?;
+    let servers = settings.servers.iter().map(|server| server.name.clone());
+    let pins = store::Pins::open(&dir, servers).map_err(|error| error.to_string())?;
+    Ok(Some(Arc::new(pins)))
 }
 
 fn open_log(settings: &Settings) -> Result<Log, String> {

@@ -9,6 +9,7 @@ mod completions;
 mod config;
 mod init;
 mod lab;
+mod pins;
 mod policy;
 mod reference;
 mod serve;
@@ -54,6 +55,8 @@ enum Command {
     #[command(subcommand)]
     Audit(audit::Audit),
     #[command(subcommand)]
+    Pins(pins::Pins),
+    #[command(subcommand)]
     Agent(agent::Agent),
     Lab(lab::Lab),
     Completions(completions::Completions),
@@ -97,6 +100,7 @@ pub fn run() -> ExitCode {
         Command::Config(command) => command.run(),
         Command::Policy(command) => command.run(),
         Command::Audit(command) => command.run(),
+        Command::Pins(command) => command.run(),
         Command::Agent(command) => command.run(),
         Command::Lab(command) => return command.run(),
         Command::Completions(command) => command.run(),

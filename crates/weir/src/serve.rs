@@ -43,6 +43,9 @@ pub fn run(settings: Settings) -> Result<(), String> {
     tracing::info!("draining");
     gateway.drain.start();
     let joined: Vec<Result<(), String>> = serving.into_iter().map(join).collect();
+    if let Some(pins) = &gateway.pins {
+        pins.close();
+    }
     let closed = gateway
         .log
         .close()

@@ -237,6 +237,8 @@ keys! {
         "The type of one argument; a call that sends another type is refused.", "String";
     "scan" Kind::Group, Nothing,
         "What is looked for in calls and answers, and what is done about it.", "{ secrets: { outgoing: refuse } }";
+    "scan.pins" Kind::Switch, Text("true"),
+        "Whether a tool whose description or schema changed is held until `weir pins approve`; the first one seen is trusted.", "false";
     "scan.secrets" Kind::GroupOr(&Kind::Choice(ACTIONS)), Nothing,
         "Keys, tokens and passwords; one action for all directions, or one for each.", "{ outgoing: refuse, incoming: redact }";
     "scan.secrets.outgoing" Kind::Choice(ACTIONS), Nothing,

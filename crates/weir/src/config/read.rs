@@ -248,6 +248,7 @@ impl Read<'_> {
             servers,
             policy,
             scan,
+            pins: root.group("scan").scalar("pins", values::switch)?,
             limits: limits(&root.group("limits"))?,
             log: log(&root.group("log"))?,
             origins: root.list("origins", values::origin),

@@ -24,6 +24,8 @@ pub struct Settings {
     pub policy: Policy,
     /// What to do about each scan rule; where nothing was written, the rules' own defaults.
     pub scan: scan::Settings,
+    /// Whether a tool that changed waits for approval.
+    pub pins: bool,
     pub limits: Limits,
     pub log: Log,
     /// Browser origins that may call, beside the gateway's own; lower case, no trailing slash.

@@ -1,0 +1,193 @@
+//! Is it still the tool that was approved: asked for each definition in a list, and for each call.
+//!
+//! A definition is trusted when it is first seen. One that changed is left out of the list, and its tool
+//! is not called, until a person approves it. What is approved is kept by the port `Pins`.
+
+use std::sync::Mutex;
+
+use base::record::Finding;
+use base::{Action as Asked, Digest, Name, Refusal, refusal};
+use identity::Verified;
+use scan::tool::{Definition, Judged, Likeness, Names, Wrong};
+use scan::{Action, Direction};
+
+use crate::inspect;
+use crate::pass::{Call, Rules};
+use crate::passed::Passed;
+use crate::ports::{Pins, Ports, Sight, Standing, Trust, Why};
+use crate::trail::Trail;
+
+/// The names of all tools that are remembered, made when the first new tool comes.
+#[derive(Default)]
+pub(crate) struct Known(Mutex<Option<Names>>);
+
+/// Refuses the call of a tool that is held.
+pub(crate) fn call(
+    ports: &Ports,
+    rules: &Rules,
+    verified: &Verified,
+    call: &Call<'_>,
+    trail: &mut Trail<'_>,
+) -> Result<(), Refusal> {
+    let (Some(pins), Some(tool)) = (&ports.pins, &call.target.tool) else {
+        return Ok(());
+    };
+    if call.action != Asked::McpCall {
+        return Ok(());
+    }
+    let Some(held) = pins.held(&call.target.server, tool) else {
+        return Ok(());
+    };
+    let (server, agent) = (&call.target.server, verified.agent().name.as_str());
+    let place = inspect::place(
+        Direction::Description,
+        call.lane,
+        server,
+        agent,
+        trail.now(),
+    );
+    let judged = rules.engine.tool_is(wrong(held.why), place);
+    if judged.action != Action::Refuse {
+        return Ok(());
+    }
+    trail.found(vec![finding(judged, "params.name".into(), &held.digest)]);
+    Err(refuse(judged))
+}
+
+fn wrong(why: Why) -> Wrong {
+    match why {
+        Why::Changed => Wrong::Changed,
+        Why::Lookalike => Wrong::Like(Likeness::Confusable),
+    }
+}
+
+/// A definition is no secret, so the fingerprint is the start of its digest: what is told in a list and
+/// what is told of a call can be joined.
+fn finding(judged: Judged, path: String, digest: &Digest) -> Finding {
+    let start = digest.0[..8].try_into().expect("a digest has 32 bytes");
+    Finding {
+        rule: judged.rule.id,
+        path,
+        action: judged.action.as_str(),
+        fingerprint: u64::from_be_bytes(start),
+    }
+}
+
+fn refuse(judged: Judged) -> Refusal {
+    Refusal::new(
+        refusal::TOOL_CHANGED,
+        format!("the tool waits for approval ({})", judged.rule.id),
+    )
+}
+
+impl Passed {
+    /// Takes notice of one tool's definition. `trusted` says whether the scan let it pass. Refuses what is
+    /// held, and what there is no room to remember.
+    pub(crate) fn pin(
+        &mut self,
+        tool: &str,
+        json: &[u8],
+        root: &str,
+        trusted: bool,
+    ) -> Result<(), Refusal> {
+        let Some(pins) = self.gate().ports.pins.clone() else {
+            return Ok(());
+        };
+        let bytes = Digest(scan::tool::digest(json));
+        let standing = match pins.known(self.server(), tool, &bytes) {
+            Some(standing) => standing,
+            None => self.look(&*pins, tool, json, bytes, root, trusted)?,
+        };
+        let Standing::Held(held) = standing else {
+            return Ok(());
+        };
+        let judged = self.judged(wrong(held.why));
+        if judged.action != Action::Off {
+            self.note(finding(judged, root.to_owned(), &held.digest));
+        }
+        match judged.action {
+            Action::Refuse => Err(refuse(judged)),
+            Action::Redact | Action::Warn | Action::Off => Ok(()),
+        }
+    }
+
+    fn judged(&self, wrong: Wrong) -> Judged {
+        let now = self.now();
+        let place = self.place(Direction::Description, now);
+        self.rules.engine.tool_is(wrong, place)
+    }
+
+    /// Reads a definition that was not seen since the start.
+    fn look(
+        &mut self,
+        pins: &dyn Pins,
+        tool: &str,
+        json: &[u8],
+        bytes: Digest,
+        root: &str,
+        trusted: bool,
+    ) -> Result<Standing, Refusal> {
+        let definition = Definition::read(json)
+            .map_err(|error| Refusal::new(refusal::ANSWER_INVALID, error.to_string()))?;
+        let sight = Sight {
+            server: &self.server().clone(),
+            tool,
+            digest: Digest(definition.digest()),
+            definition: definition.as_str(),
+            bytes,
+        };
+        let like = self.gate().known.find(pins, sight.server, tool);
+        let trust = match &like {
+            _ if !trusted => Trust::No,
+            Some((likeness, what))
+                if self.judged(Wrong::Like(*likeness)).action == Action::Refuse =>
+            {
+                Trust::Hold(what.clone())
+            }
+            _ => Trust::FirstUse,
+        };
+        let now = self.now();
+        let standing = pins.see(&sight, trust, now).map_err(|_full| {
+            let what = "the server lists more tools than are remembered";
+            Refusal::new(refusal::ANSWER_TOO_LARGE, what)
+        })?;
+        if standing == Standing::New && trusted {
+            self.gate().known.add(sight.server, tool);
+            let judged = like.map(|(likeness, _)| self.judged(Wrong::Like(likeness)));
+            if let Some(judged) = judged.filter(|judged| judged.action != Action::Off) {
+                self.note(finding(judged, format!("{root}.name"), &sight.digest));
+            }
+        }
+        Ok(standing)
+    }
+}
+
+impl Known {
+    /// What a tool can be taken for, in words too.
+    fn find(&self, pins: &dyn Pins, server: &Name, tool: &str) -> Option<(Likeness, String)> {
+        self.with(pins, |names| {
+            let (likeness, server, other) = names.find(server.as_str(), tool)?;
+            let what = match likeness {
+                Likeness::Disguised => "its name hides characters".to_owned(),
+                _ => format!("its name looks like {other} of {server}"),
+            };
+            Some((likeness, what))
+        })
+    }
+
+    fn add(&self, server: &Name, tool: &str) {
+        let mut names = self.0.lock().unwrap_or_else(|broken| broken.into_inner());
+        if let Some(names) = &mut *names {
+            names.add(server.as_str(), tool);
+        }
+    }
+
+    fn with<T>(&self, pins: &dyn Pins, ask: impl FnOnce(&Names) -> T) -> T {
+        let mut names = self.0.lock().unwrap_or_else(|broken| broken.into_inner());
+        ask(names.get_or_insert_with(|| {
+            let mut names = Names::default();
+            pins.names(&mut |server, tool| names.add(server.as_str(), tool));
+            names
+        }))
+    }
+}

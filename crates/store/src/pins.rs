@@ -1,0 +1,396 @@
+//! Which definitions of tools are approved: the gate's port `Pins`, over one file for each server.
+//!
+//! All answers come from memory. A thread writes what changed, and an approval that the command line wrote
+//! is noticed when a tool that waits is asked for. It does not judge: what a change means is the gate's.
+
+mod book;
+mod folder;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::thread::JoinHandle;
+
+use base::{Digest, Name, Now};
+use gate::ports::{Held, PinsFull, Sight, Standing, Trust};
+
+pub use book::{Book, Pin, Version};
+pub use folder::{Folder, PinsError};
+
+use book::Seen;
+use folder::Stamp;
+
+/// The pins of all configured servers.
+pub struct Pins {
+    shared: Arc<Shared>,
+    writer: Mutex<Option<Writer>>,
+}
+
+struct Writer {
+    /// Servers whose books changed; each stands here at most once.
+    changed: SyncSender<Name>,
+    thread: JoinHandle<()>,
+}
+
+struct Shared {
+    folder: Folder,
+    servers: HashMap<Name, Server>,
+}
+
+struct Server {
+    /// Tools that wait: read before the lock, so that a call of a server without any costs nothing.
+    held: AtomicUsize,
+    /// It stands in the queue of the writer.
+    queued: AtomicBool,
+    state: RwLock<State>,
+}
+
+struct State {
+    book: Book,
+    /// The file that the book was last read from or written to.
+    stamp: Option<Stamp>,
+    /// For each tool the definition that was seen last: the digest of its bytes, and its own.
+    last: HashMap<String, (Digest, Digest)>,
+}
+
+impl Server {
+    fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state_mut(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pins {
+    /// Reads the books of the servers. The folder has to be there. Errors: a file that is damaged, because
+    /// to begin anew would trust whatever the server says now.
+    pub fn open(dir: &Path, servers: impl Iterator<Item = Name>) -> Result<Pins, PinsError> {
+        let folder = Folder::new(dir);
+        let mut table = HashMap::new();
+        for name in servers {
+            let stamp = folder.stamp(&name);
+            let book = folder.read(&name)?;
+            let server = Server {
+                held: AtomicUsize::new(book.held()),
+                queued: AtomicBool::new(false),
+                state: RwLock::new(State {
+                    book,
+                    stamp,
+                    last: HashMap::new(),
+                }),
+            };
+            table.insert(name, server);
+        }
+        let (changed, queue) = sync_channel(table.len().max(1));
+        let shared = Arc::new(Shared {
+            folder,
+            servers: table,
+        });
+        let writing = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("pins".into())
+            .spawn(move || writing.write_all(&queue))
+            .map_err(|error| PinsError::Io(dir.to_owned(), error))?;
+        let writer = Mutex::new(Some(Writer { changed, thread }));
+        Ok(Pins { shared, writer })
+    }
+
+    /// Writes what is not written yet, and ends the thread that writes.
+    pub fn close(&self) {
+        let writer = self
+            .writer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(Writer { changed, thread }) = writer {
+            drop(changed);
+            // A panic of the thread was printed, and there is nothing left to do for it.
+            let _ = thread.join();
+        }
+    }
+
+    fn queue(&self, name: &Name, server: &Server) {
+        if server.queued.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(writer) = &*writer {
+            // There is room for each server once, and `queued` says that this one does not stand there.
+            let _ = writer.changed.try_send(name.clone());
+        }
+    }
+}
+
+impl Drop for Pins {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl gate::ports::Pins for Pins {
+    fn held(&self, server: &Name, tool: &str) -> Option<Held> {
+        let (name, server) = self.shared.servers.get_key_value(server)?;
+        if server.held.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let held = || server.state().book.get(tool).and_then(Pin::held);
+        held()?;
+        self.shared.look_again(name, server);
+        held()
+    }
+
+    fn known(&self, server: &Name, tool: &str, bytes: &Digest) -> Option<Standing> {
+        let (name, server) = self.shared.servers.get_key_value(server)?;
+        let standing = || {
+            let state = server.state();
+            let (_, digest) = state.last.get(tool).filter(|(last, _)| last == bytes)?;
+            let pin = state.book.get(tool)?;
+            let approved = pin.approved.as_ref();
+            match (
+                approved.filter(|approved| approved.digest == *digest),
+                pin.held(),
+            ) {
+                (Some(_), None) => Some(Standing::Approved),
+                (None, Some(held)) if held.digest == *digest => Some(Standing::Held(held)),
+                // It has to be taken notice of.
+                _ => None,
+            }
+        };
+        match standing()? {
+            Standing::Held(_) => {
+                self.shared.look_again(name, server);
+                standing()
+            }
+            other => Some(other),
+        }
+    }
+
+    fn see(&self, sight: &Sight<'_>, trust: Trust, now: Now) -> Result<Standing, PinsFull> {
+        let Some((name, server)) = self.shared.servers.get_key_value(sight.server) else {
+            return Ok(Standing::New);
+        };
+        if server.held.load(Ordering::Acquire) > 0 {
+            self.shared.look_again(name, server);
+        }
+        let seen = Seen {
+            tool: sight.tool,
+            digest: sight.digest,
+            definition: sight.definition,
+            at_ms: now.unix_ms,
+        };
+        let mut state = server.state_mut();
+        let (standing, changed) = state.book.see(&seen, trust)?;
+        if state.book.get(sight.tool).is_some() {
+            let digests = (sight.bytes, sight.digest);
+            state.last.insert(sight.tool.to_owned(), digests);
+        }
+        if changed {
+            server.held.store(state.book.held(), Ordering::Release);
+            drop(state);
+            self.queue(name, server);
+        }
+        Ok(standing)
+    }
+
+    fn names(&self, each: &mut dyn FnMut(&Name, &str)) {
+        for (name, server) in &self.shared.servers {
+            let state = server.state();
+            let approved = state.book.tools().filter(|(_, pin)| pin.approved.is_some());
+            for (tool, _) in approved {
+                each(name, tool);
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Takes over what another process wrote since the file was last read or written.
+    fn look_again(&self, name: &Name, server: &Server) {
+        let stamp = self.folder.stamp(name);
+        if stamp == server.state().stamp {
+            return;
+        }
+        match self.folder.read(name) {
+            Ok(stored) => {
+                let mut state = server.state_mut();
+                state.book.merge(stored);
+                state.stamp = stamp;
+                server.held.store(state.book.held(), Ordering::Release);
+            }
+            Err(error) => {
+                // What waits goes on waiting. Said once for each such file.
+                tracing::error!(server = %name, %error, "approvals cannot be read");
+                server.state_mut().stamp = stamp;
+            }
+        }
+    }
+
+    fn write_all(&self, queue: &Receiver<Name>) {
+        for name in queue {
+            let Some(server) = self.servers.get(&name) else {
+                continue;
+            };
+            server.queued.store(false, Ordering::Release);
+            if let Err(error) = self.write(&name, server) {
+                tracing::error!(server = %name, %error, "what was seen of its tools is not kept");
+            }
+        }
+    }
+
+    fn write(&self, name: &Name, server: &Server) -> Result<(), PinsError> {
+        let _lock = self.folder.lock()?;
+        if self.folder.stamp(name) != server.state().stamp {
+            let stored = self.folder.read(name)?;
+            let mut state = server.state_mut();
+            state.book.merge(stored);
+            server.held.store(state.book.held(), Ordering::Release);
+        }
+        let json = server.state().book.to_json(name.as_str());
+        self.folder.write(name, &json)?;
+        server.state_mut().stamp = self.folder.stamp(name);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gate::ports::{Pins as _, Why};
+    use sha2::Digest as _;
+
+    use super::*;
+
+    const NOW: Now = Now {
+        unix_ms: 1_800_000_000_000,
+        mono_ms: 1,
+    };
+
+    fn name(text: &str) -> Name {
+        Name::new(text).unwrap()
+    }
+
+    fn open(dir: &Path) -> Pins {
+        Pins::open(dir, [name("files"), name("other")].into_iter()).unwrap()
+    }
+
+    fn digest(text: &str) -> Digest {
+        Digest(sha2::Sha256::digest(text.as_bytes()).into())
+    }
+
+    fn see(pins: &Pins, tool: &str, definition: &str) -> Standing {
+        let (digest, bytes) = (digest(definition), digest(&format!(" {definition}")));
+        let sight = Sight {
+            server: &name("files"),
+            tool,
+            digest,
+            definition,
+            bytes,
+        };
+        let standing = pins.see(&sight, Trust::FirstUse, NOW).unwrap();
+        let known = pins.known(&name("files"), tool, &bytes);
+        if standing != Standing::New {
+            assert_eq!(known, Some(standing));
+        }
+        standing
+    }
+
+    fn held(pins: &Pins, tool: &str) -> Option<Why> {
+        pins.held(&name("files"), tool).map(|held| held.why)
+    }
+
+    #[test]
+    fn what_was_seen_is_known_after_a_restart() {
+        let dir = tempfile::tempdir().unwrap();
+        let pins = open(dir.path());
+        assert_eq!(see(&pins, "add", "one"), Standing::New);
+        assert_eq!(see(&pins, "sub", "one"), Standing::New);
+        assert!(matches!(see(&pins, "add", "two"), Standing::Held(_)));
+        pins.close();
+        let pins = open(dir.path());
+        assert_eq!(held(&pins, "add"), Some(Why::Changed));
+        assert_eq!(held(&pins, "sub"), None);
+        assert_eq!(held(&pins, "never"), None);
+        assert_eq!(pins.held(&name("other"), "add"), None);
+        assert_eq!(see(&pins, "sub", "one"), Standing::Approved);
+        assert!(matches!(see(&pins, "sub", "two"), Standing::Held(_)));
+        let mut names = Vec::new();
+        pins.names(&mut |server, tool| names.push(format!("{server}/{tool}")));
+        assert_eq!(names, ["files/add", "files/sub"]);
+    }
+
+    #[test]
+    fn an_approval_is_noticed_and_not_lost() {
+        let dir = tempfile::tempdir().unwrap();
+        let pins = open(dir.path());
+        see(&pins, "add", "one");
+        see(&pins, "add", "two");
+        pins.close();
+        let pins = open(dir.path());
+        assert_eq!(held(&pins, "add"), Some(Why::Changed));
+        let folder = Folder::new(dir.path());
+        let approved = folder.change(&name("files"), |book| {
+            let approved = book.approve("add", 1);
+            (approved.is_some(), approved)
+        });
+        assert_eq!(approved.unwrap(), Some(digest("two")));
+        // Another tool's change is written over the approval's file, after reading it.
+        assert_eq!(see(&pins, "sub", "one"), Standing::New);
+        assert_eq!(held(&pins, "add"), None);
+        assert_eq!(see(&pins, "add", "two"), Standing::Approved);
+        pins.close();
+        let book = folder.read(&name("files")).unwrap();
+        assert_eq!(book.held(), 0);
+        assert!(book.get("sub").is_some());
+    }
+
+    #[test]
+    fn a_damaged_file_is_an_error_that_says_how_to_mend_it() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let pins = open(dir.path());
+        see(&pins, "add", "one");
+        pins.close();
+        let path = dir.path().join("files.json");
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        std::fs::write(&path, "{}").unwrap();
+        let Err(error) = Pins::open(dir.path(), [name("files")].into_iter()) else {
+            panic!("a damaged file was read");
+        };
+        let text = error.to_string();
+        assert!(
+            text.contains("files.json") && text.contains("move the file away"),
+            "{text}"
+        );
+        // Damaged while it runs, it approves nothing.
+        std::fs::remove_file(&path).unwrap();
+        let pins = open(dir.path());
+        see(&pins, "add", "one");
+        see(&pins, "add", "two");
+        std::fs::write(&path, "{}").unwrap();
+        assert_eq!(held(&pins, "add"), Some(Why::Changed));
+    }
+
+    #[test]
+    fn threads_see_one_book() {
+        let dir = tempfile::tempdir().unwrap();
+        let pins = open(dir.path());
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let pins = &pins;
+                scope.spawn(move || {
+                    for i in 0..50 {
+                        see(pins, &format!("tool{i}"), "one");
+                        see(pins, &format!("own{thread}-{i}"), "one");
+                    }
+                });
+            }
+        });
+        pins.close();
+        let book = Folder::new(dir.path()).read(&name("files")).unwrap();
+        assert_eq!((book.tools().count(), book.held()), (250, 0));
+    }
+}
