@@ -151,6 +151,11 @@ impl<'e> Search<'e> {
             // What is in this call alone was found in it.
             let mut split = self.found.split_off(before);
             split.retain(|found| found.parts.len() > 1);
+            if let Some(seam) = split.iter().map(|found| found.parts[0].end).max() {
+                // What was whole before was found then: more text behind it makes it no new one.
+                let before = self.alone(&both[..seam])?;
+                split.retain(|found| before.iter().all(|known| known.rule.id != found.rule.id));
+            }
             for found in &mut split {
                 // Of the match only what is in this call has a place in it: the argument that ends it.
                 found.parts = vec![layer.source(&place)];
@@ -159,6 +164,14 @@ impl<'e> Search<'e> {
             self.found.append(&mut split);
             Ok(())
         })
+    }
+
+    /// What is found in a text by itself.
+    fn alone(&self, text: &[u8]) -> Result<Vec<Found>, Bound> {
+        let whole = 0..text.len();
+        let mut search = Search::new(self.engine, self.place, text.len());
+        search.view(&Layer::plain(text, std::slice::from_ref(&whole)), 0)?;
+        Ok(search.found)
     }
 
     fn folded(&mut self, layer: &Layer<'_>, depth: usize) -> Result<(), Bound> {

@@ -343,8 +343,11 @@ fn what_is_split_over_calls_is_found_with_its_last_part() {
     // What was kept is forgotten after a while.
     assert_eq!(send(a, 1_000_000), []);
     assert_eq!(send(rest, 9_000_000), []);
+    // A whole one that is followed by more is not a new one.
+    assert_eq!(send(TOKEN, 20_000_000)[0].1, "");
+    assert_eq!(send("abc", 20_000_001), []);
     // What is found in one call alone is not found again as a split one.
-    assert_eq!(send(TOKEN, 9_000_001)[0].1, "");
+    assert_eq!(send(TOKEN, 30_000_001)[0].1, "");
 }
 
 #[test]
