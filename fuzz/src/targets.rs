@@ -9,7 +9,7 @@ use base::{Action, Lane, Name, Target};
 use mcp::envelope::{Message, Params};
 use policy::{ArgumentType, Context, Policies, Principal, Slice, Source};
 use scan::tool::{self, Definition, Names};
-use scan::{Direction, Engine, Settings};
+use scan::{Direction, Engine, Sessions, Settings, Subject};
 use store::disk::MemoryDisk;
 use store::{Durability, Log, LogSettings};
 
@@ -38,6 +38,61 @@ pub fn scan_text(data: &[u8]) {
             let redacted = report.redacted(text.as_bytes());
             assert!(std::str::from_utf8(&redacted).is_ok(), "redaction broke the text");
         }
+    }
+}
+
+/// A URL: each span of its parts and findings is one of it.
+pub fn scan_url(data: &[u8]) {
+    let url = String::from_utf8_lossy(data);
+    if let Ok(report) = engine().url(Direction::Outgoing, &url, None) {
+        for finding in &report.findings {
+            assert!(url.get(finding.span.clone()).is_some(), "a span that is none");
+        }
+    }
+}
+
+/// The parameters of a call, and a JSON-RPC message, in a session.
+pub fn scan_call(data: &[u8]) {
+    Sessions::default().with("agent", 1, |session| {
+        for now_ms in [1, 2] {
+            if let Ok(report) = engine().call(Direction::Outgoing, data, "params", Some((session, now_ms))) {
+                let redacted = report.redacted(data);
+                if serde_json::from_slice::<&serde_json::value::RawValue>(data).is_ok() {
+                    let again = serde_json::from_slice::<&serde_json::value::RawValue>(&redacted);
+                    assert!(again.is_ok(), "redaction broke the call");
+                }
+            }
+        }
+        let _ = engine().message(Direction::Outgoing, data, Some((session, 3)));
+    });
+}
+
+/// A text in pieces, of the size that the first byte says: what is clean comes out as it came.
+pub fn scan_stream(data: &[u8]) {
+    let Some((size, text)) = data.split_first() else { return };
+    let pieces = text.chunks(usize::from(*size).max(1));
+    if let Ok((out, findings)) = scan::in_pieces(engine(), Direction::Incoming, pieces)
+        && findings.is_empty()
+    {
+        assert_eq!(out, text, "a stream changed what is clean");
+    }
+}
+
+/// A line for `weir scan --jsonl`.
+pub fn scan_subject(data: &[u8]) {
+    let line = String::from_utf8_lossy(data);
+    if let Ok(subject) = Subject::read(&line) {
+        let verdict = subject.judge(engine(), Direction::Outgoing.into(), None);
+        assert!(verdict.block || verdict.bound.is_none(), "a bound is a block");
+    }
+}
+
+/// A file of the operator's rules: the line of a problem is one of the file.
+pub fn scan_rules(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    if let Err(problems) = scan::operator_rules(&text) {
+        let lines = text.bytes().filter(|byte| *byte == b'\n').count() + 1;
+        assert!(problems.iter().all(|problem| (1..=lines).contains(&problem.line)));
     }
 }
 

@@ -202,7 +202,7 @@ fn decomposes(character: char) -> bool {
 /// Characters without a shape of their own that can stand inside a word.
 pub(crate) fn invisible(character: char) -> bool {
     matches!(character,
-        '\u{ad}' | '\u{300}'..='\u{36f}' | '\u{61c}' | '\u{64b}'..='\u{652}' | '\u{115f}' | '\u{1160}'
+        '\u{ad}' | '\u{300}'..='\u{36f}' | '\u{61c}' | '\u{640}' | '\u{64b}'..='\u{652}' | '\u{115f}' | '\u{1160}'
         | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180e}' | '\u{200b}'..='\u{200f}'
         | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
         | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e01ef}')
