@@ -13,6 +13,9 @@ use crate::words::leet;
 const LANES_BYTES_MIN: usize = 256;
 const LANES: usize = 4;
 
+/// What else is written for a lower-case letter.
+type Spellings = fn(u8) -> &'static [u8];
+
 /// The table. Built once, shared by all threads.
 pub(crate) struct Automaton {
     /// The class of each byte; 0 is every byte that is in no literal.
@@ -38,9 +41,18 @@ impl Ends {
 }
 
 impl Automaton {
-    /// Errors: there are more literals than a state's number can tell apart.
+    /// One that reads leetspeak too. Errors: there are more literals than a state's number can tell apart.
     pub(crate) fn new(literals: &[&[u8]]) -> Result<Automaton, &'static str> {
-        let (classes, count) = classes(literals);
+        Automaton::with(literals, leet)
+    }
+
+    /// One that reads every letter case, and nothing else. Errors: as [`Automaton::new`].
+    pub(crate) fn plain(literals: &[&[u8]]) -> Result<Automaton, &'static str> {
+        Automaton::with(literals, |_| b"")
+    }
+
+    fn with(literals: &[&[u8]], leet: Spellings) -> Result<Automaton, &'static str> {
+        let (classes, count) = classes(literals, leet);
         let shift = count.next_power_of_two().trailing_zeros();
         let stride = 1usize << shift;
         // A trie first; 0 is both its root and "none".
@@ -78,6 +90,15 @@ impl Automaton {
     fn step(&self, state: u16, byte: u8) -> u16 {
         let class = usize::from(self.classes[usize::from(byte)]);
         self.next[(usize::from(state) << self.shift) | class]
+    }
+
+    /// Whether any literal is in a text.
+    pub(crate) fn holds(&self, bytes: &[u8]) -> bool {
+        let mut state = 0;
+        bytes.iter().any(|byte| {
+            state = self.step(state, *byte);
+            state >= self.first_end
+        })
     }
 
     /// Finds all places where literals may end.
@@ -134,7 +155,7 @@ impl Automaton {
 }
 
 /// A class for each byte that is in a literal, and how many there are.
-fn classes(literals: &[&[u8]]) -> ([u8; 256], usize) {
+fn classes(literals: &[&[u8]], leet: Spellings) -> ([u8; 256], usize) {
     let mut classes = [0; 256];
     let mut count: usize = 1;
     for byte in literals.iter().flat_map(|literal| literal.iter()) {

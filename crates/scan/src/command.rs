@@ -9,10 +9,10 @@ use std::ops::Range;
 use std::slice;
 use std::sync::OnceLock;
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind, StartKind};
 use regex_automata::util::syntax;
 use regex_automata::{Input, meta};
 
+use crate::automaton::{Automaton, Ends};
 use crate::fold;
 use crate::layer::{Layer, Text};
 use crate::rule::{Class, Rule, Severity};
@@ -56,7 +56,7 @@ pub struct Hit {
 
 /// All rules about commands. Their expressions are compiled when they are first needed.
 pub struct Commands {
-    automaton: AhoCorasick,
+    automaton: Automaton,
     /// The rules that each literal of the automaton opens.
     openers: Vec<Vec<usize>>,
     matchers: Vec<Matcher>,
@@ -78,6 +78,7 @@ struct Buffers {
     /// Words of a command that comes in several strings.
     joined: Vec<u8>,
     opened: Vec<bool>,
+    ends: Ends,
 }
 
 /// One command, or one path, and the argument that it came in.
@@ -99,7 +100,7 @@ impl Commands {
             .iter()
             .filter(|rule| rule.class == Class::Command && !rule.regex.is_empty());
         for (index, rule) in ours.enumerate() {
-            for literal in &rule.literals {
+            for literal in rule.literals {
                 let literal = literal.to_ascii_lowercase();
                 let known = literals.iter().position(|known| *known == literal);
                 let at = known.unwrap_or_else(|| {
@@ -112,13 +113,9 @@ impl Commands {
             let regex = OnceLock::new();
             matchers.push(Matcher { rule, regex });
         }
-        let automaton = AhoCorasick::builder()
-            .ascii_case_insensitive(true)
-            .match_kind(MatchKind::Standard)
-            .start_kind(StartKind::Unanchored)
-            .kind(Some(AhoCorasickKind::DFA))
-            .build(&literals)
-            .expect("the literals of our own rules fit an automaton");
+        let texts: Vec<&[u8]> = literals.iter().map(String::as_bytes).collect();
+        let automaton =
+            Automaton::plain(&texts).expect("the literals of our own rules fit an automaton");
         Commands {
             automaton,
             openers,
@@ -288,7 +285,7 @@ impl Commands {
         };
         bytes.iter().all(|byte| class[usize::from(*byte)])
             && memchr::memmem::find(bytes, b"  ").is_none()
-            && !self.automaton.is_match(bytes)
+            && !self.automaton.holds(bytes)
     }
 
     /// Judges a text with letters that may only look like others.
@@ -356,7 +353,12 @@ impl Commands {
         buffers: &mut Buffers,
         sink: &mut Vec<Hit>,
     ) {
-        let Buffers { plain, opened, .. } = buffers;
+        let Buffers {
+            plain,
+            opened,
+            ends,
+            ..
+        } = buffers;
         if subject.role == Role::Unknown && !role::starts_with_known(plain) {
             return;
         }
@@ -369,8 +371,9 @@ impl Commands {
         }
         opened.clear();
         opened.resize(self.matchers.len(), false);
-        for found in self.automaton.find_overlapping_iter(&plain.text) {
-            for index in &self.openers[found.pattern().as_usize()] {
+        self.automaton.find(&plain.text, ends);
+        for (_, literal) in self.automaton.each(ends) {
+            for index in &self.openers[usize::from(literal)] {
                 opened[*index] = true;
             }
         }

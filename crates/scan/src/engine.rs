@@ -1,6 +1,7 @@
 //! The engine: all rules compiled, and the questions that it answers about texts.
 
 use std::slice;
+use std::sync::OnceLock;
 
 use base::limit::FINDINGS_MAX;
 use sha2::{Digest as _, Sha256};
@@ -20,7 +21,8 @@ use crate::{json, patterns};
 /// All rules, compiled. Shared by all threads.
 pub struct Engine {
     pub(crate) set: Set,
-    pub(crate) commands: Commands,
+    /// Read when the first call is judged.
+    commands: OnceLock<Commands>,
     pub(crate) settings: Settings,
     /// The operator's own secrets and canaries.
     pub(crate) values: Option<Values>,
@@ -46,7 +48,7 @@ impl Engine {
         let rules: Vec<&'static Rule> = all.filter(reads).collect();
         let set = Set::new(&rules, &settings);
         Engine {
-            commands: Commands::new(patterns::rules()),
+            commands: OnceLock::new(),
             set: set.expect("the number of literals was checked when the rules were read"),
             values: settings.values.clone().filter(|values| !values.is_empty()),
             settings,
@@ -62,7 +64,7 @@ impl Engine {
         all.expect("the rule is among the settings' own");
         Ok(Engine {
             set: Set::new(&[rule], &settings)?,
-            commands: Commands::new(&[]),
+            commands: OnceLock::new(),
             values: None,
             settings,
             fingerprint_key: [0; 32],
@@ -144,6 +146,11 @@ impl Engine {
         // Too many findings end a scan early; the work until then counts all the same.
         let _ = search.root(&Layer::plain(text.as_bytes(), slice::from_ref(&whole)));
         before.saturating_sub(search.work_left)
+    }
+
+    pub(crate) fn commands(&self) -> &Commands {
+        let ours = || Commands::new(patterns::rules());
+        self.commands.get_or_init(ours)
     }
 
     pub(crate) fn fingerprint(&self, text: &[u8]) -> u64 {

@@ -209,7 +209,7 @@ impl Engine {
             false => format!("{root}.{}", leaf.path),
         };
         let mut hits = Vec::new();
-        self.commands.judge(tool, &args, &mut hits);
+        self.commands().judge(tool, &args, &mut hits);
         for hit in &hits {
             let leaf = inside[hit.argument.min(inside.len() - 1)];
             self.add(

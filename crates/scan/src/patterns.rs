@@ -1,9 +1,8 @@
-//! The list of pattern files, and the reading of them.
+//! The rules of our own pattern files, and the reading of the operator's.
 //!
 //! To add a rule: put it into a file under `patterns/` with its hits and misses; to add a file: add its
-//! line to [`FILES`]. A file that does not read is a mistake of ours, found by each test and at start.
-
-use std::sync::LazyLock;
+//! line to `patterns/list.txt`, which is the order of the reference page. A file that does not read does
+//! not build.
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -11,63 +10,8 @@ use toml::Spanned;
 use crate::check::{Check, Test};
 use crate::rule::{Action, Class, Direction, Kind, Rule, Severity};
 
-/// Every pattern file, in the order in which the reference page lists its rules.
-const FILES: &[(&str, &str)] = &[
-    ("models", include_str!("../patterns/models.toml")),
-    ("agents", include_str!("../patterns/agents.toml")),
-    ("clouds", include_str!("../patterns/clouds.toml")),
-    ("azure", include_str!("../patterns/azure.toml")),
-    ("hosting", include_str!("../patterns/hosting.toml")),
-    ("networks", include_str!("../patterns/networks.toml")),
-    ("databases", include_str!("../patterns/databases.toml")),
-    ("code", include_str!("../patterns/code.toml")),
-    ("packages", include_str!("../patterns/packages.toml")),
-    ("build", include_str!("../patterns/build.toml")),
-    ("services", include_str!("../patterns/services.toml")),
-    ("chat", include_str!("../patterns/chat.toml")),
-    ("mail", include_str!("../patterns/mail.toml")),
-    ("money", include_str!("../patterns/money.toml")),
-    ("exchanges", include_str!("../patterns/exchanges.toml")),
-    ("wallets", include_str!("../patterns/wallets.toml")),
-    ("personal", include_str!("../patterns/personal.toml")),
-    ("operations", include_str!("../patterns/operations.toml")),
-    ("monitoring", include_str!("../patterns/monitoring.toml")),
-    ("analytics", include_str!("../patterns/analytics.toml")),
-    ("work", include_str!("../patterns/work.toml")),
-    ("social", include_str!("../patterns/social.toml")),
-    ("generic", include_str!("../patterns/generic.toml")),
-    ("operator", include_str!("../patterns/operator.toml")),
-    ("urls", include_str!("../patterns/urls.toml")),
-    ("en", include_str!("../patterns/injection/en.toml")),
-    (
-        "en_deeds",
-        include_str!("../patterns/injection/en_deeds.toml"),
-    ),
-    ("es", include_str!("../patterns/injection/es.toml")),
-    ("pt", include_str!("../patterns/injection/pt.toml")),
-    ("it", include_str!("../patterns/injection/it.toml")),
-    ("fr", include_str!("../patterns/injection/fr.toml")),
-    ("de", include_str!("../patterns/injection/de.toml")),
-    ("ru", include_str!("../patterns/injection/ru.toml")),
-    ("ko", include_str!("../patterns/injection/ko.toml")),
-    ("ar", include_str!("../patterns/injection/ar.toml")),
-    ("zh", include_str!("../patterns/injection/zh.toml")),
-    ("ja", include_str!("../patterns/injection/ja.toml")),
-    ("commands", include_str!("../patterns/commands.toml")),
-    ("footholds", include_str!("../patterns/footholds.toml")),
-    ("chains", include_str!("../patterns/chains.toml")),
-    ("tools", include_str!("../patterns/tools.toml")),
-];
-
-static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
-    let read = |(name, text): &(&str, &'static str)| {
-        let rules = read(text).unwrap_or_else(|(at, error)| {
-            panic!("the pattern file {name} does not read, at byte {at}: {error}")
-        });
-        rules.into_iter().map(|read| read.rule)
-    };
-    FILES.iter().flat_map(read).collect()
-});
+/// The rules of our own files, written by `build.rs`, so that a start reads nothing.
+static RULES: &[Rule] = &include!(concat!(env!("OUT_DIR"), "/rules.rs"));
 
 /// A rule as it was read, and where it stands in its file, in bytes.
 pub(crate) struct Read {
@@ -90,7 +34,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<Read>, (usize, String)> {
 
 /// Every rule, in the order of the files.
 pub fn rules() -> &'static [Rule] {
-    &RULES
+    RULES
 }
 
 /// The rule of this id.
@@ -163,15 +107,15 @@ impl Entry {
             summary: keep(self.summary),
             reference: keep(self.reference),
             action: self.action,
-            literals: self.literals.into_iter().map(keep).collect(),
+            literals: keep_all(self.literals),
             // An expression may be written on several lines.
             regex: keep(self.regex.split('\n').collect()),
             remedy: keep(self.remedy),
             kind: self.kind,
             language: keep(self.language),
-            directions: self.directions,
-            hits: self.hits.into_iter().map(keep).collect(),
-            misses: self.misses.into_iter().map(keep).collect(),
+            directions: self.directions.leak(),
+            hits: keep_all(self.hits),
+            misses: keep_all(self.misses),
             before: self.before,
             pair: self.pair,
             digits: self.digits,
@@ -181,6 +125,10 @@ impl Entry {
             check,
         }
     }
+}
+
+fn keep_all(texts: Vec<String>) -> &'static [&'static str] {
+    texts.into_iter().map(keep).collect::<Vec<_>>().leak()
 }
 
 /// The rules are read once and live as long as the process.
@@ -212,7 +160,21 @@ named!(Test);
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+
+    #[test]
+    fn what_was_built_is_what_the_files_say() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("patterns");
+        let list = std::fs::read_to_string(folder.join("list.txt")).unwrap();
+        let files = list.lines().flat_map(|name| {
+            let text = std::fs::read_to_string(folder.join(name)).unwrap();
+            read(&text).unwrap_or_else(|error| panic!("{name}: {error:?}"))
+        });
+        let files: Vec<Rule> = files.map(|read| read.rule).collect();
+        assert_eq!(files, rules());
+    }
 
     #[test]
     fn rules_are_well_formed() {

@@ -225,7 +225,7 @@ pub struct Rule {
     /// The strongest action that the rule takes by default; its class may ask for less.
     pub action: Action,
     /// One of these stands in each match, in any ASCII case. Empty only where `digits`, `base58` or `phrase` is set.
-    pub literals: Vec<&'static str>,
+    pub literals: &'static [&'static str],
     /// The exact expression, over bytes, of bounded length. Empty for what code looks for.
     pub regex: &'static str,
     /// What to do about a finding that is true.
@@ -235,11 +235,11 @@ pub struct Rule {
     /// The language that it reads, as in BCP 47, for rules against injection.
     pub language: &'static str,
     /// The directions in which it is looked for.
-    pub directions: Vec<Direction>,
+    pub directions: &'static [Direction],
     /// Texts that the rule finds.
-    pub hits: Vec<&'static str>,
+    pub hits: &'static [&'static str],
     /// Texts that look alike and that the rule leaves alone.
-    pub misses: Vec<&'static str>,
+    pub misses: &'static [&'static str],
     /// Bytes that a match may begin before its literal.
     pub(crate) before: usize,
     /// Whether a match may begin in a JSON key and end in its value.

@@ -25,7 +25,8 @@ pub(crate) struct Set {
     id: u64,
     /// Of the literals that are ASCII, and of the others: most texts need the first one only.
     ascii: Automaton,
-    wide: Automaton,
+    /// Built for the first text that needs it.
+    wide: OnceLock<Automaton>,
     literals: [Vec<Literal>; 2],
     pub(crate) matchers: Vec<Matcher>,
     /// The rules that each opener beside literals opens.
@@ -62,6 +63,8 @@ pub(crate) struct Compiled {
     literal_first: bool,
 }
 
+/// States that an automaton can have: one for each byte of its literals at most.
+const STATES_MAX: usize = u16::MAX as usize;
 /// Bytes that the compiled form of one expression may take.
 const REGEX_BYTES_MAX: usize = 4 << 20;
 
@@ -85,7 +88,7 @@ impl Set {
             {
                 continue;
             }
-            for literal in &rule.literals {
+            for literal in rule.literals {
                 let text = east::simplified(literal).to_ascii_lowercase().into_bytes();
                 let list = &mut literals[usize::from(!text.is_ascii())];
                 let at = *known.entry(text.clone()).or_insert_with(|| {
@@ -102,15 +105,17 @@ impl Set {
                 list.push(index);
             }
         }
-        let automaton = |list: &[Literal]| {
-            let texts: Vec<&[u8]> = list.iter().map(|literal| &literal.text[..]).collect();
-            Automaton::new(&texts)
-        };
+        let mut wide = OnceLock::new();
+        let bytes: usize = literals[1].iter().map(|literal| literal.text.len()).sum();
+        if bytes >= STATES_MAX {
+            // Whether they fit has to be known now.
+            wide = OnceLock::from(automaton(&literals[1])?);
+        }
         let matchers = rules.iter().map(|rule| Matcher::new(rule, settings));
         Ok(Set {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             ascii: automaton(&literals[0])?,
-            wide: automaton(&literals[1])?,
+            wide,
             literals,
             matchers: matchers.collect(),
             opened,
@@ -127,11 +132,16 @@ impl Set {
         ends: &mut Ends,
         mut open: impl FnMut(u16, usize, usize) -> Result<(), E>,
     ) -> Result<(), E> {
-        let wide = !bytes.is_ascii();
-        for (list, automaton) in self.literals.iter().zip([&self.ascii, &self.wide]) {
-            if std::ptr::eq(automaton, &self.wide) && !wide {
-                break;
-            }
+        let wide = || {
+            let fits = || automaton(&self.literals[1]).expect("each byte can have its state");
+            self.wide.get_or_init(fits)
+        };
+        for (list, wide) in self.literals.iter().zip([None, Some(wide)]) {
+            let automaton = match wide {
+                Some(_) if bytes.is_ascii() => break,
+                Some(wide) => wide(),
+                None => &self.ascii,
+            };
             automaton.find(bytes, ends);
             for (end, literal) in automaton.each(ends) {
                 let literal = &list[usize::from(literal)];
@@ -195,6 +205,11 @@ impl Set {
             Some((whole.clone(), group.unwrap_or(whole)))
         })
     }
+}
+
+fn automaton(list: &[Literal]) -> Result<Automaton, &'static str> {
+    let texts: Vec<&[u8]> = list.iter().map(|literal| &literal.text[..]).collect();
+    Automaton::new(&texts)
 }
 
 impl Matcher {

@@ -60,7 +60,7 @@ fn each_cell_finds_its_texts_and_flags_no_other() {
                 let missed = |hit: &&&str| !found(&engine, hit).contains(&(rule.id, rule.action));
                 let missed = rule.hits.iter().filter(missed);
                 wrong.extend(missed.map(|hit| format!("{} does not find: {hit}", rule.id)));
-                for text in &rule.misses {
+                for text in rule.misses {
                     let found = found(&engine, text);
                     if !found.is_empty() {
                         wrong.push(format!("{} is flagged by {found:?}: {text}", rule.id));

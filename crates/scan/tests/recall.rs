@@ -315,7 +315,7 @@ fn hits_are_found_in_one_disguise_and_in_two() {
     let mut missed: BTreeMap<String, usize> = BTreeMap::new();
     let mut turn = 0;
     for (rule, direction) in subjects() {
-        for hit in &rule.hits {
+        for hit in rule.hits {
             for (d, (name, disguise)) in DISGUISES.iter().enumerate() {
                 // A token in leetspeak is another token: only orders survive it.
                 if *name == "leetspeak" && rule.class != Class::Injection {

@@ -80,7 +80,7 @@ fn what_refuses_is_found_before_its_last_byte_leaves() {
         if rule.default_action(direction) != Action::Refuse {
             continue;
         }
-        for hit in &rule.hits {
+        for hit in rule.hits {
             let text = format!("see {hit}\n there");
             if !whole(&text, direction).1 {
                 continue;
