@@ -57,9 +57,10 @@ async def act(client):
     text = text_of(result)
     check("read_text_file notes.txt", TOKEN not in text and "deploy" in text, text.strip())
 
-    step("an injected answer is flagged")
-    result = await client.call_tool("read_text_file", {"path": f"{FILES}/page.txt"})
-    check("read_text_file page.txt", "tomatoes" in text_of(result), "passed on, and flagged in the log; see below")
+    step("an injected answer is not passed on")
+    call = client.call_tool("read_text_file", {"path": f"{FILES}/page.txt"})
+    code, message = await refused_code(call)
+    check("read_text_file page.txt", code == "scan.injection", message)
 
 
 async def main():

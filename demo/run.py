@@ -122,9 +122,9 @@ def show_log(weir):
           f"{len(records)} records; refused: {', '.join(sorted(filter(None, refusals)))}")
     findings = [finding for record in records for finding in record.get("findings", [])]
     rules = sorted({f"{finding['rule']} ({finding['action']})" for finding in findings})
-    flagged = any(finding["action"] == "warn" for finding in findings)
+    stopped = any(finding["path"].startswith("result") and finding["action"] == "refuse" for finding in findings)
     redacted = any(finding["action"] == "redact" for finding in findings)
-    check("the injection is flagged, the secret redacted", flagged and redacted, ", ".join(rules))
+    check("the injection is stopped, the secret redacted", stopped and redacted, ", ".join(rules))
 
 
 def show_proof(weir):

@@ -114,8 +114,9 @@ impl Class {
     /// What is done by default about this class in this direction.
     pub fn default_action(self, direction: Direction) -> Action {
         match (self, direction) {
-            (Class::Secret, Direction::Incoming | Direction::Description) => Action::Redact,
-            (Class::Personal, Direction::Incoming | Direction::Description) => Action::Warn,
+            (Class::Secret | Class::Personal, Direction::Incoming | Direction::Description) => {
+                Action::Redact
+            }
             _ => Action::Refuse,
         }
     }

@@ -119,6 +119,7 @@ fn a_direction_decides_the_default_action() {
 fn settings_turn_a_rule_off_and_up() {
     let mut settings = Settings::default();
     settings.set("secret", None, Action::Off).unwrap();
+    settings.set("personal", None, Action::Off).unwrap();
     settings
         .set("override_en", Some(Direction::Incoming), Action::Refuse)
         .unwrap();
