@@ -1,5 +1,6 @@
 //! The engine: all rules compiled, and the questions that it answers about texts.
 
+use std::cmp::Reverse;
 use std::slice;
 use std::sync::OnceLock;
 
@@ -192,7 +193,12 @@ impl Engine {
         if found.is_empty() {
             return Report::clean();
         }
-        found.sort_by_key(|found| (found.span().start, std::cmp::Reverse(found.span().end)));
+        // Of rules that found the same the gravest speaks first, and gives its name to what is replaced.
+        found.sort_by_key(|found| {
+            let span = found.span();
+            let last = (Reverse(span.end), Reverse(found.rule.severity));
+            (span.start, last)
+        });
         let decided = found.into_iter().filter_map(|found| {
             let (action, exempt) = self.decide(found.rule, found.mention, &place);
             (action != Action::Off).then_some((found, action, exempt))
