@@ -11,13 +11,15 @@ pub mod keys;
 pub mod problem;
 pub mod read;
 pub mod schema;
+pub mod seen;
 pub mod settings;
 pub mod show;
 pub mod values;
 pub mod yaml;
 
 pub use problem::Problem;
-pub use read::load;
+pub use read::{load, load_seen};
+pub use seen::Seen;
 pub use settings::Settings;
 
 /// Most bytes of a configuration file.
@@ -30,3 +32,7 @@ pub const PROBLEMS_MAX: usize = 200;
 pub const POLICY_BYTES_MAX: usize = 1 << 20;
 /// Most bytes of a file that holds a secret or a certificate.
 pub const SECRET_BYTES_MAX: usize = 64 << 10;
+/// Most files of scan rules in one folder.
+pub const RULE_FILES_MAX: usize = 256;
+/// Most bytes of a file of values to look for.
+pub const VALUES_BYTES_MAX: usize = 4 << 20;

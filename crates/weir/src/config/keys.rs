@@ -83,6 +83,10 @@ pub enum Kind {
     File,
     /// A text, or a secret's reference.
     EnvValue,
+    /// The id of a scan rule.
+    Rule,
+    /// A host's name, `*.name`, an address or a range.
+    Host,
 }
 
 impl Kind {
@@ -96,9 +100,14 @@ impl Kind {
             Kind::OneOrMore(kind) | Kind::GroupOr(kind) => kind.check(text),
             Kind::Text | Kind::Path if text.is_empty() => Err("must not be empty".to_owned()),
             Kind::Text | Kind::Path => no_zero(text),
+            Kind::Rule => values::rule(text),
+            Kind::Host => scan::HostList::default().add(text),
             Kind::Name => values::name(text).map(drop),
             Kind::Count { min, max } => values::count(text, min, max).map(drop),
             Kind::Choice(words) if words.contains(&text) => Ok(()),
+            Kind::Choice(words) if text == "hold" && words.contains(&"refuse") => {
+                Err("holds do not exist yet; write refuse".to_owned())
+            }
             Kind::Choice(words) => Err(format!("must be one of {}", words.join(", "))),
             Kind::Switch => values::switch(text).map(drop),
             Kind::Digest => values::digest(text).map(drop),
@@ -145,6 +154,8 @@ impl Kind {
             Kind::Secret => "env:NAME or file:PATH".to_owned(),
             Kind::File => "file:PATH".to_owned(),
             Kind::EnvValue => "text, env:NAME or file:PATH".to_owned(),
+            Kind::Rule => "rule".to_owned(),
+            Kind::Host => "host, *.host, address or range".to_owned(),
         }
     }
 }
@@ -159,6 +170,22 @@ fn no_zero(text: &str) -> Result<(), String> {
 
 /// What can be done about a finding.
 pub const ACTIONS: &[&str] = &["off", "warn", "redact", "refuse"];
+/// What can be done about a finding that is no part of a text.
+pub const STOPS: &[&str] = &["off", "warn", "refuse"];
+/// What rules look for.
+pub const CLASSES: &[&str] = &[
+    "secret",
+    "personal",
+    "injection",
+    "command",
+    "url",
+    "tool",
+    "chain",
+];
+/// Which way a text goes.
+pub const DIRECTIONS: &[&str] = &["outgoing", "incoming", "description"];
+/// How calls come in.
+pub const LANES: &[&str] = &["mcp"];
 /// Types that a policy can read an argument as, by their Cedar names.
 pub const ARGUMENT_TYPES: &[&str] = &["String", "Long", "Bool", "Set<String>", "Set<Long>"];
 const MS: Kind = Kind::Count {
@@ -247,16 +274,50 @@ keys! {
         "What to do about a secret in what a server answers; redact, unless the rule itself is milder.", "redact";
     "scan.secrets.description" Kind::Choice(ACTIONS), Nothing,
         "What to do about a secret in a tool's description; redact, unless the rule itself is milder.", "redact";
+    "scan.personal" Kind::GroupOr(&Kind::Choice(ACTIONS)), Nothing,
+        "What identifies people and their money; one action for all directions, or one for each.", "{ outgoing: redact }";
+    "scan.personal.outgoing" Kind::Choice(ACTIONS), Nothing,
+        "What to do about personal data in what an agent sends; the rule's own action by default.", "redact";
+    "scan.personal.incoming" Kind::Choice(ACTIONS), Nothing,
+        "What to do about personal data in what a server answers; warn, unless the rule itself is milder.", "redact";
+    "scan.personal.description" Kind::Choice(ACTIONS), Nothing,
+        "What to do about personal data in a tool's description; warn, unless the rule itself is milder.", "warn";
     "scan.injection" Kind::GroupOr(&Kind::Choice(ACTIONS)), Nothing,
         "Text that tries to give an agent orders; one action for all directions, or one for each.", "{ incoming: warn }";
     "scan.injection.outgoing" Kind::Choice(ACTIONS), Nothing,
-        "What to do about an injection in what an agent sends; warn by default.", "warn";
+        "What to do about an injection in what an agent sends; the rule's own action by default.", "warn";
     "scan.injection.incoming" Kind::Choice(ACTIONS), Nothing,
-        "What to do about an injection in what a server answers; warn by default.", "refuse";
+        "What to do about an injection in what a server answers; the rule's own action by default.", "refuse";
     "scan.injection.description" Kind::Choice(ACTIONS), Nothing,
-        "What to do about an injection in a tool's description; redact, unless the rule itself is milder.", "refuse";
+        "What to do about an injection in a tool's description; the rule's own action by default.", "refuse";
+    "scan.commands" Kind::Choice(STOPS), Nothing,
+        "What to do about a call that asks a tool for a dangerous command or file; the rule's own action by default.", "warn";
+    "scan.tools" Kind::Choice(STOPS), Nothing,
+        "What to do about a tool that changed, or that passes for another; the rule's own action by default.", "refuse";
+    "scan.chains" Kind::Choice(STOPS), Nothing,
+        "What to do about calls that are harmless one by one and not together; the rule's own action by default.", "warn";
+    "scan.urls" Kind::Group, Nothing,
+        "Which URLs may stand in calls.", "{ block: [paste.example], internal: [10.1.0.0/16] }";
+    "scan.urls.action" Kind::Choice(STOPS), Nothing,
+        "What to do about a URL that breaks a rule; the rule's own action by default.", "warn";
+    "scan.urls.allow" Kind::List(&Kind::Host), Nothing,
+        "The only hosts that may be asked: names with all below them, *.names, addresses and ranges; without it, all.", "[example.com, *.example.org]";
+    "scan.urls.block" Kind::List(&Kind::Host), Text("[]"),
+        "Hosts that may not be asked, beside those of the gateway's own list.", "[paste.example]";
+    "scan.urls.internal" Kind::List(&Kind::Host), Text("[]"),
+        "Inside hosts and ranges that may be asked all the same.", "[wiki.internal, 10.1.0.0/16]";
+    "scan.urls.schemes" Kind::List(&Kind::Name), Nothing,
+        "The schemes that may be asked; without it https, http, wss and ws.", "[https]";
+    "scan.urls.length_max" Kind::Count { min: 64, max: 64 << 10 }, Number(2048),
+        "Longest URL, in bytes.", "2048";
+    "scan.urls.per_minute" Kind::Count { min: 0, max: 10_000_000 }, Number(300),
+        "URLs a minute for one agent and one owner of names; 0 is no bound.", "300";
+    "scan.urls.bytes_per_minute" Kind::Count { min: 0, max: 1 << 40 }, Number(10 << 20),
+        "Bytes of URLs a minute for one agent and one owner of names; 0 is no bound.", "10485760";
+    "scan.urls.entropy" Kind::Switch, Text("true"),
+        "Whether parts of URLs that look random are findings, and are counted against a budget.", "false";
     "scan.rules" Kind::Rules, Nothing,
-        "Rules with an action of their own, by their id; see the rules page.", "{ github_token: off }";
+        "Rules with an action of their own, by their id, yours too; see the rules page.", "{ github_token: off }";
     "scan.rules.*" Kind::GroupOr(&Kind::Choice(ACTIONS)), Nothing,
         "What to do about this rule's findings; one action for all directions, or one for each.", "off";
     "scan.rules.*.outgoing" Kind::Choice(ACTIONS), Nothing,
@@ -265,6 +326,40 @@ keys! {
         "What to do about this rule's findings in what a server answers.", "redact";
     "scan.rules.*.description" Kind::Choice(ACTIONS), Nothing,
         "What to do about this rule's findings in a tool's description.", "redact";
+    "scan.overrides" Kind::List(&Kind::Group), Nothing,
+        "Actions for a part of all calls; a rule wins over its class, then what names more of direction, lane, target and agent, then what stands later.", "[{ class: secret, target: files, action: warn }]";
+    "scan.overrides.rule" Kind::Rule, Nothing,
+        "The rule that it is about: this or class.", "github_token";
+    "scan.overrides.class" Kind::Choice(CLASSES), Nothing,
+        "The class that it is about: this or rule.", "secret";
+    "scan.overrides.direction" Kind::Choice(DIRECTIONS), Nothing,
+        "The direction that it holds in; without it, all.", "incoming";
+    "scan.overrides.lane" Kind::Choice(LANES), Nothing,
+        "The lane that it holds in; without it, all.", "mcp";
+    "scan.overrides.target" Kind::Text, Nothing,
+        "The server that it holds for, or the host; without it, all.", "files";
+    "scan.overrides.agent" Kind::Name, Nothing,
+        "The agent that it holds for; without it, all.", "dev";
+    "scan.overrides.action" Kind::Choice(ACTIONS), Required,
+        "What is done about a finding there.", "warn";
+    "scan.exempt" Kind::List(&Kind::Group), Nothing,
+        "Findings that are known and may pass for a time; they are still recorded, with the reason.", "[{ rule: jwt, target: files, reason: sample data, expires: 2027-01-01T00:00:00Z }]";
+    "scan.exempt.rule" Kind::Rule, Required,
+        "The one rule that is exempted.", "jwt";
+    "scan.exempt.target" Kind::Text, Nothing,
+        "The server that it is for, or the host; this or agent has to be there.", "files";
+    "scan.exempt.agent" Kind::Name, Nothing,
+        "The agent that it is for; this or target has to be there.", "dev";
+    "scan.exempt.reason" Kind::Text, Required,
+        "Why it may pass; it stands in the record.", "sample data of the tests";
+    "scan.exempt.expires" Kind::Time, Required,
+        "When it stops being in force; one that has expired is a warning.", "2027-01-01T00:00:00Z";
+    "scan.folder" Kind::Path, Nothing,
+        "A folder of your own rules: its .toml files, in the order of their names, relative to this file.", "./rules";
+    "scan.values" Kind::List(&Kind::Secret), Nothing,
+        "Your own secrets, looked for as they are and encoded: a variable holds one, a file one a line, with # comments.", "[file:secrets.txt, env:DB_PASSWORD]";
+    "scan.canaries" Kind::List(&Kind::Secret), Nothing,
+        "Values that nobody has a use for, so that whoever sends one took it; written like scan.values.", "[file:canaries.txt]";
     "limits" Kind::Group, Nothing,
         "Bounds on what agents may ask.", "{ agent_per_minute: 600 }";
     "limits.agent_per_minute" PER_MINUTE, Number(limit::CALLS_PER_MINUTE_DEFAULT as u64),
@@ -374,6 +469,18 @@ mod tests {
                 key.path
             );
         }
+    }
+
+    #[test]
+    fn words_are_those_of_the_engine() {
+        let classes = scan::Class::ALL.map(scan::Class::as_str);
+        let directions = scan::Direction::ALL.map(scan::Direction::as_str);
+        let lanes: Vec<&str> = base::Lane::ALL.iter().map(|lane| lane.as_str()).collect();
+        let actions = scan::Action::ALL.map(scan::Action::as_str);
+        assert_eq!(CLASSES, classes);
+        assert_eq!(DIRECTIONS, directions);
+        assert_eq!(LANES, lanes);
+        assert_eq!(ACTIONS, actions);
     }
 
     #[test]

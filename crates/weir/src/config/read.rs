@@ -3,6 +3,8 @@
 //! It reads the files and variables that the configuration refers to, checks what one key says about another,
 //! and collects every problem. A value that the first stage found wrong is not complained about twice.
 
+mod scanning;
+
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
@@ -11,6 +13,7 @@ use base::{Digest, Name, Secret};
 use super::file::File;
 use super::keys::{self, Kind};
 use super::problem::Problem;
+use super::seen::Seen;
 use super::settings::{
     Agent, Ca, ChildServer, Durability, EnvValue, HttpServer, Limits, Log, LogFormat, LogLevel,
     Logs, Policy, PolicyFile, Reference, Server, ServerKind, Settings,
@@ -29,6 +32,16 @@ pub type Environment<'e> = &'e dyn Fn(&str) -> Option<String>;
 
 /// Reads and checks a configuration file.
 pub fn load(path: &Path, environment: Environment<'_>) -> Result<Settings, Vec<Problem>> {
+    load_seen(path, environment, &mut Seen::default())
+}
+
+/// The same, and notes each file that was read or would have been, whatever comes of it.
+pub fn load_seen(
+    path: &Path,
+    environment: Environment<'_>,
+    seen: &mut Seen,
+) -> Result<Settings, Vec<Problem>> {
+    seen.note(path);
     let text = read_text(path, FILE_BYTES_MAX).map_err(|message| {
         let help = "Write one with weir init, or name another with -c FILE.".to_owned();
         let (file, key) = (path.display().to_string(), String::new());
@@ -41,14 +54,15 @@ pub fn load(path: &Path, environment: Environment<'_>) -> Result<Settings, Vec<P
             help,
         }]
     })?;
-    load_text(path, &text, environment)
+    load_text(path, &text, environment, seen)
 }
 
 /// Checks a configuration's text as if it stood in the file `path`.
-pub fn load_text(
+fn load_text(
     path: &Path,
     text: &str,
     environment: Environment<'_>,
+    seen: &mut Seen,
 ) -> Result<Settings, Vec<Problem>> {
     let (file, mut problems) = File::parse(&path.display().to_string(), text);
     let Some(file) = file else {
@@ -59,11 +73,17 @@ pub fn load_text(
         file: &file,
         folder,
         environment,
+        seen,
         problems: Vec::new(),
+        warnings: Vec::new(),
     };
     let settings = read.settings(path);
     problems.append(&mut read.problems);
-    problems.sort_by_key(|problem| (problem.line, problem.column));
+    // Those of the configuration itself first, then file by file.
+    problems.sort_by(|a, b| {
+        let place = |p: &Problem| (p.file != file.name, p.file.clone(), p.line, p.column);
+        place(a).cmp(&place(b))
+    });
     problems.truncate(super::PROBLEMS_MAX);
     match settings {
         Some(settings) if problems.is_empty() => Ok(settings),
@@ -158,6 +178,22 @@ impl<'f> Group<'f> {
             .collect()
     }
 
+    /// The maps of a list.
+    fn maps(&self, key: &str) -> Vec<Group<'f>> {
+        let group = self.group(key);
+        let Some(Value::List(nodes)) = group.node.map(|node| &node.value) else {
+            return Vec::new();
+        };
+        let maps = nodes.iter().enumerate();
+        let maps = maps.filter(|(_, node)| matches!(node.value, Value::Map(_)));
+        maps.map(|(i, node)| Group {
+            node: Some(node),
+            pattern: group.pattern.clone(),
+            path: format!("{}[{i}]", group.path),
+        })
+        .collect()
+    }
+
     fn text(&self, key: &str) -> Option<&'f str> {
         match &self.get(key)?.value {
             Value::Text(text) => Some(text),
@@ -210,7 +246,10 @@ struct Read<'f> {
     file: &'f File,
     folder: PathBuf,
     environment: Environment<'f>,
+    seen: &'f mut Seen,
     problems: Vec<Problem>,
+    /// What does not keep the configuration from being used.
+    warnings: Vec<Problem>,
 }
 
 impl Read<'_> {
@@ -221,13 +260,20 @@ impl Read<'_> {
 
     /// A problem with a key of a group, at the key's value or else at the group.
     fn say_key(&mut self, group: &Group<'_>, key: &str, message: impl Into<String>) {
+        let problem = self.problem_of(group, key, message);
+        self.problems.push(problem);
+    }
+
+    fn problem_of(&self, group: &Group<'_>, key: &str, message: impl Into<String>) -> Problem {
         let node = group.get(key).or(group.node).unwrap_or(&self.file.root);
-        self.say(
-            node.at,
-            &join(&group.path, key),
-            &join(&group.pattern, key),
-            message,
-        );
+        let (path, pattern) = (join(&group.path, key), join(&group.pattern, key));
+        self.file.problem(node.at, &path, &pattern, message)
+    }
+
+    /// The text of a file that the configuration names.
+    fn text_of(&mut self, path: &Path, bytes_max: usize) -> Result<String, String> {
+        self.seen.note(path);
+        read_text(path, bytes_max)
     }
 
     fn settings(&mut self, path: &Path) -> Option<Settings> {
@@ -249,6 +295,7 @@ impl Read<'_> {
             policy,
             scan,
             pins: root.group("scan").scalar("pins", values::switch)?,
+            warnings: std::mem::take(&mut self.warnings),
             limits: limits(&root.group("limits"))?,
             log: log(&root.group("log"))?,
             origins: root.list("origins", values::origin),
@@ -426,7 +473,7 @@ impl Read<'_> {
             .strip_prefix("file:")
             .filter(|path| !path.is_empty())?;
         let file = self.folder.join(file);
-        match read_text(&file, SECRET_BYTES_MAX * 16) {
+        match self.text_of(&file, SECRET_BYTES_MAX * 16) {
             Ok(pem) if pem.contains("-----BEGIN CERTIFICATE-----") => Some(Ca { file, pem }),
             Ok(_) => {
                 self.say_key(
@@ -455,7 +502,8 @@ impl Read<'_> {
             Reference::Env(name) => {
                 (self.environment)(name).ok_or_else(|| format!("the variable {name} is not set"))
             }
-            Reference::File(path) => read_text(&self.folder.join(path), SECRET_BYTES_MAX)
+            Reference::File(path) => self
+                .text_of(&self.folder.join(path), SECRET_BYTES_MAX)
                 .map(|text| text.trim_end_matches(['\r', '\n']).to_owned())
                 .map_err(|message| format!("the file {message}")),
         };
@@ -496,7 +544,7 @@ impl Read<'_> {
         let mut files = Vec::new();
         for name in names {
             let path = self.folder.join(&name);
-            match read_text(&path, POLICY_BYTES_MAX) {
+            match self.text_of(&path, POLICY_BYTES_MAX) {
                 Ok(text) => files.push(PolicyFile {
                     file: path.display().to_string(),
                     text,
@@ -519,53 +567,6 @@ impl Read<'_> {
             });
         let arguments: BTreeMap<_, _> = arguments.collect();
         Policy { files, arguments }
-    }
-
-    fn scan(&mut self, root: &Group<'_>) -> scan::Settings {
-        let group = root.group("scan");
-        let mut settings = scan::Settings::default();
-        let classes = [
-            ("secrets", scan::Class::Secret),
-            ("injection", scan::Class::Injection),
-        ];
-        for (key, class) in classes {
-            self.scan_actions(&mut settings, class.as_str(), &group.group(key));
-        }
-        for (id, at, rule) in group.named("rules") {
-            if scan::Class::ALL.iter().any(|class| class.as_str() == id) {
-                let message = "is a class, not a rule; write scan.secrets or scan.injection";
-                self.say(at, &rule.path, "scan.rules", message);
-            } else {
-                self.scan_actions(&mut settings, id, &rule);
-            }
-        }
-        settings
-    }
-
-    /// The actions for a rule or a class: one alone, or one for each direction.
-    fn scan_actions(&mut self, settings: &mut scan::Settings, name: &str, group: &Group<'_>) {
-        let mut given = Vec::new();
-        if let Some(Node {
-            value: Value::Text(text),
-            ..
-        }) = group.node
-        {
-            given.push((None, values::action(text).ok()));
-        }
-        for direction in scan::Direction::ALL {
-            let action = group.text(direction.as_str()).map(values::action);
-            given.push((Some(direction), action.and_then(Result::ok)));
-        }
-        let given = given
-            .into_iter()
-            .filter_map(|(direction, action)| Some((direction, action?)));
-        let mut problem = None;
-        for (direction, action) in given {
-            problem = settings.set(name, direction, action).err().or(problem);
-        }
-        if let (Some(message), Some(node)) = (problem, group.node) {
-            self.say(node.at, &group.path, &group.pattern, message);
-        }
     }
 }
 

@@ -80,7 +80,13 @@ fn kind(kind: Kind, path: &str) -> Value {
         Kind::Secret => json!({ "type": "string", "pattern": "^(env|file):." }),
         Kind::File => json!({ "type": "string", "pattern": "^file:." }),
         Kind::EnvValue => json!({ "type": ["string", "number", "boolean"] }),
-        Kind::Text | Kind::Path | Kind::Name | Kind::Socket | Kind::Range => {
+        Kind::Text
+        | Kind::Path
+        | Kind::Name
+        | Kind::Socket
+        | Kind::Range
+        | Kind::Rule
+        | Kind::Host => {
             json!({ "type": "string", "minLength": 1 })
         }
     }

@@ -9,6 +9,8 @@ use std::path::PathBuf;
 
 use base::{Digest, Name, Secret};
 
+use super::Problem;
+
 /// Everything that the configuration says, with defaults filled in.
 #[derive(Clone)]
 pub struct Settings {
@@ -26,6 +28,8 @@ pub struct Settings {
     pub scan: scan::Settings,
     /// Whether a tool that changed waits for approval.
     pub pins: bool,
+    /// What the operator should know of, and that keeps nothing from working.
+    pub warnings: Vec<Problem>,
     pub limits: Limits,
     pub log: Log,
     /// Browser origins that may call, beside the gateway's own; lower case, no trailing slash.

@@ -5,7 +5,7 @@
 use super::file::File;
 use super::keys::{self, Kind};
 use super::read::{CHILD_ONLY, HTTP_ONLY};
-use super::yaml::{Node, Value};
+use super::yaml::{Entry, Node, Value};
 
 /// YAML of every key that has a value; defaults are marked.
 pub fn show(file: &File) -> String {
@@ -76,7 +76,12 @@ fn inline(value: &Value) -> String {
             let items: Vec<String> = nodes.iter().map(|node| inline(&node.value)).collect();
             format!("[{}]", items.join(", "))
         }
-        Value::Map(_) => "{}".to_owned(),
+        Value::Map(entries) if entries.is_empty() => "{}".to_owned(),
+        Value::Map(entries) => {
+            let pair = |e: &Entry| format!("{}: {}", quoted(&e.key), inline(&e.node.value));
+            let pairs: Vec<String> = entries.iter().map(pair).collect();
+            format!("{{ {} }}", pairs.join(", "))
+        }
     }
 }
 

@@ -213,6 +213,16 @@ pub fn argument(text: &str) -> Result<policy::ArgumentType, String> {
     text.parse().map_err(|_| mend())
 }
 
+/// The id of a scan rule; whether there is such a rule is known once all rules are read.
+pub fn rule(text: &str) -> Result<(), String> {
+    let shape = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+    if !text.is_empty() && text.len() <= 128 && text.bytes().all(shape) {
+        Ok(())
+    } else {
+        Err("must be a rule's id, such as github_token".to_owned())
+    }
+}
+
 /// What to do about a finding.
 pub fn action(text: &str) -> Result<scan::Action, String> {
     let words = scan::Action::ALL.map(scan::Action::as_str).join(", ");
