@@ -76,6 +76,12 @@ impl Gate {
         self.rules.load_full()
     }
 
+    /// Puts other rules in force for all calls from the next one on. A call that was passed goes on under
+    /// the rules that passed it.
+    pub fn replace(&self, rules: Rules) {
+        self.rules.store(Arc::new(rules));
+    }
+
     /// What is wrong with the log now, if anything.
     pub fn log_trouble(&self) -> Option<RecordError> {
         self.ports.recorder.trouble()

@@ -71,6 +71,11 @@ impl Budget {
         }
     }
 
+    /// Another allowance from now on; what was spent stays spent.
+    pub fn allow(&mut self, allowance: Allowance) {
+        self.allowance = allowance;
+    }
+
     /// The key of an agent and a registrable domain, or of an agent alone (an empty domain).
     pub fn key(agent: &str, domain: &str) -> u64 {
         let mut hasher = DefaultHasher::new();

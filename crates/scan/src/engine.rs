@@ -38,8 +38,16 @@ enum Form {
 }
 
 impl Engine {
-    /// Compiles the rules. The key makes fingerprints useless to whoever does not have it.
+    /// Compiles the rules of settings that hold few rules of an operator's own, as tests and examples do.
     pub fn new(settings: Settings, fingerprint_key: [u8; 32]) -> Engine {
+        let engine = Engine::compile(settings, fingerprint_key);
+        engine.expect("the literals of our own rules are few enough")
+    }
+
+    /// Compiles the rules. The key makes fingerprints useless to whoever does not have it.
+    ///
+    /// Errors: all rules together have too many literals.
+    pub fn compile(settings: Settings, fingerprint_key: [u8; 32]) -> Result<Engine, &'static str> {
         let all = patterns::rules()
             .iter()
             .chain(settings.rules.iter().copied());
@@ -47,14 +55,13 @@ impl Engine {
             rule.class.reads_text() && (!rule.regex.is_empty() || rule.phrase)
         };
         let rules: Vec<&'static Rule> = all.filter(reads).collect();
-        let set = Set::new(&rules, &settings);
-        Engine {
+        Ok(Engine {
             commands: OnceLock::new(),
-            set: set.expect("the number of literals was checked when the rules were read"),
+            set: Set::new(&rules, &settings)?,
             values: settings.values.clone().filter(|values| !values.is_empty()),
             settings,
             fingerprint_key,
-        }
+        })
     }
 
     /// An engine of one rule, which it looks for everywhere. Errors: it has too many literals.

@@ -288,6 +288,8 @@ impl Engine {
         let budget = session
             .budget
             .get_or_insert_with(|| Box::new(Budget::new(self.settings.urls.allowance)));
+        // The settings may have changed since the session began.
+        budget.allow(self.settings.urls.allowance);
         let by_domain = Budget::key(place.agent, domain::registrable(host.trim_end_matches('.')));
         let taken = [
             budget.take(by_domain, url.len() as u64, now_ms),

@@ -136,6 +136,18 @@ impl Settings {
             .unwrap_or_else(|| rule.default_action(place.direction))
     }
 
+    /// How many overrides hold for a target or an agent alone.
+    pub fn overrides_of_some(&self) -> usize {
+        let some = |given: &&Override| given.scope.target.is_some() || given.scope.agent.is_some();
+        self.overrides.iter().filter(some).count()
+    }
+
+    /// How many exemptions are in force at a time, in seconds since 1970.
+    pub fn exemptions_at(&self, now_s: u64) -> usize {
+        let holds = |exemption: &&Exemption| now_s < exemption.expires_s;
+        self.exemptions.iter().filter(holds).count()
+    }
+
     /// The exemption that lets a finding of this rule pass here and now.
     pub(crate) fn exemption(&self, rule: &Rule, place: &Place<'_>) -> Option<&Exemption> {
         let same = |given: &Option<String>, here: &str| given.as_deref().is_none_or(|g| g == here);

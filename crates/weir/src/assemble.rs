@@ -15,10 +15,10 @@ use net::upstream::Scheme;
 use net::{Drain, EdgeSettings, EdgeShared, Endpoint, Targets, Upstreams};
 use store::log::{Log, LogSettings};
 
-use crate::config::compile;
 use crate::config::settings::{ChildServer, Durability, HttpServer, ServerKind, Settings};
+use crate::config::{Problem, compile};
 use crate::metrics::Metrics;
-use crate::ports::Clock;
+use crate::ports::{Clock, Known};
 use crate::routes::Routes;
 
 /// The log's name in its checkpoints.
@@ -30,8 +30,10 @@ pub struct Gateway {
     pub pins: Option<Arc<store::Pins>>,
     pub drain: Drain,
     pub edge_settings: EdgeSettings,
+    fingerprint_key: [u8; 32],
+    known: Arc<Known>,
     gate: Arc<Gate>,
-    metrics: Arc<Metrics>,
+    pub metrics: Arc<Metrics>,
     edge: Arc<EdgeShared>,
     mcp: Arc<mcp::Shared>,
     targets: Arc<Targets>,
@@ -40,36 +42,26 @@ pub struct Gateway {
 impl Gateway {
     /// Makes everything that can fail before the first call. The error is for the operator.
     pub fn new(settings: &Settings) -> Result<Gateway, String> {
-        let policies = compile::policies(settings).map_err(|problems| {
+        let targets = Arc::new(targets(settings)?);
+        make_dir(&settings.state)?;
+        let fingerprint_key = key(&settings.state, "fingerprint.key")?;
+        let rules = rules(settings, settings, fingerprint_key).map_err(|problems| {
             let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
             lines.join("\n")
         })?;
-        let targets = Arc::new(targets(settings)?);
-        make_dir(&settings.state)?;
         let log = Arc::new(open_log(settings)?);
         let metrics = Arc::new(Metrics::new(
             settings.servers.iter().map(|s| s.name.clone()),
         ));
         let pins = pins(settings)?;
+        let known = Arc::new(Known::new(agents(settings)));
         let ports = Ports {
-            directory: Arc::new(agents(settings)),
+            directory: Arc::clone(&known) as Arc<dyn gate::ports::Directory>,
             counters: Arc::new(store::Limits::new()),
             recorder: Arc::clone(&log) as Arc<dyn gate::ports::Recorder>,
             clock: Arc::new(Clock::new()),
             meter: Arc::clone(&metrics) as Arc<dyn gate::ports::Meter>,
             pins: pins.clone().map(|pins| pins as Arc<dyn gate::ports::Pins>),
-        };
-        let fingerprint_key = key(&settings.state, "fingerprint.key")?;
-        let rules = Rules {
-            policies,
-            engine: scan::Engine::new(settings.scan.clone(), fingerprint_key),
-            agent_per_minute: settings.limits.agent_per_minute,
-            address_per_minute: settings.limits.address_per_minute,
-            reach: settings
-                .servers
-                .iter()
-                .map(|s| (s.name.clone(), s.reach()))
-                .collect(),
         };
         let gate = Arc::new(Gate::new(ports, rules));
         let session_key = key(&settings.state, "session.key")?;
@@ -79,6 +71,8 @@ impl Gateway {
             pins,
             drain: Drain::new(),
             edge_settings: edge_settings(settings),
+            fingerprint_key,
+            known,
             gate,
             metrics,
             edge: Arc::default(),
@@ -101,9 +95,35 @@ impl Gateway {
         }
     }
 
+    /// Puts other settings in force, as far as that can be done while serving: agents, policies, the scan,
+    /// and rates. `started` are those that this gateway was made of. Errors: nothing was changed.
+    pub fn reload(&self, started: &Settings, settings: &Settings) -> Result<(), Vec<Problem>> {
+        let rules = rules(settings, started, self.fingerprint_key)?;
+        self.gate.replace(rules);
+        self.known.replace(agents(settings));
+        Ok(())
+    }
+
     pub fn edge(&self) -> Arc<EdgeShared> {
         Arc::clone(&self.edge)
     }
+}
+
+/// What judges, by these settings. The servers are those that the gateway started with.
+fn rules(
+    settings: &Settings,
+    started: &Settings,
+    fingerprint_key: [u8; 32],
+) -> Result<Rules, Vec<Problem>> {
+    let (policies, engine) = compile::all(settings, fingerprint_key)?;
+    let servers = started.servers.iter();
+    Ok(Rules {
+        policies,
+        engine,
+        agent_per_minute: settings.limits.agent_per_minute,
+        address_per_minute: settings.limits.address_per_minute,
+        reach: servers.map(|s| (s.name.clone(), s.reach())).collect(),
+    })
 }
 
 fn edge_settings(settings: &Settings) -> EdgeSettings {

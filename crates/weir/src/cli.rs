@@ -20,7 +20,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::{Problem, Settings};
+use crate::config::{Problem, Seen, Settings};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -138,7 +138,12 @@ impl ConfigFile {
 
     /// The settings. Problems are printed, and are the answer no.
     pub fn load(&self) -> Result<Settings, Answer> {
-        crate::config::load(&self.path(), &variable).map_err(|problems| {
+        self.load_seen(&mut Seen::default())
+    }
+
+    /// The same, and which files they were read from.
+    pub fn load_seen(&self, seen: &mut Seen) -> Result<Settings, Answer> {
+        crate::config::load(&self.path(), &variable, seen).map_err(|problems| {
             print_problems(&problems);
             Answer::No
         })
@@ -148,6 +153,15 @@ impl ConfigFile {
 /// A variable of the process's environment, if it is set and UTF-8.
 pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
+}
+
+/// Prints what the operator should know of.
+pub fn print_warnings(warnings: &[Problem]) {
+    for warning in warnings {
+        let text = warning.to_string();
+        let (what, help) = text.split_once("\n  help: ").unwrap_or((&text, ""));
+        warn(what, help);
+    }
 }
 
 /// Prints every problem and how many there are.
@@ -167,14 +181,23 @@ pub fn print_problems(problems: &[Problem]) {
 
 /// Writes an error and its help to standard error, in colour on a terminal only.
 pub fn complain(what: &str, help: &str) {
+    tell("error", "\x1b[31m", what, help);
+}
+
+/// The same of what should be known, and keeps nothing from working.
+pub fn warn(what: &str, help: &str) {
+    tell("warning", "\x1b[33m", what, help);
+}
+
+fn tell(kind: &str, colour_of_kind: &str, what: &str, help: &str) {
     let mut stderr = std::io::stderr().lock();
     let colour = stderr.is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let (red, end) = if colour {
-        ("\x1b[31m", "\x1b[0m")
+    let (start, end) = if colour {
+        (colour_of_kind, "\x1b[0m")
     } else {
         ("", "")
     };
-    let mut text = format!("{red}error:{end} {what}\n");
+    let mut text = format!("{start}{kind}:{end} {what}\n");
     if !help.is_empty() {
         text.push_str(&format!("  help: {help}\n"));
     }

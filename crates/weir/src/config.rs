@@ -18,7 +18,7 @@ pub mod values;
 pub mod yaml;
 
 pub use problem::Problem;
-pub use read::{load, load_seen};
+pub use read::load;
 pub use seen::Seen;
 pub use settings::Settings;
 

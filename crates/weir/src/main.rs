@@ -11,9 +11,11 @@
 mod assemble;
 mod cli;
 mod config;
+mod coverage;
 mod health;
 mod metrics;
 mod ports;
+mod reload;
 mod routes;
 mod serve;
 

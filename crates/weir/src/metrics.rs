@@ -40,6 +40,7 @@ docs! {
     OUTCOMES "weir_outcomes" "counter" "server, end" "Calls that passed and have ended, by how";
     CALL_SECONDS "weir_call_seconds" "histogram" "server" "Time from judgement to outcome of a call";
     FINDINGS "weir_findings" "counter" "rule, action" "What the scan found, and what was done about it";
+    RELOADS "weir_reloads" "counter" "result" "Times that the configuration was read again; `done`, or `refused` where the running settings stayed";
     CONNECTIONS "weir_connections" "gauge" "" "Connections of agents open now";
     ACCEPTED "weir_connections_accepted" "gauge" "" "Connections accepted since the start";
     SESSIONS "weir_mcp_sessions" "gauge" "" "MCP sessions that weir keeps a child process for";
@@ -81,6 +82,11 @@ struct Found {
     action: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Reloaded {
+    result: &'static str,
+}
+
 type Float = Gauge<f64, AtomicU64>;
 
 /// All metrics of a process.
@@ -93,6 +99,7 @@ pub struct Metrics {
     outcomes: Family<Ended, Counter>,
     call_seconds: Family<Server, Histogram, fn() -> Histogram>,
     findings: Family<Found, Counter>,
+    reloads: Family<Reloaded, Counter>,
     connections: Gauge,
     accepted: Gauge,
     sessions: Gauge,
@@ -121,6 +128,7 @@ impl Metrics {
             outcomes: Family::default(),
             call_seconds: Family::new_with_constructor(histogram),
             findings: Family::default(),
+            reloads: Family::default(),
             connections: Gauge::default(),
             accepted: Gauge::default(),
             sessions: Gauge::default(),
@@ -155,6 +163,7 @@ impl Metrics {
         registry.register_with_unit(seconds, CALL_SECONDS.help, Unit::Seconds, metric);
         register! {
             FINDINGS findings;
+            RELOADS reloads;
             CONNECTIONS connections;
             ACCEPTED accepted;
             SESSIONS sessions;
@@ -209,6 +218,12 @@ impl Metrics {
 
     pub fn count_finding(&self, rule: &'static str, action: &'static str) {
         self.findings.get_or_create(&Found { rule, action }).inc();
+    }
+
+    /// The configuration was read again, and is in force or was refused.
+    pub fn count_reload(&self, done: bool) {
+        let result = if done { "done" } else { "refused" };
+        self.reloads.get_or_create(&Reloaded { result }).inc();
     }
 
     /// The page. What is counted elsewhere is read now.
@@ -271,6 +286,7 @@ mod tests {
         metrics.count_judgement(&server, "passed");
         metrics.count_outcome(&server, End::Complete, 1);
         metrics.count_finding("rule", "warn");
+        metrics.count_reload(true);
         let up = Server {
             server: metrics.label(&server),
         };

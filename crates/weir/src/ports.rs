@@ -1,9 +1,12 @@
-//! The gate's ports that `store` does not implement: the clock and the meter.
+//! The gate's ports that `store` does not implement: the clock, the meter, and who is known now.
 
+use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use arc_swap::ArcSwap;
 use base::record::End;
-use base::{Name, Now};
+use base::{Digest, Name, Now};
+use identity::Agent;
 
 use crate::metrics::Metrics;
 
@@ -29,6 +32,25 @@ impl gate::ports::Clock for Clock {
             unix_ms: millis(unix),
             mono_ms: millis(self.start.elapsed()),
         }
+    }
+}
+
+/// Who is known now: replaced whole when the configuration is read again.
+pub struct Known(ArcSwap<store::Agents>);
+
+impl Known {
+    pub fn new(agents: store::Agents) -> Known {
+        Known(ArcSwap::from_pointee(agents))
+    }
+
+    pub fn replace(&self, agents: store::Agents) {
+        self.0.store(Arc::new(agents));
+    }
+}
+
+impl gate::ports::Directory for Known {
+    fn agent_by_key(&self, key: &Digest) -> Option<Arc<Agent>> {
+        self.0.load().agent_by_key(key)
     }
 }
 

@@ -4,6 +4,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
@@ -11,15 +12,19 @@ use tokio::task::LocalSet;
 use tracing_subscriber::EnvFilter;
 
 use crate::assemble::Gateway;
-use crate::config::Settings;
 use crate::config::settings::{LogFormat, Logs};
+use crate::config::{Seen, Settings};
+use crate::coverage::Coverage;
+use crate::reload::Reload;
 use crate::routes::{Routes, new_call_id};
 
 /// "File size limit exceeded" (POSIX); 25 on every Linux that Rust is built for but MIPS.
 const SIGXFSZ: i32 = 25;
+/// How often the files of the configuration are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Serves until it is told to stop, then lets calls in flight end. The error is for the operator.
-pub fn run(settings: Settings) -> Result<(), String> {
+pub fn run(settings: Settings, seen: Seen) -> Result<(), String> {
     write_logs(&settings.logs);
     let gateway = Arc::new(Gateway::new(&settings)?);
     let listeners = listen(settings.listen, threads(&settings))?;
@@ -39,7 +44,7 @@ pub fn run(settings: Settings) -> Result<(), String> {
         );
     }
     say_started(&settings, &gateway, address);
-    wait_for_end()?;
+    wait_for_end(Reload::new(Arc::clone(&gateway), settings, seen))?;
     tracing::info!("draining");
     gateway.drain.start();
     let joined: Vec<Result<(), String>> = serving.into_iter().map(join).collect();
@@ -111,19 +116,26 @@ fn join(thread: JoinHandle<Result<(), String>>) -> Result<(), String> {
         .unwrap_or_else(|_| Err("a thread failed; see the messages above".into()))
 }
 
-fn wait_for_end() -> Result<(), String> {
+/// Until it is told to stop: reads the configuration again when it is told to, or when its files change.
+fn wait_for_end(mut reload: Reload) -> Result<(), String> {
     runtime()?.block_on(async {
         let failed = |error: std::io::Error| format!("signals: {error}");
         let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+        let mut hangup = signal(SignalKind::hangup()).map_err(failed)?;
+        let mut look = tokio::time::interval(LOOK_EVERY);
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         // A file over the process's limit is then an error of one write, which the log reports, not the
         // end of the process.
         let _file_size = signal(SignalKind::from_raw(SIGXFSZ)).map_err(failed)?;
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => return Ok(()),
+                _ = interrupt.recv() => return Ok(()),
+                _ = hangup.recv() => reload.now(),
+                _ = look.tick() => reload.look(),
+            }
         }
-        Ok(())
     })
 }
 
@@ -135,6 +147,12 @@ fn say_started(settings: &Settings, gateway: &Gateway, address: SocketAddr) {
         log_key = gateway.log.vkey(),
         "assembled"
     );
+    for warning in &settings.warnings {
+        tracing::warn!(%warning, "configuration");
+    }
+    for line in Coverage::new(settings).lines() {
+        tracing::info!("coverage: {line}");
+    }
     for server in &settings.servers {
         tracing::info!(server = %server.name, url = %format!("http://{address}/mcp/{}", server.name), "server");
     }

@@ -2,8 +2,9 @@
 
 use clap::{Args, Subcommand};
 
-use super::{Answer, ConfigFile, Ended, Failure, print, print_problems};
+use super::{Answer, ConfigFile, Ended, Failure, print, print_problems, print_warnings};
 use crate::config::file::File;
+use crate::coverage::Coverage;
 
 /// Check or show a configuration, or print its schema
 #[derive(Debug, Subcommand)]
@@ -29,10 +30,18 @@ pub struct Check {
 
 /// Print the settings that hold, with defaults; secrets stay references
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  weir config show\n  weir config show -c /etc/weir/weir.yaml")]
+#[command(
+    after_help = "Examples:\n  weir config show\n  weir config show -c /etc/weir/weir.yaml\n  weir config show --coverage"
+)]
 pub struct Show {
     #[command(flatten)]
     file: ConfigFile,
+    /// Print what the scan does about each class of findings, in each lane and direction
+    #[arg(long)]
+    coverage: bool,
+    /// Print the coverage as JSON
+    #[arg(long, requires = "coverage")]
+    json: bool,
 }
 
 impl Config {
@@ -55,13 +64,14 @@ impl Check {
             Ok(settings) => settings,
             Err(answer) => return Ok(answer),
         };
-        let policies = match crate::config::compile::policies(&settings) {
-            Ok(policies) => policies.len(),
+        let policies = match crate::config::compile::all(&settings, [0; 32]) {
+            Ok((policies, _engine)) => policies.len(),
             Err(problems) => {
                 print_problems(&problems);
                 return Ok(Answer::No);
             }
         };
+        print_warnings(&settings.warnings);
         let (agents, servers) = (settings.agents.len(), settings.servers.len());
         let path = settings.file.display();
         print(&format!(
@@ -74,6 +84,9 @@ impl Check {
 impl Show {
     /// Shows only what the first stage found well formed, so that nothing is shown that would not hold.
     fn run(self) -> Ended {
+        if self.coverage {
+            return self.coverage();
+        }
         let path = self.file.path();
         let text = crate::config::read::read_text(&path, crate::config::FILE_BYTES_MAX).map_err(
             |message| {
@@ -94,5 +107,19 @@ impl Show {
                 Ok(Answer::No)
             }
         }
+    }
+
+    fn coverage(self) -> Ended {
+        let settings = match self.file.load() {
+            Ok(settings) => settings,
+            Err(answer) => return Ok(answer),
+        };
+        print_warnings(&settings.warnings);
+        let coverage = Coverage::new(&settings);
+        print(&match self.json {
+            true => format!("{:#}\n", coverage.to_json()),
+            false => coverage.lines().join("\n") + "\n",
+        })?;
+        Ok(Answer::Yes)
     }
 }

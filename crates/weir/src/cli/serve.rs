@@ -3,8 +3,12 @@
 use clap::Args;
 
 use super::{Answer, ConfigFile, Ended, Failure};
+use crate::config::Seen;
 
 /// Serve a configuration until SIGTERM or SIGINT, then let calls in flight end
+///
+/// SIGHUP, or a change of a file that the configuration names, has it read again; a bad file leaves the
+/// running settings.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  weir serve\n  weir serve -c /etc/weir/weir.yaml")]
 pub struct Serve {
@@ -14,11 +18,12 @@ pub struct Serve {
 
 impl Serve {
     pub fn run(self) -> Ended {
-        let settings = match self.file.load() {
+        let mut seen = Seen::default();
+        let settings = match self.file.load_seen(&mut seen) {
             Ok(settings) => settings,
             Err(answer) => return Ok(answer),
         };
-        crate::serve::run(settings).map_err(|what| Failure::new(what, ""))?;
+        crate::serve::run(settings, seen).map_err(|what| Failure::new(what, ""))?;
         Ok(Answer::Yes)
     }
 }

@@ -24,6 +24,33 @@ pub fn policies(settings: &Settings) -> Result<policy::Policies, Vec<Problem>> {
     })
 }
 
+/// Compiles the scan engine. Errors: the rules do not go together.
+pub fn engine(settings: &Settings, fingerprint_key: [u8; 32]) -> Result<scan::Engine, Problem> {
+    scan::Engine::compile(settings.scan.clone(), fingerprint_key).map_err(|message| Problem {
+        file: settings.file.display().to_string(),
+        line: 0,
+        column: 0,
+        key: "scan.folder".to_owned(),
+        message: format!("the rules cannot be compiled together: {message}"),
+        help: "Give your rules fewer or shorter literals.".to_owned(),
+    })
+}
+
+/// Compiles all that judges. Errors: every problem of policies and rules.
+pub fn all(
+    settings: &Settings,
+    fingerprint_key: [u8; 32],
+) -> Result<(policy::Policies, scan::Engine), Vec<Problem>> {
+    match (policies(settings), engine(settings, fingerprint_key)) {
+        (Ok(policies), Ok(engine)) => Ok((policies, engine)),
+        (policies, engine) => {
+            let mut problems = policies.err().unwrap_or_default();
+            problems.extend(engine.err());
+            Err(problems)
+        }
+    }
+}
+
 impl From<policy::Problem> for Problem {
     fn from(problem: policy::Problem) -> Problem {
         let policy::Problem {

@@ -30,13 +30,9 @@ pub const HTTP_ONLY: &[&str] = &["token", "ca", "addresses"];
 /// Looks up a variable of the environment.
 pub type Environment<'e> = &'e dyn Fn(&str) -> Option<String>;
 
-/// Reads and checks a configuration file.
-pub fn load(path: &Path, environment: Environment<'_>) -> Result<Settings, Vec<Problem>> {
-    load_seen(path, environment, &mut Seen::default())
-}
-
-/// The same, and notes each file that was read or would have been, whatever comes of it.
-pub fn load_seen(
+/// Reads and checks a configuration file. Each file that is read, or would be if it were there, is noted,
+/// whatever comes of it.
+pub fn load(
     path: &Path,
     environment: Environment<'_>,
     seen: &mut Seen,

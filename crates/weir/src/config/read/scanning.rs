@@ -204,7 +204,11 @@ impl Read<'_> {
             }
         }
         if rules.len() > RULES_MAX {
-            self.say_key(group, "folder", format!("holds more than {RULES_MAX} rules"));
+            self.say_key(
+                group,
+                "folder",
+                format!("holds more than {RULES_MAX} rules"),
+            );
         }
         rules
     }
@@ -296,7 +300,8 @@ impl Read<'_> {
             }
         }
         if found.is_empty() {
-            self.problems.push(in_file(file, 0, "holds no value".to_owned()));
+            self.problems
+                .push(in_file(file, 0, "holds no value".to_owned()));
         }
         found
     }

@@ -1,0 +1,134 @@
+//! Reading the configuration again while serving: when told to, or when one of its files changed.
+//!
+//! It is all or nothing: a file that is not good leaves what is in force, and says why. A file that is being
+//! written is left alone until it has stood still from one look to the next.
+
+use std::sync::Arc;
+
+use crate::assemble::Gateway;
+use crate::config::settings::{ServerKind, Settings};
+use crate::config::{self, Problem, Seen};
+use crate::coverage::Coverage;
+
+/// A running gateway, and the files that its settings came from.
+pub struct Reload {
+    gateway: Arc<Gateway>,
+    /// The settings that the gateway was made of: what cannot be changed while serving stays so.
+    started: Settings,
+    /// The files as they were when they were read.
+    seen: Seen,
+    /// The files at the last look.
+    last: Seen,
+}
+
+impl Reload {
+    pub fn new(gateway: Arc<Gateway>, started: Settings, seen: Seen) -> Reload {
+        Reload {
+            gateway,
+            started,
+            last: seen.clone(),
+            seen,
+        }
+    }
+
+    /// Looks at the files; reads them again if they changed and are still what they were at the last look.
+    pub fn look(&mut self) {
+        let now = self.seen.again();
+        let still = now == self.last;
+        if still && now != self.seen {
+            self.now();
+        } else {
+            self.last = now;
+        }
+    }
+
+    /// Reads the configuration again.
+    pub fn now(&mut self) {
+        let mut seen = Seen::default();
+        let loaded = config::load(&self.started.file, &crate::cli::variable, &mut seen);
+        self.last = seen.clone();
+        self.seen = seen;
+        let done = loaded.and_then(|settings| {
+            self.gateway.reload(&self.started, &settings)?;
+            Ok(settings)
+        });
+        self.gateway.metrics.count_reload(done.is_ok());
+        match done {
+            Ok(settings) => self.say_done(&settings),
+            Err(problems) => say_refused(&problems),
+        }
+    }
+
+    fn say_done(&self, settings: &Settings) {
+        for warning in &settings.warnings {
+            tracing::warn!(%warning, "configuration");
+        }
+        for line in Coverage::new(settings).lines() {
+            tracing::info!("coverage: {line}");
+        }
+        for key in only_at_start(&self.started, settings) {
+            tracing::warn!(
+                key,
+                "changed in the configuration, and takes a restart; until then the old value holds"
+            );
+        }
+        tracing::info!(agents = settings.agents.len(), "reloaded");
+    }
+}
+
+fn say_refused(problems: &[Problem]) {
+    for problem in problems {
+        tracing::error!(%problem, "configuration");
+    }
+    let problems = problems.len();
+    tracing::error!(problems, "not reloaded: the running settings stay in force");
+}
+
+/// The keys that differ and are read at the start alone.
+fn only_at_start(old: &Settings, new: &Settings) -> Vec<&'static str> {
+    let limits = |settings: &Settings| {
+        let mut limits = settings.limits.clone();
+        // Rates are part of the rules.
+        (limits.agent_per_minute, limits.address_per_minute) = (1, 1);
+        limits
+    };
+    let differs = [
+        ("listen", old.listen != new.listen),
+        ("state", old.state != new.state),
+        ("mcp", servers(old) != servers(new)),
+        ("scan.pins", old.pins != new.pins),
+        ("limits", limits(old) != limits(new)),
+        ("log", old.log != new.log),
+        ("origins", old.origins != new.origins),
+        ("logs", old.logs != new.logs),
+        ("threads", old.threads != new.threads),
+    ];
+    let differs = differs.into_iter().filter(|(_, differs)| *differs);
+    differs.map(|(key, _)| key).collect()
+}
+
+/// All that servers are made of, to be compared and never shown: there are secrets in it.
+fn servers(settings: &Settings) -> Vec<Vec<String>> {
+    let servers = settings.servers.iter().map(|server| {
+        let mut parts = vec![
+            server.name.to_string(),
+            server.sessions_max.to_string(),
+            server.session_idle_ms.to_string(),
+        ];
+        match &server.kind {
+            ServerKind::Child(child) => {
+                parts.push(child.dir.display().to_string());
+                parts.extend(child.command.iter().cloned());
+                let env = child.env.iter();
+                parts.extend(env.map(|env| format!("{}={}", env.name, env.value.expose())));
+            }
+            ServerKind::Http(http) => {
+                let token = http.token.as_ref();
+                parts.push(format!("{:?} {:?} {:?}", http.url, http.ca, http.addresses));
+                parts.extend(token.map(|token| token.expose().to_owned()));
+            }
+        }
+        parts
+    });
+    servers.collect()
+}
