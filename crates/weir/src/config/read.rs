@@ -72,6 +72,7 @@ fn load_text(
         seen,
         problems: Vec::new(),
         warnings: Vec::new(),
+        rules_missing: false,
     };
     let settings = read.settings(path);
     problems.append(&mut read.problems);
@@ -246,6 +247,8 @@ struct Read<'f> {
     problems: Vec<Problem>,
     /// What does not keep the configuration from being used.
     warnings: Vec<Problem>,
+    /// Whether rules of the operator's own could not be read.
+    rules_missing: bool,
 }
 
 impl Read<'_> {

@@ -35,7 +35,7 @@ const ENTROPY: [&str; 4] = [
 const RULES_MAX: usize = scan::OPERATOR_RULES_MAX;
 
 impl Read<'_> {
-    /// What `scan` says. `agents` and `servers` are the names that it may speak of.
+    /// What `scan` says.
     pub(super) fn scan(&mut self, root: &Group<'_>) -> scan::Settings {
         let group = root.group("scan");
         let mut settings = scan::Settings::default();
@@ -69,10 +69,12 @@ impl Read<'_> {
     /// The actions for a rule or a class: one alone, or one for each direction.
     fn actions(&mut self, settings: &mut scan::Settings, name: &str, group: &Group<'_>) {
         let mut given = Vec::new();
+        let row = keys::find(&group.pattern).expect("every key read has a row");
         if let Some(Node {
             value: Value::Text(text),
             ..
         }) = group.node
+            && row.kind.check(text).is_ok()
         {
             given.push((None, values::action(text).ok()));
         }
@@ -83,6 +85,9 @@ impl Read<'_> {
         let given = given
             .into_iter()
             .filter_map(|(direction, action)| Some((direction, action?)));
+        if self.may_be_own(name) {
+            return;
+        }
         let mut problem = None;
         for (direction, action) in given {
             let scope = Scope {
@@ -94,6 +99,12 @@ impl Read<'_> {
         if let (Some(message), Some(node)) = (problem, group.node) {
             self.say(node.at, &group.path, &group.pattern, message);
         }
+    }
+
+    /// Whether a name may be that of a rule whose file could not be read, which was said already.
+    fn may_be_own(&self, name: &str) -> bool {
+        let class = Class::ALL.iter().any(|class| class.as_str() == name);
+        self.rules_missing && scan::rule(name).is_none() && !class
     }
 
     /// One of `scan.overrides`.
@@ -126,6 +137,7 @@ impl Read<'_> {
             return self.say_key(given, key, message);
         }
         if let Some(action) = given.scalar("action", values::action)
+            && !self.may_be_own(name)
             && let Err(message) = set(settings, name, scope, action)
         {
             self.say_key(given, key, message);
@@ -155,7 +167,9 @@ impl Read<'_> {
             reason,
             expires_s: expires_ms / 1000,
         };
-        if let Err(message) = settings.exempt(exemption) {
+        if !self.may_be_own(&exemption.rule)
+            && let Err(message) = settings.exempt(exemption)
+        {
             self.say_key(given, "rule", message);
         }
     }
@@ -191,9 +205,11 @@ impl Read<'_> {
             Ok(files) => files,
             Err(message) => {
                 self.say_key(group, "folder", message);
+                self.rules_missing = true;
                 return rules;
             }
         };
+        let before = self.problems.len();
         for file in files {
             for rule in self.rule_file(&file) {
                 if rules.iter().any(|other| other.id == rule.id) {
@@ -203,6 +219,7 @@ impl Read<'_> {
                 rules.push(rule);
             }
         }
+        self.rules_missing = self.problems.len() > before;
         if rules.len() > RULES_MAX {
             self.say_key(
                 group,
