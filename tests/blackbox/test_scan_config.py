@@ -138,6 +138,9 @@ def test_an_exemption_lets_one_rule_pass_for_one_agent_and_is_recorded(origin, t
     scan = {"folder": ".", "exempt": exempt}
     with Gateway(tmp_path, {"web": {"url": origin.url}}, agents, scan=scan) as gateway:
         assert passes(gateway, BADGE) and refused(gateway, BADGE, agent="guest")
+        found = [finding for record in gateway.records() for finding in record.get("findings", [])]
+        assert {(finding["rule"], finding["action"]) for finding in found} == {
+            ("acme_badge", "warn"), ("acme_badge", "refuse")}
         assert "scan.exempt[1].expires" in gateway.logs.text(), "an exemption that has expired is told"
     checked = gateway.weir("config", "check")
     assert "scan.exempt[1].expires: has expired" in checked.stderr

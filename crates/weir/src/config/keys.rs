@@ -343,7 +343,7 @@ keys! {
     "scan.overrides.action" Kind::Choice(ACTIONS), Required,
         "What is done about a finding there.", "warn";
     "scan.exempt" Kind::List(&Kind::Group), Nothing,
-        "Findings that are known and may pass for a time; they are still recorded, with the reason.", "[{ rule: jwt, target: files, reason: sample data, expires: 2027-01-01T00:00:00Z }]";
+        "Findings that are known and may pass for a time; they are still recorded.", "[{ rule: jwt, target: files, reason: sample data, expires: 2027-01-01T00:00:00Z }]";
     "scan.exempt.rule" Kind::Rule, Required,
         "The one rule that is exempted.", "jwt";
     "scan.exempt.target" Kind::Text, Nothing,
@@ -351,7 +351,7 @@ keys! {
     "scan.exempt.agent" Kind::Name, Nothing,
         "The agent that it is for; this or target has to be there.", "dev";
     "scan.exempt.reason" Kind::Text, Required,
-        "Why it may pass; it stands in the record.", "sample data of the tests";
+        "Why it may pass, for whoever reads this file.", "sample data of the tests";
     "scan.exempt.expires" Kind::Time, Required,
         "When it stops being in force; one that has expired is a warning.", "2027-01-01T00:00:00Z";
     "scan.folder" Kind::Path, Nothing,
