@@ -87,6 +87,9 @@ struct Reloaded {
     result: &'static str,
 }
 
+/// What can come of a reload: done, or not.
+const RELOAD_RESULTS: [&str; 2] = ["done", "refused"];
+
 type Float = Gauge<f64, AtomicU64>;
 
 /// All metrics of a process.
@@ -141,6 +144,13 @@ impl Metrics {
             nevers: Gauge::default(),
         };
         metrics.register();
+        // Both are there from the start, so that the first refusal is a rise.
+        for result in RELOAD_RESULTS {
+            metrics
+                .reloads
+                .get_or_create(&Reloaded { result })
+                .inc_by(0);
+        }
         metrics
     }
 
@@ -222,7 +232,7 @@ impl Metrics {
 
     /// The configuration was read again, and is in force or was refused.
     pub fn count_reload(&self, done: bool) {
-        let result = if done { "done" } else { "refused" };
+        let result = RELOAD_RESULTS[usize::from(!done)];
         self.reloads.get_or_create(&Reloaded { result }).inc();
     }
 
@@ -286,7 +296,6 @@ mod tests {
         metrics.count_judgement(&server, "passed");
         metrics.count_outcome(&server, End::Complete, 1);
         metrics.count_finding("rule", "warn");
-        metrics.count_reload(true);
         let up = Server {
             server: metrics.label(&server),
         };
