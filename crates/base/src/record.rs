@@ -18,6 +18,12 @@ pub struct Finding {
     pub action: &'static str,
     /// Keyed hash of what matched, so that two records of one secret can be joined.
     pub fingerprint: u64,
+    /// First byte and the one past the last, of what was scanned.
+    pub span: (usize, usize),
+    /// What was undone to see it, such as `base64`; empty where nothing was.
+    pub disguise: &'static str,
+    /// Why the operator lets it pass, where they do.
+    pub exempt: Option<String>,
 }
 
 /// The gate's answer to a call.
@@ -231,9 +237,17 @@ impl Object {
             }
             let mut json = Object::new();
             json.text("action", finding.action);
+            if !finding.disguise.is_empty() {
+                json.text("disguise", finding.disguise);
+            }
+            if let Some(reason) = &finding.exempt {
+                json.text("exempt", bounded(reason));
+            }
             json.text("fingerprint", &format!("{:016x}", finding.fingerprint));
             json.text("path", bounded(&finding.path));
             json.text("rule", finding.rule);
+            let (start, end) = finding.span;
+            json.text("span", &format!("{start}..{end}"));
             let bytes = json.close();
             self.0.extend_from_slice(&bytes);
         }
@@ -261,6 +275,9 @@ mod tests {
             path: "params.arguments.text".into(),
             action: "warn",
             fingerprint: 7,
+            span: (3, 9),
+            disguise: "base64",
+            exempt: Some("a sample".into()),
         }];
         let judgement = Judgement {
             call: CallId([1; 16]),
@@ -292,6 +309,8 @@ mod tests {
         );
         assert_eq!(value["tool"], "read \"it\"");
         assert_eq!(value["attributes"]["path"], "/tmp");
+        assert_eq!(value["findings"][0]["span"], "3..9");
+        assert_eq!(value["findings"][0]["exempt"], "a sample");
     }
 
     /// The value with the keys of every object in order, whichever map serde_json was built with.

@@ -70,6 +70,9 @@ fn finding(judged: Judged, path: String, digest: &Digest) -> Finding {
         path,
         action: judged.action.as_str(),
         fingerprint: u64::from_be_bytes(start),
+        span: (0, 0),
+        disguise: "",
+        exempt: None,
     }
 }
 

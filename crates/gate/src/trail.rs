@@ -159,6 +159,9 @@ pub(crate) fn to_record(report: &Report) -> Vec<Finding> {
             path: finding.path.clone(),
             action: finding.action.as_str(),
             fingerprint: finding.fingerprint,
+            span: (finding.span.start, finding.span.end),
+            disguise: finding.disguise,
+            exempt: finding.exempt.clone(),
         })
         .collect()
 }
