@@ -141,6 +141,7 @@ def test_an_exemption_lets_one_rule_pass_for_one_agent_and_is_recorded(origin, t
         found = [finding for record in gateway.records() for finding in record.get("findings", [])]
         assert {(finding["rule"], finding["action"]) for finding in found} == {
             ("acme_badge", "warn"), ("acme_badge", "refuse")}
+        assert {finding.get("exempt") for finding in found} == {"sample data", None}
         assert "scan.exempt[1].expires" in gateway.logs.text(), "an exemption that has expired is told"
     checked = gateway.weir("config", "check")
     assert "scan.exempt[1].expires: has expired" in checked.stderr
