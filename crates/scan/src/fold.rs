@@ -174,6 +174,18 @@ fn one(bytes: &[u8], character: char, source: Range<usize>, out: &mut Text) {
         '\u{2018}' | '\u{2019}' => add('\''),
         '\u{201c}' | '\u{201d}' => add('"'),
         'ß' => add('s'),
+        'ø' | 'ɵ' => add('o'),
+        'Ø' => add('O'),
+        'đ' | 'ð' => add('d'),
+        'Đ' => add('D'),
+        'ł' => add('l'),
+        'Ł' => add('L'),
+        'ħ' => add('h'),
+        'ı' | 'ɪ' => add('i'),
+        'ŧ' => add('t'),
+        'ɑ' => add('a'),
+        'ʀ' => add('r'),
+        'ɴ' => add('n'),
         _ if decomposes(character) => decompose_compatible(character, |part| {
             if part.is_ascii() {
                 add(part);
@@ -202,7 +214,7 @@ fn decomposes(character: char) -> bool {
 /// Characters without a shape of their own that can stand inside a word.
 pub(crate) fn invisible(character: char) -> bool {
     matches!(character,
-        '\u{ad}' | '\u{300}'..='\u{36f}' | '\u{61c}' | '\u{640}' | '\u{64b}'..='\u{652}' | '\u{115f}' | '\u{1160}'
+        '\u{80}'..='\u{9f}' | '\u{ad}' | '\u{300}'..='\u{36f}' | '\u{61c}' | '\u{640}' | '\u{64b}'..='\u{652}' | '\u{115f}' | '\u{1160}'
         | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180e}' | '\u{200b}'..='\u{200f}'
         | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
         | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e01ef}')
@@ -213,19 +225,19 @@ fn in_word(character: char) -> bool {
 }
 
 fn foreign(character: char) -> bool {
-    matches!(character, '\u{370}'..='\u{52f}' | 'ɡ' | 'ո')
+    matches!(character, '\u{370}'..='\u{52f}' | 'ɡ' | 'ո' | 'օ' | 'ա')
 }
 
 /// The ASCII letter that a Cyrillic or Greek one looks like.
 fn lookalike(character: char) -> Option<u8> {
     Some(match character {
-        'а' | 'α' => b'a',
+        'а' | 'α' | 'ա' => b'a',
         'А' | 'Α' => b'A',
         'В' | 'Β' => b'B',
         'с' | 'ϲ' => b'c',
         'С' | 'Ϲ' => b'C',
         'ԁ' => b'd',
-        'е' | 'ҽ' => b'e',
+        'е' | 'ҽ' | 'ε' => b'e',
         'Е' | 'Ε' => b'E',
         'ɡ' => b'g',
         'Н' | 'Η' => b'H',
@@ -239,7 +251,7 @@ fn lookalike(character: char) -> Option<u8> {
         'М' | 'Μ' => b'M',
         'Ν' => b'N',
         'ո' => b'n',
-        'о' | 'ο' | 'σ' => b'o',
+        'о' | 'ο' | 'σ' | 'օ' => b'o',
         'О' | 'Ο' => b'O',
         'р' | 'ρ' => b'p',
         'Р' | 'Ρ' => b'P',

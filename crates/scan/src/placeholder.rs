@@ -1,7 +1,7 @@
 //! Values that stand where a secret would: documentation is full of them.
 
 /// Words that say that a value is none.
-const WORDS: [&[u8]; 12] = [
+const WORDS: [&[u8]; 17] = [
     b"example",
     b"your_",
     b"your-",
@@ -12,17 +12,41 @@ const WORDS: [&[u8]; 12] = [
     b"dummy",
     b"redacted",
     b"insert",
+    b"fake",
+    b"sample",
+    b"somepass",
+    b"foobar",
+    b"notreal",
     b"<",
     b"...",
 ];
+/// Values that standards and documentation print, for all to see.
+const PRINTED: [&[u8]; 12] = [
+    // RFC 7617, RFC 6749 and RFC 6750.
+    b"QWxhZGRpbjpvcGVuIHNlc2FtZQ",
+    b"QWxhZGRpbjpvcGVuc2VzYW1l",
+    b"czZCaGRSa3F0MzpnWDFmQmF0M2JW",
+    b"SplxlOBeZQQYbYS6WxSbIA",
+    b"2YotnFZFEjr1zCsicMWpAA",
+    b"tGzv3JOkF0XG5Qx2TlKWIA",
+    b"7Fjfp0ZBr1KtDRbnfVdmIw",
+    b"mF_9.B5f-4.1JqM",
+    // The token that jwt.io shows.
+    b".eyJzdWIiOiIxMjM0NTY3ODkwI",
+    // The secret keys of the documentation of AWS and of its signatures.
+    b"wJalrXUtnFEMI/K7MDENG",
+    b"AKIDEXAMPLE",
+    b"0102030405060708",
+];
 /// Characters in a row that nobody draws at random: one again and again, or in their order.
-const ROW_MAX: usize = 8;
+const ROW_MAX: usize = 6;
 
 /// Whether a value says of itself that it is none.
 pub(crate) fn placeholder(text: &[u8]) -> bool {
     let lower = text.to_ascii_lowercase();
     let says = |word: &&[u8]| memchr::memmem::find(&lower, word).is_some();
-    if WORDS.iter().any(says) {
+    let prints = |value: &&[u8]| memchr::memmem::find(text, value).is_some();
+    if WORDS.iter().any(says) || PRINTED.iter().any(prints) {
         return true;
     }
     let longest = |step: u8| {

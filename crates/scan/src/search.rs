@@ -31,6 +31,8 @@ const PHRASE_WORK_BYTES: usize = 16;
 /// Bytes after its first line in which a PEM block is looked for; an RSA key of 16,384 bits has 13,000.
 const PEM_BYTES_MAX: usize = 16 << 10;
 
+/// Characters of a key in a row that make a PEM block more than its first line.
+const KEY_BYTES_MIN: usize = 16;
 /// Lengths of a random token that is hidden in an encoding.
 const HIDDEN_BYTES: Range<usize> = 32..129;
 /// Bits for each byte of such a token.
@@ -218,7 +220,7 @@ impl<'e> Search<'e> {
                     None => Ok(()),
                 }
             })?;
-        let digit = |byte: u8| matches!(byte, b'0'..=b'9' | b' ' | b'-');
+        let digit = |byte: u8| matches!(byte, b'0'..=b'9' | b' ' | b'-' | b'+');
         self.runs(layer, reach, windows, (Opener::Digits, DIGITS_MIN), digit)?;
         let base58 = |byte: u8| byte.is_ascii_alphanumeric() && !b"0OIl".contains(&byte);
         self.runs(layer, reach, windows, (Opener::Base58, BASE58_MIN), base58)?;
@@ -380,13 +382,19 @@ impl<'e> Search<'e> {
         }
         let text = &layer.bytes[span.clone()];
         let example = rule.class == Class::Secret
-            && !rule.digits
             && self.place.direction != Direction::Outgoing
+            && !rule.digits
             && placeholder::placeholder(text);
         if rule.check.passes(text) && !example {
             if rule.block {
+                let head = span.end;
                 span.end = block_end(layer, &span);
                 self.work(span.len())?;
+                let body = &layer.bytes[head..span.end];
+                // Code and documentation name the first line, with nothing or a few marks behind it.
+                if self.place.direction == Direction::Incoming && !key_body(body) {
+                    return Ok(span);
+                }
                 self.block = Some((index, span.end));
             }
             self.found(layer, rule, span.clone())?;
@@ -470,7 +478,12 @@ impl<'e> Search<'e> {
                     "the text is encoded in more layers than the scan undoes",
                 ));
             } else {
-                if self.place.direction == Direction::Outgoing && hidden_token(&text.bytes) {
+                let encoded =
+                    matches!(name, "hex" | "base32" | "base64") && !unpack::packed(decoded);
+                if encoded
+                    && self.place.direction == Direction::Outgoing
+                    && hidden_token(&text.bytes)
+                {
                     let rule = patterns::rule("encoded_token").expect("it is in our list");
                     self.found(layer, rule, run.clone())?;
                 }
@@ -535,6 +548,13 @@ fn trace(layer: &Layer<'_>, rule: &Rule, span: Range<usize>) -> Trace {
         disguise,
         bare,
     }
+}
+
+/// Whether what follows the first line of a PEM block is a part of a key.
+fn key_body(body: &[u8]) -> bool {
+    let word = |word: &[u8]| word.len() >= KEY_BYTES_MIN && !placeholder::placeholder(word);
+    body.split(|byte| !byte.is_ascii_alphanumeric() && !b"+/=".contains(byte))
+        .any(word)
 }
 
 /// Where a PEM block that starts here ends: after its last line, or with its last base64.

@@ -281,9 +281,11 @@ fn case(input_type: &str, payload: &Value) -> Result<Vec<Part>, String> {
         parts.push(Part::Url(url));
     }
     if let Some(Value::Object(headers)) = payload.get("headers") {
-        let values = headers.values().filter_map(Value::as_str);
-        let text = |value: &str| Part::Text(Direction::Outgoing, value.to_owned(), "headers");
-        parts.extend(values.map(text));
+        let text = |(name, value): (&String, &Value)| {
+            let line = format!("{name}: {}", value.as_str()?);
+            Some(Part::Text(Direction::Outgoing, line, "headers"))
+        };
+        parts.extend(headers.iter().filter_map(text));
     }
     for (key, direction) in [
         ("body", Direction::Outgoing),

@@ -29,9 +29,6 @@ const TEMPLATES: &[&str] = &[
     "getenv",
     "secrets.",
     "vault:",
-    "0000000",
-    "1234567",
-    "abcdef",
     "keychain",
     "none",
     "null",
@@ -42,6 +39,8 @@ const ALGORITHMS: &[&str] = &[
     "sha", "md5", "utf", "base64", "base32", "oauth", "pbkdf2", "bcrypt", "scrypt", "argon2",
     "aes", "rsa", "x509", "ed25519", "hmac", "http", "pkcs", "es256", "hs256", "rs256", "scram",
 ];
+/// Algorithms and curves inside the names of types and functions.
+const CURVES: &[&str] = &["25519", "448", "sha256", "sha512", "sha1", "p256", "p384"];
 /// Passwords of documentation.
 const WORDS: &[&str] = &[
     "pass",
@@ -78,6 +77,8 @@ const WORDS: &[&str] = &[
     "key",
     "x",
     "hunter2",
+    "opensesame",
+    "qwerty",
     "sekret",
     "s3cr3t",
     "s3cret",
@@ -132,7 +133,15 @@ pub(super) fn random(text: &[u8]) -> bool {
     let mixed = digits > 0 || (letters > 0 && text.len() >= 24);
     // Less than 80 bits in hex is the hash of something, cut short.
     let short = text.len() < 20 && text.iter().all(u8::is_ascii_hexdigit);
-    letters > 0 && mixed && !short && entropy(text) >= 2.9 && !template(text) && !wordy(text)
+    letters > 0
+        && mixed
+        && !short
+        && entropy(text) >= 2.9
+        && !template(text)
+        && !wordy(text)
+        && !names_curve(text)
+        && !jose_header(text)
+        && !shouted(text)
 }
 
 /// Letters and digits, or small and capital letters: enough where the form is known.
@@ -154,18 +163,23 @@ pub(super) fn password(text: &[u8]) -> bool {
 
 /// Any password but a template, a type, a plain word.
 pub(super) fn weak_password(text: &[u8]) -> bool {
+    // A character of HTML by its name is no part of a password; a pointer or a reference is none.
+    let text = text_before_entity(text);
+    let code = [&b"*const"[..], b"*mut", b"&mut", b"&str"];
     let digit = text.iter().any(u8::is_ascii_digit);
     let letter = text.iter().any(u8::is_ascii_alphabetic);
     let sign = text.iter().any(|byte| b"!@#$%^&*?+".contains(byte));
     letter
         && (digit || sign)
+        && !code.iter().any(|start| text.starts_with(start))
         && !template(text)
         && !ALGORITHMS.iter().any(|name| starts(text, name))
 }
 
 /// A password in a URL that is more than a word of documentation.
 pub(super) fn url_password(text: &[u8]) -> bool {
-    !template(text) && !known(text) && !text.iter().all(|byte| *byte == text[0])
+    let word = text.len() < 6 && text.iter().all(u8::is_ascii_lowercase);
+    !word && !template(text) && !known(text) && !text.iter().all(|byte| *byte == text[0])
 }
 
 /// `user:password@host`, of which neither part only stands for one.
@@ -176,7 +190,45 @@ pub(super) fn login(text: &[u8]) -> bool {
     let (user_info, host) = (&text[..at], &text[at + 1..]);
     let colon = user_info.iter().position(|byte| *byte == b':');
     let password = &user_info[colon.map_or(0, |colon| colon + 1)..];
-    !template(password) && (!known(password) || !HOSTS.iter().any(|known| starts(host, known)))
+    let documented = HOSTS.iter().any(|known| starts(host, known))
+        || memchr::memmem::find(&host.to_ascii_lowercase(), b".example.").is_some();
+    let weak = known(password) || !password.iter().any(u8::is_ascii_digit);
+    !template(password) && !(documented && weak)
+}
+
+/// Whether a text is a name in code that holds the name of an algorithm.
+fn names_curve(text: &[u8]) -> bool {
+    let lower = text.to_ascii_lowercase();
+    CURVES.iter().any(|curve| {
+        memchr::memmem::find(&lower, curve.as_bytes()).is_some_and(|at| {
+            let around = [&text[..at], b"Curve", &text[at + curve.len()..]].concat();
+            wordy(&around)
+        })
+    })
+}
+
+/// Whether a text is the header of a JSON Web Token alone, which is no secret.
+fn jose_header(text: &[u8]) -> bool {
+    text.starts_with(b"eyJ") && text.len() < 64 && !text.contains(&b'.')
+}
+
+/// Whether a text is a word in capitals with a digit in it.
+fn shouted(text: &[u8]) -> bool {
+    let digits = text.iter().filter(|byte| byte.is_ascii_digit()).count();
+    digits <= 1
+        && text.len() < 24
+        && text
+            .iter()
+            .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit())
+}
+
+/// What stands before a character of HTML that is spelled by its name.
+fn text_before_entity(text: &[u8]) -> &[u8] {
+    let entities = [&b"&quot"[..], b"&lt", b"&gt", b"&#", b"&amp"];
+    let ends = entities
+        .iter()
+        .filter_map(|entity| memchr::memmem::find(text, entity));
+    &text[..ends.min().unwrap_or(text.len())]
 }
 
 fn starts(text: &[u8], prefix: &str) -> bool {

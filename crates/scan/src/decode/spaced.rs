@@ -174,13 +174,14 @@ fn pairs(layer: &Layer<'_>, seed: usize) -> Option<Range<usize>> {
     (count >= PAIRS_MIN).then_some(start..end)
 }
 
-/// Whether two hexadecimal digits stand here, and not a third.
+/// Whether two hexadecimal digits stand here, and not a third; the zero of the next `0x` is none.
 fn pair(bytes: &[u8], at: usize) -> bool {
     let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_hexdigit);
-    digit(at) && digit(at + 1) && !digit(at + 2)
+    let prefix = || bytes[at + 2] == b'0' && matches!(bytes.get(at + 3), Some(b'x' | b'X'));
+    digit(at) && digit(at + 1) && (!digit(at + 2) || prefix())
 }
 
-/// What stands between two bytes in hex: up to three marks, then perhaps `0x`, or `\x`.
+/// What stands between two bytes in hex: up to three marks, then perhaps `0x`, or `\x`; or `0x` alone.
 fn joint(bytes: &[u8]) -> Option<&[u8]> {
     let marks = bytes.iter().take(JOINT_MARKS_MAX);
     let marks = marks
@@ -191,7 +192,7 @@ fn joint(bytes: &[u8]) -> Option<&[u8]> {
         [b'x' | b'X', ..] => 1,
         _ => 0,
     };
-    (marks > 0).then_some(&bytes[..marks + prefix])
+    (marks > 0 || prefix == 2).then_some(&bytes[..marks + prefix])
 }
 
 fn decode_pairs(run: &[u8], sink: Sink<'_>) -> Result<(), Bound> {
