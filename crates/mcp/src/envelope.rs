@@ -135,6 +135,9 @@ pub struct Params<'a> {
     /// Of `notifications/progress`.
     #[serde(borrow, rename = "progressToken", default)]
     pub progress_token: Option<&'a RawValue>,
+    /// Of `notifications/cancelled`.
+    #[serde(borrow, rename = "requestId", default)]
+    pub request_id: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]

@@ -6,7 +6,7 @@
 use base::record::End;
 use base::{Action, CallId, Name, Refusal, Target, refusal};
 use bytes::Bytes;
-use gate::Call;
+use gate::{Call, Passed};
 use http::header::{
     ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN,
 };
@@ -161,19 +161,8 @@ impl Lane {
             Ok(said) => said,
             Err(refusal) => return self.say_no(&asking, refusal).await,
         };
-        let target = Target {
-            tool: said.tool.clone(),
-            ..asking.call.target.clone()
-        };
-        let call = Call {
-            action: action(said.method, said.id.is_some()),
-            method: said.method,
-            target: &target,
-            params: said.content.map(|p| p.get().as_bytes()),
-            arguments: said.params.arguments.map(|a| a.get().as_bytes()),
-            bytes: body.len() as u64,
-            ..asking.call
-        };
+        let target = said.target(asking.call.target);
+        let call = said.call(asking.call, &target, body);
         let session = match self.session(&asking, head, said.method == "initialize") {
             Ok(session) => session,
             Err(refusal) => return self.say_no(&Asking { call, ..asking }, refusal).await,
@@ -182,12 +171,11 @@ impl Lane {
             Ok(passed) => passed,
             Err(refusal) => return say(&refusal, asking.id, said.id),
         };
-        let redacted = passed.take_redacted();
-        let answers = Answers::new(passed, said.asked(), said.id.map(|id| id.0.to_owned()));
-        let message = match redacted.map(|json| with_field(body, said.field, json)) {
-            None => body.clone(),
-            Some(Ok(message)) => message,
-            Some(Err(refusal)) => return rpc_error(answers, &refusal),
+        let message = said.message(&mut passed, body);
+        let answers = said.answers(passed);
+        let message = match message {
+            Ok(message) => message,
+            Err(refusal) => return rpc_error(answers, &refusal),
         };
         let outgoing = said.outgoing(message, head);
         self.send_on(asking.server, session, answers, outgoing)
@@ -319,18 +307,18 @@ impl Lane {
 }
 
 /// What a message says, as far as it is judged.
-struct Said<'m> {
-    method: &'m str,
-    id: Option<Id<'m>>,
+pub(crate) struct Said<'m> {
+    pub(crate) method: &'m str,
+    pub(crate) id: Option<Id<'m>>,
     /// The field that is the agent's to write, and its value: scanned.
     field: &'static str,
     content: Option<&'m RawValue>,
-    params: Params<'m>,
+    pub(crate) params: Params<'m>,
     tool: Option<String>,
 }
 
 impl<'m> Said<'m> {
-    fn read(message: &'m Message<'m>) -> Result<Said<'m>, Refusal> {
+    pub(crate) fn read(message: &'m Message<'m>) -> Result<Said<'m>, Refusal> {
         let (method, id, field, content) = match message {
             Message::Request { id, method, params } => (&**method, Some(*id), "params", *params),
             Message::Notification { method, params } => (&**method, None, "params", *params),
@@ -358,21 +346,56 @@ impl<'m> Said<'m> {
         })
     }
 
-    fn asked(&self) -> Asked {
-        match self.method {
-            "tools/list" => Asked::ToolsList,
-            _ => Asked::Other,
+    /// What the message is asked of: the server, and the tool that it names.
+    pub(crate) fn target(&self, bare: &Target) -> Target {
+        Target {
+            tool: self.tool.clone(),
+            ..bare.clone()
         }
     }
 
-    fn outgoing(&self, message: Bytes, head: &Parts) -> Outgoing {
+    /// The call that the message is; `bare` says what is known of it without the message.
+    pub(crate) fn call<'c>(&'c self, bare: Call<'c>, target: &'c Target, body: &Bytes) -> Call<'c> {
+        Call {
+            action: action(self.method, self.id.is_some()),
+            method: self.method,
+            target,
+            params: self.content.map(|p| p.get().as_bytes()),
+            arguments: self.params.arguments.map(|a| a.get().as_bytes()),
+            bytes: body.len() as u64,
+            ..bare
+        }
+    }
+
+    /// The bytes to send on: those that came, or what the scan redacted in them.
+    pub(crate) fn message(&self, passed: &mut Passed, body: &Bytes) -> Result<Bytes, Refusal> {
+        match passed.take_redacted() {
+            Some(json) => with_field(body, self.field, json),
+            None => Ok(body.clone()),
+        }
+    }
+
+    /// What judges the answers.
+    pub(crate) fn answers(&self, passed: Passed) -> Answers {
+        let asked = match self.method {
+            "tools/list" => Asked::ToolsList,
+            _ => Asked::Other,
+        };
+        Answers::new(passed, asked, self.id.map(|id| id.0.to_owned()))
+    }
+
+    /// The token under which the request wants progress, as it was written.
+    pub(crate) fn progress(&self) -> Option<String> {
         let meta = self.params.meta.as_ref();
+        meta.and_then(|m| m.progress_token)
+            .map(|t| t.get().to_owned())
+    }
+
+    fn outgoing(&self, message: Bytes, head: &Parts) -> Outgoing {
         Outgoing {
             message,
             id: self.id.map(|id| id.0.to_owned()),
-            progress: meta
-                .and_then(|m| m.progress_token)
-                .map(|t| t.get().to_owned()),
+            progress: self.progress(),
             is_initialize: self.method == "initialize",
             revision: field(head, &outbound::http::REVISION).map(str::to_owned),
             takes_events: accepts(head, "text/event-stream"),
@@ -490,7 +513,7 @@ fn with_field(body: &Bytes, name: &str, json: Vec<u8>) -> Result<Bytes, Refusal>
     })
 }
 
-fn refusal_of(invalid: Invalid) -> Refusal {
+pub(crate) fn refusal_of(invalid: Invalid) -> Refusal {
     let (code, what) = match invalid {
         Invalid::Json => (refusal::JSON_INVALID, "the body is not JSON"),
         Invalid::Duplicate => (refusal::JSON_DUPLICATE, "an object has a key twice"),

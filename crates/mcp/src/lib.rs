@@ -21,6 +21,8 @@ mod tools;
 
 mod refuse;
 
+pub mod stdio;
+
 pub mod envelope;
 pub mod sse;
 

@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::envelope::Id;
 
 /// JSON-RPC code of every refusal; `data.code` says which. In the range that JSON-RPC leaves to servers.
-const REFUSED: i64 = -32050;
+pub(crate) const REFUSED: i64 = -32050;
 
 /// An RFC 9457 problem.
 pub fn problem(refusal: &Refusal, call: CallId) -> Response {

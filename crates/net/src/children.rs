@@ -32,4 +32,14 @@ pub struct Command {
     pub dir: Option<PathBuf>,
     /// The target that the child is.
     pub name: Name,
+    pub errors: Errors,
+}
+
+/// Where a child's standard error goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Errors {
+    /// To the gateway's log: cleaned, and within bounds.
+    Log,
+    /// To the gateway's own standard error, as it comes: for a child that stands in for the gateway.
+    Ours,
 }

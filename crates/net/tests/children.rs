@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use base::{CallId, Name, Permit, Refusal, Secret, limit};
 use bytes::Bytes;
-use net::children::{Command, spawn};
+use net::children::{Command, Errors, spawn};
 use net::{ChildIn, ChildOut, LineError, SendLineError};
 use tokio::task::LocalSet;
 
@@ -41,6 +41,7 @@ fn command(program: &str, args: &[&str]) -> Command {
         env: Vec::new(),
         dir: None,
         name: Name::new("child").unwrap(),
+        errors: Errors::Log,
     }
 }
 

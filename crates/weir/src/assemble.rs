@@ -13,7 +13,7 @@ use gate::ports::Ports;
 use gate::{Gate, Passed, Rules};
 use net::upstream::Scheme;
 use net::{Drain, EdgeSettings, EdgeShared, Endpoint, Targets, Upstreams};
-use store::log::{Log, LogSettings};
+use store::log::{Log, LogError, LogSettings};
 
 use crate::config::settings::{ChildServer, Durability, HttpServer, ServerKind, Settings};
 use crate::config::{Problem, compile};
@@ -42,6 +42,12 @@ pub struct Gateway {
 impl Gateway {
     /// Makes everything that can fail before the first call. The error is for the operator.
     pub fn new(settings: &Settings) -> Result<Gateway, String> {
+        Gateway::with_logs(settings, 1)
+    }
+
+    /// The same for one of several gateways that share a state: each writes the first of `logs` logs that
+    /// no other writes.
+    pub fn with_logs(settings: &Settings, logs: usize) -> Result<Gateway, String> {
         let targets = Arc::new(targets(settings)?);
         make_dir(&settings.state)?;
         let fingerprint_key = key(&settings.state, "fingerprint.key")?;
@@ -49,7 +55,7 @@ impl Gateway {
             let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
             lines.join("\n")
         })?;
-        let log = Arc::new(open_log(settings)?);
+        let log = Arc::new(open_log(settings, logs)?);
         let metrics = Arc::new(Metrics::new(
             settings.servers.iter().map(|s| s.name.clone()),
         ));
@@ -227,6 +233,7 @@ fn command(name: &base::Name, child: &ChildServer) -> net::children::Command {
             .collect(),
         dir: Some(child.dir.clone()),
         name: name.clone(),
+        errors: child.errors,
     }
 }
 
@@ -242,19 +249,30 @@ fn pins(settings: &Settings) -> Result<Option<Arc<store::Pins>>, String> {
     Ok(Some(Arc::new(pins)))
 }
 
-fn open_log(settings: &Settings) -> Result<Log, String> {
+fn open_log(settings: &Settings, logs: usize) -> Result<Log, String> {
     let durability = match settings.log.durability {
         Durability::Fsync => store::log::Durability::Fsync,
         Durability::Os => store::log::Durability::Os,
     };
-    let log = LogSettings {
-        origin: ORIGIN.to_owned(),
-        durability,
-        bytes_max: settings.log.bytes_max,
-    };
-    let dir = settings.state.join("log");
-    make_dir(&dir)?;
-    Log::open(&dir, log).map_err(|error| format!("the log in {}: {error}", dir.display()))
+    let mut nth = 1;
+    loop {
+        let log = LogSettings {
+            origin: ORIGIN.to_owned(),
+            durability,
+            bytes_max: settings.log.bytes_max,
+        };
+        let dir = settings.state.join(match nth {
+            1 => "log".to_owned(),
+            nth => format!("log.{nth}"),
+        });
+        make_dir(&dir)?;
+        match Log::open(&dir, log) {
+            Err(LogError::Locked) if nth < logs => nth += 1,
+            opened => {
+                return opened.map_err(|error| format!("the log in {}: {error}", dir.display()));
+            }
+        }
+    }
 }
 
 fn make_dir(dir: &Path) -> Result<(), String> {
@@ -281,13 +299,22 @@ fn key(state: &Path, file: &str) -> Result<[u8; 32], String> {
                 .0)
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let mut key = [0; 32];
-            aws_lc_rs::rand::fill(&mut key).map_err(|_| failed(&"no random bytes"))?;
+            let mut new = [0; 32];
+            aws_lc_rs::rand::fill(&mut new).map_err(|_| failed(&"no random bytes"))?;
+            // Under a name of its own until it is whole: another process may be at the same.
+            let draft = state.join(format!("{file}.{}", std::process::id()));
             let mut options = std::fs::OpenOptions::new();
-            let file = options.write(true).create_new(true).mode(0o600).open(&path);
-            let mut file = file.map_err(|error| failed(&error))?;
-            writeln!(file, "{}", Digest(key)).map_err(|error| failed(&error))?;
-            Ok(key)
+            let options = options.write(true).create(true).truncate(true).mode(0o600);
+            let written = options
+                .open(&draft)
+                .and_then(|mut file| writeln!(file, "{}", Digest(new)));
+            let linked = written.and_then(|()| std::fs::hard_link(&draft, &path));
+            let _ = std::fs::remove_file(&draft);
+            match linked {
+                Ok(()) => Ok(new),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => key(state, file),
+                Err(error) => Err(failed(&error)),
+            }
         }
         Err(error) => Err(failed(&error)),
     }

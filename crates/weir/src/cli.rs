@@ -9,6 +9,7 @@ mod completions;
 mod config;
 mod init;
 mod lab;
+mod mcp;
 mod pins;
 mod policy;
 mod reference;
@@ -58,6 +59,8 @@ enum Command {
     Pins(pins::Pins),
     #[command(subcommand)]
     Agent(agent::Agent),
+    #[command(subcommand)]
+    Mcp(mcp::Mcp),
     Lab(lab::Lab),
     Completions(completions::Completions),
     Reference(reference::Reference),
@@ -102,6 +105,7 @@ pub fn run() -> ExitCode {
         Command::Audit(command) => command.run(),
         Command::Pins(command) => command.run(),
         Command::Agent(command) => command.run(),
+        Command::Mcp(command) => return command.run(),
         Command::Lab(command) => return command.run(),
         Command::Completions(command) => command.run(),
         Command::Reference(command) => command.run(),

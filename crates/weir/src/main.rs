@@ -18,6 +18,7 @@ mod ports;
 mod reload;
 mod routes;
 mod serve;
+mod wrap;
 
 fn main() -> std::process::ExitCode {
     cli::run()

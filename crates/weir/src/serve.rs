@@ -19,7 +19,7 @@ use crate::reload::Reload;
 use crate::routes::{Routes, new_call_id};
 
 /// "File size limit exceeded" (POSIX); 25 on every Linux that Rust is built for but MIPS.
-const SIGXFSZ: i32 = 25;
+pub const SIGXFSZ: i32 = 25;
 /// How often the files of the configuration are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -87,7 +87,7 @@ fn listen(address: SocketAddr, threads: usize) -> Result<Vec<TcpListener>, Strin
     Ok(listeners)
 }
 
-fn runtime() -> Result<Runtime, String> {
+pub fn runtime() -> Result<Runtime, String> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder
         .enable_all()
@@ -160,7 +160,7 @@ fn say_started(settings: &Settings, gateway: &Gateway, address: SocketAddr) {
 }
 
 /// The gateway's own messages go to standard error.
-fn write_logs(logs: &Logs) {
+pub fn write_logs(logs: &Logs) {
     let filter = EnvFilter::new(logs.level.as_str());
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -443,7 +443,7 @@ fn ended(shared: &Shared, session: &ChildSession, why: &str) {
 }
 
 /// A message without line breaks: stdio ends a message with one. In JSON they stand between tokens only.
-fn one_line(message: &Bytes) -> Bytes {
+pub(crate) fn one_line(message: &Bytes) -> Bytes {
     if memchr::memchr2(b'\n', b'\r', message).is_none() {
         return message.clone();
     }

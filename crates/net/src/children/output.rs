@@ -159,6 +159,15 @@ impl ChildOut {
         }
     }
 
+    /// Ends the child, politely first, and waits until it is gone: at most `CHILD_GRACE_MS`, and what the
+    /// kernel takes to end it after that.
+    pub async fn end(mut self) -> Option<ExitStatus> {
+        self.listening = None;
+        // An error means that the task which sees to the child's end is gone, and the child with it.
+        let _ = self.exit.wait_for(Option::is_some).await;
+        self.status()
+    }
+
     fn status(&self) -> Option<ExitStatus> {
         match &*self.exit.borrow() {
             Some(Ok(status)) => Some(*status),

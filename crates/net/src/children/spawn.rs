@@ -13,7 +13,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::spawn_local;
 
 use super::group::Group;
-use super::{ChildIn, ChildOut, Command, errors, input, output};
+use super::{ChildIn, ChildOut, Command, Errors, errors, input, output};
 
 /// Starts a child and returns its two ends. Must be called inside a `LocalSet`.
 ///
@@ -33,8 +33,9 @@ pub fn spawn<P: Permit>(
     let group = Group::of(&child)?;
     let stdin = child.stdin.take().expect("stdin is piped");
     let stdout = child.stdout.take().expect("stdout is piped");
-    let stderr = child.stderr.take().expect("stderr is piped");
-    errors::log(stderr, command);
+    if let Some(stderr) = child.stderr.take() {
+        errors::log(stderr, command);
+    }
     let (listening, deaf) = oneshot::channel();
     let (exited, exit) = watch::channel(None);
     spawn_local(async move {
@@ -58,7 +59,10 @@ fn start(command: &Command) -> io::Result<tokio::process::Child> {
         )
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
+        .stderr(match command.errors {
+            Errors::Log => Stdio::piped(),
+            Errors::Ours => Stdio::inherit(),
+        })
         .process_group(0)
         .kill_on_drop(true);
     if let Some(dir) = &command.dir {

@@ -4,6 +4,7 @@
 //! prints was written by servers, so nothing of it can steer a terminal or stay unseen.
 
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use base::Name;
@@ -23,12 +24,22 @@ pub enum Pins {
     Approve(Approve),
 }
 
+/// Where the pins are.
+#[derive(Args, Debug)]
+struct Place {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// The state folder that holds them, as of `weir mcp wrap`; by default that of the configuration
+    #[arg(long, value_name = "DIR", conflicts_with = "config")]
+    state: Option<PathBuf>,
+}
+
 /// Print every tool that was seen, and whether it is approved
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  weir pins list\n  weir pins list --json")]
 pub struct List {
     #[command(flatten)]
-    file: ConfigFile,
+    place: Place,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -45,7 +56,7 @@ Examples:
 Exit codes: 0 nothing waits, 1 something changed and waits, 2 it could not be read.")]
 pub struct Diff {
     #[command(flatten)]
-    file: ConfigFile,
+    place: Place,
     /// Only the tools of this server
     server: Option<String>,
     /// Only this tool
@@ -64,7 +75,7 @@ Examples:
 Exit codes: 0 approved, 1 nothing was approved: none or another definition waits.")]
 pub struct Approve {
     #[command(flatten)]
-    file: ConfigFile,
+    place: Place,
     /// The server, as the configuration names it
     server: String,
     /// The tools to approve
@@ -99,16 +110,25 @@ impl Pins {
     }
 }
 
-/// The folder of the pins that the configuration names.
-fn folder(file: &ConfigFile) -> Result<Folder, Failure> {
-    let state = crate::config::read::state(&file.path()).map_err(|problems| {
-        print_problems(&problems);
-        Failure::new(
-            "the configuration does not say where the pins are",
-            "Name a configuration with -c FILE.",
-        )
-    })?;
-    Ok(Folder::new(&state.join("pins")))
+impl Place {
+    /// The folder of the pins.
+    fn folder(&self) -> Result<Folder, Failure> {
+        let state = match &self.state {
+            Some(state) => state.clone(),
+            None => self.configured()?,
+        };
+        Ok(Folder::new(&state.join("pins")))
+    }
+
+    fn configured(&self) -> Result<PathBuf, Failure> {
+        crate::config::read::state(&self.file.path()).map_err(|problems| {
+            print_problems(&problems);
+            Failure::new(
+                "the configuration does not say where the pins are",
+                "Name a configuration with -c FILE, or a state folder with --state DIR.",
+            )
+        })
+    }
 }
 
 fn unreadable(error: &PinsError) -> Failure {
@@ -161,7 +181,7 @@ fn state(pin: &Pin) -> &'static str {
 
 impl List {
     fn run(self) -> Ended {
-        let books = books(&folder(&self.file)?, None)?;
+        let books = books(&self.place.folder()?, None)?;
         let mut names = Names::default();
         for (server, book) in &books {
             for (tool, _) in book.tools() {
@@ -268,7 +288,7 @@ fn table(rows: &[Row<'_>]) -> String {
 
 impl Diff {
     fn run(self) -> Ended {
-        let books = books(&folder(&self.file)?, self.server.as_deref())?;
+        let books = books(&self.place.folder()?, self.server.as_deref())?;
         if let (Some(tool), Some((_, book))) = (&self.tool, books.first()) {
             known("tool", tool, book.tools().map(|(tool, _)| tool))?;
         }
@@ -373,7 +393,7 @@ fn indented(text: &str) -> String {
 
 impl Approve {
     fn run(self) -> Ended {
-        let folder = folder(&self.file)?;
+        let folder = self.place.folder()?;
         let books = books(&folder, Some(&self.server))?;
         let Some((server, book)) = books.first() else {
             return Ok(Answer::No);

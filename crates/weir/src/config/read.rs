@@ -54,7 +54,7 @@ pub fn load(
 }
 
 /// Checks a configuration's text as if it stood in the file `path`.
-fn load_text(
+pub fn load_text(
     path: &Path,
     text: &str,
     environment: Environment<'_>,
@@ -415,7 +415,12 @@ impl Read<'_> {
         if !dir.is_dir() {
             self.say_key(group, "dir", "is not a folder");
         }
-        Some(ChildServer { command, env, dir })
+        Some(ChildServer {
+            command,
+            env,
+            dir,
+            errors: net::children::Errors::Log,
+        })
     }
 
     fn env_value(&mut self, name: &str, value: &Group<'_>) -> Option<Secret> {

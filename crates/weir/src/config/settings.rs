@@ -92,6 +92,8 @@ pub struct ChildServer {
     /// The whole environment of the child.
     pub env: Vec<EnvValue>,
     pub dir: PathBuf,
+    /// No key: the gateway's log, but for the one server of `weir mcp wrap`.
+    pub errors: net::children::Errors,
 }
 
 /// One variable of a child's environment.

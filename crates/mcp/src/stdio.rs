@@ -1,0 +1,575 @@
+//! A client over stdio: one session before one child, with the gate between the two.
+//!
+//! Source: MCP 2025-11-25, "Transports", section "stdio". What the client writes comes in by a channel of
+//! lines and what it is to read goes out by another, so nothing here touches a stream. Each line of the
+//! client is a call of its own, judged in the order that they came; each line of the child answers one of
+//! these, or belongs to a call of the session's own, which is judged before the child is started. No child
+//! is started again: the client that stands before it would have to begin anew as well.
+
+mod lines;
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::future::Future;
+use std::net::Ipv4Addr;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use base::limit::{CHILD_GRACE_MS, SESSION_CALLS_MAX};
+use base::record::End;
+use base::{Action, CallId, Name, Refusal, Secret, Target, refusal};
+use bytes::Bytes;
+use gate::{Call, Passed};
+use net::{ChildIn, ChildOut, LineError, children};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+
+pub use lines::{Line, Lines};
+
+use crate::answers::{Answers, Asked};
+use crate::envelope::{Id, Message, Params};
+use crate::inbound::{Said, refusal_of};
+use crate::lane::{Lane, ServerKind};
+use crate::outbound::child::one_line;
+use crate::refuse;
+use lines::Top;
+
+/// The method of the session's own call, under which the child is started and what it says unasked is judged.
+const OWN_METHOD: &str = "stdio";
+/// How often calls that wait too long are looked for, in milliseconds.
+const TICK_MS: u64 = 1_000;
+/// Lines of a child that are not MCP of which each is told; after these, none is.
+const GARBAGE_TOLD_MAX: usize = 16;
+/// Answers of the client that may not pass and wait for an error to be said in their place.
+const UNSAID_MAX: usize = 16;
+
+/// Who is at the other end.
+pub struct Client {
+    /// What it writes. Closed when it has no more to say.
+    pub lines: mpsc::Receiver<Line>,
+    /// What it reads: messages without line breaks.
+    pub out: mpsc::Sender<Bytes>,
+    /// Its key, as an `Authorization` field.
+    pub authorization: Secret,
+    /// Gives each call its id.
+    pub new_id: fn() -> CallId,
+    /// How long calls under way may take once it is time to stop, in milliseconds.
+    pub drain_ms: u64,
+}
+
+/// Why a session was over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// The child ended by itself; how, where that is known.
+    Child(Option<ExitStatus>),
+    /// The client or the operator ended it.
+    Client,
+}
+
+impl Lane {
+    /// Serves one client over stdio until it has no more to say, `stop` is done, or the child ends.
+    ///
+    /// Must be called inside a `LocalSet`. The error is why there was no session: the server is not a child,
+    /// its start was refused, or it cannot be started.
+    pub async fn stdio(
+        &self,
+        server: &Name,
+        client: Client,
+        stop: impl Future<Output = ()>,
+    ) -> Result<Over, Refusal> {
+        let unknown = || Refusal::new(refusal::SERVER_UNKNOWN, "no child has that name");
+        let known = self.settings().servers.get(server).ok_or_else(unknown)?;
+        let ServerKind::Child(command) = &known.kind else {
+            return Err(unknown());
+        };
+        let Client { lines, .. } = client;
+        let session = Session {
+            lane: self,
+            target: Target {
+                server: server.clone(),
+                tool: None,
+            },
+            authorization: client.authorization,
+            new_id: client.new_id,
+            out: client.out,
+            waiting: RefCell::default(),
+            idle: Notify::new(),
+        };
+        let own = session.own().await?;
+        let spawned = children::spawn(&own, command, self.settings().answer_bytes_max);
+        let (child, out) = spawned.map_err(|error| {
+            let why = format!("the server cannot be started: {error}");
+            Refusal::new(refusal::SERVER_DOWN, why)
+        })?;
+        let own = Answers::new(own, Asked::Other, None);
+        Ok(session
+            .serve(lines, child, out, own, stop, client.drain_ms)
+            .await)
+    }
+}
+
+/// A request under way.
+struct Waiting {
+    answers: Answers,
+    progress: Option<String>,
+    /// When the child last said something about it.
+    heard: Instant,
+}
+
+struct Session<'a> {
+    lane: &'a Lane,
+    target: Target,
+    authorization: Secret,
+    new_id: fn() -> CallId,
+    out: mpsc::Sender<Bytes>,
+    /// By the request's id as it was written.
+    waiting: RefCell<HashMap<String, Waiting>>,
+    /// Told when no call is under way any more.
+    idle: Notify,
+}
+
+impl Session<'_> {
+    /// The session's own call, judged like any other.
+    async fn own(&self) -> Result<Passed, Refusal> {
+        let call = self.bare((self.new_id)());
+        let gate = &self.lane.shared.gate;
+        let authorization = Some(self.authorization.expose());
+        let verified = gate.verify(&call, authorization).await?;
+        gate.pass(verified, call).await
+    }
+
+    /// A call of which only the server is known.
+    fn bare(&self, id: CallId) -> Call<'_> {
+        Call {
+            id,
+            peer: Ipv4Addr::LOCALHOST.into(),
+            lane: base::Lane::Mcp,
+            action: Action::McpUse,
+            method: OWN_METHOD,
+            request: None,
+            target: &self.target,
+            params: None,
+            arguments: None,
+            bytes: 0,
+        }
+    }
+
+    async fn serve(
+        self,
+        lines: mpsc::Receiver<Line>,
+        child: ChildIn<Passed>,
+        mut out: ChildOut,
+        mut own: Answers,
+        stop: impl Future<Output = ()>,
+        drain_ms: u64,
+    ) -> Over {
+        let (unsaid, to_say) = mpsc::channel(UNSAID_MAX);
+        let over = {
+            let hear = self.hear(&mut out, &mut own, child.clone(), to_say);
+            let read = self.read(lines, child, unsaid);
+            let mut stop = std::pin::pin!(stop);
+            let mut hear = std::pin::pin!(hear);
+            // `read` owns the child's input; done or dropped, it closes it.
+            let leaving = tokio::select! {
+                status = &mut hear => Err(status),
+                () = read => Ok(false),
+                () = &mut stop => Ok(true),
+            };
+            match leaving {
+                Err(status) => Over::Child(status),
+                Ok(leaving) => tokio::select! {
+                    status = &mut hear => Over::Child(status),
+                    () = self.drained(leaving, stop, drain_ms) => Over::Client,
+                },
+            }
+        };
+        if over == Over::Client {
+            out.end().await;
+        }
+        self.give_up(over);
+        own.end(End::Complete, 0);
+        over
+    }
+
+    /// Waits until the child may be ended: no call is under way, and unless somebody asked to `leave`, it had
+    /// its time to end by itself.
+    async fn drained(&self, leave: bool, stop: impl Future<Output = ()>, drain_ms: u64) {
+        let idle = async {
+            while !self.waiting.borrow().is_empty() {
+                self.idle.notified().await;
+            }
+        };
+        let quietly = async {
+            if !leave {
+                let grace = tokio::time::sleep(Duration::from_millis(CHILD_GRACE_MS));
+                tokio::select! {
+                    () = grace => {}
+                    () = stop => {}
+                }
+            }
+            idle.await;
+        };
+        let _ = tokio::time::timeout(Duration::from_millis(drain_ms), quietly).await;
+    }
+
+    /// Answers what is still under way, now that the child is gone.
+    fn give_up(&self, over: Over) {
+        let why = match over {
+            Over::Child(Some(status)) => format!("it ended: {status}"),
+            Over::Child(None) => "it ended".to_owned(),
+            Over::Client => "the session was ended".to_owned(),
+        };
+        for (_, Waiting { mut answers, .. }) in self.waiting.borrow_mut().drain() {
+            let refusal = Refusal::new(refusal::SERVER_DOWN, "the server stopped");
+            let error = answers.error(&refusal.with_private(why.clone()));
+            answers.end(End::Failed, 0);
+            // A client that does not read is not waited for at the end.
+            let _ = error.map(|error| self.out.try_send(error));
+        }
+    }
+
+    /// Gives the client a message. One that has gone away hears nothing; its end comes with its lines.
+    async fn say(&self, message: Option<Bytes>) {
+        if let Some(message) = message {
+            let _ = self.out.send(one_line(&message)).await;
+        }
+    }
+}
+
+/// What the client says.
+impl Session<'_> {
+    async fn read(
+        &self,
+        mut lines: mpsc::Receiver<Line>,
+        child: ChildIn<Passed>,
+        unsaid: mpsc::Sender<String>,
+    ) {
+        while let Some(line) = lines.recv().await {
+            let id = (self.new_id)();
+            let refused = match line {
+                Line::Whole(line) => self.line(id, &line, &child).await,
+                Line::TooLong { bytes, id: request } => self.too_long(id, bytes, request).await,
+            };
+            if let Err(Refused { refusal, to }) = refused {
+                let (code, public) = (refusal.code.name, &refusal.public);
+                tracing::warn!(call = %id, code, "{public}");
+                match to {
+                    To::Client(request) => {
+                        let request = request.as_deref().map(Id);
+                        let error = refuse::error(&refusal, id, request);
+                        self.say(Some(Bytes::from(error))).await;
+                    }
+                    To::Child(request) => {
+                        let _ = unsaid.try_send(request);
+                    }
+                    To::Nobody => {}
+                }
+            }
+        }
+    }
+
+    async fn too_long(
+        &self,
+        id: CallId,
+        bytes: u64,
+        request: Option<String>,
+    ) -> Result<(), Refused> {
+        let call = Call {
+            bytes,
+            ..self.bare(id)
+        };
+        let gate = &self.lane.shared.gate;
+        let authorization = Some(self.authorization.expose());
+        let refusal = match gate.verify(&call, authorization).await {
+            Ok(verified) => {
+                let refusal = Refusal::new(refusal::BODY_TOO_LARGE, "the line is too long");
+                gate.reject(Some(&verified), &call, refusal).await
+            }
+            Err(refusal) => refusal,
+        };
+        Err(refusal.to(To::Client(request)))
+    }
+
+    /// Judges one line and sends it on.
+    async fn line(&self, id: CallId, line: &Bytes, child: &ChildIn<Passed>) -> Result<(), Refused> {
+        let gate = &self.lane.shared.gate;
+        let bare = self.bare(id);
+        let asked = || To::Client(Top::of(line).id(true).map(str::to_owned));
+        let authorization = Some(self.authorization.expose());
+        let verified = gate.verify(&bare, authorization).await;
+        let verified = verified.map_err(|refusal| refusal.to(asked()))?;
+        let message = match Message::parse(line) {
+            Ok(message) => message,
+            Err(invalid) => {
+                let refusal = gate.reject(Some(&verified), &bare, refusal_of(invalid));
+                return Err(refusal.await.to(asked()));
+            }
+        };
+        let to = || To::sender_of(&message);
+        let said = match Said::read(&message) {
+            Ok(said) => said,
+            Err(refusal) => {
+                let refusal = gate.reject(Some(&verified), &bare, refusal);
+                return Err(refusal.await.to(to()));
+            }
+        };
+        let target = said.target(&self.target);
+        let call = said.call(bare, &target, line);
+        if let Err(refusal) = self.has_room(said.id) {
+            let refusal = gate.reject(Some(&verified), &call, refusal);
+            return Err(refusal.await.to(to()));
+        }
+        let passed = gate.pass(verified, call).await;
+        let mut passed = passed.map_err(|refusal| refusal.to(to()))?;
+        let message = said.message(&mut passed, line);
+        let answers = said.answers(passed);
+        self.send(&said, message, answers, child)
+            .await
+            .map_err(|refusal| refusal.to(to()))
+    }
+
+    /// Whether a request with this id may begin.
+    fn has_room(&self, id: Option<Id<'_>>) -> Result<(), Refusal> {
+        let waiting = self.waiting.borrow();
+        match id {
+            Some(id) if waiting.contains_key(id.0) => Err(Refusal::new(
+                refusal::ID_IN_USE,
+                "a call with this id is under way",
+            )),
+            Some(_) if waiting.len() >= SESSION_CALLS_MAX => Err(Refusal::new(
+                refusal::SESSION_BUSY,
+                "too many calls are under way",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    async fn send(
+        &self,
+        said: &Said<'_>,
+        message: Result<Bytes, Refusal>,
+        mut answers: Answers,
+        child: &ChildIn<Passed>,
+    ) -> Result<(), Refusal> {
+        let sent = match message {
+            Ok(message) => {
+                let sent = child.send(answers.passed(), one_line(&message)).await;
+                sent.map_err(|error| {
+                    Refusal::new(refusal::SERVER_DOWN, "the server does not take messages")
+                        .with_private(error.to_string())
+                })
+            }
+            Err(refusal) => Err(refusal),
+        };
+        if let Err(refusal) = sent {
+            answers.error(&refusal);
+            answers.end(End::Failed, 0);
+            return Err(refusal);
+        }
+        // The child cannot have answered yet: nothing else ran since its line was queued.
+        match said.id {
+            Some(id) => {
+                let waiting = Waiting {
+                    answers,
+                    progress: said.progress(),
+                    heard: Instant::now(),
+                };
+                self.waiting.borrow_mut().insert(id.0.to_owned(), waiting);
+            }
+            None => {
+                answers.end(End::Complete, 0);
+                self.forget_cancelled(said);
+            }
+        }
+        Ok(())
+    }
+
+    /// A request that the client cancelled is not answered any more.
+    fn forget_cancelled(&self, said: &Said<'_>) {
+        if said.method == "notifications/cancelled"
+            && let Some(id) = said.params.request_id
+            && let Some(waiting) = self.remove(id.get())
+        {
+            waiting.answers.end(End::Cut, 0);
+        }
+    }
+
+    fn remove(&self, id: &str) -> Option<Waiting> {
+        let mut waiting = self.waiting.borrow_mut();
+        let removed = waiting.remove(id);
+        if waiting.is_empty() {
+            self.idle.notify_one();
+        }
+        removed
+    }
+}
+
+/// A line of the client that did not go on, and who is told.
+struct Refused {
+    refusal: Refusal,
+    to: To,
+}
+
+enum To {
+    /// The request's id, where it has one that can be told.
+    Client(Option<String>),
+    /// The line answered this request of the child, which waits for it.
+    Child(String),
+    /// A notification: nobody waits.
+    Nobody,
+}
+
+impl To {
+    fn sender_of(message: &Message<'_>) -> To {
+        match message {
+            Message::Request { id, .. } => To::Client(Some(id.0.to_owned())),
+            Message::Response { id, .. } => To::Child(id.0.to_owned()),
+            Message::Notification { .. } => To::Nobody,
+        }
+    }
+}
+
+trait ToWhom {
+    fn to(self, to: To) -> Refused;
+}
+
+impl ToWhom for Refusal {
+    fn to(self, to: To) -> Refused {
+        Refused { refusal: self, to }
+    }
+}
+
+/// What the child says.
+impl Session<'_> {
+    /// Passes on what the child says until it ends; gives how it did.
+    async fn hear(
+        &self,
+        out: &mut ChildOut,
+        own: &mut Answers,
+        child: ChildIn<Passed>,
+        mut unsaid: mpsc::Receiver<String>,
+    ) -> Option<ExitStatus> {
+        // Dropped when the client has no more to say, so that the child sees the end of its input.
+        let mut child = Some(child);
+        let mut garbage = 0;
+        let mut tick = tokio::time::interval(Duration::from_millis(TICK_MS));
+        loop {
+            tokio::select! {
+                line = out.next() => match line {
+                    Some(Ok(line)) => {
+                        let known = self.heard(&line, own, child.as_ref()).await;
+                        garbage += usize::from(!known);
+                        if !known && garbage <= GARBAGE_TOLD_MAX {
+                            tracing::warn!("the server printed what is not MCP; it is left out");
+                        }
+                    }
+                    Some(Err(LineError::TooLong)) => self.answer_is_too_large().await,
+                    Some(Err(LineError::Exited(status))) => return status,
+                    None => return None,
+                },
+                id = unsaid.recv(), if child.is_some() => match (id, &child) {
+                    (Some(id), Some(child)) => refuse_child(&id, own, child).await,
+                    _ => child = None,
+                },
+                _ = tick.tick() => self.end_the_slow().await,
+            }
+        }
+    }
+
+    /// Passes on one line. False where it is not MCP and answers nothing.
+    async fn heard(
+        &self,
+        line: &Bytes,
+        own: &mut Answers,
+        child: Option<&ChildIn<Passed>>,
+    ) -> bool {
+        let message = match Message::parse(line) {
+            Ok(message) => message,
+            // Answers in a form that is none still end their call, with an error.
+            Err(_) => match Top::of(line).id(false).and_then(|id| self.remove(id)) {
+                Some(waiting) => return self.answer(waiting, line).await,
+                None => return false,
+            },
+        };
+        match message {
+            Message::Response { id, .. } => match self.remove(id.0) {
+                Some(waiting) => return self.answer(waiting, line).await,
+                None => tracing::debug!("an answer that nobody waits for"),
+            },
+            Message::Notification { params, .. } => {
+                let token = Params::read(params).ok().and_then(|p| p.progress_token);
+                let judged = self.progress(token.map(|t| t.get()), line);
+                let judged = judged.unwrap_or_else(|| own.take(line));
+                self.say(judged).await;
+            }
+            Message::Request { id, .. } => {
+                let judged = own.take(line);
+                if let (None, Some(child)) = (&judged, child) {
+                    tracing::warn!("a request of the server was refused");
+                    refuse_child(id.0, own, child).await;
+                }
+                self.say(judged).await;
+            }
+        }
+        true
+    }
+
+    async fn answer(&self, waiting: Waiting, line: &Bytes) -> bool {
+        let mut answers = waiting.answers;
+        let judged = answers.take(line);
+        answers.end(End::Complete, 0);
+        self.say(judged).await;
+        true
+    }
+
+    /// The message as it may pass, judged with the call whose progress it tells; nothing where there is none.
+    fn progress(&self, token: Option<&str>, line: &Bytes) -> Option<Option<Bytes>> {
+        let mut waiting = self.waiting.borrow_mut();
+        let call = waiting
+            .values_mut()
+            .find(|waiting| token.is_some() && waiting.progress.as_deref() == token)?;
+        call.heard = Instant::now();
+        Some(call.answers.take(line))
+    }
+
+    /// A line over the bound was skipped. It may have answered any of the calls under way.
+    async fn answer_is_too_large(&self) {
+        let refusal = Refusal::new(
+            refusal::ANSWER_TOO_LARGE,
+            "the server's answer is too large",
+        );
+        self.end_those(&refusal, |_| true).await;
+    }
+
+    async fn end_the_slow(&self) {
+        let silence = Duration::from_millis(self.lane.settings().answer_ms);
+        let refusal = Refusal::new(refusal::SERVER_SLOW, "the server did not answer in time");
+        self.end_those(&refusal, |waiting| waiting.heard.elapsed() > silence)
+            .await;
+    }
+
+    async fn end_those(&self, refusal: &Refusal, which: impl Fn(&Waiting) -> bool) {
+        let ids: Vec<String> = {
+            let waiting = self.waiting.borrow();
+            let those = waiting.iter().filter(|(_, waiting)| which(waiting));
+            those.map(|(id, _)| id.clone()).collect()
+        };
+        for waiting in ids.iter().filter_map(|id| self.remove(id)) {
+            let mut answers = waiting.answers;
+            let error = answers.error(refusal);
+            answers.end(End::Failed, 0);
+            self.say(error).await;
+        }
+    }
+}
+
+/// Tells the child that its request is not answered: what stood in the answer, or in the request, may not pass.
+async fn refuse_child(id: &str, own: &Answers, child: &ChildIn<Passed>) {
+    let error = format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{},"message":"refused by weir"}}}}"#,
+        refuse::REFUSED
+    );
+    if let Err(error) = child.send(own.passed(), Bytes::from(error)).await {
+        tracing::warn!("the server was not told: {error}");
+    }
+}

@@ -1,0 +1,238 @@
+//! `weir mcp wrap`: one server behind the gate, nothing else running.
+//!
+//! It makes the settings of a gateway of one agent and one server, and leaves the rest to `wrap`.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, ExitStatus};
+
+use base::{Digest, Name, Secret};
+use clap::{Args, Subcommand};
+use sha2::{Digest as _, Sha256};
+
+use super::agent::new_key;
+use super::{Answer, Failure, complain, print_problems, variable};
+use crate::config::settings::{Agent, ChildServer, EnvValue, PolicyFile, Server, ServerKind};
+use crate::config::{Seen, Settings, read};
+use crate::wrap::{self, Failed};
+
+/// The configuration where none is named. The policy is put in its place below.
+const BUILT_IN: &str = "\
+policy: /dev/null
+log: { durability: os }
+logs: { level: warn }
+limits: { answer_ms: 3600000, body_bytes_max: 16777216, answer_bytes_max: 16777216 }
+";
+const PERMIT_ALL: &str = "@id(\"wrap\") permit (principal, action, resource);\n";
+/// The agent where none is named.
+const LOCAL: &str = "local";
+/// Variables that a server has in any case: without them few programs start.
+const ALWAYS: &[&str] = &["PATH", "HOME"];
+/// Bytes of a digest that make a name one server's own.
+const NAME_DIGEST_BYTES: usize = 4;
+/// Exit code of a child that a signal ended, as shells have it: this and the signal's number.
+const SIGNALLED: i32 = 128;
+
+/// MCP servers without a gateway that runs
+#[derive(Debug, Subcommand)]
+pub enum Mcp {
+    Wrap(Wrap),
+}
+
+/// Start a stdio MCP server behind the gate, in the place of the client
+///
+/// Give it to an MCP client as the command of a server, with the server's own command after --. Each
+/// message is judged, scanned and recorded on its way in and out; tools are pinned.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  weir mcp wrap -- mcp-server-filesystem ~/notes
+  weir mcp wrap --name notes --config ~/weir.yaml -- npx -y @modelcontextprotocol/server-filesystem ~/notes
+  weir mcp wrap --clean-env --env GITHUB_TOKEN -- github-mcp-server stdio
+
+Claude Desktop, in claude_desktop_config.json; Cursor, in ~/.cursor/mcp.json or .cursor/mcp.json:
+  { \"mcpServers\": {
+      \"notes\": {
+        \"command\": \"weir\",
+        \"args\": [\"mcp\", \"wrap\", \"--name\", \"notes\", \"--\",
+                 \"npx\", \"-y\", \"@modelcontextprotocol/server-filesystem\", \"/home/me/notes\"] } } }
+
+Exit codes: the server's own where it ended first (128 and the signal's number where a signal ended it),
+0 where the client ended it, 1 the policy refuses, 2 it could not be done.")]
+pub struct Wrap {
+    /// What the server is called in policies and records; by default its program and a digest of COMMAND
+    #[arg(long, value_name = "NAME", value_parser = name)]
+    name: Option<Name>,
+    /// Take policy, scan, limits and log from this configuration; by default all is permitted, and scanned
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Who the client is in policies and records; with the groups that the configuration gives it
+    #[arg(long, value_name = "NAME", default_value = LOCAL, value_parser = name)]
+    agent: Name,
+    /// The folder of the log and the pins; by default weir/wrap/NAME in $XDG_STATE_HOME or ~/.local/state
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+    /// Give the server this variable and no others; may be given more than once (PATH and HOME stay)
+    #[arg(long, value_name = "NAME")]
+    env: Vec<String>,
+    /// Give the server no variables but those of --env (PATH and HOME stay); by default it has all of ours
+    #[arg(long)]
+    clean_env: bool,
+    /// The server and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+fn name(text: &str) -> Result<Name, String> {
+    let wrong = "must be 1 to 64 letters, digits, dots, _ or -, and begin with a letter or digit";
+    Name::new(text).ok_or_else(|| wrong.to_owned())
+}
+
+impl Mcp {
+    /// Serves. The server has exit codes of its own.
+    pub fn run(self) -> ExitCode {
+        let Mcp::Wrap(command) = self;
+        match command.run() {
+            Ok(code) => code,
+            Err(failure) => {
+                complain(&failure.what, &failure.help);
+                ExitCode::from(2)
+            }
+        }
+    }
+}
+
+impl Wrap {
+    fn run(self) -> Result<ExitCode, Failure> {
+        let (key, digest) = new_key()?;
+        let name = self.name();
+        let settings = match self.settings(&name, digest)? {
+            Ok(settings) => settings,
+            Err(Answer::Yes | Answer::No) => return Ok(ExitCode::from(2)),
+        };
+        match wrap::run(&settings, &name, &key) {
+            Ok(status) => Ok(status.map_or(ExitCode::SUCCESS, code)),
+            Err(Failed::Refused(refusal)) => {
+                complain(&refusal.public, refusal.code.mend);
+                let forbidden = refusal.code.name.starts_with("policy.");
+                Ok(ExitCode::from(if forbidden { 1 } else { 2 }))
+            }
+            Err(Failed::Error(what)) => Err(Failure::new(what, "")),
+        }
+    }
+
+    /// The settings of a gateway of this agent and this server. Problems of the configuration are printed,
+    /// and are the answer no.
+    fn settings(&self, name: &Name, key: Digest) -> Result<Result<Settings, Answer>, Failure> {
+        // Read once: a session is short, and a change is for the next one.
+        let mut seen = Seen::default();
+        let loaded = match &self.config {
+            Some(path) => read::load(path, &variable, &mut seen),
+            None => read::load_text(Path::new("built-in"), BUILT_IN, &variable, &mut seen),
+        };
+        let mut settings = match loaded {
+            Ok(settings) => settings,
+            Err(problems) => {
+                print_problems(&problems);
+                return Ok(Err(Answer::No));
+            }
+        };
+        if self.config.is_none() {
+            settings.policy.files = vec![PolicyFile {
+                file: "built-in.cedar".to_owned(),
+                text: PERMIT_ALL.to_owned(),
+            }];
+        }
+        settings.state = self.state(name)?;
+        settings.agents = vec![self.agent(&settings, key)];
+        settings.servers = vec![self.server(name)];
+        Ok(Ok(settings))
+    }
+
+    /// The program alone would be the same name for all that `npx` or `python` runs, and pins are a name's.
+    fn name(&self) -> Name {
+        if let Some(name) = &self.name {
+            return name.clone();
+        }
+        let program = Path::new(&self.command[0]);
+        let stem = program.file_stem().unwrap_or_default().to_string_lossy();
+        let plain = |c: &char| c.is_ascii_alphanumeric() || "_-".contains(*c);
+        let stem: String = stem.chars().filter(plain).take(40).collect();
+        let stem = stem.trim_start_matches(['_', '-']);
+        let stem = if stem.is_empty() { "server" } else { stem };
+        let mut digest = Sha256::new();
+        for word in &self.command {
+            digest.update((word.len() as u64).to_be_bytes());
+            digest.update(word.as_bytes());
+        }
+        let digest = digest.finalize();
+        let digits = digest.iter().take(NAME_DIGEST_BYTES);
+        let digits: String = digits.map(|byte| format!("{byte:02x}")).collect();
+        Name::new(&format!("{stem}-{digits}")).expect("letters and digits make a name")
+    }
+
+    fn state(&self, name: &Name) -> Result<PathBuf, Failure> {
+        if let Some(state) = &self.state {
+            return Ok(state.clone());
+        }
+        // A relative path is to be ignored (XDG Base Directory Specification).
+        let folder = |name| {
+            std::env::var_os(name)
+                .map(PathBuf::from)
+                .filter(|path| path.is_absolute())
+        };
+        let home = || folder("HOME").map(|home| home.join(".local/state"));
+        let base = folder("XDG_STATE_HOME").or_else(home).ok_or_else(|| {
+            let what = "there is no folder for the log: neither XDG_STATE_HOME nor HOME is set";
+            Failure::new(what, "Name one with --state DIR.")
+        })?;
+        Ok(base.join("weir/wrap").join(name.as_str()))
+    }
+
+    /// The one agent: its key is made for this process and nobody else has it.
+    fn agent(&self, settings: &Settings, key: Digest) -> Agent {
+        let mut known = settings.agents.iter();
+        let known = known.find(|agent| agent.name == self.agent);
+        Agent {
+            name: self.agent.clone(),
+            keys: vec![key],
+            groups: known.map(|agent| agent.groups.clone()).unwrap_or_default(),
+            expires_unix_ms: known.and_then(|agent| agent.expires_unix_ms),
+        }
+    }
+
+    fn server(&self, name: &Name) -> Server {
+        let child = ChildServer {
+            command: self.command.clone(),
+            env: self.variables(),
+            dir: PathBuf::from("."),
+            errors: net::children::Errors::Ours,
+        };
+        Server {
+            name: name.clone(),
+            kind: ServerKind::Child(child),
+            sessions_max: 1,
+            session_idle_ms: 0,
+        }
+    }
+
+    fn variables(&self) -> Vec<EnvValue> {
+        let narrow = self.clean_env || !self.env.is_empty();
+        let named = |name: &str| ALWAYS.contains(&name) || self.env.iter().any(|env| env == name);
+        std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .filter(|(name, _)| !narrow || named(name))
+            .map(|(name, value)| EnvValue {
+                name,
+                value: Secret::new(value),
+            })
+            .collect()
+    }
+}
+
+/// How the server ended, as our own exit code.
+fn code(status: ExitStatus) -> ExitCode {
+    let signalled = || status.signal().map(|signal| SIGNALLED + signal);
+    let code = status.code().or_else(signalled).unwrap_or(1);
+    ExitCode::from(u8::try_from(code).unwrap_or(1))
+}
