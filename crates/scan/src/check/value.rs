@@ -25,6 +25,7 @@ const TEMPLATES: &[&str] = &[
     "dummy",
     "todo",
     "process.env",
+    "?.",
     "environ",
     "getenv",
     "secrets.",
@@ -178,7 +179,8 @@ pub(super) fn weak_password(text: &[u8]) -> bool {
 
 /// A password in a URL that is more than a word of documentation.
 pub(super) fn url_password(text: &[u8]) -> bool {
-    let word = text.len() < 6 && text.iter().all(u8::is_ascii_lowercase);
+    let one = |kind: fn(&u8) -> bool| text.iter().all(kind);
+    let word = text.len() < 6 && (one(u8::is_ascii_lowercase) || one(u8::is_ascii_digit));
     !word && !template(text) && !known(text) && !text.iter().all(|byte| *byte == text[0])
 }
 
@@ -198,13 +200,16 @@ pub(super) fn login(text: &[u8]) -> bool {
 
 /// Whether a text is a name in code that holds the name of an algorithm.
 fn names_curve(text: &[u8]) -> bool {
-    let lower = text.to_ascii_lowercase();
-    CURVES.iter().any(|curve| {
-        memchr::memmem::find(&lower, curve.as_bytes()).is_some_and(|at| {
-            let around = [&text[..at], b"Curve", &text[at + curve.len()..]].concat();
-            wordy(&around)
-        })
-    })
+    let mut name = text.to_ascii_lowercase();
+    let mut known = false;
+    for curve in CURVES {
+        while let Some(at) = memchr::memmem::find(&name, curve.as_bytes()) {
+            name.splice(at..at + curve.len(), *b"_");
+            known = true;
+        }
+    }
+    let parts = name.split(|byte| !byte.is_ascii_alphanumeric());
+    known && parts.into_iter().all(|part| part.len() <= 2 || wordy(part))
 }
 
 /// Whether a text is the header of a JSON Web Token alone, which is no secret.
