@@ -33,6 +33,10 @@ const PEM_BYTES_MAX: usize = 16 << 10;
 
 /// Characters of a key in a row that make a PEM block more than its first line.
 const KEY_BYTES_MIN: usize = 16;
+/// The same where other marks stand between, as in the strings of source code.
+const KEY_LINE_BYTES_MIN: usize = 40;
+/// How far behind the first line that is looked for, in bytes.
+const KEY_NEAR_BYTES: usize = 160;
 /// Lengths of a random token that is hidden in an encoding.
 const HIDDEN_BYTES: Range<usize> = 32..129;
 /// Bits for each byte of such a token.
@@ -392,7 +396,9 @@ impl<'e> Search<'e> {
                 self.work(span.len())?;
                 let body = &layer.bytes[head..span.end];
                 // Code and documentation name the first line, with nothing or a few marks behind it.
-                if self.place.direction == Direction::Incoming && !key_body(body) {
+                let near = &layer.bytes[head..layer.bytes.len().min(head + KEY_NEAR_BYTES)];
+                let key = key_body(body, KEY_BYTES_MIN) || key_body(near, KEY_LINE_BYTES_MIN);
+                if self.place.direction == Direction::Incoming && !key {
                     return Ok(span);
                 }
                 self.block = Some((index, span.end));
@@ -550,9 +556,9 @@ fn trace(layer: &Layer<'_>, rule: &Rule, span: Range<usize>) -> Trace {
     }
 }
 
-/// Whether what follows the first line of a PEM block is a part of a key.
-fn key_body(body: &[u8]) -> bool {
-    let word = |word: &[u8]| word.len() >= KEY_BYTES_MIN && !placeholder::placeholder(word);
+/// Whether what follows the first line of a PEM block is a part of a key, in rows of so many characters.
+fn key_body(body: &[u8], min: usize) -> bool {
+    let word = |word: &[u8]| word.len() >= min && !placeholder::placeholder(word);
     body.split(|byte| !byte.is_ascii_alphanumeric() && !b"+/=".contains(byte))
         .any(word)
 }
