@@ -1,6 +1,7 @@
 //! The engine: all rules compiled, and the questions that it answers about texts.
 
 use std::cmp::Reverse;
+use std::ops::Range;
 use std::slice;
 use std::sync::OnceLock;
 
@@ -12,7 +13,7 @@ use crate::fragments::Fragments;
 use crate::layer::{Layer, Text};
 use crate::place::Place;
 use crate::report::{Bound, Finding, Redaction, Report};
-use crate::rule::{Action, Rule};
+use crate::rule::{Action, Class, Rule};
 use crate::search::{Found, Search};
 use crate::set::Set;
 use crate::settings::Settings;
@@ -114,7 +115,8 @@ impl Engine {
         }
         text.give();
         result?;
-        let paths = |places: &[usize]| json::paths(json, root, places);
+        let paths =
+            |places: &[usize], hidden: &[Range<usize>]| json::paths(json, root, places, hidden);
         Ok(self.report(search, json, Form::Json, paths))
     }
 
@@ -140,7 +142,7 @@ impl Engine {
         let whole = 0..bytes.len();
         let mut search = Search::new(self, place.into(), bytes.len());
         search.body(&Layer::plain(bytes, slice::from_ref(&whole)))?;
-        let paths = |places: &[usize]| vec![path.to_owned(); places.len()];
+        let paths = |places: &[usize], _: &[Range<usize>]| vec![path.to_owned(); places.len()];
         Ok(self.report(search, bytes, Form::Text, paths))
     }
 
@@ -192,7 +194,7 @@ impl Engine {
         search: Search<'_>,
         input: &[u8],
         form: Form,
-        paths: impl Fn(&[usize]) -> Vec<String>,
+        paths: impl Fn(&[usize], &[Range<usize>]) -> Vec<String>,
     ) -> Report {
         let Search {
             mut found, place, ..
@@ -213,7 +215,10 @@ impl Engine {
         let decided: Vec<(Found, Action, Option<String>)> = decided.collect();
         let kept = decided.iter().take(FINDINGS_MAX);
         let places: Vec<usize> = kept.map(|(found, ..)| found.span().start).collect();
-        let mut paths = paths(&places).into_iter();
+        let private = |class| matches!(class, Class::Secret | Class::Personal);
+        let hidden = decided.iter().filter(|(f, ..)| private(f.rule.class));
+        let hidden: Vec<Range<usize>> = hidden.flat_map(|(f, ..)| f.parts.clone()).collect();
+        let mut paths = paths(&places, &hidden).into_iter();
         let mut report = Report::clean();
         for (found, action, exempt) in decided {
             let quoted = form == Form::Json && found.bare;

@@ -95,11 +95,17 @@ fn unicode(json: &[u8], at: usize, text: &mut Text) -> usize {
 }
 
 /// The field paths of places in a document, in one walk. `places` are in ascending order. A key's own
-/// path is that of its object.
-pub(crate) fn paths(json: &[u8], root: &str, places: &[usize]) -> Vec<String> {
+/// path is that of its object; a key that holds some of `hidden` is shown as `*`.
+pub(crate) fn paths(
+    json: &[u8],
+    root: &str,
+    places: &[usize],
+    hidden: &[Range<usize>],
+) -> Vec<String> {
     let mut paths = Vec::with_capacity(places.len());
     let mut walk = Walk {
         json,
+        hidden,
         at: 0,
         levels: Vec::new(),
         too_deep: 0,
@@ -120,6 +126,8 @@ enum Level {
 
 struct Walk<'a> {
     json: &'a [u8],
+    /// What must not be shown: a key that holds some of it is `*`.
+    hidden: &'a [Range<usize>],
     at: usize,
     levels: Vec<Level>,
     /// Levels beyond [`JSON_DEPTH_MAX`], which are counted and not named.
@@ -178,6 +186,11 @@ impl Walk<'_> {
                 Level::Object(key, _) => {
                     if !path.is_empty() {
                         path.push('.');
+                    }
+                    let shows = |span: &Range<usize>| span.start < key.end && key.start < span.end;
+                    if self.hidden.iter().any(shows) {
+                        path.push('*');
+                        continue;
                     }
                     let key = &self.json[key.start..key.end.min(key.start + KEY_BYTES_MAX)];
                     path.push_str(&String::from_utf8_lossy(key));
@@ -238,7 +251,7 @@ mod tests {
             b"]]}",
         ] {
             strings(bad);
-            paths(bad, "", &[0, bad.len(), bad.len() + 9]);
+            paths(bad, "", &[0, bad.len(), bad.len() + 9], &[]);
         }
     }
 
@@ -248,15 +261,17 @@ mod tests {
         let find = |needle: &[u8]| memchr::memmem::find(json, needle).unwrap();
         let places = [find(b"c d"), find(b"here"), find(b"there"), find(b"last")];
         let expected = ["r.a.b[1]", "r.a.b[1].c d", "r.a.b[2]", "r.z\\\""];
-        assert_eq!(paths(json, "r", &places), expected);
-        assert_eq!(paths(br#"["x"]"#, "", &[2]), ["[0]"]);
+        assert_eq!(paths(json, "r", &places, &[]), expected);
+        assert_eq!(paths(br#"["x"]"#, "", &[2], &[]), ["[0]"]);
+        let hidden = find(b"c d") + 1..find(b"c d") + 2;
+        assert_eq!(paths(json, "", &places[1..2], &[hidden]), ["a.b[1].*"]);
     }
 
     #[test]
     fn a_path_has_a_bound() {
         let deep = [b"[".repeat(1000), b"\"x\"".to_vec(), b"]".repeat(1000)].concat();
         assert_eq!(
-            paths(&deep, "", &[1001])[0].len(),
+            paths(&deep, "", &[1001], &[])[0].len(),
             "[0]".len() * JSON_DEPTH_MAX
         );
     }

@@ -20,7 +20,7 @@ use crate::layer::{Layer, Text};
 use crate::patterns;
 use crate::place::Place;
 use crate::report::{Bound, Finding, Redaction, Report};
-use crate::rule::{Action, Direction};
+use crate::rule::{Action, Class, Direction};
 use crate::sessions::Session;
 use crate::url::UrlParts;
 
@@ -108,7 +108,10 @@ impl Engine {
             true => Layer::plain(params, &text.strings),
             false => Layer::view(&text, "", None),
         };
-        let leaves = leaves(&layer, params);
+        let secret = |f: &&Finding| matches!(f.rule.class, Class::Secret | Class::Personal);
+        let secrets = report.findings.iter().filter(secret);
+        let hidden: Vec<Range<usize>> = secrets.map(|f| f.span.clone()).collect();
+        let leaves = leaves(&layer, params, &hidden);
         self.leaves(&place, &leaves, root, &mut report, session);
         drop(leaves);
         text.give();
@@ -235,7 +238,7 @@ impl Engine {
             let secret = report
                 .findings
                 .iter()
-                .any(|finding| finding.rule.class == crate::rule::Class::Secret);
+                .any(|finding| finding.rule.class == Class::Secret);
             let step = Step::of(tool, &args, &hits, secret);
             let whole = inside.first().map_or(0..0, |leaf| leaf.source.clone());
             for rule in session.chain.observe(step, now_ms) {
@@ -347,14 +350,14 @@ impl Engine {
 }
 
 /// The strings of a call that are values, with their paths.
-fn leaves<'a>(layer: &Layer<'a>, params: &[u8]) -> Vec<Leaf<'a>> {
+fn leaves<'a>(layer: &Layer<'a>, params: &[u8], hidden: &[Range<usize>]) -> Vec<Leaf<'a>> {
     let values = joined::values_of(layer);
     let sources: Vec<Range<usize>> = values
         .iter()
         .map(|(_, value)| layer.source(value))
         .collect();
     let places: Vec<usize> = sources.iter().map(|source| source.start).collect();
-    let paths = json::paths(params, "", &places);
+    let paths = json::paths(params, "", &places, hidden);
     let leaves = values.into_iter().zip(sources).zip(paths);
     let leaf = |(((_, value), source), path): (((&[u8], Range<usize>), _), _)| Leaf {
         source,

@@ -5,6 +5,7 @@
 use base64::Engine as _;
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::engine::Engine;
 use crate::place::Place;
@@ -69,14 +70,13 @@ pub struct Subject {
     pub id: Value,
     kind: Option<String>,
     /// The text, for the kinds that are one; `input` is another name for it.
-    #[serde(default, alias = "input")]
-    text: Value,
+    #[serde(alias = "input")]
+    text: Option<Box<RawValue>>,
     url: Option<String>,
-    tool: Option<Value>,
-    #[serde(default)]
-    args: Value,
-    #[serde(default)]
-    message: Value,
+    /// JSON is kept as it was written: spans count in it, and no key of two that are the same is lost.
+    tool: Option<Box<RawValue>>,
+    args: Option<Box<RawValue>>,
+    message: Option<Box<RawValue>>,
     direction: Option<String>,
     /// A labelled case says its kind so, and has the rest in `payload`.
     input_type: Option<String>,
@@ -84,56 +84,73 @@ pub struct Subject {
     payload: Value,
 }
 
+/// What a call is, where it stands alone.
+#[derive(Deserialize)]
+struct Call {
+    #[serde(alias = "name")]
+    tool: Option<Box<RawValue>>,
+    #[serde(alias = "arguments")]
+    args: Option<Box<RawValue>>,
+}
+
 /// One part of a subject, as the engine is asked about it.
 enum Part {
     Url(String),
     Text(Direction, String, &'static str),
     Bytes(Direction, Vec<u8>),
-    Json(Direction, Value),
-    Call(Value),
-    Message(Direction, Value),
+    Json(Direction, String),
+    /// The tool's name and the arguments, each as JSON.
+    Call(String, String),
+    Message(Direction, String),
 }
 
 impl Subject {
     /// Reads a line. Errors: what is wrong with it.
     pub fn read(line: &str) -> Result<Subject, String> {
-        let subject: Subject =
-            serde_json::from_str(line).map_err(|error| format!("not a subject: {error}"))?;
+        let subject: Subject = serde_json::from_str(line).map_err(|error| complaint(&error))?;
         subject.parts().map(drop)?;
         Ok(subject)
     }
 
     /// A subject of one kind, from a text alone. Errors: a kind that is JSON, and a text that is not.
     pub fn of(kind: SubjectKind, text: &str) -> Result<Subject, String> {
-        let json = || {
-            serde_json::from_str::<Value>(text)
-                .map_err(|error| format!("a {} is JSON: {error}", kind.as_str()))
-        };
+        let json =
+            || serde_json::from_str::<Box<RawValue>>(text).map_err(|error| complaint(&error));
         let mut subject = Subject {
             id: Value::Null,
             kind: Some(kind.as_str().to_owned()),
-            text: Value::String(text.to_owned()),
+            text: None,
             url: None,
             tool: None,
-            args: Value::Null,
-            message: Value::Null,
+            args: None,
+            message: None,
             direction: None,
             input_type: None,
             payload: Value::Null,
         };
         match kind {
             SubjectKind::Tool => subject.tool = Some(json()?),
-            SubjectKind::Message => subject.message = json()?,
+            SubjectKind::Message => subject.message = Some(json()?),
             SubjectKind::Call => {
-                let call = json()?;
-                subject.tool = call.get("tool").or_else(|| call.get("name")).cloned();
-                let args = call.get("args").or_else(|| call.get("arguments"));
-                subject.args = args.cloned().unwrap_or_default();
+                let call: Call = serde_json::from_str(text).map_err(|error| complaint(&error))?;
+                (subject.tool, subject.args) = (call.tool, call.args);
             }
-            SubjectKind::Url | SubjectKind::Text | SubjectKind::Response => {}
+            SubjectKind::Url | SubjectKind::Text | SubjectKind::Response => {
+                subject.text = to_raw_value(text).ok();
+            }
         }
         subject.parts().map(drop)?;
         Ok(subject)
+    }
+
+    /// Which way it goes; of several parts, which way the first does.
+    pub fn direction(&self) -> Direction {
+        let parts = self.parts().unwrap_or_default();
+        match parts.first() {
+            Some(Part::Text(direction, ..) | Part::Bytes(direction, _)) => *direction,
+            Some(Part::Json(direction, _) | Part::Message(direction, _)) => *direction,
+            Some(Part::Url(_) | Part::Call(..)) | None => Direction::Outgoing,
+        }
     }
 
     /// Judges it. What came before it in the same session counts, where a session is given.
@@ -175,10 +192,11 @@ impl Subject {
             return case(input_type, &self.payload);
         }
         let kind = self.kind.as_deref().unwrap_or("text");
-        let text = || match (&self.text, &self.url) {
-            (Value::String(text), _) => Ok(text.clone()),
-            (_, Some(url)) => Ok(url.clone()),
-            _ => Err(format!("a {kind} needs a `text`")),
+        let text = || {
+            let text = self.text.as_ref();
+            let text = text.and_then(|text| serde_json::from_str::<String>(text.get()).ok());
+            text.or_else(|| self.url.clone())
+                .ok_or_else(|| format!("a {kind} needs a `text`"))
         };
         let found = SubjectKind::ALL
             .into_iter()
@@ -187,45 +205,44 @@ impl Subject {
             Some(SubjectKind::Url) => Part::Url(text()?),
             Some(SubjectKind::Text) => Part::Text(Direction::Outgoing, text()?, ""),
             Some(SubjectKind::Response) => Part::Text(Direction::Incoming, text()?, ""),
-            Some(SubjectKind::Tool) => match self.tool.clone() {
-                Some(tool) => Part::Json(Direction::Description, tool),
-                None => Part::Json(Direction::Description, self.json_text()?),
-            },
+            Some(SubjectKind::Tool) => {
+                Part::Json(Direction::Description, self.json_of(self.tool.as_ref())?)
+            }
             Some(SubjectKind::Call) => {
-                let tool = self.tool.clone().ok_or("a call needs a `tool`")?;
-                Part::Call(serde_json::json!({ "name": tool, "arguments": self.args }))
+                let tool = self.tool.as_ref().ok_or("a call needs a `tool`")?;
+                let args = self.args.as_ref().map_or("null", |args| args.get());
+                Part::Call(tool.get().to_owned(), args.to_owned())
             }
             Some(SubjectKind::Message) => {
-                let message = match &self.message {
-                    Value::Null => self.json_text()?,
-                    message => message.clone(),
-                };
+                let message = self.json_of(self.message.as_ref())?;
                 let direction = match self.direction.as_deref() {
-                    None => direction_of(&message),
+                    None => direction_of(&serde_json::from_str(&message).unwrap_or_default()),
                     Some("outgoing" | "request" | "out") => Direction::Outgoing,
                     Some("incoming" | "response" | "in") => Direction::Incoming,
-                    Some(other) => {
-                        return Err(format!("`direction` is outgoing or incoming, not {other}"));
-                    }
+                    Some(_) => return Err("`direction` is outgoing or incoming".to_owned()),
                 };
                 Part::Message(direction, message)
             }
             None => {
                 let known = SubjectKind::ALL.map(SubjectKind::as_str).join(", ");
-                return Err(format!("`kind` is one of {known}, not {kind}"));
+                return Err(format!("`kind` is one of {known}"));
             }
         };
         Ok(vec![part])
     }
 
-    /// The text as JSON, or the JSON that stands in its place.
-    fn json_text(&self) -> Result<Value, String> {
-        match &self.text {
-            Value::Null => Err("there is nothing to judge".to_owned()),
-            Value::String(text) => {
-                serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))
-            }
-            value => Ok(value.clone()),
+    /// The JSON that was given, or the text as JSON, or the JSON that stands in its place.
+    fn json_of(&self, given: Option<&Box<RawValue>>) -> Result<String, String> {
+        if let Some(given) = given {
+            return Ok(given.get().to_owned());
+        }
+        let json = self.text.as_ref().ok_or("there is nothing to judge")?.get();
+        let Ok(text) = serde_json::from_str::<String>(json) else {
+            return Ok(json.to_owned());
+        };
+        match serde_json::from_str::<&RawValue>(&text) {
+            Ok(_) => Ok(text),
+            Err(error) => Err(complaint(&error)),
         }
     }
 }
@@ -242,23 +259,51 @@ impl Part {
             Part::Url(url) => engine.url(towards(Direction::Outgoing), &url, Some(session)),
             Part::Text(direction, text, path) => engine.text(towards(direction), &text, path),
             Part::Bytes(direction, bytes) => engine.bytes(towards(direction), &bytes, ""),
-            Part::Json(direction, json) => {
-                engine.json(towards(direction), json.to_string().as_bytes(), "")
-            }
-            Part::Call(params) => {
-                let params = params.to_string();
-                engine.call(
-                    towards(Direction::Outgoing),
-                    params.as_bytes(),
-                    "",
-                    Some(session),
-                )
+            Part::Json(direction, json) => engine.json(towards(direction), json.as_bytes(), ""),
+            Part::Call(tool, args) => {
+                let place = towards(Direction::Outgoing);
+                call(engine, place, &tool, &args, session)
             }
             Part::Message(direction, message) => {
-                let message = message.to_string();
                 engine.message(towards(direction), message.as_bytes(), Some(session))
             }
         }
+    }
+}
+
+/// Judges a call. Spans of its findings count in the tool's name or in the arguments, as their paths say.
+fn call(
+    engine: &Engine,
+    place: Place<'_>,
+    tool: &str,
+    args: &str,
+    session: (&mut Session, u64),
+) -> Result<Report, Bound> {
+    const HEAD: &str = "{\"name\":";
+    let before = format!("{HEAD}{tool},\"arguments\":");
+    let params = format!("{before}{args}}}");
+    let mut report = engine.call(place, params.as_bytes(), "", Some(session))?;
+    for Finding { span, .. } in &mut report.findings {
+        let from = if span.start < before.len() {
+            HEAD.len()
+        } else {
+            before.len()
+        };
+        *span = span.start.saturating_sub(from)..span.end.saturating_sub(from);
+    }
+    Ok(report)
+}
+
+/// What is wrong with a JSON, without any of it.
+fn complaint(error: &serde_json::Error) -> String {
+    match error.classify() {
+        serde_json::error::Category::Data => {
+            format!(
+                "a field is missing or of another type, at column {}",
+                error.column()
+            )
+        }
+        _ => format!("not JSON: {error}"),
     }
 }
 
@@ -294,17 +339,18 @@ fn case(input_type: &str, payload: &Value) -> Result<Vec<Part>, String> {
     ] {
         if let Some(body) = text(key) {
             parts.push(match serde_json::from_str::<Value>(&body) {
-                Ok(json) if json.is_object() || json.is_array() => Part::Json(direction, json),
+                Ok(json) if json.is_object() || json.is_array() => Part::Json(direction, body),
                 _ => Part::Text(direction, body, key),
             });
         }
     }
     if let Some(card) = payload.get("agent_card") {
-        parts.push(Part::Json(Direction::Description, card.clone()));
+        parts.push(Part::Json(Direction::Description, card.to_string()));
     }
     for key in ["jsonrpc_messages", "messages"] {
         if let Some(Value::Array(messages)) = payload.get(key) {
-            let message = |message: &Value| Part::Message(direction_of(message), message.clone());
+            let message =
+                |message: &Value| Part::Message(direction_of(message), message.to_string());
             parts.extend(messages.iter().map(message));
         }
     }
@@ -318,8 +364,8 @@ fn case(input_type: &str, payload: &Value) -> Result<Vec<Part>, String> {
             _ => Direction::Outgoing,
         };
         parts.push(match payload {
-            Value::Null => return Err(format!("a case of the type {input_type} has no payload")),
-            payload => Part::Json(direction, payload.clone()),
+            Value::Null => return Err("a case without a payload".to_owned()),
+            payload => Part::Json(direction, payload.to_string()),
         });
     }
     Ok(parts)
@@ -340,7 +386,7 @@ fn frame_parts(frames: &[Value]) -> Result<Vec<Part>, String> {
                 message.extend(bytes.map_err(|error| format!("a frame: {error}"))?);
             }
             Some(other) if other != "utf8" && other != "text" => {
-                return Err(format!("a frame in an unknown encoding: {other}"));
+                return Err("a frame in an unknown encoding".to_owned());
             }
             _ => message.extend_from_slice(payload.as_bytes()),
         }
@@ -355,4 +401,50 @@ fn frame_parts(frames: &[Value]) -> Result<Vec<Part>, String> {
         parts.push(Part::Bytes(Direction::Outgoing, message));
     }
     Ok(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+
+    use super::*;
+
+    fn spans(line: &str) -> Vec<(&'static str, String, Range<usize>)> {
+        let engine = Engine::new(Default::default(), [7; 32]);
+        let verdict = Subject::read(line)
+            .unwrap()
+            .judge(&engine, Direction::Outgoing.into(), None);
+        let findings = verdict.findings.into_iter();
+        findings.map(|f| (f.rule.id, f.path, f.span)).collect()
+    }
+
+    #[test]
+    fn spans_count_in_what_was_written() {
+        let secret = "AKIAIOSFODNN7EXAMPLE";
+        for (kind, value) in [
+            (
+                "tool",
+                format!("{{ \"b\": 1, \"description\":  \"key {secret}\"}}"),
+            ),
+            (
+                "message",
+                format!("{{ \"result\": {{\"a\" :\"é {secret}\"}}}}"),
+            ),
+        ] {
+            let found = spans(&format!("{{\"kind\":\"{kind}\",\"{kind}\":{value}}}"));
+            assert_eq!(&value[found[0].2.clone()], secret, "{kind}");
+        }
+        let args = format!("{{ \"command\": \"echo {secret}\" }}");
+        let found = spans(&format!(
+            "{{\"kind\":\"call\",\"tool\":\"sh\",\"args\":{args}}}"
+        ));
+        assert_eq!(found[0].1, "arguments.command");
+        assert_eq!(&args[found[0].2.clone()], secret);
+    }
+
+    #[test]
+    fn of_two_keys_that_are_the_same_both_are_read() {
+        let line = r#"{"kind":"call","tool":"t","args":{"a":"AKIAIOSFODNN7EXAMPLE","a":"x"}}"#;
+        assert_eq!(spans(line)[0].0, "aws_access_key_id");
+    }
 }

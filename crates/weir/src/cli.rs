@@ -7,12 +7,14 @@ mod agent;
 mod audit;
 mod completions;
 mod config;
+mod hook;
 mod init;
 mod lab;
 mod mcp;
 mod pins;
 mod policy;
 mod reference;
+mod scan;
 mod serve;
 
 use std::io::{IsTerminal, Write};
@@ -28,12 +30,13 @@ Examples:
   weir init                 Write weir.yaml, with a key for a first agent
   weir config check         Say everything that is wrong with it
   weir serve                Serve it
+  weir scan notes.md        Say whether it may leave
   weir audit verify state   Prove that the log is whole
   weir lab load URL -c 64   Measure what a server carries
 
 Exit codes:
   0  done, or yes
-  1  no: the configuration has problems, the policy refuses, the log is damaged
+  1  no: the configuration has problems, the policy refuses, the scan found something
   2  could not be done: wrong use, or a file that cannot be read or written
 The lab has more: weir lab --help";
 
@@ -61,6 +64,8 @@ enum Command {
     Agent(agent::Agent),
     #[command(subcommand)]
     Mcp(mcp::Mcp),
+    Scan(Box<scan::Scan>),
+    Hook(Box<hook::Hook>),
     Lab(lab::Lab),
     Completions(completions::Completions),
     Reference(reference::Reference),
@@ -106,6 +111,8 @@ pub fn run() -> ExitCode {
         Command::Pins(command) => command.run(),
         Command::Agent(command) => command.run(),
         Command::Mcp(command) => return command.run(),
+        Command::Scan(command) => command.run(),
+        Command::Hook(command) => command.run(),
         Command::Lab(command) => return command.run(),
         Command::Completions(command) => command.run(),
         Command::Reference(command) => command.run(),

@@ -1,0 +1,269 @@
+//! `weir scan repo`: looks for secrets in the files of a folder, as they would be published.
+//!
+//! What git ignores is not read, unless it is asked for; links are not followed. What is not read for its
+//! size is said, never passed over in silence.
+
+use std::io::{IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use scan::{Class, Direction, Engine, SubjectKind};
+
+use super::super::{Answer, Ended, Failure, complain};
+use super::files::{FileAsJson, Sum, show, text};
+use super::key;
+use super::sarif::Sarif;
+use super::say::{Judged, Output, count, plain, remark};
+use super::with::{With, place};
+
+/// Bytes of the largest file that is read.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+/// Bytes at the start of a file in which a zero byte says that it is no text.
+const BINARY_BYTES: usize = 8 << 10;
+/// Folders of what was built or fetched, which are passed over where git does not say what to ignore.
+const BUILT: [&str; 2] = ["node_modules", "target"];
+/// Files between two words about how far it is.
+const STEP: usize = 64;
+
+/// Look for secrets in the files of a folder
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  weir scan repo .
+  weir scan repo . --sarif found.sarif
+  weir scan repo src --json | jq -r .file
+
+In a git repository the files that .gitignore names are not read, nor is anything else of git; elsewhere
+the folders node_modules and target are not. Files over 4 MiB and binary files are not read. Only the
+classes secret and personal are looked for.
+
+Exit codes: 0 nothing found that would be redacted, 1 something was, 2 not everything could be read.")]
+pub struct Repo {
+    /// The folder
+    dir: PathBuf,
+    /// Write what was found as SARIF 2.1.0; - is standard output
+    #[arg(long, value_name = "FILE")]
+    sarif: Option<PathBuf>,
+    /// Print a JSON object for each file in which something was found
+    #[arg(long)]
+    json: bool,
+    /// Say of each finding what it is, why this is done about it, and what to do
+    #[arg(long)]
+    explain: bool,
+    /// Read what git ignores, and the folders node_modules and target, too
+    #[arg(long)]
+    no_ignore: bool,
+    #[command(flatten)]
+    with: With,
+}
+
+/// What the walk came to.
+struct Walk<'r> {
+    repo: &'r Repo,
+    engine: Engine,
+    output: Output,
+    sarif: Option<Sarif>,
+    sum: Sum,
+    binary: usize,
+    large: usize,
+    failed: usize,
+    /// Whether somebody is looking at how far it is.
+    watched: bool,
+}
+
+impl Repo {
+    pub fn run(self) -> Ended {
+        let dir = self.dir.metadata();
+        let dir = dir.map_err(|error| super::with::unreadable(&self.dir, &error))?;
+        let mut settings = self.with.settings()?;
+        for class in Class::ALL {
+            if !matches!(class, Class::Secret | Class::Personal) {
+                let off = settings.set(class.as_str(), None, scan::Action::Off);
+                off.expect("it is a class");
+            }
+        }
+        let mut walk = Walk {
+            repo: &self,
+            engine: Engine::new(settings, key()?),
+            output: Output::new(),
+            sarif: self.sarif.is_some().then(Sarif::default),
+            sum: Sum::default(),
+            binary: 0,
+            large: 0,
+            failed: 0,
+            watched: std::io::stderr().is_terminal(),
+        };
+        match dir.is_dir() {
+            true => walk.all()?,
+            false => walk.file(&self.dir)?,
+        }
+        walk.end()
+    }
+
+    /// The files of the folder, in the order of their names.
+    fn files(&self) -> ignore::Walk {
+        let git = !self.no_ignore;
+        let in_git = self.dir.ancestors().any(|dir| dir.join(".git").exists())
+            || self
+                .dir
+                .canonicalize()
+                .is_ok_and(|dir| dir.ancestors().any(|dir| dir.join(".git").exists()));
+        let built = git && !in_git;
+        ignore::WalkBuilder::new(&self.dir)
+            .standard_filters(false)
+            .git_ignore(git)
+            .parents(git)
+            .follow_links(false)
+            .sort_by_file_name(|a, b| a.cmp(b))
+            .filter_entry(move |entry| {
+                let name = entry.file_name();
+                let folder = entry.file_type().is_some_and(|kind| kind.is_dir());
+                let passed =
+                    name == ".git" || (built && folder && BUILT.iter().any(|b| name == *b));
+                !passed || entry.depth() == 0
+            })
+            .build()
+    }
+}
+
+impl Walk<'_> {
+    fn all(&mut self) -> Result<(), Failure> {
+        for entry in self.repo.files() {
+            match entry {
+                Ok(entry) if entry.file_type().is_some_and(|kind| kind.is_file()) => {
+                    self.file(entry.path())?;
+                }
+                Ok(_) => {}
+                Err(error) => self.wrong(&error.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, path: &Path) -> Result<(), Failure> {
+        match read(path) {
+            Ok(File::Text(bytes)) => {
+                let judged = self.judge(path, &bytes);
+                self.found(path, &bytes, &judged)
+            }
+            Ok(File::Binary) => {
+                self.binary += 1;
+                Ok(())
+            }
+            Ok(File::Large(bytes)) => {
+                self.large += 1;
+                let note = format!("not read: {bytes} bytes are more than {FILE_BYTES_MAX}");
+                self.say(&format!(
+                    "note: {}: {note}",
+                    plain(&path.display().to_string())
+                ));
+                if let Some(sarif) = &mut self.sarif {
+                    sarif.note(&self.repo.dir, path, &note);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                self.wrong(&format!("{}: {error}", plain(&path.display().to_string())));
+                Ok(())
+            }
+        }
+    }
+
+    fn judge(&self, path: &Path, bytes: &[u8]) -> Judged {
+        let json = path
+            .extension()
+            .is_some_and(|extension| extension == "json");
+        let mut judged = text(&self.engine, place(Direction::Incoming), bytes, json);
+        // A rule that the configuration names is looked for, whatever its class.
+        let asked = |class| matches!(class, Class::Secret | Class::Personal);
+        judged
+            .findings
+            .retain(|found| asked(found.finding.rule.class));
+        let blocks = |found: &super::say::Found| found.finding.action >= scan::Action::Redact;
+        judged.block = judged.bound.is_some() || judged.findings.iter().any(blocks);
+        judged
+    }
+
+    fn found(&mut self, path: &Path, bytes: &[u8], judged: &Judged) -> Result<(), Failure> {
+        self.sum.add(judged);
+        if self.watched && self.sum.texts().is_multiple_of(STEP) {
+            let files = count(self.sum.texts(), "file");
+            let mut stderr = std::io::stderr().lock();
+            let _ = write!(stderr, "\r{files}").and_then(|()| stderr.flush());
+        }
+        if judged.findings.is_empty() && judged.bound.is_none() {
+            return Ok(());
+        }
+        if let Some(sarif) = &mut self.sarif {
+            sarif.add(&self.repo.dir, path, bytes, judged);
+        }
+        let name = path.display().to_string();
+        let explain = self.repo.explain;
+        match (self.repo.json, self.repo.sarif.as_deref()) {
+            (_, Some(to)) if to == Path::new("-") => Ok(()),
+            (true, _) => {
+                let file = FileAsJson::of(&name, SubjectKind::Response, judged, explain);
+                self.output.json(&file)
+            }
+            (false, _) => show(&mut self.output, &name, judged, explain),
+        }
+    }
+
+    fn end(mut self) -> Ended {
+        if let (Some(sarif), Some(to)) = (&self.sarif, &self.repo.sarif) {
+            let text = format!("{:#}\n", sarif.document(self.failed == 0));
+            match to.as_os_str() == "-" {
+                true => self.output.text(&text)?,
+                false => std::fs::write(to, text).map_err(|error| {
+                    let what = format!("{} cannot be written: {error}", to.display());
+                    Failure::new(what, "")
+                })?,
+            }
+        }
+        self.output.flush()?;
+        let not_read = match (self.binary, self.large) {
+            (0, 0) => String::new(),
+            (binary, large) => format!("; not read: binary {binary}, too large {large}"),
+        };
+        self.say(&format!("{}{not_read}", self.sum.words("file")));
+        match (self.failed, self.sum.block) {
+            (0, 0) => Ok(Answer::Yes),
+            (0, _) => Ok(Answer::No),
+            (failed, _) => Err(Failure::new(format!("could not be read: {failed}"), "")),
+        }
+    }
+
+    fn say(&self, text: &str) {
+        let clear = if self.watched { "\r\x1b[K" } else { "" };
+        remark(&format!("{clear}{text}"));
+    }
+
+    fn wrong(&mut self, what: &str) {
+        self.failed += 1;
+        complain(what, "");
+        if let Some(sarif) = &mut self.sarif {
+            sarif.trouble(what);
+        }
+    }
+}
+
+enum File {
+    Text(Vec<u8>),
+    Binary,
+    Large(u64),
+}
+
+fn read(path: &Path) -> std::io::Result<File> {
+    let file = std::fs::File::open(path)?;
+    let length = file.metadata()?.len();
+    if length > FILE_BYTES_MAX {
+        return Ok(File::Large(length));
+    }
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    Ok(match &bytes[..bytes.len().min(BINARY_BYTES)] {
+        _ if bytes.len() as u64 > FILE_BYTES_MAX => File::Large(bytes.len() as u64),
+        start if start.contains(&0) => File::Binary,
+        _ => File::Text(bytes),
+    })
+}

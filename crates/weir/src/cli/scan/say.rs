@@ -1,0 +1,305 @@
+//! What a finding says: as a line for people, explained at length, and as JSON. Never what matched.
+
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write};
+
+use scan::{Action, Bound, Direction, Finding, Severity};
+use serde::Serialize;
+
+use super::super::Failure;
+use super::position::Position;
+
+/// A finding, and where it begins in the file.
+pub struct Found {
+    pub finding: Finding,
+    pub at: Position,
+    pub direction: Direction,
+}
+
+/// What was found in one text.
+#[derive(Default)]
+pub struct Judged {
+    pub findings: Vec<Found>,
+    /// How many more there were than are kept.
+    pub more: usize,
+    pub bound: Option<Bound>,
+    pub block: bool,
+}
+
+impl Judged {
+    pub fn verdict(&self) -> &'static str {
+        verdict(self.block)
+    }
+}
+
+pub fn verdict(block: bool) -> &'static str {
+    if block { "block" } else { "allow" }
+}
+
+/// A finding as JSON.
+#[derive(Serialize)]
+pub struct AsJson<'f> {
+    rule: &'f str,
+    class: &'static str,
+    severity: &'static str,
+    action: &'static str,
+    path: &'f str,
+    span: [usize; 2],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    column: Option<usize>,
+    disguise: &'static str,
+    fingerprint: String,
+    remedy: &'f str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mention: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exempt: Option<&'f str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summary: Option<&'f str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reference: Option<&'f str>,
+}
+
+impl AsJson<'_> {
+    pub fn of(finding: &Finding) -> AsJson<'_> {
+        AsJson {
+            rule: finding.rule.id,
+            class: finding.rule.class.as_str(),
+            severity: finding.rule.severity.as_str(),
+            action: finding.action.as_str(),
+            path: &finding.path,
+            span: [finding.span.start, finding.span.end],
+            line: None,
+            column: None,
+            disguise: finding.disguise,
+            fingerprint: format!("{:016x}", finding.fingerprint),
+            remedy: finding.rule.remedy,
+            mention: finding.mention.then_some(true),
+            exempt: finding.exempt.as_deref(),
+            summary: None,
+            why: None,
+            reference: None,
+        }
+    }
+}
+
+impl Found {
+    pub fn as_json(&self, explain: bool) -> AsJson<'_> {
+        let rule = self.finding.rule;
+        AsJson {
+            line: Some(self.at.line),
+            column: Some(self.at.column),
+            summary: explain.then_some(rule.summary),
+            why: explain.then(|| self.why()),
+            reference: explain.then_some(rule.reference),
+            ..AsJson::of(&self.finding)
+        }
+    }
+
+    /// `file:line:column: rule severity action`, and the disguise that was undone.
+    pub fn line(&self, name: &str, paint: Paint) -> String {
+        let Found { finding, at, .. } = self;
+        let rule = finding.rule;
+        let colour = match rule.severity {
+            Severity::Critical | Severity::High => Colour::Red,
+            Severity::Medium => Colour::Yellow,
+            Severity::Low => Colour::Plain,
+        };
+        let mut line = format!(
+            "{}:{}:{}: {} {} {}",
+            plain(name),
+            at.line,
+            at.column,
+            paint.with(Colour::Bold, rule.id),
+            paint.with(colour, rule.severity.as_str()),
+            finding.action.as_str()
+        );
+        if !finding.path.is_empty() {
+            let _ = write!(line, " at {}", plain(&finding.path));
+        }
+        if !finding.disguise.is_empty() {
+            let _ = write!(line, " ({})", finding.disguise);
+        }
+        line.push('\n');
+        line
+    }
+
+    /// What is known about a finding, a fact a line.
+    pub fn explanation(&self) -> String {
+        let Found { finding, .. } = self;
+        let rule = finding.rule;
+        let undone = match finding.disguise {
+            "" => "nothing had to be undone to see it".to_owned(),
+            disguise => format!("{disguise} was undone to see it"),
+        };
+        let (start, end) = (finding.span.start, finding.span.end);
+        let mut text = String::new();
+        for (head, what) in [
+            ("what", rule.summary),
+            ("seen", &undone),
+            (
+                "where",
+                &format!("bytes {start} to {end}, {}", self.direction.as_str()),
+            ),
+            ("why", &self.why()),
+            ("remedy", rule.remedy),
+            ("see", rule.reference),
+        ] {
+            if !what.is_empty() {
+                let _ = writeln!(text, "    {head:<7} {}", plain(what));
+            }
+        }
+        text
+    }
+
+    /// Why this is done about it, this way.
+    fn why(&self) -> String {
+        let Found {
+            finding, direction, ..
+        } = self;
+        let (rule, action, way) = (finding.rule, finding.action, direction.as_str());
+        let class = rule.class.as_str();
+        let default = rule.default_action(*direction);
+        if let Some(reason) = &finding.exempt {
+            return format!("{}: it is exempt: {reason}", action.as_str());
+        }
+        let because = if finding.mention {
+            "it is quoted in a text about such things, so it is at most warned of".to_owned()
+        } else if action != default && action == Action::Warn && class == "url" {
+            "a person's own tools may be asked for this, so it is only said".to_owned()
+        } else if action != default {
+            format!(
+                "the configuration says so; by default it is {}",
+                default.as_str()
+            )
+        } else if default < rule.class.default_action(*direction) {
+            format!("this rule asks for no more, {way}")
+        } else {
+            format!("so it is done by default about the class {class}, {way}")
+        };
+        format!("{}: {because}", action.as_str())
+    }
+}
+
+/// Words that are shown as they are: what would move the cursor, or hide or reorder text, is written out.
+pub fn plain(text: &str) -> String {
+    let hides = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+                | '\u{e0000}'..='\u{e0fff}')
+    };
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match hides(c) {
+            true => shown.extend(c.escape_unicode()),
+            false => shown.push(c),
+        }
+    }
+    shown
+}
+
+/// How a word looks on a terminal.
+#[derive(Clone, Copy)]
+pub enum Colour {
+    Plain,
+    Bold,
+    Red,
+    Yellow,
+}
+
+/// Whether there are colours.
+#[derive(Clone, Copy)]
+pub struct Paint(pub bool);
+
+impl Paint {
+    pub fn with(self, colour: Colour, text: &str) -> String {
+        let code = match colour {
+            Colour::Bold => "1",
+            Colour::Red => "31",
+            Colour::Yellow => "33",
+            Colour::Plain => "",
+        };
+        match self.0 && !code.is_empty() {
+            true => format!("\x1b[{code}m{text}\x1b[0m"),
+            false => text.to_owned(),
+        }
+    }
+}
+
+/// Standard output, which may be closed by its reader: then nothing more is written, and it is no failure.
+pub struct Output {
+    to: std::io::BufWriter<std::io::StdoutLock<'static>>,
+    closed: bool,
+    pub paint: Paint,
+}
+
+impl Output {
+    pub fn new() -> Output {
+        let to = std::io::stdout().lock();
+        let paint = Paint(to.is_terminal() && std::env::var_os("NO_COLOR").is_none());
+        Output {
+            to: std::io::BufWriter::with_capacity(64 << 10, to),
+            closed: false,
+            paint,
+        }
+    }
+
+    /// Whether the reader went away.
+    pub fn closed(&self) -> bool {
+        self.closed
+    }
+
+    pub fn text(&mut self, text: &str) -> Result<(), Failure> {
+        if self.closed {
+            return Ok(());
+        }
+        let written = self.to.write_all(text.as_bytes());
+        self.keep(written)
+    }
+
+    /// Writes a line of JSON.
+    pub fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+        if self.closed {
+            return Ok(());
+        }
+        let written = serde_json::to_writer(&mut self.to, value).map_err(std::io::Error::from);
+        self.keep(written)?;
+        self.text("\n")
+    }
+
+    pub fn flush(&mut self) -> Result<(), Failure> {
+        let flushed = self.to.flush();
+        self.keep(flushed)
+    }
+
+    fn keep(&mut self, result: std::io::Result<()>) -> Result<(), Failure> {
+        match result {
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::new(
+                format!("standard output cannot be written: {error}"),
+                "",
+            )),
+            Err(_) => {
+                self.closed = true;
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+}
+
+/// A line for the person at the terminal, on standard error.
+pub fn remark(text: &str) {
+    // There is nobody to tell where standard error is closed.
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// `1 file`, `2 files`.
+pub fn count(number: usize, one: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {one}{s}")
+}
