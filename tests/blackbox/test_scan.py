@@ -351,8 +351,8 @@ def test_a_bad_line_that_is_not_utf8():
 
 
 def test_a_huge_line_has_a_bound():
-    fits = json.dumps({"id": 1, "text": "word " * 200_000})
-    huge = '{"id":2,"text":"' + "word " * (LINE_BYTES_MAX // 5 + 1) + '"}'
+    fits = json.dumps({"id": 1, "text": "lorem " * 200_000})
+    huge = '{"id":2,"text":"' + "lorem " * (LINE_BYTES_MAX // 6 + 1) + '"}'
     done = lines(fits, huge, {"id": 3, "text": f"k {SECRET}"})
     first, wrong, last = objects(done)
     assert (first["id"], first["verdict"]) == (1, "allow")
