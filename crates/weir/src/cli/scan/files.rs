@@ -134,7 +134,7 @@ impl Files {
             }
         }
         output.flush()?;
-        if !self.json {
+        if !self.json && sum.texts > 0 {
             remark(&sum.words("file"));
         }
         match (failed, sum.block) {
