@@ -420,7 +420,7 @@ mod tests {
 
     #[test]
     fn spans_count_in_what_was_written() {
-        let secret = "AKIAIOSFODNN7EXAMPLE";
+        let secret = "AKIAQ3EGRZ7PLM5KWXTN";
         for (kind, value) in [
             (
                 "tool",
