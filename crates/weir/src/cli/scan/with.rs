@@ -12,6 +12,7 @@ use clap::Args;
 use scan::{Direction, Engine, Place, Settings, ValueKind, Values};
 
 use super::super::{Failure, complain, print_problems, variable};
+use crate::config::Seen;
 
 /// Files of rules in one folder.
 const RULE_FILES_MAX: usize = 256;
@@ -37,7 +38,7 @@ impl With {
     pub fn settings(&self) -> Result<Settings, Failure> {
         let mut settings = match &self.config {
             None => Settings::default(),
-            Some(path) => match crate::config::load(path, &variable) {
+            Some(path) => match crate::config::load(path, &variable, &mut Seen::default()) {
                 Ok(settings) => settings.scan,
                 Err(problems) => {
                     print_problems(&problems);
