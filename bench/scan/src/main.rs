@@ -4,7 +4,10 @@
 //! operations take turns, round by round; printed are the least, the median and the most. With `--once`
 //! one operation runs alone a known number of times, so that valgrind can count its instructions.
 
-#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that cannot go on should stop"))]
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")
+)]
 
 mod corpus;
 mod naive;
@@ -35,6 +38,9 @@ fn main() {
         let at = args.iter().position(|arg| arg == name)?;
         args.get(at + 1).cloned()
     };
+    if args.first().is_some_and(|arg| arg == "start") {
+        return start();
+    }
     let corpus = Corpus::read();
     match args.first().map(String::as_str) {
         Some("rules") => return rules::each_alone(&corpus, after("rules")),
@@ -42,14 +48,17 @@ fn main() {
             println!("{}", rules::slow(after("slow")));
             return;
         }
-        Some("start") => return start(),
         _ => {}
     }
     let only = after("--only");
     let chosen = |operation: &Operation| {
-        only.as_ref().is_none_or(|only| operation.name.contains(&**only))
+        only.as_ref()
+            .is_none_or(|only| operation.name.contains(&**only))
     };
-    let mut all: Vec<Operation> = operations::all(&corpus).into_iter().filter(chosen).collect();
+    let mut all: Vec<Operation> = operations::all(&corpus)
+        .into_iter()
+        .filter(chosen)
+        .collect();
     if let Some(times) = after("--once").and_then(|times| times.parse().ok()) {
         all.iter_mut().for_each(|operation| {
             counted(operation, times);
@@ -59,14 +68,17 @@ fn main() {
     let rounds = after("--rounds").and_then(|rounds| rounds.parse().ok());
     let figures = measure(&mut all, rounds.unwrap_or(ROUNDS_DEFAULT));
     for (operation, (ours, naive)) in all.iter().zip(&figures) {
-        let naive = naive.map_or(String::new(), |naive| format!("{:>12.2} µs naive", naive[1]));
+        let naive = naive.map_or(String::new(), |naive| {
+            format!("{:>12.2} µs naive", naive[1])
+        });
         let [least, median, most] = ours;
-        println!("{:<34}{median:>10.2} µs ({least:.2} to {most:.2}){naive}", operation.name);
+        println!(
+            "{:<34}{median:>10.2} µs ({least:.2} to {most:.2}){naive}",
+            operation.name
+        );
     }
     if let Some(path) = after("--json") {
-        let operation = |(operation, (ours, naive)): (&Operation, &Figures)| {
-            json!({"name": operation.name, "bytes": operation.bytes, "us": ours, "naive_us": naive})
-        };
+        let operation = |(operation, (ours, naive)): (&Operation, &Figures)| json!({"name": operation.name, "bytes": operation.bytes, "us": ours, "naive_us": naive});
         let list: Vec<Value> = all.iter().zip(&figures).map(operation).collect();
         let result = json!({
             "real": corpus.real,
@@ -87,6 +99,7 @@ fn measure(all: &mut [Operation], rounds: usize) -> Vec<Figures> {
     for operation in all.iter_mut() {
         // Rules are compiled when they are first opened.
         (operation.ours)();
+        operation.naive.as_mut().map(|peer| peer());
     }
     for _ in 0..rounds {
         for (i, operation) in all.iter_mut().enumerate() {
@@ -152,7 +165,9 @@ fn threads(corpus: &Corpus) -> Value {
         };
         std::thread::scope(|scope| {
             let all: Vec<_> = (0..count).map(|_| scope.spawn(work)).collect();
-            let each = all.into_iter().map(|one| one.join().expect("a scan does not panic"));
+            let each = all
+                .into_iter()
+                .map(|one| one.join().expect("a scan does not panic"));
             each.fold(0.0, f64::max)
         })
     };
@@ -163,17 +178,31 @@ fn threads(corpus: &Corpus) -> Value {
 
 /// What a start costs, in microseconds of CPU time, and a first scan after it.
 fn start() {
+    let before = cpu_ns();
+    let settings = scan::Settings::default();
     let at = cpu_ns();
-    let engine = operations::engine(&[]);
+    let engine = scan::Engine::new(settings, [7; 32]);
     let built = cpu_ns();
     let json = br#"{"name":"run","arguments":{"command":"ls -la; cat Cargo.toml"}}"#;
-    black_box(engine.call(scan::Direction::Outgoing, json, "", None).is_ok());
+    black_box(
+        engine
+            .call(scan::Direction::Outgoing, json, "", None)
+            .is_ok(),
+    );
     let first = cpu_ns();
-    black_box(engine.call(scan::Direction::Outgoing, json, "", None).is_ok());
+    black_box(
+        engine
+            .call(scan::Direction::Outgoing, json, "", None)
+            .is_ok(),
+    );
     let second = cpu_ns();
     black_box(engine.text(scan::Direction::Outgoing, "größer", "").is_ok());
     let wide = cpu_ns();
-    println!("Engine::new {} µs", (built - at) / 1000);
-    println!("first call {} µs, second {} µs", (first - built) / 1000, (second - first) / 1000);
+    println!("settings {} µs, Engine::new {} µs", (at - before) / 1000, (built - at) / 1000);
+    println!(
+        "first call {} µs, second {} µs",
+        (first - built) / 1000,
+        (second - first) / 1000
+    );
     println!("first text that is not ASCII {} µs", (wide - second) / 1000);
 }

@@ -27,13 +27,20 @@ impl Naive {
             regex.ok()
         };
         Naive {
-            rules: scan::rules().iter().filter(ours).filter_map(build).collect(),
+            rules: scan::rules()
+                .iter()
+                .filter(ours)
+                .filter_map(build)
+                .collect(),
         }
     }
 
     /// How many rules find something in a text.
     pub fn scan(&self, text: &[u8]) -> usize {
-        self.rules.iter().filter(|rule| rule.find(text).is_some()).count()
+        self.rules
+            .iter()
+            .filter(|rule| rule.find(text).is_some())
+            .count()
     }
 }
 

@@ -27,7 +27,11 @@ pub fn engine(off: &[Class]) -> Engine {
         let set = settings.set(class.as_str(), None, Action::Off);
         set.expect("it is a class");
     }
-    settings.urls.blocked.add("*.blocked.example").expect("it is a pattern");
+    settings
+        .urls
+        .blocked
+        .add("*.blocked.example")
+        .expect("it is a pattern");
     Engine::new(settings, [7; 32])
 }
 
@@ -41,7 +45,8 @@ const CLEAN: &str =
     "The build takes about four minutes; the slowest part is the linker, as the profile shows.";
 const ALLOWED: &str = "https://docs.example.com/guide/getting-started?lang=en";
 const BLOCKED: &str = "https://paste.blocked.example/raw/notes.txt";
-const SECRET: &str = "https://api.example.com/v1/items?key=ghp_9fKq2mZx7Lw4Bv8Rt3Yc6Hn1Jd5Sg0Pa2WeU";
+const SECRET: &str =
+    "https://api.example.com/v1/items?key=ghp_9fKq2mZx7Lw4Bv8Rt3Yc6Hn1Jd5Sg0Pa2WeU";
 const COMPLEX: &str = "https://shop.example.com/catalog/garden/tools%20and%20more/item-4711;v=2?color=dark%2Dgreen&size=L&ref=newsletter&utm_source=mail&utm_campaign=spring&page=3#reviews";
 const RESULT: &str = r#"{"jsonrpc":"2.0","id":17,"result":{"content":[{"type":"text","text":"src/main.rs\nsrc/lib.rs\nCargo.toml\n3 files changed, 120 insertions(+), 14 deletions(-)"}],"isError":false}}"#;
 
@@ -59,7 +64,13 @@ pub fn all(corpus: &Corpus) -> Vec<Operation> {
     let short = vec![CLEAN.to_owned()];
     let ten = corpus.stretches(10 << 10, 60);
     let mega = vec![corpus.mixed(1 << 20)];
-    let of = |kind: usize| ten.iter().skip(kind).step_by(3).cloned().collect::<Vec<_>>();
+    let of = |kind: usize| {
+        ten.iter()
+            .skip(kind)
+            .step_by(3)
+            .cloned()
+            .collect::<Vec<_>>()
+    };
     all.extend([
         texts("secrets, 90 B", &secrets, &short, Some(&SECRETS)),
         texts("secrets, 10 KB", &secrets, &ten, Some(&SECRETS)),
@@ -169,11 +180,26 @@ fn chat(engine: &Arc<Engine>, corpus: &Corpus) -> Operation {
 
 /// A paragraph of our own in each script, and one of the same bytes in ASCII.
 const LANGUAGES: [(&str, &str); 5] = [
-    ("ASCII, 10 KB of prose", "The ferry leaves at half past six, and whoever wants a seat at the window should come early. On the way the captain tells how the harbour was built, which storms it has seen and why the lighthouse was moved. In the evening there is soup. "),
-    ("French, 10 KB of prose", "Le bac part à six heures et demie, et qui veut une place près de la fenêtre doit arriver tôt. En route, le capitaine raconte comment le port a été bâti, quelles tempêtes il a traversées et pourquoi le phare a été déplacé. Le soir, il y a de la soupe. "),
-    ("Russian, 10 KB of prose", "Паром отходит в половине седьмого, и кто хочет сидеть у окна, должен прийти пораньше. По дороге капитан рассказывает, как строили гавань, какие бури она видела и почему перенесли маяк. Вечером подают суп. "),
-    ("Chinese, 10 KB of prose", "渡轮六点半出发，想坐在窗边的人应该早点来。路上船长会讲港口是怎样建成的，经历过哪些风暴，灯塔又为什么要搬走。晚上有汤喝。"),
-    ("Japanese, 10 KB of prose", "フェリーは六時半に出ます。窓ぎわに座りたい人は早めに来てください。途中で船長が、港がどのように造られ、どんな嵐を見てきたか、なぜ灯台が移されたかを話してくれます。夜にはスープが出ます。"),
+    (
+        "ASCII, 10 KB of prose",
+        "The ferry leaves at half past six, and whoever wants a seat at the window should come early. On the way the captain tells how the harbour was built, which storms it has seen and why the lighthouse was moved. In the evening there is soup. ",
+    ),
+    (
+        "French, 10 KB of prose",
+        "Le bac part à six heures et demie, et qui veut une place près de la fenêtre doit arriver tôt. En route, le capitaine raconte comment le port a été bâti, quelles tempêtes il a traversées et pourquoi le phare a été déplacé. Le soir, il y a de la soupe. ",
+    ),
+    (
+        "Russian, 10 KB of prose",
+        "Паром отходит в половине седьмого, и кто хочет сидеть у окна, должен прийти пораньше. По дороге капитан рассказывает, как строили гавань, какие бури она видела и почему перенесли маяк. Вечером подают суп. ",
+    ),
+    (
+        "Chinese, 10 KB of prose",
+        "渡轮六点半出发，想坐在窗边的人应该早点来。路上船长会讲港口是怎样建成的，经历过哪些风暴，灯塔又为什么要搬走。晚上有汤喝。",
+    ),
+    (
+        "Japanese, 10 KB of prose",
+        "フェリーは六時半に出ます。窓ぎわに座りたい人は早めに来てください。途中で船長が、港がどのように造られ、どんな嵐を見てきたか、なぜ灯台が移されたかを話してくれます。夜にはスープが出ます。",
+    ),
 ];
 
 fn languages(engine: &Arc<Engine>) -> Vec<Operation> {

@@ -14,13 +14,18 @@ const TRY_BYTES: usize = 32 << 10;
 fn alone(rule: &Rule) -> Engine {
     let mut settings = Settings::default();
     let mut set = |name: &str, action| settings.set(name, None, action).expect("it is known");
-    Class::ALL.iter().for_each(|class| set(class.as_str(), Action::Off));
+    Class::ALL
+        .iter()
+        .for_each(|class| set(class.as_str(), Action::Off));
     set(rule.id, Action::Refuse);
     Engine::new(settings, [7; 32])
 }
 
 fn texts_of(rule: &Rule) -> bool {
-    let reads = matches!(rule.class, Class::Secret | Class::Personal | Class::Injection);
+    let reads = matches!(
+        rule.class,
+        Class::Secret | Class::Personal | Class::Injection
+    );
     reads && !rule.regex.is_empty()
 }
 
@@ -36,9 +41,8 @@ pub fn each_alone(corpus: &Corpus, only: Option<String>) {
         once();
         once().min(once()) as f64 / text.len() as f64
     };
-    let chosen = |rule: &&Rule| {
-        texts_of(rule) && only.as_ref().is_none_or(|only| rule.id.contains(&**only))
-    };
+    let chosen =
+        |rule: &&Rule| texts_of(rule) && only.as_ref().is_none_or(|only| rule.id.contains(&**only));
     let mut all: Vec<(f64, &str)> = scan::rules()
         .iter()
         .filter(chosen)
@@ -77,9 +81,8 @@ fn cost(engine: &Engine, unit: &str, bytes: usize) -> Option<u64> {
 /// The slowest rules on a megabyte, each on its slowest text.
 pub fn slow(only: Option<String>) -> Value {
     let whole = crate::operations::engine(&[]);
-    let chosen = |rule: &&Rule| {
-        texts_of(rule) && only.as_ref().is_none_or(|only| rule.id.contains(&**only))
-    };
+    let chosen =
+        |rule: &&Rule| texts_of(rule) && only.as_ref().is_none_or(|only| rule.id.contains(&**only));
     let mut all: Vec<(f64, &str, String)> = Vec::new();
     for rule in scan::rules().iter().filter(chosen) {
         let units = slow_texts(rule);

@@ -5,8 +5,6 @@
 //! that the processor does not wait for one step before it begins the next. What it answers are
 //! candidates; whoever asks compares the bytes.
 
-use std::collections::VecDeque;
-
 use crate::words::leet;
 
 /// Texts shorter than this are read in one place, in bytes.
@@ -53,26 +51,12 @@ impl Automaton {
 
     fn with(literals: &[&[u8]], leet: Spellings) -> Result<Automaton, &'static str> {
         let (classes, count) = classes(literals, leet);
-        let shift = count.next_power_of_two().trailing_zeros();
-        let stride = 1usize << shift;
-        // A trie first; 0 is both its root and "none".
-        let mut next: Vec<u16> = vec![0; stride];
-        let mut ends: Vec<Vec<u16>> = vec![Vec::new()];
+        let mut trie = Trie::default();
         for (index, literal) in (0u16..).zip(literals) {
-            let mut state = 0usize;
-            for byte in *literal {
-                let at = (state << shift) | usize::from(classes[usize::from(*byte)]);
-                if next[at] == 0 {
-                    next[at] = u16::try_from(ends.len()).map_err(|_| "too many literals")?;
-                    next.resize(next.len() + stride, 0);
-                    ends.push(Vec::new());
-                }
-                state = usize::from(next[at]);
-            }
-            ends[state].push(index);
+            trie.add(literal, &classes, index)?;
         }
-        complete(&mut next, &mut ends, shift);
-        let (next, first_end, ends) = renumber(&next, ends, shift);
+        let shift = count.next_power_of_two().trailing_zeros();
+        let (next, first_end, ends) = trie.complete(shift);
         Ok(Automaton {
             classes,
             next,
@@ -174,55 +158,136 @@ fn classes(literals: &[&[u8]], leet: Spellings) -> ([u8; 256], usize) {
     (classes, count)
 }
 
-/// Makes the trie an automaton: where it has no way on, it goes where the longest suffix goes.
-fn complete(next: &mut [u16], ends: &mut [Vec<u16>], shift: u32) {
-    let stride = 1usize << shift;
-    let mut suffix = vec![0u16; ends.len()];
-    let mut queue = VecDeque::from([0u16]);
-    while let Some(state) = queue.pop_front() {
-        let row = usize::from(state) << shift;
-        let fallback = usize::from(suffix[usize::from(state)]) << shift;
-        for class in 0..stride {
-            let child = next[row + class];
-            let other = if state == 0 {
-                0
-            } else {
-                next[fallback + class]
-            };
-            if child == 0 {
-                next[row + class] = other;
-            } else {
-                suffix[usize::from(child)] = other;
-                let more = ends[usize::from(other)].clone();
-                ends[usize::from(child)].extend(more);
-                queue.push_back(child);
-            }
-        }
+/// The literals as a tree, before it is an automaton. 0 is both its root and "none".
+struct Trie {
+    nodes: Vec<Node>,
+}
+
+#[derive(Clone, Default)]
+struct Node {
+    class: u8,
+    child: u16,
+    sibling: u16,
+    /// Where the longest suffix goes that is in the tree too.
+    suffix: u16,
+    /// The literals that end here.
+    ends: Vec<u16>,
+}
+
+impl Default for Trie {
+    fn default() -> Trie {
+        let nodes = vec![Node::default()];
+        Trie { nodes }
     }
 }
 
-/// Puts the states that end a literal last, so that one comparison tells them.
-fn renumber(next: &[u16], ends: Vec<Vec<u16>>, shift: u32) -> (Vec<u16>, u16, Vec<Vec<u16>>) {
-    let plain = ends.iter().filter(|ends| ends.is_empty()).count();
-    let (mut low, mut high) = (0u16, plain as u16);
-    let new: Vec<u16> = ends
-        .iter()
-        .map(|ends| {
-            let counter = if ends.is_empty() { &mut low } else { &mut high };
-            *counter += 1;
-            *counter - 1
+impl Trie {
+    fn child(&self, node: u16, class: u8) -> Option<u16> {
+        self.children(node)
+            .find(|child| self.nodes[usize::from(*child)].class == class)
+    }
+
+    fn children(&self, node: u16) -> impl Iterator<Item = u16> + '_ {
+        let some = |node: u16| Some(node).filter(|node| *node != 0);
+        std::iter::successors(some(self.nodes[usize::from(node)].child), move |node| {
+            some(self.nodes[usize::from(*node)].sibling)
         })
-        .collect();
-    let stride = 1usize << shift;
-    let mut table = vec![0; next.len()];
-    for (old, row) in next.chunks_exact(stride).enumerate() {
-        let start = usize::from(new[old]) << shift;
-        for (to, state) in table[start..start + stride].iter_mut().zip(row) {
-            *to = new[usize::from(*state)];
+    }
+
+    /// Errors: there are too many nodes.
+    fn add(&mut self, text: &[u8], classes: &[u8; 256], index: u16) -> Result<(), &'static str> {
+        let mut node = 0;
+        for byte in text {
+            let class = classes[usize::from(*byte)];
+            node = match self.child(node, class) {
+                Some(child) => child,
+                None => {
+                    let new = u16::try_from(self.nodes.len()).map_err(|_| "too many literals")?;
+                    let sibling = std::mem::replace(&mut self.nodes[usize::from(node)].child, new);
+                    self.nodes.push(Node {
+                        class,
+                        sibling,
+                        ..Node::default()
+                    });
+                    new
+                }
+            };
+        }
+        self.nodes[usize::from(node)].ends.push(index);
+        Ok(())
+    }
+
+    /// The table, the first of the states that end a literal, and what each of those ends.
+    ///
+    /// States are numbered by their depth, so that those of ordinary text stand together; those that end
+    /// a literal come last, so that one comparison tells them.
+    fn complete(mut self, shift: u32) -> (Vec<u16>, u16, Vec<Vec<u16>>) {
+        let order = self.suffixes();
+        let (ending, plain): (Vec<u16>, Vec<u16>) = order
+            .iter()
+            .partition(|node| !self.nodes[usize::from(**node)].ends.is_empty());
+        let mut new = vec![0u16; self.nodes.len()];
+        for (number, node) in (0u16..).zip(plain.iter().chain(&ending)) {
+            new[usize::from(*node)] = number;
+        }
+        let stride = 1usize << shift;
+        let mut table = vec![0u16; self.nodes.len() * stride];
+        for node in order {
+            let row = usize::from(new[usize::from(node)]) << shift;
+            if node != 0 {
+                // Where it has no way on, it goes where its longest suffix goes.
+                let suffix = self.nodes[usize::from(node)].suffix;
+                let from = usize::from(new[usize::from(suffix)]) << shift;
+                table.copy_within(from..from + stride, row);
+            }
+            for child in self.children(node) {
+                let class = self.nodes[usize::from(child)].class;
+                table[row + usize::from(class)] = new[usize::from(child)];
+            }
+        }
+        let first_end = plain.len() as u16;
+        let ends = ending
+            .iter()
+            .map(|node| std::mem::take(&mut self.nodes[usize::from(*node)].ends));
+        (table, first_end, ends.collect())
+    }
+
+    /// Finds the suffix of each node, and what it ends besides; answers the nodes in order of depth.
+    fn suffixes(&mut self) -> Vec<u16> {
+        let mut order = Vec::with_capacity(self.nodes.len());
+        order.push(0);
+        let mut at = 0;
+        while let Some(node) = order.get(at).copied() {
+            at += 1;
+            let first = order.len();
+            order.extend(self.children(node));
+            for child in order[first..].iter().copied() {
+                let suffix = match node {
+                    0 => 0,
+                    _ => self.follow(node, self.nodes[usize::from(child)].class),
+                };
+                let more = self.nodes[usize::from(suffix)].ends.clone();
+                let child = &mut self.nodes[usize::from(child)];
+                child.suffix = suffix;
+                child.ends.extend(more);
+            }
+        }
+        order
+    }
+
+    /// Where a node's suffixes go with a class: the longest that goes anywhere.
+    fn follow(&self, node: u16, class: u8) -> u16 {
+        let mut suffix = self.nodes[usize::from(node)].suffix;
+        loop {
+            if let Some(child) = self.child(suffix, class) {
+                return child;
+            }
+            if suffix == 0 {
+                return 0;
+            }
+            suffix = self.nodes[usize::from(suffix)].suffix;
         }
     }
-    let ends = ends.into_iter().filter(|ends| !ends.is_empty()).collect();
-    (table, plain as u16, ends)
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ mod stream;
 mod subject;
 
 mod automaton;
+mod factors;
 
 mod decode;
 mod east;

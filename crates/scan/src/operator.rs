@@ -98,7 +98,7 @@ fn check(rule: &'static Rule, say: &mut impl FnMut(String)) {
             "a literal has from {LITERAL_BYTES_MIN} to {LITERAL_BYTES_MAX} bytes"
         ));
     }
-    if let Err(message) = set::compile(rule) {
+    if let Err(message) = set::check(rule) {
         return say(message);
     }
     if rule.hits.is_empty() {

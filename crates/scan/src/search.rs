@@ -14,6 +14,7 @@ use regex_automata::Anchored;
 
 use crate::automaton::Ends;
 use crate::engine::Engine;
+use crate::factors::Tracks;
 use crate::fragments::Fragments;
 use crate::layer::{Layer, Text};
 use crate::place::Place;
@@ -28,6 +29,8 @@ const DIGITS_MIN: usize = 13;
 const BASE58_MIN: usize = 26;
 /// What one checksum of a phrase counts as, in bytes read.
 const PHRASE_WORK_BYTES: usize = 16;
+/// Bytes of a window that cost as much to look through for words as one byte costs an expression.
+const PARTS_WORK: usize = 8;
 /// Bytes after its first line in which a PEM block is looked for; an RSA key of 16,384 bits has 13,000.
 const PEM_BYTES_MAX: usize = 16 << 10;
 
@@ -212,7 +215,11 @@ impl<'e> Search<'e> {
         self.block = None;
         let engine = self.engine;
         let direction = self.place.direction;
-        let Scratch { ends, windows } = scratch;
+        let Scratch {
+            ends,
+            windows,
+            tracks,
+        } = scratch;
         engine
             .set
             .candidates(layer.bytes, direction, ends, |index, start, end| {
@@ -220,19 +227,21 @@ impl<'e> Search<'e> {
                     return Ok(());
                 };
                 match windows.add(index, window, start) {
-                    Some(ready) => self.matches(layer, index, ready),
+                    Some(ready) => self.matches(layer, index, ready, tracks),
                     None => Ok(()),
                 }
             })?;
         let digit = |byte: u8| matches!(byte, b'0'..=b'9' | b' ' | b'-' | b'+');
-        self.runs(layer, reach, windows, (Opener::Digits, DIGITS_MIN), digit)?;
+        let open = (&mut *windows, &mut *tracks);
+        self.runs(layer, reach, open, (Opener::Digits, DIGITS_MIN), digit)?;
         let base58 = |byte: u8| byte.is_ascii_alphanumeric() && !b"0OIl".contains(&byte);
-        self.runs(layer, reach, windows, (Opener::Base58, BASE58_MIN), base58)?;
+        let open = (&mut *windows, &mut *tracks);
+        self.runs(layer, reach, open, (Opener::Base58, BASE58_MIN), base58)?;
         if reach == Reach::All {
             self.phrases(layer)?;
         }
         while let Some((index, window)) = windows.next() {
-            self.matches(layer, index, window)?;
+            self.matches(layer, index, window, tracks)?;
         }
         self.values(layer, reach)
     }
@@ -243,7 +252,7 @@ impl<'e> Search<'e> {
         &mut self,
         layer: &Layer<'_>,
         reach: Reach,
-        windows: &mut Windows,
+        (windows, tracks): (&mut Windows, &mut Tracks),
         (opener, min): (Opener, usize),
         class: impl Fn(u8) -> bool,
     ) -> Result<(), Bound> {
@@ -262,7 +271,7 @@ impl<'e> Search<'e> {
                 let end = run.end.saturating_add(around).min(layer.bytes.len());
                 let window = run.start.saturating_sub(around)..end;
                 if let Some(ready) = windows.add(index, window, MANY) {
-                    self.matches(layer, index, ready)?;
+                    self.matches(layer, index, ready, tracks)?;
                 }
             }
         }
@@ -338,12 +347,16 @@ impl<'e> Search<'e> {
         reads.then_some(window)
     }
 
-    /// Runs a rule's expression over a window.
-    fn matches(&mut self, layer: &Layer<'_>, index: u16, window: Window) -> Result<(), Bound> {
-        let set = &self.engine.set;
-        let matcher = &set.matchers[usize::from(index)];
+    /// Runs a rule's expression over the parts of a window that can hold a match.
+    fn matches(
+        &mut self,
+        layer: &Layer<'_>,
+        index: u16,
+        window: Window,
+        tracks: &mut Tracks,
+    ) -> Result<(), Bound> {
+        let matcher = &self.engine.set.matchers[usize::from(index)];
         let Window { span: window, only } = window;
-        self.work(window.len())?;
         // A window that starts inside a block that was found is part of it.
         let mut from = match self.block {
             Some((rule, end)) if rule == index => window.start.max(end),
@@ -354,22 +367,48 @@ impl<'e> Search<'e> {
             true => Anchored::Yes,
             false => Anchored::No,
         };
-        // An anchor of an expression means the start or the end of a string, not of its document.
-        let base = layer.string(window.start).map_or(0, |(_, s)| s.start);
-        let text = &layer.bytes[base..];
-        while from < window.end {
-            let found = set.find(index, text, from - base..window.end - base, anchored);
-            let Some((whole, group)) = found else {
-                return Ok(());
-            };
-            let group = base + group.start..base + group.end;
-            let span = self.accept(layer, index, matcher, group)?;
-            from = (base + whole.end).max(span.end).max(from + 1);
-            if anchored == Anchored::Yes {
-                return Ok(());
-            }
+        if from >= window.end {
+            return Ok(());
+        }
+        matcher.parts(layer.bytes, from..window.end, tracks);
+        let parts: usize = tracks.parts.iter().map(|(part, _)| part.len()).sum();
+        self.work(parts.max(window.len() / PARTS_WORK))?;
+        for (part, branch) in &tracks.parts {
+            // What is in one part again was found in the one before.
+            let part = part.start.max(from)..part.end;
+            from = from.max(self.part(layer, (index, *branch), part, anchored)?);
         }
         Ok(())
+    }
+
+    /// Runs one branch of a rule's expression over a part of a window; answers where its last match ends.
+    fn part(
+        &mut self,
+        layer: &Layer<'_>,
+        branch: (u16, usize),
+        part: Range<usize>,
+        anchored: Anchored,
+    ) -> Result<usize, Bound> {
+        let set = &self.engine.set;
+        let matcher = &set.matchers[usize::from(branch.0)];
+        // An anchor of an expression means the start or the end of a string, not of its document.
+        let base = layer.string(part.start).map_or(0, |(_, s)| s.start);
+        let text = &layer.bytes[base..];
+        let (mut from, mut last) = (part.start, part.start);
+        while from < part.end {
+            let found = set.find(branch, text, from - base..part.end - base, anchored);
+            let Some((whole, group)) = found else {
+                break;
+            };
+            let group = base + group.start..base + group.end;
+            let span = self.accept(layer, branch.0, matcher, group)?;
+            from = (base + whole.end).max(span.end).max(from + 1);
+            last = from;
+            if anchored == Anchored::Yes {
+                break;
+            }
+        }
+        Ok(last)
     }
 
     /// Checks one match, and keeps it; answers what it covers.
@@ -603,6 +642,7 @@ struct Windows {
 struct Scratch {
     ends: Ends,
     windows: Windows,
+    tracks: Tracks,
 }
 
 thread_local! {

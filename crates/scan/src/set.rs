@@ -15,6 +15,7 @@ use regex_syntax::hir::literal::Extractor;
 
 use crate::automaton::{Automaton, Ends};
 use crate::east;
+use crate::factors::{self, Factors, Tracks};
 use crate::rule::{Class, Direction, Rule};
 use crate::settings::Settings;
 use crate::words;
@@ -56,11 +57,24 @@ pub(crate) struct Matcher {
 }
 
 pub(crate) struct Compiled {
-    regex: meta::Regex,
+    /// One expression, or its alternatives, each compiled when it is first needed.
+    branches: Vec<Branch>,
+    /// What says where each branch is searched; absent where the expression is searched everywhere.
+    factors: Option<Factors>,
+    /// Whether it matches texts that are ASCII.
+    ascii: bool,
     /// Bytes of the longest match.
     length_max: usize,
     /// Whether each match begins with the literal that opens it.
     literal_first: bool,
+}
+
+/// One alternative of an expression.
+struct Branch {
+    hir: Hir,
+    /// Whether it reads words, in whatever spelling.
+    words: bool,
+    regex: OnceLock<meta::Regex>,
 }
 
 /// States that an automaton can have: one for each byte of its literals at most.
@@ -68,8 +82,11 @@ const STATES_MAX: usize = u16::MAX as usize;
 /// Bytes that the compiled form of one expression may take.
 const REGEX_BYTES_MAX: usize = 4 << 20;
 
+/// The memory of one rule's branches.
+type RuleCaches = Vec<Option<Box<meta::Cache>>>;
+
 thread_local! {
-    static CACHES: RefCell<(u64, Vec<Option<Box<meta::Cache>>>)> =
+    static CACHES: RefCell<(u64, Vec<RuleCaches>)> =
         const { RefCell::new((0, Vec::new())) };
 }
 
@@ -89,7 +106,10 @@ impl Set {
                 continue;
             }
             for literal in rule.literals {
-                let text = east::simplified(literal).to_ascii_lowercase().into_bytes();
+                let text = match literal.is_ascii() {
+                    true => literal.to_ascii_lowercase().into_bytes(),
+                    false => east::simplified(literal).to_ascii_lowercase().into_bytes(),
+                };
                 let list = &mut literals[usize::from(!text.is_ascii())];
                 let at = *known.entry(text.clone()).or_insert_with(|| {
                     list.push(Literal {
@@ -173,25 +193,28 @@ impl Set {
             .filter(looked_for)
     }
 
-    /// The first match of a rule in a part of a text, with its first group where it has one.
+    /// The first match of one branch of a rule in a part of a text, with its first group where it has one.
     pub(crate) fn find(
         &self,
-        index: u16,
+        (index, branch): (u16, usize),
         bytes: &[u8],
         span: Range<usize>,
         anchored: Anchored,
     ) -> Option<(Range<usize>, Range<usize>)> {
-        let regex = &self.matchers[usize::from(index)].compiled().regex;
+        let regex = self.matchers[usize::from(index)].compiled().branches[branch].regex();
         let input = Input::new(bytes).span(span).anchored(anchored);
         CACHES.with_borrow_mut(|(id, caches)| {
             if *id != self.id {
                 (*id, *caches) = (self.id, Vec::new());
             }
             if caches.len() < self.matchers.len() {
-                caches.resize_with(self.matchers.len(), || None);
+                caches.resize_with(self.matchers.len(), Vec::new);
             }
-            let cache =
-                caches[usize::from(index)].get_or_insert_with(|| Box::new(regex.create_cache()));
+            let caches = &mut caches[usize::from(index)];
+            if caches.len() <= branch {
+                caches.resize_with(branch + 1, || None);
+            }
+            let cache = caches[branch].get_or_insert_with(|| Box::new(regex.create_cache()));
             let whole = regex.search_with(cache, &input)?.range();
             if regex.captures_len() == 1 {
                 return Some((whole.clone(), whole));
@@ -236,39 +259,96 @@ impl Matcher {
         self.rule.before == 0 && self.compiled().literal_first
     }
 
+    /// Puts the parts of a window that have to be searched into `tracks`, each with its branch.
+    pub(crate) fn parts(&self, bytes: &[u8], window: Range<usize>, tracks: &mut Tracks) {
+        let compiled = self.compiled();
+        tracks.parts.clear();
+        if !compiled.ascii && bytes[window.clone()].is_ascii() {
+            return;
+        }
+        match &compiled.factors {
+            Some(factors) => factors.parts(bytes, window, tracks),
+            None => tracks.parts.push((window, 0)),
+        }
+    }
+
     fn compiled(&self) -> &Compiled {
         self.compiled
             .get_or_init(|| compile(self.rule).expect("each rule was compiled when it was read"))
     }
 }
 
-/// Compiles a rule's expression.
+/// Compiles a rule's expression, and builds all of it, so that it is known to build.
 ///
 /// Errors: it does not parse, has no bound, or is larger than it may be.
-pub(crate) fn compile(rule: &Rule) -> Result<Compiled, String> {
+pub(crate) fn check(rule: &Rule) -> Result<(), String> {
+    let compiled = compile(rule)?;
+    let mut all = compiled.branches.iter();
+    all.try_for_each(|branch| branch.build().map(drop))
+        .map_err(|error| format!("{}: {error}", rule.id))
+}
+
+/// Takes a rule's expression apart. Errors: it does not parse, or has no bound.
+fn compile(rule: &Rule) -> Result<Compiled, String> {
     let syntax = syntax::Config::new().unicode(false).utf8(false);
     let regex = east::simplified(rule.regex);
     let hir = syntax::parse_with(&regex, &syntax)
         .map_err(|error| format!("the expression of {} does not parse: {error}", rule.id))?;
-    let hir = match rule.class {
-        Class::Injection => words::widen(&hir),
-        _ => hir,
+    let ascii = factors::can_be_ascii(&hir);
+    let plain = match rule.class {
+        Class::Injection => factors::branches(&hir),
+        _ => vec![hir],
     };
-    let length_max = hir.properties().maximum_len();
-    let length_max =
-        length_max.ok_or_else(|| format!("the expression of {} has no bound", rule.id))?;
-    let config = meta::Config::new()
-        .utf8_empty(false)
-        .nfa_size_limit(Some(REGEX_BYTES_MAX));
-    let regex = meta::Builder::new()
-        .configure(config)
-        .build_from_hir(&hir)
-        .map_err(|error| format!("the expression of {} does not build: {error}", rule.id))?;
+    let length: fn(&Hir) -> usize = match rule.class {
+        Class::Injection => words::length_max,
+        _ => |hir| hir.properties().maximum_len().unwrap_or(usize::MAX),
+    };
+    let length_max = plain.iter().map(length).max().unwrap_or(0);
+    if length_max == usize::MAX {
+        return Err(format!("the expression of {} has no bound", rule.id));
+    }
+    let factors = match rule.class {
+        Class::Injection => Some(Factors::new(&plain, length)?),
+        _ => None,
+    };
+    let branch = |hir| Branch {
+        hir,
+        words: rule.class == Class::Injection,
+        regex: OnceLock::new(),
+    };
+    let branches: Vec<Branch> = plain.into_iter().map(branch).collect();
+    let literal_first = match &branches[..] {
+        [one] if !one.words => literal_first(rule, &one.hir),
+        _ => false,
+    };
     Ok(Compiled {
-        regex,
+        branches,
+        factors,
+        ascii,
         length_max,
-        literal_first: literal_first(rule, &hir),
+        literal_first,
     })
+}
+
+impl Branch {
+    fn regex(&self) -> &meta::Regex {
+        let built = || self.build().expect("each rule was built when it was read");
+        self.regex.get_or_init(built)
+    }
+
+    /// Errors: it is larger than it may be.
+    fn build(&self) -> Result<meta::Regex, String> {
+        let config = meta::Config::new()
+            .utf8_empty(false)
+            .nfa_size_limit(Some(REGEX_BYTES_MAX));
+        let mut builder = meta::Builder::new();
+        let wide = match self.words {
+            true => words::widen(&self.hir),
+            false => self.hir.clone(),
+        };
+        let built = builder.configure(config).build_from_hir(&wide);
+        built.map_err(|error| format!("the expression does not build: {error}"))
+    }
 }
 
 /// Whether each match of an expression begins with one of its rule's literals, as far as can be told.

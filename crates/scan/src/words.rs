@@ -72,6 +72,26 @@ pub(crate) fn widen(hir: &Hir) -> Hir {
     }
 }
 
+/// Bytes of the longest match of an expression once it is widened. Of one without a bound, very many.
+pub(crate) fn length_max(hir: &Hir) -> usize {
+    let (sum, most) = (usize::saturating_add, usize::max);
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => 0,
+        HirKind::Literal(literal) => {
+            let gaps = literal.0.iter().filter(|byte| **byte == b' ').count();
+            literal.0.len() + gaps * (GAP_BYTES_MAX as usize - 1)
+        }
+        HirKind::Class(class) => class.maximum_len().unwrap_or(0),
+        HirKind::Repetition(repetition) => {
+            let times = repetition.max.map_or(usize::MAX, |max| max as usize);
+            length_max(&repetition.sub).saturating_mul(times)
+        }
+        HirKind::Capture(capture) => length_max(&capture.sub),
+        HirKind::Concat(parts) => parts.iter().map(length_max).fold(0, sum),
+        HirKind::Alternation(parts) => parts.iter().map(length_max).fold(0, most),
+    }
+}
+
 fn byte(byte: u8) -> Hir {
     match byte {
         b' ' => gap(),
