@@ -38,6 +38,17 @@ static WORDS: LazyLock<Words> = LazyLock::new(|| {
     Words { all, heads }
 });
 
+/// Whether a word is listed, whatever marks stand around it.
+pub(crate) fn listed(word: &[u8]) -> bool {
+    let letter = |byte: &u8| byte.is_ascii_alphabetic();
+    let start = word.iter().position(letter).unwrap_or(word.len());
+    let end = word.iter().rposition(letter).map_or(start, |at| at + 1);
+    let marks = word.len() - (end - start);
+    marks <= GAP_BYTES_MAX
+        && word[start..end].iter().all(letter)
+        && WORDS.number(&word[start..end]).is_some()
+}
+
 /// The number of the first three letters, which there are.
 fn head(word: &[u8]) -> usize {
     let value = |at: usize| usize::from((word[at] | 0x20) - b'a');

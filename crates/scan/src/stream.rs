@@ -7,6 +7,7 @@
 use base::limit::{STREAM_CONTEXT_BYTES, STREAM_HELD_BYTES_MAX};
 
 use crate::engine::Engine;
+use crate::phrase;
 use crate::place::Place;
 use crate::report::{Bound, Finding, Report};
 use crate::rule::{Action, Direction};
@@ -214,28 +215,41 @@ fn last_word(bytes: &[u8]) -> usize {
 }
 
 fn ends_word(byte: u8) -> bool {
-    byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'`' | b'<' | b'>')
+    byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'`')
 }
 
-/// How many bytes at the end are short words that may belong together: groups of a number, or characters
-/// that stand apart.
+/// How many bytes at the end are words that may belong together: groups of a number, characters that
+/// stand apart, numbers of a list, words of a seed phrase, lines of a document.
 fn groups(bytes: &[u8]) -> usize {
     let mut length = 0;
-    let mut single = true;
-    let words = bytes.rsplit(|byte| *byte == b' ' || *byte == b'\n');
-    for word in words {
-        single &= word.len() <= 1;
-        let max = if single {
+    let mut few = true;
+    for word in bytes.rsplit(|byte| *byte == b' ' || *byte == b'\n') {
+        let short = word.len() <= GROUP_BYTES_MAX;
+        let part =
+            short && word.len() <= 1 || numbers(word) || phrase::listed(word) || filled(word);
+        few &= part;
+        let max = if few {
             SPACED_BYTES_MAX
         } else {
             GROUPS_BYTES_MAX
         };
-        if word.len() > GROUP_BYTES_MAX || length + word.len() + 1 > max {
+        if !(short || part) || length + word.len() + 1 > max {
             break;
         }
         length += word.len() + 1;
     }
     length.min(bytes.len())
+}
+
+/// Whether a word is numbers of a list.
+fn numbers(word: &[u8]) -> bool {
+    word.iter()
+        .all(|byte| byte.is_ascii_digit() || b"[](),.".contains(byte))
+}
+
+/// Whether a word is a line that is filled up, as the first of a passport.
+fn filled(word: &[u8]) -> bool {
+    memchr::memmem::find(word, b"<<<").is_some()
 }
 
 fn pem(byte: u8) -> bool {
