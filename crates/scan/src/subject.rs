@@ -206,7 +206,7 @@ impl Subject {
             Some(SubjectKind::Text) => Part::Text(Direction::Outgoing, text()?, ""),
             Some(SubjectKind::Response) => Part::Text(Direction::Incoming, text()?, ""),
             Some(SubjectKind::Tool) => {
-                Part::Json(Direction::Description, self.json_of(self.tool.as_ref())?)
+                Part::Json(Direction::Description, self.json_of(self.tool.as_deref())?)
             }
             Some(SubjectKind::Call) => {
                 let tool = self.tool.as_ref().ok_or("a call needs a `tool`")?;
@@ -214,7 +214,7 @@ impl Subject {
                 Part::Call(tool.get().to_owned(), args.to_owned())
             }
             Some(SubjectKind::Message) => {
-                let message = self.json_of(self.message.as_ref())?;
+                let message = self.json_of(self.message.as_deref())?;
                 let direction = match self.direction.as_deref() {
                     None => direction_of(&serde_json::from_str(&message).unwrap_or_default()),
                     Some("outgoing" | "request" | "out") => Direction::Outgoing,
@@ -232,7 +232,7 @@ impl Subject {
     }
 
     /// The JSON that was given, or the text as JSON, or the JSON that stands in its place.
-    fn json_of(&self, given: Option<&Box<RawValue>>) -> Result<String, String> {
+    fn json_of(&self, given: Option<&RawValue>) -> Result<String, String> {
         if let Some(given) = given {
             return Ok(given.get().to_owned());
         }
