@@ -195,7 +195,7 @@ pub(super) fn login(text: &[u8]) -> bool {
     let documented = HOSTS.iter().any(|known| starts(host, known))
         || memchr::memmem::find(&host.to_ascii_lowercase(), b".example.").is_some();
     let weak = known(password) || !password.iter().any(u8::is_ascii_digit);
-    !template(password) && !(documented && weak)
+    !(template(password) || documented && weak)
 }
 
 /// Whether a text is a name in code that holds the name of an algorithm.
