@@ -40,11 +40,13 @@ test-blackbox: build
 fuzz: setup ## Runs each fuzz target for FUZZ_SECONDS (5).
 	@fuzz/run.sh $(FUZZ_SECONDS)
 
-bench: ## Measures the gateway beside nginx and the lab beside wrk, and writes docs/performance.md.
+bench: ## Measures the gateway beside nginx, the lab beside wrk and scans, and writes docs/performance.md.
 	@setup/setup.sh bench
 	cargo build --locked --profile dist -p weir
 	$(VENV)/python bench/bench.py --weir target/dist/weir
 	$(VENV)/python bench/lab.py --weir target/dist/weir
+	cargo build --locked --profile dist --manifest-path bench/scan/Cargo.toml
+	$(VENV)/python bench/scan.py --program bench/scan/target/dist/bench-scan --weir target/dist/weir
 
 certify-lab: ## Checks the lab against servers and generators of others; about twenty minutes.
 	@setup/setup.sh bench

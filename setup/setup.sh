@@ -63,6 +63,7 @@ python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
 if [ "${1:-}" = bench ]; then
   need nginx nginx-light
   need wrk wrk
+  need valgrind valgrind
 fi
 if [ ${#missing[@]} -gt 0 ]; then
   say "installing Debian packages: ${missing[*]}"
@@ -87,5 +88,6 @@ if [ "${1:-}" = generators ]; then
 fi
 if [ "${1:-}" = bench ]; then
   once crates-bench bench/origin/Cargo.lock -- cargo fetch --locked --quiet --manifest-path bench/origin/Cargo.toml
+  once crates-bench-scan bench/scan/Cargo.lock -- cargo fetch --locked --quiet --manifest-path bench/scan/Cargo.toml
 fi
 say "ready"

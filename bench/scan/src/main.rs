@@ -198,7 +198,11 @@ fn start() {
     let second = cpu_ns();
     black_box(engine.text(scan::Direction::Outgoing, "größer", "").is_ok());
     let wide = cpu_ns();
-    println!("settings {} µs, Engine::new {} µs", (at - before) / 1000, (built - at) / 1000);
+    println!(
+        "settings {} µs, Engine::new {} µs",
+        (at - before) / 1000,
+        (built - at) / 1000
+    );
     println!(
         "first call {} µs, second {} µs",
         (first - built) / 1000,
