@@ -4,6 +4,9 @@
 //! line to `patterns/list.txt`, which is the order of the reference page. A file that does not read does
 //! not build.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -39,7 +42,9 @@ pub fn rules() -> &'static [Rule] {
 
 /// The rule of this id.
 pub fn rule(id: &str) -> Option<&'static Rule> {
-    rules().iter().find(|rule| rule.id == id)
+    static BY_ID: LazyLock<HashMap<&str, &Rule>> =
+        LazyLock::new(|| rules().iter().map(|rule| (rule.id, rule)).collect());
+    BY_ID.get(id).copied()
 }
 
 #[derive(Deserialize)]
