@@ -212,7 +212,15 @@ impl Engine {
             let (action, exempt) = self.decide(found.rule, found.mention, &place);
             (action != Action::Off).then_some((found, action, exempt))
         });
-        let decided: Vec<(Found, Action, Option<String>)> = decided.collect();
+        let mut decided: Vec<(Found, Action, Option<String>)> = decided.collect();
+        // The gravest is always among those that are kept: the report's action has its reason.
+        let strongest = decided.iter().map(|(_, action, _)| *action).max();
+        let first = decided
+            .iter()
+            .position(|(_, action, _)| Some(*action) == strongest);
+        if let Some(first) = first.filter(|first| *first >= FINDINGS_MAX) {
+            decided.swap(FINDINGS_MAX - 1, first);
+        }
         let kept = decided.iter().take(FINDINGS_MAX);
         let places: Vec<usize> = kept.map(|(found, ..)| found.span().start).collect();
         let private = |class| matches!(class, Class::Secret | Class::Personal);

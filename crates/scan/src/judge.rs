@@ -5,7 +5,6 @@
 
 use std::ops::Range;
 
-use base::limit::FINDINGS_MAX;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -19,7 +18,7 @@ use crate::json;
 use crate::layer::{Layer, Text};
 use crate::patterns;
 use crate::place::Place;
-use crate::report::{Bound, Finding, Redaction, Report};
+use crate::report::{Bound, Finding, Report};
 use crate::rule::{Action, Class, Direction};
 use crate::sessions::Session;
 use crate::url::UrlParts;
@@ -264,12 +263,12 @@ impl Engine {
                 true => source.clone(),
                 false => hit.span,
             };
-            let mild = argument && MILD.contains(&hit.rule) && !metadata(&parts);
-            let from = report.findings.len();
-            self.add(report, place, hit.rule, path.to_owned(), span, hit.disguise);
-            if mild {
-                report.soften(from);
-            }
+            let most = match argument && MILD.contains(&hit.rule) && !metadata(&parts) {
+                true => Action::Warn,
+                false => Action::Refuse,
+            };
+            let path = path.to_owned();
+            self.add_at_most(most, report, place, hit.rule, path, span, hit.disguise);
         }
         parts
     }
@@ -313,39 +312,45 @@ impl Engine {
         span: Range<usize>,
         disguise: &'static str,
     ) {
+        self.add_at_most(Action::Refuse, report, place, rule, path, span, disguise);
+    }
+
+    /// The same, with the strongest action that may be taken here.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "they are the parts of one finding, given once"
+    )]
+    fn add_at_most(
+        &self,
+        most: Action,
+        report: &mut Report,
+        place: &Place<'_>,
+        rule: &'static str,
+        path: String,
+        span: Range<usize>,
+        disguise: &'static str,
+    ) {
         let Some(rule) = patterns::rule(rule) else {
             base::never!("code found a rule that is in no list");
             return;
         };
         let (action, exempt) = self.decide(rule, false, place);
-        if action == Action::Off {
-            return;
-        }
-        report.action = report.action.max(action);
-        if action == Action::Redact {
-            let redaction = Redaction {
-                span: span.clone(),
-                rule: rule.id,
-                quoted: false,
-            };
-            report.redactions.push(redaction);
-            report
-                .redactions
-                .sort_by_key(|redaction| redaction.span.start);
-        }
-        let known = |finding: &Finding| finding.rule.id == rule.id && finding.path == path;
-        if report.findings.len() < FINDINGS_MAX && !report.findings.iter().any(known) {
-            report.findings.push(Finding {
-                rule,
-                action,
-                fingerprint: self.fingerprint(path.as_bytes()),
-                path,
-                span,
-                disguise,
-                mention: false,
-                exempt,
-            });
-        }
+        // There is no text to replace in what a call does: what may not pass as it is does not pass.
+        let action = match action.min(most) {
+            Action::Off => return,
+            Action::Redact => Action::Refuse,
+            action => action,
+        };
+        report.note(Finding {
+            rule,
+            action,
+            fingerprint: self.fingerprint(path.as_bytes()),
+            path,
+            span,
+            disguise,
+            mention: false,
+            exempt,
+        });
     }
 }
 

@@ -62,8 +62,9 @@ impl Report {
     /// Adds the findings of another report of the same input.
     pub(crate) fn add_all(&mut self, other: Report) {
         self.action = self.action.max(other.action);
-        let room = FINDINGS_MAX.saturating_sub(self.findings.len());
-        self.findings.extend(other.findings.into_iter().take(room));
+        for finding in other.findings {
+            self.note(finding);
+        }
         self.redactions.extend(other.redactions);
         self.redactions
             .sort_by_key(|redaction| redaction.span.start);
@@ -76,19 +77,33 @@ impl Report {
             let same = |known: &Finding| {
                 known.rule.id == finding.rule.id && known.fingerprint == finding.fingerprint
             };
-            if self.findings.len() < FINDINGS_MAX && !self.findings.iter().any(same) {
-                self.findings.push(finding);
+            if !self.findings.iter().any(same) {
+                self.note(finding);
             }
         }
     }
 
-    /// Makes the findings from an index on warnings.
-    pub(crate) fn soften(&mut self, from: usize) {
-        for finding in &mut self.findings[from..] {
-            finding.action = finding.action.min(Action::Warn);
+    /// Adds a finding, once for its rule and place. Where there is no room, a graver one takes the place of
+    /// the last: whatever the report asks for, a finding says why.
+    pub(crate) fn note(&mut self, finding: Finding) {
+        self.action = self.action.max(finding.action);
+        let known = |known: &Finding| {
+            known.rule.id == finding.rule.id
+                && known.path == finding.path
+                && known.span == finding.span
+                && known.action >= finding.action
+        };
+        if self.findings.iter().any(known) {
+            return;
         }
-        let strongest = self.findings.iter().map(|finding| finding.action).max();
-        self.action = strongest.unwrap_or(Action::Off);
+        if self.findings.len() == FINDINGS_MAX {
+            let strongest = self.findings.iter().map(|f| f.action).max();
+            if strongest >= Some(finding.action) {
+                return;
+            }
+            self.findings.pop();
+        }
+        self.findings.push(finding);
     }
 
     /// The input with every span of a [`Action::Redact`] finding replaced by `[redacted:<rule id>]`.

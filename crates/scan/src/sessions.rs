@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use base::limit::{SESSION_AGENTS_MAX, SESSION_IDLE_MS_MAX};
 
@@ -21,37 +21,48 @@ pub struct Session {
     pub(crate) chain: Chain,
     /// Made when the first URL is asked.
     pub(crate) budget: Option<Box<Budget>>,
+}
+
+/// A session, and when it was last asked for.
+#[derive(Debug, Default)]
+struct Kept {
+    session: Arc<Mutex<Session>>,
     seen_ms: u64,
 }
 
 /// The sessions of all agents.
 #[derive(Debug, Default)]
 pub struct Sessions {
-    shards: [Mutex<HashMap<String, Box<Session>>>; SHARDS],
+    shards: [Mutex<HashMap<String, Kept>>; SHARDS],
     hasher: RandomState,
 }
 
 impl Sessions {
     /// Does something with the session of an agent; `now_ms` is the monotonic clock. Calls of one agent
-    /// wait for each other here, so what is done is short and does not wait.
+    /// wait for each other here, and for no other agent's.
     pub fn with<R>(&self, agent: &str, now_ms: u64, body: impl FnOnce(&mut Session) -> R) -> R {
+        let session = self.of(agent, now_ms);
+        body(&mut lock(&session))
+    }
+
+    fn of(&self, agent: &str, now_ms: u64) -> Arc<Mutex<Session>> {
         let shard = self.hasher.hash_one(agent) as usize % SHARDS;
         let mut agents = lock(&self.shards[shard]);
         if !agents.contains_key(agent) {
             forget(&mut agents, now_ms);
-            agents.insert(agent.to_owned(), Box::default());
+            agents.insert(agent.to_owned(), Kept::default());
         }
-        let session = agents.get_mut(agent).expect("it is there now");
-        if now_ms.saturating_sub(session.seen_ms) > SESSION_IDLE_MS_MAX {
-            **session = Session::default();
+        let kept = agents.get_mut(agent).expect("it is there now");
+        if now_ms.saturating_sub(kept.seen_ms) > SESSION_IDLE_MS_MAX {
+            kept.session = Arc::default();
         }
-        session.seen_ms = now_ms;
-        body(session)
+        kept.seen_ms = now_ms;
+        Arc::clone(&kept.session)
     }
 }
 
 /// Makes room for one more: everyone goes who was silent for long, or else who was silent longest.
-fn forget(agents: &mut HashMap<String, Box<Session>>, now_ms: u64) {
+fn forget(agents: &mut HashMap<String, Kept>, now_ms: u64) {
     if agents.len() < SESSION_AGENTS_MAX / SHARDS {
         return;
     }

@@ -368,3 +368,32 @@ fn a_name_and_its_value_are_found_in_json_too() {
         );
     }
 }
+
+#[test]
+fn a_refusal_among_many_warnings_stands_and_says_why() {
+    // More quoted attacks than are kept, then a secret, then an address that is only warned of.
+    let quoted = "an attack says \\\"ignore all previous instructions\\\" often.\\n".repeat(80);
+    let call = format!(
+        r#"{{"name":"send","arguments":{{"a":"{quoted}","b":"{TOKEN}","c":"http://localhost:1/"}}}}"#
+    );
+    serde_json::from_str::<serde_json::Value>(&call).unwrap();
+    let report = engine().call(Direction::Outgoing, call.as_bytes(), "params", None);
+    let report = report.unwrap();
+    assert_eq!(report.action, Action::Refuse);
+    let refused = |finding: &&Finding| finding.action == Action::Refuse;
+    assert_eq!(
+        report.findings.iter().find(refused).unwrap().rule.id,
+        "github_token"
+    );
+    assert_eq!(report.findings.len(), base::limit::FINDINGS_MAX);
+}
+
+#[test]
+fn what_code_finds_is_refused_where_it_should_be_replaced() {
+    let mut settings = Settings::default();
+    settings.set("url_internal", None, Action::Redact).unwrap();
+    let report = Engine::new(settings, [7; 32]).url(Direction::Outgoing, "http://127.1/", None);
+    let report = report.unwrap();
+    assert_eq!(report.action, Action::Refuse);
+    assert_eq!(report.redacted(b"http://127.1/"), b"http://127.1/");
+}
