@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::command::Commands;
 use crate::fragments::Fragments;
-use crate::layer::{Layer, Text};
+use crate::layer::Layer;
 use crate::place::Place;
 use crate::report::{Bound, Finding, Redaction, Report};
 use crate::rule::{Action, Class, Rule};
@@ -102,19 +102,26 @@ impl Engine {
         root: &str,
         before: Option<(&mut Fragments, u64)>,
     ) -> Result<Report, Bound> {
-        let mut text = Text::take();
-        json::read(json, &mut text);
-        let mut search = Search::new(self, place.into(), json.len());
-        let layer = match text.bytes.is_empty() {
-            true => Layer::plain(json, &text.strings),
-            false => Layer::view(&text, "", None),
-        };
-        let mut result = search.root(&layer);
-        if let (Ok(()), Some((fragments, now_ms))) = (result, before) {
-            result = search.fragments(&layer, fragments, now_ms);
+        let place = place.into();
+        json::with_strings(json, |layer| {
+            self.document(place, json, root, layer, before)
+        })
+    }
+
+    /// Scans a JSON document whose strings were read.
+    pub(crate) fn document(
+        &self,
+        place: Place<'_>,
+        json: &[u8],
+        root: &str,
+        layer: &Layer<'_>,
+        before: Option<(&mut Fragments, u64)>,
+    ) -> Result<Report, Bound> {
+        let mut search = Search::new(self, place, json.len());
+        search.root(layer)?;
+        if let Some((fragments, now_ms)) = before {
+            search.fragments(layer, fragments, now_ms)?;
         }
-        text.give();
-        result?;
         let paths =
             |places: &[usize], hidden: &[Range<usize>]| json::paths(json, root, places, hidden);
         Ok(self.report(search, json, Form::Json, paths))

@@ -8,7 +8,19 @@ use std::ops::Range;
 
 use base::limit::JSON_DEPTH_MAX;
 
-use crate::layer::Text;
+use crate::layer::{Layer, Text};
+
+/// Reads the strings of a document, once, for as long as `body` takes.
+pub(crate) fn with_strings<R>(json: &[u8], body: impl FnOnce(&Layer<'_>) -> R) -> R {
+    let mut text = Text::take();
+    read(json, &mut text);
+    let result = match text.bytes.is_empty() {
+        true => body(&Layer::plain(json, &text.strings)),
+        false => body(&Layer::view(&text, "", None)),
+    };
+    text.give();
+    result
+}
 
 /// Fills `text.strings`, keys and values in their order. `text.bytes` is filled too where a string has
 /// escapes; it stays empty where the document can be read as it is. What stands between strings stays.

@@ -15,7 +15,7 @@ use crate::domain;
 use crate::engine::Engine;
 use crate::joined;
 use crate::json;
-use crate::layer::{Layer, Text};
+use crate::layer::Layer;
 use crate::patterns;
 use crate::place::Place;
 use crate::report::{Bound, Finding, Report};
@@ -97,24 +97,18 @@ impl Engine {
         mut session: Option<(&mut Session, u64)>,
     ) -> Result<Report, Bound> {
         let place = place.into();
-        let before = session
-            .as_mut()
-            .map(|(session, now_ms)| (&mut session.fragments, *now_ms));
-        let mut report = self.json_after(place, params, root, before)?;
-        let mut text = Text::take();
-        json::read(params, &mut text);
-        let layer = match text.bytes.is_empty() {
-            true => Layer::plain(params, &text.strings),
-            false => Layer::view(&text, "", None),
-        };
-        let secret = |f: &&Finding| matches!(f.rule.class, Class::Secret | Class::Personal);
-        let secrets = report.findings.iter().filter(secret);
-        let hidden: Vec<Range<usize>> = secrets.map(|f| f.span.clone()).collect();
-        let leaves = leaves(&layer, params, &hidden);
-        self.leaves(&place, &leaves, root, &mut report, session);
-        drop(leaves);
-        text.give();
-        Ok(report)
+        json::with_strings(params, |layer| {
+            let before = session
+                .as_mut()
+                .map(|(session, now_ms)| (&mut session.fragments, *now_ms));
+            let mut report = self.document(place, params, root, layer, before)?;
+            let secret = |f: &&Finding| matches!(f.rule.class, Class::Secret | Class::Personal);
+            let secrets = report.findings.iter().filter(secret);
+            let hidden: Vec<Range<usize>> = secrets.map(|f| f.span.clone()).collect();
+            let leaves = leaves(layer, params, &hidden);
+            self.leaves(&place, &leaves, root, &mut report, session);
+            Ok(report)
+        })
     }
 
     /// Scans what goes out and is no call of a tool. Errors: as [`Engine::json`].
