@@ -18,6 +18,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("store", &["base", "gate", "identity", "policy"]),
     ("mcp", &["base", "gate", "identity", "net"]),
     ("lab", &["base"]),
+    ("seal", &["base"]),
     (
         "weir",
         &[
@@ -45,6 +46,11 @@ const NEVER: &[(&str, &[&str], &str)] = &[
         "a judgement must be replayable",
     ),
     (
+        "seal",
+        &["tokio", "hyper", "rustix"],
+        "a handshake must be replayable",
+    ),
+    (
         "gate",
         &["hyper", "rustix", "socket2"],
         "the gate reaches the world by its ports",
@@ -69,7 +75,7 @@ const NEVER: &[(&str, &[&str], &str)] = &[
 /// Texts that must not stand in the sources of a crate (outside its tests), and why.
 const NOWHERE: &[(&[&str], &[&str], &str)] = &[
     (
-        &["identity", "policy", "scan", "gate", "base"],
+        &["identity", "policy", "scan", "seal", "gate", "base"],
         &[
             "std::net::Tcp",
             "std::fs",
