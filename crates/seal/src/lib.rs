@@ -5,3 +5,44 @@
 //! randomness: bytes, times and random bytes are passed in, so that each message can be replayed in a test.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
+
+pub mod answer;
+pub mod chunk;
+pub mod error;
+pub mod handshake;
+pub mod head;
+pub mod hint;
+pub mod inbox;
+pub mod key;
+pub mod outbox;
+pub mod padding;
+pub mod peers;
+pub mod random;
+pub mod sender;
+pub mod session;
+pub mod suite;
+pub mod ticket;
+
+#[cfg(any(test, feature = "audit"))]
+pub mod audit;
+
+mod aead;
+mod kem;
+mod schedule;
+mod table;
+
+pub use answer::{Answer, Code, Executed};
+pub use chunk::{ChunkHead, Opening, Piece, Sealing};
+pub use error::{Error, Refused};
+pub use handshake::{Budget, Guard, Outbound, Pending, Responder, initiate};
+pub use hint::{Advice, Hint};
+pub use inbox::{Inbox, Incoming, Opened, Request, Today};
+pub use key::{Identity, JoinToken, Kid, PeerId, Pin, Psk, Public, SenderId, Sid};
+pub use outbox::{Answering, Outbox, Response};
+pub use padding::padding_bytes;
+pub use peers::{Peer, Peers};
+pub use random::{IdRandom, InitRandom, Random, ReplyRandom};
+pub use sender::{Attempt, Moment, RequestSender, ResponseSender, Voice};
+pub use session::Session;
+pub use suite::Suite;
+pub use ticket::{Mode, Tek, TekRing};
