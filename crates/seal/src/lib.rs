@@ -46,3 +46,5 @@ pub use sender::{Attempt, Moment, RequestSender, ResponseSender, Voice};
 pub use session::Session;
 pub use suite::Suite;
 pub use ticket::{Mode, Tek, TekRing};
+pub mod bhttp;
+pub mod replay;

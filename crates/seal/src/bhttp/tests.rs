@@ -1,0 +1,1 @@
+//! Tests of Binary HTTP; they are of no use to anybody else.
