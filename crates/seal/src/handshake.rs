@@ -9,6 +9,8 @@ mod initiate;
 mod respond;
 mod seen;
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod tests;
 
 pub use budget::{Budget, HANDSHAKE_CPU_US};

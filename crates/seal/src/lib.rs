@@ -31,6 +31,11 @@ mod kem;
 mod schedule;
 mod table;
 
+#[cfg(test)]
+mod fixture;
+#[cfg(test)]
+mod vectors;
+
 pub use answer::{Answer, Code, Executed};
 pub use chunk::{ChunkHead, Opening, Piece, Sealing};
 pub use error::{Error, Refused};
