@@ -20,6 +20,7 @@ use base::{Refusal, limit};
 
 pub use body::{Body, BodySender, CutShort, Gone, StreamBody};
 pub use drain::Drain;
+pub(crate) use listen::Place;
 pub use listen::{bind, serve};
 pub use request::Request;
 
@@ -78,8 +79,8 @@ impl Default for EdgeSettings {
 #[derive(Debug, Default)]
 pub struct EdgeShared {
     connections: AtomicUsize,
-    accepted: AtomicU64,
-    refused_busy: AtomicU64,
+    pub(crate) accepted: AtomicU64,
+    pub(crate) refused_busy: AtomicU64,
     refused_heads: AtomicU64,
 }
 

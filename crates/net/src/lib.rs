@@ -9,6 +9,7 @@
 
 pub mod children;
 pub mod edge;
+pub mod h1;
 pub mod upstream;
 
 pub use children::{Backoff, ChildIn, ChildOut, LineError, SendLineError};

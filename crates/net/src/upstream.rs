@@ -15,7 +15,9 @@ use std::fmt;
 use base::Refusal;
 
 pub use answer::Answer;
+pub(crate) use dial::dial;
 pub use send::Upstreams;
+pub(crate) use targets::Target;
 pub use targets::{Endpoint, EndpointError, Scheme, TargetError, Targets};
 
 /// Why there is no answer.

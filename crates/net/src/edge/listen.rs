@@ -148,10 +148,10 @@ impl<S: Service> Edge<S> {
 }
 
 /// One of the `connections_max` places; dropping it frees it.
-struct Place(Arc<EdgeShared>);
+pub(crate) struct Place(Arc<EdgeShared>);
 
 impl Place {
-    fn take(shared: &Arc<EdgeShared>, max: usize) -> Option<Place> {
+    pub(crate) fn take(shared: &Arc<EdgeShared>, max: usize) -> Option<Place> {
         let place = Place(Arc::clone(shared));
         // Relaxed: the count guards nothing but itself.
         let before = shared.connections.fetch_add(1, Ordering::Relaxed);

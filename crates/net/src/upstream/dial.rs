@@ -23,12 +23,13 @@ use super::targets::Target;
 /// What sends requests over one connection.
 pub(super) type Sender = SendRequest<Full<Bytes>>;
 
-/// Dials a target, within `DIAL_MS_MAX` and the deadline.
-pub(super) async fn dial<P: Permit>(
+/// Dials a target, within `DIAL_MS_MAX` and the deadline. `open` makes the connection to one address.
+pub(crate) async fn dial<P: Permit, T>(
     target: &Target,
     permit: &P,
     deadline: Instant,
-) -> Result<(Sender, IpAddr), SendError> {
+    open: impl AsyncFn(&Target, SocketAddr) -> Result<T, String>,
+) -> Result<(T, IpAddr), SendError> {
     let dial_deadline = Instant::now() + Duration::from_millis(limit::DIAL_MS_MAX);
     let until = dial_deadline.min(deadline);
     let late = if deadline < dial_deadline {
@@ -36,16 +37,17 @@ pub(super) async fn dial<P: Permit>(
     } else {
         SendError::Unreachable(format!("no connection within {} ms", limit::DIAL_MS_MAX))
     };
-    tokio::time::timeout_at(until, connect(target, permit, until))
+    tokio::time::timeout_at(until, connect(target, permit, until, open))
         .await
         .unwrap_or(Err(late))
 }
 
-async fn connect<P: Permit>(
+async fn connect<P: Permit, T>(
     target: &Target,
     permit: &P,
     until: Instant,
-) -> Result<(Sender, IpAddr), SendError> {
+    open: impl AsyncFn(&Target, SocketAddr) -> Result<T, String>,
+) -> Result<(T, IpAddr), SendError> {
     let addresses = judge(resolve(target).await?, permit).map_err(SendError::Refused)?;
     let mut failure = String::new();
     for (tried, address) in addresses.iter().enumerate() {
@@ -53,7 +55,7 @@ async fn connect<P: Permit>(
         let left = until.saturating_duration_since(Instant::now());
         let share = left / (addresses.len() - tried) as u32;
         match tokio::time::timeout(share, open(target, *address)).await {
-            Ok(Ok(sender)) => return Ok((sender, address.ip())),
+            Ok(Ok(opened)) => return Ok((opened, address.ip())),
             Ok(Err(error)) => failure = format!("{address}: {error}"),
             Err(_) => failure = format!("{address}: no answer"),
         }
@@ -91,7 +93,8 @@ fn judge<P: Permit>(addresses: Vec<SocketAddr>, permit: &P) -> Result<Vec<Socket
     }
 }
 
-async fn open(target: &Target, address: SocketAddr) -> Result<Sender, String> {
+/// Connects to one address, for hyper.
+pub(super) async fn open(target: &Target, address: SocketAddr) -> Result<Sender, String> {
     let stream = TcpStream::connect(address)
         .await
         .map_err(|error| error.to_string())?;

@@ -17,7 +17,7 @@ use http_body_util::Full;
 use tokio::time::Instant;
 
 use super::answer::Lease;
-use super::dial::{Sender, dial};
+use super::dial::{Sender, dial, open};
 use super::pool::Pool;
 use super::targets::{Target, Targets};
 use super::{Answer, SendError};
@@ -95,7 +95,7 @@ impl<P: Permit> Upstreams<P> {
                 Err(Failed::Unsent(unsent, _)) => request = *unsent,
             }
         }
-        let (sender, address) = dial(target, permit, deadline).await?;
+        let (sender, address) = dial(target, permit, deadline, open).await?;
         self.attempt(target, sender, address, request)
             .await
             .map_err(|failed| match failed {

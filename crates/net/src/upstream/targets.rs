@@ -129,20 +129,20 @@ impl std::error::Error for TargetError {}
 pub struct Targets(HashMap<Name, Arc<Target>>);
 
 /// An endpoint, ready to be dialled.
-pub(super) struct Target {
-    pub(super) name: Name,
-    pub(super) endpoint: Endpoint,
+pub(crate) struct Target {
+    pub(crate) name: Name,
+    pub(crate) endpoint: Endpoint,
     /// The Host field.
-    pub(super) host: HeaderValue,
+    pub(crate) host: HeaderValue,
     /// The endpoint's path as requests to it alone carry it.
     path: PathAndQuery,
-    pub(super) tls: Option<Tls>,
+    pub(crate) tls: Option<Tls>,
 }
 
 /// How TLS is spoken to one endpoint.
-pub(super) struct Tls {
-    pub(super) config: Arc<ClientConfig>,
-    pub(super) server: ServerName<'static>,
+pub(crate) struct Tls {
+    pub(crate) config: Arc<ClientConfig>,
+    pub(crate) server: ServerName<'static>,
 }
 
 impl Targets {
@@ -172,7 +172,7 @@ impl Targets {
         self.0.get(name).map(|target| &target.endpoint)
     }
 
-    pub(super) fn get(&self, name: &Name) -> Option<&Arc<Target>> {
+    pub(crate) fn get(&self, name: &Name) -> Option<&Arc<Target>> {
         self.0.get(name)
     }
 }

@@ -1,0 +1,420 @@
+//! The client's side of one connection: a request out, its answers in.
+//!
+//! One request at a time; the next one goes out after the last answer is whole, and only if both sides want to keep the
+//! connection. Whether anything of a request reached the socket can be asked: only what did not may be sent again
+//! without knowing what it does.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker, ready};
+
+use super::body::{Body, Framing};
+use super::connection::Connection;
+use super::error::{Error, Fault, Wait};
+use super::field::{Fields, is_token};
+use super::head::{self, AnswerHead, Scan, Version};
+use super::stream::Socket;
+use super::thread::Thread;
+use super::write::{self, Sending, put_field, put_fields, put_length};
+
+/// Where the connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Nothing is asked.
+    Idle,
+    /// A request is begun; its answer is not.
+    Asked,
+    /// The final answer's head was read.
+    Answered,
+}
+
+/// What became of [`Client::send`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// The output is written out.
+    All,
+    /// The server begins to answer before it took all of it.
+    Early,
+}
+
+/// One connection, as its client.
+pub struct Client<S: Socket> {
+    connection: Connection<S>,
+    head: AnswerHead,
+    body: Body,
+    scan: Scan,
+    stage: Stage,
+    sending: Sending,
+    to_head: bool,
+    close: bool,
+    informational: usize,
+    written_before: u64,
+}
+
+impl<S: Socket> Client<S> {
+    pub fn new(io: S, thread: &Rc<Thread>) -> Client<S> {
+        Client {
+            connection: Connection::new(io, thread),
+            head: AnswerHead::new(),
+            body: Body::new(),
+            scan: Scan::default(),
+            stage: Stage::Idle,
+            sending: Sending::Done,
+            to_head: false,
+            close: false,
+            informational: 0,
+            written_before: 0,
+        }
+    }
+
+    /// Whether the connection can carry another request: the last exchange is whole on both sides, and neither wants to
+    /// close.
+    pub fn is_reusable(&self) -> bool {
+        let whole = match self.stage {
+            Stage::Idle => true,
+            Stage::Asked => false,
+            Stage::Answered => self.body.is_done() && self.sending == Sending::Done,
+        };
+        whole
+            && !self.close
+            && self.connection.is_flushed()
+            && self.connection.input.raw().is_empty()
+    }
+
+    /// Whether nothing came on an idle connection: neither its end nor bytes that answer nothing. Costs no system call
+    /// while the socket is silent.
+    pub fn is_silent(&mut self) -> bool {
+        if !self.is_reusable() {
+            return false;
+        }
+        self.rest();
+        let mut context = Context::from_waker(Waker::noop());
+        let silent = self.connection.poll_unasked(&mut context).is_pending();
+        self.close |= !silent;
+        silent
+    }
+
+    /// Gives the buffers back until the next request.
+    pub(super) fn rest(&mut self) {
+        self.connection.input.next_message();
+        self.connection.watch.read_done();
+        self.connection
+            .input
+            .give_back(&self.connection.watch.thread.buffers);
+    }
+
+    /// Bytes of the current request that the socket took. 0 says that nobody can have seen it.
+    pub fn written(&self) -> u64 {
+        self.connection.written - self.written_before
+    }
+
+    /// Writes the head of a request into the output.
+    ///
+    /// `target` is one of the forms of RFC 9112 §3.2 that this engine reads, `authority` goes into Host. What frames the
+    /// message and what is for this connection alone is written here and left out of `fields`.
+    pub fn request<'f>(
+        &mut self,
+        method: &[u8],
+        target: &[u8],
+        authority: &[u8],
+        fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
+        framing: Framing,
+    ) -> Result<(), Error> {
+        if !self.is_reusable() {
+            return Err(Error::Misuse("the connection cannot carry another request"));
+        }
+        check_request(method, target, authority, framing)?;
+        self.connection.input.next_message();
+        self.written_before = self.connection.written;
+        write::whole(self.connection.out(), |out| {
+            out.reserve(method.len() + target.len() + authority.len() + 32);
+            for part in [method, b" ", target, b" HTTP/1.1\r\n"] {
+                out.extend_from_slice(part);
+            }
+            put_field(out, b"host", authority);
+            put_fields(out, fields)?;
+            match framing {
+                Framing::Length(length) => put_length(out, length),
+                Framing::Chunked => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
+                // RFC 9110 §8.6: where the method means a body, its absence is said.
+                _ if matches!(method, b"POST" | b"PUT" | b"PATCH") => put_length(out, 0),
+                _ => {}
+            }
+            out.extend_from_slice(b"\r\n");
+            Ok(())
+        })?;
+        self.sending = Sending::of(framing);
+        (self.stage, self.to_head) = (Stage::Asked, method == b"HEAD");
+        (self.informational, self.scan) = (0, Scan::default());
+        self.body.begin(Framing::None);
+        self.connection.watch.read_done();
+        Ok(())
+    }
+
+    /// Writes bytes of the request's body; waits only if the output is full.
+    pub async fn body(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        for part in bytes.chunks(super::OUTPUT_BYTES_MAX) {
+            if self.connection.out.len() + part.len() > super::OUTPUT_BYTES_MAX {
+                self.flush().await?;
+            }
+            self.sending.push(self.connection.out(), part)?;
+        }
+        Ok(())
+    }
+
+    /// Lets `fill` append bytes of the body to the output, where they are made in place; it must not touch what stands
+    /// there already. Waits for nothing: whoever writes more than a few of them calls [`Client::flush`] between.
+    pub fn body_with<R>(&mut self, fill: impl FnOnce(&mut Vec<u8>) -> R) -> Result<R, Error> {
+        self.sending.push_with(self.connection.out(), fill)
+    }
+
+    /// Ends the request.
+    pub fn end(&mut self) -> Result<(), Error> {
+        self.end_with(std::iter::empty())
+    }
+
+    /// Ends the request with trailers, which are left out where the body is not in chunks.
+    pub fn end_with<'f>(
+        &mut self,
+        trailers: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
+    ) -> Result<(), Error> {
+        self.sending.end(self.connection.out(), trailers)
+    }
+
+    /// Writes out what is in the output. After an error [`Client::answer`] may still have one: a server that refuses a
+    /// body closes its side.
+    pub async fn flush(&mut self) -> Result<(), Error> {
+        poll_fn(|context| self.poll_flush(context)).await
+    }
+
+    /// As [`Client::flush`], for a caller that waits for other things, too.
+    pub fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let flushed = ready!(self.connection.poll_flush(context));
+        self.close |= flushed.is_err();
+        Poll::Ready(flushed)
+    }
+
+    /// Writes out what is in the output, until the server begins to answer.
+    pub async fn send(&mut self) -> Result<Sent, Error> {
+        poll_fn(|context| {
+            if let Poll::Ready(flushed) = self.poll_flush(context) {
+                return Poll::Ready(flushed.map(|()| Sent::All));
+            }
+            if self.stage == Stage::Asked && self.connection.input.raw().is_empty() {
+                self.connection.watch.read_done();
+                match ready!(self.connection.poll_more(context))? {
+                    Some(0) => return Poll::Ready(Err(Error::Cut)),
+                    _ => return Poll::Ready(Ok(Sent::Early)),
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Bytes that wait in the output.
+    pub fn unflushed(&self) -> usize {
+        self.connection.out.len()
+    }
+
+    /// The next answer: informational ones (1xx) one by one, then the final one.
+    ///
+    /// What is in the output is not written out by this: a request may be half sent on purpose.
+    pub async fn answer(&mut self) -> Result<Answer<'_>, Error> {
+        poll_fn(|context| self.poll_answer(context)).await?;
+        Ok(self.answered())
+    }
+
+    /// The answer that was read last. Its head stays readable until the next call of [`Client::answer`] or
+    /// [`Client::request`].
+    pub fn answered(&self) -> Answer<'_> {
+        Answer {
+            bytes: self.connection.input.bytes(),
+            head: &self.head,
+        }
+    }
+
+    /// As [`Client::answer`], for a caller that waits for other things, too; [`Client::answered`] has it.
+    pub fn poll_answer(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        if self.stage != Stage::Asked {
+            return Poll::Ready(Err(Error::Misuse("nothing is asked")));
+        }
+        let answer = ready!(self.poll_head(context));
+        self.close |= answer.is_err();
+        Poll::Ready(answer)
+    }
+
+    fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        loop {
+            if self.find_head()? {
+                return Poll::Ready(Ok(()));
+            }
+            let watch = &self.connection.watch;
+            let begun = !self.connection.input.raw().is_empty();
+            if !watch.is_reading_bounded() {
+                let settings = watch.thread.settings();
+                watch.read_within(if begun {
+                    settings.head_ms
+                } else {
+                    settings.answer_ms
+                });
+            }
+            match ready!(self.connection.poll_more(context))? {
+                None if begun => return Poll::Ready(Err(Error::Slow(Wait::Head))),
+                None => return Poll::Ready(Err(Error::Slow(Wait::Answer))),
+                Some(0) => return Poll::Ready(Err(Error::Cut)),
+                Some(_) if !begun => self.connection.watch.read_done(),
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Reads the head if all of it is there.
+    fn find_head(&mut self) -> Result<bool, Error> {
+        match self.connection.input.raw() {
+            [] => return Ok(false),
+            [b'H', ..] => {}
+            _ => return Err(Fault::NotHttp.into()),
+        }
+        let Some(end) = self.connection.head_end(&mut self.scan)? else {
+            return Ok(false);
+        };
+        let input = &mut self.connection.input;
+        // The head of the last informational answer makes room.
+        let moved = input.raw_start() > 0;
+        if moved {
+            input.next_message();
+        }
+        let settings = self.connection.watch.thread.settings();
+        self.head.read(
+            &input.raw()[..end],
+            input.raw_start(),
+            self.to_head,
+            settings,
+        )?;
+        input.take_head(end);
+        self.connection.watch.read_done();
+        self.scan = Scan::default();
+        self.close |= self.head.common.close;
+        if self.head.status < 200 {
+            self.informational += 1;
+            if self.informational > super::INFORMATIONAL_MAX {
+                return Err(Fault::TooManyInterim.into());
+            }
+            return Ok(true);
+        }
+        self.stage = Stage::Answered;
+        self.body.begin(self.head.framing);
+        // Bytes behind an answer that has none belong to nothing.
+        if self.body.is_done() && !input.raw().is_empty() {
+            self.close = true;
+        }
+        Ok(true)
+    }
+
+    /// The next bytes of the answer's body as they came; nothing after its end. They may be worked on in place.
+    pub async fn piece(&mut self) -> Result<Option<&mut [u8]>, Error> {
+        poll_fn(|context| self.poll_fill(context, 1)).await?;
+        let bytes = self.connection.input.data_len();
+        if bytes == 0 {
+            return Ok(None);
+        }
+        Ok(Some(self.connection.input.use_up(bytes)))
+    }
+
+    /// The next `want` bytes of the body or more, in one piece; fewer only at its end. They stay until
+    /// [`Client::consume`]; `want` is at most [`super::PIECE_BYTES_MAX`].
+    pub async fn fill(&mut self, want: usize) -> Result<&mut [u8], Error> {
+        poll_fn(|context| self.poll_fill(context, want)).await?;
+        Ok(self.connection.input.data())
+    }
+
+    /// As [`Client::fill`], for a caller that waits for other things, too; [`Client::filled`] has the bytes.
+    pub fn poll_fill(&mut self, context: &mut Context<'_>, want: usize) -> Poll<Result<(), Error>> {
+        if self.stage != Stage::Answered {
+            return Poll::Ready(Err(Error::Misuse("there is no answer to read")));
+        }
+        let filled = ready!(self.connection.poll_fill(context, &mut self.body, want));
+        self.close |= filled.is_err();
+        Poll::Ready(filled)
+    }
+
+    /// The bytes of the body that are here and not consumed.
+    pub fn filled(&mut self) -> &mut [u8] {
+        self.connection.input.data()
+    }
+
+    /// Uses up bytes of [`Client::fill`]; at most those that it had.
+    pub fn consume(&mut self, bytes: usize) {
+        self.connection.input.consume(bytes);
+    }
+
+    /// Whether all of the answer's body came; some of it may still be there to be used.
+    pub fn is_body_here(&self) -> bool {
+        self.body.is_done()
+    }
+
+    /// The trailers of the answer; empty before the end of its body.
+    pub fn trailers(&self) -> Fields<'_> {
+        Fields::new(self.connection.input.bytes(), &self.body.trailers)
+    }
+}
+
+fn check_request(
+    method: &[u8],
+    target: &[u8],
+    authority: &[u8],
+    framing: Framing,
+) -> Result<(), Error> {
+    if !is_token(method) || method == b"CONNECT" || head::form(method, target).is_none() {
+        return Err(Error::Misuse("a method or target that cannot be written"));
+    }
+    if !authority.is_empty() && !head::is_authority(authority) {
+        return Err(Error::Misuse("an authority that cannot be written"));
+    }
+    if framing == Framing::UntilClose {
+        return Err(Error::Misuse("a request cannot end with the connection"));
+    }
+    Ok(())
+}
+
+/// An answer's head, lent from the buffer that it was read into.
+#[derive(Clone, Copy)]
+pub struct Answer<'a> {
+    bytes: &'a [u8],
+    head: &'a AnswerHead,
+}
+
+impl<'a> Answer<'a> {
+    /// 100 to 999.
+    pub fn status(&self) -> u16 {
+        self.head.status
+    }
+
+    /// Whether another answer follows.
+    pub fn is_informational(&self) -> bool {
+        self.head.status < 200
+    }
+
+    /// The reason as it came, which means nothing; empty if it is not ASCII.
+    pub fn reason(&self) -> &'a [u8] {
+        self.head.reason.in_(self.bytes)
+    }
+
+    pub fn version(&self) -> Version {
+        self.head.common.version
+    }
+
+    pub fn fields(&self) -> Fields<'a> {
+        Fields::new(self.bytes, &self.head.common.fields)
+    }
+
+    pub fn framing(&self) -> Framing {
+        self.head.framing
+    }
+
+    /// The Content-Length that came: what a body would have had where there is none.
+    pub fn length(&self) -> Option<u64> {
+        self.head.common.length
+    }
+}

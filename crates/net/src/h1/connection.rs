@@ -1,0 +1,181 @@
+//! What a server's and a client's connection have in common: reading more, and writing out.
+//!
+//! Both try first and wait only if they have to, each within its bound.
+
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use super::PIECE_BYTES_MAX;
+use super::body::Body;
+use super::buffer::Input;
+use super::error::{Error, Fault, Wait};
+use super::head::Scan;
+use super::stream::Socket;
+use super::thread::{Thread, Watch};
+
+#[derive(Debug)]
+pub(super) struct Connection<S> {
+    pub(super) io: S,
+    pub(super) input: Input,
+    pub(super) out: Vec<u8>,
+    pub(super) watch: Watch,
+    /// Bytes of `out` that are written.
+    gone: usize,
+    /// Bytes that the socket took in all.
+    pub(super) written: u64,
+}
+
+impl<S: Socket> Connection<S> {
+    pub(super) fn new(io: S, thread: &Rc<Thread>) -> Connection<S> {
+        Connection {
+            io,
+            input: Input::default(),
+            out: Vec::new(),
+            watch: Watch::new(thread),
+            gone: 0,
+            written: 0,
+        }
+    }
+
+    pub(super) fn thread(&self) -> &Rc<Thread> {
+        &self.watch.thread
+    }
+
+    /// The output, to be written into.
+    pub(super) fn out(&mut self) -> &mut Vec<u8> {
+        if self.out.capacity() == 0 {
+            self.out = self.watch.thread.buffers.output();
+        }
+        &mut self.out
+    }
+
+    pub(super) fn is_flushed(&self) -> bool {
+        self.out.is_empty()
+    }
+
+    /// Writes out all that is in the output.
+    pub(super) fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        while self.gone < self.out.len() {
+            match Pin::new(&mut self.io).poll_write(context, &self.out[self.gone..]) {
+                Poll::Ready(Ok(0)) => {
+                    return Poll::Ready(Err(std::io::ErrorKind::WriteZero.into()));
+                }
+                Poll::Ready(Ok(bytes)) => {
+                    self.gone += bytes;
+                    self.written += bytes as u64;
+                    self.watch.write_done();
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
+                Poll::Pending => return self.poll_write_late(context),
+            }
+        }
+        if !self.out.is_empty() {
+            if Pin::new(&mut self.io).poll_flush(context)?.is_pending() {
+                return self.poll_write_late(context);
+            }
+            self.gone = 0;
+            let buffer = std::mem::take(&mut self.out);
+            self.watch.thread.buffers.give_output(buffer);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_write_late(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.watch.write_within(self.thread().settings().write_ms);
+        if self.watch.is_write_late() {
+            return Poll::Ready(Err(Error::Slow(Wait::Write)));
+        }
+        self.watch.wake_later(context.waker());
+        Poll::Pending
+    }
+
+    /// Reads once; 0 is the end of the stream. The bound that was set for reading holds.
+    pub(super) fn poll_more(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<usize>, Error>> {
+        let thread = &self.watch.thread;
+        let max = thread.settings().head_bytes_max + 2 * PIECE_BYTES_MAX;
+        match self
+            .input
+            .poll_read(&mut self.io, context, &thread.buffers, max)
+        {
+            Poll::Ready(read) => Poll::Ready(Ok(Some(read?))),
+            Poll::Pending if self.watch.is_read_late() => Poll::Ready(Ok(None)),
+            Poll::Pending => {
+                self.watch.wake_later(context.waker());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Reads where nothing is waited for, so nobody is woken.
+    pub(super) fn poll_unasked(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<std::io::Result<usize>> {
+        let buffers = &self.watch.thread.buffers;
+        self.input
+            .poll_read(&mut self.io, context, buffers, PIECE_BYTES_MAX)
+    }
+
+    /// Makes `want` bytes of the body available in one piece; fewer only at its end.
+    pub(super) fn poll_fill(
+        &mut self,
+        context: &mut Context<'_>,
+        body: &mut Body,
+        want: usize,
+    ) -> Poll<Result<(), Error>> {
+        if want > PIECE_BYTES_MAX {
+            return Poll::Ready(Err(Error::Misuse("a piece of a body is bounded")));
+        }
+        let fields_max = self.thread().settings().fields_max;
+        loop {
+            body.advance(&mut self.input, want.max(1), fields_max)?;
+            if body.is_done() || self.input.data_len() >= want.max(1) {
+                self.watch.read_done();
+                return Poll::Ready(Ok(()));
+            }
+            if !self.watch.is_reading_bounded() {
+                self.watch.read_within(self.thread().settings().piece_ms);
+            }
+            match ready!(self.poll_more(context))? {
+                None => return Poll::Ready(Err(Error::Slow(Wait::Piece))),
+                Some(0) if !body.end_of_input() => return Poll::Ready(Err(Error::Cut)),
+                Some(_) => self.watch.read_done(),
+            }
+        }
+    }
+
+    /// Whether a whole head is there: its length.
+    pub(super) fn head_end(&mut self, scan: &mut Scan) -> Result<Option<usize>, Fault> {
+        let settings = self.watch.thread.settings();
+        let raw = self.input.raw();
+        let found = scan.end(raw)?;
+        if found.unwrap_or(raw.len()) > settings.head_bytes_max {
+            return Err(Fault::HeadTooLarge);
+        }
+        // Method, two spaces and version.
+        if !scan.has_line() && raw.len() > settings.target_bytes_max + super::METHOD_BYTES_MAX + 10
+        {
+            return Err(Fault::TargetTooLong);
+        }
+        Ok(found)
+    }
+}
+
+impl<S> Drop for Connection<S> {
+    fn drop(&mut self) {
+        let thread = &self.watch.thread;
+        thread.buffers.give_output(std::mem::take(&mut self.out));
+        self.input.clear();
+        self.input.give_back(&thread.buffers);
+    }
+}
+
+impl From<std::io::ErrorKind> for Error {
+    fn from(kind: std::io::ErrorKind) -> Error {
+        Error::Io(kind)
+    }
+}

@@ -1,0 +1,188 @@
+//! The loop of one thread that accepts connections and gives each to a service.
+//!
+//! As in the edge: each thread has a listener of its own (SO_REUSEPORT), the connections of all threads are counted
+//! together, one over the bound is told so and closed, and a drain waits for what is in flight. What is spoken on a
+//! connection is the service's matter: plain HTTP by a `Server`, or TLS first.
+
+use std::cell::Cell;
+use std::fs;
+use std::future::Future;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net as unix;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use base::limit;
+use tokio::io::AsyncWriteExt;
+use tokio::task::{JoinSet, spawn_local};
+
+use super::stream::{Peer, Stream};
+use super::thread::Thread;
+use crate::edge::{Drain, EdgeShared, Place};
+
+/// How long to wait after a failure to accept, such as no file descriptor left.
+const ACCEPT_AGAIN_MS: u64 = 50;
+
+/// What serves connections.
+pub trait Service: 'static {
+    /// Serves one connection to its end. It ends by itself when the thread drains, as a `Server` does; otherwise it is
+    /// dropped when the drain has taken too long.
+    fn connection(
+        &self,
+        stream: Stream,
+        peer: Peer,
+        thread: Rc<Thread>,
+    ) -> impl Future<Output = ()>;
+
+    /// A whole answer, as bytes, for a connection over the bound; it has to say `connection: close`.
+    fn busy(&self) -> &[u8] {
+        b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+    }
+}
+
+/// A socket that listens. One for each thread: of TCP by [`crate::bind`], of a Unix socket by [`Listener::share`].
+#[derive(Debug)]
+pub enum Listener {
+    Tcp(std::net::TcpListener),
+    Unix(unix::UnixListener),
+}
+
+impl Listener {
+    /// Listens on a Unix socket that only this user may speak to. A socket there that nobody listens on is removed;
+    /// anything else that stands there is an error.
+    pub fn unix(path: &Path) -> io::Result<Listener> {
+        if let Ok(found) = fs::symlink_metadata(path) {
+            let dead = found.file_type().is_socket() && unix::UnixStream::connect(path).is_err();
+            if !dead {
+                return Err(io::ErrorKind::AddrInUse.into());
+            }
+            fs::remove_file(path)?;
+        }
+        let listener = unix::UnixListener::bind(path)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+        listener.set_nonblocking(true)?;
+        Ok(Listener::Unix(listener))
+    }
+
+    /// The same socket for another thread.
+    pub fn share(&self) -> io::Result<Listener> {
+        Ok(match self {
+            Listener::Tcp(listener) => Listener::Tcp(listener.try_clone()?),
+            Listener::Unix(listener) => Listener::Unix(listener.try_clone()?),
+        })
+    }
+}
+
+enum Accepting {
+    Tcp(tokio::net::TcpListener),
+    Unix(tokio::net::UnixListener),
+}
+
+impl Accepting {
+    fn new(listener: Listener) -> io::Result<Accepting> {
+        Ok(match listener {
+            Listener::Tcp(listener) => Accepting::Tcp(tokio::net::TcpListener::from_std(listener)?),
+            Listener::Unix(listener) => {
+                Accepting::Unix(tokio::net::UnixListener::from_std(listener)?)
+            }
+        })
+    }
+
+    async fn accept(&self) -> io::Result<(Stream, Peer)> {
+        match self {
+            Accepting::Tcp(listener) => {
+                let (stream, address) = listener.accept().await?;
+                // An error here means that the client is gone already; the first read will say so.
+                let _ = stream.set_nodelay(true);
+                Ok((Stream::Tcp(stream), Peer::Tcp(address)))
+            }
+            Accepting::Unix(listener) => {
+                let (stream, _) = listener.accept().await?;
+                let cred = stream.peer_cred()?;
+                let (uid, pid) = (cred.uid(), cred.pid());
+                Ok((Stream::Unix(stream), Peer::Unix { uid, pid }))
+            }
+        }
+    }
+}
+
+/// Accepts and serves until the drain starts; then accepts no more, lets what is in flight end, and returns after at
+/// most `drain_ms`.
+///
+/// Fails only if the listener cannot be used at all. Must run inside a `LocalSet`. A thread that listens on several
+/// sockets runs this once for each.
+pub async fn serve<S: Service>(
+    listener: Listener,
+    service: Rc<S>,
+    thread: Rc<Thread>,
+    shared: Arc<EdgeShared>,
+    drain: Drain,
+) -> io::Result<()> {
+    let accepting = Accepting::new(listener)?;
+    let mut open = JoinSet::new();
+    let refusing = Rc::new(Cell::new(0));
+    let mut started = std::pin::pin!(drain.started());
+    loop {
+        let accepted = tokio::select! {
+            accepted = accepting.accept() => accepted,
+            Some(_) = open.join_next() => continue,
+            () = &mut started => break,
+        };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(target: "edge", %error, "a connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(ACCEPT_AGAIN_MS)).await;
+                continue;
+            }
+        };
+        shared.accepted.fetch_add(1, Ordering::Relaxed);
+        match Place::take(&shared, thread.settings().connections_max) {
+            Some(place) => {
+                let (service, thread) = (Rc::clone(&service), Rc::clone(&thread));
+                open.spawn_local(async move {
+                    let _place = place;
+                    service.connection(stream, peer, thread).await;
+                });
+            }
+            None => turn_away(stream, &service, &shared, &refusing),
+        }
+    }
+    drop(accepting);
+    thread.drain();
+    let wait = Duration::from_millis(thread.settings().drain_ms);
+    let ended = async { while open.join_next().await.is_some() {} };
+    // What is left is dropped with the set.
+    let _ = tokio::time::timeout(wait, ended).await;
+    open.shutdown().await;
+    Ok(())
+}
+
+/// Tells a connection that there is no place for it; if too many are being told, closes it without a word.
+fn turn_away<S: Service>(
+    mut stream: Stream,
+    service: &Rc<S>,
+    shared: &EdgeShared,
+    refusing: &Rc<Cell<usize>>,
+) {
+    shared.refused_busy.fetch_add(1, Ordering::Relaxed);
+    if refusing.get() >= limit::REFUSING_MAX {
+        return;
+    }
+    refusing.set(refusing.get() + 1);
+    let (service, refusing) = (Rc::clone(service), Rc::clone(refusing));
+    spawn_local(async move {
+        let wait = Duration::from_millis(limit::LINGER_MS_MAX);
+        let say = async {
+            stream.write_all(service.busy()).await?;
+            super::server::linger(&mut stream).await
+        };
+        // A client that does not listen is closed on.
+        let _ = tokio::time::timeout(wait, say).await;
+        refusing.set(refusing.get() - 1);
+    });
+}

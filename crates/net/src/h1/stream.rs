@@ -1,0 +1,121 @@
+//! What a connection runs over: TCP, a Unix socket, or anything that reads and writes as they do.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+/// A stream of bytes in both directions.
+///
+/// Its `poll_read` and `poll_write` have to try before they wait, as tokio's do: then a call that finds the socket
+/// ready costs one system call, and one that knows it is not costs none.
+pub trait Socket: AsyncRead + AsyncWrite + Unpin {
+    /// Makes the coming close a visible failure, where the close alone would look like an end.
+    fn reset(&mut self) {}
+}
+
+impl Socket for TcpStream {
+    fn reset(&mut self) {
+        // An error means that the connection is gone already.
+        let _ = socket2::SockRef::from(&*self).set_linger(Some(Duration::ZERO));
+    }
+}
+
+impl Socket for UnixStream {}
+impl Socket for DuplexStream {}
+
+/// Under TLS an end without its alert is a failure already (RFC 8446 §6.1).
+impl<S: AsyncRead + AsyncWrite + Unpin> Socket for tokio_rustls::server::TlsStream<S> {}
+impl<S: AsyncRead + AsyncWrite + Unpin> Socket for tokio_rustls::client::TlsStream<S> {}
+
+/// Who is at the other end of an accepted connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    Tcp(SocketAddr),
+    /// A process of this machine, as the kernel names it.
+    Unix {
+        uid: u32,
+        pid: Option<i32>,
+    },
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Peer::Tcp(address) => address.fmt(f),
+            Peer::Unix { uid, pid: None } => write!(f, "uid {uid}"),
+            Peer::Unix {
+                uid,
+                pid: Some(pid),
+            } => write!(f, "uid {uid}, pid {pid}"),
+        }
+    }
+}
+
+/// A connection that was accepted or dialled.
+#[derive(Debug)]
+pub enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+    /// TLS as its client. Boxed, because its state is many times the size of the others.
+    Tls(Box<tokio_rustls::client::TlsStream<TcpStream>>),
+}
+
+impl Socket for Stream {
+    fn reset(&mut self) {
+        match self {
+            Stream::Tcp(stream) => Socket::reset(stream),
+            Stream::Unix(stream) => Socket::reset(stream),
+            Stream::Tls(stream) => Socket::reset(&mut **stream),
+        }
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
+            Stream::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
+            Stream::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Stream::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
+            Stream::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
+            Stream::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Tcp(stream) => Pin::new(stream).poll_flush(context),
+            Stream::Unix(stream) => Pin::new(stream).poll_flush(context),
+            Stream::Tls(stream) => Pin::new(stream).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
+            Stream::Unix(stream) => Pin::new(stream).poll_shutdown(context),
+            Stream::Tls(stream) => Pin::new(stream).poll_shutdown(context),
+        }
+    }
+}

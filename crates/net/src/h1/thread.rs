@@ -1,0 +1,211 @@
+//! What the connections of one thread share: their bounds, their buffers, one clock, and the word to stop.
+//!
+//! A timer for each wait costs more than the parsing of a head. So a connection that has to wait notes a tick at which
+//! it is too late; one task looks at all of them a few times a second and wakes those that are late. A bound is met at
+//! the earliest when its time has passed and at the latest two ticks after. Nothing is armed for what need not wait.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::rc::{Rc, Weak};
+use std::task::Waker;
+use std::time::Duration;
+
+use tokio::task::spawn_local;
+
+use super::Settings;
+use super::buffer::Buffers;
+
+const NEVER: u64 = u64::MAX;
+/// The shortest and the longest tick, in milliseconds.
+const TICK_MS: (u64, u64) = (10, 250);
+
+/// The state of one thread that its connections share. Made once for each thread, inside a `LocalSet`.
+pub struct Thread {
+    settings: Settings,
+    pub(super) buffers: Buffers,
+    tick_ms: u64,
+    now: Cell<u64>,
+    ticking: Cell<bool>,
+    draining: Cell<bool>,
+    slots: RefCell<Vec<Option<Rc<Slot>>>>,
+    free: RefCell<Vec<usize>>,
+}
+
+/// Until when one connection waits, and whom to wake.
+#[derive(Debug)]
+struct Slot {
+    read_due: Cell<u64>,
+    write_due: Cell<u64>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Thread {
+    pub fn new(settings: Settings) -> Rc<Thread> {
+        let shortest = settings.head_ms.min(settings.piece_ms);
+        let shortest = shortest.min(settings.write_ms).min(settings.answer_ms);
+        Rc::new(Thread {
+            tick_ms: (shortest.min(settings.idle_ms) / 8).clamp(TICK_MS.0, TICK_MS.1),
+            settings,
+            buffers: Buffers::default(),
+            now: Cell::new(0),
+            ticking: Cell::new(false),
+            draining: Cell::new(false),
+            slots: RefCell::default(),
+            free: RefCell::default(),
+        })
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Tells every server connection to end after the answer that it owes.
+    pub fn drain(&self) {
+        self.draining.set(true);
+        for slot in self.slots.borrow().iter().flatten() {
+            slot.wake();
+        }
+    }
+
+    pub fn is_draining(&self) -> bool {
+        self.draining.get()
+    }
+
+    /// The tick that is this many milliseconds from now, or later.
+    pub(super) fn after(&self, ms: u64) -> u64 {
+        // One more, because the current tick may be nearly over.
+        let ticks = ms.div_ceil(self.tick_ms).saturating_add(1);
+        self.now.get().saturating_add(ticks)
+    }
+
+    pub(super) fn has_passed(&self, tick: u64) -> bool {
+        self.now.get() >= tick
+    }
+
+    /// Sees to it that ticks are counted, for as long as there are connections.
+    pub(super) fn keep_ticking(self: &Rc<Thread>) {
+        if !self.ticking.replace(true) {
+            spawn_local(tick(Rc::downgrade(self), self.tick_ms));
+        }
+    }
+
+    fn check(&self) -> bool {
+        let now = self.now.get() + 1;
+        self.now.set(now);
+        let mut any = false;
+        for slot in self.slots.borrow().iter().flatten() {
+            any = true;
+            if now >= slot.read_due.get().min(slot.write_due.get()) {
+                slot.wake();
+            }
+        }
+        any
+    }
+}
+
+async fn tick(thread: Weak<Thread>, tick_ms: u64) {
+    loop {
+        tokio::time::sleep(Duration::from_millis(tick_ms)).await;
+        let Some(thread) = thread.upgrade() else {
+            return;
+        };
+        if !thread.check() {
+            thread.ticking.set(false);
+            return;
+        }
+    }
+}
+
+impl fmt::Debug for Thread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Thread").finish_non_exhaustive()
+    }
+}
+
+impl Slot {
+    fn wake(&self) {
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+/// One connection's place among those of its thread; dropping it frees the place.
+#[derive(Debug)]
+pub(super) struct Watch {
+    slot: Rc<Slot>,
+    index: usize,
+    pub(super) thread: Rc<Thread>,
+}
+
+impl Watch {
+    pub(super) fn new(thread: &Rc<Thread>) -> Watch {
+        let slot = Rc::new(Slot {
+            read_due: Cell::new(NEVER),
+            write_due: Cell::new(NEVER),
+            waker: RefCell::new(None),
+        });
+        let mut slots = thread.slots.borrow_mut();
+        let index = match thread.free.borrow_mut().pop() {
+            Some(index) => index,
+            None => {
+                slots.push(None);
+                slots.len() - 1
+            }
+        };
+        slots[index] = Some(Rc::clone(&slot));
+        Watch {
+            slot,
+            index,
+            thread: Rc::clone(thread),
+        }
+    }
+
+    /// Bounds the wait for bytes, from now.
+    pub(super) fn read_within(&self, ms: u64) {
+        self.slot.read_due.set(self.thread.after(ms));
+    }
+
+    pub(super) fn is_reading_bounded(&self) -> bool {
+        self.slot.read_due.get() != NEVER
+    }
+
+    pub(super) fn read_done(&self) {
+        self.slot.read_due.set(NEVER);
+    }
+
+    pub(super) fn is_read_late(&self) -> bool {
+        self.thread.has_passed(self.slot.read_due.get())
+    }
+
+    /// Bounds the wait for the other side to take bytes, from now, if that is not bounded yet.
+    pub(super) fn write_within(&self, ms: u64) {
+        if self.slot.write_due.get() == NEVER {
+            self.slot.write_due.set(self.thread.after(ms));
+        }
+    }
+
+    pub(super) fn write_done(&self) {
+        self.slot.write_due.set(NEVER);
+    }
+
+    pub(super) fn is_write_late(&self) -> bool {
+        self.thread.has_passed(self.slot.write_due.get())
+    }
+
+    /// Remembers whom to wake when a wait is over.
+    pub(super) fn wake_later(&self, waker: &Waker) {
+        self.thread.keep_ticking();
+        let mut kept = self.slot.waker.borrow_mut();
+        if !kept.as_ref().is_some_and(|kept| kept.will_wake(waker)) {
+            *kept = Some(waker.clone());
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.thread.slots.borrow_mut()[self.index] = None;
+        self.thread.free.borrow_mut().push(self.index);
+    }
+}
