@@ -123,13 +123,17 @@ fn measure(all: &mut [Operation], rounds: usize) -> Vec<Figures> {
 /// CPU time of one call of a body that makes several, in microseconds a call.
 fn microseconds(body: &mut dyn FnMut() -> usize) -> f64 {
     let start = cpu_ns();
-    let mut calls = 0;
+    let (mut calls, mut between) = (0, 1);
     loop {
-        calls += black_box(body());
+        for _ in 0..between {
+            calls += black_box(body());
+        }
         let spent = cpu_ns() - start;
         if spent >= MEASURED_NS {
             return spent as f64 / 1000.0 / calls as f64;
         }
+        // Asking for the time costs as much as a short operation: it is asked ever less often.
+        between *= 2;
     }
 }
 

@@ -9,57 +9,69 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Labels at the end of names that no public name has.
-const INSIDE_ENDS: &[&str] = &[
-    "consul",
-    "corp",
-    "default",
-    "docker",
-    "home",
-    "internal",
-    "intra",
-    "intranet",
-    "lan",
-    "local",
-    "localdomain",
-    "localhost",
-    "private",
-    "svc",
-];
+fn inside_end(label: &str) -> bool {
+    matches!(
+        label,
+        "consul"
+            | "corp"
+            | "default"
+            | "docker"
+            | "home"
+            | "internal"
+            | "intra"
+            | "intranet"
+            | "lan"
+            | "local"
+            | "localdomain"
+            | "localhost"
+            | "private"
+            | "svc"
+    )
+}
 
 /// Public names of metadata services.
-const METADATA_NAMES: &[&str] = &[
-    "metadata.goog",
-    "metadata.google.internal",
-    "metadata.packet.net",
-    "metadata.platformequinix.com",
-    "metadata.tencentyun.com",
-];
+fn metadata_name(name: &str) -> bool {
+    matches!(
+        name,
+        "metadata.goog"
+            | "metadata.google.internal"
+            | "metadata.packet.net"
+            | "metadata.platformequinix.com"
+            | "metadata.tencentyun.com"
+    )
+}
 
 /// Public names below which every name resolves to the machine itself.
-const LOOPBACK_NAMES: &[&str] = &[
-    "fuf.me",
-    "lacolhost.com",
-    "local.gd",
-    "localho.st",
-    "localtest.me",
-    "lvh.me",
-    "smackaho.st",
-    "ulh.us",
-    "vcap.me",
-];
+fn loopback_name(name: &str) -> bool {
+    matches!(
+        name,
+        "fuf.me"
+            | "lacolhost.com"
+            | "local.gd"
+            | "localho.st"
+            | "localtest.me"
+            | "lvh.me"
+            | "smackaho.st"
+            | "ulh.us"
+            | "vcap.me"
+    )
+}
 
 /// Public names below which a name resolves to the address that it spells.
-const SPELLING_NAMES: &[&str] = &[
-    "1u.ms",
-    "backname.io",
-    "local-ip.co",
-    "nip.io",
-    "plex.direct",
-    "rbndr.us",
-    "sslip.io",
-    "traefik.me",
-    "xip.io",
-];
+fn spelling_name(name: &str) -> bool {
+    matches!(
+        name,
+        "1u.ms"
+            | "backname.io"
+            | "local-ip.co"
+            | "nip.io"
+            | "plex.direct"
+            | "rbndr.us"
+            | "sslip.io"
+            | "traefik.me"
+            | "xip.io"
+    )
+}
 
 /// IANA's special-purpose registry for IPv4, metadata services first.
 const V4: &[([u8; 4], u32, &str)] = &[
@@ -155,7 +167,7 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
 /// Notations: `127.0.0.1`, `127.1`, `0177.0.0.1`, `0x7f000001`, `2130706433`, `[::1]`, `::1`,
 /// `[fe80::1%25eth0]`.
 pub fn host_address(host: &str) -> Option<IpAddr> {
-    if host.starts_with('[') || host.contains(':') {
+    if host.starts_with('[') || host.bytes().any(|byte| byte == b':') {
         let inner = host.strip_prefix('[').unwrap_or(host);
         let inner = inner.strip_suffix(']').unwrap_or(inner);
         let inner = inner.split_once('%').map_or(inner, |(inner, _)| inner);
@@ -182,22 +194,23 @@ pub fn internal_host(host: &str) -> Option<&'static str> {
             Some(_) => kind,
         };
     }
-    if METADATA_NAMES.contains(&host) {
+    if metadata_name(host) {
         return Some("metadata");
     }
-    let Some(dot) = host.rfind('.') else {
+    let dot = |bytes: &[u8]| bytes.iter().rposition(|byte| *byte == b'.');
+    let Some(last) = dot(host.as_bytes()) else {
         return Some("single_label");
     };
-    let end = &host[dot + 1..];
-    if INSIDE_ENDS.contains(&end) || host == "home.arpa" || host.ends_with(".home.arpa") {
+    let end = &host[last + 1..];
+    if inside_end(end) || host == "home.arpa" || host.ends_with(".home.arpa") {
         return Some("private_name");
     }
-    let second = host[..dot].rfind('.').map_or(0, |at| at + 1);
+    let second = dot(&host.as_bytes()[..last]).map_or(0, |at| at + 1);
     let domain = &host[second..];
-    if LOOPBACK_NAMES.contains(&domain) {
+    if loopback_name(domain) {
         return Some("loopback");
     }
-    let spelled = SPELLING_NAMES.contains(&domain);
+    let spelled = spelling_name(domain);
     spelled.then(|| spelled_inside(&host[..second]))?
 }
 
@@ -234,11 +247,17 @@ enum Zeros {
 }
 
 /// Whether a host can only be an IPv4 address (WHATWG URL, "ends in a number checker").
-fn ends_in_number(host: &str) -> bool {
-    let last = host.rsplit('.').next().unwrap_or(host).as_bytes();
+pub(crate) fn ends_in_number(host: &str) -> bool {
+    let host = host.as_bytes();
+    // The last byte tells for nearly all names.
+    match host.last() {
+        Some(b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F' | b'x') => {}
+        _ => return false,
+    }
+    let label = host.iter().rposition(|byte| *byte == b'.');
+    let last = label.map_or(host, |dot| &host[dot + 1..]);
     match last {
         [b'0', b'x', hex @ ..] => hex.iter().all(u8::is_ascii_hexdigit),
-        [] => false,
         _ => last.iter().all(u8::is_ascii_digit),
     }
 }

@@ -29,6 +29,8 @@ pub struct Engine {
     /// The operator's own secrets and canaries.
     pub(crate) values: Option<Values>,
     fingerprint_key: [u8; 32],
+    /// The fingerprint of a URL's path in a report, which is always the same.
+    pub(crate) url_fingerprint: u64,
 }
 
 /// What the input is, for its redaction.
@@ -62,6 +64,7 @@ impl Engine {
             values: settings.values.clone().filter(|values| !values.is_empty()),
             settings,
             fingerprint_key,
+            url_fingerprint: fingerprint(&fingerprint_key, b"url"),
         })
     }
 
@@ -77,6 +80,7 @@ impl Engine {
             values: None,
             settings,
             fingerprint_key: [0; 32],
+            url_fingerprint: fingerprint(&[0; 32], b"url"),
         })
     }
 
@@ -171,11 +175,7 @@ impl Engine {
     }
 
     pub(crate) fn fingerprint(&self, text: &[u8]) -> u64 {
-        let hash = Sha256::new()
-            .chain_update(self.fingerprint_key)
-            .chain_update(text)
-            .finalize();
-        u64::from_be_bytes(hash[..8].try_into().expect("a hash has 32 bytes"))
+        fingerprint(&self.fingerprint_key, text)
     }
 
     /// What is done about a finding in its place, and why it is exempt.
@@ -267,6 +267,14 @@ impl Engine {
             .sort_by_key(|redaction| redaction.span.start);
         report
     }
+}
+
+fn fingerprint(key: &[u8; 32], text: &[u8]) -> u64 {
+    let hash = Sha256::new()
+        .chain_update(key)
+        .chain_update(text)
+        .finalize();
+    u64::from_be_bytes(hash[..8].try_into().expect("a hash has 32 bytes"))
 }
 
 /// The span without half characters; of a number, the whole number.

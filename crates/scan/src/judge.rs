@@ -4,6 +4,7 @@
 //! to with the calls before it.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -19,7 +20,7 @@ use crate::layer::Layer;
 use crate::patterns;
 use crate::place::Place;
 use crate::report::{Bound, Finding, Report};
-use crate::rule::{Action, Class, Direction};
+use crate::rule::{Action, Class, Direction, Rule};
 use crate::sessions::Session;
 use crate::url::UrlParts;
 
@@ -37,6 +38,9 @@ const MILD: [&str; 7] = [
     "url_entropy_path",
     "url_entropy_query",
 ];
+
+/// The rule that ends the reading of a URL.
+static BLOCKED: LazyLock<Option<&'static Rule>> = LazyLock::new(|| patterns::rule("url_blocked"));
 
 /// The parts of a JSON-RPC message that are judged differently.
 #[derive(Deserialize)]
@@ -251,7 +255,10 @@ impl Engine {
         argument: bool,
     ) -> UrlParts {
         let mut hits = Vec::new();
-        let parts = self.settings.urls.judge(url, &mut hits);
+        // A URL that is refused by a list is not read on; of a call's arguments all is said.
+        let refused =
+            || !argument && BLOCKED.is_some_and(|rule| self.acts(rule, place) == Action::Refuse);
+        let parts = self.settings.urls.judge_until(url, &mut hits, refused);
         for hit in hits {
             let span = match argument {
                 true => source.clone(),
@@ -296,6 +303,11 @@ impl Engine {
         }
     }
 
+    /// What is done about what code found in its place.
+    fn acts(&self, rule: &Rule, place: &Place<'_>) -> Action {
+        whole(self.decide(rule, false, place).0)
+    }
+
     /// Adds what code found, with what is done about it in its place.
     pub(crate) fn add(
         &self,
@@ -329,22 +341,32 @@ impl Engine {
             return;
         };
         let (action, exempt) = self.decide(rule, false, place);
-        // There is no text to replace in what a call does: what may not pass as it is does not pass.
-        let action = match action.min(most) {
+        let action = match whole(action.min(most)) {
             Action::Off => return,
-            Action::Redact => Action::Refuse,
             action => action,
+        };
+        let fingerprint = match &*path {
+            "url" => self.url_fingerprint,
+            path => self.fingerprint(path.as_bytes()),
         };
         report.note(Finding {
             rule,
             action,
-            fingerprint: self.fingerprint(path.as_bytes()),
+            fingerprint,
             path,
             span,
             disguise,
             mention: false,
             exempt,
         });
+    }
+}
+
+/// There is no text to replace in what a call does: what may not pass as it is does not pass.
+fn whole(action: Action) -> Action {
+    match action {
+        Action::Redact => Action::Refuse,
+        action => action,
     }
 }
 

@@ -5,6 +5,7 @@
 //! not build.
 
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
@@ -12,6 +13,7 @@ use toml::Spanned;
 
 use crate::check::{Check, Test};
 use crate::rule::{Action, Class, Direction, Kind, Rule, Severity};
+use crate::url::Ready;
 
 /// The rules of our own files, written by `build.rs`, so that a start reads nothing.
 static RULES: &[Rule] = &include!(concat!(env!("OUT_DIR"), "/rules.rs"));
@@ -42,7 +44,7 @@ pub fn rules() -> &'static [Rule] {
 
 /// The rule of this id.
 pub fn rule(id: &str) -> Option<&'static Rule> {
-    static BY_ID: LazyLock<HashMap<&str, &Rule>> =
+    static BY_ID: LazyLock<HashMap<&str, &Rule, BuildHasherDefault<Ready>>> =
         LazyLock::new(|| rules().iter().map(|rule| (rule.id, rule)).collect());
     BY_ID.get(id).copied()
 }

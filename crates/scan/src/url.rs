@@ -14,6 +14,7 @@ mod parts;
 mod tests;
 
 use std::cell::Cell;
+use std::net::IpAddr;
 use std::ops::Range;
 
 use base::limit::FINDINGS_MAX;
@@ -21,8 +22,9 @@ use base::limit::FINDINGS_MAX;
 use crate::address;
 use crate::budget::Allowance;
 use crate::domain::registrable;
-use host::Host;
 pub use host::HostList;
+pub(crate) use host::Ready;
+use host::{Above, Host};
 use noise::{Noise, Place};
 pub use parts::UrlParts;
 
@@ -133,6 +135,17 @@ pub struct UrlHit {
 impl UrlRules {
     /// Judges one URL, and says where its parts are. A URL that is too long has no parts.
     pub fn judge(&self, url: &str, sink: &mut Vec<UrlHit>) -> UrlParts {
+        self.judge_until(url, sink, || false)
+    }
+
+    /// The same; where a list blocks the host and `refused` says that this is the end, nothing else is
+    /// looked at.
+    pub(crate) fn judge_until(
+        &self,
+        url: &str,
+        sink: &mut Vec<UrlHit>,
+        refused: impl FnOnce() -> bool,
+    ) -> UrlParts {
         let most = sink.len() + FINDINGS_MAX;
         let mut judge = Judge {
             rules: self,
@@ -144,18 +157,68 @@ impl UrlRules {
             judge.hit("url_length", 0..url.len(), "");
             return UrlParts::default();
         }
-        let marks = marks(url.as_bytes());
         let mut parts = UrlParts::find(url.as_bytes());
+        let scheme = &url[parts.scheme.clone()];
+        let known = |known: &String| known.eq_ignore_ascii_case(scheme);
+        let known = self.schemes.iter().any(known);
+        // A scheme that is not of the web has other parts.
+        let read = known || scheme.is_empty();
+        let host = Host::read(&url[parts.host.clone()]);
+        let host = host.as_ref().filter(|_| read).and_then(Asked::of);
+        parts.address = host.as_ref().and_then(|host| host.address);
+        let blocked = |host: &Asked<'_>| self.blocked.holds(&host.above, host.address);
+        let blocked = host.as_ref().filter(|host| blocked(host));
+        if let Some(host) = blocked
+            && refused()
+        {
+            judge.hit("url_blocked", parts.host.clone(), host.disguise);
+            return parts;
+        }
+        let blocked = blocked.is_some();
+        let marks = marks(url.as_bytes());
         if marks & CONTROL != 0 {
             judge.control();
         }
-        if judge.scheme(&parts) {
+        if !known {
+            judge.hit("url_scheme", parts.scheme.clone(), "");
+        }
+        if read {
             judge.userinfo(&parts);
             judge.port(&parts);
-            let opaque = judge.host(&mut parts);
+            let opaque = match host {
+                Some(host) => judge.host(&mut parts, &host, blocked),
+                None => judge.no_host(&parts),
+            };
             judge.tail(&mut parts, marks, opaque);
         }
         parts
+    }
+}
+
+/// A host that can be asked.
+struct Asked<'h> {
+    /// As resolvers read it.
+    name: &'h str,
+    disguise: &'static str,
+    /// The address that it spells, if it is one.
+    address: Option<IpAddr>,
+    above: Above<'h>,
+}
+
+impl Asked<'_> {
+    fn of<'h>(host: &'h Host<'_>) -> Option<Asked<'h>> {
+        let name = host.as_str();
+        let above = Host::above(name);
+        if !above.named() {
+            return None;
+        }
+        let numbers = name.starts_with('[') || address::ends_in_number(name);
+        Some(Asked {
+            name,
+            disguise: host.disguise,
+            address: numbers.then(|| address::host_address(name)).flatten(),
+            above,
+        })
     }
 }
 
@@ -164,30 +227,19 @@ const PERCENT: u8 = 2;
 const FOREIGN: u8 = 4;
 const DOTS: u8 = 8;
 
-/// The mark of each byte.
-const MARKS: [u8; 256] = {
-    let mut marks = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        marks[byte] = match byte {
-            0..=0x1f | 0x7f => CONTROL,
-            0x25 => PERCENT,
-            0x80.. => FOREIGN,
-            _ => 0,
-        };
-        byte += 1;
-    }
-    marks
-};
-
 /// Which of the marks above a URL has.
 fn marks(url: &[u8]) -> u8 {
     let url = url.trim_ascii();
-    let marks = url
-        .iter()
-        .fold(0, |marks, byte| marks | MARKS[usize::from(*byte)]);
-    let dots = memchr::memchr_iter(b'.', url).any(|at| url.get(at + 1) == Some(&b'.'));
-    if dots { marks | DOTS } else { marks }
+    // Without a branch or a table, so that many bytes are looked at in one step.
+    let marked = |holds: bool, mark: u8| u8::from(holds) * mark;
+    let marks = url.iter().fold(0, |all, byte| {
+        let control = marked((*byte < b' ') | (*byte == 0x7f), CONTROL);
+        all | control | marked(*byte == b'%', PERCENT) | marked(*byte >= 0x80, FOREIGN)
+    });
+    let two = url.iter().zip(url.iter().skip(1));
+    two.fold(marks, |all, (a, b)| {
+        all | marked((*a == b'.') & (*b == b'.'), DOTS)
+    })
 }
 
 /// One URL before its rules.
@@ -219,18 +271,6 @@ impl Judge<'_> {
         self.hit("url_control", at..at + 1, "");
     }
 
-    /// Whether the rest of the URL is worth reading: a scheme that is not of the web has other
-    /// parts.
-    fn scheme(&mut self, parts: &UrlParts) -> bool {
-        let scheme = &self.url[parts.scheme.clone()];
-        let allowed = |known: &String| known.eq_ignore_ascii_case(scheme);
-        if self.rules.schemes.iter().any(allowed) {
-            return true;
-        }
-        self.hit("url_scheme", parts.scheme.clone(), "");
-        scheme.is_empty()
-    }
-
     /// RFC 9110 section 4.2.4: user information is not to be sent, and hides the host from readers.
     fn userinfo(&mut self, parts: &UrlParts) {
         if !parts.userinfo.is_empty() {
@@ -259,67 +299,67 @@ impl Judge<'_> {
         }
     }
 
+    /// A host that nothing can be asked of.
+    fn no_host(&mut self, parts: &UrlParts) -> bool {
+        self.hit("url_host", parts.host.clone(), "");
+        false
+    }
+
     /// Judges the host; says whether its paths are random by design.
-    fn host(&mut self, parts: &mut UrlParts) -> bool {
+    fn host(&mut self, parts: &mut UrlParts, host: &Asked<'_>, blocked: bool) -> bool {
         let span = parts.host.clone();
-        let written = &self.url[span.clone()];
-        let host = Host::read(written);
-        let name = host.as_ref().map_or("", Host::as_str);
-        let Some(host) = host.as_ref().filter(|_| named(name)) else {
-            self.hit("url_host", span, "");
-            return false;
-        };
-        parts.address = address::host_address(name);
+        let Asked { name, above, .. } = host;
         let rules = self.rules;
-        let above = Host::above(name);
-        if rules.blocked.holds(&above, parts.address) {
+        if blocked {
             self.hit("url_blocked", span.clone(), host.disguise);
         }
         let allowed = rules.allowed.as_ref();
-        if allowed.is_some_and(|allowed| !allowed.holds(&above, parts.address)) {
+        if allowed.is_some_and(|allowed| !allowed.holds(above, host.address)) {
             self.hit("url_not_allowed", span.clone(), host.disguise);
         }
         if address::internal_host(name).is_some()
-            && !rules.internal_allowed.holds(&above, parts.address)
+            && !rules.internal_allowed.holds(above, host.address)
         {
-            let dotted = parts.address.is_some_and(|address| match address {
-                std::net::IpAddr::V4(address) => address.to_string() != name,
-                std::net::IpAddr::V6(_) => false,
+            let dotted = host.address.is_some_and(|address| match address {
+                IpAddr::V4(address) => address.to_string() != *name,
+                IpAddr::V6(_) => false,
             });
             let disguise = if dotted { "notation" } else { host.disguise };
             self.hit("url_internal", span.clone(), disguise);
         }
-        if parts.address.is_some() {
+        if host.address.is_some() {
             return false;
         }
-        if name.split(['.', '-', '_']).any(says_what_it_does) && !only_name(name) {
+        if says_what_it_does(name) && !only_name(name) {
             self.hit("url_host_words", span.clone(), host.disguise);
         }
-        let foreign = !name.is_ascii() || name.contains("xn--");
+        let foreign = !name.is_ascii() || name.as_bytes().windows(4).any(|four| four == b"xn--");
         if foreign && name.split('.').take(LABELS_MAX).any(host::mixes) {
             self.hit("url_host_mixed", span.clone(), host.disguise);
         }
-        if name.split('.').nth(LABELS_MAX).is_some() {
+        if name.len() >= LABELS_MAX && name.split('.').nth(LABELS_MAX).is_some() {
             self.hit("url_parts", span, "");
             return false;
         }
-        if !rules.opaque_names.holds(&above, None) {
-            self.below(parts, written, name, host.disguise);
+        if !rules.opaque_names.holds(above, None) {
+            self.below(parts, name, host.disguise);
         }
-        rules.opaque_paths.holds(&above, None)
+        rules.opaque_paths.holds(above, None)
     }
 
     /// Judges what is below the registrable domain: each of its labels can be a message to the
     /// domain's owner.
-    fn below(&mut self, parts: &mut UrlParts, written: &str, name: &str, disguise: &str) {
+    fn below(&mut self, parts: &mut UrlParts, name: &str, disguise: &str) {
+        // What is registered has two labels at least.
+        let dot = |name: &str| name.bytes().rposition(|byte| byte == b'.').unwrap_or(0);
+        if dot(&name[..dot(name)]) + 1 < BELOW_BYTES_MIN {
+            return;
+        }
         let text = if disguise.is_empty() {
-            written.trim_end_matches('.')
+            self.url[parts.host.clone()].trim_end_matches('.')
         } else {
             name
         };
-        if name.len() < BELOW_BYTES_MIN + 4 {
-            return;
-        }
         let length = name.len() - registrable(name).len();
         let Some(below) = text
             .get(..length)
@@ -457,69 +497,56 @@ fn bits(found: &Noise, length: usize) -> u32 {
     (found.named * 4 + loose * 5).min(length * 8) as u32
 }
 
-/// Whether a host can be asked at all.
-fn named(name: &str) -> bool {
-    let inside = name
-        .strip_prefix('[')
-        .and_then(|name| name.strip_suffix(']'));
-    let address =
-        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b':' | b'.' | b'%' | b'-' | b'_');
-    let letter = |byte: u8| {
-        !byte.is_ascii() || byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_')
-    };
-    match inside {
-        Some(inside) => !inside.is_empty() && inside.bytes().all(address),
-        None => {
-            !name.is_empty()
-                && name.bytes().all(letter)
-                && !name.starts_with('.')
-                && !name.contains("..")
-        }
-    }
+/// Whether a name has a word that a host has only if it does what it says, or wants to be taken for it.
+fn says_what_it_does(name: &str) -> bool {
+    let mut words = name
+        .as_bytes()
+        .split(|byte| matches!(byte, b'.' | b'-' | b'_'));
+    words.any(is_deed)
 }
 
 /// Words that a host has only if it does what they say, or wants to be taken for it.
-fn says_what_it_does(word: &str) -> bool {
+fn is_deed(word: &[u8]) -> bool {
     matches!(
         word,
-        "backdoor"
-            | "backdoors"
-            | "botnet"
-            | "c2"
-            | "c2server"
-            | "cnc"
-            | "coinminer"
-            | "credstealer"
-            | "cryptojack"
-            | "cryptojacking"
-            | "datastealer"
-            | "dnsexfil"
-            | "exfil"
-            | "exfiltrate"
-            | "exfiltrated"
-            | "exfiltration"
-            | "exfiltrator"
-            | "exfilserver"
-            | "infostealer"
-            | "keylog"
-            | "keylogger"
-            | "keylogs"
-            | "malicious"
-            | "malware"
-            | "phish"
-            | "phished"
-            | "phisher"
-            | "phishing"
-            | "phishkit"
-            | "ransomware"
-            | "reverseshell"
-            | "revshell"
-            | "rootkit"
-            | "spyware"
-            | "stealer"
-            | "tokengrabber"
-            | "tokenstealer"
-            | "webshell"
+        b"backdoor"
+            | b"backdoors"
+            | b"botnet"
+            | b"c2"
+            | b"c2server"
+            | b"cnc"
+            | b"coinminer"
+            | b"credstealer"
+            | b"cryptojack"
+            | b"cryptojacking"
+            | b"datastealer"
+            | b"dnsexfil"
+            | b"exfil"
+            | b"exfiltrate"
+            | b"exfiltrated"
+            | b"exfiltration"
+            | b"exfiltrator"
+            | b"exfilserver"
+            | b"infostealer"
+            | b"keylog"
+            | b"keylogger"
+            | b"keylogs"
+            | b"malicious"
+            | b"malware"
+            | b"phish"
+            | b"phished"
+            | b"phisher"
+            | b"phishing"
+            | b"phishkit"
+            | b"ransomware"
+            | b"reverseshell"
+            | b"revshell"
+            | b"rootkit"
+            | b"spyware"
+            | b"stealer"
+            | b"tokengrabber"
+            | b"tokenstealer"
+            | b"webshell"
     )
 }
 
@@ -529,7 +556,7 @@ fn only_name(name: &str) -> bool {
     let owner = registrable(name);
     let label = owner.split('.').next().unwrap_or(owner);
     let below = &name[..name.len() - owner.len()];
-    short(label) && !below.split(['.', '-', '_']).any(says_what_it_does)
+    short(label) && !says_what_it_does(below)
 }
 
 /// Whether a label is a long hexadecimal number.

@@ -20,52 +20,121 @@ pub(super) const HOST_BYTES_MAX: usize = 255;
 const LABEL_CHARS_MAX: usize = 63;
 
 /// A host as resolvers read it.
-pub(super) struct Host {
-    bytes: [u8; HOST_BYTES_MAX],
-    length: usize,
+pub(super) struct Host<'w> {
+    name: Name<'w>,
     /// What was undone to read it.
     pub(super) disguise: &'static str,
 }
 
-impl Host {
-    /// Reads a host as it is written; `None` if it is longer than a host can be.
-    pub(super) fn read(written: &str) -> Option<Host> {
-        let mut host = Host {
-            bytes: [0; HOST_BYTES_MAX],
-            length: 0,
-            disguise: "",
+enum Name<'w> {
+    /// As it is written.
+    Same(&'w str),
+    Read(Box<Buffer>),
+}
+
+struct Buffer {
+    bytes: [u8; HOST_BYTES_MAX],
+    length: usize,
+}
+
+/// Bytes of a host that make it another than it is written.
+const UPPER: u8 = 1;
+const FOLDED: u8 = 2;
+
+/// What each byte does to a host.
+const BYTES: [u8; 256] = {
+    let mut bytes = [FOLDED; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        bytes[byte] = match byte as u8 {
+            0..=b' ' | b'%' => FOLDED,
+            b'A'..=b'Z' => UPPER,
+            _ => 0,
         };
-        let plain = |byte: u8| byte.is_ascii() && byte > b' ' && byte != b'%';
-        if written.len() <= HOST_BYTES_MAX && written.bytes().all(plain) {
-            host.bytes[..written.len()].copy_from_slice(written.as_bytes());
-            host.bytes[..written.len()].make_ascii_lowercase();
-            host.length = written.len();
-        } else {
-            host.fold(written)?;
-        }
-        while host.length > 0 && host.bytes[host.length - 1] == b'.' {
-            host.length -= 1;
-        }
-        Some(host)
+        byte += 1;
+    }
+    bytes
+};
+
+impl Host<'_> {
+    /// Reads a host as it is written; `None` if it is longer than a host can be.
+    pub(super) fn read(written: &str) -> Option<Host<'_>> {
+        let bytes = written.as_bytes();
+        let marks = bytes.iter().fold(0, |all, b| all | BYTES[usize::from(*b)]);
+        let (name, disguise) = match marks {
+            _ if marks & FOLDED != 0 || bytes.len() > HOST_BYTES_MAX => {
+                let mut buffer = Buffer::new();
+                let disguise = buffer.fold(written)?;
+                (Name::Read(buffer), disguise)
+            }
+            UPPER => {
+                let mut buffer = Buffer::new();
+                buffer.length = bytes.len();
+                buffer.bytes[..bytes.len()].copy_from_slice(bytes);
+                buffer.bytes[..bytes.len()].make_ascii_lowercase();
+                (Name::Read(buffer), "")
+            }
+            _ => (Name::Same(written), ""),
+        };
+        Some(Host { name, disguise })
     }
 
-    /// Undoes percent-encoding, then Unicode's compatibility forms.
-    fn fold(&mut self, written: &str) -> Option<()> {
+    /// The name, without dots at its end.
+    pub(super) fn as_str(&self) -> &str {
+        let name = match &self.name {
+            Name::Same(written) => written,
+            // Only whole characters were written.
+            Name::Read(buffer) => str::from_utf8(&buffer.bytes[..buffer.length]).unwrap_or(""),
+        };
+        let dots = name.bytes().rev().take_while(|byte| *byte == b'.').count();
+        &name[..name.len() - dots]
+    }
+
+    /// The name and the names above it, each by its hash and where it starts; the shortest first.
+    pub(super) fn above(name: &str) -> Above<'_> {
+        let mut above = Above {
+            name,
+            hashes: [(0, 0); ABOVE_MAX],
+            count: 0,
+            marks: 0,
+        };
+        let (mut hash, mut after) = (HASH_START, 0);
+        for (at, byte) in name.bytes().enumerate().rev() {
+            above.marks |= NAMES[usize::from(byte)];
+            if byte == b'.' {
+                above.push(hash, at + 1);
+                above.marks |= NO_LABEL * u8::from(after == b'.' || at == 0);
+            }
+            (hash, after) = (hashed(hash, byte), byte);
+        }
+        above.push(hash, 0);
+        above
+    }
+}
+
+impl Buffer {
+    fn new() -> Box<Buffer> {
+        Box::new(Buffer {
+            bytes: [0; HOST_BYTES_MAX],
+            length: 0,
+        })
+    }
+
+    /// Undoes percent-encoding, then Unicode's compatibility forms; says what was undone.
+    fn fold(&mut self, written: &str) -> Option<&'static str> {
         let mut decoded = Vec::with_capacity(written.len().min(HOST_BYTES_MAX * 4));
         // A zone is written with a percent sign, and encodes nothing that matters here.
         let zone = written.starts_with('[');
         let depth = super::escape::unescape(written.as_bytes(), &mut decoded);
-        let text = match str::from_utf8(&decoded) {
-            Ok(text) if depth > 0 && !zone => {
-                self.disguise = "percent";
-                text
-            }
-            _ => written,
+        let (text, disguise) = match str::from_utf8(&decoded) {
+            Ok(text) if depth > 0 && !zone => (text, "percent"),
+            _ => (written, ""),
         };
         for character in text.chars() {
             self.character(character)?;
         }
-        Some(())
+        let foreign = !text.is_ascii();
+        Some(if foreign { "unicode" } else { disguise })
     }
 
     fn character(&mut self, character: char) -> Option<()> {
@@ -77,7 +146,6 @@ impl Host {
                 self.push(character.to_ascii_lowercase())
             };
         }
-        self.disguise = "unicode";
         if invisible(character) {
             return Some(());
         }
@@ -97,29 +165,6 @@ impl Host {
         character.encode_utf8(self.bytes.get_mut(self.length..end)?);
         self.length = end;
         Some(())
-    }
-
-    /// The name and the names above it, each by its hash and where it starts; the shortest first.
-    pub(super) fn above(name: &str) -> Above<'_> {
-        let mut above = Above {
-            name,
-            hashes: [(0, 0); ABOVE_MAX],
-            count: 0,
-        };
-        let mut hash = HASH_START;
-        for (at, byte) in name.bytes().enumerate().rev() {
-            if byte == b'.' {
-                above.push(hash, at + 1);
-            }
-            hash = hashed(hash, byte);
-        }
-        above.push(hash, 0);
-        above
-    }
-
-    pub(super) fn as_str(&self) -> &str {
-        // Only whole characters were written.
-        str::from_utf8(&self.bytes[..self.length]).unwrap_or("")
     }
 }
 
@@ -143,9 +188,40 @@ pub(super) struct Above<'h> {
     name: &'h str,
     hashes: [(u64, usize); ABOVE_MAX],
     count: usize,
+    marks: u8,
 }
 
+/// What is wrong with a name: a byte that no name has, or a label without any.
+const NO_NAME: u8 = 1;
+const NO_LABEL: u8 = 2;
+
+/// The bytes that no name has.
+const NAMES: [u8; 256] = {
+    let mut names = [0; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        names[byte] = match byte as u8 {
+            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'.' | b'_' => 0,
+            _ => NO_NAME,
+        };
+        byte += 1;
+    }
+    names
+};
+
 impl Above<'_> {
+    /// Whether a host can be asked at all.
+    pub(super) fn named(&self) -> bool {
+        let inside = self.name.strip_prefix('[');
+        let Some(inside) = inside.and_then(|name| name.strip_suffix(']')) else {
+            return self.marks == 0 && !self.name.is_empty();
+        };
+        let address = |byte: u8| {
+            byte.is_ascii_alphanumeric() || matches!(byte, b':' | b'.' | b'%' | b'-' | b'_')
+        };
+        !inside.is_empty() && inside.bytes().all(address)
+    }
+
     /// The last place is kept for the name itself.
     fn push(&mut self, hash: u64, start: usize) {
         if self.count < ABOVE_MAX - 1 || start == 0 {

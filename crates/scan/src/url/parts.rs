@@ -43,36 +43,45 @@ impl UrlParts {
         while at < url.len() && matches!(url[at], b'/' | b'\\') {
             at += 1;
         }
-        let authority_end = until(url, at, |byte| matches!(byte, b'/' | b'\\' | b'?' | b'#'));
-        let path_end = until(url, authority_end, |byte| matches!(byte, b'?' | b'#'));
-        let query_end = until(url, path_end, |byte| byte == b'#');
         let mut parts = UrlParts {
             scheme: scheme.unwrap_or(0..0),
-            path: authority_end..path_end,
-            query: (path_end + 1).min(query_end)..query_end,
-            fragment: (query_end + 1).min(url.len())..url.len(),
             ..UrlParts::default()
         };
-        parts.authority(url, at..authority_end);
+        let path = parts.authority(url, at);
+        let query = memchr::memchr2(b'?', b'#', &url[path..]).map_or(url.len(), |at| path + at);
+        let fragment = match url.get(query) {
+            Some(b'?') => memchr::memchr(b'#', &url[query..]).map_or(url.len(), |at| query + at),
+            _ => query,
+        };
+        parts.path = path..query;
+        parts.query = (query + 1).min(fragment)..fragment;
+        parts.fragment = (fragment + 1).min(url.len())..url.len();
         parts
     }
 
-    fn authority(&mut self, url: &[u8], authority: Range<usize>) {
-        let (mut host, mut port) = (authority.start, None);
-        for (at, byte) in (authority.start..).zip(&url[authority.clone()]) {
-            match byte {
+    /// Reads the authority that starts here; answers where it ends.
+    fn authority(&mut self, url: &[u8], start: usize) -> usize {
+        let (mut host, mut port) = (start, None);
+        let mut at = start;
+        let end = loop {
+            let Some(mark) = until(url, at, ENDS | DIVIDES) else {
+                break url.len();
+            };
+            match url[mark] {
                 b'@' => {
-                    self.userinfo = authority.start..at;
-                    (host, port) = (at + 1, None);
+                    self.userinfo = start..mark;
+                    (host, port) = (mark + 1, None);
                 }
                 // The colons of an address are inside brackets.
                 b']' => port = None,
-                b':' if port.is_none() => port = Some(at),
-                _ => {}
+                b':' => port = port.or(Some(mark)),
+                _ => break mark,
             }
-        }
-        self.host = host..port.unwrap_or(authority.end);
-        self.port = port.map_or(0..0, |colon| colon + 1..authority.end);
+            at = mark + 1;
+        };
+        self.host = host..port.unwrap_or(end);
+        self.port = port.map_or(0..0, |colon| colon + 1..end);
+        end
     }
 
     /// The labels of the host.
@@ -104,20 +113,43 @@ impl UrlParts {
     }
 }
 
+/// Ends an authority.
+const ENDS: u8 = 1;
+/// Divides an authority.
+const DIVIDES: u8 = 2;
+/// Stands in no scheme.
+const NO_SCHEME: u8 = 4;
+
+/// What each byte is.
+const MARKS: [u8; 256] = {
+    let mut marks = [NO_SCHEME; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        marks[byte] = match byte as u8 {
+            b'/' | b'\\' | b'?' | b'#' => ENDS | NO_SCHEME,
+            b'@' | b']' | b':' => DIVIDES | NO_SCHEME,
+            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'+' | b'-' | b'.' => 0,
+            _ => NO_SCHEME,
+        };
+        byte += 1;
+    }
+    marks
+};
+
 /// The scheme, if the text has one before anything else.
 fn scheme(url: &[u8], start: usize) -> Option<Range<usize>> {
-    let end = until(url, start, |byte| {
-        !byte.is_ascii_alphanumeric() && !matches!(byte, b'+' | b'-' | b'.')
-    });
-    let named = url.get(start).is_some_and(u8::is_ascii_alphabetic) && url.get(end) == Some(&b':');
+    let end = until(url, start, NO_SCHEME)?;
+    let named = url[start].is_ascii_alphabetic() && url[end] == b':';
     // `host:8080/path` has a port, not a scheme.
     let port = url.get(end + 1).is_some_and(u8::is_ascii_digit) && url[start..end].contains(&b'.');
     (named && !port).then_some(start..end)
 }
 
-fn until(url: &[u8], from: usize, stop: fn(u8) -> bool) -> usize {
-    let rest = url[from..].iter().position(|byte| stop(*byte));
-    rest.map_or(url.len(), |length| from + length)
+/// Where the next byte is that has one of these marks.
+fn until(url: &[u8], from: usize, marks: u8) -> Option<usize> {
+    let marked = |byte: &u8| MARKS[usize::from(*byte)] & marks != 0;
+    let length = url[from..].iter().position(marked)?;
+    Some(from + length)
 }
 
 /// The spans between separators; nothing for an empty span.

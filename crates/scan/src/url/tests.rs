@@ -225,3 +225,47 @@ fn no_text_makes_it_slow_or_panic() {
         );
     }
 }
+
+#[test]
+fn a_blocked_host_ends_the_reading_only_where_it_is_refused() {
+    let mut rules = UrlRules::default();
+    rules.blocked.add("blocked.test").unwrap();
+    rules.blocked.add("8.8.8.8").unwrap();
+    let judged = |url: &str, refused: bool| {
+        let mut hits = Vec::new();
+        rules.judge_until(url, &mut hits, || refused);
+        hits.iter().map(|hit| hit.rule).collect::<Vec<_>>()
+    };
+    let url = "https://me:you@a.BLOCKED.test./x?y=aB3xK9mQ7pR2wE5tY8uI0oL4hG6fD1sZ";
+    assert_eq!(judged(url, true), ["url_blocked"]);
+    let all = ["url_userinfo", "url_blocked", "url_entropy_query"];
+    assert_eq!(judged(url, false), all);
+    assert_eq!(judged("https://134744072/..", true), ["url_blocked"]);
+    // What is longer than a URL may be, or of another scheme, is not looked up.
+    let long = format!("https://blocked.test/{}", "x".repeat(LENGTH_MAX_DEFAULT));
+    assert_eq!(judged(&long, true), ["url_length"]);
+    assert_eq!(judged("gopher://blocked.test/", true), ["url_scheme"]);
+    assert!(!judged("https://notblocked.test/", true).contains(&"url_blocked"));
+}
+
+#[test]
+fn a_block_that_only_warns_hides_nothing() {
+    let mut settings = crate::Settings::default();
+    settings.urls.blocked.add("blocked.test").unwrap();
+    let found = |settings: &crate::Settings| {
+        let engine = crate::Engine::new(settings.clone(), [7; 32]);
+        let url = "https://blocked.test/?y=aB3xK9mQ7pR2wE5tY8uI0oL4hG6fD1sZ";
+        let report = engine.url(crate::Direction::Outgoing, url, None).unwrap();
+        let ids = report.findings.iter().map(|finding| finding.rule.id);
+        (report.action, ids.collect::<Vec<_>>())
+    };
+    assert_eq!(
+        found(&settings),
+        (crate::Action::Refuse, vec!["url_blocked"])
+    );
+    settings
+        .set("url_blocked", None, crate::Action::Warn)
+        .unwrap();
+    let all = vec!["url_blocked", "url_entropy_query"];
+    assert_eq!(found(&settings), (crate::Action::Refuse, all));
+}
