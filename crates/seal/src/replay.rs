@@ -7,10 +7,10 @@
 //! a captured request can run once more on each of them, while its time is good.
 //!
 //! **Memory.** A window is 2,048 bytes of bits, and about 210 bytes of table at the worst moment of a map's growth:
-//! 16,384 windows, the default, are at most 37 MiB, and take none of it before senders come. The count of senders of a
+//! 16,384 windows, the default, are at most 40 MiB, and take none of it before senders come. The count of senders of a
 //! session adds less than 0.2 KiB for each session with a window. A claim allocates only for a sender's first message.
 //!
-//! **Cost.** See `examples/cost_replay.rs`: one hash, one lock that two threads seldom want at once, one bit.
+//! **Cost.** See `examples/cost_relay_text.rs`: one hash, one lock that two threads seldom want at once, one bit.
 //!
 //! Source: the section "Replay" of `docs/relay-protocol.md`.
 
