@@ -361,16 +361,12 @@ fn it_agrees_with_a_plain_model() {
         let mut sent: Vec<Claim> = Vec::new();
         let mut next = [0_u64; 6];
         for _ in 0..3_000 {
-            now += [0, 1, 20, 500, 9_000][random.usize(..5)] * u64::from(random.u8(..4) == 0);
+            now += [0, 1, 20, 500, 9_000][random.usize(..5)] * u64::from(random.u8(..40) == 0);
             let mut make = |random: &mut fastrand::Rng| {
                 let sender = random.usize(..next.len());
                 next[sender] +=
                     1 + random.u64(..3) * random.u64(..9_000) * u64::from(random.u8(..20) == 0);
-                (
-                    sender as u64,
-                    next[sender],
-                    now - random.u64(..20_000).min(now),
-                )
+                (sender as u64, next[sender], now - random.u64(..8_000))
             };
             // A new request, a new one that is sealed before and sent later, a retry of any, or a replay of any.
             let kind = random.u8(..10);
