@@ -238,3 +238,6 @@ impl ResponseSender {
         self.0.next_ctr = ctr;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,13 +10,11 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::fixture::{NOW, Pair, Setup, after, counting, identity, moment};
+use crate::fixture::{Heard, NOW, Pair, Setup, after, counting, identity};
 use crate::handshake::testing;
 use crate::schedule::{self, Way, hash, way_secret};
 use crate::sender::Attempt;
-use crate::{
-    Answer, Code, Mode, Piece, Random, ResponseSender, SenderId, Sid, Suite, Voice, padding_bytes,
-};
+use crate::{Answer, Code, Mode, SenderId, Sid, Suite, Voice, padding_bytes};
 
 type Lines = Vec<(String, String)>;
 
@@ -277,10 +275,7 @@ fn request(given: &Given) -> Out {
     let texts: Vec<&[u8]> = chunks.iter().map(Vec::as_slice).collect();
     let (ctr, ms) = (given.number("ctr"), given.number("after_ms"));
     let (_, message) = pair.request(ctr, ms, retry_of, &texts);
-    assert_eq!(
-        reopen(&mut pair, ms, message.clone(), retry_of),
-        chunks.concat()
-    );
+    assert_eq!(pair.receive(&message), Ok(chunks.concat()));
     vec![
         ("chunks", message[200..].to_vec()),
         ("request", message.clone()),
@@ -288,79 +283,29 @@ fn request(given: &Given) -> Out {
     ]
 }
 
-/// The text of a request, as the inbound opens it.
-fn reopen(pair: &mut Pair, ms: u64, mut message: Vec<u8>, retry_of: Option<Attempt>) -> Vec<u8> {
-    let incoming = pair.incoming(&message, ms).unwrap();
-    let mut rest = &mut message[200..];
-    let bytes = crate::ChunkHead::read(*rest.first_chunk().unwrap())
-        .unwrap()
-        .bytes;
-    let (chunk, left) = rest.split_at_mut(bytes);
-    let first = incoming.first(&mut pair.inbox, chunk).unwrap();
-    assert_eq!(first.opened.retry_of(), Ok(retry_of));
-    let (mut text, mut opening) = (first.text.to_vec(), first.opening);
-    rest = left;
-    while !opening.is_ended() {
-        let bytes = crate::ChunkHead::read(*rest.first_chunk().unwrap())
-            .unwrap()
-            .bytes;
-        let (chunk, left) = rest.split_at_mut(bytes);
-        text.extend_from_slice(opening.open(chunk).unwrap());
-        rest = left;
-    }
-    assert!(rest.is_empty());
-    text
-}
-
 /// A response to the request with counter 5.
 fn response(given: &Given) -> Out {
     let mut pair = Pair::new(&given.setup());
-    let (attempt, mut message) = pair.request(5, 1000, None, &[b"x"]);
-    let incoming = pair.incoming(&message, 1000).unwrap();
-    let opened = incoming
-        .first(&mut pair.inbox, &mut message[200..])
-        .unwrap()
-        .opened;
-    let mut sender = ResponseSender::new(&opened, &Random::new(counting(0x30)), moment(1000));
-    sender.set_ctr(given.number("ctr"));
-    let code = given
-        .get("code")
-        .map(|code| Code::from_number(code.parse().unwrap()).unwrap());
-    let answer = code.map(|code| Answer {
-        code,
-        retry_after_ms: given.number("retry_after_ms") as u32,
-        server_unix_ms: after(given.number("after_ms")).unix_ms,
-    });
-    let voice = answer.map_or(Voice::Origin, |_| Voice::Weir);
-    let chunks = answer.map_or(given.chunks(), |answer| vec![answer.to_bytes().to_vec()]);
-    let mut out = Vec::new();
-    let mut sealing = sender
-        .begin(moment(1000), &opened, voice, &mut out)
-        .unwrap();
-    for (at, text) in chunks.iter().enumerate() {
-        let last = at + 1 == chunks.len();
-        let piece = if last { Piece::Last } else { Piece::More };
-        sealing.push(&mut out, text, piece).unwrap();
-    }
-    check_response(&mut pair, attempt, out.clone(), answer, &chunks[0]);
-    vec![("response", out)]
-}
-
-fn check_response(
-    pair: &mut Pair,
-    to: Attempt,
-    mut message: Vec<u8>,
-    answer: Option<Answer>,
-    text: &[u8],
-) {
-    let head = message.first_chunk().unwrap();
-    let answering = pair.outbox.response(&pair.session, to, head).unwrap();
-    let head = crate::ChunkHead::read(*message[32..].first_chunk().unwrap()).unwrap();
-    let chunk = &mut message[32..32 + head.bytes];
-    match answering.first(&mut pair.outbox, chunk).unwrap() {
-        crate::Response::Origin(_, opened) => {
-            assert_eq!((opened, answer), (&mut text.to_vec()[..], None))
+    let opened = pair.opened(5);
+    let ctr = given.number("ctr");
+    let (message, heard) = match given.get("code") {
+        None => {
+            let chunks = given.chunks();
+            let texts: Vec<&[u8]> = chunks.iter().map(Vec::as_slice).collect();
+            let message = pair.response(&opened, ctr, Voice::Origin, &texts);
+            (message, Heard::Origin(chunks.concat()))
         }
-        crate::Response::Weir(got) => assert_eq!(Some(got), answer),
-    }
+        Some(code) => {
+            let answer = Answer {
+                code: Code::from_number(code.parse().unwrap()).unwrap(),
+                retry_after_ms: given.number("retry_after_ms") as u32,
+                server_unix_ms: after(given.number("after_ms")).unix_ms,
+            };
+            let message = pair.response(&opened, ctr, Voice::Weir, &[&answer.to_bytes()]);
+            (message, Heard::Weir(answer))
+        }
+    };
+    let received = pair.receive_response(opened.attempt(), &message);
+    assert_eq!(received, Ok(heard));
+    vec![("response", message)]
 }

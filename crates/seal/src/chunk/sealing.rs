@@ -107,6 +107,11 @@ impl Sealing {
         self.end_chunk(out, at, piece)
     }
 
+    #[cfg(test)]
+    pub(crate) fn forget_retry_of(&mut self) {
+        self.retry_of = None;
+    }
+
     /// Whether the final chunk was sealed.
     pub fn is_ended(&self) -> bool {
         self.progress.state == State::Ended

@@ -120,6 +120,10 @@ impl Pending {
     /// reply to another init, by another key, to another key, or with another psk, and [`Error::Field`]
     /// for a reply that verifies and makes no sense.
     pub fn finish(self, reply: &[u8], now: Now) -> Result<Session, Error> {
+        self.try_finish(reply, now)
+    }
+
+    pub(super) fn try_finish(&self, reply: &[u8], now: Now) -> Result<Session, Error> {
         let reply: &[u8; REPLY_BYTES] = reply.try_into().map_err(|_| Error::Length)?;
         let head = Head::read(part(reply, 0), Kind::Reply)?;
         if head.suite != self.outbound.suite {
@@ -154,6 +158,12 @@ impl Pending {
         let info = info(&[b"shr1 ", info_word].concat(), &self.init[..]);
         let label = [b"shr1 ", label_word].concat();
         kem::decapsulate(self.outbound.suite, with.secret(), enc, &info, None, &label)
+    }
+
+    #[cfg(test)]
+    pub(super) fn swap_identity(&mut self, identity: Identity) {
+        let outbound = Arc::get_mut(&mut self.outbound).expect("a handshake of a test");
+        outbound.identity = Arc::new(identity);
     }
 
     /// Reads the plaintext of ct2.

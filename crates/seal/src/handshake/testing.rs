@@ -1,10 +1,11 @@
 //! The secrets inside a handshake, for known answers: found again from the messages and all keys.
 
-use super::{CT1, CT2, ENC1, ENC2, ENC3, MAC1, info, transcript};
-use crate::head::{INIT_BYTES, REPLY_BYTES};
+use super::{CT1, CT1_CAPS, CT1_PEER, CT1_TIME, CT2, ENC1, ENC2, ENC3, MAC1, info, transcript};
+use crate::fixture::{NOW, Setup, counting, public};
+use crate::head::{INIT_BYTES, PUBLIC_BYTES, REPLY_BYTES};
 use crate::kem::{self, Exported};
-use crate::schedule::{Secret, prk};
-use crate::{Identity, Suite};
+use crate::schedule::{Secret, hmac, mac1_key, prk};
+use crate::{Identity, Public, Suite};
 
 pub(crate) struct Agreed {
     pub(crate) ss2: Exported,
@@ -42,4 +43,37 @@ pub(crate) fn agree(
     let th = transcript(inbound.public(), outbound.public(), init, reply);
     let prk = prk(&th, [&exp1(inbound, suite, init), &ss2, &ss3, &psk]);
     Agreed { ss2, ss3, th, prk }
+}
+
+/// An init as a stranger could write it: any plaintext, sealed and signed as it should be.
+pub(crate) struct Forged;
+
+impl Forged {
+    pub(crate) fn init(change: impl FnOnce(&mut [u8])) -> [u8; INIT_BYTES] {
+        let setup = Setup::new(Suite::AesGcm);
+        let mut init = *setup.initiate().init();
+        let plain = &mut init[CT1..MAC1];
+        plain.fill(0);
+        plain[..PUBLIC_BYTES].copy_from_slice(public(0x40).bytes());
+        plain[CT1_PEER..CT1_TIME].copy_from_slice(&public(0x20).peer_id().0);
+        plain[CT1_TIME..CT1_CAPS].copy_from_slice(&NOW.unix_ms.to_be_bytes());
+        change(&mut plain[..CT1_CAPS + 8]);
+        let info = [b"shr1 init", &init[..ENC1]].concat();
+        let random = counting(0x80);
+        let text = Some(&mut init[CT1..MAC1]);
+        let sealed = kem::encapsulate(setup.suite, &public(0), &info, &random, text, b"");
+        init[ENC1..CT1].copy_from_slice(&sealed.unwrap().0);
+        Forged::sign(&mut init);
+        init
+    }
+
+    pub(crate) fn sign(init: &mut [u8; INIT_BYTES]) {
+        Forged::sign_for(init, &public(0));
+    }
+
+    pub(crate) fn sign_for(init: &mut [u8; INIT_BYTES], own: &Public) {
+        let key = mac1_key(own.bytes(), &[0; 32]);
+        let mac = hmac(&key, &init[..MAC1]);
+        init[MAC1..].copy_from_slice(&mac[..16]);
+    }
 }
