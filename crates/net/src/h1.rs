@@ -31,6 +31,7 @@ mod error;
 mod field;
 mod head;
 mod pool;
+pub mod probe;
 mod serve;
 mod server;
 mod stream;

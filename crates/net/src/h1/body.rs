@@ -146,10 +146,10 @@ impl Body {
             }
             return Ok(None);
         };
+        let (size, used) = digits(&window[..lf])?;
         let Some(line) = window[..lf].strip_suffix(b"\r") else {
             return Err(Fault::BareLf);
         };
-        let (size, used) = digits(line)?;
         if used == 0 {
             return Err(Fault::ChunkSize);
         }

@@ -41,6 +41,11 @@ impl Buffers {
         kept.unwrap_or_else(|| Vec::with_capacity(FIRST_BYTES))
     }
 
+    /// How many there are.
+    pub(super) fn kept(&self) -> usize {
+        self.inputs.borrow().len() + self.outputs.borrow().len()
+    }
+
     fn give_input(&self, buffer: Vec<u8>) {
         let mut kept = self.inputs.borrow_mut();
         if kept.len() < KEPT_MAX && (FIRST_BYTES..=READ_BYTES_MAX).contains(&buffer.len()) {

@@ -19,7 +19,7 @@ macro_rules! faults {
             /// Every fault.
             pub const ALL: &[Fault] = &[$(Fault::$name),*];
 
-            /// The status that a server answers with; 502 where the message is an answer.
+            /// The status that a server answers with. A proxy whose origin sent the message answers 502.
             pub const fn status(self) -> u16 {
                 match self { $(Fault::$name => $status,)* }
             }

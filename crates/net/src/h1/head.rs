@@ -416,7 +416,7 @@ pub(super) fn form<'t>(method: &[u8], target: &'t [u8]) -> Option<(Form, Option<
         return None;
     }
     if method == b"CONNECT" {
-        let with_port = target.iter().any(|byte| *byte == b':');
+        let with_port = target.contains(&b':');
         return (with_port && is_authority(target)).then_some((Form::Authority, Some(target)));
     }
     match target {

@@ -17,9 +17,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use base::limit;
-use tokio::io::AsyncWriteExt;
 use tokio::task::{JoinSet, spawn_local};
 
+use super::server::Server;
 use super::stream::{Peer, Stream};
 use super::thread::Thread;
 use crate::edge::{Drain, EdgeShared, Place};
@@ -149,7 +149,7 @@ pub async fn serve<S: Service>(
                     service.connection(stream, peer, thread).await;
                 });
             }
-            None => turn_away(stream, &service, &shared, &refusing),
+            None => turn_away(stream, &service, &thread, &shared, &refusing),
         }
     }
     drop(accepting);
@@ -164,8 +164,9 @@ pub async fn serve<S: Service>(
 
 /// Tells a connection that there is no place for it; if too many are being told, closes it without a word.
 fn turn_away<S: Service>(
-    mut stream: Stream,
+    stream: Stream,
     service: &Rc<S>,
+    thread: &Rc<Thread>,
     shared: &EdgeShared,
     refusing: &Rc<Cell<usize>>,
 ) {
@@ -175,14 +176,9 @@ fn turn_away<S: Service>(
     }
     refusing.set(refusing.get() + 1);
     let (service, refusing) = (Rc::clone(service), Rc::clone(refusing));
+    let server = Server::new(stream, thread);
     spawn_local(async move {
-        let wait = Duration::from_millis(limit::LINGER_MS_MAX);
-        let say = async {
-            stream.write_all(service.busy()).await?;
-            super::server::linger(&mut stream).await
-        };
-        // A client that does not listen is closed on.
-        let _ = tokio::time::timeout(wait, say).await;
+        server.turn_away(service.busy()).await;
         refusing.set(refusing.get() - 1);
     });
 }

@@ -5,13 +5,12 @@
 //! is closed in a way that lets the client read the answer (RFC 9112 §9.6).
 
 use std::future::poll_fn;
-use std::io;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use base::limit;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::ReadBuf;
 
 use super::body::{Body, Framing};
 use super::connection::Connection;
@@ -107,9 +106,7 @@ impl<S: Socket> Server<S> {
         }
         if self.close || self.lost || !self.body.is_done() {
             if self.lost || !self.body.is_done() || !self.connection.input.raw().is_empty() {
-                let wait = Duration::from_millis(limit::LINGER_MS_MAX);
-                // A client that neither closes nor stops sending is cut off after the wait.
-                let _ = tokio::time::timeout(wait, linger(&mut self.connection.io)).await;
+                self.linger().await;
             }
             return Ok(false);
         }
@@ -137,23 +134,24 @@ impl<S: Socket> Server<S> {
                 Err(fault) => return Poll::Ready(Err(self.owe(fault.into()))),
             }
             let begun = !self.connection.input.raw().is_empty();
-            let thread = Rc::clone(self.connection.thread());
-            if !begun && self.used && thread.is_draining() {
-                return Poll::Ready(Ok(false));
-            }
             self.bound_head(begun);
-            match ready!(self.connection.poll_more(context)) {
+            let read = match self.connection.poll_more(context) {
+                Poll::Ready(read) => read,
+                // What came before the word to stop is served; nothing more is begun.
+                Poll::Pending if !begun && self.connection.thread().is_draining() => Ok(None),
+                Poll::Pending => return Poll::Pending,
+            };
+            match read {
                 Ok(Some(0)) if begun => return Poll::Ready(Err(Error::Cut)),
-                Ok(Some(0)) => return Poll::Ready(Ok(false)),
-                Ok(Some(_)) if !begun => {
-                    self.connection.watch.read_within(thread.settings().head_ms)
+                Ok(Some(1..)) if begun => {}
+                Ok(Some(1..)) => {
+                    let watch = &self.connection.watch;
+                    watch.read_within(watch.thread.settings().head_ms);
                 }
-                Ok(Some(_)) => {}
                 Ok(None) if begun => return Poll::Ready(Err(self.owe(Error::Slow(Wait::Head)))),
-                Ok(None) => return Poll::Ready(Ok(false)),
+                Err(error) if begun => return Poll::Ready(Err(error)),
                 // Nothing was asked, so nobody has to know.
-                Err(_) if !begun => return Poll::Ready(Ok(false)),
-                Err(error) => return Poll::Ready(Err(error)),
+                Ok(Some(0) | None) | Err(_) => return Poll::Ready(Ok(false)),
             }
         }
     }
@@ -423,20 +421,43 @@ impl<S: Socket> Server<S> {
         self.end()?;
         self.next().await.map(|_| ())
     }
-}
 
-/// Closes our side, and waits a moment for the client to read what we said: bytes of it that nobody reads would make
-/// the kernel throw our answer away.
-pub(super) async fn linger<S: Socket>(io: &mut S) -> io::Result<()> {
-    io.shutdown().await?;
-    let mut buffer = [0; 4096];
-    let mut left = limit::LINGER_BYTES_MAX;
-    loop {
-        match io.read(&mut buffer).await? {
-            0 => return Ok(()),
-            read if read > left => return Ok(()),
-            read => left -= read,
+    /// Writes a whole answer, as bytes, to a connection that is not served, and closes it.
+    pub(super) async fn turn_away(mut self, answer: &[u8]) {
+        self.connection.out().extend_from_slice(answer);
+        if self.flush().await.is_ok() {
+            self.linger().await;
         }
+    }
+
+    /// Closes our side, and waits a moment for the client to read what we said: bytes of it that nobody reads would
+    /// make the kernel throw our answer away. A client that neither closes nor stops sending is cut off.
+    async fn linger(&mut self) {
+        self.connection.watch.read_within(limit::LINGER_MS_MAX);
+        let (mut closed, mut left) = (false, limit::LINGER_BYTES_MAX);
+        let mut buffer = [0; 4096];
+        poll_fn(|context| {
+            let Connection { io, watch, .. } = &mut self.connection;
+            loop {
+                let mut read = ReadBuf::new(&mut buffer);
+                let done = if closed {
+                    Pin::new(&mut *io).poll_read(context, &mut read)
+                } else {
+                    Pin::new(&mut *io).poll_shutdown(context)
+                };
+                match (done, read.filled().len()) {
+                    (Poll::Pending, _) if watch.is_read_late() => return Poll::Ready(()),
+                    (Poll::Pending, _) => {
+                        watch.wake_later(context.waker());
+                        return Poll::Pending;
+                    }
+                    (Poll::Ready(Ok(())), _) if !closed => closed = true,
+                    (Poll::Ready(Ok(())), bytes @ 1..) if bytes <= left => left -= bytes,
+                    (Poll::Ready(_), _) => return Poll::Ready(()),
+                }
+            }
+        })
+        .await;
     }
 }
 

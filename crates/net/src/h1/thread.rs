@@ -71,6 +71,11 @@ impl Thread {
         self.draining.get()
     }
 
+    /// Buffers that this thread keeps for whoever comes next, for tests and metrics.
+    pub fn buffers_kept(&self) -> usize {
+        self.buffers.kept()
+    }
+
     /// The tick that is this many milliseconds from now, or later.
     pub(super) fn after(&self, ms: u64) -> u64 {
         // One more, because the current tick may be nearly over.
