@@ -27,9 +27,7 @@ fn engine() -> &'static Engine {
 /// A JSON document of either direction; what is redacted is JSON again.
 pub fn scan_json(data: &[u8]) {
     for direction in [Direction::Outgoing, Direction::Incoming] {
-        let Ok(report) = engine().json(direction, data, "params") else {
-            continue;
-        };
+        let Ok(report) = engine().json(direction, data, "params") else { continue };
         let redacted = report.redacted(data);
         if serde_json::from_slice::<&serde_json::value::RawValue>(data).is_ok() {
             let again = serde_json::from_slice::<&serde_json::value::RawValue>(&redacted);
@@ -44,10 +42,7 @@ pub fn scan_text(data: &[u8]) {
     for direction in [Direction::Outgoing, Direction::Incoming] {
         if let Ok(report) = engine().text(direction, &text, "text") {
             let redacted = report.redacted(text.as_bytes());
-            assert!(
-                std::str::from_utf8(&redacted).is_ok(),
-                "redaction broke the text"
-            );
+            assert!(std::str::from_utf8(&redacted).is_ok(), "redaction broke the text");
         }
     }
 }
@@ -57,10 +52,7 @@ pub fn scan_url(data: &[u8]) {
     let url = String::from_utf8_lossy(data);
     if let Ok(report) = engine().url(Direction::Outgoing, &url, None) {
         for finding in &report.findings {
-            assert!(
-                url.get(finding.span.clone()).is_some(),
-                "a span that is none"
-            );
+            assert!(url.get(finding.span.clone()).is_some(), "a span that is none");
         }
     }
 }
@@ -69,9 +61,7 @@ pub fn scan_url(data: &[u8]) {
 pub fn scan_call(data: &[u8]) {
     Sessions::default().with("agent", 1, |session| {
         for now_ms in [1, 2] {
-            if let Ok(report) =
-                engine().call(Direction::Outgoing, data, "params", Some((session, now_ms)))
-            {
+            if let Ok(report) = engine().call(Direction::Outgoing, data, "params", Some((session, now_ms))) {
                 let redacted = report.redacted(data);
                 if serde_json::from_slice::<&serde_json::value::RawValue>(data).is_ok() {
                     let again = serde_json::from_slice::<&serde_json::value::RawValue>(&redacted);
@@ -85,9 +75,7 @@ pub fn scan_call(data: &[u8]) {
 
 /// A text in pieces, of the size that the first byte says: what is clean comes out as it came.
 pub fn scan_stream(data: &[u8]) {
-    let Some((size, text)) = data.split_first() else {
-        return;
-    };
+    let Some((size, text)) = data.split_first() else { return };
     let pieces = text.chunks(usize::from(*size).max(1));
     if let Ok((out, findings)) = scan::in_pieces(engine(), Direction::Incoming, pieces)
         && findings.is_empty()
@@ -101,10 +89,7 @@ pub fn scan_subject(data: &[u8]) {
     let line = String::from_utf8_lossy(data);
     if let Ok(subject) = Subject::read(&line) {
         let verdict = subject.judge(engine(), Direction::Outgoing.into(), None);
-        assert!(
-            verdict.block || verdict.bound.is_none(),
-            "a bound is a block"
-        );
+        assert!(verdict.block || verdict.bound.is_none(), "a bound is a block");
     }
 }
 
@@ -113,11 +98,7 @@ pub fn scan_rules(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     if let Err(problems) = scan::operator_rules(&text) {
         let lines = text.bytes().filter(|byte| *byte == b'\n').count() + 1;
-        assert!(
-            problems
-                .iter()
-                .all(|problem| (1..=lines).contains(&problem.line))
-        );
+        assert!(problems.iter().all(|problem| (1..=lines).contains(&problem.line)));
     }
 }
 
@@ -125,21 +106,12 @@ pub fn scan_rules(data: &[u8]) {
 pub fn scan_tool(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let shown = tool::shown(&text);
-    assert!(
-        !shown.chars().any(|c| c.is_control() && c != '\n'),
-        "a control character is shown"
-    );
+    assert!(!shown.chars().any(|c| c.is_control() && c != '\n'), "a control character is shown");
     let mut names = Names::default();
     names.add("one", &text);
-    assert!(
-        names.find("two", &text).is_some(),
-        "a name is not like itself"
-    );
+    assert!(names.find("two", &text).is_some(), "a name is not like itself");
     if let Ok(definition) = Definition::read(data) {
-        assert!(
-            Definition::read(definition.as_str().as_bytes()).is_ok(),
-            "the canonical form is not JSON"
-        );
+        assert!(Definition::read(definition.as_str().as_bytes()).is_ok(), "the canonical form is not JSON");
         let _ = tool::diff("{}", definition.as_str());
         let _ = tool::diff(&text, definition.as_str());
     }
@@ -147,9 +119,7 @@ pub fn scan_tool(data: &[u8]) {
 
 /// A JSON-RPC message: what is read is what serde_json reads.
 pub fn mcp_envelope(data: &[u8]) {
-    let Ok(message) = Message::parse(data) else {
-        return;
-    };
+    let Ok(message) = Message::parse(data) else { return };
     let value: serde_json::Value = serde_json::from_slice(data).expect("it was read as JSON");
     match message {
         Message::Request { method, params, .. } | Message::Notification { method, params } => {
@@ -162,9 +132,7 @@ pub fn mcp_envelope(data: &[u8]) {
 
 /// An event stream: the same events, however it is cut into pieces.
 pub fn mcp_sse(data: &[u8]) {
-    let Some((&cut, stream)) = data.split_first() else {
-        return;
-    };
+    let Some((&cut, stream)) = data.split_first() else { return };
     let read = |piece: usize| {
         let (mut reader, mut events) = (mcp::sse::Reader::new(1 << 16), Vec::new());
         let all = stream
@@ -179,9 +147,7 @@ pub fn mcp_sse(data: &[u8]) {
 
 /// An agent's key: what is accepted is 48 characters that begin as keys do.
 pub fn identity_key(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else {
-        return;
-    };
+    let Ok(text) = std::str::from_utf8(data) else { return };
     if identity::key_digest(text).is_some() {
         assert!(text.len() == 48 && text.starts_with("weir_"));
     }
@@ -189,13 +155,8 @@ pub fn identity_key(data: &[u8]) {
 
 /// The Authorization field: a stranger stays one, whatever stands there.
 pub fn identity_field(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else {
-        return;
-    };
-    let now = base::Now {
-        unix_ms: 0,
-        mono_ms: 0,
-    };
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let now = base::Now { unix_ms: 0, mono_ms: 0 };
     let known = identity::verify(Some(text), |_| None, now);
     assert!(known.is_err_and(|refusal| refusal.code.name.starts_with("agent.key_")));
 }
@@ -204,34 +165,19 @@ pub fn identity_field(data: &[u8]) {
 pub fn policy_arguments(data: &[u8]) {
     static SLICE: OnceLock<Arc<Slice>> = OnceLock::new();
     let slice = SLICE.get_or_init(|| {
-        let types = [
-            ("s", ArgumentType::String),
-            ("n", ArgumentType::Long),
-            ("b", ArgumentType::Bool),
-        ];
-        let declared: BTreeMap<String, ArgumentType> = types
-            .into_iter()
-            .map(|(name, kind)| (name.to_owned(), kind))
-            .collect();
+        let types = [("s", ArgumentType::String), ("n", ArgumentType::Long), ("b", ArgumentType::Bool)];
+        let declared: BTreeMap<String, ArgumentType> =
+            types.into_iter().map(|(name, kind)| (name.to_owned(), kind)).collect();
         let text = r#"permit (principal, action, resource);
             forbid (principal, action == Action::"mcp:call", resource) when {
                 context.arguments has s && context.arguments.s like "*x*" ||
                 context.arguments has n && context.arguments.n > 7 ||
                 context.arguments has b && context.arguments.b };"#;
-        let sources = [Source {
-            file: "fuzz.cedar",
-            text,
-        }];
+        let sources = [Source { file: "fuzz.cedar", text }];
         let policies = Policies::load(&sources, &declared).expect("the policy is valid");
         let name = |text| Name::new(text).expect("a name");
-        let principal = Arc::new(Principal {
-            name: name("a"),
-            groups: vec![],
-        });
-        let target = Target {
-            server: name("s"),
-            tool: Some("t".to_owned()),
-        };
+        let principal = Arc::new(Principal { name: name("a"), groups: vec![] });
+        let target = Target { server: name("s"), tool: Some("t".to_owned()) };
         policies.slice(&principal, Action::McpCall, &target)
     });
     let context = Context {
@@ -251,9 +197,7 @@ pub fn store_note(data: &[u8]) {
         let signer = store::note::Signer::new("weir.example/log", &[3; 32]).expect("a signer");
         store::note::Verifier::parse(&signer.vkey()).expect("its own key")
     });
-    let Ok(text) = std::str::from_utf8(data) else {
-        return;
-    };
+    let Ok(text) = std::str::from_utf8(data) else { return };
     assert!(verifier.open(text).is_err(), "a signature was forged");
     let _ = store::note::read_checkpoint(text);
     let _ = store::note::split_history(text);
@@ -273,9 +217,7 @@ pub fn store_log(data: &[u8]) {
     log.close().expect("a disk that does not fail");
     drop(log);
     let names = store::disk::Disk::list(&disk).expect("a disk that does not fail");
-    let Some((&which, bytes)) = data.split_first() else {
-        return;
-    };
+    let Some((&which, bytes)) = data.split_first() else { return };
     let mut names: Vec<String> = names.into_iter().map(|(name, _)| name).collect();
     names.sort();
     if let Some(name) = names.get(usize::from(which) % names.len().max(1)) {
@@ -290,15 +232,11 @@ pub fn store_log(data: &[u8]) {
 /// choke on.
 pub fn lab_sse(data: &[u8]) {
     use lab::engine::wire::{llm, rpc, sse};
-    let Some((&cut, stream)) = data.split_first() else {
-        return;
-    };
+    let Some((&cut, stream)) = data.split_first() else { return };
     let read = |piece: usize| {
         let (mut parser, mut events) = (sse::Parser::new(), Vec::new());
         let mut show = |event: sse::Event| events.push((event.name.to_vec(), event.data.to_vec()));
-        let all = stream
-            .chunks(piece.max(1))
-            .try_for_each(|piece| parser.push(piece, &mut show));
+        let all = stream.chunks(piece.max(1)).try_for_each(|piece| parser.push(piece, &mut show));
         (all, events, parser.last_id().to_vec(), parser.retry_ms())
     };
     let whole = read(stream.len());
@@ -315,12 +253,8 @@ pub fn lab_sse(data: &[u8]) {
 /// A scenario file: every problem of it names a line that it has.
 pub fn lab_scenario(data: &[u8]) {
     use lab::scenario::problem::Place;
-    let Ok(text) = std::str::from_utf8(data) else {
-        return;
-    };
-    let Err(problems) = lab::scenario::read_text(text) else {
-        return;
-    };
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Err(problems) = lab::scenario::read_text(text) else { return };
     assert!(!problems.is_empty() && problems.len() <= lab::scenario::problem::PROBLEMS_MAX);
     // YAML 1.2 ends a line with LF, CR or both.
     let lines = text.matches(['\n', '\r']).count() + 1;
@@ -328,31 +262,21 @@ pub fn lab_scenario(data: &[u8]) {
         let Place::File { line, .. } = problem.place else {
             panic!("{problem} is not in the file");
         };
-        assert!(
-            (1..=lines + 1).contains(&line),
-            "{problem}: there are {lines} lines"
-        );
+        assert!((1..=lines + 1).contains(&line), "{problem}: there are {lines} lines");
     }
 }
 
 /// An answer of HTTP/1.1: the same, however it is cut and whether or not its head is known already.
 pub fn lab_answer(data: &[u8]) {
     use lab::engine::fast::answer::{Reader, Remembered};
-    let Some((&cut, answer)) = data.split_first() else {
-        return;
-    };
+    let Some((&cut, answer)) = data.split_first() else { return };
     let read = |piece: usize, remembered: &mut Remembered| {
         let (mut reader, mut heard, mut used) = (Reader::default(), Heard::default(), 0);
         // The lowest bit says whether it answers a HEAD request.
         reader.begin(cut & 1 == 1);
         for bytes in answer.chunks(piece.max(1)) {
-            let fed = reader
-                .feed(bytes, remembered, &mut heard)
-                .map_err(|wrong| format!("{wrong:?}"))?;
-            assert!(
-                fed.used == bytes.len() || fed.done && fed.used < bytes.len(),
-                "bytes were lost"
-            );
+            let fed = reader.feed(bytes, remembered, &mut heard).map_err(|wrong| format!("{wrong:?}"))?;
+            assert!(fed.used == bytes.len() || fed.done && fed.used < bytes.len(), "bytes were lost");
             used += fed.used;
             if fed.done {
                 return Ok((heard, used, true, reader.keeps_connection()));
@@ -362,21 +286,10 @@ pub fn lab_answer(data: &[u8]) {
     };
     let mut remembered = Remembered::default();
     let whole = read(answer.len(), &mut remembered);
-    assert_eq!(
-        whole,
-        read(answer.len(), &mut remembered),
-        "a known head was read otherwise"
-    );
-    assert_eq!(
-        whole,
-        read(usize::from(cut), &mut Remembered::default()),
-        "the cut changed the answer"
-    );
+    assert_eq!(whole, read(answer.len(), &mut remembered), "a known head was read otherwise");
+    assert_eq!(whole, read(usize::from(cut), &mut Remembered::default()), "the cut changed the answer");
     if let Ok((heard, used, _, _)) = whole {
-        assert!(
-            heard.body.len() <= used && used <= answer.len(),
-            "the body is longer than what came"
-        );
+        assert!(heard.body.len() <= used && used <= answer.len(), "the body is longer than what came");
     }
 }
 
