@@ -37,7 +37,7 @@ pub struct Today<'a> {
 }
 
 /// A ticket that opened.
-struct Seat {
+pub(crate) struct Seat {
     sealed: [u8; TICKET_BYTES],
     ticket: Ticket,
 }
@@ -198,7 +198,7 @@ impl Inbox {
         voice: Voice,
         out: &mut Vec<u8>,
     ) -> Result<Sealing, Error> {
-        let usable = |sender: &&mut ResponseSender| !sender.is_spent(now);
+        let usable = |sender: &&mut ResponseSender| sender.is_of(to) && !sender.is_spent(now);
         if self.senders.get(&to.sid()).filter(usable).is_none() {
             let sender = ResponseSender::new(to, &id(), now);
             self.senders.put(to.sid(), sender);
@@ -239,6 +239,11 @@ impl Inbox {
 }
 
 impl Seat {
+    /// Whether both are of one ticket: it may have been forgotten and opened again between them.
+    pub(crate) fn is_same(&self, other: &Seat) -> bool {
+        self.sealed == other.sealed
+    }
+
     fn way(&self, way: Way) -> Secret {
         way_secret(&self.ticket.secret, self.ticket.suite, self.ticket.sid, way)
     }
@@ -340,6 +345,10 @@ impl Opened {
     /// answer is a sealed [`crate::Code::Malformed`].
     pub fn retry_of(&self) -> Result<Option<Attempt>, Error> {
         self.retry_of
+    }
+
+    pub(crate) fn seat(&self) -> &Rc<Seat> {
+        &self.seat
     }
 
     pub(crate) fn way(&self, way: Way) -> Secret {

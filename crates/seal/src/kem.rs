@@ -147,3 +147,6 @@ impl TryRng for Once<'_> {
 }
 
 impl TryCryptoRng for Once<'_> {}
+
+#[cfg(test)]
+mod tests;

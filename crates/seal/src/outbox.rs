@@ -25,12 +25,18 @@ pub const RETURNS_MAX: usize = 4_096;
 /// Everything that one thread of an outbound keeps about messages.
 pub struct Outbox {
     senders: Table<Sid, RequestSender>,
-    lines: Table<(Sid, SenderId), Rc<Line>>,
+    returns: Table<(Sid, SenderId), Return>,
+}
+
+/// A receive key, with the session that it was made of: another inbound may have chosen the same sid.
+struct Return {
+    session: Arc<Session>,
+    line: Rc<Line>,
 }
 
 /// A response whose first chunk did not open yet.
 pub struct Answering {
-    sid: Sid,
+    session: Arc<Session>,
     opening: Opening,
     weir_made: bool,
 }
@@ -55,10 +61,10 @@ impl Default for Outbox {
 
 impl Outbox {
     /// An empty one with these bounds.
-    pub fn new(senders_max: usize, lines_max: usize) -> Outbox {
+    pub fn new(senders_max: usize, returns_max: usize) -> Outbox {
         Outbox {
             senders: Table::new(senders_max),
-            lines: Table::new(lines_max),
+            returns: Table::new(returns_max),
         }
     }
 
@@ -74,7 +80,7 @@ impl Outbox {
         retry_of: Option<Attempt>,
         out: &mut Vec<u8>,
     ) -> Result<(Attempt, Sealing), Error> {
-        let usable = |sender: &&mut RequestSender| !sender.is_spent(now);
+        let usable = |sender: &&mut RequestSender| sender.is_of(session) && !sender.is_spent(now);
         if self.senders.get(&session.sid()).filter(usable).is_none() {
             let sender = RequestSender::new(Arc::clone(session), &id(), now);
             self.senders.put(session.sid(), sender);
@@ -89,7 +95,7 @@ impl Outbox {
     /// [`Error::Version`] or [`Error::Head`]. As with every error here, the answer counts as lost.
     pub fn response(
         &mut self,
-        session: &Session,
+        session: &Arc<Session>,
         to: Attempt,
         head: &[u8; RESPONSE_BYTES],
     ) -> Result<Answering, Error> {
@@ -99,16 +105,25 @@ impl Outbox {
         }
         let sender = SenderId(part(head, 8));
         let ctr = u64::from_be_bytes(part(head, 24));
-        let sid = session.sid();
-        let line = match self.lines.get(&(sid, sender)) {
-            Some(line) => Rc::clone(line),
-            None => Rc::new(Line::new(&session.way(Way::Response), suite, sender)),
+        let line = match self.returns.get(&(session.sid(), sender)) {
+            Some(known) if Arc::ptr_eq(&known.session, session) => Rc::clone(&known.line),
+            _ => Rc::new(Line::new(&session.way(Way::Response), suite, sender)),
         };
         Ok(Answering {
-            sid,
+            session: Arc::clone(session),
             opening: Opening::new(line, ctr, Aad::response(head, to.sender, to.ctr)),
             weir_made: flag,
         })
+    }
+
+    /// Enters what a verified chunk proved.
+    fn enter(&mut self, session: Arc<Session>, line: &Rc<Line>) {
+        let key = (session.sid(), line.id);
+        let same = |known: &mut Return| Rc::ptr_eq(&known.line, line);
+        if !self.returns.get(&key).is_some_and(same) {
+            let line = Rc::clone(line);
+            self.returns.put(key, Return { session, line });
+        }
     }
 
     /// Forgets senders that are spent. To be called now and then.
@@ -120,12 +135,12 @@ impl Outbox {
     pub fn forget(&mut self, session: &Session) {
         let sid = session.sid();
         self.senders.retain(|of, _| *of != sid);
-        self.lines.retain(|(of, _), _| *of != sid);
+        self.returns.retain(|(of, _), _| *of != sid);
     }
 
     #[cfg(test)]
     pub(crate) fn sizes(&self) -> [usize; 2] {
-        [self.senders.len(), self.lines.len()]
+        [self.senders.len(), self.returns.len()]
     }
 }
 
@@ -141,11 +156,7 @@ impl Answering {
         chunk: &'a mut [u8],
     ) -> Result<Response<'a>, Error> {
         let text = self.opening.open(chunk)?;
-        let line = self.opening.line();
-        let key = (self.sid, line.id);
-        if outbox.lines.get(&key).is_none() {
-            outbox.lines.put(key, Rc::clone(line));
-        }
+        outbox.enter(self.session, self.opening.line());
         match (self.weir_made, self.opening.is_ended()) {
             (false, _) => Ok(Response::Origin(self.opening, text)),
             (true, true) => Answer::from_bytes(text).map(Response::Weir),

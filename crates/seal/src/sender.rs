@@ -12,7 +12,7 @@ use base::Now;
 use crate::chunk::{Aad, BYTES_LIMIT, CHUNKS_LIMIT, Line, Sealing};
 use crate::error::Error;
 use crate::head::{Head, Kind, REQUEST_BYTES, RESPONSE_BYTES, RETRY_OF_BYTES};
-use crate::inbox::Opened;
+use crate::inbox::{Opened, Seat};
 use crate::key::{SenderId, Sid};
 use crate::random::IdRandom;
 use crate::schedule::{Secret, Way};
@@ -130,6 +130,11 @@ impl RequestSender {
         self.sender.is_spent(now)
     }
 
+    /// Whether it seals for this very session.
+    pub fn is_of(&self, session: &Arc<Session>) -> bool {
+        Arc::ptr_eq(&self.session, session)
+    }
+
     /// Begins a request: takes a counter, and appends the 200 bytes before its first chunk. `retry_of` names
     /// the first attempt of the call, if this is another.
     ///
@@ -180,7 +185,10 @@ impl RequestSender {
 /// fn clone<T: Clone>() {}
 /// clone::<seal::ResponseSender>();
 /// ```
-pub struct ResponseSender(Sender);
+pub struct ResponseSender {
+    sender: Sender,
+    seat: Rc<Seat>,
+}
 
 /// Who speaks in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,12 +203,20 @@ impl ResponseSender {
     /// A new sender with a new random id, for the session of this request.
     pub fn new(to: &Opened, id: &IdRandom, now: Moment) -> ResponseSender {
         let way = to.way(Way::Response);
-        ResponseSender(Sender::new(&way, to.suite(), to.sid(), id, now))
+        ResponseSender {
+            sender: Sender::new(&way, to.suite(), to.sid(), id, now),
+            seat: Rc::clone(to.seat()),
+        }
     }
 
     /// Whether a new one is due.
     pub fn is_spent(&self, now: Moment) -> bool {
-        self.0.is_spent(now)
+        self.sender.is_spent(now)
+    }
+
+    /// Whether it seals for the session of this request.
+    pub fn is_of(&self, to: &Opened) -> bool {
+        self.seat.is_same(to.seat())
     }
 
     /// Begins a response: takes a counter, and appends the 32 bytes before its first chunk.
@@ -214,28 +230,28 @@ impl ResponseSender {
         voice: Voice,
         out: &mut Vec<u8>,
     ) -> Result<Sealing, Error> {
-        if self.0.sid != to.sid() || self.0.suite != to.suite() {
+        if !self.is_of(to) {
             return Err(Error::Session);
         }
-        let ctr = self.0.take(now)?;
+        let ctr = self.sender.take(now)?;
         let head = Head {
             kind: Kind::Response,
-            suite: self.0.suite,
+            suite: self.sender.suite,
             flag: voice == Voice::Weir,
         };
         let mut bytes = [0; RESPONSE_BYTES];
         bytes[..8].copy_from_slice(&head.to_bytes());
-        bytes[8..24].copy_from_slice(&self.0.line.id.0);
+        bytes[8..24].copy_from_slice(&self.sender.line.id.0);
         bytes[24..].copy_from_slice(&ctr.to_be_bytes());
         out.extend_from_slice(&bytes);
         let request = to.attempt();
         let aad = Aad::response(&bytes, request.sender, request.ctr);
-        Ok(Sealing::new(Rc::clone(&self.0.line), ctr, aad, None))
+        Ok(Sealing::new(Rc::clone(&self.sender.line), ctr, aad, None))
     }
 
     #[cfg(test)]
     pub(crate) fn set_ctr(&mut self, ctr: u64) {
-        self.0.next_ctr = ctr;
+        self.sender.next_ctr = ctr;
     }
 }
 

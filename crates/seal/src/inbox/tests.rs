@@ -320,3 +320,45 @@ fn the_plain_case_of_an_outbound_is_public() {
     shared::<TekRing>();
     shared::<crate::Peer>();
 }
+
+/// A sid is drawn at random, so this does not happen; if it did, it would be two sessions all the same.
+#[test]
+fn sessions_of_one_sid_are_still_two() {
+    let mut pair = pair();
+    let sessions = [1, 2].map(|byte| {
+        let mut random = [0; 156];
+        random[..128].fill(byte);
+        let setup = Setup::new(Suite::AesGcm);
+        let mut seed = *init_random().bytes();
+        seed[0] = byte;
+        let pending = initiate(setup.outbound(), NOW, Random::new(seed)).unwrap();
+        let (init, drawn) = (pending.init(), || Random::new(random));
+        let reply = pair
+            .responder
+            .answer(init, NOW, drawn, &pair.ring, &pair.peers);
+        Arc::new(pending.finish(&reply.unwrap()[..], NOW).unwrap())
+    });
+    assert_eq!(sessions[0].sid(), sessions[1].sid());
+    let mut inbox = Inbox::default();
+    for ctr in 0..3 {
+        for session in &sessions {
+            let mut message = request(session, 1, ctr);
+            let incoming = inbox.request(message.first_chunk().unwrap(), pair.today(), NOW);
+            let request = incoming.unwrap().first(&mut inbox, &mut message[200..]);
+            let (opened, mut out) = (request.unwrap().opened, Vec::new());
+            let answer = Answer {
+                code: Code::Draining,
+                retry_after_ms: 1,
+                server_unix_ms: 2,
+            };
+            let id = || Random::new([1; 16]);
+            inbox
+                .answer(&opened, moment(0), id, answer, &mut out)
+                .unwrap();
+            pair.session = Arc::clone(session);
+            let heard = pair.receive_response(opened.attempt(), &out);
+            assert_eq!(heard, Ok(Heard::Weir(answer)));
+        }
+    }
+    assert_eq!(inbox.sizes(), [1, 1, 1]);
+}

@@ -159,3 +159,39 @@ fn what_an_outbound_keeps_is_bounded_and_forgotten() {
     pair.outbox.forget(&session);
     assert_eq!(pair.outbox.sizes(), [0, 0]);
 }
+
+/// Sids are chosen by inbounds; two that choose the same do not get into each other's keys.
+#[test]
+fn sessions_of_one_sid_are_still_two() {
+    let mut ours = pair();
+    let mut theirs = Pair::new(&Setup {
+        psk: Some([1; 32]),
+        ..Setup::new(Suite::AesGcm)
+    });
+    assert_eq!(ours.session.sid(), theirs.session.sid());
+    // One thread of an outbound that talks to both.
+    let mut outbox = Outbox::default();
+    let mut drawn = 0;
+    for ctr in 0..3 {
+        for pair in [&mut ours, &mut theirs] {
+            let id = || {
+                drawn += 1;
+                Random::new([drawn; 16])
+            };
+            let mut out = Vec::new();
+            let request = outbox.request(&pair.session, moment(1_000), id, None, &mut out);
+            let (_, mut sealing) = request.unwrap();
+            sealing.push(&mut out, b"text", Piece::Last).unwrap();
+            assert_eq!(pair.receive(&out), Ok(b"text".to_vec()));
+
+            // The same R from both.
+            let opened = pair.opened(ctr);
+            let message = pair.response(&opened, ctr, Voice::Origin, &[b"text"]);
+            std::mem::swap(&mut outbox, &mut pair.outbox);
+            let heard = pair.receive_response(opened.attempt(), &message);
+            std::mem::swap(&mut outbox, &mut pair.outbox);
+            assert_eq!(heard, Ok(Heard::Origin(b"text".to_vec())));
+        }
+    }
+    assert_eq!(outbox.sizes(), [1, 1]);
+}
