@@ -672,7 +672,8 @@ fn a_request_is_byte_for_byte_what_was_said() {
 fn what_cannot_be_asked_is_not_written() {
     run(async {
         let (mut client, _peer) = client(1 << 20);
-        let cases: [(&[u8], &[u8], &[u8], Framing); 9] = [
+        type Asked = (&'static [u8], &'static [u8], &'static [u8], Framing);
+        let cases: [Asked; 9] = [
             (b"GE T", b"/", b"a", Framing::None),
             (b"CONNECT", b"a:1", b"a", Framing::None),
             (b"GET", b"/ HTTP/1.1\r\nx: y", b"a", Framing::None),

@@ -8,58 +8,30 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panic")]
 
+#[path = "h1/text.rs"]
+mod text;
+
 use std::fs;
-use std::path::Path;
 
 use net::h1::{Settings, probe};
+use text::Case;
 
 /// Inputs longer than this are cut at a few bytes only.
 const EVERY_CUT_BYTES_MAX: usize = 2000;
 
-fn unescape(text: &str) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut chars = text.chars().filter(|char| *char != '\n').peekable();
-    while let Some(char) = chars.next() {
-        if char != '\\' {
-            let mut buffer = [0; 4];
-            bytes.extend_from_slice(char.encode_utf8(&mut buffer).as_bytes());
-            continue;
-        }
-        match chars.next().unwrap() {
-            'r' => bytes.push(b'\r'),
-            'n' => bytes.push(b'\n'),
-            't' => bytes.push(b'\t'),
-            '0' => bytes.push(0),
-            '\\' => bytes.push(b'\\'),
-            'x' => {
-                let digits: String = chars.by_ref().take(2).collect();
-                bytes.push(u8::from_str_radix(&digits, 16).unwrap());
-            }
-            '{' => {
-                let inner: String = chars.by_ref().take_while(|char| *char != '}').collect();
-                let (times, text) = inner.split_once(':').unwrap();
-                bytes.extend(unescape(text).repeat(times.parse().unwrap()));
-            }
-            other => panic!("\\{other} is no escape"),
-        }
-    }
-    bytes
-}
-
-fn tell(answers: bool, title: &str, pieces: Vec<&[u8]>) -> String {
+fn tell(case: &Case, answers: bool, pieces: Vec<&[u8]>) -> String {
     let settings = Settings::default();
     if !answers {
         return probe::requests(pieces, &settings);
     }
-    let methods = title.split_once(": ").map_or("GET", |(_, methods)| methods);
-    let methods: Vec<&[u8]> = methods.split(' ').map(str::as_bytes).collect();
+    let methods: Vec<&[u8]> = case.methods().into_iter().map(str::as_bytes).collect();
     probe::answers(&methods, pieces, &settings)
 }
 
 /// Runs one case in every cut; returns what it tells.
-fn check(file: &str, title: &str, sent: &str) -> String {
+fn check(file: &str, case: &Case) -> String {
     let answers = file.starts_with("answer");
-    let parts: Vec<Vec<u8>> = sent.split("\\|").map(unescape).collect();
+    let (parts, title) = (case.parts(), &case.title);
     let cut = |size: &dyn Fn(usize) -> usize| {
         let mut pieces: Vec<&[u8]> = Vec::new();
         for (number, part) in parts.iter().enumerate() {
@@ -68,7 +40,7 @@ fn check(file: &str, title: &str, sent: &str) -> String {
             }
             pieces.extend(part.chunks(size(part.len()).max(1)));
         }
-        tell(answers, title, pieces)
+        tell(case, answers, pieces)
     };
     let told = cut(&|whole| whole);
     assert_eq!(told, cut(&|_| 1), "{file}: {title}: byte by byte");
@@ -88,7 +60,7 @@ fn check(file: &str, title: &str, sent: &str) -> String {
         }
         assert_eq!(
             told,
-            tell(answers, title, pieces),
+            tell(case, answers, pieces),
             "{file}: {title}: cut at {at}"
         );
     }
@@ -97,27 +69,26 @@ fn check(file: &str, title: &str, sent: &str) -> String {
 
 #[test]
 fn cases() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases/h1");
-    let mut count = 0;
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        let text = fs::read_to_string(&path).unwrap();
-        let (intro, rest) = text.split_once("\n# ").unwrap();
-        let mut rewritten = intro.trim_end().to_owned() + "\n";
-        for case in rest.split("\n# ") {
-            let (title, rest) = case.split_once('\n').unwrap();
-            let (sent, expected) = rest.split_once("----\n").unwrap();
-            let told = check(&name, title, sent);
+    let (mut count, update) = (0, std::env::var_os("UPDATE").is_some());
+    for (path, intro, cases) in text::files() {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let mut rewritten = intro + "\n";
+        for case in cases {
+            let told = check(name, &case);
             count += 1;
-            if std::env::var_os("UPDATE").is_none() {
-                assert_eq!(told.trim_end(), expected.trim_end(), "{name}: {title}");
+            if !update {
+                assert_eq!(
+                    told.trim_end(),
+                    case.told.trim_end(),
+                    "{name}: {}",
+                    case.title
+                );
             }
-            rewritten += &format!("\n# {title}\n{sent}----\n{told}");
+            rewritten += &format!("\n# {}\n{}----\n{told}", case.title, case.sent);
         }
-        if std::env::var_os("UPDATE").is_some() {
+        if update {
             fs::write(&path, rewritten).unwrap();
         }
     }
-    assert!(count > 100, "{count} cases");
+    assert!(count > 250, "{count} cases");
 }
