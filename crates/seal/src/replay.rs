@@ -147,8 +147,9 @@ impl Replay {
     /// Lets a request through, once.
     ///
     /// A retry takes two places, its own and that of the first attempt, both or neither, at one moment for all
-    /// threads. If only one of them is free the answer is [`Refused::Claimed`] and neither is taken; the window of
-    /// the first attempt is then kept for as long as the refused retry itself could be replayed.
+    /// threads. If only one of them is free the answer is [`Refused::Claimed`] and neither is taken. The first
+    /// attempt's time is held to the same bounds as the retry's own: so its window, if it was let through, is still
+    /// there, and the refused retry stays refused for as long as its times are good.
     ///
     /// # Errors
     /// See [`Refused`].

@@ -308,7 +308,6 @@ impl Decoder {
         // The text of an informational response makes room for what follows it.
         self.text.clear();
         self.fields.clear();
-        self.has_host = false;
         let place = match status {
             101 => return Err(Fault::Switching),
             100..=199 if self.interims == INTERIM_MAX => return Err(Fault::TooManyInterim),

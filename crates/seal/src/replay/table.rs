@@ -259,7 +259,7 @@ impl Step<'_> {
         if !self.windows.take_room(self.session, 1) {
             return Taken::NoRoom;
         }
-        self.enter(map, own, own.ts_ms);
+        self.enter(map, own);
         Taken::New
     }
 
@@ -271,15 +271,7 @@ impl Step<'_> {
             return Taken::Stale;
         }
         let (at_own, at_first) = (look(maps.own(), own), look(maps.first(), first));
-        // A retry answers for the first attempt too, so both windows outlast whichever is the newer.
-        let newest_ms = own.ts_ms.max(first.ts_ms);
-        if at_own == Look::Taken {
-            return Taken::Before;
-        }
-        if at_first == Look::Taken {
-            if let Some(window) = maps.first().windows.get_mut(&first.key) {
-                self.touch(window, newest_ms);
-            }
+        if at_own == Look::Taken || at_first == Look::Taken {
             return Taken::Before;
         }
         let absent = match (at_own, at_first) {
@@ -291,8 +283,8 @@ impl Step<'_> {
             return Taken::NoRoom;
         }
         // The first attempt's counter is the lower one of the same sender: taken first, it cannot fall out.
-        self.enter(maps.first(), first, newest_ms);
-        self.enter(maps.own(), own, newest_ms);
+        self.enter(maps.first(), first);
+        self.enter(maps.own(), own);
         Taken::New
     }
 
@@ -309,25 +301,25 @@ impl Step<'_> {
     }
 
     /// Takes a place that is free, in a window that is made where there is none; its room has been taken.
-    fn enter(&self, map: &mut Map, place: &Place, newest_ms: u64) {
+    fn enter(&self, map: &mut Map, place: &Place) {
         if let Some(window) = map.windows.get_mut(&place.key) {
             window.bits.take(place.ctr);
-            self.touch(window, newest_ms);
+            self.touch(window, place.ts_ms);
             return;
         }
         let window = Window {
             bits: Bits::new(place.ctr),
             last_mono_ms: self.now.mono_ms,
-            newest_ms,
+            newest_ms: place.ts_ms,
             session: self.session,
         };
         map.windows.insert(place.key, window);
     }
 
     #[inline]
-    fn touch(&self, window: &mut Window, newest_ms: u64) {
+    fn touch(&self, window: &mut Window, ts_ms: u64) {
         window.last_mono_ms = window.last_mono_ms.max(self.now.mono_ms);
-        window.newest_ms = window.newest_ms.max(newest_ms);
+        window.newest_ms = window.newest_ms.max(ts_ms);
     }
 }
 
