@@ -5,6 +5,9 @@
 //! taken, since what lies inside it is not split. The work is one more reading of the text at most.
 
 use std::ops::Range;
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
 
 use crate::layer::{Layer, Text};
 use crate::report::Bound;
@@ -19,6 +22,22 @@ const URLS_MAX: usize = 64;
 const URL_BYTES_MAX: usize = 16 << 10;
 /// Parts of one URL.
 const PARTS_MAX: usize = 512;
+
+/// What ends the scheme of a URL, and what begins the data of an event.
+static SCHEME_END: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"://"));
+static EVENT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\ndata:"));
+
+/// The bytes that end a URL in a text.
+const OUTSIDE: [bool; 256] = {
+    let mut outside = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mark = matches!(byte as u8, b'"' | b'\'' | b'<' | b'>' | b'`' | b'\\');
+        outside[byte] = mark || byte <= 0x20;
+        byte += 1;
+    }
+    outside
+};
 
 /// Calls `search` with each way to put the strings of a view together that joins anything.
 pub(crate) fn each(
@@ -119,23 +138,20 @@ fn ends(bytes: &[u8], value: &Range<usize>, text: &mut Text) {
 /// The labels, the path segments and the query values of each URL.
 fn urls(layer: &Layer<'_>, text: &mut Text, emit: Emit<'_>) -> Result<(), Bound> {
     let bytes = layer.bytes;
-    let mut finder = memchr::memmem::find_iter(bytes, b"://").peekable();
+    let mut finder = SCHEME_END.find_iter(bytes).peekable();
     for _ in 0..URLS_MAX {
         let Some(start) = finder.next().map(|at| at + 3) else {
             break;
         };
         let next = finder.peek().copied().unwrap_or(bytes.len());
         let bytes = &bytes[..next.min(start + URL_BYTES_MAX)];
-        let outside = |b: &u8| *b <= b' ' || matches!(b, b'"' | b'\'' | b'<' | b'>' | b'`' | b'\\');
+        let outside = |b: &u8| OUTSIDE[usize::from(*b)];
         let length = bytes[start..].iter().position(outside);
         let end = length.map_or(bytes.len(), |length| start + length);
-        let find = |from: usize, marks: &[u8]| {
-            let length = bytes[from..end].iter().position(|b| marks.contains(b));
-            length.map_or(end, |length| from + length)
-        };
-        let path = find(start, b"/?#");
-        let query = find(path, b"?#");
-        let fragment = find(query, b"#");
+        let after = |from: usize, length: Option<usize>| length.map_or(end, |length| from + length);
+        let path = after(start, memchr::memchr3(b'/', b'?', b'#', &bytes[start..end]));
+        let query = after(path, memchr::memchr2(b'?', b'#', &bytes[path..end]));
+        let fragment = after(query, memchr::memchr(b'#', &bytes[query..end]));
         // The last two labels are the domain that the others are under.
         let domain = memchr::memrchr(b'.', &bytes[start..path]).unwrap_or(0);
         let labels = memchr::memrchr(b'.', &bytes[start..start + domain]).unwrap_or(0);
@@ -176,7 +192,7 @@ fn split(bytes: &[u8], range: Range<usize>, mark: u8) -> impl Iterator<Item = Ra
 /// The data of server-sent events (WHATWG HTML, 9.2.6), without what stands between.
 fn events(layer: &Layer<'_>, text: &mut Text) {
     let bytes = layer.bytes;
-    if !bytes.starts_with(b"data:") && memchr::memmem::find(bytes, b"\ndata:").is_none() {
+    if !bytes.starts_with(b"data:") && EVENT.find(bytes).is_none() {
         return;
     }
     let mut start = 0;

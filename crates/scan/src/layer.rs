@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 /// Buffers larger than this are not kept for the next scan, in bytes.
-const KEPT_BYTES_MAX: usize = 256 << 10;
+const KEPT_BYTES_MAX: usize = 512 << 10;
 /// Buffers kept by one thread.
 const KEPT_MAX: usize = 8;
 
@@ -17,8 +17,29 @@ const KEPT_MAX: usize = 8;
 struct Piece {
     view: usize,
     source: Range<usize>,
-    /// The bytes are the same, one by one; otherwise the stretch is one thing.
-    verbatim: bool,
+    /// Bytes of the view at its start that stand for an escape; [`WHOLE`] where the stretch is one thing.
+    head: u8,
+    /// Bytes of that escape. Behind it the bytes are the same, one by one.
+    escape: u8,
+}
+
+/// A stretch that stands for its source as one thing.
+const WHOLE: u8 = u8::MAX;
+
+impl Piece {
+    /// The place in the source that a place in the view begins at, or ends at.
+    fn place(&self, at: usize, end: bool) -> usize {
+        let inside = at - self.view;
+        // The end of an escape is the place behind it, and its middle is at its start.
+        let escaped = inside < usize::from(self.head) || end && inside == usize::from(self.head);
+        match (self.head, end) {
+            (WHOLE, true) => self.source.end,
+            (WHOLE, false) => self.source.start,
+            (_, true) if escaped => self.source.start + usize::from(self.escape),
+            (_, false) if escaped => self.source.start,
+            (head, _) => self.source.start + usize::from(self.escape) + inside - usize::from(head),
+        }
+    }
 }
 
 /// The buffers of one view. Taken from and given back to the thread, so that clean text allocates nothing.
@@ -80,13 +101,14 @@ impl Text {
         let view = self.bytes.len();
         self.bytes.extend_from_slice(&source[range.clone()]);
         match self.pieces.last_mut() {
-            Some(last) if last.verbatim && last.source.end == range.start => {
+            Some(last) if last.head != WHOLE && last.source.end == range.start => {
                 last.source.end = range.end;
             }
             _ => self.pieces.push(Piece {
                 view,
                 source: range,
-                verbatim: true,
+                head: 0,
+                escape: 0,
             }),
         }
     }
@@ -99,9 +121,22 @@ impl Text {
         self.pieces.push(Piece {
             view: self.bytes.len(),
             source,
-            verbatim: false,
+            head: WHOLE,
+            escape: 0,
         });
         self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Says that `head` bytes at a place of the view stand for an escape of the source, and that what
+    /// follows them is as it follows there. The bytes are whoever's who fills them in.
+    pub(crate) fn escape(&mut self, view: usize, source: Range<usize>, head: u8) {
+        let escape = u8::try_from(source.len()).expect("no escape has 256 bytes");
+        self.pieces.push(Piece {
+            view,
+            source,
+            head,
+            escape,
+        });
     }
 
     /// Says that all bytes together stand for a stretch of the source, and that they are one string.
@@ -110,7 +145,8 @@ impl Text {
         self.pieces.push(Piece {
             view: 0,
             source,
-            verbatim: false,
+            head: WHOLE,
+            escape: 0,
         });
         self.strings.clear();
         self.strings.push(0..self.bytes.len());
@@ -171,15 +207,7 @@ impl<'a> Layer<'a> {
         }
         let piece = |at: usize| &self.pieces[self.piece(at)];
         let (first, last) = (piece(span.start), piece(span.end.saturating_sub(1)));
-        let start = match first.verbatim {
-            true => first.source.start + (span.start - first.view),
-            false => first.source.start,
-        };
-        let end = match last.verbatim {
-            true => last.source.start + (span.end - last.view),
-            false => last.source.end,
-        };
-        start..end
+        first.place(span.start, false)..last.place(span.end, true)
     }
 
     /// The spans of the parent that these bytes came from, where they came from several.

@@ -60,9 +60,13 @@ fn printable(byte: u8) -> bool {
 
 /// Whether all of it is someone's words rather than noise.
 fn is_text(bytes: &[u8]) -> bool {
-    let control = |byte: &u8| *byte < 0x80 && !printable(*byte);
+    let control = |byte: u8| byte < 0x80 && !printable(byte);
+    // Noise is told by its first bytes; of text some are looked at in one step.
+    let (head, rest) = bytes.split_at(bytes.len().min(TEXT_BYTES_MIN));
+    let any = |some: &[u8]| some.iter().fold(false, |any, byte| any | control(*byte));
     bytes.len() >= TEXT_BYTES_MIN / 2
-        && !bytes.iter().any(control)
+        && !head.iter().any(|byte| control(*byte))
+        && !rest.chunks(64).any(any)
         && std::str::from_utf8(bytes).is_ok()
 }
 

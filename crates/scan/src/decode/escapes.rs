@@ -14,21 +14,38 @@ pub(super) const DECODER: Decoder = Decoder { next, decode };
 /// The next stretch without spaces, quotes and angle brackets that has an escape.
 fn next(layer: &Layer<'_>, from: usize) -> Option<Range<usize>> {
     let bytes = layer.bytes;
-    let mut at = from;
-    loop {
-        at += memchr::memchr3(b'%', b'\\', b'&', bytes.get(at..)?)?;
-        let bounds = layer.string(at).map(|(_, string)| string);
-        if let Some(bounds) = bounds
+    for at in memchr::memchr3_iter(b'%', b'\\', b'&', bytes.get(from..)?) {
+        let at = from + at;
+        // The next byte tells for most.
+        let begins = match (bytes[at], bytes.get(at + 1)) {
+            (b'&', Some(b'#')) => true,
+            (b'%', Some(next)) => next.is_ascii_hexdigit(),
+            (b'\\', Some(next)) => matches!(next, b'x' | b'u' | b'0'..=b'3'),
+            _ => false,
+        };
+        if begins
+            && let Some((_, bounds)) = layer.string(at)
             && escape(&bytes[at..bounds.end]).is_some()
         {
             return Some(stretch(bytes, bounds.start.max(from), at, bounds.end));
         }
-        at += 1;
     }
+    None
 }
 
+/// The bytes that no stretch goes over.
+const OUTSIDE: [bool; 256] = {
+    let mut outside = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        outside[byte] = byte <= 0x20 || matches!(byte as u8, b'"' | b'\'' | b'<' | b'>' | b'`');
+        byte += 1;
+    }
+    outside
+};
+
 fn stretch(bytes: &[u8], from: usize, at: usize, end: usize) -> Range<usize> {
-    let outside = |byte: &u8| *byte <= b' ' || matches!(byte, b'"' | b'\'' | b'<' | b'>' | b'`');
+    let outside = |byte: &u8| OUTSIDE[usize::from(*byte)];
     let start = bytes[from..at].iter().rposition(outside);
     let length = bytes[at..end].iter().position(outside);
     start.map_or(from, |i| from + i + 1)..length.map_or(end, |i| at + i)
@@ -44,11 +61,23 @@ fn decode(run: &[u8], sink: Sink<'_>) -> Result<(), Bound> {
     };
     let mut out = run.to_vec();
     for _ in 0..SCAN_PERCENT_ROUNDS_MAX {
-        let (mut read, mut write) = (0, 0);
+        let Some(first) = memchr::memchr3(b'%', b'\\', b'&', &out) else {
+            sink(&out, name);
+            return Ok(());
+        };
+        let (mut read, mut write) = (first, first);
         let mut buffer = [0; 4];
         while read < out.len() {
-            let (character, length) = escape(&out[read..]).unwrap_or((Escaped::Byte(out[read]), 1));
-            let bytes = match character {
+            let Some((escaped, length)) = escape(&out[read..]) else {
+                // As far as the next byte that may begin an escape.
+                let rest = &out[read + 1..];
+                let plain = memchr::memchr3(b'%', b'\\', b'&', rest).unwrap_or(rest.len()) + 1;
+                out.copy_within(read..read + plain, write);
+                read += plain;
+                write += plain;
+                continue;
+            };
+            let bytes = match escaped {
                 Escaped::Byte(byte) => {
                     buffer[0] = byte;
                     &buffer[..1]

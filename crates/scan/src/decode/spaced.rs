@@ -28,6 +28,24 @@ const JOINT_MARKS_MAX: usize = 3;
 /// Fewest bytes in hex that are put together.
 const PAIRS_MIN: usize = 8;
 
+/// Places that are looked at in one step: a multiple of the twelve bytes that seeds are looked for in.
+const BLOCK_BYTES: usize = 96;
+
+/// Whether in a block of a text no byte stands `TIMES` times more, each `STEP` further, and not beside itself.
+///
+/// All places of the block are looked at without a branch. False where less than a block is left.
+fn none<const STEP: usize, const TIMES: usize>(bytes: &[u8]) -> bool {
+    let Some(block) = bytes.first_chunk::<{ BLOCK_BYTES + 6 }>() else {
+        return false;
+    };
+    let seed = |at: usize| {
+        let byte = block[at];
+        let again = (1..=TIMES).fold(true, |all, i| all & (block[at + i * STEP] == byte));
+        again & (block[at + 1] != byte)
+    };
+    !(0..BLOCK_BYTES).fold(false, |any, at| any | seed(at))
+}
+
 /// Whether a byte can stand between characters.
 fn mark(byte: u8) -> bool {
     !byte.is_ascii_alphanumeric() && byte < 0x80 && !matches!(byte, b'"' | b'\\' | 0)
@@ -37,6 +55,10 @@ fn next_single(layer: &Layer<'_>, mut at: usize) -> Option<Range<usize>> {
     let bytes = layer.bytes;
     // Nine marks two apart: one of any four places in a row of sixteen sees four of them.
     while at + 8 <= bytes.len() {
+        if none::<2, 3>(&bytes[at..]) {
+            at += BLOCK_BYTES;
+            continue;
+        }
         for start in [at, at + 1] {
             let byte = bytes[start];
             if byte == bytes[start + 2]
@@ -135,6 +157,10 @@ fn apart(layer: &Layer<'_>, mut at: usize) -> Option<Range<usize>> {
     let bytes = layer.bytes;
     // Seven marks three apart: of any nine places in a row three see three of them.
     while at + 9 <= bytes.len() {
+        if none::<3, 2>(&bytes[at..]) {
+            at += BLOCK_BYTES;
+            continue;
+        }
         for start in at..at + 3 {
             let byte = bytes[start];
             if byte == bytes[start + 3]
@@ -236,6 +262,29 @@ mod tests {
         }
         assert!(single("a normal sentence, as one would write it - or not.").is_empty());
         assert!(single("------------------------------------------------").is_empty());
+    }
+
+    #[test]
+    fn what_stands_apart_is_found_wherever_it_stands() {
+        let single = "k_e_y_1_2_3_4_5_6_7_8_9";
+        let pairs = "68-65-6c-6c-6f-20-77-6f-72-6c-64-21-21-21";
+        for before in 0..3 * BLOCK_BYTES {
+            for after in [0, 2 * BLOCK_BYTES] {
+                let around =
+                    |count: usize| "word, or not; ".repeat(count / 14 + 1)[..count].to_owned();
+                let text = |run: &str| format!("{} {run} {}", around(before), around(after));
+                assert_eq!(
+                    put_together(&SINGLE, &text(single)),
+                    ["key123456789"],
+                    "{before}"
+                );
+                assert_eq!(
+                    put_together(&PAIRS, &text(pairs)),
+                    ["hello world!!!"],
+                    "{before}"
+                );
+            }
+        }
     }
 
     #[test]
