@@ -2,9 +2,11 @@
 
 mod bhttp;
 mod replay;
+mod sealed;
 
 pub use bhttp::{seal_bhttp, seal_target};
 pub use replay::seal_replay;
+pub use sealed::{seal_init, seal_reply, seal_request_opening, seal_response_opening, seal_ticket};
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};

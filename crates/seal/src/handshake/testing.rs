@@ -1,10 +1,11 @@
 //! The secrets inside a handshake, for known answers: found again from the messages and all keys.
 
 use super::{CT1, CT1_CAPS, CT1_PEER, CT1_TIME, CT2, ENC1, ENC2, ENC3, MAC1, info, transcript};
-use crate::fixture::{NOW, Setup, counting, public};
-use crate::head::{INIT_BYTES, PUBLIC_BYTES, REPLY_BYTES};
+use crate::aead::Key;
+use crate::fixture::{NOW, Pair, Setup, counting, identity, public};
+use crate::head::{INIT_BYTES, PUBLIC_BYTES, REPLY_BYTES, TAG_BYTES};
 use crate::kem::{self, Exported};
-use crate::schedule::{Secret, hmac, mac1_key, prk};
+use crate::schedule::{Secret, hmac, mac1_key, prk, reply_key};
 use crate::{Identity, Public, Suite};
 
 pub(crate) struct Agreed {
@@ -65,6 +66,19 @@ impl Forged {
         init[ENC1..CT1].copy_from_slice(&sealed.unwrap().0);
         Forged::sign(&mut init);
         init
+    }
+
+    /// A reply to the init of the known answers, with any plaintext.
+    pub(crate) fn reply(pair: &Pair, change: impl FnOnce(&mut [u8])) -> [u8; REPLY_BYTES] {
+        let keys = [&identity(0), &identity(0x20), &identity(0x40)];
+        let agreed = agree(Suite::AesGcm, keys, [0; 32], (&pair.init, &pair.reply));
+        let key = Key::new(Suite::AesGcm.cipher(), &reply_key(&agreed.prk));
+        let mut reply = *pair.reply;
+        let text = key.open([0; 12], &agreed.th, &mut reply[CT2..]).unwrap();
+        change(text);
+        let tag = key.seal([0; 12], &agreed.th, text).unwrap();
+        reply[REPLY_BYTES - TAG_BYTES..].copy_from_slice(&tag);
+        reply
     }
 
     pub(crate) fn sign(init: &mut [u8; INIT_BYTES]) {

@@ -431,6 +431,39 @@ fn every_bit_of_both_messages_is_in_the_transcript() {
     assert_ne!(transcript(&public(0), &public(0x21), &init, &reply), good);
 }
 
+/// The inbound is trusted with every request, but not to be free of bugs.
+#[test]
+fn a_reply_that_verifies_and_makes_no_sense_is_refused() {
+    let pair = Pair::new(&Setup::new(Suite::AesGcm));
+    let server = NOW.unix_ms.to_be_bytes();
+    for (at, bytes, good) in [
+        (0, &[][..], true),
+        (32, &[0], true),
+        (32, &[2], false),
+        (32, &[0x81], false),
+        (33, &[1], false),
+        (34, &[0, 143], false),
+        (34, &[0, 0], false),
+        (34, &[1, 144], false),
+        // Expires with its beginning, before it, after more than an hour, and after just one.
+        (24, &server, false),
+        (24, &(NOW.unix_ms - 1).to_be_bytes(), false),
+        (24, &(NOW.unix_ms + 3_600_001).to_be_bytes(), false),
+        (24, &(NOW.unix_ms + 3_600_000).to_be_bytes(), true),
+        (16, &u64::MAX.to_be_bytes(), false),
+        (36, &u64::MAX.to_be_bytes(), true),
+    ] {
+        let reply = Forged::reply(&pair, |text| {
+            text[at..at + bytes.len()].copy_from_slice(bytes)
+        });
+        let error = Setup::new(Suite::AesGcm)
+            .initiate()
+            .finish(&reply, NOW)
+            .err();
+        assert_eq!(error, (!good).then_some(Error::Field), "{at} {bytes:?}");
+    }
+}
+
 #[test]
 fn a_reply_answers_one_init_of_one_key() {
     let setup = Setup::new(Suite::AesGcm);
