@@ -1,10 +1,11 @@
 //! HTTP/1.1 of our own, for the path where each microsecond is counted: the sealed relay.
 //!
-//! hyper costs more than what the relay may cost as a whole (`docs/decisions/0011-own-http1.md`). This engine
-//! reads and writes HTTP/1.1 (RFC 9112) straight from and into buffers that the caller works in: a message is one
-//! read and one write, and nothing is allocated for it. It is strict: what two readers could frame in two ways is
-//! refused, not repaired. It has no HTTP/2, no upgrades, no CONNECT and no compression, follows nothing and retries
-//! nothing. It runs on a current-thread runtime inside a `LocalSet`, as all of this crate does.
+//! hyper costs more than what the relay may cost as a whole (`docs/decisions/0011-own-http1.md`).
+//! This engine reads and writes HTTP/1.1 (RFC 9112) straight from and into buffers that the caller
+//! works in: a message is one read and one write, and nothing is allocated for it. It is strict:
+//! what two readers could frame in two ways is refused, not repaired. It has no HTTP/2, no
+//! upgrades, no CONNECT and no compression, follows nothing and retries nothing. It runs on a
+//! current-thread runtime inside a `LocalSet`, as all of this crate does.
 //!
 //! A server's loop reads from top to bottom:
 //!
@@ -53,7 +54,8 @@ pub use thread::Thread;
 
 /// Largest head, in bytes, where the settings do not say otherwise.
 pub const HEAD_BYTES_DEFAULT: usize = 64 << 10;
-/// Longest request target, in bytes, where the settings do not say otherwise (RFC 9112 §3 asks for 8,000).
+/// Longest request target, in bytes, where the settings do not say otherwise (RFC 9112 §3 asks for
+/// 8,000).
 pub const TARGET_BYTES_DEFAULT: usize = 16 << 10;
 /// Longest method, in bytes.
 pub const METHOD_BYTES_MAX: usize = 32;
@@ -69,7 +71,8 @@ pub const CHUNK_EXTENSION_BYTES_MAX: usize = 16 << 10;
 pub const INFORMATIONAL_MAX: usize = 8;
 /// Names that the Connection fields of one head may list.
 pub const CONNECTION_OPTIONS_MAX: usize = 16;
-/// Bytes of body that can be had in one piece: `fill(n)` with a larger `n` is a mistake of the caller.
+/// Bytes of body that can be had in one piece: `fill(n)` with a larger `n` is a mistake of the
+/// caller.
 pub const PIECE_BYTES_MAX: usize = 96 << 10;
 /// Bytes that wait in the output before `body` writes them out.
 pub const OUTPUT_BYTES_MAX: usize = 64 << 10;
@@ -83,7 +86,8 @@ pub struct Settings {
     pub fields_max: usize,
     /// Longest request target, in bytes.
     pub target_bytes_max: usize,
-    /// From the first byte of a head to its last, and from a new connection to its first byte, in milliseconds.
+    /// From the first byte of a head to its last, and from a new connection to its first byte, in
+    /// milliseconds.
     pub head_ms: u64,
     /// How long a connection may be unused between two requests, in milliseconds.
     pub idle_ms: u64,

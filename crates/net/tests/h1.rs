@@ -1,5 +1,5 @@
-//! The engine's two roles over streams in memory and over sockets: what is written, in which order, what is
-//! refused, and what becomes of a connection that waits, breaks or has to end.
+//! The engine's two roles over streams in memory and over sockets: what is written, in which order,
+//! what is refused, and what becomes of a connection that waits, breaks or has to end.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panic")]
 
@@ -338,7 +338,8 @@ fn pipelined_requests_are_answered_in_order() {
         let mut count = 0;
         while let Some(request) = server.head().await.unwrap() {
             assert_eq!(request.target(), format!("/{count}").as_bytes());
-            // The first bodies are left unread: they are here already, so they cost nothing but themselves.
+            // The first bodies are left unread: they are here already, so they cost nothing but
+            // themselves.
             if count > 10 {
                 assert_eq!(whole(&mut server).await, format!("{count:200}").as_bytes());
             }
@@ -795,7 +796,8 @@ fn an_answer_to_half_a_request_leaves_nothing_to_reuse() {
 
 #[test]
 fn both_directions_can_flow_at_once() {
-    // A server that answers each piece as it comes, and a client that keeps sending: neither has room for all of it.
+    // A server that answers each piece as it comes, and a client that keeps sending: neither has
+    // room for all of it.
     run(async {
         let (ours, theirs) = duplex(1 << 12);
         let thread = Thread::new(Settings::default());

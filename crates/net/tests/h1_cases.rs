@@ -1,10 +1,11 @@
 //! What the engine makes of bytes: text in, text out, one file for each matter below `cases/h1`.
 //!
-//! A case is a line that begins with `# `, what the other side sends, `----`, and what the engine tells. In what is
-//! sent a line break of the file means nothing: `\r`, `\n`, `\t`, `\0`, `\\`, `\xNN` and `\{n:text}` (text, n times) are
-//! written out; `\|` stands for silence until the next request. Files whose name begins with `answer` hold answers; a case's title may end with `: METHOD METHOD …`,
-//! what was asked. Each case is read whole, byte by byte, and cut in two at every byte, and has to tell the same.
-//! `UPDATE=1` rewrites what is told.
+//! A case is a line that begins with `# `, what the other side sends, `----`, and what the engine
+//! tells. In what is sent a line break of the file means nothing: `\r`, `\n`, `\t`, `\0`, `\\`,
+//! `\xNN` and `\{n:text}` (text, n times) are written out; `\|` stands for silence until the next
+//! request. Files whose name begins with `answer` hold answers; a case's title may end with `:
+//! METHOD METHOD …`, what was asked. Each case is read whole, byte by byte, and cut in two at every
+//! byte, and has to tell the same. `UPDATE=1` rewrites what is told.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panic")]
 

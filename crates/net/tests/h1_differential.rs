@@ -1,5 +1,6 @@
-//! The engine beside hyper: both get the bytes of every case, and every difference stands in `cases/h1-hyper.txt` with
-//! its reason. A difference that is not listed, or is listed and gone, fails the test.
+//! The engine beside hyper: both get the bytes of every case, and every difference stands in
+//! `cases/h1-hyper.txt` with its reason. A difference that is not listed, or is listed and gone,
+//! fails the test.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panic")]
 
@@ -34,7 +35,8 @@ fn run<T>(test: impl Future<Output = T>) -> T {
         .expect("hyper says something")
 }
 
-/// What hyper's server makes of requests: method, target and body of each, and whether it ended well.
+/// What hyper's server makes of requests: method, target and body of each, and whether it ended
+/// well.
 async fn hyper_requests(sent: Vec<u8>) -> String {
     let (mut client, ours) = duplex(1 << 20);
     client.write_all(&sent).await.unwrap();

@@ -1,5 +1,5 @@
-//! The pool and the accepting loop, with real sockets: who may be dialled, what is used again, what is not, and how
-//! a thread stops.
+//! The pool and the accepting loop, with real sockets: who may be dialled, what is used again, what
+//! is not, and how a thread stops.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panic")]
 
@@ -79,8 +79,8 @@ fn wires(address: SocketAddr, change: impl FnOnce(&mut Endpoint)) -> Wires<Pass>
     Wires::new(targets, Thread::new(Settings::default()))
 }
 
-/// Listens, and answers the first request of each connection with these bytes, more of them with `OK`; what
-/// `close` says is closed after its first answer.
+/// Listens, and answers the first request of each connection with these bytes, more of them with
+/// `OK`; what `close` says is closed after its first answer.
 async fn origin(first: &'static [u8], close: bool) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

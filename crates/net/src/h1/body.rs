@@ -1,7 +1,7 @@
 //! How a body is framed, and the way from what came to what was meant (RFC 9112 §6 and §7).
 //!
-//! Bytes of a body are never copied, but for a body in chunks of which the caller wants more in one piece than one
-//! chunk holds: then they are moved together within the buffer.
+//! Bytes of a body are never copied, but for a body in chunks of which the caller wants more in one
+//! piece than one chunk holds: then they are moved together within the buffer.
 
 use memchr::memchr;
 
@@ -139,7 +139,8 @@ impl Body {
         let raw = input.raw();
         let window = &raw[..raw.len().min(CHUNK_LINE_BYTES_MAX)];
         let Some(lf) = memchr(b'\n', window) else {
-            // What is there has to be the beginning of such a line, so that junk does not have to be waited for.
+            // What is there has to be the beginning of such a line, so that junk does not have to
+            // be waited for.
             digits(window)?;
             if window.len() == CHUNK_LINE_BYTES_MAX {
                 return Err(Fault::ChunkExtension);
@@ -190,8 +191,8 @@ fn take(input: &mut Input, left: u64) -> u64 {
     left - now
 }
 
-/// The number at the start of a chunk's line, and how many digits it has. The first byte that is none has to be one
-/// that may follow.
+/// The number at the start of a chunk's line, and how many digits it has. The first byte that is
+/// none has to be one that may follow.
 fn digits(line: &[u8]) -> Result<(u64, usize), Fault> {
     let mut size = 0u64;
     for (used, byte) in line.iter().enumerate() {
@@ -211,7 +212,8 @@ fn digits(line: &[u8]) -> Result<(u64, usize), Fault> {
     Ok((size, line.len()))
 }
 
-/// Checks what follows a size: nothing, or `;` with visible characters, after whitespace that RFC 9112 §7.1.1 tolerates.
+/// Checks what follows a size: nothing, or `;` with visible characters, after whitespace that RFC
+/// 9112 §7.1.1 tolerates.
 fn check_extension(extension: &[u8]) -> Result<(), Fault> {
     if extension.is_empty() {
         return Ok(());

@@ -1,8 +1,8 @@
 //! The buffers of one thread, and the input of one connection.
 //!
-//! Buffers belong to the thread, not to the connection: one that waits gives its buffers back, and the next one that
-//! has something to do takes them while they are still in the cache. So memory follows the calls in flight, not the
-//! connections.
+//! Buffers belong to the thread, not to the connection: one that waits gives its buffers back, and
+//! the next one that has something to do takes them while they are still in the cache. So memory
+//! follows the calls in flight, not the connections.
 
 use std::cell::RefCell;
 use std::io;
@@ -64,8 +64,8 @@ impl Buffers {
 
 /// What came on a connection and is not used up.
 ///
-/// In the buffer stand, in this order: the head that is lent (below `floor`), decoded bytes of a body (`data`), and
-/// bytes as they came (`raw`).
+/// In the buffer stand, in this order: the head that is lent (below `floor`), decoded bytes of a
+/// body (`data`), and bytes as they came (`raw`).
 #[derive(Debug, Default)]
 pub(super) struct Input {
     bytes: Vec<u8>,
@@ -157,8 +157,8 @@ impl Input {
         self.data.start += bytes;
     }
 
-    /// Reads once, with a buffer of at most `max` bytes; 0 is the end of the stream. `OutOfMemory` says that the
-    /// buffer is full: whoever asks has to have bounded what he asks for.
+    /// Reads once, with a buffer of at most `max` bytes; 0 is the end of the stream. `OutOfMemory`
+    /// says that the buffer is full: whoever asks has to have bounded what he asks for.
     pub(super) fn poll_read<S: Socket>(
         &mut self,
         io: &mut S,

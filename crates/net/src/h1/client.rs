@@ -1,8 +1,8 @@
 //! The client's side of one connection: a request out, its answers in.
 //!
-//! One request at a time; the next one goes out after the last answer is whole, and only if both sides want to keep the
-//! connection. Whether anything of a request reached the socket can be asked: only what did not may be sent again
-//! without knowing what it does.
+//! One request at a time; the next one goes out after the last answer is whole, and only if both
+//! sides want to keep the connection. Whether anything of a request reached the socket can be
+//! asked: only what did not may be sent again without knowing what it does.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -67,8 +67,8 @@ impl<S: Socket> Client<S> {
         }
     }
 
-    /// Whether the connection can carry another request: the last exchange is whole on both sides, and neither wants to
-    /// close.
+    /// Whether the connection can carry another request: the last exchange is whole on both sides,
+    /// and neither wants to close.
     pub fn is_reusable(&self) -> bool {
         let whole = match self.stage {
             Stage::Idle => true,
@@ -81,8 +81,8 @@ impl<S: Socket> Client<S> {
             && self.connection.input.raw().is_empty()
     }
 
-    /// Whether nothing came on an idle connection: neither its end nor bytes that answer nothing. Costs no system call
-    /// while the socket is silent.
+    /// Whether nothing came on an idle connection: neither its end nor bytes that answer nothing.
+    /// Costs no system call while the socket is silent.
     pub fn is_silent(&mut self) -> bool {
         if !self.is_reusable() {
             return false;
@@ -110,8 +110,9 @@ impl<S: Socket> Client<S> {
 
     /// Writes the head of a request into the output.
     ///
-    /// `target` is one of the forms of RFC 9112 §3.2 that this engine reads, `authority` goes into Host. What frames the
-    /// message and what is for this connection alone is written here and left out of `fields`.
+    /// `target` is one of the forms of RFC 9112 §3.2 that this engine reads, `authority` goes into
+    /// Host. What frames the message and what is for this connection alone is written here and left
+    /// out of `fields`.
     pub fn request<'f>(
         &mut self,
         method: &[u8],
@@ -162,8 +163,9 @@ impl<S: Socket> Client<S> {
         Ok(())
     }
 
-    /// Lets `fill` append bytes of the body to the output, where they are made in place; it must not touch what stands
-    /// there already. Waits for nothing: whoever writes more than a few of them calls [`Client::flush`] between.
+    /// Lets `fill` append bytes of the body to the output, where they are made in place; it must
+    /// not touch what stands there already. Waits for nothing: whoever writes more than a few of
+    /// them calls [`Client::flush`] between.
     pub fn body_with<R>(&mut self, fill: impl FnOnce(&mut Vec<u8>) -> R) -> Result<R, Error> {
         self.sending.push_with(self.connection.out(), fill)
     }
@@ -181,8 +183,8 @@ impl<S: Socket> Client<S> {
         self.sending.end(self.connection.out(), trailers)
     }
 
-    /// Writes out what is in the output. After an error [`Client::answer`] may still have one: a server that refuses a
-    /// body closes its side.
+    /// Writes out what is in the output. After an error [`Client::answer`] may still have one: a
+    /// server that refuses a body closes its side.
     pub async fn flush(&mut self) -> Result<(), Error> {
         poll_fn(|context| self.poll_flush(context)).await
     }
@@ -225,8 +227,8 @@ impl<S: Socket> Client<S> {
         Ok(self.answered())
     }
 
-    /// The answer that was read last. Its head stays readable until the next call of [`Client::answer`] or
-    /// [`Client::request`].
+    /// The answer that was read last. Its head stays readable until the next call of
+    /// [`Client::answer`] or [`Client::request`].
     pub fn answered(&self) -> Answer<'_> {
         Answer {
             bytes: self.connection.input.bytes(),
@@ -234,7 +236,8 @@ impl<S: Socket> Client<S> {
         }
     }
 
-    /// As [`Client::answer`], for a caller that waits for other things, too; [`Client::answered`] has it.
+    /// As [`Client::answer`], for a caller that waits for other things, too; [`Client::answered`]
+    /// has it.
     pub fn poll_answer(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         if self.stage != Stage::Asked {
             return Poll::Ready(Err(Error::Misuse("nothing is asked")));
@@ -312,7 +315,8 @@ impl<S: Socket> Client<S> {
         Ok(true)
     }
 
-    /// The next bytes of the answer's body as they came; nothing after its end. They may be worked on in place.
+    /// The next bytes of the answer's body as they came; nothing after its end. They may be worked
+    /// on in place.
     pub async fn piece(&mut self) -> Result<Option<&mut [u8]>, Error> {
         poll_fn(|context| self.poll_fill(context, 1)).await?;
         let bytes = self.connection.input.data_len();
@@ -322,14 +326,15 @@ impl<S: Socket> Client<S> {
         Ok(Some(self.connection.input.use_up(bytes)))
     }
 
-    /// The next `want` bytes of the body or more, in one piece; fewer only at its end. They stay until
-    /// [`Client::consume`]; `want` is at most [`super::PIECE_BYTES_MAX`].
+    /// The next `want` bytes of the body or more, in one piece; fewer only at its end. They stay
+    /// until [`Client::consume`]; `want` is at most [`super::PIECE_BYTES_MAX`].
     pub async fn fill(&mut self, want: usize) -> Result<&mut [u8], Error> {
         poll_fn(|context| self.poll_fill(context, want)).await?;
         Ok(self.connection.input.data())
     }
 
-    /// As [`Client::fill`], for a caller that waits for other things, too; [`Client::filled`] has the bytes.
+    /// As [`Client::fill`], for a caller that waits for other things, too; [`Client::filled`] has
+    /// the bytes.
     pub fn poll_fill(&mut self, context: &mut Context<'_>, want: usize) -> Poll<Result<(), Error>> {
         if self.stage != Stage::Answered {
             return Poll::Ready(Err(Error::Misuse("there is no answer to read")));

@@ -1,7 +1,8 @@
 //! What can go wrong on a connection, by whose fault it is.
 //!
-//! A [`Fault`] is a message that this engine refuses: each has a name, so that a test can tell one refusal from
-//! another, and the status with which a server answers it. None holds bytes of the message.
+//! A [`Fault`] is a message that this engine refuses: each has a name, so that a test can tell one
+//! refusal from another, and the status with which a server answers it. None holds bytes of the
+//! message.
 
 use std::fmt;
 use std::io;
@@ -19,7 +20,8 @@ macro_rules! faults {
             /// Every fault.
             pub const ALL: &[Fault] = &[$(Fault::$name),*];
 
-            /// The status that a server answers with. A proxy whose origin sent the message answers 502.
+            /// The status that a server answers with. A proxy whose origin sent the message answers
+            /// 502.
             pub const fn status(self) -> u16 {
                 match self { $(Fault::$name => $status,)* }
             }
@@ -42,7 +44,6 @@ faults! {
     FieldName 400 "A field's name is not a token, is followed by a space, or the line is folded.";
     FieldValue 400 "A field's value holds a byte that it must not.";
     // The request line.
-    Method 400 "The method is not a token.";
     MethodTooLong 501 "The method is too long.";
     TargetTooLong 414 "The request target is too long.";
     Target 400 "The request target is of no form that fits the method.";
@@ -70,7 +71,6 @@ faults! {
     BodyUnasked 502 "An answer that has no body says that it has one.";
     Switching 502 "The answer switches protocols, which nobody asked for.";
     TooManyInterim 502 "There are too many informational answers.";
-    Unasked 502 "There are bytes on the connection that answer nothing.";
 }
 
 /// What was waited for.

@@ -1,7 +1,7 @@
 //! The fields of a head, as ranges of the buffer that it was read into.
 //!
-//! Nothing is copied and nothing is allocated for a request: the list is reused. Names keep the case that they came
-//! with and are compared without it.
+//! Nothing is copied and nothing is allocated for a request: the list is reused. Names keep the
+//! case that they came with and are compared without it.
 
 /// What a field is for, as far as the engine has to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,8 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Where `part` is in the buffer, given that it is a slice of `whole`, which begins at `base` there.
+    /// Where `part` is in the buffer, given that it is a slice of `whole`, which begins at `base`
+    /// there.
     pub(super) fn of(part: &[u8], whole: &[u8], base: usize) -> Span {
         let start = base + (part.as_ptr() as usize - whole.as_ptr() as usize);
         debug_assert!(start + part.len() <= base + whole.len());
@@ -121,7 +122,8 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Those for whoever is at the end: not Host, not the framing, not what is for this connection alone.
+    /// Those for whoever is at the end: not Host, not the framing, not what is for this connection
+    /// alone.
     pub fn passed_on(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
         self.iter()
             .filter(|field| field.kind == Kind::Plain)

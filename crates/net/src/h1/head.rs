@@ -1,8 +1,9 @@
 //! From the bytes of a head to what it says.
 //!
-//! The end of a head is found first, line by line, so that bytes which come one at a time are looked at once each; then
-//! httparse reads the whole of it. What httparse lets pass and RFC 9112 does not is refused here: LF alone, more than
-//! one length, a coding beside a length, and targets, hosts and versions that two readers could take in two ways.
+//! The end of a head is found first, line by line, so that bytes which come one at a time are
+//! looked at once each; then httparse reads the whole of it. What httparse lets pass and RFC 9112
+//! does not is refused here: LF alone, more than one length, a coding beside a length, and targets,
+//! hosts and versions that two readers could take in two ways.
 
 use std::mem::MaybeUninit;
 
@@ -44,7 +45,8 @@ pub(super) struct Scan {
 }
 
 impl Scan {
-    /// The length of the section up to and with its empty line, if that is there. Every line has to end in CRLF.
+    /// The length of the section up to and with its empty line, if that is there. Every line has to
+    /// end in CRLF.
     pub(super) fn end(&mut self, bytes: &[u8]) -> Result<Option<usize>, Fault> {
         while let Some(found) = memchr(b'\n', &bytes[self.next..]) {
             let lf = self.next + found;
@@ -182,8 +184,8 @@ impl Common {
         others
     }
 
-    /// Marks the fields that Connection lists as those of this connection alone (RFC 9110 §7.6.1). What frames or
-    /// routes the message stays what it is, whatever is listed.
+    /// Marks the fields that Connection lists as those of this connection alone (RFC 9110 §7.6.1).
+    /// What frames or routes the message stays what it is, whatever is listed.
     fn hide_listed(&mut self, head: &[u8], base: usize) {
         let bytes = |span: Span| span.back(base).in_(head);
         for listing in 0..self.fields.len() {
@@ -325,7 +327,8 @@ impl AnswerHead {
         }
     }
 
-    /// Reads a whole head that begins at `base` of the buffer; `to_head` says that it answers a HEAD request.
+    /// Reads a whole head that begins at `base` of the buffer; `to_head` says that it answers a
+    /// HEAD request.
     pub(super) fn read(
         &mut self,
         head: &[u8],
@@ -360,7 +363,8 @@ impl AnswerHead {
         let (chunked, length) = (self.common.chunked, self.common.length);
         self.framing = match self.status {
             101 => return Err(Fault::Switching),
-            // RFC 9110 §8.6: no length and no coding. A length of 0 does no harm, and servers send it.
+            // RFC 9110 §8.6: no length and no coding. A length of 0 does no harm, and servers send
+            // it.
             100..=199 | 204 if chunked || length.is_some_and(|length| length > 0) => {
                 return Err(Fault::BodyUnasked);
             }
@@ -385,7 +389,8 @@ fn complete(read: httparse::Result<usize>, length: usize) -> Result<(), Fault> {
     use httparse::Error;
     match read {
         Ok(httparse::Status::Complete(used)) if used == length => Ok(()),
-        // The head ends at its first empty line for both of us; whoever sees another end sees another message.
+        // The head ends at its first empty line for both of us; whoever sees another end sees
+        // another message.
         Ok(_) => Err(Fault::NotHttp),
         Err(Error::HeaderName) => Err(Fault::FieldName),
         Err(Error::HeaderValue) => Err(Fault::FieldValue),
@@ -442,8 +447,8 @@ fn after_scheme(target: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// Whether this is `host [":" port]` (RFC 9110 §4.2) without a user name and without a comma, which would make a list
-/// of it.
+/// Whether this is `host [":" port]` (RFC 9110 §4.2) without a user name and without a comma, which
+/// would make a list of it.
 pub(super) fn is_authority(bytes: &[u8]) -> bool {
     let (host_ok, rest) = match bytes {
         [b'[', inside @ ..] => {

@@ -1,8 +1,10 @@
-//! Connections of one thread to configured targets: dialled with a permit, kept while they are idle.
+//! Connections of one thread to configured targets: dialled with a permit, kept while they are
+//! idle.
 //!
-//! It is the other way out of this crate beside `Upstreams`, and holds itself to the same: nothing is lent to whoever
-//! shows no permit, an address is dialled only if that permit allows it, and a pooled connection's address is asked
-//! about again (I-04). It never sends a request and never retries one.
+//! It is the other way out of this crate beside `Upstreams`, and holds itself to the same: nothing
+//! is lent to whoever shows no permit, an address is dialled only if that permit allows it, and a
+//! pooled connection's address is asked about again (I-04). It never sends a request and never
+//! retries one.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -47,7 +49,8 @@ struct Idle {
     until: u64,
 }
 
-/// A connection that is lent. It goes back by itself if its exchange is whole, and is closed otherwise.
+/// A connection that is lent. It goes back by itself if its exchange is whole, and is closed
+/// otherwise.
 pub struct Wire {
     client: Option<Box<Client<Stream>>>,
     address: IpAddr,
@@ -69,8 +72,8 @@ impl<P: Permit> Wires<P> {
         }
     }
 
-    /// A connection to the target of the permit: an idle one that is silent, or a new one, within `deadline_ms`
-    /// milliseconds.
+    /// A connection to the target of the permit: an idle one that is silent, or a new one, within
+    /// `deadline_ms` milliseconds.
     pub async fn take(&self, permit: &P, deadline_ms: u64) -> Result<Wire, SendError> {
         let target = self.target(permit)?;
         match self
@@ -183,8 +186,8 @@ impl Drop for Wire {
 }
 
 impl Pool {
-    /// Takes the newest connection that is silent, young enough, and whose address `allowed` says yes to. Others that
-    /// it meets are closed.
+    /// Takes the newest connection that is silent, young enough, and whose address `allowed` says
+    /// yes to. Others that it meets are closed.
     fn take(&self, name: &Name, allowed: impl Fn(IpAddr) -> bool) -> Option<Idle> {
         let mut idle = self.idle.borrow_mut();
         let connections = idle.get_mut(name)?;

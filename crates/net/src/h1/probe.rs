@@ -1,7 +1,9 @@
-//! The engine over bytes that are all there: for tests and fuzzing, without a socket, a runtime or a clock.
+//! The engine over bytes that are all there: for tests and fuzzing, without a socket, a runtime or
+//! a clock.
 //!
-//! What a peer sends is given in pieces, as reads would bring it, and then the stream ends. What the engine
-//! made of it is told as text, so that two ways of cutting the same bytes can be compared.
+//! What a peer sends is given in pieces, as reads would bring it, and then the stream ends. What
+//! the engine made of it is told as text, so that two ways of cutting the same bytes can be
+//! compared.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -16,8 +18,8 @@ use super::{Client, Error, Field, Form, Framing, Server, Settings, Socket, Threa
 /// Messages told of one connection; more than a test needs.
 const MESSAGES_MAX: usize = 1000;
 
-/// A stream that brings these pieces, one a read, and then ends. What is written is kept. An empty piece stands for
-/// silence until something is written.
+/// A stream that brings these pieces, one a read, and then ends. What is written is kept. An empty
+/// piece stands for silence until something is written.
 #[derive(Debug, Default)]
 pub struct Script {
     pieces: VecDeque<Vec<u8>>,
@@ -140,8 +142,8 @@ async fn exchange(server: &mut Server<Script>, told: &mut String) -> Result<bool
     Ok(true)
 }
 
-/// What a client made of what a server sent to these methods, one request after the other on one connection; an empty
-/// piece stands before what is sent only after the next request.
+/// What a client made of what a server sent to these methods, one request after the other on one
+/// connection; an empty piece stands before what is sent only after the next request.
 pub fn answers<'p>(
     methods: &[&[u8]],
     pieces: impl IntoIterator<Item = &'p [u8]>,

@@ -1,8 +1,9 @@
 //! The loop of one thread that accepts connections and gives each to a service.
 //!
-//! As in the edge: each thread has a listener of its own (SO_REUSEPORT), the connections of all threads are counted
-//! together, one over the bound is told so and closed, and a drain waits for what is in flight. What is spoken on a
-//! connection is the service's matter: plain HTTP by a `Server`, or TLS first.
+//! As in the edge: each thread has a listener of its own (SO_REUSEPORT), the connections of all
+//! threads are counted together, one over the bound is told so and closed, and a drain waits for
+//! what is in flight. What is spoken on a connection is the service's matter: plain HTTP by a
+//! `Server`, or TLS first.
 
 use std::cell::Cell;
 use std::fs;
@@ -29,8 +30,8 @@ const ACCEPT_AGAIN_MS: u64 = 50;
 
 /// What serves connections.
 pub trait Service: 'static {
-    /// Serves one connection to its end. It ends by itself when the thread drains, as a `Server` does; otherwise it is
-    /// dropped when the drain has taken too long.
+    /// Serves one connection to its end. It ends by itself when the thread drains, as a `Server`
+    /// does; otherwise it is dropped when the drain has taken too long.
     fn connection(
         &self,
         stream: Stream,
@@ -38,13 +39,15 @@ pub trait Service: 'static {
         thread: Rc<Thread>,
     ) -> impl Future<Output = ()>;
 
-    /// A whole answer, as bytes, for a connection over the bound; it has to say `connection: close`.
+    /// A whole answer, as bytes, for a connection over the bound; it has to say `connection:
+    /// close`.
     fn busy(&self) -> &[u8] {
         b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
     }
 }
 
-/// A socket that listens. One for each thread: of TCP by [`crate::bind`], of a Unix socket by [`Listener::share`].
+/// A socket that listens. One for each thread: of TCP by [`crate::bind`], of a Unix socket by
+/// [`Listener::share`].
 #[derive(Debug)]
 pub enum Listener {
     Tcp(std::net::TcpListener),
@@ -52,8 +55,8 @@ pub enum Listener {
 }
 
 impl Listener {
-    /// Listens on a Unix socket that only this user may speak to. A socket there that nobody listens on is removed;
-    /// anything else that stands there is an error.
+    /// Listens on a Unix socket that only this user may speak to. A socket there that nobody
+    /// listens on is removed; anything else that stands there is an error.
     pub fn unix(path: &Path) -> io::Result<Listener> {
         if let Ok(found) = fs::symlink_metadata(path) {
             let dead = found.file_type().is_socket() && unix::UnixStream::connect(path).is_err();
@@ -110,11 +113,11 @@ impl Accepting {
     }
 }
 
-/// Accepts and serves until the drain starts; then accepts no more, lets what is in flight end, and returns after at
-/// most `drain_ms`.
+/// Accepts and serves until the drain starts; then accepts no more, lets what is in flight end, and
+/// returns after at most `drain_ms`.
 ///
-/// Fails only if the listener cannot be used at all. Must run inside a `LocalSet`. A thread that listens on several
-/// sockets runs this once for each.
+/// Fails only if the listener cannot be used at all. Must run inside a `LocalSet`. A thread that
+/// listens on several sockets runs this once for each.
 pub async fn serve<S: Service>(
     listener: Listener,
     service: Rc<S>,
@@ -162,7 +165,8 @@ pub async fn serve<S: Service>(
     Ok(())
 }
 
-/// Tells a connection that there is no place for it; if too many are being told, closes it without a word.
+/// Tells a connection that there is no place for it; if too many are being told, closes it without
+/// a word.
 fn turn_away<S: Service>(
     stream: Stream,
     service: &Rc<S>,

@@ -1,8 +1,9 @@
 //! The server's side of one connection: requests in, answers out, one after the other.
 //!
-//! Requests that come before the last answer is done wait in the input and in the kernel, so pipelining is bounded by
-//! one buffer and answers keep their order. A request whose body was not read to its end takes the connection along: it
-//! is closed in a way that lets the client read the answer (RFC 9112 §9.6).
+//! Requests that come before the last answer is done wait in the input and in the kernel, so
+//! pipelining is bounded by one buffer and answers keep their order. A request whose body was not
+//! read to its end takes the connection along: it is closed in a way that lets the client read the
+//! answer (RFC 9112 §9.6).
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -70,12 +71,12 @@ impl<S: Socket> Server<S> {
         }
     }
 
-    /// The next request, when its head is there; nothing at the end of the connection: the client closed it or left it
-    /// unused, the last exchange ended it, or the thread drains.
+    /// The next request, when its head is there; nothing at the end of the connection: the client
+    /// closed it or left it unused, the last exchange ended it, or the thread drains.
     ///
-    /// The answer to the last request has to be whole. What is not read of its body is thrown away if it is here
-    /// already; otherwise the connection ends. After [`Error::Fault`] and `Slow(Head)` an answer is owed, and
-    /// [`Server::refuse`] gives it.
+    /// The answer to the last request has to be whole. What is not read of its body is thrown away
+    /// if it is here already; otherwise the connection ends. After [`Error::Fault`] and
+    /// `Slow(Head)` an answer is owed, and [`Server::refuse`] gives it.
     pub async fn head(&mut self) -> Result<Option<Request<'_>>, Error> {
         if self.stage != Stage::Between && !self.next().await? {
             return Ok(None);
@@ -84,7 +85,8 @@ impl<S: Socket> Server<S> {
         Ok(found.then(|| self.request()))
     }
 
-    /// The request that was read last. Its head stays readable until the next call of [`Server::head`].
+    /// The request that was read last. Its head stays readable until the next call of
+    /// [`Server::head`].
     pub fn request(&self) -> Request<'_> {
         Request {
             bytes: self.connection.input.bytes(),
@@ -208,7 +210,8 @@ impl<S: Socket> Server<S> {
         Ok(true)
     }
 
-    /// The next bytes of the request's body as they came; nothing after its end. They may be worked on in place.
+    /// The next bytes of the request's body as they came; nothing after its end. They may be worked
+    /// on in place.
     ///
     /// The first call tells a client that waits for it to go on.
     pub async fn piece(&mut self) -> Result<Option<&mut [u8]>, Error> {
@@ -221,14 +224,15 @@ impl<S: Socket> Server<S> {
         Ok(Some(data))
     }
 
-    /// The next `want` bytes of the body or more, in one piece; fewer only at its end. They stay until
-    /// [`Server::consume`]; `want` is at most [`super::PIECE_BYTES_MAX`].
+    /// The next `want` bytes of the body or more, in one piece; fewer only at its end. They stay
+    /// until [`Server::consume`]; `want` is at most [`super::PIECE_BYTES_MAX`].
     pub async fn fill(&mut self, want: usize) -> Result<&mut [u8], Error> {
         poll_fn(|context| self.poll_fill(context, want)).await?;
         Ok(self.connection.input.data())
     }
 
-    /// As [`Server::fill`], for a caller that waits for other things, too; [`Server::filled`] has the bytes.
+    /// As [`Server::fill`], for a caller that waits for other things, too; [`Server::filled`] has
+    /// the bytes.
     pub fn poll_fill(&mut self, context: &mut Context<'_>, want: usize) -> Poll<Result<(), Error>> {
         if self.lost {
             return Poll::Ready(Err(Error::Misuse("the request could not be read")));
@@ -271,7 +275,8 @@ impl<S: Socket> Server<S> {
         Fields::new(self.connection.input.bytes(), &self.body.trailers)
     }
 
-    /// Writes an informational answer (1xx, but not 101) into the output. For a client of HTTP/1.0 it is left out.
+    /// Writes an informational answer (1xx, but not 101) into the output. For a client of HTTP/1.0
+    /// it is left out.
     pub fn inform<'f>(
         &mut self,
         status: u16,
@@ -300,9 +305,9 @@ impl<S: Socket> Server<S> {
 
     /// Writes the head of the answer into the output.
     ///
-    /// What frames the message and what is for this connection alone is written here and left out of `fields`. For
-    /// HEAD and 304 `framing` says what the body would have been. An answer before the end of the request's body ends
-    /// the connection after this exchange, and says so.
+    /// What frames the message and what is for this connection alone is written here and left out
+    /// of `fields`. For HEAD and 304 `framing` says what the body would have been. An answer before
+    /// the end of the request's body ends the connection after this exchange, and says so.
     pub fn respond<'f>(
         &mut self,
         status: u16,
@@ -364,8 +369,9 @@ impl<S: Socket> Server<S> {
         Ok(())
     }
 
-    /// Lets `fill` append bytes of the body to the output, where they are made in place; it must not touch what stands
-    /// there already. Waits for nothing: whoever writes more than a few of them calls [`Server::flush`] between.
+    /// Lets `fill` append bytes of the body to the output, where they are made in place; it must
+    /// not touch what stands there already. Waits for nothing: whoever writes more than a few of
+    /// them calls [`Server::flush`] between.
     pub fn body_with<R>(&mut self, fill: impl FnOnce(&mut Vec<u8>) -> R) -> Result<R, Error> {
         self.sending.push_with(self.connection.out(), fill)
     }
@@ -401,7 +407,8 @@ impl<S: Socket> Server<S> {
         self.connection.out.len()
     }
 
-    /// Ends the connection after this exchange, and says so if the answer's head is not written yet.
+    /// Ends the connection after this exchange, and says so if the answer's head is not written
+    /// yet.
     pub fn close_after(&mut self) {
         self.close = true;
     }
@@ -430,8 +437,9 @@ impl<S: Socket> Server<S> {
         }
     }
 
-    /// Closes our side, and waits a moment for the client to read what we said: bytes of it that nobody reads would
-    /// make the kernel throw our answer away. A client that neither closes nor stops sending is cut off.
+    /// Closes our side, and waits a moment for the client to read what we said: bytes of it that
+    /// nobody reads would make the kernel throw our answer away. A client that neither closes nor
+    /// stops sending is cut off.
     async fn linger(&mut self) {
         self.connection.watch.read_within(limit::LINGER_MS_MAX);
         let (mut closed, mut left) = (false, limit::LINGER_BYTES_MAX);
@@ -505,8 +513,8 @@ impl<'a> Request<'a> {
         self.head.form
     }
 
-    /// Host and port: those of the target if it has them, else those of Host (RFC 9112 §3.2.2); empty if there are
-    /// none.
+    /// Host and port: those of the target if it has them, else those of Host (RFC 9112 §3.2.2);
+    /// empty if there are none.
     pub fn authority(&self) -> &'a [u8] {
         self.head.authority.in_(self.bytes)
     }

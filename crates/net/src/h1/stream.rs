@@ -12,8 +12,8 @@ use tokio::net::{TcpStream, UnixStream};
 
 /// A stream of bytes in both directions.
 ///
-/// Its `poll_read` and `poll_write` have to try before they wait, as tokio's do: then a call that finds the socket
-/// ready costs one system call, and one that knows it is not costs none.
+/// Its `poll_read` and `poll_write` have to try before they wait, as tokio's do: then a call that
+/// finds the socket ready costs one system call, and one that knows it is not costs none.
 pub trait Socket: AsyncRead + AsyncWrite + Unpin {
     /// Makes the coming close a visible failure, where the close alone would look like an end.
     fn reset(&mut self) {}

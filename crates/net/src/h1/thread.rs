@@ -1,8 +1,10 @@
-//! What the connections of one thread share: their bounds, their buffers, one clock, and the word to stop.
+//! What the connections of one thread share: their bounds, their buffers, one clock, and the word
+//! to stop.
 //!
-//! A timer for each wait costs more than the parsing of a head. So a connection that has to wait notes a tick at which
-//! it is too late; one task looks at all of them a few times a second and wakes those that are late. A bound is met at
-//! the earliest when its time has passed and at the latest two ticks after. Nothing is armed for what need not wait.
+//! A timer for each wait costs more than the parsing of a head. So a connection that has to wait
+//! notes a tick at which it is too late; one task looks at all of them a few times a second and
+//! wakes those that are late. A bound is met at the earliest when its time has passed and at the
+//! latest two ticks after. Nothing is armed for what need not wait.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -19,7 +21,8 @@ const NEVER: u64 = u64::MAX;
 /// The shortest and the longest tick, in milliseconds.
 const TICK_MS: (u64, u64) = (10, 250);
 
-/// The state of one thread that its connections share. Made once for each thread, inside a `LocalSet`.
+/// The state of one thread that its connections share. Made once for each thread, inside a
+/// `LocalSet`.
 pub struct Thread {
     settings: Settings,
     pub(super) buffers: Buffers,

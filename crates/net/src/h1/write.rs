@@ -1,7 +1,7 @@
 //! Heads, fields, chunks and trailers, as bytes in an output.
 //!
-//! Whatever a caller passes, no field can end its line, and no field of the caller's frames the message: those for one
-//! connection are left out and written by the engine alone.
+//! Whatever a caller passes, no field can end its line, and no field of the caller's frames the
+//! message: those for one connection are left out and written by the engine alone.
 
 use super::body::Framing;
 use super::error::Error;
