@@ -32,9 +32,7 @@ mod schedule;
 mod table;
 
 #[cfg(test)]
-mod fixture;
-#[cfg(test)]
-mod vectors;
+mod tests;
 
 pub use answer::{Answer, Code, Executed};
 pub use chunk::{ChunkHead, Opening, Piece, Sealing};

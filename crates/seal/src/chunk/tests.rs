@@ -4,9 +4,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::{Aad, BYTES_LIMIT, CHUNKS_LIMIT, ChunkHead, Line, Opening, Piece, Progress, Sealing};
-use crate::fixture::{Failure, Heard, NOW, Pair, Setup, counting, moment};
 use crate::head::CHUNK_PLAIN_BYTES_MAX;
 use crate::schedule::Secret;
+use crate::tests::fixture::{Failure, Heard, NOW, Pair, Setup, counting, moment};
 use crate::{Answer, Code, Error, Hint, Random, Refused, RequestSender, SenderId, Suite, Voice};
 
 const OPEN_FAILED: Failure = Failure::Refused(Refused {
@@ -232,7 +232,7 @@ fn chunks_of_another_message_sender_session_or_direction_do_not_open() {
         sender.set_ctr(5);
         let mut out = Vec::new();
         let (_, mut sealing) = sender.begin(moment(1_000), None, &mut out).unwrap();
-        crate::fixture::push_all(&mut sealing, texts, &mut out);
+        crate::tests::fixture::push_all(&mut sealing, texts, &mut out);
         out
     };
     let other_session = {

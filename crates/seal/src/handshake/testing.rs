@@ -2,10 +2,10 @@
 
 use super::{CT1, CT1_CAPS, CT1_PEER, CT1_TIME, CT2, ENC1, ENC2, ENC3, MAC1, info, transcript};
 use crate::aead::Key;
-use crate::fixture::{NOW, Pair, Setup, counting, identity, public};
 use crate::head::{INIT_BYTES, PUBLIC_BYTES, REPLY_BYTES, TAG_BYTES};
 use crate::kem::{self, Exported};
 use crate::schedule::{Secret, hmac, mac1_key, prk, reply_key};
+use crate::tests::fixture::{NOW, Pair, Setup, counting, identity, public};
 use crate::{Identity, Public, Suite};
 
 pub(crate) struct Agreed {

@@ -6,10 +6,10 @@ use base::Now;
 
 use super::testing::Forged;
 use super::{Budget, CT1_PEER, CT1_TIME, CT2, ENC2, INIT_CLOCK_MS, MAC1, initiate, transcript};
-use crate::fixture::{
+use crate::head::{INIT_BYTES, REPLY_BYTES};
+use crate::tests::fixture::{
     NOW, Pair, Setup, after, counting, identity, init_random, public, reply_random, ring, tek,
 };
-use crate::head::{INIT_BYTES, REPLY_BYTES};
 use crate::{
     Error, Guard, Hint, JoinToken, Mode, Outbound, Peer, PeerId, Psk, Refused, Responder, Suite,
     TekRing,

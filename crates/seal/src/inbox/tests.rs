@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Inbox, Today};
-use crate::fixture::{
+use crate::tests::fixture::{
     Failure, Heard, NOW, Pair, Setup, after, counting, init_random, moment, public, ring, tek,
 };
 use crate::ticket::TEK_MS;

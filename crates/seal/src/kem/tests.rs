@@ -7,8 +7,8 @@ use hpke::kem::XWing;
 use hpke::{Deserializable, Kem, Serializable};
 
 use super::{Once, decapsulate, encapsulate};
-use crate::fixture::{counting, identity, public};
-use crate::vectors::{Lines, read_others};
+use crate::tests::fixture::{counting, identity, public};
+use crate::tests::vectors::{Lines, read_others};
 use crate::{Error, Identity, Public, Suite};
 
 /// Splits the lines of a file into cases, each of which begins with this name.
@@ -27,7 +27,7 @@ fn cases(lines: &Lines, first: &str) -> Vec<Lines> {
 
 fn get(lines: &Lines, name: &str) -> Vec<u8> {
     let line = lines.iter().find(|(known, _)| known == name);
-    crate::vectors::unhex(&line.unwrap_or_else(|| panic!("{name}")).1)
+    crate::tests::vectors::unhex(&line.unwrap_or_else(|| panic!("{name}")).1)
 }
 
 #[test]

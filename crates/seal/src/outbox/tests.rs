@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::Outbox;
-use crate::fixture::{Failure, Heard, Pair, Setup, counting, moment};
+use crate::tests::fixture::{Failure, Heard, Pair, Setup, counting, moment};
 use crate::{Answer, Attempt, Code, Error, Piece, Random, SenderId, Suite, Voice};
 
 fn pair() -> Pair {

@@ -4,7 +4,7 @@ use base::Now;
 
 use super::{CLOCK_STEP_MS, Moment, RequestSender, ResponseSender, SENDER_MS, Voice};
 use crate::chunk::{BYTES_LIMIT, CHUNKS_LIMIT};
-use crate::fixture::{Pair, Setup, counting, moment};
+use crate::tests::fixture::{Pair, Setup, counting, moment};
 use crate::{Error, Piece, Random, Suite};
 
 fn pair() -> Pair {

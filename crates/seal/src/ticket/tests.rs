@@ -3,10 +3,10 @@ use std::collections::HashMap;
 use base::Now;
 
 use super::{SESSION_MS, TEK_MS, TICKET_KEYS_MAX, Tek, TekRing, Ticket};
-use crate::fixture::{NOW, Setup, after, counting, public, tek};
 use crate::head::TICKET_BYTES;
 use crate::key::{Kid, PeerId, Sid};
 use crate::schedule::Secret;
+use crate::tests::fixture::{NOW, Setup, after, counting, public, tek};
 use crate::{Error, Mode, Peer, Suite};
 
 fn ticket() -> Ticket {

@@ -10,10 +10,10 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::fixture::{Heard, NOW, Pair, Setup, after, counting, identity};
 use crate::handshake::testing;
 use crate::schedule::{self, Way, hash, way_secret};
 use crate::sender::Attempt;
+use crate::tests::fixture::{Heard, NOW, Pair, Setup, after, counting, identity};
 use crate::{Answer, Code, Mode, SenderId, Sid, Suite, Voice, padding_bytes};
 
 pub(crate) type Lines = Vec<(String, String)>;
