@@ -7,7 +7,9 @@ use std::rc::Rc;
 
 use super::{Aad, ChunkHead, Line, Piece, Progress, State};
 use crate::error::Error;
-use crate::head::{CHUNK_EXTRA_BYTES, CHUNK_HEAD_BYTES, RETRY_OF_BYTES, TAG_BYTES};
+use crate::head::{
+    CHUNK_EXTRA_BYTES, CHUNK_HEAD_BYTES, CHUNK_PLAIN_BYTES_MAX, RETRY_OF_BYTES, TAG_BYTES,
+};
 
 /// A message that is being sealed, chunk by chunk. Dropped before its final chunk, it is cut.
 #[must_use = "a message without its final chunk is cut"]
@@ -87,13 +89,26 @@ impl Sealing {
         at
     }
 
+    /// Bytes of plaintext for which the chunk that begins at `at` still has room.
+    pub fn room(out: &[u8], at: usize) -> usize {
+        let used = out.len().saturating_sub(at + CHUNK_HEAD_BYTES);
+        CHUNK_PLAIN_BYTES_MAX.saturating_sub(used)
+    }
+
     /// Seals everything from `at` to the end of the buffer as one chunk, and appends its tag.
     ///
     /// # Errors
-    /// As [`Sealing::seal`].
+    /// As [`Sealing::seal`]. What was not sealed is then taken out of the buffer, so that no plaintext can be
+    /// sent by mistake.
     pub fn end_chunk(&mut self, out: &mut Vec<u8>, at: usize, piece: Piece) -> Result<(), Error> {
         out.resize(out.len() + TAG_BYTES, 0);
-        self.seal(out.get_mut(at..).ok_or(Error::Chunk)?, piece)
+        let chunk = out.get_mut(at..).unwrap_or_default();
+        let sealed = self.seal(chunk, piece);
+        if sealed.is_err() {
+            out.get_mut(at..).unwrap_or_default().fill(0);
+            out.truncate(at);
+        }
+        sealed
     }
 
     /// Seals a whole plaintext as one chunk at the end of a buffer. For small ones: it copies.

@@ -402,3 +402,21 @@ fn sealing_and_opening_are_in_place() {
     let text = opening.open(&mut out[4..]).unwrap();
     assert_eq!((&text[..], text.as_ptr()), (&b"plaintext"[..], place));
 }
+
+#[test]
+fn what_could_not_be_sealed_is_not_left_to_be_sent() {
+    for (bytes, good) in [
+        (CHUNK_PLAIN_BYTES_MAX, true),
+        (CHUNK_PLAIN_BYTES_MAX + 1, false),
+    ] {
+        let (mut sealing, _) = ends(Suite::AesGcm, 0);
+        let mut out = b"HTTP".to_vec();
+        let at = sealing.begin_chunk(&mut out);
+        assert_eq!(Sealing::room(&out, at), CHUNK_PLAIN_BYTES_MAX);
+        out.extend(vec![b'p'; bytes]);
+        assert_eq!(Sealing::room(&out, at), 0);
+        let sealed = sealing.end_chunk(&mut out, at, Piece::Last);
+        assert_eq!(sealed.is_ok(), good);
+        assert_eq!(out.len(), if good { 4 + 4 + bytes + 16 } else { 4 });
+    }
+}
