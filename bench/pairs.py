@@ -219,9 +219,9 @@ def weir_outbound(weir, keys, next_port, port, name="weir-outbound", more=()):
     return Process(name, command, port)
 
 
-def weir_pair(weir, origin_port):
+def weir_pair(weir, keys, origin_port):
     """weir relay outbound ⇄ weir relay inbound, plain HTTP between them, as a middle that is not trusted would see it."""
-    keys, near, far = Keys(weir), g.free_port(), g.free_port()
+    near, far = g.free_port(), g.free_port()
     inbound = weir_inbound(weir, keys, origin_port, far)
     pair = Pair("weir", weir_outbound(weir, keys, far, near), inbound)
     wait_until_carried(pair.url)
@@ -246,3 +246,11 @@ def wait_until_carried(url):
             connection.close()
         time.sleep(0.1)
     sys.exit(f"bench: {url} carried nothing in {READY_S} s: {last}")
+
+
+def ticket_keys(weir):
+    return WORK / "ticket.keys"
+
+
+def rotate_ticket_keys(weir, path):
+    pass

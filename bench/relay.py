@@ -239,10 +239,13 @@ def main():
     options = parser.parse_args()
     weir = str(Path(options.weir).resolve())
     options.load = str(Path(options.load or weir).resolve())
-    makers = {"weir": lambda port: pairs.weir_pair(weir, port),
-              "nginx": lambda port: pairs.nginx_pair(port, options.workers)}
-    makers = {name: make for name, make in makers.items() if options.pair in ("both", name)}
     pairs.prepare()
+    makers = {}
+    if options.pair in ("both", "weir"):
+        keys = pairs.Keys(weir)
+        makers["weir"] = lambda port: pairs.weir_pair(weir, keys, port)
+    if options.pair in ("both", "nginx"):
+        makers["nginx"] = lambda port: pairs.nginx_pair(port, options.workers)
     with g.target(options.load) as origin:
         found = [make(origin.port) for make in makers.values()]
         try:
