@@ -5,6 +5,7 @@
 //! It does not know what a tool really does, and runs nothing.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::slice;
 use std::sync::OnceLock;
@@ -94,6 +95,7 @@ impl Commands {
     /// Takes the rules of class `command` out of all rules.
     pub fn new(rules: &'static [Rule]) -> Commands {
         let mut literals: Vec<String> = Vec::new();
+        let mut known = HashMap::new();
         let mut openers: Vec<Vec<usize>> = Vec::new();
         let mut matchers = Vec::new();
         let ours = rules
@@ -102,9 +104,8 @@ impl Commands {
         for (index, rule) in ours.enumerate() {
             for literal in rule.literals {
                 let literal = literal.to_ascii_lowercase();
-                let known = literals.iter().position(|known| *known == literal);
-                let at = known.unwrap_or_else(|| {
-                    literals.push(literal);
+                let at = *known.entry(literal).or_insert_with_key(|literal| {
+                    literals.push(literal.clone());
                     openers.push(Vec::new());
                     literals.len() - 1
                 });
@@ -523,6 +524,8 @@ fn compile(rule: &Rule) -> meta::Regex {
         .configure(
             meta::Config::new()
                 .utf8_empty(false)
+                // A literal opened the rule: to look for one again saves nothing, and costs more to build.
+                .auto_prefilter(false)
                 .nfa_size_limit(Some(RULE_BYTES_MAX)),
         )
         .syntax(syntax::Config::new().unicode(false).utf8(false))

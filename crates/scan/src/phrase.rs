@@ -17,6 +17,8 @@ const LENGTHS: [usize; 5] = [24, 21, 18, 15, 12];
 /// Letters of the shortest and the longest listed word.
 const LETTERS_MIN: usize = 3;
 const LETTERS_MAX: usize = 8;
+/// Heads that there are: three letters each.
+const HEADS: usize = 26 * 26 * 26;
 /// Bytes of the shortest phrase: twelve words of three letters, one byte apart.
 const PHRASE_BYTES_MIN: usize = 12 * LETTERS_MIN + 11;
 /// Bytes between two words of a phrase: spaces, numbers, quotes, commas.
@@ -27,14 +29,22 @@ const RUN_WORDS_MAX: usize = 96;
 /// The listed words, found by their first three letters.
 struct Words {
     all: Vec<&'static str>,
-    /// Where the words of each head begin in `all`; 17,576 heads and the end.
+    /// Where the words of each head begin in `all`, and the end.
     heads: Vec<u16>,
 }
 
 static WORDS: LazyLock<Words> = LazyLock::new(|| {
     let all: Vec<&str> = LIST.lines().collect();
-    let before = |at: usize| all.partition_point(|word| head(word.as_bytes()) < at) as u16;
-    let heads = (0..=26 * 26 * 26).map(before).collect();
+    // The list is in order, so that its words of one head stand together.
+    let mut heads = vec![0; HEADS + 1];
+    for word in &all {
+        heads[head(word.as_bytes()) + 1] += 1;
+    }
+    let mut before = 0;
+    for count in &mut heads {
+        before += *count;
+        *count = before;
+    }
     Words { all, heads }
 });
 

@@ -390,7 +390,7 @@ pub(super) fn may_be_windows(text: &[u8]) -> bool {
     static AUTOMATON: LazyLock<AhoCorasick> = LazyLock::new(|| {
         AhoCorasick::builder()
             .ascii_case_insensitive(true)
-            .kind(Some(AhoCorasickKind::DFA))
+            .kind(Some(AhoCorasickKind::ContiguousNFA))
             .build(WORDS)
             .expect("a few words fit an automaton")
     });
