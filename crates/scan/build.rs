@@ -4,17 +4,36 @@
 //! of its type does not compile. A test holds that what it writes is what the reader of the operator's
 //! files reads.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use toml::{Table, Value};
 
+use crate::branch::Taken;
+
+#[path = "src/branch.rs"]
+#[allow(dead_code, reason = "the engine needs the rest")]
+mod branch;
+#[path = "src/common.rs"]
+mod common;
+#[path = "src/east.rs"]
+#[allow(dead_code, reason = "the engine needs the rest")]
+mod east;
+#[path = "src/words.rs"]
+#[allow(dead_code, reason = "the engine needs the rest")]
+mod words;
+
 fn main() {
     let variable = |name| PathBuf::from(env::var_os(name).expect("cargo sets it"));
     let folder = variable("CARGO_MANIFEST_DIR").join("patterns");
     println!("cargo::rerun-if-changed={}", folder.display());
+    for source in ["branch", "common", "east", "words"] {
+        println!("cargo::rerun-if-changed=src/{source}.rs");
+    }
     let mut rust = "[\n".to_owned();
+    let mut openers = Openers::default();
     for name in read(&folder.join("list.txt")).lines() {
         let file: Table = toml::from_str(&read(&folder.join(name)))
             .unwrap_or_else(|error| panic!("the pattern file {name}: {error}"));
@@ -25,12 +44,112 @@ fn main() {
             let Value::Table(rule) = value else {
                 panic!("the pattern file {name}: a rule is a table");
             };
-            rust += &Fields(rule.clone()).rule();
+            let branches = taken(rule);
+            openers.add(rule, &branches);
+            rust += &Fields(rule.clone()).rule(&branches);
         }
     }
     rust += "]\n";
-    let out = variable("OUT_DIR").join("rules.rs");
-    fs::write(&out, rust).unwrap_or_else(|error| panic!("{}: {error}", out.display()));
+    let write = |name, rust: String| {
+        let out = variable("OUT_DIR").join(name);
+        fs::write(&out, rust).unwrap_or_else(|error| panic!("{}: {error}", out.display()));
+    };
+    write("rules.rs", rust);
+    write("words.rs", openers.rust());
+}
+
+/// The branches of a rule against injection.
+fn taken(rule: &Table) -> Vec<Taken> {
+    let text = |name| rule.get(name).and_then(Value::as_str).unwrap_or_default();
+    match text("class") {
+        "injection" => branch::branches(&text("regex").replace('\n', ""))
+            .unwrap_or_else(|error| panic!("the expression of {}: {error}", text("id"))),
+        _ => Vec::new(),
+    }
+}
+
+/// The words that open rules, and what each of them is to which rule.
+#[derive(Default)]
+struct Openers {
+    rules: u16,
+    words: BTreeMap<Vec<u8>, Vec<String>>,
+}
+
+impl Openers {
+    fn add(&mut self, rule: &Table, branches: &[Taken]) {
+        let index = self.rules;
+        self.rules += 1;
+        let text = |name| rule.get(name).and_then(Value::as_str).unwrap_or_default();
+        if !["secret", "personal", "injection"].contains(&text("class")) {
+            return;
+        }
+        let list = rule.get("literals").and_then(Value::as_array);
+        let texts = list.into_iter().flatten().filter_map(Value::as_str);
+        let literals: Vec<Vec<u8>> = texts
+            .map(|literal| east::simplified(literal).to_ascii_lowercase().into_bytes())
+            .collect();
+        let mut add = |words: &[Vec<u8>], branch: usize, part: &str| {
+            for word in words {
+                let uses = self.words.entry(word.clone()).or_default();
+                uses.push(format!(
+                    "Use {{ rule: {index}, branch: {branch}, part: Part::{part} }}"
+                ));
+            }
+        };
+        if branches.is_empty() {
+            add(&literals, 0, "Literal");
+        }
+        for (branch, taken) in branches.iter().enumerate() {
+            if taken.first.is_empty() {
+                add(&literals, branch, "Literal");
+            }
+            add(&taken.first, branch, "First");
+            add(&taken.second, branch, "Second");
+        }
+    }
+
+    /// The words that are ASCII, and the others.
+    fn rust(&self) -> String {
+        let list = |ascii: bool| {
+            let words = self
+                .words
+                .iter()
+                .filter(|(word, _)| word.is_ascii() == ascii);
+            let one = |(word, uses): (&Vec<u8>, &Vec<String>)| {
+                let text = bytes(word);
+                format!("Word {{ text: {text}, uses: &[{}] }},\n", uses.join(", "))
+            };
+            words.map(one).collect::<String>()
+        };
+        format!("[&[\n{}], &[\n{}]]\n", list(true), list(false))
+    }
+}
+
+/// The branch as an expression of Rust.
+fn branch(taken: &Taken) -> String {
+    let words = |words: &[Vec<u8>]| {
+        let all: Vec<String> = words.iter().map(|word| bytes(word)).collect();
+        format!("&[{}]", all.join(", "))
+    };
+    let Taken {
+        regex,
+        ascii,
+        first,
+        second,
+        near,
+        before,
+        after,
+    } = taken;
+    let (first, second) = (words(first), words(second));
+    format!(
+        "Branch {{ regex: {regex:?}, ascii: {ascii}, first: {first}, second: {second}, \
+         near: {near}, before: {before}, after: {after} }}"
+    )
+}
+
+/// Bytes as Rust writes them.
+fn bytes(bytes: &[u8]) -> String {
+    format!("b\"{}\"", bytes.escape_ascii())
 }
 
 fn read(path: &Path) -> String {
@@ -42,7 +161,7 @@ struct Fields(Table);
 
 impl Fields {
     /// The rule as an expression of Rust.
-    fn rule(mut self) -> String {
+    fn rule(mut self, branches: &[Taken]) -> String {
         let everywhere = "&Direction::ALL".to_owned();
         let fields = [
             ("id", self.text("id")),
@@ -70,6 +189,10 @@ impl Fields {
             ("phrase", self.plain("phrase", "false")),
             ("block", self.plain("block", "false")),
             ("check", self.check()),
+            ("branches", {
+                let all: Vec<String> = branches.iter().map(branch).collect();
+                format!("&[{}]", all.join(", "))
+            }),
         ];
         let unknown: Vec<_> = self.0.keys().collect();
         assert!(

@@ -13,9 +13,9 @@ use std::sync::OnceLock;
 use regex_automata::util::syntax;
 use regex_automata::{Input, meta};
 
-use crate::automaton::{Automaton, Ends};
 use crate::fold;
 use crate::layer::{Layer, Text};
+use crate::literals::{ASCII_BYTES, Literals, Places};
 use crate::rule::{Class, Rule, Severity};
 use crate::shell::{self, Dialect, Plain};
 
@@ -57,8 +57,8 @@ pub struct Hit {
 
 /// All rules about commands. Their expressions are compiled when they are first needed.
 pub struct Commands {
-    automaton: Automaton,
-    /// The rules that each literal of the automaton opens.
+    literals: Literals<ASCII_BYTES>,
+    /// The rules that each literal opens.
     openers: Vec<Vec<usize>>,
     matchers: Vec<Matcher>,
 }
@@ -79,7 +79,7 @@ struct Buffers {
     /// Words of a command that comes in several strings.
     joined: Vec<u8>,
     opened: Vec<bool>,
-    ends: Ends,
+    places: Places,
 }
 
 /// One command, or one path, and the argument that it came in.
@@ -115,10 +115,8 @@ impl Commands {
             matchers.push(Matcher { rule, regex });
         }
         let texts: Vec<&[u8]> = literals.iter().map(String::as_bytes).collect();
-        let automaton =
-            Automaton::plain(&texts).expect("the literals of our own rules fit an automaton");
         Commands {
-            automaton,
+            literals: Literals::new(&texts),
             openers,
             matchers,
         }
@@ -286,7 +284,7 @@ impl Commands {
         };
         bytes.iter().all(|byte| class[usize::from(*byte)])
             && memchr::memmem::find(bytes, b"  ").is_none()
-            && !self.automaton.holds(bytes)
+            && !self.literals.hold(bytes)
     }
 
     /// Judges a text with letters that may only look like others.
@@ -357,7 +355,7 @@ impl Commands {
         let Buffers {
             plain,
             opened,
-            ends,
+            places,
             ..
         } = buffers;
         if subject.role == Role::Unknown && !role::starts_with_known(plain) {
@@ -372,8 +370,8 @@ impl Commands {
         }
         opened.clear();
         opened.resize(self.matchers.len(), false);
-        self.automaton.find(&plain.text, ends);
-        for (_, literal) in self.automaton.each(ends) {
+        self.literals.find(&plain.text, places);
+        for (_, literal) in places.each() {
             for index in &self.openers[usize::from(literal)] {
                 opened[*index] = true;
             }

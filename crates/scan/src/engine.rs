@@ -51,16 +51,9 @@ impl Engine {
     ///
     /// Errors: all rules together have too many literals.
     pub fn compile(settings: Settings, fingerprint_key: [u8; 32]) -> Result<Engine, &'static str> {
-        let all = patterns::rules()
-            .iter()
-            .chain(settings.rules.iter().copied());
-        let reads = |rule: &&'static Rule| {
-            rule.class.reads_text() && (!rule.regex.is_empty() || rule.phrase)
-        };
-        let rules: Vec<&'static Rule> = all.filter(reads).collect();
         Ok(Engine {
             commands: OnceLock::new(),
-            set: Set::new(&rules, &settings)?,
+            set: Set::new(patterns::rules(), &settings.rules, &settings)?,
             values: settings.values.clone().filter(|values| !values.is_empty()),
             settings,
             fingerprint_key,
@@ -75,7 +68,7 @@ impl Engine {
         let all = settings.set(rule.id, None, Action::Refuse);
         all.expect("the rule is among the settings' own");
         Ok(Engine {
-            set: Set::new(&[rule], &settings)?,
+            set: Set::new(&[], &[rule], &settings)?,
             commands: OnceLock::new(),
             values: None,
             settings,

@@ -24,8 +24,8 @@ mod set;
 mod stream;
 mod subject;
 
-mod automaton;
-mod factors;
+mod branch;
+mod common;
 
 mod decode;
 mod east;
@@ -34,15 +34,19 @@ mod fragments;
 mod joined;
 mod json;
 mod layer;
+mod literals;
+mod openers;
 mod phrase;
 mod unpack;
 mod values;
+mod windows;
 mod words;
 
 mod address;
 mod budget;
 mod chain;
 mod command;
+
 mod domain;
 mod shell;
 mod url;

@@ -11,12 +11,16 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::branch::{self, Branch, Taken};
 use crate::check::{Check, Test};
-use crate::rule::{Action, Class, Direction, Kind, Rule, Severity};
+use crate::rule::{Action, Class, Direction, Kind, Part, Rule, Severity, Use, Word};
 use crate::url::Ready;
 
 /// The rules of our own files, written by `build.rs`, so that a start reads nothing.
 static RULES: &[Rule] = &include!(concat!(env!("OUT_DIR"), "/rules.rs"));
+
+/// The words that open them: those that are ASCII, and the others.
+static WORDS: [&[Word]; 2] = include!(concat!(env!("OUT_DIR"), "/words.rs"));
 
 /// A rule as it was read, and where it stands in its file, in bytes.
 pub(crate) struct Read {
@@ -40,6 +44,11 @@ pub(crate) fn read(text: &str) -> Result<Vec<Read>, (usize, String)> {
 /// Every rule, in the order of the files.
 pub fn rules() -> &'static [Rule] {
     RULES
+}
+
+/// The words that open our own rules: those that are ASCII, and the others.
+pub(crate) fn words() -> [&'static [Word]; 2] {
+    WORDS
 }
 
 /// The rule of this id.
@@ -107,6 +116,13 @@ impl Entry {
             entropy: self.entropy,
             test: self.check,
         };
+        // An expression may be written on several lines.
+        let regex = keep(self.regex.split('\n').collect());
+        // What does not parse is an error of whoever checks the rule.
+        let branches = match self.class {
+            Class::Injection => branch::branches(regex).unwrap_or_default(),
+            _ => Vec::new(),
+        };
         Rule {
             id: keep(self.id),
             class: self.class,
@@ -115,8 +131,7 @@ impl Entry {
             reference: keep(self.reference),
             action: self.action,
             literals: keep_all(self.literals),
-            // An expression may be written on several lines.
-            regex: keep(self.regex.split('\n').collect()),
+            regex,
             remedy: keep(self.remedy),
             kind: self.kind,
             language: keep(self.language),
@@ -130,7 +145,28 @@ impl Entry {
             phrase: self.phrase,
             block: self.block,
             check,
+            branches: branches
+                .into_iter()
+                .map(keep_branch)
+                .collect::<Vec<_>>()
+                .leak(),
         }
+    }
+}
+
+fn keep_branch(taken: Taken) -> Branch<&'static str, &'static [&'static [u8]]> {
+    let words = |words: Vec<Vec<u8>>| -> &'static [&'static [u8]] {
+        let all = words.into_iter().map(|word| &*word.leak());
+        all.collect::<Vec<_>>().leak()
+    };
+    Branch {
+        regex: keep(taken.regex),
+        ascii: taken.ascii,
+        first: words(taken.first),
+        second: words(taken.second),
+        near: taken.near,
+        before: taken.before,
+        after: taken.after,
     }
 }
 
@@ -196,7 +232,7 @@ mod tests {
             assert_eq!(opened, !rule.regex.is_empty(), "{}: literals", rule.id);
             assert!(
                 rule.action == Action::Off
-                    || rule.literals.iter().all(|literal| literal.len() >= 3),
+                    || rule.literals.iter().all(|literal| literal.len() >= 2),
                 "{}",
                 rule.id
             );

@@ -2,6 +2,7 @@
 //!
 //! A rule is data. It lives in a file under `patterns/` and is checked when it is read.
 
+use crate::branch::Branch;
 use crate::check::Check;
 
 /// Which way a text goes.
@@ -254,6 +255,8 @@ pub struct Rule {
     /// Whether a match goes on to the end of its PEM block.
     pub(crate) block: bool,
     pub(crate) check: Check,
+    /// The alternatives of the expression, each with what opens it. Only of rules against injection.
+    pub(crate) branches: &'static [Branch<&'static str, &'static [&'static [u8]]>],
 }
 
 impl Rule {
@@ -265,4 +268,31 @@ impl Rule {
             Action::Off
         }
     }
+}
+
+/// A word that opens rules.
+pub(crate) struct Word {
+    pub(crate) text: &'static [u8],
+    pub(crate) uses: &'static [Use],
+}
+
+/// What a word is to a rule.
+#[derive(Clone, Copy)]
+pub(crate) struct Use {
+    /// Index of the rule in its list.
+    pub(crate) rule: u16,
+    /// Index of its branch; 0 where it has none.
+    pub(crate) branch: u16,
+    pub(crate) part: Part,
+}
+
+/// Which part of a match a word is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// One of the rule's literals.
+    Literal,
+    /// One of the first words of a branch.
+    First,
+    /// One of the second words.
+    Second,
 }

@@ -12,15 +12,15 @@ use base::limit::{
 };
 use regex_automata::Anchored;
 
-use crate::automaton::Ends;
 use crate::engine::Engine;
-use crate::factors::Tracks;
 use crate::fragments::Fragments;
 use crate::layer::{Layer, Text};
+use crate::openers::{Candidate, Opened};
 use crate::place::Place;
 use crate::report::Bound;
 use crate::rule::{Class, Direction, Rule};
 use crate::set::{Matcher, Opener};
+use crate::windows::{Window, Windows};
 use crate::{check, decode, fold, joined, mention, patterns, phrase, placeholder, unpack};
 
 /// Fewest digits that open a rule of digits: the shortest card number.
@@ -29,8 +29,6 @@ const DIGITS_MIN: usize = 13;
 const BASE58_MIN: usize = 26;
 /// What one checksum of a phrase counts as, in bytes read.
 const PHRASE_WORK_BYTES: usize = 16;
-/// Bytes of a window that cost as much to look through for words as one byte costs an expression.
-const PARTS_WORK: usize = 8;
 /// Bytes after its first line in which a PEM block is looked for; an RSA key of 16,384 bits has 13,000.
 const PEM_BYTES_MAX: usize = 16 << 10;
 
@@ -215,33 +213,29 @@ impl<'e> Search<'e> {
         self.block = None;
         let engine = self.engine;
         let direction = self.place.direction;
-        let Scratch {
-            ends,
-            windows,
-            tracks,
-        } = scratch;
+        let Scratch { opened, windows } = scratch;
         engine
             .set
-            .candidates(layer.bytes, direction, ends, |index, start, end| {
-                let Some(window) = self.window(layer, index, start..end, reach) else {
+            .candidates(layer.bytes, direction, opened, |candidate| {
+                let index = candidate.matcher;
+                let Some(window) = self.window(layer, &candidate, reach) else {
                     return Ok(());
                 };
-                match windows.add(index, window, start) {
-                    Some(ready) => self.matches(layer, index, ready, tracks),
-                    None => Ok(()),
-                }
+                let ready = match candidate.anchored {
+                    true => windows.add_anchored(index, window),
+                    false => windows.add(index, window),
+                };
+                ready.map_or(Ok(()), |ready| self.matches(layer, index, ready, windows))
             })?;
         let digit = |byte: u8| matches!(byte, b'0'..=b'9' | b' ' | b'-' | b'+');
-        let open = (&mut *windows, &mut *tracks);
-        self.runs(layer, reach, open, (Opener::Digits, DIGITS_MIN), digit)?;
+        self.runs(layer, reach, windows, (Opener::Digits, DIGITS_MIN), digit)?;
         let base58 = |byte: u8| byte.is_ascii_alphanumeric() && !b"0OIl".contains(&byte);
-        let open = (&mut *windows, &mut *tracks);
-        self.runs(layer, reach, open, (Opener::Base58, BASE58_MIN), base58)?;
+        self.runs(layer, reach, windows, (Opener::Base58, BASE58_MIN), base58)?;
         if reach == Reach::All {
             self.phrases(layer)?;
         }
         while let Some((index, window)) = windows.next() {
-            self.matches(layer, index, window, tracks)?;
+            self.matches(layer, index, window, windows)?;
         }
         self.values(layer, reach)
     }
@@ -252,7 +246,7 @@ impl<'e> Search<'e> {
         &mut self,
         layer: &Layer<'_>,
         reach: Reach,
-        (windows, tracks): (&mut Windows, &mut Tracks),
+        windows: &mut Windows,
         (opener, min): (Opener, usize),
         class: impl Fn(u8) -> bool,
     ) -> Result<(), Bound> {
@@ -270,8 +264,8 @@ impl<'e> Search<'e> {
                 let around = set.matchers[usize::from(index)].rule.before;
                 let end = run.end.saturating_add(around).min(layer.bytes.len());
                 let window = run.start.saturating_sub(around)..end;
-                if let Some(ready) = windows.add(index, window, MANY) {
-                    self.matches(layer, index, ready, tracks)?;
+                if let Some(ready) = windows.add(index, window) {
+                    self.matches(layer, index, ready, windows)?;
                 }
             }
         }
@@ -317,29 +311,23 @@ impl<'e> Search<'e> {
         Ok(())
     }
 
-    /// Where a match that holds this literal can be.
+    /// The part of a candidate's window that is searched: what is in the string of its word.
     fn window(
         &self,
         layer: &Layer<'_>,
-        index: u16,
-        literal: Range<usize>,
+        candidate: &Candidate,
         reach: Reach,
     ) -> Option<Range<usize>> {
-        let matcher = &self.engine.set.matchers[usize::from(index)];
-        let rule = matcher.rule;
-        let (string, mut bounds) = layer.string(literal.start)?;
+        let rule = self.engine.set.matchers[usize::from(candidate.matcher)].rule;
+        let (string, mut bounds) = layer.string(candidate.place)?;
         if rule.pair {
             bounds.end = layer
                 .strings
                 .get(string + 1)
                 .map_or(layer.bytes.len(), |next| next.end);
         }
-        let from = literal.start.saturating_sub(rule.before).max(bounds.start);
-        let to = match rule.before {
-            0 => literal.start + matcher.length_max(),
-            _ => literal.end + matcher.length_max(),
-        };
-        let window = from..to.min(bounds.end);
+        let window = &candidate.window;
+        let window = window.start.max(bounds.start)..window.end.min(bounds.end);
         let reads = match reach {
             Reach::All => true,
             Reach::Seams => layer.crosses_seam(&window),
@@ -347,63 +335,58 @@ impl<'e> Search<'e> {
         reads.then_some(window)
     }
 
-    /// Runs a rule's expression over the parts of a window that can hold a match.
+    /// Runs an expression over a window.
     fn matches(
         &mut self,
         layer: &Layer<'_>,
         index: u16,
         window: Window,
-        tracks: &mut Tracks,
+        windows: &mut Windows,
     ) -> Result<(), Bound> {
-        let matcher = &self.engine.set.matchers[usize::from(index)];
-        let Window { span: window, only } = window;
+        let Window { span, anchored } = window;
         // A window that starts inside a block that was found is part of it.
-        let mut from = match self.block {
-            Some((rule, end)) if rule == index => window.start.max(end),
-            _ => window.start,
-        };
-        // Where one literal opened it, a match begins there or nowhere.
-        let anchored = match only == Some(from) && matcher.literal_first() {
+        let block = self.block.filter(|(rule, _)| *rule == index);
+        let done = windows.done(index);
+        let from = block.map_or(*done, |(_, end)| end.max(*done));
+        // What begins inside a match is part of it too.
+        if anchored && from > span.start || from >= span.end {
+            return Ok(());
+        }
+        let span = span.start.max(from)..span.end;
+        self.work(span.len())?;
+        let anchored = match anchored {
             true => Anchored::Yes,
             false => Anchored::No,
         };
-        if from >= window.end {
-            return Ok(());
-        }
-        matcher.parts(layer.bytes, from..window.end, tracks);
-        let parts: usize = tracks.parts.iter().map(|(part, _)| part.len()).sum();
-        self.work(parts.max(window.len() / PARTS_WORK))?;
-        for (part, branch) in &tracks.parts {
-            // What is in one part again was found in the one before.
-            let part = part.start.max(from)..part.end;
-            from = from.max(self.part(layer, (index, *branch), part, anchored)?);
+        if let Some(end) = self.search_window(layer, index, span, anchored)? {
+            *done = end;
         }
         Ok(())
     }
 
-    /// Runs one branch of a rule's expression over a part of a window; answers where its last match ends.
-    fn part(
+    /// Finds the matches of an expression in a window; answers where the last one ends, if there is any.
+    fn search_window(
         &mut self,
         layer: &Layer<'_>,
-        branch: (u16, usize),
+        index: u16,
         part: Range<usize>,
         anchored: Anchored,
-    ) -> Result<usize, Bound> {
+    ) -> Result<Option<usize>, Bound> {
         let set = &self.engine.set;
-        let matcher = &set.matchers[usize::from(branch.0)];
+        let matcher = &set.matchers[usize::from(index)];
         // An anchor of an expression means the start or the end of a string, not of its document.
         let base = layer.string(part.start).map_or(0, |(_, s)| s.start);
         let text = &layer.bytes[base..];
-        let (mut from, mut last) = (part.start, part.start);
+        let (mut from, mut last) = (part.start, None);
         while from < part.end {
-            let found = set.find(branch, text, from - base..part.end - base, anchored);
+            let found = set.find(index, text, from - base..part.end - base, anchored);
             let Some((whole, group)) = found else {
                 break;
             };
             let group = base + group.start..base + group.end;
-            let span = self.accept(layer, branch.0, matcher, group)?;
+            let span = self.accept(layer, index, matcher, group)?;
             from = (base + whole.end).max(span.end).max(from + 1);
-            last = from;
+            last = Some(from);
             if anchored == Anchored::Yes {
                 break;
             }
@@ -623,26 +606,11 @@ fn block_end(layer: &Layer<'_>, span: &Range<usize>) -> usize {
     span.end + last + END.len() + close.map_or(rest, |close| close + 5)
 }
 
-/// A part of a text that waits to be searched for one rule.
-struct Window {
-    span: Range<usize>,
-    /// Where the one literal that opened it stands; absent where there were more.
-    only: Option<usize>,
-}
-
-/// For each rule the window that it waits to search.
-#[derive(Default)]
-struct Windows {
-    waiting: Vec<(Range<usize>, usize)>,
-    opened: Vec<u16>,
-}
-
 /// What a search needs beside its text. Taken from and given back to the thread.
 #[derive(Default)]
 struct Scratch {
-    ends: Ends,
+    opened: Opened,
     windows: Windows,
-    tracks: Tracks,
 }
 
 thread_local! {
@@ -652,7 +620,7 @@ thread_local! {
 impl Scratch {
     fn take(rules: usize) -> Scratch {
         let mut scratch: Scratch = KEPT.with_borrow_mut(Vec::pop).unwrap_or_default();
-        scratch.windows.waiting.resize(rules, (0..0, 0));
+        scratch.windows.of(rules);
         scratch
     }
 
@@ -663,43 +631,5 @@ impl Scratch {
                 kept.push(self);
             }
         });
-    }
-}
-
-/// Says that a window was opened by more than one literal.
-const MANY: usize = usize::MAX;
-
-impl Windows {
-    /// Adds a window of a rule. Windows that touch become one; one that does not sends the one before
-    /// to be searched.
-    fn add(&mut self, index: u16, window: Range<usize>, literal: usize) -> Option<Window> {
-        let (waiting, only) = &mut self.waiting[usize::from(index)];
-        if waiting.start >= waiting.end {
-            (*waiting, *only) = (window, literal);
-            self.opened.push(index);
-            return None;
-        }
-        if window.start <= waiting.end {
-            waiting.start = waiting.start.min(window.start);
-            waiting.end = waiting.end.max(window.end);
-            *only = MANY;
-            return None;
-        }
-        let before = Window {
-            span: std::mem::replace(waiting, window),
-            only: Some(std::mem::replace(only, literal)).filter(|only| *only != MANY),
-        };
-        Some(before)
-    }
-
-    /// The next window that still waits.
-    fn next(&mut self) -> Option<(u16, Window)> {
-        let index = self.opened.pop()?;
-        let (waiting, only) = &mut self.waiting[usize::from(index)];
-        let window = Window {
-            span: std::mem::take(waiting),
-            only: Some(*only).filter(|only| *only != MANY),
-        };
-        Some((index, window))
     }
 }
