@@ -1,7 +1,7 @@
 //! Is it safe: finds secrets and prompt injection in every text that crosses the gate.
 //!
-//! One pass drives one automaton of all literals over a folded view of the text; a rule's exact regular
-//! expression runs only where one of its literals opened a span. What is encoded is decoded and scanned
+//! One pass finds the words of all rules in a folded view of the text; a rule's exact regular expression
+//! runs only where its words opened a span. What is encoded is decoded and scanned
 //! again, within bounds, and a bound that is reached is an error. The crate does no I/O, reads no clock,
 //! keeps nothing of what it saw but a keyed fingerprint, and decides nothing beyond the action that the
 //! settings give a rule.

@@ -1,4 +1,4 @@
-//! Rules as the engine runs them: one automaton for what opens them, one expression each.
+//! Rules as the engine runs them: the words that open them, one expression each.
 //!
 //! An expression is compiled when its rule is first opened, so that a start costs nothing for rules that
 //! never are. Each thread searches with memory of its own.
