@@ -6,14 +6,18 @@ use crate::Name;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Lane {
     Mcp,
+    /// The sealed relay.
+    Relay,
 }
 
 impl Lane {
-    pub const ALL: &[Lane] = &[Lane::Mcp];
+    /// The lanes whose messages the scan reads. The relay's are not read.
+    pub const SCANNED: &[Lane] = &[Lane::Mcp];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Lane::Mcp => "mcp",
+            Lane::Relay => "relay",
         }
     }
 }
@@ -32,6 +36,8 @@ pub enum Action {
     /// Everything else of the protocol: `initialize`, `ping`, notifications, the event stream,
     /// ending a session, and methods that weir does not know.
     McpUse,
+    /// An HTTP request through the relay: on the outbound side to a peer, on the inbound side to an origin.
+    RelayPass,
 }
 
 impl Action {
@@ -41,7 +47,20 @@ impl Action {
         Action::McpRead,
         Action::McpPrompt,
         Action::McpUse,
+        Action::RelayPass,
     ];
+
+    /// The lane that it is asked in.
+    pub fn lane(self) -> Lane {
+        match self {
+            Action::McpList
+            | Action::McpCall
+            | Action::McpRead
+            | Action::McpPrompt
+            | Action::McpUse => Lane::Mcp,
+            Action::RelayPass => Lane::Relay,
+        }
+    }
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -50,6 +69,7 @@ impl Action {
             Action::McpRead => "mcp:read",
             Action::McpPrompt => "mcp:prompt",
             Action::McpUse => "mcp:use",
+            Action::RelayPass => "relay:pass",
         }
     }
 }

@@ -91,6 +91,8 @@ pub struct Outcome<'a> {
     /// Bytes of the answer, as they came from the server.
     pub bytes: u64,
     pub duration_ms: u64,
+    /// How many calls were made under the judgement, where it was a grant.
+    pub calls: Option<u64>,
     pub findings: &'a [Finding],
     /// The code of the refusal or error, and its private reason.
     pub why: Option<(&'static str, &'a str)>,
@@ -159,6 +161,9 @@ impl Outcome<'_> {
         json.text("at", &rfc3339(self.at.unix_ms));
         json.number("bytes", self.bytes);
         json.text("call", &self.call.to_string());
+        if let Some(calls) = self.calls {
+            json.number("calls", calls);
+        }
         json.number("duration_ms", self.duration_ms);
         json.text("end", self.end.as_str());
         json.findings(self.findings);

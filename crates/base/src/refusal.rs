@@ -128,6 +128,19 @@ codes! {
     SERVER_SLOW "mcp.server_slow" 504 "The server did not answer in time; try again or ask for less.";
     ANSWER_TOO_LARGE "mcp.answer_too_large" 502 "The server's answer is larger than limits.answer_bytes_max; ask for less.";
     ANSWER_INVALID "mcp.answer_invalid" 502 "The server answered something that is not MCP; tell its maintainer.";
+    // The relay.
+    RELAY_CALLER "relay.caller" 407 "Send the token that the operator gave you, in the field that the relay asks for, or call by its Unix socket.";
+    RELAY_ROUTE "relay.route" 404 "Ask for a host and path that the relay has a route for.";
+    RELAY_FORM "relay.form" 400 "Send a well-formed HTTP/1.1 request with a Host and without fields that two readers could take in two ways.";
+    RELAY_UNSUPPORTED "relay.unsupported" 501 "The relay carries neither CONNECT nor Upgrade; connect without it.";
+    RELAY_TOO_LONG "relay.too_long" 413 "Send less at once; the relay or its peer takes no message of this length.";
+    RELAY_DOWN "relay.down" 503 "The peer cannot be reached, and the call was not executed; try again, or see weir relay doctor.";
+    RELAY_BUSY "relay.busy" 503 "The peer has no room, and the call was not executed; try again in a moment.";
+    RELAY_REFUSED "relay.refused" 403 "The gate of the other side refused the call; its operator finds the reason in its log.";
+    RELAY_ORIGIN "relay.origin" 502 "The origin could not be reached, and the call was not executed; try again later.";
+    RELAY_FAILED "relay.failed" 502 "The answer was lost or the origin failed; the call may be repeated, because its method is safe.";
+    RELAY_MAYBE "relay.maybe_executed" 502 "The call may have been executed: look before you send it again.";
+    RELAY_PLAIN "relay.plain_origin" 502 "The server that the request is passed on to failed; try again later.";
     ADDRESS "net.address" 502 "The server's name resolves to an address that is not allowed for it.";
 }
 

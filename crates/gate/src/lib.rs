@@ -15,6 +15,7 @@ mod inspect;
 mod pinned;
 mod reserve;
 
+mod grant;
 mod passed;
 mod stream;
 mod trail;
@@ -22,6 +23,7 @@ mod trail;
 pub mod ports;
 mod reach;
 
+pub use grant::{Ask, GRANT_BYTES_MAX, GRANT_CALLS_MAX, GRANT_MS_MAX, Grant, Who};
 pub use pass::{Call, Gate, Rules};
 pub use passed::{Ending, Passed};
 pub use reach::{Range, Reach};

@@ -56,7 +56,7 @@ pub struct Rules {
 pub struct Gate {
     pub(crate) ports: Ports,
     pub(crate) known: Known,
-    rules: ArcSwap<Rules>,
+    pub(crate) rules: ArcSwap<Rules>,
     /// What agents did lately: it outlives the rules.
     sessions: Sessions,
 }
@@ -194,7 +194,7 @@ impl Gate {
     }
 
     /// Has the judgement written down, and only then hands out the proof.
-    async fn append(
+    pub(crate) async fn append(
         self: &Arc<Self>,
         trail: Trail<'_>,
         rules: Arc<Rules>,
@@ -240,7 +240,7 @@ impl Gate {
 
     /// Nothing passes either way, so a refusal stands even where it cannot be recorded; the log's
     /// trouble is then the health check's to tell.
-    async fn record_refusal(&self, mut trail: Trail<'_>, refusal: Refusal) -> Refusal {
+    pub(crate) async fn record_refusal(&self, mut trail: Trail<'_>, refusal: Refusal) -> Refusal {
         self.ports
             .meter
             .judged(trail.server(), Some(refusal.code.name));

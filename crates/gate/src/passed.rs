@@ -44,8 +44,10 @@ pub struct Ending<'a> {
     pub end: End,
     /// The HTTP status of the answer, or 0 where there was none.
     pub status: u16,
-    /// Bytes that the server answered.
+    /// Bytes that the server answered; of a grant those of all its calls, both ways.
     pub bytes: u64,
+    /// How many calls there were under a grant; absent for a call that was judged by itself.
+    pub calls: Option<u64>,
     /// The code and private reason of what went wrong.
     pub why: Option<(&'static str, &'a str)>,
 }
@@ -143,6 +145,7 @@ impl Passed {
             status: ending.status,
             bytes: ending.bytes,
             duration_ms,
+            calls: ending.calls,
             findings: &self.findings,
             why: ending.why,
         };
@@ -181,6 +184,7 @@ impl Drop for Passed {
             end: End::Cut,
             status: 0,
             bytes: 0,
+            calls: None,
             why: None,
         });
     }

@@ -49,6 +49,14 @@ impl<'a> Trail<'a> {
         &self.call.target.server
     }
 
+    pub(crate) fn agent(&mut self, name: base::Name) {
+        self.agent = Some(name);
+    }
+
+    pub(crate) fn credential(&mut self, credential: Option<Digest>) {
+        self.credential = credential;
+    }
+
     /// The gateway's own call, permitted by the configuration that names its target.
     pub(crate) fn own(&mut self, agent: base::Name) {
         self.agent = Some(agent);

@@ -152,6 +152,7 @@ fn call(rig: &Rig, tool: &str, text: &str) -> Option<&'static str> {
                     end: End::Complete,
                     status: 200,
                     bytes: 3,
+                    calls: None,
                     why: None,
                 });
                 None

@@ -330,6 +330,7 @@ fn end(world: &mut World, wanted: &Wanted, passed: Passed) {
             end: End::Complete,
             status: 200,
             bytes: 2,
+            calls: None,
             why: None,
         });
     }

@@ -143,6 +143,7 @@ impl Answers {
             end,
             status,
             bytes: self.bytes,
+            calls: None,
             why,
         });
     }

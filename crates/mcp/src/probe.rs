@@ -127,6 +127,7 @@ async fn ask(lane: &Lane, server: &Server, id: CallId) -> Result<(), String> {
         end,
         status: 0,
         bytes: 0,
+        calls: None,
         why,
     });
     seen

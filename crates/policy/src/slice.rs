@@ -181,7 +181,11 @@ impl Slice {
     fn arguments_of(&self, context: &Context<'_>) -> Result<Vec<(String, Argument)>, Refusal> {
         match self.asked.1 {
             Action::McpCall => arguments::read(&self.wanted, context.arguments),
-            Action::McpList | Action::McpRead | Action::McpPrompt | Action::McpUse => Ok(vec![]),
+            Action::McpList
+            | Action::McpRead
+            | Action::McpPrompt
+            | Action::McpUse
+            | Action::RelayPass => Ok(vec![]),
         }
     }
 

@@ -32,7 +32,7 @@ struct Row {
 impl Coverage {
     pub fn new(settings: &Settings) -> Coverage {
         let mut rows = Vec::new();
-        for lane in Lane::ALL {
+        for lane in Lane::SCANNED {
             for direction in Direction::ALL {
                 let classes = Class::ALL
                     .into_iter()

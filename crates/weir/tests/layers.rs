@@ -19,10 +19,12 @@ const MAY: &[(&str, &[&str])] = &[
     ("mcp", &["base", "gate", "identity", "net"]),
     ("lab", &["base"]),
     ("seal", &["base"]),
+    ("relay", &["base", "gate", "net", "seal"]),
     (
         "weir",
         &[
             "base", "identity", "policy", "scan", "gate", "net", "store", "mcp", "lab",
+            "relay", "seal",
         ],
     ),
 ];
@@ -66,6 +68,11 @@ const NEVER: &[(&str, &[&str], &str)] = &[
         "sockets and children are net's",
     ),
     (
+        "relay",
+        &["hyper", "socket2", "rustls"],
+        "sockets are net's",
+    ),
+    (
         "weir",
         &["hyper", "socket2", "rustls", "cedar-policy"],
         "the composition root composes",
@@ -87,7 +94,7 @@ const NOWHERE: &[(&[&str], &[&str], &str)] = &[
         "no sockets, files, environment or clock: time and state are passed in",
     ),
     (
-        &["mcp"],
+        &["mcp", "relay"],
         &["std::fs", "std::env::var", "TcpStream", "Command::new"],
         "sockets and child processes are net's",
     ),

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use base::{Action, Lane, Target};
+use base::{Action, Target};
 use clap::{Args, Subcommand};
 use policy::{Context, Decision, Explanation, Principal};
 use serde_json::json;
@@ -118,7 +118,7 @@ impl Explain {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let context = Context {
-            lane: Lane::Mcp,
+            lane: action.lane(),
             method: method(action),
             peer: self.peer,
             unix_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),

@@ -1,0 +1,132 @@
+//! What a relay counts: one set for each thread, added up by whoever asks.
+//!
+//! A thread writes only its own, so nothing is fought over. Stage times are taken of one message in sixteen.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// One message in this many has its stages timed.
+pub const TIMED_EVERY: u64 = 16;
+
+/// Makes the counters and their snapshot: one line each.
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident;)*) => {
+        /// The counters of one thread.
+        #[derive(Default)]
+        pub(crate) struct Counters {
+            $(pub(crate) $name: Count,)*
+        }
+
+        /// What was counted since the start, over all threads.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct Snapshot {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Snapshot {
+            /// Every counter with its name, in order.
+            pub fn all(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name),)*].into_iter()
+            }
+
+            fn add(&mut self, counters: &Counters) {
+                $(self.$name += counters.$name.get();)*
+            }
+        }
+    };
+}
+
+counters! {
+    /// Requests that came.
+    requests;
+    /// Requests that were passed on sealed, or opened and passed on.
+    passages;
+    /// Requests that were passed on as they are.
+    plain;
+    /// Requests that were answered whole.
+    completed;
+    /// Answers that were cut.
+    cut;
+    /// Requests that the gate, the routes or the caller check refused.
+    refused;
+    /// Answers `maybe_executed`.
+    maybe_executed;
+    /// Bytes of content and heads that were sealed.
+    sealed_bytes;
+    /// Bytes of content and heads that were opened.
+    opened_bytes;
+    /// Handshakes that made a session.
+    handshakes;
+    /// Handshakes that failed or were refused.
+    handshakes_failed;
+    /// Attempts after the first.
+    retries;
+    /// Requests that had been let through before.
+    replays;
+    /// Weir-made answers, by their code.
+    claimed;
+    stale;
+    draining;
+    overload;
+    malformed;
+    forbidden;
+    not_reached;
+    failed;
+    cut_requests;
+    /// Plain hints, by their word.
+    unknown_ticket;
+    open_failed;
+    unknown_kid;
+    other_hints;
+    /// Answers that were lost, forged, or did not open.
+    lost;
+    /// Messages of which the stages were timed.
+    timed;
+    /// Nanoseconds of those: from the head to the sealed request, or to the opened and claimed one.
+    first_ns;
+    /// Nanoseconds of those: from there to the first byte of the answer.
+    wait_ns;
+    /// Nanoseconds of those: from there to the end of the answer.
+    last_ns;
+}
+
+/// One counter, written by one thread.
+#[derive(Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    pub(crate) fn add(&self, more: u64) {
+        // The thread is the only writer, so nothing is lost between the two.
+        self.0
+            .store(self.get().wrapping_add(more), Ordering::Relaxed);
+    }
+
+    pub(crate) fn one(&self) {
+        self.add(1);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The counters of all threads.
+#[derive(Default)]
+pub(crate) struct All(Mutex<Vec<Arc<Counters>>>);
+
+impl All {
+    /// The counters of one more thread.
+    pub(crate) fn thread(&self) -> Arc<Counters> {
+        let counters = Arc::new(Counters::default());
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push(Arc::clone(&counters));
+        counters
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut snapshot = Snapshot::default();
+        all.iter().for_each(|counters| snapshot.add(counters));
+        snapshot
+    }
+}

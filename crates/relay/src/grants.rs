@@ -1,0 +1,125 @@
+//! The grants of one thread: one for each agent and target that it is busy with.
+//!
+//! Many calls may find that there is none, or that it ran out: one of them asks, the others wait for it. A refusal is
+//! nobody's but the one's who asked, so each of the others asks for itself.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use base::{Action, Name, Now, Refusal, Target, refusal};
+use gate::{Ask, Gate, Grant, Who};
+use tokio::sync::Mutex;
+
+use crate::random;
+use crate::routes::Way;
+
+/// Pairs of agent and target that one thread keeps grants for; over it, those that ran out are forgotten.
+const PLACES_MAX: usize = 4096;
+
+/// Whose calls, and to what: by the index of the agent.
+pub(crate) type Key = (usize, Way);
+
+#[derive(Default)]
+struct Place {
+    grant: RefCell<Option<Rc<Grant>>>,
+    asking: Mutex<()>,
+}
+
+/// The grants of one thread.
+pub(crate) struct Grants {
+    gate: Arc<Gate>,
+    places: RefCell<HashMap<Key, Rc<Place>>>,
+}
+
+/// Who asks, for the record.
+pub(crate) struct Asking<'a> {
+    pub(crate) who: Who<'a>,
+    pub(crate) peer: IpAddr,
+    pub(crate) method: &'a str,
+    pub(crate) target: &'a Name,
+}
+
+impl Grants {
+    pub(crate) fn new(gate: Arc<Gate>) -> Grants {
+        Grants {
+            gate,
+            places: RefCell::default(),
+        }
+    }
+
+    /// A grant that covers a call now, without asking.
+    pub(crate) fn kept(&self, key: Key, now: Now) -> Option<Rc<Grant>> {
+        let places = self.places.borrow();
+        let grant = places.get(&key)?.grant.borrow().clone()?;
+        grant.covers(now).then_some(grant)
+    }
+
+    /// A grant that covers a call: the one that is kept, or a new one.
+    ///
+    /// # Errors
+    /// The gate's refusal, which is recorded.
+    pub(crate) async fn get(
+        &self,
+        key: Key,
+        asking: Asking<'_>,
+        now: impl Fn() -> Now,
+    ) -> Result<Rc<Grant>, Refusal> {
+        let place = self.place(key, now());
+        let _alone = place.asking.lock().await;
+        let kept = place.grant.borrow().clone();
+        if let Some(grant) = kept.filter(|grant| grant.covers(now())) {
+            return Ok(grant);
+        }
+        // What is over is ended before the next begins, so that the log has them in order.
+        place.grant.replace(None);
+        let grant = Rc::new(self.ask(asking).await?);
+        place.grant.replace(Some(Rc::clone(&grant)));
+        Ok(grant)
+    }
+
+    /// A grant that nobody else uses: for the gateway's own traffic.
+    pub(crate) async fn ask(&self, asking: Asking<'_>) -> Result<Grant, Refusal> {
+        let target = Target {
+            server: asking.target.clone(),
+            tool: None,
+        };
+        let id = random::call_id();
+        let no_id = |_| Refusal::new(refusal::FAILED, "the kernel gives no random bytes");
+        let ask = Ask {
+            id: id.map_err(no_id)?,
+            peer: asking.peer,
+            who: asking.who,
+            action: Action::RelayPass,
+            method: asking.method,
+            target: &target,
+        };
+        self.gate.grant(ask).await
+    }
+
+    /// Forgets all that ran out; their counts are recorded by that.
+    pub(crate) fn sweep(&self, now: Now) {
+        for place in self.places.borrow().values() {
+            let mut grant = place.grant.borrow_mut();
+            if grant.as_ref().is_some_and(|grant| !grant.covers(now)) {
+                *grant = None;
+            }
+        }
+        let busy = |place: &Rc<Place>| Rc::strong_count(place) > 1 || place.grant.borrow().is_some();
+        self.places.borrow_mut().retain(|_, place| busy(place));
+    }
+
+    fn place(&self, key: Key, now: Now) -> Rc<Place> {
+        if self.places.borrow().len() >= PLACES_MAX {
+            self.sweep(now);
+        }
+        let mut places = self.places.borrow_mut();
+        if places.len() >= PLACES_MAX && !places.contains_key(&key) {
+            // A place of its own: it still asks, and keeps nothing.
+            return Rc::default();
+        }
+        Rc::clone(places.entry(key).or_default())
+    }
+}

@@ -1,0 +1,29 @@
+//! The sealed relay: two weirs that carry HTTP requests through whatever stands between them.
+//!
+//! The **outbound** one takes plain HTTP/1.1 from applications, seals each request whole and sends it to a peer; the
+//! **inbound** one opens it, lets it through once, and speaks plain HTTP/1.1 to the origin; answers make the same trip
+//! back. This lane routes, asks the gate, keeps sessions, retries and counts. Messages are `seal`'s, sockets are
+//! `net`'s. It believes nothing that is not sealed, repairs nothing, and never passes off a cut as an end. CONNECT and
+//! Upgrade are refused. `docs/relay-protocol.md` is what it speaks.
+//!
+//! Each thread runs [`Outbound::serve`] or [`Inbound::serve`] with a listener and connections of its own.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
+
+pub mod counters;
+pub mod inbound;
+pub mod outbound;
+pub mod settings;
+
+mod callers;
+mod grants;
+mod random;
+mod routes;
+
+pub use counters::Snapshot;
+pub use inbound::Inbound;
+pub use outbound::Outbound;
+pub use settings::{
+    Agent, Callers, Enrolled, HostMatch, InboundSettings, Key32, OutboundSettings, Peer, PeerKey,
+    Problem, Route, TicketKey, TicketKeys, To, Token,
+};

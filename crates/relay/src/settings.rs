@@ -1,0 +1,253 @@
+//! What a relay is told to do: plain values, checked once when an [`crate::Outbound`] or [`crate::Inbound`] is made.
+//!
+//! Secrets here have no `Debug`, no `Display` and no serialization, and are wiped when they are dropped. Nothing here
+//! reads a file or an environment.
+
+use std::fmt;
+use std::sync::Arc;
+
+use base::{Digest, Name};
+use net::Endpoint;
+use seal::{Identity, Pin, Public, Suite};
+use zeroize::Zeroizing;
+
+/// Most routes of one relay.
+pub const ROUTES_MAX: usize = 1024;
+/// Most peers of an outbound, and peers that are enrolled at an inbound.
+pub const PEERS_MAX: usize = 4096;
+/// Most tokens and users that callers of an outbound are known by.
+pub const CALLERS_MAX: usize = 4096;
+/// Most keys that one peer may have.
+pub const PEER_KEYS_MAX: usize = 4;
+/// Longest content of one message, in bytes, where nothing else is set: SHR/1 carries no longer one.
+pub const CONTENT_BYTES_DEFAULT: u64 = 1 << 37;
+
+/// 32 secret bytes.
+#[derive(Clone)]
+pub struct Key32(pub(crate) Zeroizing<[u8; 32]>);
+
+impl Key32 {
+    pub fn new(bytes: [u8; 32]) -> Key32 {
+        Key32(Zeroizing::new(bytes))
+    }
+}
+
+/// A join token: 16 to 64 secret bytes, shared by a fleet.
+#[derive(Clone)]
+pub struct Token(pub(crate) Zeroizing<Vec<u8>>);
+
+impl Token {
+    pub fn new(bytes: Vec<u8>) -> Token {
+        Token(Zeroizing::new(bytes))
+    }
+}
+
+/// Which hosts a route is for, without regard to case and port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HostMatch {
+    Any,
+    /// This name alone.
+    Exact(String),
+    /// Every name that ends in a dot and this, such as `api.example` for `example`.
+    Under(String),
+}
+
+/// Where requests of a route go. The name is that of a peer or of a target in the same settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum To {
+    /// Sealed, to this peer. Of an outbound alone.
+    Peer(Name),
+    /// As plain HTTP, to this target: the pass-through of an outbound, the origin of an inbound.
+    Plain(Name),
+}
+
+/// One route. The first that matches is taken; a request that none matches is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    pub host: HostMatch,
+    /// The path itself, or what stands before a `/` of it; `/` is for every path.
+    pub path: String,
+    pub to: To,
+}
+
+/// Who calls, as policies and records name them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agent {
+    pub name: Name,
+    pub groups: Vec<Name>,
+}
+
+/// How an outbound knows who calls. What none of it fits is refused.
+#[derive(Clone, Debug)]
+pub struct Callers {
+    /// The field that holds a token, which is taken out of the request. In `proxy-authorization` it stands behind
+    /// `Bearer`, elsewhere alone.
+    pub field: String,
+    /// SHA-256 of the tokens.
+    pub tokens: Vec<(Digest, Agent)>,
+    /// Users of this machine, by uid, on a Unix socket.
+    pub users: Vec<(u32, Agent)>,
+    /// Who calls without a token; absent where a token or a user is demanded.
+    pub anyone: Option<Agent>,
+}
+
+/// A key of an inbound.
+#[derive(Clone, Debug)]
+pub enum PeerKey {
+    /// The whole key.
+    Public(Public),
+    /// Its pin: the key is asked for at `/.well-known/shr/keys`, and used only if it is the one.
+    Pin(Pin),
+}
+
+/// An inbound, as an outbound sees it.
+pub struct Peer {
+    pub name: Name,
+    pub endpoint: Endpoint,
+    /// Tried in this order; the next only where the inbound says that it has no such key.
+    pub keys: Vec<PeerKey>,
+    pub suite: Suite,
+    /// Our own key.
+    pub identity: Arc<Identity>,
+    /// The keys of this pair; two while they turn over.
+    pub psks: Vec<Key32>,
+    pub token: Option<Token>,
+    /// Whether lengths are hidden in buckets.
+    pub padding: bool,
+}
+
+/// What an outbound is told.
+pub struct OutboundSettings {
+    pub routes: Vec<Route>,
+    pub peers: Vec<Peer>,
+    /// Targets of routes that pass requests on as they are.
+    pub plain: Vec<(Name, Endpoint)>,
+    pub callers: Callers,
+    /// Longest content of one message, in bytes.
+    pub content_bytes_max: u64,
+    /// Bounds of connections with applications.
+    pub edge: net::h1::Settings,
+    /// Bounds of connections with peers and plain targets.
+    pub upstream: net::h1::Settings,
+}
+
+/// An outbound, as an inbound sees it.
+pub struct Enrolled {
+    pub agent: Agent,
+    pub public: Public,
+    pub psk: Option<Key32>,
+    /// Sessions from before this time are refused, in Unix milliseconds.
+    pub sessions_after_unix_ms: u64,
+}
+
+/// A ticket key that instances share.
+#[derive(Clone)]
+pub struct TicketKey {
+    pub id: u32,
+    pub key: Key32,
+    /// From when on it seals, for an hour, in Unix milliseconds; it opens for one hour more.
+    pub begins_unix_ms: u64,
+}
+
+/// Where ticket keys come from.
+pub enum TicketKeys {
+    /// This instance makes its own, each hour a new one, and tells nobody. Sessions end with it.
+    Own,
+    /// Instances of one fleet have the same; they are reloaded to turn over.
+    Given(Vec<TicketKey>),
+}
+
+/// What an inbound is told.
+pub struct InboundSettings {
+    pub routes: Vec<Route>,
+    /// The origins.
+    pub origins: Vec<(Name, Endpoint)>,
+    /// Our keys: one, or two while they turn over.
+    pub identities: Vec<Identity>,
+    pub peers: Vec<Enrolled>,
+    /// Join tokens; with any, a handshake without one of them is refused.
+    pub tokens: Vec<Token>,
+    pub ticket_keys: TicketKeys,
+    /// The key that peers are told to expect next.
+    pub next_pin: Option<Pin>,
+    /// Most replay windows: one for each sender of the last half minute.
+    pub windows_max: usize,
+    /// CPU time that handshakes may take in each second, in microseconds.
+    pub handshake_cpu_us_per_s: u64,
+    /// Longest content of one message, in bytes.
+    pub content_bytes_max: u64,
+    /// Whether the lengths of answers are hidden in buckets.
+    pub padding: bool,
+    /// Bounds of connections with outbounds, or whatever stands before them.
+    pub edge: net::h1::Settings,
+    /// Bounds of connections with origins.
+    pub upstream: net::h1::Settings,
+}
+
+impl OutboundSettings {
+    /// The targets that `net` has to know.
+    pub fn endpoints(&self) -> Vec<(Name, Endpoint)> {
+        let peers = self.peers.iter();
+        let peers = peers.map(|peer| (peer.name.clone(), peer.endpoint.clone()));
+        peers.chain(self.plain.iter().cloned()).collect()
+    }
+}
+
+impl InboundSettings {
+    /// The targets that `net` has to know.
+    pub fn endpoints(&self) -> Vec<(Name, Endpoint)> {
+        self.origins.clone()
+    }
+}
+
+/// What is wrong with settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// There is nothing to send requests to.
+    NoRoutes,
+    /// A route goes to a name that is not among peers, targets or origins.
+    RouteTarget(Name),
+    /// A route's path does not begin with `/`, or its host is empty.
+    RouteForm(String),
+    /// A name stands for two things.
+    NameTwice(Name),
+    /// A peer has no key, or more than four.
+    PeerKeys(Name),
+    /// Two peers that are enrolled have one key.
+    PeerTwice(Name),
+    /// One of the lists is longer than its bound.
+    TooMany(&'static str),
+    /// The name of the caller's field is no field name.
+    CallerField,
+    /// A key, token or ring that `seal` does not take.
+    Seal(seal::Error),
+    /// The kernel gives no random bytes.
+    Random,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::NoRoutes => f.write_str("there is no route, so every request would be refused"),
+            Problem::RouteTarget(name) => write!(f, "a route goes to {name}, which is not defined"),
+            Problem::RouteForm(what) => {
+                write!(f, "{what:?}: a route's path begins with / and its host is a name")
+            }
+            Problem::NameTwice(name) => write!(f, "{name} stands for two things"),
+            Problem::PeerKeys(name) => write!(f, "{name}: a peer has one to {PEER_KEYS_MAX} keys"),
+            Problem::PeerTwice(name) => write!(f, "{name} has the key of another peer"),
+            Problem::TooMany(what) => write!(f, "there are too many {what}"),
+            Problem::CallerField => f.write_str("the field of the caller's token is no field name"),
+            Problem::Seal(error) => error.fmt(f),
+            Problem::Random => f.write_str("the kernel gives no random bytes"),
+        }
+    }
+}
+
+impl std::error::Error for Problem {}
+
+impl From<seal::Error> for Problem {
+    fn from(error: seal::Error) -> Problem {
+        Problem::Seal(error)
+    }
+}
