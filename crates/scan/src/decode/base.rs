@@ -37,8 +37,11 @@ fn next(layer: &Layer<'_>, at: usize) -> Option<Range<usize>> {
 fn decode(run: &[u8], sink: Sink<'_>) -> Result<(), Bound> {
     let mut out = Vec::new();
     // Hex and base32 have no marks: a path or a name around them is not part of them.
-    let words = run.split(|byte| !byte.is_ascii_alphanumeric());
-    for word in words.filter(|word| word.len() >= SCAN_ENCODED_BYTES_MIN) {
+    let inside = |byte: u8| byte.is_ascii_alphanumeric();
+    let mut at = 0;
+    while let Some(word) = super::run(run, at, SCAN_ENCODED_BYTES_MIN, inside) {
+        at = word.end;
+        let word = &run[word];
         if word.iter().all(u8::is_ascii_hexdigit) {
             from_hex(word, &mut out, sink);
         } else if thirty_two(word, &mut out) && unpack::has_text(&out) {
@@ -112,6 +115,8 @@ fn head_is_text(run: &[u8]) -> bool {
     let control = |byte: &u8| matches!(byte, 0..8 | 14..0x20 | 0x7f);
     match sixty_four(run, &mut head) {
         [0x1f | 0x78 | 0, ..] | [_, 0, ..] => true,
+        // No character of UTF-8 begins so.
+        [0x80..0xc2, ..] => false,
         head if head.iter().any(control) => false,
         head => match str::from_utf8(head) {
             Ok(_) => true,
