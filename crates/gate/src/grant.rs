@@ -138,7 +138,8 @@ impl Gate {
         trail.admitted(admission.policies, admission.attributes);
         if admission.pending {
             // A passage is not scanned, and what a policy cannot see is absent, never empty.
-            let public = "only a policy that reads findings could permit this, and a passage is not scanned";
+            let public =
+                "only a policy that reads findings could permit this, and a passage is not scanned";
             return Err(Refusal::new(refusal::FORBIDDEN, public));
         }
         let agent = Counted::Agent(principal.name.clone());
@@ -182,8 +183,8 @@ impl Grant {
     /// Whether it covers a call now: its minute, its bounds, and the rules that it was judged by.
     pub fn covers(&self, now: Now) -> bool {
         let passed = self.passed.as_ref();
-        let same_rules = passed
-            .is_some_and(|passed| Arc::ptr_eq(&passed.rules, &self.gate.rules.load()));
+        let same_rules =
+            passed.is_some_and(|passed| Arc::ptr_eq(&passed.rules, &self.gate.rules.load()));
         same_rules
             && now.mono_ms.saturating_sub(self.began.mono_ms) < GRANT_MS_MAX
             && self.calls.get() < GRANT_CALLS_MAX

@@ -43,9 +43,7 @@ impl Known {
         };
         let tokens = callers.tokens.iter().map(token).collect();
         let users = callers.users.iter();
-        let users = users
-            .map(|(uid, agent)| (*uid, add(agent, None)))
-            .collect();
+        let users = users.map(|(uid, agent)| (*uid, add(agent, None))).collect();
         let anyone = callers.anyone.as_ref().map(|agent| add(agent, None));
         Ok(Known {
             field: callers.field.to_ascii_lowercase().into_bytes().into(),
@@ -80,8 +78,9 @@ impl Known {
             Peer::Unix { uid, .. } => self.users.get(&uid).copied(),
             Peer::Tcp(_) => None,
         };
-        user.or(self.anyone)
-            .ok_or_else(|| Refusal::new(refusal::RELAY_CALLER, "the request does not say who calls"))
+        user.or(self.anyone).ok_or_else(|| {
+            Refusal::new(refusal::RELAY_CALLER, "the request does not say who calls")
+        })
     }
 
     pub(crate) fn agent(&self, index: usize) -> (&Agent, Option<Digest>) {

@@ -107,7 +107,8 @@ impl Grants {
                 *grant = None;
             }
         }
-        let busy = |place: &Rc<Place>| Rc::strong_count(place) > 1 || place.grant.borrow().is_some();
+        let busy =
+            |place: &Rc<Place>| Rc::strong_count(place) > 1 || place.grant.borrow().is_some();
         self.places.borrow_mut().retain(|_, place| busy(place));
     }
 

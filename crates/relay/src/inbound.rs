@@ -1,35 +1,87 @@
 //! The inbound side: sealed requests, opened, let through once, and passed on to origins as plain HTTP/1.1.
+//!
+//! Nothing reaches an origin that was not opened, judged and claimed. What cannot be opened is told in plain and in
+//! one word; everything else is answered under the seal.
+
+mod answer;
+mod desk;
+mod exchange;
+mod keys;
+mod origin;
+mod reader;
 
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use arc_swap::ArcSwap;
+use base::{Name, Now};
 use gate::ports::Clock;
 use gate::{Gate, Passed};
-use net::h1::{Listener, Thread, Wires};
+use net::h1::{self, Listener, Peer, Stream, Thread, Wires};
 use net::{Drain, EdgeShared};
+use seal::replay::Replay;
+use seal::{Budget, Guard, Responder};
+use tokio::task::spawn_local;
 
 use crate::counters::{All, Snapshot};
+use crate::random;
+use crate::routes::Routes;
 use crate::settings::{InboundSettings, Problem};
+use desk::Desk;
+use keys::{Roll, Teks};
 
 /// An inbound, shared by all threads.
 pub struct Inbound {
+    live: ArcSwap<Live>,
+    teks: Teks,
+    replay: Replay,
+    guard: Arc<Guard>,
+    draining: AtomicBool,
+    gate: Arc<Gate>,
+    clock: Arc<dyn Clock>,
     counters: All,
+    edge: h1::Settings,
+    upstream: h1::Settings,
+}
+
+/// The settings in force.
+struct Live {
+    routes: Routes,
+    origins: Vec<Name>,
+    responder: Responder,
+    roll: Roll,
+    content_bytes_max: u64,
+    padding: bool,
 }
 
 impl Inbound {
-    /// Checks settings and makes everything that can fail before the first request.
+    /// Checks settings and makes everything that can fail before the first request. Its start, from which replays are
+    /// counted, is now.
     ///
     /// # Errors
     /// The first problem of the settings.
     pub fn new(
-        settings: InboundSettings,
+        mut settings: InboundSettings,
         gate: Arc<Gate>,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Inbound>, Problem> {
-        let _ = (settings, gate, clock);
+        let now = clock.now();
+        let guard = Arc::new(Guard::new(Budget::new(settings.handshake_cpu_us_per_s)));
+        let mut hash_key = [0; 16];
+        random::fill(&mut hash_key).map_err(|_| Problem::Random)?;
         Ok(Arc::new(Inbound {
+            teks: Teks::new(&settings.ticket_keys, now)?,
+            replay: Replay::local(settings.windows_max, hash_key, now),
+            live: ArcSwap::from_pointee(Live::new(&mut settings, &guard)?),
+            guard,
+            draining: AtomicBool::new(false),
+            gate,
+            clock,
             counters: All::default(),
+            edge: settings.edge,
+            upstream: settings.upstream,
         }))
     }
 
@@ -38,8 +90,10 @@ impl Inbound {
     ///
     /// # Errors
     /// The first problem; nothing was changed then.
-    pub fn reload(&self, settings: InboundSettings) -> Result<(), Problem> {
-        let _ = settings;
+    pub fn reload(&self, mut settings: InboundSettings) -> Result<(), Problem> {
+        let live = Live::new(&mut settings, &self.guard)?;
+        self.teks.reload(&settings.ticket_keys, self.clock.now())?;
+        self.live.store(Arc::new(live));
         Ok(())
     }
 
@@ -55,8 +109,18 @@ impl Inbound {
         shared: Arc<EdgeShared>,
         drain: Drain,
     ) -> io::Result<()> {
-        let _ = (listener, wires, shared, drain);
-        Ok(())
+        let thread = Thread::new(self.edge.clone());
+        let wires = wires(Thread::new(self.upstream.clone()));
+        let desk = Desk::new(self, wires);
+        desk.keep();
+        let (inbound, told) = (Arc::clone(self), drain.clone());
+        let watch = spawn_local(async move {
+            told.started().await;
+            inbound.draining.store(true, Ordering::Relaxed);
+        });
+        let served = h1::serve(listener, Rc::new(Service(desk)), thread, shared, drain).await;
+        watch.abort();
+        served
     }
 
     /// What was counted.
@@ -64,8 +128,45 @@ impl Inbound {
         self.counters.snapshot()
     }
 
+    /// Replay windows that are kept now.
+    pub fn windows(&self) -> usize {
+        self.replay.windows()
+    }
+
     /// Whether requests are let through: from two seconds after the start, until the drain.
     pub fn is_ready(&self) -> bool {
-        true
+        self.lets_through(self.clock.now()) && !self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Whether messages that are sealed now can be let through.
+    fn lets_through(&self, now: Now) -> bool {
+        now.unix_ms >= self.replay.ready_unix_ms()
+    }
+}
+
+impl Live {
+    fn new(settings: &mut InboundSettings, guard: &Arc<Guard>) -> Result<Live, Problem> {
+        let names = settings.origins.iter().map(|(name, _)| name.clone());
+        let origins: Vec<Name> = names.collect();
+        if let Some(twice) = (1..origins.len()).find(|at| origins[..*at].contains(&origins[*at])) {
+            return Err(Problem::NameTwice(origins[twice].clone()));
+        }
+        let plain: Vec<&Name> = origins.iter().collect();
+        Ok(Live {
+            routes: Routes::new(&settings.routes, &[], &plain)?,
+            roll: Roll::new(std::mem::take(&mut settings.peers))?,
+            responder: keys::responder(settings, Arc::clone(guard))?,
+            origins,
+            content_bytes_max: settings.content_bytes_max,
+            padding: settings.padding,
+        })
+    }
+}
+
+struct Service(Rc<Desk>);
+
+impl h1::Service for Service {
+    async fn connection(&self, stream: Stream, peer: Peer, thread: Rc<Thread>) {
+        exchange::connection(Rc::clone(&self.0), stream, peer, thread).await;
     }
 }

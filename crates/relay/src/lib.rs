@@ -17,7 +17,10 @@ pub mod settings;
 
 mod callers;
 mod grants;
+mod outer;
+mod plain;
 mod random;
+mod refuse;
 mod routes;
 
 pub use counters::Snapshot;

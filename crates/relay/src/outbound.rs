@@ -1,20 +1,54 @@
 //! The outbound side: plain HTTP/1.1 from applications, sealed to peers.
+//!
+//! It answers for the application: a request goes out at most three times and only where the protocol lets it, and an
+//! answer that breaks off is never ended. Anything that a route sends on as it is passes as plain HTTP, by permit.
+
+mod attempt;
+mod desk;
+mod exchange;
+mod handshake;
+mod link;
+mod retry;
 
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
+use base::Name;
 use gate::ports::Clock;
 use gate::{Gate, Passed};
-use net::h1::{Listener, Thread, Wires};
+use net::h1::{self, Listener, Peer, Stream, Thread, Wires};
 use net::{Drain, EdgeShared};
 
+pub(crate) use desk::sender_id;
+pub(crate) use exchange::{address, path_of};
+pub use handshake::NoSession;
+
+use crate::callers::Known;
 use crate::counters::{All, Snapshot};
-use crate::settings::{OutboundSettings, Problem};
+use crate::routes::Routes;
+use crate::settings::{OutboundSettings, PEERS_MAX, Problem};
+use desk::Desk;
+use link::Link;
 
 /// An outbound, shared by all threads.
 pub struct Outbound {
+    live: ArcSwap<Live>,
+    gate: Arc<Gate>,
+    clock: Arc<dyn Clock>,
     counters: All,
+    edge: h1::Settings,
+    upstream: h1::Settings,
+}
+
+/// The settings in force.
+struct Live {
+    routes: Routes,
+    callers: Known,
+    links: Vec<Arc<Link>>,
+    plain: Vec<Name>,
+    content_bytes_max: u64,
 }
 
 impl Outbound {
@@ -27,9 +61,14 @@ impl Outbound {
         gate: Arc<Gate>,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Outbound>, Problem> {
-        let _ = (settings, gate, clock);
+        let (edge, upstream) = (settings.edge.clone(), settings.upstream.clone());
         Ok(Arc::new(Outbound {
+            live: ArcSwap::from_pointee(Live::new(settings, None)?),
+            gate,
+            clock,
             counters: All::default(),
+            edge,
+            upstream,
         }))
     }
 
@@ -39,7 +78,8 @@ impl Outbound {
     /// # Errors
     /// The first problem; nothing was changed then.
     pub fn reload(&self, settings: OutboundSettings) -> Result<(), Problem> {
-        let _ = settings;
+        let live = Live::new(settings, Some(&self.live.load()))?;
+        self.live.store(Arc::new(live));
         Ok(())
     }
 
@@ -55,8 +95,11 @@ impl Outbound {
         shared: Arc<EdgeShared>,
         drain: Drain,
     ) -> io::Result<()> {
-        let _ = (listener, wires, shared, drain);
-        Ok(())
+        let thread = Thread::new(self.edge.clone());
+        let wires = wires(Thread::new(self.upstream.clone()));
+        let desk = Desk::new(self, wires);
+        desk.keep();
+        h1::serve(listener, Rc::new(Service(desk)), thread, shared, drain).await
     }
 
     /// What was counted.
@@ -64,8 +107,54 @@ impl Outbound {
         self.counters.snapshot()
     }
 
-    /// Whether every peer has a session, or could have one when last asked.
+    /// Whether there is a session with every peer that requests were sent to.
     pub fn is_ready(&self) -> bool {
-        true
+        let now = self.clock.now();
+        let live = self.live.load();
+        live.links.iter().all(|link| {
+            let session = link.session();
+            session.is_none_or(|session| !session.is_expired(now))
+        })
+    }
+}
+
+impl Live {
+    fn new(settings: OutboundSettings, before: Option<&Live>) -> Result<Live, Problem> {
+        if settings.peers.len() + settings.plain.len() > PEERS_MAX {
+            return Err(Problem::TooMany("peers"));
+        }
+        let plain: Vec<Name> = settings
+            .plain
+            .iter()
+            .map(|(name, _)| name.clone())
+            .collect();
+        let names = || settings.peers.iter().map(|peer| &peer.name);
+        let all: Vec<&Name> = names().chain(&plain).collect();
+        if let Some(twice) = (1..all.len()).find(|at| all[..*at].contains(&all[*at])) {
+            return Err(Problem::NameTwice(all[twice].clone()));
+        }
+        let peers: Vec<&Name> = names().collect();
+        let routes = Routes::new(&settings.routes, &peers, &plain.iter().collect::<Vec<_>>())?;
+        let callers = Known::new(&settings.callers)?;
+        let links = settings.peers.into_iter().map(|peer| {
+            let before =
+                before.and_then(|live| live.links.iter().find(|link| link.name == peer.name));
+            Link::new(peer, before.map(|link| &**link)).map(Arc::new)
+        });
+        Ok(Live {
+            links: links.collect::<Result<_, _>>()?,
+            routes,
+            callers,
+            plain,
+            content_bytes_max: settings.content_bytes_max,
+        })
+    }
+}
+
+struct Service(Rc<Desk>);
+
+impl h1::Service for Service {
+    async fn connection(&self, stream: Stream, peer: Peer, thread: Rc<Thread>) {
+        exchange::connection(Rc::clone(&self.0), stream, peer, thread).await;
     }
 }

@@ -228,10 +228,15 @@ pub enum Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Problem::NoRoutes => f.write_str("there is no route, so every request would be refused"),
+            Problem::NoRoutes => {
+                f.write_str("there is no route, so every request would be refused")
+            }
             Problem::RouteTarget(name) => write!(f, "a route goes to {name}, which is not defined"),
             Problem::RouteForm(what) => {
-                write!(f, "{what:?}: a route's path begins with / and its host is a name")
+                write!(
+                    f,
+                    "{what:?}: a route's path begins with / and its host is a name"
+                )
             }
             Problem::NameTwice(name) => write!(f, "{name} stands for two things"),
             Problem::PeerKeys(name) => write!(f, "{name}: a peer has one to {PEER_KEYS_MAX} keys"),

@@ -1,0 +1,389 @@
+//! One connection with an outbound, and each of its messages: handshakes, and requests that are opened, judged and
+//! claimed before an origin is asked.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::rc::Rc;
+
+use base::{Action, CallId, Lane, Refusal, Target, refusal};
+use gate::{Call, Grant, Who};
+use net::h1::{Error, Framing, Peer, Server, Stream, Thread};
+use seal::bhttp::{Decoder, Reading};
+use seal::head::{CHUNK_HEAD_BYTES, HEAD_BYTES, INIT_BYTES, Kind, REQUEST_BYTES, TAG_BYTES};
+use seal::replay::{Claim, Claimed};
+use seal::{ChunkHead, Code, Hint, Opened, Refused, Request};
+
+use super::answer::Halt;
+use super::desk::{Current, Desk};
+use super::keys;
+use super::reader::{Bad, Part, Reader, Shared, fill};
+use crate::grants::Asking;
+use crate::outbound::{address, path_of};
+use crate::routes::Way;
+use crate::{outer, random};
+
+/// What a connection reuses from message to message.
+pub(super) struct Tools {
+    decoder: Decoder,
+    /// The head of the answer as it is sealed.
+    pub(super) head: Vec<u8>,
+    /// A body of several chunks that is verified whole.
+    pub(super) body: Vec<u8>,
+}
+
+/// Why a message was not opened.
+enum Closed {
+    Hint(Refused),
+    Outer(Error),
+}
+
+/// Serves one connection to its end.
+pub(super) async fn connection(desk: Rc<Desk>, stream: Stream, peer: Peer, thread: Rc<Thread>) {
+    let mut server = Server::new(stream, &thread);
+    let limits = outer::limits(desk.current().live.content_bytes_max);
+    let mut tools = Tools {
+        decoder: Decoder::new(limits, Reading::Request),
+        head: Vec::new(),
+        body: Vec::new(),
+    };
+    loop {
+        let done = match server.head().await {
+            Ok(Some(_)) => desk.exchange(&mut server, peer, &thread, &mut tools).await,
+            Ok(None) => return,
+            Err(error) => Err(Some(error)),
+        };
+        if let Err(error) = done {
+            if let Some(status) = error.and_then(Error::status) {
+                // Whoever broke the connection need not read why.
+                let _ = server.refuse(status, [], b"").await;
+            }
+            return;
+        }
+    }
+}
+
+impl Desk {
+    /// Answers one request of the outer connection. An error ends it; with one, an answer is owed if it has a status.
+    async fn exchange(
+        &self,
+        server: &mut Server<Stream>,
+        peer: Peer,
+        thread: &Thread,
+        tools: &mut Tools,
+    ) -> Result<(), Option<Error>> {
+        let request = server.request();
+        let path = path_of(request.target());
+        match request.method() {
+            b"POST" if path.ends_with(outer::PATH) => {
+                self.message(server, peer, thread, tools).await
+            }
+            b"GET" | b"HEAD" => self.public(server),
+            _ => answer(server, 404, b""),
+        }
+    }
+
+    /// What anyone may ask.
+    fn public(&self, server: &mut Server<Stream>) -> Result<(), Option<Error>> {
+        match path_of(server.request().target()) {
+            path if path.ends_with(outer::KEYS_PATH) => {
+                let list = keys::list(self.current().live.responder.publics());
+                answer(server, 200, &list)
+            }
+            b"/health/live" => answer(server, 200, b"{\"live\":true}"),
+            b"/health/ready" => match self.shared.is_ready() {
+                true => answer(server, 200, b"{\"ready\":true}"),
+                false => answer(server, 503, b"{\"ready\":false}"),
+            },
+            _ => answer(server, 404, b""),
+        }
+    }
+
+    async fn message(
+        &self,
+        server: &mut Server<Stream>,
+        peer: Peer,
+        thread: &Thread,
+        tools: &mut Tools,
+    ) -> Result<(), Option<Error>> {
+        let current = self.current();
+        let kind = server.fill(HEAD_BYTES).await.map_err(Some)?.get(1).copied();
+        if kind == Some(Kind::Init as u8) {
+            return self.handshake(&current, server).await;
+        }
+        self.counters.requests.one();
+        let Tools {
+            decoder,
+            head,
+            body,
+        } = tools;
+        let server = RefCell::new(server);
+        let (opened, mut reader) = match self.open(&current, &server, decoder).await {
+            Ok(opened) => opened,
+            Err(Closed::Outer(error)) => return Err(Some(error)),
+            Err(Closed::Hint(refused)) => return self.hint(&mut server.borrow_mut(), refused),
+        };
+        let judged = match thread.is_draining() {
+            true => Err(Halt::Code(Code::Draining)),
+            false => {
+                self.judge(&current, &server, peer, &opened, &mut reader)
+                    .await
+            }
+        };
+        let done = match judged {
+            Ok((grant, claimed)) => {
+                self.counters.passages.one();
+                let mut leg = super::origin::Leg {
+                    desk: self,
+                    current: &current,
+                    opened: &opened,
+                    grant: &grant,
+                    head,
+                    body,
+                };
+                leg.carry(&server, &mut reader, claimed).await
+            }
+            Err(halt) => Err(halt),
+        };
+        match done {
+            Ok(()) => {
+                self.counters.completed.one();
+                Ok(())
+            }
+            Err(Halt::Code(code)) => self.answer(&mut server.borrow_mut(), &opened, code),
+            Err(Halt::Outer(error)) => Err(Some(error)),
+            Err(Halt::Cut) => {
+                self.counters.cut.one();
+                Err(None)
+            }
+        }
+    }
+
+    async fn handshake(
+        &self,
+        current: &Current,
+        server: &mut Server<Stream>,
+    ) -> Result<(), Option<Error>> {
+        // One byte more than there may be, so that a longer message is seen to be one.
+        let init = server.fill(INIT_BYTES + 1).await.map_err(Some)?;
+        let now = self.now();
+        let made = match self.shared.is_ready() {
+            true => {
+                let ring = self.shared.teks.ring();
+                let drawn = || random::draw().expect("the kernel's random source is seeded");
+                let live = &current.live;
+                live.responder.answer(init, now, drawn, &ring, &live.roll)
+            }
+            // A session that is begun now would only carry messages that are refused as stale.
+            false => Err(Refused {
+                hint: Hint::Overload,
+                error: seal::Error::Budget,
+            }),
+        };
+        match made {
+            Ok(reply) => {
+                self.counters.handshakes.one();
+                let length = Framing::Length(reply.len() as u64);
+                server.respond(200, outer::FIELDS, length).map_err(Some)?;
+                server
+                    .body_with(|out| out.extend_from_slice(&reply[..]))
+                    .map_err(Some)?;
+                server.end().map_err(Some)
+            }
+            Err(refused) => {
+                self.counters.handshakes_failed.one();
+                self.hint(server, refused)
+            }
+        }
+    }
+
+    /// Opens the ticket and the first chunk.
+    async fn open<'d>(
+        &self,
+        current: &Current,
+        server: &Shared<'_, Server<Stream>>,
+        decoder: &'d mut Decoder,
+    ) -> Result<(Opened, Reader<'d>), Closed> {
+        let short = |bad: Bad| match bad {
+            Bad::Outer(error) => Closed::Outer(error),
+            Bad::Inner => Closed::Hint(Refused {
+                hint: Hint::Malformed,
+                error: seal::Error::Length,
+            }),
+        };
+        fill(server, REQUEST_BYTES + CHUNK_HEAD_BYTES)
+            .await
+            .map_err(short)?;
+        let (incoming, chunk) = {
+            let mut server = server.borrow_mut();
+            let data = server.filled();
+            let (Some(head), Some(chunk)) = (
+                data.first_chunk::<REQUEST_BYTES>(),
+                data[REQUEST_BYTES..].first_chunk(),
+            ) else {
+                return Err(short(Bad::Inner));
+            };
+            let ring = self.shared.teks.ring();
+            let live = &current.live;
+            let today = keys::today(&ring, live.responder.kids(), &live.roll);
+            let mut inbox = self.inbox.borrow_mut();
+            let incoming = inbox
+                .request(head, today, self.now())
+                .map_err(Closed::Hint)?;
+            let chunk = ChunkHead::read(*chunk).map_err(|error| {
+                let hint = Hint::Malformed;
+                Closed::Hint(Refused { hint, error })
+            })?;
+            (incoming, chunk)
+        };
+        let end = REQUEST_BYTES + chunk.bytes;
+        fill(server, end).await.map_err(short)?;
+        let mut server = server.borrow_mut();
+        let bytes = &mut server.filled()[REQUEST_BYTES..end];
+        let first = incoming.first(&mut self.inbox.borrow_mut(), bytes);
+        let Request {
+            opened,
+            opening,
+            text,
+        } = first.map_err(Closed::Hint)?;
+        self.counters.opened_bytes.add(text.len() as u64);
+        let text = end - TAG_BYTES - text.len()..end - TAG_BYTES;
+        decoder.begin(Reading::Request);
+        Ok((opened, Reader::new(decoder, opening, text, end)))
+    }
+
+    /// Reads the head, asks the gate, and lets the request through once.
+    async fn judge(
+        &self,
+        current: &Current,
+        server: &Shared<'_, Server<Stream>>,
+        peer: Peer,
+        opened: &Opened,
+        reader: &mut Reader<'_>,
+    ) -> Result<(Rc<Grant>, Claimed), Halt> {
+        let malformed = Halt::Code(Code::Malformed);
+        let claim = Claim::of(opened).map_err(|refused| Halt::Code(refused.code()))?;
+        if reader.next(server).await? != Part::Head {
+            return Err(malformed);
+        }
+        let line = reader.decoder.request().ok_or(malformed)?;
+        let live = &current.live;
+        let Some(way) = live.routes.find(line.authority, line.path) else {
+            return Err(self.no_route(peer).await);
+        };
+        let place = live.roll.place(&opened.peer_id());
+        let place = place.ok_or(Halt::Code(Code::Refused))?;
+        let grant = match current.grants.kept((place, way), self.now()) {
+            Some(grant) => grant,
+            None => self.grant(current, place, way, peer).await?,
+        };
+        let claimed = self
+            .shared
+            .replay
+            .claim(&claim, self.now())
+            .map_err(|refused| {
+                self.counters
+                    .replays
+                    .add(u64::from(refused.code() == Code::Claimed));
+                Halt::Code(refused.code())
+            })?;
+        Ok((grant, claimed))
+    }
+
+    async fn grant(
+        &self,
+        current: &Current,
+        place: usize,
+        way: Way,
+        peer: Peer,
+    ) -> Result<Rc<Grant>, Halt> {
+        let (agent, credential) = current.live.roll.agent(place);
+        let Way::Plain(origin) = way else {
+            return Err(Halt::Code(Code::Refused));
+        };
+        let asking = Asking {
+            who: Who::Agent {
+                name: &agent.name,
+                groups: &agent.groups,
+                credential: Some(*credential),
+            },
+            peer: address(peer),
+            method: "http",
+            target: &current.live.origins[origin],
+        };
+        let granted = current
+            .grants
+            .get((place, way), asking, || self.now())
+            .await;
+        granted.map_err(|_| {
+            self.counters.refused.one();
+            Halt::Code(Code::Refused)
+        })
+    }
+
+    /// Records that a request was for no route.
+    async fn no_route(&self, peer: Peer) -> Halt {
+        let target = Target {
+            server: base::Name::new("relay").expect("relay is a name"),
+            tool: None,
+        };
+        let call = Call {
+            id: random::call_id().unwrap_or(CallId([0; 16])),
+            peer: address(peer),
+            lane: Lane::Relay,
+            action: Action::RelayPass,
+            method: "http",
+            request: None,
+            target: &target,
+            params: None,
+            arguments: None,
+            bytes: 0,
+        };
+        let refusal = Refusal::new(refusal::RELAY_ROUTE, "no route is for this host and path");
+        self.shared.gate.reject(None, &call, refusal).await;
+        self.counters.refused.one();
+        Halt::Code(Code::Refused)
+    }
+
+    /// Says in plain, and in one word, why a message was not opened.
+    fn hint(&self, server: &mut Server<Stream>, refused: Refused) -> Result<(), Option<Error>> {
+        match refused.hint {
+            Hint::UnknownTicket => &self.counters.unknown_ticket,
+            Hint::OpenFailed => &self.counters.open_failed,
+            Hint::UnknownKid => &self.counters.unknown_kid,
+            _ => &self.counters.other_hints,
+        }
+        .one();
+        tracing::debug!(target: "relay", why = %refused, "a message was not opened");
+        answer(
+            server,
+            refused.hint.status(),
+            refused.hint.name().as_bytes(),
+        )
+    }
+}
+
+/// A plain answer.
+fn answer(server: &mut Server<Stream>, status: u16, body: &[u8]) -> Result<(), Option<Error>> {
+    let kind: &[u8] = match body.first() {
+        Some(b'{') => b"application/json",
+        _ => b"text/plain",
+    };
+    let fields = [
+        (&b"content-type"[..], kind),
+        (b"cache-control", b"no-store"),
+    ];
+    let length = Framing::Length(body.len() as u64);
+    server.respond(status, fields, length).map_err(Some)?;
+    if !server.request().is_head() {
+        server
+            .body_with(|out| out.extend_from_slice(body))
+            .map_err(Some)?;
+    }
+    server.end().map_err(Some)
+}
+
+/// Writes out what is in the output.
+pub(super) async fn flush(server: &Shared<'_, Server<Stream>>) -> Result<(), Halt> {
+    let flushed = poll_fn(|context| server.borrow_mut().poll_flush(context)).await;
+    flushed.map_err(Halt::Outer)
+}

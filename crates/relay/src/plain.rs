@@ -1,0 +1,220 @@
+//! A request that is passed on as it is: HTTP/1.1 in, HTTP/1.1 out, streamed both ways.
+//!
+//! It serves what an outbound does not seal. It sends again only what nobody can have seen.
+
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
+use base::{Refusal, limit, refusal};
+use gate::Passed;
+use net::SendError;
+use net::h1::{Error, Framing, Server, Stream, Wire, Wires};
+
+use crate::outbound::path_of;
+
+/// How it ended.
+pub(crate) enum Ended {
+    Done,
+    /// Nothing was answered; this is what to say.
+    Refused(Refusal),
+    /// The application is gone, or its request is broken.
+    App(Error),
+    /// The answer broke off.
+    Cut,
+}
+
+/// How it ended, and the bytes of both bodies.
+pub(crate) struct Done {
+    pub(crate) ended: Ended,
+    pub(crate) bytes: u64,
+}
+
+type Shared<'a, T> = RefCell<&'a mut T>;
+
+/// Passes one request on. `ours` says which fields are for this relay alone.
+pub(crate) async fn pass(
+    server: &mut Server<Stream>,
+    wires: &Wires<Passed>,
+    permit: &Passed,
+    ours: &dyn Fn(&[u8]) -> bool,
+) -> Done {
+    let mut bytes = 0;
+    let ended = match try_pass(server, wires, permit, ours, &mut bytes).await {
+        Ok(()) => Ended::Done,
+        Err(ended) => ended,
+    };
+    Done { ended, bytes }
+}
+
+async fn try_pass(
+    server: &mut Server<Stream>,
+    wires: &Wires<Passed>,
+    permit: &Passed,
+    ours: &dyn Fn(&[u8]) -> bool,
+    bytes: &mut u64,
+) -> Result<(), Ended> {
+    let mut wire = wires
+        .take(permit, limit::DIAL_MS_MAX)
+        .await
+        .map_err(unreachable)?;
+    begin(server, &mut wire, ours)?;
+    // A body of which nothing was read yet: the request can go out by another connection.
+    if wire.flush().await.is_err() && wire.written() == 0 && !wire.is_fresh() {
+        wire = wires
+            .dial(permit, limit::DIAL_MS_MAX)
+            .await
+            .map_err(unreachable)?;
+        begin(server, &mut wire, ours)?;
+    }
+    let counted = std::cell::Cell::new(0);
+    let done = {
+        let (server, wire) = (RefCell::new(server), RefCell::new(&mut wire));
+        let mut up = pin!(up(&server, &wire, &counted));
+        let mut down = pin!(down(&server, &wire, &counted));
+        let mut going_up = true;
+        poll_fn(|context| {
+            if let Poll::Ready(done) = down.as_mut().poll(context) {
+                return Poll::Ready(done);
+            }
+            if going_up && let Poll::Ready(sent) = up.as_mut().poll(context) {
+                going_up = false;
+                if let Err(Some(error)) = sent {
+                    return Poll::Ready(Err(Ended::App(error)));
+                }
+                return down.as_mut().poll(context);
+            }
+            Poll::Pending
+        })
+        .await
+    };
+    *bytes += counted.get();
+    done
+}
+
+fn unreachable(error: SendError) -> Ended {
+    Ended::Refused(match error {
+        SendError::Refused(refusal) => refusal,
+        error => failed().with_private(error.to_string()),
+    })
+}
+
+fn failed() -> Refusal {
+    Refusal::new(refusal::RELAY_PLAIN, "the server did not answer")
+}
+
+/// Writes the head of the request.
+fn begin(
+    server: &Server<Stream>,
+    wire: &mut Wire,
+    ours: &dyn Fn(&[u8]) -> bool,
+) -> Result<(), Ended> {
+    let request = server.request();
+    let fields = request.fields();
+    let fields = fields.passed_on().filter(|(name, _)| !ours(name));
+    let (method, target) = (request.method(), path_of(request.target()));
+    let framing = request.framing();
+    let begun = wire.request(method, target, request.authority(), fields, framing);
+    begun.map_err(|_| {
+        let public = "the request cannot be passed on";
+        Ended::Refused(Refusal::new(refusal::RELAY_FORM, public))
+    })
+}
+
+/// The request's body. An error without one of the application's is the server's, which may have answered.
+async fn up(
+    server: &Shared<'_, Server<Stream>>,
+    wire: &Shared<'_, Wire>,
+    counted: &std::cell::Cell<u64>,
+) -> Result<(), Option<Error>> {
+    loop {
+        poll_fn(|context| {
+            let filled = server.borrow_mut().poll_fill(context, 1);
+            if filled.is_pending()
+                && let Poll::Ready(Err(_)) = wire.borrow_mut().poll_flush(context)
+            {
+                return Poll::Ready(Err(None));
+            }
+            filled.map_err(Some)
+        })
+        .await?;
+        let is_last = {
+            let (mut server, mut wire) = (server.borrow_mut(), wire.borrow_mut());
+            let data = server.filled();
+            let bytes = data.len();
+            let data: &[u8] = data;
+            wire.body_with(|out| out.extend_from_slice(data))
+                .map_err(|_| None)?;
+            server.consume(bytes);
+            counted.set(counted.get() + bytes as u64);
+            let is_last = server.is_body_here();
+            if is_last {
+                wire.end_with(server.trailers().passed_on())
+                    .map_err(|_| None)?;
+            }
+            is_last
+        };
+        poll_fn(|context| wire.borrow_mut().poll_flush(context))
+            .await
+            .map_err(|_| None)?;
+        if is_last {
+            return Ok(());
+        }
+    }
+}
+
+/// The answer.
+async fn down(
+    server: &Shared<'_, Server<Stream>>,
+    wire: &Shared<'_, Wire>,
+    counted: &std::cell::Cell<u64>,
+) -> Result<(), Ended> {
+    let lost = |_| Ended::Refused(failed());
+    loop {
+        poll_fn(|context| wire.borrow_mut().poll_answer(context))
+            .await
+            .map_err(lost)?;
+        let (mut server, wire) = (server.borrow_mut(), wire.borrow());
+        let answer = wire.answered();
+        let (status, fields) = (answer.status(), answer.fields());
+        if !answer.is_informational() {
+            let framing = match (answer.framing(), answer.length()) {
+                (Framing::UntilClose, _) => Framing::Chunked,
+                (Framing::None, Some(bytes)) if status != 204 => Framing::Length(bytes),
+                (framing, _) => framing,
+            };
+            // A status that no answer may have.
+            let responded = server.respond(status, fields.passed_on(), framing);
+            responded.map_err(lost)?;
+            break;
+        }
+        if status != 100 || server.request().expects_continue() {
+            server.inform(status, fields.passed_on()).map_err(lost)?;
+        }
+    }
+    loop {
+        flush(server).await?;
+        let filled = poll_fn(|context| wire.borrow_mut().poll_fill(context, 1)).await;
+        filled.map_err(|_| Ended::Cut)?;
+        let (mut server, mut wire) = (server.borrow_mut(), wire.borrow_mut());
+        let data: &[u8] = wire.filled();
+        let bytes = data.len();
+        server
+            .body_with(|out| out.extend_from_slice(data))
+            .map_err(|_| Ended::Cut)?;
+        wire.consume(bytes);
+        counted.set(counted.get() + bytes as u64);
+        if wire.is_body_here() {
+            let ended = server.end_with(wire.trailers().passed_on());
+            ended.map_err(|_| Ended::Cut)?;
+            break;
+        }
+    }
+    flush(server).await
+}
+
+async fn flush(server: &Shared<'_, Server<Stream>>) -> Result<(), Ended> {
+    let flushed = poll_fn(|context| server.borrow_mut().poll_flush(context)).await;
+    flushed.map_err(Ended::App)
+}

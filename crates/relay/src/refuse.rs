@@ -1,0 +1,36 @@
+//! What an application is told in place of an answer: a problem (RFC 9457) with weir's code.
+//!
+//! Nothing of what came from the other side is in it.
+
+use base::{Code, Refusal};
+use net::h1::{Error, Framing, Server, Socket};
+
+/// Answers the request that is owed an answer, and keeps the connection if that can be.
+pub(crate) fn answer<S: Socket>(server: &mut Server<S>, refusal: &Refusal) -> Result<(), Error> {
+    let Code { name, status, mend } = *refusal.code;
+    let body = serde_json::json!({
+        "type": format!("urn:weir:refusal:{name}"),
+        "status": status,
+        "title": refusal.public,
+        "detail": mend,
+        "code": name,
+    })
+    .to_string();
+    let retry_after = refusal.retry_ms.map(|ms| ms.div_ceil(1000).to_string());
+    let mut fields: Vec<(&[u8], &[u8])> = vec![
+        (b"content-type", b"application/problem+json"),
+        (b"cache-control", b"no-store"),
+        (b"weir-refusal", name.as_bytes()),
+    ];
+    if let Some(seconds) = &retry_after {
+        fields.push((b"retry-after", seconds.as_bytes()));
+    }
+    if status == 407 {
+        fields.push((b"proxy-authenticate", b"Bearer"));
+    }
+    server.respond(status, fields, Framing::Length(body.len() as u64))?;
+    if !server.request().is_head() {
+        server.body_with(|out| out.extend_from_slice(body.as_bytes()))?;
+    }
+    server.end()
+}
