@@ -74,6 +74,9 @@ pub const CONNECTION_OPTIONS_MAX: usize = 16;
 /// Bytes of body that can be had in one piece: `fill(n)` with a larger `n` is a mistake of the
 /// caller.
 pub const PIECE_BYTES_MAX: usize = 96 << 10;
+/// How long a drain leaves idle connections open, in milliseconds, where nothing else is set: several
+/// round trips of any network.
+pub const DRAIN_IDLE_MS_DEFAULT: u64 = 1_000;
 /// Bytes that wait in the output before `body` writes them out.
 pub const OUTPUT_BYTES_MAX: usize = 64 << 10;
 
@@ -101,6 +104,9 @@ pub struct Settings {
     pub connections_max: usize,
     /// How long a drain waits for what is in flight, in milliseconds.
     pub drain_ms: u64,
+    /// How long a drain leaves idle connections open for a request that is on its way already, in
+    /// milliseconds; no longer than `drain_ms`.
+    pub drain_idle_ms: u64,
 }
 
 impl Default for Settings {
@@ -116,6 +122,7 @@ impl Default for Settings {
             answer_ms: limit::ANSWER_MS_DEFAULT,
             connections_max: limit::CONNECTIONS_DEFAULT,
             drain_ms: limit::DRAIN_MS_DEFAULT,
+            drain_idle_ms: DRAIN_IDLE_MS_DEFAULT,
         }
     }
 }

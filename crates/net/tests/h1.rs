@@ -607,9 +607,14 @@ fn a_client_that_closed_its_side_still_gets_its_answer() {
 }
 
 #[test]
-fn a_drain_ends_idle_connections_at_once_and_busy_ones_after_their_answer() {
+fn a_drain_ends_busy_connections_after_their_answer_and_idle_ones_a_moment_later() {
     run(async {
-        let thread = Thread::new(Settings::default());
+        let settings = Settings {
+            drain_idle_ms: 1_000,
+            ..Settings::default()
+        };
+        let tick = Duration::from_millis(250);
+        let thread = Thread::new(settings);
         let (ours, _idle_peer) = duplex(1 << 16);
         let mut idle = Server::new(ours, &thread);
         let idle = spawn_local(async move { idle.head().await.unwrap().is_none() });
@@ -620,12 +625,40 @@ fn a_drain_ends_idle_connections_at_once_and_busy_ones_after_their_answer() {
         tokio::task::yield_now().await;
         let start = tokio::time::Instant::now();
         thread.drain();
-        assert!(idle.await.unwrap());
         answer(&mut busy, 200, Framing::None, b"").await;
         assert!(busy.head().await.unwrap().is_none());
         assert_eq!(start.elapsed(), Duration::ZERO);
+        assert!(idle.await.unwrap());
+        let waited = start.elapsed();
+        let least = Duration::from_millis(1_000);
+        assert!(least <= waited && waited <= least + 2 * tick, "{waited:?}");
         let text = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
         expect_end_of(busy, &mut peer, text).await;
+    });
+}
+
+#[test]
+fn a_request_that_was_on_its_way_when_the_drain_began_is_answered() {
+    run(async {
+        let thread = Thread::new(Settings::default());
+        let (ours, mut peer) = duplex(1 << 16);
+        let mut server = Server::new(ours, &thread);
+        peer.write_all(GET).await.unwrap();
+        server.head().await.unwrap().unwrap();
+        answer(&mut server, 200, Framing::None, b"").await;
+        let serving = spawn_local(async move {
+            server.head().await.unwrap().unwrap();
+            answer(&mut server, 200, Framing::None, b"").await;
+            assert!(server.head().await.unwrap().is_none());
+            server
+        });
+        tokio::task::yield_now().await;
+        thread.drain();
+        tokio::task::yield_now().await;
+        peer.write_all(GET).await.unwrap();
+        let text = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n\
+                    HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+        expect_end_of(serving.await.unwrap(), &mut peer, text).await;
     });
 }
 

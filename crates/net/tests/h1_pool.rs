@@ -382,6 +382,24 @@ fn a_drain_lets_a_request_end_and_waits_no_longer_than_it_may() {
 }
 
 #[test]
+fn a_connection_that_stands_in_the_queue_when_the_drain_begins_is_served() {
+    run(async {
+        let (listener, address) = tcp();
+        let edge = start(listener, Settings::default());
+        // Nothing is awaited until the drain has begun, so nobody has accepted it.
+        let stream = std::net::TcpStream::connect(address).unwrap();
+        edge.drain.start();
+        stream.set_nonblocking(true).unwrap();
+        let mut stream = TcpStream::from_std(stream).unwrap();
+        stream.write_all(GET).await.unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.unwrap();
+        assert!(text.contains("\r\nconnection: close\r\n"), "{text}");
+        edge.serving.await.unwrap();
+    });
+}
+
+#[test]
 fn a_unix_socket_is_its_owners_alone_and_replaces_a_dead_one() {
     run(async {
         let folder = tempfile::tempdir().unwrap();

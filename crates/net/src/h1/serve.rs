@@ -27,6 +27,8 @@ use crate::edge::{Drain, EdgeShared, Place};
 
 /// How long to wait after a failure to accept, such as no file descriptor left.
 const ACCEPT_AGAIN_MS: u64 = 50;
+/// How long a drain goes on accepting, for those that stood in the queue when it began.
+const ACCEPT_LAST_MS: u64 = 50;
 
 /// What serves connections.
 pub trait Service: 'static {
@@ -113,8 +115,8 @@ impl Accepting {
     }
 }
 
-/// Accepts and serves until the drain starts; then accepts no more, lets what is in flight end, and
-/// returns after at most `drain_ms`.
+/// Accepts and serves until the drain starts; then accepts what is queued already, lets what is in
+/// flight end, and returns after at most `drain_ms`.
 ///
 /// Fails only if the listener cannot be used at all. Must run inside a `LocalSet`. A thread that
 /// listens on several sockets runs this once for each.
@@ -125,44 +127,81 @@ pub async fn serve<S: Service>(
     shared: Arc<EdgeShared>,
     drain: Drain,
 ) -> io::Result<()> {
-    let accepting = Accepting::new(listener)?;
-    let mut open = JoinSet::new();
-    let refusing = Rc::new(Cell::new(0));
-    let mut started = std::pin::pin!(drain.started());
-    loop {
-        let accepted = tokio::select! {
-            accepted = accepting.accept() => accepted,
-            Some(_) = open.join_next() => continue,
-            () = &mut started => break,
-        };
-        let (stream, peer) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                tracing::warn!(target: "edge", %error, "a connection could not be accepted");
-                tokio::time::sleep(Duration::from_millis(ACCEPT_AGAIN_MS)).await;
-                continue;
-            }
-        };
-        shared.accepted.fetch_add(1, Ordering::Relaxed);
-        match Place::take(&shared, thread.settings().connections_max) {
-            Some(place) => {
-                let (service, thread) = (Rc::clone(&service), Rc::clone(&thread));
-                open.spawn_local(async move {
-                    let _place = place;
-                    service.connection(stream, peer, thread).await;
-                });
-            }
-            None => turn_away(stream, &service, &thread, &shared, &refusing),
-        }
-    }
+    let mut floor = Floor {
+        accepting: Accepting::new(listener)?,
+        open: JoinSet::new(),
+        refusing: Rc::default(),
+        service,
+        thread,
+        shared,
+    };
+    floor.accept_until(drain.started()).await;
+    floor.thread.drain();
+    // The kernel resets what stands in a listener's queue when it is closed.
+    let queue = tokio::time::sleep(Duration::from_millis(ACCEPT_LAST_MS));
+    floor.accept_until(queue).await;
+    let Floor {
+        accepting,
+        mut open,
+        thread,
+        ..
+    } = floor;
     drop(accepting);
-    thread.drain();
     let wait = Duration::from_millis(thread.settings().drain_ms);
     let ended = async { while open.join_next().await.is_some() {} };
     // What is left is dropped with the set.
     let _ = tokio::time::timeout(wait, ended).await;
     open.shutdown().await;
     Ok(())
+}
+
+/// What one thread accepts and serves.
+struct Floor<S> {
+    accepting: Accepting,
+    open: JoinSet<()>,
+    refusing: Rc<Cell<usize>>,
+    service: Rc<S>,
+    thread: Rc<Thread>,
+    shared: Arc<EdgeShared>,
+}
+
+impl<S: Service> Floor<S> {
+    async fn accept_until(&mut self, end: impl Future<Output = ()>) {
+        let mut end = std::pin::pin!(end);
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.accepting.accept() => accepted,
+                Some(_) = self.open.join_next() => continue,
+                () = &mut end => return,
+            };
+            match accepted {
+                Ok((stream, peer)) => self.begin(stream, peer),
+                Err(error) => {
+                    tracing::warn!(target: "edge", %error, "a connection could not be accepted");
+                    tokio::time::sleep(Duration::from_millis(ACCEPT_AGAIN_MS)).await;
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, stream: Stream, peer: Peer) {
+        self.shared.accepted.fetch_add(1, Ordering::Relaxed);
+        let max = self.thread.settings().connections_max;
+        let Some(place) = Place::take(&self.shared, max) else {
+            return turn_away(
+                stream,
+                &self.service,
+                &self.thread,
+                &self.shared,
+                &self.refusing,
+            );
+        };
+        let (service, thread) = (Rc::clone(&self.service), Rc::clone(&self.thread));
+        self.open.spawn_local(async move {
+            let _place = place;
+            service.connection(stream, peer, thread).await;
+        });
+    }
 }
 
 /// Tells a connection that there is no place for it; if too many are being told, closes it without

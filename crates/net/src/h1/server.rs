@@ -139,8 +139,6 @@ impl<S: Socket> Server<S> {
             self.bound_head(begun);
             let read = match self.connection.poll_more(context) {
                 Poll::Ready(read) => read,
-                // What came before the word to stop is served; nothing more is begun.
-                Poll::Pending if !begun && self.connection.thread().is_draining() => Ok(None),
                 Poll::Pending => return Poll::Pending,
             };
             match read {
@@ -168,6 +166,9 @@ impl<S: Socket> Server<S> {
             } else {
                 settings.head_ms
             });
+        }
+        if !begun {
+            watch.read_until_drained();
         }
     }
 

@@ -29,7 +29,8 @@ pub struct Thread {
     tick_ms: u64,
     now: Cell<u64>,
     ticking: Cell<bool>,
-    draining: Cell<bool>,
+    /// The tick at which idle connections end, once the thread drains.
+    idle_end: Cell<u64>,
     slots: RefCell<Vec<Option<Rc<Slot>>>>,
     free: RefCell<Vec<usize>>,
 }
@@ -52,7 +53,7 @@ impl Thread {
             buffers: Buffers::default(),
             now: Cell::new(0),
             ticking: Cell::new(false),
-            draining: Cell::new(false),
+            idle_end: Cell::new(NEVER),
             slots: RefCell::default(),
             free: RefCell::default(),
         })
@@ -62,16 +63,20 @@ impl Thread {
         &self.settings
     }
 
-    /// Tells every server connection to end after the answer that it owes.
+    /// Tells every server connection to end after the answer that it owes. One that owes none waits
+    /// `drain_idle_ms` for a request that may be on its way: to close before it would look to the
+    /// client as if the request were lost, and a client may not send every request twice.
     pub fn drain(&self) {
-        self.draining.set(true);
+        let settings = &self.settings;
+        let wait_ms = settings.drain_idle_ms.min(settings.drain_ms);
+        self.idle_end.set(self.after(wait_ms));
         for slot in self.slots.borrow().iter().flatten() {
             slot.wake();
         }
     }
 
     pub fn is_draining(&self) -> bool {
-        self.draining.get()
+        self.idle_end.get() != NEVER
     }
 
     /// Buffers that this thread keeps for whoever comes next, for tests and metrics.
@@ -172,6 +177,13 @@ impl Watch {
     /// Bounds the wait for bytes, from now.
     pub(super) fn read_within(&self, ms: u64) {
         self.slot.read_due.set(self.thread.after(ms));
+    }
+
+    /// Bounds the wait for a request that has not begun: it is not waited for much longer once the
+    /// thread drains.
+    pub(super) fn read_until_drained(&self) {
+        let due = self.slot.read_due.get();
+        self.slot.read_due.set(due.min(self.thread.idle_end.get()));
     }
 
     pub(super) fn is_reading_bounded(&self) -> bool {
