@@ -3,6 +3,8 @@
 //! This file alone names `Upstreams<Passed>`: whatever goes out of this process goes out by those, for a
 //! call that the gate passed.
 
+pub mod relay;
+
 use std::collections::HashMap;
 use std::path::Path;
 use std::rc::Rc;
@@ -11,6 +13,7 @@ use std::sync::Arc;
 use base::{Digest, Secret};
 use gate::ports::Ports;
 use gate::{Gate, Passed, Rules};
+use net::h1::Wires;
 use net::upstream::Scheme;
 use net::{Drain, EdgeSettings, EdgeShared, Endpoint, Targets, Upstreams};
 use store::log::{Log, LogError, LogSettings};
@@ -37,16 +40,15 @@ pub struct Gateway {
     edge: Arc<EdgeShared>,
     mcp: Arc<mcp::Shared>,
     targets: Arc<Targets>,
+    clock: Arc<Clock>,
+    pub sides: relay::Sides,
+    outbound_edge: Arc<EdgeShared>,
+    inbound_edge: Arc<EdgeShared>,
 }
 
 impl Gateway {
-    /// Makes everything that can fail before the first call. The error is for the operator.
-    pub fn new(settings: &Settings) -> Result<Gateway, String> {
-        Gateway::with_logs(settings, 1)
-    }
-
-    /// The same for one of several gateways that share a state: each writes the first of `logs` logs that
-    /// no other writes.
+    /// Makes everything that can fail before the first call, for one of several gateways that share a state: each
+    /// writes the first of `logs` logs that no other writes. The error is for the operator.
     pub fn with_logs(settings: &Settings, logs: usize) -> Result<Gateway, String> {
         let targets = Arc::new(targets(settings)?);
         make_dir(&settings.state)?;
@@ -56,22 +58,22 @@ impl Gateway {
             lines.join("\n")
         })?;
         let log = Arc::new(open_log(settings, logs)?);
-        let metrics = Arc::new(Metrics::new(
-            settings.servers.iter().map(|s| s.name.clone()),
-        ));
+        let metrics = Arc::new(Metrics::new(names(settings)));
         let pins = pins(settings)?;
         let known = Arc::new(Known::new(agents(settings)));
+        let clock = Arc::new(Clock::new());
         let ports = Ports {
             directory: Arc::clone(&known) as Arc<dyn gate::ports::Directory>,
             counters: Arc::new(store::Limits::new()),
             recorder: Arc::clone(&log) as Arc<dyn gate::ports::Recorder>,
-            clock: Arc::new(Clock::new()),
+            clock: Arc::clone(&clock) as Arc<dyn gate::ports::Clock>,
             meter: Arc::clone(&metrics) as Arc<dyn gate::ports::Meter>,
             pins: pins.clone().map(|pins| pins as Arc<dyn gate::ports::Pins>),
         };
         let gate = Arc::new(Gate::new(ports, rules));
         let session_key = key(&settings.state, "session.key")?;
         let mcp = mcp::Shared::new(mcp_settings(settings, session_key), Arc::clone(&gate));
+        let sides = relays(settings, &gate, &clock)?;
         Ok(Gateway {
             log,
             pins,
@@ -84,6 +86,10 @@ impl Gateway {
             edge: Arc::default(),
             mcp: Arc::new(mcp),
             targets,
+            clock,
+            sides,
+            outbound_edge: Arc::default(),
+            inbound_edge: Arc::default(),
         })
     }
 
@@ -98,6 +104,7 @@ impl Gateway {
             edge: Arc::clone(&self.edge),
             log: Arc::clone(&self.log),
             drain: self.drain.clone(),
+            relay: self.sides.clone(),
         }
     }
 
@@ -105,9 +112,58 @@ impl Gateway {
     /// and rates. `started` are those that this gateway was made of. Errors: nothing was changed.
     pub fn reload(&self, started: &Settings, settings: &Settings) -> Result<(), Vec<Problem>> {
         let rules = rules(settings, started, self.fingerprint_key)?;
+        self.reload_relay(settings)?;
         self.gate.replace(rules);
         self.known.replace(agents(settings));
         Ok(())
+    }
+
+    /// Keys, peers, routes and callers of the relay. Sides and places are those that it started with.
+    fn reload_relay(&self, settings: &Settings) -> Result<(), Vec<Problem>> {
+        let problem = |error: ::relay::Problem| {
+            vec![Problem {
+                file: settings.file.display().to_string(),
+                line: 0,
+                column: 0,
+                key: "relay".to_owned(),
+                message: error.to_string(),
+                help: "What the relay listens on and where it goes takes a restart.".to_owned(),
+            }]
+        };
+        let now = gate::ports::Clock::now(&*self.clock);
+        if let (Some(running), Some(side)) = (&self.sides.outbound, &settings.relay.outbound) {
+            let told = relay::outbound(side, settings, now.unix_ms);
+            running.reload(told).map_err(problem)?;
+        }
+        if let (Some(running), Some(side)) = (&self.sides.inbound, &settings.relay.inbound) {
+            running
+                .reload(relay::inbound(side, settings))
+                .map_err(problem)?;
+        }
+        Ok(())
+    }
+
+    /// Connections of one thread, for one side of the relay.
+    pub fn wires(&self) -> impl FnOnce(Rc<net::h1::Thread>) -> Wires<Passed> + use<> {
+        let targets = Arc::clone(&self.targets);
+        move |thread| Wires::new(targets, thread)
+    }
+
+    pub fn outbound_edge(&self) -> Arc<EdgeShared> {
+        Arc::clone(&self.outbound_edge)
+    }
+
+    pub fn inbound_edge(&self) -> Arc<EdgeShared> {
+        Arc::clone(&self.inbound_edge)
+    }
+
+    pub fn gate(&self) -> &Arc<Gate> {
+        &self.gate
+    }
+
+    /// The clocks that the gate goes by.
+    pub fn now(&self) -> base::Now {
+        gate::ports::Clock::now(&*self.clock)
     }
 
     pub fn edge(&self) -> Arc<EdgeShared> {
@@ -128,8 +184,44 @@ fn rules(
         engine,
         agent_per_minute: settings.limits.agent_per_minute,
         address_per_minute: settings.limits.address_per_minute,
-        reach: servers.map(|s| (s.name.clone(), s.reach())).collect(),
+        reach: servers
+            .map(|s| (s.name.clone(), s.reach()))
+            .chain(started.relay.places().map(|p| (p.name.clone(), p.reach())))
+            .collect(),
     })
+}
+
+/// What policies and metrics know by name.
+fn names(settings: &Settings) -> impl Iterator<Item = base::Name> + '_ {
+    let servers = settings.servers.iter().map(|server| &server.name);
+    let places = settings.relay.places().map(|place| &place.name);
+    servers.chain(places).cloned()
+}
+
+/// The sides of the relay that the configuration asks for.
+fn relays(
+    settings: &Settings,
+    gate: &Arc<Gate>,
+    clock: &Arc<Clock>,
+) -> Result<relay::Sides, String> {
+    let now = gate::ports::Clock::now(&**clock);
+    let clock = || Arc::clone(clock) as Arc<dyn gate::ports::Clock>;
+    let outbound = settings.relay.outbound.as_ref().map(|side| {
+        let told = relay::outbound(side, settings, now.unix_ms);
+        ::relay::Outbound::new(told, Arc::clone(gate), clock())
+    });
+    let inbound = settings.relay.inbound.as_ref().map(|side| {
+        let told = relay::inbound(side, settings);
+        ::relay::Inbound::new(told, Arc::clone(gate), clock())
+    });
+    let failed = |side: &str, error: ::relay::Problem| format!("relay.{side}: {error}");
+    let outbound = outbound
+        .transpose()
+        .map_err(|error| failed("outbound", error))?;
+    let inbound = inbound
+        .transpose()
+        .map_err(|error| failed("inbound", error))?;
+    Ok(relay::Sides { outbound, inbound })
 }
 
 fn edge_settings(settings: &Settings) -> EdgeSettings {
@@ -167,6 +259,8 @@ fn targets(settings: &Settings) -> Result<Targets, String> {
             ServerKind::Http(http) => Some((server.name.clone(), endpoint(http))),
             ServerKind::Child(_) => None,
         });
+    let places = settings.relay.places();
+    let endpoints = endpoints.chain(places.map(|p| (p.name.clone(), relay::endpoint(p))));
     Targets::new(endpoints).map_err(|errors| {
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
         lines.join("\n")

@@ -14,6 +14,7 @@ mod mcp;
 mod pins;
 mod policy;
 mod reference;
+mod relay;
 mod scan;
 mod serve;
 
@@ -32,6 +33,7 @@ Examples:
   weir serve                Serve it
   weir scan notes.md        Say whether it may leave
   weir audit verify state   Prove that the log is whole
+  weir relay keygen my.key  Make a key pair for the sealed relay
   weir lab load URL -c 64   Measure what a server carries
 
 Exit codes:
@@ -64,6 +66,8 @@ enum Command {
     Agent(agent::Agent),
     #[command(subcommand)]
     Mcp(mcp::Mcp),
+    #[command(subcommand)]
+    Relay(Box<relay::Relay>),
     Scan(Box<scan::Scan>),
     Hook(Box<hook::Hook>),
     Lab(lab::Lab),
@@ -111,6 +115,7 @@ pub fn run() -> ExitCode {
         Command::Pins(command) => command.run(),
         Command::Agent(command) => command.run(),
         Command::Mcp(command) => return command.run(),
+        Command::Relay(command) => command.run(),
         Command::Scan(command) => command.run(),
         Command::Hook(command) => command.run(),
         Command::Lab(command) => return command.run(),

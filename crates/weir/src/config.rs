@@ -8,6 +8,7 @@
 pub mod compile;
 pub mod file;
 pub mod keys;
+pub mod keytext;
 pub mod problem;
 pub mod read;
 pub mod schema;

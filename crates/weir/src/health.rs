@@ -3,6 +3,7 @@
 //! Honest: ready means that calls can pass and be recorded. A server that does not work is named, and
 //! does not take the others away; where none works, nothing can be called and the gateway is not ready.
 
+use crate::assemble::relay::Sides;
 use bytes::Bytes;
 use http::StatusCode;
 use net::{Body, Drain, Response};
@@ -13,6 +14,7 @@ pub struct Health<'a> {
     pub gate: &'a gate::Gate,
     pub mcp: &'a mcp::Shared,
     pub drain: &'a Drain,
+    pub relay: &'a Sides,
 }
 
 /// The process runs. Says nothing else, and costs nothing.
@@ -42,19 +44,29 @@ impl Health<'_> {
             servers.insert(name.as_str().to_owned(), word.into());
         }
         let none_works = !servers.is_empty() && down == servers.len();
+        let sides = self.relay.now();
+        // An outbound without its peer still passes on what goes elsewhere; an inbound lets nothing through yet.
+        let waits = |name| sides.iter().any(|side| side.name == name && !side.is_ready);
         let status = match () {
             () if self.drain.is_started() => "draining",
-            () if log != "works" || policies == 0 || none_works => "not ready",
-            () if down > 0 => "degraded",
+            () if log != "works" || policies == 0 || none_works || waits("inbound") => "not ready",
+            () if down > 0 || waits("outbound") => "degraded",
             () => "ready",
         };
-        let body = json!({
+        let mut body = json!({
             "status": status,
             "log": log,
             "policies": policies,
             "servers": Value::Object(servers),
             "version": env!("CARGO_PKG_VERSION"),
         });
+        if !sides.is_empty() {
+            let word = |ready| if ready { "ready" } else { "not ready" };
+            let sides = sides
+                .iter()
+                .map(|side| (side.name.to_owned(), word(side.is_ready).into()));
+            body["relay"] = Value::Object(sides.collect());
+        }
         let mut response = crate::routes::json_response(&body);
         if matches!(status, "draining" | "not ready") {
             *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;

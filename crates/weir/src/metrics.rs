@@ -17,6 +17,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use store::log::Log;
 
+use crate::assemble::relay::Sides;
+
 /// One metric as the reference page shows it.
 pub struct Doc {
     pub name: &'static str,
@@ -45,6 +47,10 @@ docs! {
     ACCEPTED "weir_connections_accepted" "gauge" "" "Connections accepted since the start";
     SESSIONS "weir_mcp_sessions" "gauge" "" "MCP sessions that weir keeps a child process for";
     SERVERS "weir_server_up" "gauge" "server" "1 where the server answered when it was last asked";
+    RELAY_EVENTS "weir_relay_events" "counter" "side, event" "What happened in the sealed relay; the guide says what each event is";
+    RELAY_BYTES "weir_relay_bytes" "counter" "side, way" "Bytes of content and heads that were `sealed` or `opened`";
+    RELAY_STAGES "weir_relay_stage_seconds" "counter" "side, stage" "Time that messages took, of one in sixteen (event `timed`): `first` to the sealed or opened request, `wait` to the first byte of the answer, `last` to its end";
+    RELAY_READY "weir_relay_ready" "gauge" "side" "1 where this side of the relay lets requests through";
     ENTRIES "weir_log_entries" "gauge" "" "Records in the log";
     LOG_BYTES "weir_log_bytes" "gauge" "" "Bytes of the log on the disk";
     COMMITS "weir_log_commits" "gauge" "" "Group commits of the log since the start";
@@ -87,6 +93,29 @@ struct Reloaded {
     result: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Event {
+    side: &'static str,
+    event: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Moved {
+    side: &'static str,
+    way: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Stage {
+    side: &'static str,
+    stage: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Side {
+    side: &'static str,
+}
+
 /// What can come of a reload: done, or not.
 const RELOAD_RESULTS: [&str; 2] = ["done", "refused"];
 
@@ -107,6 +136,10 @@ pub struct Metrics {
     accepted: Gauge,
     sessions: Gauge,
     server_up: Family<Server, Gauge>,
+    relay_events: Family<Event, Counter>,
+    relay_bytes: Family<Moved, Counter>,
+    relay_stages: Family<Stage, Counter<f64, AtomicU64>>,
+    relay_ready: Family<Side, Gauge>,
     entries: Gauge,
     log_bytes: Gauge,
     commits: Gauge,
@@ -136,6 +169,10 @@ impl Metrics {
             accepted: Gauge::default(),
             sessions: Gauge::default(),
             server_up: Family::default(),
+            relay_events: Family::default(),
+            relay_bytes: Family::default(),
+            relay_stages: Family::default(),
+            relay_ready: Family::default(),
             entries: Gauge::default(),
             log_bytes: Gauge::default(),
             commits: Gauge::default(),
@@ -178,6 +215,14 @@ impl Metrics {
             ACCEPTED accepted;
             SESSIONS sessions;
             SERVERS server_up;
+            RELAY_EVENTS relay_events;
+            RELAY_BYTES relay_bytes;
+        }
+        let seconds = RELAY_STAGES.name.trim_end_matches("_seconds");
+        let metric = self.relay_stages.clone();
+        registry.register_with_unit(seconds, RELAY_STAGES.help, Unit::Seconds, metric);
+        register! {
+            RELAY_READY relay_ready;
             ENTRIES entries;
             LOG_BYTES log_bytes;
             COMMITS commits;
@@ -236,8 +281,42 @@ impl Metrics {
         self.reloads.get_or_create(&Reloaded { result }).inc();
     }
 
+    /// What the sides of the relay counted by themselves: their counters only grow, as these do.
+    fn read_relay(&self, relay: &Sides) {
+        for side in relay.now() {
+            let (name, is_ready) = (side.name, side.is_ready);
+            self.relay_ready
+                .get_or_create(&Side { side: name })
+                .set(i64::from(is_ready));
+            for (what, value) in side.counted.all() {
+                if let Some(way) = what.strip_suffix("_bytes") {
+                    let counter = self.relay_bytes.get_or_create(&Moved { side: name, way });
+                    counter.inner().store(value, Ordering::Relaxed);
+                } else if let Some(stage) = what.strip_suffix("_ns") {
+                    let stage = Stage { side: name, stage };
+                    let seconds = value as f64 / 1e9;
+                    let counter = self.relay_stages.get_or_create(&stage);
+                    counter.inner().store(seconds.to_bits(), Ordering::Relaxed);
+                } else {
+                    let event = Event {
+                        side: name,
+                        event: what,
+                    };
+                    let counter = self.relay_events.get_or_create(&event);
+                    counter.inner().store(value, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
     /// The page. What is counted elsewhere is read now.
-    pub fn page(&self, edge: &net::EdgeShared, mcp: &mcp::Shared, log: &Log) -> String {
+    pub fn page(
+        &self,
+        edge: &net::EdgeShared,
+        mcp: &mcp::Shared,
+        log: &Log,
+        relay: &Sides,
+    ) -> String {
         let stats = log.stats();
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as i64;
         self.connections.set(edge.connections() as i64);
@@ -251,6 +330,7 @@ impl Metrics {
                 .get_or_create(&server)
                 .set(i64::from(health.is_ok()));
         }
+        self.read_relay(relay);
         self.entries.set(read(&stats.entries));
         self.log_bytes.set(read(&stats.bytes));
         self.commits.set(read(&stats.commits));
@@ -300,6 +380,23 @@ mod tests {
             server: metrics.label(&server),
         };
         metrics.server_up.get_or_create(&up).set(1);
+        let side = "outbound";
+        let event = Event {
+            side,
+            event: "requests",
+        };
+        metrics.relay_events.get_or_create(&event).inc();
+        let way = "sealed";
+        metrics
+            .relay_bytes
+            .get_or_create(&Moved { side, way })
+            .inc();
+        let stage = "first";
+        metrics
+            .relay_stages
+            .get_or_create(&Stage { side, stage })
+            .inc();
+        metrics.relay_ready.get_or_create(&Side { side }).set(1);
         let mut page = String::new();
         text::encode(&mut page, &metrics.registry).unwrap();
         for doc in DOCS {

@@ -96,6 +96,7 @@ fn only_at_start(old: &Settings, new: &Settings) -> Vec<&'static str> {
         ("listen", old.listen != new.listen),
         ("state", old.state != new.state),
         ("mcp", servers(old) != servers(new)),
+        ("relay", relays(old) != relays(new)),
         ("scan.pins", old.pins != new.pins),
         ("limits", limits(old) != limits(new)),
         ("log", old.log != new.log),
@@ -105,6 +106,15 @@ fn only_at_start(old: &Settings, new: &Settings) -> Vec<&'static str> {
     ];
     let differs = differs.into_iter().filter(|(_, differs)| *differs);
     differs.map(|(key, _)| key).collect()
+}
+
+/// What of the relay is read at the start alone: which sides there are, where they listen, and where they go.
+fn relays(settings: &Settings) -> impl PartialEq + '_ {
+    let outbound = settings.relay.outbound.as_ref();
+    let inbound = settings.relay.inbound.as_ref();
+    let places: Vec<_> = settings.relay.places().collect();
+    let windows = inbound.map(|side| (&side.listen, side.windows_max));
+    (outbound.map(|side| &side.listen), windows, places)
 }
 
 /// All that servers are made of, to be compared and never shown: there are secrets in it.

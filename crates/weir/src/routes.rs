@@ -9,6 +9,7 @@ use http::{Method, StatusCode};
 use net::{Body, Drain, EdgeShared, Request, Response};
 use store::log::Log;
 
+use crate::assemble::relay::Sides;
 use crate::health::{self, Health};
 use crate::metrics::Metrics;
 
@@ -100,6 +101,7 @@ pub struct Routes {
     pub edge: Arc<EdgeShared>,
     pub log: Arc<Log>,
     pub drain: Drain,
+    pub relay: Sides,
 }
 
 impl net::Service for Routes {
@@ -157,6 +159,7 @@ impl Routes {
                 gate: &self.gate,
                 mcp: &self.mcp_shared,
                 drain: &self.drain,
+                relay: &self.relay,
             }
             .ready(),
             Answers::Metrics | Answers::Mcp => self.metrics_page(),
@@ -164,7 +167,9 @@ impl Routes {
     }
 
     fn metrics_page(&self) -> Response {
-        let page = self.metrics.page(&self.edge, &self.mcp_shared, &self.log);
+        let page = self
+            .metrics
+            .page(&self.edge, &self.mcp_shared, &self.log, &self.relay);
         let mut response = Response::new(Body::Full(Bytes::from(page)));
         let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
         response

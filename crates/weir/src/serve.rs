@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use net::h1::Listener;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::LocalSet;
 use tracing_subscriber::EnvFilter;
 
-use crate::assemble::Gateway;
+use crate::assemble::{self, Gateway};
 use crate::config::settings::{LogFormat, Logs};
 use crate::config::{Seen, Settings};
 use crate::coverage::Coverage;
@@ -25,25 +26,46 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Serves until it is told to stop, then lets calls in flight end. The error is for the operator.
 pub fn run(settings: Settings, seen: Seen) -> Result<(), String> {
+    run_as(settings, seen, Process::default())
+}
+
+/// How a process serves what its settings say.
+#[derive(Clone, Copy)]
+pub struct Process {
+    /// Whether agents and probes are listened for, where `listen` says.
+    pub edge: bool,
+    /// Logs that processes of one state may have: each writes one.
+    pub logs: usize,
+}
+
+impl Default for Process {
+    fn default() -> Process {
+        Process {
+            edge: true,
+            logs: 1,
+        }
+    }
+}
+
+/// The same, as a process of this kind.
+pub fn run_as(settings: Settings, seen: Seen, process: Process) -> Result<(), String> {
     write_logs(&settings.logs);
-    let gateway = Arc::new(Gateway::new(&settings)?);
-    let listeners = listen(settings.listen, threads(&settings))?;
-    let address = listeners[0]
-        .local_addr()
-        .map_err(|error| error.to_string())?;
+    let gateway = Arc::new(Gateway::with_logs(&settings, process.logs)?);
+    let listening = Listening::new(&settings, process.edge)?;
+    let addresses = listening.addresses();
 
     let mut serving = Vec::new();
-    for (i, listener) in listeners.into_iter().enumerate() {
+    for (i, listeners) in listening.threads.into_iter().enumerate() {
         let gateway = Arc::clone(&gateway);
         let thread = std::thread::Builder::new().name(format!("core-{i}"));
-        let body = move || serve(&gateway, listener, i == 0);
+        let body = move || serve(&gateway, listeners, i == 0);
         serving.push(
             thread
                 .spawn(body)
                 .map_err(|error| format!("a thread: {error}"))?,
         );
     }
-    say_started(&settings, &gateway, address);
+    say_started(&settings, &gateway, &addresses);
     wait_for_end(Reload::new(Arc::clone(&gateway), settings, seen))?;
     tracing::info!("draining");
     gateway.drain.start();
@@ -67,7 +89,7 @@ fn threads(settings: &Settings) -> usize {
 }
 
 /// One listening socket for each thread, all on one port: the kernel spreads connections over them.
-fn listen(address: SocketAddr, threads: usize) -> Result<Vec<TcpListener>, String> {
+pub fn listen(address: SocketAddr, threads: usize) -> Result<Vec<TcpListener>, String> {
     let bind = |address| {
         net::bind(address).map_err(|error| {
             format!("{address} cannot be listened on: {error}; is something else using the port?")
@@ -95,7 +117,76 @@ pub fn runtime() -> Result<Runtime, String> {
         .map_err(|error| format!("a runtime: {error}"))
 }
 
-fn serve(gateway: &Gateway, listener: TcpListener, first: bool) -> Result<(), String> {
+/// What one thread listens on.
+#[derive(Default)]
+struct Listeners {
+    edge: Option<TcpListener>,
+    outbound: Option<Listener>,
+    inbound: Option<Listener>,
+}
+
+/// What all threads listen on.
+struct Listening {
+    threads: Vec<Listeners>,
+}
+
+impl Listening {
+    fn new(settings: &Settings, edge: bool) -> Result<Listening, String> {
+        let count = threads(settings);
+        let mut threads: Vec<Listeners> = Vec::new();
+        threads.resize_with(count, Listeners::default);
+        if edge {
+            let listeners = listen(settings.listen, count)?.into_iter();
+            threads
+                .iter_mut()
+                .zip(listeners)
+                .for_each(|(thread, listener)| thread.edge = Some(listener));
+        }
+        if let Some(side) = &settings.relay.outbound {
+            let listeners = assemble::relay::listen(&side.listen, count)?.into_iter();
+            threads
+                .iter_mut()
+                .zip(listeners)
+                .for_each(|(thread, listener)| thread.outbound = Some(listener));
+        }
+        if let Some(side) = &settings.relay.inbound {
+            let listeners = assemble::relay::listen(&side.listen, count)?.into_iter();
+            threads
+                .iter_mut()
+                .zip(listeners)
+                .for_each(|(thread, listener)| thread.inbound = Some(listener));
+        }
+        Ok(Listening { threads })
+    }
+
+    fn addresses(&self) -> Addresses {
+        let of = |listener: &Option<Listener>| match listener.as_ref()? {
+            Listener::Tcp(listener) => Some(listener.local_addr().ok()?.to_string()),
+            Listener::Unix(listener) => {
+                let address = listener.local_addr().ok()?;
+                Some(format!("unix:{}", address.as_pathname()?.display()))
+            }
+        };
+        let first = &self.threads[0];
+        Addresses {
+            edge: first
+                .edge
+                .as_ref()
+                .and_then(|listener| listener.local_addr().ok()),
+            outbound: of(&first.outbound),
+            inbound: of(&first.inbound),
+        }
+    }
+}
+
+/// Where the first thread listens, and so all of them.
+struct Addresses {
+    edge: Option<SocketAddr>,
+    outbound: Option<String>,
+    inbound: Option<String>,
+}
+
+fn serve(gateway: &Gateway, listeners: Listeners, first: bool) -> Result<(), String> {
     let runtime = runtime()?;
     let local = LocalSet::new();
     let routes: Rc<Routes> = Rc::new(gateway.thread());
@@ -104,10 +195,35 @@ fn serve(gateway: &Gateway, listener: TcpListener, first: bool) -> Result<(), St
         if first {
             mcp::probe(&routes.mcp, new_call_id);
         }
-        let drain = gateway.drain.clone();
-        let served = net::serve(listener, routes, edge_settings, gateway.edge(), drain).await;
+        let edge = async {
+            let Some(listener) = listeners.edge else {
+                return Ok(());
+            };
+            let drain = gateway.drain.clone();
+            net::serve(listener, routes, edge_settings, gateway.edge(), drain).await
+        };
+        let outbound = outbound(gateway, listeners.outbound);
+        let inbound = inbound(gateway, listeners.inbound);
+        let (edge, outbound, inbound) = tokio::join!(edge, outbound, inbound);
+        let served = edge.and(outbound).and(inbound);
         served.map_err(|error| format!("the listener: {error}"))
     }))
+}
+
+async fn outbound(gateway: &Gateway, listener: Option<Listener>) -> std::io::Result<()> {
+    let (Some(side), Some(listener)) = (&gateway.sides.outbound, listener) else {
+        return Ok(());
+    };
+    let (edge, drain) = (gateway.outbound_edge(), gateway.drain.clone());
+    side.serve(listener, gateway.wires(), edge, drain).await
+}
+
+async fn inbound(gateway: &Gateway, listener: Option<Listener>) -> std::io::Result<()> {
+    let (Some(side), Some(listener)) = (&gateway.sides.inbound, listener) else {
+        return Ok(());
+    };
+    let (edge, drain) = (gateway.inbound_edge(), gateway.drain.clone());
+    side.serve(listener, gateway.wires(), edge, drain).await
 }
 
 fn join(thread: JoinHandle<Result<(), String>>) -> Result<(), String> {
@@ -139,7 +255,7 @@ fn wait_for_end(mut reload: Reload) -> Result<(), String> {
     })
 }
 
-fn say_started(settings: &Settings, gateway: &Gateway, address: SocketAddr) {
+fn say_started(settings: &Settings, gateway: &Gateway, addresses: &Addresses) {
     tracing::info!(
         agents = settings.agents.len(),
         servers = settings.servers.len(),
@@ -153,6 +269,19 @@ fn say_started(settings: &Settings, gateway: &Gateway, address: SocketAddr) {
     for line in Coverage::new(settings).lines() {
         tracing::info!("coverage: {line}");
     }
+    if let (Some(side), Some(address)) = (&settings.relay.outbound, &addresses.outbound) {
+        let (peer_id, _) = assemble::relay::names(&side.key);
+        tracing::info!(%address, %peer_id, peers = side.peers.len(), "relay outbound");
+    }
+    if let (Some(side), Some(address)) = (&settings.relay.inbound, &addresses.inbound) {
+        for key in &side.keys {
+            let (_, pin) = assemble::relay::names(key);
+            tracing::info!(%address, %pin, allowed = side.allow.len(), "relay inbound");
+        }
+    }
+    let Some(address) = addresses.edge else {
+        return;
+    };
     for server in &settings.servers {
         tracing::info!(server = %server.name, url = %format!("http://{address}/mcp/{}", server.name), "server");
     }

@@ -23,8 +23,8 @@ const MAY: &[(&str, &[&str])] = &[
     (
         "weir",
         &[
-            "base", "identity", "policy", "scan", "gate", "net", "store", "mcp", "lab",
-            "relay", "seal",
+            "base", "identity", "policy", "scan", "gate", "net", "store", "mcp", "lab", "relay",
+            "seal",
         ],
     ),
 ];

@@ -183,6 +183,7 @@ fn method(action: Action) -> &'static str {
         Action::McpRead => "resources/read",
         Action::McpPrompt => "prompts/get",
         Action::McpUse => "initialize",
+        Action::RelayPass => "passage",
     }
 }
 

@@ -140,7 +140,7 @@ impl Check<'_> {
                     &help(pattern),
                 );
             }
-            (Kind::Group | Kind::GroupOr(_), Value::Map(entries)) => {
+            (Kind::Group | Kind::Feature | Kind::GroupOr(_), Value::Map(entries)) => {
                 self.group(entries, pattern, path, node.at);
             }
             (

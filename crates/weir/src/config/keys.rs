@@ -48,6 +48,8 @@ impl Unset {
 pub enum Kind {
     /// A map of the keys below it in the table.
     Group,
+    /// The same, of something that is off where the map is not there.
+    Feature,
     /// A map whose keys are names that the operator chooses.
     Names,
     /// A map whose keys are the names of environment variables.
@@ -87,20 +89,30 @@ pub enum Kind {
     Rule,
     /// A host's name, `*.name`, an address or a range.
     Host,
+    /// An address and port, or `unix:PATH`.
+    Listen,
+    /// A public key of a relay, its pin, or `file:PATH`.
+    RelayKey,
 }
 
 impl Kind {
     /// Whether a scalar may stand here, and if not, why.
     pub fn check(self, text: &str) -> Result<(), String> {
         match self {
-            Kind::Group | Kind::Names | Kind::Variables | Kind::Arguments | Kind::Rules => {
-                Err("must be a map of keys".to_owned())
-            }
+            Kind::Group
+            | Kind::Feature
+            | Kind::Names
+            | Kind::Variables
+            | Kind::Arguments
+            | Kind::Rules => Err("must be a map of keys".to_owned()),
             Kind::List(_) => Err("must be a list".to_owned()),
             Kind::OneOrMore(kind) | Kind::GroupOr(kind) => kind.check(text),
             Kind::Text | Kind::Path if text.is_empty() => Err("must not be empty".to_owned()),
             Kind::Text | Kind::Path => no_zero(text),
             Kind::Rule => values::rule(text),
+            Kind::Listen => values::listen(text).map(drop),
+            // What it is is known once its file is read.
+            Kind::RelayKey => Ok(()),
             Kind::Host => scan::HostList::default().add(text),
             Kind::Name => values::name(text).map(drop),
             Kind::Count { min, max } => values::count(text, min, max).map(drop),
@@ -131,7 +143,7 @@ impl Kind {
     /// What the kind is called in the reference and in errors.
     pub fn describe(self) -> String {
         match self {
-            Kind::Group => "map".to_owned(),
+            Kind::Group | Kind::Feature => "map".to_owned(),
             Kind::Names => "map by name".to_owned(),
             Kind::Variables => "map by variable".to_owned(),
             Kind::Arguments => "map by argument".to_owned(),
@@ -156,6 +168,8 @@ impl Kind {
             Kind::EnvValue => "text, env:NAME or file:PATH".to_owned(),
             Kind::Rule => "rule".to_owned(),
             Kind::Host => "host, *.host, address or range".to_owned(),
+            Kind::Listen => "address:port or unix:PATH".to_owned(),
+            Kind::RelayKey => "public key, pin or file:PATH".to_owned(),
         }
     }
 }
@@ -188,6 +202,13 @@ pub const DIRECTIONS: &[&str] = &["outgoing", "incoming", "description"];
 pub const LANES: &[&str] = &["mcp"];
 /// Types that a policy can read an argument as, by their Cedar names.
 pub const ARGUMENT_TYPES: &[&str] = &["String", "Long", "Bool", "Set<String>", "Set<Long>"];
+/// Ciphers of the sealed relay.
+pub const SUITES: &[&str] = &["aes-256-gcm", "chacha20-poly1305", "aes-256-gcm-siv"];
+/// Content of one message of the relay.
+const CONTENT: Kind = Kind::Count {
+    min: 1024,
+    max: relay::settings::CONTENT_BYTES_DEFAULT,
+};
 const MS: Kind = Kind::Count {
     min: 1,
     max: 86_400_000,
@@ -360,6 +381,118 @@ keys! {
         "Your own secrets, looked for as they are and encoded: a variable holds one, a file one a line, with # comments.", "[file:secrets.txt, env:DB_PASSWORD]";
     "scan.canaries" Kind::List(&Kind::Secret), Nothing,
         "Values that nobody has a use for, so that whoever sends one took it; written like scan.values.", "[file:canaries.txt]";
+    "relay" Kind::Feature, Nothing,
+        "The sealed relay: an outbound seals what applications send, an inbound opens it for origins.", "{ outbound: { … } }";
+    "relay.outbound" Kind::Feature, Nothing,
+        "The side that applications speak to.", "{ key: file:outbound.key, anyone: local, peers: { east: { url: https://east.example, keys: file:east.pub } } }";
+    "relay.outbound.listen" Kind::Listen, Text("127.0.0.1:8701"),
+        "Where applications connect, with plain HTTP/1.1; only a loopback address or a Unix socket, unless listen_public is true.", "unix:/run/weir/relay.sock";
+    "relay.outbound.listen_public" Kind::Switch, Text("false"),
+        "Allows a listen address that other machines reach; what they send is not sealed until it is here.", "true";
+    "relay.outbound.key" Kind::Secret, Required,
+        "The private key that peers know us by, as `weir relay keygen` makes it.", "file:outbound.key";
+    "relay.outbound.peers" Kind::Names, Nothing,
+        "The inbounds that requests are sealed for; policies know them as servers, by name.", "{ east: { url: https://east.example, keys: file:east.pub } }";
+    "relay.outbound.peers.*" Kind::Group, Nothing,
+        "One inbound.", "{ url: https://east.example, keys: file:east.pub }";
+    "relay.outbound.peers.*.url" Kind::Url, Required,
+        "Where the inbound is reached, over whatever stands between; http is as safe as https, and shows who talks to whom.", "https://east.example";
+    "relay.outbound.peers.*.keys" Kind::OneOrMore(&Kind::RelayKey), Required,
+        "The inbound's public key, or its pin; list the next one too while it turns over.", "[file:east.pub, file:east-next.pub]";
+    "relay.outbound.peers.*.psk" Kind::OneOrMore(&Kind::Secret), Nothing,
+        "A pre-shared key of this pair, beside the key pairs; two while it turns over.", "env:EAST_PSK";
+    "relay.outbound.peers.*.join_token" Kind::Secret, Nothing,
+        "The join token that the inbound asks for before it looks at a handshake.", "env:EAST_JOIN_TOKEN";
+    "relay.outbound.peers.*.suite" Kind::Choice(SUITES), Text("aes-256-gcm"),
+        "The cipher; aes-256-gcm-siv for machines that are cloned or restored from snapshots.", "chacha20-poly1305";
+    "relay.outbound.peers.*.padding" Kind::Switch, Text("false"),
+        "Whether the lengths of requests are hidden in buckets.", "true";
+    "relay.outbound.peers.*.ca" Kind::File, Nothing,
+        "Certificates to trust for this url instead of the public ones, as PEM.", "file:ca.pem";
+    "relay.outbound.peers.*.addresses" Kind::List(&Kind::Range), Text("[]"),
+        "Private address ranges that may be dialled for this peer; those that are not public are refused otherwise.", "[10.0.0.0/8]";
+    "relay.outbound.plain" Kind::Names, Nothing,
+        "Where requests may be passed on as they are, unsealed.", "{ health: { url: http://127.0.0.1:3000 } }";
+    "relay.outbound.plain.*" Kind::Group, Nothing,
+        "One such place.", "{ url: http://127.0.0.1:3000 }";
+    "relay.outbound.plain.*.url" Kind::Url, Required,
+        "Where it is reached.", "http://127.0.0.1:3000";
+    "relay.outbound.plain.*.ca" Kind::File, Nothing,
+        "Certificates to trust for this url instead of the public ones, as PEM.", "file:ca.pem";
+    "relay.outbound.plain.*.addresses" Kind::List(&Kind::Range), Text("[]"),
+        "Private address ranges that may be dialled for it; those that are not public are refused otherwise.", "[10.0.0.0/8]";
+    "relay.outbound.routes" Kind::List(&Kind::Group), Nothing,
+        "Which requests go where: the first that matches; needed where there is more than one peer, else all go to that.", "[{ path: /health, plain: health }, { peer: east }]";
+    "relay.outbound.routes.host" Kind::Text, Nothing,
+        "The host of the request, or *.name for all below a name; without it, every host.", "api.example";
+    "relay.outbound.routes.path" Kind::Text, Text("/"),
+        "The path of the request, for itself and all below it.", "/v1";
+    "relay.outbound.routes.peer" Kind::Name, Nothing,
+        "The peer that it is sealed for: this or plain.", "east";
+    "relay.outbound.routes.plain" Kind::Name, Nothing,
+        "The place that it is passed on to unsealed: this or peer.", "health";
+    "relay.outbound.anyone" Kind::Name, Nothing,
+        "Who callers are that show no key; without it, the key of an agent is demanded.", "local";
+    "relay.outbound.users" Kind::Names, Nothing,
+        "Agents that are known by their user id, on a Unix socket.", "{ batch: 1000 }";
+    "relay.outbound.users.*" Kind::Count { min: 0, max: u32::MAX as u64 }, Nothing,
+        "The user id of one agent.", "1000";
+    "relay.outbound.field" Kind::Text, Text("proxy-authorization"),
+        "The field that an agent's key stands in, which is taken out before sealing; after Bearer in this one, alone in others.", "x-relay-key";
+    "relay.outbound.content_bytes_max" CONTENT, Number(relay::settings::CONTENT_BYTES_DEFAULT),
+        "Longest content of one request or answer, in bytes.", "1073741824";
+    "relay.inbound" Kind::Feature, Nothing,
+        "The side that origins are behind.", "{ keys: file:inbound.key, origins: { api: { url: http://127.0.0.1:3000 } }, allow: { app: { key: file:app.pub } } }";
+    "relay.inbound.listen" Kind::Listen, Text("127.0.0.1:8702"),
+        "Where outbounds connect, or what stands before us; only sealed messages are answered, so any address is good.", "0.0.0.0:8702";
+    "relay.inbound.keys" Kind::OneOrMore(&Kind::Secret), Required,
+        "Our private keys, as `weir relay keygen` makes them: one, or two while it turns over.", "[file:inbound.key, file:inbound-next.key]";
+    "relay.inbound.origins" Kind::Names, Nothing,
+        "Where opened requests go as plain HTTP/1.1; policies know them as servers, by name.", "{ api: { url: http://127.0.0.1:3000 } }";
+    "relay.inbound.origins.*" Kind::Group, Nothing,
+        "One origin.", "{ url: http://127.0.0.1:3000 }";
+    "relay.inbound.origins.*.url" Kind::Url, Required,
+        "Where it is reached.", "http://127.0.0.1:3000";
+    "relay.inbound.origins.*.ca" Kind::File, Nothing,
+        "Certificates to trust for this url instead of the public ones, as PEM.", "file:ca.pem";
+    "relay.inbound.origins.*.addresses" Kind::List(&Kind::Range), Text("[]"),
+        "Private address ranges that may be dialled for it; those that are not public are refused otherwise.", "[10.0.0.0/8]";
+    "relay.inbound.routes" Kind::List(&Kind::Group), Nothing,
+        "Which requests go to which origin: the first that matches; needed where there is more than one origin.", "[{ host: api.example, origin: api }]";
+    "relay.inbound.routes.host" Kind::Text, Nothing,
+        "The host of the request, or *.name for all below a name; without it, every host.", "api.example";
+    "relay.inbound.routes.path" Kind::Text, Text("/"),
+        "The path of the request, for itself and all below it.", "/v1";
+    "relay.inbound.routes.origin" Kind::Name, Required,
+        "The origin that it goes to.", "api";
+    "relay.inbound.allow" Kind::Names, Nothing,
+        "The outbounds that may call; policies know them as agents, by name. Without one nobody may.", "{ app: { key: file:app.pub } }";
+    "relay.inbound.allow.*" Kind::Group, Nothing,
+        "One outbound.", "{ key: file:app.pub, groups: [services] }";
+    "relay.inbound.allow.*.key" Kind::RelayKey, Required,
+        "The outbound's public key, whole.", "file:app.pub";
+    "relay.inbound.allow.*.psk" Kind::Secret, Nothing,
+        "The pre-shared key of this pair, beside the key pairs.", "env:APP_PSK";
+    "relay.inbound.allow.*.groups" Kind::List(&Kind::Name), Text("[]"),
+        "The groups that policies know the outbound by.", "[services]";
+    "relay.inbound.allow.*.sessions_after" Kind::Time, Nothing,
+        "Ends every session of the outbound that began before: write the time at which its key may have been stolen.", "2027-01-01T00:00:00Z";
+    "relay.inbound.join_tokens" Kind::List(&Kind::Secret), Nothing,
+        "Secrets of which a handshake has to show one before it costs us anything; two while they turn over.", "[env:JOIN_TOKEN]";
+    "relay.inbound.ticket_keys" Kind::File, Nothing,
+        "The ticket keys that instances share, as `weir relay keygen --tickets` writes them; without it this instance makes its own and tells nobody.", "file:tickets";
+    "relay.inbound.next_key" Kind::RelayKey, Nothing,
+        "The key that outbounds are told to expect next.", "file:inbound-next.key.pub";
+    "relay.inbound.replay" Kind::Choice(&["local"]), Text("local"),
+        "How often a message may run: local is once on each instance.", "local";
+    "relay.inbound.windows_max" Kind::Count { min: 64, max: 1 << 20 }, Number(seal::replay::WINDOWS_DEFAULT as u64),
+        "Most senders of the last half minute that are told apart, at 2 KiB each; over it, new ones are refused.", "16384";
+    "relay.inbound.handshake_cpu_us_per_s" Kind::Count { min: 1_000, max: 1_000_000 }, Number(100_000),
+        "CPU time that handshakes may take in each second, in microseconds.", "100000";
+    "relay.inbound.content_bytes_max" CONTENT, Number(relay::settings::CONTENT_BYTES_DEFAULT),
+        "Longest content of one request or answer, in bytes.", "1073741824";
+    "relay.inbound.padding" Kind::Switch, Text("false"),
+        "Whether the lengths of answers are hidden in buckets.", "true";
     "limits" Kind::Group, Nothing,
         "Bounds on what agents may ask.", "{ agent_per_minute: 600 }";
     "limits.agent_per_minute" PER_MINUTE, Number(limit::CALLS_PER_MINUTE_DEFAULT as u64),
@@ -475,7 +608,10 @@ mod tests {
     fn words_are_those_of_the_engine() {
         let classes = scan::Class::ALL.map(scan::Class::as_str);
         let directions = scan::Direction::ALL.map(scan::Direction::as_str);
-        let lanes: Vec<&str> = base::Lane::SCANNED.iter().map(|lane| lane.as_str()).collect();
+        let lanes: Vec<&str> = base::Lane::SCANNED
+            .iter()
+            .map(|lane| lane.as_str())
+            .collect();
         let actions = scan::Action::ALL.map(scan::Action::as_str);
         assert_eq!(CLASSES, classes);
         assert_eq!(DIRECTIONS, directions);

@@ -3,6 +3,7 @@
 //! It reads the files and variables that the configuration refers to, checks what one key says about another,
 //! and collects every problem. A value that the first stage found wrong is not complained about twice.
 
+mod relay;
 mod scanning;
 
 use std::collections::{BTreeMap, HashMap};
@@ -284,6 +285,8 @@ impl Read<'_> {
         let servers = self.servers(&root);
         let policy = self.policy(&root);
         let scan = self.scan(&root);
+        let names: Vec<Name> = servers.iter().map(|server| server.name.clone()).collect();
+        let relay = self.relay(&root, &names);
         let state = root.scalar("state", |text| Ok(self.folder.join(text)));
         Some(Settings {
             file: path.to_path_buf(),
@@ -293,6 +296,7 @@ impl Read<'_> {
             servers,
             policy,
             scan,
+            relay,
             pins: root.group("scan").scalar("pins", values::switch)?,
             warnings: std::mem::take(&mut self.warnings),
             limits: limits(&root.group("limits"))?,

@@ -51,7 +51,7 @@ fn described(key: &Key) -> Value {
 
 fn kind(kind: Kind, path: &str) -> Value {
     match kind {
-        Kind::Group => group(path),
+        Kind::Group | Kind::Feature => group(path),
         Kind::Names => named(path, "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
         Kind::Variables => named(path, "^[A-Za-z_][A-Za-z0-9_]{0,127}$"),
         Kind::Arguments | Kind::Rules => named(path, "^.{1,256}$"),
@@ -84,6 +84,8 @@ fn kind(kind: Kind, path: &str) -> Value {
         | Kind::Path
         | Kind::Name
         | Kind::Socket
+        | Kind::Listen
+        | Kind::RelayKey
         | Kind::Range
         | Kind::Rule
         | Kind::Host => {

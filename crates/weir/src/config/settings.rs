@@ -3,6 +3,8 @@
 //! Nothing here is optional that has a default, and nothing here can be printed by accident: what holds a
 //! secret has no `Debug`. `config::read` is the one place that makes a [`Settings`].
 
+pub mod relay;
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -26,6 +28,8 @@ pub struct Settings {
     pub policy: Policy,
     /// What to do about each scan rule; where nothing was written, the rules' own defaults.
     pub scan: scan::Settings,
+    /// The sealed relay; off where nothing was written.
+    pub relay: relay::Relay,
     /// Whether a tool that changed waits for approval.
     pub pins: bool,
     /// What the operator should know of, and that keeps nothing from working.

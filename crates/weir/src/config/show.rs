@@ -46,7 +46,7 @@ fn entry(text: &mut String, name: &str, value: Option<&Node>, key: &keys::Key, d
                 text.push_str(&format!("{indent}{name}: {default} # default\n"));
             }
         }
-        (Kind::Group | Kind::GroupOr(_), Some(Value::Map(_))) => {
+        (Kind::Group | Kind::Feature | Kind::GroupOr(_), Some(Value::Map(_))) => {
             text.push_str(&format!("{indent}{name}:\n"));
             group(text, value, key.path, depth + 1);
         }

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 use base::{Digest, Name};
 
+use super::settings::relay::Listen;
 use super::settings::{Reference, Url};
 
 /// A whole number within its range.
@@ -30,6 +31,17 @@ pub fn switch(text: &str) -> Result<bool, String> {
 pub fn socket(text: &str) -> Result<SocketAddr, String> {
     text.parse()
         .map_err(|_| "must be an IP address and a port, such as 127.0.0.1:8700".to_owned())
+}
+
+/// Where a relay listens: an address and port, or `unix:PATH`.
+pub fn listen(text: &str) -> Result<Listen, String> {
+    match text.strip_prefix("unix:") {
+        Some("") => Err("must name a path after unix:".to_owned()),
+        Some(path) => Ok(Listen::Unix(path.into())),
+        None => text.parse().map(Listen::Tcp).map_err(|_| {
+            "must be an IP address and a port, such as 127.0.0.1:8701, or unix:PATH".to_owned()
+        }),
+    }
 }
 
 /// A name that can stand in a path, a label and a policy.

@@ -1,0 +1,219 @@
+//! From the settings of the relay to its two sides, and to their listeners.
+//!
+//! It refuses to decide: what is checked here was found good when the configuration was read.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+
+use base::Secret;
+use net::Endpoint;
+use net::h1::Listener;
+use net::upstream::Scheme;
+use relay::{
+    Agent, Callers, HostMatch, InboundSettings, Key32, OutboundSettings, TicketKeys, Token,
+};
+use seal::Identity;
+
+use crate::config::keytext;
+use crate::config::settings::relay::{Inbound, Listen, Outbound, Peer, Place, Route, To};
+use crate::config::settings::{Limits, Settings};
+
+/// The sides of the relay that run in this process.
+#[derive(Clone, Default)]
+pub struct Sides {
+    pub outbound: Option<Arc<relay::Outbound>>,
+    pub inbound: Option<Arc<relay::Inbound>>,
+}
+
+/// How one side is.
+pub struct Side {
+    pub name: &'static str,
+    pub is_ready: bool,
+    pub counted: relay::Snapshot,
+}
+
+impl Sides {
+    /// Each side that there is, as it is now.
+    pub fn now(&self) -> Vec<Side> {
+        let outbound = self.outbound.iter().map(|side| Side {
+            name: "outbound",
+            is_ready: side.is_ready(),
+            counted: side.counters(),
+        });
+        let inbound = self.inbound.iter().map(|side| Side {
+            name: "inbound",
+            is_ready: side.is_ready(),
+            counted: side.counters(),
+        });
+        outbound.chain(inbound).collect()
+    }
+}
+
+/// What an outbound of these settings is told. Agents' keys that have expired by `unix_ms` are left out.
+pub fn outbound(outbound: &Outbound, settings: &Settings, unix_ms: u64) -> OutboundSettings {
+    let identity = Arc::new(identity(&outbound.key));
+    let peer = |peer: &Peer| relay::Peer {
+        name: peer.place.name.clone(),
+        endpoint: endpoint(&peer.place),
+        keys: peer.keys.iter().map(peer_key).collect(),
+        suite: peer.suite,
+        identity: Arc::clone(&identity),
+        psks: peer.psks.iter().map(psk).collect(),
+        token: peer.join_token.as_ref().map(token),
+        padding: peer.padding,
+    };
+    OutboundSettings {
+        routes: outbound.routes.iter().map(route).collect(),
+        peers: outbound.peers.iter().map(peer).collect(),
+        plain: outbound.plain.iter().map(named).collect(),
+        callers: callers(outbound, settings, unix_ms),
+        content_bytes_max: outbound.content_bytes_max,
+        edge: bounds(&settings.limits),
+        upstream: bounds(&settings.limits),
+    }
+}
+
+/// What an inbound of these settings is told.
+pub fn inbound(inbound: &Inbound, settings: &Settings) -> InboundSettings {
+    let peers = inbound.allow.iter().map(|peer| relay::Enrolled {
+        agent: Agent {
+            name: peer.name.clone(),
+            groups: peer.groups.clone(),
+        },
+        public: peer.public.clone(),
+        psk: peer.psk.as_ref().map(psk),
+        sessions_after_unix_ms: peer.sessions_after_unix_ms,
+    });
+    InboundSettings {
+        routes: inbound.routes.iter().map(route).collect(),
+        origins: inbound.origins.iter().map(named).collect(),
+        identities: inbound.keys.iter().map(identity).collect(),
+        peers: peers.collect(),
+        tokens: inbound.join_tokens.iter().map(token).collect(),
+        ticket_keys: match &inbound.ticket_keys {
+            None => TicketKeys::Own,
+            Some(keys) => TicketKeys::Given(keys.iter().map(keytext::TicketKey::shared).collect()),
+        },
+        next_pin: inbound.next_key,
+        windows_max: inbound.windows_max,
+        handshake_cpu_us_per_s: inbound.handshake_cpu_us_per_s,
+        content_bytes_max: inbound.content_bytes_max,
+        padding: inbound.padding,
+        edge: bounds(&settings.limits),
+        upstream: bounds(&settings.limits),
+    }
+}
+
+/// One listener for each thread.
+pub fn listen(listen: &Listen, threads: usize) -> Result<Vec<Listener>, String> {
+    match listen {
+        Listen::Tcp(address) => {
+            let listeners: Vec<TcpListener> = crate::serve::listen(*address, threads)?;
+            Ok(listeners.into_iter().map(Listener::Tcp).collect())
+        }
+        Listen::Unix(path) => {
+            let failed = |error: std::io::Error| {
+                let path = path.display();
+                format!(
+                    "unix:{path} cannot be listened on: {error}; does another process, or its folder not exist?"
+                )
+            };
+            let mut listeners = vec![Listener::unix(path).map_err(failed)?];
+            for _ in 1..threads {
+                listeners.push(listeners[0].share().map_err(failed)?);
+            }
+            Ok(listeners)
+        }
+    }
+}
+
+/// A place as `net` is told of it.
+pub fn endpoint(place: &Place) -> Endpoint {
+    Endpoint {
+        scheme: match place.url.https {
+            true => Scheme::Https,
+            false => Scheme::Http,
+        },
+        host: place.url.host.clone(),
+        port: place.url.port,
+        path: place.url.path.clone(),
+        extra_ca: place.ca.as_ref().map(|ca| ca.pem.clone().into_bytes()),
+        idle_max: base::limit::IDLE_UPSTREAMS_MAX,
+        idle_ms: base::limit::IDLE_UPSTREAM_MS_MAX,
+    }
+}
+
+/// What the key of this text is called: as an outbound, and as an inbound.
+pub fn names(key: &Secret) -> (seal::PeerId, seal::Pin) {
+    let identity = identity(key);
+    (identity.public().peer_id(), identity.public().pin())
+}
+
+fn named(place: &Place) -> (base::Name, Endpoint) {
+    (place.name.clone(), endpoint(place))
+}
+
+fn callers(outbound: &Outbound, settings: &Settings, unix_ms: u64) -> Callers {
+    let agent = |name: &base::Name| {
+        let known = settings.agents.iter().find(|agent| agent.name == *name);
+        Agent {
+            name: name.clone(),
+            groups: known.map(|agent| agent.groups.clone()).unwrap_or_default(),
+        }
+    };
+    let good = |expires: Option<u64>| expires.is_none_or(|expires| unix_ms < expires);
+    let agents = settings.agents.iter();
+    let good = agents.filter(|agent| good(agent.expires_unix_ms));
+    let tokens = good.flat_map(|known| known.keys.iter().map(|key| (*key, agent(&known.name))));
+    Callers {
+        field: outbound.field.clone(),
+        tokens: tokens.collect(),
+        users: outbound
+            .users
+            .iter()
+            .map(|(name, uid)| (*uid, agent(name)))
+            .collect(),
+        anyone: outbound.anyone.as_ref().map(agent),
+    }
+}
+
+fn route(route: &Route) -> relay::Route {
+    relay::Route {
+        host: HostMatch::clone(&route.host),
+        path: route.path.clone(),
+        to: match &route.to {
+            To::Peer(name) => relay::To::Peer(name.clone()),
+            To::Plain(name) => relay::To::Plain(name.clone()),
+        },
+    }
+}
+
+fn bounds(limits: &Limits) -> net::h1::Settings {
+    net::h1::Settings {
+        head_ms: limits.head_ms,
+        piece_ms: limits.body_ms,
+        answer_ms: limits.answer_ms,
+        connections_max: limits.connections_max,
+        drain_ms: limits.drain_ms,
+        ..net::h1::Settings::default()
+    }
+}
+
+fn identity(text: &Secret) -> Identity {
+    keytext::identity(text.expose()).expect("the key was checked when it was read")
+}
+
+fn psk(text: &Secret) -> Key32 {
+    keytext::psk(text.expose()).expect("the key was checked when it was read")
+}
+
+fn token(text: &Secret) -> Token {
+    Token::new(text.expose().as_bytes().to_vec())
+}
+
+fn peer_key(key: &keytext::PeerKey) -> relay::PeerKey {
+    match key {
+        keytext::PeerKey::Public(public) => relay::PeerKey::Public(public.clone()),
+        keytext::PeerKey::Pin(pin) => relay::PeerKey::Pin(*pin),
+    }
+}

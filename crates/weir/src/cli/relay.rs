@@ -1,0 +1,42 @@
+//! `weir relay`: the sealed relay without a configuration, its keys, and whether it works.
+//!
+//! Each command is one file below `cli/relay/`. Keys are texts or files of them, as everywhere; a private key is
+//! never printed and never taken from the command line itself.
+
+mod doctor;
+mod keygen;
+mod keys;
+mod pin;
+mod probe;
+mod run;
+mod show;
+
+use clap::Subcommand;
+
+pub use keygen::make_pair_files;
+
+use super::Ended;
+
+/// Carry HTTP requests sealed through whatever stands between two weirs
+#[derive(Debug, Subcommand)]
+pub enum Relay {
+    Outbound(run::Outbound),
+    Inbound(run::Inbound),
+    Keygen(keygen::Keygen),
+    Show(show::Show),
+    Pin(pin::Pin),
+    Doctor(doctor::Doctor),
+}
+
+impl Relay {
+    pub fn run(self) -> Ended {
+        match self {
+            Relay::Outbound(command) => command.run(),
+            Relay::Inbound(command) => command.run(),
+            Relay::Keygen(command) => command.run(),
+            Relay::Show(command) => command.run(),
+            Relay::Pin(command) => command.run(),
+            Relay::Doctor(command) => command.run(),
+        }
+    }
+}

@@ -1,0 +1,485 @@
+//! `weir relay outbound` and `weir relay inbound`: one side of a relay, without a configuration file.
+//!
+//! They make the settings of a gateway that relays and does nothing else, and leave the rest to `serve`. Whatever
+//! they do can be written in `weir.yaml` too, where policies, routes and more than one peer are.
+
+use std::path::{Path, PathBuf};
+
+use base::{Name, Secret};
+use clap::{Args, ValueEnum};
+use relay::HostMatch;
+use seal::Suite;
+
+use super::{keygen, keys};
+use crate::cli::{Answer, Ended, Failure, variable};
+use crate::config::settings::relay::{
+    Enrolled, Inbound as InboundSide, Listen, Outbound as OutboundSide, Peer, Place, Route, To,
+};
+use crate::config::settings::{Ca, LogLevel, PolicyFile};
+use crate::config::{Seen, Settings, keytext, read, values};
+use crate::serve::{self, Process};
+
+/// The configuration that both begin with. The policy is put in its place below.
+const BUILT_IN: &str = "\
+policy: /dev/null
+log: { durability: os }
+scan: { pins: false }
+limits: { connections_max: 16384, agent_per_minute: 10000000, address_per_minute: 10000000 }
+";
+const PERMIT_ALL: &str = "@id(\"relay\") permit (principal, action, resource);\n";
+/// Who callers of an outbound are.
+const LOCAL: &str = "local";
+/// The peer of an outbound, and the origin of an inbound.
+const PEER: &str = "peer";
+/// Where a caller's key would stand; no caller has one here.
+const FIELD: &str = "proxy-authorization";
+const ORIGIN: &str = "origin";
+/// Processes that may share one state folder: each writes a log of its own.
+pub const LOGS_MAX: usize = 64;
+
+/// What both sides take.
+#[derive(Args, Debug)]
+struct Common {
+    /// Our private key: a file, file:PATH or env:NAME; by default one is made in the state folder
+    #[arg(long, value_name = "SECRET")]
+    key: Option<String>,
+    /// Serve /health and /metrics at this address too
+    #[arg(long, value_name = "ADDR")]
+    status: Option<std::net::SocketAddr>,
+    /// The folder of the log and the key; by default weir/relay in $XDG_STATE_HOME or ~/.local/state
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+    /// Private addresses that may be dialled, such as 10.0.0.0/8; may be given more than once
+    #[arg(long, value_name = "RANGE", value_parser = values::range)]
+    address: Vec<gate::Range>,
+    /// Certificates to trust instead of the public ones, as PEM
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Serving threads; 0 is one for each core
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    threads: usize,
+    /// Hide lengths in buckets
+    #[arg(long)]
+    padding: bool,
+    /// Say more, or less
+    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = level)]
+    log_level: LogLevel,
+}
+
+/// Seal what applications send, and send it to an inbound
+///
+/// Applications speak plain HTTP/1.1 to it. It knows no callers, so it listens on this machine only.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  weir relay outbound --listen 127.0.0.1:8701 --to https://east.example --peer inbound.key.pub
+  weir relay outbound --listen unix:/run/app/relay.sock --to http://10.0.0.5:8702 --peer 4f6a…  (a pin)
+  curl -H 'Host: api.example' http://127.0.0.1:8701/v1/things
+
+The inbound has to know this side's public key (--allow): weir relay show prints it, and the first line of the log
+says where the key is.")]
+pub struct Outbound {
+    /// Where applications connect: an address of this machine, or unix:PATH
+    #[arg(long, value_name = "ADDR", value_parser = values::listen)]
+    listen: Listen,
+    /// Where the inbound is reached
+    #[arg(long, value_name = "URL")]
+    to: String,
+    /// The inbound's public key or pin, or a file with it; the next one too while it turns over
+    #[arg(long, value_name = "KEY", required = true)]
+    peer: Vec<String>,
+    /// The pre-shared key of the pair: a file, file:PATH or env:NAME
+    #[arg(long, value_name = "SECRET")]
+    psk: Option<String>,
+    /// The join token that the inbound asks for: a file, file:PATH or env:NAME
+    #[arg(long, value_name = "SECRET")]
+    join_token: Option<String>,
+    /// The cipher
+    #[arg(long, value_enum, default_value = "aes-256-gcm")]
+    suite: Cipher,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Open what outbounds sealed, and pass it on to an origin
+///
+/// The origin is spoken to in plain HTTP/1.1. Whoever is not allowed is refused.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  weir relay inbound --listen 0.0.0.0:8702 --origin http://127.0.0.1:3000 --allow outbound.key.pub
+  weir relay inbound --listen 0.0.0.0:8702 --origin http://127.0.0.1:3000 --allow app=app.pub --allow batch=batch.pub
+
+An outbound has to know this side's pin (--peer): the log says it when it starts. Requests are let through from two
+seconds after the start, because what was sealed before cannot be told from a repetition.")]
+pub struct Inbound {
+    /// Where outbounds connect, or what stands before us: an address, or unix:PATH
+    #[arg(long, value_name = "ADDR", value_parser = values::listen)]
+    listen: Listen,
+    /// Where opened requests go
+    #[arg(long, value_name = "URL")]
+    origin: String,
+    /// An outbound's public key, or a file with it; NAME= before it is its name in the log
+    #[arg(long, value_name = "[NAME=]KEY", required = true)]
+    allow: Vec<String>,
+    /// The pre-shared key of these pairs: a file, file:PATH or env:NAME
+    #[arg(long, value_name = "SECRET")]
+    psk: Option<String>,
+    /// A secret that handshakes have to show: a file, file:PATH or env:NAME
+    #[arg(long, value_name = "SECRET")]
+    join_token: Vec<String>,
+    /// The ticket keys that instances share, as weir relay keygen --tickets writes them
+    #[arg(long, value_name = "FILE")]
+    ticket_keys: Option<PathBuf>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Cipher {
+    #[value(name = "aes-256-gcm")]
+    AesGcm,
+    #[value(name = "chacha20-poly1305")]
+    ChaCha,
+    #[value(name = "aes-256-gcm-siv")]
+    AesGcmSiv,
+}
+
+fn level(text: &str) -> Result<LogLevel, String> {
+    let levels = [
+        LogLevel::Error,
+        LogLevel::Warn,
+        LogLevel::Info,
+        LogLevel::Debug,
+        LogLevel::Trace,
+    ];
+    let words = levels.map(LogLevel::as_str).join(", ");
+    levels
+        .into_iter()
+        .find(|level| level.as_str() == text)
+        .ok_or_else(|| format!("must be one of {words}"))
+}
+
+impl Outbound {
+    pub fn run(self) -> Ended {
+        if let Listen::Tcp(address) = &self.listen
+            && !address.ip().to_canonical().is_loopback()
+        {
+            return Err(Failure::new(
+                format!(
+                    "{address} can be reached by other machines, and what they send is not sealed until it is here"
+                ),
+                "Listen on 127.0.0.1 or unix:PATH, or write weir.yaml, where callers have keys.",
+            ));
+        }
+        let mut peer_keys = Vec::new();
+        for text in &self.peer {
+            peer_keys.push(keys::public(text, keytext::peer_key)?);
+        }
+        let mut settings = self.common.settings("outbound")?;
+        let key = self.common.key(&settings, "outbound.key")?;
+        let join_token = match &self.join_token {
+            Some(text) => Some(token_of(text)?),
+            None => None,
+        };
+        settings.relay.outbound = Some(OutboundSide {
+            listen: self.listen,
+            key,
+            peers: vec![Peer {
+                place: self.common.place(PEER, "--to", &self.to)?,
+                keys: peer_keys,
+                psks: psk_of(self.psk.as_deref())?.into_iter().collect(),
+                join_token,
+                suite: self.suite.suite(),
+                padding: self.common.padding,
+            }],
+            plain: Vec::new(),
+            routes: to_peer(&name(PEER)),
+            anyone: Some(name(LOCAL)),
+            users: Vec::new(),
+            field: FIELD.to_owned(),
+            content_bytes_max: relay::settings::CONTENT_BYTES_DEFAULT,
+        });
+        self.common.serve(settings)
+    }
+}
+
+impl Inbound {
+    pub fn run(self) -> Ended {
+        let psk = psk_of(self.psk.as_deref())?;
+        let mut allow = Vec::new();
+        for text in &self.allow {
+            allow.push(enrolled(text, psk.clone())?);
+        }
+        let mut join_tokens = Vec::new();
+        for text in &self.join_token {
+            join_tokens.push(token_of(text)?);
+        }
+        let mut settings = self.common.settings("inbound")?;
+        let key = self.common.key(&settings, "inbound.key")?;
+        settings.relay.inbound = Some(InboundSide {
+            listen: self.listen.clone(),
+            keys: vec![key],
+            origins: vec![self.common.place(ORIGIN, "--origin", &self.origin)?],
+            routes: vec![everything(To::Plain(name(ORIGIN)))],
+            allow,
+            join_tokens,
+            ticket_keys: self.tickets()?,
+            next_key: None,
+            windows_max: seal::replay::WINDOWS_DEFAULT,
+            handshake_cpu_us_per_s: 100_000,
+            content_bytes_max: relay::settings::CONTENT_BYTES_DEFAULT,
+            padding: self.common.padding,
+        });
+        self.common.serve(settings)
+    }
+
+    fn tickets(&self) -> Result<Option<Vec<keytext::TicketKey>>, Failure> {
+        let Some(path) = &self.ticket_keys else {
+            return Ok(None);
+        };
+        let failed = |message: String| {
+            Failure::new(
+                format!("{} {message}", path.display()),
+                "weir relay keygen --tickets FILE writes such a file.",
+            )
+        };
+        let text = read::read_text(path, crate::config::SECRET_BYTES_MAX).map_err(failed)?;
+        let held = keytext::ticket_keys(&zeroize::Zeroizing::new(text)).map_err(failed)?;
+        keytext::ring(&held).map_err(failed)?;
+        Ok(Some(held))
+    }
+}
+
+impl Cipher {
+    fn suite(self) -> Suite {
+        match self {
+            Cipher::AesGcm => Suite::AesGcm,
+            Cipher::ChaCha => Suite::ChaCha,
+            Cipher::AesGcmSiv => Suite::AesGcmSiv,
+        }
+    }
+}
+
+/// A gateway that relays nothing yet, and permits all.
+pub fn gateway_settings() -> Result<Settings, Failure> {
+    let path = Path::new("built-in");
+    let loaded = read::load_text(path, BUILT_IN, &variable, &mut Seen::default());
+    let mut settings = loaded.map_err(|problems| {
+        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        Failure::new(lines.join("\n"), "")
+    })?;
+    settings.policy.files = vec![PolicyFile {
+        file: "built-in.cedar".to_owned(),
+        text: PERMIT_ALL.to_owned(),
+    }];
+    Ok(settings)
+}
+
+impl Common {
+    fn settings(&self, side: &str) -> Result<Settings, Failure> {
+        let mut settings = gateway_settings()?;
+        settings.state = state(self.state.as_deref(), side)?;
+        settings.threads = self.threads;
+        settings.logs.level = self.log_level;
+        if let Some(status) = self.status {
+            settings.listen = status;
+        }
+        Ok(settings)
+    }
+
+    /// Our private key. One that is made is told of, for the other side has to know it.
+    fn key(&self, settings: &Settings, file: &str) -> Result<Secret, Failure> {
+        if let Some(text) = &self.key {
+            let held = keys::secret("--key", text)?;
+            keytext::identity(held.expose())
+                .map_err(|message| Failure::new(format!("--key: the key {message}"), ""))?;
+            return Ok(held);
+        }
+        let path = settings.state.join(file);
+        if path.symlink_metadata().is_err() {
+            std::fs::create_dir_all(&settings.state).map_err(|error| {
+                let what = format!(
+                    "the folder {} cannot be made: {error}",
+                    settings.state.display()
+                );
+                Failure::new(
+                    what,
+                    "Name another with --state DIR, or a key with --key FILE.",
+                )
+            })?;
+            keygen::make_pair_files(&path)?;
+        }
+        let held = keys::read_line(&path, crate::config::SECRET_BYTES_MAX)?;
+        keytext::identity(held.expose()).map_err(|message| {
+            Failure::new(
+                format!("{} {message}", path.display()),
+                "Name a key with --key FILE, or move the file away to have a new one.",
+            )
+        })?;
+        Ok(held)
+    }
+
+    fn place(&self, place: &str, flag: &str, text: &str) -> Result<Place, Failure> {
+        let ask = Ask {
+            url: text,
+            address: &self.address,
+            ca: self.ca.as_deref(),
+        };
+        ask.place(place, flag)
+    }
+
+    fn serve(&self, settings: Settings) -> Ended {
+        let process = Process {
+            edge: self.status.is_some(),
+            logs: LOGS_MAX,
+        };
+        serve::run_as(settings, Seen::default(), process).map_err(|what| Failure::new(what, ""))?;
+        Ok(Answer::Yes)
+    }
+}
+
+/// Who is asked, as a command line says it.
+pub struct Ask<'a> {
+    pub url: &'a str,
+    pub address: &'a [gate::Range],
+    pub ca: Option<&'a Path>,
+}
+
+impl Ask<'_> {
+    /// An outbound that is nobody: its key was made for this process, and no inbound knows it.
+    pub fn nobody(&self) -> Result<OutboundSide, Failure> {
+        let seed = keys::random()?;
+        let key = keytext::identity_text(&seed);
+        // A peer has a key; this one stands in until one is given.
+        let pin = seal::Pin(*keys::random()?);
+        Ok(OutboundSide {
+            listen: Listen::Unix(PathBuf::new()),
+            key,
+            peers: vec![Peer {
+                place: self.place(PEER, "the url")?,
+                keys: vec![keytext::PeerKey::Pin(pin)],
+                psks: Vec::new(),
+                join_token: None,
+                suite: Suite::AesGcm,
+                padding: false,
+            }],
+            plain: Vec::new(),
+            routes: to_peer(&name(PEER)),
+            anyone: None,
+            users: Vec::new(),
+            field: FIELD.to_owned(),
+            content_bytes_max: relay::settings::CONTENT_BYTES_DEFAULT,
+        })
+    }
+
+    fn place(&self, place: &str, flag: &str) -> Result<Place, Failure> {
+        let wrong = |message: String| Failure::new(format!("{flag} {message}"), "");
+        let url = values::url(self.url).map_err(wrong)?;
+        if url.path != "/" {
+            return Err(wrong(
+                "must have no path: that of the request is kept".to_owned(),
+            ));
+        }
+        let ca = match self.ca {
+            Some(file) => Some(Ca {
+                file: file.to_path_buf(),
+                pem: read::read_text(file, crate::config::SECRET_BYTES_MAX * 16)
+                    .map_err(|message| Failure::new(format!("{} {message}", file.display()), ""))?,
+            }),
+            None => None,
+        };
+        // An address that was typed is meant; a name has to lead to a public one, or to those of --address.
+        let typed = url.host.parse().ok().map(|address| {
+            let text = std::net::IpAddr::to_string(&address);
+            gate::Range::parse(&text).expect("an address is a range of one")
+        });
+        Ok(Place {
+            name: name(place),
+            url,
+            ca,
+            addresses: self.address.iter().copied().chain(typed).collect(),
+        })
+    }
+}
+
+/// Everything to one peer.
+pub fn to_peer(peer: &Name) -> Vec<Route> {
+    vec![everything(To::Peer(peer.clone()))]
+}
+
+fn name(text: &str) -> Name {
+    Name::new(text).expect("the words of this file are names")
+}
+
+fn everything(to: To) -> Route {
+    Route {
+        host: HostMatch::Any,
+        path: "/".to_owned(),
+        to,
+    }
+}
+
+pub fn psk_of(text: Option<&str>) -> Result<Option<Secret>, Failure> {
+    let Some(text) = text else {
+        return Ok(None);
+    };
+    let held = keys::secret("--psk", text)?;
+    keytext::psk(held.expose())
+        .map_err(|message| Failure::new(format!("--psk: the secret {message}"), ""))?;
+    Ok(Some(held))
+}
+
+pub fn token_of(text: &str) -> Result<Secret, Failure> {
+    let held = keys::secret("--join-token", text)?;
+    seal::JoinToken::new(held.expose().as_bytes()).map_err(|error| {
+        Failure::new(
+            format!("--join-token: {error}"),
+            "openssl rand -hex 16 makes a good one.",
+        )
+    })?;
+    Ok(held)
+}
+
+/// `NAME=KEY`, or a key that is named by its peer id.
+fn enrolled(text: &str, psk: Option<Secret>) -> Result<Enrolled, Failure> {
+    let named = text.split_once('=').filter(|_| !Path::new(text).exists());
+    let (given, key) = match named.and_then(|(name, key)| Some((Name::new(name)?, key))) {
+        Some((name, key)) => (Some(name), key),
+        None => (None, text),
+    };
+    let public = keys::public(key, |text| match keytext::pin(text) {
+        Ok(_) => {
+            Err("is a pin or an id; the whole public key is needed to answer a peer".to_owned())
+        }
+        Err(_) => keytext::public(text),
+    })?;
+    let short: String = public.peer_id().to_string().chars().take(16).collect();
+    Ok(Enrolled {
+        name: given.unwrap_or_else(|| name(&short)),
+        public,
+        groups: Vec::new(),
+        psk,
+        sessions_after_unix_ms: 0,
+    })
+}
+
+/// Where programs keep what outlives them (XDG Base Directory Specification).
+pub fn state(named: Option<&Path>, what: &str) -> Result<PathBuf, Failure> {
+    if let Some(state) = named {
+        return Ok(state.to_path_buf());
+    }
+    // A relative path is to be ignored there.
+    let folder = |name| {
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    let home = || folder("HOME").map(|home| home.join(".local/state"));
+    let base = folder("XDG_STATE_HOME").or_else(home).ok_or_else(|| {
+        let what =
+            "there is no folder for the log and the key: neither XDG_STATE_HOME nor HOME is set";
+        Failure::new(what, "Name one with --state DIR.")
+    })?;
+    Ok(base.join("weir/relay").join(what))
+}

@@ -1,0 +1,85 @@
+//! `weir relay show`: what a key is called, for a person to compare.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use seal::Public;
+use serde_json::{Value, json};
+
+use super::keys;
+use crate::cli::{Answer, Ended, Failure, print};
+use crate::config::{SECRET_BYTES_MAX, keytext};
+
+/// Print the public key, pin and ids of a key file
+///
+/// Takes private and public keys. Nothing secret is printed.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  weir relay show inbound.key
+  weir relay show inbound.key.pub --json | jq -r .pin
+
+An outbound names an inbound by its pin or its public key; an inbound names an outbound by its public key, and
+its log by the peer id.")]
+pub struct Show {
+    /// A file that `weir relay keygen` wrote
+    file: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Show {
+    pub fn run(self) -> Ended {
+        let public = self.public()?;
+        print(&match self.json {
+            true => format!("{}\n", json(&public)),
+            false => text(&public),
+        })?;
+        Ok(Answer::Yes)
+    }
+
+    fn public(&self) -> Result<Public, Failure> {
+        let held = keys::read_line(&self.file, SECRET_BYTES_MAX)?;
+        let failed = |message: String| {
+            Failure::new(
+                format!("{} {message}", self.file.display()),
+                "Name a file that weir relay keygen wrote.",
+            )
+        };
+        match held.expose().starts_with(keytext::PUBLIC) {
+            true => keytext::public(held.expose()).map_err(failed),
+            false => {
+                let identity = keytext::identity(held.expose()).map_err(failed)?;
+                Ok(identity.public().clone())
+            }
+        }
+    }
+}
+
+/// The names of a key, a line each.
+pub fn text(public: &Public) -> String {
+    let mut text = String::new();
+    let (pin, kid, peer_id) = (public.pin(), public.kid(), public.peer_id());
+    let lines = [
+        ("pin", pin.to_string(), "an inbound, in full"),
+        ("kid", kid.to_string(), "an inbound, on the wire"),
+        ("peer id", peer_id.to_string(), "an outbound"),
+    ];
+    for (name, value, what) in lines {
+        writeln!(text, "{name:<8} {value}  {what}").expect("a string takes all");
+    }
+    writeln!(text, "public   {}", keytext::public_text(public)).expect("a string takes all");
+    text
+}
+
+/// The same for programs.
+pub fn json(public: &Public) -> Value {
+    json!({
+        "pin": public.pin().to_string(),
+        "kid": public.kid().to_string(),
+        "peer_id": public.peer_id().to_string(),
+        "public": keytext::public_text(public),
+    })
+}

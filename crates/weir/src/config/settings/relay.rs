@@ -1,0 +1,142 @@
+//! The settings of the sealed relay, as the configuration gives them.
+//!
+//! Key texts were checked when they were read; private ones stay texts, so that they can be kept and compared,
+//! and become keys when a relay is made of them.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use base::{Name, Secret};
+use relay::HostMatch;
+use seal::{Pin, Public, Suite};
+
+use super::{Ca, Url};
+use crate::config::keytext::{PeerKey, TicketKey};
+
+/// Both sides of the relay; a process may be one of them, or both.
+#[derive(Clone, Default)]
+pub struct Relay {
+    pub outbound: Option<Outbound>,
+    pub inbound: Option<Inbound>,
+}
+
+/// Where a relay listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+/// A host that is dialled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub name: Name,
+    pub url: Url,
+    pub ca: Option<Ca>,
+    pub addresses: Vec<gate::Range>,
+}
+
+/// The side that applications speak to.
+#[derive(Clone)]
+pub struct Outbound {
+    pub listen: Listen,
+    /// Our private key, as text.
+    pub key: Secret,
+    pub peers: Vec<Peer>,
+    /// Where requests go that are not sealed.
+    pub plain: Vec<Place>,
+    pub routes: Vec<Route>,
+    /// Who callers are that show no key; without it a key or a user is demanded.
+    pub anyone: Option<Name>,
+    /// Users of this machine, on a Unix socket.
+    pub users: Vec<(Name, u32)>,
+    /// The field that a caller's key stands in.
+    pub field: String,
+    pub content_bytes_max: u64,
+}
+
+/// An inbound that is sealed for.
+#[derive(Clone)]
+pub struct Peer {
+    pub place: Place,
+    pub keys: Vec<PeerKey>,
+    /// Pre-shared keys, as text.
+    pub psks: Vec<Secret>,
+    pub join_token: Option<Secret>,
+    pub suite: Suite,
+    pub padding: bool,
+}
+
+/// Where requests of a host and path go: by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    pub host: HostMatch,
+    pub path: String,
+    pub to: To,
+}
+
+/// What a route leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum To {
+    Peer(Name),
+    /// As plain HTTP: what is not sealed of an outbound, the origin of an inbound.
+    Plain(Name),
+}
+
+/// The side that origins are behind.
+#[derive(Clone)]
+pub struct Inbound {
+    pub listen: Listen,
+    /// Our private keys, as text: one, or more while they turn over.
+    pub keys: Vec<Secret>,
+    pub origins: Vec<Place>,
+    pub routes: Vec<Route>,
+    pub allow: Vec<Enrolled>,
+    pub join_tokens: Vec<Secret>,
+    /// Those that instances share; without them, this instance makes its own.
+    pub ticket_keys: Option<Vec<TicketKey>>,
+    /// What outbounds are told to expect next.
+    pub next_key: Option<Pin>,
+    pub windows_max: usize,
+    pub handshake_cpu_us_per_s: u64,
+    pub content_bytes_max: u64,
+    pub padding: bool,
+}
+
+/// An outbound that may call.
+#[derive(Clone)]
+pub struct Enrolled {
+    pub name: Name,
+    pub public: Public,
+    pub groups: Vec<Name>,
+    /// As text.
+    pub psk: Option<Secret>,
+    pub sessions_after_unix_ms: u64,
+}
+
+impl Place {
+    /// Where it may be dialled: public addresses, the ranges that are named, and loopback where the URL names this
+    /// machine.
+    pub fn reach(&self) -> gate::Reach {
+        let mut reach = match self.url.is_loopback() {
+            true => gate::Reach::loopback(),
+            false => gate::Reach::default(),
+        };
+        reach.ranges.extend(&self.addresses);
+        reach
+    }
+}
+
+impl Relay {
+    /// Every place that requests go to.
+    pub fn places(&self) -> impl Iterator<Item = &Place> {
+        let outbound = self.outbound.iter();
+        let peers = outbound
+            .clone()
+            .flat_map(|o| o.peers.iter().map(|peer| &peer.place));
+        let plain = outbound.flat_map(|o| &o.plain);
+        peers
+            .chain(plain)
+            .chain(self.inbound.iter().flat_map(|i| &i.origins))
+    }
+}
