@@ -16,8 +16,9 @@ use crate::words;
 
 /// Alternatives that are told apart.
 const BRANCHES_MAX: usize = 64;
-/// Bytes of the shortest word: shorter ones stand everywhere.
+/// Bytes of the shortest word: shorter ones stand everywhere, but for marks.
 const WORD_BYTES_MIN: usize = 3;
+const MARKS_BYTES_MIN: usize = 2;
 /// Words of one step.
 const STEP_WORDS_MAX: usize = 256;
 /// How often a word stands in a megabyte that is not known to be common.
@@ -25,6 +26,8 @@ const RARE: u64 = 8;
 /// Words that are this common do not tell enough to be waited for, where the others are rare.
 const TOO_COMMON: u64 = 2_000;
 const RARE_ENOUGH: u64 = 40;
+/// A word that each match begins with is waited for alone where it is no more common than this.
+const RARE_FIRST: u64 = 200;
 
 /// One alternative of an expression, and what opens it.
 #[derive(Debug, PartialEq)]
@@ -78,7 +81,17 @@ fn branch(hir: &Hir) -> Result<Taken, String> {
     }
     let mut best: Vec<usize> = (0..steps.len()).collect();
     best.sort_by_key(|index| steps[*index].often());
-    if let [first, second, ..] = best[..] {
+    // What each match begins with is searched from there only, and says no soon.
+    let begins = |place: &&Place| {
+        let others = best.iter().filter(|index| **index != 0);
+        let rarest = others.map(|index| steps[*index].often()).min();
+        place.start == 0
+            && place.words.iter().all(|word| word.len() == place.length)
+            && place.often() <= rarest.unwrap_or(u64::MAX).max(RARE_FIRST)
+    };
+    if steps.first().filter(begins).is_some() {
+        best = vec![0];
+    } else if let [first, second, ..] = best[..] {
         let enough = steps[first].often() <= RARE_ENOUGH;
         best.truncate(if enough && steps[second].often() > TOO_COMMON {
             1
@@ -195,7 +208,15 @@ fn steps(hir: &Hir) -> Vec<Step> {
         // A space is a gap of any marks, and of none.
         HirKind::Literal(literal) => {
             let words = literal.0.split(|byte| *byte == b' ');
-            let words = words.filter(|word| word.len() >= WORD_BYTES_MIN);
+            let words = words.filter(|word| {
+                let marks = word.iter().all(u8::is_ascii_punctuation);
+                word.len()
+                    >= if marks {
+                        MARKS_BYTES_MIN
+                    } else {
+                        WORD_BYTES_MIN
+                    }
+            });
             words.map(|word| vec![word.to_ascii_lowercase()]).collect()
         }
         HirKind::Repetition(repetition) if repetition.min > 0 => steps(&repetition.sub),
@@ -229,7 +250,7 @@ fn often(word: &[u8]) -> u64 {
         |(_, words): &&(u32, &str)| words.split(' ').any(|common| common.as_bytes() == word);
     match COMMON.iter().find(known) {
         Some((power, _)) => 1 << power,
-        None => RARE << 12u64.saturating_sub(word.len() as u64 * 3),
+        None => RARE << 7u64.saturating_sub(word.len() as u64),
     }
 }
 
@@ -251,12 +272,20 @@ mod tests {
     #[test]
     fn the_rarest_words_open_a_branch() {
         let taken =
-            one("(?:send|mail) .{0,9}(?:passwords?|api[ -]?keys?) ?to the (?:pastebin|webhook)s");
-        assert_eq!(words(&taken.first), ["mail", "send"]);
+            one("(?:sends|mail) .{0,9}(?:passwords?|api[ -]?keys?) ?to the (?:pastebin|webhook)s");
+        assert_eq!(words(&taken.first), ["mail", "sends"]);
         assert_eq!(words(&taken.second), ["pastebin", "webhook"]);
-        assert_eq!((taken.before, taken.after), (4, 9));
+        assert_eq!((taken.before, taken.after), (5, 9));
         // Where a space is, up to eight marks are.
-        assert_eq!(taken.near, 4 + 8 + 9 + 9 + 8 + 2 + 8 + 3 + 8 + 8);
+        assert_eq!(taken.near, 5 + 8 + 9 + 9 + 8 + 2 + 8 + 3 + 8 + 8);
+    }
+
+    #[test]
+    fn what_a_match_begins_with_opens_it_alone() {
+        let taken = one("sends.{0,9}passwords to the webhook");
+        assert_eq!(words(&taken.first), ["sends"]);
+        assert!(taken.second.is_empty());
+        assert_eq!(taken.before, 5);
     }
 
     #[test]

@@ -5,74 +5,92 @@
 
 /// How often words stand in a megabyte, as a power of two, and those words.
 pub(crate) const COMMON: &[(u32, &str)] = &[
-    (11, ":// com http https the"),
-    (10, "](http and con for ser ter tes"),
+    (11, ":// com http https ing the tio"),
+    (
+        10,
+        "](http ](https and ate ati con for github pro ser ter tes",
+    ),
     (
         9,
-        "able add all are arg che dat der end est fix from get han hat her his key let name not \
-         one par per por rate self set string this time tra type use value ver with",
+        "able add all are arg ation che dat der end era ere est fix form from get han hat her his \
+         key let name not one par per por rate ring self set sta string this time tra type use \
+         value ver with",
     ),
     (
         8,
-        "act any aws aws_ bin can cat ces change code data date den dis document ess example \
-         extern has input ist its lea les link mit new nge non now option pec prov put qui raw \
-         read return sche sig sin sing stat tem test that token tom turn und uns usi version was \
-         you",
+        "act allo any ato aws aws_ ber bin can cat ces change code data date den des dis document \
+         ele ese ess example extern forma format has ies implement input ire ist its ity lea les \
+         link low mes mit new nge non now num ont option org our out pec pre prov put qui raw \
+         read ren return rse sch sche sig sin sing some spa stat sul support tem ten test that \
+         ting token tom tre turn ument und uns usi vers version was you",
     ),
     (
         7,
-        "allow als api bac back badge base cache call car changed check col conte core cript cto \
-         debug default dev dit enable ende ete field file fin func function genera here hre inclu \
-         issue json late ler line log mai may nder nul null number only other para pare part pas \
-         path pin poi point pres provide que rect refer referenc reference remov remove require \
-         required result rig run safe sag sage schema script see sign sou stan sub sue sys tan \
-         tera term text unsafe update used user using var ved vide web when will work write zero",
+        "![ allow als ando api app bac back badge base blo cache call car cas changed check col \
+         compare conte core cript cto de_ debug default dev dit elo enable ende ete field file \
+         fin func function genera here hre ich id_ ili inclu inst into issue json late ler lie \
+         line log mai mal man may ments nder net ning nul null number off only other own para \
+         pare part pas path pin poi point pres provide que rect refer referenc reference rem \
+         remov remove require required result rig rre rte run safe sag sage schema script see ses \
+         sign son sou stan stati sto sub sue sync sys tan tera term tex text tia try unsafe \
+         update used user using var ved vide web when which will work write zero",
     ),
     (
         6,
-        "_token action alle also ask ativ aus block bound break cel cipher cit client color \
-         commit compi compile confi config conta contain content context copy corre count crea \
-         create current del deve developer dia dir dire direct display does drop dsa each else \
-         encod entr eso ever fai fals find fine first free full generate hand have hei hostname \
-         ici image img includ include indi insert instead invalid know las leve lien limit lis \
-         list load los make mark mas message mis names need next none nos note old open order \
+        "_token action additional alle also ask ativ aus bio block bound break cel cer changes \
+         cipher cit client color commit compi compile confi config conta contain content context \
+         copy corre count crea create current dar del deve developer dia dir dire direct display \
+         does dra drop dsa each else encod entr eso eter ever fai fail fals fica find fine first \
+         free full generate hand have hei hor hostname how ici ila image img includ include indi \
+         info insert instead invalid know las leve lien like limit lis list load long los lte mag \
+         make mark mas mente mer message mis mon names need next none nos note oes old open order \
          output over param parti pass passwo password ped perform ping place play pon pose \
-         present print private protocol publi public quest replac replace request rot rsa rst \
-         search second sem send serv serve should source start state sur tac tant top true under \
-         unic unico url usa valid values void where without word your",
+         present print privat private protocol publi public ques quest replac replace repo \
+         request rms rot rsa rst sca search second sem send sent serv serve should source start \
+         state sur tac tak tal tant than there tokens top true under unic unico url usa valid \
+         values vas vent verif void way where window without word your",
     ),
     (
         5,
-        "abilit about above accept acces access actions adding address after alt always annot \
-         apis argument available avoid been before bina blob borr bot built cause certificat \
-         character chat cle close colle collect comme comment complet complete convert day decod \
-         definition deprecate deprecated description details diagnostic dica different dio dios \
-         disable don down draft ecdsa edit ello enabled encode env esta exist extra failure files \
-         filter follow following fra functions futur future give given guard header help ignor \
-         ignore indic inform informat information initial join just keep keys lia location logo \
-         look master matter memo memor memory meta mete mie mode must nel nom norma nota noti \
-         operation optional ora ordin parameter payload polic policy prefix prim property \
-         provided push qual record released report rest rid rol rule secret section security \
-         select sep server share side solve special specifie src stamp stand store sure sus \
-         system take task tens termin their then these toma tool tools trust tua tus unknown \
-         unter updated uses vai verify via view visit wait want warn warning what while would",
+        "<a abilit about above accept acces access actions adding address after allows alo alt \
+         always annot apis argument auth available avo avoid been before bina blob borr bot built \
+         cause certificat character chat cken class cle clip close coding colle collect comme \
+         comment complet complete consta contains convert custom day decod definition deprecate \
+         deprecated description details diagnostic dica different dio dios disable don down draft \
+         dre ecdsa ecode edit ein ello emente enabled encode ends env esse esta etc examples \
+         exist explicitly extra fac failure fall figur files filter follow following fra \
+         functions futur future gets gist give given guard handle header help hey iable ignor \
+         ignore indic inform informat information initial ino intern interna internal join just \
+         keep keys ki- known language last leg level lia location logo look master matter memo \
+         memor memory meta mete mie mio mise mode must named nel nger nom norma nota noti once \
+         ono operation optional ora ordin pai parameter pay payload polic policy prefix prim \
+         property provided push qual record released report rest rid right rol rule sci secret \
+         section security seed select sep sequence server share side signed solve special \
+         specifie src stamp stand store sure sus system take task tens termin tests thanks their \
+         them then these they through toma tool tools trust tst tua tus unknown unter updated \
+         usage uses vai vem verify via view visit wait want warn warning what while would www",
     ),
     (
         4,
-        "actua actual alignment already alter anot another ante applica apply apr arguments asks \
-         assum assume automatically base64 beam between binding called cancel cannot catch cessa \
-         channel characters checks clean clear come command compila configuration consider \
-         constrain constraint constraints continu continue cover critical dan database dati dead \
-         decode decrypt definitions dice digit director dns doesn dou due encoded ensure enter \
-         enumer enumera envi environment eres esig este every exact exec execut existing export \
-         expose fact fill final forward found got hai hex hint hold ias includi including inclus \
-         indica instal install instru introduce isto lead lee left lies limite literal locate \
-         longer lookup mail mand maximum messages modifi native needs never nie notice operations \
-         ordering ordina origina original page parameters parts pipe please post previ previo \
-         previous produce purpose quali quer query quote rather reader real registr reject remain \
-         replaced replacement requirement reset respond response revers reverse root rules safety \
-         sar sende sepa setting shall shed show skip starte strument sua subject submit super \
-         swap termina terminal those to: ton trace track transform una une until users vale \
-         valida verifica verification visitor were who width world written",
+        "actua actual alignment aller already alter anot another ante applica apply apr arguments \
+         ascii asks assum assume automatically base64 beam bei being between binary binding \
+         bucket called calls cancel cannot catch cessa channel characters chat- checks cher clean \
+         clear come command compila configuration consider constrain constraint constraints \
+         continu continue could cover critical currently dal dan database dati dead decode \
+         decrypt definitions determin dice did digit directly director dns doesn done dou due ego \
+         encoded ensure enter enumer enumera envi environment eres esig este every exact exec \
+         execut existing export expose fact facto fill final force forward found futures got hai \
+         hello het hex hint hit hold ias includi including inclus indica initiali instal install \
+         instant instru integr integra introduce invo ironment isto ita large lead lee left lies \
+         limite lines literal locate longer lookup lower made mail mand maximum messages metadata \
+         modifi msg nas nativ native needs never nie notice ola operations ordering ordina \
+         origina original page parameters parts pie pipe please post previ previo previous \
+         produce provem purpose quali quer query quote ras rather reader real reason registr \
+         reject remain replaced replacement requests requirement requires reset respond response \
+         revers reverse rgb root rules safety sar sende sepa setting shall shed show simple skip \
+         speciali ssig starte strument sua subject submit sui super swap tasks termina terminal \
+         those to: toi ton trace track transform una underlying une unless until users vale valen \
+         valent valida van verifica verification visitor were whether who width within world \
+         written",
     ),
 ];

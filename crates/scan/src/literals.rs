@@ -48,8 +48,7 @@ impl Places {
         self.ends.clear();
     }
 
-    /// The place behind each literal that was found, and which it is. Those of one byte or two come first;
-    /// the others come in order of place.
+    /// The place behind each literal that was found, and which it is, in order of place.
     pub(crate) fn each(&self) -> impl Iterator<Item = (usize, u16)> + '_ {
         self.ends
             .iter()
@@ -115,6 +114,9 @@ impl<const BYTES: usize> Literals<BYTES> {
                 let place = places.ends.len() - later;
                 places.ends.insert(place, (end, gram.literal));
             }
+        }
+        if first > 0 {
+            places.ends.sort_by_key(|(end, _)| *end);
         }
     }
 

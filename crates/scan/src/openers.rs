@@ -55,9 +55,19 @@ pub(crate) struct Opened {
 /// The branches whose first word was seen.
 #[derive(Default)]
 struct Branches {
-    /// Where the last one starts, and in which pass that was.
-    firsts: Vec<(u32, u32)>,
+    /// By matcher.
+    firsts: Vec<Firsts>,
     pass: u32,
+}
+
+/// The first words of a branch that were seen.
+#[derive(Clone, Copy, Default)]
+struct Firsts {
+    /// In which pass that was.
+    pass: u32,
+    /// Where the last one starts, and where the first one does that may still be near enough.
+    last: u32,
+    first: u32,
 }
 
 impl Openers {
@@ -200,10 +210,10 @@ impl<const BYTES: usize> List<BYTES> {
 impl Opened {
     fn begin(&mut self, matchers: usize) {
         let Branches { firsts, pass } = &mut self.branches;
-        firsts.resize(matchers, (0, 0));
+        firsts.resize(matchers, Firsts::default());
         *pass = pass.wrapping_add(1);
         if *pass == 0 {
-            firsts.fill((0, 0));
+            firsts.fill(Firsts::default());
             *pass = 1;
         }
     }
@@ -223,17 +233,22 @@ impl Branches {
         };
         let end = word.start + branch.after;
         let seen = &mut self.firsts[usize::from(matcher)];
+        let known =
+            seen.pass == self.pass && word.end.saturating_sub(seen.last as usize) <= branch.near;
         match part {
             Part::Second => {
-                let (pass, first) = *seen;
-                if pass != self.pass || word.end - first as usize > branch.near {
-                    return None;
-                }
-                Some(word.end.saturating_sub(branch.near + branch.before)..end)
+                let nearest = word.end.saturating_sub(branch.near);
+                let first = nearest.max(seen.first as usize);
+                known.then(|| first.saturating_sub(branch.before)..end)
             }
             _ if branch.second.is_empty() => Some(word.end.saturating_sub(branch.before)..end),
             _ => {
-                *seen = (self.pass, word.start as u32);
+                let start = word.start as u32;
+                *seen = Firsts {
+                    pass: self.pass,
+                    last: start,
+                    first: if known { seen.first.min(start) } else { start },
+                };
                 None
             }
         }

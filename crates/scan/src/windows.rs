@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 /// Windows that touch and are searched one by one, before the others are searched as one.
-const TRIES_MAX: u8 = 4;
+const TRIES_MAX: u8 = 16;
 
 /// For each rule the window that it waits to search. Kept by who searches.
 #[derive(Default)]
@@ -138,14 +138,15 @@ mod tests {
     #[test]
     fn anchored_windows_are_searched_at_once_until_they_are_many() {
         let mut windows = windows();
-        for start in 0..4 {
-            let ready = windows.add_anchored(0, start * 3..start * 3 + 100).unwrap();
+        let tries = usize::from(TRIES_MAX);
+        for start in 0..tries {
+            let ready = windows.add_anchored(0, start..start + 100).unwrap();
             assert!(ready.anchored);
         }
-        assert!(windows.add_anchored(0, 12..112).is_none());
-        assert!(windows.add_anchored(0, 15..115).is_none());
+        assert!(windows.add_anchored(0, tries..tries + 100).is_none());
+        assert!(windows.add_anchored(0, tries + 3..tries + 103).is_none());
         let ready = windows.add_anchored(0, 200..300).unwrap();
-        assert_eq!((ready.span, ready.anchored), (12..115, false));
+        assert_eq!((ready.span, ready.anchored), (tries..tries + 103, false));
         assert_eq!(rest(&mut windows), [(0, 200..300)]);
         assert!(windows.add_anchored(0, 400..500).unwrap().anchored);
     }
