@@ -1,5 +1,7 @@
 """`relay:` in weir.yaml, its keys on the command line, and what reloads."""
 
+import base64
+import datetime
 import json
 import os
 import signal
@@ -163,6 +165,47 @@ def test_an_inbound_changes_its_key_with_no_failed_request(tmp_path):
             assert ask(served.port, "POST", "/v1/echo", b"%d" % i, served.headers())[0] == 200
     finally:
         served.stop()
+
+
+def test_a_caller_whose_key_expires_is_refused_from_then_on(tmp_path):
+    """Its own outbound: the peer need not be there for a stranger to be refused."""
+    keygen(tmp_path, "outbound"), keygen(tmp_path, "inbound")
+    (key, digest), plain = new_key("soon"), Origin()
+    expires = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=3)
+    write(tmp_path, {
+        "agents": {"soon": {"key": digest, "expires": expires.strftime("%Y-%m-%dT%H:%M:%S.000Z")}},
+        "relay": {"outbound": {
+            "listen": "127.0.0.1:0", "key": "file:outbound.key",
+            "peers": {"far": {"url": "http://127.0.0.1:9", "keys": "file:inbound.key.pub"}},
+            "plain": {"here": {"url": plain.url}}, "routes": [{"plain": "here"}],
+        }},
+    })
+    with Process(tmp_path, "serve") as outbound:
+        port, headers = outbound.port("outbound"), {"proxy-authorization": f"Bearer {key}"}
+        status = ask(port, headers=headers)[0]
+        assert status == 200 or datetime.datetime.now(datetime.UTC) > expires
+        until(lambda: ask(port, headers=headers)[0] == 407, "it is refused")
+    plain.stop()
+
+
+def test_ticket_keys_turn_over_with_no_failed_request(tmp_path):
+    weir(tmp_path, "relay", "keygen", "--tickets", "tickets")
+    with Pair(tmp_path, inbound=["--ticket-keys", "tickets"]) as pair:
+        for turn in range(3):
+            key = base64.urlsafe_b64encode(os.urandom(32)).decode().rstrip("=")
+            begins = int(datetime.datetime.now().timestamp() * 1000)
+            lines = (tmp_path / "tickets").read_text()
+            (tmp_path / "new").write_text(f"{lines}shr1_tek_{turn:08x}_{begins}_{key}\n")
+            os.replace(tmp_path / "new", tmp_path / "tickets")
+            pair.inbound.process.send_signal(signal.SIGHUP)
+            until(lambda: pair.inbound.logs.text().count("reloaded") > turn, "it reloaded")
+            for i in range(20):
+                assert ask(pair.port, "POST", "/echo", b"%d" % i)[2] == b"%d" % i
+        # A file that is no good changes nothing, and says so.
+        (tmp_path / "tickets").write_text("something else\n")
+        pair.inbound.process.send_signal(signal.SIGHUP)
+        until(lambda: "not reloaded" in pair.inbound.logs.text(), "it says no")
+        assert ask(pair.port, "POST", "/echo", b"still")[2] == b"still"
 
 
 # Keys on the command line.

@@ -119,7 +119,7 @@ impl Gateway {
     }
 
     /// Keys, peers, routes and callers of the relay. Sides and places are those that it started with.
-    fn reload_relay(&self, settings: &Settings) -> Result<(), Vec<Problem>> {
+    pub fn reload_relay(&self, settings: &Settings) -> Result<(), Vec<Problem>> {
         let problem = |error: ::relay::Problem| {
             vec![Problem {
                 file: settings.file.display().to_string(),
@@ -369,7 +369,8 @@ fn open_log(settings: &Settings, logs: usize) -> Result<Log, String> {
     }
 }
 
-fn make_dir(dir: &Path) -> Result<(), String> {
+/// Makes a folder that only this user can look into.
+pub fn make_dir(dir: &Path) -> Result<(), String> {
     use std::os::unix::fs::DirBuilderExt;
     let made = std::fs::DirBuilder::new()
         .recursive(true)

@@ -7,14 +7,22 @@ use std::sync::Arc;
 
 use crate::assemble::Gateway;
 use crate::config::settings::{ServerKind, Settings};
-use crate::config::{self, Problem, Seen};
+use crate::config::{Problem, Seen};
 use crate::coverage::Coverage;
+
+/// Reads the settings again, and notes the files that they come from.
+pub type Load = Box<dyn Fn(&mut Seen) -> Result<Settings, Vec<Problem>>>;
 
 /// A running gateway, and the files that its settings came from.
 pub struct Reload {
     gateway: Arc<Gateway>,
+    load: Load,
     /// The settings that the gateway was made of: what cannot be changed while serving stays so.
     started: Settings,
+    /// Those that are in force now.
+    current: Settings,
+    /// When agents' keys were last looked at, in Unix milliseconds.
+    expired_unix_ms: u64,
     /// The files as they were when they were read.
     seen: Seen,
     /// The files at the last look.
@@ -22,9 +30,12 @@ pub struct Reload {
 }
 
 impl Reload {
-    pub fn new(gateway: Arc<Gateway>, started: Settings, seen: Seen) -> Reload {
+    pub fn new(gateway: Arc<Gateway>, started: Settings, seen: Seen, load: Load) -> Reload {
         Reload {
+            expired_unix_ms: gateway.now().unix_ms,
             gateway,
+            load,
+            current: started.clone(),
             started,
             last: seen.clone(),
             seen,
@@ -33,6 +44,7 @@ impl Reload {
 
     /// Looks at the files; reads them again if they changed and are still what they were at the last look.
     pub fn look(&mut self) {
+        self.expire();
         let now = self.seen.again();
         let still = now == self.last;
         if still && now != self.seen {
@@ -45,7 +57,7 @@ impl Reload {
     /// Reads the configuration again.
     pub fn now(&mut self) {
         let mut seen = Seen::default();
-        let loaded = config::load(&self.started.file, &crate::cli::variable, &mut seen);
+        let loaded = (self.load)(&mut seen);
         self.last = seen.clone();
         self.seen = seen;
         let done = loaded.and_then(|settings| {
@@ -54,8 +66,24 @@ impl Reload {
         });
         self.gateway.metrics.count_reload(done.is_ok());
         match done {
-            Ok(settings) => self.say_done(&settings),
+            Ok(settings) => {
+                self.say_done(&settings);
+                self.current = settings;
+            }
             Err(problems) => say_refused(&problems),
+        }
+    }
+
+    /// Takes keys that have expired since the last look from the relay, which asks nobody else about them.
+    fn expire(&mut self) {
+        let (before, now) = (self.expired_unix_ms, self.gateway.now().unix_ms);
+        self.expired_unix_ms = now;
+        let since = |at: u64| before < at && at <= now;
+        let mut agents = self.current.agents.iter();
+        if agents.any(|agent| agent.expires_unix_ms.is_some_and(since))
+            && let Err(problems) = self.gateway.reload_relay(&self.current)
+        {
+            say_refused(&problems);
         }
     }
 

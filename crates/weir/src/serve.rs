@@ -16,7 +16,7 @@ use crate::assemble::{self, Gateway};
 use crate::config::settings::{LogFormat, Logs};
 use crate::config::{Seen, Settings};
 use crate::coverage::Coverage;
-use crate::reload::Reload;
+use crate::reload::{Load, Reload};
 use crate::routes::{Routes, new_call_id};
 
 /// "File size limit exceeded" (POSIX); 25 on every Linux that Rust is built for but MIPS.
@@ -26,25 +26,24 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Serves until it is told to stop, then lets calls in flight end. The error is for the operator.
 pub fn run(settings: Settings, seen: Seen) -> Result<(), String> {
-    run_as(settings, seen, Process::default())
+    let file = settings.file.clone();
+    let load = move |seen: &mut Seen| crate::config::load(&file, &crate::cli::variable, seen);
+    let process = Process {
+        edge: true,
+        logs: 1,
+        load: Box::new(load),
+    };
+    run_as(settings, seen, process)
 }
 
 /// How a process serves what its settings say.
-#[derive(Clone, Copy)]
 pub struct Process {
     /// Whether agents and probes are listened for, where `listen` says.
     pub edge: bool,
     /// Logs that processes of one state may have: each writes one.
     pub logs: usize,
-}
-
-impl Default for Process {
-    fn default() -> Process {
-        Process {
-            edge: true,
-            logs: 1,
-        }
-    }
+    /// Reads the settings again.
+    pub load: Load,
 }
 
 /// The same, as a process of this kind.
@@ -66,7 +65,8 @@ pub fn run_as(settings: Settings, seen: Seen, process: Process) -> Result<(), St
         );
     }
     say_started(&settings, &gateway, &addresses);
-    wait_for_end(Reload::new(Arc::clone(&gateway), settings, seen))?;
+    let reload = Reload::new(Arc::clone(&gateway), settings, seen, process.load);
+    wait_for_end(reload)?;
     tracing::info!("draining");
     gateway.drain.start();
     let joined: Vec<Result<(), String>> = serving.into_iter().map(join).collect();

@@ -16,8 +16,8 @@ use crate::config::settings::relay::{
     Enrolled, Inbound as InboundSide, Listen, Outbound as OutboundSide, Peer, Place, Route, To,
 };
 use crate::config::settings::{Ca, LogLevel, PolicyFile};
-use crate::config::{Seen, Settings, keytext, read, values};
-use crate::serve::{self, Process};
+use crate::config::{Problem, Seen, Settings, keytext, read, values};
+use crate::serve::Process;
 
 /// The configuration that both begin with. The policy is put in its place below.
 const BUILT_IN: &str = "\
@@ -162,6 +162,22 @@ fn level(text: &str) -> Result<LogLevel, String> {
 
 impl Outbound {
     pub fn run(self) -> Ended {
+        let settings = self.settings()?;
+        let (edge, seen) = (self.common.status.is_some(), self.seen());
+        serve(settings, edge, seen, move |seen| {
+            *seen = self.seen();
+            self.settings()
+        })
+    }
+
+    /// The files that can be replaced while serving.
+    fn seen(&self) -> Seen {
+        let secrets = [&self.psk, &self.join_token, &self.common.key];
+        let secrets = secrets.into_iter().flatten();
+        seen(self.peer.iter().chain(secrets).map(String::as_str))
+    }
+
+    fn settings(&self) -> Result<Settings, Failure> {
         if let Listen::Tcp(address) = &self.listen
             && !address.ip().to_canonical().is_loopback()
         {
@@ -183,7 +199,7 @@ impl Outbound {
             None => None,
         };
         settings.relay.outbound = Some(OutboundSide {
-            listen: self.listen,
+            listen: self.listen.clone(),
             key,
             peers: vec![Peer {
                 place: self.common.place(PEER, "--to", &self.to)?,
@@ -200,12 +216,37 @@ impl Outbound {
             field: FIELD.to_owned(),
             content_bytes_max: relay::settings::CONTENT_BYTES_DEFAULT,
         });
-        self.common.serve(settings)
+        Ok(settings)
     }
 }
 
 impl Inbound {
     pub fn run(self) -> Ended {
+        let settings = self.settings()?;
+        let (edge, seen) = (self.common.status.is_some(), self.seen());
+        serve(settings, edge, seen, move |seen| {
+            *seen = self.seen();
+            self.settings()
+        })
+    }
+
+    /// The files that can be replaced while serving.
+    fn seen(&self) -> Seen {
+        let bare = |text: &'_ String| {
+            text.split_once('=')
+                .map_or(text.clone(), |(_, key)| key.to_owned())
+        };
+        let allow: Vec<String> = self.allow.iter().map(bare).collect();
+        let secrets = [&self.psk, &self.common.key].into_iter().flatten();
+        let secrets = secrets.chain(&self.join_token).chain(&allow);
+        let mut seen = seen(secrets.map(String::as_str));
+        if let Some(path) = &self.ticket_keys {
+            seen.note(path);
+        }
+        seen
+    }
+
+    fn settings(&self) -> Result<Settings, Failure> {
         let psk = psk_of(self.psk.as_deref())?;
         let mut allow = Vec::new();
         for text in &self.allow {
@@ -231,7 +272,7 @@ impl Inbound {
             content_bytes_max: relay::settings::CONTENT_BYTES_DEFAULT,
             padding: self.common.padding,
         });
-        self.common.serve(settings)
+        Ok(settings)
     }
 
     fn tickets(&self) -> Result<Option<Vec<keytext::TicketKey>>, Failure> {
@@ -298,16 +339,8 @@ impl Common {
         }
         let path = settings.state.join(file);
         if path.symlink_metadata().is_err() {
-            std::fs::create_dir_all(&settings.state).map_err(|error| {
-                let what = format!(
-                    "the folder {} cannot be made: {error}",
-                    settings.state.display()
-                );
-                Failure::new(
-                    what,
-                    "Name another with --state DIR, or a key with --key FILE.",
-                )
-            })?;
+            let help = "Name another with --state DIR, or a key with --key FILE.";
+            crate::assemble::make_dir(&settings.state).map_err(|what| Failure::new(what, help))?;
             keygen::make_pair_files(&path)?;
         }
         let held = keys::read_line(&path, crate::config::SECRET_BYTES_MAX)?;
@@ -328,15 +361,46 @@ impl Common {
         };
         ask.place(place, flag)
     }
+}
 
-    fn serve(&self, settings: Settings) -> Ended {
-        let process = Process {
-            edge: self.status.is_some(),
-            logs: LOGS_MAX,
-        };
-        serve::run_as(settings, Seen::default(), process).map_err(|what| Failure::new(what, ""))?;
-        Ok(Answer::Yes)
+/// Serves until told to stop. `again` makes the settings anew, of the same arguments and of files that may have changed.
+fn serve(
+    settings: Settings,
+    edge: bool,
+    seen: Seen,
+    again: impl Fn(&mut Seen) -> Result<Settings, Failure> + 'static,
+) -> Ended {
+    let load = move |seen: &mut Seen| {
+        again(seen).map_err(|failure| {
+            vec![Problem {
+                file: "command line".to_owned(),
+                line: 0,
+                column: 0,
+                key: String::new(),
+                message: failure.what,
+                help: failure.help,
+            }]
+        })
+    };
+    let process = Process {
+        edge,
+        logs: LOGS_MAX,
+        load: Box::new(load),
+    };
+    crate::serve::run_as(settings, seen, process).map_err(|what| Failure::new(what, ""))?;
+    Ok(Answer::Yes)
+}
+
+/// The files among arguments that are keys, or name them.
+fn seen<'a>(arguments: impl Iterator<Item = &'a str>) -> Seen {
+    let mut seen = Seen::default();
+    for text in arguments {
+        let path = Path::new(text.strip_prefix("file:").unwrap_or(text));
+        if !text.starts_with("shr1_") && !text.starts_with("env:") && path.is_file() {
+            seen.note(path);
+        }
     }
+    seen
 }
 
 /// Who is asked, as a command line says it.
