@@ -8,6 +8,7 @@
 
 use std::cell::Cell;
 use std::net::IpAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use base::record::End;
@@ -53,8 +54,8 @@ pub struct Ask<'a> {
     pub target: &'a Target,
 }
 
-/// Leave for many calls. [`Gate::grant`] is the only function that hands one out; calls under it show its
-/// [`Passed`], which [`Grant::call`] gives only while the bounds hold.
+/// Leave for many calls of one thread. [`Gate::grant`] is the only function that hands one out; a call under it is an
+/// [`Under`], which shows the grant's [`Passed`].
 ///
 /// ```compile_fail
 /// fn twice(grant: gate::Grant) -> (gate::Grant, gate::Grant) {
@@ -63,7 +64,7 @@ pub struct Ask<'a> {
 /// ```
 pub struct Grant {
     gate: Arc<Gate>,
-    passed: Option<Passed>,
+    passed: Passed,
     began: Now,
     calls: Cell<u64>,
     bytes: Cell<u64>,
@@ -110,7 +111,7 @@ impl Gate {
         let passed = self.append(trail, rules, principal, &call, scanned).await?;
         Ok(Grant {
             gate: Arc::clone(self),
-            passed: Some(passed),
+            passed,
             began: now,
             calls: Cell::new(0),
             bytes: Cell::new(0),
@@ -171,48 +172,55 @@ fn principal(who: Who<'_>) -> Arc<Principal> {
 }
 
 impl Grant {
-    /// Counts one call, if the grant still covers it, and gives what `net` asks for.
-    pub fn call(&self, now: Now) -> Option<&Passed> {
+    /// Begins one call, if the grant still covers it. A call that was begun may go on after the grant is over.
+    pub fn call(self: &Rc<Grant>, now: Now) -> Option<Under> {
         if !self.covers(now) {
             return None;
         }
         self.calls.set(self.calls.get() + 1);
-        self.passed.as_ref()
+        Some(Under(Rc::clone(self)))
     }
 
     /// Whether it covers a call now: its minute, its bounds, and the rules that it was judged by.
     pub fn covers(&self, now: Now) -> bool {
-        let passed = self.passed.as_ref();
-        let same_rules =
-            passed.is_some_and(|passed| Arc::ptr_eq(&passed.rules, &self.gate.rules.load()));
-        same_rules
+        Arc::ptr_eq(&self.passed.rules, &self.gate.rules.load())
             && now.mono_ms.saturating_sub(self.began.mono_ms) < GRANT_MS_MAX
             && self.calls.get() < GRANT_CALLS_MAX
             && self.bytes.get() < GRANT_BYTES_MAX
     }
+}
 
-    /// How old it is, in milliseconds.
-    pub fn age_ms(&self, now: Now) -> u64 {
-        now.mono_ms.saturating_sub(self.began.mono_ms)
+/// One call under a grant. Only [`Grant::call`] makes one.
+///
+/// ```compile_fail,E0423
+/// fn forge(grant: std::rc::Rc<gate::Grant>) -> gate::Under {
+///     gate::Under(grant)
+/// }
+/// ```
+pub struct Under(Rc<Grant>);
+
+impl Under {
+    /// What `net` asks for.
+    pub fn permit(&self) -> &Passed {
+        &self.0.passed
     }
 
-    /// Counts bytes of a call's messages.
+    /// Counts bytes of the call's messages.
     pub fn count_bytes(&self, bytes: u64) {
-        self.bytes.set(self.bytes.get().saturating_add(bytes));
+        let sum = self.0.bytes.get().saturating_add(bytes);
+        self.0.bytes.set(sum);
     }
 }
 
 /// Records what was counted. Calls that are still under way keep their grant, so nothing is missing.
 impl Drop for Grant {
     fn drop(&mut self) {
-        if let Some(passed) = self.passed.take() {
-            passed.end(Ending {
-                end: End::Complete,
-                status: 0,
-                bytes: self.bytes.get(),
-                calls: Some(self.calls.get()),
-                why: None,
-            });
-        }
+        self.passed.close(Ending {
+            end: End::Complete,
+            status: 0,
+            bytes: self.bytes.get(),
+            calls: Some(self.calls.get()),
+            why: None,
+        });
     }
 }

@@ -23,7 +23,7 @@ mod trail;
 pub mod ports;
 mod reach;
 
-pub use grant::{Ask, GRANT_BYTES_MAX, GRANT_CALLS_MAX, GRANT_MS_MAX, Grant, Who};
+pub use grant::{Ask, GRANT_BYTES_MAX, GRANT_CALLS_MAX, GRANT_MS_MAX, Grant, Under, Who};
 pub use pass::{Call, Gate, Rules};
 pub use passed::{Ending, Passed};
 pub use reach::{Range, Reach};

@@ -132,7 +132,7 @@ impl Passed {
         &self.gate
     }
 
-    fn close(&mut self, ending: Ending<'_>) {
+    pub(crate) fn close(&mut self, ending: Ending<'_>) {
         if !std::mem::take(&mut self.open) {
             return;
         }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use base::{Action, Name, Now, Refusal, Target, refusal};
-use gate::{Ask, Gate, Grant, Who};
+use gate::{Ask, Gate, Grant, Under, Who};
 use tokio::sync::Mutex;
 
 use crate::random;
@@ -34,6 +34,10 @@ pub(crate) struct Grants {
     places: RefCell<HashMap<Key, Rc<Place>>>,
 }
 
+fn over() -> Refusal {
+    Refusal::new(refusal::FAILED, "the rules changed while they were asked")
+}
+
 /// Who asks, for the record.
 pub(crate) struct Asking<'a> {
     pub(crate) who: Who<'a>,
@@ -50,14 +54,14 @@ impl Grants {
         }
     }
 
-    /// A grant that covers a call now, without asking.
-    pub(crate) fn kept(&self, key: Key, now: Now) -> Option<Rc<Grant>> {
+    /// Begins a call under a grant that is kept, without asking.
+    pub(crate) fn kept(&self, key: Key, now: Now) -> Option<Under> {
         let places = self.places.borrow();
-        let grant = places.get(&key)?.grant.borrow().clone()?;
-        grant.covers(now).then_some(grant)
+        let grant = places.get(&key)?.grant.borrow();
+        grant.as_ref()?.call(now)
     }
 
-    /// A grant that covers a call: the one that is kept, or a new one.
+    /// Begins a call under the grant that is kept, or under a new one.
     ///
     /// # Errors
     /// The gate's refusal, which is recorded.
@@ -66,22 +70,27 @@ impl Grants {
         key: Key,
         asking: Asking<'_>,
         now: impl Fn() -> Now,
-    ) -> Result<Rc<Grant>, Refusal> {
+    ) -> Result<Under, Refusal> {
         let place = self.place(key, now());
         let _alone = place.asking.lock().await;
         let kept = place.grant.borrow().clone();
-        if let Some(grant) = kept.filter(|grant| grant.covers(now())) {
-            return Ok(grant);
+        if let Some(call) = kept.and_then(|grant| grant.call(now())) {
+            return Ok(call);
         }
         // What is over is ended before the next begins, so that the log has them in order.
         place.grant.replace(None);
         let grant = Rc::new(self.ask(asking).await?);
         place.grant.replace(Some(Rc::clone(&grant)));
-        Ok(grant)
+        grant.call(now()).ok_or_else(over)
     }
 
-    /// A grant that nobody else uses: for the gateway's own traffic.
-    pub(crate) async fn ask(&self, asking: Asking<'_>) -> Result<Grant, Refusal> {
+    /// One call that nobody else shares a grant with: for the gateway's own traffic.
+    pub(crate) async fn once(&self, asking: Asking<'_>, now: Now) -> Result<Under, Refusal> {
+        let grant = Rc::new(self.ask(asking).await?);
+        grant.call(now).ok_or_else(over)
+    }
+
+    async fn ask(&self, asking: Asking<'_>) -> Result<Grant, Refusal> {
         let target = Target {
             server: asking.target.clone(),
             tool: None,

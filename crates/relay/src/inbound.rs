@@ -26,6 +26,7 @@ use seal::{Budget, Guard, Responder};
 use tokio::task::spawn_local;
 
 use crate::counters::{All, Snapshot};
+use crate::drain;
 use crate::random;
 use crate::routes::Routes;
 use crate::settings::{InboundSettings, Problem};
@@ -38,7 +39,7 @@ pub struct Inbound {
     teks: Teks,
     replay: Replay,
     guard: Arc<Guard>,
-    draining: AtomicBool,
+    draining: Arc<AtomicBool>,
     gate: Arc<Gate>,
     clock: Arc<dyn Clock>,
     counters: All,
@@ -76,7 +77,7 @@ impl Inbound {
             replay: Replay::local(settings.windows_max, hash_key, now),
             live: ArcSwap::from_pointee(Live::new(&mut settings, &guard)?),
             guard,
-            draining: AtomicBool::new(false),
+            draining: Arc::default(),
             gate,
             clock,
             counters: All::default(),
@@ -113,13 +114,12 @@ impl Inbound {
         let wires = wires(Thread::new(self.upstream.clone()));
         let desk = Desk::new(self, wires);
         desk.keep();
-        let (inbound, told) = (Arc::clone(self), drain.clone());
-        let watch = spawn_local(async move {
-            told.started().await;
-            inbound.draining.store(true, Ordering::Relaxed);
-        });
-        let served = h1::serve(listener, Rc::new(Service(desk)), thread, shared, drain).await;
-        watch.abort();
+        let inner = Drain::new();
+        let draining = Arc::clone(&self.draining);
+        let telling = drain::tell(drain, inner.clone(), draining, Arc::clone(&shared));
+        let telling = spawn_local(telling);
+        let served = h1::serve(listener, Rc::new(Service(desk)), thread, shared, inner).await;
+        telling.abort();
         served
     }
 
@@ -135,7 +135,11 @@ impl Inbound {
 
     /// Whether requests are let through: from two seconds after the start, until the drain.
     pub fn is_ready(&self) -> bool {
-        self.lets_through(self.clock.now()) && !self.draining.load(Ordering::Relaxed)
+        self.lets_through(self.clock.now()) && !self.is_draining()
+    }
+
+    fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
     }
 
     /// Whether messages that are sealed now can be let through.

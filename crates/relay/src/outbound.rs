@@ -8,11 +8,13 @@ mod desk;
 mod exchange;
 mod handshake;
 mod link;
+mod probe;
 mod retry;
 
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use base::Name;
@@ -20,13 +22,16 @@ use gate::ports::Clock;
 use gate::{Gate, Passed};
 use net::h1::{self, Listener, Peer, Stream, Thread, Wires};
 use net::{Drain, EdgeShared};
+use tokio::task::spawn_local;
 
 pub(crate) use desk::sender_id;
 pub(crate) use exchange::{address, path_of};
 pub use handshake::NoSession;
+pub use probe::{Found, Probe};
 
 use crate::callers::Known;
 use crate::counters::{All, Snapshot};
+use crate::drain;
 use crate::routes::Routes;
 use crate::settings::{OutboundSettings, PEERS_MAX, Problem};
 use desk::Desk;
@@ -38,6 +43,7 @@ pub struct Outbound {
     gate: Arc<Gate>,
     clock: Arc<dyn Clock>,
     counters: All,
+    draining: Arc<AtomicBool>,
     edge: h1::Settings,
     upstream: h1::Settings,
 }
@@ -67,6 +73,7 @@ impl Outbound {
             gate,
             clock,
             counters: All::default(),
+            draining: Arc::default(),
             edge,
             upstream,
         }))
@@ -99,7 +106,13 @@ impl Outbound {
         let wires = wires(Thread::new(self.upstream.clone()));
         let desk = Desk::new(self, wires);
         desk.keep();
-        h1::serve(listener, Rc::new(Service(desk)), thread, shared, drain).await
+        let inner = Drain::new();
+        let draining = Arc::clone(&self.draining);
+        let telling = drain::tell(drain, inner.clone(), draining, Arc::clone(&shared));
+        let telling = spawn_local(telling);
+        let served = h1::serve(listener, Rc::new(Service(desk)), thread, shared, inner).await;
+        telling.abort();
+        served
     }
 
     /// What was counted.
@@ -107,14 +120,23 @@ impl Outbound {
         self.counters.snapshot()
     }
 
-    /// Whether there is a session with every peer that requests were sent to.
+    /// Whether requests are taken: until the drain, and while no session has run out without another.
     pub fn is_ready(&self) -> bool {
+        if self.is_draining() {
+            return false;
+        }
         let now = self.clock.now();
         let live = self.live.load();
         live.links.iter().all(|link| {
             let session = link.session();
             session.is_none_or(|session| !session.is_expired(now))
         })
+    }
+}
+
+impl Outbound {
+    fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) const STREAM_FIELDS: [(&[u8], &[u8]); 3] =
     [FIELDS[0], FIELDS[1], (b"x-accel-buffering", b"no")];
 /// Longest content that is sealed as one chunk, in bytes. Its head has to fit beside it.
 pub(crate) const WHOLE_BYTES_MAX: u64 = 56 << 10;
+/// Longest body that an inbound verifies whole before the origin sees a byte of it, in bytes.
+pub(crate) const GATHER_BYTES_MAX: u64 = 1 << 20;
 /// Most content in one chunk of a stream, in bytes: what a chunk holds, less what frames it.
 pub(crate) const PIECE_BYTES_MAX: usize = (64 << 10) - 16;
 /// Most bytes of an outer answer that is a hint, or of a list of keys.

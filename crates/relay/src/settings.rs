@@ -22,6 +22,11 @@ pub const PEER_KEYS_MAX: usize = 4;
 /// Longest content of one message, in bytes, where nothing else is set: SHR/1 carries no longer one.
 pub const CONTENT_BYTES_DEFAULT: u64 = 1 << 37;
 
+/// Idle connections that one thread keeps to one target, at least.
+pub const IDLE_MAX: usize = 1024;
+/// How long a stream of an answer may be silent, in milliseconds.
+pub const STREAM_MS_DEFAULT: u64 = 300_000;
+
 /// 32 secret bytes.
 #[derive(Clone)]
 pub struct Key32(pub(crate) Zeroizing<[u8; 32]>);
@@ -184,19 +189,36 @@ pub struct InboundSettings {
     pub upstream: net::h1::Settings,
 }
 
+/// A relay has one target for many connections, so it keeps more of them than a gateway does for each of its servers.
+fn pooled((name, endpoint): (&Name, &Endpoint)) -> (Name, Endpoint) {
+    let mut endpoint = endpoint.clone();
+    endpoint.idle_max = endpoint.idle_max.max(IDLE_MAX);
+    (name.clone(), endpoint)
+}
+
+/// The bounds of connections that go out, where nothing else is set: an event stream may be silent for five minutes.
+pub fn upstream() -> net::h1::Settings {
+    net::h1::Settings {
+        piece_ms: STREAM_MS_DEFAULT,
+        ..net::h1::Settings::default()
+    }
+}
+
 impl OutboundSettings {
     /// The targets that `net` has to know.
     pub fn endpoints(&self) -> Vec<(Name, Endpoint)> {
         let peers = self.peers.iter();
-        let peers = peers.map(|peer| (peer.name.clone(), peer.endpoint.clone()));
-        peers.chain(self.plain.iter().cloned()).collect()
+        let peers = peers.map(|peer| (&peer.name, &peer.endpoint));
+        let plain = self.plain.iter().map(|(name, endpoint)| (name, endpoint));
+        peers.chain(plain).map(pooled).collect()
     }
 }
 
 impl InboundSettings {
     /// The targets that `net` has to know.
     pub fn endpoints(&self) -> Vec<(Name, Endpoint)> {
-        self.origins.clone()
+        let origins = self.origins.iter().map(|(name, endpoint)| (name, endpoint));
+        origins.map(pooled).collect()
     }
 }
 

@@ -28,7 +28,9 @@ impl From<Bad> for Halt {
     fn from(bad: Bad) -> Halt {
         match bad {
             Bad::Outer(error) => Halt::Outer(error),
-            Bad::Inner => Halt::Code(Code::Malformed),
+            // The origin saw nothing of it.
+            Bad::Cut => Halt::Code(Code::NotReached),
+            Bad::Malformed => Halt::Code(Code::Malformed),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 
 use base::{Action, CallId, Lane, Refusal, Target, refusal};
-use gate::{Call, Grant, Who};
+use gate::{Call, Under, Who};
 use net::h1::{Error, Framing, Peer, Server, Stream, Thread};
 use seal::bhttp::{Decoder, Reading};
 use seal::head::{CHUNK_HEAD_BYTES, HEAD_BYTES, INIT_BYTES, Kind, REQUEST_BYTES, TAG_BYTES};
@@ -71,6 +71,9 @@ impl Desk {
         thread: &Thread,
         tools: &mut Tools,
     ) -> Result<(), Option<Error>> {
+        if self.shared.is_draining() {
+            server.close_after();
+        }
         let request = server.request();
         let path = path_of(request.target());
         match request.method() {
@@ -166,7 +169,7 @@ impl Desk {
         // One byte more than there may be, so that a longer message is seen to be one.
         let init = server.fill(INIT_BYTES + 1).await.map_err(Some)?;
         let now = self.now();
-        let made = match self.shared.is_ready() {
+        let made = match self.shared.lets_through(now) {
             true => {
                 let ring = self.shared.teks.ring();
                 let drawn = || random::draw().expect("the kernel's random source is seeded");
@@ -205,7 +208,7 @@ impl Desk {
     ) -> Result<(Opened, Reader<'d>), Closed> {
         let short = |bad: Bad| match bad {
             Bad::Outer(error) => Closed::Outer(error),
-            Bad::Inner => Closed::Hint(Refused {
+            Bad::Cut | Bad::Malformed => Closed::Hint(Refused {
                 hint: Hint::Malformed,
                 error: seal::Error::Length,
             }),
@@ -220,7 +223,7 @@ impl Desk {
                 data.first_chunk::<REQUEST_BYTES>(),
                 data[REQUEST_BYTES..].first_chunk(),
             ) else {
-                return Err(short(Bad::Inner));
+                return Err(short(Bad::Cut));
             };
             let ring = self.shared.teks.ring();
             let live = &current.live;
@@ -259,7 +262,7 @@ impl Desk {
         peer: Peer,
         opened: &Opened,
         reader: &mut Reader<'_>,
-    ) -> Result<(Rc<Grant>, Claimed), Halt> {
+    ) -> Result<(Under, Claimed), Halt> {
         let malformed = Halt::Code(Code::Malformed);
         let claim = Claim::of(opened).map_err(|refused| Halt::Code(refused.code()))?;
         if reader.next(server).await? != Part::Head {
@@ -295,7 +298,7 @@ impl Desk {
         place: usize,
         way: Way,
         peer: Peer,
-    ) -> Result<Rc<Grant>, Halt> {
+    ) -> Result<Under, Halt> {
         let (agent, credential) = current.live.roll.agent(place);
         let Way::Plain(origin) = way else {
             return Err(Halt::Code(Code::Refused));

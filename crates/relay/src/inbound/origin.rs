@@ -11,7 +11,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use base::limit;
-use gate::Grant;
+use gate::Under;
 use net::SendError;
 use net::h1::{Framing, Server, Stream, Wire};
 use seal::replay::Claimed;
@@ -22,10 +22,8 @@ use super::answer::{Halt, Reply, cut};
 use super::desk::{Current, Desk};
 use super::exchange::flush;
 use super::reader::{Bad, Part, Reader, Shared};
-use crate::outer;
+use crate::outer::{self, GATHER_BYTES_MAX};
 
-/// Longest body that is verified whole before the origin sees a byte, in bytes.
-pub(super) const GATHER_BYTES_MAX: u64 = 1 << 20;
 /// Room for a gathered body that a connection keeps, in bytes.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
@@ -34,7 +32,7 @@ pub(super) struct Leg<'a> {
     pub(super) desk: &'a Desk,
     pub(super) current: &'a Current,
     pub(super) opened: &'a Opened,
-    pub(super) grant: &'a Grant,
+    pub(super) grant: &'a Under,
     pub(super) head: &'a mut Vec<u8>,
     pub(super) body: &'a mut Vec<u8>,
 }
@@ -163,14 +161,11 @@ impl Leg<'_> {
 
     /// A connection to the origin.
     async fn wire(&self, fresh: bool) -> Result<net::h1::Wire, Halt> {
-        let passed = self
-            .grant
-            .call(self.desk.now())
-            .ok_or(Halt::Code(Code::Overload))?;
+        let permit = self.grant.permit();
         let wires = &self.desk.wires;
         let wire = match fresh {
-            false => wires.take(passed, limit::DIAL_MS_MAX).await,
-            true => wires.dial(passed, limit::DIAL_MS_MAX).await,
+            false => wires.take(permit, limit::DIAL_MS_MAX).await,
+            true => wires.dial(permit, limit::DIAL_MS_MAX).await,
         };
         wire.map_err(|error| match error {
             SendError::Refused(_) => Halt::Code(Code::Refused),
@@ -217,7 +212,7 @@ impl Leg<'_> {
                     Err(Stopped::Peer(Bad::Outer(error))) => {
                         return Poll::Ready(Err(Halt::Outer(error)));
                     }
-                    Err(Stopped::Peer(Bad::Inner)) => {
+                    Err(Stopped::Peer(Bad::Cut | Bad::Malformed)) => {
                         return Poll::Ready(Err(Halt::Code(Code::Cut)));
                     }
                 }
@@ -279,13 +274,13 @@ async fn up(
     server: &Shared<'_, Server<Stream>>,
     wire: &Shared<'_, Wire>,
     reader: &mut Reader<'_>,
-    grant: &Grant,
+    grant: &Under,
     watch: &Watch<'_>,
 ) -> Result<(), Stopped> {
     loop {
         let part = reader.next(server).await.map_err(Stopped::Peer)?;
         if !watch.may_go_on() {
-            return Err(Stopped::Peer(Bad::Inner));
+            return Err(Stopped::Peer(Bad::Cut));
         }
         let is_end = part == Part::End;
         {
@@ -301,7 +296,7 @@ async fn up(
                     let trailers = reader.decoder.trailers().passed_on();
                     wire.end_with(trailers).map_err(|_| Stopped::Origin)?;
                 }
-                Part::Head => return Err(Stopped::Peer(Bad::Inner)),
+                Part::Head => return Err(Stopped::Peer(Bad::Cut)),
             }
         }
         let flushed = poll_fn(|context| wire.borrow_mut().poll_flush(context)).await;

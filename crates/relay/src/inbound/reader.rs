@@ -30,9 +30,10 @@ pub(super) enum Part {
 pub(super) enum Bad {
     /// The connection broke, or what came is not HTTP.
     Outer(Error),
-    /// It ended before its final chunk, a chunk is not good, or its content is no Binary HTTP: after the first chunk
-    /// only the peer itself can have made that.
-    Inner,
+    /// It ended before its final chunk, or a chunk does not verify: anybody on the way can have done that.
+    Cut,
+    /// What verified is no Binary HTTP: only the peer itself can have made that.
+    Malformed,
 }
 
 /// A request whose first chunk was opened.
@@ -73,7 +74,7 @@ impl<'d> Reader<'d> {
                 return Ok(part);
             }
             if self.opening.is_ended() {
-                self.decoder.end().map_err(|_| Bad::Inner)?;
+                self.decoder.end().map_err(|_| Bad::Malformed)?;
                 return Ok(Part::End);
             }
             self.next_chunk(server).await?;
@@ -84,7 +85,7 @@ impl<'d> Reader<'d> {
     fn read(&mut self, server: &mut Server<Stream>) -> Result<Option<Part>, Bad> {
         loop {
             let mut input: &[u8] = &server.filled()[self.text.clone()];
-            let event = self.decoder.read(&mut input).map_err(|_| Bad::Inner)?;
+            let event = self.decoder.read(&mut input).map_err(|_| Bad::Malformed)?;
             let content = match event {
                 Event::Content(piece) => Some(piece.len()),
                 _ => None,
@@ -109,16 +110,12 @@ impl<'d> Reader<'d> {
         server.borrow_mut().consume(self.chunk_end);
         (self.text, self.chunk_end) = (0..0, 0);
         fill(server, CHUNK_HEAD_BYTES).await?;
-        let head = *server
-            .borrow_mut()
-            .filled()
-            .first_chunk()
-            .ok_or(Bad::Inner)?;
-        let head = ChunkHead::read(head).map_err(|_| Bad::Inner)?;
+        let head = *server.borrow_mut().filled().first_chunk().ok_or(Bad::Cut)?;
+        let head = ChunkHead::read(head).map_err(|_| Bad::Cut)?;
         fill(server, head.bytes).await?;
         let mut server = server.borrow_mut();
         let chunk = &mut server.filled()[..head.bytes];
-        self.opening.open(chunk).map_err(|_| Bad::Inner)?;
+        self.opening.open(chunk).map_err(|_| Bad::Cut)?;
         self.text = CHUNK_HEAD_BYTES..head.bytes - TAG_BYTES;
         self.chunk_end = head.bytes;
         Ok(())
@@ -131,6 +128,6 @@ pub(super) async fn fill(server: &Shared<'_, Server<Stream>>, bytes: usize) -> R
     filled.map_err(Bad::Outer)?;
     match server.borrow_mut().filled().len() >= bytes {
         true => Ok(()),
-        false => Err(Bad::Inner),
+        false => Err(Bad::Cut),
     }
 }

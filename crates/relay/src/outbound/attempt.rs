@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use base::{Now, Refusal, limit, refusal};
+use base::{Now, Refusal, limit};
 use net::SendError;
-use net::h1::{Error, Framing, Server, Stream, Wire};
+use net::h1::{self, Error, Framing, Server, Stream, Wire};
 use seal::bhttp::{Decoder, Encoder, Event, Length, Reading, Scheme, request_line};
 use seal::head::{
     CHUNK_EXTRA_BYTES, CHUNK_HEAD_BYTES, CHUNK_PLAIN_BYTES_MAX, REQUEST_BYTES, RESPONSE_BYTES,
@@ -24,7 +24,7 @@ use seal::{Advice, Attempt, ChunkHead, Opening, Piece, Response, Sealing, Sessio
 use super::desk::{Desk, sender_id};
 use super::exchange::{Ended, Job, Tools, refusal_of};
 use super::retry::{Call, Fate};
-use crate::outer;
+use crate::outer::{self, GATHER_BYTES_MAX};
 
 /// How long an application that expects 100 (Continue) is let wait for the origin's, in milliseconds.
 const CONTINUE_MS: u64 = 1_000;
@@ -52,25 +52,23 @@ impl Desk {
         call: &mut Call,
         session: &Arc<Session>,
     ) -> Ended {
-        let Some(passed) = job.grant.call(self.now()) else {
-            return Ended::Refused(Refusal::new(refusal::FAILED, "the grant is over"));
-        };
+        let permit = job.grant.permit();
         let taken = match call.is_first() {
-            true => self.wires.take(passed, limit::DIAL_MS_MAX).await,
+            true => self.wires.take(permit, limit::DIAL_MS_MAX).await,
             // A connection that was kept may be the reason why there is a second attempt.
-            false => self.wires.dial(passed, limit::DIAL_MS_MAX).await,
+            false => self.wires.dial(permit, limit::DIAL_MS_MAX).await,
         };
         let mut wire = match taken {
             Ok(wire) => wire,
             Err(SendError::Refused(refusal)) => return Ended::Refused(refusal),
             Err(_) => return Ended::Fate(Fate::Unsent),
         };
-        let (encoder, is_whole) = match self.encode_head(server, tools, job, call) {
+        let (encoder, is_whole) = match self.encode_head(server, tools, job, call, session) {
             Ok(encoded) => encoded,
             Err(refusal) => return Ended::Refused(refusal),
         };
         let request = server.request();
-        let (is_head, expects) = (request.is_head(), request.expects_continue());
+        let (is_head, expects) = (request.is_head(), expects_far(&request));
         let begun = match is_whole {
             true => self.write_whole(server, &mut wire, tools, job, call, session, encoder),
             false => self.write_head(&mut wire, tools, job, call, session, encoder),
@@ -112,6 +110,7 @@ impl Desk {
         tools: &mut Tools,
         job: &Job<'_>,
         call: &Call,
+        session: &Session,
     ) -> Result<(Encoder, bool), Refusal> {
         let request = server.request();
         let authority = Some(request.authority());
@@ -123,7 +122,8 @@ impl Desk {
                 .passed_on()
                 .filter(|(name, _)| !(job.ours)(name))
         };
-        let limits = outer::limits(job.content_bytes_max);
+        let longest = job.content_bytes_max.min(session.longest_bytes());
+        let limits = outer::limits(longest);
         tools.head.clear();
         if let Some(bytes) = job.whole {
             let length = Length::Whole(bytes as u64);
@@ -139,9 +139,7 @@ impl Desk {
             Framing::Length(bytes) => Some(bytes),
             _ => None,
         };
-        let expect = request
-            .expects_continue()
-            .then_some((&b"expect"[..], &b"100-continue"[..]));
+        let expect = expects_far(&request).then_some((&b"expect"[..], &b"100-continue"[..]));
         let fields = fields().chain(expect);
         let encoder = Encoder::request(
             &mut tools.head,
@@ -596,6 +594,13 @@ impl Passing<'_> {
             false => Ended::Fate(Fate::Lost),
         }
     }
+}
+
+/// Whether the origin is asked before the body is taken. A body that the inbound verifies whole before the origin sees
+/// any of it is taken at once, because whoever waits for the origin's word would wait for nothing.
+fn expects_far(request: &h1::Request<'_>) -> bool {
+    let gathered = matches!(request.framing(), Framing::Length(bytes) if bytes <= GATHER_BYTES_MAX);
+    request.expects_continue() && !gathered
 }
 
 /// Waits for a whole chunk behind `before` bytes: its length with its head; nothing if there is none.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Action, CallId, Lane, Name, Refusal, Target, refusal};
-use gate::{Call, Grant, Who};
+use gate::{Call, Under, Who};
 use net::h1::{Error, Peer, Server, Stream, Thread};
 use seal::bhttp::{Decoder, Fault, Reading};
 use seal::{Mode, Session};
@@ -43,7 +43,7 @@ pub(super) enum Ended {
 /// What the attempts of one request share.
 pub(super) struct Job<'a> {
     pub(super) link: &'a Link,
-    pub(super) grant: &'a Grant,
+    pub(super) grant: &'a Under,
     pub(super) ours: &'a dyn Fn(&[u8]) -> bool,
     pub(super) content_bytes_max: u64,
     /// Bytes of the body, where all of it is at hand.
@@ -83,6 +83,9 @@ impl Desk {
         tools: &mut Tools,
     ) -> Result<(), Option<Error>> {
         self.counters.requests.one();
+        if self.shared.is_draining() {
+            server.close_after();
+        }
         let current = self.current();
         let (agent, way) = match self.find(&current, server, peer) {
             Ok(found) => found,
@@ -98,11 +101,7 @@ impl Desk {
         match way {
             Way::Plain(_) => {
                 self.counters.plain.one();
-                let Some(passed) = grant.call(self.now()) else {
-                    return self
-                        .refuse(server, &Refusal::new(refusal::FAILED, "the grant is over"));
-                };
-                let done = plain::pass(server, &self.wires, passed, &ours).await;
+                let done = plain::pass(server, &self.wires, grant.permit(), &ours).await;
                 grant.count_bytes(done.bytes);
                 match done.ended {
                     plain::Ended::Done => Ok(()),
@@ -149,7 +148,7 @@ impl Desk {
         agent: usize,
         way: Way,
         peer: Peer,
-    ) -> Result<Rc<Grant>, Refusal> {
+    ) -> Result<Under, Refusal> {
         let key = (agent, way);
         if let Some(grant) = current.grants.kept(key, self.now()) {
             return Ok(grant);

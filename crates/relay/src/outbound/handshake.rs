@@ -9,11 +9,11 @@ use std::sync::Arc;
 use base::limit;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use gate::{Grant, Who};
+use gate::{Under, Who};
 use net::SendError;
-use net::h1::{Error, Framing, Wire};
+use net::h1::{Error, Framing, Version, Wire};
 use seal::head::REPLY_BYTES;
-use seal::{Public, Session, initiate};
+use seal::{Pin, Public, Session, initiate};
 
 use super::desk::Desk;
 use super::link::{Door, Link};
@@ -101,6 +101,10 @@ impl Desk {
         if let Some(session) = link.usable(self.now()).filter(fits) {
             return Ok(session);
         }
+        // Those who waited behind a failure share it: they do not all try the same again.
+        if let Some(why) = link.failed(self.now()) {
+            return Err(why);
+        }
         let made = self.shake(link).await;
         match &made {
             Ok(session) => {
@@ -109,6 +113,7 @@ impl Desk {
             }
             Err(why) => {
                 self.counters.handshakes_failed.one();
+                link.fail(why.clone(), self.now());
                 tracing::warn!(target: "relay", peer = %link.name, %why, "no session");
             }
         }
@@ -143,7 +148,7 @@ impl Desk {
         &self,
         link: &Link,
         outbound: Arc<seal::Outbound>,
-        grant: &Grant,
+        grant: &Under,
     ) -> Result<Arc<Session>, NoSession> {
         let drawn = random::draw().map_err(|_| NoSession::Random)?;
         let mut wire = self.own_wire(grant).await?;
@@ -164,37 +169,44 @@ impl Desk {
         &self,
         link: &Link,
         door: &Door,
-        grant: &Grant,
+        grant: &Under,
     ) -> Result<Arc<seal::Outbound>, NoSession> {
-        let keys = self.keys(link, grant).await?;
+        let (_, keys) = self.keys(link, grant).await?;
         let key = keys.iter().find(|key| key.pin() == door.pin);
         let key = key.ok_or(NoSession::NoKey)?;
         link.open(door, key).map_err(|_| NoSession::NoKey)
     }
 
+    /// The pins of the keys that the peer lists, and the version of HTTP that the hop before us spoke.
+    pub(super) async fn list(&self, link: &Link) -> Result<(Version, Vec<Pin>), NoSession> {
+        let grant = self.own_grant(link, "shr/1 keys").await?;
+        let (version, keys) = self.keys(link, &grant).await?;
+        Ok((version, keys.iter().map(Public::pin).collect()))
+    }
+
     /// The keys that the peer lists: nothing to be believed but what a pin confirms.
-    pub(super) async fn keys(&self, link: &Link, grant: &Grant) -> Result<Vec<Public>, NoSession> {
+    async fn keys(&self, link: &Link, grant: &Under) -> Result<(Version, Vec<Public>), NoSession> {
         let mut wire = self.own_wire(grant).await?;
         wire.request(b"GET", &link.keys_path, &link.host, [], Framing::None)?;
         final_answer(&mut wire).await?;
         let list = wire.fill(outer::OUTER_BYTES_MAX).await?;
-        Ok(read_keys(list))
+        let keys = read_keys(list);
+        Ok((wire.answered().version(), keys))
     }
 
-    async fn own_grant(&self, link: &Link, method: &'static str) -> Result<Grant, NoSession> {
+    async fn own_grant(&self, link: &Link, method: &'static str) -> Result<Under, NoSession> {
         let asking = Asking {
             who: Who::Weir,
             peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
             method,
             target: &link.name,
         };
-        let grant = self.current().grants.ask(asking).await;
+        let grant = self.current().grants.once(asking, self.now()).await;
         grant.map_err(|refusal| NoSession::Refused(refusal.code.name))
     }
 
-    async fn own_wire(&self, grant: &Grant) -> Result<Wire, NoSession> {
-        let passed = grant.call(self.now()).ok_or(NoSession::Refused("grant"))?;
-        Ok(self.wires.take(passed, DIAL_MS).await?)
+    async fn own_wire(&self, grant: &Under) -> Result<Wire, NoSession> {
+        Ok(self.wires.take(grant.permit(), DIAL_MS).await?)
     }
 }
 

@@ -4,7 +4,7 @@
 //! a second at most, and can never end one: anybody on the way could have written it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex as Lock, OnceLock, PoisonError};
 
 use arc_swap::ArcSwapOption;
 use base::{Name, Now};
@@ -13,12 +13,15 @@ use net::upstream::Scheme;
 use seal::{JoinToken, Pin, Psk, Public, Session};
 use tokio::sync::Mutex;
 
+use super::handshake::NoSession;
 use crate::outer;
 use crate::random;
 use crate::settings::{PEER_KEYS_MAX, Peer, PeerKey, Problem};
 
 /// Between two handshakes that plain answers asked for, in milliseconds.
 const FORCED_MS: u64 = 1_000;
+/// For how long a handshake that failed is not tried again, in milliseconds.
+const FAILED_MS: u64 = 200;
 
 /// One key of the peer: at hand, or known by its pin until it is fetched.
 pub(super) struct Door {
@@ -39,6 +42,7 @@ pub(crate) struct Link {
     peer: Peer,
     session: ArcSwapOption<Session>,
     forced_mono_ms: AtomicU64,
+    failure: Lock<Option<(NoSession, u64)>>,
     jitter: u8,
 }
 
@@ -61,6 +65,7 @@ impl Link {
             shaking: Mutex::new(()),
             session: ArcSwapOption::empty(),
             forced_mono_ms: AtomicU64::new(0),
+            failure: Lock::new(None),
             jitter: jitter[0],
             peer,
         };
@@ -134,6 +139,18 @@ impl Link {
         session
             .as_ref()
             .is_some_and(|session| session.is_old(now, self.jitter))
+    }
+
+    /// Why the last handshake failed, if that was a moment ago.
+    pub(super) fn failed(&self, now: Now) -> Option<NoSession> {
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let (why, at) = failure.as_ref()?;
+        (now.mono_ms.saturating_sub(*at) < FAILED_MS).then(|| why.clone())
+    }
+
+    pub(super) fn fail(&self, why: NoSession, now: Now) {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        *failure = Some((why, now.mono_ms));
     }
 
     /// Whether a plain answer may ask for a handshake now. It counts as one that did.
