@@ -266,8 +266,11 @@ fn say_started(settings: &Settings, gateway: &Gateway, addresses: &Addresses) {
     for warning in &settings.warnings {
         tracing::warn!(%warning, "configuration");
     }
-    for line in Coverage::new(settings).lines() {
-        tracing::info!("coverage: {line}");
+    // A process that only relays scans nothing.
+    if !settings.servers.is_empty() || settings.relay.places().next().is_none() {
+        for line in Coverage::new(settings).lines() {
+            tracing::info!("coverage: {line}");
+        }
     }
     if let (Some(side), Some(address)) = (&settings.relay.outbound, &addresses.outbound) {
         let (peer_id, _) = assemble::relay::names(&side.key);

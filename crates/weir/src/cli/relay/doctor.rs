@@ -520,7 +520,7 @@ fn hint(status: u16) -> (&'static str, &'static str) {
     match status {
         403 => (
             "the inbound does not take the handshake",
-            "Its operator finds the reason in its log: our key is not under allow, a join token is missing, or clocks differ by more than ten minutes.",
+            "Our key is not under allow, a join token is missing, or clocks differ by more than ten minutes; the inbound says which in its messages at level debug.",
         ),
         421 => (
             "the inbound has no such key",

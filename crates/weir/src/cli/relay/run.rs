@@ -76,8 +76,8 @@ Examples:
   weir relay outbound --listen unix:/run/app/relay.sock --to http://10.0.0.5:8702 --peer 4f6a…  (a pin)
   curl -H 'Host: api.example' http://127.0.0.1:8701/v1/things
 
-The inbound has to know this side's public key (--allow): weir relay show prints it, and the first line of the log
-says where the key is.")]
+The inbound has to know this side's public key (--allow): without --key, one is made at the first
+start, and told of.")]
 pub struct Outbound {
     /// Where applications connect: an address of this machine, or unix:PATH
     #[arg(long, value_name = "ADDR", value_parser = values::listen)]
@@ -341,7 +341,11 @@ impl Common {
         if path.symlink_metadata().is_err() {
             let help = "Name another with --state DIR, or a key with --key FILE.";
             crate::assemble::make_dir(&settings.state).map_err(|what| Failure::new(what, help))?;
-            keygen::make_pair_files(&path)?;
+            let (_, public_file) = keygen::make_pair_files(&path)?;
+            crate::cli::warn(
+                &format!("there was no key; made {}", path.display()),
+                &format!("The other side has to know {}.", public_file.display()),
+            );
         }
         let held = keys::read_line(&path, crate::config::SECRET_BYTES_MAX)?;
         keytext::identity(held.expose()).map_err(|message| {
