@@ -117,8 +117,9 @@ impl Probe {
             target: &target,
         };
         let grant = self.gateway.gate().grant(ask).await;
-        let grant = grant.map_err(|refusal| refusal.public)?;
-        let passed = grant.call(self.gateway.now()).ok_or("the grant is over")?;
+        let grant = Rc::new(grant.map_err(|refusal| refusal.public)?);
+        let under = grant.call(self.gateway.now()).ok_or("the grant is over")?;
+        let passed = under.permit();
         let settings = net::h1::Settings {
             answer_ms: EXCHANGE_MS,
             ..net::h1::Settings::default()
