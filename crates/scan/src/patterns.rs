@@ -228,7 +228,9 @@ mod tests {
         for rule in rules() {
             let lower_snake = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
             assert!(rule.id.bytes().all(lower_snake), "{}", rule.id);
-            let opened = !rule.literals.is_empty() || rule.digits || rule.base58;
+            let by_words = |branch: &Branch<_, &[&[u8]]>| !branch.first.is_empty();
+            let words = !rule.branches.is_empty() && rule.branches.iter().all(by_words);
+            let opened = !rule.literals.is_empty() || words || rule.digits || rule.base58;
             assert_eq!(opened, !rule.regex.is_empty(), "{}: literals", rule.id);
             assert!(
                 rule.action == Action::Off
