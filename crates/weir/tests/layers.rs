@@ -224,6 +224,7 @@ fn places(text: &str) -> Vec<String> {
 fn one_permit_and_one_way_out() {
     assert_eq!(places("impl Permit for"), ["crates/gate/src/passed.rs"]);
     assert_eq!(places("Upstreams::new("), ["crates/weir/src/assemble.rs"]);
+    assert_eq!(places("Wires::new("), ["crates/weir/src/assemble.rs"]);
     assert_eq!(
         places("Upstreams<Passed>"),
         [
