@@ -32,6 +32,8 @@ struct Place {
 pub(crate) struct Grants {
     gate: Arc<Gate>,
     places: RefCell<HashMap<Key, Rc<Place>>>,
+    /// The place that was asked for last: most relays have one agent and one target.
+    last: RefCell<Option<(Key, Rc<Place>)>>,
 }
 
 fn over() -> Refusal {
@@ -51,14 +53,18 @@ impl Grants {
         Grants {
             gate,
             places: RefCell::default(),
+            last: RefCell::default(),
         }
     }
 
     /// Begins a call under a grant that is kept, without asking.
     pub(crate) fn kept(&self, key: Key, now: Now) -> Option<Under> {
-        let places = self.places.borrow();
-        let grant = places.get(&key)?.grant.borrow();
-        grant.as_ref()?.call(now)
+        let mut last = self.last.borrow_mut();
+        if last.as_ref().is_none_or(|(of, _)| *of != key) {
+            *last = Some((key, Rc::clone(self.places.borrow().get(&key)?)));
+        }
+        let (_, place) = last.as_ref()?;
+        place.grant.borrow().as_ref()?.call(now)
     }
 
     /// Begins a call under the grant that is kept, or under a new one.
@@ -110,6 +116,7 @@ impl Grants {
 
     /// Forgets all that ran out; their counts are recorded by that.
     pub(crate) fn sweep(&self, now: Now) {
+        self.last.replace(None);
         for place in self.places.borrow().values() {
             let mut grant = place.grant.borrow_mut();
             if grant.as_ref().is_some_and(|grant| !grant.covers(now)) {

@@ -13,7 +13,7 @@ mod reader;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use base::{Name, Now};
@@ -26,7 +26,6 @@ use seal::{Budget, Guard, Responder};
 use tokio::task::spawn_local;
 
 use crate::counters::{All, Snapshot};
-use crate::drain;
 use crate::random;
 use crate::routes::Routes;
 use crate::settings::{InboundSettings, Problem};
@@ -39,7 +38,8 @@ pub struct Inbound {
     teks: Teks,
     replay: Replay,
     guard: Arc<Guard>,
-    draining: Arc<AtomicBool>,
+    /// When the drain began, by the monotonic clock; 0 before.
+    drained_mono_ms: AtomicU64,
     gate: Arc<Gate>,
     clock: Arc<dyn Clock>,
     counters: All,
@@ -77,7 +77,7 @@ impl Inbound {
             replay: Replay::local(settings.windows_max, hash_key, now),
             live: ArcSwap::from_pointee(Live::new(&mut settings, &guard)?),
             guard,
-            draining: Arc::default(),
+            drained_mono_ms: AtomicU64::new(0),
             gate,
             clock,
             counters: All::default(),
@@ -114,12 +114,13 @@ impl Inbound {
         let wires = wires(Thread::new(self.upstream.clone()));
         let desk = Desk::new(self, wires);
         desk.keep();
-        let inner = Drain::new();
-        let draining = Arc::clone(&self.draining);
-        let telling = drain::tell(drain, inner.clone(), draining, Arc::clone(&shared));
-        let telling = spawn_local(telling);
-        let served = h1::serve(listener, Rc::new(Service(desk)), thread, shared, inner).await;
-        telling.abort();
+        let (relay, told) = (Arc::clone(self), drain.clone());
+        let watching = spawn_local(async move {
+            told.started().await;
+            relay.begin_drain();
+        });
+        let served = h1::serve(listener, Rc::new(Service(desk)), thread, shared, drain).await;
+        watching.abort();
         served
     }
 
@@ -138,8 +139,19 @@ impl Inbound {
         self.lets_through(self.clock.now()) && !self.is_draining()
     }
 
+    fn begin_drain(&self) {
+        let now_ms = self.clock.now().mono_ms.max(1);
+        self.drained_mono_ms.store(now_ms, Ordering::Relaxed);
+    }
+
     fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Relaxed)
+        self.drained_mono_ms.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether the drain has gone on for longer than what was on its way when it began can have taken.
+    fn is_drained(&self, now: Now) -> bool {
+        let since_ms = self.drained_mono_ms.load(Ordering::Relaxed);
+        since_ms > 0 && now.mono_ms.saturating_sub(since_ms) > self.edge.drain_idle_ms
     }
 
     /// Whether messages that are sealed now can be let through.

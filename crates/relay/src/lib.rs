@@ -16,7 +16,6 @@ pub mod outbound;
 pub mod settings;
 
 mod callers;
-mod drain;
 mod grants;
 mod outer;
 mod plain;

@@ -14,7 +14,7 @@ mod retry;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use base::Name;
@@ -31,7 +31,6 @@ pub use probe::{Found, Probe};
 
 use crate::callers::Known;
 use crate::counters::{All, Snapshot};
-use crate::drain;
 use crate::routes::Routes;
 use crate::settings::{OutboundSettings, PEERS_MAX, Problem};
 use desk::Desk;
@@ -43,7 +42,8 @@ pub struct Outbound {
     gate: Arc<Gate>,
     clock: Arc<dyn Clock>,
     counters: All,
-    draining: Arc<AtomicBool>,
+    /// When the drain began, by the monotonic clock; 0 before.
+    drained_mono_ms: AtomicU64,
     edge: h1::Settings,
     upstream: h1::Settings,
 }
@@ -73,7 +73,7 @@ impl Outbound {
             gate,
             clock,
             counters: All::default(),
-            draining: Arc::default(),
+            drained_mono_ms: AtomicU64::new(0),
             edge,
             upstream,
         }))
@@ -106,12 +106,13 @@ impl Outbound {
         let wires = wires(Thread::new(self.upstream.clone()));
         let desk = Desk::new(self, wires);
         desk.keep();
-        let inner = Drain::new();
-        let draining = Arc::clone(&self.draining);
-        let telling = drain::tell(drain, inner.clone(), draining, Arc::clone(&shared));
-        let telling = spawn_local(telling);
-        let served = h1::serve(listener, Rc::new(Service(desk)), thread, shared, inner).await;
-        telling.abort();
+        let (relay, told) = (Arc::clone(self), drain.clone());
+        let watching = spawn_local(async move {
+            told.started().await;
+            relay.begin_drain();
+        });
+        let served = h1::serve(listener, Rc::new(Service(desk)), thread, shared, drain).await;
+        watching.abort();
         served
     }
 
@@ -135,8 +136,13 @@ impl Outbound {
 }
 
 impl Outbound {
+    fn begin_drain(&self) {
+        let now_ms = self.clock.now().mono_ms.max(1);
+        self.drained_mono_ms.store(now_ms, Ordering::Relaxed);
+    }
+
     fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Relaxed)
+        self.drained_mono_ms.load(Ordering::Relaxed) > 0
     }
 }
 

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::rc::Rc;
 
-use base::{Action, CallId, Lane, Refusal, Target, refusal};
+use base::{Action, CallId, Lane, Now, Refusal, Target, refusal};
 use gate::{Call, Under, Who};
 use net::h1::{Error, Framing, Peer, Server, Stream, Thread};
 use seal::bhttp::{Decoder, Reading};
@@ -48,7 +48,7 @@ pub(super) async fn connection(desk: Rc<Desk>, stream: Stream, peer: Peer, threa
     };
     loop {
         let done = match server.head().await {
-            Ok(Some(_)) => desk.exchange(&mut server, peer, &thread, &mut tools).await,
+            Ok(Some(_)) => desk.exchange(&mut server, peer, &mut tools).await,
             Ok(None) => return,
             Err(error) => Err(Some(error)),
         };
@@ -68,7 +68,6 @@ impl Desk {
         &self,
         server: &mut Server<Stream>,
         peer: Peer,
-        thread: &Thread,
         tools: &mut Tools,
     ) -> Result<(), Option<Error>> {
         if self.shared.is_draining() {
@@ -77,9 +76,7 @@ impl Desk {
         let request = server.request();
         let path = path_of(request.target());
         match request.method() {
-            b"POST" if path.ends_with(outer::PATH) => {
-                self.message(server, peer, thread, tools).await
-            }
+            b"POST" if path.ends_with(outer::PATH) => self.message(server, peer, tools).await,
             b"GET" | b"HEAD" => self.public(server),
             _ => answer(server, 404, b""),
         }
@@ -105,7 +102,6 @@ impl Desk {
         &self,
         server: &mut Server<Stream>,
         peer: Peer,
-        thread: &Thread,
         tools: &mut Tools,
     ) -> Result<(), Option<Error>> {
         let current = self.current();
@@ -114,18 +110,19 @@ impl Desk {
             return self.handshake(&current, server).await;
         }
         self.counters.requests.one();
+        let now = self.now();
         let Tools {
             decoder,
             head,
             body,
         } = tools;
         let server = RefCell::new(server);
-        let (opened, mut reader) = match self.open(&current, &server, decoder).await {
+        let (opened, mut reader) = match self.open(&current, &server, decoder, now).await {
             Ok(opened) => opened,
             Err(Closed::Outer(error)) => return Err(Some(error)),
             Err(Closed::Hint(refused)) => return self.hint(&mut server.borrow_mut(), refused),
         };
-        let judged = match thread.is_draining() {
+        let judged = match self.shared.is_drained(now) {
             true => Err(Halt::Code(Code::Draining)),
             false => {
                 self.judge(&current, &server, peer, &opened, &mut reader)
@@ -205,6 +202,7 @@ impl Desk {
         current: &Current,
         server: &Shared<'_, Server<Stream>>,
         decoder: &'d mut Decoder,
+        now: Now,
     ) -> Result<(Opened, Reader<'d>), Closed> {
         let short = |bad: Bad| match bad {
             Bad::Outer(error) => Closed::Outer(error),
@@ -229,9 +227,7 @@ impl Desk {
             let live = &current.live;
             let today = keys::today(&ring, live.responder.kids(), &live.roll);
             let mut inbox = self.inbox.borrow_mut();
-            let incoming = inbox
-                .request(head, today, self.now())
-                .map_err(Closed::Hint)?;
+            let incoming = inbox.request(head, today, now).map_err(Closed::Hint)?;
             let chunk = ChunkHead::read(*chunk).map_err(|error| {
                 let hint = Hint::Malformed;
                 Closed::Hint(Refused { hint, error })
@@ -275,14 +271,16 @@ impl Desk {
         };
         let place = live.roll.place(&opened.peer_id());
         let place = place.ok_or(Halt::Code(Code::Refused))?;
-        let grant = match current.grants.kept((place, way), self.now()) {
-            Some(grant) => grant,
-            None => self.grant(current, place, way, peer).await?,
+        // Not that of the head: a chunk may have taken its time.
+        let now = self.now();
+        let (grant, claim_now) = match current.grants.kept((place, way), now) {
+            Some(grant) => (grant, now),
+            None => (self.grant(current, place, way, peer).await?, self.now()),
         };
         let claimed = self
             .shared
             .replay
-            .claim(&claim, self.now())
+            .claim(&claim, claim_now)
             .map_err(|refused| {
                 self.counters
                     .replays

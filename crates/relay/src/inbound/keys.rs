@@ -1,6 +1,7 @@
 //! What an inbound opens messages with: static keys, ticket keys and the peers of today.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -20,16 +21,15 @@ use crate::settings::{
 /// How long before its hour is over the instance's own ticket key gets a successor, in milliseconds.
 const EARLY_MS: u64 = 60_000;
 
-/// The peers that are enrolled.
+/// The peers that are enrolled. Whoever asks has opened a ticket that names the peer, so nobody chooses where he falls.
 pub(super) struct Roll {
-    peers: HashMap<PeerId, seal::Peer>,
-    places: HashMap<PeerId, usize>,
+    peers: HashMap<PeerId, (seal::Peer, usize), BuildHasherDefault<AsItIs>>,
     agents: Vec<(Agent, Digest)>,
 }
 
 impl seal::Peers for Roll {
     fn peer(&self, id: &PeerId) -> Option<&seal::Peer> {
-        self.peers.get(id)
+        self.peers.get(id).map(|(peer, _)| peer)
     }
 }
 
@@ -39,8 +39,7 @@ impl Roll {
             return Err(Problem::TooMany("peers"));
         }
         let mut roll = Roll {
-            peers: HashMap::new(),
-            places: HashMap::new(),
+            peers: HashMap::default(),
             agents: Vec::new(),
         };
         for Enrolled {
@@ -57,10 +56,10 @@ impl Roll {
                 mode: Mode::Local,
                 sessions_after_unix_ms,
             };
-            if roll.peers.insert(id, peer).is_some() {
+            let place = roll.agents.len();
+            if roll.peers.insert(id, (peer, place)).is_some() {
                 return Err(Problem::PeerTwice(agent.name));
             }
-            roll.places.insert(id, roll.agents.len());
             roll.agents.push((agent, Digest(id.0)));
         }
         Ok(roll)
@@ -68,13 +67,31 @@ impl Roll {
 
     /// The place of a peer, by which grants are kept.
     pub(super) fn place(&self, id: &PeerId) -> Option<usize> {
-        self.places.get(id).copied()
+        self.peers.get(id).map(|(_, place)| *place)
     }
 
     /// The agent at a place, and what names its key in records.
     pub(super) fn agent(&self, place: usize) -> &(Agent, Digest) {
         &self.agents[place]
     }
+}
+
+/// The hash of what is a hash already: its first bytes.
+#[derive(Default)]
+struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        if let Some(first) = bytes.first_chunk() {
+            self.0 ^= u64::from_le_bytes(*first);
+        }
+    }
+
+    fn write_usize(&mut self, _: usize) {}
 }
 
 /// The ticket keys of an instance.

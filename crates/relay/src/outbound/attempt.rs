@@ -19,7 +19,9 @@ use seal::head::{
     CHUNK_EXTRA_BYTES, CHUNK_HEAD_BYTES, CHUNK_PLAIN_BYTES_MAX, REQUEST_BYTES, RESPONSE_BYTES,
     RETRY_OF_BYTES,
 };
-use seal::{Advice, Attempt, ChunkHead, Opening, Piece, Response, Sealing, Session, padding_bytes};
+use seal::{
+    Advice, Attempt, ChunkHead, Moment, Opening, Piece, Response, Sealing, Session, padding_bytes,
+};
 
 use super::desk::{Desk, sender_id};
 use super::exchange::{Ended, Job, Tools, refusal_of};
@@ -69,9 +71,13 @@ impl Desk {
         };
         let request = server.request();
         let (is_head, expects) = (request.is_head(), expects_far(&request));
+        let moment = self.moment();
+        let sent = moment.now;
         let begun = match is_whole {
-            true => self.write_whole(server, &mut wire, tools, job, call, session, encoder),
-            false => self.write_head(&mut wire, tools, job, call, session, encoder),
+            true => self.write_whole(
+                server, &mut wire, tools, job, call, session, encoder, moment,
+            ),
+            false => self.write_head(&mut wire, tools, job, call, session, encoder, moment),
         };
         let (attempt, stream) = match begun {
             Ok(begun) => begun,
@@ -81,7 +87,7 @@ impl Desk {
         let down = Down {
             session,
             attempt,
-            sent: self.now(),
+            sent,
             go: &go,
             expects,
             is_head,
@@ -166,6 +172,7 @@ impl Desk {
         call: &mut Call,
         session: &Arc<Session>,
         mut encoder: Encoder,
+        moment: Moment,
     ) -> Result<(Attempt, Option<(Encoder, Sealing)>), Error> {
         let retry_of = call.retry_of();
         let body = server.filled();
@@ -185,7 +192,6 @@ impl Desk {
             outer::FIELDS,
             length,
         )?;
-        let moment = self.moment();
         let attempt = wire.body_with(|out| {
             out.reserve(total);
             let mut outbox = self.outbox.borrow_mut();
@@ -208,6 +214,10 @@ impl Desk {
     }
 
     /// Seals the head alone into the output, as the first chunk of a stream.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "the parts of one message, each used once"
+    )]
     fn write_head(
         &self,
         wire: &mut Wire,
@@ -216,10 +226,11 @@ impl Desk {
         call: &mut Call,
         session: &Arc<Session>,
         encoder: Encoder,
+        moment: Moment,
     ) -> Result<(Attempt, Option<(Encoder, Sealing)>), Error> {
         let (path, host) = (&job.link.path, &job.link.host);
         wire.request(b"POST", path, host, outer::FIELDS, Framing::Chunked)?;
-        let (moment, retry_of) = (self.moment(), call.retry_of());
+        let retry_of = call.retry_of();
         let (attempt, sealing) = wire.body_with(|out| {
             let mut outbox = self.outbox.borrow_mut();
             let begun = outbox.request(session, moment, sender_id, retry_of, out);

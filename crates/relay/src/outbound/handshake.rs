@@ -5,6 +5,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::limit;
 use base64::Engine;
@@ -22,6 +23,10 @@ use crate::{outer, random};
 
 /// How long one step of a handshake may take to connect, in milliseconds.
 const DIAL_MS: u64 = limit::DIAL_MS_MAX;
+/// Handshakes that are tried while the peer says that it has no room, as one does for two seconds after its start.
+const SHAKES_MAX: u32 = 10;
+/// The wait between them, in milliseconds.
+const SHAKE_WAIT_MS: u64 = 250;
 
 /// Why there is no session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,7 +110,14 @@ impl Desk {
         if let Some(why) = link.failed(self.now()) {
             return Err(why);
         }
-        let made = self.shake(link).await;
+        let mut made = self.shake(link).await;
+        for _ in 1..SHAKES_MAX {
+            if !matches!(made, Err(NoSession::Status(503))) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(SHAKE_WAIT_MS)).await;
+            made = self.shake(link).await;
+        }
         match &made {
             Ok(session) => {
                 self.counters.handshakes.one();
