@@ -305,3 +305,25 @@ fn what_the_relay_cannot_carry_is_refused() {
         200
     );
 }
+
+#[test]
+fn a_connection_is_used_again_after_every_form() {
+    let origin = Origin::echo();
+    let pair = pair(&origin);
+    let mut line = Line::to(pair.outbound.address);
+    for number in 0..50 {
+        let forms = [
+            chunked("POST", "/c", &[b"x"], "a: b\r\n"),
+            request("POST", "/l", &noise(100_000)),
+            request("POST", "/s", b"x"),
+            b"GET /g HTTP/1.1\r\nhost: a\r\n\r\n".to_vec(),
+            b"HEAD /h HTTP/1.1\r\nhost: a\r\n\r\n".to_vec(),
+        ];
+        for form in forms {
+            assert_eq!(line.ask(&form).unwrap().status(), 200, "{number}");
+        }
+    }
+    let counters = pair.outbound.relay.counters();
+    assert_eq!((counters.retries, counters.lost), (0, 0), "{counters:?}");
+    assert_eq!(origin.asked(), 250);
+}

@@ -251,11 +251,9 @@ impl Desk {
         decoder: &mut Decoder,
         down: Down<'_>,
     ) -> Ended {
-        if wire.send().await.is_err() {
-            if wire.written() == 0 {
-                return Ended::Fate(Fate::Unsent);
-            }
-            // A peer that refuses may have said so before it closed its side.
+        // A peer that refuses may have said so before it closed its side.
+        if wire.send().await.is_err() && wire.written() == 0 {
+            return Ended::Fate(Fate::Unsent);
         }
         let (server, wire) = (RefCell::new(server), RefCell::new(wire));
         self.down(&server, &wire, decoder, down).await

@@ -649,10 +649,7 @@ fn carry(
     change: &Change,
 ) {
     let mut buffer = vec![0; 256 << 10];
-    loop {
-        let Ok(read @ 1..) = from.read(&mut buffer) else {
-            break;
-        };
+    while let Ok(read @ 1..) = from.read(&mut buffer) {
         let mut bytes = buffer[..read].to_vec();
         kept.lock()
             .expect("no panic here")
