@@ -33,11 +33,9 @@ fn main() {
     let address = |at: usize| -> SocketAddr { args[at].parse().unwrap() };
     match args[0].as_str() {
         "origin" => {
-            let served = threads(1, address(1), echo);
-            served
-                .1
-                .into_iter()
-                .for_each(|thread| thread.join().unwrap());
+            let listener = Listener::Tcp(net::bind(address(1)).unwrap());
+            let served = threads(vec![listener], echo).remove(0);
+            served.join().unwrap();
         }
         "inbound" => {
             let _serving = inbound_at(inbound_settings(address(2)), &Shifted::new(), 1, address(1));

@@ -2,8 +2,10 @@
 //!
 //! A thread writes only its own, so nothing is fought over. Stage times are taken of one message in sixteen.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 /// One message in this many has its stages timed.
 pub const TIMED_EVERY: u64 = 16;
@@ -107,6 +109,51 @@ impl Count {
 
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// When the stages of one message were over, if they are timed.
+#[derive(Default)]
+pub(crate) struct Stages {
+    began: Option<Instant>,
+    sent: Cell<Option<Instant>>,
+    answered: Cell<Option<Instant>>,
+}
+
+impl Stages {
+    /// The head of a request is here. Times one request in [`TIMED_EVERY`].
+    pub(crate) fn begin(counters: &Counters) -> Stages {
+        let timed = counters.requests.get().is_multiple_of(TIMED_EVERY);
+        Stages {
+            began: timed.then(Instant::now),
+            ..Stages::default()
+        }
+    }
+
+    /// The request is sealed; or opened and let through.
+    pub(crate) fn sent(&self) {
+        self.sent.set(self.began.map(|_| Instant::now()));
+    }
+
+    /// The answer begins to come.
+    pub(crate) fn answered(&self) {
+        self.answered.set(self.began.map(|_| Instant::now()));
+    }
+
+    /// The answer is whole.
+    pub(crate) fn end(&self, counters: &Counters) {
+        let marks = (self.began, self.sent.get(), self.answered.get());
+        let (Some(began), Some(sent), Some(answered)) = marks else {
+            return;
+        };
+        let ns = |from: Instant, to: Instant| {
+            let ns = to.saturating_duration_since(from).as_nanos();
+            u64::try_from(ns).unwrap_or(u64::MAX)
+        };
+        counters.timed.one();
+        counters.first_ns.add(ns(began, sent));
+        counters.wait_ns.add(ns(sent, answered));
+        counters.last_ns.add(ns(answered, Instant::now()));
     }
 }
 

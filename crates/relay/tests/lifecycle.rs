@@ -461,3 +461,57 @@ fn some_routes_go_on_as_they_are() {
     );
     assert_eq!((other.asked(), origin.asked()), (4, 1));
 }
+
+#[test]
+fn a_user_of_this_machine_calls_by_a_unix_socket() {
+    use std::io::{Read, Write};
+    use std::os::unix::fs::MetadataExt;
+    use std::os::unix::net::UnixStream;
+
+    let (origin, clock) = (Origin::echo(), Shifted::new());
+    let inbound = inbound(inbound_settings(origin.address), &clock);
+    let folder = std::env::temp_dir().join(format!("weir-relay-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let own_uid = std::fs::metadata(&folder).unwrap().uid();
+    for (uid, status) in [(own_uid, "200"), (own_uid + 1, "407")] {
+        let mut settings = outbound_settings(inbound.address);
+        settings.callers = Callers {
+            users: vec![(uid, agent("user"))],
+            anyone: None,
+            ..anyone()
+        };
+        let path = folder.join(status);
+        let listener = net::h1::Listener::unix(&path).unwrap();
+        let outbound = outbound_on(settings, &clock, vec![listener]);
+        let mut stream = UnixStream::connect(&path).unwrap();
+        stream
+            .write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
+            .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{answer}"
+        );
+        drop(outbound);
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn stages_are_timed_now_and_then() {
+    let (origin, clock) = (Origin::echo(), Shifted::new());
+    let inbound = inbound(inbound_settings(origin.address), &clock);
+    let outbound = outbound(outbound_settings(inbound.address), &clock);
+    let mut line = Line::to(outbound.address);
+    for _ in 0..64 {
+        assert_eq!(line.ask(&request("POST", "/", b"x")).unwrap().status(), 200);
+    }
+    for counters in [outbound.relay.counters(), inbound.relay.counters()] {
+        assert_eq!(
+            (counters.requests, counters.completed, counters.timed),
+            (64, 64, 4)
+        );
+        assert!(counters.first_ns > 0 && counters.wait_ns > 0 && counters.last_ns > 0);
+    }
+}

@@ -17,6 +17,7 @@ use super::answer::Halt;
 use super::desk::{Current, Desk};
 use super::keys;
 use super::reader::{Bad, Part, Reader, Shared, fill};
+use crate::counters::Stages;
 use crate::grants::Asking;
 use crate::outbound::{address, path_of};
 use crate::routes::Way;
@@ -110,7 +111,7 @@ impl Desk {
             return self.handshake(&current, server).await;
         }
         self.counters.requests.one();
-        let now = self.now();
+        let (now, stages) = (self.now(), Stages::begin(&self.counters));
         let Tools {
             decoder,
             head,
@@ -132,11 +133,13 @@ impl Desk {
         let done = match judged {
             Ok((grant, claimed)) => {
                 self.counters.passages.one();
+                stages.sent();
                 let mut leg = super::origin::Leg {
                     desk: self,
                     current: &current,
                     opened: &opened,
                     grant: &grant,
+                    stages: &stages,
                     head,
                     body,
                 };
@@ -147,6 +150,7 @@ impl Desk {
         match done {
             Ok(()) => {
                 self.counters.completed.one();
+                stages.end(&self.counters);
                 Ok(())
             }
             Err(Halt::Code(code)) => self.answer(&mut server.borrow_mut(), &opened, code),

@@ -22,6 +22,7 @@ use super::answer::{Halt, Reply, cut};
 use super::desk::{Current, Desk};
 use super::exchange::flush;
 use super::reader::{Bad, Part, Reader, Shared};
+use crate::counters::Stages;
 use crate::outer::{self, GATHER_BYTES_MAX};
 
 /// Room for a gathered body that a connection keeps, in bytes.
@@ -33,6 +34,7 @@ pub(super) struct Leg<'a> {
     pub(super) current: &'a Current,
     pub(super) opened: &'a Opened,
     pub(super) grant: &'a Under,
+    pub(super) stages: &'a Stages,
     pub(super) head: &'a mut Vec<u8>,
     pub(super) body: &'a mut Vec<u8>,
 }
@@ -44,7 +46,15 @@ enum Body {
     Gathered,
 }
 
-impl Leg<'_> {
+impl<'a> Leg<'a> {
+    fn watch(&self) -> Watch<'a> {
+        Watch {
+            stages: self.stages,
+            desk: self.desk,
+            opened: self.opened,
+        }
+    }
+
     /// Carries a request that was let through to its origin, and the answer back.
     pub(super) async fn carry(
         &mut self,
@@ -193,10 +203,7 @@ impl Leg<'_> {
             self.write_head(reader, &mut wire, framing, true)?;
         }
         let (wire, desk, grant) = (RefCell::new(&mut wire), self.desk, self.grant);
-        let watch = Watch {
-            desk,
-            opened: self.opened,
-        };
+        let watch = self.watch();
         let mut up = pin!(up(server, &wire, reader, grant, &watch));
         let mut down = pin!(self.down(server, &wire, is_head, expects));
         let mut going_up = true;
@@ -233,9 +240,9 @@ impl Leg<'_> {
     ) -> Result<(), Halt> {
         let live = &self.current.live;
         let limits = outer::limits(live.content_bytes_max);
-        let (desk, opened) = (self.desk, self.opened);
+        let (desk, opened, watch) = (self.desk, self.opened, self.watch());
         let mut reply = Reply::new(desk, opened, limits, live.padding, is_head, self.head);
-        let done = self::down(server, wire, &mut reply, expects, &Watch { desk, opened }).await;
+        let done = self::down(server, wire, &mut reply, expects, &watch).await;
         match done {
             // What was begun cannot be answered in other words.
             Err(Halt::Code(_)) if reply.is_begun() => Err(Halt::Cut),
@@ -246,6 +253,7 @@ impl Leg<'_> {
 
 /// Whether a stream may go on.
 struct Watch<'a> {
+    stages: &'a Stages,
     desk: &'a Desk,
     opened: &'a Opened,
 }
@@ -322,6 +330,7 @@ async fn down(
             let wire = wire.borrow();
             let answer = wire.answered();
             if !answer.is_informational() {
+                watch.stages.answered();
                 break answer.framing();
             }
             // Whoever did not ask for 100 (Continue) need not hear of it.

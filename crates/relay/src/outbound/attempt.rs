@@ -26,6 +26,7 @@ use seal::{
 use super::desk::{Desk, sender_id};
 use super::exchange::{Ended, Job, Tools, refusal_of};
 use super::retry::{Call, Fate};
+use crate::counters::Stages;
 use crate::outer::{self, GATHER_BYTES_MAX};
 
 /// How long an application that expects 100 (Continue) is let wait for the origin's, in milliseconds.
@@ -36,6 +37,7 @@ type Shared<'a, T> = RefCell<&'a mut T>;
 
 /// What an answer is read with.
 struct Down<'a> {
+    stages: &'a Stages,
     session: &'a Arc<Session>,
     attempt: Attempt,
     sent: Now,
@@ -83,8 +85,10 @@ impl Desk {
             Ok(begun) => begun,
             Err(error) => return Ended::App(error),
         };
+        job.stages.sent();
         let go = Cell::new(false);
         let down = Down {
+            stages: job.stages,
             session,
             attempt,
             sent,
@@ -421,6 +425,7 @@ impl Desk {
         let Some(chunk) = next_chunk(wire, RESPONSE_BYTES).await else {
             return lost;
         };
+        down.stages.answered();
         decoder.begin(match down.is_head {
             true => Reading::ResponseToHead,
             false => Reading::Response,

@@ -15,6 +15,7 @@ use super::desk::{Current, Desk};
 use super::handshake::NoSession;
 use super::link::Link;
 use super::retry::{self, Fate, Next};
+use crate::counters::Stages;
 use crate::grants::Asking;
 use crate::routes::Way;
 use crate::{outer, plain, random, refuse};
@@ -46,6 +47,7 @@ pub(super) struct Job<'a> {
     pub(super) grant: &'a Under,
     pub(super) ours: &'a dyn Fn(&[u8]) -> bool,
     pub(super) content_bytes_max: u64,
+    pub(super) stages: &'a Stages,
     /// Bytes of the body, where all of it is at hand.
     pub(super) whole: Option<usize>,
 }
@@ -111,11 +113,13 @@ impl Desk {
                 }
             }
             Way::Peer(index) => {
+                let stages = Stages::begin(&self.counters);
                 let mut job = Job {
                     link: &current.live.links[index],
                     grant: &grant,
                     ours: &ours,
                     content_bytes_max: current.live.content_bytes_max,
+                    stages: &stages,
                     whole: None,
                 };
                 self.relay(server, tools, &mut job).await
@@ -236,6 +240,7 @@ impl Desk {
             let fate = match ended {
                 Ended::Done => {
                     self.counters.completed.one();
+                    job.stages.end(&self.counters);
                     return Ok(());
                 }
                 Ended::Refused(refusal) => return self.refuse(server, &refusal),

@@ -252,24 +252,30 @@ impl<R> Drop for Serving<R> {
     }
 }
 
-pub fn threads<F>(count: usize, address: SocketAddr, serve: F) -> (SocketAddr, Vec<JoinHandle<()>>)
-where
-    F: AsyncFn(Listener) + Clone + Send + 'static,
-{
+/// So many listeners on one address.
+fn listeners(count: usize, address: SocketAddr) -> (SocketAddr, Vec<Listener>) {
     let first = net::bind(address).expect("a listener");
     let address = first.local_addr().expect("an address");
     let rest = (1..count).map(|_| net::bind(address).expect("another listener"));
-    let listeners: Vec<TcpListener> = std::iter::once(first).chain(rest).collect();
-    let start = |listener: TcpListener| {
+    let listeners = std::iter::once(first).chain(rest);
+    (address, listeners.map(Listener::Tcp).collect())
+}
+
+/// A thread for each listener.
+pub fn threads<F>(listeners: Vec<Listener>, serve: F) -> Vec<JoinHandle<()>>
+where
+    F: AsyncFn(Listener) + Clone + Send + 'static,
+{
+    let start = |listener: Listener| {
         let serve = serve.clone();
         thread::spawn(move || {
             let mut builder = tokio::runtime::Builder::new_current_thread();
             let runtime = builder.enable_all().build().expect("a runtime");
             let local = LocalSet::new();
-            runtime.block_on(local.run_until(serve(Listener::Tcp(listener))));
+            runtime.block_on(local.run_until(serve(listener)));
         })
     };
-    (address, listeners.into_iter().map(start).collect())
+    listeners.into_iter().map(start).collect()
 }
 
 pub fn anywhere() -> SocketAddr {
@@ -289,6 +295,7 @@ pub fn inbound_at(
     count: usize,
     address: SocketAddr,
 ) -> Serving<Inbound> {
+    let (address, listeners) = listeners(count, address);
     let names: Vec<String> = settings
         .endpoints()
         .iter()
@@ -309,7 +316,7 @@ pub fn inbound_at(
             served.expect("it serves");
         }
     };
-    let (address, threads) = threads(count, address, serve);
+    let threads = threads(listeners, serve);
     Serving {
         relay,
         address,
@@ -330,6 +337,19 @@ pub fn outbound_at(
     count: usize,
     address: SocketAddr,
 ) -> Serving<Outbound> {
+    let (address, listeners) = listeners(count, address);
+    let mut serving = outbound_on(settings, clock, listeners);
+    serving.address = address;
+    serving
+}
+
+/// An outbound on listeners that are there already.
+pub fn outbound_on(
+    settings: OutboundSettings,
+    clock: &Arc<Shifted>,
+    listeners: Vec<Listener>,
+) -> Serving<Outbound> {
+    let address = anywhere();
     let names: Vec<String> = settings
         .endpoints()
         .iter()
@@ -350,7 +370,7 @@ pub fn outbound_at(
             served.expect("it serves");
         }
     };
-    let (address, threads) = threads(count, address, serve);
+    let threads = threads(listeners, serve);
     Serving {
         relay,
         address,
