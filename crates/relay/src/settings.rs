@@ -22,6 +22,8 @@ pub const PEER_KEYS_MAX: usize = 4;
 /// Longest content of one message, in bytes, where nothing else is set: SHR/1 carries no longer one.
 pub const CONTENT_BYTES_DEFAULT: u64 = 1 << 37;
 
+/// How long a session lasts, in milliseconds, where nothing shorter is set.
+pub const SESSION_MS_DEFAULT: u64 = seal::session::SESSION_MS;
 /// Idle connections that one thread keeps to one target, at least.
 pub const IDLE_MAX: usize = 1024;
 /// How long a stream of an answer may be silent, in milliseconds.
@@ -173,6 +175,8 @@ pub struct InboundSettings {
     /// Join tokens; with any, a handshake without one of them is refused.
     pub tokens: Vec<Token>,
     pub ticket_keys: TicketKeys,
+    /// How long sessions last, in milliseconds: an hour where nothing shorter is set, and at most.
+    pub session_ms: u64,
     /// The key that peers are told to expect next.
     pub next_pin: Option<Pin>,
     /// Most replay windows: one for each sender of the last half minute.

@@ -113,6 +113,24 @@ fn sessions_run_out_and_are_renewed_before() {
     }
 }
 
+#[test]
+fn short_sessions_run_out_under_load_and_nothing_fails() {
+    let (origin, clock) = (Origin::echo(), Shifted::new());
+    let settings = InboundSettings {
+        session_ms: 1_000,
+        ..inbound_settings(origin.address)
+    };
+    let inbound = inbound_at(settings, &clock, 2, anywhere());
+    clock.pass(2_100);
+    let outbound = outbound_at(outbound_settings(inbound.address), &clock, 2, anywhere());
+    let load = Load::on(outbound.address, 4);
+    while inbound.relay.counters().handshakes < 4 {
+        load.go_on(50);
+    }
+    assert_eq!(load.end(), []);
+    assert_eq!(outbound.relay.counters().retries, 0);
+}
+
 /// Calls without end until it is dropped; gives how many went wrong.
 struct Load {
     stop: Arc<AtomicBool>,

@@ -188,13 +188,9 @@ pub(super) fn responder(
     let tokens = settings.tokens.iter().map(|token| JoinToken::new(&token.0));
     let tokens: Vec<JoinToken> = tokens.collect::<Result<_, _>>()?;
     let longest = settings.content_bytes_max;
-    Ok(Responder::new(
-        identities,
-        &tokens,
-        longest,
-        settings.next_pin,
-        guard,
-    )?)
+    let next = settings.next_pin;
+    let responder = Responder::new(identities, &tokens, longest, next, guard)?;
+    Ok(responder.with_session_ms(settings.session_ms))
 }
 
 /// What is asked on every message.

@@ -202,7 +202,7 @@ impl<'a> Leg<'a> {
             wire = self.wire(true).await?;
             self.write_head(reader, &mut wire, framing, true)?;
         }
-        let (wire, desk, grant) = (RefCell::new(&mut wire), self.desk, self.grant);
+        let (wire, grant) = (RefCell::new(&mut wire), self.grant);
         let watch = self.watch();
         let mut up = pin!(up(server, &wire, reader, grant, &watch));
         let mut down = pin!(self.down(server, &wire, is_head, expects));

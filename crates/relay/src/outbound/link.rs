@@ -20,6 +20,8 @@ use crate::settings::{PEER_KEYS_MAX, Peer, PeerKey, Problem};
 
 /// Between two handshakes that plain answers asked for, in milliseconds.
 const FORCED_MS: u64 = 1_000;
+/// How long before it expires a session is used no more, in milliseconds.
+const ON_ITS_WAY_MS: u64 = 200;
 /// For how long a handshake that failed is not tried again, in milliseconds.
 const FAILED_MS: u64 = 200;
 
@@ -120,9 +122,11 @@ impl Link {
         Ok(Arc::clone(door.outbound.get_or_init(|| outbound)))
     }
 
-    /// The session to seal with now, if there is one that has not expired.
+    /// The session to seal with now, if there is one that does not expire while a message is on its way.
     pub(super) fn usable(&self, now: Now) -> Option<Arc<Session>> {
-        self.session().filter(|session| !session.is_expired(now))
+        let unix_ms = now.unix_ms.saturating_add(ON_ITS_WAY_MS);
+        let then = Now { unix_ms, ..now };
+        self.session().filter(|session| !session.is_expired(then))
     }
 
     pub(super) fn session(&self) -> Option<Arc<Session>> {

@@ -15,7 +15,7 @@ use gate::ports::{Clock, Meter, Ports, RecordError, Recorder};
 use gate::{Gate, Reach, Rules};
 use net::h1::{Listener, Settings, Wires};
 use net::{Drain, EdgeShared, Endpoint, Targets};
-use relay::settings::CONTENT_BYTES_DEFAULT;
+use relay::settings::{CONTENT_BYTES_DEFAULT, SESSION_MS_DEFAULT};
 use relay::{
     Agent, Callers, Enrolled, HostMatch, Inbound, InboundSettings, Outbound, OutboundSettings,
     Peer, PeerKey, Route, TicketKeys, To,
@@ -186,6 +186,7 @@ pub fn inbound_settings(origin: SocketAddr) -> InboundSettings {
         }],
         tokens: Vec::new(),
         ticket_keys: TicketKeys::Own,
+        session_ms: SESSION_MS_DEFAULT,
         next_pin: None,
         windows_max: 4096,
         handshake_cpu_us_per_s: 1_000_000,

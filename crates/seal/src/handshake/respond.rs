@@ -28,10 +28,12 @@ use crate::peers::{Peer, Peers};
 use crate::random::ReplyRandom;
 use crate::schedule::{mac1_key, prk, reply_key, session_secret};
 use crate::suite::Suite;
-use crate::ticket::{TekRing, Ticket};
+use crate::ticket::{SESSION_MS, TekRing, Ticket};
 
 /// Most static keys of one inbound: two while they turn over, and room for a mistake.
 pub const IDENTITIES_MAX: usize = 4;
+/// The shortest session, in milliseconds.
+pub const SESSION_MS_MIN: u64 = 1_000;
 /// Most join tokens that are good at once.
 pub const TOKENS_MAX: usize = 2;
 
@@ -72,6 +74,7 @@ pub struct Responder {
     kids: Vec<Kid>,
     longest_bytes: u64,
     next_pin: Option<Pin>,
+    session_ms: u64,
     guard: Arc<Guard>,
 }
 
@@ -127,8 +130,16 @@ impl Responder {
             kids,
             longest_bytes,
             next_pin,
+            session_ms: SESSION_MS,
             guard,
         })
+    }
+
+    /// Has sessions end after this long, in milliseconds: an hour at most, a second at least.
+    #[must_use]
+    pub fn with_session_ms(self, session_ms: u64) -> Responder {
+        let session_ms = session_ms.clamp(SESSION_MS_MIN, SESSION_MS);
+        Responder { session_ms, ..self }
     }
 
     /// The ids of our keys: what a ticket's kid must be among.
@@ -275,7 +286,9 @@ impl Responder {
             suite,
             kid: inbound.kid(),
             issued_unix_ms: now.unix_ms,
-            expires_unix_ms: tek.expires_unix_ms(now),
+            expires_unix_ms: tek
+                .expires_unix_ms(now)
+                .min(now.unix_ms.saturating_add(self.session_ms)),
             sid: Sid(part(random.bytes(), 128)),
             peer_id: opened.peer_id,
             secret: session_secret(&prk),

@@ -94,6 +94,7 @@ pub fn inbound(inbound: &Inbound, settings: &Settings) -> InboundSettings {
             None => TicketKeys::Own,
             Some(keys) => TicketKeys::Given(keys.iter().map(keytext::TicketKey::shared).collect()),
         },
+        session_ms: relay::settings::SESSION_MS_DEFAULT,
         next_pin: inbound.next_key,
         windows_max: inbound.windows_max,
         handshake_cpu_us_per_s: inbound.handshake_cpu_us_per_s,
