@@ -392,6 +392,15 @@ fn many_calls_are_one_record_and_the_gate_can_say_no() {
     let counted = |kept: &Kept| kept.all().iter().any(|r| r.contains("\"calls\":20"));
     assert!(counted(&outbound.kept) && counted(&inbound.kept));
 
+    // Bodies of four bytes, both ways, and at the outbound what frames them.
+    assert!(
+        inbound
+            .kept
+            .all()
+            .iter()
+            .any(|r| r.contains("\"bytes\":160,"))
+    );
+
     // The inbound's gate changes its mind; what it says comes back under the seal.
     inbound
         .gate

@@ -49,6 +49,7 @@ enum Body {
 impl<'a> Leg<'a> {
     fn watch(&self) -> Watch<'a> {
         Watch {
+            grant: self.grant,
             stages: self.stages,
             desk: self.desk,
             opened: self.opened,
@@ -253,6 +254,7 @@ impl<'a> Leg<'a> {
 
 /// Whether a stream may go on.
 struct Watch<'a> {
+    grant: &'a Under,
     stages: &'a Stages,
     desk: &'a Desk,
     opened: &'a Opened,
@@ -346,6 +348,7 @@ async fn down(
         filled.map_err(failed)?;
         if reply.whole(&mut server.borrow_mut(), &mut wire.borrow_mut())? {
             wire.borrow_mut().consume(bytes);
+            watch.grant.count_bytes(bytes as u64);
             return flush(server).await;
         }
     }
@@ -366,6 +369,9 @@ async fn down(
         if !watch.may_go_on() {
             return Err(Halt::Cut);
         }
+        watch
+            .grant
+            .count_bytes(wire.borrow_mut().filled().len() as u64);
         let is_last = reply.piece(&mut server.borrow_mut(), &mut wire.borrow_mut())?;
         flush(server).await?;
         if is_last {

@@ -12,6 +12,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use base::{Now, Refusal, limit};
+use gate::Under;
 use net::SendError;
 use net::h1::{self, Error, Framing, Server, Stream, Wire};
 use seal::bhttp::{Decoder, Encoder, Event, Length, Reading, Scheme, request_line};
@@ -37,6 +38,7 @@ type Shared<'a, T> = RefCell<&'a mut T>;
 
 /// What an answer is read with.
 struct Down<'a> {
+    grant: &'a Under,
     stages: &'a Stages,
     session: &'a Arc<Session>,
     attempt: Attempt,
@@ -88,6 +90,7 @@ impl Desk {
         job.stages.sent();
         let go = Cell::new(false);
         let down = Down {
+            grant: job.grant,
             stages: job.stages,
             session,
             attempt,
@@ -275,9 +278,9 @@ impl Desk {
     ) -> Ended {
         // What was taken from the application is gone.
         call.can_repeat = false;
-        let go = down.go;
+        let (go, grant) = (down.go, down.grant);
         let (server, wire) = (RefCell::new(server), RefCell::new(wire));
-        let mut up = pin!(self.up(&server, &wire, up, go));
+        let mut up = pin!(self.up(&server, &wire, up, go, grant));
         let mut down = pin!(self.down(&server, &wire, decoder, down));
         let mut going_up = true;
         let ended = poll_fn(|context| {
@@ -312,6 +315,7 @@ impl Desk {
         wire: &Shared<'_, Wire>,
         up: Up,
         go: &Cell<bool>,
+        grant: &Under,
     ) -> Result<(), Broken> {
         let Up {
             encoder,
@@ -349,6 +353,7 @@ impl Desk {
                 &mut wire.borrow_mut(),
                 &mut encoder,
                 &mut sealing,
+                grant,
             )?;
             flush(wire).await?;
         }
@@ -362,6 +367,7 @@ impl Desk {
         wire: &mut Wire,
         encoder: &mut Option<Encoder>,
         sealing: &mut Sealing,
+        grant: &Under,
     ) -> Result<(), Broken> {
         let is_here = server.is_body_here();
         let sealed = wire.body_with(|out| {
@@ -384,6 +390,7 @@ impl Desk {
             }
             let sealed = sealing.end_chunk(out, at, piece);
             self.counters.sealed_bytes.add(bytes as u64);
+            grant.count_bytes(bytes as u64);
             sealed.map_err(|_| ())
         });
         match sealed {
@@ -457,6 +464,7 @@ impl Desk {
             let passed = match opened {
                 Ok(text) => {
                     self.counters.opened_bytes.add(text.len() as u64);
+                    passing.down.grant.count_bytes(text.len() as u64);
                     passing.pass(&mut server, text)
                 }
                 Err(_) => Err(passing.broken()),
@@ -511,6 +519,7 @@ impl Desk {
             }
             Response::Origin(opening, text) => {
                 self.counters.opened_bytes.add(text.len() as u64);
+                passing.down.grant.count_bytes(text.len() as u64);
                 passing.pass(server, text)?;
                 opening
             }
