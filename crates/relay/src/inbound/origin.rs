@@ -369,10 +369,10 @@ async fn down(
         if !watch.may_go_on() {
             return Err(Halt::Cut);
         }
-        watch
-            .grant
-            .count_bytes(wire.borrow_mut().filled().len() as u64);
+        let here = wire.borrow_mut().filled().len();
         let is_last = reply.piece(&mut server.borrow_mut(), &mut wire.borrow_mut())?;
+        let taken = here - wire.borrow_mut().filled().len();
+        watch.grant.count_bytes(taken as u64);
         flush(server).await?;
         if is_last {
             return Ok(());
