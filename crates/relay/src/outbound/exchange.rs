@@ -253,7 +253,14 @@ impl Desk {
             };
             self.count(fate);
             match self.next(&mut call, fate, Some(session.mode())) {
-                Next::Give(code) => return self.give(server, code),
+                Next::Give(code) => {
+                    if call.shake {
+                        // No further attempt of this call asks for a session, and the next call would end as
+                        // this one did. A failure is told to whoever needs the session.
+                        let _ = self.session_for(job.link, &mut call, Some(&session)).await;
+                    }
+                    return self.give(server, code);
+                }
                 next => wait(next).await,
             }
             used = Some(session);
