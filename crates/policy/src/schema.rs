@@ -122,7 +122,7 @@ mod tests {
             let (schema, warnings) =
                 cedar_policy::Schema::from_cedarschema_str(&schema_text(&arguments)).unwrap();
             assert_eq!(warnings.count(), 0);
-            assert_eq!(schema.actions().count(), 7);
+            assert_eq!(schema.actions().count(), 8);
         }
     }
 

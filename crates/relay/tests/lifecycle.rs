@@ -9,6 +9,7 @@ mod rig;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use base::Digest;
 use relay::{
@@ -530,6 +531,13 @@ fn stages_are_timed_now_and_then() {
     let mut line = Line::to(outbound.address);
     for _ in 0..64 {
         assert_eq!(line.ask(&request("POST", "/", b"x")).unwrap().status(), 200);
+    }
+    // An answer is counted behind its last byte.
+    let until = Instant::now() + Duration::from_secs(10);
+    let counted = |counters: relay::Snapshot| counters.completed == 64 && counters.timed == 4;
+    while !counted(inbound.relay.counters()) || !counted(outbound.relay.counters()) {
+        assert!(Instant::now() < until, "64 answers were given");
+        thread::yield_now();
     }
     for counters in [outbound.relay.counters(), inbound.relay.counters()] {
         assert_eq!(
