@@ -20,11 +20,12 @@ const MAY: &[(&str, &[&str])] = &[
     ("lab", &["base"]),
     ("seal", &["base"]),
     ("relay", &["base", "gate", "net", "seal"]),
+    ("tools", &["base"]),
     (
         "weir",
         &[
             "base", "identity", "policy", "scan", "gate", "net", "store", "mcp", "lab", "relay",
-            "seal",
+            "seal", "tools",
         ],
     ),
 ];

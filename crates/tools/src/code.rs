@@ -1,0 +1,4 @@
+//! Code search: finds code by meaning, by name and by text, in the trees that its settings allow.
+//!
+//! Files become pieces and symbols (`parse`), pieces an index that is always checked against the files
+//! (`engine`), and its answers the tools of an MCP server (`server`). It refuses to read outside its roots.
