@@ -2,3 +2,7 @@
 //!
 //! Files become pieces and symbols (`parse`), pieces an index that is always checked against the files
 //! (`engine`), and its answers the tools of an MCP server (`server`). It refuses to read outside its roots.
+
+pub mod api;
+
+mod engine;
