@@ -4,5 +4,6 @@
 //! (`engine`), and its answers the tools of an MCP server (`server`). It refuses to read outside its roots.
 
 pub mod api;
+pub mod parse;
 
 mod engine;
