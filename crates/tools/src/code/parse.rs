@@ -7,6 +7,7 @@
 pub mod blocks;
 pub mod language;
 pub mod types;
+pub mod words;
 
 pub use language::Language;
 pub use types::{

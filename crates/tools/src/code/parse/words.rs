@@ -1,0 +1,407 @@
+//! The words of code: identifiers whole and in parts, and words of prose, each also without its ending.
+//!
+//! `HTTPServerError`, `http_server_error` and `httpServerError` are one whole (`httpservererror`) and the same
+//! three parts, so that a name is found however somebody writes it. An index and a query must cut in the same
+//! way: both come here. What is longer than a name can be (hashes, encoded data) is left to exact search.
+
+mod stem;
+
+pub use stem::stem;
+
+/// Bytes of a run of letters over which it is no name.
+pub const RUN_BYTES_MAX: usize = 160;
+/// Parts of one run that are kept.
+pub const PARTS_MAX: usize = 24;
+
+/// What a word is in the run that it stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// A whole identifier that has parts, its letters joined.
+    Whole,
+    /// A part of an identifier, or a word that has no parts.
+    Piece,
+    /// The part before it without its ending.
+    Stem,
+}
+
+/// The words of a text, one after the other. Positions never go down; words of one place share one.
+pub struct Words<'a> {
+    text: &'a str,
+    /// Where the next run is looked for.
+    next: usize,
+    position: usize,
+    /// The words of the run in hand, the next one last.
+    queue: Vec<Word>,
+    /// The letters of the words of the queue and of the word in hand.
+    letters: String,
+    now: Word,
+}
+
+/// A word: its letters are `letters[from..to]` of [`Words`].
+#[derive(Clone, Copy, Debug)]
+struct Word {
+    from: usize,
+    to: usize,
+    start: usize,
+    end: usize,
+    position: usize,
+    part: Part,
+}
+
+impl<'a> Words<'a> {
+    /// The words of `text`.
+    pub fn of(text: &'a str) -> Words<'a> {
+        let now = Word {
+            from: 0,
+            to: 0,
+            start: 0,
+            end: 0,
+            position: 0,
+            part: Part::Piece,
+        };
+        Words {
+            text,
+            next: 0,
+            position: 0,
+            queue: Vec::new(),
+            letters: String::new(),
+            now,
+        }
+    }
+
+    /// Goes to the next word; false after the last one.
+    pub fn advance(&mut self) -> bool {
+        while self.queue.is_empty() {
+            let Some((start, end)) = run(self.text, self.next) else {
+                return false;
+            };
+            self.next = end;
+            self.cut(start, end);
+        }
+        self.queue.pop().map(|word| self.now = word).is_some()
+    }
+
+    /// The word, in lower case.
+    pub fn text(&self) -> &str {
+        &self.letters[self.now.from..self.now.to]
+    }
+
+    /// The first byte of what it was made of.
+    pub fn start(&self) -> usize {
+        self.now.start
+    }
+
+    /// The byte after the last one of what it was made of.
+    pub fn end(&self) -> usize {
+        self.now.end
+    }
+
+    /// Its place among the words, from 0.
+    pub fn position(&self) -> usize {
+        self.now.position
+    }
+
+    /// What it is.
+    pub fn part(&self) -> Part {
+        self.now.part
+    }
+
+    /// Makes the words of the run `start..end`.
+    fn cut(&mut self, start: usize, end: usize) {
+        self.letters.clear();
+        if end - start > RUN_BYTES_MAX {
+            self.position += 1;
+            return;
+        }
+        let run = &self.text[start..end];
+        let parts = parts(run);
+        if parts.len() > 1 {
+            let from = self.letters.len();
+            lower(run, &mut self.letters);
+            self.push(from, start, end, Part::Whole);
+        }
+        for (at, to) in parts {
+            self.piece(start + at, start + to);
+        }
+        self.queue.reverse();
+    }
+
+    /// A part: itself, without its ending, and what its digits divide.
+    fn piece(&mut self, start: usize, end: usize) {
+        let from = self.letters.len();
+        lower(&self.text[start..end], &mut self.letters);
+        self.push(from, start, end, Part::Piece);
+        let word = self.letters[from..].to_owned();
+        let stem = stem(&word);
+        if stem != word {
+            let from = self.letters.len();
+            self.letters.push_str(&stem);
+            self.push(from, start, end, Part::Stem);
+        }
+        for bit in digits(&word) {
+            let from = self.letters.len();
+            self.letters.push_str(bit);
+            self.push(from, start, end, Part::Piece);
+        }
+        self.position += 1;
+    }
+
+    fn push(&mut self, from: usize, start: usize, end: usize, part: Part) {
+        if self.letters.len() > from {
+            let (to, position) = (self.letters.len(), self.position);
+            self.queue.push(Word {
+                from,
+                to,
+                start,
+                end,
+                position,
+                part,
+            });
+        }
+    }
+}
+
+/// The next run of letters, digits and underscores at or after `from`. A run of a script without spaces is cut
+/// into pairs of characters, each pair beginning one character after the last.
+fn run(text: &str, from: usize) -> Option<(usize, usize)> {
+    let is_word = |c: char| c == '_' || c.is_alphanumeric();
+    let mut characters = text[from..]
+        .char_indices()
+        .skip_while(|(_, c)| !is_word(*c));
+    let (start, first) = characters.next()?;
+    if is_dense(first) {
+        let pair = characters.next().filter(|(_, c)| is_dense(*c));
+        let end = start + first.len_utf8();
+        return Some((from + start, from + pair.map_or(end, |(at, _)| at)));
+    }
+    let end = characters.find(|(_, c)| !is_word(*c) || is_dense(*c));
+    Some((from + start, end.map_or(text.len(), |(at, _)| from + at)))
+}
+
+/// Scripts that are written without spaces: Chinese, Japanese, and Thai.
+fn is_dense(c: char) -> bool {
+    matches!(c, '\u{0E00}'..='\u{0E7F}' | '\u{3040}'..='\u{30FF}' | '\u{3400}'..='\u{4DBF}'
+        | '\u{4E00}'..='\u{9FFF}' | '\u{F900}'..='\u{FAFF}' | '\u{20000}'..='\u{2FFFF}')
+}
+
+/// The parts of an identifier: `parseHTTPHeader2` is `parse`, `HTTP`, `Header2`.
+fn parts(run: &str) -> Vec<(usize, usize)> {
+    let mut parts = Vec::new();
+    let mut start = 0;
+    let mut before: Option<char> = None;
+    let mut characters = run.char_indices().peekable();
+    while let Some((at, c)) = characters.next() {
+        let after = characters.peek().map(|(_, c)| *c);
+        if before.is_some_and(|before| divides(before, c, after)) {
+            parts.push((start, at));
+            start = at;
+        }
+        before = Some(c);
+    }
+    parts.push((start, run.len()));
+    parts.retain_mut(|(start, end)| {
+        let part = &run[*start..*end];
+        *start += part.len() - part.trim_start_matches('_').len();
+        *start < *end
+    });
+    parts.truncate(PARTS_MAX);
+    parts
+}
+
+/// Whether a part begins at `c`: after an underscore, at a capital after a small letter or a digit, and at the
+/// last capital of an acronym that goes on with a small letter.
+fn divides(before: char, c: char, after: Option<char>) -> bool {
+    if c == '_' {
+        return before != '_';
+    }
+    let small = |c: char| c.is_lowercase();
+    c.is_uppercase() && (small(before) || before.is_numeric())
+        || c.is_uppercase()
+            && before.is_uppercase()
+            && after.is_some_and(|after| small(after) && after != 's')
+}
+
+/// What the digits of a word divide: `sha256` is `sha` and `256`. Single characters are too common to be kept.
+fn digits(word: &str) -> impl Iterator<Item = &str> {
+    let is_mixed =
+        word.bytes().any(|b| b.is_ascii_digit()) && word.bytes().any(|b| !b.is_ascii_digit());
+    let letters = word.split(|c: char| c.is_ascii_digit());
+    let numbers = word.split(|c: char| !c.is_ascii_digit());
+    letters
+        .chain(numbers)
+        .filter(move |bit| is_mixed && bit.len() > 1)
+}
+
+/// The letters of a run in lower case, without underscores.
+fn lower(run: &str, into: &mut String) {
+    if run.is_ascii() {
+        let bytes = run.bytes().filter(|b| *b != b'_');
+        into.extend(bytes.map(|b| char::from(b.to_ascii_lowercase())));
+    } else {
+        into.extend(
+            run.chars()
+                .filter(|c| *c != '_')
+                .flat_map(char::to_lowercase),
+        );
+    }
+}
+
+/// A word of a query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Term {
+    /// The run as it was typed.
+    pub typed: String,
+    /// Its letters joined, in lower case.
+    pub whole: String,
+    /// Its parts in lower case; one, equal to `whole`, where it has no parts.
+    pub parts: Vec<String>,
+    /// Each part without its ending.
+    pub stems: Vec<String>,
+    /// Whether it says little in a question: `where`, `the`, `how`.
+    pub common: bool,
+}
+
+/// Terms of a query that are kept.
+pub const TERMS_MAX: usize = 64;
+
+/// The terms of a query, in order.
+pub fn terms(query: &str) -> Vec<Term> {
+    let mut terms = Vec::new();
+    let mut from = 0;
+    while let Some((start, end)) = run(query, from) {
+        from = end;
+        let typed = &query[start..end];
+        if typed.len() <= RUN_BYTES_MAX && terms.len() < TERMS_MAX {
+            terms.extend(term(typed));
+        }
+    }
+    terms
+}
+
+fn term(typed: &str) -> Option<Term> {
+    let joined = |run: &str| {
+        let mut letters = String::new();
+        lower(run, &mut letters);
+        letters
+    };
+    let whole = joined(typed);
+    if whole.is_empty() {
+        return None;
+    }
+    let parts: Vec<_> = parts(typed)
+        .into_iter()
+        .map(|(from, to)| joined(&typed[from..to]))
+        .collect();
+    let stems = parts.iter().map(|part| stem(part).into_owned()).collect();
+    let common = COMMON.binary_search(&whole.as_str()).is_ok();
+    Some(Term {
+        typed: typed.to_owned(),
+        whole,
+        parts,
+        stems,
+        common,
+    })
+}
+
+/// Words of questions that say little about what is asked for, sorted.
+const COMMON: &[&str] = &[
+    "a", "about", "all", "an", "and", "any", "are", "as", "at", "be", "been", "by", "can", "code",
+    "could", "did", "do", "does", "each", "every", "find", "for", "from", "get", "gets", "given",
+    "had", "has", "have", "how", "i", "if", "in", "into", "is", "it", "its", "me", "my", "of",
+    "on", "or", "our", "show", "so", "some", "such", "than", "that", "the", "their", "them",
+    "then", "there", "these", "they", "this", "those", "through", "to", "use", "used", "uses",
+    "using", "was", "we", "were", "what", "when", "where", "whether", "which", "who", "why",
+    "will", "with", "you", "your",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `whole=`, `piece`, `~stem`, each with its position.
+    fn show(text: &str) -> String {
+        let mut words = Words::of(text);
+        let mut shown = Vec::new();
+        while words.advance() {
+            let word = match words.part() {
+                Part::Whole => format!("{}=", words.text()),
+                Part::Piece => words.text().to_owned(),
+                Part::Stem => format!("~{}", words.text()),
+            };
+            shown.push(format!("{word}@{}", words.position()));
+        }
+        shown.join(" ")
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        assert_eq!(show(text), expected);
+    }
+
+    #[test]
+    fn one_name_has_one_whole_however_it_is_written() {
+        check("HTTPServerLoop", "httpserverloop=@0 http@0 server@1 loop@2");
+        check(
+            "http_server_loop",
+            "httpserverloop=@0 http@0 server@1 loop@2",
+        );
+        check("httpServerLoop", "httpserverloop=@0 http@0 server@1 loop@2");
+        check(
+            "HTTP_SERVER_LOOP",
+            "httpserverloop=@0 http@0 server@1 loop@2",
+        );
+    }
+
+    #[test]
+    fn words_of_prose_have_no_whole() {
+        check("the pool, then", "the@0 pool@1 then@2");
+        check("retries", "retries@0 ~retry@0");
+    }
+
+    #[test]
+    fn acronyms_digits_and_underscores_divide() {
+        check("parseURLs", "parseurls=@0 parse@0 ~pars@0 urls@1 ~url@1");
+        check("__init__", "init@0");
+        check("sha256", "sha256@0 sha@0 256@0");
+        check("x2", "x2@0");
+        check("utf8Decode", "utf8decode=@0 utf8@0 utf@0 decode@1 ~decod@1");
+        check("IOError", "ioerror=@0 io@0 error@1");
+        check("_", "");
+        check("__", "");
+    }
+
+    #[test]
+    fn other_scripts_are_words_and_those_without_spaces_are_pairs() {
+        check("Поиск кода", "поиск@0 кода@1");
+        check("検索だ", "検@0 索@1 だ@2");
+        check("Straße", "straße@0");
+    }
+
+    #[test]
+    fn what_is_too_long_for_a_name_is_one_place_without_a_word() {
+        let long = "a".repeat(RUN_BYTES_MAX + 1);
+        check(&format!("one {long} two"), "one@0 two@2");
+    }
+
+    #[test]
+    fn places_go_up_and_stand_in_the_text() {
+        let text = "fn HTTPGet2(url: &str) -> Result<ÄPart, _> { naïve_café検索() }";
+        let (mut words, mut last) = (Words::of(text), 0);
+        while words.advance() {
+            assert!(words.position() >= last && text.get(words.start()..words.end()).is_some());
+            last = words.position();
+        }
+        assert!(last > 5);
+    }
+
+    #[test]
+    fn a_query_knows_its_terms() {
+        let terms = terms("where is UserStore.getById cached?");
+        let common: Vec<_> = terms.iter().map(|term| term.common).collect();
+        assert_eq!(common, [true, true, false, false, false]);
+        assert_eq!(terms[3].whole, "getbyid");
+        assert_eq!(terms[3].parts, ["get", "by", "id"]);
+        assert_eq!(terms[4].stems, ["cach"]);
+        assert!(COMMON.is_sorted());
+    }
+}
