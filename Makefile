@@ -4,8 +4,9 @@ SHELL := /bin/bash
 VENV := .setup/venv/bin
 WEIR := target/debug/weir
 FUZZ_SECONDS ?= 5
+MINUTES ?= 4
 
-.PHONY: help setup build run test lint test-rust test-blackbox fuzz bench certify-lab generators dist docs
+.PHONY: help setup build run test lint test-rust test-blackbox fuzz bench certify-lab certify-relay generators dist docs
 
 help: ## Lists the commands.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -47,11 +48,17 @@ bench: ## Measures the gateway beside nginx, the lab beside wrk and scans, and w
 	$(VENV)/python bench/lab.py --weir target/dist/weir
 	cargo build --locked --profile dist --manifest-path bench/scan/Cargo.toml
 	$(VENV)/python bench/scan.py --program bench/scan/target/dist/bench-scan --weir target/dist/weir
+	$(VENV)/python bench/relay.py --weir target/dist/weir
 
 certify-lab: ## Checks the lab against servers and generators of others; about twenty minutes.
 	@setup/setup.sh bench
 	cargo build --locked --profile dist -p weir
 	$(VENV)/python bench/certify_lab.py --weir target/dist/weir
+
+certify-relay: ## Checks two sealed relays a side behind nginx, under load; MINUTES (4) or more.
+	@setup/setup.sh bench
+	cargo build --locked --profile dist -p weir
+	$(VENV)/python bench/certify_relay.py --weir target/dist/weir --minutes $(MINUTES)
 
 generators: ## Installs oha and k6 for `make bench` and `make certify-lab`; k6 needs Go.
 	@setup/setup.sh generators

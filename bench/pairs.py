@@ -189,41 +189,36 @@ def nginx_front(name, port, next_ports, balance):
 # weir
 
 class Keys:
-    """Key files of both sides, made by `weir relay keygen`, and their public keys."""
+    """Key files of both sides, made by `weir relay keygen`; each has its public key beside it."""
 
     def __init__(self, weir):
-        self.folder = WORK / "keys"
-        self.folder.mkdir(exist_ok=True)
-        self.out, self.into = self.make(weir, "outbound"), self.make(weir, "inbound")
-
-    def make(self, weir, side):
-        path = self.folder / f"{side}.key"
-        done = subprocess.run([weir, "relay", "keygen", str(path)], capture_output=True, text=True)
-        if done.returncode:
-            sys.exit(f"bench: weir relay keygen ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-        shown = subprocess.run([weir, "relay", "show", str(path), "--json"], capture_output=True, text=True)
-        public = path.with_suffix(".pub")
-        public.write_text(json.loads(shown.stdout)["public"])
-        return path, public
+        self.outbound, self.inbound = (keygen(weir, WORK / f"{side}.key") for side in ("outbound", "inbound"))
 
 
-def weir_inbound(weir, keys, origin_port, port, name="weir-inbound", more=()):
-    command = [weir, "relay", "inbound", "--listen", f"127.0.0.1:{port}", "--origin", f"http://127.0.0.1:{origin_port}",
-               "--key", keys.into[0], "--allow", keys.out[1], *more]
-    return Process(name, command, port)
+def keygen(weir, path, *more):
+    done = subprocess.run([weir, "relay", "keygen", *more, str(path)], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"bench: weir relay keygen ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return path
 
 
-def weir_outbound(weir, keys, next_port, port, name="weir-outbound", more=()):
-    command = [weir, "relay", "outbound", "--listen", f"127.0.0.1:{port}", "--to", f"http://127.0.0.1:{next_port}",
-               "--key", keys.out[0], "--peer", keys.into[1], *more]
-    return Process(name, command, port)
+def weir_inbound(weir, keys, origin_port, port, name="weir-inbound", threads=0):
+    return Process(name, [weir, "relay", "inbound", "--listen", f"127.0.0.1:{port}", "--origin",
+                          f"http://127.0.0.1:{origin_port}", "--key", keys.inbound, "--allow", f"{keys.outbound}.pub",
+                          "--state", WORK / f"{name}.state", "--threads", threads, "--log-level", "warn"], port)
 
 
-def weir_pair(weir, keys, origin_port):
-    """weir relay outbound ⇄ weir relay inbound, plain HTTP between them, as a middle that is not trusted would see it."""
+def weir_outbound(weir, keys, next_port, port, name="weir-outbound", threads=0):
+    return Process(name, [weir, "relay", "outbound", "--listen", f"127.0.0.1:{port}", "--to",
+                          f"http://127.0.0.1:{next_port}", "--key", keys.outbound, "--peer", f"{keys.inbound}.pub",
+                          "--state", WORK / f"{name}.state", "--threads", threads, "--log-level", "warn"], port)
+
+
+def weir_pair(weir, keys, origin_port, threads):
+    """weir relay outbound ⇄ weir relay inbound, plain HTTP between them, as a middle that is not trusted sees it."""
     near, far = g.free_port(), g.free_port()
-    inbound = weir_inbound(weir, keys, origin_port, far)
-    pair = Pair("weir", weir_outbound(weir, keys, far, near), inbound)
+    inbound = weir_inbound(weir, keys, origin_port, far, threads=threads)
+    pair = Pair("weir", weir_outbound(weir, keys, far, near, threads=threads), inbound)
     wait_until_carried(pair.url)
     return pair
 
@@ -247,10 +242,3 @@ def wait_until_carried(url):
         time.sleep(0.1)
     sys.exit(f"bench: {url} carried nothing in {READY_S} s: {last}")
 
-
-def ticket_keys(weir):
-    return WORK / "ticket.keys"
-
-
-def rotate_ticket_keys(weir, path):
-    pass

@@ -233,7 +233,7 @@ def main():
     parser.add_argument("--pair", choices=["both", "nginx", "weir"], default="both")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=3)
-    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="nginx's workers; weir has one thread a core")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="nginx's workers and weir's threads, in each process")
     parser.add_argument("--quick", action="store_true", help="only the cost of 10 KB at each level; leave the page alone")
     parser.add_argument("--dry", action="store_true", help="print the result and leave the page alone")
     options = parser.parse_args()
@@ -243,7 +243,7 @@ def main():
     makers = {}
     if options.pair in ("both", "weir"):
         keys = pairs.Keys(weir)
-        makers["weir"] = lambda port: pairs.weir_pair(weir, keys, port)
+        makers["weir"] = lambda port: pairs.weir_pair(weir, keys, port, options.workers)
     if options.pair in ("both", "nginx"):
         makers["nginx"] = lambda port: pairs.nginx_pair(port, options.workers)
     with g.target(options.load) as origin:
