@@ -21,7 +21,8 @@ use base::{Refusal, limit};
 pub use body::{Body, BodySender, CutShort, Gone, StreamBody};
 pub use drain::Drain;
 pub(crate) use listen::Place;
-pub use listen::{bind, serve};
+pub(crate) use listen::open;
+pub use listen::{bind, reserve, serve};
 pub use request::Request;
 
 /// What a [`Service`] answers with.

@@ -10,9 +10,10 @@
 pub mod children;
 pub mod edge;
 pub mod h1;
+pub mod mutual;
 pub mod upstream;
 
 pub use children::{Backoff, ChildIn, ChildOut, LineError, SendLineError};
 pub use edge::{Body, BodySender, Drain, EdgeSettings, EdgeShared, Gone, Peer, Request, Response};
-pub use edge::{Service, bind, serve};
+pub use edge::{Service, bind, reserve, serve};
 pub use upstream::{Answer, Endpoint, SendError, Targets, Upstreams};

@@ -400,6 +400,27 @@ fn a_connection_that_stands_in_the_queue_when_the_drain_begins_is_served() {
 }
 
 #[test]
+fn a_reserved_port_is_closed_until_it_is_opened() {
+    run(async {
+        let listener = net::reserve("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let refused = TcpStream::connect(address).await.unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+        let listener = Listener::Tcp(listener);
+        listener.open().unwrap();
+        listener.open().unwrap();
+        let edge = start(listener, Settings::default());
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(GET).await.unwrap();
+        let mut bytes = vec![0; OK.len()];
+        stream.read_exact(&mut bytes).await.unwrap();
+        assert_eq!(bytes, OK.as_bytes());
+        edge.drain.start();
+        edge.serving.await.unwrap();
+    });
+}
+
+#[test]
 fn a_unix_socket_is_its_owners_alone_and_replaces_a_dead_one() {
     run(async {
         let folder = tempfile::tempdir().unwrap();

@@ -614,7 +614,7 @@ fn tls_is_spoken_and_its_certificate_checked() {
             matches!(&strange, SendError::Unreachable(why) if why.contains("TLS")),
             "{strange:?}"
         );
-        endpoint.extra_ca = Some(pem.clone());
+        endpoint.ca = Some(pem.clone());
         let known = with(endpoint.clone());
         for _ in 0..2 {
             let echoed = text(&known, &v4(), post("/", "x")).await;
@@ -666,7 +666,7 @@ fn endpoints_are_read_and_checked() {
         assert_eq!(Endpoint::parse(url).unwrap_err(), error, "{url}");
     }
     let mut bad = Endpoint::parse("https://x/").unwrap();
-    bad.extra_ca = Some(b"not pem".to_vec());
+    bad.ca = Some(b"not pem".to_vec());
     let mut worse = Endpoint::parse("http://x/").unwrap();
     worse.path = "no-slash".to_owned();
     let other = Name::new("other").unwrap();

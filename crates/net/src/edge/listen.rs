@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use base::{Refusal, limit, refusal};
 use hyper::server::conn::http1;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_local;
 
@@ -28,6 +28,13 @@ const ACCEPT_AGAIN_MS: u64 = 50;
 /// Opens a listening socket that may share its port with those of other threads. For port 0, bind one, read
 /// its port, and bind the others to that.
 pub fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+    let listener = reserve(address)?;
+    open(&listener)?;
+    Ok(listener)
+}
+
+/// The same socket before it listens: the port is taken, and whoever connects is refused until it is opened.
+pub fn reserve(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::STREAM,
@@ -37,8 +44,12 @@ pub fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     socket.set_reuse_port(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
     Ok(socket.into())
+}
+
+/// Lets a reserved socket listen. One that listens already goes on.
+pub(crate) fn open(listener: &std::net::TcpListener) -> io::Result<()> {
+    SockRef::from(listener).listen(BACKLOG)
 }
 
 /// What the connections of one thread have in common.

@@ -81,6 +81,11 @@ impl<S: Socket> Client<S> {
             && self.connection.input.raw().is_empty()
     }
 
+    /// Ends the connection after this exchange.
+    pub fn close_after(&mut self) {
+        self.close = true;
+    }
+
     /// Whether nothing came on an idle connection: neither its end nor bytes that answer nothing.
     /// Costs no system call while the socket is silent.
     pub fn is_silent(&mut self) -> bool {

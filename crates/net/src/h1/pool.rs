@@ -19,7 +19,7 @@ use base::{Name, Permit, Refusal, never, refusal};
 use tokio::net::TcpStream;
 use tokio::task::spawn_local;
 use tokio::time::Instant;
-use tokio_rustls::TlsConnector;
+use tokio_rustls::{TlsConnector, TlsStream};
 
 use super::client::Client;
 use super::stream::Stream;
@@ -137,11 +137,10 @@ async fn open(target: &Target, address: SocketAddr) -> Result<Stream, String> {
     let Some(tls) = &target.tls else {
         return Ok(Stream::Tcp(stream));
     };
-    let connector = TlsConnector::from(Arc::clone(&tls.config));
+    let connector = TlsConnector::from(tls.config());
     let stream = connector.connect(tls.server.clone(), stream).await;
-    Ok(Stream::Tls(Box::new(
-        stream.map_err(|error| format!("TLS: {error}"))?,
-    )))
+    let stream = stream.map_err(|error| format!("TLS: {error}"))?;
+    Ok(Stream::Tls(Box::new(TlsStream::Client(stream))))
 }
 
 impl Wire {

@@ -9,6 +9,7 @@ use std::cell::Cell;
 use std::fs;
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net as unix;
 use std::path::Path;
@@ -27,8 +28,8 @@ use crate::edge::{Drain, EdgeShared, Place};
 
 /// How long to wait after a failure to accept, such as no file descriptor left.
 const ACCEPT_AGAIN_MS: u64 = 50;
-/// How long a drain goes on accepting, for those that stood in the queue when it began.
-const ACCEPT_LAST_MS: u64 = 50;
+/// Most connections that a drain takes out of a listener's queue: more than it holds.
+const QUEUED_MAX: usize = 4096;
 
 /// What serves connections.
 pub trait Service: 'static {
@@ -49,7 +50,7 @@ pub trait Service: 'static {
 }
 
 /// A socket that listens. One for each thread: of TCP by [`crate::bind`], of a Unix socket by
-/// [`Listener::share`].
+/// [`Listener::share`]. One by [`crate::reserve`] listens from [`Listener::open`] on.
 #[derive(Debug)]
 pub enum Listener {
     Tcp(std::net::TcpListener),
@@ -71,6 +72,14 @@ impl Listener {
         fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
         listener.set_nonblocking(true)?;
         Ok(Listener::Unix(listener))
+    }
+
+    /// Lets a reserved socket listen. One that listens already goes on.
+    pub fn open(&self) -> io::Result<()> {
+        match self {
+            Listener::Tcp(listener) => crate::edge::open(listener),
+            Listener::Unix(_) => Ok(()),
+        }
     }
 
     /// The same socket for another thread.
@@ -101,18 +110,52 @@ impl Accepting {
         match self {
             Accepting::Tcp(listener) => {
                 let (stream, address) = listener.accept().await?;
-                // An error here means that the client is gone already; the first read will say so.
-                let _ = stream.set_nodelay(true);
-                Ok((Stream::Tcp(stream), Peer::Tcp(address)))
+                Ok(tcp(stream, address))
             }
-            Accepting::Unix(listener) => {
-                let (stream, _) = listener.accept().await?;
-                let cred = stream.peer_cred()?;
-                let (uid, pid) = (cred.uid(), cred.pid());
-                Ok((Stream::Unix(stream), Peer::Unix { uid, pid }))
-            }
+            Accepting::Unix(listener) => unix(listener.accept().await?.0),
         }
     }
+
+    /// Closes the socket and gives what stood in its queue, which the kernel would reset with it. Nothing is done
+    /// between the last that is taken and the close, so that hardly any can come between.
+    fn close(self) -> io::Result<Vec<(Stream, Peer)>> {
+        Ok(match self {
+            Accepting::Tcp(listener) => {
+                let listener = listener.into_std()?;
+                let queued = std::iter::from_fn(|| listener.accept().ok());
+                let queued: Vec<_> = queued.take(QUEUED_MAX).collect();
+                drop(listener);
+                let stream = |(stream, address): (std::net::TcpStream, SocketAddr)| {
+                    stream.set_nonblocking(true).ok()?;
+                    Some(tcp(tokio::net::TcpStream::from_std(stream).ok()?, address))
+                };
+                queued.into_iter().filter_map(stream).collect()
+            }
+            Accepting::Unix(listener) => {
+                let listener = listener.into_std()?;
+                let queued = std::iter::from_fn(|| listener.accept().ok());
+                let queued: Vec<_> = queued.take(QUEUED_MAX).collect();
+                drop(listener);
+                let stream = |(stream, _): (unix::UnixStream, _)| {
+                    stream.set_nonblocking(true).ok()?;
+                    unix(tokio::net::UnixStream::from_std(stream).ok()?).ok()
+                };
+                queued.into_iter().filter_map(stream).collect()
+            }
+        })
+    }
+}
+
+fn tcp(stream: tokio::net::TcpStream, address: SocketAddr) -> (Stream, Peer) {
+    // An error here means that the client is gone already; the first read will say so.
+    let _ = stream.set_nodelay(true);
+    (Stream::Tcp(stream), Peer::Tcp(address))
+}
+
+fn unix(stream: tokio::net::UnixStream) -> io::Result<(Stream, Peer)> {
+    let cred = stream.peer_cred()?;
+    let (uid, pid) = (cred.uid(), cred.pid());
+    Ok((Stream::Unix(stream), Peer::Unix { uid, pid }))
 }
 
 /// Accepts and serves until the drain starts; then accepts what is queued already, lets what is in
@@ -127,26 +170,22 @@ pub async fn serve<S: Service>(
     shared: Arc<EdgeShared>,
     drain: Drain,
 ) -> io::Result<()> {
+    let accepting = Accepting::new(listener)?;
     let mut floor = Floor {
-        accepting: Accepting::new(listener)?,
         open: JoinSet::new(),
         refusing: Rc::default(),
         service,
         thread,
         shared,
     };
-    floor.accept_until(drain.started()).await;
+    floor.accept_until(&accepting, drain.started()).await;
     floor.thread.drain();
-    // The kernel resets what stands in a listener's queue when it is closed.
-    let queue = tokio::time::sleep(Duration::from_millis(ACCEPT_LAST_MS));
-    floor.accept_until(queue).await;
+    for (stream, peer) in accepting.close()? {
+        floor.begin(stream, peer);
+    }
     let Floor {
-        accepting,
-        mut open,
-        thread,
-        ..
+        mut open, thread, ..
     } = floor;
-    drop(accepting);
     let wait = Duration::from_millis(thread.settings().drain_ms);
     let ended = async { while open.join_next().await.is_some() {} };
     // What is left is dropped with the set.
@@ -157,7 +196,6 @@ pub async fn serve<S: Service>(
 
 /// What one thread accepts and serves.
 struct Floor<S> {
-    accepting: Accepting,
     open: JoinSet<()>,
     refusing: Rc<Cell<usize>>,
     service: Rc<S>,
@@ -166,11 +204,11 @@ struct Floor<S> {
 }
 
 impl<S: Service> Floor<S> {
-    async fn accept_until(&mut self, end: impl Future<Output = ()>) {
+    async fn accept_until(&mut self, accepting: &Accepting, end: impl Future<Output = ()>) {
         let mut end = std::pin::pin!(end);
         loop {
             let accepted = tokio::select! {
-                accepted = self.accepting.accept() => accepted,
+                accepted = accepting.accept() => accepted,
                 Some(_) = self.open.join_next() => continue,
                 () = &mut end => return,
             };

@@ -107,7 +107,8 @@ impl<S: Socket> Server<S> {
             self.decode_here();
         }
         if self.close || self.lost || !self.body.is_done() {
-            if self.lost || !self.body.is_done() || !self.connection.input.raw().is_empty() {
+            let unread = !self.body.is_done() || !self.connection.input.raw().is_empty();
+            if self.lost || unread || self.connection.io.tells_end() {
                 self.linger().await;
             }
             return Ok(false);

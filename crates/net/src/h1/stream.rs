@@ -17,6 +17,11 @@ use tokio::net::{TcpStream, UnixStream};
 pub trait Socket: AsyncRead + AsyncWrite + Unpin {
     /// Makes the coming close a visible failure, where the close alone would look like an end.
     fn reset(&mut self) {}
+
+    /// Whether an end that is not announced by a shutdown is a failure to the other side.
+    fn tells_end(&self) -> bool {
+        false
+    }
 }
 
 impl Socket for TcpStream {
@@ -30,8 +35,11 @@ impl Socket for UnixStream {}
 impl Socket for DuplexStream {}
 
 /// Under TLS an end without its alert is a failure already (RFC 8446 §6.1).
-impl<S: AsyncRead + AsyncWrite + Unpin> Socket for tokio_rustls::server::TlsStream<S> {}
-impl<S: AsyncRead + AsyncWrite + Unpin> Socket for tokio_rustls::client::TlsStream<S> {}
+impl<S: AsyncRead + AsyncWrite + Unpin> Socket for tokio_rustls::TlsStream<S> {
+    fn tells_end(&self) -> bool {
+        true
+    }
+}
 
 /// Who is at the other end of an accepted connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,8 +70,8 @@ impl fmt::Display for Peer {
 pub enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
-    /// TLS as its client. Boxed, because its state is many times the size of the others.
-    Tls(Box<tokio_rustls::client::TlsStream<TcpStream>>),
+    /// TLS, as either of its sides. Boxed, because its state is many times the size of the others.
+    Tls(Box<tokio_rustls::TlsStream<TcpStream>>),
 }
 
 impl Socket for Stream {
@@ -73,6 +81,10 @@ impl Socket for Stream {
             Stream::Unix(stream) => Socket::reset(stream),
             Stream::Tls(stream) => Socket::reset(&mut **stream),
         }
+    }
+
+    fn tells_end(&self) -> bool {
+        matches!(self, Stream::Tls(_))
     }
 }
 

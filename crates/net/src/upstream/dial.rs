@@ -4,7 +4,6 @@
 //! address it said yes to (I-04): the name is never resolved a second time.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Permit, Refusal, limit};
@@ -104,7 +103,7 @@ pub(super) async fn open(target: &Target, address: SocketAddr) -> Result<Sender,
     match &target.tls {
         None => speak(TokioIo::new(stream)).await,
         Some(tls) => {
-            let connector = TlsConnector::from(Arc::clone(&tls.config));
+            let connector = TlsConnector::from(tls.config());
             let stream = connector.connect(tls.server.clone(), stream).await;
             speak(TokioIo::new(
                 stream.map_err(|error| format!("TLS: {error}"))?,

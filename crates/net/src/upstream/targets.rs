@@ -14,6 +14,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 
+use crate::mutual;
+
 /// How an endpoint is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
@@ -30,8 +32,10 @@ pub struct Endpoint {
     pub port: u16,
     /// What the path of each request is put behind; begins with `/`.
     pub path: String,
-    /// Certificate authorities to trust besides the usual ones, as PEM.
-    pub extra_ca: Option<Vec<u8>>,
+    /// Certificate authorities to trust instead of the usual ones, as PEM.
+    pub ca: Option<Vec<u8>>,
+    /// Our certificate, and whose is trusted in place of all others; of https alone.
+    pub mutual: Option<Arc<mutual::Client>>,
     /// Most idle connections that one thread keeps.
     pub idle_max: usize,
     /// How long an idle connection is kept, in milliseconds.
@@ -103,7 +107,8 @@ impl Endpoint {
             host: host.to_owned(),
             port: port.unwrap_or(usual),
             path: uri.path().to_owned(),
-            extra_ca: None,
+            ca: None,
+            mutual: None,
             idle_max: limit::IDLE_UPSTREAMS_MAX,
             idle_ms: limit::IDLE_UPSTREAM_MS_MAX,
         })
@@ -141,8 +146,23 @@ pub(crate) struct Target {
 
 /// How TLS is spoken to one endpoint.
 pub(crate) struct Tls {
-    pub(crate) config: Arc<ClientConfig>,
+    config: Trust,
     pub(crate) server: ServerName<'static>,
+}
+
+enum Trust {
+    Usual(Arc<ClientConfig>),
+    Mutual(Arc<mutual::Client>),
+}
+
+impl Tls {
+    /// What the next connection is made with.
+    pub(crate) fn config(&self) -> Arc<ClientConfig> {
+        match &self.config {
+            Trust::Usual(config) => Arc::clone(config),
+            Trust::Mutual(client) => client.config(),
+        }
+    }
 }
 
 impl Targets {
@@ -213,9 +233,15 @@ impl Target {
             .parse()
             .map_err(|error| format!("the path {:?}: {error}", endpoint.path))?;
         let tls = match scheme {
+            Scheme::Http if endpoint.mutual.is_some() => {
+                return Err("a certificate is shown by https, and the URL is http".to_owned());
+            }
             Scheme::Http => None,
             Scheme::Https => Some(Tls {
-                config: tls_config(endpoint.extra_ca.as_deref(), usual)?,
+                config: match &endpoint.mutual {
+                    Some(client) => Trust::Mutual(Arc::clone(client)),
+                    None => Trust::Usual(tls_config(endpoint.ca.as_deref(), usual)?),
+                },
                 server: ServerName::try_from(host.clone())
                     .map_err(|error| format!("the host {host:?}: {error}"))?,
             }),
@@ -246,16 +272,19 @@ impl Target {
 
 /// The TLS settings of an endpoint; those without a CA of their own share one.
 fn tls_config(
-    extra_ca: Option<&[u8]>,
+    ca: Option<&[u8]>,
     usual: &mut Option<Arc<ClientConfig>>,
 ) -> Result<Arc<ClientConfig>, String> {
-    if let (None, Some(config)) = (extra_ca, &usual) {
+    if let (None, Some(config)) = (ca, &usual) {
         return Ok(Arc::clone(config));
     }
-    let mut roots = RootCertStore {
-        roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
+    let mut roots = match ca {
+        None => RootCertStore {
+            roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
+        },
+        Some(_) => RootCertStore::empty(),
     };
-    if let Some(pem) = extra_ca {
+    if let Some(pem) = ca {
         let mut found = 0;
         for certificate in CertificateDer::pem_slice_iter(pem) {
             let certificate =
@@ -277,7 +306,7 @@ fn tls_config(
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     let config = Arc::new(config);
-    if extra_ca.is_none() {
+    if ca.is_none() {
         *usual = Some(Arc::clone(&config));
     }
     Ok(config)

@@ -1,0 +1,257 @@
+//! TLS between two weirs: both sides show a certificate, and each checks the other's.
+//!
+//! It exists for a path that carries TCP as it is, where a hop needs no seal above TLS. It is TLS 1.3 alone (RFC 8446).
+//! What we dial agrees on keys by X25519MLKEM768 and by nothing else, so that what is captured today stays closed to
+//! the computers of tomorrow; what is accepted prefers it, and takes X25519 and P-256 from clients that are not ours. It
+//! refuses resumption and early data: each connection shows who is at its ends anew, and nothing can be replayed. It
+//! trusts the authorities that it is given and no public ones.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use rustls::client::{Resumption, verify_server_name};
+use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
+use rustls::crypto::{CryptoProvider, SupportedKxGroup};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier};
+use rustls::version::TLS13;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsAcceptor, TlsStream};
+use zeroize::Zeroize;
+
+use crate::h1::Stream;
+
+/// Most certificates of a chain, and of authorities.
+const CERTIFICATES_MAX: usize = 64;
+
+/// A certificate of ours with its key, and whose certificates we take. Its key is wiped when it is dropped.
+pub struct Credentials {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    roots: Arc<RootCertStore>,
+}
+
+/// What is wrong with credentials.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CredentialsError {
+    /// What should be certificates is none, or too many.
+    Certificate(String),
+    /// What should be a private key is none, or not that of the certificate.
+    Key(String),
+    /// What should be authorities are none.
+    Authority(String),
+}
+
+impl fmt::Display for CredentialsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CredentialsError::Certificate(why) => write!(f, "the certificate: {why}"),
+            CredentialsError::Key(why) => write!(f, "the key: {why}"),
+            CredentialsError::Authority(why) => write!(f, "the authorities: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for CredentialsError {}
+
+impl Drop for Credentials {
+    fn drop(&mut self) {
+        self.key.zeroize();
+    }
+}
+
+impl Credentials {
+    /// Reads PEM: our certificate with those between it and its authority, its key, and the authorities.
+    ///
+    /// # Errors
+    /// The first problem.
+    pub fn new(certificate: &[u8], key: &[u8], ca: &[u8]) -> Result<Credentials, CredentialsError> {
+        let chain = certificates(certificate).map_err(CredentialsError::Certificate)?;
+        let key = PrivateKeyDer::from_pem_slice(key)
+            .map_err(|error| CredentialsError::Key(error.to_string()))?;
+        let mut roots = RootCertStore::empty();
+        for authority in certificates(ca).map_err(CredentialsError::Authority)? {
+            let added = roots.add(authority);
+            added.map_err(|error| CredentialsError::Authority(error.to_string()))?;
+        }
+        let roots = Arc::new(roots);
+        Ok(Credentials { chain, key, roots })
+    }
+
+    fn client(&self) -> Result<ClientConfig, CredentialsError> {
+        let mut config = ClientConfig::builder_with_provider(dialled())
+            .with_protocol_versions(&[&TLS13])
+            .map_err(key_error)?
+            .with_root_certificates(Arc::clone(&self.roots))
+            .with_client_auth_cert(self.chain.clone(), self.key.clone_key())
+            .map_err(key_error)?;
+        config.alpn_protocols = alpn();
+        config.resumption = Resumption::disabled();
+        Ok(config)
+    }
+
+    fn verifier(&self) -> Result<Arc<dyn ClientCertVerifier>, CredentialsError> {
+        let builder =
+            WebPkiClientVerifier::builder_with_provider(Arc::clone(&self.roots), accepted());
+        let built = builder.build();
+        built.map_err(|error| CredentialsError::Authority(error.to_string()))
+    }
+
+    fn server(
+        &self,
+        verifier: Arc<dyn ClientCertVerifier>,
+    ) -> Result<ServerConfig, CredentialsError> {
+        let mut config = ServerConfig::builder_with_provider(accepted())
+            .with_protocol_versions(&[&TLS13])
+            .map_err(key_error)?
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(self.chain.clone(), self.key.clone_key())
+            .map_err(key_error)?;
+        config.alpn_protocols = alpn();
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        config.max_early_data_size = 0;
+        Ok(config)
+    }
+}
+
+fn key_error(error: rustls::Error) -> CredentialsError {
+    CredentialsError::Key(error.to_string())
+}
+
+fn alpn() -> Vec<Vec<u8>> {
+    vec![b"http/1.1".to_vec()]
+}
+
+/// How keys are agreed on with what we dial.
+fn dialled() -> Arc<CryptoProvider> {
+    provider(vec![kx_group::X25519MLKEM768])
+}
+
+/// How keys are agreed on with what dials us: by the first of these that the client offers.
+fn accepted() -> Arc<CryptoProvider> {
+    provider(vec![
+        kx_group::X25519MLKEM768,
+        kx_group::X25519,
+        kx_group::SECP256R1,
+    ])
+}
+
+fn provider(kx_groups: Vec<&'static dyn SupportedKxGroup>) -> Arc<CryptoProvider> {
+    Arc::new(CryptoProvider {
+        kx_groups,
+        ..default_provider()
+    })
+}
+
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem)
+        .take(CERTIFICATES_MAX + 1)
+        .collect();
+    match found {
+        Err(error) => Err(error.to_string()),
+        Ok(found) if found.is_empty() => Err("there is none in it".to_owned()),
+        Ok(found) if found.len() > CERTIFICATES_MAX => {
+            Err(format!("there are more than {CERTIFICATES_MAX} in it"))
+        }
+        Ok(found) => Ok(found),
+    }
+}
+
+/// How one target is dialled: with a certificate of ours. It can be put in the place of the one before.
+pub struct Client(ArcSwap<ClientConfig>);
+
+impl Client {
+    /// # Errors
+    /// The key is not that of the certificate.
+    pub fn new(credentials: &Credentials) -> Result<Client, CredentialsError> {
+        Ok(Client(ArcSwap::from_pointee(credentials.client()?)))
+    }
+
+    /// Puts other credentials in force, from the next connection on.
+    ///
+    /// # Errors
+    /// As of [`Client::new`]; nothing was changed then.
+    pub fn replace(&self, credentials: &Credentials) -> Result<(), CredentialsError> {
+        self.0.store(Arc::new(credentials.client()?));
+        Ok(())
+    }
+
+    pub(crate) fn config(&self) -> Arc<ClientConfig> {
+        self.0.load_full()
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Client")
+    }
+}
+
+/// How connections are accepted: with a certificate of ours, and only from who shows one of the authorities'.
+pub struct Acceptor {
+    config: Arc<ServerConfig>,
+    verifier: Arc<dyn ClientCertVerifier>,
+}
+
+impl Acceptor {
+    /// # Errors
+    /// The key is not that of the certificate, or the authorities cannot be used.
+    pub fn new(credentials: &Credentials) -> Result<Acceptor, CredentialsError> {
+        let verifier = credentials.verifier()?;
+        let config = Arc::new(credentials.server(Arc::clone(&verifier))?);
+        Ok(Acceptor { config, verifier })
+    }
+
+    /// Shakes hands. Waits as long as the client does: a caller that needs a bound sets one.
+    ///
+    /// # Errors
+    /// The client is no TLS 1.3 client, shows no certificate, or none that is good; or the connection broke.
+    pub async fn accept(&self, stream: TcpStream) -> io::Result<(Stream, Shown)> {
+        let acceptor = TlsAcceptor::from(Arc::clone(&self.config));
+        let stream = acceptor.accept(stream).await?;
+        let chain = stream.get_ref().1.peer_certificates();
+        let chain = chain.map(|chain| chain.iter().map(|one| one.clone().into_owned()));
+        let shown = Shown(chain.into_iter().flatten().collect());
+        let stream = Stream::Tls(Box::new(TlsStream::Server(stream)));
+        Ok((stream, shown))
+    }
+
+    /// Whether the certificate that was shown is good at this time: of our authorities, and not expired.
+    pub fn takes(&self, shown: &Shown, unix_ms: u64) -> bool {
+        let Some((own, between)) = shown.0.split_first() else {
+            return false;
+        };
+        let now = UnixTime::since_unix_epoch(std::time::Duration::from_millis(unix_ms));
+        self.verifier.verify_client_cert(own, between, now).is_ok()
+    }
+}
+
+/// The certificates that a client showed, its own first.
+#[derive(Clone, Debug)]
+pub struct Shown(Vec<CertificateDer<'static>>);
+
+impl Shown {
+    /// The first of these names that the certificate is for (RFC 6125, RFC 9525): of its subject's alternative names.
+    pub fn name_among<'n>(&self, names: impl IntoIterator<Item = &'n PeerName>) -> Option<usize> {
+        let own = ParsedCertificate::try_from(self.0.first()?).ok()?;
+        let mut names = names.into_iter();
+        names.position(|name| verify_server_name(&own, &name.0).is_ok())
+    }
+}
+
+/// The name that a certificate has to be for: a DNS name or an IP address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerName(ServerName<'static>);
+
+impl PeerName {
+    /// Nothing if it is no such name. A wildcard is none: a peer is one.
+    pub fn new(text: &str) -> Option<PeerName> {
+        ServerName::try_from(text.to_owned()).ok().map(PeerName)
+    }
+}
