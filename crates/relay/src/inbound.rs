@@ -7,12 +7,14 @@ mod answer;
 mod desk;
 mod exchange;
 mod keys;
+mod mutual;
 mod origin;
 mod reader;
 
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
@@ -28,9 +30,11 @@ use tokio::task::spawn_local;
 use crate::counters::{All, Snapshot};
 use crate::random;
 use crate::routes::Routes;
+use crate::said::Said;
 use crate::settings::{InboundSettings, Problem};
 use desk::Desk;
 use keys::{Roll, Teks};
+use mutual::Trust;
 
 /// An inbound, shared by all threads.
 pub struct Inbound {
@@ -43,6 +47,7 @@ pub struct Inbound {
     gate: Arc<Gate>,
     clock: Arc<dyn Clock>,
     counters: All,
+    said: Mutex<Said>,
     edge: h1::Settings,
     upstream: h1::Settings,
 }
@@ -51,8 +56,10 @@ pub struct Inbound {
 struct Live {
     routes: Routes,
     origins: Vec<Name>,
-    responder: Responder,
+    /// Who opens handshakes; nobody where TLS takes the place of the seal.
+    responder: Option<Responder>,
     roll: Roll,
+    trust: Option<Trust>,
     content_bytes_max: u64,
     padding: bool,
 }
@@ -81,6 +88,7 @@ impl Inbound {
             gate,
             clock,
             counters: All::default(),
+            said: Mutex::default(),
             edge: settings.edge,
             upstream: settings.upstream,
         }))
@@ -134,9 +142,21 @@ impl Inbound {
         self.replay.windows()
     }
 
-    /// Whether requests are let through: from two seconds after the start, until the drain.
+    /// Whether requests are let through: from two seconds after the start, until the drain. By TLS from the start.
     pub fn is_ready(&self) -> bool {
-        self.lets_through(self.clock.now()) && !self.is_draining()
+        let lets_through = self.live.load().trust.is_some() || self.lets_through(self.clock.now());
+        lets_through && !self.is_draining()
+    }
+
+    /// Says why a handshake was refused: each reason now and then, because anybody can cause one.
+    fn warn_refused(&self, why: &str, now: Now) {
+        // Whoever finds it taken need not wait to say the same.
+        let Ok(mut said) = self.said.try_lock() else {
+            return;
+        };
+        if let Some(times) = said.may_say(why, now.mono_ms) {
+            tracing::warn!(target: "relay", why, times, "handshakes were refused");
+        }
     }
 
     fn begin_drain(&self) {
@@ -168,10 +188,15 @@ impl Live {
             return Err(Problem::NameTwice(origins[twice].clone()));
         }
         let plain: Vec<&Name> = origins.iter().collect();
+        let is_mutual = settings.mutual.is_some();
         Ok(Live {
             routes: Routes::new(&settings.routes, &[], &plain)?,
             roll: Roll::new(std::mem::take(&mut settings.peers))?,
-            responder: keys::responder(settings, Arc::clone(guard))?,
+            trust: settings.mutual.take().map(Trust::new).transpose()?,
+            responder: match is_mutual {
+                true => None,
+                false => Some(keys::responder(settings, Arc::clone(guard))?),
+            },
             origins,
             content_bytes_max: settings.content_bytes_max,
             padding: settings.padding,
@@ -183,6 +208,10 @@ struct Service(Rc<Desk>);
 
 impl h1::Service for Service {
     async fn connection(&self, stream: Stream, peer: Peer, thread: Rc<Thread>) {
-        exchange::connection(Rc::clone(&self.0), stream, peer, thread).await;
+        let desk = Rc::clone(&self.0);
+        match desk.current().live.trust.is_some() {
+            true => mutual::connection(desk, stream, peer, thread).await,
+            false => exchange::connection(desk, stream, peer, thread).await,
+        }
     }
 }

@@ -22,11 +22,12 @@ mod plain;
 mod random;
 mod refuse;
 mod routes;
+mod said;
 
 pub use counters::Snapshot;
 pub use inbound::Inbound;
 pub use outbound::Outbound;
 pub use settings::{
-    Agent, Callers, Enrolled, HostMatch, InboundSettings, Key32, OutboundSettings, Peer, PeerKey,
-    Problem, Route, TicketKey, TicketKeys, To, Token,
+    Agent, Callers, Enrolled, HostMatch, InboundSettings, Key32, Mutual, OutboundSettings, Peer,
+    PeerKey, Problem, Route, TicketKey, TicketKeys, To, Token,
 };

@@ -7,8 +7,8 @@ mod attempt;
 mod desk;
 mod exchange;
 mod handshake;
+mod kept;
 mod link;
-mod probe;
 mod retry;
 
 use std::io;
@@ -27,7 +27,6 @@ use tokio::task::spawn_local;
 pub(crate) use desk::sender_id;
 pub(crate) use exchange::{address, path_of};
 pub use handshake::NoSession;
-pub use probe::{Found, Probe};
 
 use crate::callers::Known;
 use crate::counters::{All, Snapshot};
@@ -53,8 +52,15 @@ struct Live {
     routes: Routes,
     callers: Known,
     links: Vec<Arc<Link>>,
-    plain: Vec<Name>,
+    plain: Vec<Onward>,
     content_bytes_max: u64,
+}
+
+/// Where requests go that are not sealed.
+struct Onward {
+    name: Name,
+    /// A peer by TLS with certificates on both sides.
+    is_mutual: bool,
 }
 
 impl Outbound {
@@ -151,18 +157,19 @@ impl Live {
         if settings.peers.len() + settings.plain.len() > PEERS_MAX {
             return Err(Problem::TooMany("peers"));
         }
-        let plain: Vec<Name> = settings
-            .plain
-            .iter()
-            .map(|(name, _)| name.clone())
-            .collect();
+        let onward = settings.plain.iter().map(|(name, endpoint)| Onward {
+            name: name.clone(),
+            is_mutual: endpoint.mutual.is_some(),
+        });
+        let onward: Vec<Onward> = onward.collect();
+        let plain: Vec<&Name> = onward.iter().map(|to| &to.name).collect();
         let names = || settings.peers.iter().map(|peer| &peer.name);
-        let all: Vec<&Name> = names().chain(&plain).collect();
+        let all: Vec<&Name> = names().chain(plain.iter().copied()).collect();
         if let Some(twice) = (1..all.len()).find(|at| all[..*at].contains(&all[*at])) {
             return Err(Problem::NameTwice(all[twice].clone()));
         }
         let peers: Vec<&Name> = names().collect();
-        let routes = Routes::new(&settings.routes, &peers, &plain.iter().collect::<Vec<_>>())?;
+        let routes = Routes::new(&settings.routes, &peers, &plain)?;
         let callers = Known::new(&settings.callers)?;
         let links = settings.peers.into_iter().map(|peer| {
             let before =
@@ -173,7 +180,7 @@ impl Live {
             links: links.collect::<Result<_, _>>()?,
             routes,
             callers,
-            plain,
+            plain: onward,
             content_bytes_max: settings.content_bytes_max,
         })
     }

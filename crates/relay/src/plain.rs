@@ -1,18 +1,49 @@
 //! A request that is passed on as it is: HTTP/1.1 in, HTTP/1.1 out, streamed both ways.
 //!
-//! It serves what an outbound does not seal. It sends again only what nobody can have seen.
+//! It serves what an outbound does not seal, and both sides where TLS with certificates takes the place of the seal. It
+//! sends again only what nobody can have seen.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-use base::{Refusal, limit, refusal};
+use base::{Code, Refusal, limit, refusal};
 use gate::Passed;
 use net::SendError;
 use net::h1::{Error, Framing, Server, Stream, Wire, Wires};
 
 use crate::outbound::path_of;
+
+/// What whoever asked is told where there is no answer.
+#[derive(Clone, Copy)]
+pub(crate) struct Told {
+    /// Nobody can have seen the request.
+    pub(crate) unsent: &'static Code,
+    /// It may have been executed.
+    pub(crate) lost: &'static Code,
+}
+
+impl Told {
+    pub(crate) const PLAIN: Told = Told {
+        unsent: refusal::RELAY_PLAIN,
+        lost: refusal::RELAY_PLAIN,
+    };
+
+    /// What follows a method by TLS: as after a sealed message.
+    pub(crate) fn mutual(method: &[u8], unsent: &'static Code) -> Told {
+        let lost = match is_safe(method) {
+            true => refusal::RELAY_FAILED,
+            false => refusal::RELAY_MAYBE,
+        };
+        Told { unsent, lost }
+    }
+}
+
+/// Methods that may be executed again (RFC 9110 §9.2.1), of those that weir repeats.
+pub(crate) fn is_safe(method: &[u8]) -> bool {
+    matches!(method, b"GET" | b"HEAD" | b"OPTIONS")
+}
 
 /// How it ended.
 pub(crate) enum Ended {
@@ -39,9 +70,10 @@ pub(crate) async fn pass(
     wires: &Wires<Passed>,
     permit: &Passed,
     ours: &dyn Fn(&[u8]) -> bool,
+    told: Told,
 ) -> Done {
     let mut bytes = 0;
-    let ended = match try_pass(server, wires, permit, ours, &mut bytes).await {
+    let ended = match try_pass(server, wires, permit, ours, told, &mut bytes).await {
         Ok(()) => Ended::Done,
         Err(ended) => ended,
     };
@@ -53,26 +85,27 @@ async fn try_pass(
     wires: &Wires<Passed>,
     permit: &Passed,
     ours: &dyn Fn(&[u8]) -> bool,
+    told: Told,
     bytes: &mut u64,
 ) -> Result<(), Ended> {
     let mut wire = wires
         .take(permit, limit::DIAL_MS_MAX)
         .await
-        .map_err(unreachable)?;
+        .map_err(|error| unreachable(error, told))?;
     begin(server, &mut wire, ours)?;
     // A body of which nothing was read yet: the request can go out by another connection.
     if wire.flush().await.is_err() && wire.written() == 0 && !wire.is_fresh() {
         wire = wires
             .dial(permit, limit::DIAL_MS_MAX)
             .await
-            .map_err(unreachable)?;
+            .map_err(|error| unreachable(error, told))?;
         begin(server, &mut wire, ours)?;
     }
     let counted = std::cell::Cell::new(0);
     let done = {
         let (server, wire) = (RefCell::new(server), RefCell::new(&mut wire));
         let mut up = pin!(up(&server, &wire, &counted));
-        let mut down = pin!(down(&server, &wire, &counted));
+        let mut down = pin!(down(&server, &wire, told, &counted));
         let mut going_up = true;
         poll_fn(|context| {
             if let Poll::Ready(done) = down.as_mut().poll(context) {
@@ -93,15 +126,15 @@ async fn try_pass(
     done
 }
 
-fn unreachable(error: SendError) -> Ended {
+fn unreachable(error: SendError, told: Told) -> Ended {
     Ended::Refused(match error {
         SendError::Refused(refusal) => refusal,
-        error => failed().with_private(error.to_string()),
+        error => failed(told.unsent).with_private(error.to_string()),
     })
 }
 
-fn failed() -> Refusal {
-    Refusal::new(refusal::RELAY_PLAIN, "the server did not answer")
+fn failed(code: &'static Code) -> Refusal {
+    Refusal::new(code, "the server did not answer")
 }
 
 /// Writes the head of the request.
@@ -168,13 +201,16 @@ async fn up(
 async fn down(
     server: &Shared<'_, Server<Stream>>,
     wire: &Shared<'_, Wire>,
+    told: Told,
     counted: &std::cell::Cell<u64>,
 ) -> Result<(), Ended> {
-    let lost = |_| Ended::Refused(failed());
+    let lost = |_| Ended::Refused(failed(told.lost));
     loop {
-        poll_fn(|context| wire.borrow_mut().poll_answer(context))
-            .await
-            .map_err(lost)?;
+        let answered = poll_fn(|context| wire.borrow_mut().poll_answer(context)).await;
+        if answered.is_err() && wire.borrow().written() == 0 {
+            return Err(Ended::Refused(failed(told.unsent)));
+        }
+        answered.map_err(lost)?;
         let (mut server, wire) = (server.borrow_mut(), wire.borrow());
         let answer = wire.answered();
         let (status, fields) = (answer.status(), answer.fields());

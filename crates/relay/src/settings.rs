@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use base::{Digest, Name};
 use net::Endpoint;
+use net::mutual::{Credentials, CredentialsError};
 use seal::{Identity, Pin, Public, Suite};
 use zeroize::Zeroizing;
 
@@ -127,7 +128,7 @@ pub struct Peer {
 pub struct OutboundSettings {
     pub routes: Vec<Route>,
     pub peers: Vec<Peer>,
-    /// Targets of routes that pass requests on as they are.
+    /// Targets of routes that pass requests on as they are. One with a certificate of ours is a peer by TLS.
     pub plain: Vec<(Name, Endpoint)>,
     pub callers: Callers,
     /// Longest content of one message, in bytes.
@@ -164,11 +165,21 @@ pub enum TicketKeys {
     Given(Vec<TicketKey>),
 }
 
+/// TLS with certificates on both sides, in place of the seal.
+pub struct Mutual {
+    /// Our certificate, and whose we take.
+    pub credentials: Credentials,
+    /// The outbounds that may call, each by a name that its certificate is for.
+    pub peers: Vec<(Agent, String)>,
+}
+
 /// What an inbound is told.
 pub struct InboundSettings {
     pub routes: Vec<Route>,
     /// The origins.
     pub origins: Vec<(Name, Endpoint)>,
+    /// With it nothing is sealed; keys, peers, tokens and ticket keys below mean nothing then.
+    pub mutual: Option<Mutual>,
     /// Our keys: one, or two while they turn over.
     pub identities: Vec<Identity>,
     pub peers: Vec<Enrolled>,
@@ -243,6 +254,10 @@ pub enum Problem {
     PeerTwice(Name),
     /// One of the lists is longer than its bound.
     TooMany(&'static str),
+    /// The name that a peer's certificate has to be for is none.
+    PeerName(Name),
+    /// A certificate, its key or the authorities.
+    Credentials(CredentialsError),
     /// The name of the caller's field is no field name.
     CallerField,
     /// A key, token or ring that `seal` does not take.
@@ -266,7 +281,14 @@ impl fmt::Display for Problem {
             }
             Problem::NameTwice(name) => write!(f, "{name} stands for two things"),
             Problem::PeerKeys(name) => write!(f, "{name}: a peer has one to {PEER_KEYS_MAX} keys"),
-            Problem::PeerTwice(name) => write!(f, "{name} has the key of another peer"),
+            Problem::PeerTwice(name) => write!(f, "{name} has the key or the name of another peer"),
+            Problem::PeerName(name) => {
+                write!(
+                    f,
+                    "{name}: a certificate is for a DNS name or an IP address"
+                )
+            }
+            Problem::Credentials(error) => error.fmt(f),
             Problem::TooMany(what) => write!(f, "there are too many {what}"),
             Problem::CallerField => f.write_str("the field of the caller's token is no field name"),
             Problem::Seal(error) => error.fmt(f),

@@ -28,6 +28,13 @@ pub fn end() -> Option<Audit> {
     SEEN.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
+/// Seals and repeats since [`begin`]; zeros if none was begun.
+pub fn so_far() -> (u64, u64) {
+    let seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+    seen.as_ref()
+        .map_or((0, 0), |audit| (audit.seals, audit.repeats))
+}
+
 pub(crate) fn record(key: [u8; 16], nonce: [u8; 12]) {
     if let Some(audit) = &mut *SEEN.lock().unwrap_or_else(PoisonError::into_inner) {
         audit.seals += 1;

@@ -87,8 +87,9 @@ impl Desk {
     fn public(&self, server: &mut Server<Stream>) -> Result<(), Option<Error>> {
         match path_of(server.request().target()) {
             path if path.ends_with(outer::KEYS_PATH) => {
-                let list = keys::list(self.current().live.responder.publics());
-                answer(server, 200, &list)
+                let current = self.current();
+                let publics = current.live.responder.iter().flat_map(|r| r.publics());
+                answer(server, 200, &keys::list(publics))
             }
             b"/health/live" => answer(server, 200, b"{\"live\":true}"),
             b"/health/ready" => match self.shared.is_ready() {
@@ -175,7 +176,12 @@ impl Desk {
                 let ring = self.shared.teks.ring();
                 let drawn = || random::draw().expect("the kernel's random source is seeded");
                 let live = &current.live;
-                live.responder.answer(init, now, drawn, &ring, &live.roll)
+                let unknown = Refused {
+                    hint: Hint::UnknownKid,
+                    error: seal::Error::Kid,
+                };
+                let responder = live.responder.as_ref().ok_or(unknown);
+                responder.and_then(|r| r.answer(init, now, drawn, &ring, &live.roll))
             }
             // A session that is begun now would only carry messages that are refused as stale.
             false => Err(Refused {
@@ -195,6 +201,7 @@ impl Desk {
             }
             Err(refused) => {
                 self.counters.handshakes_failed.one();
+                self.shared.warn_refused(refused.error.message(), now);
                 self.hint(server, refused)
             }
         }
@@ -229,7 +236,8 @@ impl Desk {
             };
             let ring = self.shared.teks.ring();
             let live = &current.live;
-            let today = keys::today(&ring, live.responder.kids(), &live.roll);
+            let kids = live.responder.as_ref().map_or(&[][..], |r| r.kids());
+            let today = keys::today(&ring, kids, &live.roll);
             let mut inbox = self.inbox.borrow_mut();
             let incoming = inbox.request(head, today, now).map_err(Closed::Hint)?;
             let chunk = ChunkHead::read(*chunk).map_err(|error| {
@@ -301,9 +309,26 @@ impl Desk {
         way: Way,
         peer: Peer,
     ) -> Result<Under, Halt> {
-        let (agent, credential) = current.live.roll.agent(place);
+        let granted = self.ask(current, place, way, peer).await;
+        granted.map_err(|_| Halt::Code(Code::Refused))
+    }
+
+    /// Asks the gate for what the agent at this place may do.
+    pub(super) async fn ask(
+        &self,
+        current: &Current,
+        place: usize,
+        way: Way,
+        peer: Peer,
+    ) -> Result<Under, Refusal> {
+        let live = &current.live;
+        let (agent, credential) = match &live.trust {
+            Some(trust) => trust.agent(place),
+            None => live.roll.agent(place),
+        };
         let Way::Plain(origin) = way else {
-            return Err(Halt::Code(Code::Refused));
+            let public = "an inbound has no peers to seal for";
+            return Err(Refusal::new(refusal::RELAY_ROUTE, public));
         };
         let asking = Asking {
             who: Who::Agent {
@@ -313,20 +338,24 @@ impl Desk {
             },
             peer: address(peer),
             method: "http",
-            target: &current.live.origins[origin],
+            target: &live.origins[origin],
         };
         let granted = current
             .grants
             .get((place, way), asking, || self.now())
             .await;
-        granted.map_err(|_| {
-            self.counters.refused.one();
-            Halt::Code(Code::Refused)
-        })
+        granted.inspect_err(|_| self.counters.refused.one())
     }
 
     /// Records that a request was for no route.
     async fn no_route(&self, peer: Peer) -> Halt {
+        let refusal = Refusal::new(refusal::RELAY_ROUTE, "no route is for this host and path");
+        self.reject(peer, refusal).await;
+        Halt::Code(Code::Refused)
+    }
+
+    /// Records and counts a refusal of this lane's own.
+    pub(super) async fn reject(&self, peer: Peer, refusal: Refusal) -> Refusal {
         let target = Target {
             server: base::Name::new("relay").expect("relay is a name"),
             tool: None,
@@ -343,10 +372,8 @@ impl Desk {
             arguments: None,
             bytes: 0,
         };
-        let refusal = Refusal::new(refusal::RELAY_ROUTE, "no route is for this host and path");
-        self.shared.gate.reject(None, &call, refusal).await;
         self.counters.refused.one();
-        Halt::Code(Code::Refused)
+        self.shared.gate.reject(None, &call, refusal).await
     }
 
     /// Says in plain, and in one word, why a message was not opened.

@@ -75,6 +75,11 @@ impl<'d> Reader<'d> {
             }
             if self.opening.is_ended() {
                 self.decoder.end().map_err(|_| Bad::Malformed)?;
+                let mut server = server.borrow_mut();
+                if server.filled().len() > self.chunk_end {
+                    // Nothing is read behind the final chunk. What did not come yet closes the connection by itself.
+                    server.close_after();
+                }
                 return Ok(Part::End);
             }
             self.next_chunk(server).await?;

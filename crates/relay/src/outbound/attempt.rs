@@ -26,6 +26,7 @@ use seal::{
 
 use super::desk::{Desk, sender_id};
 use super::exchange::{Ended, Job, Tools, refusal_of};
+use super::kept::Kept;
 use super::retry::{Call, Fate};
 use crate::counters::Stages;
 use crate::outer::{self, GATHER_BYTES_MAX};
@@ -110,8 +111,13 @@ impl Desk {
                     sealing,
                     expects,
                 };
-                self.ask_stream(server, &mut wire, &mut tools.decoder, down, up, call)
-                    .await
+                let known = length(&server.request());
+                if call.can_repeat && tools.kept.is_none() {
+                    tools.kept = known.and_then(|bytes| self.room.keep(bytes));
+                }
+                // What is taken from the application and not kept is gone.
+                call.can_repeat = tools.kept.is_some();
+                self.ask_stream(server, &mut wire, tools, down, up).await
             }
         }
     }
@@ -148,10 +154,7 @@ impl Desk {
             }
             tools.head.clear();
         }
-        let known = match request.framing() {
-            Framing::Length(bytes) => Some(bytes),
-            _ => None,
-        };
+        let known = length(&request);
         let expect = expects_far(&request).then_some((&b"expect"[..], &b"100-continue"[..]));
         let fields = fields().chain(expect);
         let encoder = Encoder::request(
@@ -271,16 +274,14 @@ impl Desk {
         &self,
         server: &mut Server<Stream>,
         wire: &mut Wire,
-        decoder: &mut Decoder,
+        tools: &mut Tools,
         down: Down<'_>,
         up: Up,
-        call: &mut Call,
     ) -> Ended {
-        // What was taken from the application is gone.
-        call.can_repeat = false;
         let (go, grant) = (down.go, down.grant);
+        let Tools { decoder, kept, .. } = tools;
         let (server, wire) = (RefCell::new(server), RefCell::new(wire));
-        let mut up = pin!(self.up(&server, &wire, up, go, grant));
+        let mut up = pin!(self.up(&server, &wire, up, kept, go, grant));
         let mut down = pin!(self.down(&server, &wire, decoder, down));
         let mut going_up = true;
         let ended = poll_fn(|context| {
@@ -314,6 +315,7 @@ impl Desk {
         server: &Shared<'_, Server<Stream>>,
         wire: &Shared<'_, Wire>,
         up: Up,
+        kept: &mut Option<Kept>,
         go: &Cell<bool>,
         grant: &Under,
     ) -> Result<(), Broken> {
@@ -323,6 +325,9 @@ impl Desk {
             expects,
         } = up;
         let mut encoder = Some(encoder);
+        if let Some(kept) = kept {
+            kept.again();
+        }
         if expects {
             flush(wire).await?;
             let asked = poll_fn(|_| {
@@ -337,6 +342,9 @@ impl Desk {
         }
         while encoder.is_some() {
             poll_fn(|context| {
+                if kept.as_ref().is_some_and(|kept| !kept.rest().is_empty()) {
+                    return Poll::Ready(Ok(()));
+                }
                 let filled = server.borrow_mut().poll_fill(context, 1);
                 if filled.is_pending() && wire.borrow().unflushed() > 0 {
                     // What is written need not wait for what comes.
@@ -351,6 +359,7 @@ impl Desk {
             self.seal_piece(
                 &mut server.borrow_mut(),
                 &mut wire.borrow_mut(),
+                kept,
                 &mut encoder,
                 &mut sealing,
                 grant,
@@ -365,6 +374,7 @@ impl Desk {
         &self,
         server: &mut Server<Stream>,
         wire: &mut Wire,
+        kept: &mut Option<Kept>,
         encoder: &mut Option<Encoder>,
         sealing: &mut Sealing,
         grant: &Under,
@@ -372,13 +382,25 @@ impl Desk {
         let is_here = server.is_body_here();
         let sealed = wire.body_with(|out| {
             let at = sealing.begin_chunk(out);
-            let data = server.filled();
+            let here = server.filled();
+            // What came before the last attempt ended goes first.
+            let again = kept.as_ref().map_or(&[][..], Kept::rest);
+            let data = if again.is_empty() { &*here } else { again };
             let bytes = data.len().min(outer::PIECE_BYTES_MAX);
-            let is_last = is_here && bytes == data.len();
+            let is_all = bytes == data.len() && (again.is_empty() || here.is_empty());
+            let is_last = is_here && is_all;
             if let Some(encoder) = encoder {
                 encoder.content(out, &data[..bytes]).map_err(|_| ())?;
             }
-            server.consume(bytes);
+            let is_again = !again.is_empty();
+            match kept {
+                Some(kept) if is_again => kept.sent(bytes),
+                Some(kept) => kept.add(&here[..bytes]),
+                None => {}
+            }
+            if !is_again {
+                server.consume(bytes);
+            }
             let piece = match is_last {
                 true => Piece::Last,
                 false => Piece::More,
@@ -482,7 +504,12 @@ impl Desk {
         }
         // The end of the outer message, if it is here, lets the connection be used again.
         poll_fn(|context| {
-            let _ = wire.borrow_mut().poll_fill(context, 1);
+            let mut wire = wire.borrow_mut();
+            let _ = wire.poll_fill(context, 1);
+            if !wire.filled().is_empty() {
+                // Nothing is read behind the final chunk, and what put it there may put more.
+                wire.close_after();
+            }
             Poll::Ready(())
         })
         .await;
@@ -616,6 +643,14 @@ impl Passing<'_> {
             true => Ended::Cut,
             false => Ended::Fate(Fate::Lost),
         }
+    }
+}
+
+/// The length of the body, where it is known.
+fn length(request: &h1::Request<'_>) -> Option<u64> {
+    match request.framing() {
+        Framing::Length(bytes) => Some(bytes),
+        _ => None,
     }
 }
 

@@ -11,6 +11,7 @@ use net::h1::Wires;
 use seal::{IdRandom, Moment, Outbox};
 use tokio::task::spawn_local;
 
+use super::kept::Room;
 use super::{Live, Outbound};
 use crate::counters::Counters;
 use crate::grants::Grants;
@@ -30,6 +31,8 @@ pub(super) struct Desk {
     pub(super) counters: Arc<Counters>,
     pub(super) wires: Wires<Passed>,
     pub(super) outbox: RefCell<Outbox>,
+    /// For bodies that may have to go again.
+    pub(super) room: Room,
     current: RefCell<Rc<Current>>,
 }
 
@@ -41,6 +44,7 @@ impl Desk {
             counters: shared.counters.thread(),
             wires,
             outbox: RefCell::default(),
+            room: Room::default(),
             current: RefCell::new(Rc::new(current)),
         })
     }

@@ -13,18 +13,22 @@ use seal::{Mode, Session};
 
 use super::desk::{Current, Desk};
 use super::handshake::NoSession;
+use super::kept::Kept;
 use super::link::Link;
 use super::retry::{self, Fate, Next};
 use crate::counters::Stages;
 use crate::grants::Asking;
+use crate::plain::{self, Told};
 use crate::routes::Way;
-use crate::{outer, plain, random, refuse};
+use crate::{outer, random, refuse};
 
 /// What a connection reuses from request to request.
 pub(super) struct Tools {
     pub(super) decoder: Decoder,
     /// The head of the request as it is sealed.
     pub(super) head: Vec<u8>,
+    /// The body of the request, where it goes piece by piece and may have to go again.
+    pub(super) kept: Option<Kept>,
 }
 
 /// How an attempt ended.
@@ -59,6 +63,7 @@ pub(super) async fn connection(desk: Rc<Desk>, stream: Stream, peer: Peer, threa
     let mut tools = Tools {
         decoder: Decoder::new(limits, Reading::Response),
         head: Vec::new(),
+        kept: None,
     };
     loop {
         let done = match server.head().await {
@@ -101,16 +106,12 @@ impl Desk {
         let callers = &current.live.callers;
         let ours = |name: &[u8]| callers.is_ours(name);
         match way {
-            Way::Plain(_) => {
-                self.counters.plain.one();
-                let done = plain::pass(server, &self.wires, grant.permit(), &ours).await;
-                grant.count_bytes(done.bytes);
-                match done.ended {
-                    plain::Ended::Done => Ok(()),
-                    plain::Ended::Refused(refusal) => self.refuse(server, &refusal),
-                    plain::Ended::App(error) => Err(Some(error)),
-                    plain::Ended::Cut => Err(None),
-                }
+            Way::Plain(index) => {
+                let told = match current.live.plain[index].is_mutual {
+                    false => Told::PLAIN,
+                    true => Told::mutual(server.request().method(), refusal::RELAY_DOWN),
+                };
+                self.pass(server, &grant, &ours, told).await
             }
             Way::Peer(index) => {
                 let stages = Stages::begin(&self.counters);
@@ -122,7 +123,42 @@ impl Desk {
                     stages: &stages,
                     whole: None,
                 };
-                self.relay(server, tools, &mut job).await
+                let done = self.relay(server, tools, &mut job).await;
+                tools.kept = None;
+                done
+            }
+        }
+    }
+
+    /// Passes a request on as it is: unsealed, or by TLS with certificates on both sides.
+    async fn pass(
+        &self,
+        server: &mut Server<Stream>,
+        grant: &Under,
+        ours: &dyn Fn(&[u8]) -> bool,
+        told: Told,
+    ) -> Result<(), Option<Error>> {
+        let counters = &self.counters;
+        match std::ptr::eq(told.unsent, refusal::RELAY_PLAIN) {
+            true => counters.plain.one(),
+            false => counters.passages.one(),
+        }
+        let done = plain::pass(server, &self.wires, grant.permit(), ours, told).await;
+        grant.count_bytes(done.bytes);
+        match done.ended {
+            plain::Ended::Done => {
+                counters.completed.one();
+                Ok(())
+            }
+            plain::Ended::Refused(refusal) => {
+                let maybe = std::ptr::eq(refusal.code, refusal::RELAY_MAYBE);
+                counters.maybe_executed.add(u64::from(maybe));
+                self.refuse(server, &refusal)
+            }
+            plain::Ended::App(error) => Err(Some(error)),
+            plain::Ended::Cut => {
+                counters.cut.one();
+                Err(None)
             }
         }
     }
@@ -160,7 +196,7 @@ impl Desk {
         let (agent, credential) = current.live.callers.agent(agent);
         let target = match way {
             Way::Peer(index) => &current.live.links[index].name,
-            Way::Plain(index) => &current.live.plain[index],
+            Way::Plain(index) => &current.live.plain[index].name,
         };
         let who = Who::Agent {
             name: &agent.name,

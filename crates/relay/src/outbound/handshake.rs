@@ -12,9 +12,9 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use gate::{Under, Who};
 use net::SendError;
-use net::h1::{Error, Framing, Version, Wire};
+use net::h1::{Error, Framing, Wire};
 use seal::head::REPLY_BYTES;
-use seal::{Pin, Public, Session, initiate};
+use seal::{Public, Session, initiate};
 
 use super::desk::Desk;
 use super::link::{Door, Link};
@@ -23,7 +23,8 @@ use crate::{outer, random};
 
 /// How long one step of a handshake may take to connect, in milliseconds.
 const DIAL_MS: u64 = limit::DIAL_MS_MAX;
-/// Handshakes that are tried while the peer says that it has no room, as one does for two seconds after its start.
+/// Handshakes that are tried while the peer has no room, or is not there yet: one begins to listen two seconds after its
+/// start.
 const SHAKES_MAX: u32 = 10;
 /// The wait between them, in milliseconds.
 const SHAKE_WAIT_MS: u64 = 250;
@@ -48,6 +49,16 @@ pub enum NoSession {
 }
 
 impl NoSession {
+    /// Whether it is what an inbound looks like that has just been started, from here or from behind a proxy.
+    fn may_pass(&self, is_first: bool) -> bool {
+        match self {
+            NoSession::Status(503) => true,
+            NoSession::Status(502 | 504) => is_first,
+            NoSession::Unreachable(_) | NoSession::Broken(_) => is_first,
+            _ => false,
+        }
+    }
+
     /// Whether trying again at once cannot help.
     pub(super) fn is_final(&self) -> bool {
         !matches!(self, NoSession::Unreachable(_) | NoSession::Broken(_))
@@ -110,9 +121,11 @@ impl Desk {
         if let Some(why) = link.failed(self.now()) {
             return Err(why);
         }
+        // Who never answered may have been started with us. Who did is gone, and that is told at once.
+        let is_first = link.session().is_none();
         let mut made = self.shake(link).await;
         for _ in 1..SHAKES_MAX {
-            if !matches!(made, Err(NoSession::Status(503))) {
+            if !made.as_ref().is_err_and(|why| why.may_pass(is_first)) {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(SHAKE_WAIT_MS)).await;
@@ -183,27 +196,19 @@ impl Desk {
         door: &Door,
         grant: &Under,
     ) -> Result<Arc<seal::Outbound>, NoSession> {
-        let (_, keys) = self.keys(link, grant).await?;
+        let keys = self.keys(link, grant).await?;
         let key = keys.iter().find(|key| key.pin() == door.pin);
         let key = key.ok_or(NoSession::NoKey)?;
         link.open(door, key).map_err(|_| NoSession::NoKey)
     }
 
-    /// The pins of the keys that the peer lists, and the version of HTTP that the hop before us spoke.
-    pub(super) async fn list(&self, link: &Link) -> Result<(Version, Vec<Pin>), NoSession> {
-        let grant = self.own_grant(link, "shr/1 keys").await?;
-        let (version, keys) = self.keys(link, &grant).await?;
-        Ok((version, keys.iter().map(Public::pin).collect()))
-    }
-
     /// The keys that the peer lists: nothing to be believed but what a pin confirms.
-    async fn keys(&self, link: &Link, grant: &Under) -> Result<(Version, Vec<Public>), NoSession> {
+    async fn keys(&self, link: &Link, grant: &Under) -> Result<Vec<Public>, NoSession> {
         let mut wire = self.own_wire(grant).await?;
         wire.request(b"GET", &link.keys_path, &link.host, [], Framing::None)?;
         final_answer(&mut wire).await?;
         let list = wire.fill(outer::OUTER_BYTES_MAX).await?;
-        let keys = read_keys(list);
-        Ok((wire.answered().version(), keys))
+        Ok(read_keys(list))
     }
 
     async fn own_grant(&self, link: &Link, method: &'static str) -> Result<Under, NoSession> {

@@ -6,6 +6,8 @@
 use base::{Code, refusal};
 use seal::{Advice, Answer, Attempt, Mode};
 
+use crate::plain::is_safe;
+
 /// Attempts of one call.
 pub(super) const ATTEMPTS_MAX: u32 = 3;
 /// How long after the first attempt another may name it, in milliseconds.
@@ -63,7 +65,7 @@ pub(super) struct Call {
 impl Call {
     pub(super) fn new(method: &[u8]) -> Call {
         Call {
-            is_safe: matches!(method, b"GET" | b"HEAD" | b"OPTIONS"),
+            is_safe: is_safe(method),
             can_repeat: true,
             first: None,
             last: None,

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -177,6 +177,7 @@ pub fn inbound_settings(origin: SocketAddr) -> InboundSettings {
     InboundSettings {
         routes: everything_to(To::Plain(name("origin"))),
         origins: vec![(name("origin"), endpoint(origin))],
+        mutual: None,
         identities: vec![in_key(2)],
         peers: vec![Enrolled {
             agent: agent("app"),
@@ -250,11 +251,22 @@ impl<R> Serving<R> {
 impl<R> Drop for Serving<R> {
     fn drop(&mut self) {
         self.drain.start();
+        if !thread::panicking() {
+            let (seals, repeats) = seal::audit::so_far();
+            assert_eq!(repeats, 0, "of {seals} seals some had one key and nonce");
+        }
     }
+}
+
+/// Begins the nonce audit of this process: whatever a test does to messages, no key and nonce seal twice.
+fn audit() {
+    static BEGUN: Once = Once::new();
+    BEGUN.call_once(seal::audit::begin);
 }
 
 /// So many listeners on one address.
 fn listeners(count: usize, address: SocketAddr) -> (SocketAddr, Vec<Listener>) {
+    audit();
     let first = net::bind(address).expect("a listener");
     let address = first.local_addr().expect("an address");
     let rest = (1..count).map(|_| net::bind(address).expect("another listener"));
