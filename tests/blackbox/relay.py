@@ -164,7 +164,11 @@ class Middle:
                 near, _ = self.listener.accept()
             except OSError:
                 return
-            far = socket.create_connection(("127.0.0.1", self.to))
+            try:
+                far = socket.create_connection(("127.0.0.1", self.to))
+            except OSError:
+                near.close()
+                continue
             for way, a, b in (("up", near, far), ("down", far, near)):
                 threading.Thread(target=self.pass_on, args=(way, a, b), daemon=True).start()
 

@@ -120,25 +120,30 @@ impl Gateway {
 
     /// Keys, peers, routes and callers of the relay. Sides and places are those that it started with.
     pub fn reload_relay(&self, settings: &Settings) -> Result<(), Vec<Problem>> {
-        let problem = |error: ::relay::Problem| {
+        let problem = |message: String| {
             vec![Problem {
                 file: settings.file.display().to_string(),
                 line: 0,
                 column: 0,
                 key: "relay".to_owned(),
-                message: error.to_string(),
+                message,
                 help: "What the relay listens on and where it goes takes a restart.".to_owned(),
             }]
         };
         let now = gate::ports::Clock::now(&*self.clock);
         if let (Some(running), Some(side)) = (&self.sides.outbound, &settings.relay.outbound) {
             let told = relay::outbound(side, settings, now.unix_ms);
-            running.reload(told).map_err(problem)?;
+            relay::renew(side, &self.targets).map_err(|peer| {
+                problem(format!("{peer} was not spoken to by mtls when this began"))
+            })?;
+            running
+                .reload(told)
+                .map_err(|error| problem(error.to_string()))?;
         }
         if let (Some(running), Some(side)) = (&self.sides.inbound, &settings.relay.inbound) {
             running
                 .reload(relay::inbound(side, settings))
-                .map_err(problem)?;
+                .map_err(|error| problem(error.to_string()))?;
         }
         Ok(())
     }
@@ -259,8 +264,7 @@ fn targets(settings: &Settings) -> Result<Targets, String> {
             ServerKind::Http(http) => Some((server.name.clone(), endpoint(http))),
             ServerKind::Child(_) => None,
         });
-    let places = settings.relay.places();
-    let endpoints = endpoints.chain(places.map(|p| (p.name.clone(), relay::endpoint(p))));
+    let endpoints = endpoints.chain(relay::endpoints(&settings.relay));
     Targets::new(endpoints).map_err(|errors| {
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
         lines.join("\n")
@@ -277,7 +281,8 @@ fn endpoint(http: &HttpServer) -> Endpoint {
         host: http.url.host.clone(),
         port: http.url.port,
         path: http.url.path.clone(),
-        extra_ca: http.ca.as_ref().map(|ca| ca.pem.clone().into_bytes()),
+        ca: http.ca.as_ref().map(|ca| ca.pem.clone().into_bytes()),
+        mutual: None,
         idle_max: base::limit::IDLE_UPSTREAMS_MAX,
         idle_ms: base::limit::IDLE_UPSTREAM_MS_MAX,
     }

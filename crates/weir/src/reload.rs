@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::assemble::Gateway;
+use crate::config::settings::relay::Outbound;
 use crate::config::settings::{ServerKind, Settings};
 use crate::config::{Problem, Seen};
 use crate::coverage::Coverage;
@@ -142,7 +143,15 @@ fn relays(settings: &Settings) -> impl PartialEq + '_ {
     let inbound = settings.relay.inbound.as_ref();
     let places: Vec<_> = settings.relay.places().collect();
     let windows = inbound.map(|side| (&side.listen, side.windows_max));
-    (outbound.map(|side| &side.listen), windows, places)
+    let by_tls = |side: &Outbound| -> Vec<bool> {
+        let peers = side.peers.iter();
+        peers.map(|peer| peer.mutual.is_some()).collect()
+    };
+    let by_tls = (
+        outbound.map(by_tls),
+        inbound.map(|side| side.mutual.is_some()),
+    );
+    (outbound.map(|side| &side.listen), windows, places, by_tls)
 }
 
 /// All that servers are made of, to be compared and never shown: there are secrets in it.

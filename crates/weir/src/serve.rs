@@ -21,6 +21,8 @@ use crate::routes::{Routes, new_call_id};
 
 /// "File size limit exceeded" (POSIX); 25 on every Linux that Rust is built for but MIPS.
 pub const SIGXFSZ: i32 = 25;
+/// How often an inbound that is not ready yet is looked at.
+const READY_EVERY: Duration = Duration::from_millis(20);
 /// How often the files of the configuration are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -90,8 +92,17 @@ fn threads(settings: &Settings) -> usize {
 
 /// One listening socket for each thread, all on one port: the kernel spreads connections over them.
 pub fn listen(address: SocketAddr, threads: usize) -> Result<Vec<TcpListener>, String> {
+    sockets(address, threads, net::bind)
+}
+
+/// One socket for each thread, made by [`net::bind`] or [`net::reserve`].
+pub fn sockets(
+    address: SocketAddr,
+    threads: usize,
+    make: fn(SocketAddr) -> std::io::Result<TcpListener>,
+) -> Result<Vec<TcpListener>, String> {
     let bind = |address| {
-        net::bind(address).map_err(|error| {
+        make(address).map_err(|error| {
             format!("{address} cannot be listened on: {error}; is something else using the port?")
         })
     };
@@ -143,14 +154,14 @@ impl Listening {
                 .for_each(|(thread, listener)| thread.edge = Some(listener));
         }
         if let Some(side) = &settings.relay.outbound {
-            let listeners = assemble::relay::listen(&side.listen, count)?.into_iter();
+            let listeners = assemble::relay::listen(&side.listen, count, net::bind)?.into_iter();
             threads
                 .iter_mut()
                 .zip(listeners)
                 .for_each(|(thread, listener)| thread.outbound = Some(listener));
         }
         if let Some(side) = &settings.relay.inbound {
-            let listeners = assemble::relay::listen(&side.listen, count)?.into_iter();
+            let listeners = assemble::relay::listen(&side.listen, count, net::reserve)?.into_iter();
             threads
                 .iter_mut()
                 .zip(listeners)
@@ -222,6 +233,15 @@ async fn inbound(gateway: &Gateway, listener: Option<Listener>) -> std::io::Resu
     let (Some(side), Some(listener)) = (&gateway.sides.inbound, listener) else {
         return Ok(());
     };
+    // It refuses everything until it is ready. A port that is closed so long says that in every balancer's words: it
+    // asks another instance, and no call is lost to one that has just started.
+    while !side.is_ready() {
+        if gateway.drain.is_started() {
+            return Ok(());
+        }
+        tokio::time::sleep(READY_EVERY).await;
+    }
+    listener.open()?;
     let (edge, drain) = (gateway.inbound_edge(), gateway.drain.clone());
     side.serve(listener, gateway.wires(), edge, drain).await
 }
@@ -273,10 +293,20 @@ fn say_started(settings: &Settings, gateway: &Gateway, addresses: &Addresses) {
         }
     }
     if let (Some(side), Some(address)) = (&settings.relay.outbound, &addresses.outbound) {
-        let (peer_id, _) = assemble::relay::names(&side.key);
-        tracing::info!(%address, %peer_id, peers = side.peers.len(), "relay outbound");
+        let peers = side.peers.len();
+        match &side.key {
+            Some(key) => {
+                let (peer_id, _) = assemble::relay::names(key);
+                tracing::info!(%address, %peer_id, peers, "relay outbound");
+            }
+            None => tracing::info!(%address, transport = "mtls", peers, "relay outbound"),
+        }
     }
     if let (Some(side), Some(address)) = (&settings.relay.inbound, &addresses.inbound) {
+        if side.mutual.is_some() {
+            let allowed = side.certified.len();
+            tracing::info!(%address, transport = "mtls", allowed, "relay inbound");
+        }
         for key in &side.keys {
             let (_, pin) = assemble::relay::names(key);
             tracing::info!(%address, %pin, allowed = side.allow.len(), "relay inbound");

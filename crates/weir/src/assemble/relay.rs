@@ -2,21 +2,28 @@
 //!
 //! It refuses to decide: what is checked here was found good when the configuration was read.
 
-use std::net::TcpListener;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
-use base::Secret;
-use net::Endpoint;
+use base::{Name, Secret};
 use net::h1::Listener;
+use net::mutual::{Acceptor, Client, Credentials, CredentialsError};
 use net::upstream::Scheme;
+use net::{Endpoint, Targets};
 use relay::{
     Agent, Callers, HostMatch, InboundSettings, Key32, OutboundSettings, TicketKeys, Token,
 };
 use seal::Identity;
 
 use crate::config::keytext;
-use crate::config::settings::relay::{Inbound, Listen, Outbound, Peer, Place, Route, To};
+use crate::config::settings::relay::{
+    Inbound, Listen, Mutual, Outbound, Peer, Place, Relay, Route, To,
+};
 use crate::config::settings::{Limits, Settings};
+
+/// What is read is checked then.
+const CHECKED: &str = "it was checked when it was read";
 
 /// The sides of the relay that run in this process.
 #[derive(Clone, Default)]
@@ -51,21 +58,37 @@ impl Sides {
 
 /// What an outbound of these settings is told. Agents' keys that have expired by `unix_ms` are left out.
 pub fn outbound(outbound: &Outbound, settings: &Settings, unix_ms: u64) -> OutboundSettings {
-    let identity = Arc::new(identity(&outbound.key));
-    let peer = |peer: &Peer| relay::Peer {
-        name: peer.place.name.clone(),
-        endpoint: endpoint(&peer.place),
-        keys: peer.keys.iter().map(peer_key).collect(),
-        suite: peer.suite,
-        identity: Arc::clone(&identity),
-        psks: peer.psks.iter().map(psk).collect(),
-        token: peer.join_token.as_ref().map(token),
-        padding: peer.padding,
+    let identity = outbound.key.as_ref().map(|key| Arc::new(identity(key)));
+    let sealed = |peer: &Peer| {
+        let identity = identity.as_ref().filter(|_| peer.mutual.is_none())?;
+        Some(relay::Peer {
+            name: peer.place.name.clone(),
+            endpoint: endpoint(&peer.place),
+            keys: peer.keys.iter().map(peer_key).collect(),
+            suite: peer.suite,
+            identity: Arc::clone(identity),
+            psks: peer.psks.iter().map(psk).collect(),
+            token: peer.join_token.as_ref().map(token),
+            padding: peer.padding,
+        })
     };
+    let by_tls = outbound.peers.iter().filter(|peer| peer.mutual.is_some());
+    let by_tls: Vec<_> = by_tls.collect();
+    let route = |written: &Route| {
+        let mut route = route(written);
+        if let relay::To::Peer(name) = &route.to
+            && by_tls.iter().any(|peer| peer.place.name == *name)
+        {
+            route.to = relay::To::Plain(name.clone());
+        }
+        route
+    };
+    let plain = outbound.plain.iter().map(named);
+    let by_tls = by_tls.iter().map(|peer| peer_endpoint(peer));
     OutboundSettings {
         routes: outbound.routes.iter().map(route).collect(),
-        peers: outbound.peers.iter().map(peer).collect(),
-        plain: outbound.plain.iter().map(named).collect(),
+        peers: outbound.peers.iter().filter_map(sealed).collect(),
+        plain: plain.chain(by_tls).collect(),
         callers: callers(outbound, settings, unix_ms),
         content_bytes_max: outbound.content_bytes_max,
         edge: bounds(&settings.limits),
@@ -84,7 +107,22 @@ pub fn inbound(inbound: &Inbound, settings: &Settings) -> InboundSettings {
         psk: peer.psk.as_ref().map(psk),
         sessions_after_unix_ms: peer.sessions_after_unix_ms,
     });
+    let mutual = inbound.mutual.as_ref().map(|mutual| relay::Mutual {
+        credentials: credentials(mutual).expect(CHECKED),
+        peers: inbound
+            .certified
+            .iter()
+            .map(|peer| {
+                let agent = Agent {
+                    name: peer.name.clone(),
+                    groups: peer.groups.clone(),
+                };
+                (agent, peer.certificate_name.clone())
+            })
+            .collect(),
+    });
     InboundSettings {
+        mutual,
         routes: inbound.routes.iter().map(route).collect(),
         origins: inbound.origins.iter().map(named).collect(),
         identities: inbound.keys.iter().map(identity).collect(),
@@ -94,7 +132,7 @@ pub fn inbound(inbound: &Inbound, settings: &Settings) -> InboundSettings {
             None => TicketKeys::Own,
             Some(keys) => TicketKeys::Given(keys.iter().map(keytext::TicketKey::shared).collect()),
         },
-        session_ms: relay::settings::SESSION_MS_DEFAULT,
+        session_ms: inbound.session_ms,
         next_pin: inbound.next_key,
         windows_max: inbound.windows_max,
         handshake_cpu_us_per_s: inbound.handshake_cpu_us_per_s,
@@ -105,15 +143,19 @@ pub fn inbound(inbound: &Inbound, settings: &Settings) -> InboundSettings {
     }
 }
 
-/// One listener for each thread.
-pub fn listen(listen: &Listen, threads: usize) -> Result<Vec<Listener>, String> {
+/// One listener for each thread; of TCP by [`net::bind`] or [`net::reserve`].
+pub fn listen(
+    listen: &Listen,
+    threads: usize,
+    make: fn(SocketAddr) -> io::Result<TcpListener>,
+) -> Result<Vec<Listener>, String> {
     match listen {
         Listen::Tcp(address) => {
-            let listeners: Vec<TcpListener> = crate::serve::listen(*address, threads)?;
+            let listeners: Vec<TcpListener> = crate::serve::sockets(*address, threads, make)?;
             Ok(listeners.into_iter().map(Listener::Tcp).collect())
         }
         Listen::Unix(path) => {
-            let failed = |error: std::io::Error| {
+            let failed = |error: io::Error| {
                 let path = path.display();
                 format!(
                     "unix:{path} cannot be listened on: {error}; does another process, or its folder not exist?"
@@ -128,6 +170,57 @@ pub fn listen(listen: &Listen, threads: usize) -> Result<Vec<Listener>, String> 
     }
 }
 
+/// Every place of both sides, as `net` is told of it.
+pub fn endpoints(relay: &Relay) -> Vec<(Name, Endpoint)> {
+    let outbound = relay.outbound.iter();
+    let peers = outbound.clone().flat_map(|side| &side.peers);
+    let plain = outbound.flat_map(|side| &side.plain);
+    let origins = relay.inbound.iter().flat_map(|side| &side.origins);
+    let others = plain.chain(origins).map(named);
+    peers.map(peer_endpoint).chain(others).collect()
+}
+
+/// Puts the certificates of these settings in the place of those that peers are shown now. A peer that is spoken to by
+/// mtls and was not when the gateway started cannot be: nothing is changed then, and its name is told.
+pub fn renew(outbound: &Outbound, targets: &Targets) -> Result<(), Name> {
+    let mut shown = Vec::new();
+    for peer in &outbound.peers {
+        let Some(mutual) = &peer.mutual else {
+            continue;
+        };
+        let name = &peer.place.name;
+        let client = targets.endpoint(name).and_then(|at| at.mutual.as_ref());
+        shown.push((client.ok_or_else(|| name.clone())?, mutual));
+    }
+    for (client, mutual) in shown {
+        let credentials = credentials(mutual).expect(CHECKED);
+        client.replace(&credentials).expect(CHECKED);
+    }
+    Ok(())
+}
+
+/// Whether a certificate can be shown and others checked.
+pub fn check(mutual: &Mutual) -> Result<(), CredentialsError> {
+    let credentials = credentials(mutual)?;
+    Client::new(&credentials)?;
+    Acceptor::new(&credentials).map(drop)
+}
+
+fn credentials(mutual: &Mutual) -> Result<Credentials, CredentialsError> {
+    let (certificate, ca) = (&mutual.certificate.pem, &mutual.ca.pem);
+    let key = mutual.key.expose();
+    Credentials::new(certificate.as_bytes(), key.as_bytes(), ca.as_bytes())
+}
+
+fn peer_endpoint(peer: &Peer) -> (Name, Endpoint) {
+    let mut endpoint = endpoint(&peer.place);
+    endpoint.mutual = peer.mutual.as_ref().map(|mutual| {
+        let credentials = credentials(mutual).expect(CHECKED);
+        Arc::new(Client::new(&credentials).expect(CHECKED))
+    });
+    (peer.place.name.clone(), endpoint)
+}
+
 /// A place as `net` is told of it.
 pub fn endpoint(place: &Place) -> Endpoint {
     Endpoint {
@@ -138,7 +231,8 @@ pub fn endpoint(place: &Place) -> Endpoint {
         host: place.url.host.clone(),
         port: place.url.port,
         path: place.url.path.clone(),
-        extra_ca: place.ca.as_ref().map(|ca| ca.pem.clone().into_bytes()),
+        ca: place.ca.as_ref().map(|ca| ca.pem.clone().into_bytes()),
+        mutual: None,
         idle_max: base::limit::IDLE_UPSTREAMS_MAX,
         idle_ms: base::limit::IDLE_UPSTREAM_MS_MAX,
     }
@@ -150,7 +244,7 @@ pub fn names(key: &Secret) -> (seal::PeerId, seal::Pin) {
     (identity.public().peer_id(), identity.public().pin())
 }
 
-fn named(place: &Place) -> (base::Name, Endpoint) {
+fn named(place: &Place) -> (Name, Endpoint) {
     (place.name.clone(), endpoint(place))
 }
 

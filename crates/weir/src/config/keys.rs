@@ -204,6 +204,8 @@ pub const LANES: &[&str] = &["mcp"];
 pub const ARGUMENT_TYPES: &[&str] = &["String", "Long", "Bool", "Set<String>", "Set<Long>"];
 /// Ciphers of the sealed relay.
 pub const SUITES: &[&str] = &["aes-256-gcm", "chacha20-poly1305", "aes-256-gcm-siv"];
+/// How the two sides of a relay speak.
+pub const TRANSPORTS: &[&str] = &["shr", "mtls"];
 /// Content of one message of the relay.
 const CONTENT: Kind = Kind::Count {
     min: 1024,
@@ -389,16 +391,22 @@ keys! {
         "Where applications connect, with plain HTTP/1.1; only a loopback address or a Unix socket, unless listen_public is true.", "unix:/run/weir/relay.sock";
     "relay.outbound.listen_public" Kind::Switch, Text("false"),
         "Allows a listen address that other machines reach; what they send is not sealed until it is here.", "true";
-    "relay.outbound.key" Kind::Secret, Required,
-        "The private key that peers know us by, as `weir relay keygen` makes it.", "file:outbound.key";
+    "relay.outbound.key" Kind::Secret, Nothing,
+        "The private key that peers know us by, as `weir relay keygen` makes it; needed unless all peers are spoken to by mtls.", "file:outbound.key";
     "relay.outbound.peers" Kind::Names, Nothing,
         "The inbounds that requests are sealed for; policies know them as servers, by name.", "{ east: { url: https://east.example, keys: file:east.pub } }";
     "relay.outbound.peers.*" Kind::Group, Nothing,
         "One inbound.", "{ url: https://east.example, keys: file:east.pub }";
     "relay.outbound.peers.*.url" Kind::Url, Required,
         "Where the inbound is reached, over whatever stands between; http is as safe as https, and shows who talks to whom.", "https://east.example";
-    "relay.outbound.peers.*.keys" Kind::OneOrMore(&Kind::RelayKey), Required,
-        "The inbound's public key, or its pin; list the next one too while it turns over.", "[file:east.pub, file:east-next.pub]";
+    "relay.outbound.peers.*.transport" Kind::Choice(TRANSPORTS), Text("shr"),
+        "How requests get there: shr seals each, whatever stands between; mtls is TLS 1.3 with certificates on both sides, on a path that passes TCP on as it is.", "mtls";
+    "relay.outbound.peers.*.certificate" Kind::File, Nothing,
+        "With mtls: the certificate that the inbound is shown, with those between it and its authority, as PEM.", "file:app.crt";
+    "relay.outbound.peers.*.certificate_key" Kind::File, Nothing,
+        "With mtls: the private key of that certificate, as PEM.", "file:app.pem";
+    "relay.outbound.peers.*.keys" Kind::OneOrMore(&Kind::RelayKey), Nothing,
+        "The inbound's public key, or its pin; list the next one too while it turns over. Needed with shr.", "[file:east.pub, file:east-next.pub]";
     "relay.outbound.peers.*.psk" Kind::OneOrMore(&Kind::Secret), Nothing,
         "A pre-shared key of this pair, beside the key pairs; two while it turns over.", "env:EAST_PSK";
     "relay.outbound.peers.*.join_token" Kind::Secret, Nothing,
@@ -408,7 +416,7 @@ keys! {
     "relay.outbound.peers.*.padding" Kind::Switch, Text("false"),
         "Whether the lengths of requests are hidden in buckets.", "true";
     "relay.outbound.peers.*.ca" Kind::File, Nothing,
-        "Certificates to trust for this url instead of the public ones, as PEM.", "file:ca.pem";
+        "Certificates of authorities to trust for this url instead of the public ones, as PEM; needed with mtls.", "file:ca.pem";
     "relay.outbound.peers.*.addresses" Kind::List(&Kind::Range), Text("[]"),
         "Private address ranges that may be dialled for this peer; those that are not public are refused otherwise.", "[10.0.0.0/8]";
     "relay.outbound.plain" Kind::Names, Nothing,
@@ -418,7 +426,7 @@ keys! {
     "relay.outbound.plain.*.url" Kind::Url, Required,
         "Where it is reached.", "http://127.0.0.1:3000";
     "relay.outbound.plain.*.ca" Kind::File, Nothing,
-        "Certificates to trust for this url instead of the public ones, as PEM.", "file:ca.pem";
+        "Certificates of authorities to trust for this url instead of the public ones, as PEM.", "file:ca.pem";
     "relay.outbound.plain.*.addresses" Kind::List(&Kind::Range), Text("[]"),
         "Private address ranges that may be dialled for it; those that are not public are refused otherwise.", "[10.0.0.0/8]";
     "relay.outbound.routes" Kind::List(&Kind::Group), Nothing,
@@ -445,8 +453,16 @@ keys! {
         "The side that origins are behind.", "{ keys: file:inbound.key, origins: { api: { url: http://127.0.0.1:3000 } }, allow: { app: { key: file:app.pub } } }";
     "relay.inbound.listen" Kind::Listen, Text("127.0.0.1:8702"),
         "Where outbounds connect, or what stands before us; only sealed messages are answered, so any address is good.", "0.0.0.0:8702";
-    "relay.inbound.keys" Kind::OneOrMore(&Kind::Secret), Required,
-        "Our private keys, as `weir relay keygen` makes them: one, or two while it turns over.", "[file:inbound.key, file:inbound-next.key]";
+    "relay.inbound.transport" Kind::Choice(TRANSPORTS), Text("shr"),
+        "What outbounds send: shr is sealed messages; mtls is TLS 1.3 with certificates on both sides, and plain HTTP/1.1 in it.", "mtls";
+    "relay.inbound.certificate" Kind::File, Nothing,
+        "With mtls: our certificate, with those between it and its authority, as PEM.", "file:east.crt";
+    "relay.inbound.certificate_key" Kind::File, Nothing,
+        "With mtls: the private key of that certificate, as PEM.", "file:east.pem";
+    "relay.inbound.ca" Kind::File, Nothing,
+        "With mtls: the authorities whose certificates outbounds have to show, as PEM.", "file:ca.pem";
+    "relay.inbound.keys" Kind::OneOrMore(&Kind::Secret), Nothing,
+        "Our private keys, as `weir relay keygen` makes them: one, or two while it turns over. Needed with shr.", "[file:inbound.key, file:inbound-next.key]";
     "relay.inbound.origins" Kind::Names, Nothing,
         "Where opened requests go as plain HTTP/1.1; policies know them as servers, by name.", "{ api: { url: http://127.0.0.1:3000 } }";
     "relay.inbound.origins.*" Kind::Group, Nothing,
@@ -454,7 +470,7 @@ keys! {
     "relay.inbound.origins.*.url" Kind::Url, Required,
         "Where it is reached.", "http://127.0.0.1:3000";
     "relay.inbound.origins.*.ca" Kind::File, Nothing,
-        "Certificates to trust for this url instead of the public ones, as PEM.", "file:ca.pem";
+        "Certificates of authorities to trust for this url instead of the public ones, as PEM.", "file:ca.pem";
     "relay.inbound.origins.*.addresses" Kind::List(&Kind::Range), Text("[]"),
         "Private address ranges that may be dialled for it; those that are not public are refused otherwise.", "[10.0.0.0/8]";
     "relay.inbound.routes" Kind::List(&Kind::Group), Nothing,
@@ -469,8 +485,10 @@ keys! {
         "The outbounds that may call; policies know them as agents, by name. Without one nobody may.", "{ app: { key: file:app.pub } }";
     "relay.inbound.allow.*" Kind::Group, Nothing,
         "One outbound.", "{ key: file:app.pub, groups: [services] }";
-    "relay.inbound.allow.*.key" Kind::RelayKey, Required,
-        "The outbound's public key, whole.", "file:app.pub";
+    "relay.inbound.allow.*.key" Kind::RelayKey, Nothing,
+        "The outbound's public key, whole. Needed with shr.", "file:app.pub";
+    "relay.inbound.allow.*.certificate_name" Kind::Text, Nothing,
+        "With mtls: the DNS name or IP address that the outbound's certificate is for, of its alternative names.", "app.example";
     "relay.inbound.allow.*.psk" Kind::Secret, Nothing,
         "The pre-shared key of this pair, beside the key pairs.", "env:APP_PSK";
     "relay.inbound.allow.*.groups" Kind::List(&Kind::Name), Text("[]"),
@@ -489,6 +507,8 @@ keys! {
         "Most senders of the last half minute that are told apart, at 2 KiB each; over it, new ones are refused.", "16384";
     "relay.inbound.handshake_cpu_us_per_s" Kind::Count { min: 1_000, max: 1_000_000 }, Number(100_000),
         "CPU time that handshakes may take in each second, in microseconds.", "100000";
+    "relay.inbound.session_ms" Kind::Count { min: 1_000, max: relay::settings::SESSION_MS_DEFAULT }, Number(relay::settings::SESSION_MS_DEFAULT),
+        "How long sessions last, in milliseconds; outbounds renew them before they end.", "600000";
     "relay.inbound.content_bytes_max" CONTENT, Number(relay::settings::CONTENT_BYTES_DEFAULT),
         "Longest content of one request or answer, in bytes.", "1073741824";
     "relay.inbound.padding" Kind::Switch, Text("false"),

@@ -476,8 +476,13 @@ impl Read<'_> {
     }
 
     fn ca(&mut self, group: &Group<'_>) -> Option<Ca> {
+        self.certificates(group, "ca")
+    }
+
+    /// The certificates of a file that a key names.
+    fn certificates(&mut self, group: &Group<'_>, key: &str) -> Option<Ca> {
         let file = group
-            .text("ca")?
+            .text(key)?
             .strip_prefix("file:")
             .filter(|path| !path.is_empty())?;
         let file = self.folder.join(file);
@@ -486,13 +491,13 @@ impl Read<'_> {
             Ok(_) => {
                 self.say_key(
                     group,
-                    "ca",
+                    key,
                     "the file holds no certificate (-----BEGIN CERTIFICATE-----)",
                 );
                 None
             }
             Err(message) => {
-                self.say_key(group, "ca", format!("the file {message}"));
+                self.say_key(group, key, format!("the file {message}"));
                 None
             }
         }

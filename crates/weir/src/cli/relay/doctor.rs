@@ -57,7 +57,7 @@ pub struct Doctor {
     /// Private addresses that may be dialled, such as 10.0.0.0/8; may be given more than once
     #[arg(long, value_name = "RANGE", value_parser = crate::config::values::range, requires = "to")]
     address: Vec<gate::Range>,
-    /// Certificates to trust instead of the public ones, as PEM
+    /// Certificates of authorities to trust instead of the public ones, as PEM
     #[arg(long, value_name = "FILE", requires = "to")]
     ca: Option<PathBuf>,
     /// The host of the request that goes through; by default that of the url
@@ -198,7 +198,7 @@ impl Doctor {
         let key = keys::secret("--key", text)?;
         keytext::identity(key.expose())
             .map_err(|message| Failure::new(format!("--key: the key {message}"), ""))?;
-        side.key = key;
+        side.key = Some(key);
         let peer = &mut side.peers[0];
         peer.keys.clear();
         for text in &self.peer {
@@ -226,8 +226,12 @@ impl Doctor {
     }
 
     fn check(&self, side: &Outbound, peer: &Peer, checks: &mut Checks) -> Result<(), Failure> {
-        self.key_file(side, checks);
         let probe = Probe::new(side.clone(), state(self.state.as_deref(), "probe")?)?;
+        if peer.mutual.is_some() {
+            self.by_tls(&probe, checks);
+            return probe.close();
+        }
+        self.key_file(side, checks);
         let inbound = self.keys(&probe, peer, checks);
         if let Some(inbound) = inbound
             && let Some(session) = handshake(&probe, side, peer, inbound, checks)?
@@ -239,7 +243,8 @@ impl Doctor {
 
     fn key_file(&self, side: &Outbound, checks: &mut Checks) {
         use std::os::unix::fs::PermissionsExt;
-        let (peer_id, _) = crate::assemble::relay::names(&side.key);
+        let Some(key) = &side.key else { return };
+        let (peer_id, _) = crate::assemble::relay::names(key);
         let path = self
             .key
             .as_deref()
@@ -254,6 +259,29 @@ impl Doctor {
                 "chmod 600 the file; if others could read it, make a new key.",
             ),
             false => checks.good("key", format!("peer id {peer_id}")),
+        }
+    }
+
+    /// A request through to the origin, by TLS with certificates on both sides.
+    fn by_tls(&self, probe: &Probe, checks: &mut Checks) {
+        match probe.ask("HEAD", &self.path, None) {
+            Err(what) => checks.bad(
+                "reach",
+                what,
+                "Check the url, the name's addresses, that nothing in between ends TLS, and both certificates: whose they are, what for, and until when.",
+            ),
+            Ok(reply) => {
+                let ms = reply.took.as_millis();
+                checks.good("reach", format!("{} answered in {ms} ms, by TLS 1.3", reply.address));
+                match reply.status {
+                    403 => checks.warn(
+                        "round trip",
+                        format!("HEAD {}: 403", self.path),
+                        "If the origin did not say so: our certificate is for no certificate_name under allow at the inbound; its log has the reason.",
+                    ),
+                    status => checks.good("round trip", format!("HEAD {}: {status}", self.path)),
+                }
+            }
         }
     }
 
@@ -433,8 +461,9 @@ fn handshake(
     checks: &mut Checks,
 ) -> Result<Option<Session>, Failure> {
     let checked = "it was checked when it was read";
+    let key = side.key.as_ref().expect("whoever seals has a key");
     let outbound = seal::Outbound {
-        identity: Arc::new(keytext::identity(side.key.expose()).expect(checked)),
+        identity: Arc::new(keytext::identity(key.expose()).expect(checked)),
         inbound,
         suite: peer.suite,
         token: peer

@@ -37,7 +37,7 @@ pub struct Pin {
     /// Private addresses that may be dialled, such as 10.0.0.0/8; may be given more than once
     #[arg(long, value_name = "RANGE", value_parser = crate::config::values::range)]
     address: Vec<gate::Range>,
-    /// Certificates to trust instead of the public ones, as PEM
+    /// Certificates of authorities to trust instead of the public ones, as PEM
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
     /// The folder of the log; by default weir/relay in $XDG_STATE_HOME or ~/.local/state

@@ -52,7 +52,7 @@ struct Common {
     /// Private addresses that may be dialled, such as 10.0.0.0/8; may be given more than once
     #[arg(long, value_name = "RANGE", value_parser = values::range)]
     address: Vec<gate::Range>,
-    /// Certificates to trust instead of the public ones, as PEM
+    /// Certificates of authorities to trust instead of the public ones, as PEM
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
     /// Serving threads; 0 is one for each core
@@ -110,8 +110,8 @@ Examples:
   weir relay inbound --listen 0.0.0.0:8702 --origin http://127.0.0.1:3000 --allow outbound.key.pub
   weir relay inbound --listen 0.0.0.0:8702 --origin http://127.0.0.1:3000 --allow app=app.pub --allow batch=batch.pub
 
-An outbound has to know this side's pin (--peer): the log says it when it starts. Requests are let through from two
-seconds after the start, because what was sealed before cannot be told from a repetition.")]
+An outbound has to know this side's pin (--peer): the log says it when it starts. It listens from
+two seconds after that, because what was sealed before cannot be told from a repetition.")]
 pub struct Inbound {
     /// Where outbounds connect, or what stands before us: an address, or unix:PATH
     #[arg(long, value_name = "ADDR", value_parser = values::listen)]
@@ -200,9 +200,10 @@ impl Outbound {
         };
         settings.relay.outbound = Some(OutboundSide {
             listen: self.listen.clone(),
-            key,
+            key: Some(key),
             peers: vec![Peer {
                 place: self.common.place(PEER, "--to", &self.to)?,
+                mutual: None,
                 keys: peer_keys,
                 psks: psk_of(self.psk.as_deref())?.into_iter().collect(),
                 join_token,
@@ -260,15 +261,18 @@ impl Inbound {
         let key = self.common.key(&settings, "inbound.key")?;
         settings.relay.inbound = Some(InboundSide {
             listen: self.listen.clone(),
+            mutual: None,
             keys: vec![key],
             origins: vec![self.common.place(ORIGIN, "--origin", &self.origin)?],
             routes: vec![everything(To::Plain(name(ORIGIN)))],
             allow,
+            certified: Vec::new(),
             join_tokens,
             ticket_keys: self.tickets()?,
             next_key: None,
             windows_max: seal::replay::WINDOWS_DEFAULT,
             handshake_cpu_us_per_s: 100_000,
+            session_ms: relay::settings::SESSION_MS_DEFAULT,
             content_bytes_max: relay::settings::CONTENT_BYTES_DEFAULT,
             padding: self.common.padding,
         });
@@ -423,9 +427,10 @@ impl Ask<'_> {
         let pin = seal::Pin(*keys::random()?);
         Ok(OutboundSide {
             listen: Listen::Unix(PathBuf::new()),
-            key,
+            key: Some(key),
             peers: vec![Peer {
                 place: self.place(PEER, "the url")?,
+                mutual: None,
                 keys: vec![keytext::PeerKey::Pin(pin)],
                 psks: Vec::new(),
                 join_token: None,

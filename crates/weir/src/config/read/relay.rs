@@ -13,7 +13,7 @@ use crate::config::keys::SUITES;
 use crate::config::keytext::{self, PeerKey, TicketKey};
 use crate::config::settings::Reference;
 use crate::config::settings::relay::{
-    Enrolled, Inbound, Listen, Outbound, Peer, Place, Relay, Route, To,
+    Certified, Enrolled, Inbound, Listen, Mutual, Outbound, Peer, Place, Relay, Route, To,
 };
 
 /// The name of the one place, where routes are not written.
@@ -79,9 +79,18 @@ impl Read<'_> {
                 "are known on a Unix socket only; listen on unix:PATH",
             );
         }
+        let key = key.into_iter().next();
+        // By what is written, as below: a key that is wrong is complained about once.
+        let sealed = peers.iter().any(|peer| peer.mutual.is_none());
+        if sealed && group.get("key").is_none() {
+            self.say_key(group, "key", "is needed to seal for a peer");
+        }
+        if sealed && key.is_none() {
+            return None;
+        }
         Some(Outbound {
             listen: listen?,
-            key: key.into_iter().next()?,
+            key,
             peers,
             plain,
             routes,
@@ -93,7 +102,30 @@ impl Read<'_> {
     }
 
     fn peer(&mut self, name: Name, group: &Group<'_>) -> Option<Peer> {
-        let place = self.place(name, group);
+        let mut place = self.place(name, group);
+        let mutual = match self.is_mutual(group) {
+            true => {
+                let sealing = ["keys", "psk", "join_token", "suite", "padding"];
+                self.not_with(group, "transport: mtls", &sealing);
+                if place.as_ref().is_some_and(|place| !place.url.https) {
+                    self.say_key(group, "url", "has to be https where the transport is mtls");
+                }
+                // It can change while serving, and where a place is cannot.
+                place.iter_mut().for_each(|place| place.ca = None);
+                Some(self.mutual(group)?)
+            }
+            false => {
+                self.not_with(group, "transport: shr", &["certificate", "certificate_key"]);
+                if group.get("keys").is_none() {
+                    self.say_key(
+                        group,
+                        "keys",
+                        "are needed: the inbound's public key, or its pin",
+                    );
+                }
+                None
+            }
+        };
         let keys = self.public_keys(group, "keys", keytext::peer_key);
         let psks = self.key_texts(group, "psk", |text| keytext::psk(text).map(drop));
         let join_token = self
@@ -108,6 +140,7 @@ impl Read<'_> {
         })?;
         Some(Peer {
             place: place?,
+            mutual,
             keys,
             psks,
             join_token,
@@ -158,8 +191,88 @@ impl Read<'_> {
         routes
     }
 
+    /// Whether certificates take the place of the seal.
+    fn is_mutual(&self, group: &Group<'_>) -> bool {
+        group.text("transport") == Some("mtls")
+    }
+
+    /// Our certificate, its key, and whom we trust.
+    fn mutual(&mut self, group: &Group<'_>) -> Option<Mutual> {
+        let mut missing = false;
+        for key in ["certificate", "certificate_key", "ca"] {
+            if group.get(key).is_none() {
+                self.say_key(group, key, "is needed where the transport is mtls");
+                missing = true;
+            }
+        }
+        let certificate = self.certificates(group, "certificate");
+        let ca = self.certificates(group, "ca");
+        let key = self.certificate_key(group);
+        if missing {
+            return None;
+        }
+        let mutual = Mutual {
+            certificate: certificate?,
+            key: key?,
+            ca: ca?,
+        };
+        match crate::assemble::relay::check(&mutual) {
+            Ok(()) => Some(mutual),
+            Err(error) => {
+                self.say_key(group, "certificate", error.to_string());
+                None
+            }
+        }
+    }
+
+    fn certificate_key(&mut self, group: &Group<'_>) -> Option<Secret> {
+        let Ok(Reference::File(path)) = values::reference(group.text("certificate_key")?) else {
+            return None; // Said by the first stage.
+        };
+        let text = self.text_of(&self.folder.join(path), super::SECRET_BYTES_MAX);
+        match text {
+            Ok(text) => Some(Secret::new(text)),
+            Err(message) => {
+                self.say_key(group, "certificate_key", format!("the file {message}"));
+                None
+            }
+        }
+    }
+
     fn inbound(&mut self, group: &Group<'_>) -> Option<Inbound> {
         let listen = self.relay_listen(group);
+        let is_mutual = self.is_mutual(group);
+        let mutual = match is_mutual {
+            true => {
+                let sealing = [
+                    "keys",
+                    "join_tokens",
+                    "ticket_keys",
+                    "next_key",
+                    "session_ms",
+                ];
+                self.not_with(group, "transport: mtls", &sealing);
+                if matches!(listen, Some(Listen::Unix(_))) {
+                    self.say_key(
+                        group,
+                        "listen",
+                        "has to be an address where the transport is mtls",
+                    );
+                }
+                Some(self.mutual(group)?)
+            }
+            false => {
+                self.not_with(
+                    group,
+                    "transport: shr",
+                    &["certificate", "certificate_key", "ca"],
+                );
+                if group.get("keys").is_none() {
+                    self.say_key(group, "keys", "are needed to open what is sealed");
+                }
+                None
+            }
+        };
         let keys = self.key_texts(group, "keys", |text| keytext::identity(text).map(drop));
         if keys.len() > seal::handshake::IDENTITIES_MAX {
             let max = seal::handshake::IDENTITIES_MAX;
@@ -167,24 +280,37 @@ impl Read<'_> {
         }
         let origins = self.places(group, "origins");
         let routes = self.inbound_routes(group);
-        let mut allow = Vec::new();
+        let (mut allow, mut certified) = (Vec::new(), Vec::new());
         for (name, _, peer) in group.named("allow") {
-            allow.extend(Name::new(name).and_then(|name| self.enrolled(name, &peer)));
+            let Some(name) = Name::new(name) else {
+                continue;
+            };
+            match is_mutual {
+                true => certified.extend(self.certified(name, &peer)),
+                false => allow.extend(self.enrolled(name, &peer)),
+            }
+        }
+        let names = certified.iter().map(|peer| &peer.certificate_name);
+        if names.collect::<HashSet<_>>().len() < certified.len() {
+            self.say_key(group, "allow", "two outbounds have one certificate_name");
         }
         let join_tokens = self.key_texts(group, "join_tokens", join_token);
         let ticket_keys = self.ticket_keys(group);
         let next_key = self.public_keys(group, "next_key", keytext::peer_key);
         Some(Inbound {
             listen: listen?,
+            mutual,
             keys,
             origins,
             routes,
             allow,
+            certified,
             join_tokens,
             ticket_keys,
             next_key: next_key.first().map(|key: &PeerKey| -> Pin { key.pin() }),
             windows_max: group.size("windows_max")?,
             handshake_cpu_us_per_s: group.count("handshake_cpu_us_per_s")?,
+            session_ms: group.count("session_ms")?,
             content_bytes_max: group.count("content_bytes_max")?,
             padding: group.scalar("padding", values::switch)?,
         })
@@ -220,7 +346,30 @@ impl Read<'_> {
         routes
     }
 
+    fn certified(&mut self, name: Name, group: &Group<'_>) -> Option<Certified> {
+        self.not_with(group, "transport: mtls", &["key", "psk", "sessions_after"]);
+        let Some(text) = group.text("certificate_name") else {
+            let message = "is needed where the transport is mtls: what the certificate is for";
+            self.say_key(group, "certificate_name", message);
+            return None;
+        };
+        if net::mutual::PeerName::new(text).is_none() {
+            let message = "must be a DNS name without *, or an IP address";
+            self.say_key(group, "certificate_name", message);
+            return None;
+        }
+        Some(Certified {
+            name,
+            groups: group.list("groups", values::name),
+            certificate_name: text.to_owned(),
+        })
+    }
+
     fn enrolled(&mut self, name: Name, group: &Group<'_>) -> Option<Enrolled> {
+        self.not_with(group, "transport: shr", &["certificate_name"]);
+        if group.get("key").is_none() {
+            self.say_key(group, "key", "is needed: the outbound's public key");
+        }
         let keys: Vec<Public> = self.public_keys(group, "key", |text| match keytext::pin(text) {
             Ok(_) => {
                 Err("is a pin or an id; the whole public key is needed to answer a peer".to_owned())

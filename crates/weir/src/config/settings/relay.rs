@@ -36,12 +36,23 @@ pub struct Place {
     pub addresses: Vec<gate::Range>,
 }
 
+/// TLS with certificates on both sides, in place of the seal. It was checked when it was read.
+#[derive(Clone)]
+pub struct Mutual {
+    /// Our certificate, as PEM.
+    pub certificate: Ca,
+    /// Its private key, as PEM.
+    pub key: Secret,
+    /// The authorities that are trusted.
+    pub ca: Ca,
+}
+
 /// The side that applications speak to.
 #[derive(Clone)]
 pub struct Outbound {
     pub listen: Listen,
-    /// Our private key, as text.
-    pub key: Secret,
+    /// Our private key, as text; there is one if there is a peer to seal for.
+    pub key: Option<Secret>,
     pub peers: Vec<Peer>,
     /// Where requests go that are not sealed.
     pub plain: Vec<Place>,
@@ -55,10 +66,12 @@ pub struct Outbound {
     pub content_bytes_max: u64,
 }
 
-/// An inbound that is sealed for.
+/// An inbound.
 #[derive(Clone)]
 pub struct Peer {
     pub place: Place,
+    /// With it nothing is sealed, and what follows means nothing.
+    pub mutual: Option<Mutual>,
     pub keys: Vec<PeerKey>,
     /// Pre-shared keys, as text.
     pub psks: Vec<Secret>,
@@ -87,11 +100,15 @@ pub enum To {
 #[derive(Clone)]
 pub struct Inbound {
     pub listen: Listen,
+    /// With it nothing is sealed, and keys, tokens and tickets mean nothing.
+    pub mutual: Option<Mutual>,
     /// Our private keys, as text: one, or more while they turn over.
     pub keys: Vec<Secret>,
     pub origins: Vec<Place>,
     pub routes: Vec<Route>,
     pub allow: Vec<Enrolled>,
+    /// Those who may call by mtls.
+    pub certified: Vec<Certified>,
     pub join_tokens: Vec<Secret>,
     /// Those that instances share; without them, this instance makes its own.
     pub ticket_keys: Option<Vec<TicketKey>>,
@@ -99,6 +116,7 @@ pub struct Inbound {
     pub next_key: Option<Pin>,
     pub windows_max: usize,
     pub handshake_cpu_us_per_s: u64,
+    pub session_ms: u64,
     pub content_bytes_max: u64,
     pub padding: bool,
 }
@@ -112,6 +130,15 @@ pub struct Enrolled {
     /// As text.
     pub psk: Option<Secret>,
     pub sessions_after_unix_ms: u64,
+}
+
+/// An outbound that may call by mtls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certified {
+    pub name: Name,
+    pub groups: Vec<Name>,
+    /// What its certificate is for.
+    pub certificate_name: String,
 }
 
 impl Place {
