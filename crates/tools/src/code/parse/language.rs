@@ -9,15 +9,17 @@ use serde::de::Deserializer;
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
+use super::shapes::{self, Shape};
+
 /// A language of the table.
 #[derive(Clone, Copy)]
 pub struct Language(&'static Row);
 
 /// How files of a language are cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub enum Cut {
     /// By a grammar.
-    Grammar,
+    Grammar(&'static Shape),
     /// By headings.
     Markdown,
     /// By keys at the left edge: YAML, TOML, INI and their kin.
@@ -77,10 +79,10 @@ impl Row {
 }
 
 /// All languages. Where two claim an extension, the first one has it.
-pub const ALL: &[Row] = &[
+pub static ALL: &[Row] = &[
     row(
         "python",
-        Cut::Grammar,
+        Cut::Grammar(&shapes::PYTHON),
         &["py", "pyi", "pyw", "pyx", "pxd", "bzl", "star"],
     )
     .files(&[
@@ -93,24 +95,32 @@ pub const ALL: &[Row] = &[
     ])
     .run_by(&["python", "pypy"])
     .also(&["py", "python3"]),
-    row("javascript", Cut::Grammar, &["js", "mjs", "cjs", "jsx"])
-        .files(&["Jakefile"])
-        .run_by(&["node", "bun", "nodejs"])
-        .also(&["js", "jsx", "ecmascript"]),
-    row("typescript", Cut::Grammar, &["ts", "mts", "cts"])
-        .run_by(&["deno", "ts-node", "tsx"])
-        .also(&["ts"]),
-    row("tsx", Cut::Grammar, &["tsx"]),
-    row("rust", Cut::Grammar, &["rs"])
+    row(
+        "javascript",
+        Cut::Grammar(&shapes::JAVASCRIPT),
+        &["js", "mjs", "cjs", "jsx"],
+    )
+    .files(&["Jakefile"])
+    .run_by(&["node", "bun", "nodejs"])
+    .also(&["js", "jsx", "ecmascript"]),
+    row(
+        "typescript",
+        Cut::Grammar(&shapes::TYPESCRIPT),
+        &["ts", "mts", "cts"],
+    )
+    .run_by(&["deno", "ts-node", "tsx"])
+    .also(&["ts"]),
+    row("typescript", Cut::Grammar(&shapes::TSX), &["tsx"]),
+    row("rust", Cut::Grammar(&shapes::RUST), &["rs"])
         .joint("::")
         .run_by(&["rust-script"])
         .also(&["rs"]),
-    row("go", Cut::Grammar, &["go"]).also(&["golang"]),
-    row("java", Cut::Grammar, &["java"]),
-    row("c", Cut::Grammar, &["c", "h"]).joint("::"),
+    row("go", Cut::Grammar(&shapes::GO), &["go"]).also(&["golang"]),
+    row("java", Cut::Grammar(&shapes::JAVA), &["java"]),
+    row("c", Cut::Grammar(&shapes::C), &["c", "h"]).joint("::"),
     row(
         "cpp",
-        Cut::Grammar,
+        Cut::Grammar(&shapes::CPP),
         &[
             "cc", "cpp", "cxx", "c++", "hh", "hpp", "hxx", "h++", "ipp", "inl", "tpp", "cu", "cuh",
             "ino",
@@ -118,10 +128,10 @@ pub const ALL: &[Row] = &[
     )
     .joint("::")
     .also(&["c++", "cplusplus", "cuda"]),
-    row("csharp", Cut::Grammar, &["cs", "csx"]).also(&["c#", "cs", "c_sharp"]),
+    row("csharp", Cut::Grammar(&shapes::CSHARP), &["cs", "csx"]).also(&["c#", "cs", "c_sharp"]),
     row(
         "ruby",
-        Cut::Grammar,
+        Cut::Grammar(&shapes::RUBY),
         &["rb", "rake", "gemspec", "ru", "rbi", "podspec"],
     )
     .joint("::")
@@ -138,18 +148,18 @@ pub const ALL: &[Row] = &[
     .also(&["rb"]),
     row(
         "php",
-        Cut::Grammar,
+        Cut::Grammar(&shapes::PHP),
         &[
             "php", "phtml", "php3", "php4", "php5", "php7", "php8", "phpt",
         ],
     )
     .joint("::")
     .run_by(&["php"]),
-    row("kotlin", Cut::Grammar, &["kt", "kts"]).also(&["kt"]),
-    row("swift", Cut::Grammar, &["swift"]).run_by(&["swift"]),
+    row("kotlin", Cut::Grammar(&shapes::KOTLIN), &["kt", "kts"]).also(&["kt"]),
+    row("swift", Cut::Grammar(&shapes::SWIFT), &["swift"]).run_by(&["swift"]),
     row(
         "bash",
-        Cut::Grammar,
+        Cut::Grammar(&shapes::BASH),
         &["sh", "bash", "bats", "ebuild", "zsh", "ksh"],
     )
     .files(&[
@@ -165,11 +175,12 @@ pub const ALL: &[Row] = &[
     ])
     .run_by(&["sh", "bash", "dash", "zsh", "ksh", "ash", "bats"])
     .also(&["sh", "shell", "zsh"]),
-    row("sql", Cut::Grammar, &["sql", "psql", "pgsql", "ddl", "dml"]).also(&[
-        "postgresql",
-        "mysql",
-        "sqlite",
-    ]),
+    row(
+        "sql",
+        Cut::Grammar(&shapes::SQL),
+        &["sql", "psql", "pgsql", "ddl", "dml"],
+    )
+    .also(&["postgresql", "mysql", "sqlite"]),
     row(
         "markdown",
         Cut::Markdown,
@@ -342,7 +353,6 @@ pub const ALL: &[Row] = &[
 
 const TEXT: Row = row("text", Cut::Blocks, &["txt", "text", "log"]).also(&["plain"]);
 static PLAIN: Row = TEXT;
-static TABLE: &[Row] = ALL;
 
 /// Bytes of a first line that are looked at.
 const SHEBANG_BYTES_MAX: usize = 256;
@@ -355,14 +365,14 @@ impl Language {
 
     /// All languages of the table, in its order.
     pub fn all() -> impl Iterator<Item = Language> {
-        TABLE.iter().map(Language)
+        ALL.iter().map(Language)
     }
 
     /// The language that is called so, whatever its case: by its name, an alias or an extension.
     pub fn named(name: &str) -> Option<Language> {
         let name = name.trim().to_ascii_lowercase();
         let has = |list: &[&str]| list.contains(&name.as_str());
-        let rows = || TABLE.iter();
+        let rows = || ALL.iter();
         rows()
             .find(|row| row.name == name)
             .or_else(|| rows().find(|row| has(row.aliases)))
@@ -410,7 +420,7 @@ fn by_file(name: &str) -> Option<&'static Row> {
     let is = |row: &&Row| {
         row.files.contains(&name) || stem.is_some_and(|stem| row.files.contains(&stem))
     };
-    TABLE.iter().find(is)
+    ALL.iter().find(is)
 }
 
 fn by_extension(name: &str) -> Option<&'static Row> {
@@ -419,8 +429,7 @@ fn by_extension(name: &str) -> Option<&'static Row> {
         return None;
     }
     let extension = extension.to_ascii_lowercase();
-    TABLE
-        .iter()
+    ALL.iter()
         .find(|row| row.extensions.contains(&extension.as_str()))
 }
 
@@ -439,8 +448,7 @@ fn by_shebang(head: &[u8]) -> Option<&'static Row> {
     let program = program
         .trim_end_matches(|c: char| c.is_ascii_digit() || c == '.')
         .to_ascii_lowercase();
-    TABLE
-        .iter()
+    ALL.iter()
         .find(|row| row.interpreters.contains(&program.as_str()))
 }
 
@@ -503,7 +511,7 @@ impl<'de> Deserialize<'de> for Language {
     /// A name that the table no longer has is text.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Language, D::Error> {
         let name = Cow::<str>::deserialize(deserializer)?;
-        let row = TABLE.iter().find(|row| row.name == name);
+        let row = ALL.iter().find(|row| row.name == name);
         Ok(row.map_or_else(Language::text, Language))
     }
 }
@@ -558,11 +566,11 @@ mod tests {
     }
 
     #[test]
-    fn no_name_stands_twice_in_the_table() {
-        let mut names: Vec<_> = Language::all().map(Language::name).collect();
-        names.sort_unstable();
-        let count = names.len();
-        names.dedup();
-        assert_eq!(names.len(), count);
+    fn no_extension_stands_twice_in_the_table() {
+        let mut extensions: Vec<_> = ALL.iter().flat_map(|row| row.extensions).collect();
+        extensions.sort_unstable();
+        let count = extensions.len();
+        extensions.dedup();
+        assert_eq!(extensions.len(), count);
     }
 }

@@ -17,7 +17,7 @@ pub fn stem(word: &str) -> Cow<'_, str> {
         return Cow::Borrowed(word);
     }
     let single = plural(word);
-    let bare = long(&single).map_or_else(|| past(&single), |bare| bare);
+    let bare = long(&single).unwrap_or_else(|| past(&single));
     let short = bare
         .strip_suffix('e')
         .filter(|rest| rest.len() >= REST_MIN && !rest.ends_with('e'));
@@ -34,14 +34,12 @@ fn plural(word: &str) -> String {
     if let Some(rest) = word.strip_suffix("ies").filter(|rest| rest.len() >= 2) {
         return format!("{rest}y");
     }
-    if let Some(rest) = word.strip_suffix("es") {
-        if ["ss", "x", "sh", "ch", "zz"]
-            .iter()
-            .any(|end| rest.ends_with(end))
-            && rest.len() >= REST_MIN
-        {
-            return rest.to_owned();
-        }
+    let hissing = |rest: &&str| {
+        let ends = ["ss", "x", "sh", "ch", "zz"];
+        ends.iter().any(|end| rest.ends_with(end)) && rest.len() >= REST_MIN
+    };
+    if let Some(rest) = word.strip_suffix("es").filter(hissing) {
+        return rest.to_owned();
     }
     match word.strip_suffix('s') {
         Some(rest) if !rest.ends_with(['s', 'u', 'i']) => rest.to_owned(),
@@ -57,7 +55,6 @@ fn long(word: &str) -> Option<String> {
         ("isation", "iz"),
         ("izer", "iz"),
         ("iser", "iz"),
-        ("ization", "iz"),
         ("ation", "at"),
         ("ator", "at"),
         ("ction", "ct"),

@@ -1,0 +1,4 @@
+class Half(
+def fine(a):
+    """Still found."""
+    return call_it(a)

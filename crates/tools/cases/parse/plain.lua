@@ -1,0 +1,3 @@
+local function add(a, b)
+  return a + b
+end

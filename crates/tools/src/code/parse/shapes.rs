@@ -1,0 +1,304 @@
+//! What a grammar's nodes mean: which ones define something, which are comments, calls, types, imports.
+//!
+//! A shape is data; one file below this one holds those of a family of languages. [`super::grammar`] walks a tree
+//! once and asks it for each node. What no shape names is only a place where a file may be cut.
+
+mod brace;
+mod cfamily;
+mod managed;
+mod script;
+mod sql;
+
+use std::sync::OnceLock;
+
+use tree_sitter::{Language, Node};
+use tree_sitter_language::LanguageFn;
+
+use super::types::SymbolKind;
+
+pub use brace::{GO, RUST, SWIFT};
+pub use cfamily::{C, CPP};
+pub use managed::{CSHARP, JAVA, KOTLIN};
+pub use script::{BASH, JAVASCRIPT, PHP, PYTHON, RUBY, TSX, TYPESCRIPT};
+pub use sql::SQL;
+
+/// What the nodes of one grammar mean.
+pub struct Shape {
+    /// The grammar.
+    pub grammar: LanguageFn,
+    /// Nodes that define something.
+    pub defs: &'static [Def],
+    /// Nodes that give those in them a parent, and are no definition: where they have their name.
+    pub scopes: &'static [(&'static str, At)],
+    /// Comments.
+    pub comments: &'static [&'static str],
+    /// Nodes that may stand between a documentation and what it is about.
+    pub between: &'static [&'static str],
+    /// Nodes around a definition that are part of it: exports, decorations, templates.
+    pub wraps: &'static [&'static str],
+    /// Leaves that are names.
+    pub names: &'static [&'static str],
+    /// Leaves that are names of types, and nodes in which each name is one.
+    pub types: &'static [&'static str],
+    /// Calls, with the field of what is called; without a field it is the first named child.
+    pub calls: &'static [(&'static str, Option<&'static str>)],
+    /// Nodes whose last name is what a call around them calls: `a.b.name`.
+    pub members: &'static [&'static str],
+    /// Imports.
+    pub imports: &'static [&'static str],
+    /// Functions without a name: what is in them is not seen from outside.
+    pub lambdas: &'static [&'static str],
+    /// Statements that are documentation when they are nothing but a string.
+    pub docstrings: Option<&'static str>,
+    /// The kind of a definition where its node alone does not tell; `None` makes it a mere scope.
+    pub refine: fn(Node<'_>, &[u8], SymbolKind) -> Option<SymbolKind>,
+    /// What was looked up of all this.
+    pub acts: OnceLock<Acts>,
+}
+
+/// A node that defines something.
+pub struct Def {
+    pub node: &'static str,
+    pub kind: SymbolKind,
+    pub name: At,
+    pub when: When,
+}
+
+/// Where a definition's name stands.
+#[derive(Clone, Copy)]
+pub enum At {
+    /// In each child with this field; the definition is the whole node.
+    Field(&'static str),
+    /// In the child with this field, if it is of this kind.
+    FieldOf(&'static str, &'static str),
+    /// In each child with this field; each is a definition of its own.
+    Each(&'static str),
+    /// In the first child of this kind.
+    Child(&'static str),
+    /// At the end of a chain of C declarators.
+    Declarator,
+    /// In the field `name`; the parent is the type of the field `receiver`.
+    Receiver,
+    /// At the last name of a `left` side that is a member.
+    Member,
+    /// A keyword of the node is the name.
+    Word(&'static str),
+}
+
+/// When a node counts as a definition.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// Always.
+    Any,
+    /// When it is in no function.
+    Outside,
+    /// When its value is a function or a class.
+    Valued,
+    /// When it has a body.
+    Bodied,
+}
+
+/// A definition that always counts and has its name in the field `name`.
+pub const fn def(node: &'static str, kind: SymbolKind) -> Def {
+    Def {
+        node,
+        kind,
+        name: At::Field("name"),
+        when: When::Any,
+    }
+}
+
+impl Def {
+    pub const fn at(self, name: At) -> Def {
+        Def { name, ..self }
+    }
+
+    pub const fn when(self, when: When) -> Def {
+        Def { when, ..self }
+    }
+}
+
+/// For grammars whose nodes tell all.
+pub fn as_is(_: Node<'_>, _: &[u8], kind: SymbolKind) -> Option<SymbolKind> {
+    Some(kind)
+}
+
+/// A shape's words, looked up once: what to do at each kind of node.
+pub struct Acts {
+    pub language: Language,
+    /// By the number of a node's kind.
+    pub by_kind: Vec<Act>,
+    /// Fields whose subtree is a type.
+    pub type_fields: Vec<u16>,
+    pub body: u16,
+}
+
+/// What to do at a node.
+#[derive(Clone, Copy, Default)]
+pub struct Act {
+    /// One more than the index of its row in `defs`.
+    pub def: u8,
+    /// One more than the index of its row in `scopes`.
+    pub scope: u8,
+    /// The other marks.
+    pub marks: u16,
+    /// The field of what a call calls; 0 for the first named child.
+    pub callee: u16,
+}
+
+pub const COMMENT: u16 = 1;
+pub const BETWEEN: u16 = 1 << 1;
+pub const WRAP: u16 = 1 << 2;
+pub const NAME: u16 = 1 << 3;
+pub const TYPE: u16 = 1 << 4;
+pub const CALL: u16 = 1 << 5;
+pub const MEMBER: u16 = 1 << 6;
+pub const IMPORT: u16 = 1 << 7;
+pub const LAMBDA: u16 = 1 << 8;
+pub const DOCSTRING: u16 = 1 << 9;
+
+/// Fields under which grammars keep types.
+const TYPE_FIELDS: &[&str] = &[
+    "type",
+    "return_type",
+    "returns",
+    "superclasses",
+    "superclass",
+    "interfaces",
+    "inherits_from",
+    "trait",
+    "result",
+];
+
+impl Shape {
+    /// What to do at each kind of node; looked up at the first call.
+    pub fn acts(&self) -> &Acts {
+        self.acts.get_or_init(|| self.look_up())
+    }
+
+    fn look_up(&self) -> Acts {
+        let language = Language::new(self.grammar);
+        let mut by_kind = vec![Act::default(); language.node_kind_count()];
+        let field = |name: &str| language.field_id_for_name(name).map_or(0, |id| id.get());
+        // A grammar may have several numbers for one name (aliases): all of them are meant.
+        let mut each = |name: &str, set: &mut dyn FnMut(&mut Act)| {
+            for (id, act) in by_kind.iter_mut().enumerate() {
+                let id = id as u16;
+                if language.node_kind_is_named(id) && language.node_kind_for_id(id) == Some(name) {
+                    set(act);
+                }
+            }
+        };
+        for (index, def) in self.defs.iter().enumerate() {
+            each(def.node, &mut |act| act.def = index as u8 + 1);
+        }
+        for (index, (node, _)) in self.scopes.iter().enumerate() {
+            each(node, &mut |act| act.scope = index as u8 + 1);
+        }
+        for (node, callee) in self.calls {
+            let callee = callee.map_or(0, field);
+            each(node, &mut |act| {
+                act.marks |= CALL;
+                act.callee = callee;
+            });
+        }
+        let docstrings = self.docstrings.as_slice();
+        for (nodes, mark) in [
+            (self.comments, COMMENT),
+            (self.between, BETWEEN),
+            (self.wraps, WRAP),
+            (self.names, NAME),
+            (self.types, TYPE),
+            (self.members, MEMBER),
+            (self.imports, IMPORT),
+            (self.lambdas, LAMBDA),
+            (docstrings, DOCSTRING),
+        ] {
+            for node in nodes {
+                each(node, &mut |act| act.marks |= mark);
+            }
+        }
+        let type_fields = TYPE_FIELDS
+            .iter()
+            .map(|name| field(name))
+            .filter(|id| *id != 0)
+            .collect();
+        let body = field("body");
+        Acts {
+            language,
+            by_kind,
+            type_fields,
+            body,
+        }
+    }
+
+    /// The words of this shape that its grammar does not know: there should be none.
+    #[cfg(test)]
+    fn unknown(&self) -> Vec<&'static str> {
+        let language = Language::new(self.grammar);
+        let nodes = self.defs.iter().map(|def| def.node);
+        let nodes = nodes
+            .chain(self.scopes.iter().map(|scope| scope.0))
+            .chain(self.calls.iter().map(|call| call.0));
+        let lists = [
+            self.comments,
+            self.between,
+            self.wraps,
+            self.names,
+            self.types,
+            self.members,
+            self.imports,
+            self.lambdas,
+        ];
+        let nodes = nodes
+            .chain(lists.into_iter().flatten().copied())
+            .chain(self.docstrings);
+        let fields = self.calls.iter().filter_map(|call| call.1);
+        let names = self
+            .defs
+            .iter()
+            .map(|def| def.name)
+            .chain(self.scopes.iter().map(|scope| scope.1));
+        let fields = fields.chain(names.filter_map(|at| match at {
+            At::Field(field) | At::FieldOf(field, _) | At::Each(field) => Some(field),
+            _ => None,
+        }));
+        let is_node = |name: &&str| language.id_for_node_kind(name, true) != 0;
+        let is_field = |name: &&str| language.field_id_for_name(name).is_some();
+        nodes
+            .filter(|name| !is_node(name))
+            .chain(fields.filter(|name| !is_field(name)))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_grammar_knows_each_word_of_its_shape() {
+        let shapes: [(&str, &Shape); 16] = [
+            ("python", &PYTHON),
+            ("javascript", &JAVASCRIPT),
+            ("typescript", &TYPESCRIPT),
+            ("tsx", &TSX),
+            ("rust", &RUST),
+            ("go", &GO),
+            ("java", &JAVA),
+            ("c", &C),
+            ("cpp", &CPP),
+            ("csharp", &CSHARP),
+            ("ruby", &RUBY),
+            ("php", &PHP),
+            ("kotlin", &KOTLIN),
+            ("swift", &SWIFT),
+            ("bash", &BASH),
+            ("sql", &SQL),
+        ];
+        for (name, shape) in shapes {
+            assert_eq!(shape.unknown(), Vec::<&str>::new(), "{name}");
+            assert!(shape.defs.len() < 250 && shape.scopes.len() < 250);
+        }
+    }
+}
