@@ -55,6 +55,11 @@ def server(authority, folder, name, *alternatives):
     authority.write(folder, name, ExtendedKeyUsageOID.SERVER_AUTH, *alternatives)
 
 
+def shown(folder, name):
+    """What has curl show a certificate."""
+    return ["--cert", str(folder / f"{name}.crt"), "--key", str(folder / f"{name}.pem")]
+
+
 class Served:
     def __init__(self, folder):
         self.origin, self.authority = Origin(), Authority()
@@ -123,13 +128,14 @@ def test_doctor_looks_at_it(served):
 
 def test_clients_of_others_need_a_certificate_too(served):
     assert served.curl().returncode != 0
-    own = [f"--cert={served.near}/app.crt", f"--key={served.near}/app.pem"]
-    assert served.curl(*own).stdout == "from curl"
+    own = shown(served.near, "app")
+    done = served.curl(*own)
+    assert done.stdout == "from curl", done
     assert served.curl(*own, "--tls-max", "1.2").returncode != 0
     client(Authority(), served.near, "forged", "app.example")
-    assert served.curl(f"--cert={served.near}/forged.crt", f"--key={served.near}/forged.pem").returncode != 0
+    assert served.curl(*shown(served.near, "forged")).returncode != 0
     client(served.authority, served.near, "other", "other.example")
-    done = served.curl(f"--cert={served.near}/other.crt", f"--key={served.near}/other.pem")
+    done = served.curl(*shown(served.near, "other"))
     assert "relay.refused" in done.stdout and served.origin.count("/curl") == 1
     until(lambda: "handshakes were refused" in served.inbound.logs.text(), "it says why")
 
@@ -179,3 +185,24 @@ def test_what_cannot_be_is_told(tmp_path):
         write(tmp_path, {"relay": {"outbound": {"anyone": "dev", "peers": {"far": peer}}}})
         done = weir(tmp_path, "config", "check", code=None)
         assert done.returncode != 0 and told in done.stdout + done.stderr, (change, done.stdout, done.stderr)
+
+
+def test_two_commands_and_no_file(tmp_path):
+    origin, authority = Origin(), Authority()
+    (tmp_path / "ca.pem").write_bytes(authority.pem)
+    server(authority, tmp_path, "far", "localhost", "127.0.0.1")
+    client(authority, tmp_path, "app", "app.example")
+    with Process(tmp_path, "relay", "inbound", "--listen", "127.0.0.1:0", "--origin", origin.url, "--allow",
+                 "app=app.example", "--certificate", "far.crt", "--certificate-key", "far.pem", "--client-ca",
+                 "ca.pem") as inbound:
+        at = f"https://127.0.0.1:{inbound.port('inbound')}"
+        with Process(tmp_path, "relay", "outbound", "--listen", "127.0.0.1:0", "--to", at, "--certificate", "app.crt",
+                     "--certificate-key", "app.pem", "--ca", "ca.pem") as outbound:
+            assert settled(outbound.port("outbound"))[2] == b"nothing"
+            assert ask(outbound.port("outbound"), "POST", "/echo", b"by tls")[2] == b"by tls"
+    for more, told in ((["--peer", "x"], "cannot be used with"), ([], None)):
+        at = "https://127.0.0.1:1" if more else "http://127.0.0.1:1"
+        done = weir(tmp_path, "relay", "outbound", "--listen", "127.0.0.1:0", "--to", at, "--certificate", "app.crt",
+                    "--certificate-key", "app.pem", "--ca", "ca.pem", *more, code=None)
+        assert done.returncode == 2 and (told or "has to be https") in done.stderr, done.stderr
+    origin.stop()

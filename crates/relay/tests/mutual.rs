@@ -9,6 +9,8 @@ mod rig;
 
 #[path = "pair/authority.rs"]
 mod authority;
+#[path = "pair/cases.rs"]
+mod cases;
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
@@ -18,6 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use authority::{Authority, Leaf};
+use cases::{REQUESTS, cases};
 use net::mutual::{Client, Credentials};
 use relay::{Inbound, InboundSettings, Mutual, Outbound, OutboundSettings, Problem, To};
 use rig::*;
@@ -558,4 +561,46 @@ fn curl_and_openssl_are_clients_too() {
     assert!(!said.contains("New Session Ticket"), "{said}");
     std::fs::remove_dir_all(&folder).unwrap();
     assert_eq!(origin.asked(), 2);
+}
+
+#[test]
+fn no_request_is_smuggled_by_who_has_a_certificate() {
+    let origin = Origin::echo();
+    let (authority, clock) = (Authority::new(), Shifted::new());
+    let mut settings = inbound_by(&authority, origin.address);
+    settings.edge.head_ms = 2_000;
+    settings.edge.piece_ms = 300;
+    let inbound = inbound_at(settings, &clock, 1, anywhere());
+    let own = authority.client(&[APP]);
+    let (mut tried, mut allowed) = (0, 0);
+    for file in REQUESTS {
+        for case in cases(file) {
+            let mut stream = foreign(
+                inbound.address,
+                &authority,
+                Some(&own),
+                rustls::ALL_VERSIONS,
+            );
+            // It may be refused before all of it is sent.
+            let _ = stream.write_all(&case.sent);
+            stream.conn.send_close_notify();
+            let _ = stream.flush();
+            let mut answer = Vec::new();
+            let _ = stream.read_to_end(&mut answer);
+            allowed += case.requests();
+            let asked = origin.asked();
+            assert!(
+                asked <= allowed,
+                "{file}: {}: {asked} of {allowed}",
+                case.title
+            );
+            tried += 1;
+        }
+    }
+    assert!(tried > 50 && origin.asked() > 10, "{tried}");
+    for head in origin.seen.lock().unwrap().iter() {
+        let both =
+            head.field("content-length").is_some() && head.field("transfer-encoding").is_some();
+        assert!(!both, "{head:?}");
+    }
 }

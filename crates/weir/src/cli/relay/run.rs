@@ -13,7 +13,8 @@ use seal::Suite;
 use super::{keygen, keys};
 use crate::cli::{Answer, Ended, Failure, variable};
 use crate::config::settings::relay::{
-    Enrolled, Inbound as InboundSide, Listen, Outbound as OutboundSide, Peer, Place, Route, To,
+    Certified, Enrolled, Inbound as InboundSide, Listen, Mutual, Outbound as OutboundSide, Peer,
+    Place, Route, To,
 };
 use crate::config::settings::{Ca, LogLevel, PolicyFile};
 use crate::config::{Problem, Seen, Settings, keytext, read, values};
@@ -74,6 +75,8 @@ struct Common {
 Examples:
   weir relay outbound --listen 127.0.0.1:8701 --to https://east.example --peer inbound.key.pub
   weir relay outbound --listen unix:/run/app/relay.sock --to http://10.0.0.5:8702 --peer 4f6a…  (a pin)
+  weir relay outbound --listen 127.0.0.1:8701 --to https://east.example:8703 \\
+      --certificate app.crt --certificate-key app.pem --ca ca.pem
   curl -H 'Host: api.example' http://127.0.0.1:8701/v1/things
 
 The inbound has to know this side's public key (--allow): without --key, one is made at the first
@@ -86,7 +89,7 @@ pub struct Outbound {
     #[arg(long, value_name = "URL")]
     to: String,
     /// The inbound's public key or pin, or a file with it; the next one too while it turns over
-    #[arg(long, value_name = "KEY", required = true)]
+    #[arg(long, value_name = "KEY", required_unless_present = "certificate")]
     peer: Vec<String>,
     /// The pre-shared key of the pair: a file, file:PATH or env:NAME
     #[arg(long, value_name = "SECRET")]
@@ -94,6 +97,13 @@ pub struct Outbound {
     /// The join token that the inbound asks for: a file, file:PATH or env:NAME
     #[arg(long, value_name = "SECRET")]
     join_token: Option<String>,
+    /// Speak TLS with certificates on both sides instead of sealing, and show this one (PEM)
+    #[arg(long, value_name = "FILE", requires_all = ["certificate_key", "ca"],
+          conflicts_with_all = ["peer", "psk", "join_token", "key", "padding"])]
+    certificate: Option<PathBuf>,
+    /// The private key of that certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    certificate_key: Option<PathBuf>,
     /// The cipher
     #[arg(long, value_enum, default_value = "aes-256-gcm")]
     suite: Cipher,
@@ -109,6 +119,8 @@ pub struct Outbound {
 Examples:
   weir relay inbound --listen 0.0.0.0:8702 --origin http://127.0.0.1:3000 --allow outbound.key.pub
   weir relay inbound --listen 0.0.0.0:8702 --origin http://127.0.0.1:3000 --allow app=app.pub --allow batch=batch.pub
+  weir relay inbound --listen 0.0.0.0:8703 --origin http://127.0.0.1:3000 --allow app=app.example \\
+      --certificate east.crt --certificate-key east.pem --client-ca ca.pem
 
 An outbound has to know this side's pin (--peer): the log says it when it starts. It listens from
 two seconds after that, because what was sealed before cannot be told from a repetition.")]
@@ -119,7 +131,8 @@ pub struct Inbound {
     /// Where opened requests go
     #[arg(long, value_name = "URL")]
     origin: String,
-    /// An outbound's public key, or a file with it; NAME= before it is its name in the log
+    /// An outbound's public key, or a file with it; NAME= before it is its name in the log. With --certificate, the
+    /// DNS name or IP address that its certificate is for
     #[arg(long, value_name = "[NAME=]KEY", required = true)]
     allow: Vec<String>,
     /// The pre-shared key of these pairs: a file, file:PATH or env:NAME
@@ -131,6 +144,16 @@ pub struct Inbound {
     /// The ticket keys that instances share, as weir relay keygen --tickets writes them
     #[arg(long, value_name = "FILE")]
     ticket_keys: Option<PathBuf>,
+    /// Take TLS with certificates on both sides instead of what is sealed, and show this one (PEM)
+    #[arg(long, value_name = "FILE", requires_all = ["certificate_key", "client_ca"],
+          conflicts_with_all = ["psk", "join_token", "ticket_keys", "key", "padding"])]
+    certificate: Option<PathBuf>,
+    /// The private key of that certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    certificate_key: Option<PathBuf>,
+    /// The authorities whose certificates outbounds have to show (PEM)
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    client_ca: Option<PathBuf>,
     #[command(flatten)]
     common: Common,
 }
@@ -174,7 +197,12 @@ impl Outbound {
     fn seen(&self) -> Seen {
         let secrets = [&self.psk, &self.join_token, &self.common.key];
         let secrets = secrets.into_iter().flatten();
-        seen(self.peer.iter().chain(secrets).map(String::as_str))
+        let mut seen = seen(self.peer.iter().chain(secrets).map(String::as_str));
+        note(
+            &mut seen,
+            [&self.certificate, &self.certificate_key, &self.common.ca],
+        );
+        seen
     }
 
     fn settings(&self) -> Result<Settings, Failure> {
@@ -193,17 +221,21 @@ impl Outbound {
             peer_keys.push(keys::public(text, keytext::peer_key)?);
         }
         let mut settings = self.common.settings("outbound")?;
-        let key = self.common.key(&settings, "outbound.key")?;
+        let mutual = mutual([&self.certificate, &self.certificate_key, &self.common.ca])?;
+        let key = match &mutual {
+            Some(_) => None,
+            None => Some(self.common.key(&settings, "outbound.key")?),
+        };
         let join_token = match &self.join_token {
             Some(text) => Some(token_of(text)?),
             None => None,
         };
         settings.relay.outbound = Some(OutboundSide {
             listen: self.listen.clone(),
-            key: Some(key),
+            key,
             peers: vec![Peer {
-                place: self.common.place(PEER, "--to", &self.to)?,
-                mutual: None,
+                place: self.place(mutual.is_some())?,
+                mutual,
                 keys: peer_keys,
                 psks: psk_of(self.psk.as_deref())?.into_iter().collect(),
                 join_token,
@@ -218,6 +250,19 @@ impl Outbound {
             content_bytes_max: relay::settings::CONTENT_BYTES_DEFAULT,
         });
         Ok(settings)
+    }
+}
+
+impl Outbound {
+    fn place(&self, is_mutual: bool) -> Result<Place, Failure> {
+        let mut place = self.common.place(PEER, "--to", &self.to)?;
+        if is_mutual && !place.url.https {
+            let what = "--to has to be https where certificates are shown";
+            return Err(Failure::new(what, ""));
+        }
+        // Whom we trust is part of what can change while serving.
+        place.ca = place.ca.filter(|_| !is_mutual);
+        Ok(place)
     }
 }
 
@@ -241,32 +286,49 @@ impl Inbound {
         let secrets = [&self.psk, &self.common.key].into_iter().flatten();
         let secrets = secrets.chain(&self.join_token).chain(&allow);
         let mut seen = seen(secrets.map(String::as_str));
-        if let Some(path) = &self.ticket_keys {
-            seen.note(path);
-        }
+        note(
+            &mut seen,
+            [
+                &self.ticket_keys,
+                &self.certificate,
+                &self.certificate_key,
+                &self.client_ca,
+            ],
+        );
         seen
     }
 
     fn settings(&self) -> Result<Settings, Failure> {
         let psk = psk_of(self.psk.as_deref())?;
-        let mut allow = Vec::new();
+        let mutual = mutual([&self.certificate, &self.certificate_key, &self.client_ca])?;
+        let (mut allow, mut certified_peers) = (Vec::new(), Vec::new());
         for text in &self.allow {
-            allow.push(enrolled(text, psk.clone())?);
+            match mutual {
+                Some(_) => certified_peers.push(certified(text)?),
+                None => allow.push(enrolled(text, psk.clone())?),
+            }
+        }
+        if mutual.is_some() && matches!(self.listen, Listen::Unix(_)) {
+            let what = "--listen has to be an address where certificates are shown";
+            return Err(Failure::new(what, ""));
         }
         let mut join_tokens = Vec::new();
         for text in &self.join_token {
             join_tokens.push(token_of(text)?);
         }
         let mut settings = self.common.settings("inbound")?;
-        let key = self.common.key(&settings, "inbound.key")?;
+        let keys = match &mutual {
+            Some(_) => Vec::new(),
+            None => vec![self.common.key(&settings, "inbound.key")?],
+        };
         settings.relay.inbound = Some(InboundSide {
             listen: self.listen.clone(),
-            mutual: None,
-            keys: vec![key],
+            mutual,
+            keys,
             origins: vec![self.common.place(ORIGIN, "--origin", &self.origin)?],
             routes: vec![everything(To::Plain(name(ORIGIN)))],
             allow,
-            certified: Vec::new(),
+            certified: certified_peers,
             join_tokens,
             ticket_keys: self.tickets()?,
             next_key: None,
@@ -397,6 +459,39 @@ fn serve(
     };
     crate::serve::run_as(settings, seen, process).map_err(|what| Failure::new(what, ""))?;
     Ok(Answer::Yes)
+}
+
+/// The certificate, key and authorities of these files; nothing where none is named.
+fn mutual(files: [&Option<PathBuf>; 3]) -> Result<Option<Mutual>, Failure> {
+    let [Some(certificate), Some(key), Some(ca)] = files else {
+        return Ok(None);
+    };
+    let text = |file: &Path| {
+        let failed = |message| Failure::new(format!("{} {message}", file.display()), "");
+        read::read_text(file, crate::config::SECRET_BYTES_MAX * 16).map_err(failed)
+    };
+    let pem = |file: &Path| {
+        Ok(Ca {
+            file: file.to_path_buf(),
+            pem: text(file)?,
+        })
+    };
+    let mutual = Mutual {
+        certificate: pem(certificate)?,
+        key: Secret::new(text(key)?),
+        ca: pem(ca)?,
+    };
+    let files = [certificate, key, ca].map(|file| file.display().to_string());
+    crate::assemble::relay::check(&mutual)
+        .map_err(|error| Failure::new(format!("{}: {error}", files.join(", ")), ""))?;
+    Ok(Some(mutual))
+}
+
+/// Looks at files that are named.
+fn note<'f>(seen: &mut Seen, files: impl IntoIterator<Item = &'f Option<PathBuf>>) {
+    for path in files.into_iter().flatten() {
+        seen.note(path);
+    }
 }
 
 /// The files among arguments that are keys, or name them.
@@ -534,6 +629,30 @@ fn enrolled(text: &str, psk: Option<Secret>) -> Result<Enrolled, Failure> {
         groups: Vec::new(),
         psk,
         sessions_after_unix_ms: 0,
+    })
+}
+
+/// `NAME=SUBJECT`, or a subject that is its own name in the log, with `-` for what a name cannot have.
+fn certified(text: &str) -> Result<Certified, Failure> {
+    let named = text.split_once('=');
+    let named = named.and_then(|(name, subject)| Some((Name::new(name)?, subject)));
+    let (given, subject) = named.map_or((None, text), |(name, subject)| (Some(name), subject));
+    if net::mutual::PeerName::new(subject).is_none() {
+        return Err(Failure::new(
+            format!("--allow {text:?} must be a DNS name without *, or an IP address"),
+            "It is one of the alternative names of the outbound's certificate.",
+        ));
+    }
+    let good = |char: char| match char.is_ascii_alphanumeric() {
+        true => char.to_ascii_lowercase(),
+        false => '-',
+    };
+    let own = || Name::new(&subject.chars().map(good).collect::<String>());
+    let no_name = || Failure::new(format!("--allow {text:?} needs a NAME= before it"), "");
+    Ok(Certified {
+        name: given.or_else(own).ok_or_else(no_name)?,
+        groups: Vec::new(),
+        certificate_name: subject.to_owned(),
     })
 }
 
