@@ -7,6 +7,7 @@
 pub mod language;
 pub mod types;
 pub mod words;
+pub mod worker;
 
 mod blocks;
 mod chunks;

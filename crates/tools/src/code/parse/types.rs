@@ -227,6 +227,54 @@ impl Parsed {
     }
 }
 
+impl Parsed {
+    /// Whether this can be what was made of `file`: each place stands in it, and chunks cover it. An answer of a
+    /// process that read hostile bytes is not believed before.
+    pub fn is_about(&self, file: &[u8]) -> bool {
+        let length = file.len() as u64;
+        let within = |bytes: Bytes| bytes.start <= bytes.end && u64::from(bytes.end) <= length;
+        let lines = memchr::memchr_iter(b'\n', file).count() as u32 + 1;
+        let spans = |span: Span| {
+            within(span.bytes) && 1 <= span.first && span.first <= span.last && span.last <= lines
+        };
+        let (mut at, mut defined) = (0, 0);
+        for chunk in &self.chunks {
+            let bytes = chunk.span.bytes;
+            let comments = chunk
+                .comments
+                .iter()
+                .all(|part| within(*part) && bytes.start <= part.start && part.end <= bytes.end);
+            let in_order = chunk.comments.is_sorted_by(|a, b| a.end <= b.start);
+            let defines = chunk
+                .defines
+                .iter()
+                .zip(defined..)
+                .all(|(index, next)| *index == next);
+            if bytes.start != at
+                || bytes.is_empty()
+                || !spans(chunk.span)
+                || !comments
+                || !in_order
+                || !defines
+            {
+                return false;
+            }
+            at = bytes.end;
+            defined += chunk.defines.len() as u32;
+        }
+        let covers = u64::from(at) == length || self.chunks.is_empty();
+        let symbols = self
+            .symbols
+            .iter()
+            .all(|symbol| spans(symbol.span) && within(symbol.at) && symbol.doc.is_none_or(within));
+        let mentions = self
+            .mentions
+            .iter()
+            .all(|mention| mention.at.iter().all(|at| u64::from(*at) < length));
+        covers && defined as usize == self.symbols.len() && symbols && mentions
+    }
+}
+
 impl Chunk {
     /// The comments and docstrings of it, one after the other, as they stand in `file`.
     pub fn comment(&self, file: &[u8]) -> String {
