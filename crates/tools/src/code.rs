@@ -6,4 +6,14 @@
 pub mod api;
 pub mod parse;
 
+mod fresh;
+mod index;
+mod jobs;
+mod place;
+mod rank;
+mod time;
+mod tree;
+mod trigram;
+mod walk;
+
 mod engine;

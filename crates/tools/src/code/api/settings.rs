@@ -104,6 +104,15 @@ impl Cancel {
         }
     }
 
+    /// The same call, given up after a while, too; the sooner of two ends counts.
+    pub(crate) fn within(&self, time: Duration) -> Cancel {
+        let at = Instant::now().checked_add(time);
+        Cancel {
+            given_up: Arc::clone(&self.given_up),
+            at: [self.at, at].into_iter().flatten().min(),
+        }
+    }
+
     /// Gives it up.
     pub fn cancel(&self) {
         self.given_up.store(true, Ordering::Relaxed);

@@ -1,0 +1,558 @@
+//! Searches that rank: the query, its candidates over all trees, their order, and the hits of one page.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tantivy::Term;
+
+use super::hits::{Reader, Shown, fit, unit};
+use super::scope::{self, Files};
+use super::{Inner, Scope, exact};
+use crate::code::api::{
+    Answer, Cancel, ChunkKey, Detail, Error, LeftOut, Mode, Result, ScoreParts, Search,
+};
+use crate::code::index::{Found, Pool, Scored, View, words_of};
+use crate::code::parse::Symbol;
+use crate::code::parse::words::Part;
+use crate::code::rank::order::{Ranked, order, sort};
+use crate::code::rank::prior::Priors;
+use crate::code::rank::{Class, Plan, near, table};
+use crate::code::trigram::Pattern;
+
+/// Most hits of one page.
+pub const LIMIT_MAX: usize = 50;
+/// Hits of one page.
+const LIMIT: usize = 10;
+/// Places of paths that are put before what was found by words.
+const PATHS_MAX: usize = 30;
+/// Terms of a dictionary that are looked at for one that is spelt alike.
+const TERMS_MAX: usize = 2_000_000;
+/// Neighbours that vectors are asked for.
+const NEIGHBOURS: usize = 100;
+
+/// How a question is answered.
+pub enum How {
+    /// By lines that match.
+    Exact(Pattern, &'static str),
+    /// By rank.
+    Ranked(Plan, &'static str),
+}
+
+/// Reads a question.
+///
+/// # Errors
+///
+/// [`Error::Ask`] when it cannot be.
+pub fn read(ask: &Search) -> Result<How> {
+    let query = scope::query(&ask.query)?;
+    let quoted = |mark: char| {
+        let inner = query
+            .strip_prefix(mark)
+            .and_then(|rest| rest.strip_suffix(mark));
+        inner.filter(|inner| inner.len() > 1)
+    };
+    Ok(match ask.mode {
+        Mode::Text => How::Exact(
+            Pattern::text(ask.query.trim_end_matches('\n'), ask.ignore_case)?,
+            "text",
+        ),
+        Mode::Regex => How::Exact(Pattern::regex(&ask.query, ask.ignore_case)?, "regex"),
+        Mode::Symbol => How::Ranked(Plan::as_class(query, Class::Symbol), "symbol"),
+        Mode::Semantic => How::Ranked(Plan::as_class(query, Class::Words), "semantic"),
+        Mode::Auto => match (quoted('"'), quoted('/')) {
+            (Some(text), _) => How::Exact(Pattern::text(text, ask.ignore_case)?, "text"),
+            (_, Some(regex)) if !regex.contains('/') => {
+                How::Exact(Pattern::regex(regex, ask.ignore_case)?, "regex")
+            }
+            _ => {
+                let plan = Plan::of(query);
+                let name = match plan.class {
+                    Class::Symbol => "symbol",
+                    Class::Path => "path",
+                    Class::Words => "words",
+                };
+                How::Ranked(plan, name)
+            }
+        },
+    })
+}
+
+/// Answers a search over the trees of a scope.
+///
+/// # Errors
+///
+/// As [`super::Engine::search`].
+pub fn run(
+    inner: &Inner,
+    scope: &Scope,
+    ask: &Search,
+    cancel: &Cancel,
+) -> Result<(Answer, Vec<(usize, Box<str>)>)> {
+    let limit = scope::limit(ask.limit, LIMIT, LIMIT_MAX)?;
+    let offset = scope::offset(ask.cursor.as_deref())?;
+    let tokens = scope::tokens(ask.max_tokens)?;
+    let files = Files::of(ask)?;
+    match read(ask)? {
+        How::Exact(pattern, understood) => {
+            let page = Page {
+                offset,
+                limit,
+                tokens,
+                detail: ask.detail,
+            };
+            lines(inner, scope, &pattern, understood, &files, &page, cancel)
+        }
+        How::Ranked(plan, understood) => {
+            let kinds = scope::kinds(ask.symbol_kind.as_deref())?;
+            let ranking = Ranking {
+                inner,
+                scope,
+                files: &files,
+                kinds,
+                cancel,
+            };
+            let (plan, ranked, left_out) = ranking.rank(plan, ask, offset + limit)?;
+            let mut answer = Answer {
+                understood: understood.to_owned(),
+                total: ranked.len() as u64,
+                total_exact: ranked.len() < table::CANDIDATES,
+                left_out,
+                ..Answer::default()
+            };
+            let mut reader = Reader::new(scope);
+            let words: Vec<String> = plan.words().iter().map(|word| (*word).to_owned()).collect();
+            for one in ranked.iter().skip(offset).take(limit) {
+                let hit = show(scope, &mut reader, &plan, one, ask.detail, &words, ask.mode)?;
+                if let Some(mut hit) = hit {
+                    hit.parts = ask.explain.then(|| one.parts.clone());
+                    answer.hits.push(hit);
+                }
+            }
+            let end = offset + limit;
+            fit(
+                &mut answer,
+                offset,
+                (ranked.len() > end).then_some(end),
+                tokens,
+            );
+            Ok((answer, reader.changed))
+        }
+    }
+}
+
+/// Which part of an answer is wanted.
+pub struct Page {
+    pub offset: usize,
+    pub limit: usize,
+    pub tokens: Option<usize>,
+    pub detail: Detail,
+}
+
+/// Answers with lines that match.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn lines(
+    inner: &Inner,
+    scope: &Scope,
+    pattern: &Pattern,
+    understood: &str,
+    files: &Files,
+    page: &Page,
+    cancel: &Cancel,
+) -> Result<(Answer, Vec<(usize, Box<str>)>)> {
+    let time = std::time::Duration::from_millis(inner.settings.limits.search_ms);
+    let matches = exact::find(scope, pattern, files, page.detail, &cancel.within(time))?;
+    exact::given_up(cancel)?;
+    let mut answer = Answer {
+        understood: understood.to_owned(),
+        total: matches.total,
+        total_exact: matches.complete && matches.unread == 0,
+        ..Answer::default()
+    };
+    for matching in matches.lines.iter().skip(page.offset).take(page.limit) {
+        answer.hits.push(exact::hit(scope, matching, page.detail)?);
+    }
+    if !matches.complete {
+        answer.left_out.push(left_out("time", None, "narrow the search by `paths`, `languages` or `directory`, or make the expression say more"));
+    }
+    if matches.unread > 0 {
+        answer.left_out.push(left_out(
+            "files that cannot be read",
+            Some(matches.unread),
+            "let the server's user read them",
+        ));
+    }
+    let end = page.offset + page.limit;
+    let next = (matches.lines.len() > end).then_some(end);
+    fit(&mut answer, page.offset, next, page.tokens);
+    Ok((answer, matches.changed))
+}
+
+fn left_out(what: &str, count: Option<u64>, how: &str) -> LeftOut {
+    LeftOut {
+        what: what.to_owned(),
+        count,
+        how: how.to_owned(),
+    }
+}
+
+/// What a ranking needs.
+pub struct Ranking<'a> {
+    pub inner: &'a Inner,
+    pub scope: &'a Scope,
+    pub files: &'a Files,
+    pub kinds: Option<u64>,
+    pub cancel: &'a Cancel,
+}
+
+impl Ranking<'_> {
+    /// The candidates in order, with the plan as it was carried out.
+    fn rank(
+        &self,
+        mut plan: Plan,
+        ask: &Search,
+        wanted: usize,
+    ) -> Result<(Plan, Vec<Ranked>, Vec<LeftOut>)> {
+        let views: Vec<&View> = self.scope.views.iter().map(AsRef::as_ref).collect();
+        self.respell(&mut plan, &views)?;
+        let most = table::CANDIDATES.max(wanted + LIMIT_MAX);
+        let mut ranked = self.candidates(&plan, &views, most)?;
+        exact::given_up(self.cancel)?;
+        ranked = order(&plan, &views, ranked)?;
+        if plan.class == Class::Path {
+            self.paths(&plan, &views, &mut ranked);
+        }
+        let mut left_out = Vec::new();
+        if matches!(ask.mode, Mode::Semantic | Mode::Auto) && plan.class == Class::Words {
+            let alone = ask.mode == Mode::Semantic;
+            left_out.extend(self.vectors(&plan, &views, &mut ranked, alone)?);
+        }
+        ranked.truncate(most);
+        Ok((plan, ranked, left_out))
+    }
+
+    /// The best pieces by words, over all trees.
+    pub fn candidates(&self, plan: &Plan, views: &[&View], most: usize) -> Result<Vec<Ranked>> {
+        let pool = Pool {
+            views: views.to_vec(),
+        };
+        let priors = Priors::of(&plan.words());
+        let mut ranked = Vec::new();
+        for (at, view) in views.iter().enumerate() {
+            let query = plan.query(view.fields());
+            // Whether a file counts is found out once.
+            let counts = std::cell::RefCell::new(vec![None; view.entries.len()]);
+            let weigh = |entry: u32, score: f32| {
+                let file = &view.entries[entry as usize];
+                let mut counts = counts.borrow_mut();
+                let counts = counts[entry as usize].get_or_insert_with(|| self.files.has(file));
+                if *counts {
+                    score * priors.factor(file.marks)
+                } else {
+                    0.0
+                }
+            };
+            for found in view.best(&query, &pool, most, self.kinds, &weigh)? {
+                let prior = priors.factor(view.entries[found.entry as usize].marks);
+                let parts = ScoreParts {
+                    words: found.score / prior,
+                    prior,
+                    ..ScoreParts::default()
+                };
+                ranked.push(Ranked {
+                    view: at,
+                    found,
+                    score: found.score,
+                    parts,
+                });
+            }
+        }
+        sort(views, &mut ranked);
+        ranked.truncate(most);
+        Ok(ranked)
+    }
+
+    /// Puts files whose path is asked for before all else.
+    fn paths(&self, plan: &Plan, views: &[&View], ranked: &mut Vec<Ranked>) {
+        let best = ranked.first().map_or(1.0, |first| first.score);
+        let mut found = Vec::new();
+        for (at, view) in views.iter().enumerate() {
+            for (place, entry) in view.entries.iter().enumerate() {
+                let share = path_share(&entry.path, &plan.query);
+                if share > 0.0 && entry.about.chunks > 0 && self.files.has(entry) {
+                    found.push((share, at, place));
+                }
+            }
+        }
+        found.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
+        for (share, view, entry) in found.into_iter().take(PATHS_MAX) {
+            let entry = u32::try_from(entry).unwrap_or(u32::MAX);
+            ranked.retain(|one| (one.view, one.found.entry) != (view, entry));
+            let score = best * (1.0 + share);
+            ranked.push(Ranked {
+                view,
+                found: Found {
+                    entry,
+                    chunk: 0,
+                    score,
+                    segment: 0,
+                    doc: 0,
+                },
+                score,
+                parts: ScoreParts {
+                    path: share,
+                    prior: 1.0,
+                    ..ScoreParts::default()
+                },
+            });
+        }
+        sort(views, ranked);
+    }
+
+    /// Replaces words that no piece has by those that are spelt alike.
+    fn respell(&self, plan: &mut Plan, views: &[&View]) -> Result<()> {
+        let mut missing: Vec<(String, usize)> = Vec::new();
+        let places: std::collections::BTreeSet<usize> =
+            plan.wanted.iter().map(|one| one.place).collect();
+        for place in places {
+            let here: Vec<_> = plan
+                .wanted
+                .iter()
+                .filter(|one| one.place == place)
+                .collect();
+            let counts = here.iter().map(|one| self.count(views, &one.text));
+            let counts = counts.collect::<Result<Vec<u64>>>()?;
+            if counts.iter().all(|count| *count == 0)
+                && let Some(word) = here
+                    .iter()
+                    .map(|one| &one.text)
+                    .min_by_key(|text| text.len())
+                && near::tolerance(word) > 0
+            {
+                missing.push((word.clone(), place));
+            }
+        }
+        for (word, place) in missing.into_iter().take(4) {
+            if let Some(alike) = self.alike(views, &word)? {
+                plan.respelt(&word, &alike, place);
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&self, views: &[&View], word: &str) -> Result<u64> {
+        let mut sum = 0;
+        for view in views {
+            for scored in Scored::ALL {
+                let term = Term::from_field_text(view.fields().of(scored), word);
+                sum += view.searcher().doc_freq(&term).map_err(store)?;
+            }
+        }
+        Ok(sum)
+    }
+
+    /// The word of the indexes that is nearest to one; of several the most frequent.
+    fn alike(&self, views: &[&View], word: &str) -> Result<Option<String>> {
+        let most = near::tolerance(word);
+        let mut best: Option<(usize, std::cmp::Reverse<u64>, String)> = None;
+        let mut left = TERMS_MAX;
+        for view in views {
+            for segment in view.searcher().segment_readers() {
+                for scored in [Scored::Symbol, Scored::Body] {
+                    let inverted = segment
+                        .inverted_index(view.fields().of(scored))
+                        .map_err(store)?;
+                    let mut terms = inverted.terms().stream().map_err(store)?;
+                    while terms.advance() && left > 0 {
+                        left -= 1;
+                        let term = terms.key();
+                        if term.len().abs_diff(word.len()) > most {
+                            continue;
+                        }
+                        let Ok(text) = std::str::from_utf8(term) else {
+                            continue;
+                        };
+                        if let Some(distance) = near::distance(word, text, most) {
+                            let count = u64::from(terms.value().doc_freq);
+                            let better = (distance, std::cmp::Reverse(count), text.to_owned());
+                            if best.as_ref().is_none_or(|best| better < *best) {
+                                best = Some(better);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        Ok(best.map(|(_, _, text)| text))
+    }
+
+    /// Fuses what vectors find. Without an endpoint, or when it fails, says so where vectors were asked for.
+    fn vectors(
+        &self,
+        plan: &Plan,
+        views: &[&View],
+        ranked: &mut Vec<Ranked>,
+        alone: bool,
+    ) -> Result<Option<LeftOut>> {
+        let Some(dense) = &self.inner.settings.embed else {
+            let how = "ask whoever runs this server to configure an embedding endpoint";
+            return Ok(alone.then(|| left_out("vectors: none are configured", None, how)));
+        };
+        let mut at: HashMap<ChunkKey, (usize, Found)> = HashMap::new();
+        for (number, view) in views.iter().enumerate() {
+            view.keys(&mut |key, found| {
+                let entry = &view.entries[found.entry as usize];
+                if self.files.has(entry) {
+                    at.entry(key).or_insert((number, found));
+                }
+            })?;
+        }
+        let near = dense.nearest(&plan.query, NEIGHBOURS, &|key| at.contains_key(key));
+        let near = match near {
+            Ok(near) => near,
+            Err(error) => {
+                let what = format!("vectors: {error}");
+                return Ok(Some(left_out(
+                    &what,
+                    None,
+                    "the answer is by words alone; ask again later",
+                )));
+            }
+        };
+        let best = ranked.first().map_or(1.0, |first| first.score);
+        if alone {
+            for one in ranked.iter_mut() {
+                one.score *= 0.3;
+            }
+        }
+        for (rank, (key, likeness)) in near.into_iter().enumerate() {
+            let Some((view, found)) = at.get(&key) else {
+                continue;
+            };
+            let share = table::VECTORS * table::RECIPROCAL / (table::RECIPROCAL + rank as f32);
+            let same = |one: &&mut Ranked| {
+                (one.view, one.found.entry, one.found.chunk) == (*view, found.entry, found.chunk)
+            };
+            match ranked.iter_mut().find(same) {
+                Some(one) => {
+                    one.score += best * share;
+                    one.parts.vectors = likeness;
+                }
+                None => ranked.push(Ranked {
+                    view: *view,
+                    found: *found,
+                    score: best * share,
+                    parts: ScoreParts {
+                        vectors: likeness,
+                        prior: 1.0,
+                        ..ScoreParts::default()
+                    },
+                }),
+            }
+        }
+        sort(views, ranked);
+        Ok(None)
+    }
+}
+
+fn store(error: impl std::fmt::Display) -> Error {
+    Error::Store(error.to_string())
+}
+
+/// How well a path fits one that is asked for, 0 to 1.
+pub fn path_share(path: &str, asked: &str) -> f32 {
+    let (path, asked) = (
+        path.to_lowercase(),
+        asked.trim_start_matches("./").to_lowercase(),
+    );
+    let asked = asked.trim_start_matches('/');
+    let name = path.rsplit('/').next().unwrap_or(&path);
+    if path == asked {
+        1.0
+    } else if path
+        .strip_suffix(asked)
+        .is_some_and(|rest| rest.ends_with('/'))
+    {
+        0.9
+    } else if name.split('.').next() == Some(asked) {
+        0.8
+    } else if path
+        .strip_prefix(asked)
+        .is_some_and(|rest| rest.starts_with('/') || asked.ends_with('/'))
+    {
+        0.6
+    } else if path.contains(asked) {
+        0.5
+    } else {
+        0.0
+    }
+}
+
+/// A candidate as a hit; none when its file has changed.
+fn show(
+    scope: &Scope,
+    reader: &mut Reader<'_>,
+    plan: &Plan,
+    one: &Ranked,
+    detail: Detail,
+    words: &[String],
+    mode: Mode,
+) -> Result<Option<crate::code::api::Hit>> {
+    let entry = &scope.views[one.view].entries[one.found.entry as usize];
+    let Some(unit) = unit(scope, one.view, entry)? else {
+        return Ok(None);
+    };
+    let parsed = &unit.parsed;
+    let Some(chunk) = parsed.chunks.get(one.found.chunk as usize) else {
+        return Ok(None);
+    };
+    let defined: Vec<&Symbol> = chunk
+        .defines
+        .iter()
+        .filter_map(|at| parsed.symbols.get(*at as usize))
+        .collect();
+    let fitting = best_symbol(plan, &defined);
+    let span = match (mode, fitting) {
+        (Mode::Symbol, Some(symbol)) => symbol.span,
+        _ => chunk.span,
+    };
+    let shown = Shown {
+        tree: one.view,
+        entry,
+        span,
+        symbol: fitting,
+        around: &chunk.crumbs,
+        score: one.score,
+    };
+    Ok(reader.hit(&shown, detail, words))
+}
+
+/// The symbol that fits the question best: by its name, or else the first.
+fn best_symbol<'s>(plan: &Plan, defined: &[&'s Symbol]) -> Option<&'s Symbol> {
+    let fit = |symbol: &Symbol| {
+        let name = symbol.name.to_lowercase();
+        let exact = plan
+            .names
+            .iter()
+            .any(|(wanted, _)| wanted.rsplit('.').next() == Some(&name));
+        let words = words_of(&symbol.name);
+        let pieces = words.iter().filter(|(_, _, part)| *part != Part::Stem);
+        let shared = pieces
+            .filter(|(word, ..)| plan.wanted.iter().any(|one| one.text == *word))
+            .count();
+        shared + if exact { 100 } else { 0 }
+    };
+    // Of equal ones the first.
+    defined
+        .iter()
+        .rev()
+        .max_by_key(|symbol| fit(symbol))
+        .copied()
+}
+
+/// The views of a scope, for whoever ranks by itself.
+pub fn views(scope: &Scope) -> Vec<&View> {
+    scope.views.iter().map(Arc::as_ref).collect()
+}

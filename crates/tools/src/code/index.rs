@@ -1,0 +1,318 @@
+//! The index of one family of trees: the worktrees of one git repository share it, and so do their branches.
+//!
+//! What is indexed is a *unit*: a path with a content, under one version of the parser. It is indexed once, however many trees
+//! have it and however often it comes back; which units a tree has now is its own affair ([`View`]). Tantivy keeps the
+//! documents, and commits whole: after a crash the last commit stands, and what was not in it is indexed again.
+
+mod document;
+mod schema;
+mod units;
+mod view;
+mod words;
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use sha2::{Digest, Sha256};
+use tantivy::directory::MmapDirectory;
+use tantivy::indexer::LogMergePolicy;
+use tantivy::{Index, IndexReader, IndexSettings, IndexWriter, ReloadPolicy, Searcher, Term};
+
+use super::api::{Error, Result};
+use super::parse::{self, Parsed};
+use super::trigram::Grams;
+
+pub use document::{kind_bit, last_part};
+pub use schema::{Fields, Scored};
+pub use units::Unit;
+pub use view::{About, Depth, Entry, Found, Pool, View};
+pub use words::words_of;
+
+/// The version of the documents: what is kept under an older one is indexed again.
+const VERSION: u32 = 1;
+/// Threads that write documents.
+const WRITERS: usize = 2;
+/// How long a writer that nobody uses is kept, in milliseconds.
+const WRITER_IDLE_MS: u64 = 5_000;
+/// Least memory of one writing thread, in bytes; Tantivy takes no less.
+const WRITER_BYTES_MIN: usize = 16 << 20;
+
+/// The SHA-256 of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Blob(pub [u8; 32]);
+
+/// A path with a content, as the parser and the index of these versions see it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UnitId(pub u64);
+
+impl Blob {
+    /// The digest of a file.
+    pub fn of(bytes: &[u8]) -> Blob {
+        Blob(Sha256::digest(bytes).into())
+    }
+
+    /// The first 16 hexadecimal digits: what references carry.
+    pub fn short(&self) -> String {
+        self.0[..8]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    }
+}
+
+impl UnitId {
+    /// The unit of a path with a content.
+    pub fn of(path: &str, blob: &Blob) -> UnitId {
+        let mut hash = Sha256::new();
+        hash.update(VERSION.to_le_bytes());
+        hash.update(parse::VERSION.to_le_bytes());
+        hash.update(blob.0);
+        hash.update(path);
+        let digest = hash.finalize();
+        let first: [u8; 8] = digest[..8].try_into().expect("a digest has 32 bytes");
+        UnitId(u64::from_le_bytes(first))
+    }
+}
+
+/// The index of one family.
+pub struct Family {
+    index: Index,
+    fields: Fields,
+    reader: IndexReader,
+    state: Mutex<State>,
+    writer_bytes: usize,
+    units: units::Cache,
+}
+
+#[derive(Default)]
+struct State {
+    /// Units of the last commit.
+    known: HashSet<UnitId>,
+    /// Units written since.
+    fresh: HashSet<UnitId>,
+    writer: Option<Writer>,
+}
+
+#[derive(Clone)]
+struct Writer {
+    shared: Arc<RwLock<IndexWriter>>,
+    used: Instant,
+}
+
+fn store(error: impl std::fmt::Display) -> Error {
+    Error::Store(error.to_string())
+}
+
+impl Family {
+    /// Opens the index in a directory, or makes it. One that cannot be read, or is of an older version, is made anew:
+    /// all that it holds can be had from the files again.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Store`] when the directory cannot be written.
+    pub fn open(dir: &Path, writer_bytes: usize) -> Result<Family> {
+        let made = Family::try_open(dir, writer_bytes);
+        let Err(why) = made else {
+            return made;
+        };
+        tracing::warn!(%why, "an index cannot be read and is made anew");
+        std::fs::remove_dir_all(dir).map_err(store)?;
+        Family::try_open(dir, writer_bytes)
+    }
+
+    fn try_open(dir: &Path, writer_bytes: usize) -> Result<Family> {
+        std::fs::create_dir_all(dir).map_err(store)?;
+        let (schema, fields) = schema::schema();
+        let settings = IndexSettings {
+            docstore_compress_dedicated_thread: false,
+            ..IndexSettings::default()
+        };
+        let directory = MmapDirectory::open(dir).map_err(store)?;
+        let builder = Index::builder().schema(schema).settings(settings);
+        let index = builder.open_or_create(directory).map_err(store)?;
+        words::register(&index);
+        let reader = index
+            .reader_builder()
+            .reload_policy(ReloadPolicy::Manual)
+            .doc_store_cache_num_blocks(8)
+            .try_into()
+            .map_err(store)?;
+        let family = Family {
+            index,
+            fields,
+            reader,
+            state: Mutex::default(),
+            writer_bytes: writer_bytes.max(WRITERS * WRITER_BYTES_MIN),
+            units: units::Cache::default(),
+        };
+        family.lock().known = units::all(&family.reader.searcher())?;
+        Ok(family)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The fields of its documents.
+    pub fn fields(&self) -> &Fields {
+        &self.fields
+    }
+
+    /// What the last commit holds.
+    pub fn searcher(&self) -> Searcher {
+        self.reader.searcher()
+    }
+
+    /// Whether a unit is in the last commit.
+    pub fn knows(&self, unit: UnitId) -> bool {
+        self.lock().known.contains(&unit)
+    }
+
+    /// How many units the last commit holds.
+    pub fn count(&self) -> usize {
+        self.lock().known.len()
+    }
+
+    /// Units of the last commit that are not among these.
+    pub fn spare(&self, live: &HashSet<UnitId>) -> Vec<UnitId> {
+        self.lock().known.difference(live).copied().collect()
+    }
+
+    /// What is kept of a unit of the last commit.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Store`] when it cannot be read.
+    pub fn unit(&self, unit: UnitId) -> Result<Option<Arc<Unit>>> {
+        self.units.get(&self.searcher(), &self.fields, unit)
+    }
+
+    fn writer(&self) -> Result<Arc<RwLock<IndexWriter>>> {
+        let mut state = self.lock();
+        if let Some(writer) = &mut state.writer {
+            writer.used = Instant::now();
+            return Ok(Arc::clone(&writer.shared));
+        }
+        let opened = self
+            .index
+            .writer_with_num_threads(WRITERS, self.writer_bytes);
+        let writer: IndexWriter = opened.map_err(|error| match error {
+            tantivy::TantivyError::LockFailure(..) => {
+                Error::Busy("another process writes this index".to_owned())
+            }
+            other => store(other),
+        })?;
+        let mut policy = LogMergePolicy::default();
+        policy.set_min_num_segments(6);
+        policy.set_del_docs_ratio_before_merge(0.5);
+        writer.set_merge_policy(Box::new(policy));
+        // Another process may have written since.
+        self.reader.reload().map_err(store)?;
+        state.known = units::all(&self.reader.searcher())?;
+        let shared = Arc::new(RwLock::new(writer));
+        state.writer = Some(Writer {
+            shared: Arc::clone(&shared),
+            used: Instant::now(),
+        });
+        Ok(shared)
+    }
+
+    /// Writes the documents of a file; with `again`, also when its unit is known. They count from the next
+    /// [`Family::commit`] on, all or none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Store`], [`Error::Busy`] when another process writes.
+    pub fn put(
+        &self,
+        unit: UnitId,
+        path: &str,
+        bytes: &[u8],
+        parsed: &Parsed,
+        grams: &mut Grams,
+        again: bool,
+    ) -> Result<()> {
+        let documents = document::documents(&self.fields, unit, path, bytes, parsed, grams)?;
+        let writer = self.writer()?;
+        // Held until all documents are handed over: a commit takes a file whole or not at all.
+        let writer = writer.read().unwrap_or_else(PoisonError::into_inner);
+        let known = {
+            let mut state = self.lock();
+            let known = state.known.contains(&unit);
+            if !state.fresh.insert(unit) || (known && !again) {
+                return Ok(());
+            }
+            known
+        };
+        if known {
+            writer.delete_term(Term::from_field_u64(self.fields.unit, unit.0));
+            self.units.forget(unit);
+        }
+        for document in documents {
+            writer.add_document(document).map_err(store)?;
+        }
+        Ok(())
+    }
+
+    /// Takes units out at the next commit.
+    ///
+    /// # Errors
+    ///
+    /// As [`Family::put`].
+    pub fn forget(&self, units: &[UnitId]) -> Result<()> {
+        let writer = self.writer()?;
+        let writer = writer.read().unwrap_or_else(PoisonError::into_inner);
+        for unit in units {
+            writer.delete_term(Term::from_field_u64(self.fields.unit, unit.0));
+            self.units.forget(*unit);
+            self.lock().known.remove(unit);
+        }
+        Ok(())
+    }
+
+    /// Makes what was written count, durably.
+    ///
+    /// # Errors
+    ///
+    /// As [`Family::put`]. What was written since the last commit is then lost, and no longer taken for known.
+    pub fn commit(&self) -> Result<()> {
+        let writer = self.writer()?;
+        let mut writer = writer.write().unwrap_or_else(PoisonError::into_inner);
+        let done = writer.commit().map_err(store);
+        let mut state = self.lock();
+        let fresh = std::mem::take(&mut state.fresh);
+        done?;
+        state.known.extend(fresh);
+        drop(state);
+        self.reader.reload().map_err(store)
+    }
+
+    /// Whether a writer is open.
+    pub fn is_writing(&self) -> bool {
+        self.lock().writer.is_some()
+    }
+
+    /// Closes a writer that nobody used lately, after its merges; answers whether segments may have changed.
+    pub fn rest(&self) -> bool {
+        let mut state = self.lock();
+        let idle = Duration::from_millis(WRITER_IDLE_MS);
+        let is_idle = |writer: &Writer| {
+            Arc::strong_count(&writer.shared) == 1 && writer.used.elapsed() >= idle
+        };
+        let Some(writer) = state.writer.take_if(|writer| is_idle(writer)) else {
+            return false;
+        };
+        if let Ok(writer) = Arc::try_unwrap(writer.shared) {
+            let writer = writer.into_inner().unwrap_or_else(PoisonError::into_inner);
+            if let Err(error) = writer.wait_merging_threads() {
+                tracing::warn!(%error, "merging segments");
+            }
+        }
+        self.reader.reload().is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests;

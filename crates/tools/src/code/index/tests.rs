@@ -1,0 +1,121 @@
+//! Units are written once and counted for the tree that has them.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use tantivy::query::TermQuery;
+use tantivy::schema::IndexRecordOption;
+
+use super::*;
+use crate::code::place::Stamp;
+
+fn entry(family: &Family, path: &str, text: &str) -> Arc<Entry> {
+    let parsed = parse::file(path, text.as_bytes());
+    let blob = Blob::of(text.as_bytes());
+    let unit = UnitId::of(path, &blob);
+    let mut grams = Grams::default();
+    let put = family.put(unit, path, text.as_bytes(), &parsed, &mut grams, false);
+    put.unwrap();
+    let about = About::only(Depth::Meaning, parsed.language);
+    Arc::new(Entry::new(
+        path.into(),
+        Stamp::default(),
+        false,
+        blob,
+        about,
+    ))
+}
+
+fn view(family: &Family, entries: Vec<Arc<Entry>>) -> View {
+    let now = SystemTime::now();
+    let entries = Arc::new(entries);
+    View::new(1, now, true, entries, family.searcher(), *family.fields()).unwrap()
+}
+
+fn best(view: &View, word: &str) -> Vec<(String, f32)> {
+    let term = Term::from_field_text(view.fields().of(Scored::Body), word);
+    let query = TermQuery::new(term, IndexRecordOption::WithFreqs);
+    let pool = Pool { views: vec![view] };
+    let found = view
+        .best(&query, &pool, 10, None, &|_, score| score)
+        .unwrap();
+    let name = |found: &Found| view.entries[found.entry as usize].path.to_string();
+    found
+        .iter()
+        .map(|found| (name(found), found.score))
+        .collect()
+}
+
+#[test]
+fn a_view_counts_only_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let family = Family::open(dir.path(), 0).unwrap();
+    let one = entry(&family, "a.txt", "apple banana");
+    let two = entry(&family, "b.txt", "apple cherry cherry");
+    let old = entry(&family, "b.txt", "apple");
+    let other = entry(&family, "c.txt", "apple apple banana");
+    family.commit().unwrap();
+    let mine = view(&family, vec![one, two]);
+    let theirs = view(&family, vec![old, other]);
+    assert_eq!(mine.pending(), 0);
+    assert_eq!(best(&mine, "cherry").len(), 1);
+    assert_eq!(best(&theirs, "cherry"), []);
+
+    // The same files with nothing else in the index score the same.
+    let dir = tempfile::tempdir().unwrap();
+    let alone = Family::open(dir.path(), 0).unwrap();
+    let one = entry(&alone, "a.txt", "apple banana");
+    let two = entry(&alone, "b.txt", "apple cherry cherry");
+    alone.commit().unwrap();
+    let fresh = view(&alone, vec![one, two]);
+    for word in ["apple", "banana", "cherry"] {
+        assert_eq!(best(&mine, word), best(&fresh, word), "{word}");
+    }
+}
+
+#[test]
+fn a_commit_outlives_the_process_and_nothing_else_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let family = Family::open(dir.path(), 0).unwrap();
+    let kept = entry(&family, "a.txt", "apple");
+    family.commit().unwrap();
+    let lost = entry(&family, "b.txt", "banana");
+    assert!(!family.knows(lost.unit));
+    drop(family);
+    let family = Family::open(dir.path(), 0).unwrap();
+    assert!(family.knows(kept.unit) && !family.knows(lost.unit));
+    let view = view(&family, vec![kept.clone(), lost]);
+    assert_eq!(view.pending(), 1);
+    assert_eq!(
+        family.unit(kept.unit).unwrap().unwrap().parsed.chunks.len(),
+        1
+    );
+}
+
+#[test]
+fn an_index_that_cannot_be_read_is_made_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("meta.json"), "{").unwrap();
+    let family = Family::open(dir.path(), 0).unwrap();
+    assert_eq!(family.count(), 0);
+}
+
+#[test]
+fn what_is_written_again_replaces() {
+    let dir = tempfile::tempdir().unwrap();
+    let family = Family::open(dir.path(), 0).unwrap();
+    let one = entry(&family, "a.txt", "apple");
+    family.commit().unwrap();
+    let parsed = parse::file("a.txt", b"apple");
+    let mut grams = Grams::default();
+    for _ in 0..2 {
+        let put = family.put(one.unit, "a.txt", b"apple", &parsed, &mut grams, true);
+        put.unwrap();
+        family.commit().unwrap();
+    }
+    assert_eq!(best(&view(&family, vec![one.clone()]), "apple").len(), 1);
+    family.forget(&[one.unit]).unwrap();
+    family.commit().unwrap();
+    assert!(!family.knows(one.unit));
+    assert_eq!(best(&view(&family, vec![one]), "apple"), []);
+}

@@ -1,0 +1,13 @@
+//! Which pieces fit a question best.
+//!
+//! A question is classed by what it looks like ([`Class`]), made a query over the fields of the index ([`Plan`]), and the best
+//! few hundred pieces that it finds are put in order by what single documents do not show ([`order`]). Every constant
+//! stands in [`table`]; none was set for one repository.
+
+pub mod near;
+pub mod order;
+mod plan;
+pub mod prior;
+pub mod table;
+
+pub use plan::{Class, Plan, parts_of_name};

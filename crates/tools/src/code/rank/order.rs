@@ -1,0 +1,222 @@
+//! The order of candidates, by what no single document shows: words that stand together, the file's name, other
+//! candidates of the same file.
+
+use std::collections::HashMap;
+
+use tantivy::schema::IndexRecordOption;
+use tantivy::{DocSet, Term};
+
+use super::plan::{Plan, Wanted};
+use super::table;
+use crate::code::api::{Result, ScoreParts};
+use crate::code::index::{Found, Scored, View, words_of};
+
+/// A candidate with the parts of its score.
+#[derive(Clone, Debug)]
+pub struct Ranked {
+    /// Which of the views it is of.
+    pub view: usize,
+    /// The document.
+    pub found: Found,
+    /// The score that orders.
+    pub score: f32,
+    /// How it came about.
+    pub parts: ScoreParts,
+}
+
+/// Puts candidates in order, best first.
+///
+/// # Errors
+///
+/// When the index cannot be read.
+pub fn order(plan: &Plan, views: &[&View], mut ranked: Vec<Ranked>) -> Result<Vec<Ranked>> {
+    for (at, view) in views.iter().enumerate() {
+        proximity(plan, view, at, &mut ranked)?;
+    }
+    let mut in_file: HashMap<(usize, u32), u32> = HashMap::new();
+    for one in &ranked {
+        *in_file.entry((one.view, one.found.entry)).or_default() += 1;
+    }
+    for one in &mut ranked {
+        let path = &views[one.view].entries[one.found.entry as usize].path;
+        one.parts.path = of_path(plan, path);
+        let others = in_file[&(one.view, one.found.entry)] - 1;
+        let coherence = (others as f32 * table::COHERENCE).min(table::COHERENCE_MAX);
+        one.score *= 1.0 + one.parts.proximity + one.parts.path + coherence;
+    }
+    sort(views, &mut ranked);
+    saturate(&mut ranked);
+    sort(views, &mut ranked);
+    Ok(ranked)
+}
+
+/// By score to four digits; then by path and place, so that the order does not hang on how sums were made.
+pub fn sort(views: &[&View], ranked: &mut [Ranked]) {
+    let coarse = |score: f32| {
+        let size = 10f32.powi(3 - score.abs().max(f32::MIN_POSITIVE).log10().floor() as i32);
+        (score * size).round() / size
+    };
+    ranked.sort_by(|a, b| {
+        let path = |one: &Ranked| &views[one.view].entries[one.found.entry as usize].path;
+        coarse(b.score)
+            .total_cmp(&coarse(a.score))
+            .then_with(|| a.view.cmp(&b.view))
+            .then_with(|| path(a).cmp(path(b)))
+            .then_with(|| a.found.chunk.cmp(&b.found.chunk))
+    });
+}
+
+/// Each hit of a file leaves less to the next.
+fn saturate(ranked: &mut [Ranked]) {
+    let mut before: HashMap<(usize, u32), i32> = HashMap::new();
+    for one in ranked {
+        let count = before.entry((one.view, one.found.entry)).or_default();
+        one.score *= table::SATURATION.powi((*count).min(8));
+        *count += 1;
+    }
+}
+
+/// Whether the question has the words of the file's stem, or of its directory.
+fn of_path(plan: &Plan, path: &str) -> f32 {
+    let has = |text: &str| {
+        let words = words_of(text);
+        let asked = |word: &str| {
+            let mut wanted = plan.wanted.iter();
+            wanted.any(|wanted| wanted.text == word && wanted.weight > table::STOP_WORD * 2.0)
+        };
+        // Stems and wholes stand beside the words themselves: one of each place is enough.
+        let mut places: HashMap<usize, bool> = HashMap::new();
+        for (word, place, _) in &words {
+            *places.entry(*place).or_default() |= asked(word);
+        }
+        !places.is_empty() && places.values().all(|found| *found)
+    };
+    let (dirs, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let stem = name.split('.').next().unwrap_or(name);
+    let parent = dirs.rsplit('/').next().unwrap_or(dirs);
+    let mut share = 0.0;
+    if has(stem) {
+        share += table::STEM_OF_FILE;
+    }
+    if has(parent) {
+        share += table::PARENT_OF_FILE;
+    }
+    share
+}
+
+/// Finds how near the words of the question stand to each other in the code of each candidate.
+fn proximity(plan: &Plan, view: &View, at: usize, ranked: &mut [Ranked]) -> Result<()> {
+    let terms: Vec<&Wanted> = plan
+        .wanted
+        .iter()
+        .filter(|wanted| wanted.weight >= table::STEM.min(table::PIECE_BESIDE_STEM))
+        .take(table::PROXIMITY_TERMS_MAX)
+        .collect();
+    let places: std::collections::BTreeSet<usize> = terms.iter().map(|term| term.place).collect();
+    if places.len() < 2 {
+        return Ok(());
+    }
+    let mut order: Vec<usize> = (0..ranked.len())
+        .filter(|i| ranked[*i].view == at)
+        .collect();
+    order.sort_by_key(|i| (ranked[*i].found.segment, ranked[*i].found.doc));
+    // For each candidate, where the words of each place of the question stand.
+    let mut stands: Vec<Vec<Vec<u32>>> = vec![vec![Vec::new(); places.len()]; order.len()];
+    for term in &terms {
+        let place = places.iter().position(|place| *place == term.place);
+        let place = place.expect("the places are those of the terms");
+        positions(view, &term.text, &order, ranked, |i, found| {
+            stands[i][place].extend(found)
+        })?;
+    }
+    for (i, stand) in order.iter().zip(&mut stands) {
+        ranked[*i].parts.proximity = table::PROXIMITY * nearness(stand);
+    }
+    Ok(())
+}
+
+/// Hands the positions of a word in each candidate's code to `each`.
+fn positions(
+    view: &View,
+    word: &str,
+    order: &[usize],
+    ranked: &[Ranked],
+    mut each: impl FnMut(usize, &[u32]),
+) -> Result<()> {
+    let failed = |error: &dyn std::fmt::Display| crate::code::api::Error::Store(error.to_string());
+    let term = Term::from_field_text(view.fields().of(Scored::Body), word);
+    let mut found = Vec::new();
+    let mut i = 0;
+    while i < order.len() {
+        let segment = ranked[order[i]].found.segment;
+        let end = i + order[i..]
+            .iter()
+            .take_while(|o| ranked[**o].found.segment == segment)
+            .count();
+        let reader = view.searcher().segment_reader(segment);
+        let inverted = reader
+            .inverted_index(term.field())
+            .map_err(|e| failed(&e))?;
+        let option = IndexRecordOption::WithFreqsAndPositions;
+        let postings = inverted
+            .read_postings(&term, option)
+            .map_err(|e| failed(&e))?;
+        if let Some(mut postings) = postings {
+            for (at, one) in order.iter().enumerate().take(end).skip(i) {
+                let doc = ranked[*one].found.doc;
+                if postings.doc() < doc {
+                    postings.seek(doc);
+                }
+                if postings.doc() == doc {
+                    tantivy::postings::Postings::positions(&mut postings, &mut found);
+                    each(at, &found);
+                }
+            }
+        }
+        i = end;
+    }
+    Ok(())
+}
+
+/// How near words stand, 0 to 1: for each two that follow each other in the question, one over their least distance.
+fn nearness(stands: &mut [Vec<u32>]) -> f32 {
+    for stand in stands.iter_mut() {
+        stand.sort_unstable();
+    }
+    let pairs = stands.len() - 1;
+    let mut sum = 0.0;
+    for pair in stands.windows(2) {
+        if let Some(least) = least_distance(&pair[0], &pair[1]) {
+            sum += 1.0 / least.max(1) as f32;
+        }
+    }
+    sum / pairs as f32
+}
+
+fn least_distance(one: &[u32], other: &[u32]) -> Option<u32> {
+    let (mut i, mut j, mut least) = (0, 0, None);
+    while i < one.len() && j < other.len() {
+        let distance = one[i].abs_diff(other[j]);
+        if least.is_none_or(|least| distance < least) {
+            least = Some(distance);
+        }
+        match one[i] < other[j] {
+            true => i += 1,
+            false => j += 1,
+        }
+    }
+    least
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nearer_is_more() {
+        let near = nearness(&mut [vec![10, 90], vec![11]]);
+        let far = nearness(&mut [vec![10], vec![30]]);
+        let none = nearness(&mut [vec![10], vec![]]);
+        assert!(near > far && far > none && none == 0.0 && near <= 1.0);
+    }
+}
