@@ -251,6 +251,7 @@ def test_an_outbound_that_is_not_allowed_is_refused(pair, tmp_path):
     with Process(tmp_path, *arguments) as outbound:
         status, _, _ = ask(outbound.port("outbound"), "GET", "/stranger")
         assert status in (502, 503)
+        until(lambda: "handshakes were refused" in pair.inbound.logs.text(), "the operator is told")
     assert pair.origin.count("/stranger") == 0
 
 

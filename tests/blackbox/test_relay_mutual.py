@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from gateway import until
-from relay import Origin, Process, ask, settled, weir
+from relay import Origin, Process, ask, keygen, settled, weir
 from test_relay_config import records, write
 
 PEM, NO_PASSWORD = serialization.Encoding.PEM, serialization.NoEncryption()
@@ -165,6 +165,25 @@ def test_who_is_taken_out_is_refused_at_once_and_the_seal_is_not_taken_away(serv
     until(lambda: ask(served.port)[0] == 403, "it is refused")
     write(served.far, {"relay": {"inbound": served.inbound_side}})
     until(lambda: ask(served.port)[0] == 200, "it is let through")
+
+
+def test_a_peer_that_was_sealed_for_is_not_spoken_to_in_plain_by_a_reload(tmp_path):
+    """A transport takes a restart: until then nothing of the new configuration holds."""
+    authority, origin = Authority(), Origin()
+    (tmp_path / "ca.pem").write_bytes(authority.pem)
+    client(authority, tmp_path, "app", "app.example")
+    keygen(tmp_path, "own"), keygen(tmp_path, "far")
+    sealed = {"url": f"https://127.0.0.1:{origin.port}", "keys": "file:far.key.pub"}
+    side = {"listen": "127.0.0.1:0", "key": "file:own.key", "anyone": "dev"}
+    write(tmp_path, {"relay": {"outbound": {**side, "peers": {"far": sealed}}}})
+    with Process(tmp_path, "serve") as outbound:
+        by_tls = {"url": sealed["url"], "transport": "mtls", "certificate": "file:app.crt",
+                  "certificate_key": "file:app.pem", "ca": "file:ca.pem"}
+        write(tmp_path, {"relay": {"outbound": {**side, "peers": {"far": by_tls}}}})
+        until(lambda: "not spoken to by mtls when this began" in outbound.logs.text(), "it says no")
+        assert ask(outbound.port("outbound"), "POST", "/secret", b"x")[0] == 503
+    assert origin.seen == []
+    origin.stop()
 
 
 def test_what_cannot_be_is_told(tmp_path):

@@ -10,6 +10,7 @@ mod rig;
 #[path = "pair/authority.rs"]
 mod authority;
 #[path = "pair/cases.rs"]
+#[allow(dead_code, reason = "each test file uses its part")]
 mod cases;
 
 use std::io::{self, Read, Write};

@@ -133,12 +133,13 @@ impl Gateway {
         let now = gate::ports::Clock::now(&*self.clock);
         if let (Some(running), Some(side)) = (&self.sides.outbound, &settings.relay.outbound) {
             let told = relay::outbound(side, settings, now.unix_ms);
-            relay::renew(side, &self.targets).map_err(|peer| {
+            let renewals = relay::renewals(side, &self.targets).map_err(|peer| {
                 problem(format!("{peer} was not spoken to by mtls when this began"))
             })?;
             running
                 .reload(told)
                 .map_err(|error| problem(error.to_string()))?;
+            renewals.iter().for_each(relay::Renewal::apply);
         }
         if let (Some(running), Some(side)) = (&self.sides.inbound, &settings.relay.inbound) {
             running

@@ -180,23 +180,32 @@ pub fn endpoints(relay: &Relay) -> Vec<(Name, Endpoint)> {
     peers.map(peer_endpoint).chain(others).collect()
 }
 
-/// Puts the certificates of these settings in the place of those that peers are shown now. A peer that is spoken to by
-/// mtls and was not when the gateway started cannot be: nothing is changed then, and its name is told.
-pub fn renew(outbound: &Outbound, targets: &Targets) -> Result<(), Name> {
-    let mut shown = Vec::new();
-    for peer in &outbound.peers {
-        let Some(mutual) = &peer.mutual else {
-            continue;
-        };
-        let name = &peer.place.name;
-        let client = targets.endpoint(name).and_then(|at| at.mutual.as_ref());
-        shown.push((client.ok_or_else(|| name.clone())?, mutual));
+/// A certificate that a peer is to be shown from now on.
+pub struct Renewal<'t> {
+    client: &'t Client,
+    credentials: Credentials,
+}
+
+/// The certificates of these settings, for the peers that are spoken to by mtls. The error is the name of one that was
+/// not when the gateway started: what is sent there would not be under TLS.
+pub fn renewals<'t>(outbound: &Outbound, targets: &'t Targets) -> Result<Vec<Renewal<'t>>, Name> {
+    let peers = outbound.peers.iter();
+    let by_tls = peers.filter_map(|peer| Some((&peer.place.name, peer.mutual.as_ref()?)));
+    let renewal = |(name, mutual): (&Name, &Mutual)| {
+        let client = targets.endpoint(name).and_then(|at| at.mutual.as_deref());
+        Ok(Renewal {
+            client: client.ok_or_else(|| name.clone())?,
+            credentials: credentials(mutual).expect(CHECKED),
+        })
+    };
+    by_tls.map(renewal).collect()
+}
+
+impl Renewal<'_> {
+    /// Puts it in the place of the one before.
+    pub fn apply(&self) {
+        self.client.replace(&self.credentials).expect(CHECKED);
     }
-    for (client, mutual) in shown {
-        let credentials = credentials(mutual).expect(CHECKED);
-        client.replace(&credentials).expect(CHECKED);
-    }
-    Ok(())
 }
 
 /// Whether a certificate can be shown and others checked.
