@@ -14,11 +14,12 @@ pub const RUN_BYTES_MAX: usize = 160;
 pub const PARTS_MAX: usize = 24;
 
 /// What a word is in the run that it stands in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Part {
     /// A whole identifier that has parts, its letters joined.
     Whole,
     /// A part of an identifier, or a word that has no parts.
+    #[default]
     Piece,
     /// The part before it without its ending.
     Stem,
@@ -30,15 +31,17 @@ pub struct Words<'a> {
     /// Where the next run is looked for.
     next: usize,
     position: usize,
-    /// The words of the run in hand, the next one last.
+    /// The words of the run in hand, and which of them is next.
     queue: Vec<Word>,
-    /// The letters of the words of the queue and of the word in hand.
+    at: usize,
+    /// The letters of the words of the queue.
     letters: String,
-    now: Word,
+    /// The parts of the run in hand.
+    parts: Vec<(usize, usize)>,
 }
 
 /// A word: its letters are `letters[from..to]` of [`Words`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Word {
     from: usize,
     to: usize,
@@ -51,97 +54,105 @@ struct Word {
 impl<'a> Words<'a> {
     /// The words of `text`.
     pub fn of(text: &'a str) -> Words<'a> {
-        let now = Word {
-            from: 0,
-            to: 0,
-            start: 0,
-            end: 0,
-            position: 0,
-            part: Part::Piece,
-        };
+        let (queue, letters, parts) = (Vec::new(), String::new(), Vec::new());
         Words {
             text,
             next: 0,
             position: 0,
-            queue: Vec::new(),
-            letters: String::new(),
-            now,
+            queue,
+            at: 0,
+            letters,
+            parts,
         }
     }
 
     /// Goes to the next word; false after the last one.
     pub fn advance(&mut self) -> bool {
-        while self.queue.is_empty() {
+        self.at += 1;
+        while self.at >= self.queue.len() {
             let Some((start, end)) = run(self.text, self.next) else {
                 return false;
             };
             self.next = end;
             self.cut(start, end);
         }
-        self.queue.pop().map(|word| self.now = word).is_some()
+        true
+    }
+
+    /// The word in hand; before the first and after the last one, an empty one.
+    fn now(&self) -> Word {
+        self.queue.get(self.at).copied().unwrap_or_default()
     }
 
     /// The word, in lower case.
     pub fn text(&self) -> &str {
-        &self.letters[self.now.from..self.now.to]
+        let now = self.now();
+        &self.letters[now.from..now.to]
     }
 
     /// The first byte of what it was made of.
     pub fn start(&self) -> usize {
-        self.now.start
+        self.now().start
     }
 
     /// The byte after the last one of what it was made of.
     pub fn end(&self) -> usize {
-        self.now.end
+        self.now().end
     }
 
     /// Its place among the words, from 0.
     pub fn position(&self) -> usize {
-        self.now.position
+        self.now().position
     }
 
     /// What it is.
     pub fn part(&self) -> Part {
-        self.now.part
+        self.now().part
     }
 
     /// Makes the words of the run `start..end`.
     fn cut(&mut self, start: usize, end: usize) {
         self.letters.clear();
+        self.queue.clear();
+        self.at = 0;
         if end - start > RUN_BYTES_MAX {
             self.position += 1;
             return;
         }
         let run = &self.text[start..end];
-        let parts = parts(run);
-        if parts.len() > 1 {
+        let mut found = std::mem::take(&mut self.parts);
+        parts(run, &mut found);
+        if found.len() > 1 {
             let from = self.letters.len();
             lower(run, &mut self.letters);
             self.push(from, start, end, Part::Whole);
         }
-        for (at, to) in parts {
+        for (at, to) in &found {
             self.piece(start + at, start + to);
         }
-        self.queue.reverse();
+        self.parts = found;
     }
 
     /// A part: itself, without its ending, and what its digits divide.
     fn piece(&mut self, start: usize, end: usize) {
         let from = self.letters.len();
         lower(&self.text[start..end], &mut self.letters);
+        let to = self.letters.len();
         self.push(from, start, end, Part::Piece);
-        let word = self.letters[from..].to_owned();
-        let stem = stem(&word);
-        if stem != word {
-            let from = self.letters.len();
-            self.letters.push_str(&stem);
-            self.push(from, start, end, Part::Stem);
+        let (rest, tail) = stem::parted(&self.letters[from..to]);
+        let rest = from + rest.len();
+        if rest < to || !tail.is_empty() {
+            self.letters.extend_from_within(from..rest);
+            self.letters.push_str(tail);
+            self.push(to, start, end, Part::Stem);
         }
-        for bit in digits(&word) {
-            let from = self.letters.len();
-            self.letters.push_str(bit);
-            self.push(from, start, end, Part::Piece);
+        if self.letters[from..to].bytes().any(|b| b.is_ascii_digit()) {
+            let word = self.letters[from..to].to_owned();
+            for bit in digits(&word) {
+                let from = self.letters.len();
+                self.letters.push_str(bit);
+                self.push(from, start, end, Part::Piece);
+            }
         }
         self.position += 1;
     }
@@ -161,18 +172,35 @@ impl<'a> Words<'a> {
     }
 }
 
-/// The next run of letters, digits and underscores at or after `from`. A run of a script without spaces is cut
-/// into pairs of characters, each pair beginning one character after the last.
+/// The next run of letters, digits and underscores at or after `from`. In a script without spaces each character
+/// is a run.
 fn run(text: &str, from: usize) -> Option<(usize, usize)> {
+    let bytes = text.as_bytes();
+    let is_plain = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
+    let start = from
+        + bytes[from..]
+            .iter()
+            .position(|b| is_plain(b) || !b.is_ascii())?;
+    let end = bytes[start..]
+        .iter()
+        .position(|b| !is_plain(b))
+        .map_or(bytes.len(), |length| start + length);
+    // Most of code is ASCII: the rest is looked at character by character.
+    if bytes.get(end).is_none_or(u8::is_ascii) {
+        Some((start, end))
+    } else {
+        run_of_any(text, start)
+    }
+}
+
+fn run_of_any(text: &str, from: usize) -> Option<(usize, usize)> {
     let is_word = |c: char| c == '_' || c.is_alphanumeric();
     let mut characters = text[from..]
         .char_indices()
         .skip_while(|(_, c)| !is_word(*c));
     let (start, first) = characters.next()?;
     if is_dense(first) {
-        let pair = characters.next().filter(|(_, c)| is_dense(*c));
-        let end = start + first.len_utf8();
-        return Some((from + start, from + pair.map_or(end, |(at, _)| at)));
+        return Some((from + start, from + start + first.len_utf8()));
     }
     let end = characters.find(|(_, c)| !is_word(*c) || is_dense(*c));
     Some((from + start, end.map_or(text.len(), |(at, _)| from + at)))
@@ -185,8 +213,8 @@ fn is_dense(c: char) -> bool {
 }
 
 /// The parts of an identifier: `parseHTTPHeader2` is `parse`, `HTTP`, `Header2`.
-fn parts(run: &str) -> Vec<(usize, usize)> {
-    let mut parts = Vec::new();
+fn parts(run: &str, parts: &mut Vec<(usize, usize)>) {
+    parts.clear();
     let mut start = 0;
     let mut before: Option<char> = None;
     let mut characters = run.char_indices().peekable();
@@ -205,7 +233,6 @@ fn parts(run: &str) -> Vec<(usize, usize)> {
         *start < *end
     });
     parts.truncate(PARTS_MAX);
-    parts
 }
 
 /// Whether a part begins at `c`: after an underscore, at a capital after a small letter or a digit, and at the
@@ -288,7 +315,9 @@ fn term(typed: &str) -> Option<Term> {
     if whole.is_empty() {
         return None;
     }
-    let parts: Vec<_> = parts(typed)
+    let mut found = Vec::new();
+    parts(typed, &mut found);
+    let parts: Vec<_> = found
         .into_iter()
         .map(|(from, to)| joined(&typed[from..to]))
         .collect();
@@ -371,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn other_scripts_are_words_and_those_without_spaces_are_pairs() {
+    fn other_scripts_are_words_and_those_without_spaces_are_characters() {
         check("Поиск кода", "поиск@0 кода@1");
         check("検索だ", "検@0 索@1 だ@2");
         check("Straße", "straße@0");

@@ -13,43 +13,56 @@ const REST_MIN: usize = 3;
 
 /// The word without its ending. `word` is in lower case.
 pub fn stem(word: &str) -> Cow<'_, str> {
-    if word.len() < LETTERS_MIN || !word.bytes().all(|b| b.is_ascii_lowercase()) {
-        return Cow::Borrowed(word);
-    }
-    let single = plural(word);
-    let bare = long(&single).unwrap_or_else(|| past(&single));
-    let short = bare
-        .strip_suffix('e')
-        .filter(|rest| rest.len() >= REST_MIN && !rest.ends_with('e'));
-    let result = short.unwrap_or(&bare);
-    if result == word {
-        Cow::Borrowed(word)
-    } else {
-        Cow::Owned(result.to_owned())
+    match parted(word) {
+        (rest, "") => Cow::Borrowed(rest),
+        (rest, tail) => Cow::Owned(format!("{rest}{tail}")),
     }
 }
 
-/// Without the `s` of a plural: `classes`, `retries`, `urls`; not `class`, `status`, `this`.
-fn plural(word: &str) -> String {
-    if let Some(rest) = word.strip_suffix("ies").filter(|rest| rest.len() >= 2) {
-        return format!("{rest}y");
+/// What is left of a word, and the letters to put behind it.
+pub fn parted(word: &str) -> (&str, &'static str) {
+    let ends = matches!(
+        word.as_bytes().last(),
+        Some(b'd' | b'e' | b'g' | b'n' | b'r' | b's')
+    );
+    if !ends || word.len() < LETTERS_MIN || !word.bytes().all(|b| b.is_ascii_lowercase()) {
+        return (word, "");
     }
+    if let Some(rest) = word.strip_suffix("ies").filter(|rest| rest.len() >= 2) {
+        return (rest, "y");
+    }
+    let single = plural(word);
+    if let Some(parted) = long(single) {
+        return parted;
+    }
+    if let Some(rest) = single.strip_suffix("ied").filter(|rest| rest.len() >= 2) {
+        return (rest, "y");
+    }
+    let bare = past(single);
+    let short = bare
+        .strip_suffix('e')
+        .filter(|rest| rest.len() >= REST_MIN && !rest.ends_with('e'));
+    (short.unwrap_or(bare), "")
+}
+
+/// Without the `s` of a plural: `classes`, `urls`; not `class`, `status`, `this`.
+fn plural(word: &str) -> &str {
     let hissing = |rest: &&str| {
         let ends = ["ss", "x", "sh", "ch", "zz"];
         ends.iter().any(|end| rest.ends_with(end)) && rest.len() >= REST_MIN
     };
     if let Some(rest) = word.strip_suffix("es").filter(hissing) {
-        return rest.to_owned();
+        return rest;
     }
     match word.strip_suffix('s') {
-        Some(rest) if !rest.ends_with(['s', 'u', 'i']) => rest.to_owned(),
-        _ => word.to_owned(),
+        Some(rest) if !rest.ends_with(['s', 'u', 'i']) => rest,
+        _ => word,
     }
 }
 
 /// The verb in a noun: `validation` and `validator` are `validat`, `tokenizer` is `tokeniz`, `connection` is
 /// `connect`.
-fn long(word: &str) -> Option<String> {
+fn long(word: &str) -> Option<(&str, &'static str)> {
     const ENDINGS: &[(&str, &str)] = &[
         ("ization", "iz"),
         ("isation", "iz"),
@@ -60,27 +73,31 @@ fn long(word: &str) -> Option<String> {
         ("ction", "ct"),
         ("ssion", "ss"),
     ];
-    let ending = ENDINGS.iter().find(|(ending, _)| word.ends_with(ending))?;
-    let rest = &word[..word.len() - ending.0.len()];
-    let enough = rest.len() >= REST_MIN || ending.0.starts_with(['c', 's']) && rest.len() >= 2;
-    enough.then(|| format!("{rest}{}", ending.1))
+    if !word.ends_with(['n', 'r']) {
+        return None;
+    }
+    let (ending, tail) = ENDINGS.iter().find(|(ending, _)| word.ends_with(ending))?;
+    let rest = &word[..word.len() - ending.len()];
+    let least = if ending.starts_with(['c', 's']) {
+        2
+    } else {
+        REST_MIN
+    };
+    (rest.len() >= least).then_some((rest, tail))
 }
 
-/// Without `-ed` and `-ing`, and what they did to the verb: `mapped`, `parsing`, `copied`.
-fn past(word: &str) -> String {
-    if let Some(rest) = word.strip_suffix("ied").filter(|rest| rest.len() >= 2) {
-        return format!("{rest}y");
-    }
+/// Without `-ed` and `-ing`, and what they did to the verb: `mapped`, `parsing`.
+fn past(word: &str) -> &str {
     let rest = word.strip_suffix("ing").or_else(|| word.strip_suffix("ed"));
     let Some(rest) = rest.filter(|rest| rest.len() >= REST_MIN && has_vowel(rest)) else {
-        return word.to_owned();
+        return word;
     };
     let bytes = rest.as_bytes();
     let is_double = bytes[bytes.len() - 1] == bytes[bytes.len() - 2];
     if is_double && !rest.ends_with(['l', 's', 'z', 'e', 'o']) && rest.len() > REST_MIN {
-        return rest[..rest.len() - 1].to_owned();
+        return &rest[..rest.len() - 1];
     }
-    rest.to_owned()
+    rest
 }
 
 fn has_vowel(word: &str) -> bool {
