@@ -115,8 +115,16 @@ impl<'t, 'x> Walk<'t, 'x> {
             if count % NODES_BETWEEN == 0 && stop() {
                 return Err(Note::TimedOut);
             }
-            let frame = self.enter(cursor.node(), cursor.field_id().map_or(0, |id| id.get()));
-            if self.frames.len() < DEPTH_MAX && cursor.goto_first_child() {
+            let node = cursor.node();
+            // Half of all nodes are punctuation, and most have no children: neither is asked for more.
+            let field = if node.is_named() {
+                cursor.field_id()
+            } else {
+                None
+            };
+            let frame = self.enter(node, field.map_or(0, |id| id.get()));
+            let descends = self.frames.len() < DEPTH_MAX && node.child_count() > 0;
+            if descends && cursor.goto_first_child() {
                 self.frames.push(frame);
                 continue;
             }
