@@ -21,12 +21,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use super::api::{
-    Answer, Cancel, Error, FilesAnswer, FilesAsk, IndexAsk, Job, ParseBy, ReadAnswer, ReadAsk,
-    Related, Remove, Removed, Repositories, Result, Search, Settings, Status, StatusAsk, SymbolAsk,
-    Updates,
+    Answer, Cancel, Error, FilesAnswer, FilesAsk, IndexAsk, Job, ReadAnswer, ReadAsk, Related,
+    Remove, Removed, Repositories, Result, Search, Settings, Status, StatusAsk, SymbolAsk, Updates,
 };
 use super::index::{Family, View};
-use super::jobs::{Here, Means, Parser};
+use super::jobs::{Means, Parsers};
 use super::tree::{Registry, Tree, digest};
 
 use keeper::Keeper;
@@ -79,12 +78,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn parser(by: &ParseBy) -> Box<dyn Parser> {
-    match by {
-        ParseBy::Here | ParseBy::Worker { .. } => Box::new(Here),
-    }
-}
-
 impl Engine {
     /// Opens the index below the data directory, or makes it.
     ///
@@ -111,7 +104,7 @@ impl Engine {
         let means = Means {
             roots: settings.roots.clone(),
             limits: settings.limits.clone(),
-            parser: parser(&settings.parse),
+            parsers: Parsers::new(settings.parse.clone()),
         };
         let inner = Arc::new(Inner {
             settings,

@@ -5,6 +5,7 @@
 //! file is opened below the root of its tree ([`Place`]) and only then read.
 
 mod lane;
+mod parsers;
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
@@ -15,12 +16,12 @@ use std::time::{Duration, Instant, SystemTime};
 use super::api::{Cancel, Error, Job, Limits, Result, Updates};
 use super::fresh::{Look, Watch};
 use super::index::{Depth, Entry, UnitId, View};
-use super::parse::{self, Parsed};
 use super::place::{Place, Stamp};
 use super::tree::Tree;
 use super::walk::{self, Listing};
 
 pub use lane::is_binary;
+pub use parsers::Parsers;
 
 /// When the first part is published, and how long after each other the next ones are, in milliseconds.
 const PUBLISH_MS: [u64; 3] = [1_000, 2_000, 4_000];
@@ -29,32 +30,14 @@ const PARTS_FILES_MIN: usize = 500;
 /// Units of no tree that are kept, besides as many as the trees have: branches come back.
 const SPARE_UNITS: usize = 20_000;
 
-/// Parses files: here or in other processes.
-pub trait Parser: Send + Sync {
-    /// What each file is made of, in order. It never fails: what cannot be parsed is cut by blank lines.
-    fn parse(&self, files: &[(&str, &[u8])]) -> Vec<Parsed>;
-}
-
-/// Parses in this process.
-pub struct Here;
-
-impl Parser for Here {
-    fn parse(&self, files: &[(&str, &[u8])]) -> Vec<Parsed> {
-        let parsed = files.iter();
-        parsed
-            .map(|(path, bytes)| parse::file(path, bytes))
-            .collect()
-    }
-}
-
 /// What every job needs.
 pub struct Means {
     /// Where files may be read.
     pub roots: Vec<PathBuf>,
     /// Bounds.
     pub limits: Limits,
-    /// The parser.
-    pub parser: Box<dyn Parser>,
+    /// Where files are parsed.
+    pub parsers: Parsers,
 }
 
 /// What a job is to do.
@@ -95,7 +78,7 @@ pub fn run(means: &Means, work: &Work<'_>) -> Result<()> {
     }
     let as_of = SystemTime::now();
     let before = tree.view();
-    let (listing, look) = list(means, work, &before);
+    let (listing, look) = list(means, work, &place, &before);
     if work.cancel.is_cancelled() {
         return Err(Error::Cancelled);
     }
@@ -117,21 +100,24 @@ pub fn run(means: &Means, work: &Work<'_>) -> Result<()> {
 }
 
 /// Lists what the job looks at, and says what that was. Of a part of the tree, all else is listed as it was.
-fn list(means: &Means, work: &Work<'_>, before: &View) -> (Listing, Look) {
+fn list(means: &Means, work: &Work<'_>, place: &Place, before: &View) -> (Listing, Look) {
     let (dir, most) = (&work.tree.row.dir, means.limits.files);
     let whole = || (walk::list(dir, "", true, most, work.cancel), Look::All);
     let dirs = match &work.look {
         Look::Dirs(dirs) if before.walked => dirs,
         _ => return whole(),
     };
-    let known = work
-        .tree
-        .dirs
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .clone();
+    let known = work.tree.dirs.lock();
+    let known = known.unwrap_or_else(PoisonError::into_inner).clone();
+    // Where a walk begins, no rule is asked: what the last walk did not see may be ignored by now, or a link.
+    let can_begin = |start: &str| known.contains_key(start) && place.has_dir(start);
+    let dirs: Vec<(String, bool)> = dirs
+        .iter()
+        .filter(|dir| can_begin(&dir.0))
+        .cloned()
+        .collect();
     let mut listing = Listing::default();
-    for (start, deep) in dirs {
+    for (start, deep) in &dirs {
         let mut part = walk::list(dir, start, *deep, most, work.cancel);
         // Directories that nobody has seen yet are walked whole.
         let unseen = part
@@ -152,7 +138,7 @@ fn list(means: &Means, work: &Work<'_>, before: &View) -> (Listing, Look) {
     let subdirs: HashSet<&str> = listing.dirs.keys().map(AsRef::as_ref).collect();
     let mut rest = Vec::new();
     for entry in before.entries.iter() {
-        let looked_at = is_looked_at(&entry.path, dirs, &subdirs);
+        let looked_at = is_looked_at(&entry.path, &dirs, &subdirs);
         if !looked_at {
             rest.push((entry.path.clone(), entry.stamp));
         } else if walk::is_rule(&entry.path) && listing.files.get(&entry.path) != Some(&entry.stamp)

@@ -143,6 +143,12 @@ impl Place {
         now.ino() == opened.st_ino && now.dev() == opened.st_dev
     }
 
+    /// Whether there is a directory by this path from here, with no link on the way.
+    pub fn has_dir(&self, path: &str) -> bool {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        path.is_empty() || beneath(&self.fd, Path::new(path), flags).is_ok()
+    }
+
     /// Opens a regular file by its path from this directory.
     ///
     /// # Errors
@@ -251,6 +257,8 @@ mod tests {
         let place = Place::open(&roots, &top.join("in")).unwrap();
         let (read, _) = place.read("deep/a.txt", 100).unwrap();
         assert_eq!(read.as_deref(), Some(&b"inside"[..]));
+        let has = ["", "deep", "way", "near", "../out", "link.txt"].map(|dir| place.has_dir(dir));
+        assert_eq!(has, [true, true, false, false, false, false]);
         let absolute = top.join("out/secret.txt");
         for name in [
             "link.txt",

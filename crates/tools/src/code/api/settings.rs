@@ -76,7 +76,7 @@ impl Default for Limits {
             search_ms: 5_000,
             check_ms: 20,
             wait_ms: 400,
-            writer_bytes: 64 << 20,
+            writer_bytes: 96 << 20,
             watch: true,
         }
     }

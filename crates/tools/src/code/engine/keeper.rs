@@ -112,6 +112,7 @@ fn wait(inner: &Inner, trees: &[Arc<Tree>]) {
     let open = lock(&inner.families)
         .values()
         .any(|family| family.is_writing());
+    let open = open || inner.means.parsers.is_open();
     let rest = Timespec {
         tv_sec: if open { REST_MS / 1000 } else { 60 },
         tv_nsec: 0,
@@ -174,6 +175,7 @@ fn catch_up(inner: &Inner, tree: &Tree) {
 
 /// Closes writers that nobody uses, and lets go of segments that were merged.
 fn rest(inner: &Inner) {
+    inner.means.parsers.rest();
     let families: Vec<_> = lock(&inner.families)
         .iter()
         .map(|(id, family)| (id.clone(), Arc::clone(family)))

@@ -216,7 +216,9 @@ impl Ranking<'_> {
         wanted: usize,
     ) -> Result<(Plan, Vec<Ranked>, Vec<LeftOut>)> {
         let views: Vec<&View> = self.scope.views.iter().map(AsRef::as_ref).collect();
-        self.respell(&mut plan, &views)?;
+        if plan.class != Class::Path {
+            self.respell(&mut plan, &views)?;
+        }
         let most = table::CANDIDATES.max(wanted + LIMIT_MAX);
         let mut ranked = self.candidates(&plan, &views, most)?;
         exact::given_up(self.cancel)?;
@@ -335,7 +337,12 @@ impl Ranking<'_> {
             }
         }
         for (word, place) in missing.into_iter().take(4) {
-            if let Some(alike) = self.alike(views, &word)? {
+            let alike = match views {
+                // With one tree it is found once for each state of it.
+                [view] => view.alike(&word, || self.alike(views, &word))?,
+                _ => self.alike(views, &word)?,
+            };
+            if let Some(alike) = alike {
                 plan.respelt(&word, &alike, place);
             }
         }

@@ -176,7 +176,10 @@ pub fn status(inner: &Inner, ask: &StatusAsk) -> Result<Status> {
 }
 
 /// Says how long a job may go on, once a tenth of it is done.
-fn estimate(job: &mut crate::code::api::Job) {
+fn estimate(job: &mut crate::code::api::Job, since: Option<Instant>) {
+    if let (false, Some(since)) = (job.state.is_over(), since) {
+        job.took_ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+    }
     if !job.state.is_over()
         && job.walked
         && job.files_done * 10 > job.files_seen

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::*;
-use crate::code::api::{Hit, JobState, Limits, Mode};
+use crate::code::api::{Hit, JobState, Limits, Mode, ParseBy};
 
 /// A tree in a directory of its own, and an engine over it.
 pub struct Bed {

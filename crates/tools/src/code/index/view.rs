@@ -26,6 +26,9 @@ const NONE: u32 = u32::MAX;
 /// Words of which the number of documents is remembered.
 const COUNTED_MAX: usize = 8192;
 
+/// Words of which it is remembered what is spelt alike.
+const ALIKE_MAX: usize = 1024;
+
 /// A file of a tree.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
@@ -167,6 +170,8 @@ pub struct View {
     /// Whether there are documents of others.
     mixed: bool,
     counted: Mutex<HashMap<Term, u64>>,
+    /// Words that no chunk has, with those that are spelt alike.
+    alike: Mutex<HashMap<String, Option<String>>>,
 }
 
 impl View {
@@ -205,6 +210,7 @@ impl View {
             lengths: [0; 5],
             mixed: false,
             counted: Mutex::default(),
+            alike: Mutex::default(),
         };
         for segment in view.searcher.segment_readers().to_vec() {
             let owners = view.own(&segment, &by_unit)?;
@@ -318,6 +324,29 @@ impl View {
         }
         counted.insert(term.clone(), count);
         Ok(count)
+    }
+
+    /// What `find` finds for a word, which it does once for each word.
+    ///
+    /// # Errors
+    ///
+    /// Those of `find`.
+    pub fn alike(
+        &self,
+        word: &str,
+        find: impl FnOnce() -> Result<Option<String>>,
+    ) -> Result<Option<String>> {
+        let lock = || self.alike.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().get(word) {
+            return Ok(known.clone());
+        }
+        let found = find()?;
+        let mut alike = lock();
+        if alike.len() >= ALIKE_MAX {
+            alike.clear();
+        }
+        alike.insert(word.to_owned(), found.clone());
+        Ok(found)
     }
 
     /// The best chunks for a query, best first, at most `most`. `weigh` gets the entry and the score, and answers the score that

@@ -87,11 +87,7 @@ impl Lane<'_> {
         let read_at = SystemTime::now();
         let (bytes, stamp) = match self.shared.place.read(&listed.path, limits.text_bytes) {
             Ok(read) => read,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                self.done(Entry::unseen(&listed.path, listed.stamp), |_| {});
-                return Ok(());
-            }
-            Err(_) => {
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
                 self.by_name(
                     listed,
                     listed.stamp,
@@ -99,6 +95,11 @@ impl Lane<'_> {
                     Blob::default(),
                     b"",
                 );
+                return Ok(());
+            }
+            Err(_) => {
+                // It is gone, or a link or a way out took its place: then there is no such file here.
+                self.done(Entry::unseen(&listed.path, listed.stamp), |_| {});
                 return Ok(());
             }
         };
@@ -173,7 +174,10 @@ impl Lane<'_> {
             .collect();
         let parsed = match files.is_empty() {
             true => Vec::new(),
-            false => self.shared.means.parser.parse(&files),
+            false => {
+                let parsed = self.shared.means.parsers.pool().parse(&files);
+                parsed.map_err(|error| Error::Io(error.to_string()))?
+            }
         };
         for (read, parsed) in small.into_iter().zip(parsed) {
             self.write(read, &parsed)?;

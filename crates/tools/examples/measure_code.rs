@@ -1,0 +1,287 @@
+//! Measures code search over a directory: indexing, refreshing, edits, queries, memory.
+//!
+//! `cargo run -p tools --example measure_code -- DIR [COPY]`: with a second directory, the first is copied there and edits
+//! are measured in the copy.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use tools::code::api::{
+    Cancel, Engine, IndexAsk, Limits, Mode, ParseBy, Search, Settings, SymbolAsk, SymbolWant,
+};
+
+const ROLE: &str = "--parse";
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let Some(first) = args.first() else {
+        return Err("give a directory".into());
+    };
+    if first == ROLE {
+        tools::code::parse::worker::serve()?;
+        return Ok(());
+    }
+    let here = args.iter().any(|arg| arg == "--here");
+    let dir = PathBuf::from(first).canonicalize()?;
+    let data = std::env::temp_dir().join(format!("measure-code-{}", std::process::id()));
+    let settings = Settings {
+        data_dir: data.clone(),
+        roots: vec![dir.clone()],
+        tenant: "measure".to_owned(),
+        limits: Limits::default(),
+        parse: match here {
+            true => ParseBy::Here,
+            false => ParseBy::Worker {
+                program: std::env::current_exe()?,
+                args: vec![ROLE.to_owned()],
+                workers: 2,
+            },
+        },
+        embed: None,
+    };
+    let engine = Engine::open(settings.clone())?;
+    build(&engine)?;
+    refresh(&engine, "refresh, nothing changed")?;
+    refresh(&engine, "refresh, nothing changed")?;
+    queries(&engine)?;
+    edit(&engine, &dir)?;
+    println!("rss at the end: {} MB", rss_mb("VmRSS"));
+    println!("data on disk: {} MB", disk_bytes(&data) >> 20);
+    drop(engine);
+    let began = Instant::now();
+    let engine = Engine::open(settings)?;
+    println!("open again: {:?}", began.elapsed());
+    refresh(&engine, "first refresh after it")?;
+    std::thread::sleep(Duration::from_secs(12));
+    println!(
+        "rss idle: {} MB (anonymous {} MB)",
+        rss_mb("VmRSS"),
+        rss_mb("RssAnon")
+    );
+    drop(engine);
+    std::fs::remove_dir_all(data)?;
+    Ok(())
+}
+
+fn build(engine: &Engine) -> Result<(), Box<dyn std::error::Error>> {
+    let began = Instant::now();
+    let job = engine.index(&IndexAsk::default())?;
+    let mut first = None;
+    let mut peak = 0;
+    let mut updates = engine.progress(&job.id)?;
+    let mut last = job;
+    loop {
+        match updates.next_within(Duration::from_millis(50)) {
+            Ok(Some(job)) => last = job,
+            Ok(None) => {}
+            Err(_) => break,
+        }
+        peak = peak.max(rss_mb("VmRSS"));
+        if first.is_none() && !ask(engine, "read configuration file", Mode::Auto)?.is_empty() {
+            first = Some(began.elapsed());
+        }
+    }
+    println!(
+        "processor time: {:?}, of children {:?}",
+        cpu(),
+        children_cpu()
+    );
+    println!(
+        "index: {:?}; {} files, {} indexed, {} skipped, {} fallback, {} pieces, {} MB; first answer {first:?}; rss peak {peak} MB; {}",
+        began.elapsed(),
+        last.files_seen,
+        last.files_indexed,
+        last.files_skipped,
+        last.files_fallback,
+        last.chunks,
+        last.bytes >> 20,
+        last.message
+    );
+    Ok(())
+}
+
+fn refresh(engine: &Engine, what: &str) -> Result<(), Box<dyn std::error::Error>> {
+    let began = Instant::now();
+    let job = engine.index(&IndexAsk::default())?;
+    let last = engine.progress(&job.id)?.last();
+    let message = last.map(|job| job.message).unwrap_or_default();
+    println!("{what}: {:?}; {message}", began.elapsed());
+    Ok(())
+}
+
+fn ask(
+    engine: &Engine,
+    query: &str,
+    mode: Mode,
+) -> Result<Vec<tools::code::api::Hit>, tools::code::api::Error> {
+    let ask = Search {
+        query: query.to_owned(),
+        mode,
+        ..Search::default()
+    };
+    match engine.search(&ask, &Cancel::new()) {
+        Ok(answer) => Ok(answer.hits),
+        Err(tools::code::api::Error::NotReady(_)) => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+fn queries(engine: &Engine) -> Result<(), Box<dyn std::error::Error>> {
+    let kinds: [(&str, Mode, &[&str]); 5] = [
+        (
+            "words",
+            Mode::Auto,
+            &[
+                "read configuration file",
+                "retry with backoff after a failure",
+                "parse command line arguments",
+                "compute the hash of a file",
+                "open a connection to the server",
+                "how are errors converted to strings",
+                "iterate over all entries of a directory",
+                "convert bytes to unicode text",
+            ],
+        ),
+        (
+            "names",
+            Mode::Auto,
+            &[
+                "HashMap",
+                "parse_args",
+                "Connection",
+                "read_to_end",
+                "getLogger",
+                "to_string",
+                "Session.get",
+            ],
+        ),
+        (
+            "paths",
+            Mode::Auto,
+            &["src/lib.rs", "utils.py", "error.rs", "tests/test_api.py"],
+        ),
+        (
+            "text",
+            Mode::Text,
+            &[
+                "unsafe impl Send",
+                "raise ValueError(",
+                "TODO: ",
+                "fn main() {",
+                "zqxjkv not there",
+            ],
+        ),
+        (
+            "regex",
+            Mode::Regex,
+            &[
+                r"impl<.*> From<\w+> for",
+                r"def _\w+_cache\(",
+                r"^pub struct [A-Z]\w+Error\b",
+            ],
+        ),
+    ];
+    for (kind, mode, queries) in kinds {
+        let mut took = Vec::new();
+        for round in 0..21 {
+            for query in queries {
+                let began = cpu();
+                ask(engine, query, mode)?;
+                if round > 0 {
+                    took.push(cpu().saturating_sub(began));
+                }
+            }
+        }
+        took.sort_unstable();
+        let at = |share: f64| took[((took.len() - 1) as f64 * share) as usize];
+        println!(
+            "{kind}: p50 {:?}, p95 {:?}, p99 {:?}",
+            at(0.5),
+            at(0.95),
+            at(0.99)
+        );
+    }
+    let ask = SymbolAsk {
+        name: Some("parse".to_owned()),
+        want: SymbolWant::Definition,
+        ..SymbolAsk::default()
+    };
+    let began = Instant::now();
+    let found = engine.symbol(&ask, &Cancel::new())?.total;
+    println!("definitions of `parse`: {found} in {:?}", began.elapsed());
+    Ok(())
+}
+
+/// Writes a file and asks until it is found.
+fn edit(engine: &Engine, dir: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let path = dir.join("measure_code_edit.rs");
+    for round in 0..3 {
+        std::fs::write(&path, format!("fn zyxwv_edited_{round}() {{}}\n"))?;
+        let began = Instant::now();
+        while ask(engine, &format!("zyxwv_edited_{round}"), Mode::Auto)?
+            .iter()
+            .all(|hit| !hit.path.ends_with("edit.rs"))
+        {
+            if began.elapsed() > Duration::from_secs(10) {
+                println!("an edit is not found");
+                break;
+            }
+        }
+        println!("an edit is found by rank after {:?}", began.elapsed());
+    }
+    std::fs::remove_file(&path)?;
+    Ok(())
+}
+
+/// Processor time of this process.
+fn cpu() -> Duration {
+    let at = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(
+        at.tv_sec.unsigned_abs(),
+        u32::try_from(at.tv_nsec).unwrap_or(0),
+    )
+}
+
+/// Processor time of all children that run, by what the kernel tells of them.
+fn children_cpu() -> Duration {
+    let ours = std::process::id().to_string();
+    let mut ticks = 0;
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        let fields: Vec<&str> = stat
+            .rsplit(')')
+            .next()
+            .unwrap_or("")
+            .split_whitespace()
+            .collect();
+        if fields.get(1) == Some(&ours.as_str()) {
+            ticks += fields[11..13]
+                .iter()
+                .filter_map(|field| field.parse::<u64>().ok())
+                .sum::<u64>();
+        }
+    }
+    Duration::from_millis(ticks * 10)
+}
+
+fn rss_mb(field: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with(field));
+    let kb = line
+        .and_then(|line| line.split_whitespace().nth(1))
+        .and_then(|kb| kb.parse::<u64>().ok());
+    kb.unwrap_or(0) / 1024
+}
+
+fn disk_bytes(dir: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return 0;
+    };
+    entries
+        .flatten()
+        .map(|entry| match entry.path().is_dir() {
+            true => disk_bytes(&entry.path()),
+            false => entry.metadata().map_or(0, |metadata| metadata.len()),
+        })
+        .sum()
+}
