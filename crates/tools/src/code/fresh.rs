@@ -181,6 +181,7 @@ impl Watch {
         let mut buffer = [MaybeUninit::uninit(); BUFFER_BYTES];
         let mut events = inotify::Reader::new(&*self.queue, &mut buffer);
         let mut any = false;
+        let mut gone = Vec::new();
         for _ in 0..EVENTS_MAX {
             let event = match events.next() {
                 Ok(event) => event,
@@ -204,15 +205,54 @@ impl Watch {
                 }
                 continue;
             }
-            let name = event.file_name().map(|name| name.to_string_lossy());
-            if name.as_deref() == Some(".git") {
+            let name = event
+                .file_name()
+                .map(|name| name.to_string_lossy().into_owned());
+            let Some(name) = name.filter(|name| name != ".git") else {
+                continue;
+            };
+            any = true;
+            dirty.dir(dir, RULES.contains(&name.as_str()));
+            if !event.events().contains(ReadFlags::ISDIR) {
                 continue;
             }
-            let rules = name.is_some_and(|name| RULES.contains(&&*name));
-            dirty.dir(dir, rules);
-            any = true;
+            // Another directory may have this name now: what was known below it says nothing.
+            let below = match dir.is_empty() {
+                true => name,
+                false => format!("{dir}/{name}"),
+            };
+            dirty.dir(&below, true);
+            if event
+                .events()
+                .intersects(ReadFlags::MOVED_FROM | ReadFlags::DELETE)
+            {
+                gone.push(below);
+            }
+        }
+        for dir in gone {
+            self.forget(&dir);
         }
         any
+    }
+
+    /// Watches a directory and all below it no more, because they are elsewhere now; the walk that finds them there
+    /// has them watched again.
+    fn forget(&mut self, dir: &str) {
+        let below = format!("{dir}/");
+        let is_gone = |known: &str| known == dir || known.starts_with(&below);
+        let gone: Vec<Box<str>> = self
+            .watched
+            .keys()
+            .filter(|known| is_gone(known))
+            .cloned()
+            .collect();
+        for known in gone {
+            if let Some(number) = self.watched.remove(&known) {
+                self.dirs.remove(&number);
+                // Of a directory that was deleted the kernel has removed it already.
+                let _ = inotify::remove_watch(&*self.queue, number);
+            }
+        }
     }
 }
 
@@ -286,6 +326,36 @@ mod tests {
         watch.drain(&mut dirty);
         let (look, _) = dirty.take().unwrap();
         assert_eq!(look, Look::Dirs(vec![(String::new(), true)]));
+    }
+
+    #[test]
+    fn another_directory_of_the_same_name_is_another() {
+        let made = tempfile::tempdir().unwrap();
+        let top = made.path();
+        std::fs::create_dir_all(top.join("sub/deep")).unwrap();
+        let dirs: [Box<str>; 3] = ["".into(), "sub".into(), "sub/deep".into()];
+        let mut watch = Watch::new().unwrap();
+        watch.add(top, dirs.iter()).unwrap();
+        std::fs::rename(top.join("sub"), top.join("zzz")).unwrap();
+        std::fs::create_dir_all(top.join("sub/deep")).unwrap();
+        let mut dirty = Dirty::default();
+        watch.drain(&mut dirty);
+        let (look, _) = dirty.take().unwrap();
+        let Look::Dirs(looked) = look else {
+            panic!("some directories");
+        };
+        assert!(
+            looked.contains(&("sub".to_owned(), true))
+                && looked.contains(&("zzz".to_owned(), true))
+        );
+        let new = watch.add(top, dirs.iter()).unwrap();
+        assert_eq!(new.len(), 2);
+        std::fs::write(top.join("sub/deep/a.rs"), "").unwrap();
+        assert!(watch.drain(&mut dirty));
+        assert_eq!(
+            dirty.take().unwrap().0,
+            Look::Dirs(vec![("sub/deep".to_owned(), false)])
+        );
     }
 
     #[test]

@@ -157,9 +157,6 @@ pub fn status(inner: &Inner, ask: &StatusAsk) -> Result<Status> {
     {
         return Err(Error::NoJob(id.clone()));
     }
-    for job in &mut jobs {
-        estimate(job);
-    }
     let embedding = lock(&inner.embedding);
     let dense = inner.settings.embed.as_ref();
     Ok(Status {
@@ -173,21 +170,6 @@ pub fn status(inner: &Inner, ask: &StatusAsk) -> Result<Status> {
             error: embedding.error.clone(),
         },
     })
-}
-
-/// Says how long a job may go on, once a tenth of it is done.
-fn estimate(job: &mut crate::code::api::Job, since: Option<Instant>) {
-    if let (false, Some(since)) = (job.state.is_over(), since) {
-        job.took_ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
-    }
-    if !job.state.is_over()
-        && job.walked
-        && job.files_done * 10 > job.files_seen
-        && job.files_done > 0
-    {
-        let left = job.files_seen.saturating_sub(job.files_done);
-        job.left_ms = Some(job.took_ms.saturating_mul(left) / job.files_done);
-    }
 }
 
 /// Makes vectors that are missing, a batch at a time, until all are made, one fails, or something else is to be done.

@@ -225,7 +225,17 @@ impl Lane<'_> {
         self.shared.work.job.change(|job| {
             job.files_done += 1;
             count(job);
+            estimate(job, self.shared.began.elapsed());
         });
+    }
+}
+
+/// Says how long a job has run, and how long it may go on once a tenth of it is done.
+fn estimate(job: &mut crate::code::api::Job, took: std::time::Duration) {
+    job.took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    let left = job.files_seen.saturating_sub(job.files_done);
+    if job.files_done * 10 > job.files_seen && job.files_done > 0 {
+        job.left_ms = Some(job.took_ms.saturating_mul(left) / job.files_done);
     }
 }
 
