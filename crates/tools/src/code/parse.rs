@@ -16,6 +16,7 @@ mod keys;
 mod lines;
 mod markdown;
 mod nature;
+mod outline;
 mod shapes;
 
 pub use language::Language;
@@ -30,7 +31,7 @@ use lines::Lines;
 
 /// The version of everything that this module makes of bytes. Raise it when the same bytes give another answer:
 /// what was kept under an older version is then parsed again.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Bytes of a file that is looked into at all; over it there are no chunks, only a note.
 pub const FILE_BYTES_MAX: usize = 16 << 20;
@@ -61,7 +62,10 @@ pub fn file_until(path: &str, bytes: &[u8], stop: &mut dyn FnMut() -> bool) -> P
             Cut::Markdown => Ok(markdown::find(text, lines)),
             Cut::Keys => Ok(keys::find(text, lines)),
             Cut::Json => Ok(keys::json(text, lines)),
-            Cut::Blocks => Ok(plain(text, lines)),
+            Cut::Blocks => {
+                let outline = outline::find(language, text, lines);
+                Ok(outline.unwrap_or_else(|| plain(text, lines)))
+            }
         },
     )
 }
