@@ -327,7 +327,7 @@ impl Inner {
         &self,
         trees: &[Arc<Tree>],
         cancel: &Cancel,
-        run: impl Fn(&Scope) -> Result<(Answer, Vec<(usize, Box<str>)>)>,
+        run: impl Fn(&Scope) -> Result<hits::Made>,
     ) -> Result<Answer> {
         let began = Instant::now();
         let mut scope = self.fresh(trees, cancel)?;

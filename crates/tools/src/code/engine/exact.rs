@@ -11,7 +11,7 @@ use tantivy::query::{BooleanQuery, Occur, Query, TermQuery};
 use tantivy::schema::IndexRecordOption;
 
 use super::Scope;
-use super::hits::{around, cut, unit};
+use super::hits::{FileAt, around, cut, unit};
 use super::scope::{Files, Reference, kind_name};
 use crate::code::api::{Cancel, Detail, Error, Hit, Result};
 use crate::code::index::{Blob, Depth, Entry, Fields, View};
@@ -56,7 +56,7 @@ pub struct Matches {
     /// Whether all files were read in time.
     pub complete: bool,
     /// Files that are not what the index says.
-    pub changed: Vec<(usize, Box<str>)>,
+    pub changed: Vec<FileAt>,
     /// Files that could match but cannot be read.
     pub unread: u64,
 }

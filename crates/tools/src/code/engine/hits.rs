@@ -21,13 +21,19 @@ const TOKEN_BYTES: usize = 4;
 /// Tokens of what stands around the texts of a hit.
 const HIT_TOKENS: usize = 40;
 
+/// A file: its tree in the scope, and its path.
+pub type FileAt = (usize, Box<str>);
+
+/// An answer, and the files that are not what the index says.
+pub type Made = (Answer, Vec<FileAt>);
+
 /// Reads the files of one answer, each once.
 pub struct Reader<'a> {
     scope: &'a Scope,
     places: HashMap<usize, Option<Place>>,
-    files: HashMap<(usize, Box<str>), Option<Arc<Vec<u8>>>>,
-    /// Files that are not what the index says, by tree.
-    pub changed: Vec<(usize, Box<str>)>,
+    files: HashMap<FileAt, Option<Arc<Vec<u8>>>>,
+    /// Files that are not what the index says.
+    pub changed: Vec<FileAt>,
 }
 
 /// What a hit is to show.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tantivy::Term;
 
-use super::hits::{Reader, Shown, fit, unit};
+use super::hits::{Made, Reader, Shown, fit, unit};
 use super::scope::{self, Files};
 use super::{Inner, Scope, exact};
 use crate::code::api::{
@@ -82,12 +82,7 @@ pub fn read(ask: &Search) -> Result<How> {
 /// # Errors
 ///
 /// As [`super::Engine::search`].
-pub fn run(
-    inner: &Inner,
-    scope: &Scope,
-    ask: &Search,
-    cancel: &Cancel,
-) -> Result<(Answer, Vec<(usize, Box<str>)>)> {
+pub fn run(inner: &Inner, scope: &Scope, ask: &Search, cancel: &Cancel) -> Result<Made> {
     let limit = scope::limit(ask.limit, LIMIT, LIMIT_MAX)?;
     let offset = scope::offset(ask.cursor.as_deref())?;
     let tokens = scope::tokens(ask.max_tokens)?;
@@ -161,7 +156,7 @@ pub fn lines(
     files: &Files,
     page: &Page,
     cancel: &Cancel,
-) -> Result<(Answer, Vec<(usize, Box<str>)>)> {
+) -> Result<Made> {
     let time = std::time::Duration::from_millis(inner.settings.limits.search_ms);
     let matches = exact::find(scope, pattern, files, page.detail, &cancel.within(time))?;
     exact::given_up(cancel)?;

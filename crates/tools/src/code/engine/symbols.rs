@@ -7,7 +7,7 @@ use tantivy::Term;
 use tantivy::query::{Query, TermQuery};
 use tantivy::schema::IndexRecordOption;
 
-use super::hits::{Reader, Shown, fit, unit};
+use super::hits::{Made, Reader, Shown, fit, unit};
 use super::scope::{self, Files, Reference, bad};
 use super::search::{self, Page, Ranking, views};
 use super::{Inner, Scope};
@@ -30,9 +30,6 @@ const LIMIT: usize = 20;
 const FILES_MAX: usize = 2_000;
 /// Words of a piece that its likes are looked for by.
 const LIKE_WORDS: usize = 30;
-
-/// An answer, and the files that are not what the index says.
-type Made = (Answer, Vec<(usize, Box<str>)>);
 
 /// Answers a question about a name.
 ///

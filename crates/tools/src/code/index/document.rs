@@ -94,7 +94,7 @@ fn names_of(symbol: &Symbol) -> impl Iterator<Item = String> {
 
 /// The last part of a name that is joined in any way.
 pub fn last_part(name: &str) -> &str {
-    let end = name.rfind(|letter: char| matches!(letter, ':' | '.' | '#' | '/' | '\\' | '>' | ' '));
+    let end = name.rfind([':', '.', '#', '/', '\\', '>', ' ']);
     end.map_or(name, |end| &name[end + 1..])
 }
 
