@@ -319,9 +319,11 @@ impl Ranking<'_> {
                 .iter()
                 .filter(|one| one.place == place)
                 .collect();
-            let counts = here.iter().map(|one| self.count(views, &one.text));
-            let counts = counts.collect::<Result<Vec<u64>>>()?;
-            if counts.iter().all(|count| *count == 0)
+            let mut found = false;
+            for one in &here {
+                found = found || self.is_there(views, &one.text)?;
+            }
+            if !found
                 && let Some(word) = here
                     .iter()
                     .map(|one| &one.text)
@@ -344,15 +346,20 @@ impl Ranking<'_> {
         Ok(())
     }
 
-    fn count(&self, views: &[&View], word: &str) -> Result<u64> {
-        let mut sum = 0;
+    /// Whether any piece may have a word.
+    fn is_there(&self, views: &[&View], word: &str) -> Result<bool> {
         for view in views {
             for scored in Scored::ALL {
                 let term = Term::from_field_text(view.fields().of(scored), word);
-                sum += view.searcher().doc_freq(&term).map_err(store)?;
+                for segment in view.searcher().segment_readers() {
+                    let inverted = segment.inverted_index(term.field()).map_err(store)?;
+                    if inverted.get_term_info(&term).map_err(store)?.is_some() {
+                        return Ok(true);
+                    }
+                }
             }
         }
-        Ok(sum)
+        Ok(false)
     }
 
     /// The word of the indexes that is nearest to one; of several the most frequent.

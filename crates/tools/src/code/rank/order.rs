@@ -50,16 +50,20 @@ pub fn order(plan: &Plan, views: &[&View], mut ranked: Vec<Ranked>) -> Result<Ve
     Ok(ranked)
 }
 
-/// By score to four digits; then by path and place, so that the order does not hang on how sums were made.
+/// Rounds scores to four digits, and sorts by them; then by path and place, so that the order does not hang on how
+/// sums were made.
 pub fn sort(views: &[&View], ranked: &mut [Ranked]) {
     let coarse = |score: f32| {
         let size = 10f32.powi(3 - score.abs().max(f32::MIN_POSITIVE).log10().floor() as i32);
         (score * size).round() / size
     };
+    for one in ranked.iter_mut() {
+        one.score = coarse(one.score);
+    }
     ranked.sort_by(|a, b| {
         let path = |one: &Ranked| &views[one.view].entries[one.found.entry as usize].path;
-        coarse(b.score)
-            .total_cmp(&coarse(a.score))
+        b.score
+            .total_cmp(&a.score)
             .then_with(|| a.view.cmp(&b.view))
             .then_with(|| path(a).cmp(path(b)))
             .then_with(|| a.found.chunk.cmp(&b.found.chunk))
