@@ -17,3 +17,20 @@ mod trigram;
 mod walk;
 
 mod engine;
+
+pub mod call;
+pub mod table;
+
+pub mod desk;
+
+pub mod embed;
+pub mod vectors;
+
+pub mod fence;
+pub mod http;
+pub mod server;
+
+mod codebase;
+mod dense;
+mod lines;
+mod say;

@@ -5,6 +5,7 @@
 
 mod agent;
 mod audit;
+mod code;
 mod completions;
 mod config;
 mod hook;
@@ -17,6 +18,7 @@ mod reference;
 mod relay;
 mod scan;
 mod serve;
+mod tools;
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -32,6 +34,7 @@ Examples:
   weir config check         Say everything that is wrong with it
   weir serve                Serve it
   weir scan notes.md        Say whether it may leave
+  weir code search retries  Find code in this repository
   weir audit verify state   Prove that the log is whole
   weir relay keygen my.key  Make a key pair for the sealed relay
   weir lab load URL -c 64   Measure what a server carries
@@ -69,6 +72,10 @@ enum Command {
     #[command(subcommand)]
     Relay(Box<relay::Relay>),
     Scan(Box<scan::Scan>),
+    #[command(subcommand)]
+    Code(code::Code),
+    #[command(subcommand)]
+    Tools(tools::Tools),
     Hook(Box<hook::Hook>),
     Lab(lab::Lab),
     Completions(completions::Completions),
@@ -117,6 +124,8 @@ pub fn run() -> ExitCode {
         Command::Mcp(command) => return command.run(),
         Command::Relay(command) => command.run(),
         Command::Scan(command) => command.run(),
+        Command::Code(command) => command.run(),
+        Command::Tools(command) => command.run(),
         Command::Hook(command) => command.run(),
         Command::Lab(command) => return command.run(),
         Command::Completions(command) => command.run(),

@@ -277,6 +277,34 @@ keys! {
         "Most sessions open at the server at once; each is a process where the server is a command.", "64";
     "mcp.*.session_idle_ms" MS, Number(limit::SESSION_IDLE_MS_DEFAULT),
         "How long a session may be unused before it is ended, in milliseconds.", "1800000";
+    "tools" Kind::Feature, Nothing,
+        "The MCP servers that weir ships, written in short: each is a child process like any other server.", "{ code: { roots: [.] } }";
+    "tools.code" Kind::Feature, Nothing,
+        "Code search; agents reach it at /mcp/code.", "{ roots: [.] }";
+    "tools.code.roots" Kind::List(&Kind::Path), Required,
+        "The folders that may be searched, relative to this file; each is indexed when the server starts.", "[., ../library]";
+    "tools.code.data" Kind::Path, Nothing,
+        "The folder of the index, relative to this file; tools/code in the state folder where none is named.", "/var/lib/weir/code";
+    "tools.code.compat" Kind::Choice(&["codebase"]), Nothing,
+        "Whose tools are listed too: codebase lists the four of codebase-mcp, which answer in any case.", "codebase";
+    "tools.code.embed" Kind::Feature, Nothing,
+        "The endpoint that makes vectors of texts; without it there is no search by likeness alone, and nothing else is missing.", "{ url: http://127.0.0.1:11434, model: nomic-embed-text }";
+    "tools.code.embed.url" Kind::Url, Required,
+        "Where the endpoint is, without the path that its kind has; the child may connect to its port and no other.", "http://127.0.0.1:11434";
+    "tools.code.embed.kind" Kind::Choice(&["ollama", "openai"]), Text("ollama"),
+        "What the endpoint speaks: /api/embed of Ollama, or /v1/embeddings of OpenAI.", "openai";
+    "tools.code.embed.model" Kind::Text, Required,
+        "The model; vectors of another one are made anew.", "nomic-embed-text";
+    "tools.code.embed.key" Kind::Secret, Nothing,
+        "Sent as Authorization: Bearer; over https, or to this machine.", "env:EMBED_KEY";
+    "tools.code.embed.query_prefix" Kind::Text, Nothing,
+        "What the model wants before a query.", "\"search_query: \"";
+    "tools.code.embed.document_prefix" Kind::Text, Nothing,
+        "What the model wants before a text that is searched.", "\"search_document: \"";
+    "tools.code.sessions_max" Kind::Count { min: 1, max: 4096 }, Number(limit::SESSIONS_DEFAULT as u64),
+        "Most sessions open at once; each is a small process, and one of them has the index.", "64";
+    "tools.code.session_idle_ms" MS, Number(limit::SESSION_IDLE_MS_DEFAULT),
+        "How long a session may be unused before it is ended, in milliseconds.", "1800000";
     "policy" Kind::GroupOr(&Kind::Path), Required,
         "The Cedar policies: one file, or a map; what no policy permits is refused.", "policy.cedar";
     "policy.files" Kind::List(&Kind::Path), Required,

@@ -5,6 +5,7 @@
 
 mod relay;
 mod scanning;
+mod tools;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -22,6 +23,8 @@ use super::settings::{
 use super::values;
 use super::yaml::{At, Node, Value};
 use super::{FILE_BYTES_MAX, POLICY_BYTES_MAX, SECRET_BYTES_MAX};
+
+pub use tools::EMBED_KEY;
 
 /// Keys of a server that is a command.
 pub const CHILD_ONLY: &[&str] = &["env", "dir"];
@@ -282,7 +285,9 @@ impl Read<'_> {
         // Each part is read before any is asked for, so that all problems are found.
         let listen = self.listen(&root);
         let agents = self.agents(&root);
-        let servers = self.servers(&root);
+        let mut servers = self.servers(&root);
+        let taken: Vec<Name> = servers.iter().map(|server| server.name.clone()).collect();
+        servers.extend(self.tools(&root, &taken));
         let policy = self.policy(&root);
         let scan = self.scan(&root);
         let names: Vec<Name> = servers.iter().map(|server| server.name.clone()).collect();

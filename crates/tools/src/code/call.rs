@@ -1,0 +1,133 @@
+//! One call of a tool: what it may use, what it says, and why it may not answer.
+//!
+//! These are what the process that owns the index and those that ask it tell each other, too.
+
+use base::limit;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::api::{self, Cancel, Engine, Job};
+
+/// What a tool may use.
+pub struct Call<'c> {
+    /// The index.
+    pub engine: &'c Engine,
+    /// What the session was told before.
+    pub session: &'c Session,
+    /// Whether answers have the keys of codebase-mcp where that has the tool, too.
+    pub codebase: bool,
+    /// Gives up.
+    pub cancel: &'c Cancel,
+    /// Told how far a job is.
+    pub progress: &'c dyn Fn(&Job),
+}
+
+/// What a session was told by `set_working_directory`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// Its id, made when it began.
+    pub id: String,
+    /// The project of calls that name none.
+    pub project: Option<String>,
+}
+
+/// A tool and its arguments.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Ask {
+    /// The name of the tool.
+    pub tool: String,
+    /// Its arguments.
+    pub arguments: Map<String, Value>,
+    /// The session that calls.
+    pub session: Session,
+    /// Whether answers have the keys of codebase-mcp.
+    pub codebase: bool,
+}
+
+/// The answer of a tool.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Said {
+    /// For programs: what the tool's output schema says.
+    pub value: Value,
+    /// For models: the same, to be read.
+    pub text: String,
+    /// What the session knows from now on, where that changed.
+    pub session: Option<Session>,
+}
+
+/// Why a tool does not answer, and how to mend the call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// A word for programs.
+    pub code: String,
+    /// For whoever called.
+    pub message: String,
+}
+
+impl Problem {
+    /// A problem with an argument.
+    pub fn argument(message: impl Into<String>) -> Problem {
+        Problem {
+            code: "bad_argument".to_owned(),
+            message: message.into(),
+        }
+    }
+
+    /// Something of ours failed.
+    pub fn ours(message: impl Into<String>) -> Problem {
+        Problem {
+            code: "failed".to_owned(),
+            message: message.into(),
+        }
+    }
+}
+
+impl From<api::Error> for Problem {
+    fn from(error: api::Error) -> Problem {
+        Problem {
+            code: error.code().to_owned(),
+            message: error.to_string(),
+        }
+    }
+}
+
+/// Arguments as the type that a tool takes. The error names the argument.
+pub fn arguments<T: for<'a> Deserialize<'a>>(map: Map<String, Value>) -> Result<T, Problem> {
+    serde_path_to_error::deserialize(Value::Object(map)).map_err(|error| {
+        let path = error.path().to_string();
+        let what = error.into_inner();
+        match path.as_str() {
+            "." | "?" => Problem::argument(what.to_string()),
+            path => Problem::argument(format!("`{path}`: {what}")),
+        }
+    })
+}
+
+/// The JSON Schema of a type, as an object.
+pub fn schema<T: JsonSchema>() -> Map<String, Value> {
+    let schema = schemars::generate::SchemaSettings::draft2020_12()
+        .with(|settings| settings.inline_subschemas = true)
+        .into_generator()
+        .into_root_schema_for::<T>();
+    match Value::from(schema) {
+        Value::Object(mut map) => {
+            map.remove("$schema");
+            map.remove("title");
+            map
+        }
+        _ => Map::new(),
+    }
+}
+
+/// What becomes of an answer that is too large for one message.
+pub fn bounded(said: Said) -> Result<Said, Problem> {
+    // Structure and text both go over the wire.
+    let size = said.value.to_string().len() + said.text.len();
+    if size > limit::ANSWER_BYTES_DEFAULT / 4 {
+        return Err(Problem::argument(format!(
+            "the answer has {size} bytes; ask for less: a lower `limit` or `max_tokens`, or detail `paths`"
+        )));
+    }
+    Ok(said)
+}

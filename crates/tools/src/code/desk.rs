@@ -1,0 +1,219 @@
+//! Where calls are answered: in the one process that has the index, whichever that is.
+//!
+//! A gateway starts a process for each session, and one index has one writer. So the first process that locks a data
+//! folder opens the index and answers the others over a Unix socket beside it; the others wait for the lock, and
+//! when its owner ends, one of them goes on. Every tool may be called twice, so a call whose owner ended
+//! meanwhile is made again. Only processes of the same user are answered.
+
+mod frame;
+mod owner;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::UnixStream;
+use tokio::sync::{Semaphore, mpsc, watch};
+
+use super::api::{self, Cancel, Engine, Job};
+use super::call::{Ask, Call, Problem, Said};
+use super::embed::Endpoint;
+use super::table;
+use frame::Frame;
+
+/// Calls that are worked on at once; each has a thread.
+pub const CALLS_MAX: usize = 64;
+/// Calls that wait for one of those; more are refused.
+pub const WAITING_MAX: usize = 1024;
+/// How long a call waits for an index that nobody has opened yet, in milliseconds.
+const OPEN_MS_MAX: u64 = 20_000;
+/// How often it looks again, in milliseconds.
+const LOOK_MS: u64 = 20;
+/// States of a job that wait to be told; more are left out, for the next says all of it.
+const PROGRESS_MAX: usize = 8;
+/// The lock of a data folder.
+const LOCK: &str = "owner.lock";
+/// The socket of its owner.
+const SOCKET: &str = "owner.sock";
+
+/// What a desk is opened with.
+#[derive(Clone)]
+pub struct Settings {
+    /// What the index is opened with, where it is ours to open.
+    pub engine: api::Settings,
+    /// Whether each root is indexed once the index is open.
+    pub index_roots: bool,
+    /// Where vectors are made, if anywhere.
+    pub endpoint: Option<Endpoint>,
+}
+
+/// Answers calls. Made inside a runtime; cheap to clone.
+#[derive(Clone)]
+pub struct Desk {
+    place: watch::Receiver<Place>,
+    socket: PathBuf,
+    calls: Arc<Semaphore>,
+}
+
+/// Where the index is.
+#[derive(Clone)]
+enum Place {
+    /// Another process has it, or nobody yet.
+    Elsewhere,
+    /// Here.
+    Here(Engine),
+    /// It is ours to open, and cannot be opened.
+    Failed(Problem),
+}
+
+/// Receives the states of the job that a call waits for.
+pub type Progress = mpsc::Receiver<Job>;
+
+/// The two ends of a progress.
+pub fn progress() -> (mpsc::Sender<Job>, Progress) {
+    mpsc::channel(PROGRESS_MAX)
+}
+
+impl Desk {
+    /// A desk for the index in a data folder. The folder is made; the index is opened in the background.
+    ///
+    /// # Errors
+    ///
+    /// Where the folder cannot be made, or its lock cannot be opened.
+    pub fn open(settings: Settings) -> io::Result<Desk> {
+        let dir = settings.engine.data_dir.clone();
+        owner::make_dir(&dir)?;
+        let calls = Arc::new(Semaphore::new(CALLS_MAX + WAITING_MAX));
+        let (says, place) = watch::channel(Place::Elsewhere);
+        let desk = Desk {
+            place,
+            socket: dir.join(SOCKET),
+            calls,
+        };
+        owner::start(settings, dir, says, desk.clone())?;
+        Ok(desk)
+    }
+
+    /// Answers a call, here or by asking the owner. Dropping the future gives the call up.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the call, or that nobody answers.
+    pub async fn call(&self, ask: Ask, told: mpsc::Sender<Job>) -> Result<Said, Problem> {
+        let _permit = self.calls.try_acquire().map_err(|_| Problem {
+            code: "busy".to_owned(),
+            message: "too many calls at once; ask again in a moment".to_owned(),
+        })?;
+        let mut place = self.place.clone();
+        let mut waits = OPEN_MS_MAX / LOOK_MS;
+        loop {
+            let now = place.borrow_and_update().clone();
+            match now {
+                Place::Here(engine) => return here(engine, ask, told).await,
+                Place::Failed(problem) => return Err(problem),
+                Place::Elsewhere => match there(&self.socket, &ask, &told).await {
+                    Ok(answer) => return answer,
+                    Err(error) if waits == 0 => {
+                        return Err(Problem::ours(format!(
+                            "the process that has the index does not answer: {error}"
+                        )));
+                    }
+                    // It is about to open, or it ended: somebody else goes on.
+                    Err(_) => waits -= 1,
+                },
+            }
+            let look = tokio::time::sleep(Duration::from_millis(LOOK_MS));
+            tokio::select! {
+                _ = place.changed() => {}
+                () = look => {}
+            }
+        }
+    }
+}
+
+/// Answers on a thread of its own. Dropping the future gives the call up, and the thread ends soon after.
+async fn here(engine: Engine, ask: Ask, told: mpsc::Sender<Job>) -> Result<Said, Problem> {
+    struct GiveUp(Cancel);
+    impl Drop for GiveUp {
+        fn drop(&mut self) {
+            self.0.cancel();
+        }
+    }
+    let cancel = Cancel::new();
+    let give_up = GiveUp(cancel.clone());
+    let work = tokio::task::spawn_blocking(move || {
+        let session = ask.session.clone();
+        let progress = move |job: &Job| {
+            // Full: nobody listens as fast, and the next state says all of this one.
+            let _ = told.try_send(job.clone());
+        };
+        let call = Call {
+            engine: &engine,
+            session: &session,
+            codebase: ask.codebase,
+            cancel: &cancel,
+            progress: &progress,
+        };
+        table::run(&call, ask)
+    });
+    let done = work.await;
+    drop(give_up);
+    done.unwrap_or_else(|error| {
+        tracing::error!(%error, "a call failed");
+        Err(Problem::ours("the call failed; the server's log says why"))
+    })
+}
+
+/// Asks the owner. The error is of the connection: another owner may answer.
+async fn there(
+    socket: &Path,
+    ask: &Ask,
+    told: &mpsc::Sender<Job>,
+) -> io::Result<Result<Said, Problem>> {
+    let mut stream = owner::connect(socket).await?;
+    owner::same_user(&stream)?;
+    frame::write(&mut stream, ask).await?;
+    loop {
+        match frame::read(&mut stream).await? {
+            Frame::Progress(job) => {
+                let _ = told.try_send(*job);
+            }
+            Frame::Answer(answer) => return Ok(*answer),
+        }
+    }
+}
+
+/// Answers one connection of another process.
+async fn answer(desk: Desk, mut stream: UnixStream) -> io::Result<()> {
+    owner::same_user(&stream)?;
+    let ask: Ask = frame::read(&mut stream).await?;
+    let Place::Here(engine) = desk.place.borrow().clone() else {
+        return Ok(());
+    };
+    let permit = desk.calls.try_acquire();
+    let (told, mut jobs) = progress();
+    let mut work = std::pin::pin!(here(engine, ask, told));
+    let (mut from, mut to) = stream.split();
+    if permit.is_err() {
+        let busy = Problem {
+            code: "busy".to_owned(),
+            message: "too many calls at once; ask again in a moment".to_owned(),
+        };
+        return frame::write(&mut to, &Frame::Answer(Box::new(Err(busy)))).await;
+    }
+    let mut more = [0; 1];
+    loop {
+        tokio::select! {
+            biased;
+            Some(job) = jobs.recv() => {
+                frame::write(&mut to, &Frame::Progress(Box::new(job))).await?;
+            }
+            answer = &mut work => {
+                return frame::write(&mut to, &Frame::Answer(Box::new(answer))).await;
+            }
+            // Nothing more is due of the other side: whatever it is, the call is given up.
+            _ = tokio::io::AsyncReadExt::read(&mut from, &mut more) => return Ok(()),
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! The table of tools: names, schemas, annotations and what answers, one row a tool.
+//!
+//! The listing, the calls and the test that calls every name are made from it, so a tool is one row. The
+//! first ten are ours; the others are those of codebase-mcp, which answer in any case and are listed only where
+//! that is asked for, because each listed tool costs context.
+
+use std::time::{Duration, Instant};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::api::{
+    Answer, FilesAnswer, FilesAsk, IndexAsk, Job, ReadAnswer, ReadAsk, Related, Remove, Removed,
+    Repositories, Search, Status, StatusAsk, SymbolAsk,
+};
+use super::call::{Ask, Call, Problem, Said, arguments, bounded, schema};
+use super::{codebase, say};
+
+/// Longest time that `index_repository` waits for the end of its job, in seconds.
+pub const WAIT_S_MAX: u32 = 50;
+/// How often a job that is waited for is told of, in milliseconds.
+const TELL_MS: u64 = 200;
+
+/// One tool.
+pub struct Tool {
+    /// Its name.
+    pub name: &'static str,
+    /// Its name for people.
+    pub title: &'static str,
+    /// What it is for, and when to take it.
+    pub doc: &'static str,
+    /// What it does to what is kept.
+    pub effect: Effect,
+    /// Whose tool it is.
+    pub whose: Whose,
+    /// The schema of its arguments.
+    pub input: fn() -> Map<String, Value>,
+    /// The schema of its answers.
+    pub output: fn() -> Map<String, Value>,
+    /// Answers a call.
+    pub run: fn(&Call<'_>, Map<String, Value>) -> Result<Said, Problem>,
+}
+
+/// What a tool does to what is kept. None touches the files of a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing.
+    Reads,
+    /// It adds; doing it twice is doing it once.
+    Adds,
+    /// It takes away; doing it twice is doing it once.
+    Removes,
+}
+
+/// Whose tool a row is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Always listed.
+    Ours,
+    /// Of codebase-mcp: listed where that is asked for.
+    Codebase,
+    /// Both have one of this name: always listed, with the schemas of whose keys are asked for.
+    Both,
+}
+
+/// Index a tree.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct IndexCall {
+    /// The directory: absolute, or from an allowed root. The first root itself when empty.
+    pub path: String,
+    /// The project that the repository belongs to; `default` when not given.
+    pub project: Option<String>,
+    /// What to call the repository; the directory's name when not given.
+    pub name: Option<String>,
+    /// Parse every file again, as if nothing was known.
+    pub force: bool,
+    /// Wait so long for the end, in seconds, 0 to 50, and tell the progress meanwhile. 0 when not given.
+    pub wait_s: u32,
+}
+
+/// Give up a job.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CancelCall {
+    /// The job's id, as index_repository or index_status told it.
+    pub job: String,
+}
+
+/// List what is indexed.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ListCall {
+    /// Only repositories of this project.
+    pub project: Option<String>,
+}
+
+/// Every tool, in the order of the listing.
+pub const ALL: &[Tool] = &[
+    Tool {
+        name: "search_code",
+        title: "Search code",
+        doc: "Finds code by meaning, by name or by text, best first. Say what it does in words, or give a name, a path, an exact text (mode text) or a regular expression (mode regex). Filters narrow the search itself. What is found was compared with the files a moment before; `coverage` under 1 means that indexing goes on, `left_out` says what did not fit, `cursor` goes on.",
+        effect: Effect::Reads,
+        whose: Whose::Both,
+        input: schema::<Search>,
+        output: schema::<Answer>,
+        run: search,
+    },
+    Tool {
+        name: "find_related",
+        title: "Find related code",
+        doc: "Finds pieces of code that are like the one that a `ref` names: its callers' neighbours, its twins, its tests.",
+        effect: Effect::Reads,
+        whose: Whose::Ours,
+        input: schema::<Related>,
+        output: schema::<Answer>,
+        run: |call, map| {
+            let mut ask: Related = arguments(map)?;
+            ask.reference = required("ref", ask.reference)?;
+            hits(call.engine.related(&ask, call.cancel)?)
+        },
+    },
+    Tool {
+        name: "get_symbol",
+        title: "Look up a symbol",
+        doc: "Finds where a name is defined (want definition), every line that names it (want references), or everything that a file defines (want outline, with path).",
+        effect: Effect::Reads,
+        whose: Whose::Ours,
+        input: schema::<SymbolAsk>,
+        output: schema::<Answer>,
+        run: |call, map| {
+            let mut ask: SymbolAsk = arguments(map)?;
+            ask.project = ask.project.or_else(|| call.session.project.clone());
+            hits(call.engine.symbol(&ask, call.cancel)?)
+        },
+    },
+    Tool {
+        name: "find_files",
+        title: "Find files",
+        doc: "Finds files by part of their path, by words of it in any order, or by a glob such as **/*.rs. All files when the query is empty.",
+        effect: Effect::Reads,
+        whose: Whose::Ours,
+        input: schema::<FilesAsk>,
+        output: schema::<FilesAnswer>,
+        run: |call, map| {
+            let mut ask: FilesAsk = arguments(map)?;
+            ask.project = ask.project.or_else(|| call.session.project.clone());
+            let answer = call.engine.files(&ask, call.cancel)?;
+            said(&answer, say::files(&answer))
+        },
+    },
+    Tool {
+        name: "read_chunk",
+        title: "Read code",
+        doc: "Reads the lines that a `ref` names, with `context` lines around, or any lines of a file by repository and path. They come from the file as it is now; `changed` tells when it is another than when the ref was made.",
+        effect: Effect::Reads,
+        whose: Whose::Ours,
+        input: schema::<ReadAsk>,
+        output: schema::<ReadAnswer>,
+        run: |call, map| {
+            let answer = call.engine.read(&arguments(map)?)?;
+            said(&answer, say::lines(&answer))
+        },
+    },
+    Tool {
+        name: "index_repository",
+        title: "Index a repository",
+        doc: "Indexes a directory below the allowed roots, or brings its index up to date, in the background; searches answer meanwhile. Asking again gives the same job. With wait_s the call waits, and tells its progress.",
+        effect: Effect::Adds,
+        whose: Whose::Ours,
+        input: schema::<IndexCall>,
+        output: schema::<Job>,
+        run: index,
+    },
+    Tool {
+        name: "index_status",
+        title: "How far indexing is",
+        doc: "Tells jobs, repositories, coverage and vectors: of one job or repository, or of all.",
+        effect: Effect::Reads,
+        whose: Whose::Ours,
+        input: schema::<StatusAsk>,
+        output: schema::<Status>,
+        run: |call, map| {
+            let answer = call.engine.status(&arguments(map)?)?;
+            said(&answer, say::status(&answer))
+        },
+    },
+    Tool {
+        name: "cancel_index",
+        title: "Stop indexing",
+        doc: "Gives up a job of index_repository. What was indexed till then is kept and found.",
+        effect: Effect::Adds,
+        whose: Whose::Ours,
+        input: schema::<CancelCall>,
+        output: schema::<Job>,
+        run: |call, map| {
+            let ask: CancelCall = arguments(map)?;
+            let job = call.engine.cancel(&ask.job)?;
+            said(&job, say::job(&job))
+        },
+    },
+    Tool {
+        name: "list_repositories",
+        title: "List repositories",
+        doc: "Lists the repositories that are indexed, with their branch, size, languages and how fresh they are.",
+        effect: Effect::Reads,
+        whose: Whose::Ours,
+        input: schema::<ListCall>,
+        output: schema::<Repositories>,
+        run: |call, map| {
+            let ask: ListCall = arguments(map)?;
+            let answer = call.engine.repositories(ask.project.as_deref())?;
+            said(&answer, say::repositories(&answer.repositories))
+        },
+    },
+    Tool {
+        name: "remove_repository",
+        title: "Forget a repository",
+        doc: "Deletes the index of a repository. Its files are not touched.",
+        effect: Effect::Removes,
+        whose: Whose::Ours,
+        input: schema::<Remove>,
+        output: schema::<Removed>,
+        run: |call, map| {
+            let mut ask: Remove = arguments(map)?;
+            ask.repository = required("repository", ask.repository)?;
+            let gone = call.engine.remove(&ask)?;
+            let text = format!("{} is forgotten: {} files", gone.repository, gone.files);
+            said(&gone, text)
+        },
+    },
+    codebase::START,
+    codebase::STATUS,
+    codebase::DIRECTORY,
+];
+
+impl Tool {
+    /// Whether it stands in a listing.
+    pub fn is_listed(&self, codebase: bool) -> bool {
+        codebase || self.whose != Whose::Codebase
+    }
+
+    /// The schemas of its arguments and answers.
+    pub fn schemas(&self, codebase: bool) -> (Map<String, Value>, Map<String, Value>) {
+        match self.whose {
+            Whose::Both if codebase => (
+                schema::<codebase::SearchCall>(),
+                schema::<codebase::Found>(),
+            ),
+            Whose::Both | Whose::Ours | Whose::Codebase => ((self.input)(), (self.output)()),
+        }
+    }
+}
+
+/// The tool of a name.
+pub fn find(name: &str) -> Option<&'static Tool> {
+    ALL.iter().find(|tool| tool.name == name)
+}
+
+/// Answers one call.
+///
+/// # Errors
+///
+/// What is wrong with the call and how to mend it, or what failed.
+pub fn run(call: &Call<'_>, ask: Ask) -> Result<Said, Problem> {
+    let tool = find(&ask.tool).ok_or_else(|| Problem {
+        code: "no_tool".to_owned(),
+        message: format!("there is no tool {:?}", ask.tool),
+    })?;
+    (tool.run)(call, ask.arguments).and_then(bounded)
+}
+
+/// An answer in both its forms.
+pub fn said<T: Serialize>(answer: &T, text: String) -> Result<Said, Problem> {
+    let value =
+        serde_json::to_value(answer).map_err(|error| Problem::ours(format!("JSON: {error}")))?;
+    Ok(Said {
+        value,
+        text,
+        session: None,
+    })
+}
+
+fn hits(answer: Answer) -> Result<Said, Problem> {
+    said(&answer, say::hits(&answer))
+}
+
+/// An argument that may not be empty.
+fn required(name: &str, value: String) -> Result<String, Problem> {
+    if value.trim().is_empty() {
+        return Err(Problem::argument(format!("`{name}` is missing")));
+    }
+    Ok(value)
+}
+
+/// Both generations of clients call this name: whoever sends arguments that only codebase-mcp has is answered
+/// with its keys.
+fn search(call: &Call<'_>, map: Map<String, Value>) -> Result<Said, Problem> {
+    if call.codebase || codebase::ONLY.iter().any(|name| map.contains_key(*name)) {
+        return codebase::search(call, map);
+    }
+    let mut ask: Search = arguments(map)?;
+    ask.project = ask.project.or_else(|| call.session.project.clone());
+    hits(call.engine.search(&ask, call.cancel)?)
+}
+
+fn index(call: &Call<'_>, map: Map<String, Value>) -> Result<Said, Problem> {
+    let ask: IndexCall = arguments(map)?;
+    if ask.wait_s > WAIT_S_MAX {
+        return Err(Problem::argument(format!(
+            "`wait_s`: must be 0 to {WAIT_S_MAX}; index_status tells how far a job is later"
+        )));
+    }
+    let job = call.engine.index(&IndexAsk {
+        path: ask.path,
+        project: ask.project.or_else(|| call.session.project.clone()),
+        name: ask.name,
+        force: ask.force,
+    })?;
+    let job = watch(call, job, Duration::from_secs(ask.wait_s.into()))?;
+    said(&job, say::job(&job))
+}
+
+/// The state of a job when it ended, or when the time was over; told of meanwhile.
+pub fn watch(call: &Call<'_>, job: Job, wait: Duration) -> Result<Job, Problem> {
+    (call.progress)(&job);
+    if wait.is_zero() || job.state.is_over() {
+        return Ok(job);
+    }
+    let until = Instant::now() + wait;
+    let mut last = job;
+    let mut updates = call.engine.progress(&last.id)?;
+    let tick = Duration::from_millis(TELL_MS);
+    let mut told = Instant::now();
+    while !last.state.is_over() && !call.cancel.is_cancelled() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break;
+        }
+        match updates.next_within(left.min(tick)) {
+            Ok(Some(job)) => {
+                // A job changes with each file: more often than anybody wants to be told.
+                if job.state.is_over() || told.elapsed() >= tick {
+                    (call.progress)(&job);
+                    told = Instant::now();
+                }
+                last = job;
+            }
+            Ok(None) => {}
+            Err(super::api::Gone) => break,
+        }
+    }
+    Ok(last)
+}

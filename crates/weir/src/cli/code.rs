@@ -1,0 +1,24 @@
+//! `weir code`: code search for people, over the same index as its MCP server.
+
+pub mod index;
+mod search;
+
+use clap::Subcommand;
+
+use super::Ended;
+
+/// Find code in the trees of this machine
+#[derive(Debug, Subcommand)]
+pub enum Code {
+    Search(Box<search::SearchCommand>),
+    Index(index::IndexCommand),
+}
+
+impl Code {
+    pub fn run(self) -> Ended {
+        match self {
+            Code::Search(command) => command.run(),
+            Code::Index(command) => command.run(),
+        }
+    }
+}
