@@ -346,16 +346,13 @@ impl Ranking<'_> {
         Ok(())
     }
 
-    /// Whether any piece may have a word.
+    /// Whether any piece of these trees has a word.
     fn is_there(&self, views: &[&View], word: &str) -> Result<bool> {
         for view in views {
             for scored in Scored::ALL {
                 let term = Term::from_field_text(view.fields().of(scored), word);
-                for segment in view.searcher().segment_readers() {
-                    let inverted = segment.inverted_index(term.field()).map_err(store)?;
-                    if inverted.get_term_info(&term).map_err(store)?.is_some() {
-                        return Ok(true);
-                    }
+                if view.count(&term).map_err(store)? > 0 {
+                    return Ok(true);
                 }
             }
         }
