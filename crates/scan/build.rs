@@ -85,14 +85,15 @@ impl Openers {
         }
         let list = rule.get("literals").and_then(Value::as_array);
         let texts = list.into_iter().flatten().filter_map(Value::as_str);
-        let literals: Vec<Vec<u8>> = texts
+        let literals: Vec<(Vec<u8>, u8)> = texts
             .map(|literal| east::simplified(literal).to_ascii_lowercase().into_bytes())
+            .map(|literal| (literal, 0))
             .collect();
-        let mut add = |words: &[Vec<u8>], branch: usize, part: &str| {
-            for word in words {
+        let mut add = |words: &[(Vec<u8>, u8)], branch: usize, part: &str| {
+            for (word, edges) in words {
                 let uses = self.words.entry(word.clone()).or_default();
                 uses.push(format!(
-                    "Use {{ rule: {index}, branch: {branch}, part: Part::{part} }}"
+                    "Use {{ rule: {index}, branch: {branch}, part: Part::{part}, edges: {edges} }}"
                 ));
             }
         };
@@ -103,7 +104,8 @@ impl Openers {
             if taken.first.is_empty() {
                 add(&literals, branch, "Literal");
             }
-            add(&taken.first, branch, "First");
+            let only = taken.second.is_empty();
+            add(&taken.first, branch, if only { "Only" } else { "First" });
             add(&taken.second, branch, "Second");
         }
     }
@@ -127,8 +129,9 @@ impl Openers {
 
 /// The branch as an expression of Rust.
 fn branch(taken: &Taken) -> String {
-    let words = |words: &[Vec<u8>]| {
-        let all: Vec<String> = words.iter().map(|word| bytes(word)).collect();
+    let words = |words: &[(Vec<u8>, u8)]| {
+        let one = |(word, edges): &(Vec<u8>, u8)| format!("({} as &[u8], {edges})", bytes(word));
+        let all: Vec<String> = words.iter().map(one).collect();
         format!("&[{}]", all.join(", "))
     };
     let Taken {

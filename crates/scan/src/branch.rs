@@ -3,29 +3,40 @@
 //! An expression with many gaps costs a hundred times what looking for words costs, and its words are
 //! ordinary ones. So an expression is taken apart at its alternatives, and each is run only where two of its
 //! rarest words stand in their order, no further apart than a match allows. The words are read from the
-//! expression itself; where it says too little, the rule's literals open it. It never hides a match.
+//! expression itself; where it says too little, the rule's literals open it.
+//!
+//! A word is waited for where the expression has it: `\b(?:rate)\b` is not in `generate`. A gap of an expression
+//! may be empty, and words without their gaps are still found in a long row of letters; a short word that is
+//! glued to one other word is not.
 //!
 //! `build.rs` does this for our own rules, so that a start does not.
 
 use regex_syntax::ParserBuilder;
-use regex_syntax::hir::{Class, Hir, HirKind};
+use regex_syntax::hir::literal::{Extractor, Literal};
+use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
-use crate::common::COMMON;
+use crate::common::{PARTS, WHOLE};
 use crate::east;
 use crate::words;
 
 /// Alternatives that are told apart.
 const BRANCHES_MAX: usize = 64;
-/// Bytes of the shortest word: shorter ones stand everywhere, but for marks.
+/// Bytes of the shortest word: shorter ones stand everywhere, but for those that stand alone, and for marks.
 const WORD_BYTES_MIN: usize = 3;
+const ALONE_BYTES_MIN: usize = 2;
 const MARKS_BYTES_MIN: usize = 2;
+/// Words that begin with the same marks, and bytes of each of them that are looked at.
+const MARKED_MAX: usize = 96;
+const MARKED_BYTES_MAX: usize = 8;
 /// Words of one step.
 const STEP_WORDS_MAX: usize = 256;
 /// How often a word stands in a megabyte that is not known to be common.
 const RARE: u64 = 8;
-/// Words that are this common do not tell enough to be waited for, where the others are rare.
-const TOO_COMMON: u64 = 2_000;
-const RARE_ENOUGH: u64 = 40;
+/// The same of words of two bytes, as parts of others: each of those is looked at.
+const PAIR: u64 = 3_000;
+/// A second word is waited for where it is at most so many times as common as the first: to see it costs that
+/// much less than to search what it would spare.
+const WORTH: u64 = 8;
 /// A word that each match begins with is waited for alone where it is no more common than this.
 const RARE_FIRST: u64 = 200;
 
@@ -48,11 +59,23 @@ pub struct Branch<S, W> {
     pub(crate) after: usize,
 }
 
+/// A branch of a rule, for the rest of the process.
+pub(crate) type Fixed = Branch<&'static str, &'static [(&'static [u8], u8)]>;
+
 /// A branch that was just taken apart.
 pub(crate) type Taken = Branch<String, Step>;
 
-/// One of these words is in each match.
-type Step = Vec<Vec<u8>>;
+/// One of these words is in each match, and has these edges there.
+type Step = Vec<(Vec<u8>, u8)>;
+
+/// A word begins, or ends, where the expression has a boundary of words.
+pub(crate) const LEFT: u8 = 1;
+pub(crate) const RIGHT: u8 = 2;
+/// The same where it has a gap, or marks. A gap may be empty, but hardly where words are short.
+pub(crate) const GAP_LEFT: u8 = 4;
+pub(crate) const GAP_RIGHT: u8 = 8;
+const LEFTS: u8 = LEFT | GAP_LEFT;
+const RIGHTS: u8 = RIGHT | GAP_RIGHT;
 
 /// Parses an expression over bytes. Errors: it does not parse.
 pub(crate) fn parse(regex: &str) -> Result<Hir, String> {
@@ -86,18 +109,17 @@ fn branch(hir: &Hir) -> Result<Taken, String> {
         let others = best.iter().filter(|index| **index != 0);
         let rarest = others.map(|index| steps[*index].often()).min();
         place.start == 0
-            && place.words.iter().all(|word| word.len() == place.length)
+            && place
+                .words
+                .iter()
+                .all(|(word, _)| word.len() == place.length)
             && place.often() <= rarest.unwrap_or(u64::MAX).max(RARE_FIRST)
     };
     if steps.first().filter(begins).is_some() {
         best = vec![0];
     } else if let [first, second, ..] = best[..] {
-        let enough = steps[first].often() <= RARE_ENOUGH;
-        best.truncate(if enough && steps[second].often() > TOO_COMMON {
-            1
-        } else {
-            2
-        });
+        let worth = steps[second].often() <= steps[first].often() * WORTH;
+        best.truncate(if worth { 2 } else { 1 });
     }
     best.sort_unstable();
     let words = |at: usize| {
@@ -178,7 +200,7 @@ struct Place {
 impl Place {
     /// How often any of the words stands in a megabyte of ordinary text, about.
     fn often(&self) -> u64 {
-        self.words.iter().map(|word| often(word)).sum()
+        sum(&self.words)
     }
 }
 
@@ -188,50 +210,145 @@ fn steps_in_order(hir: &Hir) -> (Vec<Place>, usize) {
         HirKind::Concat(parts) => &parts[..],
         _ => std::slice::from_ref(hir),
     };
-    let (mut all, mut start) = (Vec::new(), 0usize);
-    for part in parts {
-        let length = words::length_max(part);
-        let places = steps(part).into_iter().map(|words| Place {
+    let lengths: Vec<usize> = parts.iter().map(words::length_max).collect();
+    let start = |at: usize| {
+        lengths[..at]
+            .iter()
+            .fold(0usize, |sum, one| sum.saturating_add(*one))
+    };
+    let places = row(parts, 0).into_iter().map(|(at, words, is_marked)| {
+        let longest = words.iter().map(|(word, _)| word.len()).max();
+        Place {
+            start: start(at),
+            length: if is_marked {
+                longest.unwrap_or_default()
+            } else {
+                lengths[at]
+            },
             words,
-            start,
-            length,
-        });
-        all.extend(places);
-        start = start.saturating_add(length);
-    }
-    (all, start)
+        }
+    });
+    (places.collect(), start(parts.len()))
 }
 
-/// The steps of an expression, in their order: each match has one word of each.
-fn steps(hir: &Hir) -> Vec<Step> {
-    match hir.kind() {
-        // A space is a gap of any marks, and of none.
-        HirKind::Literal(literal) => {
-            let words = literal.0.split(|byte| *byte == b' ');
-            let words = words.filter(|word| {
-                let marks = word.iter().all(u8::is_ascii_punctuation);
-                word.len()
-                    >= if marks {
-                        MARKS_BYTES_MIN
-                    } else {
-                        WORD_BYTES_MIN
-                    }
-            });
-            words.map(|word| vec![word.to_ascii_lowercase()]).collect()
+/// The steps of a row that has these edges, each with the part that it begins in, and whether it is [`marked`].
+fn row(parts: &[Hir], edges: u8) -> Vec<(usize, Step, bool)> {
+    let mut all = Vec::new();
+    // Bytes that marked words may reach on: what else is there would not come behind them.
+    let mut reach = 0usize;
+    for (at, part) in parts.iter().enumerate() {
+        if reach == 0
+            && let Some(words) = marked(&parts[at..])
+        {
+            reach = words.iter().map(|(word, _)| word.len()).max().unwrap_or(0);
+            all.push((at, words, true));
+        } else if reach == 0 {
+            let steps = steps(part, self::edges(parts, at, edges)).into_iter();
+            all.extend(steps.map(|words| (at, words, false)));
         }
-        HirKind::Repetition(repetition) if repetition.min > 0 => steps(&repetition.sub),
-        HirKind::Capture(capture) => steps(&capture.sub),
-        HirKind::Concat(parts) => parts.iter().flat_map(steps).collect(),
-        HirKind::Alternation(parts) => {
-            let best = |part| {
-                let often = |step: &Step| step.iter().map(|word| often(word)).sum::<u64>();
-                steps(part).into_iter().min_by_key(often)
+        // A space is a gap, which may be empty.
+        let gaps = part.to_string().matches(' ').count();
+        let least = part.properties().minimum_len().unwrap_or(0);
+        reach = reach.saturating_sub(least.saturating_sub(gaps));
+    }
+    all
+}
+
+/// The edges that a part of a row has, given those of the row.
+fn edges(parts: &[Hir], at: usize, row: u8) -> u8 {
+    let (before, after) = (parts[..at].iter().rev(), parts[at + 1..].iter());
+    edge(before, row, LEFTS) | edge(after, row, RIGHTS)
+}
+
+/// What a part has at one of its sides, where these are the parts beside it, from the next on.
+fn edge<'a>(parts: impl Iterator<Item = &'a Hir>, row: u8, side: u8) -> u8 {
+    let mut optional = false;
+    for part in parts {
+        if let HirKind::Look(Look::WordAscii) = part.kind() {
+            // Where something may stand between, it is a gap.
+            let kind = if optional {
+                GAP_LEFT | GAP_RIGHT
+            } else {
+                LEFT | RIGHT
             };
+            return side & kind;
+        }
+        match outside(part, side) {
+            Some(true) => return side & (GAP_LEFT | GAP_RIGHT),
+            Some(false) => optional = true,
+            None => return 0,
+        }
+    }
+    match optional && row & side != 0 {
+        true => side & (GAP_LEFT | GAP_RIGHT),
+        false => row & side,
+    }
+}
+
+/// Whether what a part matches is, at the side that is turned to a word, outside of words: always, or where it
+/// matches anything.
+fn outside(part: &Hir, side: u8) -> Option<bool> {
+    let mark = |byte: u8| byte < 0x80 && !byte.is_ascii_alphanumeric();
+    match part.kind() {
+        HirKind::Literal(literal) => {
+            let (first, last) = (*literal.0.first()?, *literal.0.last()?);
+            mark(if side == LEFTS { last } else { first }).then_some(true)
+        }
+        HirKind::Class(Class::Bytes(class)) => {
+            let all = class
+                .ranges()
+                .iter()
+                .flat_map(|range| range.start()..=range.end());
+            all.into_iter().all(mark).then_some(true)
+        }
+        HirKind::Repetition(repetition) => {
+            outside(&repetition.sub, side).map(|always| always && repetition.min > 0)
+        }
+        HirKind::Capture(capture) => outside(&capture.sub, side),
+        HirKind::Concat(parts) => {
+            let next = if side == LEFTS {
+                parts.last()
+            } else {
+                parts.first()
+            };
+            outside(next?, side).filter(|always| *always)
+        }
+        HirKind::Alternation(parts) => {
+            let all = parts.iter().map(|part| outside(part, side));
+            all.reduce(|all, one| Some(all? && one?))?
+        }
+        _ => None,
+    }
+}
+
+/// The steps of an expression that has these edges, in their order: each match has one word of each.
+fn steps(hir: &Hir, edges: u8) -> Vec<Step> {
+    match hir.kind() {
+        HirKind::Literal(literal) => words_of(&literal.0, edges),
+        HirKind::Repetition(repetition) if repetition.min > 0 => {
+            let once = repetition.max == Some(1);
+            steps(&repetition.sub, if once { edges } else { edges & LEFTS })
+        }
+        HirKind::Capture(capture) => steps(&capture.sub, edges),
+        HirKind::Concat(parts) => {
+            let steps = row(parts, edges).into_iter();
+            steps.map(|(_, words, _)| words).collect()
+        }
+        HirKind::Alternation(parts) => {
+            let best = |part| steps(part, edges).into_iter().min_by_key(sum);
             let all: Option<Vec<Step>> = parts.iter().map(best).collect();
             let mut words = all.map(|steps| steps.concat()).unwrap_or_default();
             words.sort();
-            words.dedup();
-            match words.is_empty() || words.len() > STEP_WORDS_MAX {
+            // Of a word that has other edges elsewhere, those count that it has everywhere.
+            words.dedup_by(|next, word| {
+                let same = next.0 == word.0;
+                if same {
+                    word.1 = common(word.1, next.1);
+                }
+                same
+            });
+            let told = words.iter().all(|(word, edges)| is_told(word, *edges));
+            match !told || words.is_empty() || words.len() > STEP_WORDS_MAX {
                 true => Vec::new(),
                 false => vec![words],
             }
@@ -240,18 +357,90 @@ fn steps(hir: &Hir) -> Vec<Step> {
     }
 }
 
+/// The words that a row begins with, where it begins with marks: `<` says little, `<!--` and `<system` much.
+fn marked(parts: &[Hir]) -> Option<Step> {
+    let marks = match parts.first()?.kind() {
+        HirKind::Literal(literal) => literal.0.iter().all(u8::is_ascii_punctuation),
+        _ => false,
+    };
+    if !marks || parts.len() == 1 {
+        return None;
+    }
+    let mut extractor = Extractor::new();
+    extractor
+        .limit_total(MARKED_MAX)
+        .limit_literal_len(MARKED_BYTES_MAX);
+    let all = extractor.extract(&Hir::concat(parts.to_vec()));
+    let word = |literal: &Literal| {
+        let bytes = literal.as_bytes().to_ascii_lowercase();
+        let end = bytes.iter().position(|byte| *byte == b' ');
+        bytes[..end.unwrap_or(bytes.len())].to_vec()
+    };
+    let mut words: Vec<_> = all.literals()?.iter().map(|one| (word(one), 0)).collect();
+    words.sort();
+    words.dedup();
+    let long = |(word, _): &(Vec<u8>, u8)| word.len() >= WORD_BYTES_MIN;
+    (!words.is_empty() && words.iter().all(long)).then_some(words)
+}
+
+/// The edges that a word has in both of two places.
+fn common(one: u8, other: u8) -> u8 {
+    let gaps = |edges: u8| (edges & (LEFT | RIGHT)) << 2 | edges;
+    gaps(one) & gaps(other) & (GAP_LEFT | GAP_RIGHT) | one & other
+}
+
+/// The words of a literal, each as a step. A space is a gap of any marks, and of none.
+fn words_of(literal: &[u8], edges: u8) -> Vec<Step> {
+    let last = literal.split(|byte| *byte == b' ').count() - 1;
+    let words = literal.split(|byte| *byte == b' ').enumerate();
+    let words = words.map(|(at, word)| {
+        let left = if at == 0 { edges & LEFTS } else { GAP_LEFT };
+        let right = if at == last {
+            edges & RIGHTS
+        } else {
+            GAP_RIGHT
+        };
+        (word.to_ascii_lowercase(), left | right)
+    });
+    let words = words.filter(|(word, edges)| is_told(word, *edges));
+    words.map(|word| vec![word]).collect()
+}
+
+/// Whether a word says enough to be looked for: it is long enough, or can be told from those that it is in.
+fn is_told(word: &[u8], edges: u8) -> bool {
+    let alone = edges & LEFTS != 0 && edges & RIGHTS != 0;
+    let all = |test: fn(&u8) -> bool| word.iter().all(test);
+    word.len()
+        >= match () {
+            () if alone && all(u8::is_ascii_alphanumeric) => ALONE_BYTES_MIN,
+            () if all(u8::is_ascii_punctuation) => MARKS_BYTES_MIN,
+            () => WORD_BYTES_MIN,
+        }
+}
+
+/// How often any of these words stands in a megabyte of ordinary text, about.
+fn sum(step: &Step) -> u64 {
+    step.iter().map(|(word, edges)| often(word, *edges)).sum()
+}
+
 /// How often a word stands in a megabyte of ordinary text, about.
-fn often(word: &[u8]) -> u64 {
+fn often(word: &[u8], edges: u8) -> u64 {
     if !word.is_ascii() {
         // Each byte of another script halves it, and a little more.
         return 1 << 19u64.saturating_sub(word.len() as u64 * 5 / 3);
     }
     let known =
         |(_, words): &&(u32, &str)| words.split(' ').any(|common| common.as_bytes() == word);
-    match COMMON.iter().find(known) {
-        Some((power, _)) => 1 << power,
-        None => RARE << 7u64.saturating_sub(word.len() as u64),
+    let power = |list: &[(u32, &str)]| list.iter().find(known).map(|(power, _)| *power);
+    if word.len() < WORD_BYTES_MIN {
+        return power(PARTS).map_or(PAIR, |power| PAIR / 2 + (1 << power));
     }
+    match (edges & LEFTS != 0, edges & RIGHTS != 0) {
+        (false, false) => power(PARTS).map(|power| 1 << power),
+        (true, true) => power(WHOLE).map(|power| 1 << power),
+        _ => power(PARTS).map(|power| 1 << (power - 1)),
+    }
+    .unwrap_or(RARE << 7u64.saturating_sub(word.len() as u64))
 }
 
 #[cfg(test)]
@@ -259,7 +448,9 @@ mod tests {
     use super::*;
 
     fn words(step: &Step) -> Vec<&str> {
-        let text = |word: &'_ Vec<u8>| std::str::from_utf8(word).unwrap().to_owned().leak() as &str;
+        let text = |(word, _): &(Vec<u8>, u8)| {
+            std::str::from_utf8(word).unwrap().to_owned().leak() as &str
+        };
         step.iter().map(text).collect()
     }
 

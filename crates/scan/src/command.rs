@@ -15,7 +15,7 @@ use regex_automata::{Input, meta};
 
 use crate::fold;
 use crate::layer::{Layer, Text};
-use crate::literals::{ASCII_BYTES, Literals, Places};
+use crate::literals::{Literals, Places, Whole};
 use crate::rule::{Class, Rule, Severity};
 use crate::shell::{self, Dialect, Plain};
 
@@ -57,7 +57,7 @@ pub struct Hit {
 
 /// All rules about commands. Their expressions are compiled when they are first needed.
 pub struct Commands {
-    literals: Literals<ASCII_BYTES>,
+    literals: Literals,
     /// The rules that each literal opens.
     openers: Vec<Vec<usize>>,
     matchers: Vec<Matcher>,
@@ -114,7 +114,10 @@ impl Commands {
             let regex = OnceLock::new();
             matchers.push(Matcher { rule, regex });
         }
-        let texts: Vec<&[u8]> = literals.iter().map(String::as_bytes).collect();
+        let texts: Vec<_> = literals
+            .iter()
+            .map(|one| (one.as_bytes(), Whole::Part))
+            .collect();
         Commands {
             literals: Literals::new(&texts),
             openers,

@@ -3,22 +3,24 @@
 //! Counted as parts of words in the documentation, source and JSON of a thousand packages. A word that is
 //! missing is taken for a rare one, which costs time and hides nothing.
 
-/// How often words stand in a megabyte, as a power of two, and those words.
-pub(crate) const COMMON: &[(u32, &str)] = &[
-    (11, ":// com http https ing the tio"),
+/// How often words stand in a megabyte, as parts of others too, as a power of two, and those words.
+pub(crate) const PARTS: &[(u32, &str)] = &[
+    (13, "//"),
+    (12, "::"),
+    (11, "## () -- :/ [# :// com http https ing the tio"),
     (
         10,
-        "](http ](https and ate ati con for github pro ser ter tes",
+        "#[ ([ )) ); ]( ]: ](http ](https and ate ati con for github pro ser ter tes",
     ),
     (
         9,
-        "able add all are arg ation che dat der end era ere est fix form from get han hat her his \
+        "!( ), ). )] ** -> .. == [` ]) }, able add all are arg ation che dat der end era ere est fix form from get han hat her his \
          key let name not one par per por rate ring self set sta string this time tra type use \
          value ver with",
     ),
     (
         8,
-        "act allo any ato aws aws_ ber bin can cat ces change code data date den des dis document \
+        "=> ], /! &[ ({ (& act allo any ato aws aws_ ber bin can cat ces change code data date den des dis document \
          ele ese ess example extern forma format has ies implement input ire ist its ity lea les \
          link low mes mit new nge non now num ont option org our out pec pre prov put qui raw \
          read ren return rse sch sche sig sin sing some spa stat sul support tem ten test that \
@@ -92,5 +94,69 @@ pub(crate) const COMMON: &[(u32, &str)] = &[
          those to: toi ton trace track transform una underlying une unless until users vale valen \
          valent valida van verifica verification visitor were whether who width within world \
          written",
+    ),
+];
+
+/// How often words stand in a megabyte by themselves, as a power of two, and those words.
+pub(crate) const WHOLE: &[(u32, &str)] = &[
+    (11, "com github https the to"),
+    (10, "and const for in is of pub rs rust self this"),
+    (9, "add as be by docs if lang let on or that type use with"),
+    (
+        8,
+        "added an any are can default error example extern fix from http input io it license \
+         method new not now option org os raw result some string support time value version \
+         when you",
+    ),
+    (
+        7,
+        "all array at badge base build but bytes cache cc changed code compare core data debug \
+         developer en field file format function has have img instead into issues key map may \
+         mit more name no none null number ok one only other path reference release required \
+         return returns schema see set svg sync test true unsafe us used using we web where \
+         which will your",
+    ),
+    (
+        6,
+        "actions allow also api available aws been bit block byte case change changes ci client \
+         commit copy custom date de do does draft each else enabled end examples first flags \
+         full functions get given hostname id image implement issue its json level library like \
+         link linux log main make mem mio module net next non note num out output parse parser \
+         password port pr project protocol read regex remove search should size so source span \
+         state status such tests than their then there these they token tokens under up update \
+         uses values was what without work write www",
+    ),
+    (
+        5,
+        "about above access additional after allows always apis avoid back backend before being \
+         between bio blob both branch call cannot catch character chat check collect color \
+         comment compile compiler contains content context convert could create current \
+         deprecated der description details diagnostic different directly display document don \
+         drop due empty enable errors explicitly expression failure files find following found \
+         free future generate handle help here how include including information insert \
+         internal invalid items just keys language last length line list local longer made \
+         master max memory message mod must names need nom optional order our over own part \
+         please point policy prefix private property provide provided public push put range re \
+         released replace request require requires rsa rt run safe safety section security send \
+         shall since src stable start style sys system take task text thanks them unknown \
+         unless updated url usage user users utf valid via want way were whether while width \
+         works would zero",
+    ),
+    (
+        4,
+        "able accept adding address against alignment already another apply argument arguments \
+         ascii automatically below binary body bound break built called calling calls cause \
+         channel characters checks cipher comments config configuration consider contain \
+         continue contributor count cpu critical currently database definitions dev dir disable \
+         disabled doesn done dsa during element elements encoded ensure environment etc every \
+         existing fail filter form futures global got guard header height hello hex ignore info \
+         initial instant int itself join keep kind large later left lib limit links literal \
+         load logo long maximum messages metadata mode named needed never ns old once open \
+         operation operations ops ordering original parameter pass per pin pipe pre present \
+         previous previously query quote rather readme record replaced replacement report \
+         repository requests requirements results returning right ring rules script second seed \
+         sequence server sign simple small software special store sub super term terminal those \
+         through tools top try underlying until upgrade visitor warning warnings wiki within \
+         written year",
     ),
 ];

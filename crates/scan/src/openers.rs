@@ -7,30 +7,66 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::OnceLock;
 
+use crate::branch::{GAP_LEFT, GAP_RIGHT, LEFT, RIGHT};
 use crate::east;
-use crate::literals::{ASCII_BYTES, Literals, Places, WIDE_BYTES};
+use crate::literals::{Literals, Places, Whole};
 use crate::rule::{Direction, Part, Rule, Use, Word};
 use crate::set::Matcher;
 use crate::words;
 
 /// The words of all rules.
 pub(crate) struct Openers {
-    ascii: List<ASCII_BYTES>,
-    /// Words that are not ASCII: most texts have none.
-    wide: List<WIDE_BYTES>,
+    /// Of our own rules: those that are ASCII, and the others.
+    own: [&'static [Word]; 2],
+    /// Of other rules.
+    more: [Vec<(Cow<'static, [u8]>, Use)>; 2],
+    /// The matcher of each rule's first branch, where it reads texts.
+    first: Vec<Option<u16>>,
+    /// Built for the first text.
+    table: OnceLock<Table>,
 }
 
-/// Words that are found in one pass.
-struct List<const BYTES: usize> {
-    own: &'static [Word],
-    /// Of rules that are not our own.
-    more: Vec<(Cow<'static, [u8]>, Use)>,
-    /// The matcher of each rule's first branch.
-    first: Vec<u16>,
-    /// Whether a rule is looked for anywhere.
-    looked_for: Vec<bool>,
-    /// Built for the first text that needs it.
-    literals: OnceLock<Literals<BYTES>>,
+/// All words as they are looked for.
+struct Table {
+    ascii: Literals,
+    /// Words that are not ASCII: most texts have none.
+    wide: Literals,
+    /// Those that are ASCII, then the others.
+    words: Vec<Known>,
+    narrow: u16,
+    uses: Vec<Opens>,
+}
+
+/// A word, and which uses are its own.
+struct Known {
+    text: Cow<'static, [u8]>,
+    uses: Range<u32>,
+    /// What all its uses need, and what any of them does.
+    needs: u16,
+    asks: u16,
+}
+
+/// What a word opens, in eight bytes.
+struct Opens {
+    /// Bytes from the start of a branch's first word to the end of its second, at most.
+    near: u16,
+    matcher: u16,
+    /// What has to be there: the edges of the word, [`PLAIN`], [`WIDE`]; and the directions in which it is not
+    /// looked for.
+    needs: u16,
+    part: Part,
+}
+
+/// The word is written in no leetspeak.
+const PLAIN: u16 = 16;
+/// The text is not all ASCII.
+const WIDE: u16 = 32;
+/// Letters and digits in a row that are taken for words without their gaps.
+const GLUED_BYTES_MIN: usize = 12;
+
+/// The bit of a direction.
+fn bit(direction: Direction) -> u16 {
+    64 << direction as u16
 }
 
 /// A part of a text in which a rule is to be searched.
@@ -47,8 +83,7 @@ pub(crate) struct Candidate {
 /// What a pass over a text needs. Kept by who searches.
 #[derive(Default)]
 pub(crate) struct Opened {
-    ascii_places: Places,
-    wide_places: Places,
+    places: Places,
     branches: Branches,
 }
 
@@ -75,21 +110,20 @@ impl Openers {
     pub(crate) fn new(
         own: [&'static [Word]; 2],
         more: &[&'static Rule],
-        first: &[u16],
-        looked_for: &[bool],
+        first: Vec<Option<u16>>,
     ) -> Openers {
         let mut lists = [Vec::new(), Vec::new()];
         let start = first.len() - more.len();
-        let known = more.iter().zip(start..);
-        for (rule, index) in known.filter(|(_, index)| looked_for[*index]) {
+        for (rule, index) in more.iter().zip(start..) {
             words_of(rule, index as u16, |text, one| {
                 lists[usize::from(!text.is_ascii())].push((text, one));
             });
         }
-        let [ascii, wide] = lists;
         Openers {
-            ascii: List::new(own[0], ascii, first, looked_for),
-            wide: List::new(own[1], wide, first, looked_for),
+            own,
+            more: lists,
+            first,
+            table: OnceLock::new(),
         }
     }
 
@@ -104,106 +138,165 @@ impl Openers {
         mut open: impl FnMut(Candidate) -> Result<(), E>,
     ) -> Result<(), E> {
         opened.begin(matchers.len());
-        let ascii = bytes.is_ascii();
-        let Opened {
-            ascii_places,
-            wide_places,
-            branches,
-        } = opened;
-        self.ascii.literals().find(bytes, ascii_places);
-        wide_places.clear();
-        if !ascii {
-            self.wide.literals().find(bytes, wide_places);
+        let table = self.table.get_or_init(|| Table::new(self, matchers));
+        let Opened { places, branches } = opened;
+        places.clear();
+        table.ascii.add(bytes, 0, places);
+        let mut lacks = bit(direction);
+        match bytes.is_ascii() {
+            true => lacks |= WIDE,
+            false => table.wide.add(bytes, table.narrow, places),
         }
-        // A branch may have words of both kinds, so both are gone through in their common order.
-        let mut wide = wide_places.each().peekable();
-        let mut narrow = ascii_places.each().peekable();
-        loop {
-            let wide_first = match (wide.peek(), narrow.peek()) {
-                (Some(wide), Some(narrow)) => wide.0 < narrow.0,
-                (wide, _) => wide.is_some(),
-            };
-            let next = if wide_first {
-                wide.next()
-            } else {
-                narrow.next()
-            };
-            let Some((end, index)) = next else {
-                return Ok(());
-            };
-            let (text, uses, first) = match wide_first {
-                true => self.wide.word(index),
-                false => self.ascii.word(index),
-            };
-            let word = end - text.len()..end;
-            let Some(plain) = words::spelling(&bytes[word.clone()], text) else {
+        for (end, index, plain) in places.spelled() {
+            let known = &table.words[usize::from(index)];
+            let word = end - known.text.len()..end;
+            let lacks = lacks | lacking_edges(bytes, &word, known.asks);
+            if known.needs & lacks != 0 {
                 continue;
-            };
-            for one in uses {
-                let matcher = first[usize::from(one.rule)] + one.branch;
-                let it = &matchers[usize::from(matcher)];
-                let reads = match it.branch {
-                    Some(branch) => branch.ascii || !ascii,
-                    None => plain,
-                };
-                if !reads || !it.looked_for[direction as usize] {
-                    continue;
-                }
-                if let Some(window) = branches.window(it, matcher, one.part, &word) {
-                    open(Candidate {
-                        matcher,
-                        place: word.start,
-                        anchored: it.begins_with(one.part, &word),
-                        window,
-                    })?;
-                }
             }
+            let spelling = || words::spelling(&bytes[word.clone()], &known.text);
+            let lacks = match if plain { Some(true) } else { spelling() } {
+                Some(true) => lacks,
+                Some(false) => lacks | PLAIN,
+                None => continue,
+            };
+            let uses = known.uses.start as usize..known.uses.end as usize;
+            for one in table.uses[uses].iter().filter(|one| one.needs & lacks == 0) {
+                let Some(start) = branches.start(one, &word) else {
+                    continue;
+                };
+                let it = &matchers[usize::from(one.matcher)];
+                open(Candidate {
+                    matcher: one.matcher,
+                    place: word.start,
+                    window: it.window(one.part, start, &word),
+                    anchored: it.begins_with(one.part, &word),
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The edges that a word lacks where it stands, of those that are asked for.
+fn lacking_edges(bytes: &[u8], word: &Range<usize>, asks: u16) -> u16 {
+    let letter = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_alphanumeric);
+    let inside = |at: usize| letter(at) || bytes.get(at) == Some(&b'_');
+    let before = word.start.wrapping_sub(1);
+    let (gap_left, gap_right) = (u16::from(GAP_LEFT), u16::from(GAP_RIGHT));
+    let mut lacks = 0;
+    if inside(before) == inside(word.start) {
+        lacks |= u16::from(LEFT);
+    }
+    if inside(word.end - 1) == inside(word.end) {
+        lacks |= u16::from(RIGHT);
+    }
+    if letter(before) {
+        lacks |= gap_left;
+    }
+    if letter(word.end) {
+        lacks |= gap_right;
+    }
+    let gaps = asks & (gap_left | gap_right);
+    if lacks & gaps != 0 && glued(bytes, word) {
+        lacks &= !gaps;
+    }
+    lacks
+}
+
+/// Whether a word stands in so many letters that their gaps may have been taken out.
+fn glued(bytes: &[u8], word: &Range<usize>) -> bool {
+    let letters = |byte: &&u8| byte.is_ascii_alphanumeric();
+    if word.len() < 3 {
+        return false;
+    }
+    let most = GLUED_BYTES_MIN.saturating_sub(word.len());
+    let before = bytes[..word.start].iter().rev().take(most);
+    let after = bytes[word.end..].iter().take(most);
+    before.take_while(letters).count() + after.take_while(letters).count() >= most
+}
+
+impl Table {
+    fn new(openers: &Openers, matchers: &[Matcher]) -> Table {
+        let (mut words, mut uses) = (Vec::new(), Vec::new());
+        let mut add = |text: Cow<'static, [u8]>, all: &[Use]| {
+            let from = uses.len();
+            uses.extend(all.iter().filter_map(|one| {
+                let first = openers.first[usize::from(one.rule)]?;
+                Opens::new(one, first + one.branch, matchers)
+            }));
+            words.push(Known {
+                text,
+                needs: uses[from..].iter().fold(!0, |all, one| all & one.needs),
+                asks: uses[from..].iter().fold(0, |all, one| all | one.needs),
+                uses: from as u32..uses.len() as u32,
+            });
+        };
+        for (own, more) in openers.own.iter().zip(&openers.more) {
+            for word in *own {
+                add(Cow::Borrowed(word.text), word.uses);
+            }
+            for (text, one) in more {
+                add(text.clone(), std::slice::from_ref(one));
+            }
+        }
+        let narrow = openers.own[0].len() + openers.more[0].len();
+        // What opens nothing is not looked for.
+        let texts = words.iter().map(|word: &Known| {
+            match &uses[word.uses.start as usize..word.uses.end as usize] {
+                [] => (&b""[..], Whole::Part),
+                uses => (&word.text[..], whole(&word.text, uses)),
+            }
+        });
+        let texts: Vec<(&[u8], Whole)> = texts.collect();
+        let (ascii, wide) = texts.split_at(narrow);
+        Table {
+            ascii: Literals::new(ascii),
+            wide: Literals::new(wide),
+            words,
+            narrow: narrow as u16,
+            uses,
         }
     }
 }
 
-impl<const BYTES: usize> List<BYTES> {
-    fn new(
-        own: &'static [Word],
-        more: Vec<(Cow<'static, [u8]>, Use)>,
-        first: &[u16],
-        looked_for: &[bool],
-    ) -> List<BYTES> {
-        List {
-            own,
-            more,
-            first: first.to_vec(),
-            looked_for: looked_for.to_vec(),
-            literals: OnceLock::new(),
-        }
+/// What a word is of the words that it opens anything in.
+fn whole(text: &[u8], uses: &[Opens]) -> Whole {
+    let needs = |one: &Opens, edges: u8| one.needs & u16::from(edges) != 0;
+    let all = |edges: u8| uses.iter().all(|one| needs(one, edges));
+    match (all(LEFT), all(RIGHT)) {
+        (true, true) => Whole::Word,
+        // A word of two letters that is glued to others is none.
+        _ if text.len() == 2 && all(LEFT | GAP_LEFT) && all(RIGHT | GAP_RIGHT) => Whole::Word,
+        (true, false) => Whole::Begins,
+        _ => Whole::Part,
     }
+}
 
-    fn literals(&self) -> &Literals<BYTES> {
-        self.literals.get_or_init(|| {
-            // What opens nothing is not looked for.
-            let needed = |one: &Use| self.looked_for[usize::from(one.rule)];
-            let own = self
-                .own
-                .iter()
-                .map(|word| match word.uses.iter().any(needed) {
-                    true => word.text,
-                    false => b"",
-                });
-            let more = self.more.iter().map(|(text, _)| &text[..]);
-            Literals::new(&own.chain(more).collect::<Vec<_>>())
+impl Opens {
+    /// What a word opens; nothing where its rule is not looked for.
+    fn new(one: &Use, matcher: u16, matchers: &[Matcher]) -> Option<Opens> {
+        let it = matchers.get(usize::from(matcher))?;
+        let off = Direction::ALL
+            .into_iter()
+            .filter(|direction| !it.looked_for[*direction as usize]);
+        let off = off.fold(0, |all, direction| all | bit(direction));
+        let needs = match it.branch {
+            Some(branch) if branch.ascii => 0,
+            Some(_) => WIDE,
+            None => PLAIN,
+        };
+        let all_off = Direction::ALL
+            .into_iter()
+            .fold(0, |all, one| all | bit(one));
+        (off != all_off).then_some(Opens {
+            near: it
+                .branch
+                .map_or(0, |branch| branch.near.min(usize::from(u16::MAX)) as u16),
+            matcher,
+            part: one.part,
+            needs: needs | u16::from(one.edges) | off,
         })
-    }
-
-    /// A word, what it is used for, and the matcher of each rule's first branch.
-    fn word(&self, index: u16) -> (&[u8], &[Use], &[u16]) {
-        let index = usize::from(index);
-        match self.own.get(index) {
-            Some(word) => (word.text, word.uses, &self.first),
-            None => {
-                let (text, one) = &self.more[index - self.own.len()];
-                (text, std::slice::from_ref(one), &self.first)
-            }
-        }
     }
 }
 
@@ -220,38 +313,26 @@ impl Opened {
 }
 
 impl Branches {
-    /// Where a matcher is to be searched, now that this word of it was seen.
-    fn window(
-        &mut self,
-        it: &Matcher,
-        matcher: u16,
-        part: Part,
-        word: &Range<usize>,
-    ) -> Option<Range<usize>> {
-        let (Some(branch), Part::First | Part::Second) = (it.branch, part) else {
-            return Some(it.around(word));
-        };
-        let end = word.start + branch.after;
-        let seen = &mut self.firsts[usize::from(matcher)];
-        let known =
-            seen.pass == self.pass && word.end.saturating_sub(seen.last as usize) <= branch.near;
-        match part {
-            Part::Second => {
-                let nearest = word.end.saturating_sub(branch.near);
-                let first = nearest.max(seen.first as usize);
-                known.then(|| first.saturating_sub(branch.before)..end)
-            }
-            _ if branch.second.is_empty() => Some(word.end.saturating_sub(branch.before)..end),
-            _ => {
-                let start = word.start as u32;
-                *seen = Firsts {
-                    pass: self.pass,
-                    last: start,
-                    first: if known { seen.first.min(start) } else { start },
-                };
-                None
-            }
+    /// Where the first word starts of those that open a matcher, if this is the last of them.
+    #[inline(always)]
+    fn start(&mut self, one: &Opens, word: &Range<usize>) -> Option<usize> {
+        if matches!(one.part, Part::Literal | Part::Only) {
+            return Some(word.start);
         }
+        let near = usize::from(one.near);
+        let seen = &mut self.firsts[usize::from(one.matcher)];
+        let known = seen.pass == self.pass && word.end.saturating_sub(seen.last as usize) <= near;
+        if one.part == Part::Second {
+            let nearest = word.end.saturating_sub(near);
+            return known.then(|| nearest.max(seen.first as usize));
+        }
+        let start = word.start as u32;
+        *seen = Firsts {
+            pass: self.pass,
+            last: start,
+            first: if known { seen.first.min(start) } else { start },
+        };
+        None
     }
 }
 
@@ -260,15 +341,13 @@ fn words_of(rule: &Rule, index: u16, mut add: impl FnMut(Cow<'static, [u8]>, Use
     let literals = |branch: u16, add: &mut dyn FnMut(Cow<'static, [u8]>, Use)| {
         for literal in rule.literals {
             let text = east::simplified(literal).to_ascii_lowercase().into_bytes();
-            let part = Part::Literal;
-            add(
-                Cow::Owned(text),
-                Use {
-                    rule: index,
-                    branch,
-                    part,
-                },
-            );
+            let one = Use {
+                rule: index,
+                branch,
+                part: Part::Literal,
+                edges: 0,
+            };
+            add(Cow::Owned(text), one);
         }
     };
     if rule.branches.is_empty() {
@@ -278,16 +357,20 @@ fn words_of(rule: &Rule, index: u16, mut add: impl FnMut(Cow<'static, [u8]>, Use
         if it.first.is_empty() {
             literals(branch, &mut add);
         }
-        for (words, part) in [(it.second, Part::Second), (it.first, Part::First)] {
-            for word in words {
-                add(
-                    Cow::Borrowed(*word),
-                    Use {
-                        rule: index,
-                        branch,
-                        part,
-                    },
-                );
+        let first = if it.second.is_empty() {
+            Part::Only
+        } else {
+            Part::First
+        };
+        for (words, part) in [(it.second, Part::Second), (it.first, first)] {
+            for (word, edges) in words {
+                let one = Use {
+                    rule: index,
+                    branch,
+                    part,
+                    edges: *edges,
+                };
+                add(Cow::Borrowed(*word), one);
             }
         }
     }

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::branch::{self, Branch, Taken};
+use crate::branch::{self, Branch, Fixed, Taken};
 use crate::check::{Check, Test};
 use crate::rule::{Action, Class, Direction, Kind, Part, Rule, Severity, Use, Word};
 use crate::url::Ready;
@@ -154,9 +154,11 @@ impl Entry {
     }
 }
 
-fn keep_branch(taken: Taken) -> Branch<&'static str, &'static [&'static [u8]]> {
-    let words = |words: Vec<Vec<u8>>| -> &'static [&'static [u8]] {
-        let all = words.into_iter().map(|word| &*word.leak());
+fn keep_branch(taken: Taken) -> Fixed {
+    let words = |words: Vec<(Vec<u8>, u8)>| -> &'static [(&'static [u8], u8)] {
+        let all = words
+            .into_iter()
+            .map(|(word, edges)| (&*word.leak(), edges));
         all.collect::<Vec<_>>().leak()
     };
     Branch {
@@ -228,7 +230,7 @@ mod tests {
         for rule in rules() {
             let lower_snake = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
             assert!(rule.id.bytes().all(lower_snake), "{}", rule.id);
-            let by_words = |branch: &Branch<_, &[&[u8]]>| !branch.first.is_empty();
+            let by_words = |branch: &Fixed| !branch.first.is_empty();
             let words = !rule.branches.is_empty() && rule.branches.iter().all(by_words);
             let opened = !rule.literals.is_empty() || words || rule.digits || rule.base58;
             assert_eq!(opened, !rule.regex.is_empty(), "{}: literals", rule.id);

@@ -2,7 +2,7 @@
 //!
 //! A rule is data. It lives in a file under `patterns/` and is checked when it is read.
 
-use crate::branch::Branch;
+use crate::branch::Fixed;
 use crate::check::Check;
 
 /// Which way a text goes.
@@ -256,7 +256,7 @@ pub struct Rule {
     pub(crate) block: bool,
     pub(crate) check: Check,
     /// The alternatives of the expression, each with what opens it. Only of rules against injection.
-    pub(crate) branches: &'static [Branch<&'static str, &'static [&'static [u8]]>],
+    pub(crate) branches: &'static [Fixed],
 }
 
 impl Rule {
@@ -284,6 +284,8 @@ pub(crate) struct Use {
     /// Index of its branch; 0 where it has none.
     pub(crate) branch: u16,
     pub(crate) part: Part,
+    /// Where words have to end beside it: bits of [`crate::branch::LEFT`] and of those that follow it there.
+    pub(crate) edges: u8,
 }
 
 /// Which part of a match a word is.
@@ -291,6 +293,8 @@ pub(crate) struct Use {
 pub(crate) enum Part {
     /// One of the rule's literals.
     Literal,
+    /// One of the words of a branch that has no second ones.
+    Only,
     /// One of the first words of a branch.
     First,
     /// One of the second words.

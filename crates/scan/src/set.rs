@@ -12,7 +12,7 @@ use regex_automata::{Anchored, Input, meta};
 use regex_syntax::hir::Hir;
 use regex_syntax::hir::literal::Extractor;
 
-use crate::branch::{self, Branch};
+use crate::branch::{self, Fixed};
 use crate::openers::{Candidate, Opened, Openers};
 use crate::patterns;
 use crate::rule::{Class, Direction, Part, Rule};
@@ -40,7 +40,7 @@ pub(crate) enum Opener {
 /// One rule, or one branch of a rule, compiled when it is first opened.
 pub(crate) struct Matcher {
     pub(crate) rule: &'static Rule,
-    pub(crate) branch: Option<&'static Branch<&'static str, &'static [&'static [u8]]>>,
+    pub(crate) branch: Option<&'static Fixed>,
     /// Whether it is looked for at all, by direction.
     pub(crate) looked_for: [bool; 3],
     compiled: OnceLock<Box<Compiled>>,
@@ -73,14 +73,12 @@ impl Set {
     ) -> Result<Set, &'static str> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let mut opened: [Vec<u16>; 3] = Default::default();
-        let (mut matchers, mut first, mut looked_for) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut matchers, mut first) = (Vec::new(), Vec::new());
         for rule in own.iter().chain(more.iter().copied()) {
             let index = u16::try_from(matchers.len()).map_err(|_| "too many rules")?;
-            first.push(index);
             let in_text = rule.class.reads_text() && (!rule.regex.is_empty() || rule.phrase);
             let by = Direction::ALL.map(|direction| in_text && settings.looks_for(rule, direction));
-            // What is off everywhere costs nothing.
-            looked_for.push(by.contains(&true));
+            first.push(in_text.then_some(index));
             if !in_text {
                 continue;
             }
@@ -100,7 +98,7 @@ impl Set {
             true => [&[][..]; 2],
             false => patterns::words(),
         };
-        let openers = Openers::new(words, more, &first, &looked_for);
+        let openers = Openers::new(words, more, first);
         Ok(Set {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             openers,
@@ -172,11 +170,7 @@ impl Set {
 }
 
 impl Matcher {
-    fn new(
-        rule: &'static Rule,
-        branch: Option<&'static Branch<&'static str, &'static [&'static [u8]]>>,
-        looked_for: [bool; 3],
-    ) -> Matcher {
+    fn new(rule: &'static Rule, branch: Option<&'static Fixed>, looked_for: [bool; 3]) -> Matcher {
         Matcher {
             rule,
             branch,
@@ -185,8 +179,21 @@ impl Matcher {
         }
     }
 
+    /// Where a match can be that holds this word, and before it one that starts here.
+    pub(crate) fn window(&self, part: Part, start: usize, word: &Range<usize>) -> Range<usize> {
+        match (self.branch, part) {
+            (Some(branch), Part::Only) => {
+                word.end.saturating_sub(branch.before)..word.start + branch.after
+            }
+            (Some(branch), Part::Second) => {
+                start.saturating_sub(branch.before)..word.start + branch.after
+            }
+            _ => self.around(word),
+        }
+    }
+
     /// Where a match can be that holds this literal.
-    pub(crate) fn around(&self, literal: &Range<usize>) -> Range<usize> {
+    fn around(&self, literal: &Range<usize>) -> Range<usize> {
         let length_max = self.compiled().length_max;
         let before = self.branch.map_or(self.rule.before, |branch| branch.before);
         let start = literal.start.saturating_sub(before);
@@ -199,7 +206,7 @@ impl Matcher {
     /// Whether each match that holds this word begins with it.
     pub(crate) fn begins_with(&self, part: Part, word: &Range<usize>) -> bool {
         match (part, self.branch) {
-            (Part::First, Some(branch)) => branch.second.is_empty() && branch.before == word.len(),
+            (Part::Only, Some(branch)) => branch.before == word.len(),
             (Part::Literal, None) => self.rule.before == 0 && self.compiled().literal_first,
             _ => false,
         }
@@ -228,7 +235,7 @@ pub(crate) fn check(rule: &Rule) -> Result<(), String> {
     }
     branch::branches(rule.regex).map_err(named)?;
     let mut all = rule.branches.iter();
-    let parsed = |branch: &Branch<&str, _>| branch::parse_written(branch.regex);
+    let parsed = |branch: &Fixed| branch::parse_written(branch.regex);
     let built = |branch| parsed(branch).and_then(|hir| compile(rule, &hir));
     all.try_for_each(|branch| built(branch).map(drop))
         .map_err(named)
