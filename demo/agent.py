@@ -1,6 +1,6 @@
 """The scripted agent: calls tools through the gateway with the official Python client, as any agent would.
 
-It reads WEIR_URL and WEIR_KEY, prints one line for each thing that it tried, and exits 1 if the gateway did
+It reads WEIR_URL, WEIR_CODE_URL and WEIR_KEY, prints one line for each thing that it tried, and exits 1 if the gateway did
 not do what the demo says it does.
 """
 
@@ -63,12 +63,29 @@ async def act(client):
     check("read_text_file page.txt", code == "scan.injection", message)
 
 
+async def find(client):
+    step("the agent finds code in this repository, with the server that weir ships")
+    names = [tool.name for tool in (await client.list_tools()).tools]
+    check("tools/list", "search_code" in names and "remove_repository" not in names, ", ".join(sorted(names)))
+    job = (await client.call_tool("index_repository", {"wait_s": 50})).structured_content or {}
+    told = f"{job.get('files_seen')} files in {job.get('took_ms')} ms"
+    check("index_repository", job.get("state") == "done", told)
+    asked = {"query": "start a child process and kill its group in the end", "languages": ["rust"], "limit": 5}
+    found = (await client.call_tool("search_code", asked)).structured_content or {}
+    paths = [hit["path"] for hit in found.get("hits", [])]
+    right = any(path.startswith("crates/net/src/children") for path in paths)
+    check(f"search_code \"{asked['query']}\"", right, f"{', '.join(paths)} ({found.get('took_ms', 0):.1f} ms)")
+
+
 async def main():
     headers = {"authorization": f"Bearer {os.environ['WEIR_KEY']}"}
-    async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
+    async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
         transport = streamable_http_client(os.environ["WEIR_URL"], http_client=http)
         async with Client(transport) as client:
             await act(client)
+        transport = streamable_http_client(os.environ["WEIR_CODE_URL"], http_client=http)
+        async with Client(transport) as client:
+            await find(client)
     sys.exit(1 if failed() else 0)
 
 

@@ -57,6 +57,7 @@ def prepare(weir):
     text = (HERE / "weir.yaml").read_text()
     values = {
         "KEY_HASH": key["hash"], "FILES": str(FILES), "PATH": os.environ["PATH"],
+        "ROOT": str(ROOT),
         "NODE_BIN": str(ROOT / ".setup/node/node_modules/.bin"),
     }
     for name, value in values.items():
@@ -101,7 +102,7 @@ def stop(gateway):
 
 
 def run_agent(key, end):
-    environment = {**os.environ, "WEIR_URL": f"{URL}/mcp/files", "WEIR_KEY": key, "WEIR_FILES": str(FILES),
+    environment = {**os.environ, "WEIR_URL": f"{URL}/mcp/files", "WEIR_CODE_URL": f"{URL}/mcp/code", "WEIR_KEY": key, "WEIR_FILES": str(FILES),
                    "WEIR_TOKEN_END": end}
     done = subprocess.run([sys.executable, str(HERE / "agent.py")], env=environment, timeout=120)
     if done.returncode:
@@ -170,6 +171,7 @@ def connect(key):
     curl -i {url} -H "{bearer}" -H "content-type: application/json" \\
       -H "accept: application/json, text/event-stream" -d '{json.dumps(hello)}'
 
+  Code search over this repository is at {URL}/mcp/code, with the same key.
   The gateway's own log is {STATE / 'weir.log'}.
 """, flush=True)
 
