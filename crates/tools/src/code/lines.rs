@@ -32,16 +32,20 @@ impl<R: AsyncRead + Unpin> AsyncRead for Lines<R> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.inner).poll_read(context, buffer))?;
-        let read = &buffer.filled()[before..];
-        for part in read.split_inclusive(|byte| *byte == b'\n') {
-            self.line_bytes += part.len();
-            if self.line_bytes > limit::BODY_BYTES_DEFAULT {
-                let what = format!("a line of over {} bytes", limit::BODY_BYTES_DEFAULT);
-                return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, what)));
-            }
+        let (mut line_bytes, mut longest) = (self.line_bytes, 0);
+        for part in buffer.filled()[before..].split_inclusive(|byte| *byte == b'\n') {
+            line_bytes += part.len();
+            longest = longest.max(line_bytes);
             if part.ends_with(b"\n") {
-                self.line_bytes = 0;
+                line_bytes = 0;
             }
+        }
+        self.line_bytes = line_bytes;
+        if longest > limit::BODY_BYTES_DEFAULT {
+            // What fails has read nothing.
+            buffer.set_filled(before);
+            let what = format!("a line of over {} bytes", limit::BODY_BYTES_DEFAULT);
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, what)));
         }
         Poll::Ready(Ok(()))
     }
