@@ -201,6 +201,10 @@ def main():
     except KeyboardInterrupt:
         interrupted = True
         print()
+    except BaseException:
+        # Whatever went wrong in the show, the gateway does not outlive it.
+        stop(gateway)
+        raise
     clean = stop(gateway)
     if not interrupted or not clean:
         check("the gateway ends cleanly", clean)
