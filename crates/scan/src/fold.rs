@@ -5,7 +5,7 @@
 //! Source: Unicode UAX #15 (compatibility decomposition), UTS #39 (confusables; the common ones only).
 
 use std::ops::Range;
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use unicode_normalization::char::{decompose_compatible, is_combining_mark};
 
@@ -91,38 +91,44 @@ const JOINS: u8 = 4;
 /// It is of a script whose words may be Latin in disguise.
 const FOREIGN: u8 = 8;
 
-/// What has to be known of each character of the basic plane, asked once.
-static FLAGS: LazyLock<Vec<u8>> = LazyLock::new(|| {
-    let of = |code: u32| {
-        let Some(character) = char::from_u32(code) else {
-            return 0;
-        };
-        let mut utf8 = [0; 4];
-        let alone: &str = character.encode_utf8(&mut utf8);
-        let eastern = east::fold(alone);
-        let same = match eastern {
-            Some((folded, _)) => folded == character,
-            None => {
-                let mut out = Text::take();
-                one(alone.as_bytes(), character, 0..alone.len(), &mut out);
-                let same = out.bytes == alone.as_bytes();
-                out.give();
-                same
-            }
-        };
-        u8::from(same) * SAME
-            + u8::from(in_word(character)) * WORD
-            + u8::from(eastern.is_some()) * JOINS
-            + u8::from(foreign(character)) * FOREIGN
-    };
-    (0..=0xffff).map(of).collect()
-});
+/// What has to be known of each character of the basic plane, asked once for each row of 256: a text has few rows,
+/// and all of them take a tenth of a second.
+static FLAGS: [OnceLock<[u8; 256]>; 256] = [const { OnceLock::new() }; 256];
 
 fn flags(character: char) -> u8 {
-    match FLAGS.get(character as usize) {
-        Some(flags) => *flags,
+    let code = u32::from(character);
+    match FLAGS.get((code >> 8) as usize) {
+        Some(row) => {
+            let row =
+                row.get_or_init(|| std::array::from_fn(|low| asked(code & !0xff | low as u32)));
+            row[(code & 0xff) as usize]
+        }
         None => u8::from(in_word(character)) * WORD,
     }
+}
+
+/// What has to be known of a character.
+fn asked(code: u32) -> u8 {
+    let Some(character) = char::from_u32(code) else {
+        return 0;
+    };
+    let mut utf8 = [0; 4];
+    let alone: &str = character.encode_utf8(&mut utf8);
+    let eastern = east::fold(alone);
+    let same = match eastern {
+        Some((folded, _)) => folded == character,
+        None => {
+            let mut out = Text::take();
+            one(alone.as_bytes(), character, 0..alone.len(), &mut out);
+            let same = out.bytes == alone.as_bytes();
+            out.give();
+            same
+        }
+    };
+    u8::from(same) * SAME
+        + u8::from(in_word(character)) * WORD
+        + u8::from(eastern.is_some()) * JOINS
+        + u8::from(foreign(character)) * FOREIGN
 }
 
 /// How many bytes at the start stay as they are; of a script whose words may be Latin only where it is
