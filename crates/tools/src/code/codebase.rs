@@ -230,7 +230,7 @@ pub struct DirectorySet {
     pub working_directory: String,
     /// Whether there is a configuration in it or above.
     pub config_found: bool,
-    /// Where that is.
+    /// Where that is, from the allowed root: paths of the host stand in no answer.
     pub config_path: Option<String>,
     /// The project that it names.
     pub project_info: Option<ProjectInfo>,
@@ -567,7 +567,10 @@ fn directory(call: &Call<'_>, map: Map<String, Value>) -> Result<Said, Problem> 
         session_id: session.id.clone(),
         working_directory: ask.directory.clone(),
         config_found: config.is_some(),
-        config_path: config.as_ref().map(|(path, _)| path.display().to_string()),
+        config_path: config.as_ref().map(|(path, _)| {
+            let below = path.strip_prefix(&root).unwrap_or(path);
+            below.display().to_string()
+        }),
         project_info: config.map(|(_, config)| ProjectInfo {
             name: config.project.name,
             id: config.project.id,

@@ -130,6 +130,9 @@ fn shown(found: &Found, several: bool) -> String {
     for hit in &found.hits {
         text.push_str(&place(hit, several, colour));
     }
+    if found.hits.is_empty() {
+        text.push_str("nothing found\n");
+    }
     for left in &found.left_out {
         let count = left.count.map(|n| format!("{n} ")).unwrap_or_default();
         text.push_str(&format!("left out: {count}{}\n", left.what));
