@@ -446,7 +446,7 @@ def test_for_people(shop, tmp_path):
     assert found.returncode == 0 and found.stdout.startswith("src/retry.py:"), found
     assert "def retry_at_most" in found.stdout
     nothing = weir("search", "--mode", "text", "no such text anywhere")
-    assert nothing.returncode == 1 and nothing.stdout == "", nothing
+    assert (nothing.returncode, nothing.stdout, nothing.stderr) == (1, "", "nothing found\n"), nothing
     answer = json.loads(weir("search", "--json", "--detail", "paths", "Basket").stdout)
     assert answer["hits"][0]["path"] == "web/app.ts"
     job = json.loads(weir("index", "--json").stdout)

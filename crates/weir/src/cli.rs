@@ -230,6 +230,12 @@ fn tell(kind: &str, colour_of_kind: &str, what: &str, help: &str) {
     let _ = stderr.write_all(text.as_bytes());
 }
 
+/// A line for the person at the terminal, on standard error.
+pub fn remark(text: &str) {
+    // There is nobody to tell where standard error is closed.
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
 /// Writes to standard output. A reader that went away (`| head`) is no failure.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();

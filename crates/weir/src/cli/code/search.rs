@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use tools::code::api::{Answer as Found, Hit, Repositories};
 
-use super::super::{Answer, Ended, Failure, print};
+use super::super::{Answer, Ended, Failure, print, remark};
 use super::index::{Calls, Index, failure};
 
 /// Find code by meaning, by name or by text
@@ -107,11 +107,12 @@ impl SearchCommand {
             .call("search_code", arguments, |_| {})
             .map_err(failure)?;
         let found: Found = read(said.value.clone())?;
-        let text = match self.json {
-            true => format!("{}\n", said.value),
-            false => shown(&found, known.repositories.len() > 1),
-        };
-        print(&text)?;
+        if self.json {
+            print(&format!("{}\n", said.value))?;
+        } else {
+            print(&shown(&found, known.repositories.len() > 1))?;
+            remarks(&found).iter().for_each(|line| remark(line));
+        }
         Ok(match found.hits.is_empty() {
             true => Answer::No,
             false => Answer::Yes,
@@ -130,17 +131,23 @@ fn shown(found: &Found, several: bool) -> String {
     for hit in &found.hits {
         text.push_str(&place(hit, several, colour));
     }
+    text
+}
+
+/// What is said beside the hits, where a program that reads them does not look.
+fn remarks(found: &Found) -> Vec<String> {
+    let mut lines = Vec::new();
     if found.hits.is_empty() {
-        text.push_str("nothing found\n");
+        lines.push("nothing found".to_owned());
     }
     for left in &found.left_out {
         let count = left.count.map(|n| format!("{n} ")).unwrap_or_default();
-        text.push_str(&format!("left out: {count}{}\n", left.what));
+        lines.push(format!("left out: {count}{}", left.what));
     }
     if found.standing.coverage < 1.0 {
-        text.push_str("indexing goes on: not all files were searched\n");
+        lines.push("indexing goes on: not all files were searched".to_owned());
     }
-    text
+    lines
 }
 
 fn place(hit: &Hit, several: bool, colour: bool) -> String {

@@ -12,9 +12,9 @@ use scan::{Subject, SubjectKind};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::super::{Answer, Ended, Failure, complain};
+use super::super::{Answer, Ended, Failure, complain, remark};
 use super::position::{Position, Trail};
-use super::say::{AsJson, Found, Judged, Output, count, plain, remark};
+use super::say::{AsJson, Found, Judged, Output, count, plain};
 use super::with::{With, place};
 use super::{key, lines};
 

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use scan::{Class, Direction, Engine, SubjectKind};
 
-use super::super::{Answer, Ended, Failure, complain};
+use super::super::{Answer, Ended, Failure, complain, remark};
 use super::files::{FileAsJson, Sum, show, text};
 use super::key;
 use super::sarif::Sarif;
-use super::say::{Judged, Output, count, plain, remark};
+use super::say::{Judged, Output, count, plain};
 use super::with::{With, place};
 
 /// Bytes of the largest file that is read.

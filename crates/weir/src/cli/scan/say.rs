@@ -292,12 +292,6 @@ impl Output {
     }
 }
 
-/// A line for the person at the terminal, on standard error.
-pub fn remark(text: &str) {
-    // There is nobody to tell where standard error is closed.
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
-}
-
 /// `1 file`, `2 files`.
 pub fn count(number: usize, one: &str) -> String {
     let s = if number == 1 { "" } else { "s" };
