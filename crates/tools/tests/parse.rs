@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tools::code::parse::{self, CHUNK_BYTES_MAX, MentionKind, Nature, Note, Parsed};
+use tools::code::parse::{self, CHUNK_BYTES_MAX, Nature, Note, Parsed};
 
 fn cases() -> Vec<PathBuf> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases/parse");
@@ -43,21 +43,6 @@ fn show(parsed: &Parsed, file: &[u8]) -> String {
             "{}",
             doc.map(|doc| format!(" | {doc:?}")).unwrap_or_default()
         );
-    }
-    for kind in [
-        MentionKind::Call,
-        MentionKind::Type,
-        MentionKind::Import,
-        MentionKind::Use,
-    ] {
-        let names = parsed
-            .mentions
-            .iter()
-            .filter(|mention| mention.kind == kind);
-        let names: Vec<_> = names
-            .map(|mention| format!("{}×{}", mention.name, mention.at.len()))
-            .collect();
-        let _ = writeln!(out, "{kind:?}: {}", names.join(" "));
     }
     for chunk in &parsed.chunks {
         let comment = chunk.comment(file);
@@ -152,14 +137,6 @@ fn sound(path: &str, file: &[u8], parsed: &Parsed) {
             !symbol.name.is_empty() && !symbol.signature.contains('\n'),
             "{path}: {symbol:?}"
         );
-    }
-    for mention in &parsed.mentions {
-        for at in &mention.at {
-            assert!(
-                file[*at as usize..].starts_with(mention.name.as_bytes()),
-                "{path}"
-            );
-        }
     }
     let wire = postcard::to_allocvec(parsed).expect("a parse is written");
     assert_eq!(

@@ -1,4 +1,4 @@
-//! From the bytes of a file to its pieces, its symbols and the names that it mentions.
+//! From the bytes of a file to its pieces and its symbols.
 //!
 //! [`file`] is a pure function of a path and bytes. It runs in a process of its own ([`worker`]), because source
 //! files come from strangers and grammars are C. It refuses nothing: what no grammar can read is cut at
@@ -21,9 +21,7 @@ mod shapes;
 
 pub use language::Language;
 pub use nature::is_binary;
-pub use types::{
-    Bytes, Chunk, Mention, MentionKind, Nature, Note, Parsed, Span, Symbol, SymbolKind,
-};
+pub use types::{Bytes, Chunk, Nature, Note, Parsed, Span, Symbol, SymbolKind};
 
 use grammar::{Found, SYMBOLS_MAX};
 use language::Cut;
@@ -31,7 +29,7 @@ use lines::Lines;
 
 /// The version of everything that this module makes of bytes. Raise it when the same bytes give another answer:
 /// what was kept under an older version is then parsed again.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Bytes of a file that is looked into at all; over it there are no chunks, only a note.
 pub const FILE_BYTES_MAX: usize = 16 << 20;
@@ -127,6 +125,5 @@ fn fill(parsed: &mut Parsed, text: &[u8], lines: &Lines, found: Found) {
         &found.comments,
     );
     parsed.symbols = found.symbols;
-    parsed.mentions = found.mentions;
     parsed.notes.extend(found.notes);
 }

@@ -1,6 +1,6 @@
 //! Reads a file by its grammar: one parse, then one walk over the tree.
 //!
-//! The walk finds definitions with their documentation, comments, names that are used, and how deep each line
+//! The walk finds definitions with their documentation, comments, and how deep each line
 //! stands. It trusts nothing about the file: depth, nodes, symbols and time are bounded, and what is over a bound is
 //! left out or given up, with a note.
 
@@ -14,7 +14,7 @@ use tree_sitter::{ParseOptions, Parser};
 use super::chunks::Scope;
 use super::lines::Lines;
 use super::shapes::Shape;
-use super::types::{Bytes, Mention, Note, Symbol};
+use super::types::{Bytes, Note, Symbol};
 
 /// What was found in a file.
 #[derive(Default)]
@@ -25,8 +25,6 @@ pub struct Found {
     pub scopes: Vec<Scope>,
     /// In order, apart from each other.
     pub comments: Vec<Bytes>,
-    /// By name and kind.
-    pub mentions: Vec<Mention>,
     /// How deep a cut before each line is, by row.
     pub depths: Vec<usize>,
     /// What could not be done.
@@ -41,9 +39,6 @@ const NODES_BETWEEN: usize = 4096;
 pub const DEPTH_MAX: usize = 400;
 /// Symbols of one file.
 pub const SYMBOLS_MAX: usize = 20_000;
-/// Different names that one file mentions, and places in all.
-pub const MENTIONS_MAX: usize = 20_000;
-pub const MENTION_PLACES_MAX: usize = 400_000;
 
 /// Reads `text`. `stop` is asked often; once it says so, nothing more is done.
 ///

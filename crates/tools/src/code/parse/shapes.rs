@@ -1,4 +1,4 @@
-//! What a grammar's nodes mean: which ones define something, which are comments, calls, types, imports.
+//! What a grammar's nodes mean: which ones define something, which are comments, which belong together.
 //!
 //! A shape is data; one file below this one holds those of a family of languages. [`super::grammar`] walks a tree
 //! once and asks it for each node. What no shape names is only a place where a file may be cut.
@@ -36,16 +36,6 @@ pub struct Shape {
     pub between: &'static [&'static str],
     /// Nodes around a definition that are part of it: exports, decorations, templates.
     pub wraps: &'static [&'static str],
-    /// Leaves that are names.
-    pub names: &'static [&'static str],
-    /// Leaves that are names of types, and nodes in which each name is one.
-    pub types: &'static [&'static str],
-    /// Calls, with the field of what is called; without a field it is the first named child.
-    pub calls: &'static [(&'static str, Option<&'static str>)],
-    /// Nodes whose last name is what a call around them calls: `a.b.name`.
-    pub members: &'static [&'static str],
-    /// Imports.
-    pub imports: &'static [&'static str],
     /// Functions without a name: what is in them is not seen from outside.
     pub lambdas: &'static [&'static str],
     /// Statements that are documentation when they are nothing but a string.
@@ -128,8 +118,7 @@ pub struct Acts {
     pub language: Language,
     /// By the number of a node's kind.
     pub by_kind: Vec<Act>,
-    /// Fields whose subtree is a type.
-    pub type_fields: Vec<u16>,
+    /// The field of a definition's body.
     pub body: u16,
 }
 
@@ -141,34 +130,14 @@ pub struct Act {
     /// One more than the index of its row in `scopes`.
     pub scope: u8,
     /// The other marks.
-    pub marks: u16,
-    /// The field of what a call calls; 0 for the first named child.
-    pub callee: u16,
+    pub marks: u8,
 }
 
-pub const COMMENT: u16 = 1;
-pub const BETWEEN: u16 = 1 << 1;
-pub const WRAP: u16 = 1 << 2;
-pub const NAME: u16 = 1 << 3;
-pub const TYPE: u16 = 1 << 4;
-pub const CALL: u16 = 1 << 5;
-pub const MEMBER: u16 = 1 << 6;
-pub const IMPORT: u16 = 1 << 7;
-pub const LAMBDA: u16 = 1 << 8;
-pub const DOCSTRING: u16 = 1 << 9;
-
-/// Fields under which grammars keep types.
-const TYPE_FIELDS: &[&str] = &[
-    "type",
-    "return_type",
-    "returns",
-    "superclasses",
-    "superclass",
-    "interfaces",
-    "inherits_from",
-    "trait",
-    "result",
-];
+pub const COMMENT: u8 = 1;
+pub const BETWEEN: u8 = 1 << 1;
+pub const WRAP: u8 = 1 << 2;
+pub const LAMBDA: u8 = 1 << 3;
+pub const DOCSTRING: u8 = 1 << 4;
 
 impl Shape {
     /// What to do at each kind of node; looked up at the first call.
@@ -179,7 +148,6 @@ impl Shape {
     fn look_up(&self) -> Acts {
         let language = Language::new(self.grammar);
         let mut by_kind = vec![Act::default(); language.node_kind_count()];
-        let field = |name: &str| language.field_id_for_name(name).map_or(0, |id| id.get());
         // A grammar may have several numbers for one name (aliases): all of them are meant.
         let mut each = |name: &str, set: &mut dyn FnMut(&mut Act)| {
             for (id, act) in by_kind.iter_mut().enumerate() {
@@ -195,22 +163,11 @@ impl Shape {
         for (index, (node, _)) in self.scopes.iter().enumerate() {
             each(node, &mut |act| act.scope = index as u8 + 1);
         }
-        for (node, callee) in self.calls {
-            let callee = callee.map_or(0, field);
-            each(node, &mut |act| {
-                act.marks |= CALL;
-                act.callee = callee;
-            });
-        }
         let docstrings = self.docstrings.as_slice();
         for (nodes, mark) in [
             (self.comments, COMMENT),
             (self.between, BETWEEN),
             (self.wraps, WRAP),
-            (self.names, NAME),
-            (self.types, TYPE),
-            (self.members, MEMBER),
-            (self.imports, IMPORT),
             (self.lambdas, LAMBDA),
             (docstrings, DOCSTRING),
         ] {
@@ -218,16 +175,10 @@ impl Shape {
                 each(node, &mut |act| act.marks |= mark);
             }
         }
-        let type_fields = TYPE_FIELDS
-            .iter()
-            .map(|name| field(name))
-            .filter(|id| *id != 0)
-            .collect();
-        let body = field("body");
+        let body = language.field_id_for_name("body").map_or(0, |id| id.get());
         Acts {
             language,
             by_kind,
-            type_fields,
             body,
         }
     }
@@ -237,32 +188,20 @@ impl Shape {
     fn unknown(&self) -> Vec<&'static str> {
         let language = Language::new(self.grammar);
         let nodes = self.defs.iter().map(|def| def.node);
-        let nodes = nodes
-            .chain(self.scopes.iter().map(|scope| scope.0))
-            .chain(self.calls.iter().map(|call| call.0));
-        let lists = [
-            self.comments,
-            self.between,
-            self.wraps,
-            self.names,
-            self.types,
-            self.members,
-            self.imports,
-            self.lambdas,
-        ];
+        let nodes = nodes.chain(self.scopes.iter().map(|scope| scope.0));
+        let lists = [self.comments, self.between, self.wraps, self.lambdas];
         let nodes = nodes
             .chain(lists.into_iter().flatten().copied())
             .chain(self.docstrings);
-        let fields = self.calls.iter().filter_map(|call| call.1);
         let names = self
             .defs
             .iter()
             .map(|def| def.name)
             .chain(self.scopes.iter().map(|scope| scope.1));
-        let fields = fields.chain(names.filter_map(|at| match at {
+        let fields = names.filter_map(|at| match at {
             At::Field(field) | At::FieldOf(field, _) | At::Each(field) => Some(field),
             _ => None,
-        }));
+        });
         let is_node = |name: &&str| language.id_for_node_kind(name, true) != 0;
         let is_field = |name: &&str| language.field_id_for_name(name).is_some();
         nodes

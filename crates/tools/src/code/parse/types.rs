@@ -1,4 +1,4 @@
-//! What a parse gives: chunks, symbols, mentions, and notes on what could not be done.
+//! What a parse gives: chunks, symbols, and notes on what could not be done.
 //!
 //! Places are byte offsets in the file, so that nothing of the file is copied and each answer can be checked
 //! against it; lines stand beside them because people and editors count lines. The types are small on
@@ -42,8 +42,6 @@ pub struct Parsed {
     pub chunks: Vec<Chunk>,
     /// What the file defines, by the place of the definition; an outer one comes before those in it.
     pub symbols: Vec<Symbol>,
-    /// Names that code uses, without the places where they are defined; by name, then kind.
-    pub mentions: Vec<Mention>,
     /// What could not be done, and what was done instead.
     pub notes: Vec<Note>,
 }
@@ -78,33 +76,6 @@ pub struct Symbol {
     pub signature: Box<str>,
     /// Its documentation, as it stands in the file (comment signs included).
     pub doc: Option<Bytes>,
-}
-
-/// Where a file uses a name that code elsewhere may define.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mention {
-    /// The name.
-    pub name: Box<str>,
-    /// How it is used.
-    pub kind: MentionKind,
-    /// Where its first byte stands each time, ascending.
-    pub at: Vec<u32>,
-}
-
-/// How a name is used.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum MentionKind {
-    /// It is called, or an object of it is made.
-    Call,
-    /// It is used as a type, a base class or a trait.
-    Type,
-    /// It is imported.
-    Import,
-    /// Anything else.
-    Use,
 }
 
 /// What a symbol is. Languages have more kinds than this; each takes the nearest.
@@ -179,7 +150,7 @@ pub enum Note {
     SyntaxErrors,
     /// Not all of it is UTF-8.
     NotUtf8,
-    /// There were more symbols or mentions than are kept.
+    /// There were more symbols than are kept.
     Cut,
 }
 
@@ -221,7 +192,6 @@ impl Parsed {
             nature: Nature::Written,
             chunks: Vec::new(),
             symbols: Vec::new(),
-            mentions: Vec::new(),
             notes: Vec::new(),
         }
     }
@@ -267,11 +237,7 @@ impl Parsed {
             .symbols
             .iter()
             .all(|symbol| spans(symbol.span) && within(symbol.at) && symbol.doc.is_none_or(within));
-        let mentions = self
-            .mentions
-            .iter()
-            .all(|mention| mention.at.iter().all(|at| u64::from(*at) < length));
-        covers && defined as usize == self.symbols.len() && symbols && mentions
+        covers && defined as usize == self.symbols.len() && symbols
     }
 }
 

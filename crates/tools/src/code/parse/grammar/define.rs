@@ -63,7 +63,7 @@ pub fn define<'t>(walk: &mut Walk<'t, '_>, frame: &mut Frame<'t>) {
 fn counts(walk: &Walk<'_, '_>, def: &Def, frame: &Frame<'_>) -> bool {
     match def.when {
         When::Any => true,
-        When::Outside => !frame.inside.function,
+        When::Outside => !frame.in_function,
         When::Bodied => frame.node.child_by_field_id(walk.acts.body).is_some(),
         When::Valued => {
             value(frame.node).is_some_and(|value| is_function(walk, value) || is_class(value))
@@ -130,14 +130,13 @@ fn definition<'t>(walk: &mut Walk<'t, '_>, def: &Def, frame: &mut Frame<'t>) {
             name: name.clone().into(),
         };
         walk.found.symbols.push(symbol);
-        walk.named.insert(at.start);
         first = first.or(Some((name, kind)));
     }
     if let (Some((name, kind)), false) = (first, each || names_struct(node)) {
-        frame.inside.function = match kind {
+        frame.in_function = match kind {
             SymbolKind::Function | SymbolKind::Method => true,
             _ if is_type(kind) => false,
-            _ => frame.inside.function,
+            _ => frame.in_function,
         };
         open(walk, frame, name, span, is_type(kind));
     }

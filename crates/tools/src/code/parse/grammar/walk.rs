@@ -1,42 +1,25 @@
 //! The walk: each node once, with what stands around it.
 
-use std::collections::{HashMap, HashSet};
-
 use tree_sitter::{Node, Tree, TreeCursor};
 
 use super::super::chunks::Scope;
 use super::super::lines::Lines;
-use super::super::shapes::{
-    Act, Acts, BETWEEN, CALL, COMMENT, DOCSTRING, IMPORT, LAMBDA, MEMBER, NAME, Shape, TYPE, WRAP,
-};
-use super::super::types::{Bytes, Mention, MentionKind, Note};
-use super::{DEPTH_MAX, Found, MENTION_PLACES_MAX, MENTIONS_MAX, NODES_BETWEEN, NODES_MAX, define};
+use super::super::shapes::{Act, Acts, BETWEEN, COMMENT, DOCSTRING, LAMBDA, Shape, WRAP};
+use super::super::types::{Bytes, Note};
+use super::{DEPTH_MAX, Found, NODES_BETWEEN, NODES_MAX, define};
 
 /// A node whose children are being walked.
 pub struct Frame<'t> {
     pub node: Node<'t>,
     pub act: Act,
-    /// The field of its parent that it stands in; 0 for none.
-    field: u16,
-    /// Its place among the named children of its parent.
-    place: u32,
-    /// How many named children were seen.
-    seen: u32,
-    pub inside: Inside,
+    /// Whether it stands in a function.
+    pub in_function: bool,
     /// Comments that end right before the next child.
     run: Option<Run>,
     /// The documentation before it, for a definition in it.
     pub doc: Option<Bytes>,
     /// Scopes that are open outside of it.
     scopes: usize,
-}
-
-/// What a node stands in.
-#[derive(Clone, Copy, Default)]
-pub struct Inside {
-    pub function: bool,
-    pub types: bool,
-    pub import: bool,
 }
 
 /// Comments on adjacent lines, and attributes after them.
@@ -63,10 +46,6 @@ pub struct Walk<'t, 'x> {
     /// The scopes around the node in hand, outermost first.
     pub open: Vec<Open>,
     pub found: Found,
-    /// Where definitions have their names.
-    pub named: HashSet<u32>,
-    mentions: HashMap<(&'x [u8], MentionKind), Vec<u32>>,
-    places: usize,
     /// For each row, how many more nodes begin than end to stand around it.
     steps: Vec<i32>,
     /// Rows that must not be parted from the one before.
@@ -94,9 +73,6 @@ pub fn walk(
         frames: Vec::new(),
         open: Vec::new(),
         found: Found::default(),
-        named: HashSet::new(),
-        mentions: HashMap::new(),
-        places: 0,
         steps: vec![0; lines.count() + 2],
         glued: Vec::new(),
     };
@@ -116,13 +92,7 @@ impl<'t, 'x> Walk<'t, 'x> {
                 return Err(Note::TimedOut);
             }
             let node = cursor.node();
-            // Half of all nodes are punctuation, and most have no children: neither is asked for more.
-            let field = if node.is_named() {
-                cursor.field_id()
-            } else {
-                None
-            };
-            let frame = self.enter(node, field.map_or(0, |id| id.get()));
+            let frame = self.enter(node);
             let descends = self.frames.len() < DEPTH_MAX && node.child_count() > 0;
             if descends && cursor.goto_first_child() {
                 self.frames.push(frame);
@@ -144,22 +114,20 @@ impl<'t, 'x> Walk<'t, 'x> {
     }
 
     /// Looks at a node before its children.
-    fn enter(&mut self, node: Node<'t>, field: u16) -> Frame<'t> {
+    fn enter(&mut self, node: Node<'t>) -> Frame<'t> {
         let act = self
             .acts
             .by_kind
             .get(node.kind_id() as usize)
             .copied()
             .unwrap_or_default();
-        let (inside, place) = self.inside(node, act, field);
+        let in_function =
+            act.marks & LAMBDA != 0 || self.frames.last().is_some_and(|parent| parent.in_function);
         let scopes = self.open.len();
         let mut frame = Frame {
             node,
             act,
-            field,
-            place,
-            seen: 0,
-            inside,
+            in_function,
             run: None,
             doc: None,
             scopes,
@@ -176,31 +144,10 @@ impl<'t, 'x> Walk<'t, 'x> {
         if act.marks & DOCSTRING != 0 && is_only_string(node) {
             self.found.comments.push(bytes(node));
         }
-        if act.marks & (NAME | TYPE) != 0 && node.child_count() == 0 {
-            self.mention(&frame);
-        }
         if act.def != 0 || act.scope != 0 {
             define::define(self, &mut frame);
         }
         frame
-    }
-
-    /// What a node stands in, and its place among its parent's named children.
-    fn inside(&mut self, node: Node<'t>, act: Act, field: u16) -> (Inside, u32) {
-        let (mut inside, mut place) = (Inside::default(), 0);
-        if let Some(parent) = self.frames.last_mut() {
-            inside = parent.inside;
-            place = parent.seen;
-            parent.seen += u32::from(node.is_named());
-        }
-        inside.function |= act.marks & LAMBDA != 0;
-        inside.import |= act.marks & IMPORT != 0;
-        inside.types |=
-            act.marks & TYPE != 0 || field != 0 && self.acts.type_fields.contains(&field);
-        if field != 0 && field == self.acts.body {
-            inside.types = false;
-        }
-        (inside, place)
     }
 
     fn step(&mut self, row: usize, by: i32) {
@@ -264,52 +211,6 @@ impl<'t, 'x> Walk<'t, 'x> {
             .or(inherited)
     }
 
-    /// Counts a name that is used.
-    fn mention(&mut self, frame: &Frame<'t>) {
-        let start = frame.node.start_byte();
-        let Some(name) = self.text.get(start..frame.node.end_byte()) else {
-            return;
-        };
-        let is_new = name.len() > 1 && !self.named.contains(&(start as u32));
-        if !is_new || self.places >= MENTION_PLACES_MAX {
-            return;
-        }
-        let kind = self.kind(frame);
-        let full = self.mentions.len() >= MENTIONS_MAX;
-        if !full || self.mentions.contains_key(&(name, kind)) {
-            self.mentions
-                .entry((name, kind))
-                .or_default()
-                .push(start as u32);
-            self.places += 1;
-        }
-    }
-
-    /// How a name is used: it is called when it is what a call around it names, perhaps as the last of members.
-    fn kind(&self, frame: &Frame<'t>) -> MentionKind {
-        if frame.inside.import {
-            return MentionKind::Import;
-        }
-        let (mut field, mut place, end) = (frame.field, frame.place, frame.node.end_byte());
-        for around in self.frames.iter().rev() {
-            let callee = around.act.callee;
-            if around.act.marks & CALL != 0
-                && (callee != 0 && callee == field || callee == 0 && place == 0)
-            {
-                return MentionKind::Call;
-            }
-            if around.act.marks & MEMBER == 0 || around.node.end_byte() != end {
-                break;
-            }
-            (field, place) = (around.field, around.place);
-        }
-        if frame.inside.types {
-            MentionKind::Type
-        } else {
-            MentionKind::Use
-        }
-    }
-
     fn finish(mut self) -> Found {
         let mut depth = 0_i32;
         let mut depths = Vec::with_capacity(self.lines.count());
@@ -323,23 +224,9 @@ impl<'t, 'x> Walk<'t, 'x> {
             }
         }
         self.found.depths = depths;
-        let is_full = self.places >= MENTION_PLACES_MAX || self.mentions.len() >= MENTIONS_MAX;
-        if is_full || self.found.symbols.len() >= super::SYMBOLS_MAX {
+        if self.found.symbols.len() >= super::SYMBOLS_MAX {
             self.found.notes.push(Note::Cut);
         }
-        let named = self.named;
-        let mut mentions: Vec<_> = self.mentions.into_iter().collect();
-        mentions.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-        let mentions = mentions.into_iter().filter_map(|((name, kind), mut at)| {
-            at.retain(|at| !named.contains(at));
-            let name = std::str::from_utf8(name).ok()?;
-            (!at.is_empty()).then(|| Mention {
-                name: name.into(),
-                kind,
-                at,
-            })
-        });
-        self.found.mentions = mentions.collect();
         self.found
             .symbols
             .sort_by_key(|symbol| (symbol.span.bytes.start, u32::MAX - symbol.span.bytes.end));
