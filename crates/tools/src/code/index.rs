@@ -5,7 +5,10 @@
 //! documents, and commits whole: after a crash the last commit stands, and what was not in it is indexed again.
 
 mod document;
+mod entry;
+mod paths;
 mod schema;
+mod score;
 mod units;
 mod view;
 mod words;
@@ -25,9 +28,11 @@ use super::parse::{self, Parsed};
 use super::trigram::Grams;
 
 pub use document::{kind_bit, last_part};
+pub use entry::{About, Depth, Entry};
 pub use schema::{Fields, Scored};
+pub use score::{Choice, Clause, Pool};
 pub use units::Unit;
-pub use view::{About, Depth, Entry, Found, Pool, View};
+pub use view::{Found, View};
 pub use words::words_of;
 
 /// The version of the documents: what is kept under an older one is indexed again.

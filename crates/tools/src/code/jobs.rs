@@ -23,8 +23,11 @@ use super::walk::{self, Listing};
 pub use lane::is_binary;
 pub use parsers::Parsers;
 
-/// When the first part is published, and how long after each other the next ones are, in milliseconds.
-const PUBLISH_MS: [u64; 3] = [1_000, 2_000, 4_000];
+/// When the first part is published, in milliseconds. Each next one comes after twice the time, because each makes
+/// pieces of the index that are joined later.
+const PUBLISH_MS: u64 = 1_000;
+/// The longest time between two parts, in milliseconds.
+const PUBLISH_MS_MAX: u64 = 30_000;
 /// Files that a job looks at before it is worth to publish parts.
 const PARTS_FILES_MIN: usize = 500;
 /// Units of no tree that are kept, besides as many as the trees have: branches come back.
@@ -374,8 +377,7 @@ fn take_done(shared: &Shared<'_>, entries: &mut BTreeMap<Box<str>, Arc<Entry>>) 
 }
 
 fn publish_parts(shared: &Shared<'_>, entries: &mut BTreeMap<Box<str>, Arc<Entry>>) {
-    let mut waits = PUBLISH_MS.iter().copied();
-    let mut wait = waits.next().unwrap_or(PUBLISH_MS[0]);
+    let mut wait = PUBLISH_MS;
     loop {
         let until = Instant::now() + Duration::from_millis(wait);
         while Instant::now() < until {
@@ -384,7 +386,7 @@ fn publish_parts(shared: &Shared<'_>, entries: &mut BTreeMap<Box<str>, Arc<Entry
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        wait = waits.next().unwrap_or(PUBLISH_MS[2]);
+        wait = (wait * 2).min(PUBLISH_MS_MAX);
         take_done(shared, entries);
         let tree = shared.work.tree;
         let entries = Arc::new(entries.values().cloned().collect());

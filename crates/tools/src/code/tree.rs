@@ -102,9 +102,7 @@ impl Tree {
         as_of: SystemTime,
     ) -> Result<()> {
         let before = self.view();
-        let (searcher, fields) = (self.family.searcher(), *self.family.fields());
-        let generation = before.generation + 1;
-        let view = View::new(generation, as_of, walked, entries, searcher, fields)?;
+        let view = before.next(as_of, walked, entries, self.family.searcher())?;
         self.view.store(Arc::new(view));
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Files by name, and lines of a file.
 
 use super::scope::{self, Files, Reference, bad, cursor};
-use super::search::path_share;
+use super::search::{path_asked, path_share};
 use super::{Inner, Scope, hits, status};
 use crate::code::api::{
     Cancel, Error, FileFound, FilesAnswer, FilesAsk, LeftOut, ReadAnswer, ReadAsk, Result,
@@ -38,12 +38,14 @@ pub fn run(inner: &Inner, scope: &Scope, ask: &FilesAsk) -> Result<FilesAnswer> 
     let is_glob = query.contains(['*', '?', '[', '{']);
     let glob = is_glob.then(|| scope::matcher(query)).transpose()?;
     let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
+    let asked = path_asked(query);
     let mut found = Vec::new();
     for (tree, view) in scope.views.iter().enumerate() {
-        for entry in view.entries.iter().filter(|entry| files.has(entry)) {
+        let entries = view.entries.iter().enumerate();
+        for (at, entry) in entries.filter(|(_, entry)| files.has(entry)) {
             let share = match &glob {
                 Some(glob) => f32::from(u8::from(glob.is_match(&*entry.path))),
-                None => share(entry, query, &words),
+                None => share(view.paths().get(at), &asked, &words),
             };
             if share > 0.0 {
                 found.push((share, tree, entry));
@@ -82,16 +84,15 @@ pub fn run(inner: &Inner, scope: &Scope, ask: &FilesAsk) -> Result<FilesAnswer> 
     Ok(answer)
 }
 
-/// How well a file fits: by its path as a whole, or by all words.
-fn share(entry: &Entry, query: &str, words: &[String]) -> f32 {
+/// How well a path in lower case fits: as a whole, or by all words.
+fn share(path: &str, asked: &str, words: &[String]) -> f32 {
     if words.is_empty() {
         return 1.0;
     }
-    let whole = path_share(&entry.path, query);
+    let whole = path_share(path, asked);
     if whole > 0.0 || words.len() == 1 {
         return whole;
     }
-    let path = entry.path.to_lowercase();
     if words.iter().all(|word| path.contains(word)) {
         0.3
     } else {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::Scope;
 use super::scope::{Reference, cursor, kind_name};
 use crate::code::api::{Answer, Detail, Hit, LeftOut, Result};
-use crate::code::index::{Blob, Entry, Unit, words_of};
+use crate::code::index::{Blob, Entry, Unit};
+use crate::code::parse::words::Words;
 use crate::code::parse::{Bytes, Span, Symbol};
 use crate::code::place::Place;
 
@@ -138,7 +139,10 @@ pub fn snippet(text: &str, words: &[String]) -> (usize, String) {
     let window = SNIPPET_LINES.min(lines.len());
     let mut start = 0;
     if lines.len() > window && !words.is_empty() {
-        let has: Vec<u64> = lines.iter().map(|line| bits(line, words)).collect();
+        let numbered = words.iter().take(64).zip(0..);
+        let wanted = numbered.map(|(word, at)| (word.as_str(), 1 << at));
+        let wanted: HashMap<&str, u64> = wanted.collect();
+        let has: Vec<u64> = lines.iter().map(|line| bits(line, &wanted)).collect();
         let mut best = 0;
         for at in 0..=lines.len() - window {
             let seen = has[at..at + window]
@@ -156,12 +160,12 @@ pub fn snippet(text: &str, words: &[String]) -> (usize, String) {
     (start, shown.join("\n"))
 }
 
-fn bits(line: &str, words: &[String]) -> u64 {
+/// The words of a line that are wanted, one bit each.
+fn bits(line: &str, wanted: &HashMap<&str, u64>) -> u64 {
+    let mut words = Words::of(line);
     let mut bits = 0;
-    for (word, ..) in words_of(line) {
-        if let Some(at) = words.iter().take(64).position(|wanted| *wanted == word) {
-            bits |= 1 << at;
-        }
+    while words.advance() {
+        bits |= wanted.get(words.text()).copied().unwrap_or(0);
     }
     bits
 }

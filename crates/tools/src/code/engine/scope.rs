@@ -133,6 +133,13 @@ impl Files {
         Ok(files)
     }
 
+    /// Whether all files count.
+    pub fn is_all(&self) -> bool {
+        let filters = self.directory.is_some() || self.file_type.is_some();
+        let globs = self.with.len() + self.without.len();
+        !filters && globs + self.languages.len() == 0
+    }
+
     /// Whether a file counts.
     pub fn has(&self, entry: &Entry) -> bool {
         let path = &*entry.path;

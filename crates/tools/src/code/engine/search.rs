@@ -1,9 +1,11 @@
 //! Searches that rank: the query, its candidates over all trees, their order, and the hits of one page.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use tantivy::Term;
+use tantivy::query::FuzzyTermQuery;
 
 use super::hits::{Made, Reader, Shown, fit, unit};
 use super::scope::{self, Files};
@@ -11,7 +13,7 @@ use super::{Inner, Scope, exact};
 use crate::code::api::{
     Answer, Cancel, ChunkKey, Detail, Error, LeftOut, Mode, Result, ScoreParts, Search,
 };
-use crate::code::index::{Found, Pool, Scored, View, words_of};
+use crate::code::index::{Choice, Found, Pool, Scored, View, words_of};
 use crate::code::parse::Symbol;
 use crate::code::parse::words::Part;
 use crate::code::rank::order::{Ranked, order, sort};
@@ -25,8 +27,8 @@ pub const LIMIT_MAX: usize = 50;
 const LIMIT: usize = 10;
 /// Places of paths that are put before what was found by words.
 const PATHS_MAX: usize = 30;
-/// Terms of a dictionary that are looked at for one that is spelt alike.
-const TERMS_MAX: usize = 2_000_000;
+/// Words that are looked at for one that is spelt alike.
+const ALIKE_MAX: usize = 10_000;
 /// Neighbours that vectors are asked for.
 const NEIGHBOURS: usize = 100;
 
@@ -238,21 +240,25 @@ impl Ranking<'_> {
         let priors = Priors::of(&plan.words());
         let mut ranked = Vec::new();
         for (at, view) in views.iter().enumerate() {
-            let query = plan.query(view.fields());
+            let clauses = plan.clauses(view.fields());
             // Whether a file counts is found out once.
             let counts = std::cell::RefCell::new(vec![None; view.entries.len()]);
-            let weigh = |entry: u32, score: f32| {
-                let file = &view.entries[entry as usize];
+            let counts = |entry: u32| {
                 let mut counts = counts.borrow_mut();
-                let counts = counts[entry as usize].get_or_insert_with(|| self.files.has(file));
-                if *counts {
-                    score * priors.factor(file.marks)
-                } else {
-                    0.0
-                }
+                let has = || self.files.has(&view.entries[entry as usize]);
+                self.files.is_all() || *counts[entry as usize].get_or_insert_with(has)
             };
-            for found in view.best(&query, &pool, most, self.kinds, &weigh)? {
-                let prior = priors.factor(view.entries[found.entry as usize].marks);
+            let factor = |entry: u32| match counts(entry) {
+                true => priors.factor(view.marks(entry)),
+                false => 0.0,
+            };
+            let choice = Choice {
+                most,
+                kinds: self.kinds,
+                factor: &factor,
+            };
+            for found in view.best(&clauses, &pool, &choice)? {
+                let prior = priors.factor(view.marks(found.entry));
                 let parts = ScoreParts {
                     words: found.score / prior,
                     prior,
@@ -274,10 +280,12 @@ impl Ranking<'_> {
     /// Puts files whose path is asked for before all else.
     fn paths(&self, plan: &Plan, views: &[&View], ranked: &mut Vec<Ranked>) {
         let best = ranked.first().map_or(1.0, |first| first.score);
+        let asked = path_asked(&plan.query);
         let mut found = Vec::new();
         for (at, view) in views.iter().enumerate() {
-            for (place, entry) in view.entries.iter().enumerate() {
-                let share = path_share(&entry.path, &plan.query);
+            for place in view.paths().with(&asked) {
+                let entry = &view.entries[place];
+                let share = path_share(view.paths().get(place), &asked);
                 if share > 0.0 && entry.about.chunks > 0 && self.files.has(entry) {
                     found.push((share, at, place));
                 }
@@ -311,8 +319,7 @@ impl Ranking<'_> {
     /// Replaces words that no piece has by those that are spelt alike.
     fn respell(&self, plan: &mut Plan, views: &[&View]) -> Result<()> {
         let mut missing: Vec<(String, usize)> = Vec::new();
-        let places: std::collections::BTreeSet<usize> =
-            plan.wanted.iter().map(|one| one.place).collect();
+        let places: BTreeSet<usize> = plan.wanted.iter().map(|one| one.place).collect();
         for place in places {
             let here: Vec<_> = plan
                 .wanted
@@ -351,7 +358,7 @@ impl Ranking<'_> {
         for view in views {
             for scored in Scored::ALL {
                 let term = Term::from_field_text(view.fields().of(scored), word);
-                if view.count(&term).map_err(store)? > 0 {
+                if view.count(&term)? > 0 {
                     return Ok(true);
                 }
             }
@@ -359,39 +366,24 @@ impl Ranking<'_> {
         Ok(false)
     }
 
-    /// The word of the indexes that is nearest to one; of several the most frequent.
+    /// The word of these trees that is nearest to one; of several the most frequent.
     fn alike(&self, views: &[&View], word: &str) -> Result<Option<String>> {
-        let most = near::tolerance(word);
-        let mut best: Option<(usize, std::cmp::Reverse<u64>, String)> = None;
-        let mut left = TERMS_MAX;
-        for view in views {
-            for segment in view.searcher().segment_readers() {
-                for scored in [Scored::Symbol, Scored::Body] {
-                    let inverted = segment
-                        .inverted_index(view.fields().of(scored))
-                        .map_err(store)?;
-                    let mut terms = inverted.terms().stream().map_err(store)?;
-                    while terms.advance() && left > 0 {
-                        left -= 1;
-                        let term = terms.key();
-                        if term.len().abs_diff(word.len()) > most {
-                            continue;
-                        }
-                        let Ok(text) = std::str::from_utf8(term) else {
-                            continue;
-                        };
-                        if let Some(distance) = near::distance(word, text, most) {
-                            let count = u64::from(terms.value().doc_freq);
-                            let better = (distance, std::cmp::Reverse(count), text.to_owned());
-                            if best.as_ref().is_none_or(|best| better < *best) {
-                                best = Some(better);
-                            }
-                        }
-                    }
-                }
+        let fields = [Scored::Symbol, Scored::Body];
+        let mut nearest: Option<(usize, Reverse<u64>, String)> = None;
+        for (distance, text) in spelt_alike(views, word, fields)? {
+            if nearest.as_ref().is_some_and(|nearest| nearest.0 < distance) {
+                break;
+            }
+            let mut count = 0;
+            for (view, scored) in views.iter().flat_map(|view| fields.map(|of| (view, of))) {
+                count += view.count(&Term::from_field_text(view.fields().of(scored), &text))?;
+            }
+            let one = (distance, Reverse(count), text);
+            if count > 0 && nearest.as_ref().is_none_or(|nearest| one < *nearest) {
+                nearest = Some(one);
             }
         }
-        Ok(best.map(|(_, _, text)| text))
+        Ok(nearest.map(|(_, _, text)| text))
     }
 
     /// Fuses what vectors find. Without an endpoint, or when it fails, says so where vectors were asked for.
@@ -463,18 +455,50 @@ impl Ranking<'_> {
     }
 }
 
+/// Words of the indexes that are spelt nearly like one, the nearest first, with how far they are from it.
+fn spelt_alike(
+    views: &[&View],
+    word: &str,
+    fields: [Scored; 2],
+) -> Result<BTreeSet<(usize, String)>> {
+    let most = near::tolerance(word);
+    let mut alike = BTreeSet::new();
+    for (view, scored) in views.iter().flat_map(|view| fields.map(|of| (view, of))) {
+        let field = view.fields().of(scored);
+        let term = Term::from_field_text(field, word);
+        let fuzzy = FuzzyTermQuery::new(term, u8::try_from(most).unwrap_or(0), true);
+        for segment in view.searcher().segment_readers() {
+            let inverted = segment.inverted_index(field).map_err(store)?;
+            let fuzzy = fuzzy.automaton().map_err(store)?;
+            let mut terms = inverted
+                .terms()
+                .search(fuzzy)
+                .into_stream()
+                .map_err(store)?;
+            while alike.len() < ALIKE_MAX && terms.advance() {
+                let text = std::str::from_utf8(terms.key()).unwrap_or_default();
+                if let Some(distance) = near::distance(word, text, most) {
+                    alike.insert((distance, text.to_owned()));
+                }
+            }
+        }
+    }
+    Ok(alike)
+}
+
 fn store(error: impl std::fmt::Display) -> Error {
     Error::Store(error.to_string())
 }
 
-/// How well a path fits one that is asked for, 0 to 1.
+/// A path that is asked for, as paths are compared.
+pub fn path_asked(asked: &str) -> String {
+    let asked = asked.trim_start_matches("./").trim_start_matches('/');
+    asked.to_lowercase()
+}
+
+/// How well a path in lower case fits one that is asked for ([`path_asked`]), 0 to 1. Whatever fits has it in it.
 pub fn path_share(path: &str, asked: &str) -> f32 {
-    let (path, asked) = (
-        path.to_lowercase(),
-        asked.trim_start_matches("./").to_lowercase(),
-    );
-    let asked = asked.trim_start_matches('/');
-    let name = path.rsplit('/').next().unwrap_or(&path);
+    let name = path.rsplit('/').next().unwrap_or(path);
     if path == asked {
         1.0
     } else if path

@@ -464,9 +464,7 @@ fn like(text: &str, views: &[&View]) -> Result<Plan> {
         let term = Term::from_field_text(field, &word);
         let mut frequency = 0;
         for view in views {
-            frequency += view
-                .count(&term)
-                .map_err(|error| Error::Store(error.to_string()))?;
+            frequency += view.count(&term)?;
         }
         if frequency > 0 {
             let rare = (all / frequency as f32).ln().max(0.0);

@@ -3,9 +3,6 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use tantivy::query::TermQuery;
-use tantivy::schema::IndexRecordOption;
-
 use super::*;
 use crate::code::place::Stamp;
 
@@ -34,11 +31,14 @@ fn view(family: &Family, entries: Vec<Arc<Entry>>) -> View {
 
 fn best(view: &View, word: &str) -> Vec<(String, f32)> {
     let term = Term::from_field_text(view.fields().of(Scored::Body), word);
-    let query = TermQuery::new(term, IndexRecordOption::WithFreqs);
+    let clauses = [Clause { term, weight: 1.0 }];
     let pool = Pool { views: vec![view] };
-    let found = view
-        .best(&query, &pool, 10, None, &|_, score| score)
-        .unwrap();
+    let choice = Choice {
+        most: 10,
+        kinds: None,
+        factor: &|_| 1.0,
+    };
+    let found = view.best(&clauses, &pool, &choice).unwrap();
     let name = |found: &Found| view.entries[found.entry as usize].path.to_string();
     found
         .iter()

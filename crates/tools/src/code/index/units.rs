@@ -13,7 +13,7 @@ use crate::code::api::Result;
 use crate::code::parse::Parsed;
 
 /// Units that are kept unpacked.
-const CACHED_MAX: usize = 512;
+const CACHED_MAX: usize = 256;
 
 /// What is kept of a unit.
 pub struct Unit {
@@ -52,6 +52,11 @@ impl Cache {
         }
         units.insert(unit, Arc::clone(&unpacked));
         Ok(Some(unpacked))
+    }
+
+    /// Lets go of all.
+    pub fn rest(&self) {
+        *self.units.lock().unwrap_or_else(PoisonError::into_inner) = HashMap::new();
     }
 
     pub fn forget(&self, unit: UnitId) {

@@ -5,134 +5,32 @@
 //! one that was made from these files.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 
-use serde::{Deserialize, Serialize};
-use tantivy::query::{Bm25StatisticsProvider, EnableScoring, Query};
-use tantivy::schema::{Field, IndexRecordOption};
-use tantivy::{DocId, DocSet, Searcher, SegmentReader, TERMINATED, Term};
+use tantivy::columnar::Column;
+use tantivy::fieldnorm::FieldNormReader;
+use tantivy::index::InvertedIndexReader;
+use tantivy::postings::{SegmentPostings, TermInfo};
+use tantivy::query::{EnableScoring, Query};
+use tantivy::schema::IndexRecordOption;
+use tantivy::{DocId, Searcher, SegmentReader, Term};
 
 use super::document::{WHOLE, key_of};
+use super::entry::{Depth, Entry};
+use super::paths::Paths;
 use super::schema::{Fields, Scored};
-use super::{Blob, UnitId, store};
+use super::store;
 use crate::code::api::{ChunkKey, Result};
-use crate::code::parse::{Language, Nature, Note};
-use crate::code::place::Stamp;
-use crate::code::rank::prior;
 
 /// A document that belongs to no file of the view.
-const NONE: u32 = u32::MAX;
-/// Words of which the number of documents is remembered.
-const COUNTED_MAX: usize = 8192;
-
+pub const NONE: u32 = u32::MAX;
+/// Words of which it is remembered what the index says.
+const KNOWN_MAX: usize = 4096;
 /// Words of which it is remembered what is spelt alike.
 const ALIKE_MAX: usize = 1024;
-
-/// A file of a tree.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
-    /// Its path from the root of the tree.
-    pub path: Box<str>,
-    /// Tells whether it may have changed.
-    pub stamp: Stamp,
-    /// Whether the stamp would also fit a change that came right after it was read.
-    pub racy: bool,
-    /// Its content; of files that were never read, nothing.
-    pub blob: Blob,
-    /// Its documents.
-    pub unit: UnitId,
-    /// What it is.
-    pub about: About,
-    /// What its place says of its worth ([`prior`]).
-    pub marks: u32,
-}
-
-impl Entry {
-    /// A file with a content.
-    pub fn new(path: Box<str>, stamp: Stamp, racy: bool, blob: Blob, about: About) -> Entry {
-        let unit = UnitId::of(&path, &blob);
-        let mut entry = Entry {
-            path,
-            stamp,
-            racy,
-            blob,
-            unit,
-            about,
-            marks: 0,
-        };
-        entry.marks = prior::marks(&entry);
-        entry
-    }
-
-    /// A file that was not looked at.
-    pub fn unseen(path: &str, stamp: Stamp) -> Entry {
-        let about = About::only(Depth::Pending, Language::detect(path, b""));
-        Entry::new(path.into(), stamp, true, Blob::default(), about)
-    }
-
-    /// The same file, to be looked at again.
-    pub fn pending(mut self) -> Entry {
-        self.about.depth = Depth::Pending;
-        self.racy = true;
-        self
-    }
-}
-
-impl About {
-    /// Of a file that has no documents.
-    pub fn only(depth: Depth, language: Language) -> About {
-        About {
-            depth,
-            language,
-            nature: Nature::Written,
-            chunks: 0,
-            symbols: 0,
-            notes: Vec::new(),
-        }
-    }
-}
-
-/// What a file is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct About {
-    /// How it can be found.
-    pub depth: Depth,
-    /// Its language.
-    pub language: Language,
-    /// Who wrote it.
-    pub nature: Nature,
-    /// Its chunks.
-    pub chunks: u32,
-    /// Its definitions.
-    pub symbols: u32,
-    /// What could not be done with it.
-    pub notes: Vec<Note>,
-}
-
-/// How a file can be found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Depth {
-    /// It was not looked at yet.
-    Pending,
-    /// By everything.
-    Meaning,
-    /// By name and text: too large to be cut.
-    Text,
-    /// By name: not text.
-    Binary,
-    /// By name: too large to be read.
-    Large,
-    /// By name: it cannot be read.
-    Unreadable,
-}
-
-impl Depth {
-    /// Whether it has documents in the index.
-    pub fn is_indexed(self) -> bool {
-        matches!(self, Depth::Meaning | Depth::Text)
-    }
-}
+/// Documents that are gone through in the time in which one is looked for.
+const FEW: usize = 32;
 
 /// A document that a query found.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -159,19 +57,48 @@ pub struct View {
     pub walked: bool,
     /// The files, by path.
     pub entries: Arc<Vec<Arc<Entry>>>,
+    /// What the index has of them.
+    body: Arc<Body>,
+}
+
+/// What an index has of some files.
+struct Body {
     searcher: Searcher,
     fields: Fields,
-    /// For each segment, for each document, the entry that it belongs to.
-    owners: Vec<Vec<u32>>,
+    /// One for each segment.
+    parts: Vec<Part>,
     /// Files whose documents are there, or that have none to wait for.
     ready: Vec<bool>,
+    /// The [`Entry::marks`] of each file, side by side.
+    marks: Vec<u32>,
     chunks: u64,
     lengths: [u64; 5],
-    /// Whether there are documents of others.
-    mixed: bool,
-    counted: Mutex<HashMap<Term, u64>>,
+    words: Mutex<HashMap<Term, Arc<Known>>>,
     /// Words that no chunk has, with those that are spelt alike.
     alike: Mutex<HashMap<String, Option<String>>>,
+    paths: OnceLock<Paths>,
+}
+
+/// What is kept at hand of a segment.
+pub struct Part {
+    /// For each document, the entry that it belongs to.
+    pub owners: Vec<u32>,
+    /// Documents of no entry, ascending.
+    foreign: Vec<DocId>,
+    /// The number of each document's chunk.
+    pub chunk: Column<u64>,
+    /// The kinds of symbols that each document defines.
+    pub kinds: Column<u64>,
+    /// The lengths of the fields of words.
+    pub lengths: Vec<FieldNormReader>,
+}
+
+/// What the index says of a word in a field.
+pub struct Known {
+    /// How many chunks of the tree have it.
+    pub count: u64,
+    /// Its postings in each segment.
+    pub infos: Vec<Option<TermInfo>>,
 }
 
 impl View {
@@ -188,71 +115,42 @@ impl View {
         searcher: Searcher,
         fields: Fields,
     ) -> Result<View> {
-        let mut by_unit = HashMap::with_capacity(entries.len());
-        let mut ready = Vec::with_capacity(entries.len());
-        for (at, entry) in entries.iter().enumerate() {
-            let depth = entry.about.depth;
-            if depth.is_indexed() {
-                by_unit.insert(entry.unit.0, u32::try_from(at).unwrap_or(NONE));
-            }
-            ready.push(!depth.is_indexed() && depth != Depth::Pending);
-        }
-        let mut view = View {
+        let body = Arc::new(Body::new(&entries, searcher, fields)?);
+        Ok(View {
             generation,
             as_of,
             walked,
             entries,
-            searcher,
-            fields,
-            owners: Vec::new(),
-            ready,
-            chunks: 0,
-            lengths: [0; 5],
-            mixed: false,
-            counted: Mutex::default(),
-            alike: Mutex::default(),
-        };
-        for segment in view.searcher.segment_readers().to_vec() {
-            let owners = view.own(&segment, &by_unit)?;
-            view.owners.push(owners);
-        }
-        Ok(view)
+            body,
+        })
     }
 
-    /// Finds the owners of a segment's documents, and counts what is the tree's.
-    fn own(&mut self, segment: &SegmentReader, by_unit: &HashMap<u64, u32>) -> Result<Vec<u32>> {
-        let fast = segment.fast_fields();
-        let unit = fast.u64("unit").map_err(store)?;
-        let chunk = fast.u64("chunk").map_err(store)?;
-        let mut lengths = Vec::new();
-        for scored in Scored::ALL {
-            let reader = segment.get_fieldnorms_reader(self.fields.of(scored));
-            lengths.push(reader.map_err(store)?);
-        }
-        let mut owners = vec![NONE; segment.max_doc() as usize];
-        let (mut last, mut owner) = (None, NONE);
-        for doc in 0..segment.max_doc() {
-            let of = unit.first(doc);
-            if of != last {
-                // Documents of a file stand together.
-                last = of;
-                owner = of.and_then(|of| by_unit.get(&of).copied()).unwrap_or(NONE);
-            }
-            if owner == NONE || segment.is_deleted(doc) {
-                self.mixed = true;
-                continue;
-            }
-            owners[doc as usize] = owner;
-            if chunk.first(doc) == Some(WHOLE) {
-                self.ready[owner as usize] = true;
-                continue;
-            }
-            self.chunks += 1;
-            for (sum, reader) in self.lengths.iter_mut().zip(&lengths) {
-                *sum += u64::from(reader.fieldnorm(doc));
-            }
-        }
-        Ok(owners)
+    /// The state after this one. What was found out about the same files over the same index is kept.
+    ///
+    /// # Errors
+    ///
+    /// As [`View::new`].
+    pub fn next(
+        &self,
+        as_of: SystemTime,
+        walked: bool,
+        entries: Arc<Vec<Arc<Entry>>>,
+        searcher: Searcher,
+    ) -> Result<View> {
+        let index = |searcher: &Searcher| searcher.generation().generation_id();
+        let is_same =
+            Arc::ptr_eq(&entries, &self.entries) && index(&searcher) == index(self.searcher());
+        let body = match is_same {
+            true => Arc::clone(&self.body),
+            false => Arc::new(Body::new(&entries, searcher, self.body.fields)?),
+        };
+        Ok(View {
+            generation: self.generation + 1,
+            as_of,
+            walked,
+            entries,
+            body,
+        })
     }
 
     /// The file with this path.
@@ -270,27 +168,47 @@ impl View {
 
     /// Whether a file's documents are there (or it has none to wait for).
     pub fn is_ready(&self, entry: usize) -> bool {
-        self.ready.get(entry).copied().unwrap_or(false)
+        self.body.ready.get(entry).copied().unwrap_or(false)
     }
 
     /// Files that wait for their documents.
     pub fn pending(&self) -> u64 {
-        self.ready.iter().filter(|ready| !**ready).count() as u64
+        self.body.ready.iter().filter(|ready| !**ready).count() as u64
     }
 
     /// Chunks of the tree in the index.
     pub fn chunks(&self) -> u64 {
-        self.chunks
+        self.body.chunks
     }
 
     /// What the view searches.
     pub fn searcher(&self) -> &Searcher {
-        &self.searcher
+        &self.body.searcher
     }
 
     /// The fields of its documents.
     pub fn fields(&self) -> &Fields {
-        &self.fields
+        &self.body.fields
+    }
+
+    /// What is kept at hand of each segment.
+    pub fn parts(&self) -> &[Part] {
+        &self.body.parts
+    }
+
+    /// The [`Entry::marks`] of a file.
+    pub fn marks(&self, entry: u32) -> u32 {
+        self.body.marks[entry as usize]
+    }
+
+    /// The paths of the files in lower case, made when they are first asked for.
+    pub fn paths(&self) -> &Paths {
+        self.body.paths.get_or_init(|| Paths::of(&self.entries))
+    }
+
+    /// The words of all chunks in a field, counted.
+    pub fn length(&self, scored: Scored) -> u64 {
+        self.body.lengths[scored as usize]
     }
 
     /// How many chunks of the tree have a word.
@@ -298,32 +216,45 @@ impl View {
     /// # Errors
     ///
     /// When the index cannot be read.
-    pub fn count(&self, term: &Term) -> tantivy::Result<u64> {
-        if !self.mixed {
-            return self.searcher.doc_freq(term);
+    pub fn count(&self, term: &Term) -> Result<u64> {
+        Ok(self.known(term)?.count)
+    }
+
+    /// What the index says of a word. It is asked for several times in a search.
+    ///
+    /// # Errors
+    ///
+    /// When the index cannot be read.
+    pub fn known(&self, term: &Term) -> Result<Arc<Known>> {
+        let words = &self.body.words;
+        let lock = || words.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().get(term) {
+            return Ok(Arc::clone(known));
         }
-        let lock = || self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = lock().get(term) {
-            return Ok(*count);
+        let known = Arc::new(self.body.know(term).map_err(store)?);
+        let mut words = lock();
+        if words.len() >= KNOWN_MAX {
+            words.clear();
         }
-        let mut count = 0;
-        for (segment, owners) in self.searcher.segment_readers().iter().zip(&self.owners) {
-            let inverted = segment.inverted_index(term.field())?;
-            let postings = inverted.read_postings(term, IndexRecordOption::Basic)?;
-            let Some(mut postings) = postings else {
-                continue;
-            };
-            while postings.doc() != TERMINATED {
-                count += u64::from(owners[postings.doc() as usize] != NONE);
-                postings.advance();
-            }
-        }
-        let mut counted = lock();
-        if counted.len() >= COUNTED_MAX {
-            counted.clear();
-        }
-        counted.insert(term.clone(), count);
-        Ok(count)
+        words.insert(term.clone(), Arc::clone(&known));
+        Ok(known)
+    }
+
+    /// Where a word stands in the documents of a segment.
+    ///
+    /// # Errors
+    ///
+    /// When the index cannot be read.
+    pub fn positions(&self, term: &Term, segment: u32) -> Result<Option<SegmentPostings>> {
+        let known = self.known(term)?;
+        let Some(info) = known.infos.get(segment as usize).and_then(Option::as_ref) else {
+            return Ok(None);
+        };
+        let reader = self.searcher().segment_reader(segment);
+        let inverted = reader.inverted_index(term.field()).map_err(store)?;
+        let option = IndexRecordOption::WithFreqsAndPositions;
+        let postings = inverted.read_postings_from_terminfo(info, option);
+        postings.map(Some).map_err(store)
     }
 
     /// What `find` finds for a word, which it does once for each word.
@@ -336,7 +267,12 @@ impl View {
         word: &str,
         find: impl FnOnce() -> Result<Option<String>>,
     ) -> Result<Option<String>> {
-        let lock = || self.alike.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || {
+            self.body
+                .alike
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
         if let Some(known) = lock().get(word) {
             return Ok(known.clone());
         }
@@ -349,77 +285,20 @@ impl View {
         Ok(found)
     }
 
-    /// The best chunks for a query, best first, at most `most`. `weigh` gets the entry and the score, and answers the score that
-    /// counts, no higher; zero leaves the chunk out. With `kinds`, only chunks that define one of these kinds.
-    ///
-    /// # Errors
-    ///
-    /// When the index cannot be read.
-    pub fn best(
-        &self,
-        query: &dyn Query,
-        pool: &Pool<'_>,
-        most: usize,
-        kinds: Option<u64>,
-        weigh: &dyn Fn(u32, f32) -> f32,
-    ) -> Result<Vec<Found>> {
-        let scoring = EnableScoring::enabled_from_statistics_provider(pool, &self.searcher);
-        let weight = query.weight(scoring).map_err(store)?;
-        let mut best = Best::new(most);
-        for (ord, segment) in self.searcher.segment_readers().iter().enumerate() {
-            let owners = &self.owners[ord];
-            let ord = u32::try_from(ord).expect("segments are few");
-            let floor = best.least();
-            let column = segment.fast_fields().u64("kinds").map_err(store)?;
-            let defines = |doc: DocId| {
-                kinds.is_none_or(|kinds| column.first(doc).is_some_and(|of| of & kinds != 0))
-            };
-            let mut take = |doc: DocId, score: f32| {
-                let owner = owners[doc as usize];
-                if owner != NONE && defines(doc) {
-                    let score = weigh(owner, score);
-                    if score > 0.0 {
-                        best.take(score, owner, ord, doc);
-                    }
-                }
-                best.least()
-            };
-            weight
-                .for_each_pruning(floor, segment, &mut take)
-                .map_err(store)?;
-        }
-        let mut found = Vec::new();
-        for (score, entry, ord, doc) in best.sorted() {
-            let segment = self.searcher.segment_reader(ord);
-            let chunk = segment.fast_fields().u64("chunk").map_err(store)?;
-            let chunk = chunk.first(doc).unwrap_or(WHOLE);
-            if chunk != WHOLE {
-                found.push(Found {
-                    entry,
-                    chunk: u32::try_from(chunk).unwrap_or(NONE),
-                    score,
-                    segment: ord,
-                    doc,
-                });
-            }
-        }
-        Ok(found)
-    }
-
     /// Hands each chunk of the tree to `each`, with the key of its text.
     ///
     /// # Errors
     ///
     /// When the index cannot be read.
     pub fn keys(&self, each: &mut dyn FnMut(ChunkKey, Found)) -> Result<()> {
-        for (ord, segment) in self.searcher.segment_readers().iter().enumerate() {
+        for (ord, segment) in self.searcher().segment_readers().iter().enumerate() {
             let fast = segment.fast_fields();
-            let chunk = fast.u64("chunk").map_err(store)?;
+            let chunk = &self.body.parts[ord].chunk;
             let halves = [
                 fast.u64("key0").map_err(store)?,
                 fast.u64("key1").map_err(store)?,
             ];
-            for (doc, owner) in (0..).zip(&self.owners[ord]) {
+            for (doc, owner) in (0..).zip(&self.body.parts[ord].owners) {
                 let number = chunk.first(doc).unwrap_or(WHOLE);
                 if *owner == NONE || number == WHOLE {
                     continue;
@@ -444,10 +323,10 @@ impl View {
     ///
     /// When the index cannot be read.
     pub fn each(&self, query: &dyn Query, each: &mut dyn FnMut(u32, u32, DocId)) -> Result<()> {
-        let scoring = EnableScoring::disabled_from_searcher(&self.searcher);
+        let scoring = EnableScoring::disabled_from_searcher(self.searcher());
         let weight = query.weight(scoring).map_err(store)?;
-        for (ord, segment) in self.searcher.segment_readers().iter().enumerate() {
-            let owners = &self.owners[ord];
+        for (ord, segment) in self.searcher().segment_readers().iter().enumerate() {
+            let owners = &self.body.parts[ord].owners;
             let ord = u32::try_from(ord).expect("segments are few");
             let mut take = |docs: &[DocId]| {
                 for doc in docs {
@@ -465,95 +344,115 @@ impl View {
     }
 }
 
-/// The best so far: a heap whose least is on top.
-struct Best {
-    heap: std::collections::BinaryHeap<std::cmp::Reverse<Kept>>,
-    most: usize,
-}
-
-/// Ordered by score; of equal ones the earlier document is the better.
-#[derive(Clone, Copy, PartialEq)]
-struct Kept(f32, std::cmp::Reverse<(u32, u32, DocId)>);
-
-impl Eq for Kept {}
-
-impl PartialOrd for Kept {
-    fn partial_cmp(&self, other: &Kept) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Kept {
-    fn cmp(&self, other: &Kept) -> std::cmp::Ordering {
-        self.0.total_cmp(&other.0).then(self.1.cmp(&other.1))
-    }
-}
-
-impl Best {
-    fn new(most: usize) -> Best {
-        Best {
-            heap: std::collections::BinaryHeap::with_capacity(most + 1),
-            most,
+impl Body {
+    fn new(entries: &[Arc<Entry>], searcher: Searcher, fields: Fields) -> Result<Body> {
+        let mut by_unit = HashMap::with_capacity(entries.len());
+        let mut ready = Vec::with_capacity(entries.len());
+        for (at, entry) in entries.iter().enumerate() {
+            let depth = entry.about.depth;
+            if depth.is_indexed() {
+                by_unit.insert(entry.unit.0, u32::try_from(at).unwrap_or(NONE));
+            }
+            ready.push(!depth.is_indexed() && depth != Depth::Pending);
         }
-    }
-
-    fn take(&mut self, score: f32, owner: u32, segment: u32, doc: DocId) {
-        let kept = Kept(score, std::cmp::Reverse((owner, segment, doc)));
-        self.heap.push(std::cmp::Reverse(kept));
-        if self.heap.len() > self.most {
-            self.heap.pop();
-        }
-    }
-
-    /// What a score must be over to count.
-    fn least(&self) -> f32 {
-        match self.heap.len() < self.most {
-            true => 0.0,
-            false => self.heap.peek().map_or(0.0, |least| least.0.0),
-        }
-    }
-
-    fn sorted(self) -> impl Iterator<Item = (f32, u32, u32, DocId)> {
-        let sorted = self.heap.into_sorted_vec().into_iter();
-        sorted.map(
-            |std::cmp::Reverse(Kept(score, std::cmp::Reverse((owner, segment, doc))))| {
-                (score, owner, segment, doc)
-            },
-        )
-    }
-}
-
-/// What is counted over several trees at once, so that their scores can be compared.
-pub struct Pool<'a> {
-    /// The trees.
-    pub views: Vec<&'a View>,
-}
-
-impl Bm25StatisticsProvider for Pool<'_> {
-    fn total_num_tokens(&self, field: Field) -> tantivy::Result<u64> {
-        let sum = |view: &&View| {
-            let at = view
-                .fields
-                .scored
-                .iter()
-                .position(|scored| *scored == field);
-            at.map_or(view.chunks, |at| view.lengths[at])
+        let mut body = Body {
+            searcher,
+            fields,
+            parts: Vec::new(),
+            ready,
+            marks: entries.iter().map(|entry| entry.marks).collect(),
+            chunks: 0,
+            lengths: [0; 5],
+            words: Mutex::default(),
+            alike: Mutex::default(),
+            paths: OnceLock::new(),
         };
-        Ok(self.views.iter().map(sum).sum::<u64>().max(1))
+        for segment in body.searcher.segment_readers().to_vec() {
+            let part = body.own(&segment, &by_unit)?;
+            body.parts.push(part);
+        }
+        Ok(body)
     }
 
-    fn total_num_docs(&self) -> tantivy::Result<u64> {
-        Ok(self
-            .views
-            .iter()
-            .map(|view| view.chunks)
-            .sum::<u64>()
-            .max(1))
+    /// Finds the owners of a segment's documents, and counts what is the tree's.
+    fn own(&mut self, segment: &SegmentReader, by_unit: &HashMap<u64, u32>) -> Result<Part> {
+        let fast = segment.fast_fields();
+        let unit = fast.u64("unit").map_err(store)?;
+        let lengths = Scored::ALL.map(|scored| {
+            let reader = segment.get_fieldnorms_reader(self.fields.of(scored));
+            reader.map_err(store)
+        });
+        let mut part = Part {
+            owners: vec![NONE; segment.max_doc() as usize],
+            foreign: Vec::new(),
+            chunk: fast.u64("chunk").map_err(store)?,
+            kinds: fast.u64("kinds").map_err(store)?,
+            lengths: lengths.into_iter().collect::<Result<_>>()?,
+        };
+        let (mut last, mut owner) = (None, NONE);
+        for doc in 0..segment.max_doc() {
+            let of = unit.first(doc);
+            if of != last {
+                // Documents of a file stand together.
+                last = of;
+                owner = of.and_then(|of| by_unit.get(&of).copied()).unwrap_or(NONE);
+            }
+            if owner == NONE || segment.is_deleted(doc) {
+                part.foreign.push(doc);
+                continue;
+            }
+            part.owners[doc as usize] = owner;
+            if part.chunk.first(doc) == Some(WHOLE) {
+                self.ready[owner as usize] = true;
+                continue;
+            }
+            self.chunks += 1;
+            for (sum, reader) in self.lengths.iter_mut().zip(&part.lengths) {
+                *sum += u64::from(reader.fieldnorm(doc));
+            }
+        }
+        Ok(part)
     }
 
-    fn doc_freq(&self, term: &Term) -> tantivy::Result<u64> {
-        let counts = self.views.iter().map(|view| view.count(term));
-        let sum = counts.sum::<tantivy::Result<u64>>()?;
-        Ok(sum.min(self.total_num_docs()?))
+    fn know(&self, term: &Term) -> tantivy::Result<Known> {
+        let mut known = Known {
+            count: 0,
+            infos: Vec::with_capacity(self.parts.len()),
+        };
+        for (segment, part) in self.searcher.segment_readers().iter().zip(&self.parts) {
+            let inverted = segment.inverted_index(term.field())?;
+            let info = inverted.get_term_info(term)?;
+            if let Some(info) = &info {
+                known.count += part.count(&inverted, info)?;
+            }
+            known.infos.push(info);
+        }
+        Ok(known)
+    }
+}
+
+impl Part {
+    /// How many documents of the tree have a word: all that have it, without those of others.
+    fn count(&self, inverted: &InvertedIndexReader, info: &TermInfo) -> tantivy::Result<u64> {
+        let all = u64::from(info.doc_freq);
+        if self.foreign.is_empty() {
+            return Ok(all);
+        }
+        let basic = IndexRecordOption::Basic;
+        let mut postings = inverted.read_block_postings_from_terminfo(info, basic)?;
+        if self.foreign.len() <= info.doc_freq as usize / FEW {
+            let is_there = |doc: &&DocId| {
+                let at = postings.seek(**doc);
+                postings.doc(at) == **doc
+            };
+            return Ok(all - self.foreign.iter().filter(is_there).count() as u64);
+        }
+        let mut count = 0;
+        while !postings.docs().is_empty() {
+            let own = |doc: &&DocId| self.owners[**doc as usize] != NONE;
+            count += postings.docs().iter().filter(own).count() as u64;
+            postings.advance();
+        }
+        Ok(count)
     }
 }

@@ -3,13 +3,13 @@
 
 use std::collections::HashMap;
 
-use tantivy::schema::IndexRecordOption;
 use tantivy::{DocSet, Term};
 
 use super::plan::{Plan, Wanted};
 use super::table;
 use crate::code::api::{Result, ScoreParts};
-use crate::code::index::{Found, Scored, View, words_of};
+use crate::code::index::{Found, Scored, View};
+use crate::code::parse::words::Words;
 
 /// A candidate with the parts of its score.
 #[derive(Clone, Debug)]
@@ -82,30 +82,35 @@ fn saturate(ranked: &mut [Ranked]) {
 
 /// Whether the question has the words of the file's stem, or of its directory.
 fn of_path(plan: &Plan, path: &str) -> f32 {
-    let has = |text: &str| {
-        let words = words_of(text);
-        let asked = |word: &str| {
-            let mut wanted = plan.wanted.iter();
-            wanted.any(|wanted| wanted.text == word && wanted.weight > table::STOP_WORD * 2.0)
-        };
-        // Stems and wholes stand beside the words themselves: one of each place is enough.
-        let mut places: HashMap<usize, bool> = HashMap::new();
-        for (word, place, _) in &words {
-            *places.entry(*place).or_default() |= asked(word);
-        }
-        !places.is_empty() && places.values().all(|found| *found)
-    };
     let (dirs, name) = path.rsplit_once('/').unwrap_or(("", path));
     let stem = name.split('.').next().unwrap_or(name);
     let parent = dirs.rsplit('/').next().unwrap_or(dirs);
     let mut share = 0.0;
-    if has(stem) {
+    if has_all(plan, stem) {
         share += table::STEM_OF_FILE;
     }
-    if has(parent) {
+    if has_all(plan, parent) {
         share += table::PARENT_OF_FILE;
     }
     share
+}
+
+/// Whether the question has all words of a name.
+fn has_all(plan: &Plan, name: &str) -> bool {
+    let mut words = Words::of(name);
+    // Stems and wholes stand beside the words themselves: one of each place is enough.
+    let mut last: Option<(usize, bool)> = None;
+    while words.advance() {
+        let mut wanted = plan.wanted.iter();
+        let asked = wanted
+            .any(|wanted| wanted.text == words.text() && wanted.weight > table::STOP_WORD * 2.0);
+        last = match last {
+            Some((place, found)) if place == words.position() => Some((place, found || asked)),
+            Some((_, false)) => return false,
+            _ => Some((words.position(), asked)),
+        };
+    }
+    last.is_some_and(|(_, found)| found)
 }
 
 /// Finds how near the words of the question stand to each other in the code of each candidate.
@@ -147,7 +152,6 @@ fn positions(
     ranked: &[Ranked],
     mut each: impl FnMut(usize, &[u32]),
 ) -> Result<()> {
-    let failed = |error: &dyn std::fmt::Display| crate::code::api::Error::Store(error.to_string());
     let term = Term::from_field_text(view.fields().of(Scored::Body), word);
     let mut found = Vec::new();
     let mut i = 0;
@@ -157,15 +161,7 @@ fn positions(
             .iter()
             .take_while(|o| ranked[**o].found.segment == segment)
             .count();
-        let reader = view.searcher().segment_reader(segment);
-        let inverted = reader
-            .inverted_index(term.field())
-            .map_err(|e| failed(&e))?;
-        let option = IndexRecordOption::WithFreqsAndPositions;
-        let postings = inverted
-            .read_postings(&term, option)
-            .map_err(|e| failed(&e))?;
-        if let Some(mut postings) = postings {
+        if let Some(mut postings) = view.positions(&term, segment)? {
             for (at, one) in order.iter().enumerate().take(end).skip(i) {
                 let doc = ranked[*one].found.doc;
                 if postings.doc() < doc {

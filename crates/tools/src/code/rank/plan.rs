@@ -1,11 +1,9 @@
 //! From a question to a query over the fields of the index.
 
 use tantivy::Term;
-use tantivy::query::{BooleanQuery, BoostQuery, Occur, Query, TermQuery};
-use tantivy::schema::{Field, IndexRecordOption};
 
 use super::table;
-use crate::code::index::{Fields, Scored, words_of};
+use crate::code::index::{Clause, Fields, Scored, words_of};
 use crate::code::parse::words::Part;
 
 /// What a question looks like.
@@ -100,27 +98,28 @@ impl Plan {
             .collect()
     }
 
-    /// The query.
-    pub fn query(&self, fields: &Fields) -> BooleanQuery {
+    /// The words to look for, each in all fields.
+    pub fn clauses(&self, fields: &Fields) -> Vec<Clause> {
         let weights = match self.class {
             Class::Symbol => table::SYMBOL,
             Class::Path => table::PATH,
             Class::Words => table::WORDS,
         };
-        let mut clauses: Vec<(Occur, Box<dyn Query>)> = Vec::new();
+        let clause = |field, text: &str, weight| Clause {
+            term: Term::from_field_text(field, text),
+            weight,
+        };
+        let mut clauses = Vec::new();
         for wanted in &self.wanted {
             for (scored, weight) in Scored::ALL.into_iter().zip(weights) {
-                clauses.push(clause(
-                    fields.of(scored),
-                    &wanted.text,
-                    weight * wanted.weight,
-                ));
+                let weight = weight * wanted.weight;
+                clauses.push(clause(fields.of(scored), &wanted.text, weight));
             }
         }
         for (name, weight) in &self.names {
             clauses.push(clause(fields.names, name, *weight));
         }
-        BooleanQuery::new(clauses)
+        clauses
     }
 
     /// Names in the question: all of it, and each run that only code has.
@@ -156,15 +155,6 @@ impl Plan {
         }
         names
     }
-}
-
-fn clause(field: Field, text: &str, weight: f32) -> (Occur, Box<dyn Query>) {
-    let term = Term::from_field_text(field, text);
-    let query = TermQuery::new(term, IndexRecordOption::WithFreqs);
-    (
-        Occur::Should,
-        Box::new(BoostQuery::new(Box::new(query), weight)),
-    )
 }
 
 /// A name in its parts, in lower case: `net::Pool.take()` is net, pool, take.
