@@ -41,7 +41,7 @@ test-blackbox: build
 fuzz: setup ## Runs each fuzz target for FUZZ_SECONDS (5).
 	@fuzz/run.sh $(FUZZ_SECONDS)
 
-bench: ## Measures the gateway beside nginx, the lab beside wrk and scans, and writes docs/performance.md.
+bench: ## Measures the gateway beside nginx, the lab beside wrk, scans and code search, and writes docs/performance.md.
 	@setup/setup.sh bench
 	cargo build --locked --profile dist -p weir
 	$(VENV)/python bench/bench.py --weir target/dist/weir
@@ -49,6 +49,7 @@ bench: ## Measures the gateway beside nginx, the lab beside wrk and scans, and w
 	cargo build --locked --profile dist --manifest-path bench/scan/Cargo.toml
 	$(VENV)/python bench/scan.py --program bench/scan/target/dist/bench-scan --weir target/dist/weir
 	$(VENV)/python bench/relay.py --weir target/dist/weir
+	$(VENV)/python bench/code_search.py --weir target/dist/weir
 
 certify-lab: ## Checks the lab against servers and generators of others; about twenty minutes.
 	@setup/setup.sh bench
