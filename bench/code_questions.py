@@ -98,7 +98,7 @@ def symbols(tree, definitions):
                 qualified[one.parent + ("::" if one.path.endswith(".rs") else ".") + one.name].append(place)
             if len(of) >= 2:
                 swapped[swap(one.name, of)] = alike[of]
-            if len(of) >= 3 and one.name[0].isupper() and not one.name.isupper():
+            if len(of) >= 3 and one.name[0].isupper() and not one.name.isupper() and of[1].isalpha():
                 piece = of[1:] if len(of) == 3 else of[1:3]
                 fragments["".join(part.capitalize() for part in piece)] = holding[piece]
     makers = {"name": plain, "other writing": swapped}
