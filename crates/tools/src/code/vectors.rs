@@ -1,28 +1,45 @@
-//! Vectors by what they are of: one byte a number, one scale a vector, searched one by one.
+//! Vectors by what they are of: one byte a number, one scale a vector.
 //!
-//! They stand in one file for each embedder that is only appended to, and in memory. Up to some hundred thousand
-//! an exact scan is as quick as a graph, and nothing is missed. A record that was not written whole when the
-//! power went is cut off; vectors can always be made again.
+//! They stand in one file for each embedder that is only appended to, and in memory. Up to [`GRAPH_MIN`] they are compared
+//! one by one, which misses nothing; of more a graph is made in the background, and used only once it was measured to
+//! find what comparing finds. A record that was not written whole when the power went is cut off; vectors can always
+//! be made again. Those that no piece needs any more are taken out when they are many.
 
-use std::cmp::Ordering;
+mod file;
+mod graph;
+mod rows;
+
 use std::collections::{BinaryHeap, HashMap};
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, BufWriter, Seek, SeekFrom, Write};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
 use super::api::ChunkKey;
 use super::embed::DIMENSIONS_MAX;
+use file::{HEAD_BYTES, RECORD_BYTES, begun, empty, filled, head, parsed, record};
+use graph::Graph;
+pub use graph::{Draft, Joint};
+use rows::{Near, Row, Rows, small};
 
 /// Most vectors kept.
 pub const VECTORS_MAX: usize = 1 << 20;
-/// What a file begins with: its form, and its version.
-const MAGIC: &[u8; 8] = b"weirvec1";
-/// Magic, dimensions.
-const HEAD_BYTES: u64 = 12;
-/// Key, scale and check of a record, beside its numbers.
-const RECORD_BYTES: usize = 16 + 4 + 4;
+/// Bytes of all their numbers.
+const NUMBERS_BYTES_MAX: usize = 1 << 30;
+/// Vectors from which on a graph is made of them.
+pub const GRAPH_MIN: usize = 200_000;
+/// Rows that a graph may lack when it is used, and when it was last written; they are compared one by one, and joined
+/// again after a restart.
+const BEHIND_MAX: usize = 8_192;
+/// Candidates of a search in a graph (ef): the first of these with which it finds enough.
+const WIDTHS: [usize; 4] = [128, 256, 512, 1024];
+/// Vectors by which a graph is measured, and how many neighbours each is asked for.
+const PROBES: usize = 64;
+const PROBE_NEIGHBOURS: usize = 10;
+/// The share of those neighbours that a graph has to find.
+pub const RECALL_MIN: f32 = 0.95;
 
 /// The vectors of one embedder.
 pub struct Vectors {
@@ -33,6 +50,20 @@ pub struct Vectors {
     keys: Vec<ChunkKey>,
     scales: Vec<f32>,
     numbers: Vec<i8>,
+    graph: Graph,
+    /// The candidates of a search in the graph; none while that was not measured, or does not find enough.
+    width: Option<usize>,
+    /// Rows of the graph when it was measured, and when it was written.
+    probed: usize,
+    written: usize,
+    graph_min: usize,
+}
+
+/// Vectors without those that nobody needs, as they were written.
+pub struct Compacted {
+    file: File,
+    /// The rows that stay.
+    rows: Vec<usize>,
 }
 
 impl Vectors {
@@ -43,6 +74,10 @@ impl Vectors {
     ///
     /// Where the folder cannot be made, or the file cannot be read.
     pub fn open(dir: &Path, embedder: &str) -> io::Result<Vectors> {
+        Vectors::open_with(dir, embedder, GRAPH_MIN)
+    }
+
+    fn open_with(dir: &Path, embedder: &str, graph_min: usize) -> io::Result<Vectors> {
         std::fs::create_dir_all(dir)?;
         let digest = Sha256::digest(embedder.as_bytes());
         let name: String = digest
@@ -58,28 +93,51 @@ impl Vectors {
             keys: Vec::new(),
             scales: Vec::new(),
             numbers: Vec::new(),
+            graph: Graph::default(),
+            width: None,
+            probed: 0,
+            written: 0,
+            graph_min,
         };
         match File::options().read(true).write(true).open(&vectors.path) {
             Ok(file) => vectors.load(file)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
+        if vectors.len() >= graph_min {
+            let graph = Graph::read(&vectors.graph_path(), &vectors.rows())?;
+            vectors.graph = graph.unwrap_or_default();
+            vectors.written = vectors.graph.len();
+        }
         Ok(vectors)
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.keys.len()
+        self.at.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
+        self.at.is_empty()
     }
 
     /// Whether there is one of a key.
     pub fn has(&self, key: &ChunkKey) -> bool {
         self.at.contains_key(key)
+    }
+
+    fn rows(&self) -> Rows<'_> {
+        Rows {
+            dimensions: self.dimensions,
+            keys: &self.keys,
+            scales: &self.scales,
+            numbers: &self.numbers,
+        }
+    }
+
+    fn graph_path(&self) -> PathBuf {
+        self.path.with_extension("graph")
     }
 
     /// Reads a file up to its last whole record, and cuts off the rest. A file of another form is begun anew.
@@ -91,15 +149,12 @@ impl Vectors {
         self.dimensions = dimensions;
         let mut record = vec![0; RECORD_BYTES + dimensions];
         let mut whole = HEAD_BYTES;
-        while self.len() < VECTORS_MAX && filled(&mut reader, &mut record)? {
+        while self.keys.len() < most(dimensions) && filled(&mut reader, &mut record)? {
             let Some((key, scale, numbers)) = parsed(&record) else {
                 break;
             };
-            self.keep(
-                key,
-                scale,
-                numbers.iter().map(|byte| i8::from_le_bytes([*byte])),
-            );
+            let numbers = numbers.iter().map(|byte| i8::from_le_bytes([*byte]));
+            self.keep(key, scale, numbers);
             whole += record.len() as u64;
         }
         drop(reader);
@@ -109,11 +164,9 @@ impl Vectors {
         Ok(())
     }
 
+    /// Of two with one key the later one counts.
     fn keep(&mut self, key: ChunkKey, scale: f32, numbers: impl Iterator<Item = i8>) {
-        if let Some(old) = self.at.insert(key, self.keys.len()) {
-            // Written twice: the later one counts, and a scale of nothing is never found.
-            self.scales[old] = 0.0;
-        }
+        self.at.insert(key, self.keys.len());
         self.keys.push(key);
         self.scales.push(scale);
         self.numbers.extend(numbers);
@@ -138,9 +191,10 @@ impl Vectors {
             let what = format!("vectors of {dimensions} numbers were due");
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }
-        if self.len() + new.len() > VECTORS_MAX {
+        let most = most(dimensions);
+        if self.keys.len() + new.len() > most {
             return Err(io::Error::other(format!(
-                "there are {VECTORS_MAX} vectors already"
+                "there are {most} vectors already"
             )));
         }
         let mut bytes = Vec::with_capacity(new.len() * (RECORD_BYTES + dimensions));
@@ -152,12 +206,7 @@ impl Vectors {
             })
             .collect();
         for (key, scale, numbers) in &small {
-            let start = bytes.len();
-            bytes.extend_from_slice(key);
-            bytes.extend_from_slice(&scale.to_le_bytes());
-            bytes.extend(numbers.iter().map(|number| number.to_le_bytes()[0]));
-            let check = check(&bytes[start..]);
-            bytes.extend_from_slice(&check.to_le_bytes());
+            record(&mut bytes, key, *scale, numbers);
         }
         self.append(dimensions, &bytes)?;
         self.dimensions = dimensions;
@@ -190,234 +239,200 @@ impl Vectors {
         if query.len() != self.dimensions || limit == 0 {
             return Vec::new();
         }
-        let (query_scale, query) = small(query);
+        let (scale, numbers) = small(query);
+        let query = Row {
+            scale,
+            numbers: &numbers,
+        };
+        let wanted = |row: u32| self.is_live(row) && allowed(&self.keys[row as usize]);
+        let walked = self
+            .width
+            .and_then(|width| self.walked(query, limit, width, &wanted));
+        let best = walked.unwrap_or_else(|| self.compared(query, limit, 0, &wanted));
+        best.into_iter()
+            .map(|near| (self.keys[near.i as usize], near.cosine.clamp(-1.0, 1.0)))
+            .collect()
+    }
+
+    /// Whether a row is the vector of its key, and not one that was written before it.
+    fn is_live(&self, row: u32) -> bool {
+        let row = row as usize;
+        self.at.get(&self.keys[row]) == Some(&row)
+    }
+
+    /// The nearest rows from one on, best first: each is compared.
+    fn compared(
+        &self,
+        query: Row<'_>,
+        limit: usize,
+        from: usize,
+        wanted: &dyn Fn(u32) -> bool,
+    ) -> Vec<Near> {
+        let rows = self.rows();
         let mut best: BinaryHeap<Near> = BinaryHeap::with_capacity(limit + 1);
-        for (i, numbers) in self.numbers.chunks_exact(self.dimensions).enumerate() {
-            let scale = self.scales[i] * query_scale;
-            let cosine = dot(&query, numbers) as f32 * scale;
-            let is_better = |worst: &Near| cosine > worst.cosine;
+        for row in from..self.keys.len() {
+            let near = rows.near(query, u32::try_from(row).unwrap_or(u32::MAX));
             let full = best.len() >= limit;
-            // Whether it is allowed is asked last, and of few.
-            if scale > 0.0
-                && (!full || best.peek().is_some_and(is_better))
-                && allowed(&self.keys[i])
-            {
-                best.push(Near { cosine, i });
+            // Whether it is wanted is asked last, and of few.
+            if (!full || best.peek().is_some_and(|worst| near < *worst)) && wanted(near.i) {
+                best.push(near);
                 if full {
                     best.pop();
                 }
             }
         }
-        let best = best.into_sorted_vec().into_iter();
-        best.map(|near| (self.keys[near.i], near.cosine.clamp(-1.0, 1.0)))
-            .collect()
+        best.into_sorted_vec()
     }
-}
 
-/// A candidate; the greatest is the worst, so that a heap gives it up first.
-struct Near {
-    cosine: f32,
-    i: usize,
-}
-
-impl Ord for Near {
-    fn cmp(&self, other: &Near) -> Ordering {
-        let by_cosine = other.cosine.total_cmp(&self.cosine);
-        by_cosine.then(self.i.cmp(&other.i))
+    /// The nearest rows by the graph, and those that it lacks by comparing them. None where the graph finds fewer than
+    /// are asked for: few are wanted, or they are far away.
+    fn walked(
+        &self,
+        query: Row<'_>,
+        limit: usize,
+        width: usize,
+        wanted: &dyn Fn(u32) -> bool,
+    ) -> Option<Vec<Near>> {
+        if self.behind() > BEHIND_MAX {
+            return None;
+        }
+        let (rows, width) = (self.rows(), width.max(limit));
+        let mut best = self.graph.nearest(&rows, query, width, wanted)?;
+        if best.len() < limit {
+            return None;
+        }
+        best.extend(self.compared(query, limit, self.graph.len(), wanted));
+        best.sort_unstable();
+        best.truncate(limit);
+        Some(best)
     }
-}
 
-impl PartialOrd for Near {
-    fn partial_cmp(&self, other: &Near) -> Option<Ordering> {
-        Some(self.cmp(other))
+    /// Rows that the graph lacks.
+    fn behind(&self) -> usize {
+        self.keys.len() - self.graph.len()
     }
-}
 
-impl PartialEq for Near {
-    fn eq(&self, other: &Near) -> bool {
-        self.cmp(other) == Ordering::Equal
+    /// Whether there are so many that a graph is due, and it lacks some.
+    pub fn is_behind(&self) -> bool {
+        self.keys.len() >= self.graph_min && self.behind() > 0
     }
-}
 
-impl Eq for Near {}
-
-/// The scale of a vector and its numbers in a byte each.
-fn small(vector: &[f32]) -> (f32, Vec<i8>) {
-    let most = vector.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
-    let scale = if most > 0.0 { most / 127.0 } else { 1.0 };
-    let number = |x: &f32| (x / scale).round().clamp(-127.0, 127.0) as i8;
-    (scale, vector.iter().map(number).collect())
-}
-
-/// The compiler makes wide multiplications of this shape: products fit 16 bits, sums 32.
-fn dot(a: &[i8], b: &[i8]) -> i32 {
-    let products = a
-        .iter()
-        .zip(b)
-        .map(|(x, y)| i32::from(i16::from(*x) * i16::from(*y)));
-    products.sum()
-}
-
-/// FNV-1a, against halves of records; no adversary writes this file.
-fn check(bytes: &[u8]) -> u32 {
-    let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
-    bytes.iter().fold(0x811c_9dc5, step)
-}
-
-fn head(reader: &mut impl Read) -> io::Result<Option<usize>> {
-    let mut head = [0; HEAD_BYTES as usize];
-    if !filled(reader, &mut head)? || head[..8] != *MAGIC {
-        return Ok(None);
-    }
-    let dimensions = u32::from_le_bytes([head[8], head[9], head[10], head[11]]) as usize;
-    Ok((1..=DIMENSIONS_MAX)
-        .contains(&dimensions)
-        .then_some(dimensions))
-}
-
-/// Whether the whole buffer was read.
-fn filled(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
-    match reader.read_exact(buffer) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-fn parsed(record: &[u8]) -> Option<(ChunkKey, f32, &[u8])> {
-    let (body, told) = record.split_last_chunk::<4>()?;
-    let (key, rest) = body.split_first_chunk::<16>()?;
-    let (scale, numbers) = rest.split_first_chunk::<4>()?;
-    let scale = f32::from_le_bytes(*scale);
-    let is_whole = u32::from_le_bytes(*told) == check(body) && scale.is_finite() && scale > 0.0;
-    is_whole.then_some((*key, scale, numbers))
-}
-
-/// A new file; those of other embedders, which nobody asks for any more, are removed.
-fn begun(path: &Path, dimensions: usize) -> io::Result<File> {
-    if let Some(dir) = path.parent() {
-        let others = std::fs::read_dir(dir)?
-            .filter_map(Result::ok)
-            .map(|entry| entry.path());
-        let of_ours = |other: &PathBuf| other.extension().is_some_and(|end| end == "vectors");
-        for other in others.filter(of_ours) {
-            std::fs::remove_file(other)?;
+    /// How the next vector is to be joined to the graph; none where there are too few for one, or all are in it.
+    pub fn joint(&self) -> Option<Joint> {
+        match self.is_behind() {
+            true => self.graph.joint(&self.rows()),
+            false => None,
         }
     }
-    let mut file = File::options()
-        .create(true)
-        .truncate(true)
-        .read(true)
-        .write(true)
-        .open(path)?;
-    file.write_all(MAGIC)?;
-    let dimensions = u32::try_from(dimensions).map_err(io::Error::other)?;
-    file.write_all(&dimensions.to_le_bytes())?;
-    Ok(file)
+
+    /// Joins a vector to the graph.
+    pub fn join(&mut self, joint: Joint) {
+        self.graph.join(joint);
+    }
+
+    /// Whether the graph is to be measured: it has all vectors, and twice as many as when it was measured last.
+    pub fn is_unmeasured(&self) -> bool {
+        self.graph.len() > 0 && self.behind() == 0 && self.graph.len() >= 2 * self.probed
+    }
+
+    /// How many neighbours of one of [`PROBES`] vectors there are, and how many of them the graph finds with a width.
+    fn probe(&self, number: usize, width: usize) -> (usize, usize) {
+        let row = number * self.keys.len() / PROBES;
+        let row = self.rows().row(u32::try_from(row).unwrap_or(u32::MAX));
+        let exact = self.compared(row, PROBE_NEIGHBOURS, 0, &|_| true);
+        let found = self.walked(row, PROBE_NEIGHBOURS, width, &|_| true);
+        let worst = exact.last().map_or(1.0, |worst| worst.cosine);
+        // Copies are as good as each other.
+        let as_good = |near: &&Near| near.cosine >= worst;
+        let found = found.map_or(0, |found| found.iter().filter(as_good).count());
+        (exact.len(), found)
+    }
+
+    /// The least width with which the graph finds [`RECALL_MIN`] of what comparing finds; none where no width does. The
+    /// vectors are asked for again and again, so that nobody waits long for them.
+    pub fn measured<V: Deref<Target = Vectors>>(vectors: impl Fn() -> V) -> Option<usize> {
+        WIDTHS.into_iter().find(|width| {
+            let probes = (0..PROBES).map(|number| vectors().probe(number, *width));
+            let (due, found) = probes.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+            found as f32 >= due as f32 * RECALL_MIN
+        })
+    }
+
+    /// Has searches use the graph with a width; none has them compare every vector.
+    pub fn use_graph(&mut self, width: Option<usize>) {
+        (self.width, self.probed) = (width, self.graph.len());
+    }
+
+    /// A draft of the graph's file, where the graph grew by so much that making it again would take a while.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written; then it is made again after a restart.
+    pub fn graph_draft(&self) -> io::Result<Option<Draft>> {
+        if self.graph.len() < self.written + BEHIND_MAX.min(self.graph_min) {
+            return Ok(None);
+        }
+        let draft = self.graph.draft(&self.graph_path(), &self.rows());
+        draft.map(Some)
+    }
+
+    /// Remembers how much of the graph was written.
+    pub fn graph_written(&mut self, rows: usize) {
+        self.written = rows;
+    }
+
+    /// Writes a new file of those vectors that are needed, in the place of the old one. Until [`Vectors::compact`] it has
+    /// no effect here; nothing may be put between the two.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written; then the old file is as it was.
+    pub fn compacted(&self, needed: &dyn Fn(&ChunkKey) -> bool) -> io::Result<Compacted> {
+        let draft = self.path.with_extension("draft");
+        let mut to = BufWriter::with_capacity(1 << 20, empty(&draft, self.dimensions)?);
+        let (all, mut rows, mut bytes) = (self.rows(), Vec::new(), Vec::new());
+        for (at, key) in self.keys.iter().enumerate() {
+            let row = u32::try_from(at).unwrap_or(u32::MAX);
+            if self.is_live(row) && needed(key) {
+                let Row { scale, numbers } = all.row(row);
+                bytes.clear();
+                record(&mut bytes, key, scale, numbers);
+                to.write_all(&bytes)?;
+                rows.push(at);
+            }
+        }
+        let file = to.into_inner()?;
+        file.sync_all()?;
+        std::fs::rename(draft, &self.path)?;
+        Ok(Compacted { file, rows })
+    }
+
+    /// Takes out what was not written by [`Vectors::compacted`]. The graph is of other rows then, and is made anew.
+    pub fn compact(&mut self, compacted: Compacted) {
+        self.at.clear();
+        for (to, from) in compacted.rows.iter().copied().enumerate() {
+            self.keys[to] = self.keys[from];
+            self.scales[to] = self.scales[from];
+            let from = from * self.dimensions;
+            let numbers = from..from + self.dimensions;
+            self.numbers.copy_within(numbers, to * self.dimensions);
+            self.at.insert(self.keys[to], to);
+        }
+        let count = compacted.rows.len();
+        self.keys.truncate(count);
+        self.scales.truncate(count);
+        self.numbers.truncate(count * self.dimensions);
+        self.numbers.shrink_to_fit();
+        self.file = Some(compacted.file);
+        self.graph = Graph::default();
+        (self.width, self.probed, self.written) = (None, 0, 0);
+    }
+}
+
+/// Most vectors of so many dimensions.
+fn most(dimensions: usize) -> usize {
+    VECTORS_MAX.min(NUMBERS_BYTES_MAX / dimensions.max(1))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn key(n: u32) -> ChunkKey {
-        let mut key = [0; 16];
-        key[..4].copy_from_slice(&n.to_le_bytes());
-        key
-    }
-
-    /// A vector of length one that depends on a seed alone.
-    fn vector(seed: u32, dimensions: usize) -> Vec<f32> {
-        let mut state = seed.wrapping_mul(2_654_435_761).max(1);
-        let mut next = || {
-            state ^= state << 13;
-            state ^= state >> 17;
-            state ^= state << 5;
-            (state as f32 / u32::MAX as f32) - 0.5
-        };
-        let vector: Vec<f32> = (0..dimensions).map(|_| next()).collect();
-        let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
-        vector.into_iter().map(|x| x / length).collect()
-    }
-
-    fn filled_with(dir: &Path, n: u32) -> Vectors {
-        let mut vectors = Vectors::open(dir, "m").unwrap();
-        let batch: Vec<_> = (0..n).map(|i| (key(i), vector(i + 1, 64))).collect();
-        vectors.put(&batch).unwrap();
-        vectors
-    }
-
-    #[test]
-    fn the_nearest_are_those_of_exact_arithmetic() {
-        let dir = tempfile::tempdir().unwrap();
-        let vectors = filled_with(dir.path(), 2000);
-        for seed in 5000..5020 {
-            let query = vector(seed, 64);
-            let exact = |i: u32| -> f32 {
-                let of = vector(i + 1, 64);
-                of.iter().zip(&query).map(|(x, y)| x * y).sum()
-            };
-            let mut all: Vec<u32> = (0..2000).collect();
-            all.sort_by(|a, b| exact(*b).total_cmp(&exact(*a)));
-            let found = vectors.nearest(&query, 10, &|_| true);
-            assert_eq!(found.len(), 10);
-            let found_of = |i: u32| found.iter().any(|(found, _)| *found == key(i));
-            // A byte a number: the tenth and the eleventh may be as good.
-            let recall = all[..10].iter().filter(|i| found_of(**i)).count();
-            assert!(recall >= 9, "{recall}");
-            let best = found[0].1;
-            assert!((best - exact(all[0])).abs() < 0.01, "{best}");
-            assert!(found.windows(2).all(|pair| pair[0].1 >= pair[1].1));
-        }
-    }
-
-    #[test]
-    fn only_what_is_allowed_is_found() {
-        let dir = tempfile::tempdir().unwrap();
-        let vectors = filled_with(dir.path(), 100);
-        let odd = |key: &ChunkKey| key[0] % 2 == 1;
-        let found = vectors.nearest(&vector(3, 64), 20, &odd);
-        assert_eq!(found.len(), 20);
-        assert!(found.iter().all(|(key, _)| odd(key)));
-        assert!(vectors.nearest(&vector(3, 64), 5, &|_| false).is_empty());
-        assert!(vectors.nearest(&vector(3, 32), 5, &|_| true).is_empty());
-    }
-
-    #[test]
-    fn they_are_there_again_up_to_the_last_whole_one() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = {
-            let vectors = filled_with(dir.path(), 50);
-            vectors.path.clone()
-        };
-        let whole = std::fs::read(&path).unwrap();
-        let record = RECORD_BYTES + 64;
-        for cut in [0, 5, 12, 12 + record - 1, 12 + record, whole.len() - 1] {
-            std::fs::write(&path, &whole[..cut]).unwrap();
-            let mut vectors = Vectors::open(dir.path(), "m").unwrap();
-            let left = cut.saturating_sub(12) / record;
-            assert_eq!(vectors.len(), left, "{cut}");
-            vectors.put(&[(key(999), vector(7, 64))]).unwrap();
-            drop(vectors);
-            let again = Vectors::open(dir.path(), "m").unwrap();
-            assert!(again.len() == left + 1 && again.has(&key(999)));
-        }
-        let mut flipped = whole.clone();
-        flipped[12 + record * 3 + 30] ^= 1;
-        std::fs::write(&path, &flipped).unwrap();
-        assert_eq!(Vectors::open(dir.path(), "m").unwrap().len(), 3);
-    }
-
-    #[test]
-    fn another_embedder_begins_anew() {
-        let dir = tempfile::tempdir().unwrap();
-        drop(filled_with(dir.path(), 5));
-        let mut other = Vectors::open(dir.path(), "n").unwrap();
-        assert!(other.is_empty());
-        assert_eq!(Vectors::open(dir.path(), "m").unwrap().len(), 5);
-        other.put(&[(key(1), vector(1, 32))]).unwrap();
-        assert!(Vectors::open(dir.path(), "m").unwrap().is_empty());
-        assert!(other.put(&[(key(2), vector(1, 64))]).is_err());
-        assert_eq!(other.len(), 1);
-    }
-}
+mod tests;

@@ -159,4 +159,11 @@ pub trait Dense: Send + Sync {
 
     /// How many vectors are kept.
     fn count(&self) -> usize;
+
+    /// Forgets vectors that are not needed, now or at a later time. Called from the same thread as [`Dense::put`].
+    ///
+    /// # Errors
+    ///
+    /// When what is kept cannot be written: then all is as it was.
+    fn compact(&self, needed: &dyn Fn(&ChunkKey) -> bool) -> Result<()>;
 }

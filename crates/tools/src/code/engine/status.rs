@@ -1,6 +1,6 @@
 //! How it is: jobs, repositories, freshness, vectors.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -18,6 +18,9 @@ use crate::code::tree::Tree;
 const BATCH: usize = 64;
 /// How long it is waited after a failure, in milliseconds.
 const EMBED_AGAIN_MS: u64 = 30_000;
+/// Vectors of no piece that are kept, besides as many as there are pieces: branches come back. And the most of both.
+const SPARE_VECTORS: usize = 20_000;
+const SPARE_VECTORS_MAX: usize = 100_000;
 /// Languages that a status names.
 const LANGUAGES_MAX: usize = 12;
 
@@ -202,6 +205,29 @@ pub fn embed(inner: &Inner, ended: &AtomicBool) {
                 return;
             }
         }
+    }
+    compact(inner, &*dense);
+}
+
+/// Has vectors forgotten that no tree needs, where they are many and every tree is indexed.
+fn compact(inner: &Inner, dense: &dyn crate::code::api::Dense) {
+    let views: Vec<_> = inner.all_trees().iter().map(|tree| tree.view()).collect();
+    let chunks: u64 = views.iter().map(|view| view.chunks()).sum();
+    let chunks = usize::try_from(chunks).unwrap_or(usize::MAX);
+    let spare = chunks.saturating_add(SPARE_VECTORS).min(SPARE_VECTORS_MAX);
+    let is_whole = |view: &View| view.walked && view.pending() == 0;
+    if dense.count() <= chunks.saturating_add(spare) || !views.iter().all(|view| is_whole(view)) {
+        return;
+    }
+    let mut needed: HashSet<ChunkKey> = HashSet::with_capacity(chunks);
+    let all: Result<()> = views.iter().try_for_each(|view| {
+        view.keys(&mut |key, _| {
+            needed.insert(key);
+        })
+    });
+    let compacted = all.and_then(|()| dense.compact(&|key| needed.contains(key)));
+    if let Err(error) = compacted {
+        tracing::warn!(%error, "vectors that nobody needs are kept");
     }
 }
 
