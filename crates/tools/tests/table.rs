@@ -5,11 +5,12 @@ use std::sync::Mutex;
 
 use serde_json::{Map, Value, json};
 use tools::code::api::{Cancel, Engine, Job, Limits, ParseBy, Settings};
-use tools::code::call::{Ask, Call, Problem, Said, Session};
+use tools::code::call::{Ask, Call, Problem, Said, Session, WAITS_MAX, Waits};
 use tools::code::table::{self, Tool};
 
 /// An engine over a tree of two files, and what keeps them.
 struct House {
+    waits: Waits,
     _dir: tempfile::TempDir,
     root: String,
     engine: Engine,
@@ -33,6 +34,7 @@ fn house() -> House {
         embed: None,
     });
     House {
+        waits: Waits::default(),
         root: root.display().to_string(),
         engine: engine.expect("an index"),
         _dir: dir,
@@ -61,6 +63,7 @@ impl House {
             codebase,
             cancel: &Cancel::new(),
             progress,
+            waits: &self.waits,
         };
         let ask = Ask {
             tool: tool.to_owned(),
@@ -181,6 +184,29 @@ fn a_job_is_told_of_while_it_is_waited_for() {
             .last()
             .is_some_and(|state| state.is_over())
     );
+}
+
+#[test]
+fn calls_that_wait_are_bounded() {
+    let house = house();
+    let mut taken: Vec<_> = (0..WAITS_MAX).map(|_| house.waits.take()).collect();
+    assert!(taken.iter().all(Option::is_some) && house.waits.take().is_none());
+    let problem = house.call("index_repository", json!({ "wait_s": 1 }), false);
+    let problem = problem.expect_err("no place");
+    assert_eq!(problem.code, "busy");
+    assert!(
+        problem.message.contains("wait_s") && problem.message.contains("index_status"),
+        "{problem:?}"
+    );
+    let status = house.value("index_status", json!({}));
+    assert_eq!(status["jobs"], json!([]), "what is refused is not done");
+    // Who does not wait needs no place; and a place is given back.
+    let job = house.value("index_repository", json!({}));
+    assert!(job["id"].is_string(), "{job}");
+    drop(taken.pop());
+    let job = house.value("index_repository", json!({ "wait_s": 50 }));
+    assert_eq!(job["state"], "done", "{job}");
+    assert!(house.waits.take().is_some(), "the call gave its place back");
 }
 
 #[test]

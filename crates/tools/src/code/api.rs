@@ -15,8 +15,8 @@ pub use answer::{
     Repositories, RepositoryStatus, ScoreParts, Standing, Status, Updates, VectorStatus,
 };
 pub use ask::{
-    Detail, FilesAsk, IndexAsk, Mode, ReadAsk, Related, Remove, Search, StatusAsk, SymbolAsk,
-    SymbolWant,
+    CancelAsk, Detail, FilesAsk, IndexAsk, ListAsk, Mode, ReadAsk, Related, Remove, Search,
+    StatusAsk, SymbolAsk, SymbolWant,
 };
 pub use error::{Error, Result};
 pub use settings::{Cancel, ChunkKey, Dense, Limits, ParseBy, Settings};

@@ -2,6 +2,8 @@
 //!
 //! These are what the process that owns the index and those that ask it tell each other, too.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use base::limit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,6 +23,36 @@ pub struct Call<'c> {
     pub cancel: &'c Cancel,
     /// Told how far a job is.
     pub progress: &'c dyn Fn(&Job),
+    /// Places for calls that wait for a job.
+    pub waits: &'c Waits,
+}
+
+/// Calls that wait for the end of a job at once. Each holds a thread for up to fifty seconds, and those that search
+/// need threads, too.
+pub const WAITS_MAX: usize = 16;
+
+/// Places for calls that wait for the end of a job.
+#[derive(Default)]
+pub struct Waits(AtomicUsize);
+
+/// One of those places, until it is dropped.
+pub struct Wait<'w>(&'w Waits);
+
+impl Waits {
+    /// A place; none when all are taken.
+    pub fn take(&self) -> Option<Wait<'_>> {
+        let free = |taken: usize| (taken < WAITS_MAX).then_some(taken + 1);
+        let taken = self
+            .0
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, free);
+        taken.is_ok().then(|| Wait(self))
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// What a session was told by `set_working_directory`.

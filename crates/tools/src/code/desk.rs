@@ -5,22 +5,24 @@
 //! when its owner ends, one of them goes on. Every tool may be called twice, so a call whose owner ended
 //! meanwhile is made again. Only processes of the same user are answered.
 
-mod frame;
+pub mod frame;
+
 mod owner;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sha2::{Digest, Sha256};
 use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::api::{self, Cancel, Engine, Job};
-use super::call::{Ask, Call, Problem, Said};
+use super::call::{Ask, Call, Problem, Said, Waits};
 use super::embed::Endpoint;
 use super::table;
-use frame::Frame;
+use frame::{Asked, Frame};
 
 /// Calls that are worked on at once; each has a thread.
 pub const CALLS_MAX: usize = 64;
@@ -53,7 +55,10 @@ pub struct Settings {
 pub struct Desk {
     place: watch::Receiver<Place>,
     socket: PathBuf,
+    /// Whose index it is: of which tenant, and of which roots.
+    of: Arc<str>,
     calls: Arc<Semaphore>,
+    waits: Arc<Waits>,
 }
 
 /// Where the index is.
@@ -89,7 +94,9 @@ impl Desk {
         let desk = Desk {
             place,
             socket: dir.join(SOCKET),
+            of: whose(&settings.engine).into(),
             calls,
+            waits: Arc::default(),
         };
         owner::start(settings, dir, says, desk.clone())?;
         Ok(desk)
@@ -101,18 +108,15 @@ impl Desk {
     ///
     /// What is wrong with the call, or that nobody answers.
     pub async fn call(&self, ask: Ask, told: mpsc::Sender<Job>) -> Result<Said, Problem> {
-        let _permit = self.calls.try_acquire().map_err(|_| Problem {
-            code: "busy".to_owned(),
-            message: "too many calls at once; ask again in a moment".to_owned(),
-        })?;
+        let _permit = self.calls.try_acquire().map_err(|_| busy())?;
         let mut place = self.place.clone();
         let mut waits = OPEN_MS_MAX / LOOK_MS;
         loop {
             let now = place.borrow_and_update().clone();
             match now {
-                Place::Here(engine) => return here(engine, ask, told).await,
+                Place::Here(engine) => return here(engine, &self.waits, ask, told).await,
                 Place::Failed(problem) => return Err(problem),
-                Place::Elsewhere => match there(&self.socket, &ask, &told).await {
+                Place::Elsewhere => match self.there(&ask, &told).await {
                     Ok(answer) => return answer,
                     Err(error) if waits == 0 => {
                         return Err(Problem::ours(format!(
@@ -130,10 +134,38 @@ impl Desk {
             }
         }
     }
+
+    /// Asks the owner. The error is of the connection: another owner may answer.
+    async fn there(
+        &self,
+        ask: &Ask,
+        told: &mpsc::Sender<Job>,
+    ) -> io::Result<Result<Said, Problem>> {
+        let mut stream = owner::connect(&self.socket).await?;
+        owner::same_user(&stream)?;
+        let asked = Asked {
+            of: self.of.to_string(),
+            ask: ask.clone(),
+        };
+        frame::write(&mut stream, &asked).await?;
+        loop {
+            match frame::read(&mut stream).await? {
+                Frame::Progress(job) => {
+                    let _ = told.try_send(*job);
+                }
+                Frame::Answer(answer) => return Ok(*answer),
+            }
+        }
+    }
 }
 
 /// Answers on a thread of its own. Dropping the future gives the call up, and the thread ends soon after.
-async fn here(engine: Engine, ask: Ask, told: mpsc::Sender<Job>) -> Result<Said, Problem> {
+async fn here(
+    engine: Engine,
+    waits: &Arc<Waits>,
+    ask: Ask,
+    told: mpsc::Sender<Job>,
+) -> Result<Said, Problem> {
     struct GiveUp(Cancel);
     impl Drop for GiveUp {
         fn drop(&mut self) {
@@ -142,6 +174,7 @@ async fn here(engine: Engine, ask: Ask, told: mpsc::Sender<Job>) -> Result<Said,
     }
     let cancel = Cancel::new();
     let give_up = GiveUp(cancel.clone());
+    let waits = Arc::clone(waits);
     let work = tokio::task::spawn_blocking(move || {
         let session = ask.session.clone();
         let progress = move |job: &Job| {
@@ -154,6 +187,7 @@ async fn here(engine: Engine, ask: Ask, told: mpsc::Sender<Job>) -> Result<Said,
             codebase: ask.codebase,
             cancel: &cancel,
             progress: &progress,
+            waits: &waits,
         };
         table::run(&call, ask)
     });
@@ -165,43 +199,24 @@ async fn here(engine: Engine, ask: Ask, told: mpsc::Sender<Job>) -> Result<Said,
     })
 }
 
-/// Asks the owner. The error is of the connection: another owner may answer.
-async fn there(
-    socket: &Path,
-    ask: &Ask,
-    told: &mpsc::Sender<Job>,
-) -> io::Result<Result<Said, Problem>> {
-    let mut stream = owner::connect(socket).await?;
-    owner::same_user(&stream)?;
-    frame::write(&mut stream, ask).await?;
-    loop {
-        match frame::read(&mut stream).await? {
-            Frame::Progress(job) => {
-                let _ = told.try_send(*job);
-            }
-            Frame::Answer(answer) => return Ok(*answer),
-        }
-    }
-}
-
 /// Answers one connection of another process.
 async fn answer(desk: Desk, mut stream: UnixStream) -> io::Result<()> {
     owner::same_user(&stream)?;
-    let ask: Ask = frame::read(&mut stream).await?;
+    let Asked { of, ask } = frame::read(&mut stream).await?;
     let Place::Here(engine) = desk.place.borrow().clone() else {
         return Ok(());
     };
-    let permit = desk.calls.try_acquire();
-    let (told, mut jobs) = progress();
-    let mut work = std::pin::pin!(here(engine, ask, told));
     let (mut from, mut to) = stream.split();
-    if permit.is_err() {
-        let busy = Problem {
-            code: "busy".to_owned(),
-            message: "too many calls at once; ask again in a moment".to_owned(),
-        };
-        return frame::write(&mut to, &Frame::Answer(Box::new(Err(busy)))).await;
+    let permit = desk.calls.try_acquire();
+    let refused = match permit.is_ok() {
+        false => Some(busy()),
+        true => (*of != *desk.of).then(other_roots),
+    };
+    if let Some(problem) = refused {
+        return frame::write(&mut to, &Frame::Answer(Box::new(Err(problem)))).await;
     }
+    let (told, mut jobs) = progress();
+    let mut work = std::pin::pin!(here(engine, &desk.waits, ask, told));
     let mut more = [0; 1];
     loop {
         tokio::select! {
@@ -216,4 +231,35 @@ async fn answer(desk: Desk, mut stream: UnixStream) -> io::Result<()> {
             _ = tokio::io::AsyncReadExt::read(&mut from, &mut more) => return Ok(()),
         }
     }
+}
+
+fn busy() -> Problem {
+    Problem {
+        code: "busy".to_owned(),
+        message: "too many calls at once; ask again in a moment".to_owned(),
+    }
+}
+
+/// The owner may read what the asker may not.
+fn other_roots() -> Problem {
+    Problem {
+        code: "other_roots".to_owned(),
+        message: "the process that has this data folder searches other roots; whoever runs this server has to give each a data folder of its own".to_owned(),
+    }
+}
+
+/// A digest of the tenant and the roots.
+fn whose(settings: &api::Settings) -> String {
+    let mut digest = Sha256::new();
+    let real = |root: &PathBuf| root.canonicalize().unwrap_or_else(|_| root.clone());
+    let mut roots: Vec<PathBuf> = settings.roots.iter().map(real).collect();
+    roots.sort();
+    roots.dedup();
+    let roots = roots.iter().map(|root| root.as_os_str().as_encoded_bytes());
+    for part in std::iter::once(settings.tenant.as_bytes()).chain(roots) {
+        digest.update((part.len() as u64).to_be_bytes());
+        digest.update(part);
+    }
+    let digits = digest.finalize();
+    digits.iter().map(|byte| format!("{byte:02x}")).collect()
 }

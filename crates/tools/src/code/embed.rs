@@ -227,12 +227,12 @@ impl Embedder {
         let bytes = self
             .client
             .post(body.to_string(), Duration::from_millis(ms_max))?;
-        let vectors = read(self.endpoint.kind, &bytes)?;
+        let vectors = answer(self.endpoint.kind, &bytes)?;
         if vectors.len() != texts.len() {
             let what = format!("has {} vectors for {} texts", vectors.len(), texts.len());
             return Err(Error::Answer(what));
         }
-        vectors.into_iter().map(unit).collect()
+        Ok(vectors)
     }
 }
 
@@ -240,6 +240,15 @@ impl Embedder {
 fn cut(prefix: &str, text: &str) -> String {
     let end = text.floor_char_boundary(TEXT_BYTES_MAX);
     format!("{prefix}{}", &text[..end])
+}
+
+/// The vectors of an answer in their order, each of length one.
+///
+/// # Errors
+///
+/// [`Error::Answer`].
+pub fn answer(kind: Kind, bytes: &[u8]) -> Result<Vec<Vec<f32>>, Error> {
+    read(kind, bytes)?.into_iter().map(unit).collect()
 }
 
 fn read(kind: Kind, bytes: &[u8]) -> Result<Vec<Vec<f32>>, Error> {

@@ -119,6 +119,15 @@ impl Engine {
             embedding: Mutex::default(),
         });
         for row in Registry::read(&inner.registry())?.trees {
+            // It was below a root once: nothing of it is told any more.
+            if !inner
+                .means
+                .roots
+                .iter()
+                .any(|root| row.dir.starts_with(root))
+            {
+                continue;
+            }
             match inner.open_tree(row) {
                 Ok(tree) => inner.write_trees().push(tree),
                 Err(error) => tracing::warn!(%error, "a tree cannot be opened"),

@@ -6,15 +6,14 @@
 
 use std::time::{Duration, Instant};
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::api::{
-    Answer, FilesAnswer, FilesAsk, IndexAsk, Job, ReadAnswer, ReadAsk, Related, Remove, Removed,
-    Repositories, Search, Status, StatusAsk, SymbolAsk,
+    Answer, CancelAsk, FilesAnswer, FilesAsk, IndexAsk, Job, ListAsk, ReadAnswer, ReadAsk, Related,
+    Remove, Removed, Repositories, Search, Status, StatusAsk, SymbolAsk,
 };
-use super::call::{Ask, Call, Problem, Said, arguments, bounded, schema};
+use super::call::{Ask, Call, Problem, Said, WAITS_MAX, arguments, bounded, schema};
 use super::{codebase, say};
 
 /// Longest time that `index_repository` waits for the end of its job, in seconds.
@@ -62,38 +61,6 @@ pub enum Whose {
     Codebase,
     /// Both have one of this name: always listed, with the schemas of whose keys are asked for.
     Both,
-}
-
-/// Index a tree.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct IndexCall {
-    /// The directory: absolute, or from an allowed root. The first root itself when empty.
-    pub path: String,
-    /// The project that the repository belongs to; `default` when not given.
-    pub project: Option<String>,
-    /// What to call the repository; the directory's name when not given.
-    pub name: Option<String>,
-    /// Parse every file again, as if nothing was known.
-    pub force: bool,
-    /// Wait so long for the end, in seconds, 0 to 50, and tell the progress meanwhile. 0 when not given.
-    pub wait_s: u32,
-}
-
-/// Give up a job.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct CancelCall {
-    /// The job's id, as index_repository or index_status told it.
-    pub job: String,
-}
-
-/// List what is indexed.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct ListCall {
-    /// Only repositories of this project.
-    pub project: Option<String>,
 }
 
 /// Every tool, in the order of the listing.
@@ -170,7 +137,7 @@ pub const ALL: &[Tool] = &[
         doc: "Indexes a directory below the allowed roots, or brings its index up to date, in the background; searches answer meanwhile. Asking again gives the same job. With wait_s the call waits, and tells its progress.",
         effect: Effect::Adds,
         whose: Whose::Ours,
-        input: schema::<IndexCall>,
+        input: schema::<IndexAsk>,
         output: schema::<Job>,
         run: index,
     },
@@ -193,10 +160,10 @@ pub const ALL: &[Tool] = &[
         doc: "Gives up a job of index_repository. What was indexed till then is kept and found.",
         effect: Effect::Adds,
         whose: Whose::Ours,
-        input: schema::<CancelCall>,
+        input: schema::<CancelAsk>,
         output: schema::<Job>,
         run: |call, map| {
-            let ask: CancelCall = arguments(map)?;
+            let ask: CancelAsk = arguments(map)?;
             let job = call.engine.cancel(&ask.job)?;
             said(&job, say::job(&job))
         },
@@ -207,10 +174,10 @@ pub const ALL: &[Tool] = &[
         doc: "Lists the repositories that are indexed, with their branch, size, languages and how fresh they are.",
         effect: Effect::Reads,
         whose: Whose::Ours,
-        input: schema::<ListCall>,
+        input: schema::<ListAsk>,
         output: schema::<Repositories>,
         run: |call, map| {
-            let ask: ListCall = arguments(map)?;
+            let ask: ListAsk = arguments(map)?;
             let answer = call.engine.repositories(ask.project.as_deref())?;
             said(&answer, say::repositories(&answer.repositories))
         },
@@ -307,24 +274,34 @@ fn search(call: &Call<'_>, map: Map<String, Value>) -> Result<Said, Problem> {
 }
 
 fn index(call: &Call<'_>, map: Map<String, Value>) -> Result<Said, Problem> {
-    let ask: IndexCall = arguments(map)?;
+    let mut ask: IndexAsk = arguments(map)?;
     if ask.wait_s > WAIT_S_MAX {
         return Err(Problem::argument(format!(
             "`wait_s`: must be 0 to {WAIT_S_MAX}; index_status tells how far a job is later"
         )));
     }
-    let job = call.engine.index(&IndexAsk {
-        path: ask.path,
-        project: ask.project.or_else(|| call.session.project.clone()),
-        name: ask.name,
-        force: ask.force,
-    })?;
+    // Before anything is begun: what is refused was not done.
+    let _place = match ask.wait_s {
+        0 => None,
+        _ => Some(call.waits.take().ok_or_else(too_many_wait)?),
+    };
+    ask.project = ask.project.or_else(|| call.session.project.clone());
+    let job = call.engine.index(&ask)?;
     let job = watch(call, job, Duration::from_secs(ask.wait_s.into()))?;
     said(&job, say::job(&job))
 }
 
+fn too_many_wait() -> Problem {
+    Problem {
+        code: "busy".to_owned(),
+        message: format!(
+            "{WAITS_MAX} calls wait for jobs already; call again without `wait_s`, and ask index_status how far the job is"
+        ),
+    }
+}
+
 /// The state of a job when it ended, or when the time was over; told of meanwhile.
-pub fn watch(call: &Call<'_>, job: Job, wait: Duration) -> Result<Job, Problem> {
+fn watch(call: &Call<'_>, job: Job, wait: Duration) -> Result<Job, Problem> {
     (call.progress)(&job);
     if wait.is_zero() || job.state.is_over() {
         return Ok(job);

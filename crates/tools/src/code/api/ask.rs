@@ -184,6 +184,24 @@ pub struct IndexAsk {
     pub name: Option<String>,
     /// Parse every file again, as if nothing was known.
     pub force: bool,
+    /// Wait so long for the end, in seconds, 0 to 50, and tell the progress meanwhile. 0 when not given.
+    pub wait_s: u32,
+}
+
+/// Give up a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CancelAsk {
+    /// The job's id, as index_repository or index_status told it.
+    pub job: String,
+}
+
+/// List what is indexed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ListAsk {
+    /// Only repositories of this project.
+    pub project: Option<String>,
 }
 
 /// Ask how far indexing is.

@@ -6,10 +6,19 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::code::api::Job;
-use crate::code::call::{Problem, Said};
+use crate::code::call::{Ask, Problem, Said};
 
 /// Longest frame, in bytes.
 pub const BYTES_MAX: usize = 16 << 20;
+
+/// What the owner is asked.
+#[derive(Serialize, Deserialize)]
+pub struct Asked {
+    /// Whose index is meant: an owner with other roots may read what the asker may not.
+    pub of: String,
+    /// The call.
+    pub ask: Ask,
+}
 
 /// What the owner says: any number of states, then the answer.
 #[derive(Serialize, Deserialize)]

@@ -7,9 +7,10 @@
 //! Where it dies, hangs or lies, the file in hand is cut by its lines alone, with a note, and a new child goes on
 //! with the next one.
 
+pub mod wire;
+
 mod child;
 mod process;
-mod wire;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -246,8 +247,9 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Makes sure that an answer is about the file it should be about: it comes from a process that read hostile bytes.
-fn checked(mut parsed: Parsed, path: &str, bytes: &[u8]) -> Option<Parsed> {
+/// What a child answered about a file. None where it is about another: it comes from a process that read hostile bytes.
+pub fn answer(frame: &[u8], path: &str, bytes: &[u8]) -> Option<Parsed> {
+    let mut parsed: Parsed = postcard::from_bytes(frame).ok()?;
     parsed.language = Language::detect(path, bytes);
     parsed.is_about(bytes).then_some(parsed)
 }

@@ -267,7 +267,7 @@ fn what_is_not_needed_is_taken_out() {
     let mut kept = with_graph(dir.path(), &clustered(600, 32));
     let before: Vec<_> = (0..600).map(key).map(|key| kept.has(&key)).collect();
     assert!(before.iter().all(|has| *has));
-    let needed = |key: &ChunkKey| key[0] % 3 == 0;
+    let needed = |key: &ChunkKey| key[0].is_multiple_of(3);
     let query = vector(9, 32);
     let due = kept.nearest(&query, 20, &needed);
     let old = std::fs::metadata(&kept.path).unwrap().len();

@@ -136,3 +136,36 @@ fn no_path_of_the_host_is_answered() {
         assert!(!answer.contains(host), "{answer}");
     }
 }
+
+/// Roots that become fewer: what was indexed of the others is not told either, not even the names.
+#[test]
+fn what_is_no_root_any_more_is_not_told() {
+    let made = tempfile::tempdir().unwrap();
+    let top = made.path().canonicalize().unwrap();
+    write_all(
+        &top,
+        &[
+            ("one/a.rs", "fn in_one() {}\n"),
+            ("two/canary.rs", "fn in_two() {}\n"),
+        ],
+    );
+    let data = top.join("data");
+    let both = Engine::open(settings(&data, &[top.join("one"), top.join("two")])).unwrap();
+    for root in ["one", "two"] {
+        index(&both, top.join(root).to_str().unwrap());
+    }
+    assert_eq!(both.repositories(None).unwrap().repositories.len(), 2);
+    drop(both);
+    let one = Engine::open(settings(&data, &[top.join("one")])).unwrap();
+    let told = [
+        format!("{:?}", one.repositories(None).unwrap()),
+        format!("{:?}", one.status(&StatusAsk::default()).unwrap()),
+        format!(
+            "{:?}",
+            one.files(&FilesAsk::default(), &Cancel::new()).unwrap()
+        ),
+        format!("{:?}", search(&one, "in_two", Mode::Symbol)),
+    ];
+    assert!(told.iter().all(|told| !told.contains("canary")), "{told:?}");
+    assert_eq!(search(&one, "fn in_one", Mode::Text).total, 1);
+}

@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_setfl};
 
 use super::super::types::Parsed;
-use super::{ANSWER_BYTES_MAX, Error, checked, wire};
+use super::{ANSWER_BYTES_MAX, Error, answer, wire};
 
 /// A child that runs.
 pub struct Process {
@@ -91,8 +91,7 @@ impl Process {
             frame.clear();
             frame.resize(length, 0);
             self.read(&mut frame)?;
-            let answer = postcard::from_bytes(&frame).map_err(|_| Lost::Lied)?;
-            parsed.push(checked(answer, path, bytes).ok_or(Lost::Lied)?);
+            parsed.push(answer(&frame, path, bytes).ok_or(Lost::Lied)?);
         }
         // A large frame is not kept for small ones.
         if frame.capacity() <= super::BATCH_BYTES_MAX * 2 {
