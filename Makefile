@@ -5,8 +5,9 @@ VENV := .setup/venv/bin
 WEIR := target/debug/weir
 FUZZ_SECONDS ?= 5
 MINUTES ?= 4
+CODE_MINUTES ?= 10
 
-.PHONY: help setup build run test lint test-rust test-blackbox fuzz bench certify-lab certify-relay generators dist docs
+.PHONY: help setup build run test lint test-rust test-blackbox fuzz bench certify-lab certify-relay certify-code generators dist docs
 
 help: ## Lists the commands.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -60,6 +61,11 @@ certify-relay: ## Checks two sealed relays a side behind nginx, under load; MINU
 	@setup/setup.sh bench
 	cargo build --locked --profile dist -p weir
 	$(VENV)/python bench/certify_relay.py --weir target/dist/weir --minutes $(MINUTES)
+
+certify-code: ## Checks code search over files of others, killed and under load; CODE_MINUTES (10) or more.
+	@setup/setup.sh
+	cargo build --locked --profile dist -p weir
+	$(VENV)/python bench/certify_code.py --weir target/dist/weir --minutes $(CODE_MINUTES)
 
 generators: ## Installs oha and k6 for `make bench` and `make certify-lab`; k6 needs Go.
 	@setup/setup.sh generators

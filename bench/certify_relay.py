@@ -27,6 +27,7 @@ from pathlib import Path
 
 import generators as g
 import pairs
+from checks import Table
 
 LEVELS, SIZES_KB = (8, 32, 128), (2, 5, 10)
 BALANCES = ("request", "connection")
@@ -36,25 +37,6 @@ SESSION_MS, DRAIN_STEP_S = 3_600_000, 7
 SPLIT_BY_REQUEST, SPLIT_DEVIATIONS = 0.02, 4
 # What the lab says of the machine is not what is certified here.
 LAB_VERDICTS = (0, 91, 92, 93, 94)
-
-
-class Table:
-    """What was checked: printed as it comes, kept for the file."""
-
-    def __init__(self):
-        self.rows = []
-
-    def add(self, what, ok, evidence, **values):
-        self.rows.append({"what": what, "ok": bool(ok), "evidence": evidence, **values})
-        print(f"{'ok  ' if ok else 'FAIL'} {what:<44} {evidence}", flush=True)
-
-    def write(self, seconds):
-        failed = [row["what"] for row in self.rows if not row["ok"]]
-        path = pairs.WORK / "certify.json"
-        path.write_text(json.dumps({"passed": not failed, "seconds": round(seconds), "failed": failed,
-                                    "rows": self.rows}, indent=1) + "\n")
-        print(f"{len(self.rows) - len(failed)} of {len(self.rows)} passed in {seconds:.0f} s; {path}")
-        return bool(failed)
 
 
 class Inbounds:
@@ -270,7 +252,7 @@ def main():
     options.seconds = max(3, round((options.minutes * 60 - 110) / 26))
     pairs.prepare()
     options.keys = pairs.Keys(options.weir)
-    table, begin_s = Table(), time.monotonic()
+    table, begin_s = Table(pairs.WORK / "certify.json"), time.monotonic()
     parts = {"levels": levels, "rotation": rotation, "expiry": expiry, "drain": drain}
     for name, part in parts.items():
         if options.only in (None, name):

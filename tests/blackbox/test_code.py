@@ -364,6 +364,37 @@ def test_sessions_share_one_index_and_outlive_its_owner(shop):
     asyncio.run(script())
 
 
+def test_a_data_folder_is_of_its_roots(shop, tmp_path):
+    """A process with other roots is not answered by the owner, and is told nothing of it when it goes on."""
+    _, data = shop
+    other = tree(tmp_path / "other", {"canary.py": "def canary_of_other():\n    pass\n"})
+
+    async def script():
+        owns, ends = asyncio.Event(), asyncio.Event()
+
+        async def owner():
+            async with over_stdio(shop) as client:
+                await indexed(client)
+                owns.set()
+                await ends.wait()
+
+        first = asyncio.create_task(owner())
+        await asyncio.wait({first, asyncio.create_task(owns.wait())}, return_when=asyncio.FIRST_COMPLETED)
+        async with over_stdio((other, data)) as second:
+            for name, arguments in [("search_code", {"query": "retry_at_most"}), ("find_files", {"query": ""}),
+                                    ("list_repositories", {}), ("read_chunk", {"path": "src/retry.py"})]:
+                said = await refused(second, name, **arguments)
+                assert "other roots" in said and "src/" not in said, said
+            ends.set()
+            await first
+            await indexed(second)
+            found = await ask(second, "find_files", query="")
+            assert [one["path"] for one in found["files"]] == ["canary.py"], found
+            assert [one["repository"] for one in (await ask(second, "list_repositories"))["repositories"]] == ["other"]
+
+    asyncio.run(script())
+
+
 def test_progress_is_told(shop, tmp_path):
     root, _ = shop
     for i in range(600):

@@ -50,8 +50,12 @@ pub fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
 /// Where the listener fails.
 pub async fn serve(listener: std::net::TcpListener, desk: Desk, codebase: bool) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
+    // A page of ours would have one of these; every other site is refused.
+    let port = listener.local_addr()?.port();
+    let own = ["127.0.0.1", "localhost", "[::1]"].map(|host| format!("http://{host}:{port}"));
     let config = StreamableHttpServerConfig::default()
         .enforce_origin_validation()
+        .with_allowed_origins(own)
         .with_max_request_body_bytes(limit::BODY_BYTES_DEFAULT);
     let service = StreamableHttpService::new(
         move || Ok(Server::new(desk.clone(), codebase)),
