@@ -6,8 +6,8 @@
 //! expression itself; where it says too little, the rule's literals open it.
 //!
 //! A word is waited for where the expression has it: `\b(?:rate)\b` is not in `generate`. A gap of an expression
-//! may be empty, and words without their gaps are still found in a long row of letters; a short word that is
-//! glued to one other word is not.
+//! may be empty, and words without their gaps are still found: long ones always, short ones in a row of letters; a
+//! short word that is glued to one other short word is not.
 //!
 //! `build.rs` does this for our own rules, so that a start does not.
 
@@ -36,7 +36,9 @@ const RARE: u64 = 8;
 const PAIR: u64 = 3_000;
 /// A second word is waited for where it is at most so many times as common as the first: to see it costs that
 /// much less than to search what it would spare.
-const WORTH: u64 = 8;
+const WORTH: u64 = 64;
+/// And where it stands seldom enough not to be near each first: times in a megabyte, by the bytes between them.
+const NEAR: u64 = 1 << 20;
 /// A word that each match begins with is waited for alone where it is no more common than this.
 const RARE_FIRST: u64 = 200;
 
@@ -102,26 +104,7 @@ fn branch(hir: &Hir) -> Result<Taken, String> {
     if whole == usize::MAX {
         return Err("it has no bound".to_owned());
     }
-    let mut best: Vec<usize> = (0..steps.len()).collect();
-    best.sort_by_key(|index| steps[*index].often());
-    // What each match begins with is searched from there only, and says no soon.
-    let begins = |place: &&Place| {
-        let others = best.iter().filter(|index| **index != 0);
-        let rarest = others.map(|index| steps[*index].often()).min();
-        place.start == 0
-            && place
-                .words
-                .iter()
-                .all(|(word, _)| word.len() == place.length)
-            && place.often() <= rarest.unwrap_or(u64::MAX).max(RARE_FIRST)
-    };
-    if steps.first().filter(begins).is_some() {
-        best = vec![0];
-    } else if let [first, second, ..] = best[..] {
-        let worth = steps[second].often() <= steps[first].often() * WORTH;
-        best.truncate(if worth { 2 } else { 1 });
-    }
-    best.sort_unstable();
+    let best = openers(&steps);
     let words = |at: usize| {
         best.get(at)
             .map_or(Vec::new(), |at| steps[*at].words.clone())
@@ -145,6 +128,39 @@ fn branch(hir: &Hir) -> Result<Taken, String> {
         before,
         after,
     })
+}
+
+/// The one or two steps that open a branch, in their order.
+fn openers(steps: &[Place]) -> Vec<usize> {
+    let mut best: Vec<usize> = (0..steps.len()).collect();
+    best.sort_by_key(|index| steps[*index].often());
+    best.truncate(2);
+    best.sort_unstable();
+    let rarest = best
+        .iter()
+        .copied()
+        .min_by_key(|index| steps[*index].often());
+    if let [first, last] = best[..] {
+        let (first, last) = (&steps[first], &steps[last]);
+        let (one, other) = (
+            first.often().min(last.often()),
+            first.often().max(last.often()),
+        );
+        let near = last.start + last.length - first.start;
+        // It spares nothing where one of its words is always near.
+        if other > one * WORTH || other.saturating_mul(near as u64) > NEAR {
+            best = Vec::from_iter(rarest);
+        }
+    }
+    // What each match begins with is searched from there only, and says no soon.
+    let begins = |place: &&Place| {
+        let whole = |(word, _): &(Vec<u8>, u8)| word.len() == place.length;
+        place.start == 0 && place.often() <= RARE_FIRST && place.words.iter().all(whole)
+    };
+    match steps.first().filter(begins) {
+        Some(_) => vec![0],
+        None => best,
+    }
 }
 
 /// Any of these is a match.
@@ -378,7 +394,8 @@ fn marked(parts: &[Hir]) -> Option<Step> {
     };
     let mut words: Vec<_> = all.literals()?.iter().map(|one| (word(one), 0)).collect();
     words.sort();
-    words.dedup();
+    // A word that begins with another one is found by that.
+    words.dedup_by(|next, word| next.0.starts_with(&word.0));
     let long = |(word, _): &(Vec<u8>, u8)| word.len() >= WORD_BYTES_MIN;
     (!words.is_empty() && words.iter().all(long)).then_some(words)
 }
@@ -432,7 +449,8 @@ fn often(word: &[u8], edges: u8) -> u64 {
     let known =
         |(_, words): &&(u32, &str)| words.split(' ').any(|common| common.as_bytes() == word);
     let power = |list: &[(u32, &str)]| list.iter().find(known).map(|(power, _)| *power);
-    if word.len() < WORD_BYTES_MIN {
+    let alone = edges & LEFTS != 0 && edges & RIGHTS != 0;
+    if word.len() < WORD_BYTES_MIN && !alone {
         return power(PARTS).map_or(PAIR, |power| PAIR / 2 + (1 << power));
     }
     match (edges & LEFTS != 0, edges & RIGHTS != 0) {

@@ -22,11 +22,20 @@ const PAIR_BYTES: usize = 2;
 const TABLE_BITS: u32 = 17;
 const WORD_BITS: u32 = 5;
 const WORDS: usize = 1 << (TABLE_BITS - WORD_BITS);
+/// Places whose literals are in one row.
+const ROW_BITS: u32 = 3;
+const ROWS: usize = 1 << (TABLE_BITS - ROW_BITS);
 /// Bytes of a text whose places are looked up in one go.
 const BLOCK_BYTES: usize = 256;
-/// Bits of a number that say no place of the table.
-const KEPT_MASK: u32 = (1 << (u32::BITS - TABLE_BITS)) - 1;
-/// What a text begins with and ends with.
+/// Bytes of a literal that are compared at once.
+const PART_BYTES: usize = 8;
+/// Letters of a text that are read for a block: as many before and behind as a literal's part may reach.
+const READ_BYTES: usize = PART_BYTES + BLOCK_BYTES + PART_BYTES + GRAM_BYTES;
+/// Bits of a letter by which grams are told apart, and what marks are in those: path's, brackets, all others.
+const LETTER_BITS: u32 = 5;
+const BESIDE: u8 = (1 << LETTER_BITS) - 1;
+const MARKS: [u8; 3] = [29, 30, 31];
+/// What a text begins with and ends with, and what each byte is that no literal has.
 const OUTSIDE: u8 = 0;
 
 /// What a literal is of the words that it stands in.
@@ -41,7 +50,7 @@ pub(crate) enum Whole {
 pub(crate) struct Literals {
     /// The letter that each byte is read as.
     read: [u8; 256],
-    /// All literals as they are read, one behind the other.
+    /// All literals, one behind the other.
     texts: Vec<u8>,
     literals: Vec<Literal>,
     table: Table,
@@ -49,7 +58,6 @@ pub(crate) struct Literals {
     tiny: Vec<(Finder<'static>, u16)>,
 }
 
-/// A literal, and where its gram ends in it.
 struct Literal {
     /// Its first bytes as they are written plainly, and which of their bits have to be so: a letter has two cases.
     plain: u64,
@@ -57,28 +65,24 @@ struct Literal {
     /// Where it begins in all texts, and its bytes.
     start: u32,
     length: u8,
-    /// Bytes behind its gram: one less than none where the gram takes in the byte behind the literal.
-    behind: i8,
 }
 
 impl Literal {
-    fn new(literal: &[u8], start: usize, behind: i8) -> Literal {
-        let (mut plain, mut mask) = ([0; 8], [0; 8]);
-        for (at, byte) in literal.iter().enumerate().take(8) {
-            plain[at] = *byte;
+    fn new(literal: &[u8], start: usize) -> Literal {
+        let (mut plain, mut mask) = ([0; PART_BYTES], [0; PART_BYTES]);
+        for (at, byte) in literal.iter().enumerate().take(PART_BYTES) {
             mask[at] = if byte.is_ascii_alphabetic() {
                 !0x20
             } else {
                 !0
             };
+            plain[at] = byte & mask[at];
         }
-        let (plain, mask) = (u64::from_le_bytes(plain), u64::from_le_bytes(mask));
         Literal {
-            plain: plain & mask,
-            mask,
+            plain: u64::from_le_bytes(plain),
+            mask: u64::from_le_bytes(mask),
             start: start as u32,
             length: literal.len() as u8,
-            behind,
         }
     }
 }
@@ -121,24 +125,16 @@ impl Places {
 impl Literals {
     /// Literals, and what each is of words. Empty literals are in no text.
     pub(crate) fn new(literals: &[(&[u8], Whole)]) -> Literals {
-        let read = readings();
-        let mut texts = Vec::new();
-        for (literal, _) in literals {
-            texts.extend(literal.iter().map(|byte| read[usize::from(*byte)]));
-        }
-        let mut grams = Grams::new(&read, &texts);
-        let mut tiny = Vec::new();
-        let (mut all, mut start) = (Vec::with_capacity(literals.len()), 0);
+        let read = readings(literals);
+        let mut grams = Grams::new(&read);
+        let (mut tiny, mut texts) = (Vec::new(), Vec::new());
+        let mut all = Vec::with_capacity(literals.len());
         for (index, (literal, whole)) in (0u16..).zip(literals) {
-            let text = &texts[start..start + literal.len()];
-            let behind = match text.len() {
-                0 => 0,
-                PAIR_BYTES if *whole == Whole::Word => grams.pair(text, index),
-                1 | PAIR_BYTES => {
-                    tiny.push((Finder::new(literal).into_owned(), index));
-                    0
-                }
-                SHORT_BYTES => grams.short(text, *whole != Whole::Part, index),
+            match literal.len() {
+                0 => {}
+                PAIR_BYTES if *whole == Whole::Word => grams.pair(literal, index),
+                1 | PAIR_BYTES => tiny.push((Finder::new(literal).into_owned(), index)),
+                SHORT_BYTES => grams.short(literal, *whole != Whole::Part, index),
                 length => {
                     let wide = if literal.is_ascii() {
                         GRAM_BYTES
@@ -146,12 +142,11 @@ impl Literals {
                         WIDE_BYTES
                     };
                     let end = rare::gram(literal, wide.min(length)) + wide.min(length);
-                    grams.add(&text[end - GRAM_BYTES..end], index);
-                    (length - end) as i8
+                    grams.add(literal, end - GRAM_BYTES, index);
                 }
-            };
-            all.push(Literal::new(literal, start, behind));
-            start += literal.len();
+            }
+            all.push(Literal::new(literal, texts.len()));
+            texts.extend_from_slice(literal);
         }
         Literals {
             read,
@@ -171,13 +166,17 @@ impl Literals {
     /// Adds all places of all literals, which are known by their numbers and as many more.
     pub(crate) fn add(&self, bytes: &[u8], more: u16, places: &mut Places) {
         let first = places.ends.len();
-        self.table.each(bytes, |at, index| {
-            let literal = &self.literals[usize::from(index)];
-            let end = at.wrapping_add_signed(isize::from(literal.behind));
-            if let Some(plain) = self.ends_at(bytes, end, literal) {
-                places.keep(end, index + more, plain);
-            }
-        });
+        let mut block = Block::default();
+        for start in (0..bytes.len()).step_by(BLOCK_BYTES) {
+            block.read(bytes, start, &self.read);
+            self.table.each(&block, |at, part| {
+                let end = start + at + usize::from(part.to_end);
+                if let Some(plain) = self.ends_at(bytes, end, part.literal) {
+                    places.keep(end, part.literal + more, plain);
+                }
+            });
+        }
+        block.letters.fill(0);
         let among = places.ends.len();
         for (finder, index) in &self.tiny {
             let end = |at| (at + finder.needle().len()) as u32;
@@ -198,48 +197,89 @@ impl Literals {
         !places.ends.is_empty()
     }
 
-    /// Whether a literal ends at a place; and if it does, whether it is known to be written plainly.
+    /// Whether a literal of which a part was found ends at a place; and if it does, whether it is known to be written
+    /// plainly.
     #[inline(always)]
-    fn ends_at(&self, bytes: &[u8], end: usize, literal: &Literal) -> Option<bool> {
+    fn ends_at(&self, bytes: &[u8], end: usize, literal: u16) -> Option<bool> {
+        let literal = &self.literals[usize::from(literal)];
         let length = usize::from(literal.length);
         let start = end.wrapping_sub(length);
-        // Most literals are short, and written plainly: those are compared at once.
-        if let Some(eight) = bytes.get(start..).and_then(<[u8]>::first_chunk::<8>) {
-            let same = u64::from_le_bytes(*eight) & literal.mask == literal.plain;
-            if same && length <= 8 {
-                return Some(true);
-            }
+        let eight = bytes.get(start..).and_then(<[u8]>::first_chunk);
+        let same = |eight: &[u8; 8]| u64::from_le_bytes(*eight) & literal.mask == literal.plain;
+        let plain = eight.is_some_and(same);
+        if length <= PART_BYTES {
+            return Some(plain);
         }
         let text = &self.texts[literal.start as usize..][..length];
-        let same = |(byte, letter): (&u8, &u8)| self.read[usize::from(*byte)] == *letter;
         let found = bytes.get(start..end)?;
+        if plain && found[PART_BYTES..].eq_ignore_ascii_case(&text[PART_BYTES..]) {
+            return Some(true);
+        }
+        let read = |byte: &u8| self.read[usize::from(*byte)];
+        let same = |(byte, other): (&u8, &u8)| read(byte) == read(other);
         found.iter().zip(text).all(same).then_some(false)
     }
 }
 
-/// Gives each byte a number, such that those of bytes in a row make one that goes on from byte to byte: each is
-/// shifted by as much as it stands further back, and what is too far back falls out.
-struct Numbers([u32; 256]);
+/// The letters of a part of a text, as they are read.
+struct Block {
+    letters: [u8; READ_BYTES],
+    /// Letters that are of the part itself.
+    length: usize,
+}
 
-impl Numbers {
-    const SHIFT: u32 = u32::BITS / GRAM_BYTES as u32;
-
-    #[inline(always)]
-    fn next(&self, number: u32, byte: u8) -> u32 {
-        number << Self::SHIFT ^ self.0[usize::from(byte)]
-    }
-
-    fn of(&self, bytes: &[u8]) -> u32 {
-        bytes
-            .iter()
-            .fold(0, |number, byte| self.next(number, *byte))
+impl Default for Block {
+    fn default() -> Block {
+        Block {
+            letters: [OUTSIDE; READ_BYTES],
+            length: 0,
+        }
     }
 }
 
-/// The place of a number in the table: its first bits.
+impl Block {
+    /// Reads a text from a place on, and what stands around it.
+    fn read(&mut self, bytes: &[u8], start: usize, read: &[u8; 256]) {
+        let end = (start + BLOCK_BYTES).min(bytes.len());
+        let (before, behind) = (start.min(PART_BYTES), (bytes.len() - end).min(PART_BYTES));
+        let from = PART_BYTES - before;
+        let around = &bytes[start - before..end + behind];
+        let (letters, rest) = self.letters[from..].split_at_mut(around.len());
+        for (letter, byte) in letters.iter_mut().zip(around) {
+            *letter = read[usize::from(*byte)];
+        }
+        rest.fill(OUTSIDE);
+        self.length = end - start;
+    }
+
+    /// The letters from the byte before this one of the text on.
+    #[inline(always)]
+    fn letters<const N: usize>(&self, at: usize) -> &[u8; N] {
+        let from = PART_BYTES - 1 + at;
+        let row = self.letters[from..].first_chunk();
+        row.expect("as many are read behind a block")
+    }
+
+    /// The gram that begins there.
+    #[inline(always)]
+    fn gram(&self, at: usize) -> u32 {
+        u32::from_le_bytes(*self.letters(at))
+    }
+
+    /// The letters from so many before it on.
+    #[inline(always)]
+    fn part(&self, at: usize, back: u8) -> u64 {
+        let from = PART_BYTES - 1 + at - usize::from(back);
+        let part = self.letters[from..].first_chunk();
+        u64::from_le_bytes(*part.expect("as many are read behind a block"))
+    }
+}
+
+/// The place of a gram in the table. Each of its letters reaches all bits of it.
 #[inline(always)]
-fn place(number: u32) -> u32 {
-    number >> (u32::BITS - TABLE_BITS)
+fn place(gram: u32) -> u32 {
+    const LETTERS: u32 = u32::from_le_bytes([BESIDE; GRAM_BYTES]);
+    (gram & LETTERS).wrapping_mul(0x9e37_79b1) >> (u32::BITS - TABLE_BITS)
 }
 
 /// The word of the table that a place is in, and its bit there.
@@ -251,179 +291,170 @@ fn word(place: u32) -> (usize, u32) {
     )
 }
 
-/// The places where grams may end, in a table of bits, and the grams of each.
+/// The row of a place: few rows have grams of more than one place, since few places have any.
+#[inline(always)]
+fn row(place: u32) -> usize {
+    (place >> ROW_BITS) as usize % ROWS
+}
+
+/// The places of grams, in a table of bits, and the parts of literals that each may be in.
 struct Table {
-    numbers: Numbers,
     bits: Box<[u32; WORDS]>,
-    /// How many bits are set before those of each word.
-    ranks: Box<[u32; WORDS]>,
-    /// Where the grams of each bit begin, and the end.
+    /// Where the parts of each row of places begin, and the end.
     starts: Vec<u32>,
-    grams: Vec<u16>,
+    parts: Vec<Part>,
+}
+
+/// The letters of a literal around its gram, which are compared at once.
+struct Part {
+    letters: u64,
+    mask: u64,
+    literal: u16,
+    /// Letters before the gram.
+    back: u8,
+    /// Bytes from the one behind the gram's first to the end of the literal.
+    to_end: u8,
 }
 
 impl Table {
-    /// Calls `each` with the places behind what may be a gram, in their order, and with each gram that it may be.
+    /// Calls `each` with the parts of literals that are in a block, each with the place in it behind the first byte of
+    /// its gram; in the order of grams.
     #[inline(always)]
-    fn each(&self, bytes: &[u8], mut each: impl FnMut(usize, u16)) {
-        let mut number = self.numbers.of(&[OUTSIDE; GRAM_BYTES]);
+    fn each(&self, block: &Block, mut each: impl FnMut(usize, &Part)) {
         let mut kept = [0; BLOCK_BYTES];
-        for (start, block) in (0..).step_by(BLOCK_BYTES).zip(bytes.chunks(BLOCK_BYTES)) {
-            let count = self.block(block, &mut number, &mut kept);
-            for kept in &kept[..count] {
-                let at = start + (kept % BLOCK_BYTES as u32) as usize + 1;
-                let grams = self.grams(place(*kept));
-                grams.iter().for_each(|gram| each(at, *gram));
+        let count = self.grams(block, &mut kept);
+        for at in &kept[..count] {
+            let at = usize::from(*at);
+            for part in self.parts(place(block.gram(at))) {
+                if block.part(at, part.back) & part.mask == part.letters {
+                    each(at, part);
+                }
             }
-        }
-        // A gram may take in the byte behind the text.
-        if self.block(&[OUTSIDE], &mut number, &mut kept) > 0 {
-            let grams = self.grams(place(kept[0]));
-            grams.iter().for_each(|gram| each(bytes.len() + 1, *gram));
         }
     }
 
-    /// Keeps the places where grams may end in a block, each with its number, and counts them.
+    /// Keeps the places where grams may be in a block, and counts them.
     #[inline(never)]
-    fn block(&self, block: &[u8], number: &mut u32, kept: &mut [u32; BLOCK_BYTES]) -> usize {
-        let (mut count, mut last) = (0u32, *number);
+    fn grams(&self, block: &Block, kept: &mut [u8; BLOCK_BYTES]) -> usize {
+        let mut count = 0u32;
         // Whether a place is kept is no branch, since a processor could not foresee it.
-        let mut keep = |at: u32, byte: u8| {
-            last = self.numbers.next(last, byte);
-            kept[usize::from(count as u8)] = last & !KEPT_MASK | at;
-            let (word, bit) = word(place(last));
+        let mut keep = |at: usize, row: &[u8]| {
+            let gram = row.first_chunk().expect("a row is longer");
+            let (word, bit) = word(place(u32::from_le_bytes(*gram)));
+            kept[usize::from(count as u8)] = at as u8;
             count += self.bits[word] >> bit & 1;
         };
-        let (fours, rest) = block.as_chunks::<4>();
-        for (start, four) in (0u32..).step_by(4).zip(fours) {
-            (0..)
-                .zip(four)
-                .for_each(|(at, byte)| keep(start + at, *byte));
+        for start in (0..block.length).step_by(PART_BYTES) {
+            let row: &[u8; PART_BYTES + GRAM_BYTES] = block.letters(start);
+            (0..PART_BYTES).for_each(|at| keep(start + at, &row[at..]));
         }
-        let start = 4 * fours.len() as u32;
-        (start..).zip(rest).for_each(|(at, byte)| keep(at, *byte));
-        *number = last;
         count as usize
     }
 
-    /// The grams of a place whose bit is set.
+    /// The parts of a row of places.
     #[inline(always)]
-    fn grams(&self, place: u32) -> &[u16] {
-        let (word, bit) = word(place);
-        let before = (self.bits[word] & ((1 << bit) - 1)).count_ones();
-        let rank = (self.ranks[word] + before) as usize;
-        &self.grams[self.starts[rank] as usize..self.starts[rank + 1] as usize]
+    fn parts(&self, place: u32) -> &[Part] {
+        let row = row(place);
+        &self.parts[self.starts[row] as usize..self.starts[row + 1] as usize]
     }
 }
 
 /// Grams before they are a table.
-struct Grams {
-    numbers: Numbers,
-    /// A byte of each number, and whether it may stand beside a word.
-    bytes: Vec<(u8, bool)>,
-    places: Vec<(u32, u16)>,
+struct Grams<'r> {
+    read: &'r [u8; 256],
+    /// What may stand beside a literal, by the bits that grams are told apart by, and whether it ends a word.
+    beside: Vec<(u8, bool)>,
+    parts: Vec<(u32, Part)>,
 }
 
-impl Grams {
-    /// Bytes that are read as one letter have one number, and so have all that no literal has.
-    fn new(read: &[u8; 256], texts: &[u8]) -> Grams {
-        let mut used = [false; 256];
-        for byte in texts {
-            used[usize::from(*byte)] = true;
-        }
-        let letter = |byte: u8| {
-            let letter = read[usize::from(byte)];
-            if used[usize::from(letter)] {
-                letter
-            } else {
-                OUTSIDE
-            }
-        };
-        let mut bytes: Vec<(u8, bool)> = Vec::new();
-        for byte in 0..=255u8 {
+impl Grams<'_> {
+    fn new(read: &[u8; 256]) -> Grams<'_> {
+        let mut beside: Vec<(u8, bool)> = Vec::new();
+        for (byte, letter) in (0..=255u8).zip(read) {
+            let letter = letter & BESIDE;
             let outside = !byte.is_ascii_alphanumeric() && byte != b'_';
-            let same = |known: &&mut (u8, bool)| letter(known.0) == letter(byte);
-            match bytes.iter_mut().find(same) {
+            match beside.iter_mut().find(|known| known.0 == letter) {
                 Some((_, known)) => *known |= outside,
-                None => bytes.push((byte, outside)),
+                None => beside.push((letter, outside)),
             }
         }
         Grams {
-            numbers: Numbers(std::array::from_fn(|byte| mixed(letter(byte as u8)))),
-            bytes,
-            places: Vec::new(),
+            read,
+            beside,
+            parts: Vec::new(),
         }
     }
 
-    fn add(&mut self, bytes: &[u8], literal: u16) {
-        self.places.push((place(self.numbers.of(bytes)), literal));
+    /// Adds a literal whose gram begins here.
+    fn add(&mut self, text: &[u8], start: usize, literal: u16) {
+        let from = start.saturating_sub(GRAM_BYTES);
+        let letters = text[from..]
+            .iter()
+            .take(PART_BYTES)
+            .map(|byte| self.letter(*byte));
+        let letters: Vec<_> = letters.collect();
+        self.part(&letters, start - from, text.len() - start - 1, literal);
     }
 
-    /// Adds a literal of three bytes, with each byte that may stand before it.
-    fn short(&mut self, text: &[u8], begins: bool, literal: u16) -> i8 {
-        for (before, outside) in self.bytes.clone() {
+    /// Adds a literal of three bytes, with each letter that may stand before it.
+    fn short(&mut self, text: &[u8], begins: bool, literal: u16) {
+        let [a, b, c] = [0, 1, 2].map(|at| self.letter(text[at]));
+        for (before, outside) in self.beside.clone() {
             if outside || !begins {
-                self.add(&[before, text[0], text[1], text[2]], literal);
+                self.part(&[(before, BESIDE), a, b, c], 0, SHORT_BYTES, literal);
             }
         }
-        0
     }
 
-    /// Adds a word of two bytes, with each byte that may stand before it and behind it.
-    fn pair(&mut self, text: &[u8], literal: u16) -> i8 {
-        let outside = self.bytes.iter().filter(|(_, outside)| *outside);
-        let outside: Vec<u8> = outside.map(|(byte, _)| *byte).collect();
+    /// Adds a word of two bytes, with each letter that may stand before it and behind it.
+    fn pair(&mut self, text: &[u8], literal: u16) {
+        let [a, b] = [0, 1].map(|at| self.letter(text[at]));
+        let outside = self.beside.iter().filter(|(_, outside)| *outside);
+        let outside: Vec<(u8, u8)> = outside.map(|(letter, _)| (*letter, BESIDE)).collect();
         for before in &outside {
             for behind in &outside {
-                self.add(&[*before, text[0], text[1], *behind], literal);
+                self.part(&[*before, a, b, *behind], 0, PAIR_BYTES, literal);
             }
         }
-        -1
+    }
+
+    fn letter(&self, byte: u8) -> (u8, u8) {
+        (self.read[usize::from(byte)], !0)
+    }
+
+    /// Adds letters, each with the bits of it that are compared, whose gram begins so many behind their first.
+    fn part(&mut self, letters: &[(u8, u8)], back: usize, to_end: usize, literal: u16) {
+        let word = |word: [u8; PART_BYTES]| u64::from_le_bytes(word);
+        let letter = |at: usize| letters.get(at).copied().unwrap_or_default();
+        let gram = std::array::from_fn(|at| letters[back + at].0);
+        let part = Part {
+            letters: word(std::array::from_fn(|at| letter(at).0)),
+            mask: word(std::array::from_fn(|at| letter(at).1)),
+            literal,
+            back: back as u8,
+            to_end: to_end as u8,
+        };
+        self.parts.push((place(u32::from_le_bytes(gram)), part));
     }
 
     fn table(mut self) -> Table {
-        self.places.sort_by_key(|(place, _)| *place);
+        self.parts.sort_by_key(|(place, _)| *place);
         let mut bits = Box::new([0u32; WORDS]);
-        let mut starts = Vec::new();
-        for (at, (place, _)) in (0u32..).zip(&self.places) {
+        for (place, _) in &self.parts {
             let (word, bit) = word(*place);
-            if bits[word] >> bit & 1 == 0 {
-                starts.push(at);
-            }
             bits[word] |= 1 << bit;
         }
-        starts.push(self.places.len() as u32);
-        let mut ranks = Box::new([0; WORDS]);
-        let mut before = 0;
-        for (rank, word) in ranks.iter_mut().zip(bits.iter()) {
-            *rank = before;
-            before += word.count_ones();
-        }
+        let before = |at| self.parts.partition_point(|(place, _)| row(*place) < at) as u32;
         Table {
-            numbers: self.numbers,
             bits,
-            ranks,
-            starts,
-            grams: self
-                .places
-                .into_iter()
-                .map(|(_, literal)| literal)
-                .collect(),
+            starts: (0..=ROWS).map(before).collect(),
+            parts: self.parts.into_iter().map(|(_, part)| part).collect(),
         }
     }
 }
 
-/// A number for a byte. Each of its bits has to reach all bits of the number, since numbers are only shifted
-/// together (the last steps of MurmurHash3).
-fn mixed(byte: u8) -> u32 {
-    let number = (u32::from(byte) + 1).wrapping_mul(0x9e37_79b1);
-    let number = (number ^ number >> 16).wrapping_mul(0x85eb_ca6b);
-    let number = (number ^ number >> 13).wrapping_mul(0xc2b2_ae35);
-    number ^ number >> 16
-}
-
-/// The letter that each byte is read as: itself in lower case, or the letter that it stands for.
-fn readings() -> [u8; 256] {
+/// The letter that each byte is read as, as a number: itself in any case, or the letter that it stands for.
+fn readings(literals: &[(&[u8], Whole)]) -> [u8; 256] {
     let mut read: [u8; 256] = std::array::from_fn(|byte| (byte as u8).to_ascii_lowercase());
     for letter in b'a'..=b'z' {
         for other in leet(letter) {
@@ -435,5 +466,29 @@ fn readings() -> [u8; 256] {
     for byte in b"iIlL!|1" {
         read[usize::from(*byte)] = one;
     }
-    read
+    let mut used = [false; 256];
+    for byte in literals.iter().flat_map(|(literal, _)| *literal) {
+        used[usize::from(read[usize::from(*byte)])] = true;
+    }
+    let (mut letters, mut marks) = (0, 0);
+    let mut numbers = [OUTSIDE; 256];
+    for byte in (0..=255u8).filter(|byte| used[usize::from(*byte)]) {
+        let mut mark = |kind: u8| {
+            marks += 1;
+            kind | marks << LETTER_BITS
+        };
+        numbers[usize::from(byte)] = match byte {
+            b'a'..=b'z' | b'0'..=b'9' | b'_' => {
+                letters += 1;
+                letters
+            }
+            // Each byte of another script tells as much as a letter.
+            0x80.. => byte,
+            ..=b' ' => mark(OUTSIDE),
+            b'/' | b':' => mark(MARKS[0]),
+            b'<' | b'>' | b'(' | b')' | b'[' | b']' | b'{' | b'}' => mark(MARKS[1]),
+            _ => mark(MARKS[2]),
+        };
+    }
+    read.map(|letter| numbers[usize::from(letter)])
 }

@@ -61,8 +61,12 @@ struct Opens {
 const PLAIN: u16 = 16;
 /// The text is not all ASCII.
 const WIDE: u16 = 32;
-/// Letters and digits in a row that are taken for words without their gaps.
-const GLUED_BYTES_MIN: usize = 12;
+/// Letters of a word that is seldom a part of others.
+const LONG_WORD_MIN: usize = 5;
+/// Letters of the shortest word that is looked for inside others, and letters and digits in a row that are then taken
+/// for words without their gaps.
+const GLUED_WORD_MIN: usize = 3;
+const GLUED_BYTES_MIN: usize = 9;
 
 /// The bit of a direction.
 fn bit(direction: Direction) -> u16 {
@@ -204,13 +208,14 @@ fn lacking_edges(bytes: &[u8], word: &Range<usize>, asks: u16) -> u16 {
     lacks
 }
 
-/// Whether a word stands in so many letters that their gaps may have been taken out.
+/// Whether a word is one by itself, though letters stand beside it: it is long, or it stands in so many letters that
+/// their gaps may have been taken out.
 fn glued(bytes: &[u8], word: &Range<usize>) -> bool {
-    let letters = |byte: &&u8| byte.is_ascii_alphanumeric();
-    if word.len() < 3 {
-        return false;
+    if word.len() < GLUED_WORD_MIN || word.len() >= LONG_WORD_MIN {
+        return word.len() >= LONG_WORD_MIN;
     }
-    let most = GLUED_BYTES_MIN.saturating_sub(word.len());
+    let letters = |byte: &&u8| byte.is_ascii_alphanumeric();
+    let most = GLUED_BYTES_MIN - word.len();
     let before = bytes[..word.start].iter().rev().take(most);
     let after = bytes[word.end..].iter().take(most);
     before.take_while(letters).count() + after.take_while(letters).count() >= most

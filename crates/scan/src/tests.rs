@@ -51,6 +51,40 @@ fn every_rule_finds_its_hits_and_leaves_its_misses() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// What opens a rule is held against its expressions by themselves: a gap may be empty, and only words of a few
+/// letters may be missed where each is glued to another one.
+#[test]
+fn words_without_one_of_their_gaps_are_found() {
+    let set = &everything().set;
+    let (mut all, mut missed) = (0, Vec::new());
+    for rule in rules().iter().filter(|rule| rule.class == Class::Injection) {
+        let matchers: Vec<u16> = (0u16..)
+            .zip(&set.matchers)
+            .filter(|(_, matcher)| matcher.rule.id == rule.id)
+            .map(|(index, _)| index)
+            .collect();
+        for hit in rule.hits.iter().filter(|hit| hit.is_ascii()) {
+            for (gap, _) in hit.match_indices(' ') {
+                let text = format!("{}{}", &hit[..gap], &hit[gap + 1..]);
+                let alone = |index: &u16| {
+                    let span = 0..text.len();
+                    let no = regex_automata::Anchored::No;
+                    set.find(*index, text.as_bytes(), span, no).is_some()
+                };
+                if matchers.iter().any(alone) {
+                    all += 1;
+                    if !found(&text).contains(&rule.id) {
+                        missed.push(format!("{} does not find: {text}", rule.id));
+                    }
+                }
+            }
+        }
+    }
+    assert!(all > 1_000, "{all}");
+    let few = missed.len() * 20 <= all;
+    assert!(few, "{} of {all}\n{}", missed.len(), missed.join("\n"));
+}
+
 /// A made-up token of GitHub's form.
 const TOKEN: &str = "ghp_9fKq2mZx7Lw4Bv8Rt3Yc6Hn1Jd5Sg0Pa2WeU";
 
