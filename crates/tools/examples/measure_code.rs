@@ -22,6 +22,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         tools::code::parse::worker::serve()?;
         return Ok(());
     }
+    // As the server does; without it, what was written with is kept.
+    tools::code::memory::give_back()?;
     let here = args.iter().any(|arg| arg == "--here");
     let scratch = std::env::temp_dir().join(format!("measure-code-{}", std::process::id()));
     let (dir, data) = (scratch.join("tree"), scratch.join("data"));
@@ -134,7 +136,10 @@ fn refresh(
     change()?;
     let job = engine.index(&IndexAsk::default())?;
     let last = engine.progress(&job.id)?.last().unwrap_or_default();
-    let (took, used) = (began.elapsed(), (cpu() - used.0, children_cpu() - used.1));
+    let (took, used) = (
+        began.elapsed(),
+        (cpu() - used.0, children_cpu().saturating_sub(used.1)),
+    );
     println!(
         "{what}: {took:?}, processor {:?} and {:?}; parsed {}; {}",
         used.0, used.1, last.files_indexed, last.message

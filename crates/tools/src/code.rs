@@ -28,6 +28,7 @@ pub mod vectors;
 
 pub mod fence;
 pub mod http;
+pub mod memory;
 pub mod server;
 
 mod codebase;

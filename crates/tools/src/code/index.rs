@@ -36,9 +36,11 @@ pub use view::{Found, View};
 pub use words::words_of;
 
 /// The version of the documents: what is kept under an older one is indexed again.
-const VERSION: u32 = 1;
-/// Threads that write documents.
-const WRITERS: usize = 2;
+const VERSION: u32 = 2;
+/// Most threads that write documents. Fewer share more memory, write larger segments, and leave less to merge.
+const WRITERS_MAX: usize = 4;
+/// Segments of one size before they are merged.
+const SEGMENTS_MAX: usize = 8;
 /// How long a writer that nobody uses is kept, in milliseconds.
 const WRITER_IDLE_MS: u64 = 5_000;
 /// Least memory of one writing thread, in bytes; Tantivy takes no less.
@@ -106,6 +108,12 @@ struct Writer {
     used: Instant,
 }
 
+/// Threads that write documents: half as many as there are processors, since parsers and readers need theirs.
+fn writers() -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    (processors / 2).clamp(1, WRITERS_MAX)
+}
+
 fn store(error: impl std::fmt::Display) -> Error {
     Error::Store(error.to_string())
 }
@@ -149,7 +157,7 @@ impl Family {
             fields,
             reader,
             state: Mutex::default(),
-            writer_bytes: writer_bytes.max(WRITERS * WRITER_BYTES_MIN),
+            writer_bytes: writer_bytes.max(writers() * WRITER_BYTES_MIN),
             units: units::Cache::default(),
         };
         family.lock().known = units::all(&family.reader.searcher())?;
@@ -202,7 +210,7 @@ impl Family {
         }
         let opened = self
             .index
-            .writer_with_num_threads(WRITERS, self.writer_bytes);
+            .writer_with_num_threads(writers(), self.writer_bytes);
         let writer: IndexWriter = opened.map_err(|error| match error {
             tantivy::TantivyError::LockFailure(..) => {
                 Error::Busy("another process writes this index".to_owned())
@@ -210,7 +218,7 @@ impl Family {
             other => store(other),
         })?;
         let mut policy = LogMergePolicy::default();
-        policy.set_min_num_segments(6);
+        policy.set_min_num_segments(SEGMENTS_MAX);
         policy.set_del_docs_ratio_before_merge(0.5);
         writer.set_merge_policy(Box::new(policy));
         // Another process may have written since.
@@ -315,6 +323,7 @@ impl Family {
                 tracing::warn!(%error, "merging segments");
             }
         }
+        self.units.rest();
         self.reader.reload().is_ok()
     }
 }

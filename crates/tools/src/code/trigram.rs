@@ -14,8 +14,9 @@ pub use pattern::{Line, Pattern};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Gram(u32);
 
-/// Bits of a [`Gram`]: as many as there are characters past the basic plane.
-const GRAM_BITS: u32 = 20;
+/// Bits of a [`Gram`]. With as few the index is made and kept in much less memory, and a file of usual size has some three
+/// of a hundred runs that it does not contain: a text of five letters then names hardly a file too many.
+const GRAM_BITS: u32 = 16;
 
 impl Gram {
     fn of(run: [u8; 3]) -> Gram {

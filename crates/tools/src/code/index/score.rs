@@ -23,6 +23,8 @@ use crate::code::api::Result;
 
 /// Documents of one window.
 const WINDOW: u32 = 4096;
+/// Documents of a window that are looked at together.
+const LANE: usize = 16;
 /// The constants of BM25, as most engines have them.
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
@@ -275,13 +277,26 @@ impl Search<'_> {
             for cursor in leading {
                 cursor.add(base, end, &mut self.sums);
             }
-            for at in 0..WINDOW {
-                let sum = std::mem::take(&mut self.sums[at as usize]);
-                if sum > 0.0 {
-                    self.weigh((ord, part), base + at, sum, others);
+            self.window((ord, part), base, others);
+        }
+    }
+
+    /// Takes the documents of a window that may be among the best, and clears the sums.
+    fn window(&mut self, part: (u32, &Part), base: DocId, others: &mut [Cursor<'_>]) {
+        let rest = others.first().map_or(0.0, |cursor| cursor.rest);
+        let mut sums = std::mem::take(&mut self.sums);
+        for (start, lane) in (base..).step_by(LANE).zip(sums.chunks_mut(LANE)) {
+            // Numbers over zero are ordered as their bits are, and whole numbers are compared many at once.
+            let top = lane.iter().fold(0, |top, sum| sum.to_bits().max(top));
+            let can_be = (f32::from_bits(top) + rest) * SLACK >= self.best.least();
+            if top > 0 && can_be {
+                for (doc, sum) in (start..).zip(lane.iter()).filter(|(_, sum)| **sum > 0.0) {
+                    self.weigh(part, doc, *sum, others);
                 }
             }
+            lane.fill(0.0);
         }
+        self.sums = sums;
     }
 
     /// Takes a document that may be one of the best, once its sum is whole.

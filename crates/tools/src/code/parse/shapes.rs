@@ -120,6 +120,8 @@ pub struct Acts {
     pub by_kind: Vec<Act>,
     /// The field of a definition's body.
     pub body: u16,
+    /// Whether something is defined by giving a function as a value, which can stand anywhere in a line.
+    pub defines_by_value: bool,
 }
 
 /// What to do at a node.
@@ -180,6 +182,7 @@ impl Shape {
             language,
             by_kind,
             body,
+            defines_by_value: self.defs.iter().any(|def| def.when == When::Valued),
         }
     }
 

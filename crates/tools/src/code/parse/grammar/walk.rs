@@ -1,5 +1,6 @@
 //! The walk: each node once, with what stands around it.
 
+use memchr::memmem;
 use tree_sitter::{Node, Tree, TreeCursor};
 
 use super::super::chunks::Scope;
@@ -93,7 +94,7 @@ impl<'t, 'x> Walk<'t, 'x> {
             }
             let node = cursor.node();
             let frame = self.enter(node);
-            let descends = self.frames.len() < DEPTH_MAX && node.child_count() > 0;
+            let descends = self.frames.len() < DEPTH_MAX && self.descends(&frame);
             if descends && cursor.goto_first_child() {
                 self.frames.push(frame);
                 continue;
@@ -113,14 +114,33 @@ impl<'t, 'x> Walk<'t, 'x> {
         Err(Note::NotParsed)
     }
 
+    /// What to do at a node.
+    fn act(&self, node: Node<'t>) -> Act {
+        let acts = self.acts.by_kind.get(node.kind_id() as usize);
+        acts.copied().unwrap_or_default()
+    }
+
+    /// Whether what is in a node is looked at. Most of a program are statements of one line in functions: they define
+    /// nothing that is seen from outside, and a comment in them begins with a sign.
+    fn descends(&self, frame: &Frame<'t>) -> bool {
+        let (node, act) = (frame.node, frame.act);
+        if node.child_count() == 0 {
+            return false;
+        }
+        let is_plain = frame.in_function && act.def == 0 && act.scope == 0 && act.marks == 0;
+        if is_plain && !self.acts.defines_by_value {
+            let is_line = node.start_position().row == node.end_position().row;
+            let text = bytes(node).of(self.text);
+            let first = node.named_child(0).map(|child| self.act(child));
+            let leads = first.is_some_and(|act| act.def != 0 || act.scope != 0 || act.marks != 0);
+            return !is_line || leads || memmem::find(text, b"/*").is_some();
+        }
+        true
+    }
+
     /// Looks at a node before its children.
     fn enter(&mut self, node: Node<'t>) -> Frame<'t> {
-        let act = self
-            .acts
-            .by_kind
-            .get(node.kind_id() as usize)
-            .copied()
-            .unwrap_or_default();
+        let act = self.act(node);
         let in_function =
             act.marks & LAMBDA != 0 || self.frames.last().is_some_and(|parent| parent.in_function);
         let scopes = self.open.len();
