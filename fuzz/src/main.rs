@@ -43,6 +43,10 @@ const TARGETS: &[(&str, Target)] = &[
     ("h1_request", targets::h1_request),
     ("h1_response", targets::h1_response),
     ("h1_chunked", targets::h1_chunked),
+    ("code_parse", targets::code_parse),
+    ("code_wire", targets::code_wire),
+    ("code_desk", targets::code_desk),
+    ("code_embedding", targets::code_embedding),
 ];
 
 static CHOSEN: OnceLock<Target> = OnceLock::new();

@@ -1,11 +1,13 @@
 //! What each target does with its bytes. A panic is a finding; so is an answer that contradicts itself.
 
 mod bhttp;
+mod code;
 mod h1;
 mod replay;
 mod sealed;
 
 pub use bhttp::{seal_bhttp, seal_target};
+pub use code::{code_desk, code_embedding, code_parse, code_wire};
 pub use h1::{h1_chunked, h1_request, h1_response};
 pub use replay::seal_replay;
 pub use sealed::{seal_init, seal_reply, seal_request_opening, seal_response_opening, seal_ticket};
