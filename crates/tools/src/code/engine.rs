@@ -72,6 +72,8 @@ pub(crate) struct Scope {
     views: Vec<Arc<View>>,
     roots: Vec<PathBuf>,
     text_bytes: u64,
+    /// Trees of which the view may lack something that is known to have changed.
+    behind: u64,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -350,6 +352,7 @@ impl Inner {
             answer = again;
             for (tree, path) in still {
                 self.note(&scope.trees[tree], |dirty| dirty.file(&path));
+                scope.behind = scope.behind.max(1);
             }
         }
         answer.standing = status::standing(&scope);
@@ -368,6 +371,8 @@ impl Inner {
             }
         }
         Ok(Scope {
+            // Asked before the views are taken: what is dealt with by then is in them.
+            behind: trees.iter().filter(|tree| tree.is_behind()).count() as u64,
             views: trees.iter().map(|tree| tree.view()).collect(),
             trees: trees.to_vec(),
             roots: self.means.roots.clone(),

@@ -133,6 +133,12 @@ impl Tree {
         }
     }
 
+    /// Whether something is known to have changed that is not dealt with: also while somebody deals with it.
+    pub fn is_behind(&self) -> bool {
+        let dirty = lock(&self.dirty);
+        dirty.is_any() || dirty.applied < dirty.known
+    }
+
     /// Tells whoever waits that changes up to `state` are dealt with.
     pub fn applied(&self, state: u64) {
         let mut dirty = lock(&self.dirty);

@@ -36,11 +36,6 @@ pub struct Embedding {
 
 /// How fresh the states of a scope are.
 pub fn standing(scope: &Scope) -> Standing {
-    let dirty = scope
-        .trees
-        .iter()
-        .filter(|tree| lock(&tree.dirty).is_any())
-        .count() as u64;
     let views = || scope.views.iter();
     let files: u64 = views().map(|view| view.entries.len() as u64).sum();
     let pending: u64 = views().map(|view| view.pending()).sum();
@@ -57,12 +52,13 @@ pub fn standing(scope: &Scope) -> Standing {
             0 => f32::from(u8::from(walked)),
             files => (files - pending) as f32 / files as f32,
         },
-        pending: pending + dirty,
+        pending: pending + scope.behind,
     }
 }
 
 /// How a repository is.
 pub fn repository(inner: &Inner, tree: &std::sync::Arc<Tree>) -> RepositoryStatus {
+    let behind = u64::from(tree.is_behind());
     let view = tree.view();
     let mut languages: HashMap<&'static str, u64> = HashMap::new();
     let (mut symbols, mut skipped) = (0, 0);
@@ -86,6 +82,7 @@ pub fn repository(inner: &Inner, tree: &std::sync::Arc<Tree>) -> RepositoryStatu
         views: vec![std::sync::Arc::clone(&view)],
         roots: Vec::new(),
         text_bytes: 0,
+        behind,
     };
     RepositoryStatus {
         repository: tree.row.name.clone(),
