@@ -20,14 +20,14 @@ use super::schema::Scored;
 use super::store;
 use super::view::{Found, NONE, Part, View};
 use crate::code::api::Result;
+use crate::code::rank::table;
 
 /// Documents of one window.
 const WINDOW: u32 = 4096;
 /// Documents of a window that are looked at together.
 const LANE: usize = 16;
-/// The constants of BM25, as most engines have them.
+/// `k1` of BM25, as most engines have it; its `b` is [`table::LENGTHS`].
 const K1: f32 = 1.2;
-const B: f32 = 0.75;
 /// How much more a sum of rounded numbers may be than the sum of their bounds.
 const SLACK: f32 = 1.000_1;
 
@@ -68,10 +68,11 @@ impl Pool<'_> {
     fn norms(&self, scored: Scored) -> [f32; 256] {
         let words = self.views.iter().map(|view| view.length(scored));
         let mean = words.sum::<u64>().max(1) as f32 / self.chunks() as f32;
+        let b = table::LENGTHS[scored as usize];
         let mut norms = [0.0; 256];
         for (norm, id) in norms.iter_mut().zip(0..=u8::MAX) {
             let length = FieldNormReader::id_to_fieldnorm(id) as f32;
-            *norm = K1 * (1.0 - B + B * length / mean);
+            *norm = K1 * (1.0 - b + b * length / mean);
         }
         norms
     }

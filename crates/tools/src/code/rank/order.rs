@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use tantivy::{DocSet, Term};
 
-use super::plan::{Plan, Wanted};
+use super::plan::{Class, Plan, Wanted};
 use super::table;
 use crate::code::api::{Result, ScoreParts};
 use crate::code::index::{Found, Scored, View};
@@ -92,7 +92,36 @@ fn of_path(plan: &Plan, path: &str) -> f32 {
     if has_all(plan, parent) {
         share += table::PARENT_OF_FILE;
     }
-    share
+    if plan.class == Class::Symbol && same_letters(stem, &plan.query) {
+        share += table::STEM_IS_NAME;
+    }
+    share + table::COVERS_QUESTION * part_of_question(plan, path).powi(3)
+}
+
+/// Whether two names have the same letters, however their parts are put together.
+fn same_letters(one: &str, other: &str) -> bool {
+    let letters = |name: &str| -> String {
+        let letters = name.chars().filter(|letter| letter.is_alphanumeric());
+        letters.flat_map(char::to_lowercase).collect()
+    };
+    letters(one) == letters(other)
+}
+
+/// Which part of a question in words a path has, 0 to 1; words that say little do not count.
+fn part_of_question(plan: &Plan, path: &str) -> f32 {
+    let bit = |wanted: &Wanted| 1_u64.checked_shl(wanted.place as u32).unwrap_or(0);
+    let telling = |wanted: &&Wanted| wanted.weight > table::STOP_WORD * 2.0;
+    let asked = plan.wanted.iter().filter(telling);
+    let asked = asked.fold(0, |bits, wanted| bits | bit(wanted));
+    if plan.class != Class::Words || asked.count_ones() < 2 {
+        return 0.0;
+    }
+    let (mut words, mut found) = (Words::of(path), 0);
+    while words.advance() {
+        let same = plan.wanted.iter().filter(|one| one.text == words.text());
+        found = same.fold(found, |bits, wanted| bits | bit(wanted));
+    }
+    (found & asked).count_ones() as f32 / asked.count_ones() as f32
 }
 
 /// Whether the question has all words of a name.
@@ -218,5 +247,27 @@ mod tests {
         let far = nearness(&mut [vec![10], vec![30]]);
         let none = nearness(&mut [vec![10], vec![]]);
         assert!(near > far && far > none && none == 0.0 && near <= 1.0);
+    }
+
+    #[test]
+    fn a_path_that_has_the_question_counts_by_its_part() {
+        let plan = Plan::of("where is the retry pool");
+        assert_eq!(part_of_question(&plan, "src/net/retry_pool.rs"), 1.0);
+        assert_eq!(part_of_question(&plan, "src/retries.rs"), 0.5);
+        assert_eq!(part_of_question(&plan, "src/where/the.rs"), 0.0);
+        // One word says too little, and a name is no question in words.
+        let none = ["the pool", "retry_pool"].map(Plan::of);
+        assert!(
+            none.iter()
+                .all(|plan| part_of_question(plan, "retry/pool.rs") == 0.0)
+        );
+        assert!(of_path(&plan, "net/retry_pool.rs") > of_path(&plan, "net/retry.rs"));
+    }
+
+    #[test]
+    fn a_file_may_have_the_name_that_is_asked_for() {
+        let plan = Plan::of("RetryPool");
+        assert!(of_path(&plan, "net/retry_pool.rs") > of_path(&plan, "net/pool_retry.rs"));
+        assert!(same_letters("retry_pool", "RetryPool") && !same_letters("retry", "retries"));
     }
 }

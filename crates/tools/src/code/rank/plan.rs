@@ -217,7 +217,12 @@ fn wanted(query: &str, class: Class) -> Vec<Wanted> {
         None => {}
     };
     let is_stop = |text: &str| class == Class::Words && table::STOP_WORDS.contains(&text);
-    let all_stop = words.iter().all(|(text, ..)| is_stop(text));
+    // The stem of such a word says as little.
+    let is_stop_at = |at: usize| {
+        let (text, _, part) = &words[at];
+        is_stop(text) || at > 0 && *part == Part::Stem && is_stop(&words[at - 1].0)
+    };
+    let all_stop = (0..words.len()).all(is_stop_at);
     for (at, (text, place, part)) in words.iter().enumerate() {
         let stem_follows = words
             .get(at + 1)
@@ -228,7 +233,7 @@ fn wanted(query: &str, class: Class) -> Vec<Wanted> {
             Part::Piece if stem_follows => table::PIECE_BESIDE_STEM,
             Part::Piece => table::PIECE,
         };
-        let stop = !all_stop && is_stop(text);
+        let stop = !all_stop && is_stop_at(at);
         push(
             text,
             if stop {
@@ -294,6 +299,14 @@ mod tests {
             found.map(|wanted| wanted.weight).unwrap()
         };
         assert!(weight("the") < 0.1 && weight("timeout") > 0.4);
+        let plan = Plan::of("where are these");
+        assert!(plan.wanted.iter().all(|wanted| wanted.weight > 0.4));
+        let plan = Plan::of("where is it bounded");
+        assert!(
+            plan.wanted
+                .iter()
+                .all(|one| one.weight < 0.1 || one.place == 3)
+        );
         assert!(
             Plan::of("the is")
                 .wanted

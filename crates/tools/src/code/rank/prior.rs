@@ -130,7 +130,7 @@ const ROWS: &[Row] = &[
         },
     },
     Row {
-        factor: 0.7,
+        factor: 0.85,
         asked: &[
             "config",
             "configuration",

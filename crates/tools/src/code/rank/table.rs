@@ -5,11 +5,14 @@
 pub type Weights = [f32; 5];
 
 /// For questions in words.
-pub const WORDS: Weights = [1.0, 0.9, 1.4, 0.5, 0.8];
+pub const WORDS: Weights = [1.3, 0.9, 0.7, 0.5, 1.5];
 /// For names.
-pub const SYMBOL: Weights = [0.7, 0.2, 2.0, 0.8, 0.7];
+pub const SYMBOL: Weights = [0.7, 0.2, 2.0, 0.8, 1.4];
 /// For paths.
 pub const PATH: Weights = [0.2, 0.1, 0.5, 0.1, 3.0];
+
+/// How much the length of a chunk counts in each field, 0 to 1: `b` of BM25.
+pub const LENGTHS: Weights = [0.5, 0.75, 0.5, 0.5, 0.9];
 
 /// A whole identifier that has parts: rarer and surer than its parts.
 pub const WHOLE: f32 = 1.3;
@@ -20,7 +23,7 @@ pub const PIECE_BESIDE_STEM: f32 = 0.45;
 /// The stem of a word.
 pub const STEM: f32 = 0.65;
 /// Two words of a question written as one.
-pub const PAIR: f32 = 0.5;
+pub const PAIR: f32 = 0.4;
 /// A word that was not found, replaced by one that is spelt alike.
 pub const RESPELT: f32 = 0.7;
 /// Words that say little in a question of several words.
@@ -38,19 +41,23 @@ pub const DEFINES_PLAIN: f32 = 0.15;
 /// Candidates that are put in order.
 pub const CANDIDATES: usize = 200;
 /// The most that words which stand together add, as a share of the score.
-pub const PROXIMITY: f32 = 0.35;
+pub const PROXIMITY: f32 = 0.7;
 /// Words over which nearness is looked at.
 pub const PROXIMITY_TERMS_MAX: usize = 8;
 /// What a file's stem adds when the question has all its words, as a share of the score.
-pub const STEM_OF_FILE: f32 = 0.15;
+pub const STEM_OF_FILE: f32 = 0.3;
 /// The same for the directory that it is in.
-pub const PARENT_OF_FILE: f32 = 0.05;
+pub const PARENT_OF_FILE: f32 = 0.1;
+/// What a path adds that has all words of a question, as a share of the score; the part that it has counts by its cube.
+pub const COVERS_QUESTION: f32 = 1.0;
+/// What a file's stem adds when it is the name that is asked for, as a share of the score.
+pub const STEM_IS_NAME: f32 = 1.5;
 /// What each other candidate of the same file adds, as a share of the score.
-pub const COHERENCE: f32 = 0.03;
+pub const COHERENCE: f32 = 0.015;
 /// The most that they add.
 pub const COHERENCE_MAX: f32 = 0.12;
 /// What each hit of a file before it leaves to the next.
-pub const SATURATION: f32 = 0.88;
+pub const SATURATION: f32 = 0.94;
 /// The least that a place gets which vectors rank first, as a share of the best score by words.
 pub const VECTORS: f32 = 0.6;
 /// The constant of reciprocal ranks (Cormack et al., 2009).
