@@ -600,9 +600,9 @@ def warm(options, url, folder):
 
 
 def calls(questions):
-    """What agents ask: words, names, texts, expressions, files."""
+    """What agents ask: words, names, texts, expressions, files. The lab takes 63 at most."""
     asked = []
-    for _ in range(40):
+    for _ in range(10):
         words = re.findall(r"[A-Za-z]\w{3,15}", questions.line() + " " + questions.line(), re.ASCII) or ["main"]
         asked += [("search_code", {"query": " ".join(words[:4])}), ("search_code", {"query": words[0], "mode": "symbol"}),
                   ("find_files", {"query": words[0]}), ("get_symbol", {"name": words[-1]})]
