@@ -8,7 +8,7 @@ use tools::code::desk::Desk;
 use tools::code::embed::{Embedder, Endpoint, Kind};
 use tools::code::fence::{self, Fence, Held};
 use tools::code::parse::worker;
-use tools::code::{http, server};
+use tools::code::{http, memory, server};
 
 use super::code::index::Index;
 use super::{Answer, Ended, Failure};
@@ -121,6 +121,9 @@ impl Code {
             format: LogFormat::Text,
             level: LogLevel::Warn,
         });
+        if let Err(error) = memory::give_back() {
+            tracing::info!(%error, "memory that was used once is kept");
+        }
         let failed = |what: &str| {
             let what = what.to_owned();
             move |error: std::io::Error| Failure::new(format!("{what}: {error}"), "")
