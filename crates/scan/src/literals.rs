@@ -92,6 +92,8 @@ impl Literal {
 pub(crate) struct Places {
     /// The places behind literals, which they are, and whether they are written plainly.
     ends: Vec<(u32, u16, bool)>,
+    /// Those that wait to be put among the others.
+    tail: Vec<(u32, u16, bool)>,
 }
 
 impl Places {
@@ -118,6 +120,22 @@ impl Places {
         match later.take_while(|other| other.0 > place.0).count() {
             0 => self.ends.push(place),
             later => self.ends.insert(self.ends.len() - later, place),
+        }
+    }
+
+    /// Puts the places from this one on among those before, which are in order.
+    fn merge(&mut self, middle: usize) {
+        self.tail.extend(self.ends.drain(middle..));
+        self.tail.sort_by_key(|(end, ..)| *end);
+        self.ends.extend_from_slice(&self.tail);
+        let (mut left, mut free) = (middle, self.ends.len());
+        while let Some(next) = self.tail.pop() {
+            while left > 0 && self.ends[left - 1].0 > next.0 {
+                (left, free) = (left - 1, free - 1);
+                self.ends[free] = self.ends[left];
+            }
+            free -= 1;
+            self.ends[free] = next;
         }
     }
 }
@@ -185,9 +203,7 @@ impl Literals {
                 .ends
                 .extend(found.map(|at| (end(at), index + more, true)));
         }
-        if first > 0 || places.ends.len() > among {
-            places.ends.sort_by_key(|(end, ..)| *end);
-        }
+        places.merge(if first > 0 { first } else { among });
     }
 
     /// Whether any literal is in a text.

@@ -96,15 +96,15 @@ pub(crate) struct Opened {
 struct Branches {
     /// By matcher.
     firsts: Vec<Firsts>,
-    pass: u32,
+    /// The number of a text's first place, and of one behind its last: those of the texts before are smaller.
+    base: u32,
+    end: u32,
 }
 
 /// The first words of a branch that were seen.
 #[derive(Clone, Copy, Default)]
 struct Firsts {
-    /// In which pass that was.
-    pass: u32,
-    /// Where the last one starts, and where the first one does that may still be near enough.
+    /// The numbers of the places where the last one starts, and the first one that may still be near enough.
     last: u32,
     first: u32,
 }
@@ -141,7 +141,7 @@ impl Openers {
         opened: &mut Opened,
         mut open: impl FnMut(Candidate) -> Result<(), E>,
     ) -> Result<(), E> {
-        opened.begin(matchers.len());
+        opened.branches.begin(matchers.len(), bytes.len());
         let table = self.table.get_or_init(|| Table::new(self, matchers));
         let Opened { places, branches } = opened;
         places.clear();
@@ -305,38 +305,37 @@ impl Opens {
     }
 }
 
-impl Opened {
-    fn begin(&mut self, matchers: usize) {
-        let Branches { firsts, pass } = &mut self.branches;
-        firsts.resize(matchers, Firsts::default());
-        *pass = pass.wrapping_add(1);
-        if *pass == 0 {
-            firsts.fill(Firsts::default());
-            *pass = 1;
-        }
-    }
-}
-
 impl Branches {
+    /// Forgets what was seen, so that none of it is near any word of a text of so many bytes.
+    fn begin(&mut self, matchers: usize, bytes: usize) {
+        const FAR: u32 = u16::MAX as u32 + 1;
+        self.firsts.resize(matchers, Firsts::default());
+        let end = |base: u32| base.checked_add(u32::try_from(bytes).ok()?);
+        let next = self.end.checked_add(FAR);
+        (self.base, self.end) = match next.and_then(|base| Some((base, end(base)?))) {
+            Some(range) => range,
+            None => {
+                self.firsts.fill(Firsts::default());
+                (FAR, end(FAR).unwrap_or(u32::MAX))
+            }
+        };
+    }
+
     /// Where the first word starts of those that open a matcher, if this is the last of them.
     #[inline(always)]
     fn start(&mut self, one: &Opens, word: &Range<usize>) -> Option<usize> {
         if matches!(one.part, Part::Literal | Part::Only) {
             return Some(word.start);
         }
-        let near = usize::from(one.near);
+        let (start, end) = (self.base + word.start as u32, self.base + word.end as u32);
         let seen = &mut self.firsts[usize::from(one.matcher)];
-        let known = seen.pass == self.pass && word.end.saturating_sub(seen.last as usize) <= near;
+        let known = end.wrapping_sub(seen.last) <= u32::from(one.near);
         if one.part == Part::Second {
-            let nearest = word.end.saturating_sub(near);
-            return known.then(|| nearest.max(seen.first as usize));
+            let nearest = end - u32::from(one.near);
+            return known.then(|| (nearest.max(seen.first) - self.base) as usize);
         }
-        let start = word.start as u32;
-        *seen = Firsts {
-            pass: self.pass,
-            last: start,
-            first: if known { seen.first.min(start) } else { start },
-        };
+        seen.first = if known { seen.first.min(start) } else { start };
+        seen.last = start;
         None
     }
 }
