@@ -112,11 +112,12 @@ impl Places {
         ends.map(|(end, literal, plain)| (*end as usize, *literal, *plain))
     }
 
-    /// Keeps a place. Grams stand anywhere in their literals, so their order is not quite that of the ends.
+    /// Keeps a place behind so many that are done. Grams stand anywhere in their literals, so their order is not quite
+    /// that of the ends.
     #[inline(always)]
-    fn keep(&mut self, end: usize, literal: u16, plain: bool) {
+    fn keep(&mut self, done: usize, end: usize, literal: u16, plain: bool) {
         let place = (end as u32, literal, plain);
-        let later = self.ends.iter().rev();
+        let later = self.ends[done..].iter().rev();
         match later.take_while(|other| other.0 > place.0).count() {
             0 => self.ends.push(place),
             later => self.ends.insert(self.ends.len() - later, place),
@@ -190,7 +191,7 @@ impl Literals {
             self.table.each(&block, |at, part| {
                 let end = start + at + usize::from(part.to_end);
                 if let Some(plain) = self.ends_at(bytes, end, part.literal) {
-                    places.keep(end, part.literal + more, plain);
+                    places.keep(first, end, part.literal + more, plain);
                 }
             });
         }
