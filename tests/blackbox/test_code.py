@@ -339,18 +339,24 @@ def test_a_change_is_found(shop):
     asyncio.run(script())
 
 
+async def owner(shop):
+    """A session that owns the index until the event, in a task of its own."""
+    owns, ends = asyncio.Event(), asyncio.Event()
+
+    async def session():
+        async with over_stdio(shop) as client:
+            await indexed(client)
+            owns.set()
+            await ends.wait()
+
+    task = asyncio.create_task(session())
+    await asyncio.wait({task, asyncio.create_task(owns.wait())}, return_when=asyncio.FIRST_COMPLETED)
+    return task, ends
+
+
 def test_sessions_share_one_index_and_outlive_its_owner(shop):
     async def script():
-        owns, ends = asyncio.Event(), asyncio.Event()
-
-        async def owner():
-            async with over_stdio(shop) as client:
-                await indexed(client)
-                owns.set()
-                await ends.wait()
-
-        first = asyncio.create_task(owner())
-        await asyncio.wait({first, asyncio.create_task(owns.wait())}, return_when=asyncio.FIRST_COMPLETED)
+        first, ends = await owner(shop)
         async with over_stdio(shop) as second, over_stdio(shop) as third:
             both = await asyncio.gather(*(ask(one, "search_code", query="retry_at_most", mode="text")
                                           for one in (second, third)))
@@ -370,16 +376,7 @@ def test_a_data_folder_is_of_its_roots(shop, tmp_path):
     other = tree(tmp_path / "other", {"canary.py": "def canary_of_other():\n    pass\n"})
 
     async def script():
-        owns, ends = asyncio.Event(), asyncio.Event()
-
-        async def owner():
-            async with over_stdio(shop) as client:
-                await indexed(client)
-                owns.set()
-                await ends.wait()
-
-        first = asyncio.create_task(owner())
-        await asyncio.wait({first, asyncio.create_task(owns.wait())}, return_when=asyncio.FIRST_COMPLETED)
+        first, ends = await owner(shop)
         async with over_stdio((other, data)) as second:
             for name, arguments in [("search_code", {"query": "retry_at_most"}), ("find_files", {"query": ""}),
                                     ("list_repositories", {}), ("read_chunk", {"path": "src/retry.py"})]:

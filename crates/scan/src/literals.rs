@@ -195,7 +195,7 @@ impl Literals {
                 }
             });
         }
-        block.letters.fill(0);
+        block.wipe();
         let among = places.ends.len();
         for (finder, index) in &self.tiny {
             let end = |at| (at + finder.needle().len()) as u32;
@@ -267,6 +267,13 @@ impl Block {
         }
         rest.fill(OUTSIDE);
         self.length = end - start;
+    }
+
+    /// Forgets the letters: what was scanned does not stay in memory longer than it has to.
+    fn wipe(&mut self) {
+        self.letters.fill(OUTSIDE);
+        // Else a compiler sees that nobody reads them again, and leaves them as they are.
+        std::hint::black_box(&self.letters);
     }
 
     /// The letters from the byte before this one of the text on.
