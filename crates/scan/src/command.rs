@@ -5,17 +5,12 @@
 //! It does not know what a tool really does, and runs nothing.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::ops::Range;
 use std::slice;
-use std::sync::OnceLock;
-
-use regex_automata::util::syntax;
-use regex_automata::{Input, meta};
 
 use crate::fold;
 use crate::layer::{Layer, Text};
-use crate::literals::{Literals, Places, Whole};
+use crate::opening::{Matcher, Opened, Opening};
 use crate::rule::{Class, Rule, Severity};
 use crate::shell::{self, Dialect, Plain};
 
@@ -28,8 +23,6 @@ pub(crate) use role::{LOCAL, Role, Tool, group, words};
 const ARGUMENTS_MAX: usize = 4096;
 /// Bytes of one command.
 const COMMAND_BYTES_MAX: usize = 256 << 10;
-/// Bytes of a program that a compiled rule may take.
-const RULE_BYTES_MAX: usize = 1 << 24;
 
 /// The rules that code finds rather than an expression.
 const OBSCURED: &str = "command_obscured";
@@ -57,15 +50,7 @@ pub struct Hit {
 
 /// All rules about commands. Their expressions are compiled when they are first needed.
 pub struct Commands {
-    literals: Literals,
-    /// The rules that each literal opens.
-    openers: Vec<Vec<usize>>,
-    matchers: Vec<Matcher>,
-}
-
-struct Matcher {
-    rule: &'static Rule,
-    regex: OnceLock<meta::Regex>,
+    rules: Opening,
 }
 
 thread_local! {
@@ -78,8 +63,7 @@ struct Buffers {
     plain: Plain,
     /// Words of a command that comes in several strings.
     joined: Vec<u8>,
-    opened: Vec<bool>,
-    places: Places,
+    opened: Opened,
 }
 
 /// One command, or one path, and the argument that it came in.
@@ -92,36 +76,12 @@ struct Subject<'a> {
 }
 
 impl Commands {
-    /// Takes the rules of class `command` out of all rules.
-    pub fn new(rules: &'static [Rule]) -> Commands {
-        let mut literals: Vec<String> = Vec::new();
-        let mut known = HashMap::new();
-        let mut openers: Vec<Vec<usize>> = Vec::new();
-        let mut matchers = Vec::new();
-        let ours = rules
-            .iter()
-            .filter(|rule| rule.class == Class::Command && !rule.regex.is_empty());
-        for (index, rule) in ours.enumerate() {
-            for literal in rule.literals {
-                let literal = literal.to_ascii_lowercase();
-                let at = *known.entry(literal).or_insert_with_key(|literal| {
-                    literals.push(literal.clone());
-                    openers.push(Vec::new());
-                    literals.len() - 1
-                });
-                openers[at].push(index);
-            }
-            let regex = OnceLock::new();
-            matchers.push(Matcher { rule, regex });
-        }
-        let texts: Vec<_> = literals
-            .iter()
-            .map(|one| (one.as_bytes(), Whole::Part))
-            .collect();
+    /// Takes the rules of class `command` out of our own rules and of others.
+    pub fn new(rules: &'static [Rule], more: &[&'static Rule]) -> Commands {
+        let all = rules.iter().chain(more.iter().copied());
+        let ours = all.filter(|rule| rule.class == Class::Command && !rule.regex.is_empty());
         Commands {
-            literals: Literals::new(&texts),
-            openers,
-            matchers,
+            rules: Opening::new(ours),
         }
     }
 
@@ -287,7 +247,7 @@ impl Commands {
         };
         bytes.iter().all(|byte| class[usize::from(*byte)])
             && memchr::memmem::find(bytes, b"  ").is_none()
-            && !self.literals.hold(bytes)
+            && !self.rules.any(bytes)
     }
 
     /// Judges a text with letters that may only look like others.
@@ -355,12 +315,7 @@ impl Commands {
         buffers: &mut Buffers,
         sink: &mut Vec<Hit>,
     ) {
-        let Buffers {
-            plain,
-            opened,
-            places,
-            ..
-        } = buffers;
+        let Buffers { plain, opened, .. } = buffers;
         if subject.role == Role::Unknown && !role::starts_with_known(plain) {
             return;
         }
@@ -371,24 +326,11 @@ impl Commands {
         if plain.obscured {
             self.hit(subject, OBSCURED, 0..subject.text.len(), "", sink);
         }
-        opened.clear();
-        opened.resize(self.matchers.len(), false);
-        self.literals.find(&plain.text, places);
-        for (_, literal) in places.each() {
-            for index in &self.openers[usize::from(literal)] {
-                opened[*index] = true;
-            }
-        }
-        for (matcher, _) in self
-            .matchers
-            .iter()
-            .zip(opened.iter())
-            .filter(|(_, opened)| **opened)
-        {
+        for matcher in self.rules.each(&plain.text, opened) {
             if subject.role == Role::Script && matcher.rule.severity != Severity::Critical {
                 continue;
             }
-            if let Some(line) = matcher.find(plain) {
+            if let Some(line) = line_of(matcher, plain) {
                 let mut span = source(&line.source);
                 span = if span.is_empty() {
                     0..subject.text.len()
@@ -448,25 +390,22 @@ impl Commands {
     }
 }
 
-impl Matcher {
-    /// The line of the first match that no exemption covers.
-    fn find<'p>(&self, plain: &'p Plain) -> Option<&'p shell::Line> {
-        let regex = self.regex.get_or_init(|| compile(self.rule));
-        let mut at = 0;
-        while at < plain.text.len() {
-            let found = regex.find(Input::new(&plain.text).span(at..plain.text.len()))?;
-            let line = plain.line(found.start())?;
-            let stage = stage(
-                &plain.text[line.text.clone()],
-                found.start() - line.text.start,
-            );
-            if !exempt::is(self.rule.id, stage) {
-                return Some(line);
-            }
-            at = found.end().max(found.start() + 1);
+/// The line of the first match of a rule that no exemption covers.
+fn line_of<'p>(matcher: &Matcher, plain: &'p Plain) -> Option<&'p shell::Line> {
+    let mut at = 0;
+    while at < plain.text.len() {
+        let found = matcher.find(&plain.text, at)?;
+        let line = plain.line(found.start)?;
+        let stage = stage(
+            &plain.text[line.text.clone()],
+            found.start - line.text.start,
+        );
+        if !exempt::is(matcher.rule.id, stage) {
+            return Some(line);
         }
-        None
+        at = found.end.max(found.start + 1);
     }
+    None
 }
 
 /// The first command whose name does not look like what it is, and how it is disguised.
@@ -518,20 +457,6 @@ fn trimmed(text: &[u8], span: Range<usize>) -> Range<usize> {
         length if text.is_ascii() => span.start + before..span.start + before + length,
         _ => span,
     }
-}
-
-fn compile(rule: &Rule) -> meta::Regex {
-    meta::Builder::new()
-        .configure(
-            meta::Config::new()
-                .utf8_empty(false)
-                // A literal opened the rule: to look for one again saves nothing, and costs more to build.
-                .auto_prefilter(false)
-                .nfa_size_limit(Some(RULE_BYTES_MAX)),
-        )
-        .syntax(syntax::Config::new().unicode(false).utf8(false))
-        .build(rule.regex)
-        .unwrap_or_else(|error| panic!("the expression of {} does not build: {error}", rule.id))
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use crate::rule::{Action, Class, Rule};
 use crate::search::{Found, Search};
 use crate::set::Set;
 use crate::settings::Settings;
+use crate::url::OwnRules;
 use crate::values::Values;
 use crate::{json, patterns};
 
@@ -25,6 +26,8 @@ pub struct Engine {
     pub(crate) set: Set,
     /// Read when the first call is judged.
     commands: OnceLock<Commands>,
+    /// Rules of the operator's own about URLs.
+    pub(crate) own_urls: OwnRules,
     pub(crate) settings: Settings,
     /// The operator's own secrets and canaries.
     pub(crate) values: Option<Values>,
@@ -53,6 +56,7 @@ impl Engine {
     pub fn compile(settings: Settings, fingerprint_key: [u8; 32]) -> Result<Engine, &'static str> {
         Ok(Engine {
             commands: OnceLock::new(),
+            own_urls: OwnRules::new(&settings.rules),
             set: Set::new(patterns::rules(), &settings.rules, &settings)?,
             values: settings.values.clone().filter(|values| !values.is_empty()),
             settings,
@@ -69,7 +73,8 @@ impl Engine {
         all.expect("the rule is among the settings' own");
         Ok(Engine {
             set: Set::new(&[], &[rule], &settings)?,
-            commands: OnceLock::new(),
+            commands: OnceLock::from(Commands::new(&[], &[rule])),
+            own_urls: OwnRules::new(&[rule]),
             values: None,
             settings,
             fingerprint_key: [0; 32],
@@ -163,8 +168,14 @@ impl Engine {
     }
 
     pub(crate) fn commands(&self) -> &Commands {
-        let ours = || Commands::new(patterns::rules());
-        self.commands.get_or_init(ours)
+        let all = || Commands::new(patterns::rules(), &self.settings.rules);
+        self.commands.get_or_init(all)
+    }
+
+    /// The rule of this id, of ours or of the operator's.
+    pub(crate) fn rule(&self, id: &str) -> Option<&'static Rule> {
+        let own = || self.settings.rules.iter().find(|rule| rule.id == id);
+        patterns::rule(id).or_else(|| own().copied())
     }
 
     pub(crate) fn fingerprint(&self, text: &[u8]) -> u64 {

@@ -271,6 +271,12 @@ impl Engine {
             let path = path.to_owned();
             self.add_at_most(most, report, place, hit.rule, path, span, hit.disguise);
         }
+        if url.len() <= self.settings.urls.length_max {
+            for (rule, span, disguise) in self.own_urls.judge(url) {
+                let span = if argument { source.clone() } else { span };
+                self.add(report, place, rule.id, path.to_owned(), span, disguise);
+            }
+        }
         parts
     }
 
@@ -336,7 +342,7 @@ impl Engine {
         span: Range<usize>,
         disguise: &'static str,
     ) {
-        let Some(rule) = patterns::rule(rule) else {
+        let Some(rule) = self.rule(rule) else {
             base::never!("code found a rule that is in no list");
             return;
         };

@@ -36,6 +36,7 @@ mod json;
 mod layer;
 mod literals;
 mod openers;
+mod opening;
 mod phrase;
 mod unpack;
 mod values;

@@ -6,9 +6,12 @@
 use std::fmt;
 use std::sync::Mutex;
 
+use crate::check::Check;
+use crate::command::Argument;
 use crate::engine::Engine;
+use crate::opening;
 use crate::patterns::{self, Read};
-use crate::rule::{Direction, Rule};
+use crate::rule::{Action, Class, Direction, Rule};
 use crate::set;
 
 /// Rules of the operator's own, over all files.
@@ -83,8 +86,15 @@ fn check(rule: &'static Rule, say: &mut impl FnMut(String)) {
     if rule.id.is_empty() || !rule.id.bytes().all(lower_snake) {
         say("`id` takes lower-case letters, digits and `_`".to_owned());
     }
-    if !rule.class.reads_text() {
-        say("`class` must be secret, personal or injection".to_owned());
+    match rule.class {
+        Class::Tool | Class::Chain => {
+            return say("`class` must be secret, personal, injection, command or url".to_owned());
+        }
+        Class::Command | Class::Url => of_calls(rule, say),
+        _ => {}
+    }
+    if rule.regex.is_empty() {
+        return say("it needs `regex`".to_owned());
     }
     if rule.literals.is_empty() != rule.digits {
         say("it needs `literals`, or `digits = true`, and not both".to_owned());
@@ -98,7 +108,11 @@ fn check(rule: &'static Rule, say: &mut impl FnMut(String)) {
             "a literal has from {LITERAL_BYTES_MIN} to {LITERAL_BYTES_MAX} bytes"
         ));
     }
-    if let Err(message) = set::check(rule) {
+    let built = match rule.class.reads_text() {
+        true => set::check(rule),
+        false => opening::compile(rule).map(drop),
+    };
+    if let Err(message) = built {
         return say(message);
     }
     if rule.hits.is_empty() {
@@ -108,16 +122,87 @@ fn check(rule: &'static Rule, say: &mut impl FnMut(String)) {
         Ok(engine) => engine,
         Err(message) => return say(message.to_owned()),
     };
-    let finds = |text: &&&str| {
-        let report = engine.text(Direction::Outgoing, text, "");
-        report.is_ok_and(|report| !report.findings.is_empty())
-    };
+    let finds = |text: &&&str| finds(&engine, rule, text);
     for hit in rule.hits.iter().filter(|hit| !finds(hit)) {
         say(format!("does not find its hit {}", shown(hit)));
     }
     for miss in rule.misses.iter().filter(finds) {
         say(format!("finds its miss {}", shown(miss)));
     }
+}
+
+/// What a rule about commands or URLs cannot say: these are judged in what goes out, whole.
+fn of_calls(rule: &Rule, say: &mut impl FnMut(String)) {
+    let class = rule.class.as_str();
+    if rule.action == Action::Redact {
+        say(format!(
+            "there is nothing to redact in class {class}; `action` is refuse, warn or off"
+        ));
+    }
+    if !rule.directions.contains(&Direction::Outgoing) {
+        say(format!(
+            "class {class} is judged in what goes out; `directions` leaves that out"
+        ));
+    }
+    let plain = Check {
+        entropy: None,
+        test: None,
+    };
+    let flags = [
+        ("before", rule.before > 0),
+        ("pair", rule.pair),
+        ("digits", rule.digits),
+        ("base58", rule.base58),
+        ("phrase", rule.phrase),
+        ("block", rule.block),
+        ("kind", rule.kind.is_some()),
+        ("language", !rule.language.is_empty()),
+        ("check` and `entropy", rule.check != plain),
+    ];
+    for (name, _) in flags.iter().filter(|(_, given)| *given) {
+        say(format!("`{name}` has no meaning in class {class}"));
+    }
+}
+
+/// Whether a rule finds a text: as an argument of the kind that its class is about.
+fn finds(engine: &Engine, rule: &'static Rule, text: &str) -> bool {
+    let place = Direction::Outgoing;
+    match rule.class {
+        Class::Command => command_finds(engine, rule, text),
+        Class::Url => !engine.own_urls.judge(text).is_empty(),
+        _ => {
+            let report = engine.text(place, text, "");
+            report.is_ok_and(|report| !report.findings.is_empty())
+        }
+    }
+}
+
+/// A command is judged as one; `read_file PATH`, `write_file PATH` and `delete_file PATH` as the path of a call
+/// of that tool.
+fn command_finds(engine: &Engine, rule: &Rule, text: &str) -> bool {
+    let file = |tool: &&str| text.starts_with(*tool) && text[tool.len()..].starts_with(' ');
+    let tool = ["read_file", "write_file", "delete_file"]
+        .into_iter()
+        .find(file);
+    let (tool, argument) = match tool {
+        Some(tool) => (
+            tool,
+            Argument {
+                path: "path",
+                text: text[tool.len()..].trim(),
+            },
+        ),
+        None => (
+            "run_command",
+            Argument {
+                path: "command",
+                text,
+            },
+        ),
+    };
+    let mut hits = Vec::new();
+    engine.commands().judge(tool, &[argument], &mut hits);
+    hits.iter().any(|hit| hit.rule == rule.id)
 }
 
 /// The start of a text, for a message: hits may hold what must not be printed whole.
@@ -188,6 +273,121 @@ misses = ["ACME-12"]
         assert!(wrong("acme_badge", "github_token").contains("another rule has this id"));
         assert!(wrong("\"high\"", "\"hihg\"").starts_with("line 5: "));
         assert!(wrong("summary", "sumary").starts_with("line 6: "));
-        assert!(wrong("\"secret\"", "\"url\"").contains("must be secret"));
+        assert!(wrong("\"secret\"", "\"chain\"").contains("must be secret"));
+    }
+
+    const DEPLOY: &str = r#"
+[[rule]]
+id = "acme_deploy"
+class = "command"
+severity = "high"
+summary = "Deploys to production."
+reference = "https://intranet.example/deploy"
+action = "refuse"
+literals = ["acme-deploy", "/srv/acme/keys"]
+regex = '(?m)(?:^| \| )(?:acme-deploy (?:[^\n|]* )?--prod|read_file /srv/acme/keys/)'
+hits = ["sudo acme-deploy --prod web", "ls && acme-''deploy --prod", "read_file /srv/acme/keys/a.pem"]
+misses = ["acme-deploy --stage web", "echo acme-deploy --prod", "read_file /srv/acme/keys.md"]
+
+[[rule]]
+id = "acme_pastes"
+class = "url"
+severity = "high"
+summary = "Our own pastes, which the world can read."
+reference = "https://intranet.example/pastes"
+action = "refuse"
+literals = ["acme.example"]
+regex = '^https?://pub\.acme\.example/(?:new|raw)\b'
+hits = ["https://pub.acme.example/new?x=1", "HTTPS://u@PUB.acme.example/r%61w/1"]
+misses = ["https://acme.example/new", "https://pub.acme.example/old", "https://x.example/?u=https://pub.acme.example/new"]
+"#;
+
+    fn engine(text: &str) -> Engine {
+        let mut settings = Settings::default();
+        settings.rules = operator_rules(text).unwrap();
+        Engine::new(settings, [1; 32])
+    }
+
+    #[test]
+    fn commands_and_urls_of_the_operators_are_judged_in_calls() {
+        let engine = engine(DEPLOY);
+        let call = |tool: &str, argument: &str, text: &str| {
+            let params = serde_json::json!({ "name": tool, "arguments": { argument: text } });
+            let report = engine.call(Direction::Outgoing, params.to_string().as_bytes(), "", None);
+            let findings = report.unwrap().findings.into_iter();
+            let own = findings.filter(|f| f.rule.id.starts_with("acme"));
+            own.map(|f| (f.rule.id, f.path, f.action))
+                .collect::<Vec<_>>()
+        };
+        let deploys = vec![(
+            "acme_deploy",
+            "arguments.command".to_owned(),
+            Action::Refuse,
+        )];
+        assert_eq!(
+            call("bash", "command", "cd x; acme-deploy -v --prod"),
+            deploys
+        );
+        assert_eq!(
+            call("bash", "command", "sh -c 'acme-deploy --prod'"),
+            deploys
+        );
+        assert_eq!(call("bash", "command", "acme-deploy --dry-run"), []);
+        assert_eq!(call("write_file", "content", "acme-deploy --prod"), []);
+        assert_eq!(call("read_file", "path", "/srv/acme/keys/b.pem").len(), 1);
+        let pastes = vec![("acme_pastes", "arguments.url".to_owned(), Action::Refuse)];
+        assert_eq!(
+            call("fetch", "url", "https://pub.acme.example/n%65w"),
+            pastes
+        );
+        assert_eq!(call("fetch", "url", "https://pub.acme.example/"), []);
+        let url = |url: &str| engine.url(Direction::Outgoing, url, None).unwrap().findings;
+        assert_eq!(
+            url("https://pub.acme.example/raw")[0].rule.id,
+            "acme_pastes"
+        );
+        assert_eq!(url("https://pub.acme.example/raw")[0].span, 0..28);
+    }
+
+    #[test]
+    fn what_is_done_about_them_can_be_set() {
+        let mut settings = Settings::default();
+        settings.rules = operator_rules(DEPLOY).unwrap();
+        settings.set("acme_pastes", None, Action::Warn).unwrap();
+        let engine = Engine::new(settings, [1; 32]);
+        let report = engine.url(Direction::Outgoing, "https://pub.acme.example/new", None);
+        assert_eq!(report.unwrap().action, Action::Warn);
+    }
+
+    #[test]
+    fn a_bad_rule_about_commands_or_urls_is_an_error_with_its_line() {
+        let wrong = |from: &str, to: &str| {
+            let text = DEPLOY.replacen(from, to, 1);
+            assert_ne!(text, DEPLOY);
+            operator_rules(&text).unwrap_err()[0].to_string()
+        };
+        let last = |from: &str, to: &str| {
+            let at = DEPLOY.rfind(from).unwrap();
+            let text = [&DEPLOY[..at], to, &DEPLOY[at + from.len()..]].concat();
+            operator_rules(&text).unwrap_err()[0].to_string()
+        };
+        assert!(wrong("(?m)(?:^", "(?m)((?:^").contains("does not build"));
+        assert!(
+            wrong("--stage", "--prod").starts_with("line 2: rule `acme_deploy`: finds its miss")
+        );
+        assert!(wrong("&& acme", "&& echo acme").contains("does not find its hit"));
+        assert!(wrong("\"refuse\"", "\"redact\"").contains("nothing to redact in class command"));
+        assert!(wrong("regex =", "remedy =").contains("it needs `regex`"));
+        assert!(wrong("regex =", "pair = true\nregex =").contains("`pair` has no meaning"));
+        assert!(wrong("regex =", "entropy = 3.0\nregex =").contains("`entropy` has no meaning"));
+        let directions = "directions = [\"incoming\"]\nregex =";
+        assert!(wrong("regex =", directions).contains("`directions` leaves that out"));
+        let line = DEPLOY[..DEPLOY.rfind("[[rule]]").unwrap()].lines().count() + 1;
+        let bad = last("/old", "/new");
+        assert!(
+            bad.starts_with(&format!("line {line}: rule `acme_pastes`: finds its miss")),
+            "{bad}"
+        );
+        assert!(last("r%61w", "x").contains("does not find its hit"));
     }
 }

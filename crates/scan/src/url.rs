@@ -8,6 +8,7 @@
 mod escape;
 mod host;
 mod noise;
+mod own;
 mod parts;
 
 #[cfg(test)]
@@ -26,6 +27,7 @@ pub use host::HostList;
 pub(crate) use host::Ready;
 use host::{Above, Host};
 use noise::{Noise, Place};
+pub(crate) use own::OwnRules;
 pub use parts::UrlParts;
 
 /// Bytes of a URL that are read by default. Source: the longest that common browsers and proxies

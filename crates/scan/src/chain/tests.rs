@@ -6,7 +6,7 @@ use super::*;
 use crate::rules;
 use crate::{Argument, Commands};
 
-static COMMANDS: LazyLock<Commands> = LazyLock::new(|| Commands::new(rules()));
+static COMMANDS: LazyLock<Commands> = LazyLock::new(|| Commands::new(rules(), &[]));
 
 type Call<'a> = (&'a str, &'a [(&'a str, &'a str)]);
 
