@@ -927,3 +927,59 @@ fn buffers_are_given_back_while_a_connection_waits() {
         );
     });
 }
+
+#[test]
+fn a_forgotten_request_lends_its_buffer_and_loses_nothing_behind_it() {
+    run(async {
+        let (mut server, mut peer) = server(1 << 16);
+        let body = "POST /a HTTP/1.1\r\nhost: h\r\ncontent-length: 3\r\n\r\nabc";
+        peer.write_all(format!("{body}{body}GET /c HTTP/1.1\r\nhost: h\r\n\r\nGET").as_bytes())
+            .await
+            .unwrap();
+        for _ in 0..2 {
+            assert_eq!(server.head().await.unwrap().unwrap().method(), b"POST");
+            server.forget_request();
+            assert_eq!(
+                server.request().method(),
+                b"POST",
+                "its body was not read yet"
+            );
+            assert_eq!(server.fill(3).await.unwrap(), b"abc");
+            server.forget_request();
+            let forgotten = server.request();
+            assert!(forgotten.method().is_empty() && forgotten.fields().is_empty());
+            assert!(server.filled().is_empty());
+            answer(&mut server, 200, Framing::Length(1), b"x").await;
+        }
+        assert_eq!(server.head().await.unwrap().unwrap().target(), b"/c");
+        server.forget_request();
+        answer(&mut server, 200, Framing::Length(1), b"x").await;
+        let answered = "HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nx";
+        expect(&mut peer, &answered.repeat(3)).await;
+        peer.write_all(b" /d HTTP/1.1\r\nhost: h\r\n\r\n")
+            .await
+            .unwrap();
+        assert_eq!(server.head().await.unwrap().unwrap().target(), b"/d");
+    });
+}
+
+#[test]
+fn connections_whose_requests_are_forgotten_need_one_buffer() {
+    run(async {
+        let thread = Thread::new(Settings::default());
+        let mut open = Vec::new();
+        for _ in 0..50 {
+            let (ours, mut peer) = duplex(1 << 16);
+            let mut server = Server::new(ours, &thread);
+            peer.write_all(GET).await.unwrap();
+            assert!(server.head().await.unwrap().is_some());
+            server.forget_request();
+            open.push((server, peer));
+        }
+        assert_eq!(thread.buffers_kept(), 1);
+        for (server, peer) in &mut open {
+            answer(server, 200, Framing::Length(1), b"x").await;
+            expect(peer, "HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nx").await;
+        }
+    });
+}

@@ -18,47 +18,90 @@ use super::stream::Socket;
 const FIRST_BYTES: usize = 16 << 10;
 /// Bytes up to which a buffer grows by itself, when reads fill it.
 const READ_BYTES_MAX: usize = 64 << 10;
-/// Buffers of each kind that a thread keeps.
-const KEPT_MAX: usize = 64;
+/// Bytes of buffers of each kind that a thread keeps at most. Below the most that its calls use at
+/// once, each of them would make its own anew.
+const KEPT_BYTES_MAX: usize = 8 << 20;
+/// Buffers of each kind that a thread keeps even if nobody needs them for a while.
+const KEPT_ALWAYS: usize = 16;
 
 /// The buffers that nobody uses now.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
-    inputs: RefCell<Vec<Vec<u8>>>,
-    outputs: RefCell<Vec<Vec<u8>>>,
+    inputs: RefCell<Shelf>,
+    outputs: RefCell<Shelf>,
+}
+
+/// Buffers of one kind. The one that was given back last goes first, because it is still in the
+/// cache.
+#[derive(Debug, Default)]
+struct Shelf {
+    buffers: Vec<Vec<u8>>,
+    bytes: usize,
+    /// The fewest that lay here since the last trim: so many were not needed.
+    unused: usize,
+}
+
+impl Shelf {
+    fn take(&mut self) -> Option<Vec<u8>> {
+        let buffer = self.buffers.pop()?;
+        self.bytes -= buffer.capacity();
+        self.unused = self.unused.min(self.buffers.len());
+        Some(buffer)
+    }
+
+    fn give(&mut self, buffer: Vec<u8>) {
+        let bytes = buffer.capacity();
+        if bytes <= READ_BYTES_MAX && self.bytes + bytes <= KEPT_BYTES_MAX {
+            self.bytes += bytes;
+            self.buffers.push(buffer);
+        }
+    }
+
+    /// Gives back to the system what was not needed since the last time.
+    fn trim(&mut self) {
+        let spare = self.buffers.len().saturating_sub(KEPT_ALWAYS);
+        for buffer in self.buffers.drain(..self.unused.min(spare)) {
+            self.bytes -= buffer.capacity();
+        }
+        self.unused = self.buffers.len();
+    }
 }
 
 impl Buffers {
     /// A buffer of `FIRST_BYTES` or more, all of them readable.
     fn input(&self) -> Vec<u8> {
-        let kept = self.inputs.borrow_mut().pop();
+        let kept = self.inputs.borrow_mut().take();
         kept.unwrap_or_else(|| vec![0; FIRST_BYTES])
     }
 
     /// An empty buffer.
     pub(super) fn output(&self) -> Vec<u8> {
-        let kept = self.outputs.borrow_mut().pop();
+        let kept = self.outputs.borrow_mut().take();
         kept.unwrap_or_else(|| Vec::with_capacity(FIRST_BYTES))
     }
 
     /// How many there are.
     pub(super) fn kept(&self) -> usize {
-        self.inputs.borrow().len() + self.outputs.borrow().len()
+        self.inputs.borrow().buffers.len() + self.outputs.borrow().buffers.len()
     }
 
     fn give_input(&self, buffer: Vec<u8>) {
-        let mut kept = self.inputs.borrow_mut();
-        if kept.len() < KEPT_MAX && (FIRST_BYTES..=READ_BYTES_MAX).contains(&buffer.len()) {
-            kept.push(buffer);
+        if buffer.len() >= FIRST_BYTES {
+            self.inputs.borrow_mut().give(buffer);
         }
     }
 
     pub(super) fn give_output(&self, mut buffer: Vec<u8>) {
-        let mut kept = self.outputs.borrow_mut();
-        if kept.len() < KEPT_MAX && (1..=READ_BYTES_MAX).contains(&buffer.capacity()) {
+        if buffer.capacity() > 0 {
             buffer.clear();
-            kept.push(buffer);
+            self.outputs.borrow_mut().give(buffer);
         }
+    }
+
+    /// Gives back to the system what was not needed since the last time.
+    pub(super) fn trim(&self) {
+        self.inputs.borrow_mut().trim();
+        self.outputs.borrow_mut().trim();
     }
 }
 
@@ -227,5 +270,57 @@ impl Input {
         } else {
             Err(io::ErrorKind::OutOfMemory.into())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As many as are used at once come back to whoever asks next.
+    #[test]
+    fn what_is_used_at_once_is_kept() {
+        let buffers = Buffers::default();
+        for _ in 0..3 {
+            let used: Vec<_> = (0..200).map(|_| buffers.input()).collect();
+            used.into_iter()
+                .for_each(|buffer| buffers.give_input(buffer));
+            assert_eq!(buffers.kept(), 200);
+            buffers.trim();
+        }
+    }
+
+    #[test]
+    fn what_nobody_needs_is_given_back() {
+        let buffers = Buffers::default();
+        let used: Vec<_> = (0..200).map(|_| buffers.output()).collect();
+        used.into_iter()
+            .for_each(|buffer| buffers.give_output(buffer));
+        buffers.trim();
+        assert_eq!(buffers.kept(), 200, "all were used since the last trim");
+        let few: Vec<_> = (0..40).map(|_| buffers.output()).collect();
+        few.into_iter()
+            .for_each(|buffer| buffers.give_output(buffer));
+        buffers.trim();
+        assert_eq!(buffers.kept(), 40);
+        buffers.trim();
+        buffers.trim();
+        assert_eq!(buffers.kept(), KEPT_ALWAYS);
+        assert!(buffers.outputs.borrow().bytes <= KEPT_ALWAYS * FIRST_BYTES);
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let buffers = Buffers::default();
+        for _ in 0..2 * KEPT_BYTES_MAX / FIRST_BYTES {
+            buffers.give_input(vec![0; FIRST_BYTES]);
+        }
+        assert_eq!(buffers.kept(), KEPT_BYTES_MAX / FIRST_BYTES);
+        let buffers = Buffers::default();
+        buffers.give_input(vec![0; READ_BYTES_MAX + 1]);
+        buffers.give_output(vec![0; READ_BYTES_MAX + 1]);
+        buffers.give_input(Vec::new());
+        buffers.give_output(Vec::new());
+        assert_eq!(buffers.kept(), 0);
     }
 }

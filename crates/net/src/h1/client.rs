@@ -13,9 +13,10 @@ use super::connection::Connection;
 use super::error::{Error, Fault, Wait};
 use super::field::{Fields, is_token};
 use super::head::{self, AnswerHead, Scan, Version};
+use super::prepared::{Asks, RequestLines, check_framing, put_request};
 use super::stream::Socket;
 use super::thread::Thread;
-use super::write::{self, Sending, put_field, put_fields, put_length};
+use super::write::{self, Sending, put_length};
 
 /// Where the connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,31 +127,43 @@ impl<S: Socket> Client<S> {
         fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
         framing: Framing,
     ) -> Result<(), Error> {
+        let put = |out: &mut Vec<u8>| put_request(out, method, target, authority, fields);
+        self.begin(Asks::of(method), framing, put)
+    }
+
+    /// As [`Client::request`], with a head that was checked before.
+    pub fn request_as(&mut self, lines: &RequestLines, framing: Framing) -> Result<(), Error> {
+        self.begin(lines.kind, framing, |out| {
+            out.extend_from_slice(&lines.bytes);
+            Ok(())
+        })
+    }
+
+    fn begin(
+        &mut self,
+        asks: Asks,
+        framing: Framing,
+        put: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         if !self.is_reusable() {
             return Err(Error::Misuse("the connection cannot carry another request"));
         }
-        check_request(method, target, authority, framing)?;
+        check_framing(framing)?;
         self.connection.input.next_message();
         self.written_before = self.connection.written;
         write::whole(self.connection.out(), |out| {
-            out.reserve(method.len() + target.len() + authority.len() + 32);
-            for part in [method, b" ", target, b" HTTP/1.1\r\n"] {
-                out.extend_from_slice(part);
-            }
-            put_field(out, b"host", authority);
-            put_fields(out, fields)?;
+            put(out)?;
             match framing {
                 Framing::Length(length) => put_length(out, length),
                 Framing::Chunked => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
-                // RFC 9110 §8.6: where the method means a body, its absence is said.
-                _ if matches!(method, b"POST" | b"PUT" | b"PATCH") => put_length(out, 0),
+                _ if asks == Asks::WithBody => put_length(out, 0),
                 _ => {}
             }
             out.extend_from_slice(b"\r\n");
             Ok(())
         })?;
         self.sending = Sending::of(framing);
-        (self.stage, self.to_head) = (Stage::Asked, method == b"HEAD");
+        (self.stage, self.to_head) = (Stage::Asked, asks == Asks::Head);
         (self.informational, self.scan) = (0, Scan::default());
         self.body.begin(Framing::None);
         self.connection.watch.read_done();
@@ -370,20 +383,13 @@ impl<S: Socket> Client<S> {
     }
 }
 
-fn check_request(
-    method: &[u8],
-    target: &[u8],
-    authority: &[u8],
-    framing: Framing,
-) -> Result<(), Error> {
+/// Refuses a method, target or authority that cannot be written.
+pub(super) fn check_request(method: &[u8], target: &[u8], authority: &[u8]) -> Result<(), Error> {
     if !is_token(method) || method == b"CONNECT" || head::form(method, target).is_none() {
         return Err(Error::Misuse("a method or target that cannot be written"));
     }
     if !authority.is_empty() && !head::is_authority(authority) {
         return Err(Error::Misuse("an authority that cannot be written"));
-    }
-    if framing == Framing::UntilClose {
-        return Err(Error::Misuse("a request cannot end with the connection"));
     }
     Ok(())
 }

@@ -6,8 +6,10 @@
 //! hosts and versions that two readers could take in two ways.
 
 use std::mem::MaybeUninit;
+use std::sync::LazyLock;
 
 use memchr::memchr;
+use memchr::memmem::Finder;
 
 use super::body::Framing;
 use super::error::Fault;
@@ -40,33 +42,52 @@ pub enum Form {
 /// How far the search for the end of a head or of trailers is, relative to its first byte.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Scan {
-    line: usize,
-    next: usize,
+    /// Bytes that were looked at; the end is not among them.
+    seen: usize,
+    has_line: bool,
 }
 
 impl Scan {
     /// The length of the section up to and with its empty line, if that is there. Every line has to
     /// end in CRLF.
     pub(super) fn end(&mut self, bytes: &[u8]) -> Result<Option<usize>, Fault> {
-        while let Some(found) = memchr(b'\n', &bytes[self.next..]) {
-            let lf = self.next + found;
-            if lf == 0 || bytes[lf - 1] != b'\r' {
-                return Err(Fault::BareLf);
+        let end = match bytes {
+            [b'\r', b'\n', ..] => Some(2),
+            // The empty line may have begun among the bytes that were looked at.
+            _ => {
+                let from = self.seen.saturating_sub(3);
+                let found = END.find(&bytes[from..]);
+                found.map(|at| from + at + 4)
             }
-            let empty = lf - 1 == self.line;
-            (self.line, self.next) = (lf + 1, lf + 1);
-            if empty {
-                return Ok(Some(lf + 1));
-            }
+        };
+        let fresh = &bytes[self.seen..end.unwrap_or(bytes.len())];
+        if has_bare_lf(fresh, self.seen > 0 && bytes[self.seen - 1] == b'\r') {
+            return Err(Fault::BareLf);
         }
-        self.next = bytes.len();
-        Ok(None)
+        self.has_line = self.has_line || end.is_some() || memchr(b'\n', fresh).is_some();
+        if end.is_none() {
+            self.seen = bytes.len();
+        }
+        Ok(end)
     }
 
     /// Whether the first line is complete.
     pub(super) fn has_line(&self) -> bool {
-        self.line > 0
+        self.has_line
     }
+}
+
+/// Finds the end of the last line and the empty line after it.
+static END: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\r\n\r\n"));
+
+/// Whether there is an LF without a CR before it. `after_cr` says what stands before these bytes.
+fn has_bare_lf(bytes: &[u8], after_cr: bool) -> bool {
+    let first = bytes.first() == Some(&b'\n') && !after_cr;
+    let pairs = bytes.iter().zip(bytes.iter().skip(1));
+    // Without an early end, so that the compiler can look at many bytes at once.
+    pairs.fold(first, |bad, (before, byte)| {
+        bad | ((*byte == b'\n') & (*before != b'\r'))
+    })
 }
 
 /// What both kinds of heads say, by places in the buffer.
@@ -267,6 +288,12 @@ impl RequestHead {
         self.frame()
     }
 
+    /// Forgets what stands in the buffer; what the answer depends on stays.
+    pub(super) fn forget(&mut self) {
+        (self.method, self.target, self.authority) = Default::default();
+        self.common.fields.clear();
+    }
+
     /// Finds form and authority (RFC 9112 §3.2).
     fn route(
         &mut self,
@@ -461,7 +488,7 @@ pub(super) fn is_authority(bytes: &[u8]) -> bool {
         }
         _ => {
             let end = memchr(b':', bytes).unwrap_or(bytes.len());
-            let ok = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+;=".contains(byte);
+            let ok = |byte: &u8| HOST[usize::from(*byte)];
             (end > 0 && bytes[..end].iter().all(ok), &bytes[end..])
         }
     };
@@ -472,6 +499,19 @@ pub(super) fn is_authority(bytes: &[u8]) -> bool {
     };
     host_ok && port_ok
 }
+
+/// The bytes of a host that is no literal address, but for the comma (RFC 3986 §3.2.2).
+static HOST: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = matches!(byte as u8,
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'%' | b'!'
+            | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b';' | b'=');
+        byte += 1;
+    }
+    table
+};
 
 /// Reads a whole trailer section that begins at `base` of the buffer.
 pub(super) fn trailers(
@@ -500,5 +540,58 @@ pub(super) fn trailers(
         Err(httparse::Error::TooManyHeaders) => Err(Fault::TrailerTooLarge),
         Err(httparse::Error::HeaderValue) => Err(Fault::FieldValue),
         _ => Err(Fault::FieldName),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the search means, in plain words: line by line, each ends in CRLF, the first empty one ends it.
+    fn plainly(bytes: &[u8]) -> Result<Option<usize>, Fault> {
+        let mut line = 0;
+        for (at, byte) in bytes.iter().enumerate() {
+            if *byte != b'\n' {
+                continue;
+            }
+            if at == 0 || bytes[at - 1] != b'\r' {
+                return Err(Fault::BareLf);
+            }
+            if at - 1 == line {
+                return Ok(Some(at + 1));
+            }
+            line = at + 1;
+        }
+        Ok(None)
+    }
+
+    /// Every text of up to eight of these bytes, whole and cut in two at each place.
+    #[test]
+    fn the_end_of_a_head_is_where_its_lines_say_however_it_came() {
+        for length in 0..=8 {
+            for number in 0..3_usize.pow(length) {
+                let mut left = number;
+                let text: Vec<u8> = (0..length)
+                    .map(|_| {
+                        let byte = b"\r\na"[left % 3];
+                        left /= 3;
+                        byte
+                    })
+                    .collect();
+                let meant = plainly(&text);
+                assert_eq!(Scan::default().end(&text), meant, "{text:?}");
+                for cut in 0..text.len() {
+                    let mut scan = Scan::default();
+                    let first = scan.end(&text[..cut]);
+                    assert_eq!(first, plainly(&text[..cut]), "{text:?} to {cut}");
+                    if first.is_ok() {
+                        assert_eq!(scan.has_line(), text[..cut].contains(&b'\n'));
+                    }
+                    if first == Ok(None) {
+                        assert_eq!(scan.end(&text), meant, "{text:?} cut at {cut}");
+                    }
+                }
+            }
+        }
     }
 }

@@ -7,7 +7,6 @@
 //! retries one.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::{Deref, DerefMut};
@@ -38,8 +37,16 @@ pub struct Wires<P: Permit> {
 
 struct Pool {
     thread: Rc<Thread>,
-    idle: RefCell<HashMap<Name, Vec<Idle>>>,
+    shelves: RefCell<Vec<Shelf>>,
+    /// The shelf that was asked for last: most calls are for the target of the one before.
+    last: Cell<usize>,
     sweeping: Cell<bool>,
+}
+
+/// The idle connections to one target. A target has its shelf from its first call on.
+struct Shelf {
+    target: Arc<Target>,
+    idle: Vec<Idle>,
 }
 
 /// A connection that nobody uses.
@@ -56,6 +63,8 @@ pub struct Wire {
     address: IpAddr,
     is_fresh: bool,
     target: Arc<Target>,
+    /// The place of the target's shelf.
+    shelf: usize,
     pool: Rc<Pool>,
 }
 
@@ -65,7 +74,8 @@ impl<P: Permit> Wires<P> {
             targets,
             pool: Rc::new(Pool {
                 thread,
-                idle: RefCell::default(),
+                shelves: RefCell::default(),
+                last: Cell::new(0),
                 sweeping: Cell::new(false),
             }),
             permit: PhantomData,
@@ -75,43 +85,63 @@ impl<P: Permit> Wires<P> {
     /// A connection to the target of the permit: an idle one that is silent, or a new one, within
     /// `deadline_ms` milliseconds.
     pub async fn take(&self, permit: &P, deadline_ms: u64) -> Result<Wire, SendError> {
-        let target = self.target(permit)?;
-        match self
+        let (target, shelf) = self.target(permit)?;
+        let idle = self
             .pool
-            .take(&target.name, |address| permit.dial(address).is_ok())
-        {
-            Some(Idle {
-                client, address, ..
-            }) => Ok(self.lend(target, client, address, false)),
+            .take(shelf, |address| permit.dial(address).is_ok());
+        match idle {
+            Some(idle) => Ok(self.lend(target, shelf, idle.client, idle.address, false)),
             None => self.dial(permit, deadline_ms).await,
         }
     }
 
     /// A new connection to the target of the permit, within `deadline_ms` milliseconds.
     pub async fn dial(&self, permit: &P, deadline_ms: u64) -> Result<Wire, SendError> {
-        let target = self.target(permit)?;
+        let (target, shelf) = self.target(permit)?;
         let deadline = Instant::now() + Duration::from_millis(deadline_ms);
-        let (stream, address) = dial(target, permit, deadline, open).await?;
+        let (stream, address) = dial(&target, permit, deadline, open).await?;
         let client = Box::new(Client::new(stream, &self.pool.thread));
-        Ok(self.lend(target, client, address, true))
+        Ok(self.lend(target, shelf, client, address, true))
     }
 
     /// Idle connections to one target, for tests and metrics.
     pub fn idle(&self, name: &Name) -> usize {
-        self.pool.idle.borrow().get(name).map_or(0, Vec::len)
+        let shelves = self.pool.shelves.borrow();
+        let shelf = shelves.iter().find(|shelf| shelf.target.name == *name);
+        shelf.map_or(0, |shelf| shelf.idle.len())
     }
 
-    fn target(&self, permit: &P) -> Result<&Arc<Target>, SendError> {
-        self.targets.get(permit.target()).ok_or_else(|| {
-            never!("a permit for {}, which is not configured", permit.target());
+    /// The target of a permit, and the place of its shelf.
+    fn target(&self, permit: &P) -> Result<(Arc<Target>, usize), SendError> {
+        let (name, last) = (permit.target(), self.pool.last.get());
+        let mut shelves = self.pool.shelves.borrow_mut();
+        if let Some(shelf) = shelves.get(last)
+            && shelf.target.name == *name
+        {
+            return Ok((Arc::clone(&shelf.target), last));
+        }
+        let target = self.targets.get(name).ok_or_else(|| {
+            never!("a permit for {name}, which is not configured");
             let public = "The permit is for a server that is not configured.";
             SendError::Refused(Refusal::new(refusal::SERVER_UNKNOWN, public))
-        })
+        })?;
+        let found = shelves
+            .iter()
+            .position(|shelf| Arc::ptr_eq(&shelf.target, target));
+        let place = found.unwrap_or_else(|| {
+            let target = Arc::clone(target);
+            let idle = Vec::new();
+            shelves.push(Shelf { target, idle });
+            shelves.len() - 1
+        });
+        self.pool.last.set(place);
+        Ok((Arc::clone(target), place))
     }
 
     fn lend(
         &self,
-        target: &Arc<Target>,
+        target: Arc<Target>,
+        shelf: usize,
         client: Box<Client<Stream>>,
         address: IpAddr,
         is_fresh: bool,
@@ -120,7 +150,8 @@ impl<P: Permit> Wires<P> {
             client: Some(client),
             address,
             is_fresh,
-            target: Arc::clone(target),
+            target,
+            shelf,
             pool: Rc::clone(&self.pool),
         }
     }
@@ -179,7 +210,7 @@ impl Drop for Wire {
         if let Some(client) = self.client.take()
             && client.is_reusable()
         {
-            self.pool.keep(&self.target, client, self.address);
+            self.pool.keep(self.shelf, client, self.address);
         }
     }
 }
@@ -187,9 +218,9 @@ impl Drop for Wire {
 impl Pool {
     /// Takes the newest connection that is silent, young enough, and whose address `allowed` says
     /// yes to. Others that it meets are closed.
-    fn take(&self, name: &Name, allowed: impl Fn(IpAddr) -> bool) -> Option<Idle> {
-        let mut idle = self.idle.borrow_mut();
-        let connections = idle.get_mut(name)?;
+    fn take(&self, shelf: usize, allowed: impl Fn(IpAddr) -> bool) -> Option<Idle> {
+        let mut shelves = self.shelves.borrow_mut();
+        let connections = &mut shelves.get_mut(shelf)?.idle;
         while let Some(mut idle) = connections.pop() {
             if !self.thread.has_passed(idle.until)
                 && idle.client.is_silent()
@@ -201,24 +232,18 @@ impl Pool {
         None
     }
 
-    fn keep(
-        self: &Rc<Pool>,
-        target: &Arc<Target>,
-        mut client: Box<Client<Stream>>,
-        address: IpAddr,
-    ) {
+    fn keep(self: &Rc<Pool>, shelf: usize, mut client: Box<Client<Stream>>, address: IpAddr) {
         client.rest();
-        let until = self.thread.after(target.endpoint.idle_ms);
-        let mut idle = self.idle.borrow_mut();
-        let connections = match idle.get_mut(&target.name) {
-            Some(connections) => connections,
-            None => idle.entry(target.name.clone()).or_default(),
+        let mut shelves = self.shelves.borrow_mut();
+        let Some(Shelf { target, idle }) = shelves.get_mut(shelf) else {
+            never!("a connection without a shelf");
+            return;
         };
-        if connections.len() < target.endpoint.idle_max {
-            connections.push(Idle {
+        if idle.len() < target.endpoint.idle_max {
+            idle.push(Idle {
                 client,
                 address,
-                until,
+                until: self.thread.after(target.endpoint.idle_ms),
             });
         }
         if !self.sweeping.replace(true) {
@@ -234,14 +259,13 @@ impl Pool {
             loop {
                 tokio::time::sleep(Duration::from_millis(SWEEP_MS)).await;
                 let Some(pool) = pool.upgrade() else { return };
-                let mut idle = pool.idle.borrow_mut();
-                idle.retain(|_, connections| {
-                    connections.retain_mut(|idle| {
+                let mut shelves = pool.shelves.borrow_mut();
+                for shelf in shelves.iter_mut() {
+                    shelf.idle.retain_mut(|idle| {
                         !pool.thread.has_passed(idle.until) && idle.client.is_silent()
                     });
-                    !connections.is_empty()
-                });
-                if idle.is_empty() {
+                }
+                if shelves.iter().all(|shelf| shelf.idle.is_empty()) {
                     pool.sweeping.set(false);
                     return;
                 }

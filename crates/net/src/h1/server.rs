@@ -18,6 +18,7 @@ use super::connection::Connection;
 use super::error::{Error, Fault, Wait};
 use super::field::{Fields, Kind};
 use super::head::{Form, RequestHead, Scan, Version};
+use super::prepared::AnswerLines;
 use super::stream::Socket;
 use super::thread::Thread;
 use super::write::{self, Sending, put_decimal, put_fields, put_length};
@@ -267,6 +268,19 @@ impl<S: Socket> Server<S> {
         self.connection.input.consume(bytes);
     }
 
+    /// Says that the request is not looked at any more, neither its head nor what is left of its
+    /// body: where all of it came, its buffer serves others while the answer is made.
+    pub fn forget_request(&mut self) {
+        if self.lost || !self.body.is_done() {
+            return;
+        }
+        let Connection { input, watch, .. } = &mut self.connection;
+        self.head.forget();
+        self.body.trailers.clear();
+        input.next_message();
+        input.give_back(&watch.thread.buffers);
+    }
+
     /// Whether all of the request's body came; some of it may still be there to be used.
     pub fn is_body_here(&self) -> bool {
         self.body.is_done()
@@ -316,6 +330,26 @@ impl<S: Socket> Server<S> {
         fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
         framing: Framing,
     ) -> Result<(), Error> {
+        self.begin(status, framing, |out| {
+            put_status(out, status);
+            put_fields(out, fields)
+        })
+    }
+
+    /// As [`Server::respond`], with a head that was checked before.
+    pub fn respond_as(&mut self, lines: &AnswerLines, framing: Framing) -> Result<(), Error> {
+        self.begin(lines.status, framing, |out| {
+            out.extend_from_slice(&lines.bytes);
+            Ok(())
+        })
+    }
+
+    fn begin(
+        &mut self,
+        status: u16,
+        framing: Framing,
+        put: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         if self.stage != Stage::Owed || !(200..1000).contains(&status) {
             return Err(Error::Misuse("no answer with this status can be given now"));
         }
@@ -335,8 +369,7 @@ impl<S: Socket> Server<S> {
         self.close |= self.connection.thread().is_draining();
         let close = self.close;
         write::whole(self.connection.out(), |out| {
-            put_status(out, status);
-            put_fields(out, fields)?;
+            put(out)?;
             match framing {
                 Framing::Length(length) if status != 204 => put_length(out, length),
                 Framing::None if !bodiless => put_length(out, 0),
@@ -480,7 +513,8 @@ impl<S: Socket> Drop for Server<S> {
     }
 }
 
-fn put_status(out: &mut Vec<u8>, status: u16) {
+/// Writes the first line of an answer.
+pub(super) fn put_status(out: &mut Vec<u8>, status: u16) {
     if status == 200 {
         return out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
     }

@@ -20,6 +20,8 @@ use super::buffer::Buffers;
 const NEVER: u64 = u64::MAX;
 /// The shortest and the longest tick, in milliseconds.
 const TICK_MS: (u64, u64) = (10, 250);
+/// Ticks between two times at which buffers that nobody needed are given back.
+const TRIM_TICKS: u64 = 8;
 
 /// The state of one thread that its connections share. Made once for each thread, inside a
 /// `LocalSet`.
@@ -111,6 +113,9 @@ impl Thread {
             if now >= slot.read_due.get().min(slot.write_due.get()) {
                 slot.wake();
             }
+        }
+        if !any || now.is_multiple_of(TRIM_TICKS) {
+            self.buffers.trim();
         }
         any
     }
