@@ -10,6 +10,9 @@ pub(crate) struct Table<K, V> {
     places: HashMap<K, usize>,
     slots: Vec<Slot<K, V>>,
     hand: usize,
+    /// The slot that was found last: what is asked for is mostly what was asked for before, and then it need not be
+    /// hashed.
+    last: usize,
     entries_max: usize,
 }
 
@@ -26,12 +29,20 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
             places: HashMap::new(),
             slots: Vec::new(),
             hand: 0,
+            last: 0,
             entries_max: entries_max.max(1),
         }
     }
 
     pub(crate) fn get(&mut self, key: &K) -> Option<&mut V> {
-        let slot = &mut self.slots[*self.places.get(key)?];
+        if self
+            .slots
+            .get(self.last)
+            .is_none_or(|slot| slot.key != *key)
+        {
+            self.last = *self.places.get(key)?;
+        }
+        let slot = &mut self.slots[self.last];
         slot.used = true;
         Some(&mut slot.value)
     }

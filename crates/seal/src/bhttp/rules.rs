@@ -155,8 +155,21 @@ fn is_literal(address: &[u8]) -> bool {
 }
 
 fn is_name_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(&byte)
+    NAME[usize::from(byte)]
 }
+
+/// Each byte that a name in an authority may have (RFC 3986 §3.2.2).
+static NAME: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = matches!(byte as u8,
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'%' | b'!' | b'$' | b'&' | b'\''
+            | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=');
+        byte += 1;
+    }
+    table
+};
 
 /// Reads the one number of a Content-Length: digits alone, and nothing over 2^62 - 1.
 pub(super) fn content_length(value: &[u8]) -> Result<u64, Fault> {
