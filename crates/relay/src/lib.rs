@@ -16,6 +16,7 @@ pub mod outbound;
 pub mod settings;
 
 mod callers;
+mod connection;
 mod grants;
 mod outer;
 mod plain;

@@ -1,7 +1,9 @@
 //! What both sides say on the outside of a sealed message: nothing in it is believed.
 
+use std::sync::LazyLock;
+
 use base::limit;
-use net::h1::Framing;
+use net::h1::{AnswerLines, Framing};
 use seal::bhttp::Limits;
 
 /// Where sealed messages go (RFC 8615).
@@ -16,6 +18,9 @@ pub(crate) const FIELDS: [(&[u8], &[u8]); 2] = [
 /// The same for an answer that is sent piece by piece: proxies that know the word do not hold it back.
 pub(crate) const STREAM_FIELDS: [(&[u8], &[u8]); 3] =
     [FIELDS[0], FIELDS[1], (b"x-accel-buffering", b"no")];
+/// The head of every sealed answer that is written at once.
+pub(crate) static ANSWER: LazyLock<AnswerLines> =
+    LazyLock::new(|| AnswerLines::new(200, FIELDS).expect("these fields can be written"));
 /// Longest content that is sealed as one chunk, in bytes. Its head has to fit beside it.
 pub(crate) const WHOLE_BYTES_MAX: u64 = 56 << 10;
 /// Longest body that an inbound verifies whole before the origin sees a byte of it, in bytes.

@@ -256,6 +256,8 @@ pub enum Problem {
     TooMany(&'static str),
     /// The name that a peer's certificate has to be for is none.
     PeerName(Name),
+    /// The path of a peer's URL is none that a request can have.
+    PeerPath(Name),
     /// A certificate, its key or the authorities.
     Credentials(CredentialsError),
     /// The name of the caller's field is no field name.
@@ -287,6 +289,9 @@ impl fmt::Display for Problem {
                     f,
                     "{name}: a certificate is for a DNS name or an IP address"
                 )
+            }
+            Problem::PeerPath(name) => {
+                write!(f, "{name}: the path of its URL cannot stand in a request")
             }
             Problem::Credentials(error) => error.fmt(f),
             Problem::TooMany(what) => write!(f, "there are too many {what}"),

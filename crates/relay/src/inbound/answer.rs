@@ -60,7 +60,7 @@ impl Desk {
         };
         let total = RESPONSE_BYTES + CHUNK_EXTRA_BYTES + seal::answer::ANSWER_BYTES;
         let length = Framing::Length(total as u64);
-        server.respond(200, outer::FIELDS, length).map_err(Some)?;
+        server.respond_as(&outer::ANSWER, length).map_err(Some)?;
         let mut inbox = self.inbox.borrow_mut();
         let sealed = server.body_with(|out| inbox.answer(opened, moment, sender_id, answer, out));
         sealed.map_err(Some)?.map_err(|_| None)?;
@@ -154,7 +154,7 @@ impl<'a> Reply<'a> {
         let total = RESPONSE_BYTES + CHUNK_EXTRA_BYTES + plain + padding;
         let framing = Framing::Length(total as u64);
         server
-            .respond(200, outer::FIELDS, framing)
+            .respond_as(&outer::ANSWER, framing)
             .map_err(Halt::Outer)?;
         let (body, moment) = (wire.filled(), self.desk.moment());
         let mut inbox = self.desk.inbox.borrow_mut();

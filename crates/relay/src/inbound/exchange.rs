@@ -17,6 +17,7 @@ use super::answer::Halt;
 use super::desk::{Current, Desk};
 use super::keys;
 use super::reader::{Bad, Part, Reader, Shared, fill};
+use crate::connection;
 use crate::counters::Stages;
 use crate::grants::Asking;
 use crate::outbound::{address, path_of};
@@ -40,27 +41,17 @@ enum Closed {
 
 /// Serves one connection to its end.
 pub(super) async fn connection(desk: Rc<Desk>, stream: Stream, peer: Peer, thread: Rc<Thread>) {
-    let mut server = Server::new(stream, &thread);
     let limits = outer::limits(desk.current().live.content_bytes_max);
     let mut tools = Tools {
         decoder: Decoder::new(limits, Reading::Request),
         head: Vec::new(),
         body: Vec::new(),
     };
-    loop {
-        let done = match server.head().await {
-            Ok(Some(_)) => desk.exchange(&mut server, peer, &mut tools).await,
-            Ok(None) => return,
-            Err(error) => Err(Some(error)),
-        };
-        if let Err(error) = done {
-            if let Some(status) = error.and_then(Error::status) {
-                // Whoever broke the connection need not read why.
-                let _ = server.refuse(status, [], b"").await;
-            }
-            return;
-        }
-    }
+    let server = Server::new(stream, &thread);
+    connection::serve(server, async |server| {
+        desk.exchange(server, peer, &mut tools).await
+    })
+    .await;
 }
 
 impl Desk {
@@ -193,7 +184,7 @@ impl Desk {
             Ok(reply) => {
                 self.counters.handshakes.one();
                 let length = Framing::Length(reply.len() as u64);
-                server.respond(200, outer::FIELDS, length).map_err(Some)?;
+                server.respond_as(&outer::ANSWER, length).map_err(Some)?;
                 server
                     .body_with(|out| out.extend_from_slice(&reply[..]))
                     .map_err(Some)?;

@@ -16,6 +16,7 @@ use net::mutual::{Acceptor, PeerName, Shown};
 
 use super::Live;
 use super::desk::{Current, Desk};
+use crate::connection;
 use crate::outbound::path_of;
 use crate::plain::{self, Told};
 use crate::refuse;
@@ -111,21 +112,11 @@ pub(super) async fn connection(desk: Rc<Desk>, stream: Stream, peer: Peer, threa
         asked: None,
         place: None,
     };
-    let mut server = Server::new(stream, &thread);
-    loop {
-        let done = match server.head().await {
-            Ok(Some(_)) => desk.pass(&mut server, &mut known, peer).await,
-            Ok(None) => return,
-            Err(error) => Err(Some(error)),
-        };
-        if let Err(error) = done {
-            if let Some(status) = error.and_then(Error::status) {
-                // Whoever broke the connection need not read why.
-                let _ = server.refuse(status, [], b"").await;
-            }
-            return;
-        }
-    }
+    let server = Server::new(stream, &thread);
+    connection::serve(server, async |server| {
+        desk.pass(server, &mut known, peer).await
+    })
+    .await;
 }
 
 impl Desk {

@@ -120,6 +120,8 @@ impl<'a> Leg<'a> {
                 return Err(Halt::Code(Code::NotReached));
             }
         }
+        // It is not sent again from here on, and the answer may take its time.
+        server.borrow_mut().forget_request();
         let wire = RefCell::new(&mut wire);
         self.down(server, &wire, self.is_head(reader), false).await
     }

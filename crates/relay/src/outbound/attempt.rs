@@ -195,13 +195,7 @@ impl Desk {
         };
         let total = REQUEST_BYTES + CHUNK_EXTRA_BYTES + plain + padding;
         let length = Framing::Length(total as u64);
-        wire.request(
-            b"POST",
-            &job.link.path,
-            &job.link.host,
-            outer::FIELDS,
-            length,
-        )?;
+        wire.request_as(&job.link.post, length)?;
         let attempt = wire.body_with(|out| {
             out.reserve(total);
             let mut outbox = self.outbox.borrow_mut();
@@ -238,8 +232,7 @@ impl Desk {
         encoder: Encoder,
         moment: Moment,
     ) -> Result<(Attempt, Option<(Encoder, Sealing)>), Error> {
-        let (path, host) = (&job.link.path, &job.link.host);
-        wire.request(b"POST", path, host, outer::FIELDS, Framing::Chunked)?;
+        wire.request_as(&job.link.post, Framing::Chunked)?;
         let retry_of = call.retry_of();
         let (attempt, sealing) = wire.body_with(|out| {
             let mut outbox = self.outbox.borrow_mut();

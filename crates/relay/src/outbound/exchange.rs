@@ -16,6 +16,7 @@ use super::handshake::NoSession;
 use super::kept::Kept;
 use super::link::Link;
 use super::retry::{self, Fate, Next};
+use crate::connection;
 use crate::counters::Stages;
 use crate::grants::Asking;
 use crate::plain::{self, Told};
@@ -58,27 +59,17 @@ pub(super) struct Job<'a> {
 
 /// Serves one connection to its end.
 pub(super) async fn connection(desk: Rc<Desk>, stream: Stream, peer: Peer, thread: Rc<Thread>) {
-    let mut server = Server::new(stream, &thread);
     let limits = outer::limits(desk.current().live.content_bytes_max);
     let mut tools = Tools {
         decoder: Decoder::new(limits, Reading::Response),
         head: Vec::new(),
         kept: None,
     };
-    loop {
-        let done = match server.head().await {
-            Ok(Some(_)) => desk.exchange(&mut server, peer, &mut tools).await,
-            Ok(None) => return,
-            Err(error) => Err(Some(error)),
-        };
-        if let Err(error) = done {
-            if let Some(status) = error.and_then(Error::status) {
-                // Whoever broke the connection need not read why.
-                let _ = server.refuse(status, [], b"").await;
-            }
-            return;
-        }
-    }
+    let server = Server::new(stream, &thread);
+    connection::serve(server, async |server| {
+        desk.exchange(server, peer, &mut tools).await
+    })
+    .await;
 }
 
 impl Desk {

@@ -180,7 +180,7 @@ impl Desk {
         let pending = initiate(outbound, self.now(), drawn)?;
         let init = pending.init();
         let length = Framing::Length(init.len() as u64);
-        wire.request(b"POST", &link.path, &link.host, outer::FIELDS, length)?;
+        wire.request_as(&link.post, length)?;
         wire.body(init).await?;
         final_answer(&mut wire).await?;
         let reply = wire.fill(REPLY_BYTES + 1).await?;

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex as Lock, OnceLock, PoisonError};
 use arc_swap::ArcSwapOption;
 use base::{Name, Now};
 use net::Endpoint;
+use net::h1::RequestLines;
 use net::upstream::Scheme;
 use seal::{JoinToken, Pin, Psk, Public, Session};
 use tokio::sync::Mutex;
@@ -35,7 +36,8 @@ pub(super) struct Door {
 pub(crate) struct Link {
     pub(super) name: Name,
     pub(super) host: Box<[u8]>,
-    pub(super) path: Box<[u8]>,
+    /// The head of every message to it.
+    pub(super) post: RequestLines,
     pub(super) keys_path: Box<[u8]>,
     pub(super) doors: Vec<Door>,
     pub(super) padding: bool,
@@ -57,10 +59,12 @@ impl Link {
         let mut jitter = [0];
         random::fill(&mut jitter).map_err(|_| Problem::Random)?;
         let prefix = peer.endpoint.path.trim_end_matches('/').as_bytes();
+        let (host, path) = (host(&peer.endpoint), [prefix, outer::PATH].concat());
+        let post = RequestLines::new(b"POST", &path, &host, outer::FIELDS);
         let link = Link {
             name: peer.name.clone(),
-            host: host(&peer.endpoint),
-            path: [prefix, outer::PATH].concat().into(),
+            host,
+            post: post.map_err(|_| Problem::PeerPath(peer.name.clone()))?,
             keys_path: [prefix, outer::KEYS_PATH].concat().into(),
             doors: peer.keys.iter().map(Door::new).collect(),
             padding: peer.padding,
