@@ -176,15 +176,32 @@ impl Place {
     ///
     /// As [`Place::file`].
     pub fn read(&self, path: &str, most: u64) -> io::Result<(Option<Vec<u8>>, Stamp)> {
+        let mut bytes = Vec::new();
+        let (whole, stamp) = self.read_into(path, most, &mut bytes)?;
+        Ok((whole.then_some(bytes), stamp))
+    }
+
+    /// As [`Place::read`], into a buffer that is used again; answers whether the file is in it. A file that grows
+    /// meanwhile is read as it was when its stamp was taken.
+    ///
+    /// # Errors
+    ///
+    /// As [`Place::file`].
+    pub fn read_into(
+        &self,
+        path: &str,
+        most: u64,
+        bytes: &mut Vec<u8>,
+    ) -> io::Result<(bool, Stamp)> {
+        bytes.clear();
         let (file, stamp) = self.file(path)?;
         if stamp.bytes > most {
-            return Ok((None, stamp));
+            return Ok((false, stamp));
         }
-        let size = usize::try_from(stamp.bytes).unwrap_or(0);
-        let mut bytes = Vec::with_capacity(size + 1);
-        file.take(most + 1).read_to_end(&mut bytes)?;
-        let whole = bytes.len() as u64 <= most;
-        Ok((whole.then_some(bytes), stamp))
+        // One more than there are, so that the end is seen without growing.
+        bytes.reserve(usize::try_from(stamp.bytes).unwrap_or(0) + 1);
+        file.take(stamp.bytes).read_to_end(bytes)?;
+        Ok((true, stamp))
     }
 }
 

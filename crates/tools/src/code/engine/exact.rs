@@ -1,8 +1,10 @@
 //! Exact text and expressions: every line that matches, read from the files themselves.
 //!
 //! The index says which files can match; files that it does not know yet are read in any case. So the answer is that of
-//! `git grep`, also while indexing goes on, and what it shows is what stands in the file at that moment.
+//! `git grep`, also while indexing goes on, and what it shows is what stands in the file at that moment. Lines that are
+//! not shown are counted where few files can have any; else the answer says that its count is the least there are.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -24,8 +26,17 @@ use crate::code::trigram::{Formula, Line, Pattern};
 const LINES_MAX: usize = 5_000;
 /// Runs that are asked of the index for one text; a few say as much as all.
 const GRAMS_MAX: usize = 16;
-/// Files from which on several threads read them.
-const THREADS_FILES_MIN: usize = 48;
+/// Files of which all are read, also when enough lines were found: their number is exact.
+const COUNTED_FILES: usize = 256;
+/// Files that are read before it is looked whether that was enough: at first, and then as many as before, up to a bound.
+const PART_FILES: usize = 64;
+const PART_FILES_MAX: usize = 512;
+/// Files that are worth another thread.
+const TOGETHER_FILES: usize = 128;
+/// Most threads that read files for one search.
+const THREADS_MAX: usize = 4;
+/// Bytes of a buffer for files that is used again.
+const BUFFER_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a line that is shown.
 const LINE_BYTES_MAX: usize = 400;
 /// Lines before and after one that is shown in full.
@@ -53,15 +64,17 @@ pub struct Matches {
     pub lines: Vec<Matching>,
     /// How many there are.
     pub total: u64,
-    /// Whether all files were read in time.
+    /// Whether there was time enough.
     pub complete: bool,
+    /// Files that can match and were not read, because there are enough lines without them.
+    pub uncounted: u64,
     /// Files that are not what the index says.
     pub changed: Vec<FileAt>,
     /// Files that could match but cannot be read.
     pub unread: u64,
 }
 
-/// Finds all lines that match.
+/// Finds all lines that match: the first `most` of them to be shown, the others counted, unless that takes many files.
 ///
 /// # Errors
 ///
@@ -70,20 +83,21 @@ pub fn find(
     scope: &Scope,
     pattern: &Pattern,
     files: &Files,
-    detail: Detail,
+    (detail, most): (Detail, usize),
     cancel: &Cancel,
 ) -> Result<Matches> {
     let mut candidates = Vec::new();
-    for (tree, view) in scope.views.iter().enumerate() {
-        let found = candidates_of(view, pattern.formula(), files)?;
-        candidates.extend(found.into_iter().map(|entry| (tree, entry)));
-    }
     let priors = Priors::of(&[]);
-    candidates.sort_by(|a, b| {
-        let entry = |at: &(usize, usize)| &scope.views[at.0].entries[at.1];
-        let worth = |at: &(usize, usize)| priors.factor(entry(at).marks);
-        worth(b).total_cmp(&worth(a)).then_with(|| a.cmp(b))
-    });
+    for (tree, view) in scope.views.iter().enumerate() {
+        for entry in candidates_of(view, pattern.formula(), files)? {
+            let worth = priors.factor(view.marks(u32::try_from(entry).unwrap_or(u32::MAX)));
+            candidates.push((worth, tree, entry));
+        }
+    }
+    // They stand in order already, but for their worth.
+    candidates.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let candidates = candidates.into_iter();
+    let candidates = candidates.map(|(_, tree, entry)| (tree, entry)).collect();
     let places: Result<Vec<Place>> = scope
         .trees
         .iter()
@@ -95,32 +109,30 @@ pub fn find(
         detail,
         cancel,
         places: places?,
-        next: AtomicUsize::new(0),
-        kept: AtomicUsize::new(0),
         candidates,
-        found: Mutex::default(),
     };
-    search.run()
+    Ok(search.run(most.min(LINES_MAX)))
 }
 
 /// The files that can match, by their places.
 fn candidates_of(view: &View, formula: &Formula, files: &Files) -> Result<Vec<usize>> {
-    let count = view.entries.len();
-    let mut can = vec![*formula == Formula::Any; count];
-    if *formula != Formula::Any {
-        let query = query(formula, view.fields());
-        view.each(&*query, &mut |entry, _, _| can[entry as usize] = true)?;
-    }
-    let counts = |at: &usize| {
-        let entry = &view.entries[*at];
-        let readable = match entry.about.depth {
-            Depth::Pending | Depth::Unreadable => true,
-            Depth::Binary | Depth::Large => false,
-            Depth::Meaning | Depth::Text => can[*at] || !view.is_ready(*at),
-        };
-        readable && files.has(entry)
+    let can_read = |at: &usize| {
+        let depth = view.entries[*at].about.depth;
+        !matches!(depth, Depth::Binary | Depth::Large)
     };
-    Ok((0..count).filter(counts).collect())
+    let mut found: Vec<usize> = match formula {
+        Formula::Any => (0..view.entries.len()).filter(can_read).collect(),
+        _ => {
+            let mut found = view.unread().to_vec();
+            let query = query(formula, view.fields());
+            view.each(&*query, &mut |entry, _, _| found.push(entry as usize))?;
+            found.sort_unstable();
+            found.dedup();
+            found
+        }
+    };
+    found.retain(|at| files.is_all() || files.has(&view.entries[*at]));
+    Ok(found)
 }
 
 fn query(formula: &Formula, fields: &Fields) -> Box<dyn Query> {
@@ -154,66 +166,107 @@ struct Search<'a> {
     cancel: &'a Cancel,
     places: Vec<Place>,
     candidates: Vec<(usize, usize)>,
+}
+
+/// Candidates that are being read, and what was found in them.
+struct Part {
+    until: usize,
     next: AtomicUsize,
-    kept: AtomicUsize,
+    /// Lines that may still be shown.
+    most: usize,
     found: Mutex<Vec<(usize, Matches)>>,
 }
 
 impl Search<'_> {
-    fn run(self) -> Result<Matches> {
-        let threads = std::thread::available_parallelism()
-            .map_or(1, usize::from)
-            .min(4);
-        match self.candidates.len() >= THREADS_FILES_MIN {
-            false => self.work(),
-            true => std::thread::scope(|scope| {
+    /// Reads the candidates, part by part, so that it is known from which of them on lines are only counted.
+    fn run(self, most: usize) -> Matches {
+        let count = self.candidates.len();
+        let mut all = Matches::default();
+        let mut done = 0;
+        while done < count && !self.cancel.is_cancelled() {
+            let left = most.saturating_sub(all.lines.len());
+            if left == 0 && count > COUNTED_FILES {
+                all.uncounted = (count - done) as u64;
+                break;
+            }
+            let until = (done + done.clamp(PART_FILES, PART_FILES_MAX)).min(count);
+            if !self.part(done..until, left, &mut all) {
+                break;
+            }
+            done = until;
+        }
+        all.complete = done == count || all.uncounted > 0;
+        all.lines.truncate(most);
+        all
+    }
+
+    /// Reads some of the candidates; answers whether it came to the end of them.
+    fn part(&self, part: Range<usize>, most: usize, all: &mut Matches) -> bool {
+        let threads = match part.len() <= TOGETHER_FILES {
+            true => 1,
+            false => std::thread::available_parallelism().map_or(1, usize::from),
+        };
+        let part = Part {
+            until: part.end,
+            next: AtomicUsize::new(part.start),
+            most,
+            found: Mutex::default(),
+        };
+        match threads.min(THREADS_MAX) {
+            1 => self.work(&part),
+            threads => std::thread::scope(|scope| {
                 for _ in 0..threads {
-                    scope.spawn(|| self.work());
+                    scope.spawn(|| self.work(&part));
                 }
             }),
         }
-        let mut found = self
-            .found
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
+        let found = part.found.into_inner();
+        let mut found = found.unwrap_or_else(PoisonError::into_inner);
         found.sort_by_key(|(at, _)| *at);
-        let mut all = Matches {
-            complete: self.next.load(Ordering::Relaxed) >= self.candidates.len(),
-            ..Matches::default()
-        };
         for (_, mut some) in found {
             all.lines.append(&mut some.lines);
             all.changed.append(&mut some.changed);
             all.total += some.total;
             all.unread += some.unread;
         }
-        Ok(all)
+        part.next.into_inner() >= part.until
     }
 
-    fn work(&self) {
+    fn work(&self, part: &Part) {
+        let mut buffer = Vec::new();
+        let (mut found, mut shown) = (Vec::new(), 0);
         loop {
             // Asked before a file is taken, so that a search that was given up is not taken for complete.
             if self.cancel.is_cancelled() {
-                return;
+                break;
             }
-            let at = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some((tree, entry)) = self.candidates.get(at).copied() else {
-                return;
-            };
-            let mut found = Matches::default();
-            self.file(tree, entry, &mut found);
-            if found.total > 0 || found.unread > 0 || !found.changed.is_empty() {
-                let mut all = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-                all.push((at, found));
+            let at = part.next.fetch_add(1, Ordering::Relaxed);
+            if at >= part.until {
+                break;
+            }
+            let (tree, entry) = self.candidates[at];
+            let mut matches = Matches::default();
+            // Whatever else is found, these lines stand behind those that this thread has found already.
+            self.file(tree, entry, part.most - shown, &mut buffer, &mut matches);
+            shown += matches.lines.len();
+            if matches.total > 0 || matches.unread > 0 || !matches.changed.is_empty() {
+                found.push((at, matches));
+            }
+            if buffer.capacity() > BUFFER_BYTES_MAX {
+                buffer = Vec::new();
             }
         }
+        let mut all = part.found.lock().unwrap_or_else(PoisonError::into_inner);
+        all.append(&mut found);
     }
 
-    fn file(&self, tree: usize, at: usize, found: &mut Matches) {
+    /// Finds the lines of a file: the first `most` to be shown.
+    fn file(&self, tree: usize, at: usize, most: usize, bytes: &mut Vec<u8>, found: &mut Matches) {
         let entry: &Entry = &self.scope.views[tree].entries[at];
-        let (bytes, stamp) = match self.places[tree].read(&entry.path, self.scope.text_bytes) {
-            Ok((Some(bytes), stamp)) => (bytes, stamp),
-            Ok((None, _)) => return,
+        let read = self.places[tree].read_into(&entry.path, self.scope.text_bytes, bytes);
+        let stamp = match read {
+            Ok((true, stamp)) => stamp,
+            Ok((false, _)) => return,
             Err(error) => {
                 if error.kind() == std::io::ErrorKind::NotFound {
                     found.changed.push((tree, entry.path.clone()));
@@ -226,21 +279,24 @@ impl Search<'_> {
         if stamp != entry.stamp && entry.about.depth != Depth::Pending {
             found.changed.push((tree, entry.path.clone()));
         }
-        if is_binary(&bytes) {
+        if is_binary(bytes) {
+            return;
+        }
+        if most == 0 {
+            found.total = self.pattern.count(bytes);
             return;
         }
         let mut blob = None;
-        self.pattern.lines(&bytes, |line| {
+        self.pattern.lines(bytes, |line| {
             found.total += 1;
-            if self.kept.fetch_add(1, Ordering::Relaxed) < LINES_MAX {
-                let blob = *blob.get_or_insert_with(|| Blob::of(&bytes));
-                let (first, text) = self.text(&bytes, line);
+            if found.lines.len() < most {
+                let (first, text) = self.text(bytes, line);
                 found.lines.push(Matching {
                     tree,
                     entry: at,
                     line,
                     text,
-                    blob,
+                    blob: *blob.get_or_insert_with(|| Blob::of(bytes)),
                     first,
                 });
             }

@@ -160,12 +160,15 @@ pub fn lines(
     cancel: &Cancel,
 ) -> Result<Made> {
     let time = std::time::Duration::from_millis(inner.settings.limits.search_ms);
-    let matches = exact::find(scope, pattern, files, page.detail, &cancel.within(time))?;
+    let end = page.offset.saturating_add(page.limit);
+    // One more than are shown tells whether the answer goes on.
+    let shown = (page.detail, end.saturating_add(1));
+    let matches = exact::find(scope, pattern, files, shown, &cancel.within(time))?;
     exact::given_up(cancel)?;
     let mut answer = Answer {
         understood: understood.to_owned(),
         total: matches.total,
-        total_exact: matches.complete && matches.unread == 0,
+        total_exact: matches.complete && matches.unread == 0 && matches.uncounted == 0,
         ..Answer::default()
     };
     for matching in matches.lines.iter().skip(page.offset).take(page.limit) {
@@ -174,6 +177,13 @@ pub fn lines(
     if !matches.complete {
         answer.left_out.push(left_out("time", None, "narrow the search by `paths`, `languages` or `directory`, or make the expression say more"));
     }
+    if matches.uncounted > 0 {
+        answer.left_out.push(left_out(
+            "files that can match and were not read, so that `total` is the least there are",
+            Some(matches.uncounted),
+            "ask with `cursor` for their lines, or narrow the search by `paths`, `languages` or `directory`",
+        ));
+    }
     if matches.unread > 0 {
         answer.left_out.push(left_out(
             "files that cannot be read",
@@ -181,7 +191,6 @@ pub fn lines(
             "let the server's user read them",
         ));
     }
-    let end = page.offset + page.limit;
     let next = (matches.lines.len() > end).then_some(end);
     fit(&mut answer, page.offset, next, page.tokens);
     Ok((answer, matches.changed))
@@ -242,11 +251,12 @@ impl Ranking<'_> {
         for (at, view) in views.iter().enumerate() {
             let clauses = plan.clauses(view.fields());
             // Whether a file counts is found out once.
-            let counts = std::cell::RefCell::new(vec![None; view.entries.len()]);
+            let all = self.files.is_all();
+            let count = if all { 0 } else { view.entries.len() };
+            let counts = std::cell::RefCell::new(vec![None; count]);
             let counts = |entry: u32| {
-                let mut counts = counts.borrow_mut();
                 let has = || self.files.has(&view.entries[entry as usize]);
-                self.files.is_all() || *counts[entry as usize].get_or_insert_with(has)
+                all || *counts.borrow_mut()[entry as usize].get_or_insert_with(has)
             };
             let factor = |entry: u32| match counts(entry) {
                 true => priors.factor(view.marks(entry)),

@@ -69,6 +69,8 @@ struct Body {
     parts: Vec<Part>,
     /// Files whose documents are there, or that have none to wait for.
     ready: Vec<bool>,
+    /// Files of which the index cannot tell what is in them.
+    unread: Vec<usize>,
     /// The [`Entry::marks`] of each file, side by side.
     marks: Vec<u32>,
     chunks: u64,
@@ -174,6 +176,11 @@ impl View {
     /// Files that wait for their documents.
     pub fn pending(&self) -> u64 {
         self.body.ready.iter().filter(|ready| !**ready).count() as u64
+    }
+
+    /// Files of which the index cannot tell what is in them: those that wait, and those that could not be read.
+    pub fn unread(&self) -> &[usize] {
+        &self.body.unread
     }
 
     /// Chunks of the tree in the index.
@@ -360,6 +367,7 @@ impl Body {
             fields,
             parts: Vec::new(),
             ready,
+            unread: Vec::new(),
             marks: entries.iter().map(|entry| entry.marks).collect(),
             chunks: 0,
             lengths: [0; 5],
@@ -371,6 +379,12 @@ impl Body {
             let part = body.own(&segment, &by_unit)?;
             body.parts.push(part);
         }
+        let is_unread = |at: &usize| match entries[*at].about.depth {
+            Depth::Pending | Depth::Unreadable => true,
+            Depth::Meaning | Depth::Text => !body.ready[*at],
+            Depth::Binary | Depth::Large => false,
+        };
+        body.unread = (0..entries.len()).filter(is_unread).collect();
         Ok(body)
     }
 

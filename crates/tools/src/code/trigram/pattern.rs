@@ -3,10 +3,11 @@
 //! Lines are what git takes for lines: they end at `\n`. A match never goes over an end of line, and `^`, `$`, `\A` and `\z`
 //! mean the line's. It refuses expressions that would need too much memory, and back-references, which have no bound.
 
+use memchr::memmem::Finder;
 use memchr::{memchr, memchr_iter, memrchr};
 use regex_automata::meta::Regex;
 use regex_automata::{Input, Span};
-use regex_syntax::hir::{Hir, HirKind, Look};
+use regex_syntax::hir::{Hir, HirKind, Look, LookSet};
 
 use super::super::api::{Error, Result};
 use super::Formula;
@@ -15,11 +16,25 @@ use super::Formula;
 const PATTERN_BYTES_MAX: usize = 4096;
 /// Memory of a compiled pattern, and of its cache, in bytes.
 const MEMORY_MAX: usize = 16 << 20;
+/// Bytes that a text must have to be looked for by itself.
+const NEEDLE_BYTES_MIN: usize = 3;
 
 /// What is matched.
 pub struct Pattern {
     regex: Regex,
+    /// What tells fast which lines may match.
+    sieve: Sieve,
     formula: Formula,
+}
+
+/// What tells fast which lines may match: it may let too many through, never too few.
+enum Sieve {
+    /// The expression itself.
+    None,
+    /// A text that each match has.
+    Needle(Box<Finder<'static>>),
+    /// The expression without the borders of words, which no automaton finds beside letters that are not ASCII.
+    Coarse(Regex),
 }
 
 /// A line with a match: byte offsets in the file.
@@ -88,15 +103,12 @@ impl Pattern {
                 "is no regular expression: {fault}\nwrite mode `text` to search for it as it stands"
             ))
         })?;
-        let hir = of_lines(&hir);
-        let formula = Formula::of(&hir);
-        let config = Regex::config()
-            .utf8_empty(false)
-            .nfa_size_limit(Some(MEMORY_MAX))
-            .hybrid_cache_capacity(MEMORY_MAX / 8);
-        let built = Regex::builder().configure(config).build_from_hir(&hir);
-        let regex = built.map_err(|fault| bad(format!("needs too much memory: {fault}")))?;
-        Ok(Pattern { regex, formula })
+        let hir = changed(&hir, &of_line);
+        Ok(Pattern {
+            regex: built(&hir)?,
+            sieve: Sieve::of(&hir)?,
+            formula: Formula::of(&hir),
+        })
     }
 
     /// What a file must have.
@@ -106,44 +118,105 @@ impl Pattern {
 
     /// Hands each line of `bytes` that matches to `each`, until that answers false.
     pub fn lines(&self, bytes: &[u8], mut each: impl FnMut(Line) -> bool) {
-        let mut at = 0;
-        let (mut number, mut counted) = (1, 0);
-        while at < bytes.len() {
-            let Some(found) = self.find(bytes, at, bytes.len()) else {
-                return;
+        let (mut number, mut counted, mut at) = (1, 0, 0);
+        while let Some((start, end, first)) = self.next(bytes, at) {
+            let breaks = memchr_iter(b'\n', &bytes[counted..start]).count();
+            number += u32::try_from(breaks).unwrap_or(u32::MAX);
+            counted = start;
+            let line = Line {
+                number,
+                start,
+                end,
+                at: first,
             };
-            if found.start == bytes.len() && bytes.ends_with(b"\n") {
+            if !each(line) {
                 return;
-            }
-            let start = memrchr(b'\n', &bytes[..found.start]).map_or(0, |before| before + 1);
-            let end = memchr(b'\n', &bytes[found.start..]).map_or(bytes.len(), |i| found.start + i);
-            // A match that goes over the end of the line is none; there may be another one within.
-            let within = match found.end <= end {
-                true => Some(found),
-                false => self.find(bytes, found.start, end),
-            };
-            if let Some(within) = within {
-                let breaks = memchr_iter(b'\n', &bytes[counted..start]).count();
-                number += u32::try_from(breaks).unwrap_or(u32::MAX);
-                counted = start;
-                let line = Line {
-                    number,
-                    start,
-                    end,
-                    at: within.start,
-                };
-                if !each(line) {
-                    return;
-                }
             }
             at = end + 1;
         }
+    }
+
+    /// How many lines of `bytes` match.
+    pub fn count(&self, bytes: &[u8]) -> u64 {
+        let (mut count, mut at) = (0, 0);
+        while let Some((_, end, _)) = self.next(bytes, at) {
+            count += 1;
+            at = end + 1;
+        }
+        count
+    }
+
+    /// The first line from `at` on, where a line begins, that matches: its ends, and the first byte of the match.
+    fn next(&self, bytes: &[u8], mut at: usize) -> Option<(usize, usize, usize)> {
+        while at < bytes.len() {
+            let sifted = match &self.sieve {
+                Sieve::None => self.find(bytes, at, bytes.len())?,
+                Sieve::Needle(needle) => Span::from(at + needle.find(&bytes[at..])?..usize::MAX),
+                Sieve::Coarse(coarse) => coarse.search(&Input::new(bytes).range(at..))?.span(),
+            };
+            if sifted.start == bytes.len() && bytes.ends_with(b"\n") {
+                return None;
+            }
+            let start = memrchr(b'\n', &bytes[at..sifted.start]).map_or(at, |i| at + i + 1);
+            let end = memchr(b'\n', &bytes[sifted.start..]);
+            let end = end.map_or(bytes.len(), |i| sifted.start + i);
+            // A match that goes over the end of the line is none; there may be another one within.
+            let within = match &self.sieve {
+                Sieve::None if sifted.end <= end => Some(sifted),
+                Sieve::None => self.find(bytes, sifted.start, end),
+                _ => self.find(bytes, start, end),
+            };
+            if let Some(within) = within {
+                return Some((start, end, within.start));
+            }
+            at = end + 1;
+        }
+        None
     }
 
     fn find(&self, bytes: &[u8], from: usize, to: usize) -> Option<Span> {
         let input = Input::new(bytes).range(from..to);
         self.regex.search(&input).map(|found| found.span())
     }
+}
+
+impl Sieve {
+    fn of(hir: &Hir) -> Result<Sieve> {
+        let whole = matches!(hir.kind(), HirKind::Literal(_));
+        let needle = needle(hir).filter(|needle| {
+            !whole && needle.len() >= NEEDLE_BYTES_MIN && !needle.contains(&b'\n')
+        });
+        if let Some(needle) = needle {
+            return Ok(Sieve::Needle(Box::new(Finder::new(needle).into_owned())));
+        }
+        match hir.properties().look_set().contains_word_unicode() {
+            true => Ok(Sieve::Coarse(built(&changed(hir, &without_word))?)),
+            false => Ok(Sieve::None),
+        }
+    }
+}
+
+/// The longest text that each match of `hir` has.
+fn needle(hir: &Hir) -> Option<&[u8]> {
+    match hir.kind() {
+        HirKind::Literal(literal) => Some(&literal.0),
+        HirKind::Capture(capture) => needle(&capture.sub),
+        HirKind::Repetition(repetition) if repetition.min > 0 => needle(&repetition.sub),
+        HirKind::Concat(parts) => parts
+            .iter()
+            .filter_map(needle)
+            .max_by_key(|needle| needle.len()),
+        _ => None,
+    }
+}
+
+fn built(hir: &Hir) -> Result<Regex> {
+    let config = Regex::config()
+        .utf8_empty(false)
+        .nfa_size_limit(Some(MEMORY_MAX))
+        .hybrid_cache_capacity(MEMORY_MAX / 8);
+    let built = Regex::builder().configure(config).build_from_hir(hir);
+    built.map_err(|fault| bad(format!("needs too much memory: {fault}")))
 }
 
 fn bad(problem: String) -> Error {
@@ -153,20 +226,37 @@ fn bad(problem: String) -> Error {
     }
 }
 
-/// The same expression, with the ends of the text made ends of a line.
-fn of_lines(hir: &Hir) -> Hir {
+/// What a look stands for where lines are matched: the ends of the text are ends of a line.
+fn of_line(look: Look) -> Hir {
+    match look {
+        Look::Start => Hir::look(Look::StartLF),
+        Look::End => Hir::look(Look::EndLF),
+        look => Hir::look(look),
+    }
+}
+
+/// The same without borders of words.
+fn without_word(look: Look) -> Hir {
+    match LookSet::singleton(look).contains_word() {
+        true => Hir::empty(),
+        false => Hir::look(look),
+    }
+}
+
+/// The same expression with other looks, and without captures.
+fn changed(hir: &Hir, look: &dyn Fn(Look) -> Hir) -> Hir {
+    let all = |parts: &[Hir]| parts.iter().map(|part| changed(part, look)).collect();
     match hir.kind() {
-        HirKind::Look(Look::Start) => Hir::look(Look::StartLF),
-        HirKind::Look(Look::End) => Hir::look(Look::EndLF),
+        HirKind::Look(at) => look(*at),
         HirKind::Repetition(repetition) => Hir::repetition(regex_syntax::hir::Repetition {
             min: repetition.min,
             max: repetition.max,
             greedy: repetition.greedy,
-            sub: Box::new(of_lines(&repetition.sub)),
+            sub: Box::new(changed(&repetition.sub, look)),
         }),
-        HirKind::Capture(capture) => of_lines(&capture.sub),
-        HirKind::Concat(parts) => Hir::concat(parts.iter().map(of_lines).collect()),
-        HirKind::Alternation(parts) => Hir::alternation(parts.iter().map(of_lines).collect()),
+        HirKind::Capture(capture) => changed(&capture.sub, look),
+        HirKind::Concat(parts) => Hir::concat(all(parts)),
+        HirKind::Alternation(parts) => Hir::alternation(all(parts)),
         _ => hir.clone(),
     }
 }
@@ -197,6 +287,33 @@ mod tests {
         assert_eq!(regex("$", "a\nb"), [1, 2]);
         assert_eq!(regex("$", "a\nb\n"), [1, 2]);
         assert_eq!(regex("\\Aa\\z", "a\nba\na"), [1, 3]);
+    }
+
+    #[test]
+    fn a_sieve_lets_all_through_that_matches() {
+        let text = "größe fn_late x\nfn ö late\nfn  late\nlate fn\n\nfnlate fn y late";
+        let plain = |source: &str| {
+            let mut pattern = Pattern::regex(source, false).unwrap();
+            let sieve = std::mem::replace(&mut pattern.sieve, Sieve::None);
+            assert!(!matches!(sieve, Sieve::None), "{source}");
+            lines(&pattern, text)
+        };
+        for (source, wanted) in [
+            (r"fn\b.*\blate", &[2, 3, 6][..]),
+            (r"\bfn\b", &[2, 3, 4, 6]),
+            (r"\w+_late", &[1]),
+            (r"(fn)+\s+(late)+$", &[3]),
+            (r"\bö\b", &[2]),
+            (r"\s\b", &[1, 2, 3, 4, 6]),
+            (r"fn[^x]*\blate", &[2, 3, 6]),
+        ] {
+            assert_eq!(regex(source, text), wanted, "{source}");
+            assert_eq!(plain(source), wanted, "{source}");
+            let count = Pattern::regex(source, false)
+                .unwrap()
+                .count(text.as_bytes());
+            assert_eq!(count, wanted.len() as u64, "{source}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::code::api::LeftOut;
 
 /// A tree of the sources of this workspace, as files that git knows, with some that are awkward.
 fn sources() -> tempfile::TempDir {
@@ -180,4 +181,37 @@ fn also_before_anything_is_indexed() {
     bed.write("b.rs", "fn early_too() {}\n");
     let found = bed.search("fn early", Mode::Text);
     assert_eq!(found.total, 2);
+}
+
+/// Lines that are not shown are counted where few files can have any; page by page all are found in any case.
+#[test]
+fn a_count_is_exact_or_the_least_there_is() {
+    let named: Vec<(String, String)> = (0..300)
+        .map(|at| {
+            (
+                format!("{at}.rs"),
+                format!("fn common_{at}() {{}}\nfn common() {{}}\n"),
+            )
+        })
+        .collect();
+    let files: Vec<(&str, &str)> = named
+        .iter()
+        .map(|(path, text)| (&**path, &**text))
+        .collect();
+    let bed = Bed::new(&files);
+    let few = bed.search("fn common_7", Mode::Text);
+    assert_eq!((few.total, few.total_exact), (11, true));
+    let many = bed.search("fn common", Mode::Text);
+    assert!(!many.total_exact && (50..600).contains(&many.total));
+    assert!(many.cursor.is_some());
+    let counted = |left: &LeftOut| left.what.starts_with("files that can match");
+    assert!(many.left_out.iter().any(counted));
+    let ask = Search {
+        query: "fn common".to_owned(),
+        mode: Mode::Text,
+        ..Search::default()
+    };
+    let hits = all_hits(&bed.engine, &ask);
+    let lines: BTreeSet<_> = hits.iter().map(|hit| (&hit.path, hit.start_line)).collect();
+    assert_eq!((hits.len(), lines.len()), (600, 600));
 }
