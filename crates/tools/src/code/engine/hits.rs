@@ -1,6 +1,9 @@
 //! Hits as they leave: each is checked against the file, and shows no more of it than was asked for.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use super::Scope;
@@ -9,7 +12,7 @@ use crate::code::api::{Answer, Detail, Hit, LeftOut, Result};
 use crate::code::index::{Blob, Entry, Unit};
 use crate::code::parse::words::Words;
 use crate::code::parse::{Bytes, Span, Symbol};
-use crate::code::place::Place;
+use crate::code::place::{Place, Stamp};
 
 /// Lines of a snippet.
 const SNIPPET_LINES: usize = 12;
@@ -28,13 +31,52 @@ pub type FileAt = (usize, Box<str>);
 /// An answer, and the files that are not what the index says.
 pub type Made = (Answer, Vec<FileAt>);
 
-/// Reads the files of one answer, each once.
+/// Reads the files of one answer, each opened once.
 pub struct Reader<'a> {
     scope: &'a Scope,
     places: HashMap<usize, Option<Place>>,
-    files: HashMap<FileAt, Option<Arc<Vec<u8>>>>,
+    files: HashMap<FileAt, Option<Kept>>,
     /// Files that are not what the index says.
     pub changed: Vec<FileAt>,
+}
+
+/// A file that is what the index says.
+#[derive(Clone)]
+enum Kept {
+    /// Its stamp tells so; it tells so again after each reading.
+    Known(Arc<File>, Stamp),
+    /// Its digest tells so: the stamp would fit a change as well.
+    Whole(Arc<Vec<u8>>),
+}
+
+impl Kept {
+    /// Opens a file and looks whether it is what the index says.
+    fn open(place: &Place, entry: &Entry, most: u64) -> Option<Kept> {
+        let (mut file, stamp) = place.file(&entry.path).ok()?;
+        if stamp.bytes > most {
+            return None;
+        }
+        // As git does: what has the stamp that it had when it was read is what was read then.
+        if stamp == entry.stamp && !entry.racy {
+            return Some(Kept::Known(Arc::new(file), stamp));
+        }
+        let mut bytes = Vec::new();
+        file.by_ref().take(most).read_to_end(&mut bytes).ok()?;
+        (Blob::of(&bytes) == entry.blob).then(|| Kept::Whole(Arc::new(bytes)))
+    }
+
+    /// Some of its bytes; none when it was changed meanwhile.
+    fn part(&self, part: Bytes) -> Option<Vec<u8>> {
+        match self {
+            Kept::Known(file, stamp) => {
+                let mut bytes = vec![0; part.len()];
+                file.read_exact_at(&mut bytes, u64::from(part.start)).ok()?;
+                let now = Stamp::of(&file.metadata().ok()?);
+                (now == *stamp).then_some(bytes)
+            }
+            Kept::Whole(bytes) => Some(part.of(bytes).to_vec()),
+        }
+    }
 }
 
 /// What a hit is to show.
@@ -64,11 +106,38 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Closes the files that it has open.
+    pub fn close(&mut self) {
+        self.files.clear();
+    }
+
     /// The bytes of a file as the index knows it; none when it is another one now, which is noted.
     pub fn file(&mut self, tree: usize, entry: &Entry) -> Option<Arc<Vec<u8>>> {
+        let end = u32::try_from(entry.stamp.bytes).unwrap_or(u32::MAX);
+        match self.kept(tree, entry)? {
+            Kept::Whole(bytes) => Some(bytes),
+            Kept::Known(..) => self
+                .part(tree, entry, Bytes { start: 0, end })
+                .map(Arc::new),
+        }
+    }
+
+    /// Some of the bytes of a file, likewise.
+    fn part(&mut self, tree: usize, entry: &Entry, part: Bytes) -> Option<Vec<u8>> {
+        let bytes = self.kept(tree, entry)?.part(part);
+        if bytes.is_none() {
+            let key = (tree, entry.path.clone());
+            self.files.insert(key.clone(), None);
+            self.changed.push(key);
+        }
+        bytes
+    }
+
+    /// A file as the index knows it; none when it is another one now, which is noted.
+    fn kept(&mut self, tree: usize, entry: &Entry) -> Option<Kept> {
         let key = (tree, entry.path.clone());
-        if let Some(read) = self.files.get(&key) {
-            return read.clone();
+        if let Some(kept) = self.files.get(&key) {
+            return kept.clone();
         }
         let of = &self.scope.trees[tree];
         let place = self.places.entry(tree).or_insert_with(|| {
@@ -76,23 +145,19 @@ impl<'a> Reader<'a> {
             place.ok()
         });
         let most = self.scope.text_bytes;
-        let read = place
+        let kept = place
             .as_ref()
-            .and_then(|place| place.read(&entry.path, most).ok());
-        let bytes = read.and_then(|(bytes, _)| bytes);
-        let bytes = bytes
-            .filter(|bytes| Blob::of(bytes) == entry.blob)
-            .map(Arc::new);
-        if bytes.is_none() {
+            .and_then(|place| Kept::open(place, entry, most));
+        if kept.is_none() {
             self.changed.push(key.clone());
         }
-        self.files.insert(key, bytes.clone());
-        bytes
+        self.files.insert(key, kept.clone());
+        kept
     }
 
     /// A hit, checked against its file; none when that has changed.
     pub fn hit(&mut self, shown: &Shown<'_>, detail: Detail, words: &[String]) -> Option<Hit> {
-        let bytes = self.file(shown.tree, shown.entry)?;
+        let bytes = self.part(shown.tree, shown.entry, shown.span.bytes)?;
         let row = &self.scope.trees[shown.tree].row;
         let blob = shown.entry.blob.short();
         let (first, last) = (shown.span.first, shown.span.last);
@@ -118,7 +183,7 @@ impl<'a> Reader<'a> {
             let signature = shown.symbol.map(|symbol| symbol.signature.to_string());
             hit.signature = signature.filter(|signature| !signature.is_empty());
         }
-        let text = String::from_utf8_lossy(shown.span.bytes.of(&bytes));
+        let text = String::from_utf8_lossy(&bytes);
         match detail {
             Detail::Paths | Detail::Signatures => {}
             Detail::Full => hit.text = Some(cut(&text, FULL_BYTES_MAX)),
@@ -139,10 +204,7 @@ pub fn snippet(text: &str, words: &[String]) -> (usize, String) {
     let window = SNIPPET_LINES.min(lines.len());
     let mut start = 0;
     if lines.len() > window && !words.is_empty() {
-        let numbered = words.iter().take(64).zip(0..);
-        let wanted = numbered.map(|(word, at)| (word.as_str(), 1 << at));
-        let wanted: HashMap<&str, u64> = wanted.collect();
-        let has: Vec<u64> = lines.iter().map(|line| bits(line, &wanted)).collect();
+        let has = words_by_line(text, lines.len(), words);
         let mut best = 0;
         for at in 0..=lines.len() - window {
             let seen = has[at..at + window]
@@ -160,14 +222,36 @@ pub fn snippet(text: &str, words: &[String]) -> (usize, String) {
     (start, shown.join("\n"))
 }
 
-/// The words of a line that are wanted, one bit each.
-fn bits(line: &str, wanted: &HashMap<&str, u64>) -> u64 {
-    let mut words = Words::of(line);
-    let mut bits = 0;
-    while words.advance() {
-        bits |= wanted.get(words.text()).copied().unwrap_or(0);
+/// Which of some words each line of a text has, one bit each.
+fn words_by_line(text: &str, lines: usize, wanted: &[String]) -> Vec<u64> {
+    let mut firsts = [false; 256];
+    let mut bits: HashMap<&str, u64> = HashMap::new();
+    for (word, at) in wanted.iter().take(64).zip(0..) {
+        bits.insert(word, 1 << at);
+        firsts[usize::from(word.as_bytes().first().copied().unwrap_or(0))] = true;
     }
-    bits
+    let mut has = vec![0; lines];
+    let mut breaks = memchr::memchr_iter(b'\n', text.as_bytes()).peekable();
+    let (mut words, mut row) = (Words::of(text), 0);
+    while words.advance() {
+        let word = words.text();
+        // Most words begin with another letter, which is soon seen.
+        if !word
+            .bytes()
+            .next()
+            .is_some_and(|first| firsts[usize::from(first)])
+        {
+            continue;
+        }
+        let Some(bit) = bits.get(word) else {
+            continue;
+        };
+        while breaks.next_if(|at| *at < words.start()).is_some() {
+            row += 1;
+        }
+        has[row] |= bit;
+    }
+    has
 }
 
 /// At most so many bytes of a text.

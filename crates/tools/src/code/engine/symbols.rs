@@ -277,9 +277,12 @@ fn references(
         search::lines(inner, scope, &pattern, "references", files, &all, cancel)?
     };
     let mut defined_at = std::collections::HashSet::new();
+    let (mut reader, mut last) = (Reader::new(scope), None);
     for one in defined(scope, plain, files)? {
         let entry = &scope.views[one.tree].entries[one.entry];
-        let mut reader = Reader::new(scope);
+        if last.replace((one.tree, one.entry)) != Some((one.tree, one.entry)) {
+            reader.close();
+        }
         if let Some(bytes) = reader.file(one.tree, entry) {
             let at = one.symbol().at.start as usize;
             let before = memchr::memchr_iter(b'\n', &bytes[..at.min(bytes.len())]).count();
@@ -290,8 +293,8 @@ fn references(
                 line,
             ));
         }
-        changed.append(&mut reader.changed);
     }
+    changed.append(&mut reader.changed);
     let before = answer.hits.len();
     answer.hits.retain(|hit| {
         !defined_at.contains(&(hit.repository.clone(), hit.path.clone(), hit.start_line))

@@ -286,13 +286,18 @@ impl Search<'_> {
     fn window(&mut self, part: (u32, &Part), base: DocId, others: &mut [Cursor<'_>]) {
         let rest = others.first().map_or(0.0, |cursor| cursor.rest);
         let mut sums = std::mem::take(&mut self.sums);
+        // What a sum must at least be, with all that may be added to it.
+        let floor = |best: &Best| best.least() / SLACK - rest;
+        let mut least = floor(&self.best);
         for (start, lane) in (base..).step_by(LANE).zip(sums.chunks_mut(LANE)) {
             // Numbers over zero are ordered as their bits are, and whole numbers are compared many at once.
             let top = lane.iter().fold(0, |top, sum| sum.to_bits().max(top));
-            let can_be = (f32::from_bits(top) + rest) * SLACK >= self.best.least();
-            if top > 0 && can_be {
-                for (doc, sum) in (start..).zip(lane.iter()).filter(|(_, sum)| **sum > 0.0) {
-                    self.weigh(part, doc, *sum, others);
+            if top > 0 && f32::from_bits(top) >= least {
+                for (doc, sum) in (start..).zip(lane.iter()) {
+                    if *sum > 0.0 && *sum >= least {
+                        self.weigh(part, doc, *sum, others);
+                        least = floor(&self.best);
+                    }
                 }
             }
             lane.fill(0.0);
@@ -308,9 +313,8 @@ impl Search<'_> {
         mut sum: f32,
         others: &mut [Cursor<'_>],
     ) {
-        let rest = others.first().map_or(0.0, |cursor| cursor.rest);
         let owner = part.owners[doc as usize];
-        if (sum + rest) * SLACK < self.best.least() || owner == NONE {
+        if owner == NONE {
             return;
         }
         let factor = (self.choice.factor)(owner);
@@ -364,9 +368,12 @@ impl Best {
 
     fn take(&mut self, score: f32, owner: u32, segment: u32, doc: DocId) {
         let kept = Kept(score, Reverse((owner, segment, doc)));
-        self.heap.push(Reverse(kept));
-        if self.heap.len() > self.most {
-            self.heap.pop();
+        if self.heap.len() < self.most {
+            self.heap.push(Reverse(kept));
+        } else if let Some(mut least) = self.heap.peek_mut()
+            && least.0 < kept
+        {
+            *least = Reverse(kept);
         }
     }
 

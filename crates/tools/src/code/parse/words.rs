@@ -66,6 +66,19 @@ impl<'a> Words<'a> {
         }
     }
 
+    /// The words of another text, in the memory of these.
+    pub fn turn(self, text: &str) -> Words<'_> {
+        let (mut queue, mut letters) = (self.queue, self.letters);
+        queue.clear();
+        letters.clear();
+        Words {
+            queue,
+            letters,
+            parts: self.parts,
+            ..Words::of(text)
+        }
+    }
+
     /// Goes to the next word; false after the last one.
     pub fn advance(&mut self) -> bool {
         self.at += 1;
@@ -215,16 +228,34 @@ fn is_dense(c: char) -> bool {
 /// The parts of an identifier: `parseHTTPHeader2` is `parse`, `HTTP`, `Header2`.
 fn parts(run: &str, parts: &mut Vec<(usize, usize)>) {
     parts.clear();
+    let is_plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    if run.bytes().all(is_plain) {
+        // Most words have no parts.
+        parts.push((0, run.len()));
+        return;
+    }
     let mut start = 0;
-    let mut before: Option<char> = None;
-    let mut characters = run.char_indices().peekable();
-    while let Some((at, c)) = characters.next() {
-        let after = characters.peek().map(|(_, c)| *c);
-        if before.is_some_and(|before| divides(before, c, after)) {
+    let mut border = |at: usize, before: char, c: char, after: Option<char>| {
+        if divides(before, c, after) {
             parts.push((start, at));
             start = at;
         }
-        before = Some(c);
+    };
+    if run.is_ascii() {
+        let bytes = run.as_bytes();
+        for at in 1..bytes.len() {
+            let after = bytes.get(at + 1).copied().map(char::from);
+            border(at, char::from(bytes[at - 1]), char::from(bytes[at]), after);
+        }
+    } else {
+        let mut before: Option<char> = None;
+        let mut characters = run.char_indices().peekable();
+        while let Some((at, c)) = characters.next() {
+            let after = characters.peek().map(|(_, c)| *c);
+            if let Some(before) = before.replace(c) {
+                border(at, before, c, after);
+            }
+        }
     }
     parts.push((start, run.len()));
     parts.retain_mut(|(start, end)| {
@@ -262,8 +293,11 @@ fn digits(word: &str) -> impl Iterator<Item = &str> {
 /// The letters of a run in lower case, without underscores.
 fn lower(run: &str, into: &mut String) {
     if run.is_ascii() {
-        let bytes = run.bytes().filter(|b| *b != b'_');
-        into.extend(bytes.map(|b| char::from(b.to_ascii_lowercase())));
+        let from = into.len();
+        for part in run.split('_') {
+            into.push_str(part);
+        }
+        into[from..].make_ascii_lowercase();
     } else {
         into.extend(
             run.chars()
@@ -421,6 +455,13 @@ mod tests {
             last = words.position();
         }
         assert!(last > 5);
+        let mut again = words.turn("ab CdEf");
+        let mut found = Vec::new();
+        while again.advance() {
+            found.push((again.text().to_owned(), again.position()));
+        }
+        let wanted = [("ab", 0), ("cdef", 1), ("cd", 1), ("ef", 2)];
+        assert_eq!(found, wanted.map(|(text, at)| (text.to_owned(), at)));
     }
 
     #[test]

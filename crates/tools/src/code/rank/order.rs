@@ -37,9 +37,9 @@ pub fn order(plan: &Plan, views: &[&View], mut ranked: Vec<Ranked>) -> Result<Ve
     for one in &ranked {
         *in_file.entry((one.view, one.found.entry)).or_default() += 1;
     }
+    let mut paths = Paths::of(plan, views);
     for one in &mut ranked {
-        let path = &views[one.view].entries[one.found.entry as usize].path;
-        one.parts.path = of_path(plan, path);
+        one.parts.path = paths.fit(one.view, one.found.entry);
         let others = in_file[&(one.view, one.found.entry)] - 1;
         let coherence = (others as f32 * table::COHERENCE).min(table::COHERENCE_MAX);
         one.score *= 1.0 + one.parts.proximity + one.parts.path + coherence;
@@ -80,22 +80,110 @@ fn saturate(ranked: &mut [Ranked]) {
     }
 }
 
-/// Whether the question has the words of the file's stem, or of its directory.
-fn of_path(plan: &Plan, path: &str) -> f32 {
-    let (dirs, name) = path.rsplit_once('/').unwrap_or(("", path));
-    let stem = name.split('.').next().unwrap_or(name);
-    let parent = dirs.rsplit('/').next().unwrap_or(dirs);
-    let mut share = 0.0;
-    if has_all(plan, stem) {
-        share += table::STEM_OF_FILE;
+/// How well paths fit a question, each found out once: many candidates are of the same files and directories.
+struct Paths<'a> {
+    plan: &'a Plan,
+    views: &'a [&'a View],
+    files: HashMap<(usize, u32), f32>,
+    /// Whether the question has all words of a directory's name.
+    parents: HashMap<&'a str, bool>,
+    /// Whose memory is used again.
+    words: Words<'a>,
+    /// The places of the question's words that tell something, one bit each.
+    asked: u64,
+}
+
+impl<'a> Paths<'a> {
+    fn of(plan: &'a Plan, views: &'a [&'a View]) -> Paths<'a> {
+        let asked = plan.wanted.iter().filter(|wanted| tells(wanted));
+        Paths {
+            plan,
+            views,
+            files: HashMap::new(),
+            parents: HashMap::new(),
+            words: Words::of(""),
+            asked: asked.fold(0, |bits, wanted| bits | bit(wanted)),
+        }
     }
-    if has_all(plan, parent) {
-        share += table::PARENT_OF_FILE;
+
+    fn fit(&mut self, view: usize, entry: u32) -> f32 {
+        if let Some(known) = self.files.get(&(view, entry)) {
+            return *known;
+        }
+        let fit = self.look(&self.views[view].entries[entry as usize].path);
+        self.files.insert((view, entry), fit);
+        fit
     }
-    if plan.class == Class::Symbol && same_letters(stem, &plan.query) {
-        share += table::STEM_IS_NAME;
+
+    /// Whether the question has the words of the file's stem, or of its directory.
+    fn look(&mut self, path: &'a str) -> f32 {
+        let (dirs, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let stem = name.split('.').next().unwrap_or(name);
+        let parent = dirs.rsplit('/').next().unwrap_or(dirs);
+        let mut share = 0.0;
+        if self.has_all(stem) {
+            share += table::STEM_OF_FILE;
+        }
+        let known = self.parents.get(parent).copied();
+        let has_parent = known.unwrap_or_else(|| {
+            let has = self.has_all(parent);
+            self.parents.insert(parent, has);
+            has
+        });
+        if has_parent {
+            share += table::PARENT_OF_FILE;
+        }
+        if self.plan.class == Class::Symbol && same_letters(stem, &self.plan.query) {
+            share += table::STEM_IS_NAME;
+        }
+        share + table::COVERS_QUESTION * self.part_of_question(path).powi(3)
     }
-    share + table::COVERS_QUESTION * part_of_question(plan, path).powi(3)
+
+    /// Which part of a question in words a path has, 0 to 1; words that say little do not count.
+    fn part_of_question(&mut self, path: &'a str) -> f32 {
+        if self.plan.class != Class::Words || self.asked.count_ones() < 2 {
+            return 0.0;
+        }
+        let (mut words, mut found) = (self.turn(path), 0);
+        while words.advance() {
+            let same = |one: &&Wanted| one.text == words.text();
+            let same = self.plan.wanted.iter().filter(same);
+            found = same.fold(found, |bits, wanted| bits | bit(wanted));
+        }
+        self.words = words;
+        (found & self.asked).count_ones() as f32 / self.asked.count_ones() as f32
+    }
+
+    /// Whether the question has all words of a name.
+    fn has_all(&mut self, name: &'a str) -> bool {
+        let mut words = self.turn(name);
+        // Stems and wholes stand beside the words themselves: one of each place is enough.
+        let mut last: Option<(usize, bool)> = None;
+        while words.advance() {
+            let mut wanted = self.plan.wanted.iter();
+            let asked = wanted.any(|wanted| wanted.text == words.text() && tells(wanted));
+            last = match last {
+                Some((place, found)) if place == words.position() => Some((place, found || asked)),
+                Some((_, false)) => break,
+                _ => Some((words.position(), asked)),
+            };
+        }
+        self.words = words;
+        last.is_some_and(|(_, found)| found)
+    }
+
+    fn turn(&mut self, text: &'a str) -> Words<'a> {
+        std::mem::replace(&mut self.words, Words::of("")).turn(text)
+    }
+}
+
+/// Whether a word says something about what is looked for.
+fn tells(wanted: &Wanted) -> bool {
+    wanted.weight > table::STOP_WORD * 2.0
+}
+
+fn bit(wanted: &Wanted) -> u64 {
+    1_u64.checked_shl(wanted.place as u32).unwrap_or(0)
 }
 
 /// Whether two names have the same letters, however their parts are put together.
@@ -105,41 +193,6 @@ fn same_letters(one: &str, other: &str) -> bool {
         letters.flat_map(char::to_lowercase).collect()
     };
     letters(one) == letters(other)
-}
-
-/// Which part of a question in words a path has, 0 to 1; words that say little do not count.
-fn part_of_question(plan: &Plan, path: &str) -> f32 {
-    let bit = |wanted: &Wanted| 1_u64.checked_shl(wanted.place as u32).unwrap_or(0);
-    let telling = |wanted: &&Wanted| wanted.weight > table::STOP_WORD * 2.0;
-    let asked = plan.wanted.iter().filter(telling);
-    let asked = asked.fold(0, |bits, wanted| bits | bit(wanted));
-    if plan.class != Class::Words || asked.count_ones() < 2 {
-        return 0.0;
-    }
-    let (mut words, mut found) = (Words::of(path), 0);
-    while words.advance() {
-        let same = plan.wanted.iter().filter(|one| one.text == words.text());
-        found = same.fold(found, |bits, wanted| bits | bit(wanted));
-    }
-    (found & asked).count_ones() as f32 / asked.count_ones() as f32
-}
-
-/// Whether the question has all words of a name.
-fn has_all(plan: &Plan, name: &str) -> bool {
-    let mut words = Words::of(name);
-    // Stems and wholes stand beside the words themselves: one of each place is enough.
-    let mut last: Option<(usize, bool)> = None;
-    while words.advance() {
-        let mut wanted = plan.wanted.iter();
-        let asked = wanted
-            .any(|wanted| wanted.text == words.text() && wanted.weight > table::STOP_WORD * 2.0);
-        last = match last {
-            Some((place, found)) if place == words.position() => Some((place, found || asked)),
-            Some((_, false)) => return false,
-            _ => Some((words.position(), asked)),
-        };
-    }
-    last.is_some_and(|(_, found)| found)
 }
 
 /// Finds how near the words of the question stand to each other in the code of each candidate.
@@ -240,6 +293,14 @@ fn least_distance(one: &[u32], other: &[u32]) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn part_of_question(plan: &Plan, path: &str) -> f32 {
+        Paths::of(plan, &[]).part_of_question(path)
+    }
+
+    fn of_path(plan: &Plan, path: &str) -> f32 {
+        Paths::of(plan, &[]).look(path)
+    }
 
     #[test]
     fn nearer_is_more() {
