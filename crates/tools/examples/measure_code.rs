@@ -48,6 +48,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     build(&engine)?;
     refresh(&engine, "refresh, nothing changed", || Ok(()))?;
     refresh(&engine, "refresh, nothing changed", || Ok(()))?;
+    rest();
     queries(&engine)?;
     edit(&engine, &dir)?;
     branch(&engine, &files)?;
@@ -58,7 +59,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let engine = Engine::open(settings)?;
     println!("open again: {:?}", began.elapsed());
     refresh(&engine, "first refresh after it", || Ok(()))?;
-    std::thread::sleep(Duration::from_secs(12));
+    rest();
     println!(
         "rss idle: {} MB (anonymous {} MB)",
         rss_mb("VmRSS"),
@@ -67,6 +68,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     drop(engine);
     std::fs::remove_dir_all(scratch)?;
     Ok(())
+}
+
+/// Waits until the engine has tidied up.
+fn rest() {
+    let used = cpu();
+    std::thread::sleep(Duration::from_secs(12));
+    println!("12 s of rest: processor {:?}", cpu() - used);
 }
 
 /// Copies a directory; answers the files of the copy.

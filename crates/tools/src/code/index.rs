@@ -14,14 +14,20 @@ mod view;
 mod words;
 
 use std::collections::HashSet;
+use std::future::Future;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
 use tantivy::directory::MmapDirectory;
 use tantivy::indexer::LogMergePolicy;
-use tantivy::{Index, IndexReader, IndexSettings, IndexWriter, ReloadPolicy, Searcher, Term};
+use tantivy::{
+    FutureResult, Index, IndexReader, IndexSettings, IndexWriter, ReloadPolicy, Searcher,
+    SegmentMeta, Term,
+};
 
 use super::api::{Error, Result};
 use super::parse::{self, Parsed};
@@ -43,6 +49,14 @@ const WRITERS_MAX: usize = 4;
 const SEGMENTS_MAX: usize = 8;
 /// How long a writer that nobody uses is kept, in milliseconds.
 const WRITER_IDLE_MS: u64 = 5_000;
+/// How long a writer is not used before small segments are joined, in milliseconds.
+const JOIN_IDLE_MS: u64 = 1_500;
+/// Segments of alike size that are joined then, at least.
+const JOIN_MIN: usize = 3;
+/// A segment is not joined with smaller ones when it has so many times as many documents as all of them.
+const JOIN_LARGER: u32 = 4;
+/// Documents of segments that are joined at once.
+const JOIN_DOCS_MAX: u32 = 1_000_000;
 /// Least memory of one writing thread, in bytes; Tantivy takes no less.
 const WRITER_BYTES_MIN: usize = 16 << 20;
 
@@ -102,10 +116,17 @@ struct State {
     writer: Option<Writer>,
 }
 
-#[derive(Clone)]
 struct Writer {
     shared: Arc<RwLock<IndexWriter>>,
     used: Instant,
+    join: Join,
+}
+
+/// Whether segments are joined since the writer was used.
+enum Join {
+    NotYet,
+    Now(FutureResult<Option<SegmentMeta>>),
+    Done,
 }
 
 /// Threads that write documents: half as many as there are processors, since parsers and readers need theirs.
@@ -206,6 +227,9 @@ impl Family {
         let mut state = self.lock();
         if let Some(writer) = &mut state.writer {
             writer.used = Instant::now();
+            if matches!(writer.join, Join::Done) {
+                writer.join = Join::NotYet;
+            }
             return Ok(Arc::clone(&writer.shared));
         }
         let opened = self
@@ -228,6 +252,7 @@ impl Family {
         state.writer = Some(Writer {
             shared: Arc::clone(&shared),
             used: Instant::now(),
+            join: Join::NotYet,
         });
         Ok(shared)
     }
@@ -307,14 +332,35 @@ impl Family {
         self.lock().writer.is_some()
     }
 
-    /// Closes a writer that nobody used lately, after its merges; answers whether segments may have changed.
+    /// Once nobody writes: joins segments, since a search opens each word in each of them, and then closes the writer.
+    /// Answers whether segments may have changed.
     pub fn rest(&self) -> bool {
         let mut state = self.lock();
-        let idle = Duration::from_millis(WRITER_IDLE_MS);
-        let is_idle = |writer: &Writer| {
-            Arc::strong_count(&writer.shared) == 1 && writer.used.elapsed() >= idle
+        let Some(writer) = &mut state.writer else {
+            return false;
         };
-        let Some(writer) = state.writer.take_if(|writer| is_idle(writer)) else {
+        if let Join::Now(joining) = &mut writer.join {
+            let mut context = Context::from_waker(Waker::noop());
+            let Poll::Ready(joined) = Pin::new(joining).poll(&mut context) else {
+                return false;
+            };
+            if let Err(error) = joined {
+                tracing::warn!(%error, "joining segments");
+            }
+            writer.join = Join::Done;
+            return self.reader.reload().is_ok();
+        }
+        if Arc::strong_count(&writer.shared) > 1 {
+            return false;
+        }
+        let idle = writer.used.elapsed();
+        if idle >= Duration::from_millis(JOIN_IDLE_MS) && matches!(writer.join, Join::NotYet) {
+            writer.join = self.join(&writer.shared);
+        }
+        let is_idle = |writer: &mut Writer| {
+            matches!(writer.join, Join::Done) && idle >= Duration::from_millis(WRITER_IDLE_MS)
+        };
+        let Some(writer) = state.writer.take_if(is_idle) else {
             return false;
         };
         if let Ok(writer) = Arc::try_unwrap(writer.shared) {
@@ -326,6 +372,33 @@ impl Family {
         self.units.rest();
         self.reader.reload().is_ok()
     }
+
+    /// Begins to join segments, unless they are few or too different. Whoever writes meanwhile is not held up.
+    fn join(&self, writer: &RwLock<IndexWriter>) -> Join {
+        let metas = self.index.searchable_segment_metas().unwrap_or_default();
+        let sizes = metas.iter().map(|meta| (meta.num_docs(), meta.id()));
+        let chosen = alike(sizes.collect());
+        match writer.try_write() {
+            Ok(mut writer) if chosen.len() >= JOIN_MIN => Join::Now(writer.merge(&chosen)),
+            _ => Join::Done,
+        }
+    }
+}
+
+/// The smallest segments, up to the first that is much larger than all before it.
+fn alike<T: Ord>(mut segments: Vec<(u32, T)>) -> Vec<T> {
+    segments.sort_unstable();
+    let (mut sum, mut chosen) = (0_u32, Vec::new());
+    for (docs, segment) in segments {
+        let with = sum.saturating_add(docs);
+        let is_larger = !chosen.is_empty() && docs > sum.saturating_mul(JOIN_LARGER);
+        if is_larger || with > JOIN_DOCS_MAX {
+            break;
+        }
+        sum = with;
+        chosen.push(segment);
+    }
+    chosen
 }
 
 #[cfg(test)]

@@ -119,3 +119,33 @@ fn what_is_written_again_replaces() {
     assert!(!family.knows(one.unit));
     assert_eq!(best(&view(&family, vec![one]), "apple"), []);
 }
+
+#[test]
+fn segments_of_alike_size_are_joined_and_say_the_same() {
+    assert_eq!(alike(vec![(7, 'b'), (5, 'a'), (9, 'c')]), ['a', 'b', 'c']);
+    assert_eq!(alike(vec![(5, 'a'), (100, 'b'), (6, 'c')]), ['a', 'c']);
+    assert_eq!(
+        alike(vec![(JOIN_DOCS_MAX, 'a'), (JOIN_DOCS_MAX, 'b')]),
+        ['a']
+    );
+    let made = tempfile::tempdir().unwrap();
+    let family = Family::open(made.path(), 0).unwrap();
+    let mut entries = Vec::new();
+    for at in 0..JOIN_MIN + 1 {
+        let text = "fn pool() {}\n".repeat(at + 1);
+        entries.push(entry(&family, &format!("{at}.rs"), &text));
+        family.commit().unwrap();
+    }
+    let before = view(&family, entries.clone());
+    let writer = family.writer().unwrap();
+    let Join::Now(joining) = family.join(&writer) else {
+        panic!("nothing was joined");
+    };
+    joining.wait().unwrap();
+    family.reader.reload().unwrap();
+    let after = view(&family, entries);
+    let segments = [&before, &after].map(|view| view.searcher().segment_readers().len());
+    assert_eq!(segments, [JOIN_MIN + 1, 1]);
+    assert_eq!(best(&before, "pool"), best(&after, "pool"));
+    assert!(matches!(family.join(&writer), Join::Done));
+}
