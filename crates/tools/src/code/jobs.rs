@@ -28,8 +28,10 @@ pub use parsers::Parsers;
 const PUBLISH_MS: u64 = 1_000;
 /// The longest time between two parts, in milliseconds.
 const PUBLISH_MS_MAX: u64 = 30_000;
-/// Files that a job looks at before it is worth to publish parts.
+/// Files that a job looks at before it is worth to publish parts, and the share of the tree, as one of so many files:
+/// where most is known already, one part less is made sooner.
 const PARTS_FILES_MIN: usize = 500;
+const PARTS_ONE_OF: usize = 4;
 /// Units of no tree that are kept, besides as many as the trees have: branches come back.
 const SPARE_UNITS: usize = 20_000;
 
@@ -327,7 +329,7 @@ fn index(
         .map_or(2, usize::from)
         .clamp(1, 4);
     let lanes = lanes.min(todo.len().div_ceil(8)).max(1);
-    let parts = todo.len() >= PARTS_FILES_MIN;
+    let parts = todo.len() >= PARTS_FILES_MIN && todo.len() >= entries.len() / PARTS_ONE_OF;
     let shared = Shared {
         means,
         work,
