@@ -24,8 +24,12 @@ use crate::rule::{Action, Class, Direction, Rule};
 use crate::sessions::Session;
 use crate::url::UrlParts;
 
-/// URLs of one string that are judged.
-const URLS_MAX: usize = 32;
+/// URLs of one call that are judged: more are a bound.
+const URLS_MAX: usize = 4096;
+/// URLs of one string that count for the budgets: a text with many links asks none of them.
+const URLS_SPENT_MAX: usize = 32;
+/// Bytes of a URL that are looked at to find where it goes.
+const URL_BYTES_MAX: usize = 16 << 10;
 /// Messages of one batch, and tools of one list.
 const PARTS_MAX: usize = 4096;
 /// What a person's own tools may be asked for on this machine and nearby: it is said, and not refused.
@@ -110,7 +114,7 @@ impl Engine {
             let secrets = report.findings.iter().filter(secret);
             let hidden: Vec<Range<usize>> = secrets.map(|f| f.span.clone()).collect();
             let leaves = leaves(layer, params, &hidden);
-            self.leaves(&place, &leaves, root, &mut report, session);
+            self.leaves(&place, &leaves, root, &mut report, session)?;
             Ok(report)
         })
     }
@@ -190,7 +194,7 @@ impl Engine {
         root: &str,
         report: &mut Report,
         session: Option<(&mut Session, u64)>,
-    ) {
+    ) -> Result<(), Bound> {
         let name = leaves.iter().find(|leaf| leaf.path == "name");
         let tool = name.map_or("", |leaf| leaf.text);
         let inside = leaves
@@ -222,11 +226,16 @@ impl Engine {
             );
         }
         let mut session = session;
+        let mut left = URLS_MAX;
         for leaf in &inside {
-            for url in urls(leaf.text) {
+            for (count, url) in urls(leaf.text).enumerate() {
+                let more = left.checked_sub(1);
+                left = more.ok_or(Bound("the call names more URLs than are judged"))?;
                 let parts =
                     self.url_rules(place, url, &full(leaf), leaf.source.clone(), report, true);
-                if let Some((session, now_ms)) = &mut session {
+                if let Some((session, now_ms)) = &mut session
+                    && count < URLS_SPENT_MAX
+                {
                     self.spend(place, url, &parts, session, *now_ms, report);
                 }
             }
@@ -242,6 +251,7 @@ impl Engine {
                 self.add(report, place, rule, root.to_owned(), whole.clone(), "");
             }
         }
+        Ok(())
     }
 
     /// Judges where a URL leads.
@@ -258,21 +268,33 @@ impl Engine {
         // A URL that is refused by a list is not read on; of a call's arguments all is said.
         let refused =
             || !argument && BLOCKED.is_some_and(|rule| self.acts(rule, place) == Action::Refuse);
-        let parts = self.settings.urls.judge_until(url, &mut hits, refused);
+        let urls = &self.settings.urls;
+        let mut parts = urls.judge_until(url, &mut hits, refused);
+        let (mut read, mut mild) = (url, argument);
+        if argument && url.len() > urls.length_max {
+            // It may be long in an argument, so where it goes is judged all the same.
+            match urls.start_of(url) {
+                Some(start) => {
+                    read = start;
+                    parts = urls.judge(start, &mut hits);
+                }
+                None => mild = false,
+            }
+        }
         for hit in hits {
             let span = match argument {
                 true => source.clone(),
                 false => hit.span,
             };
-            let most = match argument && MILD.contains(&hit.rule) && !metadata(&parts) {
+            let most = match mild && MILD.contains(&hit.rule) && !metadata(&parts) {
                 true => Action::Warn,
                 false => Action::Refuse,
             };
             let path = path.to_owned();
             self.add_at_most(most, report, place, hit.rule, path, span, hit.disguise);
         }
-        if url.len() <= self.settings.urls.length_max {
-            for (rule, span, disguise) in self.own_urls.judge(url) {
+        if read.len() <= urls.length_max {
+            for (rule, span, disguise) in self.own_urls.judge(read) {
                 let span = if argument { source.clone() } else { span };
                 self.add(report, place, rule.id, path.to_owned(), span, disguise);
             }
@@ -394,19 +416,25 @@ fn leaves<'a>(layer: &Layer<'a>, params: &[u8], hidden: &[Range<usize>]) -> Vec<
     leaves.map(leaf).collect()
 }
 
-/// The URLs in a string: from their scheme to the next space or quote.
+/// The URLs in a string: from their scheme to the next space or quote, as far as is read.
 fn urls(text: &str) -> impl Iterator<Item = &str> {
     let bytes = text.as_bytes();
-    let found = memchr::memmem::find_iter(bytes, b"://").take(URLS_MAX);
-    found.filter_map(move |at| {
+    // One URL may stand in another, and ends where that one does.
+    let mut end = 0;
+    memchr::memmem::find_iter(bytes, b"://").filter_map(move |at| {
         let scheme = |b: &u8| !b.is_ascii_alphanumeric() && !matches!(b, b'+' | b'-' | b'.');
         let start = bytes[..at]
             .iter()
             .rposition(scheme)
             .map_or(0, |before| before + 1);
-        let outside = |b: &u8| *b <= b' ' || matches!(b, b'"' | b'\'' | b'<' | b'>' | b'`' | b'|');
-        let length = bytes[at..].iter().position(outside);
-        text.get(start..length.map_or(bytes.len(), |length| at + length))
+        if end <= at {
+            let outside =
+                |b: &u8| *b <= b' ' || matches!(b, b'"' | b'\'' | b'<' | b'>' | b'`' | b'|');
+            let length = bytes[at..].iter().position(outside);
+            end = length.map_or(bytes.len(), |length| at + length);
+        }
+        let end = text.floor_char_boundary(end.min(start + URL_BYTES_MAX));
+        text.get(start..end)
             .map(|url| url.trim_end_matches([')', ']', '}', ',', ';', '.']))
     })
 }
@@ -421,5 +449,66 @@ fn metadata(parts: &UrlParts) -> bool {
                 || address.segments()[..2] == [0xfd00, 0xec2]
         }
         None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Settings;
+
+    /// What is said of a call with this text in an argument.
+    fn judged(text: &str) -> Result<Vec<(&'static str, Action)>, Bound> {
+        let engine = Engine::new(Settings::default(), [1; 32]);
+        let params = serde_json::json!({ "name": "render", "arguments": { "page": text } });
+        let report = engine.call(Direction::Outgoing, params.to_string().as_bytes(), "", None)?;
+        let findings = report.findings.into_iter();
+        Ok(findings.map(|f| (f.rule.id, f.action)).collect())
+    }
+
+    #[test]
+    fn a_long_url_goes_where_a_short_one_does() {
+        let blocked = ("url_blocked", Action::Refuse);
+        let long = "pages-of-a-book/".repeat(250);
+        for url in [
+            format!("https://webhook.site/{long}"),
+            format!("https://u:{}@webhook.site/{long}", "p".repeat(100)),
+        ] {
+            assert!(judged(&url).unwrap().contains(&blocked), "{}", &url[..40]);
+        }
+        let kind = format!("https://docs.example/{long}");
+        assert_eq!(judged(&kind), Ok(vec![("url_length", Action::Warn)]));
+        // An authority that is longer than what is read hides the host.
+        let hidden = format!("https://{}@webhook.site/", "u".repeat(3000));
+        assert!(
+            judged(&hidden)
+                .unwrap()
+                .contains(&("url_length", Action::Refuse))
+        );
+    }
+
+    #[test]
+    fn the_last_of_many_urls_is_judged() {
+        let many = "https://docs.example/a ".repeat(200);
+        assert_eq!(judged(&many), Ok(vec![]));
+        let last = judged(&format!("{many} https://webhook.site/x")).unwrap();
+        assert_eq!(last, [("url_blocked", Action::Refuse)]);
+        assert!(judged(&"https://docs.example/a ".repeat(URLS_MAX + 1)).is_err());
+    }
+
+    #[test]
+    fn urls_in_urls_are_urls() {
+        let found = |text| urls(text).collect::<Vec<_>>();
+        let text = "see (https://a.example/?u=https://b.example/c), and ftp://é/ .";
+        let all = [
+            "https://a.example/?u=https://b.example/c",
+            "https://b.example/c",
+            "ftp://é/",
+        ];
+        assert_eq!(found(text), all);
+        assert_eq!(
+            found(&format!("x://{}é", "y".repeat(URL_BYTES_MAX - 5)))[0].len(),
+            URL_BYTES_MAX - 1
+        );
     }
 }

@@ -140,6 +140,13 @@ impl UrlRules {
         self.judge_until(url, sink, || false)
     }
 
+    /// As much of a URL that is too long as is read; nothing where its host is not all in that.
+    pub(crate) fn start_of<'u>(&self, url: &'u str) -> Option<&'u str> {
+        let authority = UrlParts::find(url.as_bytes()).path.start;
+        let start = &url[..url.floor_char_boundary(self.length_max)];
+        (authority <= start.len()).then_some(start)
+    }
+
     /// The same; where a list blocks the host and `refused` says that this is the end, nothing else is
     /// looked at.
     pub(crate) fn judge_until(
