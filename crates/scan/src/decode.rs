@@ -1,4 +1,5 @@
-//! Undoing encodings: base64, hex and base32, percent and other escapes, separators between characters.
+//! Undoing encodings: base64, hex and base32, percent and other escapes, separators between characters, line ends
+//! inside words.
 //!
 //! Only runs whose alphabet and length can decode are tried, each once. What a run decodes to is never
 //! longer than the run, so that the work is bounded by the text and the depth.
@@ -11,6 +12,7 @@ use crate::report::Bound;
 mod base;
 mod escapes;
 mod spaced;
+pub(crate) mod wrapped;
 
 /// Takes what a run decoded to, and the name of what was undone.
 pub(crate) type Sink<'a> = &'a mut dyn FnMut(&[u8], &'static str);
@@ -29,6 +31,7 @@ pub(crate) const ALL: &[Decoder] = &[
     escapes::DECODER,
     spaced::SINGLE,
     spaced::PAIRS,
+    wrapped::DECODER,
 ];
 
 /// The next run of at least `min` bytes that `class` holds, from `at` on.

@@ -5,6 +5,8 @@
 //! listed. It knows the English list only, and never judges what the words mean.
 //! Source: <https://github.com/bitcoin/bips/blob/master/bip-0039.mediawiki>.
 
+pub(crate) mod parts;
+
 use std::ops::Range;
 use std::sync::LazyLock;
 

@@ -431,3 +431,140 @@ fn what_code_finds_is_refused_where_it_should_be_replaced() {
     assert_eq!(report.action, Action::Refuse);
     assert_eq!(report.redacted(b"http://127.1/"), b"http://127.1/");
 }
+
+/// A text in lines of so many bytes.
+fn folded(text: &str, width: usize, joint: &str) -> String {
+    let lines = text.as_bytes().chunks(width);
+    let lines: Vec<_> = lines.map(String::from_utf8_lossy).collect();
+    lines.join(joint)
+}
+
+#[test]
+fn a_secret_that_line_ends_break_is_found_once_and_covered() {
+    let token = rule("anthropic_key").unwrap().hits[0];
+    assert!(
+        token.len() > 90 && found(token) == ["anthropic_key"],
+        "{token}"
+    );
+    let plain = engine().text(Direction::Outgoing, token, "").unwrap();
+    for (width, joint) in [
+        (64, "\n"),
+        (76, "\r\n"),
+        (64, "\n    "),
+        (20, "\" +\n  \""),
+        (24, "\\\n"),
+        (76, "=\n"),
+    ] {
+        let text = format!(
+            "The key:\n\n\"{}\"\n\nand more.",
+            folded(token, width, joint)
+        );
+        let report = engine().text(Direction::Outgoing, &text, "").unwrap();
+        let [finding] = &report.findings[..] else {
+            panic!("{joint:?}: {:?}", report.findings);
+        };
+        assert_eq!(finding.rule.id, "anthropic_key");
+        assert_eq!(
+            finding.fingerprint, plain.findings[0].fingerprint,
+            "{joint:?}"
+        );
+        assert_eq!(finding.disguise, "wrapped");
+        let first = text.find(&token[..20]).unwrap();
+        let last = text.find(&token[token.len() - 4..]).unwrap() + 4;
+        assert_eq!(finding.span, first..last, "{joint:?}");
+    }
+}
+
+#[test]
+fn what_line_ends_break_is_found_in_json_and_in_base64() {
+    use base64::Engine as _;
+    let token = rule("anthropic_key").unwrap().hits[0];
+    let json = serde_json::json!({ "text": folded(token, 64, "\n") }).to_string();
+    let report = engine()
+        .json(Direction::Outgoing, json.as_bytes(), "")
+        .unwrap();
+    assert_eq!(report.findings[0].rule.id, "anthropic_key");
+    assert_eq!(report.findings[0].path, "text");
+    for before in 0..60 {
+        let text = format!(
+            "{}{token}. That was it.",
+            "some words, ".repeat(6)[..before].to_owned()
+        );
+        let base64 = base64::engine::general_purpose::STANDARD.encode(text);
+        let report = engine().text(Direction::Outgoing, &folded(&base64, 76, "\r\n"), "");
+        let ids: Vec<_> = report.unwrap().findings.iter().map(|f| f.rule.id).collect();
+        assert!(ids.contains(&"anthropic_key"), "{before}: {ids:?}");
+    }
+}
+
+#[test]
+fn a_list_of_secrets_is_as_many_findings() {
+    for rule in ["anthropic_key", "github_token", "jwt"].map(|id| rule(id).unwrap()) {
+        let tokens: Vec<&str> = rule
+            .hits
+            .iter()
+            .copied()
+            .filter(|hit| !hit.contains(' '))
+            .collect();
+        let list = tokens.join("\n");
+        let one = |text: &str| {
+            let report = engine().text(Direction::Outgoing, text, "").unwrap();
+            let found = report.findings.into_iter().filter(|f| f.rule.id == rule.id);
+            found.map(|f| f.fingerprint).collect::<Vec<_>>()
+        };
+        let each: Vec<u64> = tokens.iter().flat_map(|token| one(token)).collect();
+        assert_eq!(one(&list), each, "{list}");
+    }
+}
+
+#[test]
+fn values_of_lines_of_their_own_are_what_they_were() {
+    let env = "AWS_SECRET_ACCESS_KEY=8NLy0bHxkdhTpQqJ3yVWBm5tZK1GuRcOsE9aFiX2\nAWS_REGION=eu-west-1\n\
+               DB_PASSWORD=nVc83hdKeTq02xLmPz71\nexport DEBUG=1\n";
+    let report = engine().text(Direction::Outgoing, env, "").unwrap();
+    assert!(report.findings.len() >= 2);
+    assert!(
+        report
+            .findings
+            .iter()
+            .all(|f| f.disguise.is_empty() && !env[f.span.clone()].contains('\n'))
+    );
+}
+
+#[test]
+fn a_seed_phrase_in_as_many_arguments_is_found_once_and_taken_out() {
+    let phrase = rule("seed_phrase").unwrap().hits[0];
+    let names = |at: usize| format!("word_{}", at + 1);
+    let words = phrase
+        .split(' ')
+        .enumerate()
+        .map(|(at, word)| (names(at), word.into()));
+    let mut arguments: serde_json::Map<String, serde_json::Value> = words.collect();
+    arguments.insert("to".to_owned(), "a friend".into());
+    let call = serde_json::json!({ "name": "send", "arguments": arguments }).to_string();
+    let report = engine()
+        .call(Direction::Outgoing, call.as_bytes(), "", None)
+        .unwrap();
+    let ids: Vec<_> = report
+        .findings
+        .iter()
+        .map(|f| (f.rule.id, f.disguise))
+        .collect();
+    assert_eq!(ids, [("seed_phrase", "split")]);
+    let report = engine()
+        .json(Direction::Incoming, call.as_bytes(), "")
+        .unwrap();
+    let redacted = String::from_utf8(report.redacted(call.as_bytes())).unwrap();
+    assert!(
+        phrase
+            .split(' ')
+            .all(|word| !redacted.contains(&format!(":\"{word}\""))),
+        "{redacted}"
+    );
+    assert!(redacted.contains("a friend"));
+    let array = serde_json::json!([phrase.split(' ').collect::<Vec<_>>()]).to_string();
+    let report = engine()
+        .json(Direction::Outgoing, array.as_bytes(), "")
+        .unwrap();
+    assert!(report.findings.iter().all(|f| f.disguise.is_empty()));
+}
