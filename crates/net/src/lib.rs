@@ -9,6 +9,7 @@
 
 pub mod children;
 pub mod edge;
+mod generation;
 pub mod h1;
 pub mod mutual;
 pub mod upstream;
@@ -16,4 +17,5 @@ pub mod upstream;
 pub use children::{Backoff, ChildIn, ChildOut, LineError, SendLineError};
 pub use edge::{Body, BodySender, Drain, EdgeSettings, EdgeShared, Gone, Peer, Request, Response};
 pub use edge::{Service, bind, reserve, serve};
+pub use generation::Generations;
 pub use upstream::{Answer, Endpoint, SendError, Targets, Upstreams};

@@ -11,13 +11,17 @@ use std::io;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use rustls::client::{Resumption, verify_server_name};
+use rustls::client::{Resumption, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{
+    CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, UnixTime,
+};
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier};
+use rustls::server::{
+    NoServerSessionStorage, ParsedCertificate, VerifierBuilderError, WebPkiClientVerifier,
+};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio::net::TcpStream;
@@ -26,7 +30,7 @@ use zeroize::Zeroize;
 
 use crate::h1::Stream;
 
-/// Most certificates of a chain, and of authorities.
+/// Most certificates of a chain, and of authorities, and most revocation lists.
 const CERTIFICATES_MAX: usize = 64;
 
 /// A certificate of ours with its key, and whose certificates we take. Its key is wiped when it is dropped.
@@ -34,6 +38,7 @@ pub struct Credentials {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
     roots: Arc<RootCertStore>,
+    revoked: Vec<CertificateRevocationListDer<'static>>,
 }
 
 /// What is wrong with credentials.
@@ -45,6 +50,8 @@ pub enum CredentialsError {
     Key(String),
     /// What should be authorities are none.
     Authority(String),
+    /// What should be revocation lists are none, or too many.
+    Revoked(String),
 }
 
 impl fmt::Display for CredentialsError {
@@ -53,6 +60,7 @@ impl fmt::Display for CredentialsError {
             CredentialsError::Certificate(why) => write!(f, "the certificate: {why}"),
             CredentialsError::Key(why) => write!(f, "the key: {why}"),
             CredentialsError::Authority(why) => write!(f, "the authorities: {why}"),
+            CredentialsError::Revoked(why) => write!(f, "the revocation lists: {why}"),
         }
     }
 }
@@ -79,15 +87,38 @@ impl Credentials {
             let added = roots.add(authority);
             added.map_err(|error| CredentialsError::Authority(error.to_string()))?;
         }
-        let roots = Arc::new(roots);
-        Ok(Credentials { chain, key, roots })
+        Ok(Credentials {
+            chain,
+            key,
+            roots: Arc::new(roots),
+            revoked: Vec::new(),
+        })
+    }
+
+    /// The same, with the authorities' revocation lists (PEM, RFC 5280 §5). From then on each certificate between the
+    /// other side's and an authority has to be on a list's side: one that no list speaks of is refused, and so is every
+    /// one once its list's next update is over.
+    ///
+    /// # Errors
+    /// There is no list in it, or there are too many. What is wrong inside of one is found when it is used.
+    pub fn with_revoked(mut self, lists: &[u8]) -> Result<Credentials, CredentialsError> {
+        self.revoked = several(CertificateRevocationListDer::pem_slice_iter(lists))
+            .map_err(CredentialsError::Revoked)?;
+        Ok(self)
     }
 
     fn client(&self) -> Result<ClientConfig, CredentialsError> {
+        let roots = Arc::clone(&self.roots);
+        let mut verifier = WebPkiServerVerifier::builder_with_provider(roots, dialled());
+        if !self.revoked.is_empty() {
+            verifier = verifier
+                .with_crls(self.revoked.clone())
+                .enforce_revocation_expiration();
+        }
         let mut config = ClientConfig::builder_with_provider(dialled())
             .with_protocol_versions(&[&TLS13])
             .map_err(key_error)?
-            .with_root_certificates(Arc::clone(&self.roots))
+            .with_webpki_verifier(verifier.build().map_err(verifier_error)?)
             .with_client_auth_cert(self.chain.clone(), self.key.clone_key())
             .map_err(key_error)?;
         config.alpn_protocols = alpn();
@@ -96,10 +127,14 @@ impl Credentials {
     }
 
     fn verifier(&self) -> Result<Arc<dyn ClientCertVerifier>, CredentialsError> {
-        let builder =
-            WebPkiClientVerifier::builder_with_provider(Arc::clone(&self.roots), accepted());
-        let built = builder.build();
-        built.map_err(|error| CredentialsError::Authority(error.to_string()))
+        let roots = Arc::clone(&self.roots);
+        let mut verifier = WebPkiClientVerifier::builder_with_provider(roots, accepted());
+        if !self.revoked.is_empty() {
+            verifier = verifier
+                .with_crls(self.revoked.clone())
+                .enforce_revocation_expiration();
+        }
+        verifier.build().map_err(verifier_error)
     }
 
     fn server(
@@ -122,6 +157,14 @@ impl Credentials {
 
 fn key_error(error: rustls::Error) -> CredentialsError {
     CredentialsError::Key(error.to_string())
+}
+
+fn verifier_error(error: VerifierBuilderError) -> CredentialsError {
+    let why = error.to_string();
+    match error {
+        VerifierBuilderError::InvalidCrl(_) => CredentialsError::Revoked(why),
+        _ => CredentialsError::Authority(why),
+    }
 }
 
 fn alpn() -> Vec<Vec<u8>> {
@@ -150,9 +193,12 @@ fn provider(kx_groups: Vec<&'static dyn SupportedKxGroup>) -> Arc<CryptoProvider
 }
 
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem)
-        .take(CERTIFICATES_MAX + 1)
-        .collect();
+    several(CertificateDer::pem_slice_iter(pem))
+}
+
+/// What was found in a PEM text: at least one, and no more than the bound.
+fn several<T>(found: impl Iterator<Item = Result<T, pem::Error>>) -> Result<Vec<T>, String> {
+    let found: Result<Vec<_>, _> = found.take(CERTIFICATES_MAX + 1).collect();
     match found {
         Err(error) => Err(error.to_string()),
         Ok(found) if found.is_empty() => Err("there is none in it".to_owned()),

@@ -25,9 +25,11 @@ use net::h1::{self, Listener, Peer, Stream, Thread, Wires};
 use net::{Drain, EdgeShared};
 use seal::replay::Replay;
 use seal::{Budget, Guard, Responder};
+use tokio::sync::Semaphore;
 use tokio::task::spawn_local;
 
 use crate::counters::{All, Snapshot};
+use crate::generation::Generation;
 use crate::random;
 use crate::routes::Routes;
 use crate::said::Said;
@@ -46,6 +48,9 @@ pub struct Inbound {
     drained_mono_ms: AtomicU64,
     gate: Arc<Gate>,
     clock: Arc<dyn Clock>,
+    generation: Generation,
+    /// The places of TLS handshakes that are under way.
+    shaking: Semaphore,
     counters: All,
     said: Mutex<Said>,
     edge: h1::Settings,
@@ -87,6 +92,8 @@ impl Inbound {
             drained_mono_ms: AtomicU64::new(0),
             gate,
             clock,
+            generation: Generation::default(),
+            shaking: Semaphore::new(mutual::SHAKING_MAX),
             counters: All::default(),
             said: Mutex::default(),
             edge: settings.edge,
@@ -122,6 +129,7 @@ impl Inbound {
         let wires = wires(Thread::new(self.upstream.clone()));
         let desk = Desk::new(self, wires);
         desk.keep();
+        self.generation.watch();
         let (relay, told) = (Arc::clone(self), drain.clone());
         let watching = spawn_local(async move {
             told.started().await;

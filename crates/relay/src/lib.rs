@@ -17,6 +17,7 @@ pub mod settings;
 
 mod callers;
 mod connection;
+mod generation;
 mod grants;
 mod outer;
 mod plain;

@@ -30,6 +30,7 @@ pub use handshake::NoSession;
 
 use crate::callers::Known;
 use crate::counters::{All, Snapshot};
+use crate::generation::Generation;
 use crate::routes::Routes;
 use crate::settings::{OutboundSettings, PEERS_MAX, Problem};
 use desk::Desk;
@@ -40,6 +41,7 @@ pub struct Outbound {
     live: ArcSwap<Live>,
     gate: Arc<Gate>,
     clock: Arc<dyn Clock>,
+    generation: Generation,
     counters: All,
     /// When the drain began, by the monotonic clock; 0 before.
     drained_mono_ms: AtomicU64,
@@ -78,6 +80,7 @@ impl Outbound {
             live: ArcSwap::from_pointee(Live::new(settings, None)?),
             gate,
             clock,
+            generation: Generation::default(),
             counters: All::default(),
             drained_mono_ms: AtomicU64::new(0),
             edge,
@@ -112,6 +115,7 @@ impl Outbound {
         let wires = wires(Thread::new(self.upstream.clone()));
         let desk = Desk::new(self, wires);
         desk.keep();
+        self.generation.watch();
         let (relay, told) = (Arc::clone(self), drain.clone());
         let watching = spawn_local(async move {
             told.started().await;

@@ -414,6 +414,109 @@ fn who_is_struck_off_or_expires_is_refused_at_the_next_request() {
 }
 
 #[test]
+fn who_is_on_a_revocation_list_is_refused_at_the_next_request() {
+    let origin = Origin::echo();
+    let (authority, clock) = (Authority::new(), Shifted::new());
+    let (gone, good) = (authority.client(&[APP]), authority.client(&[APP]));
+    let inbound = inbound_at(
+        inbound_by(&authority, origin.address),
+        &clock,
+        1,
+        anywhere(),
+    );
+    let listed = |lists: &str| {
+        let mut settings = inbound_by(&authority, origin.address);
+        let own = authority.server(&["localhost", "127.0.0.1"]);
+        let own = credentials(&own, &authority).with_revoked(lists.as_bytes());
+        settings.mutual.as_mut().unwrap().credentials = own.unwrap();
+        settings
+    };
+    let side = |leaf: &Leaf| {
+        let client = Client::new(&credentials(leaf, &authority)).unwrap();
+        outbound(outbound_by(inbound.address, Arc::new(client)), &clock)
+    };
+    let get = request("GET", "/", b"");
+    let (gone_side, good_side) = (side(&gone), side(&good));
+    let (mut gone_line, mut good_line) = (Line::to(gone_side.address), Line::to(good_side.address));
+    assert_eq!(gone_line.ask(&get).unwrap().status(), 200);
+    assert_eq!(good_line.ask(&get).unwrap().status(), 200);
+    let list = authority.revoked(&[&gone], 2090);
+    inbound.relay.reload(listed(&list)).unwrap();
+    // On the connection that it has, and on a new one.
+    let answer = gone_line.ask(&get).unwrap();
+    assert_eq!(refusal(&answer), (403, "relay.refused"));
+    let answer = Line::to(side(&gone).address).ask(&get).unwrap();
+    assert!(refusal(&answer).0 >= 500, "{:?}", refusal(&answer));
+    assert_eq!(good_line.ask(&get).unwrap().status(), 200);
+    let good_again = side(&good);
+    assert_eq!(
+        Line::to(good_again.address).ask(&get).unwrap().status(),
+        200
+    );
+    // A list whose time is over, or of another authority alone, says nothing good of anybody.
+    for list in [
+        authority.revoked(&[], 2022),
+        Authority::new().revoked(&[], 2090),
+    ] {
+        inbound.relay.reload(listed(&list)).unwrap();
+        let answer = good_line.ask(&get).unwrap();
+        assert_eq!(refusal(&answer), (403, "relay.refused"));
+        good_line = Line::to(good_again.address);
+    }
+}
+
+#[test]
+fn an_outbound_does_not_speak_to_an_inbound_that_was_revoked() {
+    let origin = Origin::echo();
+    let (authority, clock) = (Authority::new(), Shifted::new());
+    let own = authority.server(&["localhost", "127.0.0.1"]);
+    let mut settings = inbound_by(&authority, origin.address);
+    settings.mutual.as_mut().unwrap().credentials = credentials(&own, &authority);
+    let inbound = inbound_at(settings, &clock, 1, anywhere());
+    let leaf = authority.client(&[APP]);
+    for (revoked, status) in [(vec![], 200), (vec![&own], 502)] {
+        let list = authority.revoked(&revoked, 2090);
+        let shown = credentials(&leaf, &authority).with_revoked(list.as_bytes());
+        let client = Client::new(&shown.unwrap()).unwrap();
+        let side = outbound(outbound_by(inbound.address, Arc::new(client)), &clock);
+        let answer = Line::to(side.address).ask(&request("GET", "/", b""));
+        assert_eq!(answer.unwrap().status() >= 500, status >= 500);
+    }
+    let none = |lists: &[u8]| {
+        let shown = credentials(&leaf, &authority).with_revoked(lists);
+        shown.err().map(|error| error.to_string())
+    };
+    let said = none(b"").unwrap();
+    assert!(said.starts_with("the revocation lists: "), "{said}");
+    assert!(none(leaf.certificate.as_bytes()).is_some());
+}
+
+#[test]
+fn handshakes_under_way_are_bounded_and_hurt_nobody_who_is_through() {
+    const SHAKING_MAX: usize = 256;
+    let origin = Origin::echo();
+    let pair = pair(&origin);
+    let mut line = Line::to(pair.outbound.address);
+    assert_eq!(line.ask(&request("GET", "/", b"")).unwrap().status(), 200);
+    let connect = || TcpStream::connect(pair.inbound.address).unwrap();
+    let held: Vec<TcpStream> = (0..SHAKING_MAX).map(|_| connect()).collect();
+    // Connections are taken in the order that they came in.
+    assert!(matches!(connect().read(&mut [0]), Ok(0) | Err(_)));
+    assert_eq!(line.ask(&request("GET", "/", b"")).unwrap().status(), 200);
+    let failed = || pair.inbound.relay.counters().handshakes_failed as usize;
+    drop(held);
+    let began = Instant::now();
+    while failed() < SHAKING_MAX + 1 && began.elapsed() < PATIENCE {
+        std::thread::yield_now();
+    }
+    assert_eq!(failed(), SHAKING_MAX + 1);
+    let settings = outbound_by(pair.inbound.address, Arc::clone(&pair.client));
+    let other = outbound(settings, &pair.clock);
+    let answer = Line::to(other.address).ask(&request("GET", "/", b""));
+    assert_eq!(answer.unwrap().status(), 200);
+}
+
+#[test]
 fn what_was_lost_is_owned_up_to() {
     let origin = Origin::new(|mut head, line| {
         line.body(&mut head)?;

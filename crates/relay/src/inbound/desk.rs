@@ -61,7 +61,7 @@ impl Desk {
     pub(super) fn moment(&self) -> Moment {
         Moment {
             now: self.now(),
-            generation: 0,
+            generation: self.shared.generation.now(),
         }
     }
 

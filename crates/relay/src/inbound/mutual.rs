@@ -24,6 +24,9 @@ use crate::settings::{Agent, Mutual, PEERS_MAX, Problem};
 
 /// How long a certificate that was found good is taken for good, in milliseconds.
 const CHECKED_MS: u64 = 60_000;
+/// Handshakes under way at once, over all threads; each may take as long as a head. Anybody can begin one, so they must
+/// not take the places of connections that are good.
+pub(super) const SHAKING_MAX: usize = 256;
 
 /// Whom we trust by their certificates.
 pub(super) struct Trust {
@@ -96,6 +99,9 @@ impl Known {
 pub(super) async fn connection(desk: Rc<Desk>, stream: Stream, peer: Peer, thread: Rc<Thread>) {
     // A Unix socket needs no certificates, and the settings name none for it.
     let Stream::Tcp(stream) = stream else { return };
+    let Ok(place) = desk.shared.shaking.try_acquire() else {
+        return desk.not_shaken("too many were under way at once");
+    };
     let live = Arc::clone(&desk.current().live);
     let Some(trust) = &live.trust else { return };
     let within = Duration::from_millis(thread.settings().head_ms);
@@ -105,7 +111,7 @@ pub(super) async fn connection(desk: Rc<Desk>, stream: Stream, peer: Peer, threa
         Ok(Err(error)) => return desk.not_shaken(&error.to_string()),
         Err(_) => return desk.not_shaken("the client took too long"),
     };
-    drop(live);
+    drop((live, place));
     desk.counters.handshakes.one();
     let mut known = Known {
         shown,

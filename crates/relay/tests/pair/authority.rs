@@ -1,8 +1,11 @@
 //! Certificates for tests: an authority, and what it signs.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyPair, KeyUsagePurpose, date_time_ymd,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType,
+    ExtendedKeyUsagePurpose, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams,
+    SerialNumber, date_time_ymd,
 };
 
 /// Signs certificates.
@@ -15,6 +18,8 @@ pub struct Authority {
 pub struct Leaf {
     pub certificate: String,
     pub key: String,
+    /// As its authority numbered it; 0 where there is none.
+    pub serial: u64,
 }
 
 impl Authority {
@@ -62,11 +67,34 @@ impl Authority {
         params.extended_key_usages = vec![usage];
         params.not_before = date_time_ymd(years.0, 1, 1);
         params.not_after = date_time_ymd(years.1, 1, 1);
+        static SERIALS: AtomicU64 = AtomicU64::new(1);
+        let serial = SERIALS.fetch_add(1, Ordering::Relaxed);
+        params.serial_number = Some(SerialNumber::from(serial));
         let key = KeyPair::generate().unwrap();
         Leaf {
             certificate: params.signed_by(&key, &self.issuer).unwrap().pem(),
             key: key.serialize_pem(),
+            serial,
         }
+    }
+
+    /// A list, good until this year, of certificates that are no more, as PEM.
+    pub fn revoked(&self, leaves: &[&Leaf], until: i32) -> String {
+        let revoked = leaves.iter().map(|leaf| RevokedCertParams {
+            serial_number: SerialNumber::from(leaf.serial),
+            revocation_time: date_time_ymd(2021, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        });
+        let params = CertificateRevocationListParams {
+            this_update: date_time_ymd(2021, 1, 1),
+            next_update: date_time_ymd(until, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: revoked.collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        params.signed_by(&self.issuer).unwrap().pem().unwrap()
     }
 }
 
@@ -76,6 +104,7 @@ impl Leaf {
         Leaf {
             certificate: made.cert.pem(),
             key: made.signing_key.serialize_pem(),
+            serial: 0,
         }
     }
 }
