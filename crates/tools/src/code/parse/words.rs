@@ -294,8 +294,9 @@ fn digits(word: &str) -> impl Iterator<Item = &str> {
 fn lower(run: &str, into: &mut String) {
     if run.is_ascii() {
         let from = into.len();
-        for part in run.split('_') {
-            into.push_str(part);
+        match run.as_bytes().contains(&b'_') {
+            true => run.split('_').for_each(|part| into.push_str(part)),
+            false => into.push_str(run),
         }
         into[from..].make_ascii_lowercase();
     } else {
