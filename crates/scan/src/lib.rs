@@ -49,6 +49,7 @@ mod chain;
 mod command;
 
 mod domain;
+mod shape;
 mod shell;
 mod url;
 

@@ -330,6 +330,7 @@ struct Table {
 }
 
 /// The letters of a literal around its gram, which are compared at once.
+#[derive(Clone, Copy)]
 struct Part {
     letters: u64,
     mask: u64,
@@ -461,18 +462,30 @@ impl Grams<'_> {
         self.parts.push((place(u32::from_le_bytes(gram)), part));
     }
 
-    fn table(mut self) -> Table {
-        self.parts.sort_by_key(|(place, _)| *place);
+    /// Puts the parts in order of their rows.
+    fn table(self) -> Table {
         let mut bits = Box::new([0u32; WORDS]);
+        let mut starts = vec![0u32; ROWS + 1];
         for (place, _) in &self.parts {
             let (word, bit) = word(*place);
             bits[word] |= 1 << bit;
+            starts[row(*place) + 1] += 1;
         }
-        let before = |at| self.parts.partition_point(|(place, _)| row(*place) < at) as u32;
+        for row in 0..ROWS {
+            starts[row + 1] += starts[row];
+        }
+        let mut free = starts.clone();
+        let mut order = vec![0u32; self.parts.len()];
+        for (index, (place, _)) in (0u32..).zip(&self.parts) {
+            let next = &mut free[row(*place)];
+            order[*next as usize] = index;
+            *next += 1;
+        }
+        let part = |index: &u32| self.parts[*index as usize].1;
         Table {
             bits,
-            starts: (0..=ROWS).map(before).collect(),
-            parts: self.parts.into_iter().map(|(_, part)| part).collect(),
+            starts,
+            parts: order.iter().map(part).collect(),
         }
     }
 }

@@ -29,8 +29,8 @@ pub(crate) struct Openers {
 /// All words as they are looked for.
 struct Table {
     ascii: Literals,
-    /// Words that are not ASCII: most texts have none.
-    wide: Literals,
+    /// Words that are not ASCII, built for the first text that has any of their letters.
+    wide: OnceLock<Literals>,
     /// Those that are ASCII, then the others.
     words: Vec<Known>,
     narrow: u16,
@@ -149,7 +149,7 @@ impl Openers {
         let mut lacks = bit(direction);
         match bytes.is_ascii() {
             true => lacks |= WIDE,
-            false => table.wide.add(bytes, table.narrow, places),
+            false => table.wide().add(bytes, table.narrow, places),
         }
         for (end, index, plain) in places.spelled() {
             let known = &table.words[usize::from(index)];
@@ -170,11 +170,15 @@ impl Openers {
                     continue;
                 };
                 let it = &matchers[usize::from(one.matcher)];
+                let anchored = it.begins_with(one.part, &word);
+                if anchored && !it.may_begin(bytes, word.start) {
+                    continue;
+                }
                 open(Candidate {
                     matcher: one.matcher,
                     place: word.start,
                     window: it.window(one.part, start, &word),
-                    anchored: it.begins_with(one.part, &word),
+                    anchored,
                 })?;
             }
         }
@@ -246,23 +250,30 @@ impl Table {
             }
         }
         let narrow = openers.own[0].len() + openers.more[0].len();
-        // What opens nothing is not looked for.
-        let texts = words.iter().map(|word: &Known| {
-            match &uses[word.uses.start as usize..word.uses.end as usize] {
-                [] => (&b""[..], Whole::Part),
-                uses => (&word.text[..], whole(&word.text, uses)),
-            }
-        });
-        let texts: Vec<(&[u8], Whole)> = texts.collect();
-        let (ascii, wide) = texts.split_at(narrow);
         Table {
-            ascii: Literals::new(ascii),
-            wide: Literals::new(wide),
+            ascii: literals(&words[..narrow], &uses),
+            wide: OnceLock::new(),
             words,
             narrow: narrow as u16,
             uses,
         }
     }
+
+    fn wide(&self) -> &Literals {
+        let words = &self.words[usize::from(self.narrow)..];
+        self.wide.get_or_init(|| literals(words, &self.uses))
+    }
+}
+
+/// Words as they are looked for; those that open nothing are not.
+fn literals(words: &[Known], uses: &[Opens]) -> Literals {
+    let texts = words.iter().map(|word| {
+        match &uses[word.uses.start as usize..word.uses.end as usize] {
+            [] => (&b""[..], Whole::Part),
+            uses => (&word.text[..], whole(&word.text, uses)),
+        }
+    });
+    Literals::new(&texts.collect::<Vec<_>>())
 }
 
 /// What a word is of the words that it opens anything in.

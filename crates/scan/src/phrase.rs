@@ -186,25 +186,37 @@ fn previous(bytes: &[u8], at: usize, floor: usize) -> Option<Word> {
 /// Whether some words of a run are a phrase. Words in the order of the list are a copy of the list.
 fn holds_phrase(run: &[Word], tried: &mut usize) -> bool {
     let numbers: Vec<u16> = run.iter().map(|word| word.0).collect();
-    let mut phrase = |words: &[u16]| {
-        let listed = words.is_sorted_by(|a, b| a < b);
-        *tried += usize::from(!listed);
-        !listed && checksum(words)
+    let mut phrase = |at: usize, length: usize| {
+        let words = &numbers[at..at + length];
+        // Words that repeat themselves have been tried.
+        let before = at.saturating_sub(LENGTHS[0])..at;
+        let again = before
+            .rev()
+            .any(|before| numbers[before..before + length] == *words);
+        if again || words.is_sorted_by(|a, b| a < b) {
+            return false;
+        }
+        *tried += 1;
+        checksum(words)
     };
     LENGTHS
         .iter()
-        .any(|length| numbers.windows(*length).any(&mut phrase))
+        .any(|length| (0..(numbers.len() + 1).saturating_sub(*length)).any(|at| phrase(at, *length)))
 }
 
 /// Eleven bits a word: the entropy, then as many bits of its hash as there are words, divided by three.
 fn checksum(words: &[u16]) -> bool {
-    let mut bytes = [0u8; 24 * 11 / 8];
-    for (index, word) in words.iter().enumerate() {
-        for bit in 0..11 {
-            let at = index * 11 + bit;
-            bytes[at / 8] |= ((word >> (10 - bit) & 1) as u8) << (7 - at % 8);
+    let mut bytes = [0u8; 24 * 11 / 8 + 1];
+    let (mut bits, mut count, mut at) = (0u32, 0, 0);
+    for word in words {
+        (bits, count) = (bits << 11 | u32::from(*word), count + 11);
+        while count >= 8 {
+            count -= 8;
+            bytes[at] = (bits >> count) as u8;
+            at += 1;
         }
     }
+    bytes[at] = (bits << (8 - count)) as u8;
     let entropy = words.len() * 4 / 3;
     let shift = 8 - words.len() / 3;
     let hash = Sha256::digest(&bytes[..entropy]);

@@ -17,6 +17,7 @@ use crate::openers::{Candidate, Opened, Openers};
 use crate::patterns;
 use crate::rule::{Class, Direction, Part, Rule};
 use crate::settings::Settings;
+use crate::shape::Shape;
 use crate::words;
 
 /// Rules compiled together.
@@ -52,6 +53,7 @@ struct Compiled {
     length_max: usize,
     /// Whether each match begins with the literal that opens it.
     literal_first: bool,
+    shape: Shape,
 }
 
 /// Bytes that the compiled form of one expression may take.
@@ -203,6 +205,11 @@ impl Matcher {
         }
     }
 
+    /// Whether the bytes from here on are such as a match begins with.
+    pub(crate) fn may_begin(&self, bytes: &[u8], start: usize) -> bool {
+        self.compiled().shape.fits(bytes, start)
+    }
+
     /// Whether each match that holds this word begins with it.
     pub(crate) fn begins_with(&self, part: Part, word: &Range<usize>) -> bool {
         match (part, self.branch) {
@@ -264,6 +271,7 @@ fn compile(rule: &Rule, hir: &Hir) -> Result<Compiled, String> {
     Ok(Compiled {
         regex: built.map_err(|error| format!("it does not build: {error}"))?,
         length_max,
+        shape: Shape::of(&wide),
         literal_first: !is_words && literal_first(rule, hir),
     })
 }

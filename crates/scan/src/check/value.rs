@@ -3,6 +3,10 @@
 //! Templates, types, names of things and words of documentation are not secrets. What a value is used for
 //! is not known here, so a plain word is never taken for a secret.
 
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
+
 use super::entropy;
 
 /// Found anywhere in a value, each says that someone is to put the true value there.
@@ -249,14 +253,16 @@ fn known(text: &[u8]) -> bool {
 
 /// Whether a value stands for another that someone has to put there.
 pub(super) fn template(text: &[u8]) -> bool {
-    let has = |part: &&str| {
-        text.windows(part.len())
-            .any(|window| window.eq_ignore_ascii_case(part.as_bytes()))
-    };
+    static ALL: LazyLock<AhoCorasick> = LazyLock::new(|| {
+        let built = AhoCorasick::builder()
+            .ascii_case_insensitive(true)
+            .build(TEMPLATES);
+        built.expect("a few words make a small automaton")
+    });
     // A bracket after it makes it a call.
     text.last().is_some_and(|last| b"([{".contains(last))
         || text.first() == Some(&b'$') && text.get(1).is_some_and(u8::is_ascii_uppercase)
-        || TEMPLATES.iter().any(has)
+        || ALL.is_match(text)
 }
 
 /// How many of lower case, upper case, digits and signs there are.
