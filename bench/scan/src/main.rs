@@ -23,7 +23,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
 /// Nanoseconds that one measurement takes at least.
-const MEASURED_NS: u64 = 5_000_000;
+const MEASURED_NS: u64 = 50_000_000;
 const ROUNDS_DEFAULT: usize = 9;
 
 /// CPU time of this thread, in nanoseconds.

@@ -61,7 +61,8 @@ pub(crate) fn each(
         result = values(layer, &mut text, &mut emit);
     }
     if result.is_ok() {
-        result = urls(layer, &mut text, &mut emit);
+        urls(layer, &mut text);
+        result = emit(&mut text);
     }
     if result.is_ok() {
         events(layer, &mut text);
@@ -135,8 +136,8 @@ fn ends(bytes: &[u8], value: &Range<usize>, text: &mut Text) {
     text.copy(bytes, value.end - END_BYTES_MAX..value.end);
 }
 
-/// The labels, the path segments and the query values of each URL.
-fn urls(layer: &Layer<'_>, text: &mut Text, emit: Emit<'_>) -> Result<(), Bound> {
+/// The labels, the path segments and the query values of each URL, each of these by itself.
+fn urls(layer: &Layer<'_>, text: &mut Text) {
     let bytes = layer.bytes;
     let mut finder = SCHEME_END.find_iter(bytes).peekable();
     for _ in 0..URLS_MAX {
@@ -155,20 +156,30 @@ fn urls(layer: &Layer<'_>, text: &mut Text, emit: Emit<'_>) -> Result<(), Bound>
         // The last two labels are the domain that the others are under.
         let domain = memchr::memrchr(b'.', &bytes[start..path]).unwrap_or(0);
         let labels = memchr::memrchr(b'.', &bytes[start..start + domain]).unwrap_or(0);
-        parts(bytes, start..start + labels, b'.', text);
-        emit(text)?;
-        parts(bytes, (path + 1).min(query)..query, b'/', text);
-        emit(text)?;
-        for pair in split(bytes, (query + 1).min(fragment)..fragment, b'&') {
-            let value = bytes[pair.clone()].iter().position(|b| *b == b'=');
-            text.copy(
-                bytes,
-                value.map_or(pair.clone(), |at| pair.start + at + 1..pair.end),
-            );
-        }
-        emit(text)?;
+        apart(text, end, |text| {
+            parts(bytes, start..start + labels, b'.', text);
+        });
+        apart(text, end, |text| {
+            parts(bytes, (path + 1).min(query)..query, b'/', text);
+        });
+        apart(text, end, |text| {
+            for pair in split(bytes, (query + 1).min(fragment)..fragment, b'&') {
+                let name = bytes[pair.clone()].iter().position(|b| *b == b'=');
+                let value = name.map_or(pair.start, |at| pair.start + at + 1);
+                text.copy(bytes, value..pair.end);
+            }
+        });
     }
-    Ok(())
+}
+
+/// Adds what joins anything, and a break that stands for this place; nothing else.
+fn apart(text: &mut Text, place: usize, add: impl FnOnce(&mut Text)) {
+    let before = text.len();
+    add(text);
+    match text.len().1 - before.1 {
+        0 | 1 => text.cut(before),
+        _ => text.put(BREAK, place..place),
+    }
 }
 
 fn parts(bytes: &[u8], range: Range<usize>, mark: u8, text: &mut Text) {
@@ -225,8 +236,10 @@ mod tests {
         let layer = Layer::plain(text.as_bytes(), &strings.strings);
         let mut all = Vec::new();
         each(&layer, |text| {
-            let text = String::from_utf8_lossy(&text.bytes).replace('\0', "");
-            all.push(text);
+            let parts = text.bytes.split(|byte| *byte == 0);
+            let parts = parts.filter(|part| !part.is_empty());
+            let parts: Vec<_> = parts.map(String::from_utf8_lossy).collect();
+            all.push(parts.join("|"));
             Ok(())
         })
         .unwrap();
@@ -238,14 +251,14 @@ mod tests {
         assert_eq!(joined(r#"{"a":"sk-","b":["an","t-"],"c":1}"#), ["sk-ant-"]);
         assert_eq!(joined(r#"{"only":"one"}"#), [""; 0]);
         let deltas = r#"[{"type":"delta","text":"sk-"},{"type":"delta","text":"ant-"}]"#;
-        assert_eq!(joined(deltas), ["deltask-deltaant-", "sk-ant-deltadelta"]);
+        assert_eq!(joined(deltas), ["deltask-deltaant-", "sk-ant-|deltadelta"]);
     }
 
     #[test]
     fn parts_of_urls_are_joined() {
         assert_eq!(
             joined("see https://a.b.c.example/c/d?x=1&y=2&z now"),
-            ["ab", "cd", "12z"]
+            ["ab|cd|12z"]
         );
         assert_eq!(joined("https://localhost"), [""; 0]);
     }
@@ -259,6 +272,6 @@ mod tests {
     #[test]
     fn of_a_long_value_the_ends_are_taken() {
         let json = format!(r#"["{}","{}"]"#, "a".repeat(5000), "b".repeat(5000));
-        assert_eq!(joined(&json)[0].len(), 4 * END_BYTES_MAX);
+        assert_eq!(joined(&json)[0].len(), 4 * END_BYTES_MAX + 2);
     }
 }

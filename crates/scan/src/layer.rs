@@ -87,6 +87,18 @@ impl Text {
         self.pieces.len() > 1
     }
 
+    /// How many bytes there are, and how many stretches.
+    pub(crate) fn len(&self) -> (usize, usize) {
+        (self.bytes.len(), self.pieces.len())
+    }
+
+    /// Takes back what was added since there were so many.
+    pub(crate) fn cut(&mut self, (bytes, pieces): (usize, usize)) {
+        self.bytes[bytes..].fill(0);
+        self.bytes.truncate(bytes);
+        self.pieces.truncate(pieces);
+    }
+
     /// Says that all of it is one string.
     pub(crate) fn one_string(&mut self) {
         self.strings.clear();

@@ -186,23 +186,51 @@ impl Openers {
     }
 }
 
+/// What a byte is to a word: a letter or a digit, and whether a boundary of words takes it for a part of one.
+const LETTER: u8 = 1;
+const INSIDE: u8 = 2;
+const KINDS: [u8; 256] = {
+    let mut kinds = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        kinds[byte] = match byte as u8 {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => LETTER | INSIDE,
+            b'_' => INSIDE,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    kinds
+};
+
+/// What a byte is to a word; nothing outside of the text.
+#[inline(always)]
+fn kind(bytes: &[u8], at: usize) -> u8 {
+    bytes.get(at).map_or(0, |byte| KINDS[usize::from(*byte)])
+}
+
 /// The edges that a word lacks where it stands, of those that are asked for.
+#[inline(always)]
 fn lacking_edges(bytes: &[u8], word: &Range<usize>, asks: u16) -> u16 {
-    let letter = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_alphanumeric);
-    let inside = |at: usize| letter(at) || bytes.get(at) == Some(&b'_');
-    let before = word.start.wrapping_sub(1);
-    let (gap_left, gap_right) = (u16::from(GAP_LEFT), u16::from(GAP_RIGHT));
+    let edges = [LEFT, RIGHT, GAP_LEFT, GAP_RIGHT].map(u16::from);
+    let [left, right, gap_left, gap_right] = edges;
+    if asks & (left | right | gap_left | gap_right) == 0 {
+        return 0;
+    }
+    let before = kind(bytes, word.start.wrapping_sub(1));
+    let after = kind(bytes, word.end);
+    let same = |one: u8, other: u8| (one ^ other) & INSIDE == 0;
     let mut lacks = 0;
-    if inside(before) == inside(word.start) {
-        lacks |= u16::from(LEFT);
+    if same(before, kind(bytes, word.start)) {
+        lacks |= left;
     }
-    if inside(word.end - 1) == inside(word.end) {
-        lacks |= u16::from(RIGHT);
+    if same(after, kind(bytes, word.end - 1)) {
+        lacks |= right;
     }
-    if letter(before) {
+    if before & LETTER != 0 {
         lacks |= gap_left;
     }
-    if letter(word.end) {
+    if after & LETTER != 0 {
         lacks |= gap_right;
     }
     let gaps = asks & (gap_left | gap_right);
@@ -218,7 +246,7 @@ fn glued(bytes: &[u8], word: &Range<usize>) -> bool {
     if word.len() < GLUED_WORD_MIN || word.len() >= LONG_WORD_MIN {
         return word.len() >= LONG_WORD_MIN;
     }
-    let letters = |byte: &&u8| byte.is_ascii_alphanumeric();
+    let letters = |byte: &&u8| KINDS[usize::from(**byte)] & LETTER != 0;
     let most = GLUED_BYTES_MIN - word.len();
     let before = bytes[..word.start].iter().rev().take(most);
     let after = bytes[word.end..].iter().take(most);
@@ -267,12 +295,13 @@ impl Table {
 
 /// Words as they are looked for; those that open nothing are not.
 fn literals(words: &[Known], uses: &[Opens]) -> Literals {
-    let texts = words.iter().map(|word| {
-        match &uses[word.uses.start as usize..word.uses.end as usize] {
-            [] => (&b""[..], Whole::Part),
-            uses => (&word.text[..], whole(&word.text, uses)),
-        }
-    });
+    let texts =
+        words.iter().map(
+            |word| match &uses[word.uses.start as usize..word.uses.end as usize] {
+                [] => (&b""[..], Whole::Part),
+                uses => (&word.text[..], whole(&word.text, uses)),
+            },
+        );
     Literals::new(&texts.collect::<Vec<_>>())
 }
 

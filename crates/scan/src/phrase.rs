@@ -199,9 +199,9 @@ fn holds_phrase(run: &[Word], tried: &mut usize) -> bool {
         *tried += 1;
         checksum(words)
     };
-    LENGTHS
-        .iter()
-        .any(|length| (0..(numbers.len() + 1).saturating_sub(*length)).any(|at| phrase(at, *length)))
+    LENGTHS.iter().any(|length| {
+        (0..(numbers.len() + 1).saturating_sub(*length)).any(|at| phrase(at, *length))
+    })
 }
 
 /// Eleven bits a word: the entropy, then as many bits of its hash as there are words, divided by three.

@@ -25,7 +25,12 @@ impl Shape {
     /// Whether a match can begin here.
     pub(crate) fn fits(&self, bytes: &[u8], start: usize) -> bool {
         let bytes = bytes.get(start..).unwrap_or_default();
-        bytes.len() >= self.0.len() && self.0.iter().zip(bytes).all(|(class, byte)| holds(class, *byte))
+        bytes.len() >= self.0.len()
+            && self
+                .0
+                .iter()
+                .zip(bytes)
+                .all(|(class, byte)| holds(class, *byte))
     }
 }
 
