@@ -332,4 +332,5 @@ def main():
         write(text)
 
 
-main()
+if __name__ == "__main__":
+    main()
