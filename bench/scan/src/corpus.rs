@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Bytes that are read of each kind.
-const KIND_BYTES: usize = 1 << 20;
+const KIND_BYTES: usize = 4 << 20;
 /// Bytes of one file that are used, so that no file is most of the corpus.
 const FILE_BYTES_MAX: usize = 64 << 10;
 /// Files that are looked at.
@@ -15,7 +15,7 @@ const FILES_MAX: usize = 40_000;
 /// Stands in where cargo has no sources.
 const FALLBACK: &str = include_str!("../../../docs/performance.md");
 
-/// About a megabyte of each kind.
+/// Some megabytes of each kind.
 pub struct Corpus {
     pub documents: String,
     pub source: String,
@@ -66,6 +66,17 @@ impl Corpus {
             text[start..text.len().min(start + bytes)].to_owned()
         };
         (0..count).map(stretch).collect()
+    }
+
+    /// All stretches of `bytes` bytes, each once, the kinds in turn.
+    pub fn each_once(&self, bytes: usize) -> Vec<String> {
+        let mut kinds = [&self.documents, &self.source, &self.json]
+            .map(|text| text.as_bytes().chunks_exact(bytes));
+        let mut all = Vec::new();
+        while let [Some(one), Some(two), Some(three)] = kinds.each_mut().map(Iterator::next) {
+            all.extend([one, two, three].map(|text| String::from_utf8_lossy(text).into_owned()));
+        }
+        all
     }
 
     /// A text of all kinds.

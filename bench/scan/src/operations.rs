@@ -77,6 +77,7 @@ pub fn all(corpus: &Corpus) -> Vec<Operation> {
         texts("secrets, 1 MB", &secrets, &mega, None),
         texts("injection, 90 B", &injection, &short, Some(&INJECTION)),
         texts("injection, 10 KB", &injection, &ten, Some(&INJECTION)),
+        once("injection, 10 KB seen once", &injection, corpus),
         texts("injection, 1 MB", &injection, &mega, Some(&INJECTION)),
         texts("all, 10 KB of documents", &whole, &of(0), None),
         texts("all, 10 KB of source", &whole, &of(1), None),
@@ -136,6 +137,22 @@ fn texts(
                 theirs.len()
             })
         }),
+    }
+}
+
+/// Texts that come once each: what an automaton learned of others helps with them as far as it does.
+fn once(name: &'static str, engine: &Arc<Engine>, corpus: &Corpus) -> Operation {
+    let (engine, texts) = (engine.clone(), corpus.each_once(10 << 10));
+    let mut at = 0;
+    Operation {
+        name,
+        bytes: 10 << 10,
+        ours: Box::new(move || {
+            std::hint::black_box(text(&engine, &texts[at % texts.len()]));
+            at += 1;
+            1
+        }),
+        naive: None,
     }
 }
 
