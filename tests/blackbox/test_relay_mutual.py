@@ -46,6 +46,19 @@ class Authority:
             (folder / "draft").write_bytes(data)
             os.replace(folder / "draft", folder / f"{name}.{suffix}")
 
+    def revoke(self, folder, *names):
+        """Writes crl.pem: a list of these certificates, at once."""
+        now = datetime.datetime.now(datetime.UTC)
+        earlier = now - datetime.timedelta(minutes=5)
+        builder = (x509.CertificateRevocationListBuilder().issuer_name(self.name).last_update(earlier)
+                   .next_update(now + datetime.timedelta(days=1)).add_extension(x509.CRLNumber(1), critical=False))
+        for name in names:
+            serial = x509.load_pem_x509_certificate(name.read_bytes()).serial_number
+            builder = builder.add_revoked_certificate(
+                x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(earlier).build())
+        (folder / "draft").write_bytes(builder.sign(self.key, hashes.SHA256()).public_bytes(PEM))
+        os.replace(folder / "draft", folder / "crl.pem")
+
 
 def client(authority, folder, name, *alternatives):
     authority.write(folder, name, ExtendedKeyUsageOID.CLIENT_AUTH, *alternatives)
@@ -167,6 +180,17 @@ def test_who_is_taken_out_is_refused_at_once_and_the_seal_is_not_taken_away(serv
     until(lambda: ask(served.port)[0] == 200, "it is let through")
 
 
+def test_a_revoked_certificate_ends_while_serving(served):
+    served.authority.revoke(served.far)
+    write(served.far, {"relay": {"inbound": {**served.inbound_side, "crl": "file:crl.pem"}}})
+    until(lambda: "reloaded" in served.inbound.logs.text(), "it is seen")
+    assert ask(served.port, "POST", "/echo", b"one")[2] == b"one"
+    served.authority.revoke(served.far, served.near / "app.crt")
+    until(lambda: ask(served.port)[0] == 403, "it is refused")
+    client(served.authority, served.near, "app", "app.example")
+    until(lambda: ask(served.port)[0] == 200, "another certificate is let through")
+
+
 def test_a_peer_that_was_sealed_for_is_not_spoken_to_in_plain_by_a_reload(tmp_path):
     """A transport takes a restart: until then nothing of the new configuration holds."""
     authority, origin = Authority(), Origin()
@@ -191,12 +215,15 @@ def test_what_cannot_be_is_told(tmp_path):
     (tmp_path / "ca.pem").write_bytes(authority.pem)
     client(authority, tmp_path, "app", "app.example")
     client(authority, tmp_path, "other", "app.example")
+    (tmp_path / "broken.pem").write_text("-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n")
     good = {"url": "https://far.example", "transport": "mtls", "certificate": "file:app.crt",
             "certificate_key": "file:app.pem", "ca": "file:ca.pem"}
     for change, told in (
         ({"url": "http://far.example"}, "has to be https"),
         ({"certificate_key": "file:other.pem"}, "the key"),
         ({"certificate": None}, "is needed where the transport is mtls"),
+        ({"crl": "file:ca.pem"}, "the file holds no revocation list"),
+        ({"crl": "file:broken.pem"}, "the revocation lists"),
         ({"keys": "x"}, "does not go with transport: mtls"),
         ({"transport": "shr"}, "does not go with transport: shr"),
     ):

@@ -218,7 +218,11 @@ pub fn check(mutual: &Mutual) -> Result<(), CredentialsError> {
 fn credentials(mutual: &Mutual) -> Result<Credentials, CredentialsError> {
     let (certificate, ca) = (&mutual.certificate.pem, &mutual.ca.pem);
     let key = mutual.key.expose();
-    Credentials::new(certificate.as_bytes(), key.as_bytes(), ca.as_bytes())
+    let credentials = Credentials::new(certificate.as_bytes(), key.as_bytes(), ca.as_bytes())?;
+    match &mutual.crl {
+        Some(crl) => credentials.with_revoked(crl.pem.as_bytes()),
+        None => Ok(credentials),
+    }
 }
 
 fn peer_endpoint(peer: &Peer) -> (Name, Endpoint) {

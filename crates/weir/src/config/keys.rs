@@ -445,6 +445,8 @@ keys! {
         "Whether the lengths of requests are hidden in buckets.", "true";
     "relay.outbound.peers.*.ca" Kind::File, Nothing,
         "Certificates of authorities to trust for this url instead of the public ones, as PEM; needed with mtls.", "file:ca.pem";
+    "relay.outbound.peers.*.crl" Kind::File, Nothing,
+        "With mtls: the authorities' revocation lists, as PEM; the inbound's certificate has to be known to them and not revoked.", "file:crl.pem";
     "relay.outbound.peers.*.addresses" Kind::List(&Kind::Range), Text("[]"),
         "Private address ranges that may be dialled for this peer; those that are not public are refused otherwise.", "[10.0.0.0/8]";
     "relay.outbound.plain" Kind::Names, Nothing,
@@ -489,6 +491,8 @@ keys! {
         "With mtls: the private key of that certificate, as PEM.", "file:east.pem";
     "relay.inbound.ca" Kind::File, Nothing,
         "With mtls: the authorities whose certificates outbounds have to show, as PEM.", "file:ca.pem";
+    "relay.inbound.crl" Kind::File, Nothing,
+        "With mtls: the authorities' revocation lists, as PEM; an outbound's certificate has to be known to them and not revoked.", "file:crl.pem";
     "relay.inbound.keys" Kind::OneOrMore(&Kind::Secret), Nothing,
         "Our private keys, as `weir relay keygen` makes them: one, or two while it turns over. Needed with shr.", "[file:inbound.key, file:inbound-next.key]";
     "relay.inbound.origins" Kind::Names, Nothing,

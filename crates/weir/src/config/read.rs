@@ -486,19 +486,20 @@ impl Read<'_> {
 
     /// The certificates of a file that a key names.
     fn certificates(&mut self, group: &Group<'_>, key: &str) -> Option<Ca> {
+        self.pem(group, key, "certificate", "-----BEGIN CERTIFICATE-----")
+    }
+
+    /// A PEM file that a key names, which has at least one of what begins so.
+    fn pem(&mut self, group: &Group<'_>, key: &str, what: &str, begin: &str) -> Option<Ca> {
         let file = group
             .text(key)?
             .strip_prefix("file:")
             .filter(|path| !path.is_empty())?;
         let file = self.folder.join(file);
         match self.text_of(&file, SECRET_BYTES_MAX * 16) {
-            Ok(pem) if pem.contains("-----BEGIN CERTIFICATE-----") => Some(Ca { file, pem }),
+            Ok(pem) if pem.contains(begin) => Some(Ca { file, pem }),
             Ok(_) => {
-                self.say_key(
-                    group,
-                    key,
-                    "the file holds no certificate (-----BEGIN CERTIFICATE-----)",
-                );
+                self.say_key(group, key, format!("the file holds no {what} ({begin})"));
                 None
             }
             Err(message) => {

@@ -480,6 +480,8 @@ fn mutual(files: [&Option<PathBuf>; 3]) -> Result<Option<Mutual>, Failure> {
         certificate: pem(certificate)?,
         key: Secret::new(text(key)?),
         ca: pem(ca)?,
+        // Who needs lists needs a file that is read again.
+        crl: None,
     };
     let files = [certificate, key, ca].map(|file| file.display().to_string());
     crate::assemble::relay::check(&mutual)

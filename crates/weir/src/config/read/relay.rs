@@ -115,7 +115,11 @@ impl Read<'_> {
                 Some(self.mutual(group)?)
             }
             false => {
-                self.not_with(group, "transport: shr", &["certificate", "certificate_key"]);
+                self.not_with(
+                    group,
+                    "transport: shr",
+                    &["certificate", "certificate_key", "crl"],
+                );
                 if group.get("keys").is_none() {
                     self.say_key(
                         group,
@@ -208,13 +212,16 @@ impl Read<'_> {
         let certificate = self.certificates(group, "certificate");
         let ca = self.certificates(group, "ca");
         let key = self.certificate_key(group);
-        if missing {
+        let begin = "-----BEGIN X509 CRL-----";
+        let crl = self.pem(group, "crl", "revocation list", begin);
+        if missing || crl.is_none() && group.get("crl").is_some() {
             return None;
         }
         let mutual = Mutual {
             certificate: certificate?,
             key: key?,
             ca: ca?,
+            crl,
         };
         match crate::assemble::relay::check(&mutual) {
             Ok(()) => Some(mutual),
@@ -265,7 +272,7 @@ impl Read<'_> {
                 self.not_with(
                     group,
                     "transport: shr",
-                    &["certificate", "certificate_key", "ca"],
+                    &["certificate", "certificate_key", "ca", "crl"],
                 );
                 if group.get("keys").is_none() {
                     self.say_key(group, "keys", "are needed to open what is sealed");

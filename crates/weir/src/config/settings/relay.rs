@@ -45,6 +45,8 @@ pub struct Mutual {
     pub key: Secret,
     /// The authorities that are trusted.
     pub ca: Ca,
+    /// Their revocation lists, as PEM.
+    pub crl: Option<Ca>,
 }
 
 /// The side that applications speak to.
