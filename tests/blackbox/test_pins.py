@@ -212,3 +212,42 @@ def test_a_damaged_file_is_not_begun_anew(tmp_path):
     file.write_text(whole)
     with gateway:
         assert listed(gateway, "calc") == ["add"]
+
+
+def test_an_approval_is_recorded_before_it_takes_effect(tmp_path):
+    server = Changing(tmp_path / "tools", "calc", add(), subtract())
+    with Gateway(tmp_path / "weir", {"calc": server.command()}) as gateway:
+        assert listed(gateway, "calc") == ["add", "subtract"]
+        before = pins(gateway)["calc", "add"]["approved"]["digest"]
+        server.set(add(POISON), subtract())
+        assert listed(gateway, "calc") == ["subtract"]
+        waits(gateway, "calc", "add", "changed")
+        digest = pins(gateway)["calc", "add"]["waiting"]["digest"]
+
+        # Where it cannot be recorded, nothing is approved.
+        log = gateway.state / "log.admin"
+        log.write_text("no folder")
+        refused = gateway.weir("pins", "approve", "calc", "add", check=False)
+        assert refused.returncode == 2 and "cannot be recorded" in refused.stderr
+        assert called(gateway, "calc", "add") == "scan.tool"
+        log.unlink()
+
+        # What was not approved is not recorded.
+        assert gateway.weir("pins", "approve", "calc", "add", "--digest", "0" * 8, check=False).returncode == 1
+        assert not log.exists()
+
+        gateway.weir("pins", "approve", "calc", "add")
+        shown = gateway.weir("audit", "show", "state/log.admin", "--json").stdout.splitlines()
+        [record] = map(json.loads, shown)
+        assert record["kind"] == "approval" and record["by"].endswith(f"({os.getuid()})")
+        assert (record["server"], record["tool"]) == ("calc", "add")
+        assert (record["before"], record["digest"]) == (before, digest)
+        gateway.weir("audit", "verify", "state/log.admin")
+        line = gateway.weir("audit", "show", "state/log.admin").stdout
+        assert f"approved calc/add {digest} by " in line
+
+    # A changed record is told.
+    [segment] = [path for path in log.rglob("*") if path.is_file() and digest.encode() in path.read_bytes()]
+    segment.write_bytes(segment.read_bytes().replace(digest.encode(), before.encode()))
+    told = gateway.weir("audit", "verify", "state/log.admin", check=False)
+    assert told.returncode == 1 and "damaged" in told.stderr

@@ -98,6 +98,42 @@ pub struct Outcome<'a> {
     pub why: Option<(&'static str, &'a str)>,
 }
 
+/// That a person approved the definition of a tool.
+#[derive(Clone, Debug)]
+pub struct Approval<'a> {
+    pub at: Now,
+    /// Who did, as the system knows them.
+    pub by: &'a str,
+    /// Who they logged in as, where the system keeps that.
+    pub login: Option<&'a str>,
+    pub server: &'a str,
+    pub tool: &'a str,
+    /// SHA-256 of the definition that is approved.
+    pub digest: Digest,
+    /// The same of the one that it replaces; absent where none was approved.
+    pub before: Option<Digest>,
+}
+
+impl Approval<'_> {
+    /// Canonical JSON.
+    pub fn to_json(&self) -> Vec<u8> {
+        let mut json = Object::new();
+        json.text("at", &rfc3339(self.at.unix_ms));
+        if let Some(before) = self.before {
+            json.text("before", &before.to_string());
+        }
+        json.text("by", bounded(self.by));
+        json.text("digest", &self.digest.to_string());
+        json.text("kind", "approval");
+        if let Some(login) = self.login {
+            json.text("login", bounded(login));
+        }
+        json.text("server", self.server);
+        json.text("tool", bounded(self.tool));
+        json.close()
+    }
+}
+
 impl Judgement<'_> {
     /// Canonical JSON.
     pub fn to_json(&self) -> Vec<u8> {
@@ -316,6 +352,33 @@ mod tests {
         assert_eq!(value["attributes"]["path"], "/tmp");
         assert_eq!(value["findings"][0]["span"], "3..9");
         assert_eq!(value["findings"][0]["exempt"], "a sample");
+    }
+
+    #[test]
+    fn an_approval_is_canonical_json() {
+        let mut approval = Approval {
+            at: Now {
+                unix_ms: 0,
+                mono_ms: 0,
+            },
+            by: "root (0)",
+            login: Some("dev (1000)"),
+            server: "files",
+            tool: "read \"it\"",
+            digest: Digest([2; 32]),
+            before: Some(Digest([1; 32])),
+        };
+        let json = approval.to_json();
+        let value: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+        assert_eq!(
+            serde_json::to_vec(&sorted(value.clone())).expect("JSON"),
+            json
+        );
+        assert_eq!(value["kind"], "approval");
+        assert_eq!(value["before"], "01".repeat(32));
+        (approval.login, approval.before) = (None, None);
+        let value: serde_json::Value = serde_json::from_slice(&approval.to_json()).expect("JSON");
+        assert!(value.get("before").is_none() && value.get("login").is_none());
     }
 
     /// The value with the keys of every object in order, whichever map serde_json was built with.

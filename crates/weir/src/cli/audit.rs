@@ -242,6 +242,15 @@ fn line(index: u64, record: &Value) -> String {
             let (end, why) = (text("end"), why.unwrap_or_default());
             format!("  {end}{why}, status {status}, {bytes} bytes, {ms} ms")
         }
+        Some("approval") => {
+            let login = record["login"].as_str();
+            let login = login.map_or(String::new(), |login| {
+                format!(", logged in as {}", plain(login))
+            });
+            let (server, tool, digest, by) =
+                (text("server"), text("tool"), text("digest"), text("by"));
+            return format!("{index:>6}  {at}  approved {server}/{tool} {digest} by {by}{login}");
+        }
         _ => {
             let tool = record["tool"]
                 .as_str()

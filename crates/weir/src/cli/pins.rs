@@ -16,6 +16,10 @@ use store::pins::{Book, Folder, Pin, PinsError, Version};
 
 use super::{Answer, ConfigFile, Ended, Failure, print, print_problems};
 
+mod record;
+
+use record::Approvals;
+
 /// List the tools that are pinned, show what changed, and approve it
 #[derive(Debug, Subcommand)]
 pub enum Pins {
@@ -71,6 +75,9 @@ Examples:
   weir pins approve files read_file
   weir pins approve files read_file --digest 5f0c7e1d
   weir pins approve files --all
+  weir audit show state/log.admin
+
+Who approved which definition is recorded first, in log.admin beside the gateway's log.
 
 Exit codes: 0 approved, 1 nothing was approved: none or another definition waits.")]
 pub struct Approve {
@@ -113,11 +120,14 @@ impl Pins {
 impl Place {
     /// The folder of the pins.
     fn folder(&self) -> Result<Folder, Failure> {
-        let state = match &self.state {
-            Some(state) => state.clone(),
-            None => self.configured()?,
-        };
-        Ok(Folder::new(&state.join("pins")))
+        Ok(Folder::new(&self.state()?.join("pins")))
+    }
+
+    fn state(&self) -> Result<PathBuf, Failure> {
+        match &self.state {
+            Some(state) => Ok(state.clone()),
+            None => self.configured(),
+        }
     }
 
     fn configured(&self) -> Result<PathBuf, Failure> {
@@ -405,11 +415,8 @@ impl Approve {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let now_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
-        let said = folder.change(server, |book| {
-            let said = self.approve(server, book, now_ms);
-            (said.iter().any(|(approved, _)| *approved), said)
-        });
-        let said = said.map_err(|error| unreadable(&error))?;
+        let said = folder.change(server, |book| self.approve(server, book, now_ms));
+        let said = said.map_err(|error| unreadable(&error))??;
         let lines: String = said.iter().map(|(_, line)| line.as_str()).collect();
         print(if lines.is_empty() {
             "nothing waits for approval\n"
@@ -422,29 +429,58 @@ impl Approve {
         }
     }
 
-    /// Approves, and says of each tool whether and what.
-    fn approve(&self, server: &Name, book: &mut Book, now_ms: u64) -> Vec<(bool, String)> {
+    /// Approves, and says of each tool whether and what. It is recorded before it takes effect: where it
+    /// cannot be, nothing is approved. The first answer is whether the book changed.
+    fn approve(
+        &self,
+        server: &Name,
+        book: &mut Book,
+        now_ms: u64,
+    ) -> (bool, Result<Vec<(bool, String)>, Failure>) {
         let held = |(tool, pin): (&str, &Pin)| pin.waiting.as_ref().map(|_| tool.to_owned());
         let tools: Vec<String> = match self.all {
             true => book.tools().filter_map(held).collect(),
             false => self.tools.clone(),
         };
-        let one = |tool: &String| {
-            let name = format!("{server}/{}", shown(tool));
-            let waiting = book.get(tool).and_then(Pin::held);
-            let wanted = self.digest.as_deref().unwrap_or_default();
-            match waiting.map(|held| held.digest.to_string()) {
-                None => (false, format!("{name}: nothing waits\n")),
-                Some(digest) if !digest.starts_with(wanted) => (
-                    false,
-                    format!("{name}: another definition waits: {digest}\n"),
-                ),
-                Some(digest) => {
-                    let approved = book.approve(tool, now_ms).is_some();
-                    (approved, format!("{name}: approved {digest}\n"))
-                }
-            }
-        };
-        tools.iter().map(one).collect()
+        let said: Vec<(bool, String)> = tools
+            .iter()
+            .map(|tool| self.may_approve(server, tool, book))
+            .collect();
+        let approved = tools.iter().zip(&said).filter(|(_, (may, _))| *may);
+        let approved: Vec<&String> = approved.map(|(tool, _)| tool).collect();
+        if approved.is_empty() {
+            return (false, Ok(said));
+        }
+        let recorded = self.place.state().and_then(|state| {
+            let log = Approvals::open(&state)?;
+            let tools = approved
+                .iter()
+                .filter_map(|tool| Some((*tool, book.get(tool)?)));
+            let recorded = tools.map(|(tool, pin)| log.record(server, tool, pin, now_ms));
+            recorded.collect::<Result<(), Failure>>()?;
+            log.close()
+        });
+        if let Err(failure) = recorded {
+            return (false, Err(failure));
+        }
+        for tool in approved {
+            book.approve(tool, now_ms);
+        }
+        (true, Ok(said))
+    }
+
+    /// Whether what waits of a tool is what is meant, and what is said about it.
+    fn may_approve(&self, server: &Name, tool: &str, book: &Book) -> (bool, String) {
+        let name = format!("{server}/{}", shown(tool));
+        let waiting = book.get(tool).and_then(Pin::held);
+        let wanted = self.digest.as_deref().unwrap_or_default();
+        match waiting.map(|held| held.digest.to_string()) {
+            None => (false, format!("{name}: nothing waits\n")),
+            Some(digest) if !digest.starts_with(wanted) => (
+                false,
+                format!("{name}: another definition waits: {digest}\n"),
+            ),
+            Some(digest) => (true, format!("{name}: approved {digest}\n")),
+        }
     }
 }
