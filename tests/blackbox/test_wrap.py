@@ -223,6 +223,48 @@ def test_policies_and_scan_of_a_configuration(tmp_path):
     assert not (tmp_path / "elsewhere").exists()
 
 
+def test_rules_and_policies_are_read_again_while_it_serves(tmp_path):
+    rules = tmp_path / "rules"
+    rules.mkdir()
+    agents = {"reader": {"key": "sha256:" + "0" * 64, "groups": ["readers"]}}
+    options = configured(tmp_path, agents=agents, scan={"folder": "rules"}, logs={"level": "info"})
+    badge = """
+[[rule]]
+id = "acme_badge"
+class = "secret"
+severity = "high"
+summary = "A badge number of ours."
+reference = "https://intranet.example/badges"
+action = "refuse"
+literals = ["ACME-"]
+regex = 'ACME-\\d{6}'
+hits = ["badge ACME-123456"]
+misses = ["ACME-12"]
+"""
+    with Raw(tmp_path / "state", CHILD, *options, "--agent", "reader").begin() as raw:
+        ids = iter(range(1, 10_000))
+
+        def answer(text):
+            raw.call(next(ids), "echo", text)
+            message = raw.next()
+            return message["error"]["data"]["code"] if "error" in message else "passed"
+
+        assert answer("ACME-654321") == "passed"
+        (rules / "acme.toml").write_text(badge)
+        until(lambda: answer("ACME-654321") == "scan.secret", "the rule is in force")
+        # One that is not good leaves what is in force.
+        (rules / "acme.toml").write_text(badge.replace("123456", "12"))
+        until(lambda: "acme.toml:2" in raw.errors.text() and "not reloaded" in raw.errors.text(), "it says why")
+        assert answer("ACME-654321") == "scan.secret"
+        (rules / "acme.toml").write_text(badge.replace("ACME", "ACNE"))
+        until(lambda: answer("ACME-654321") == "passed", "the rule is gone")
+        (tmp_path / "policy.cedar").write_text(POLICY.replace('"echo", ', ""))
+        until(lambda: answer("hello") == "policy.forbidden", "the policy is in force")
+        assert raw.end() == 0
+    kinds = {r.get("refusal") for r in records(tmp_path / "state")}
+    assert {"scan.secret", "policy.forbidden"} <= kinds
+
+
 def test_a_tool_that_changed_is_held(tmp_path):
     state, server = tmp_path / "state", Changing(tmp_path / "tools", "calc", add(), subtract())
     command = server.command()["command"]

@@ -12,7 +12,7 @@ use crate::config::{Problem, Seen};
 use crate::coverage::Coverage;
 
 /// Reads the settings again, and notes the files that they come from.
-pub type Load = Box<dyn Fn(&mut Seen) -> Result<Settings, Vec<Problem>>>;
+pub type Load = Box<dyn Fn(&mut Seen) -> Result<Settings, Vec<Problem>> + Send>;
 
 /// A running gateway, and the files that its settings came from.
 pub struct Reload {

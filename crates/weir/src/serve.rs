@@ -24,7 +24,7 @@ pub const SIGXFSZ: i32 = 25;
 /// How often an inbound that is not ready yet is looked at.
 const READY_EVERY: Duration = Duration::from_millis(20);
 /// How often the files of the configuration are looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+pub const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Serves until it is told to stop, then lets calls in flight end. The error is for the operator.
 pub fn run(settings: Settings, seen: Seen) -> Result<(), String> {

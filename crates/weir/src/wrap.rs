@@ -5,6 +5,8 @@
 
 use std::io::{Read, Write};
 use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use base::{Name, Refusal, Secret};
@@ -15,7 +17,8 @@ use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
 use crate::assemble::Gateway;
-use crate::config::Settings;
+use crate::config::{Seen, Settings};
+use crate::reload::{Load, Reload};
 use crate::routes::new_call_id;
 use crate::serve;
 
@@ -45,9 +48,19 @@ impl From<String> for Failed {
 
 /// Serves the client at standard input until it ends, or the server does; gives how the server ended where
 /// it was the first. `key` is the key of the one agent in the settings.
-pub fn run(settings: &Settings, server: &Name, key: &Secret) -> Result<Option<ExitStatus>, Failed> {
+///
+/// `again` says which files the settings came from, and reads them again when one of them changed.
+pub fn run(
+    settings: &Settings,
+    server: &Name,
+    key: &Secret,
+    again: Option<(Seen, Load)>,
+) -> Result<Option<ExitStatus>, Failed> {
     serve::write_logs(&settings.logs);
-    let gateway = Gateway::with_logs(settings, LOGS_MAX)?;
+    let gateway = Arc::new(Gateway::with_logs(settings, LOGS_MAX)?);
+    let _looks = again
+        .map(|(seen, load)| look(&gateway, settings, seen, load))
+        .transpose()?;
     tracing::info!(server = %server, log = %gateway.log.path().display(), "wrapping");
     let (lines, client_lines) = mpsc::channel(LINES_WAITING_MAX);
     let (out, client_out) = mpsc::channel(OUT_WAITING_MAX);
@@ -98,6 +111,24 @@ fn serve(gateway: &Gateway, server: &Name, client: Client) -> Result<Over, Faile
             .await
             .map_err(Failed::Refused)
     })
+}
+
+/// Looks at the files of the settings as `serve` does, until what it gives back is dropped.
+fn look(
+    gateway: &Arc<Gateway>,
+    settings: &Settings,
+    seen: Seen,
+    load: Load,
+) -> Result<std::sync::mpsc::Sender<()>, String> {
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let (gateway, started) = (Arc::clone(gateway), settings.clone());
+    thread("reload", move || {
+        let mut reload = Reload::new(gateway, started, seen, load);
+        while stopped.recv_timeout(serve::LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+            reload.look();
+        }
+    })?;
+    Ok(stop)
 }
 
 /// Starts a thread; what it gives back is done when the thread is.

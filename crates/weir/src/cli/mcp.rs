@@ -11,9 +11,10 @@ use clap::{Args, Subcommand};
 use sha2::{Digest as _, Sha256};
 
 use super::agent::new_key;
-use super::{Answer, Failure, complain, print_problems, variable};
+use super::{Failure, complain, print_problems, variable};
 use crate::config::settings::{Agent, ChildServer, EnvValue, PolicyFile, Server, ServerKind};
-use crate::config::{Seen, Settings, read};
+use crate::config::{Problem, Seen, Settings, read};
+use crate::reload::Load;
 use crate::wrap::{self, Failed};
 
 /// The configuration where none is named. The policy is put in its place below.
@@ -43,7 +44,7 @@ pub enum Mcp {
 ///
 /// Give it to an MCP client as the command of a server, with the server's own command after --. Each
 /// message is judged, scanned and recorded on its way in and out; tools are pinned.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
   weir mcp wrap -- mcp-server-filesystem ~/notes
@@ -106,11 +107,21 @@ impl Wrap {
     fn run(self) -> Result<ExitCode, Failure> {
         let (key, digest) = new_key()?;
         let name = self.name();
-        let settings = match self.settings(&name, digest)? {
+        let state = self.state(&name)?;
+        let mut seen = Seen::default();
+        let settings = match self.settings(&name, &state, digest, &mut seen) {
             Ok(settings) => settings,
-            Err(Answer::Yes | Answer::No) => return Ok(ExitCode::from(2)),
+            Err(problems) => {
+                print_problems(&problems);
+                return Ok(ExitCode::from(2));
+            }
         };
-        match wrap::run(&settings, &name, &key) {
+        let again = self.config.is_some().then(|| {
+            let (command, name) = (self.clone(), name.clone());
+            let load = move |seen: &mut Seen| command.settings(&name, &state, digest, seen);
+            (seen, Box::new(load) as Load)
+        });
+        match wrap::run(&settings, &name, &key, again) {
             Ok(status) => Ok(status.map_or(ExitCode::SUCCESS, code)),
             Err(Failed::Refused(refusal)) => {
                 complain(&refusal.public, refusal.code.mend);
@@ -121,21 +132,17 @@ impl Wrap {
         }
     }
 
-    /// The settings of a gateway of this agent and this server. Problems of the configuration are printed,
-    /// and are the answer no.
-    fn settings(&self, name: &Name, key: Digest) -> Result<Result<Settings, Answer>, Failure> {
-        // Read once: a session is short, and a change is for the next one.
-        let mut seen = Seen::default();
-        let loaded = match &self.config {
-            Some(path) => read::load(path, &variable, &mut seen),
-            None => read::load_text(Path::new("built-in"), BUILT_IN, &variable, &mut seen),
-        };
-        let mut settings = match loaded {
-            Ok(settings) => settings,
-            Err(problems) => {
-                print_problems(&problems);
-                return Ok(Err(Answer::No));
-            }
+    /// The settings of a gateway of this agent and this server, and the files that they come from.
+    fn settings(
+        &self,
+        name: &Name,
+        state: &Path,
+        key: Digest,
+        seen: &mut Seen,
+    ) -> Result<Settings, Vec<Problem>> {
+        let mut settings = match &self.config {
+            Some(path) => read::load(path, &variable, seen)?,
+            None => read::load_text(Path::new("built-in"), BUILT_IN, &variable, seen)?,
         };
         if self.config.is_none() {
             settings.policy.files = vec![PolicyFile {
@@ -143,10 +150,10 @@ impl Wrap {
                 text: PERMIT_ALL.to_owned(),
             }];
         }
-        settings.state = self.state(name)?;
+        settings.state = state.to_owned();
         settings.agents = vec![self.agent(&settings, key)];
         settings.servers = vec![self.server(name)];
-        Ok(Ok(settings))
+        Ok(settings)
     }
 
     /// The program alone would be the same name for all that `npx` or `python` runs, and pins are a name's.

@@ -438,7 +438,7 @@ fn serve(
     settings: Settings,
     edge: bool,
     seen: Seen,
-    again: impl Fn(&mut Seen) -> Result<Settings, Failure> + 'static,
+    again: impl Fn(&mut Seen) -> Result<Settings, Failure> + Send + 'static,
 ) -> Ended {
     let load = move |seen: &mut Seen| {
         again(seen).map_err(|failure| {
