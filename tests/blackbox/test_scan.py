@@ -264,6 +264,49 @@ def test_own_rules(tmp_path):
     assert weir("scan", "--rules", tmp_path / "empty", "-", stdin="x").returncode == 2
 
 
+COMMANDS_AND_URLS = """
+[[rule]]
+id = "acme_deploy"
+class = "command"
+severity = "high"
+summary = "Deploys to production."
+reference = "https://intranet.example/deploy"
+action = "refuse"
+literals = ["acme-deploy"]
+regex = '(?m)(?:^| \\| )acme-deploy (?:[^\\n|]* )?--prod'
+hits = ["sudo acme-deploy --prod web"]
+misses = ["acme-deploy --stage web"]
+
+[[rule]]
+id = "acme_pastes"
+class = "url"
+severity = "high"
+summary = "Our own pastes."
+reference = "https://intranet.example/pastes"
+action = "refuse"
+literals = ["acme.example"]
+regex = '^https?://pub\\.acme\\.example/new'
+hits = ["https://pub.acme.example/new"]
+misses = ["https://pub.acme.example/old"]
+"""
+
+
+def test_own_rules_about_commands_and_urls(tmp_path):
+    rules = tmp_path / "acme.toml"
+    rules.write_text(COMMANDS_AND_URLS)
+    call = {"tool": "bash", "args": {"command": "cd web && sh -c 'acme-deploy -v --prod'"}}
+    done = weir("scan", "--rules", rules, "--kind", "call", "-", stdin=json.dumps(call))
+    assert done.returncode == 1 and "acme_deploy high refuse" in done.out
+    call["args"]["command"] = "acme-deploy --stage"
+    assert weir("scan", "--rules", rules, "--kind", "call", "-", stdin=json.dumps(call)).returncode == 0
+    urls = "https://pub.acme.example/old\nhttps://PUB.acme.example/n%65w\n"
+    done = weir("scan", "--rules", rules, "--kind", "url", "-", stdin=urls)
+    assert done.returncode == 1 and "-:2:1: acme_pastes high refuse" in done.out and "-:1:" not in done.out
+    rules.write_text(COMMANDS_AND_URLS.replace("pub.acme.example/old", "pub.acme.example/new"))
+    done = weir("scan", "--rules", rules, "-", stdin="x")
+    assert done.returncode == 2 and "acme.toml:14: rule `acme_pastes`: finds its miss" in done.err, done.err
+
+
 def test_own_secrets(tmp_path):
     (tmp_path / "s.txt").write_text("# ours\n\ncorrect horse battery\n")
     for text in ("say correct horse battery now", "Y29ycmVjdCBob3JzZSBiYXR0ZXJ5"):
@@ -485,6 +528,103 @@ def test_a_repository(repo):
     assert "./src/a.py:2:10: github_token critical redact" in text.out
     everything = objects(weir("scan", "repo", repo, "--json", "--no-ignore"))
     assert {os.path.relpath(f["file"], repo) for f in everything} == FOUND | {"build/out.txt", "debug.log"}
+
+
+def git(root, *args):
+    author = {f"GIT_{who}_{what}": "dev@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    done = subprocess.run(["git", "-C", str(root), *args], capture_output=True, text=True, timeout=WAIT_S, check=True,
+                          env={"PATH": os.environ["PATH"], "HOME": str(root), **author})
+    return done.stdout.strip()
+
+
+def commit(root, message):
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", message)
+    return git(root, "rev-parse", "HEAD")
+
+
+@pytest.fixture
+def past(tmp_path):
+    """A repository that is clean now, and was not."""
+    root = tmp_path / "past"
+    root.mkdir()
+    git(root, "init", "--quiet", "--initial-branch", "main")
+    (root / "README.md").write_text("# Clean\n")
+    commits = {"clean": commit(root, "clean")}
+    (root / "d é").mkdir()
+    (root / "d é/a b.py").write_text(f"x = 1\ntoken = '{SECRET}'\n")
+    (root / "image.bin").write_bytes(b"\0\1" + SECRET.encode())
+    (root / "large.txt").write_text("word " * (1 << 20))
+    commits["leak"] = commit(root, "leak")
+    # The same content once more is the same object.
+    (root / "copy.py").write_text(f"x = 1\ntoken = '{SECRET}'\n")
+    commit(root, "copy")
+    for file in ("d é/a b.py", "copy.py", "image.bin", "large.txt"):
+        (root / file).unlink()
+    commit(root, "gone")
+    git(root, "checkout", "--quiet", "-b", "side")
+    (root / "keys.env").write_text(f"AWS_ACCESS_KEY_ID={AWS}\n")
+    commits["side"] = commit(root, "side")
+    git(root, "tag", "--annotate", "--message", "tag", "v1")
+    git(root, "checkout", "--quiet", "main")
+    git(root, "branch", "--quiet", "-D", "side")
+    return root, commits
+
+
+def test_a_history(past):
+    root, commits = past
+    assert weir("scan", "repo", root).returncode == 0
+    done = weir("scan", "repo", root, "--history", "--json")
+    assert done.returncode == 1
+    found = [(f["file"], f["commit"], f["findings"][0]["rule"]) for f in objects(done)]
+    assert found == [("d é/a b.py", commits["leak"], "github_token"), ("keys.env", commits["side"], "aws_access_key_id")]
+    assert "large.txt: not read: 5242880 bytes are more than 4194304" in done.err
+    assert "2 findings in 3 files, to block: 2" in done.err and "not read: binary 1, too large 1" in done.err
+    for file in objects(done):
+        assert git(root, "rev-parse", f"{file['commit']}:{file['file']}") == file["blob"]
+
+    text = weir("scan", "repo", root, "--history").out.splitlines()
+    assert text[0].startswith(f"{commits['leak'][:12]}:d é/a b.py:2:10: github_token critical redact")
+
+    sarif = json.loads(weir("scan", "repo", root, "--history", "--sarif", "-").out)
+    jsonschema.validate(sarif, SARIF)
+    (run,) = sarif["runs"]
+    results = [(r["locations"][0]["physicalLocation"]["artifactLocation"]["uri"], r["properties"]["commit"])
+               for r in run["results"]]
+    assert results == [("d%20%C3%A9/a%20b.py", commits["leak"]), ("keys.env", commits["side"])]
+    (note,) = run["invocations"][0]["toolExecutionNotifications"]
+    assert note["properties"]["commit"] == commits["leak"]
+
+
+def test_a_history_is_what_git_has_and_not_what_replaces_it(past):
+    root, commits = past
+    leak = git(root, "rev-parse", f"{commits['leak']}:d é/a b.py")
+    git(root, "replace", leak, git(root, "rev-parse", "main:README.md"))
+    # Another repository that a hook's environment names is not read.
+    other = {"GIT_DIR": str(root / "nothing")}
+    assert len(objects(weir("scan", "repo", root, "--history", "--json", env=other))) == 2
+
+
+def test_a_history_that_is_cut_or_broken(past, tmp_path):
+    root, commits = past
+    git(root, "clone", "--quiet", "--depth", "1", f"file://{root}", str(tmp_path / "shallow"))
+    done = weir("scan", "repo", tmp_path / "shallow", "--history")
+    assert done.returncode == 0 and "the clone is shallow" in done.err
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    git(empty, "init", "--quiet")
+    assert weir("scan", "repo", empty, "--history").returncode == 0
+    (tmp_path / "none").mkdir()
+    done = weir("scan", "repo", tmp_path / "none", "--history", env={"GIT_CEILING_DIRECTORIES": str(tmp_path)})
+    assert done.returncode == 2 and "git cannot read it: not a git repository" in done.err
+    done = weir("scan", "repo", root, "--history", env={"PATH": "/nowhere"})
+    assert done.returncode == 2 and "git cannot be started" in done.err
+    # An object that is gone is an error, and the others are read.
+    blob = git(root, "rev-parse", f"{commits['leak']}:d é/a b.py")
+    (root / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    done = weir("scan", "repo", root, "--history", "--json")
+    assert done.returncode == 2 and f"{blob} missing" in done.err
+    assert [f["file"] for f in objects(done)] == ["keys.env"]
 
 
 def test_a_folder_without_git(repo):

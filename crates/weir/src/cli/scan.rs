@@ -4,6 +4,7 @@
 //! prints what matched, and what it could not read to its end is never called clean.
 
 mod files;
+mod history;
 mod lines;
 mod position;
 mod repo;

@@ -214,6 +214,8 @@ pub fn show(
 #[derive(Serialize)]
 pub struct FileAsJson<'j> {
     file: &'j str,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub version: Option<FileVersion<'j>>,
     kind: &'static str,
     verdict: &'static str,
     findings: Vec<AsJson<'j>>,
@@ -223,10 +225,18 @@ pub struct FileAsJson<'j> {
     bound: Option<&'static str>,
 }
 
+/// Which version of a file it is, in a history.
+#[derive(Serialize)]
+pub struct FileVersion<'j> {
+    pub commit: &'j str,
+    pub blob: &'j str,
+}
+
 impl<'j> FileAsJson<'j> {
     pub fn of(file: &'j str, kind: SubjectKind, judged: &'j Judged, explain: bool) -> Self {
         FileAsJson {
             file,
+            version: None,
             kind: kind.as_str(),
             verdict: judged.verdict(),
             findings: judged.findings.iter().map(|f| f.as_json(explain)).collect(),

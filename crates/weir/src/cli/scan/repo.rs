@@ -1,7 +1,8 @@
 //! `weir scan repo`: looks for secrets in the files of a folder, as they would be published.
 //!
 //! What git ignores is not read, unless it is asked for; links are not followed. What is not read for its
-//! size is said, never passed over in silence.
+//! size is said, never passed over in silence. With `--history` the versions that git keeps are read in place of
+//! the files.
 
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
@@ -10,7 +11,8 @@ use clap::Args;
 use scan::{Class, Direction, Engine, SubjectKind};
 
 use super::super::{Answer, Ended, Failure, complain, remark};
-use super::files::{FileAsJson, Sum, show, text};
+use super::files::{FileAsJson, FileVersion, Sum, show, text};
+use super::history::{History, Next, Version};
 use super::key;
 use super::sarif::Sarif;
 use super::say::{Judged, Output, count, plain};
@@ -32,10 +34,14 @@ Examples:
   weir scan repo .
   weir scan repo . --sarif found.sarif
   weir scan repo src --json | jq -r .file
+  weir scan repo . --history --sarif found.sarif
 
 In a git repository the files that .gitignore names are not read, nor is anything else of git; elsewhere
 the folders node_modules and target are not. Files over 4 MiB and binary files are not read. Only the
 classes secret and personal are looked for.
+
+With --history, every version of every file in any branch or tag is read once, in place of the
+files of the folder. A finding names the first commit that has it. git has to be installed.
 
 Exit codes: 0 nothing found that would be redacted, 1 something was, 2 not everything could be read.")]
 pub struct Repo {
@@ -53,6 +59,9 @@ pub struct Repo {
     /// Read what git ignores, and the folders node_modules and target, too
     #[arg(long)]
     no_ignore: bool,
+    /// Read the whole history of the git repository, and not the files of the folder
+    #[arg(long, conflicts_with = "no_ignore")]
+    history: bool,
     #[command(flatten)]
     with: With,
 }
@@ -94,6 +103,7 @@ impl Repo {
             watched: std::io::stderr().is_terminal(),
         };
         match dir.is_dir() {
+            _ if self.history => walk.history()?,
             true => walk.all()?,
             false => walk.file(&self.dir)?,
         }
@@ -140,30 +150,70 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn file(&mut self, path: &Path) -> Result<(), Failure> {
-        match read(path) {
-            Ok(File::Text(bytes)) => {
-                let judged = self.judge(path, &bytes);
-                self.found(path, &bytes, &judged)
+    /// Every version of every file.
+    fn history(&mut self) -> Result<(), Failure> {
+        let mut history = History::open(&self.repo.dir)?;
+        if history.shallow {
+            let note = "the clone is shallow: commits that it leaves out are not read";
+            self.say(&format!("note: {note}"));
+            if let Some(sarif) = &mut self.sarif {
+                sarif.trouble("warning", note);
             }
-            Ok(File::Binary) => {
+        }
+        loop {
+            let version = match history.next()? {
+                Next::Version(version) => version,
+                Next::Missing(what) => {
+                    self.wrong(&plain(&what));
+                    continue;
+                }
+                Next::End => return Ok(()),
+            };
+            let file = match version.bytes > FILE_BYTES_MAX {
+                true => File::Large(version.bytes),
+                false => File::of(history.contents(&version)?),
+            };
+            let source = Source {
+                root: Path::new(""),
+                path: &version.path,
+                version: Some(&version),
+            };
+            self.read(&source, file)?;
+        }
+    }
+
+    fn file(&mut self, path: &Path) -> Result<(), Failure> {
+        let source = Source {
+            root: &self.repo.dir,
+            path,
+            version: None,
+        };
+        match read(path) {
+            Ok(file) => self.read(&source, file),
+            Err(error) => {
+                self.wrong(&format!("{}: {error}", plain(&source.name())));
+                Ok(())
+            }
+        }
+    }
+
+    fn read(&mut self, source: &Source<'_>, file: File) -> Result<(), Failure> {
+        match file {
+            File::Text(bytes) => {
+                let judged = self.judge(source.path, &bytes);
+                self.found(source, &bytes, &judged)
+            }
+            File::Binary => {
                 self.binary += 1;
                 Ok(())
             }
-            Ok(File::Large(bytes)) => {
+            File::Large(bytes) => {
                 self.large += 1;
                 let note = format!("not read: {bytes} bytes are more than {FILE_BYTES_MAX}");
-                self.say(&format!(
-                    "note: {}: {note}",
-                    plain(&path.display().to_string())
-                ));
+                self.say(&format!("note: {}: {note}", plain(&source.name())));
                 if let Some(sarif) = &mut self.sarif {
-                    sarif.note(&self.repo.dir, path, &note);
+                    sarif.note(source, &note);
                 }
-                Ok(())
-            }
-            Err(error) => {
-                self.wrong(&format!("{}: {error}", plain(&path.display().to_string())));
                 Ok(())
             }
         }
@@ -184,7 +234,7 @@ impl Walk<'_> {
         judged
     }
 
-    fn found(&mut self, path: &Path, bytes: &[u8], judged: &Judged) -> Result<(), Failure> {
+    fn found(&mut self, source: &Source<'_>, bytes: &[u8], judged: &Judged) -> Result<(), Failure> {
         self.sum.add(judged);
         if self.watched && self.sum.texts().is_multiple_of(STEP) {
             let files = count(self.sum.texts(), "file");
@@ -195,17 +245,21 @@ impl Walk<'_> {
             return Ok(());
         }
         if let Some(sarif) = &mut self.sarif {
-            sarif.add(&self.repo.dir, path, bytes, judged);
+            sarif.add(source, bytes, judged);
         }
-        let name = path.display().to_string();
         let explain = self.repo.explain;
         match (self.repo.json, self.repo.sarif.as_deref()) {
             (_, Some(to)) if to == Path::new("-") => Ok(()),
             (true, _) => {
-                let file = FileAsJson::of(&name, SubjectKind::Response, judged, explain);
+                let path = source.path.display().to_string();
+                let mut file = FileAsJson::of(&path, SubjectKind::Response, judged, explain);
+                file.version = source.version.map(|version| FileVersion {
+                    commit: &version.commit,
+                    blob: &version.blob,
+                });
                 self.output.json(&file)
             }
-            (false, _) => show(&mut self.output, &name, judged, explain),
+            (false, _) => show(&mut self.output, &source.name(), judged, explain),
         }
     }
 
@@ -242,7 +296,36 @@ impl Walk<'_> {
         self.failed += 1;
         complain(what, "");
         if let Some(sarif) = &mut self.sarif {
-            sarif.trouble(what);
+            sarif.trouble("error", what);
+        }
+    }
+}
+
+/// Where a text is from.
+pub struct Source<'s> {
+    /// The folder that the path is told from.
+    pub root: &'s Path,
+    pub path: &'s Path,
+    /// Which version it is, in a history.
+    pub version: Option<&'s Version>,
+}
+
+/// Digits of a commit that are shown to people, as git does.
+const COMMIT_DIGITS: usize = 12;
+
+impl Source<'_> {
+    /// What it is called; with the start of the commit, as git takes it: `COMMIT:PATH`.
+    fn name(&self) -> String {
+        let path = self.path.display();
+        match self.version {
+            Some(version) if !version.commit.is_empty() => {
+                let commit = version
+                    .commit
+                    .get(..COMMIT_DIGITS)
+                    .unwrap_or(&version.commit);
+                format!("{commit}:{path}")
+            }
+            _ => path.to_string(),
         }
     }
 }
@@ -253,6 +336,16 @@ enum File {
     Large(u64),
 }
 
+impl File {
+    fn of(bytes: Vec<u8>) -> File {
+        match &bytes[..bytes.len().min(BINARY_BYTES)] {
+            _ if bytes.len() as u64 > FILE_BYTES_MAX => File::Large(bytes.len() as u64),
+            start if start.contains(&0) => File::Binary,
+            _ => File::Text(bytes),
+        }
+    }
+}
+
 fn read(path: &Path) -> std::io::Result<File> {
     let file = std::fs::File::open(path)?;
     let length = file.metadata()?.len();
@@ -261,9 +354,5 @@ fn read(path: &Path) -> std::io::Result<File> {
     }
     let mut bytes = Vec::new();
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    Ok(match &bytes[..bytes.len().min(BINARY_BYTES)] {
-        _ if bytes.len() as u64 > FILE_BYTES_MAX => File::Large(bytes.len() as u64),
-        start if start.contains(&0) => File::Binary,
-        _ => File::Text(bytes),
-    })
+    Ok(File::of(bytes))
 }

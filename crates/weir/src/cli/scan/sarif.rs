@@ -10,7 +10,9 @@ use scan::{Action, Rule, Severity};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use super::history::Version;
 use super::position::Position;
+use super::repo::Source;
 use super::say::{Found, Judged};
 
 /// What was found, as results and the rules that they name.
@@ -22,19 +24,26 @@ pub struct Sarif {
 }
 
 impl Sarif {
-    /// Adds what was found in a file of the folder.
-    pub fn add(&mut self, root: &Path, path: &Path, bytes: &[u8], judged: &Judged) {
-        let uri = uri(root, path);
+    /// Adds what was found in a file, or in a version of it.
+    pub fn add(&mut self, source: &Source<'_>, bytes: &[u8], judged: &Judged) {
+        let uri = uri(source.root, source.path);
         let mut seen: Vec<&str> = Vec::new();
         for found in &judged.findings {
             let id = found.finding.rule.id;
             let number = seen.iter().filter(|other| **other == id).count();
             seen.push(id);
-            let result = self.result(found, &uri, bytes, number);
+            let mut result = self.result(found, &uri, bytes, number);
+            if let Some(version) = source.version {
+                // One file has many versions, and a finding in each is one of its own.
+                let of = format!("{uri}@{}", version.blob);
+                result["partialFingerprints"]["weirFinding/v1"] =
+                    fingerprint(id, &of, number).into();
+                result["properties"] = properties(version);
+            }
             self.results.push(result);
         }
         if let Some(bound) = judged.bound {
-            self.note(root, path, &format!("not wholly scanned: {bound}"));
+            self.note(source, &format!("not wholly scanned: {bound}"));
         }
     }
 
@@ -77,19 +86,23 @@ impl Sarif {
     }
 
     /// Says of a file that it was not, or not wholly, read.
-    pub fn note(&mut self, root: &Path, path: &Path, what: &str) {
+    pub fn note(&mut self, source: &Source<'_>, what: &str) {
         let location = json!({ "physicalLocation": { "artifactLocation":
-            { "uri": uri(root, path), "uriBaseId": "%SRCROOT%" } } });
-        self.notifications.push(json!({
+            { "uri": uri(source.root, source.path), "uriBaseId": "%SRCROOT%" } } });
+        let mut note = json!({
             "level": "warning",
             "message": { "text": what },
             "locations": [location],
-        }));
+        });
+        if let Some(version) = source.version {
+            note["properties"] = properties(version);
+        }
+        self.notifications.push(note);
     }
 
-    /// Says what could not be read.
-    pub fn trouble(&mut self, what: &str) {
-        let text = json!({ "level": "error", "message": { "text": what } });
+    /// Says what could not be read: as a warning or an error.
+    pub fn trouble(&mut self, level: &'static str, what: &str) {
+        let text = json!({ "level": level, "message": { "text": what } });
         self.notifications.push(text);
     }
 
@@ -112,6 +125,14 @@ impl Sarif {
                 "results": self.results,
             }],
         })
+    }
+}
+
+/// Which version it is: the first commit that has it, and its own name in git.
+fn properties(version: &Version) -> Value {
+    match version.commit.as_str() {
+        "" => json!({ "blob": version.blob }),
+        commit => json!({ "commit": commit, "blob": version.blob }),
     }
 }
 
