@@ -218,6 +218,7 @@ def test_an_approval_is_recorded_before_it_takes_effect(tmp_path):
     server = Changing(tmp_path / "tools", "calc", add(), subtract())
     with Gateway(tmp_path / "weir", {"calc": server.command()}) as gateway:
         assert listed(gateway, "calc") == ["add", "subtract"]
+        waits(gateway, "calc", "add", "approved")
         before = pins(gateway)["calc", "add"]["approved"]["digest"]
         server.set(add(POISON), subtract())
         assert listed(gateway, "calc") == ["subtract"]
