@@ -365,14 +365,14 @@ mod tests {
                 ] {
                     assert_eq!(
                         words_of(&text),
-                        [token.clone()],
+                        std::slice::from_ref(&token),
                         "{width} {indent:?}\n{text}"
                     );
                 }
             }
         }
         let soft = folded(&token, 75, "").replace('\n', "=\n");
-        assert_eq!(words_of(&soft), [token.clone()]);
+        assert_eq!(words_of(&soft), std::slice::from_ref(&token));
         let base64 = format!("{}==", folded(&token, 76, ""));
         assert_eq!(words_of(&base64), [format!("{token}==")]);
     }
@@ -395,7 +395,7 @@ mod tests {
             let strings = folded(&token, 20, "").replace('\n', joint);
             assert_eq!(
                 words_of(&format!("f(\"{strings}\")")),
-                [token.clone()],
+                std::slice::from_ref(&token),
                 "{strings}"
             );
         }
