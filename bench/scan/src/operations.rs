@@ -77,7 +77,7 @@ pub fn all(corpus: &Corpus) -> Vec<Operation> {
         texts("secrets, 1 MB", &secrets, &mega, None),
         texts("injection, 90 B", &injection, &short, Some(&INJECTION)),
         texts("injection, 10 KB", &injection, &ten, Some(&INJECTION)),
-        once("injection, 10 KB seen once", &injection, corpus),
+        once("injection, each 10 KB once", &injection, corpus),
         texts("injection, 1 MB", &injection, &mega, Some(&INJECTION)),
         texts("all, 10 KB of documents", &whole, &of(0), None),
         texts("all, 10 KB of source", &whole, &of(1), None),
