@@ -48,7 +48,10 @@ pub(crate) struct Matcher {
 }
 
 struct Compiled {
-    regex: meta::Regex,
+    /// Of an expression with many gaps, what says at little cost that there is no match: see [`words::loosen`].
+    loose: Option<meta::Regex>,
+    /// Built where that says nothing, or there is none.
+    exact: OnceLock<meta::Regex>,
     /// Bytes of the longest match.
     length_max: usize,
     /// Whether each match begins with the literal that opens it.
@@ -56,12 +59,17 @@ struct Compiled {
     shape: Shape,
 }
 
+/// Why an expression builds.
+const CHECKED: &str = "each rule was compiled when it was read";
 /// Bytes that the compiled form of one expression may take.
 const REGEX_BYTES_MAX: usize = 4 << 20;
 
+/// What searching with a matcher needs: with its loose expression, and with the exact one.
+#[derive(Default)]
+struct Caches([Option<Box<meta::Cache>>; 2]);
+
 thread_local! {
-    static CACHES: RefCell<(u64, Vec<Option<Box<meta::Cache>>>)> =
-        const { RefCell::new((0, Vec::new())) };
+    static CACHES: RefCell<(u64, Vec<Caches>)> = const { RefCell::new((0, Vec::new())) };
 }
 
 impl Set {
@@ -145,17 +153,22 @@ impl Set {
         span: Range<usize>,
         anchored: Anchored,
     ) -> Option<(Range<usize>, Range<usize>)> {
-        let regex = &self.matchers[usize::from(matcher)].compiled().regex;
+        let it = &self.matchers[usize::from(matcher)];
         let input = Input::new(bytes).span(span).anchored(anchored);
         CACHES.with_borrow_mut(|(id, caches)| {
             if *id != self.id {
                 (*id, *caches) = (self.id, Vec::new());
             }
             if caches.len() < self.matchers.len() {
-                caches.resize_with(self.matchers.len(), || None);
+                caches.resize_with(self.matchers.len(), Caches::default);
             }
-            let cache = &mut caches[usize::from(matcher)];
-            let cache = cache.get_or_insert_with(|| Box::new(regex.create_cache()));
+            let Caches([loose, exact]) = &mut caches[usize::from(matcher)];
+            if let Some(regex) = &it.compiled().loose {
+                let cache = loose.get_or_insert_with(|| Box::new(regex.create_cache()));
+                regex.search_half_with(cache, &input.clone().earliest(true))?;
+            }
+            let regex = it.exact();
+            let cache = exact.get_or_insert_with(|| Box::new(regex.create_cache()));
             let whole = regex.search_with(cache, &input)?.range();
             if regex.captures_len() == 1 {
                 return Some((whole.clone(), whole));
@@ -219,15 +232,25 @@ impl Matcher {
         }
     }
 
-    fn compiled(&self) -> &Compiled {
-        let parsed = || match self.branch {
+    fn parsed(&self) -> Hir {
+        let parsed = match self.branch {
             Some(branch) => branch::parse_written(branch.regex),
             None => branch::parse(self.rule.regex),
         };
+        parsed.expect(CHECKED)
+    }
+
+    fn compiled(&self) -> &Compiled {
         self.compiled.get_or_init(|| {
-            let compiled = parsed().and_then(|hir| compile(self.rule, &hir));
-            Box::new(compiled.expect("each rule was compiled when it was read"))
+            let compiled = compile(self.rule, &self.parsed());
+            Box::new(compiled.expect(CHECKED))
         })
+    }
+
+    fn exact(&self) -> &meta::Regex {
+        let built = || build(self.rule, &written(self.rule, &self.parsed()));
+        let exact = &self.compiled().exact;
+        exact.get_or_init(|| built().expect(CHECKED))
     }
 }
 
@@ -237,14 +260,17 @@ impl Matcher {
 pub(crate) fn check(rule: &Rule) -> Result<(), String> {
     let named = |error| format!("the expression of {}: {error}", rule.id);
     let hir = branch::parse(rule.regex).map_err(named)?;
+    let compile = |hir: &Hir| {
+        build(rule, &written(rule, hir))?;
+        compile(rule, hir).map(drop)
+    };
     if rule.class != Class::Injection {
-        return compile(rule, &hir).map(drop).map_err(named);
+        return compile(&hir).map_err(named);
     }
     branch::branches(rule.regex).map_err(named)?;
     let mut all = rule.branches.iter();
     let parsed = |branch: &Fixed| branch::parse_written(branch.regex);
-    let built = |branch| parsed(branch).and_then(|hir| compile(rule, &hir));
-    all.try_for_each(|branch| built(branch).map(drop))
+    all.try_for_each(|branch| compile(&parsed(branch)?))
         .map_err(named)
 }
 
@@ -258,22 +284,36 @@ fn compile(rule: &Rule, hir: &Hir) -> Result<Compiled, String> {
     if length_max == usize::MAX {
         return Err("it has no bound".to_owned());
     }
-    let config = meta::Config::new()
-        .utf8_empty(false)
-        // The words of a branch have been looked for.
-        .auto_prefilter(!is_words)
-        .nfa_size_limit(Some(REGEX_BYTES_MAX));
-    let wide = match is_words {
-        true => words::widen(hir),
-        false => hir.clone(),
-    };
-    let built = meta::Builder::new().configure(config).build_from_hir(&wide);
+    let wide = written(rule, hir);
     Ok(Compiled {
-        regex: built.map_err(|error| format!("it does not build: {error}"))?,
+        loose: match is_words {
+            true => Some(build(rule, &words::loosen(&wide))?),
+            false => None,
+        },
+        exact: OnceLock::new(),
         length_max,
         shape: Shape::of(&wide),
         literal_first: !is_words && literal_first(rule, hir),
     })
+}
+
+/// An expression in all spellings that its rule finds.
+fn written(rule: &Rule, hir: &Hir) -> Hir {
+    match rule.class {
+        Class::Injection => words::widen(hir),
+        _ => hir.clone(),
+    }
+}
+
+/// Builds an expression. Errors: it is larger than it may be.
+fn build(rule: &Rule, hir: &Hir) -> Result<meta::Regex, String> {
+    let config = meta::Config::new()
+        .utf8_empty(false)
+        // The words of a branch have been looked for.
+        .auto_prefilter(rule.class != Class::Injection)
+        .nfa_size_limit(Some(REGEX_BYTES_MAX));
+    let built = meta::Builder::new().configure(config).build_from_hir(hir);
+    built.map_err(|error| format!("it does not build: {error}"))
 }
 
 /// Whether each match of an expression begins with one of its rule's literals, as far as can be told.

@@ -7,6 +7,8 @@ use regex_syntax::hir::{Class, ClassBytes, ClassBytesRange, Hir, HirKind, Repeti
 
 /// Bytes that may stand where a rule has a space.
 const GAP_BYTES_MAX: u32 = 8;
+/// Times that a loosened expression still counts.
+const LOOSE_MIN: u32 = 3;
 
 /// What is written in place of a lower-case letter in leetspeak.
 pub(crate) fn leet(letter: u8) -> &'static [u8] {
@@ -72,6 +74,30 @@ pub(crate) fn widen(hir: &Hir) -> Hir {
     }
 }
 
+/// An expression that matches wherever this one does, and elsewhere too: it does not count how often something is
+/// repeated. A gap of up to so many bytes is as many states of an automaton; one of any length is one.
+pub(crate) fn loosen(hir: &Hir) -> Hir {
+    match hir.kind() {
+        HirKind::Repetition(repetition) => {
+            let counts = repetition.max.is_some_and(|max| max > 1);
+            let bounds = match counts {
+                true => (repetition.min.min(LOOSE_MIN), None),
+                false => (repetition.min, repetition.max),
+            };
+            Hir::repetition(Repetition {
+                min: bounds.0,
+                max: bounds.1,
+                greedy: repetition.greedy,
+                sub: Box::new(loosen(&repetition.sub)),
+            })
+        }
+        HirKind::Capture(capture) => loosen(&capture.sub),
+        HirKind::Concat(parts) => Hir::concat(parts.iter().map(loosen).collect()),
+        HirKind::Alternation(parts) => Hir::alternation(parts.iter().map(loosen).collect()),
+        _ => hir.clone(),
+    }
+}
+
 /// Bytes of the longest match of an expression once it is widened. Of one without a bound, very many.
 pub(crate) fn length_max(hir: &Hir) -> usize {
     let (sum, most) = (usize::saturating_add, usize::max);
@@ -127,6 +153,24 @@ mod tests {
     use regex_automata::util::syntax;
 
     use super::*;
+
+    #[test]
+    fn what_is_loosened_matches_more_and_never_less() {
+        let syntax = syntax::Config::new().unicode(false).utf8(false);
+        let matches = |hir: &Hir, text: &str| {
+            let regex = meta::Regex::builder().build_from_hir(hir).unwrap();
+            regex.is_match(text)
+        };
+        let hir = syntax::parse_with(r"a(?:[0-9]{2,4}|x{5})?.{0,3}(b){1,2}", &syntax).unwrap();
+        for text in ["a12b", "axxxxxb", "a...bb", "a1234...b"] {
+            assert!(
+                matches(&hir, text) && matches(&loosen(&hir), text),
+                "{text}"
+            );
+        }
+        assert!(!matches(&hir, "a12345....b") && matches(&loosen(&hir), "a12345....b"));
+        assert!(!matches(&loosen(&hir), "a12c"));
+    }
 
     #[test]
     fn one_spelling_finds_all() {
