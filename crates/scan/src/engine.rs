@@ -12,16 +12,15 @@ use crate::command::Commands;
 use crate::decode::wrapped;
 use crate::fragments::Fragments;
 use crate::layer::Layer;
-use crate::phrase::parts;
 use crate::place::Place;
 use crate::report::{Bound, Finding, Redaction, Report};
 use crate::rule::{Action, Class, Rule};
 use crate::search::{Found, Search};
-use crate::set::{Opener, Set};
+use crate::set::Set;
 use crate::settings::Settings;
 use crate::url::OwnRules;
 use crate::values::Values;
-use crate::{joined, json, patterns};
+use crate::{json, patterns};
 
 /// All rules, compiled. Shared by all threads.
 pub struct Engine {
@@ -37,9 +36,6 @@ pub struct Engine {
     /// The fingerprint of a URL's path in a report, which is always the same.
     pub(crate) url_fingerprint: u64,
 }
-
-/// What one checksum of a phrase counts as, in bytes read.
-const PHRASE_WORK_BYTES: usize = 16;
 
 /// What the input is, for its redaction.
 #[derive(Clone, Copy, PartialEq)]
@@ -126,56 +122,13 @@ impl Engine {
     ) -> Result<Report, Bound> {
         let mut search = Search::new(self, place, json.len());
         search.root(layer)?;
-        self.phrase_in_parts(&mut search, layer)?;
+        search.phrase_in_parts(layer)?;
         if let Some((fragments, now_ms)) = before {
             search.fragments(layer, fragments, now_ms)?;
         }
         let paths =
             |places: &[usize], hidden: &[Range<usize>]| json::paths(json, root, places, hidden);
         Ok(self.report(search, json, Form::Json, paths))
-    }
-
-    /// Looks for seed phrases of which each word is a string of its own.
-    fn phrase_in_parts(&self, search: &mut Search<'_>, layer: &Layer<'_>) -> Result<(), Bound> {
-        let short = |string: &&Range<usize>| parts::may_be_word(string.len());
-        if layer.strings.iter().filter(short).count() < parts::PARTS_MIN {
-            return Ok(());
-        }
-        let mut opened = self.set.opened(Opener::Phrase, search.place.direction);
-        let Some(index) = opened.next() else {
-            return Ok(());
-        };
-        let rule = self.set.matchers[usize::from(index)].rule;
-        let values = joined::values_of(layer);
-        let words = values.iter();
-        let words = words.map(|(name, value)| (*name, &layer.bytes[value.clone()]));
-        let words: Vec<(&[u8], &[u8])> = words.collect();
-        let mut tried = 0;
-        let runs = parts::runs(&words, &mut tried);
-        let left = search.work_left.checked_sub(tried * PHRASE_WORK_BYTES);
-        search.work_left =
-            left.ok_or(Bound("the text asks for more work than its size may cost"))?;
-        for run in runs {
-            let parts = values[run.clone()].iter();
-            let parts: Vec<Range<usize>> = parts.map(|(_, value)| layer.source(value)).collect();
-            let whole = parts[0].start..parts[parts.len() - 1].end;
-            let known = |found: &Found| {
-                let span = found.span();
-                found.rule.id == rule.id && whole.start <= span.start && span.end <= whole.end
-            };
-            if !search.found.iter().any(known) {
-                let text: Vec<&[u8]> = words[run].iter().map(|(_, word)| *word).collect();
-                search.found.push(Found {
-                    rule,
-                    parts,
-                    disguise: "split",
-                    fingerprint: self.fingerprint(&text.join(&b' ')),
-                    bare: false,
-                    mention: false,
-                });
-            }
-        }
-        Ok(())
     }
 
     /// Scans a text that is not JSON. Every finding's path is `path`.

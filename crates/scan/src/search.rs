@@ -16,6 +16,7 @@ use crate::engine::Engine;
 use crate::fragments::Fragments;
 use crate::layer::{Layer, Text};
 use crate::openers::{Candidate, Opened};
+use crate::phrase::parts;
 use crate::place::Place;
 use crate::report::Bound;
 use crate::rule::{Class, Direction, Rule};
@@ -292,6 +293,48 @@ impl<'e> Search<'e> {
                 }
             }
             self.work(tried * PHRASE_WORK_BYTES)?;
+        }
+        Ok(())
+    }
+
+    /// Finds seed phrases of which each word is a string of its own.
+    pub(crate) fn phrase_in_parts(&mut self, layer: &Layer<'_>) -> Result<(), Bound> {
+        let short = |string: &&Range<usize>| parts::may_be_word(string.len());
+        if layer.strings.iter().filter(short).count() < parts::PARTS_MIN {
+            return Ok(());
+        }
+        let set = &self.engine.set;
+        let mut opened = set.opened(Opener::Phrase, self.place.direction);
+        let Some(index) = opened.next() else {
+            return Ok(());
+        };
+        let rule = set.matchers[usize::from(index)].rule;
+        let values = joined::values_of(layer);
+        let words = values.iter();
+        let words = words.map(|(name, value)| (*name, &layer.bytes[value.clone()]));
+        let words: Vec<(&[u8], &[u8])> = words.collect();
+        let mut tried = 0;
+        let runs = parts::runs(&words, &mut tried);
+        self.work(tried * PHRASE_WORK_BYTES)?;
+        for run in runs {
+            let parts = values[run.clone()].iter();
+            let parts: Vec<Range<usize>> = parts.map(|(_, value)| layer.source(value)).collect();
+            let whole = parts[0].start..parts[parts.len() - 1].end;
+            let known = |found: &Found| {
+                let span = found.span();
+                found.rule.id == rule.id && whole.start <= span.start && span.end <= whole.end
+            };
+            if !self.found.iter().any(known) {
+                let text: Vec<&[u8]> = words[run].iter().map(|(_, word)| *word).collect();
+                self.found.push(Found {
+                    rule,
+                    parts,
+                    disguise: "split",
+                    fingerprint: self.engine.fingerprint(&text.join(&b' ')),
+                    bare: false,
+                    mention: false,
+                });
+            }
         }
         Ok(())
     }
