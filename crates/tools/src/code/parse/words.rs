@@ -83,11 +83,11 @@ impl<'a> Words<'a> {
     pub fn advance(&mut self) -> bool {
         self.at += 1;
         while self.at >= self.queue.len() {
-            let Some((start, end)) = run(self.text, self.next) else {
+            let Some(run) = run(self.text, self.next) else {
                 return false;
             };
-            self.next = end;
-            self.cut(start, end);
+            self.next = run.end;
+            self.cut(run);
         }
         true
     }
@@ -123,14 +123,19 @@ impl<'a> Words<'a> {
         self.now().part
     }
 
-    /// Makes the words of the run `start..end`.
-    fn cut(&mut self, start: usize, end: usize) {
+    /// Makes the words of a run.
+    fn cut(&mut self, Run { start, end, is_low }: Run) {
         self.letters.clear();
         self.queue.clear();
         self.at = 0;
         if end - start > RUN_BYTES_MAX {
             self.position += 1;
             return;
+        }
+        if is_low {
+            // Most words have no parts.
+            self.letters.push_str(&self.text[start..end]);
+            return self.piece(0, start, end);
         }
         let run = &self.text[start..end];
         let mut found = std::mem::take(&mut self.parts);
@@ -141,15 +146,15 @@ impl<'a> Words<'a> {
             self.push(from, start, end, Part::Whole);
         }
         for (at, to) in &found {
-            self.piece(start + at, start + to);
+            let from = self.letters.len();
+            lower(&run[*at..*to], &mut self.letters);
+            self.piece(from, start + at, start + to);
         }
         self.parts = found;
     }
 
-    /// A part: itself, without its ending, and what its digits divide.
-    fn piece(&mut self, start: usize, end: usize) {
-        let from = self.letters.len();
-        lower(&self.text[start..end], &mut self.letters);
+    /// A part, whose letters begin at `from`: itself, without its ending, and what its digits divide.
+    fn piece(&mut self, from: usize, start: usize, end: usize) {
         let to = self.letters.len();
         self.push(from, start, end, Part::Piece);
         let (rest, tail) = stem::parted(&self.letters[from..to]);
@@ -185,38 +190,81 @@ impl<'a> Words<'a> {
     }
 }
 
-/// The next run of letters, digits and underscores at or after `from`. In a script without spaces each character
-/// is a run.
-fn run(text: &str, from: usize) -> Option<(usize, usize)> {
-    let bytes = text.as_bytes();
-    let is_plain = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
-    let start = from
-        + bytes[from..]
-            .iter()
-            .position(|b| is_plain(b) || !b.is_ascii())?;
-    let end = bytes[start..]
-        .iter()
-        .position(|b| !is_plain(b))
-        .map_or(bytes.len(), |length| start + length);
-    // Most of code is ASCII: the rest is looked at character by character.
-    if bytes.get(end).is_none_or(u8::is_ascii) {
-        Some((start, end))
-    } else {
-        run_of_any(text, start)
-    }
+/// Letters, digits and underscores that stand together.
+#[derive(Clone, Copy)]
+struct Run {
+    start: usize,
+    end: usize,
+    /// Whether there are only small ASCII letters and digits.
+    is_low: bool,
 }
 
-fn run_of_any(text: &str, from: usize) -> Option<(usize, usize)> {
+/// What a byte is in a run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A small ASCII letter or a digit.
+    Low,
+    /// A capital or an underscore.
+    High,
+    /// Part of a character that is looked at as a whole.
+    Other,
+    /// Nothing of it.
+    Border,
+}
+
+/// What each byte is: every byte of every file is looked up.
+const KINDS: [Kind; 256] = {
+    let mut kinds = [Kind::Border; 256];
+    let mut byte = 0;
+    while byte < kinds.len() {
+        kinds[byte] = match byte as u8 {
+            b'a'..=b'z' | b'0'..=b'9' => Kind::Low,
+            b'A'..=b'Z' | b'_' => Kind::High,
+            0x80.. => Kind::Other,
+            _ => Kind::Border,
+        };
+        byte += 1;
+    }
+    kinds
+};
+
+/// The next run at or after `from`. In a script without spaces each character is a run.
+fn run(text: &str, from: usize) -> Option<Run> {
+    let mut kinds = text.as_bytes()[from..]
+        .iter()
+        .map(|byte| KINDS[usize::from(*byte)]);
+    let start = from + kinds.position(|kind| kind != Kind::Border)?;
+    let (mut end, mut is_low) = (start, true);
+    for byte in &text.as_bytes()[start..] {
+        match KINDS[usize::from(*byte)] {
+            Kind::Low => {}
+            Kind::High => is_low = false,
+            Kind::Border => break,
+            // Most of code is ASCII: the rest is looked at character by character.
+            Kind::Other => return run_of_any(text, start),
+        }
+        end += 1;
+    }
+    Some(Run { start, end, is_low })
+}
+
+fn run_of_any(text: &str, from: usize) -> Option<Run> {
     let is_word = |c: char| c == '_' || c.is_alphanumeric();
     let mut characters = text[from..]
         .char_indices()
         .skip_while(|(_, c)| !is_word(*c));
     let (start, first) = characters.next()?;
-    if is_dense(first) {
-        return Some((from + start, from + start + first.len_utf8()));
-    }
-    let end = characters.find(|(_, c)| !is_word(*c) || is_dense(*c));
-    Some((from + start, end.map_or(text.len(), |(at, _)| from + at)))
+    let end = match is_dense(first) {
+        true => Some(start + first.len_utf8()),
+        false => characters
+            .find(|(_, c)| !is_word(*c) || is_dense(*c))
+            .map(|(at, _)| at),
+    };
+    Some(Run {
+        start: from + start,
+        end: end.map_or(text.len(), |end| from + end),
+        is_low: false,
+    })
 }
 
 /// Scripts that are written without spaces: Chinese, Japanese, and Thai.
@@ -244,8 +292,11 @@ fn parts(run: &str, parts: &mut Vec<(usize, usize)>) {
     if run.is_ascii() {
         let bytes = run.as_bytes();
         for at in 1..bytes.len() {
-            let after = bytes.get(at + 1).copied().map(char::from);
-            border(at, char::from(bytes[at - 1]), char::from(bytes[at]), after);
+            // Before a small letter or a digit nothing divides.
+            if KINDS[usize::from(bytes[at])] == Kind::High {
+                let after = bytes.get(at + 1).copied().map(char::from);
+                border(at, char::from(bytes[at - 1]), char::from(bytes[at]), after);
+            }
         }
     } else {
         let mut before: Option<char> = None;
@@ -330,9 +381,9 @@ pub const TERMS_MAX: usize = 64;
 pub fn terms(query: &str) -> Vec<Term> {
     let mut terms = Vec::new();
     let mut from = 0;
-    while let Some((start, end)) = run(query, from) {
-        from = end;
-        let typed = &query[start..end];
+    while let Some(run) = run(query, from) {
+        from = run.end;
+        let typed = &query[run.start..run.end];
         if typed.len() <= RUN_BYTES_MAX && terms.len() < TERMS_MAX {
             terms.extend(term(typed));
         }
