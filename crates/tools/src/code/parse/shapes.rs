@@ -40,6 +40,9 @@ pub struct Shape {
     pub lambdas: &'static [&'static str],
     /// Statements that are documentation when they are nothing but a string.
     pub docstrings: Option<&'static str>,
+    /// Letters of which each definition, comment and documentation that stands inside of another node on one line has
+    /// one before or in it; none where that cannot be said.
+    pub letters: &'static [u8],
     /// The kind of a definition where its node alone does not tell; `None` makes it a mere scope.
     pub refine: fn(Node<'_>, &[u8], SymbolKind) -> Option<SymbolKind>,
     /// What was looked up of all this.
@@ -118,10 +121,24 @@ pub struct Acts {
     pub language: Language,
     /// By the number of a node's kind.
     pub by_kind: Vec<Act>,
-    /// The field of a definition's body.
-    pub body: u16,
+    /// The fields that are looked for in many nodes.
+    pub fields: Fields,
+    /// Whether there are bodies that have no field.
+    pub has_bodies: bool,
     /// Whether something is defined by giving a function as a value, which can stand anywhere in a line.
     pub defines_by_value: bool,
+    /// Whether a letter is one of those of the shape.
+    pub letters: [bool; 256],
+}
+
+/// Fields by their numbers; 0 where a grammar has none of the name.
+pub struct Fields {
+    pub body: u16,
+    pub value: u16,
+    pub right: u16,
+    pub name: u16,
+    pub of_type: u16,
+    pub bound: u16,
 }
 
 /// What to do at a node.
@@ -133,6 +150,8 @@ pub struct Act {
     pub scope: u8,
     /// The other marks.
     pub marks: u8,
+    /// Whether it is a body that has no field.
+    pub is_body: bool,
 }
 
 pub const COMMENT: u8 = 1;
@@ -140,6 +159,15 @@ pub const BETWEEN: u8 = 1 << 1;
 pub const WRAP: u8 = 1 << 2;
 pub const LAMBDA: u8 = 1 << 3;
 pub const DOCSTRING: u8 = 1 << 4;
+
+/// Bodies that have no field: what stands before them is the signature.
+const BODIES: &[&str] = &[
+    "class_body",
+    "enum_class_body",
+    "function_body",
+    "column_definitions",
+    "compound_statement",
+];
 
 impl Shape {
     /// What to do at each kind of node; looked up at the first call.
@@ -177,12 +205,29 @@ impl Shape {
                 each(node, &mut |act| act.marks |= mark);
             }
         }
-        let body = language.field_id_for_name("body").map_or(0, |id| id.get());
+        for body in BODIES {
+            each(body, &mut |act| act.is_body = true);
+        }
+        let field = |name: &str| language.field_id_for_name(name).map_or(0, |id| id.get());
+        let fields = Fields {
+            body: field("body"),
+            value: field("value"),
+            right: field("right"),
+            name: field("name"),
+            of_type: field("type"),
+            bound: field("bound_identifier"),
+        };
+        let mut letters = [self.letters.is_empty(); 256];
+        for letter in self.letters {
+            letters[usize::from(*letter)] = true;
+        }
         Acts {
+            has_bodies: by_kind.iter().any(|act| act.is_body),
             language,
             by_kind,
-            body,
+            fields,
             defines_by_value: self.defs.iter().any(|def| def.when == When::Valued),
+            letters,
         }
     }
 

@@ -64,16 +64,20 @@ fn counts(walk: &Walk<'_, '_>, def: &Def, frame: &Frame<'_>) -> bool {
     match def.when {
         When::Any => true,
         When::Outside => !frame.in_function,
-        When::Bodied => frame.node.child_by_field_id(walk.acts.body).is_some(),
+        When::Bodied => frame
+            .node
+            .child_by_field_id(walk.acts.fields.body)
+            .is_some(),
         When::Valued => {
-            value(frame.node).is_some_and(|value| is_function(walk, value) || is_class(value))
+            value(walk, frame.node).is_some_and(|value| is_function(walk, value) || is_class(value))
         }
     }
 }
 
-fn value(node: Node<'_>) -> Option<Node<'_>> {
-    node.child_by_field_name("value")
-        .or_else(|| node.child_by_field_name("right"))
+fn value<'t>(walk: &Walk<'t, '_>, node: Node<'t>) -> Option<Node<'t>> {
+    let fields = &walk.acts.fields;
+    node.child_by_field_id(fields.value)
+        .or_else(|| node.child_by_field_id(fields.right))
 }
 
 fn is_function(walk: &Walk<'_, '_>, node: Node<'_>) -> bool {
@@ -180,8 +184,8 @@ fn kind_here(
 ) -> SymbolKind {
     let in_type = is_of || walk.open.last().is_some_and(|open| open.is_type);
     let is_loud = name.len() > 1 && !name.contains(|c: char| c.is_lowercase());
-    let valued = value(node).filter(|_| matches!(kind, SymbolKind::Variable | SymbolKind::Field));
-    let kind = match valued {
+    let has_value = matches!(kind, SymbolKind::Variable | SymbolKind::Field);
+    let kind = match has_value.then(|| value(walk, node)).flatten() {
         Some(value) if is_class(value) => SymbolKind::Class,
         Some(value) if is_function(walk, value) => SymbolKind::Function,
         _ => kind,
@@ -230,7 +234,7 @@ fn parent(walk: &Walk<'_, '_>, of: Option<String>) -> Box<str> {
 /// The names of a definition.
 fn names<'t>(walk: &Walk<'t, '_>, at: At, node: Node<'t>) -> Vec<Named<'t>> {
     let plain = |node| Named {
-        node: base(node),
+        node: base(walk, node),
         of: None,
     };
     match at {
@@ -275,11 +279,12 @@ fn child<'t>(node: Node<'t>, kind: &str) -> Option<Node<'t>> {
 }
 
 /// The leaf that names what a node is about: `Pool` in `&'a Pool<T>`, `b` in `a.b`.
-fn base(mut node: Node<'_>) -> Node<'_> {
+fn base<'t>(walk: &Walk<'t, '_>, mut node: Node<'t>) -> Node<'t> {
+    let fields = &walk.acts.fields;
     for _ in 0..DECLARATORS_MAX {
-        let inner = ["name", "type", "bound_identifier"]
+        let inner = [fields.name, fields.of_type, fields.bound]
             .iter()
-            .find_map(|field| node.child_by_field_name(field));
+            .find_map(|field| node.child_by_field_id(*field));
         let Some(inner) = inner.or_else(|| node.named_child(0)) else {
             break;
         };
@@ -353,7 +358,7 @@ fn receiver<'t>(walk: &Walk<'t, '_>, node: Node<'t>) -> Option<Named<'t>> {
     let of = receiver.and_then(|receiver| receiver.child_by_field_name("type"));
     Some(Named {
         node: name,
-        of: of.map(|of| text(walk.text, base(of))),
+        of: of.map(|of| text(walk.text, base(walk, of))),
     })
 }
 
@@ -431,16 +436,9 @@ fn signature_start(walk: &Walk<'_, '_>, node: Node<'_>, span: Bytes) -> usize {
 }
 
 fn body<'t>(walk: &Walk<'t, '_>, node: Node<'t>) -> Option<Node<'t>> {
-    const BODIES: &[&str] = &[
-        "class_body",
-        "enum_class_body",
-        "function_body",
-        "column_definitions",
-        "compound_statement",
-    ];
-    let own = |node: Node<'t>| node.child_by_field_id(walk.acts.body);
+    let own = |node: Node<'t>| node.child_by_field_id(walk.acts.fields.body);
     let value = || {
-        value(node)
+        value(walk, node)
             .filter(|value| is_function(walk, *value))
             .and_then(own)
     };
@@ -453,7 +451,17 @@ fn body<'t>(walk: &Walk<'t, '_>, node: Node<'t>) -> Option<Node<'t>> {
     own(node)
         .or_else(value)
         .or_else(typed)
-        .or_else(|| BODIES.iter().find_map(|kind| child(node, kind)))
+        .or_else(|| marked(walk, node))
+}
+
+/// The first child that is a body by its kind.
+fn marked<'t>(walk: &Walk<'t, '_>, node: Node<'t>) -> Option<Node<'t>> {
+    let is_body = |child: &Node<'_>| {
+        let act = walk.acts.by_kind.get(child.kind_id() as usize);
+        act.is_some_and(|act| act.is_body)
+    };
+    let mut cursor = walk.acts.has_bodies.then(|| node.walk())?;
+    node.children(&mut cursor).find(is_body)
 }
 
 /// Joins the words of a text by single spaces, cuts it, and takes off what opens a body.
@@ -478,7 +486,7 @@ pub fn one_line(text: &[u8]) -> String {
 /// The string that a body begins with, in languages where it is documentation.
 fn docstring(walk: &Walk<'_, '_>, node: Node<'_>) -> Option<Bytes> {
     walk.shape.docstrings?;
-    let body = node.child_by_field_id(walk.acts.body)?;
+    let body = node.child_by_field_id(walk.acts.fields.body)?;
     let first = body.named_child(0)?;
     let act = walk.acts.by_kind.get(first.kind_id() as usize)?;
     (act.marks & DOCSTRING != 0 && is_only_string(first)).then(|| bytes(first))

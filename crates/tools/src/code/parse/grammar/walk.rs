@@ -127,15 +127,25 @@ impl<'t, 'x> Walk<'t, 'x> {
         if node.child_count() == 0 {
             return false;
         }
+        let is_line = node.start_position().row == node.end_position().row;
+        if is_line && !self.can_hold(node) {
+            return false;
+        }
         let is_plain = frame.in_function && act.def == 0 && act.scope == 0 && act.marks == 0;
         if is_plain && !self.acts.defines_by_value {
-            let is_line = node.start_position().row == node.end_position().row;
             let text = bytes(node).of(self.text);
             let first = node.named_child(0).map(|child| self.act(child));
             let leads = first.is_some_and(|act| act.def != 0 || act.scope != 0 || act.marks != 0);
             return !is_line || leads || memmem::find(text, b"/*").is_some();
         }
         true
+    }
+
+    /// Whether a node of one line can have a definition or a comment in it. What breaks the grammar can have any.
+    fn can_hold(&self, node: Node<'t>) -> bool {
+        let letters = bytes(node).of(self.text).iter();
+        let mut known = letters.map(|letter| self.acts.letters[usize::from(*letter)]);
+        known.any(|is_one| is_one) || node.has_error()
     }
 
     /// Looks at a node before its children.

@@ -34,6 +34,7 @@ pub static RUST: Shape = Shape {
     wraps: &[],
     lambdas: &["closure_expression"],
     docstrings: None,
+    letters: b"{/",
     refine: as_is,
     acts: OnceLock::new(),
 };
@@ -56,6 +57,7 @@ pub static GO: Shape = Shape {
     wraps: &["type_declaration", "const_declaration", "var_declaration"],
     lambdas: &["func_literal"],
     docstrings: None,
+    letters: b"",
     refine: go,
     acts: OnceLock::new(),
 };
@@ -90,6 +92,7 @@ pub static SWIFT: Shape = Shape {
     wraps: &[],
     lambdas: &["lambda_literal"],
     docstrings: None,
+    letters: b"",
     refine: swift,
     acts: OnceLock::new(),
 };

@@ -31,6 +31,7 @@ pub static C: Shape = Shape {
     wraps: &["type_definition", "linkage_specification"],
     lambdas: &[],
     docstrings: None,
+    letters: b"",
     refine: declared,
     acts: OnceLock::new(),
 };
@@ -64,6 +65,7 @@ pub static CPP: Shape = Shape {
     ],
     lambdas: &["lambda_expression"],
     docstrings: None,
+    letters: b"",
     refine: declared,
     acts: OnceLock::new(),
 };

@@ -30,6 +30,7 @@ pub static JAVA: Shape = Shape {
     wraps: &["field_declaration", "constant_declaration"],
     lambdas: &["lambda_expression"],
     docstrings: None,
+    letters: b"",
     refine: as_is,
     acts: OnceLock::new(),
 };
@@ -65,6 +66,7 @@ pub static CSHARP: Shape = Shape {
     ],
     lambdas: &["lambda_expression", "anonymous_method_expression"],
     docstrings: None,
+    letters: b"",
     refine: as_is,
     acts: OnceLock::new(),
 };
@@ -88,6 +90,7 @@ pub static KOTLIN: Shape = Shape {
     wraps: &[],
     lambdas: &["lambda_literal", "anonymous_function"],
     docstrings: None,
+    letters: b"",
     refine: kotlin,
     acts: OnceLock::new(),
 };

@@ -26,6 +26,7 @@ pub static PYTHON: Shape = Shape {
     wraps: &["decorated_definition", "expression_statement"],
     lambdas: &["lambda"],
     docstrings: Some("expression_statement"),
+    letters: b"=:#\"'",
     refine: as_is,
     acts: OnceLock::new(),
 };
@@ -68,6 +69,7 @@ pub static JAVASCRIPT: Shape = Shape {
         "generator_function",
     ],
     docstrings: None,
+    letters: b"",
     refine: as_is,
     acts: OnceLock::new(),
 };
@@ -123,6 +125,7 @@ const fn typescript(grammar: tree_sitter_language::LanguageFn) -> Shape {
             "generator_function",
         ],
         docstrings: None,
+        letters: b"",
         refine: as_is,
         acts: OnceLock::new(),
     }
@@ -148,6 +151,7 @@ pub static RUBY: Shape = Shape {
     wraps: &[],
     lambdas: &["lambda", "block", "do_block"],
     docstrings: None,
+    letters: b"",
     refine: as_is,
     acts: OnceLock::new(),
 };
@@ -171,6 +175,7 @@ pub static PHP: Shape = Shape {
     wraps: &["const_declaration", "property_declaration"],
     lambdas: &["anonymous_function", "arrow_function"],
     docstrings: None,
+    letters: b"",
     refine: as_is,
     acts: OnceLock::new(),
 };
@@ -189,6 +194,7 @@ pub static BASH: Shape = Shape {
     wraps: &["declaration_command"],
     lambdas: &["subshell"],
     docstrings: None,
+    letters: b"",
     refine: as_is,
     acts: OnceLock::new(),
 };

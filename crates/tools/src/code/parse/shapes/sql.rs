@@ -25,6 +25,7 @@ pub static SQL: Shape = Shape {
     wraps: &["statement"],
     lambdas: &[],
     docstrings: None,
+    letters: b"",
     refine: as_is,
     acts: OnceLock::new(),
 };
