@@ -7,6 +7,7 @@
 mod document;
 mod entry;
 mod paths;
+mod runs;
 mod schema;
 mod score;
 mod units;
@@ -42,7 +43,7 @@ pub use view::{Found, View};
 pub use words::words_of;
 
 /// The version of the documents: what is kept under an older one is indexed again.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Most threads that write documents. Fewer share more memory, write larger segments, and leave less to merge.
 const WRITERS_MAX: usize = 4;
 /// Segments of one size before they are merged.
@@ -164,7 +165,11 @@ impl Family {
             ..IndexSettings::default()
         };
         let directory = MmapDirectory::open(dir).map_err(store)?;
+        let runs = runs::Plugin {
+            field: fields.grams,
+        };
         let builder = Index::builder().schema(schema).settings(settings);
+        let builder = builder.register_plugin(Arc::new(runs));
         let index = builder.open_or_create(directory).map_err(store)?;
         words::register(&index);
         let reader = index

@@ -12,58 +12,68 @@ pub use pattern::{Line, Pattern};
 /// Three bytes, ASCII letters in lower case, as a number of [`GRAM_BITS`] bits. Different runs may share one: the
 /// index then names a file too many, which reading it mends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Gram(u32);
+pub struct Gram(u16);
 
 /// Bits of a [`Gram`]. With as few the index is made and kept in much less memory, and a file of usual size has some three
 /// of a hundred runs that it does not contain: a text of five letters then names hardly a file too many.
-const GRAM_BITS: u32 = 16;
+const GRAM_BITS: u32 = u16::BITS;
+/// How many runs there are.
+pub const RUNS: usize = 1 << GRAM_BITS;
 
 impl Gram {
     fn of(run: [u8; 3]) -> Gram {
         let [a, b, c] = run.map(|byte| u32::from(byte.to_ascii_lowercase()));
-        let number = a << 16 | b << 8 | c;
-        Gram(number.wrapping_mul(0x9E37_79B1) >> (32 - GRAM_BITS))
+        Gram::of_letters(a << 16 | b << 8 | c)
     }
 
-    /// The character that stands for it in the index.
-    pub fn letter(self) -> char {
-        char::from_u32(0x1_0000 + self.0)
-            .expect("all code points past the basic plane are characters")
+    /// The run of three letters that stand in one number.
+    fn of_letters(letters: u32) -> Gram {
+        Gram((letters.wrapping_mul(0x9E37_79B1) >> (32 - GRAM_BITS)) as u16)
+    }
+
+    /// The number that stands for it in the index.
+    pub fn number(self) -> u16 {
+        self.0
     }
 }
 
 /// Makes the runs of many files, one after the other.
 pub struct Grams {
     seen: Vec<u64>,
-    found: Vec<u32>,
+    found: Vec<u16>,
 }
 
 impl Default for Grams {
     fn default() -> Grams {
         Grams {
-            seen: vec![0; 1 << (GRAM_BITS - 6)],
+            seen: vec![0; RUNS / 64],
             found: Vec::new(),
         }
     }
 }
 
 impl Grams {
-    /// Each run of `bytes` once, as one text of [`Gram::letter`]s.
-    pub fn of(&mut self, bytes: &[u8]) -> String {
-        for run in bytes.windows(3) {
-            let Gram(gram) = Gram::of([run[0], run[1], run[2]]);
-            let (word, bit) = (gram as usize >> 6, 1u64 << (gram & 63));
+    /// The number of each run of `bytes` once, as the index takes them: two bytes each, the lower one first.
+    pub fn of(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut letters = 0;
+        for (at, byte) in bytes.iter().enumerate() {
+            letters = (letters << 8 | u32::from(byte.to_ascii_lowercase())) & 0xFF_FFFF;
+            if at < 2 {
+                continue;
+            }
+            let Gram(gram) = Gram::of_letters(letters);
+            let (word, bit) = (usize::from(gram) / 64, 1u64 << (gram % 64));
             if self.seen[word] & bit == 0 {
                 self.seen[word] |= bit;
                 self.found.push(gram);
             }
         }
-        let mut text = String::with_capacity(self.found.len() * 4);
+        let mut runs = Vec::with_capacity(self.found.len() * 2);
         for gram in self.found.drain(..) {
-            self.seen[gram as usize >> 6] = 0;
-            text.push(Gram(gram).letter());
+            self.seen[usize::from(gram) / 64] = 0;
+            runs.extend_from_slice(&gram.to_le_bytes());
         }
-        text
+        runs
     }
 }
 
@@ -74,9 +84,8 @@ mod tests {
     #[test]
     fn each_run_is_said_once_in_any_case() {
         let mut grams = Grams::default();
-        let text = grams.of(b"abcABCabc");
-        assert_eq!(text.chars().count(), 3);
-        assert_eq!(grams.of(b"abc"), Gram::of(*b"ABC").letter().to_string());
-        assert_eq!(grams.of(b"ab"), "");
+        assert_eq!(grams.of(b"abcABCabc").len(), 3 * 2);
+        assert_eq!(grams.of(b"abc"), Gram::of(*b"ABC").number().to_le_bytes());
+        assert!(grams.of(b"ab").is_empty());
     }
 }

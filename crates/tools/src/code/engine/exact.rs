@@ -8,15 +8,11 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use tantivy::Term;
-use tantivy::query::{BooleanQuery, Occur, Query, TermQuery};
-use tantivy::schema::IndexRecordOption;
-
 use super::Scope;
 use super::hits::{FileAt, around, cut, unit};
 use super::scope::{Files, Reference, kind_name};
 use crate::code::api::{Cancel, Detail, Error, Hit, Result};
-use crate::code::index::{Blob, Depth, Entry, Fields, View};
+use crate::code::index::{Blob, Depth, Entry, View};
 use crate::code::jobs::is_binary;
 use crate::code::place::Place;
 use crate::code::rank::prior::Priors;
@@ -24,8 +20,6 @@ use crate::code::trigram::{Formula, Line, Pattern};
 
 /// Lines that are kept; more are only counted.
 const LINES_MAX: usize = 5_000;
-/// Runs that are asked of the index for one text; a few say as much as all.
-const GRAMS_MAX: usize = 16;
 /// Files of which all are read, also when enough lines were found: their number is exact.
 const COUNTED_FILES: usize = 256;
 /// Files that are read before it is looked whether that was enough: at first, and then as many as before, up to a bound.
@@ -89,7 +83,7 @@ pub fn find(
     let mut candidates = Vec::new();
     let priors = Priors::of(&[]);
     for (tree, view) in scope.views.iter().enumerate() {
-        for entry in candidates_of(view, pattern.formula(), files)? {
+        for entry in candidates_of(view, pattern.formula(), files) {
             let worth = priors.factor(view.marks(u32::try_from(entry).unwrap_or(u32::MAX)));
             candidates.push((worth, tree, entry));
         }
@@ -115,47 +109,22 @@ pub fn find(
 }
 
 /// The files that can match, by their places.
-fn candidates_of(view: &View, formula: &Formula, files: &Files) -> Result<Vec<usize>> {
+fn candidates_of(view: &View, formula: &Formula, files: &Files) -> Vec<usize> {
     let can_read = |at: &usize| {
         let depth = view.entries[*at].about.depth;
         !matches!(depth, Depth::Binary | Depth::Large)
     };
-    let mut found: Vec<usize> = match formula {
-        Formula::Any => (0..view.entries.len()).filter(can_read).collect(),
-        _ => {
-            let mut found = view.unread().to_vec();
-            let query = query(formula, view.fields());
-            view.each(&*query, &mut |entry, _, _| found.push(entry as usize))?;
+    let mut found: Vec<usize> = match view.with_runs(formula) {
+        None => (0..view.entries.len()).filter(can_read).collect(),
+        Some(mut found) => {
+            found.extend_from_slice(view.unread());
             found.sort_unstable();
             found.dedup();
             found
         }
     };
     found.retain(|at| files.is_all() || files.has(&view.entries[*at]));
-    Ok(found)
-}
-
-fn query(formula: &Formula, fields: &Fields) -> Box<dyn Query> {
-    let join = |parts: &[Formula], occur: Occur| {
-        // All of many runs say hardly more than some, from begin to end.
-        let step = match occur {
-            Occur::Must => parts.len().div_ceil(GRAMS_MAX).max(1),
-            _ => 1,
-        };
-        let parts = parts.iter().step_by(step);
-        let clauses = parts.map(|part| (occur, query(part, fields))).collect();
-        Box::new(BooleanQuery::new(clauses)) as Box<dyn Query>
-    };
-    match formula {
-        Formula::Any => Box::new(tantivy::query::AllQuery),
-        Formula::Has(gram) => {
-            let mut letter = [0; 4];
-            let term = Term::from_field_text(fields.grams, gram.letter().encode_utf8(&mut letter));
-            Box::new(TermQuery::new(term, IndexRecordOption::Basic))
-        }
-        Formula::All(parts) => join(parts, Occur::Must),
-        Formula::One(parts) => join(parts, Occur::Should),
-    }
+    found
 }
 
 /// One search, shared by its threads.

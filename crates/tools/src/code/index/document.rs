@@ -26,7 +26,7 @@ pub fn documents(
     whole.add_u64(fields.unit, unit.0);
     whole.add_u64(fields.file, unit.0);
     whole.add_u64(fields.chunk, WHOLE);
-    whole.add_text(fields.grams, grams.of(bytes));
+    whole.add_custom(fields.grams, &grams.of(bytes));
     let kept = postcard::to_allocvec(parsed).map_err(store)?;
     whole.add_bytes(fields.parsed, &kept);
     documents.push(whole);

@@ -5,6 +5,8 @@ use tantivy::schema::{
     TextFieldIndexing, TextOptions,
 };
 
+use super::runs;
+
 /// The fields that words are looked for in, each with lengths of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scored {
@@ -48,7 +50,7 @@ pub struct Fields {
     pub scored: [Field; 5],
     /// Names that the chunk defines, whole, in lower case; also with their parents, joined by dots.
     pub names: Field,
-    /// The three-byte runs of the file.
+    /// The three-byte runs of the file ([`runs`]).
     pub grams: Field,
     /// What the parser made of the file.
     pub parsed: Field,
@@ -63,8 +65,6 @@ impl Fields {
 
 /// The tokenizer of words.
 pub const WORDS: &str = "weir-words";
-/// The tokenizer of three-byte runs.
-pub const GRAMS: &str = "weir-grams";
 
 /// The schema, and its fields.
 pub fn schema() -> (Schema, Fields) {
@@ -92,7 +92,7 @@ pub fn schema() -> (Schema, Fields) {
         ]
         .map(|(name, record)| schema.add_text_field(name, text(WORDS, record, true))),
         names: schema.add_text_field("names", text("raw", IndexRecordOption::Basic, false)),
-        grams: schema.add_text_field("grams", text(GRAMS, IndexRecordOption::Basic, false)),
+        grams: schema.add_custom_field("grams", runs::NAME, serde_json::Value::Null),
         parsed: schema.add_bytes_field("parsed", BytesOptions::default().set_stored()),
     };
     (schema.build(), fields)

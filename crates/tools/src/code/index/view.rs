@@ -19,9 +19,11 @@ use tantivy::{DocId, Searcher, SegmentReader, Term};
 use super::document::{WHOLE, key_of};
 use super::entry::{Depth, Entry};
 use super::paths::Paths;
+use super::runs::Runs;
 use super::schema::{Fields, Scored};
 use super::store;
 use crate::code::api::{ChunkKey, Result};
+use crate::code::trigram::Formula;
 
 /// A document that belongs to no file of the view.
 pub const NONE: u32 = u32::MAX;
@@ -93,6 +95,8 @@ pub struct Part {
     pub kinds: Column<u64>,
     /// The lengths of the fields of words.
     pub lengths: Vec<FieldNormReader>,
+    /// Which files have which runs.
+    runs: Runs,
 }
 
 /// What the index says of a word in a field.
@@ -324,6 +328,22 @@ impl View {
         Ok(())
     }
 
+    /// The files of the tree of whose runs a formula is true, by their places; none where it says nothing.
+    pub fn with_runs(&self, formula: &Formula) -> Option<Vec<usize>> {
+        let mut files = Vec::new();
+        for part in self.parts() {
+            let docs = part.runs.places(formula)?;
+            let docs = docs.into_iter().map(|place| part.runs.doc(place));
+            let owners = docs.filter_map(|doc| part.owners.get(doc as usize));
+            files.extend(
+                owners
+                    .filter(|owner| **owner != NONE)
+                    .map(|at| *at as usize),
+            );
+        }
+        Some(files)
+    }
+
     /// Hands each document of the tree that a query finds to `each`: entry, segment and document.
     ///
     /// # Errors
@@ -402,6 +422,7 @@ impl Body {
             chunk: fast.u64("chunk").map_err(store)?,
             kinds: fast.u64("kinds").map_err(store)?,
             lengths: lengths.into_iter().collect::<Result<_>>()?,
+            runs: Runs::open(segment).map_err(store)?,
         };
         let (mut last, mut owner) = (None, NONE);
         for doc in 0..segment.max_doc() {

@@ -3,15 +3,13 @@
 use tantivy::Index;
 use tantivy::tokenizer::{TextAnalyzer, Token, TokenStream, Tokenizer};
 
-use super::schema::{GRAMS, WORDS};
+use super::schema::WORDS;
 use crate::code::parse::words::{Part, Words};
 
 /// Tells an index how its texts are cut.
 pub fn register(index: &Index) {
     let words = TextAnalyzer::builder(WordCutter::default()).build();
     index.tokenizers().register(WORDS, words);
-    let grams = TextAnalyzer::builder(GramCutter::default()).build();
-    index.tokenizers().register(GRAMS, grams);
 }
 
 /// The words of a text as the index has them: the text, its place, and what it is.
@@ -56,49 +54,6 @@ impl TokenStream for WordStream<'_> {
         self.token.position = self.words.position();
         self.token.offset_from = self.words.start();
         self.token.offset_to = self.words.end();
-        true
-    }
-
-    fn token(&self) -> &Token {
-        self.token
-    }
-
-    fn token_mut(&mut self) -> &mut Token {
-        self.token
-    }
-}
-
-/// Each character is a token.
-#[derive(Clone, Default)]
-struct GramCutter {
-    token: Token,
-}
-
-struct GramStream<'a> {
-    letters: std::str::Chars<'a>,
-    token: &'a mut Token,
-}
-
-impl Tokenizer for GramCutter {
-    type TokenStream<'a> = GramStream<'a>;
-
-    fn token_stream<'a>(&'a mut self, text: &'a str) -> GramStream<'a> {
-        self.token.reset();
-        GramStream {
-            letters: text.chars(),
-            token: &mut self.token,
-        }
-    }
-}
-
-impl TokenStream for GramStream<'_> {
-    fn advance(&mut self) -> bool {
-        let Some(letter) = self.letters.next() else {
-            return false;
-        };
-        self.token.text.clear();
-        self.token.text.push(letter);
-        self.token.position = self.token.position.wrapping_add(1);
         true
     }
 
