@@ -3,6 +3,7 @@
 //! `store` implements these. A port that answers from memory is a plain function; only the recorder, which
 //! may wait for a disk, is awaited.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -42,6 +43,16 @@ pub enum RecordError {
     Busy,
     /// The disk failed; the text is for the operator.
     Failed(String),
+}
+
+impl fmt::Display for RecordError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RecordError::Full => out.write_str("it reached its bound, or its disk is full"),
+            RecordError::Busy => out.write_str("too many records wait to be written"),
+            RecordError::Failed(why) => out.write_str(why),
+        }
+    }
 }
 
 /// The log. Keeps bytes in the order that it took them, and chains them.

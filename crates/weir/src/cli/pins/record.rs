@@ -78,7 +78,7 @@ impl Approvals {
         };
         match self.log.append(approval.to_json()).blocking_recv() {
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(not_recorded(format!("the log: {error:?}"))),
+            Ok(Err(error)) => Err(not_recorded(format!("the log: {error}"))),
             Err(_) => Err(not_recorded("the log took no record".to_owned())),
         }
     }
@@ -86,7 +86,7 @@ impl Approvals {
     /// Signs what was recorded.
     pub fn close(self) -> Result<(), Failure> {
         let closed = self.log.close();
-        closed.map_err(|error| not_recorded(format!("the log: {error:?}")))
+        closed.map_err(|error| not_recorded(format!("the log: {error}")))
     }
 }
 
