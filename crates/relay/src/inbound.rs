@@ -38,6 +38,10 @@ use desk::Desk;
 use keys::{Roll, Teks};
 use mutual::Trust;
 
+/// What was sealed this long ago may only now arrive, in milliseconds. Whoever calls itself ready has to take it: an
+/// outbound cannot tell a request that came too early from one that was executed before, and gives its call up.
+const ON_ITS_WAY_MS: u64 = 500;
+
 /// An inbound, shared by all threads.
 pub struct Inbound {
     live: ArcSwap<Live>,
@@ -150,10 +154,13 @@ impl Inbound {
         self.replay.windows()
     }
 
-    /// Whether requests are let through: from two seconds after the start, until the drain. By TLS from the start.
+    /// Whether requests are let through: from two and a half seconds after the start, until the drain. By TLS from the
+    /// start.
     pub fn is_ready(&self) -> bool {
-        let lets_through = self.live.load().trust.is_some() || self.lets_through(self.clock.now());
-        lets_through && !self.is_draining()
+        let now = self.clock.now();
+        let unix_ms = now.unix_ms.saturating_sub(ON_ITS_WAY_MS);
+        let lets_through = || self.lets_through(Now { unix_ms, ..now });
+        !self.is_draining() && (self.live.load().trust.is_some() || lets_through())
     }
 
     /// Says why a handshake was refused: each reason now and then, because anybody can cause one.

@@ -7,13 +7,14 @@
 mod rig;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use base::Digest;
+use base::{Digest, Now};
+use gate::ports::Clock;
 use relay::{
-    Callers, InboundSettings, Key32, OutboundSettings, PeerKey, Route, TicketKey, TicketKeys, To,
+    Callers, Inbound, InboundSettings, Key32, OutboundSettings, PeerKey, Route, TicketKey, TicketKeys, To,
     Token,
 };
 use rig::*;
@@ -73,7 +74,7 @@ fn another_call_owns_up_and_the_next_goes_through() {
 }
 
 #[test]
-fn an_inbound_is_ready_after_two_seconds() {
+fn a_call_waits_for_an_inbound_that_has_just_begun() {
     let (origin, clock) = (Origin::echo(), Shifted::new());
     let inbound = inbound_at(inbound_settings(origin.address), &clock, 1, anywhere());
     let health = || {
@@ -84,11 +85,41 @@ fn an_inbound_is_ready_after_two_seconds() {
     };
     assert_eq!((inbound.relay.is_ready(), health()), (false, 503));
     let outbound = outbound(outbound_settings(inbound.address), &clock);
-    // A call waits for as long as that, because a handshake that is refused runs nothing.
+    // It waits for two seconds, because a handshake that is refused runs nothing.
     assert_eq!(post(outbound.address).status(), 200);
     assert!(inbound.relay.counters().handshakes_failed > 0);
+    clock.pass(500);
     assert_eq!((inbound.relay.is_ready(), health()), (true, 200));
     assert_eq!(origin.asked(), 1);
+}
+
+/// A clock that stands where it is put.
+struct Standing(AtomicU64);
+
+impl Clock for Standing {
+    fn now(&self) -> Now {
+        let mono_ms = self.0.load(Ordering::Relaxed);
+        Now {
+            unix_ms: 1_790_000_000_000 + mono_ms,
+            mono_ms,
+        }
+    }
+}
+
+#[test]
+fn whoever_is_ready_takes_what_was_sealed_half_a_second_ago() {
+    let clock = Arc::new(Standing(AtomicU64::new(0)));
+    let (gate, _) = gate(PERMIT_ALL, &["origin"], &Shifted::new());
+    let settings = inbound_settings(anywhere());
+    let relay = Inbound::new(settings, gate, Arc::clone(&clock) as Arc<dyn Clock>).unwrap();
+    let mut began_ms = None;
+    for ms in 0..4_000 {
+        clock.0.store(ms, Ordering::Relaxed);
+        assert!(began_ms.is_none() || relay.is_ready(), "not at {ms} ms");
+        began_ms = began_ms.or(relay.is_ready().then_some(ms));
+    }
+    // Of what is sealed up to START_MS after its start it knows nothing.
+    assert_eq!(began_ms, Some(seal::replay::START_MS + 1 + 500));
 }
 
 #[test]

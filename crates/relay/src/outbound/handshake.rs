@@ -23,9 +23,9 @@ use crate::{outer, random};
 
 /// How long one step of a handshake may take to connect, in milliseconds.
 const DIAL_MS: u64 = limit::DIAL_MS_MAX;
-/// Handshakes that are tried while the peer has no room, or is not there yet: one begins to listen two seconds after its
+/// Handshakes that are tried while the peer has no room, or is not there yet: one begins to listen 2.5 seconds after its
 /// start.
-const SHAKES_MAX: u32 = 10;
+const SHAKES_MAX: u32 = 13;
 /// The wait between them, in milliseconds.
 const SHAKE_WAIT_MS: u64 = 250;
 
