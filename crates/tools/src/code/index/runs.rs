@@ -26,6 +26,8 @@ use crate::code::trigram::{Formula, Gram, RUNS};
 pub const NAME: &str = "runs";
 /// Runs that are looked at for one text; a few say as much as all.
 const LOOKED_AT_MAX: usize = 16;
+/// Bytes of a list for each file that is left over which it is sooner read what these files say.
+const LONG: usize = 4096;
 /// Bytes of a number in a list.
 const NUMBER_BYTES_MAX: usize = 5;
 
@@ -286,14 +288,19 @@ impl Runs {
                 let mut all: Option<Vec<u32>> = None;
                 for part in parts {
                     all = match (all, part) {
-                        (Some(all), _) if all.is_empty() => return Some(all),
                         (Some(all), Formula::Has(gram)) => {
-                            Some(both(all, Places::of(self.list_of(*gram))))
+                            let list = self.list_of(*gram);
+                            if list.len() > all.len() * LONG {
+                                return Some(all);
+                            }
+                            Some(both(all, list))
                         }
-                        (Some(all), part) => match self.places(part) {
-                            Some(more) => Some(both(all, more.into_iter())),
-                            None => Some(all),
-                        },
+                        (Some(mut all), part) => {
+                            if let Some(more) = self.places(part) {
+                                all.retain(|place| more.binary_search(place).is_ok());
+                            }
+                            Some(all)
+                        }
                         (None, part) => self.places(part),
                     };
                 }
@@ -376,25 +383,30 @@ impl Iterator for Places<'_> {
     type Item = u32;
 
     fn next(&mut self) -> Option<u32> {
-        let mut number = 0;
-        for shift in (0..NUMBER_BYTES_MAX as u32).map(|byte| byte * 7) {
-            let byte = u32::from(*self.bytes.next()?);
-            number |= (byte & 0x7F) << shift;
+        let mut byte = u32::from(*self.bytes.next()?);
+        let mut number = byte & 0x7F;
+        for shift in (1..NUMBER_BYTES_MAX as u32).map(|byte| byte * 7) {
+            // Nearly all numbers have one byte.
             if byte < 0x80 {
                 break;
             }
+            byte = u32::from(*self.bytes.next()?);
+            number |= (byte & 0x7F) << shift;
         }
         self.last = self.last.wrapping_add(number);
         Some(self.last)
     }
 }
 
-/// What two ascending lists have in common.
-fn both(mut one: Vec<u32>, other: impl Iterator<Item = u32>) -> Vec<u32> {
-    let mut other = other.peekable();
+/// The places of `one` that are in a list, too.
+fn both(mut one: Vec<u32>, list: &[u8]) -> Vec<u32> {
+    let mut places = Places::of(list);
+    let mut next = places.next();
     one.retain(|place| {
-        while other.next_if(|next| next < place).is_some() {}
-        other.peek() == Some(place)
+        while next.is_some_and(|next| next < *place) {
+            next = places.next();
+        }
+        next == Some(*place)
     });
     one
 }

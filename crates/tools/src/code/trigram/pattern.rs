@@ -214,7 +214,9 @@ fn built(hir: &Hir) -> Result<Regex> {
     let config = Regex::config()
         .utf8_empty(false)
         .nfa_size_limit(Some(MEMORY_MAX))
-        .hybrid_cache_capacity(MEMORY_MAX / 8);
+        .hybrid_cache_capacity(MEMORY_MAX / 8)
+        // It only knows where groups are, and nobody asks.
+        .onepass(false);
     let built = Regex::builder().configure(config).build_from_hir(hir);
     built.map_err(|fault| bad(format!("needs too much memory: {fault}")))
 }
