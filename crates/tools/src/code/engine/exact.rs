@@ -23,7 +23,7 @@ const LINES_MAX: usize = 5_000;
 /// Files of which all are read, also when enough lines were found: their number is exact.
 const COUNTED_FILES: usize = 256;
 /// Files that are read before it is looked whether that was enough: at first, and then as many as before, up to a bound.
-const PART_FILES: usize = 64;
+const PART_FILES: usize = 16;
 const PART_FILES_MAX: usize = 512;
 /// Files that are worth another thread.
 const TOGETHER_FILES: usize = 128;
