@@ -110,7 +110,7 @@ impl Clock for Standing {
 fn whoever_is_ready_takes_what_was_sealed_half_a_second_ago() {
     let clock = Arc::new(Standing(AtomicU64::new(0)));
     let (gate, _) = gate(PERMIT_ALL, &["origin"], &Shifted::new());
-    let settings = inbound_settings(anywhere());
+    let settings = inbound_settings(([127, 0, 0, 1], 1).into());
     let relay = Inbound::new(settings, gate, Arc::clone(&clock) as Arc<dyn Clock>).unwrap();
     let mut began_ms = None;
     for ms in 0..4_000 {
