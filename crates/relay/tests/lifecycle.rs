@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use base::{Digest, Now};
 use gate::ports::Clock;
 use relay::{
-    Callers, Inbound, InboundSettings, Key32, OutboundSettings, PeerKey, Route, TicketKey, TicketKeys, To,
-    Token,
+    Callers, Inbound, InboundSettings, Key32, OutboundSettings, PeerKey, Route, TicketKey,
+    TicketKeys, To, Token,
 };
 use rig::*;
 use seal::{Identity, Suite};
