@@ -5,6 +5,8 @@
 //! in a small table says for each place whether any gram may end there, and only then are literals compared.
 //! What it answers are candidates in order of place; whoever asks judges them.
 
+use std::ops::Range;
+
 use memchr::memmem::Finder;
 
 use crate::words::leet;
@@ -25,12 +27,13 @@ const WORDS: usize = 1 << (TABLE_BITS - WORD_BITS);
 /// Places whose literals are in one row.
 const ROW_BITS: u32 = 3;
 const ROWS: usize = 1 << (TABLE_BITS - ROW_BITS);
-/// Bytes of a text whose places are looked up in one go.
+/// Bytes of a text whose places are looked up in one go, and of a short one.
 const BLOCK_BYTES: usize = 256;
+const SHORT_BLOCK_BYTES: usize = 32;
 /// Bytes of a literal that are compared at once.
 const PART_BYTES: usize = 8;
-/// Letters of a text that are read for a block: as many before and behind as a literal's part may reach.
-const READ_BYTES: usize = PART_BYTES + BLOCK_BYTES + PART_BYTES + GRAM_BYTES;
+/// Letters of a text that are read around a block: as many before and behind as a literal's part may reach.
+const AROUND_BYTES: usize = PART_BYTES + PART_BYTES + GRAM_BYTES;
 /// Bits of a letter by which grams are told apart, and what marks are in those: path's, brackets, all others.
 const LETTER_BITS: u32 = 5;
 const BESIDE: u8 = (1 << LETTER_BITS) - 1;
@@ -115,13 +118,25 @@ impl Places {
     /// Keeps a place behind so many that are done. Grams stand anywhere in their literals, so their order is not quite
     /// that of the ends.
     #[inline(always)]
-    fn keep(&mut self, done: usize, end: usize, literal: u16, plain: bool) {
+    pub(crate) fn keep(&mut self, done: usize, end: usize, literal: u16, plain: bool) {
         let place = (end as u32, literal, plain);
         let later = self.ends[done..].iter().rev();
         match later.take_while(|other| other.0 > place.0).count() {
             0 => self.ends.push(place),
             later => self.ends.insert(self.ends.len() - later, place),
         }
+    }
+
+    /// The place that is next behind so many, if it is not behind this end.
+    #[inline(always)]
+    pub(crate) fn before(&self, done: usize, end: usize) -> Option<(usize, u16, bool)> {
+        let (place, literal, plain) = *self.ends.get(done)?;
+        (place as usize <= end).then_some((place as usize, literal, plain))
+    }
+
+    /// Forgets so many, the first of all.
+    pub(crate) fn forget(&mut self, count: usize) {
+        self.ends.drain(..count);
     }
 
     /// Puts the places from this one on among those before, which are in order.
@@ -179,32 +194,85 @@ impl Literals {
     /// Finds all places of all literals.
     pub(crate) fn find(&self, bytes: &[u8], places: &mut Places) {
         places.clear();
-        self.add(bytes, 0, places);
+        self.add(bytes, 0, 0, places);
     }
 
-    /// Adds all places of all literals, which are known by their numbers and as many more.
-    pub(crate) fn add(&self, bytes: &[u8], more: u16, places: &mut Places) {
+    /// Adds all places of all literals from a place of a text on. They are known by their numbers and as many more.
+    pub(crate) fn add(&self, bytes: &[u8], from: usize, more: u16, places: &mut Places) {
         let first = places.ends.len();
-        let mut block = Block::default();
-        for start in (0..bytes.len()).step_by(BLOCK_BYTES) {
-            block.read(bytes, start, &self.read);
-            self.table.each(&block, |at, part| {
-                let end = start + at + usize::from(part.to_end);
-                if let Some(plain) = self.ends_at(bytes, end, part.literal) {
-                    places.keep(first, end, part.literal + more, plain);
-                }
-            });
-        }
-        block.wipe();
+        self.each_gram(bytes, &(from..bytes.len()), |end, literal, plain| {
+            places.keep(first, end, literal + more, plain);
+        });
         let among = places.ends.len();
         for (finder, index) in &self.tiny {
-            let end = |at| (at + finder.needle().len()) as u32;
-            let found = finder.find_iter(bytes);
+            let end = |at| (from + at + finder.needle().len()) as u32;
+            let found = finder.find_iter(&bytes[from..]);
             places
                 .ends
                 .extend(found.map(|at| (end(at), index + more, true)));
         }
         places.merge(if first > 0 { first } else { among });
+    }
+
+    /// Calls `each` with the place behind each literal that is in a part of a text, which it is, and whether it is known
+    /// to be written plainly. Words of two letters are told by what stands around them, and so may end behind it.
+    pub(crate) fn each_in(
+        &self,
+        bytes: &[u8],
+        part: &Range<usize>,
+        mut each: impl FnMut(usize, u16, bool),
+    ) {
+        self.each_gram(bytes, part, &mut each);
+        for (finder, index) in &self.tiny {
+            for at in finder.find_iter(&bytes[part.clone()]) {
+                each(part.start + at + finder.needle().len(), *index, true);
+            }
+        }
+    }
+
+    fn each_gram(&self, bytes: &[u8], part: &Range<usize>, each: impl FnMut(usize, u16, bool)) {
+        match part.len() {
+            0..=SHORT_BLOCK_BYTES => {
+                self.each_block::<{ SHORT_BLOCK_BYTES + AROUND_BYTES }>(bytes, part, each);
+            }
+            _ => self.each_block::<{ BLOCK_BYTES + AROUND_BYTES }>(bytes, part, each),
+        }
+    }
+
+    fn each_block<const READ: usize>(
+        &self,
+        bytes: &[u8],
+        part: &Range<usize>,
+        mut each: impl FnMut(usize, u16, bool),
+    ) {
+        let mut block = Block::<READ>::new();
+        let length = READ - AROUND_BYTES;
+        for start in part.clone().step_by(length) {
+            block.read(bytes, start..part.end.min(start + length), &self.read);
+            self.table.each(&block, |at, part| {
+                let end = start + at + usize::from(part.to_end);
+                if let Some(plain) = self.ends_at(bytes, end, part.literal) {
+                    each(end, part.literal, plain);
+                }
+            });
+        }
+        block.wipe();
+    }
+
+    /// Whether any literal may be in a text by itself. It is asked of short ones, most of which hold none.
+    pub(crate) fn may_hold(&self, text: &[u8]) -> bool {
+        let (mut gram, mut bits) = (0, 0);
+        let letters = text.iter().map(|byte| self.read[usize::from(*byte)]);
+        for letter in letters.chain([OUTSIDE; GRAM_BYTES - 1]) {
+            gram = gram >> u8::BITS | u32::from(letter) << (u32::BITS - u8::BITS);
+            let (word, bit) = word(place(gram));
+            bits |= self.table.bits[word] >> bit;
+        }
+        bits & 1 == 1
+            || self
+                .tiny
+                .iter()
+                .any(|(finder, _)| finder.find(text).is_some())
     }
 
     /// Whether any literal is in a text.
@@ -238,26 +306,24 @@ impl Literals {
     }
 }
 
-/// The letters of a part of a text, as they are read.
-struct Block {
-    letters: [u8; READ_BYTES],
+/// The letters of a part of a text, as they are read, and of what stands around it.
+struct Block<const READ: usize> {
+    letters: [u8; READ],
     /// Letters that are of the part itself.
     length: usize,
 }
 
-impl Default for Block {
-    fn default() -> Block {
+impl<const READ: usize> Block<READ> {
+    fn new() -> Block<READ> {
         Block {
-            letters: [OUTSIDE; READ_BYTES],
+            letters: [OUTSIDE; READ],
             length: 0,
         }
     }
-}
 
-impl Block {
-    /// Reads a text from a place on, and what stands around it.
-    fn read(&mut self, bytes: &[u8], start: usize, read: &[u8; 256]) {
-        let end = (start + BLOCK_BYTES).min(bytes.len());
+    /// Reads a part of a text, and what stands around it.
+    fn read(&mut self, bytes: &[u8], part: Range<usize>, read: &[u8; 256]) {
+        let Range { start, end } = part;
         let (before, behind) = (start.min(PART_BYTES), (bytes.len() - end).min(PART_BYTES));
         let from = PART_BYTES - before;
         let around = &bytes[start - before..end + behind];
@@ -345,8 +411,8 @@ impl Table {
     /// Calls `each` with the parts of literals that are in a block, each with the place in it behind the first byte of
     /// its gram; in the order of grams.
     #[inline(always)]
-    fn each(&self, block: &Block, mut each: impl FnMut(usize, &Part)) {
-        let mut kept = [0; BLOCK_BYTES];
+    fn each<const READ: usize>(&self, block: &Block<READ>, mut each: impl FnMut(usize, &Part)) {
+        let mut kept = [0; READ];
         let count = self.grams(block, &mut kept);
         for at in &kept[..count] {
             let at = usize::from(*at);
@@ -360,20 +426,20 @@ impl Table {
 
     /// Keeps the places where grams may be in a block, and counts them.
     #[inline(never)]
-    fn grams(&self, block: &Block, kept: &mut [u8; BLOCK_BYTES]) -> usize {
-        let mut count = 0u32;
+    fn grams<const READ: usize>(&self, block: &Block<READ>, kept: &mut [u8; READ]) -> usize {
+        let mut count = 0;
         // Whether a place is kept is no branch, since a processor could not foresee it.
         let mut keep = |at: usize, row: &[u8]| {
             let gram = row.first_chunk().expect("a row is longer");
             let (word, bit) = word(place(u32::from_le_bytes(*gram)));
-            kept[usize::from(count as u8)] = at as u8;
-            count += self.bits[word] >> bit & 1;
+            kept[count] = at as u8;
+            count += (self.bits[word] >> bit & 1) as usize;
         };
         for start in (0..block.length).step_by(PART_BYTES) {
             let row: &[u8; PART_BYTES + GRAM_BYTES] = block.letters(start);
             (0..PART_BYTES).for_each(|at| keep(start + at, &row[at..]));
         }
-        count as usize
+        count
     }
 
     /// The parts of a row of places.

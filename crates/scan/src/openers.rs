@@ -1,21 +1,28 @@
 //! The words that open rules, and where each rule that they open is to be searched.
 //!
-//! All words of all rules are looked for in one pass. A literal opens its rule at once; of a branch that
-//! has two words, the second opens it where the first stands near enough before it.
+//! A word stands in one run of letters or of marks, or a part of it does, so each run is looked at once: what it says is
+//! kept ([`crate::lexicon`]). A literal opens its rule at once; of a branch that has two words, the second opens it where
+//! the first stands near enough before it.
+
+mod table;
 
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use crate::branch::{GAP_LEFT, GAP_RIGHT, LEFT, RIGHT};
+use table::{Table, WIDE, bit, is_letters};
+
 use crate::east;
-use crate::literals::{Literals, Places, Whole};
+use crate::lexicon::{Lexicon, Looked, Seen, What};
+use crate::literals::Places;
 use crate::rule::{Direction, Part, Rule, Use, Word};
+use crate::runs::{BLOCK_BYTES, Runs};
 use crate::set::Matcher;
-use crate::words;
 
 /// The words of all rules.
 pub(crate) struct Openers {
+    /// Tells what was learned of these words from what was learned of others.
+    id: u64,
     /// Of our own rules: those that are ASCII, and the others.
     own: [&'static [Word]; 2],
     /// Of other rules.
@@ -26,52 +33,10 @@ pub(crate) struct Openers {
     table: OnceLock<Table>,
 }
 
-/// All words as they are looked for.
-struct Table {
-    ascii: Literals,
-    /// Words that are not ASCII, built for the first text that has any of their letters.
-    wide: OnceLock<Literals>,
-    /// Those that are ASCII, then the others.
-    words: Vec<Known>,
-    narrow: u16,
-    uses: Vec<Opens>,
-}
-
-/// A word, and which uses are its own.
-struct Known {
-    text: Cow<'static, [u8]>,
-    uses: Range<u32>,
-    /// What all its uses need, and what any of them does.
-    needs: u16,
-    asks: u16,
-}
-
-/// What a word opens, in eight bytes.
-struct Opens {
-    /// Bytes from the start of a branch's first word to the end of its second, at most.
-    near: u16,
-    matcher: u16,
-    /// What has to be there: the edges of the word, [`PLAIN`], [`WIDE`]; and the directions in which it is not
-    /// looked for.
-    needs: u16,
-    part: Part,
-}
-
-/// The word is written in no leetspeak.
-const PLAIN: u16 = 16;
-/// The text is not all ASCII.
-const WIDE: u16 = 32;
-/// Letters of a word that is seldom a part of others.
-const LONG_WORD_MIN: usize = 5;
-/// Letters of the shortest word that is looked for inside others, and letters and digits in a row that are then taken
-/// for words without their gaps.
-const GLUED_WORD_MIN: usize = 3;
-const GLUED_BYTES_MIN: usize = 9;
-
-/// The bit of a direction.
-fn bit(direction: Direction) -> u16 {
-    64 << direction as u16
-}
+/// New runs of a text after which its words are looked for without its runs: so many, and one in so many. What is new
+/// costs ten times what is known, and a text of numbers is all new.
+const NEW_RUNS_MIN: usize = 16;
+const KNOWN_RUNS: usize = 16;
 
 /// A part of a text in which a rule is to be searched.
 pub(crate) struct Candidate {
@@ -87,8 +52,13 @@ pub(crate) struct Candidate {
 /// What a pass over a text needs. Kept by who searches.
 #[derive(Default)]
 pub(crate) struct Opened {
-    places: Places,
+    /// Words that were found otherwise than by runs, and words of which a part was: these wait for those that end before
+    /// them.
+    found: Places,
+    waiting: Places,
     branches: Branches,
+    lexicon: Lexicon,
+    learned: Vec<Seen>,
 }
 
 /// The branches whose first word was seen.
@@ -111,11 +81,14 @@ struct Firsts {
 
 impl Openers {
     /// `first` is the matcher of each rule's first branch: of our own rules, then of the others.
+    ///
+    /// Errors: there are too many words.
     pub(crate) fn new(
+        id: u64,
         own: [&'static [Word]; 2],
         more: &[&'static Rule],
         first: Vec<Option<u16>>,
-    ) -> Openers {
+    ) -> Result<Openers, &'static str> {
         let mut lists = [Vec::new(), Vec::new()];
         let start = first.len() - more.len();
         for (rule, index) in more.iter().zip(start..) {
@@ -123,12 +96,21 @@ impl Openers {
                 lists[usize::from(!text.is_ascii())].push((text, one));
             });
         }
-        Openers {
+        let own_words = own.iter().flat_map(|list| list.iter());
+        let texts = own_words.map(|word| word.text);
+        let texts = texts.chain(lists.iter().flatten().map(|(text, _)| &**text));
+        // A word and a part of it have a number each.
+        let numbers: usize = texts.map(|text| 1 + usize::from(!is_letters(text))).sum();
+        if numbers > usize::from(u16::MAX) {
+            return Err("too many literals");
+        }
+        Ok(Openers {
+            id,
             own,
             more: lists,
             first,
             table: OnceLock::new(),
-        }
+        })
     }
 
     /// Calls `open` with each part of a text in which a rule is to be searched.
@@ -139,208 +121,204 @@ impl Openers {
         matchers: &[Matcher],
         (bytes, direction): (&[u8], Direction),
         opened: &mut Opened,
-        mut open: impl FnMut(Candidate) -> Result<(), E>,
+        open: impl FnMut(Candidate) -> Result<(), E>,
     ) -> Result<(), E> {
-        opened.branches.begin(matchers.len(), bytes.len());
         let table = self.table.get_or_init(|| Table::new(self, matchers));
-        let Opened { places, branches } = opened;
-        places.clear();
-        table.ascii.add(bytes, 0, places);
         let mut lacks = bit(direction);
-        match bytes.is_ascii() {
-            true => lacks |= WIDE,
-            false => table.wide().add(bytes, table.narrow, places),
+        if bytes.is_ascii() {
+            lacks |= WIDE;
         }
-        for (end, index, plain) in places.spelled() {
-            let known = &table.words[usize::from(index)];
-            let word = end - known.text.len()..end;
-            let lacks = lacks | lacking_edges(bytes, &word, known.asks);
-            if known.needs & lacks != 0 {
-                continue;
+        let Opened {
+            found,
+            waiting,
+            branches,
+            lexicon,
+            learned,
+        } = opened;
+        branches.begin(matchers.len(), bytes.len());
+        lexicon.about(self.id);
+        found.clear();
+        waiting.clear();
+        if lacks & WIDE == 0 {
+            table.wide().add(bytes, 0, table.narrow, found);
+        }
+        table.others(bytes, found);
+        let mut pass = Pass {
+            table,
+            matchers,
+            bytes,
+            lacks,
+            branches,
+            found: (found, 0),
+            waiting: (waiting, 0),
+            open,
+        };
+        let mut runs = Runs::new(bytes, table.marks_min);
+        let mut looked = [Looked::default(); BLOCK_BYTES];
+        let (mut all, mut new) = (0, 0);
+        while let Some(some) = runs.next() {
+            lexicon.make_room();
+            let mut count = 0;
+            for run in some {
+                looked[count] = lexicon.look(bytes, *run, lacks);
+                // Whether a run says anything is no branch, since a processor could not foresee it.
+                count += usize::from(looked[count].says());
             }
-            let spelling = || words::spelling(&bytes[word.clone()], &known.text);
-            let lacks = match if plain { Some(true) } else { spelling() } {
-                Some(true) => lacks,
-                Some(false) => lacks | PLAIN,
-                None => continue,
-            };
-            let uses = known.uses.start as usize..known.uses.end as usize;
-            for one in table.uses[uses].iter().filter(|one| one.needs & lacks == 0) {
-                let Some(start) = branches.start(one, &word) else {
-                    continue;
-                };
-                let it = &matchers[usize::from(one.matcher)];
-                let anchored = it.begins_with(one.part, &word);
-                if anchored && !it.may_begin(bytes, word.start) {
-                    continue;
+            all += some.len();
+            for one in &looked[..count] {
+                new += pass.run(lexicon, learned, one)?;
+            }
+            if new > NEW_RUNS_MIN + all / KNOWN_RUNS {
+                pass.rest(runs.done());
+                break;
+            }
+        }
+        pass.places_before(usize::MAX)
+    }
+}
+
+/// A pass over a text.
+struct Pass<'a, O> {
+    table: &'a Table,
+    matchers: &'a [Matcher],
+    bytes: &'a [u8],
+    /// What no word of the text has.
+    lacks: u16,
+    branches: &'a mut Branches,
+    /// Words that were found otherwise, and those that wait for others; and of both, how many are done.
+    found: (&'a mut Places, usize),
+    waiting: (&'a mut Places, usize),
+    open: O,
+}
+
+impl<O, E> Pass<'_, O>
+where
+    O: FnMut(Candidate) -> Result<(), E>,
+{
+    /// Opens what is in a run; answers how many new ones that is, none or one.
+    #[inline(always)]
+    fn run(
+        &mut self,
+        lexicon: &mut Lexicon,
+        learned: &mut Vec<Seen>,
+        looked: &Looked,
+    ) -> Result<usize, E> {
+        let (run, mut new) = (looked.run, 0);
+        let numbers = match lexicon.known(looked) {
+            Some(numbers) => numbers,
+            None if !looked.can_be_kept() => {
+                let (waiting, done) = &mut self.waiting;
+                self.table.long(self.bytes, &run.range(), *done, waiting);
+                return Ok(0);
+            }
+            // It may have come just before.
+            None => lexicon.known(&lexicon.again(looked)).unwrap_or_else(|| {
+                new = 1;
+                self.table
+                    .learn(&self.bytes[run.range()], self.lacks, learned);
+                lexicon.learn(looked, learned)
+            }),
+        };
+        for number in numbers {
+            let one = lexicon.get(number);
+            let word = one.place(run.start);
+            self.places_before(word.end)?;
+            match one.what {
+                What::Word(part) => self.opens(one.index, part, one.near, &word)?,
+                _ if one.fits(self.bytes, run) => {
+                    let end = run.start + usize::from(one.near);
+                    let (waiting, done) = &mut self.waiting;
+                    waiting.keep(*done, end, one.index, false);
                 }
-                open(Candidate {
-                    matcher: one.matcher,
-                    place: word.start,
-                    window: it.window(one.part, start, &word),
-                    anchored,
-                })?;
+                _ => {}
             }
+        }
+        Ok(new)
+    }
+
+    /// Finds all words that end behind a place, without looking at runs.
+    #[cold]
+    fn rest(&mut self, from: usize) {
+        // What begins before it may end behind it. To find a word twice does no harm.
+        let from = from.saturating_sub(usize::from(u8::MAX));
+        let (found, done) = &mut self.found;
+        found.forget(std::mem::take(done));
+        self.table.all().add(self.bytes, from, 0, found);
+    }
+
+    /// Opens what was found and ends no later than here.
+    #[inline(always)]
+    fn places_before(&mut self, end: usize) -> Result<(), E> {
+        while let Some(place) = self.next_before(end) {
+            self.judge(place)?;
         }
         Ok(())
     }
-}
 
-/// What a byte is to a word: a letter or a digit, and whether a boundary of words takes it for a part of one.
-const LETTER: u8 = 1;
-const INSIDE: u8 = 2;
-const KINDS: [u8; 256] = {
-    let mut kinds = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        kinds[byte] = match byte as u8 {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => LETTER | INSIDE,
-            b'_' => INSIDE,
-            _ => 0,
+    #[inline(always)]
+    fn next_before(&mut self, end: usize) -> Option<(usize, u16, bool)> {
+        let found = self.found.0.before(self.found.1, end);
+        let waiting = self.waiting.0.before(self.waiting.1, end);
+        let is_waiting = match (&found, &waiting) {
+            (Some(found), Some(waiting)) => waiting.0 < found.0,
+            (None, Some(_)) => true,
+            _ => false,
         };
-        byte += 1;
-    }
-    kinds
-};
-
-/// What a byte is to a word; nothing outside of the text.
-#[inline(always)]
-fn kind(bytes: &[u8], at: usize) -> u8 {
-    bytes.get(at).map_or(0, |byte| KINDS[usize::from(*byte)])
-}
-
-/// The edges that a word lacks where it stands, of those that are asked for.
-#[inline(always)]
-fn lacking_edges(bytes: &[u8], word: &Range<usize>, asks: u16) -> u16 {
-    let edges = [LEFT, RIGHT, GAP_LEFT, GAP_RIGHT].map(u16::from);
-    let [left, right, gap_left, gap_right] = edges;
-    if asks & (left | right | gap_left | gap_right) == 0 {
-        return 0;
-    }
-    let before = kind(bytes, word.start.wrapping_sub(1));
-    let after = kind(bytes, word.end);
-    let same = |one: u8, other: u8| (one ^ other) & INSIDE == 0;
-    let mut lacks = 0;
-    if same(before, kind(bytes, word.start)) {
-        lacks |= left;
-    }
-    if same(after, kind(bytes, word.end - 1)) {
-        lacks |= right;
-    }
-    if before & LETTER != 0 {
-        lacks |= gap_left;
-    }
-    if after & LETTER != 0 {
-        lacks |= gap_right;
-    }
-    let gaps = asks & (gap_left | gap_right);
-    if lacks & gaps != 0 && glued(bytes, word) {
-        lacks &= !gaps;
-    }
-    lacks
-}
-
-/// Whether a word is one by itself, though letters stand beside it: it is long, or it stands in so many letters that
-/// their gaps may have been taken out.
-fn glued(bytes: &[u8], word: &Range<usize>) -> bool {
-    if word.len() < GLUED_WORD_MIN || word.len() >= LONG_WORD_MIN {
-        return word.len() >= LONG_WORD_MIN;
-    }
-    let letters = |byte: &&u8| KINDS[usize::from(**byte)] & LETTER != 0;
-    let most = GLUED_BYTES_MIN - word.len();
-    let before = bytes[..word.start].iter().rev().take(most);
-    let after = bytes[word.end..].iter().take(most);
-    before.take_while(letters).count() + after.take_while(letters).count() >= most
-}
-
-impl Table {
-    fn new(openers: &Openers, matchers: &[Matcher]) -> Table {
-        let (mut words, mut uses) = (Vec::new(), Vec::new());
-        let mut add = |text: Cow<'static, [u8]>, all: &[Use]| {
-            let from = uses.len();
-            uses.extend(all.iter().filter_map(|one| {
-                let first = openers.first[usize::from(one.rule)]?;
-                Opens::new(one, first + one.branch, matchers)
-            }));
-            words.push(Known {
-                text,
-                needs: uses[from..].iter().fold(!0, |all, one| all & one.needs),
-                asks: uses[from..].iter().fold(0, |all, one| all | one.needs),
-                uses: from as u32..uses.len() as u32,
-            });
-        };
-        for (own, more) in openers.own.iter().zip(&openers.more) {
-            for word in *own {
-                add(Cow::Borrowed(word.text), word.uses);
+        match is_waiting {
+            true => {
+                self.waiting.1 += 1;
+                waiting
             }
-            for (text, one) in more {
-                add(text.clone(), std::slice::from_ref(one));
+            false => {
+                self.found.1 += usize::from(found.is_some());
+                found
             }
         }
-        let narrow = openers.own[0].len() + openers.more[0].len();
-        Table {
-            ascii: literals(&words[..narrow], &uses),
-            wide: OnceLock::new(),
-            words,
-            narrow: narrow as u16,
-            uses,
-        }
     }
 
-    fn wide(&self) -> &Literals {
-        let words = &self.words[usize::from(self.narrow)..];
-        self.wide.get_or_init(|| literals(words, &self.uses))
-    }
-}
-
-/// Words as they are looked for; those that open nothing are not.
-fn literals(words: &[Known], uses: &[Opens]) -> Literals {
-    let texts =
-        words.iter().map(
-            |word| match &uses[word.uses.start as usize..word.uses.end as usize] {
-                [] => (&b""[..], Whole::Part),
-                uses => (&word.text[..], whole(&word.text, uses)),
-            },
-        );
-    Literals::new(&texts.collect::<Vec<_>>())
-}
-
-/// What a word is of the words that it opens anything in.
-fn whole(text: &[u8], uses: &[Opens]) -> Whole {
-    let needs = |one: &Opens, edges: u8| one.needs & u16::from(edges) != 0;
-    let all = |edges: u8| uses.iter().all(|one| needs(one, edges));
-    match (all(LEFT), all(RIGHT)) {
-        (true, true) => Whole::Word,
-        // A word of two letters that is glued to others is none.
-        _ if text.len() == 2 && all(LEFT | GAP_LEFT) && all(RIGHT | GAP_RIGHT) => Whole::Word,
-        (true, false) => Whole::Begins,
-        _ => Whole::Part,
-    }
-}
-
-impl Opens {
-    /// What a word opens; nothing where its rule is not looked for.
-    fn new(one: &Use, matcher: u16, matchers: &[Matcher]) -> Option<Opens> {
-        let it = matchers.get(usize::from(matcher))?;
-        let off = Direction::ALL
-            .into_iter()
-            .filter(|direction| !it.looked_for[*direction as usize]);
-        let off = off.fold(0, |all, direction| all | bit(direction));
-        let needs = match it.branch {
-            Some(branch) if branch.ascii => 0,
-            Some(_) => WIDE,
-            None => PLAIN,
+    /// Opens what a word opens that may end at a place.
+    fn judge(&mut self, (end, index, plain): (usize, u16, bool)) -> Result<(), E> {
+        let known = &self.table.words[usize::from(index)];
+        let Some(start) = end.checked_sub(known.text.len()) else {
+            return Ok(());
         };
-        let all_off = Direction::ALL
-            .into_iter()
-            .fold(0, |all, one| all | bit(one));
-        (off != all_off).then_some(Opens {
-            near: it
-                .branch
-                .map_or(0, |branch| branch.near.min(usize::from(u16::MAX)) as u16),
+        if end > self.bytes.len() {
+            return Ok(());
+        }
+        let word = start..end;
+        let Some(lacks) = self
+            .table
+            .lacks(self.bytes, known, &word, (self.lacks, plain))
+        else {
+            return Ok(());
+        };
+        let table = self.table;
+        for one in table
+            .uses_of(known)
+            .iter()
+            .filter(|one| one.needs & lacks == 0)
+        {
+            self.opens(one.matcher, one.part, one.near, &word)?;
+        }
+        Ok(())
+    }
+
+    /// Opens a matcher at a word, or remembers that it was seen.
+    #[inline(always)]
+    fn opens(&mut self, matcher: u16, part: Part, near: u16, word: &Range<usize>) -> Result<(), E> {
+        let Some(start) = self.branches.start(matcher, part, near, word) else {
+            return Ok(());
+        };
+        let it = &self.matchers[usize::from(matcher)];
+        let anchored = it.begins_with(part, word);
+        if anchored && !it.may_begin(self.bytes, word.start) {
+            return Ok(());
+        }
+        (self.open)(Candidate {
             matcher,
-            part: one.part,
-            needs: needs | u16::from(one.edges) | off,
+            place: word.start,
+            window: it.window(part, start, word),
+            anchored,
         })
     }
 }
@@ -363,15 +341,15 @@ impl Branches {
 
     /// Where the first word starts of those that open a matcher, if this is the last of them.
     #[inline(always)]
-    fn start(&mut self, one: &Opens, word: &Range<usize>) -> Option<usize> {
-        if matches!(one.part, Part::Literal | Part::Only) {
+    fn start(&mut self, matcher: u16, part: Part, near: u16, word: &Range<usize>) -> Option<usize> {
+        if matches!(part, Part::Literal | Part::Only) {
             return Some(word.start);
         }
         let (start, end) = (self.base + word.start as u32, self.base + word.end as u32);
-        let seen = &mut self.firsts[usize::from(one.matcher)];
-        let known = end.wrapping_sub(seen.last) <= u32::from(one.near);
-        if one.part == Part::Second {
-            let nearest = end - u32::from(one.near);
+        let seen = &mut self.firsts[usize::from(matcher)];
+        let known = end.wrapping_sub(seen.last) <= u32::from(near);
+        if part == Part::Second {
+            let nearest = end - u32::from(near);
             return known.then(|| (nearest.max(seen.first) - self.base) as usize);
         }
         seen.first = if known { seen.first.min(start) } else { start };
@@ -415,6 +393,93 @@ fn words_of(rule: &Rule, index: u16, mut add: impl FnMut(Cow<'static, [u8]>, Use
                     edges: *edges,
                 };
                 add(Cow::Borrowed(*word), one);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::engine::Engine;
+    use crate::settings::Settings;
+    use crate::{Action, rules, words};
+
+    /// A candidate: its matcher, its place, its window's start and end, and whether it is anchored.
+    type Opening = (u16, usize, usize, usize, bool);
+
+    fn opening(of: &Candidate) -> Opening {
+        let window = &of.window;
+        (of.matcher, of.place, window.start, window.end, of.anchored)
+    }
+
+    /// What a text opens, found by looking for each word at each place.
+    fn slowly(
+        table: &Table,
+        matchers: &[Matcher],
+        text: &[u8],
+        direction: Direction,
+    ) -> BTreeSet<Opening> {
+        let mut places = Places::default();
+        let wide = !text.is_ascii();
+        for (index, word) in (0u16..).zip(&table.words) {
+            let length = word.text.len();
+            for start in 0..(text.len() + 1).saturating_sub(length) {
+                let there = &text[start..start + length];
+                let is_wide = index >= table.narrow;
+                if (wide || !is_wide) && words::spelling(there, &word.text).is_some() {
+                    places.keep(0, start + length, index, false);
+                }
+            }
+        }
+        let (mut branches, mut all) = (Branches::default(), BTreeSet::new());
+        branches.begin(matchers.len(), text.len());
+        let mut pass = Pass {
+            table,
+            matchers,
+            bytes: text,
+            lacks: bit(direction) | if wide { 0 } else { WIDE },
+            branches: &mut branches,
+            found: (&mut places, 0),
+            waiting: (&mut Places::default(), 0),
+            open: |candidate| {
+                all.insert(opening(&candidate));
+                Ok::<_, ()>(())
+            },
+        };
+        pass.places_before(usize::MAX).unwrap();
+        all
+    }
+
+    #[test]
+    fn runs_open_what_their_words_open() {
+        let mut settings = Settings::default();
+        for rule in rules() {
+            settings.set(rule.id, None, Action::Refuse).unwrap();
+        }
+        let engine = Engine::new(settings, [7; 32]);
+        let (openers, matchers) = (&engine.set.openers, &engine.set.matchers);
+        let table = openers.table.get_or_init(|| Table::new(openers, matchers));
+        let mut opened = Opened::default();
+        let texts = rules()
+            .iter()
+            .flat_map(|rule| rule.hits.iter().chain(rule.misses));
+        for (number, text) in texts.step_by(5).enumerate() {
+            let glued = text.replace(' ', "");
+            let leet = text.replace('e', "3").replace('o', "0").replace(". ", ".");
+            let text = [*text, &glued, &leet][number % 3].as_bytes();
+            let text = &text[..text.len().min(400)];
+            for direction in [Direction::Outgoing, Direction::Incoming] {
+                let mut found = BTreeSet::new();
+                let all = openers.each(matchers, (text, direction), &mut opened, |candidate| {
+                    found.insert(opening(&candidate));
+                    Ok::<_, ()>(())
+                });
+                all.unwrap();
+                let due = slowly(table, matchers, text, direction);
+                assert_eq!(found, due, "{}", String::from_utf8_lossy(text));
             }
         }
     }

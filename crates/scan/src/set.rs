@@ -24,7 +24,7 @@ use crate::words;
 pub(crate) struct Set {
     /// Tells the memory of one set from that of another.
     id: u64,
-    openers: Openers,
+    pub(crate) openers: Openers,
     pub(crate) matchers: Vec<Matcher>,
     /// The matchers that each opener beside words opens.
     opened: [Vec<u16>; 3],
@@ -108,9 +108,10 @@ impl Set {
             true => [&[][..]; 2],
             false => patterns::words(),
         };
-        let openers = Openers::new(words, more, first);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let openers = Openers::new(id, words, more, first)?;
         Ok(Set {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            id,
             openers,
             matchers,
             opened,

@@ -10,6 +10,9 @@ const GAP_BYTES_MAX: u32 = 8;
 /// Times that a loosened expression still counts.
 const LOOSE_MIN: u32 = 3;
 
+/// The marks that are written in place of letters.
+pub(crate) const LEET_MARKS: [u8; 4] = *b"@!|$";
+
 /// What is written in place of a lower-case letter in leetspeak.
 pub(crate) fn leet(letter: u8) -> &'static [u8] {
     match letter {
@@ -170,6 +173,18 @@ mod tests {
         }
         assert!(!matches(&hir, "a12345....b") && matches(&loosen(&hir), "a12345....b"));
         assert!(!matches(&loosen(&hir), "a12c"));
+    }
+
+    #[test]
+    fn leetspeak_is_of_digits_and_few_marks() {
+        let all = (b'a'..=b'z').flat_map(leet);
+        let known = |byte: &&u8| byte.is_ascii_digit() || LEET_MARKS.contains(byte);
+        assert!(all.clone().all(|byte| known(&byte)));
+        assert!(
+            LEET_MARKS
+                .iter()
+                .all(|mark| all.clone().any(|byte| byte == mark))
+        );
     }
 
     #[test]

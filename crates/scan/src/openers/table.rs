@@ -1,0 +1,479 @@
+//! The words of all rules as they are looked for, and what is found in one run.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use super::Openers;
+use crate::branch::{GAP_LEFT, GAP_RIGHT, LEFT, RIGHT};
+use crate::lexicon::{Seen, What};
+use crate::literals::{Literals, Places, Whole};
+use crate::rule::{Direction, Part, Use};
+use crate::set::Matcher;
+use crate::{runs, words};
+
+/// All words as they are looked for.
+pub(super) struct Table {
+    /// Words of letters, by their numbers, and the parts of those that have marks too.
+    letters: Literals,
+    parts: Vec<Fragment>,
+    /// Such parts that are too short to be looked for, by what they begin with: they are at an end of their run, or
+    /// nowhere.
+    short: Vec<Vec<Fragment>>,
+    /// Words of marks, and fewest marks of one.
+    marks: Vec<Fragment>,
+    pub(super) marks_min: usize,
+    /// Words that are neither, such as spaces.
+    others: Option<Literals>,
+    /// Words that are not ASCII, built for the first text that has any of their letters; and those that are, for the first
+    /// in which most runs are new.
+    wide: OnceLock<Literals>,
+    all: OnceLock<Literals>,
+    /// Those that are ASCII, then the others.
+    pub(super) words: Vec<Known>,
+    pub(super) narrow: u16,
+    uses: Vec<Opens>,
+}
+
+/// A part of a word, which has all letters of its run there, or all marks.
+#[derive(Clone, Copy)]
+struct Fragment {
+    word: u16,
+    /// Bytes of the word before it, and behind it.
+    before: usize,
+    behind: usize,
+    length: usize,
+    /// At which of its ends the word goes on, and with what.
+    beside: (What, u8),
+}
+
+/// A word, and which uses are its own.
+pub(super) struct Known {
+    pub(super) text: Cow<'static, [u8]>,
+    uses: Range<u32>,
+    /// What all its uses need, and what any of them does.
+    needs: u16,
+    asks: u16,
+}
+
+/// What a word opens, in eight bytes.
+pub(super) struct Opens {
+    /// Bytes from the start of a branch's first word to the end of its second, at most.
+    pub(super) near: u16,
+    pub(super) matcher: u16,
+    /// What has to be there: the edges of the word, [`PLAIN`], [`WIDE`]; and the directions in which it is not
+    /// looked for.
+    pub(super) needs: u16,
+    pub(super) part: Part,
+}
+
+/// The word is written in no leetspeak.
+const PLAIN: u16 = 16;
+/// The text is not all ASCII.
+pub(super) const WIDE: u16 = 32;
+/// Letters of a word that is seldom a part of others.
+const LONG_WORD_MIN: usize = 5;
+/// Letters of the shortest word that is looked for inside others, and letters and digits in a row that are then taken
+/// for words without their gaps.
+const GLUED_WORD_MIN: usize = 3;
+const GLUED_BYTES_MIN: usize = 9;
+/// Letters of the shortest part of a word that is looked for anywhere in a run.
+const PART_BYTES_MIN: usize = 3;
+
+/// The bit of a direction.
+pub(super) fn bit(direction: Direction) -> u16 {
+    64 << direction as u16
+}
+
+impl Table {
+    pub(super) fn new(openers: &Openers, matchers: &[Matcher]) -> Table {
+        let (mut words, mut uses) = (Vec::new(), Vec::new());
+        let mut add = |text: Cow<'static, [u8]>, all: &[Use]| {
+            let from = uses.len();
+            uses.extend(all.iter().filter_map(|one| {
+                let first = openers.first[usize::from(one.rule)]?;
+                Opens::new(one, first + one.branch, matchers)
+            }));
+            words.push(Known {
+                text,
+                needs: uses[from..].iter().fold(!0, |all, one| all & one.needs),
+                asks: uses[from..].iter().fold(0, |all, one| all | one.needs),
+                uses: from as u32..uses.len() as u32,
+            });
+        };
+        for (own, more) in openers.own.iter().zip(&openers.more) {
+            for word in *own {
+                add(Cow::Borrowed(word.text), word.uses);
+            }
+            for (text, one) in more {
+                add(text.clone(), std::slice::from_ref(one));
+            }
+        }
+        let narrow = openers.own[0].len() + openers.more[0].len();
+        Table::of(words, uses, narrow)
+    }
+
+    /// Puts the words where they are looked for. Those that open nothing are not.
+    fn of(words: Vec<Known>, uses: Vec<Opens>, narrow: usize) -> Table {
+        let mut letters: Vec<(&[u8], Whole)> = vec![(b"", Whole::Part); narrow];
+        let (mut parts, mut texts) = (Vec::new(), Vec::new());
+        let mut short: Vec<Vec<Fragment>> = (0..256).map(|_| Vec::new()).collect();
+        let (mut marks, mut others) = (Vec::new(), Vec::new());
+        for (index, word) in words[..narrow].iter().enumerate() {
+            let (text, number) = (&*word.text, index as u16);
+            if word.uses.is_empty() {
+                continue;
+            }
+            if is_letters(text) {
+                letters[index] = (text, whole(text, &uses[range(&word.uses)]));
+            } else if let Some(part) = Fragment::of(text, number, runs::is_letter) {
+                if part.length < PART_BYTES_MIN {
+                    let first = text[part.before];
+                    let spellings = [first, first.to_ascii_uppercase()];
+                    let mut spellings = [&spellings[..], words::leet(first)].concat();
+                    spellings.dedup();
+                    for byte in spellings {
+                        short[usize::from(byte)].push(part);
+                    }
+                    continue;
+                }
+                texts.push((&text[part.range()], Whole::Part));
+                parts.push(part);
+            } else if let Some(part) = Fragment::of(text, number, |byte| !runs::is_gap(byte)) {
+                marks.push(part);
+            } else {
+                others.resize(index, (&b""[..], Whole::Part));
+                others.push((text, Whole::Part));
+            }
+        }
+        letters.extend(texts);
+        let shortest = marks.iter().map(|part: &Fragment| part.length).min();
+        Table {
+            letters: Literals::new(&letters),
+            parts,
+            short,
+            marks_min: shortest.map_or(2, |shortest| shortest.min(2)),
+            marks,
+            others: (!others.is_empty()).then(|| Literals::new(&others)),
+            wide: OnceLock::new(),
+            all: OnceLock::new(),
+            words,
+            narrow: narrow as u16,
+            uses,
+        }
+    }
+
+    pub(super) fn wide(&self) -> &Literals {
+        let words = usize::from(self.narrow)..;
+        self.wide.get_or_init(|| self.literals(&self.words[words]))
+    }
+
+    pub(super) fn all(&self) -> &Literals {
+        let words = ..usize::from(self.narrow);
+        self.all.get_or_init(|| self.literals(&self.words[words]))
+    }
+
+    fn literals(&self, words: &[Known]) -> Literals {
+        let texts = words.iter().map(|word| match self.uses_of(word) {
+            [] => (&b""[..], Whole::Part),
+            uses => (&*word.text, whole(&word.text, uses)),
+        });
+        Literals::new(&texts.collect::<Vec<_>>())
+    }
+
+    pub(super) fn uses_of(&self, word: &Known) -> &[Opens] {
+        &self.uses[range(&word.uses)]
+    }
+
+    /// What a word lacks where it stands, given what the text lacks, and whether it is known to be written plainly;
+    /// nothing where it opens nothing, or is another word.
+    pub(super) fn lacks(
+        &self,
+        bytes: &[u8],
+        known: &Known,
+        word: &Range<usize>,
+        (lacks, plain): (u16, bool),
+    ) -> Option<u16> {
+        let lacks = lacks | lacking_edges(bytes, word, known.asks);
+        if known.needs & lacks != 0 {
+            return None;
+        }
+        let spelling = || words::spelling(&bytes[word.clone()], &known.text);
+        match if plain { Some(true) } else { spelling() }? {
+            true => Some(lacks),
+            false => Some(lacks | PLAIN),
+        }
+    }
+
+    /// Finds the words that are in no run.
+    pub(super) fn others(&self, bytes: &[u8], places: &mut Places) {
+        if let Some(others) = &self.others {
+            others.add(bytes, 0, 0, places);
+        }
+    }
+
+    /// Calls `each` with what is in a run and where it ends.
+    fn find<'t>(
+        &'t self,
+        bytes: &[u8],
+        run: &Range<usize>,
+        mut each: impl FnMut(usize, Sight<'t>),
+    ) {
+        let fits = |end: usize, part: &Fragment| {
+            (part.before == 0 || end - part.length == run.start)
+                && (part.behind == 0 || end == run.end)
+        };
+        if runs::is_letter(bytes[run.start]) {
+            self.short(bytes, run, |end, part| each(end, Sight::Part(part)));
+            self.letters.each_in(bytes, run, |end, literal, plain| {
+                let sight = match literal.checked_sub(self.narrow) {
+                    None => Sight::Word(literal, plain),
+                    Some(number) => Sight::Part(&self.parts[usize::from(number)]),
+                };
+                match sight {
+                    Sight::Part(part) if !fits(end, part) => {}
+                    sight => each(end, sight),
+                }
+            });
+            return;
+        }
+        for part in &self.marks {
+            let text = &self.words[usize::from(part.word)].text[part.range()];
+            // One may begin in another.
+            let ends = run.start + part.length..run.end + 1;
+            let ends = ends.filter(|end| &bytes[end - part.length..*end] == text);
+            for end in ends.filter(|end| fits(*end, part)) {
+                let sight = match part.before + part.behind {
+                    0 => Sight::Word(part.word, true),
+                    _ => Sight::Part(part),
+                };
+                each(end, sight);
+            }
+        }
+    }
+
+    /// Finds the parts of words at the ends of a run that are too short to be looked for.
+    fn short<'t>(
+        &'t self,
+        bytes: &[u8],
+        run: &Range<usize>,
+        mut each: impl FnMut(usize, &'t Fragment),
+    ) {
+        let starts = (1..PART_BYTES_MIN).filter_map(|length| run.end.checked_sub(length));
+        let starts = starts.filter(|start| *start > run.start);
+        for start in std::iter::once(run.start).chain(starts) {
+            for part in &self.short[usize::from(bytes[start])] {
+                let end = start + part.length;
+                let begins = start == run.start || part.before == 0;
+                let ends = end == run.end || part.behind == 0;
+                let text = &self.words[usize::from(part.word)].text[part.range()];
+                if begins
+                    && ends
+                    && end <= run.end
+                    && words::spelling(&bytes[start..end], text).is_some()
+                {
+                    each(end, part);
+                }
+            }
+        }
+    }
+
+    /// Finds what is in a run that is too long to be kept.
+    pub(super) fn long(&self, bytes: &[u8], run: &Range<usize>, done: usize, places: &mut Places) {
+        self.find(bytes, run, |end, sight| match sight {
+            Sight::Word(word, plain) => places.keep(done, end, word, plain),
+            Sight::Part(part) => places.keep(done, end + part.behind, part.word, false),
+        });
+    }
+
+    /// What the words in a run do wherever it stands.
+    pub(super) fn learn(&self, text: &[u8], lacks: u16, learned: &mut Vec<Seen>) {
+        let (whole, mut found) = (0..text.len(), Vec::new());
+        match runs::is_letter(text[0]) && !self.letters.may_hold(text) {
+            true => self.short(text, &whole, |end, part| {
+                found.push((end, Sight::Part(part)))
+            }),
+            false => self.find(text, &whole, |end, sight| found.push((end, sight))),
+        }
+        found.sort_by_key(|(end, _)| *end);
+        learned.clear();
+        for (end, sight) in found {
+            match sight {
+                Sight::Part(part) => {
+                    let letters = end - part.length..end;
+                    learned.push(Seen::part(
+                        part.word,
+                        part.beside,
+                        &letters,
+                        end + part.behind,
+                    ));
+                }
+                Sight::Word(index, plain) => {
+                    let known = &self.words[usize::from(index)];
+                    let word = end - known.text.len()..end;
+                    let Some(lacks) = self.lacks(text, known, &word, (lacks, plain)) else {
+                        continue;
+                    };
+                    let uses = self.uses_of(known).iter();
+                    let uses = uses.filter(|one| one.needs & lacks == 0);
+                    let seen = |one: &Opens| Seen::word(one.matcher, one.part, one.near, &word);
+                    learned.extend(uses.map(seen));
+                }
+            }
+        }
+    }
+}
+
+/// What is in a run.
+enum Sight<'t> {
+    /// A word, by its number, and whether it is known to be written plainly.
+    Word(u16, bool),
+    /// The part of a word that has all letters or marks which such a word may have in a run.
+    Part(&'t Fragment),
+}
+
+impl Fragment {
+    /// The longest part of a word that is of one kind.
+    fn of(text: &[u8], word: u16, kind: impl Fn(u8) -> bool) -> Option<Fragment> {
+        let pieces = text.chunk_by(|one, next| kind(*one) == kind(*next));
+        let pieces = pieces.scan(0, |start, piece| {
+            *start += piece.len();
+            Some((*start - piece.len(), piece))
+        });
+        let pieces = pieces.filter(|(_, piece)| kind(piece[0]));
+        let (before, piece) = pieces.max_by_key(|(_, piece)| piece.len())?;
+        let end = before + piece.len();
+        let beside = match before.checked_sub(1) {
+            Some(at) => (What::Behind, text[at]),
+            None => (What::Before, text.get(end).copied().unwrap_or_default()),
+        };
+        Some(Fragment {
+            word,
+            before,
+            behind: text.len() - end,
+            length: piece.len(),
+            beside,
+        })
+    }
+
+    /// Where it stands in its word.
+    fn range(&self) -> Range<usize> {
+        self.before..self.before + self.length
+    }
+}
+
+/// Whether a word stands in one run of letters.
+pub(super) fn is_letters(text: &[u8]) -> bool {
+    text.iter().all(|byte| runs::is_letter(*byte))
+}
+
+fn range(uses: &Range<u32>) -> Range<usize> {
+    uses.start as usize..uses.end as usize
+}
+
+/// What a word is of the words that it opens anything in.
+fn whole(text: &[u8], uses: &[Opens]) -> Whole {
+    let needs = |one: &Opens, edges: u8| one.needs & u16::from(edges) != 0;
+    let all = |edges: u8| uses.iter().all(|one| needs(one, edges));
+    match (all(LEFT), all(RIGHT)) {
+        (true, true) => Whole::Word,
+        // A word of two letters that is glued to others is none.
+        _ if text.len() == 2 && all(LEFT | GAP_LEFT) && all(RIGHT | GAP_RIGHT) => Whole::Word,
+        (true, false) => Whole::Begins,
+        _ => Whole::Part,
+    }
+}
+
+impl Opens {
+    /// What a word opens; nothing where its rule is not looked for.
+    fn new(one: &Use, matcher: u16, matchers: &[Matcher]) -> Option<Opens> {
+        let it = matchers.get(usize::from(matcher))?;
+        let off = Direction::ALL
+            .into_iter()
+            .filter(|direction| !it.looked_for[*direction as usize]);
+        let off = off.fold(0, |all, direction| all | bit(direction));
+        let needs = match it.branch {
+            Some(branch) if branch.ascii => 0,
+            Some(_) => WIDE,
+            None => PLAIN,
+        };
+        let all_off = Direction::ALL
+            .into_iter()
+            .fold(0, |all, one| all | bit(one));
+        (off != all_off).then_some(Opens {
+            near: it
+                .branch
+                .map_or(0, |branch| branch.near.min(usize::from(u16::MAX)) as u16),
+            matcher,
+            part: one.part,
+            needs: needs | u16::from(one.edges) | off,
+        })
+    }
+}
+
+/// What a byte is to a word: a letter or a digit, and whether a boundary of words takes it for a part of one.
+const LETTER: u8 = 1;
+const INSIDE: u8 = 2;
+const KINDS: [u8; 256] = {
+    let mut kinds = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        kinds[byte] = match byte as u8 {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => LETTER | INSIDE,
+            b'_' => INSIDE,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    kinds
+};
+
+/// What a byte is to a word; nothing outside of the text.
+#[inline(always)]
+fn kind(bytes: &[u8], at: usize) -> u8 {
+    bytes.get(at).map_or(0, |byte| KINDS[usize::from(*byte)])
+}
+
+/// The edges that a word lacks where it stands, of those that are asked for.
+#[inline(always)]
+fn lacking_edges(bytes: &[u8], word: &Range<usize>, asks: u16) -> u16 {
+    let edges = [LEFT, RIGHT, GAP_LEFT, GAP_RIGHT].map(u16::from);
+    let [left, right, gap_left, gap_right] = edges;
+    if asks & (left | right | gap_left | gap_right) == 0 {
+        return 0;
+    }
+    let before = kind(bytes, word.start.wrapping_sub(1));
+    let after = kind(bytes, word.end);
+    let same = |one: u8, other: u8| (one ^ other) & INSIDE == 0;
+    let mut lacks = 0;
+    if same(before, kind(bytes, word.start)) {
+        lacks |= left;
+    }
+    if same(after, kind(bytes, word.end - 1)) {
+        lacks |= right;
+    }
+    if before & LETTER != 0 {
+        lacks |= gap_left;
+    }
+    if after & LETTER != 0 {
+        lacks |= gap_right;
+    }
+    let gaps = asks & (gap_left | gap_right);
+    if lacks & gaps != 0 && glued(bytes, word) {
+        lacks &= !gaps;
+    }
+    lacks
+}
+
+/// Whether a word is one by itself, though letters stand beside it: it is long, or it stands in so many letters that
+/// their gaps may have been taken out.
+fn glued(bytes: &[u8], word: &Range<usize>) -> bool {
+    if word.len() < GLUED_WORD_MIN || word.len() >= LONG_WORD_MIN {
+        return word.len() >= LONG_WORD_MIN;
+    }
+    let letters = |byte: &&u8| KINDS[usize::from(**byte)] & LETTER != 0;
+    let most = GLUED_BYTES_MIN - word.len();
+    let before = bytes[..word.start].iter().rev().take(most);
+    let after = bytes[word.end..].iter().take(most);
+    before.take_while(letters).count() + after.take_while(letters).count() >= most
+}

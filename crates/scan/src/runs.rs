@@ -1,0 +1,225 @@
+//! The runs of a text: letters that words are made of, and marks.
+//!
+//! A word of letters, in whatever spelling, stands in one run, so that what is known of a run is known of each word in
+//! it. Sixty-four bytes are told apart at once, without a branch for each.
+
+use std::ops::Range;
+
+use crate::words::LEET_MARKS;
+
+/// Bytes that are told apart at once, and so the most runs that are given at once.
+pub(crate) const BLOCK_BYTES: usize = 64;
+
+/// Whether words are made of this byte: a letter, a digit, `_`, or a mark that is written for a letter.
+#[inline(always)]
+pub(crate) fn is_letter(byte: u8) -> bool {
+    let [a, b, c, d] = LEET_MARKS;
+    ((byte | 0x20).wrapping_sub(b'a') < 26)
+        | (byte.wrapping_sub(b'0') < 10)
+        | (byte == b'_')
+        | (byte == a)
+        | (byte == b)
+        | (byte == c)
+        | (byte == d)
+}
+
+/// Whether a byte is neither: white space, a control character, or of another script.
+#[inline(always)]
+pub(crate) fn is_gap(byte: u8) -> bool {
+    byte <= b' ' || byte >= 0x80
+}
+
+/// Where a run stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+impl Run {
+    pub(crate) fn range(self) -> Range<usize> {
+        self.start..self.end
+    }
+}
+
+/// The runs of a text, some at a time.
+pub(crate) struct Runs<'t> {
+    bytes: &'t [u8],
+    /// Fewest marks of a run that is given: one or two.
+    marks_min: usize,
+    /// The block that is next, and where the last run of those before it ends.
+    base: usize,
+    from: usize,
+    found: [Run; BLOCK_BYTES],
+}
+
+impl<'t> Runs<'t> {
+    pub(crate) fn new(bytes: &'t [u8], marks_min: usize) -> Runs<'t> {
+        Runs {
+            bytes,
+            marks_min,
+            base: 0,
+            from: 0,
+            found: [Run::default(); BLOCK_BYTES],
+        }
+    }
+
+    /// The runs that begin in the next block, in their order; nothing at the end of the text.
+    #[inline(always)]
+    pub(crate) fn next(&mut self) -> Option<&[Run]> {
+        let base = self.base;
+        let rest = self.bytes.get(base..).filter(|rest| !rest.is_empty())?;
+        self.base += BLOCK_BYTES;
+        let fresh = match self.from.saturating_sub(base) {
+            before @ 0..BLOCK_BYTES => !0 << before,
+            _ => return Some(&[]),
+        };
+        let (letters, marks) = match rest.first_chunk() {
+            Some(block) => kinds(block),
+            None => {
+                let mut block = [b' '; BLOCK_BYTES];
+                block[..rest.len()].copy_from_slice(rest);
+                kinds(&block)
+            }
+        };
+        let (letters, marks) = (letters & fresh, marks & fresh);
+        let mut starts = marks & !(marks << 1);
+        if self.marks_min > 1 {
+            // What goes on behind the block is looked at there.
+            starts &= marks >> 1 | 1 << (BLOCK_BYTES - 1);
+        }
+        starts |= letters & !(letters << 1);
+        let mut count = 0;
+        while starts != 0 {
+            let at = starts.trailing_zeros();
+            starts &= starts - 1;
+            let is_letters = letters >> at & 1 == 1;
+            let kind = if is_letters { letters } else { marks };
+            let start = base + at as usize;
+            let end = start + (kind >> at).trailing_ones() as usize;
+            self.found[count] = Run { start, end };
+            count += 1;
+        }
+        count -= usize::from(self.go_on(count));
+        Some(&self.found[..count])
+    }
+
+    /// Where the part of the text ends of which all runs were given.
+    pub(crate) fn done(&self) -> usize {
+        self.base.max(self.from)
+    }
+
+    /// Finds where the last of some runs ends, if it ends behind its block; answers whether it is too short.
+    #[inline(always)]
+    fn go_on(&mut self, count: usize) -> bool {
+        let Some(last) = self.found[..count].last_mut() else {
+            return false;
+        };
+        if last.end != self.base {
+            return false;
+        }
+        let is_letters = is_letter(self.bytes[last.start]);
+        let same = |byte: &&u8| is_letter(**byte) == is_letters && !is_gap(**byte);
+        let behind = self.bytes[last.end..].iter();
+        last.end += behind.take_while(same).count();
+        self.from = last.end;
+        !is_letters && last.end - last.start < self.marks_min
+    }
+}
+
+/// A bit for each byte of a block that is a letter, and for each that is a mark.
+#[inline(always)]
+fn kinds(block: &[u8; BLOCK_BYTES]) -> (u64, u64) {
+    let (mut letters, mut gaps) = ([0; BLOCK_BYTES], [0; BLOCK_BYTES]);
+    for ((letter, gap), byte) in letters.iter_mut().zip(&mut gaps).zip(block) {
+        *letter = u8::from(is_letter(*byte));
+        *gap = u8::from(is_gap(*byte));
+    }
+    let (letters, gaps) = (bits(&letters), bits(&gaps));
+    (letters, !(letters | gaps))
+}
+
+/// The lowest bits of bytes, in their order.
+#[inline(always)]
+fn bits(flags: &[u8; BLOCK_BYTES]) -> u64 {
+    let (eights, _) = flags.as_chunks::<8>();
+    let gather = |eight: &[u8; 8]| u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080);
+    let rows = eights.iter().map(|eight| gather(eight) >> 56);
+    rows.enumerate()
+        .fold(0, |all, (at, row)| all | row << (8 * at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runs(text: &[u8], marks_min: usize) -> Vec<Range<usize>> {
+        let (mut all, mut runs) = (Runs::new(text, marks_min), Vec::new());
+        while let Some(some) = all.next() {
+            runs.extend(some.iter().map(|run| run.range()));
+        }
+        runs
+    }
+
+    /// The same, byte by byte.
+    fn slowly(text: &[u8], marks_min: usize) -> Vec<Range<usize>> {
+        let kind = |byte: u8| match byte {
+            _ if is_gap(byte) => 0,
+            _ if is_letter(byte) => 1,
+            _ => 2,
+        };
+        let (mut runs, mut start) = (Vec::new(), 0);
+        for end in 1..=text.len() {
+            if end == text.len() || kind(text[end]) != kind(text[start]) {
+                let kind = kind(text[start]);
+                if kind == 1 || kind == 2 && end - start >= marks_min {
+                    runs.push(start..end);
+                }
+                start = end;
+            }
+        }
+        runs
+    }
+
+    #[test]
+    fn letters_and_marks_are_runs_of_their_own() {
+        let text = b"an api_key=\"s3cr3t!\" -- <!--x, \xe4\xbd\xa0y";
+        let all = runs(text, 1);
+        let words: Vec<_> = all.iter().map(|run| &text[run.clone()]).collect();
+        let wanted: [&[u8]; 11] = [
+            b"an", b"api_key", b"=\"", b"s3cr3t!", b"\"", b"--", b"<", b"!", b"--", b"x", b",",
+        ];
+        assert_eq!(words[..11], wanted);
+        assert_eq!(words[11..], [b"y"]);
+        let marks = |run: &&Range<usize>| !is_letter(text[run.start]) && run.len() == 1;
+        let all: Vec<_> = all.iter().filter(|run| !marks(run)).cloned().collect();
+        assert_eq!(runs(text, 2), all);
+    }
+
+    #[test]
+    fn blocks_do_not_divide_runs() {
+        let pieces: [&[u8]; 8] = [
+            b"a",
+            b" ",
+            b"-",
+            b"--",
+            b"longer_word",
+            b"<<<",
+            b"\n",
+            b".x",
+        ];
+        let mut seed = 1u32;
+        for length in 0..400 {
+            let mut text = Vec::new();
+            while text.len() < length {
+                seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                let piece = pieces[(seed >> 24) as usize % pieces.len()];
+                let times = if seed >> 16 & 31 == 0 { 70 } else { 1 };
+                text.extend(piece.repeat(times));
+            }
+            for marks_min in [1, 2] {
+                assert_eq!(runs(&text, marks_min), slowly(&text, marks_min));
+            }
+        }
+    }
+}
