@@ -30,6 +30,8 @@ const ROWS: usize = 1 << (TABLE_BITS - ROW_BITS);
 /// Bytes of a text whose places are looked up in one go, and of a short one.
 const BLOCK_BYTES: usize = 256;
 const SHORT_BLOCK_BYTES: usize = 32;
+/// Bytes of the longest literal.
+const LITERAL_BYTES_MAX: usize = u8::MAX as usize;
 /// Bytes of a literal that are compared at once.
 const PART_BYTES: usize = 8;
 /// Letters of a text that are read around a block: as many before and behind as a literal's part may reach.
@@ -134,11 +136,6 @@ impl Places {
         (place as usize <= end).then_some((place as usize, literal, plain))
     }
 
-    /// Forgets so many, the first of all.
-    pub(crate) fn forget(&mut self, count: usize) {
-        self.ends.drain(..count);
-    }
-
     /// Puts the places from this one on among those before, which are in order.
     fn merge(&mut self, middle: usize) {
         self.tail.extend(self.ends.drain(middle..));
@@ -197,19 +194,23 @@ impl Literals {
         self.add(bytes, 0, 0, places);
     }
 
-    /// Adds all places of all literals from a place of a text on. They are known by their numbers and as many more.
+    /// Adds the places of all literals that end behind a place of a text. They are known by their numbers and as many more.
     pub(crate) fn add(&self, bytes: &[u8], from: usize, more: u16, places: &mut Places) {
         let first = places.ends.len();
-        self.each_gram(bytes, &(from..bytes.len()), |end, literal, plain| {
-            places.keep(first, end, literal + more, plain);
+        let part = from.saturating_sub(LITERAL_BYTES_MAX)..bytes.len();
+        self.each_gram(bytes, &part, |end, literal, plain| {
+            if end > from {
+                places.keep(first, end, literal + more, plain);
+            }
         });
         let among = places.ends.len();
         for (finder, index) in &self.tiny {
-            let end = |at| (from + at + finder.needle().len()) as u32;
-            let found = finder.find_iter(&bytes[from..]);
+            let ends = finder.find_iter(&bytes[part.clone()]);
+            let ends = ends.map(|at| part.start + at + finder.needle().len());
+            let ends = ends.filter(|end| *end > from);
             places
                 .ends
-                .extend(found.map(|at| (end(at), index + more, true)));
+                .extend(ends.map(|end| (end as u32, index + more, true)));
         }
         places.merge(if first > 0 { first } else { among });
     }

@@ -153,26 +153,7 @@ impl Openers {
             waiting: (waiting, 0),
             open,
         };
-        let mut runs = Runs::new(bytes, table.marks_min);
-        let mut looked = [Looked::default(); BLOCK_BYTES];
-        let (mut all, mut new) = (0, 0);
-        while let Some(some) = runs.next() {
-            lexicon.make_room();
-            let mut count = 0;
-            for run in some {
-                looked[count] = lexicon.look(bytes, *run, lacks);
-                // Whether a run says anything is no branch, since a processor could not foresee it.
-                count += usize::from(looked[count].says());
-            }
-            all += some.len();
-            for one in &looked[..count] {
-                new += pass.run(lexicon, learned, one)?;
-            }
-            if new > NEW_RUNS_MIN + all / KNOWN_RUNS {
-                pass.rest(runs.done());
-                break;
-            }
-        }
+        pass.runs(lexicon, learned)?;
         pass.places_before(usize::MAX)
     }
 }
@@ -195,6 +176,35 @@ impl<O, E> Pass<'_, O>
 where
     O: FnMut(Candidate) -> Result<(), E>,
 {
+    /// Opens what is in the runs of the text; finds what else is in it where too many of them are new.
+    #[inline(always)]
+    fn runs(&mut self, lexicon: &mut Lexicon, learned: &mut Vec<Seen>) -> Result<(), E> {
+        let mut runs = Runs::new(self.bytes, self.table.marks_min);
+        let mut looked = [Looked::default(); BLOCK_BYTES];
+        let (mut all, mut new) = (0, 0);
+        while let Some(some) = runs.next() {
+            lexicon.make_room();
+            let mut count = 0;
+            for run in some {
+                looked[count] = lexicon.look(self.bytes, *run, self.lacks);
+                // Whether a run says anything is no branch, since a processor could not foresee it.
+                count += usize::from(looked[count].says());
+            }
+            all += some.len();
+            for one in &looked[..count] {
+                new += self.run(lexicon, learned, one)?;
+            }
+            let rest = self.bytes.len().saturating_sub(runs.done());
+            if new > NEW_RUNS_MIN + all / KNOWN_RUNS
+                && let Some(words) = self.table.all(rest)
+            {
+                words.add(self.bytes, runs.done(), 0, self.found.0);
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Opens what is in a run; answers how many new ones that is, none or one.
     #[inline(always)]
     fn run(
@@ -227,23 +237,16 @@ where
                 What::Word(part) => self.opens(one.index, part, one.near, &word)?,
                 _ if one.fits(self.bytes, run) => {
                     let end = run.start + usize::from(one.near);
-                    let (waiting, done) = &mut self.waiting;
-                    waiting.keep(*done, end, one.index, false);
+                    // Most parts are of other words, which then need not wait.
+                    if self.table.is_spelled(self.bytes, one.index, end) {
+                        let (waiting, done) = &mut self.waiting;
+                        waiting.keep(*done, end, one.index, false);
+                    }
                 }
                 _ => {}
             }
         }
         Ok(new)
-    }
-
-    /// Finds all words that end behind a place, without looking at runs.
-    #[cold]
-    fn rest(&mut self, from: usize) {
-        // What begins before it may end behind it. To find a word twice does no harm.
-        let from = from.saturating_sub(usize::from(u8::MAX));
-        let (found, done) = &mut self.found;
-        found.forget(std::mem::take(done));
-        self.table.all().add(self.bytes, from, 0, found);
     }
 
     /// Opens what was found and ends no later than here.

@@ -77,6 +77,8 @@ const LONG_WORD_MIN: usize = 5;
 /// for words without their gaps.
 const GLUED_WORD_MIN: usize = 3;
 const GLUED_BYTES_MIN: usize = 9;
+/// Bytes of a text in which to look for all words pays for putting them there.
+const ALL_BYTES_MIN: usize = 4 << 10;
 /// Letters of the shortest part of a word that is looked for anywhere in a run.
 const PART_BYTES_MIN: usize = 3;
 
@@ -168,9 +170,13 @@ impl Table {
         self.wide.get_or_init(|| self.literals(&self.words[words]))
     }
 
-    pub(super) fn all(&self) -> &Literals {
+    /// All words that are ASCII, where they are there or it pays to put them there for so many bytes.
+    pub(super) fn all(&self, bytes: usize) -> Option<&Literals> {
         let words = ..usize::from(self.narrow);
-        self.all.get_or_init(|| self.literals(&self.words[words]))
+        match bytes > ALL_BYTES_MIN {
+            true => Some(self.all.get_or_init(|| self.literals(&self.words[words]))),
+            false => self.all.get(),
+        }
     }
 
     fn literals(&self, words: &[Known]) -> Literals {
@@ -205,6 +211,14 @@ impl Table {
         }
     }
 
+    /// Whether a word ends at a place, in whatever spelling.
+    pub(super) fn is_spelled(&self, bytes: &[u8], word: u16, end: usize) -> bool {
+        let text = &self.words[usize::from(word)].text;
+        let start = end.checked_sub(text.len());
+        let found = start.and_then(|start| bytes.get(start..end));
+        found.is_some_and(|found| words::spelling(found, text).is_some())
+    }
+
     /// Finds the words that are in no run.
     pub(super) fn others(&self, bytes: &[u8], places: &mut Places) {
         if let Some(others) = &self.others {
@@ -237,17 +251,18 @@ impl Table {
             });
             return;
         }
-        for part in &self.marks {
-            let text = &self.words[usize::from(part.word)].text[part.range()];
-            // One may begin in another.
-            let ends = run.start + part.length..run.end + 1;
-            let ends = ends.filter(|end| &bytes[end - part.length..*end] == text);
-            for end in ends.filter(|end| fits(*end, part)) {
-                let sight = match part.before + part.behind {
-                    0 => Sight::Word(part.word, true),
-                    _ => Sight::Part(part),
-                };
-                each(end, sight);
+        // Place by place, since one may begin in another.
+        for start in run.clone() {
+            for part in &self.marks {
+                let text = &self.words[usize::from(part.word)].text[part.range()];
+                let end = start + part.length;
+                if bytes[start..run.end].starts_with(text) && fits(end, part) {
+                    let sight = match part.before + part.behind {
+                        0 => Sight::Word(part.word, true),
+                        _ => Sight::Part(part),
+                    };
+                    each(end, sight);
+                }
             }
         }
     }
@@ -280,10 +295,18 @@ impl Table {
 
     /// Finds what is in a run that is too long to be kept.
     pub(super) fn long(&self, bytes: &[u8], run: &Range<usize>, done: usize, places: &mut Places) {
-        self.find(bytes, run, |end, sight| match sight {
-            Sight::Word(word, plain) => places.keep(done, end, word, plain),
-            Sight::Part(part) => places.keep(done, end + part.behind, part.word, false),
+        let mut found = Vec::new();
+        self.find(bytes, run, |end, sight| {
+            found.push(match sight {
+                Sight::Word(word, plain) => (end, word, plain),
+                Sight::Part(part) => (end + part.behind, part.word, false),
+            });
         });
+        // To put each among all the others would take time by the square.
+        found.sort_by_key(|(end, ..)| *end);
+        for (end, word, plain) in found {
+            places.keep(done, end, word, plain);
+        }
     }
 
     /// What the words in a run do wherever it stands.
