@@ -40,7 +40,7 @@ const WORTH: u64 = 64;
 /// And where it stands seldom enough not to be near each first: times in a megabyte, by the bytes between them.
 const NEAR: u64 = 1 << 20;
 /// A word that each match begins with is waited for alone where it is no more common than this.
-const RARE_FIRST: u64 = 200;
+const RARE_FIRST: u64 = 60;
 
 /// One alternative of an expression, and what opens it.
 #[derive(Debug, PartialEq)]

@@ -30,8 +30,10 @@ const ROWS: usize = 1 << (TABLE_BITS - ROW_BITS);
 /// Bytes of a text whose places are looked up in one go, and of a short one.
 const BLOCK_BYTES: usize = 256;
 const SHORT_BLOCK_BYTES: usize = 32;
+/// Bytes of a text whose places are put in order in one go.
+const CHUNK_BYTES: usize = 4 << 10;
 /// Bytes of the longest literal.
-const LITERAL_BYTES_MAX: usize = u8::MAX as usize;
+pub(crate) const LITERAL_BYTES_MAX: usize = u8::MAX as usize;
 /// Bytes of a literal that are compared at once.
 const PART_BYTES: usize = 8;
 /// Letters of a text that are read around a block: as many before and behind as a literal's part may reach.
@@ -49,6 +51,15 @@ pub(crate) enum Whole {
     Word,
     Begins,
     Part,
+}
+
+/// How a literal is looked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// In each spelling that it may have.
+    Freely,
+    /// As it is, in whatever letter case.
+    Plainly,
 }
 
 /// Literals to be found in one pass. Built once, shared by all threads.
@@ -70,10 +81,11 @@ struct Literal {
     /// Where it begins in all texts, and its bytes.
     start: u32,
     length: u8,
+    written: Written,
 }
 
 impl Literal {
-    fn new(literal: &[u8], start: usize) -> Literal {
+    fn new(literal: &[u8], start: usize, written: Written) -> Literal {
         let (mut plain, mut mask) = ([0; PART_BYTES], [0; PART_BYTES]);
         for (at, byte) in literal.iter().enumerate().take(PART_BYTES) {
             mask[at] = if byte.is_ascii_alphabetic() {
@@ -88,9 +100,13 @@ impl Literal {
             mask: u64::from_le_bytes(mask),
             start: start as u32,
             length: literal.len() as u8,
+            written,
         }
     }
 }
+
+/// The place behind a literal, which it is, and whether it is known to be written plainly.
+pub(crate) type Found = (usize, u16, bool);
 
 /// Where literals were found. Kept by who searches.
 #[derive(Default)]
@@ -112,7 +128,7 @@ impl Places {
     }
 
     /// The same, and whether it is known to be written in no leetspeak.
-    pub(crate) fn spelled(&self) -> impl Iterator<Item = (usize, u16, bool)> + '_ {
+    pub(crate) fn spelled(&self) -> impl Iterator<Item = Found> + '_ {
         let ends = self.ends.iter();
         ends.map(|(end, literal, plain)| (*end as usize, *literal, *plain))
     }
@@ -131,19 +147,19 @@ impl Places {
 
     /// The place that is next behind so many, if it is not behind this end.
     #[inline(always)]
-    pub(crate) fn before(&self, done: usize, end: usize) -> Option<(usize, u16, bool)> {
+    pub(crate) fn before(&self, done: usize, end: usize) -> Option<Found> {
         let (place, literal, plain) = *self.ends.get(done)?;
         (place as usize <= end).then_some((place as usize, literal, plain))
     }
 
-    /// Puts the places from this one on among those before, which are in order.
-    fn merge(&mut self, middle: usize) {
+    /// Puts the places from a middle one on among those before, from the first one on, which are in order.
+    fn merge(&mut self, first: usize, middle: usize) {
         self.tail.extend(self.ends.drain(middle..));
         self.tail.sort_by_key(|(end, ..)| *end);
         self.ends.extend_from_slice(&self.tail);
         let (mut left, mut free) = (middle, self.ends.len());
         while let Some(next) = self.tail.pop() {
-            while left > 0 && self.ends[left - 1].0 > next.0 {
+            while left > first && self.ends[left - 1].0 > next.0 {
                 (left, free) = (left - 1, free - 1);
                 self.ends[free] = self.ends[left];
             }
@@ -154,13 +170,13 @@ impl Places {
 }
 
 impl Literals {
-    /// Literals, and what each is of words. Empty literals are in no text.
-    pub(crate) fn new(literals: &[(&[u8], Whole)]) -> Literals {
+    /// Literals, what each is of words, and how it is written. Empty literals are in no text.
+    pub(crate) fn new(literals: &[(&[u8], Whole, Written)]) -> Literals {
         let read = readings(literals);
         let mut grams = Grams::new(&read);
         let (mut tiny, mut texts) = (Vec::new(), Vec::new());
         let mut all = Vec::with_capacity(literals.len());
-        for (index, (literal, whole)) in (0u16..).zip(literals) {
+        for (index, (literal, whole, written)) in (0u16..).zip(literals) {
             match literal.len() {
                 0 => {}
                 PAIR_BYTES if *whole == Whole::Word => grams.pair(literal, index),
@@ -176,7 +192,7 @@ impl Literals {
                     grams.add(literal, end - GRAM_BYTES, index);
                 }
             }
-            all.push(Literal::new(literal, texts.len()));
+            all.push(Literal::new(literal, texts.len(), *written));
             texts.extend_from_slice(literal);
         }
         Literals {
@@ -191,28 +207,35 @@ impl Literals {
     /// Finds all places of all literals.
     pub(crate) fn find(&self, bytes: &[u8], places: &mut Places) {
         places.clear();
-        self.add(bytes, 0, 0, places);
+        self.add(bytes, &(0..bytes.len()), (places, 0), Some);
     }
 
-    /// Adds the places of all literals that end behind a place of a text. They are known by their numbers and as many more.
-    pub(crate) fn add(&self, bytes: &[u8], from: usize, more: u16, places: &mut Places) {
+    /// Adds the places of the literals whose grams are in a part of a text, each as `known` says or not at all, to those
+    /// behind so many that are done.
+    pub(crate) fn add(
+        &self,
+        bytes: &[u8],
+        part: &Range<usize>,
+        (places, done): (&mut Places, usize),
+        known: impl Fn(Found) -> Option<Found>,
+    ) {
         let first = places.ends.len();
-        let part = from.saturating_sub(LITERAL_BYTES_MAX)..bytes.len();
-        self.each_gram(bytes, &part, |end, literal, plain| {
-            if end > from {
-                places.keep(first, end, literal + more, plain);
-            }
-        });
-        let among = places.ends.len();
-        for (finder, index) in &self.tiny {
-            let ends = finder.find_iter(&bytes[part.clone()]);
-            let ends = ends.map(|at| part.start + at + finder.needle().len());
-            let ends = ends.filter(|end| *end > from);
-            places
-                .ends
-                .extend(ends.map(|end| (end as u32, index + more, true)));
+        for start in part.clone().step_by(CHUNK_BYTES) {
+            let chunk = start..part.end.min(start + CHUNK_BYTES);
+            self.each_gram(bytes, &chunk, |end, literal, plain| {
+                if let Some((end, literal, plain)) = known((end, literal, plain)) {
+                    places.keep(first, end, literal, plain);
+                }
+            });
+            let among = places.ends.len();
+            self.each_tiny(bytes, &(start..part.end), chunk.len(), |end, literal| {
+                let found = known((end, literal, true)).into_iter();
+                let ends = found.map(|(end, literal, plain)| (end as u32, literal, plain));
+                places.ends.extend(ends);
+            });
+            places.merge(first, among);
         }
-        places.merge(if first > 0 { first } else { among });
+        places.merge(done, first);
     }
 
     /// Calls `each` with the place behind each literal that is in a part of a text, which it is, and whether it is known
@@ -224,9 +247,24 @@ impl Literals {
         mut each: impl FnMut(usize, u16, bool),
     ) {
         self.each_gram(bytes, part, &mut each);
+        self.each_tiny(bytes, part, part.len(), |end, literal| {
+            each(end, literal, true)
+        });
+    }
+
+    /// Calls `each` with the place behind each tiny literal that begins in so many bytes of a part of a text.
+    fn each_tiny(
+        &self,
+        bytes: &[u8],
+        part: &Range<usize>,
+        count: usize,
+        mut each: impl FnMut(usize, u16),
+    ) {
         for (finder, index) in &self.tiny {
-            for at in finder.find_iter(&bytes[part.clone()]) {
-                each(part.start + at + finder.needle().len(), *index, true);
+            let length = finder.needle().len();
+            let end = part.end.min(part.start + count + length - 1);
+            for at in finder.find_iter(&bytes[part.start..end]) {
+                each(part.start + at + length, *index);
             }
         }
     }
@@ -293,6 +331,9 @@ impl Literals {
         let eight = bytes.get(start..).and_then(<[u8]>::first_chunk);
         let same = |eight: &[u8; 8]| u64::from_le_bytes(*eight) & literal.mask == literal.plain;
         let plain = eight.is_some_and(same);
+        if !plain && eight.is_some() && literal.written == Written::Plainly {
+            return None;
+        }
         if length <= PART_BYTES {
             return Some(plain);
         }
@@ -300,6 +341,9 @@ impl Literals {
         let found = bytes.get(start..end)?;
         if plain && found[PART_BYTES..].eq_ignore_ascii_case(&text[PART_BYTES..]) {
             return Some(true);
+        }
+        if literal.written == Written::Plainly {
+            return None;
         }
         let read = |byte: &u8| self.read[usize::from(*byte)];
         let same = |(byte, other): (&u8, &u8)| read(byte) == read(other);
@@ -558,7 +602,7 @@ impl Grams<'_> {
 }
 
 /// The letter that each byte is read as, as a number: itself in any case, or the letter that it stands for.
-fn readings(literals: &[(&[u8], Whole)]) -> [u8; 256] {
+fn readings(literals: &[(&[u8], Whole, Written)]) -> [u8; 256] {
     let mut read: [u8; 256] = std::array::from_fn(|byte| (byte as u8).to_ascii_lowercase());
     for letter in b'a'..=b'z' {
         for other in leet(letter) {
@@ -571,7 +615,7 @@ fn readings(literals: &[(&[u8], Whole)]) -> [u8; 256] {
         read[usize::from(*byte)] = one;
     }
     let mut used = [false; 256];
-    for byte in literals.iter().flat_map(|(literal, _)| *literal) {
+    for byte in literals.iter().flat_map(|(literal, ..)| *literal) {
         used[usize::from(read[usize::from(*byte)])] = true;
     }
     let (mut letters, mut marks) = (0, 0);

@@ -140,7 +140,7 @@ impl Openers {
         found.clear();
         waiting.clear();
         if lacks & WIDE == 0 {
-            table.wide().add(bytes, 0, table.narrow, found);
+            table.wide(bytes, found);
         }
         table.others(bytes, found);
         let mut pass = Pass {
@@ -194,12 +194,11 @@ where
             for one in &looked[..count] {
                 new += self.run(lexicon, learned, one)?;
             }
-            let rest = self.bytes.len().saturating_sub(runs.done());
-            if new > NEW_RUNS_MIN + all / KNOWN_RUNS
-                && let Some(words) = self.table.all(rest)
-            {
-                words.add(self.bytes, runs.done(), 0, self.found.0);
-                break;
+            if new > NEW_RUNS_MIN + all / KNOWN_RUNS {
+                let (found, done) = &mut self.found;
+                if self.table.rest(self.bytes, runs.done(), (found, *done)) {
+                    break;
+                }
             }
         }
         Ok(())

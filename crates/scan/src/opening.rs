@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use regex_automata::util::syntax;
 use regex_automata::{Input, meta};
 
-use crate::literals::{Literals, Places, Whole};
+use crate::literals::{Literals, Places, Whole, Written};
 use crate::rule::Rule;
 
 /// Bytes of a program that a compiled rule may take.
@@ -57,7 +57,7 @@ impl Opening {
         }
         let texts: Vec<_> = literals
             .iter()
-            .map(|one| (one.as_bytes(), Whole::Part))
+            .map(|one| (one.as_bytes(), Whole::Part, Written::Freely))
             .collect();
         Opening {
             literals: Literals::new(&texts),

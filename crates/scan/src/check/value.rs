@@ -282,11 +282,13 @@ fn wordy(text: &[u8]) -> bool {
     let constant = text.iter().filter(|byte| **byte == b'_').count() >= 2
         && !text.iter().any(u8::is_ascii_lowercase);
     let mut parts = text.split(|byte| !byte.is_ascii_alphanumeric());
-    let number = |hump: &&&[u8]| hump.first().is_some_and(u8::is_ascii_digit);
     let words = !strong
         && parts.all(|part| {
-            let humps = humps(part);
-            humps.iter().filter(number).count() <= 1 && humps.iter().all(|hump| small(hump, part))
+            let mut numbers = 0;
+            humps(part).all(|hump| {
+                numbers += usize::from(hump[0].is_ascii_digit());
+                numbers <= 1 && small(hump, part)
+            })
         });
     constant || words
 }
@@ -300,14 +302,13 @@ fn small(hump: &[u8], part: &[u8]) -> bool {
 }
 
 /// Splits `parseHttp2Header` into `parse`, `Http`, `2`, `Header`.
-fn humps(part: &[u8]) -> Vec<&[u8]> {
+fn humps(part: &[u8]) -> impl Iterator<Item = &[u8]> {
     let kind = |byte: u8| (byte.is_ascii_digit(), byte.is_ascii_uppercase());
-    part.chunk_by(|a, b| {
+    part.chunk_by(move |a, b| {
         let (a, b) = (kind(*a), kind(*b));
         // A capital goes on to the small letters after it.
         a == b || (a == (false, true) && b == (false, false))
     })
-    .collect()
 }
 
 #[cfg(test)]

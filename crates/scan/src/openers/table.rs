@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use super::Openers;
 use crate::branch::{GAP_LEFT, GAP_RIGHT, LEFT, RIGHT};
 use crate::lexicon::{Seen, What};
-use crate::literals::{Literals, Places, Whole};
+use crate::literals::{Found, LITERAL_BYTES_MAX, Literals, Places, Whole, Written};
 use crate::rule::{Direction, Part, Use};
 use crate::set::Matcher;
 use crate::{runs, words};
@@ -20,8 +20,8 @@ pub(super) struct Table {
     /// Such parts that are too short to be looked for, by what they begin with: they are at an end of their run, or
     /// nowhere.
     short: Vec<Vec<Fragment>>,
-    /// Words of marks, and fewest marks of one.
-    marks: Vec<Fragment>,
+    /// Words of marks by what they begin with, and fewest marks of one.
+    marks: Vec<Vec<Fragment>>,
     pub(super) marks_min: usize,
     /// Words that are neither, such as spaces.
     others: Option<Literals>,
@@ -117,17 +117,18 @@ impl Table {
 
     /// Puts the words where they are looked for. Those that open nothing are not.
     fn of(words: Vec<Known>, uses: Vec<Opens>, narrow: usize) -> Table {
-        let mut letters: Vec<(&[u8], Whole)> = vec![(b"", Whole::Part); narrow];
+        let mut letters: Vec<Wanted<'_>> = vec![NONE; narrow];
         let (mut parts, mut texts) = (Vec::new(), Vec::new());
         let mut short: Vec<Vec<Fragment>> = (0..256).map(|_| Vec::new()).collect();
-        let (mut marks, mut others) = (Vec::new(), Vec::new());
+        let (mut marks, mut others) = (short.clone(), Vec::new());
         for (index, word) in words[..narrow].iter().enumerate() {
             let (text, number) = (&*word.text, index as u16);
-            if word.uses.is_empty() {
+            let uses = &uses[range(&word.uses)];
+            if uses.is_empty() {
                 continue;
             }
             if is_letters(text) {
-                letters[index] = (text, whole(text, &uses[range(&word.uses)]));
+                letters[index] = (text, whole(text, uses), written(uses));
             } else if let Some(part) = Fragment::of(text, number, runs::is_letter) {
                 if part.length < PART_BYTES_MIN {
                     let first = text[part.before];
@@ -139,17 +140,17 @@ impl Table {
                     }
                     continue;
                 }
-                texts.push((&text[part.range()], Whole::Part));
+                texts.push((&text[part.range()], Whole::Part, written(uses)));
                 parts.push(part);
             } else if let Some(part) = Fragment::of(text, number, |byte| !runs::is_gap(byte)) {
-                marks.push(part);
+                marks[usize::from(text[part.before])].push(part);
             } else {
-                others.resize(index, (&b""[..], Whole::Part));
-                others.push((text, Whole::Part));
+                others.resize(index, NONE);
+                others.push((text, Whole::Part, written(uses)));
             }
         }
         letters.extend(texts);
-        let shortest = marks.iter().map(|part: &Fragment| part.length).min();
+        let shortest = marks.iter().flatten().map(|part| part.length).min();
         Table {
             letters: Literals::new(&letters),
             parts,
@@ -165,24 +166,39 @@ impl Table {
         }
     }
 
-    pub(super) fn wide(&self) -> &Literals {
+    /// Finds the words that are not ASCII.
+    pub(super) fn wide(&self, bytes: &[u8], places: &mut Places) {
         let words = usize::from(self.narrow)..;
-        self.wide.get_or_init(|| self.literals(&self.words[words]))
+        let wide = self.wide.get_or_init(|| self.literals(&self.words[words]));
+        wide.add(
+            bytes,
+            &(0..bytes.len()),
+            (places, 0),
+            |(end, literal, plain)| Some((end, literal + self.narrow, plain)),
+        );
     }
 
-    /// All words that are ASCII, where they are there or it pays to put them there for so many bytes.
-    pub(super) fn all(&self, bytes: usize) -> Option<&Literals> {
+    /// Finds all words that are ASCII and end behind a place, where they are there to be looked for or it pays to put them
+    /// there; answers whether it did.
+    pub(super) fn rest(&self, bytes: &[u8], from: usize, places: (&mut Places, usize)) -> bool {
         let words = ..usize::from(self.narrow);
-        match bytes > ALL_BYTES_MIN {
+        let all = match bytes.len() > from + ALL_BYTES_MIN {
             true => Some(self.all.get_or_init(|| self.literals(&self.words[words]))),
             false => self.all.get(),
+        };
+        let part = from.saturating_sub(LITERAL_BYTES_MAX)..bytes.len();
+        if let Some(all) = all {
+            all.add(bytes, &part, places, |found| {
+                (found.0 > from).then_some(found)
+            });
         }
+        all.is_some()
     }
 
     fn literals(&self, words: &[Known]) -> Literals {
         let texts = words.iter().map(|word| match self.uses_of(word) {
-            [] => (&b""[..], Whole::Part),
-            uses => (&*word.text, whole(&word.text, uses)),
+            [] => NONE,
+            uses => (&*word.text, whole(&word.text, uses), written(uses)),
         });
         Literals::new(&texts.collect::<Vec<_>>())
     }
@@ -222,7 +238,7 @@ impl Table {
     /// Finds the words that are in no run.
     pub(super) fn others(&self, bytes: &[u8], places: &mut Places) {
         if let Some(others) = &self.others {
-            others.add(bytes, 0, 0, places);
+            others.add(bytes, &(0..bytes.len()), (places, 0), Some);
         }
     }
 
@@ -233,30 +249,40 @@ impl Table {
         run: &Range<usize>,
         mut each: impl FnMut(usize, Sight<'t>),
     ) {
-        let fits = |end: usize, part: &Fragment| {
-            (part.before == 0 || end - part.length == run.start)
-                && (part.behind == 0 || end == run.end)
-        };
-        if runs::is_letter(bytes[run.start]) {
-            self.short(bytes, run, |end, part| each(end, Sight::Part(part)));
-            self.letters.each_in(bytes, run, |end, literal, plain| {
-                let sight = match literal.checked_sub(self.narrow) {
-                    None => Sight::Word(literal, plain),
-                    Some(number) => Sight::Part(&self.parts[usize::from(number)]),
-                };
-                match sight {
-                    Sight::Part(part) if !fits(end, part) => {}
-                    sight => each(end, sight),
-                }
-            });
-            return;
+        if !runs::is_letter(bytes[run.start]) {
+            return self.marks(bytes, run, each);
         }
-        // Place by place, since one may begin in another.
+        self.short(bytes, run, |end, part| each(end, Sight::Part(part)));
+        self.letters.each_in(bytes, run, |end, literal, plain| {
+            if let Some(sight) = self.sight(run, (end, literal, plain)) {
+                each(end, sight);
+            }
+        });
+    }
+
+    /// What a literal is that was found in a run of letters; nothing where it is a part of a word that is not there.
+    fn sight(&self, run: &Range<usize>, (end, literal, plain): Found) -> Option<Sight<'_>> {
+        match literal.checked_sub(self.narrow) {
+            None => Some(Sight::Word(literal, plain)),
+            Some(number) => {
+                let part = &self.parts[usize::from(number)];
+                part.fits(run, end).then_some(Sight::Part(part))
+            }
+        }
+    }
+
+    /// Finds the words in a run of marks, place by place, since one may begin in another.
+    fn marks<'t>(
+        &'t self,
+        bytes: &[u8],
+        run: &Range<usize>,
+        mut each: impl FnMut(usize, Sight<'t>),
+    ) {
         for start in run.clone() {
-            for part in &self.marks {
+            for part in &self.marks[usize::from(bytes[start])] {
                 let text = &self.words[usize::from(part.word)].text[part.range()];
                 let end = start + part.length;
-                if bytes[start..run.end].starts_with(text) && fits(end, part) {
+                if bytes[start..run.end].starts_with(text) && part.fits(run, end) {
                     let sight = match part.before + part.behind {
                         0 => Sight::Word(part.word, true),
                         _ => Sight::Part(part),
@@ -295,18 +321,21 @@ impl Table {
 
     /// Finds what is in a run that is too long to be kept.
     pub(super) fn long(&self, bytes: &[u8], run: &Range<usize>, done: usize, places: &mut Places) {
-        let mut found = Vec::new();
-        self.find(bytes, run, |end, sight| {
-            found.push(match sight {
-                Sight::Word(word, plain) => (end, word, plain),
-                Sight::Part(part) => (end + part.behind, part.word, false),
+        if !runs::is_letter(bytes[run.start]) {
+            self.marks(bytes, run, |end, sight| {
+                let (end, word, plain) = sight.found(end);
+                places.keep(done, end, word, plain);
             });
-        });
-        // To put each among all the others would take time by the square.
-        found.sort_by_key(|(end, ..)| *end);
-        for (end, word, plain) in found {
-            places.keep(done, end, word, plain);
+            return;
         }
+        self.letters
+            .add(bytes, run, (places, done), |(end, literal, plain)| {
+                let sight = self.sight(run, (end, literal, plain))?;
+                Some(sight.found(end))
+            });
+        self.short(bytes, run, |end, part| {
+            places.keep(done, end + part.behind, part.word, false);
+        });
     }
 
     /// What the words in a run do wherever it stands.
@@ -355,6 +384,16 @@ enum Sight<'t> {
     Part(&'t Fragment),
 }
 
+impl Sight<'_> {
+    /// The word that may end behind a place where this ends, or there itself.
+    fn found(&self, end: usize) -> Found {
+        match self {
+            Sight::Word(word, plain) => (end, *word, *plain),
+            Sight::Part(part) => (end + part.behind, part.word, false),
+        }
+    }
+}
+
 impl Fragment {
     /// The longest part of a word that is of one kind.
     fn of(text: &[u8], word: u16, kind: impl Fn(u8) -> bool) -> Option<Fragment> {
@@ -379,6 +418,11 @@ impl Fragment {
         })
     }
 
+    /// Whether its run begins and ends as its word asks, where it ends here.
+    fn fits(&self, run: &Range<usize>, end: usize) -> bool {
+        (self.before == 0 || end - self.length == run.start) && (self.behind == 0 || end == run.end)
+    }
+
     /// Where it stands in its word.
     fn range(&self) -> Range<usize> {
         self.before..self.before + self.length
@@ -392,6 +436,18 @@ pub(super) fn is_letters(text: &[u8]) -> bool {
 
 fn range(uses: &Range<u32>) -> Range<usize> {
     uses.start as usize..uses.end as usize
+}
+
+/// A word as it is looked for, and one that is not.
+type Wanted<'t> = (&'t [u8], Whole, Written);
+const NONE: Wanted<'_> = (b"", Whole::Part, Written::Freely);
+
+/// How a word is written where it opens anything.
+fn written(uses: &[Opens]) -> Written {
+    match uses.iter().all(|one| one.needs & PLAIN != 0) {
+        true => Written::Plainly,
+        false => Written::Freely,
+    }
 }
 
 /// What a word is of the words that it opens anything in.
