@@ -34,8 +34,9 @@ pub(crate) struct Seen {
     pub(crate) what: What,
     /// Of a part of a word, the byte of the word that is beside it.
     beside: u8,
-    /// Where it stands in the run.
+    /// Where it starts in the run; of a part of a word, the byte beyond the one beside it, or zero where there is none.
     start: u8,
+    /// Where it ends in the run.
     end: u8,
 }
 
@@ -62,11 +63,11 @@ impl Seen {
         }
     }
 
-    /// A part of a word that stands there in a run, and where the word ends.
+    /// A part of a word that ends there in a run, what the word has beside it, and where the word ends.
     pub(crate) fn part(
         word: u16,
-        (what, beside): (What, u8),
-        part: &Range<usize>,
+        (what, [beside, beyond]): (What, [u8; 2]),
+        part_end: usize,
         end: usize,
     ) -> Seen {
         Seen {
@@ -74,25 +75,33 @@ impl Seen {
             near: end as u16,
             what,
             beside,
-            start: place(part.start),
-            end: place(part.end),
+            start: beyond,
+            end: place(part_end),
         }
     }
 
-    /// Where it stands in a text in which its run begins here.
+    /// Where it ends in a text in which its run begins here.
     #[inline(always)]
-    pub(crate) fn place(&self, run: usize) -> Range<usize> {
-        run + usize::from(self.start)..run + usize::from(self.end)
+    pub(crate) fn end(&self, run: usize) -> usize {
+        run + usize::from(self.end)
     }
 
-    /// Whether the part of a word may be one where its run stands.
+    /// Where a word stands in a text in which its run begins here.
+    #[inline(always)]
+    pub(crate) fn place(&self, run: usize) -> Range<usize> {
+        run + usize::from(self.start)..self.end(run)
+    }
+
+    /// Whether the part of a word may be one where its run stands. No letter is written for another one.
     #[inline(always)]
     pub(crate) fn fits(&self, bytes: &[u8], run: Run) -> bool {
-        let at = match self.what {
-            What::Behind => run.start.wrapping_sub(1),
-            _ => run.end,
+        let [beside, beyond] = match self.what {
+            What::Behind => [run.start.wrapping_sub(1), run.start.wrapping_sub(2)],
+            _ => [run.end, run.end + 1],
         };
-        bytes.get(at) == Some(&self.beside)
+        let letter = bytes.get(beyond).filter(|byte| byte.is_ascii_alphabetic());
+        let other = letter.is_some_and(|byte| byte | 0x20 != self.start) && self.start != 0;
+        bytes.get(beside) == Some(&self.beside) && !other
     }
 }
 

@@ -230,10 +230,11 @@ where
         };
         for number in numbers {
             let one = lexicon.get(number);
-            let word = one.place(run.start);
-            self.places_before(word.end)?;
+            self.places_before(one.end(run.start))?;
             match one.what {
-                What::Word(part) => self.opens(one.index, part, one.near, &word)?,
+                What::Word(part) => {
+                    self.opens(one.index, part, one.near, &one.place(run.start))?;
+                }
                 _ if one.fits(self.bytes, run) => {
                     let end = run.start + usize::from(one.near);
                     // Most parts are of other words, which then need not wait.

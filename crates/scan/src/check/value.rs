@@ -141,9 +141,9 @@ pub(super) fn random(text: &[u8]) -> bool {
     letters > 0
         && mixed
         && !short
+        && !wordy(text)
         && entropy(text) >= 2.9
         && !template(text)
-        && !wordy(text)
         && !names_curve(text)
         && !jose_header(text)
         && !shouted(text)
@@ -162,7 +162,7 @@ pub(super) fn mixed(text: &[u8]) -> bool {
 pub(super) fn password(text: &[u8]) -> bool {
     let kinds = kinds(text);
     let strong = text.len() >= 8 && kinds >= 3 && entropy(text) >= 2.4;
-    (strong && !template(text) && !wordy(text) && !known(text))
+    (strong && !wordy(text) && !template(text) && !known(text))
         || (text.len() >= 12 && random(text))
 }
 

@@ -43,8 +43,8 @@ struct Fragment {
     before: usize,
     behind: usize,
     length: usize,
-    /// At which of its ends the word goes on, and with what.
-    beside: (What, u8),
+    /// At which of its ends the word goes on, and with which two bytes, from it on.
+    beside: (What, [u8; 2]),
 }
 
 /// A word, and which uses are its own.
@@ -352,13 +352,8 @@ impl Table {
         for (end, sight) in found {
             match sight {
                 Sight::Part(part) => {
-                    let letters = end - part.length..end;
-                    learned.push(Seen::part(
-                        part.word,
-                        part.beside,
-                        &letters,
-                        end + part.behind,
-                    ));
+                    let word_end = end + part.behind;
+                    learned.push(Seen::part(part.word, part.beside, end, word_end));
                 }
                 Sight::Word(index, plain) => {
                     let known = &self.words[usize::from(index)];
@@ -396,18 +391,27 @@ impl Sight<'_> {
 
 impl Fragment {
     /// The longest part of a word that is of one kind.
-    fn of(text: &[u8], word: u16, kind: impl Fn(u8) -> bool) -> Option<Fragment> {
+    fn of<'t>(text: &'t [u8], word: u16, kind: impl Fn(u8) -> bool) -> Option<Fragment> {
         let pieces = text.chunk_by(|one, next| kind(*one) == kind(*next));
         let pieces = pieces.scan(0, |start, piece| {
             *start += piece.len();
             Some((*start - piece.len(), piece))
         });
         let pieces = pieces.filter(|(_, piece)| kind(piece[0]));
-        let (before, piece) = pieces.max_by_key(|(_, piece)| piece.len())?;
+        // Of two the first: names begin with whose they are, and end as many do.
+        let longer = |best: (usize, &'t [u8]), next: (usize, &'t [u8])| match next.1.len() {
+            length if length > best.1.len() => next,
+            _ => best,
+        };
+        let (before, piece) = pieces.reduce(longer)?;
         let end = before + piece.len();
-        let beside = match before.checked_sub(1) {
-            Some(at) => (What::Behind, text[at]),
-            None => (What::Before, text.get(end).copied().unwrap_or_default()),
+        let byte = |at: usize| text.get(at).copied().unwrap_or_default();
+        let beside = match before {
+            0 => (What::Before, [byte(end), byte(end + 1)]),
+            _ => (
+                What::Behind,
+                [1, 2].map(|back| byte(before.wrapping_sub(back))),
+            ),
         };
         Some(Fragment {
             word,
