@@ -61,6 +61,9 @@ struct Compiled {
 
 /// Why an expression builds.
 const CHECKED: &str = "each rule was compiled when it was read";
+/// Bytes of a class, and of a literal that is repeated, which are told apart at the start of an expression.
+const PREFIX_CLASS_MAX: usize = 32;
+const PREFIX_BYTES_MAX: usize = 32;
 /// Bytes that the compiled form of one expression may take.
 const REGEX_BYTES_MAX: usize = 4 << 20;
 
@@ -319,7 +322,11 @@ fn build(rule: &Rule, hir: &Hir) -> Result<meta::Regex, String> {
 
 /// Whether each match of an expression begins with one of its rule's literals, as far as can be told.
 fn literal_first(rule: &Rule, hir: &Hir) -> bool {
-    let prefixes = Extractor::new().extract(hir);
+    let mut extractor = Extractor::new();
+    extractor
+        .limit_class(PREFIX_CLASS_MAX)
+        .limit_repeat(PREFIX_BYTES_MAX);
+    let prefixes = extractor.extract(hir);
     let known = |prefix: &[u8]| {
         let begins = |literal: &&str| {
             let start = prefix.get(..literal.len());

@@ -3,7 +3,7 @@
 //! Most of what opens a rule is none of its matches, as `key-` in a text about keys. A few classes of bytes
 //! say so at a fraction of what an automaton costs, also where a text repeats what opens a rule.
 
-use regex_syntax::hir::{Class, Hir, HirKind};
+use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
 /// Bytes of a match that are looked at.
 const SHAPE_BYTES_MAX: usize = 24;
@@ -12,25 +12,47 @@ const SHAPE_BYTES_MAX: usize = 24;
 type Bytes = [u64; 4];
 
 /// The classes that the first bytes of each match are of, as far as each is at a known place.
-pub(crate) struct Shape(Vec<Bytes>);
+pub(crate) struct Shape {
+    classes: Vec<Bytes>,
+    /// A match begins at a boundary of words.
+    bounded: bool,
+}
 
 impl Shape {
     pub(crate) fn of(hir: &Hir) -> Shape {
         let mut classes = Vec::new();
         add(hir, &mut classes);
         classes.truncate(SHAPE_BYTES_MAX);
-        Shape(classes)
+        Shape {
+            classes,
+            bounded: bounded(hir),
+        }
     }
 
     /// Whether a match can begin here.
     pub(crate) fn fits(&self, bytes: &[u8], start: usize) -> bool {
-        let bytes = bytes.get(start..).unwrap_or_default();
-        bytes.len() >= self.0.len()
-            && self
-                .0
-                .iter()
-                .zip(bytes)
-                .all(|(class, byte)| holds(class, *byte))
+        let (before, bytes) = bytes.split_at(start.min(bytes.len()));
+        let inside = |byte: Option<&u8>| byte.is_some_and(|byte| is_inside(*byte));
+        let classes = self.classes.iter();
+        bytes.len() >= self.classes.len()
+            && !(self.bounded && inside(before.last()) == inside(bytes.first()))
+            && classes.zip(bytes).all(|(class, byte)| holds(class, *byte))
+    }
+}
+
+/// Whether a byte is a part of a word to a boundary.
+fn is_inside(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// Whether an expression begins with a boundary of words.
+fn bounded(hir: &Hir) -> bool {
+    match hir.kind() {
+        HirKind::Look(look) => *look == Look::WordAscii,
+        HirKind::Concat(parts) => parts.first().is_some_and(bounded),
+        HirKind::Capture(capture) => bounded(&capture.sub),
+        HirKind::Alternation(parts) => parts.iter().all(bounded),
+        _ => false,
     }
 }
 
@@ -107,6 +129,22 @@ mod tests {
         assert!(!fits("key-0123456789abcdefg123456789abcdef"));
         assert!(!fits("key-key-key-key-key-key-key-key-key-"));
         assert!(!fits("key-0123456789"), "it ends too early");
+    }
+
+    #[test]
+    fn a_match_begins_at_a_boundary_where_its_expression_does() {
+        for (regex, text, fit) in [
+            (r"\bkey", "a key", true),
+            (r"\bkey", "a_key", false),
+            ("key", "a_key", true),
+            (r"(\bkey|\bkez)", "aakey", false),
+            (r"(?:\bkey|ke)", "aakey", true),
+            (r"\b-key", "aa-key", true),
+            (r"\b-key", "a -key", false),
+        ] {
+            assert_eq!(shape(regex).fits(text.as_bytes(), 2), fit, "{regex} {text}");
+        }
+        assert!(shape(r"\bkey").fits(b"key", 0));
     }
 
     #[test]
