@@ -449,6 +449,9 @@ fn often(word: &[u8], edges: u8) -> u64 {
     let known =
         |(_, words): &&(u32, &str)| words.split(' ').any(|common| common.as_bytes() == word);
     let power = |list: &[(u32, &str)]| list.iter().find(known).map(|(power, _)| *power);
+    if word.iter().all(u8::is_ascii_punctuation) {
+        return power(PARTS).map_or(RARE, |power| 1 << power);
+    }
     let alone = edges & LEFTS != 0 && edges & RIGHTS != 0;
     if word.len() < WORD_BYTES_MIN && !alone {
         return power(PARTS).map_or(PAIR, |power| PAIR / 2 + (1 << power));
