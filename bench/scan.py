@@ -80,6 +80,7 @@ def report(result, counted, hooked):
               f"| a megabyte made to be slow: the slowest of {slow['rules']} rules, `{worst['rule']}` | "
               f"{worst['ms']:.1f} ms | 40 ms |",
               f"| rules above 40 ms | {slow['over_40_ms']} | 0 |"]
+    lines += [f"| a megabyte of `{run['unit']}` in a row | {run['ms']:.1f} ms | 40 ms |" for run in slow["runs"]]
     if hooked:
         lines.append(f"| start to end of a hook, least and median | {hooked[0]:.1f} ms, {hooked[1]:.1f} ms | 10 ms |")
     return "\n".join(lines)

@@ -9,6 +9,8 @@ use crate::cpu_ns;
 const SLOW_BYTES: usize = 1 << 20;
 /// Bytes of the first try, which chooses the slowest text of each rule.
 const TRY_BYTES: usize = 32 << 10;
+/// Texts that are one run, of marks or of letters, of which nothing can be learned.
+const RUNS: [&str; 3] = ["##>>", "@ignore", "your_password"];
 
 /// An engine of one rule.
 fn alone(rule: &Rule) -> Engine {
@@ -100,6 +102,10 @@ pub fn slow(only: Option<String>) -> Value {
         }
     }
     all.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let runs = RUNS.map(|unit| {
+        let spent = cost(&whole, unit, SLOW_BYTES);
+        json!({"unit": unit, "ms": spent.map(|spent| spent as f64 / 1e6)})
+    });
     let top = all.iter().take(20);
     let over = all.iter().filter(|(ms, ..)| *ms > 40.0).count();
     let list: Vec<Value> = top
@@ -108,5 +114,5 @@ pub fn slow(only: Option<String>) -> Value {
     for (ms, id, unit) in all.iter().take(20) {
         eprintln!("{ms:8.2} ms  {id}  {unit:?}");
     }
-    json!({"rules": all.len(), "over_40_ms": over, "slowest": list})
+    json!({"rules": all.len(), "over_40_ms": over, "slowest": list, "runs": runs})
 }

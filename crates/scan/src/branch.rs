@@ -449,7 +449,8 @@ fn often(word: &[u8], edges: u8) -> u64 {
     let known =
         |(_, words): &&(u32, &str)| words.split(' ').any(|common| common.as_bytes() == word);
     let power = |list: &[(u32, &str)]| list.iter().find(known).map(|(power, _)| *power);
-    if word.iter().all(u8::is_ascii_punctuation) {
+    // Of two marks in a row the list has all that are common; the same mark twice stands in rows of it.
+    if word.iter().all(u8::is_ascii_punctuation) && word.iter().any(|mark| *mark != word[0]) {
         return power(PARTS).map_or(RARE, |power| 1 << power);
     }
     let alone = edges & LEFTS != 0 && edges & RIGHTS != 0;
