@@ -7,6 +7,7 @@
 mod document;
 mod entry;
 mod paths;
+mod peaks;
 mod runs;
 mod schema;
 mod score;

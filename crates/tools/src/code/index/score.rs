@@ -1,31 +1,32 @@
 //! The best chunks for weighted words: the sum of BM25 over all words, found without looking at every posting.
 //!
-//! Chunks are gone through in windows, so that their sums stay in the processor's cache. Words stand in the order of
-//! the most that they can add. Once enough chunks are found, the last ones, which all together cannot lift a chunk over the
-//! worst of those, are looked up only for chunks that have other words (MaxScore: Turtle and Flood, "Query
-//! evaluation: strategies and optimizations", 1995). What is left out of a sum is none of the best; a sum is
-//! always made in the same order, so that equal chunks score the same in any index.
+//! Of each word it is known what it adds at most to a chunk of each block ([`Peaks`]). A block in which all words together
+//! cannot lift a chunk over the worst of the best is passed over, and left as soon as those that are not added yet
+//! cannot (after Ding and Suel, "Faster top-k document retrieval using block-max indexes", 2011). What is left out is none
+//! of the best; a sum is always made in the same order, so that equal chunks score the same in any index.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use tantivy::fieldnorm::FieldNormReader;
 use tantivy::index::SegmentReader;
 use tantivy::postings::BlockSegmentPostings;
 use tantivy::schema::IndexRecordOption;
-use tantivy::{DocId, TERMINATED, Term};
+use tantivy::{DocId, Term};
 
 use super::document::WHOLE;
+use super::peaks::{BLOCK, Peaks, share};
 use super::schema::Scored;
 use super::store;
-use super::view::{Found, NONE, Part, View};
+use super::view::{Found, Known, NONE, Part, View};
 use crate::code::api::Result;
 use crate::code::rank::table;
 
-/// Documents of one window.
-const WINDOW: u32 = 4096;
-/// Documents of a window that are looked at together.
-const LANE: usize = 16;
+/// Sums that are compared at once.
+const LANE: usize = 8;
+/// Of so many blocks one is among those that are gone through first.
+const FIRST: usize = 32;
 /// `k1` of BM25, as most engines have it; its `b` is [`table::LENGTHS`].
 const K1: f32 = 1.2;
 /// How much more a sum of rounded numbers may be than the sum of their bounds.
@@ -64,10 +65,15 @@ impl Pool<'_> {
         Ok((1.0 + odds).ln())
     }
 
+    /// The mean length of a field.
+    fn mean(&self, scored: Scored) -> f32 {
+        let words = self.views.iter().map(|view| view.length(scored));
+        words.sum::<u64>().max(1) as f32 / self.chunks() as f32
+    }
+
     /// What the length of a chunk in a field does to the weight of its words, by the number that stands for the length.
     fn norms(&self, scored: Scored) -> [f32; 256] {
-        let words = self.views.iter().map(|view| view.length(scored));
-        let mean = words.sum::<u64>().max(1) as f32 / self.chunks() as f32;
+        let mean = self.mean(scored);
         let b = table::LENGTHS[scored as usize];
         let mut norms = [0.0; 256];
         for (norm, id) in norms.iter_mut().zip(0..=u8::MAX) {
@@ -78,9 +84,32 @@ impl Pool<'_> {
     }
 }
 
+/// What lengths do in the fields of a tree.
+struct Norms {
+    /// Counted over all trees of the search.
+    all: [[f32; 256]; 5],
+    /// Counted over this one.
+    own: [[f32; 256]; 5],
+    /// How many times as much as by `own` a word adds by `all`, at most.
+    excess: [f32; 5],
+}
+
+impl Norms {
+    fn of(view: &View, pool: &Pool<'_>) -> Norms {
+        let own = Pool { views: vec![view] };
+        Norms {
+            all: Scored::ALL.map(|scored| pool.norms(scored)),
+            own: Scored::ALL.map(|scored| own.norms(scored)),
+            // With a mean that is twice as long, norms are at least half of what they are, and shares at most twice.
+            excess: Scored::ALL.map(|scored| (pool.mean(scored) / own.mean(scored)).max(1.0)),
+        }
+    }
+}
+
 /// A word as it is scored.
 struct Word<'c> {
     term: &'c Term,
+    known: Arc<Known>,
     /// The field, by its place among the scored ones; none where lengths do not count.
     scored: Option<usize>,
     weight: f32,
@@ -110,12 +139,12 @@ impl View {
         pool: &Pool<'_>,
         choice: &Choice<'_>,
     ) -> Result<Vec<Found>> {
-        let norms = Scored::ALL.map(|scored| pool.norms(scored));
+        let norms = Norms::of(self, pool);
         let words = self.words(clauses, pool)?;
         let mut search = Search {
             choice,
             best: Best::new(choice.most),
-            sums: vec![0.0; WINDOW as usize],
+            here: Vec::with_capacity(words.len()),
         };
         let segments = self.searcher().segment_readers().iter();
         for ((ord, segment), part) in (0..).zip(segments).zip(self.parts()) {
@@ -123,12 +152,7 @@ impl View {
             for word in &words {
                 cursors.extend(self.cursor(word, (ord, segment, part), &norms)?);
             }
-            let mut rest = 0.0;
-            for cursor in cursors.iter_mut().rev() {
-                rest += cursor.rest;
-                cursor.rest = rest;
-            }
-            search.segment(ord, part, &mut cursors);
+            search.segment(ord, part, cursors);
         }
         let parts = self.parts();
         let found = search.best.sorted().map(|(score, entry, segment, doc)| {
@@ -151,7 +175,8 @@ impl View {
     fn words<'c>(&self, clauses: &'c [Clause], pool: &Pool<'_>) -> Result<Vec<Word<'c>>> {
         let mut words = Vec::with_capacity(clauses.len());
         for Clause { term, weight } in clauses {
-            if self.count(term)? == 0 {
+            let known = self.known(term)?;
+            if known.count == 0 {
                 continue;
             }
             let field = term.field();
@@ -163,6 +188,7 @@ impl View {
             };
             words.push(Word {
                 term,
+                known,
                 scored,
                 weight,
                 most,
@@ -174,85 +200,78 @@ impl View {
 
     fn cursor<'n>(
         &self,
-        word: &Word<'_>,
+        word: &'n Word<'_>,
         (ord, segment, part): (u32, &SegmentReader, &'n Part),
-        norms: &'n [[f32; 256]; 5],
+        norms: &'n Norms,
     ) -> Result<Option<Cursor<'n>>> {
-        let known = self.known(word.term)?;
-        let Some(info) = &known.infos[ord as usize] else {
+        let Some(info) = &word.known.infos[ord as usize] else {
             return Ok(None);
         };
         let inverted = segment.inverted_index(word.term.field()).map_err(store)?;
         let option = IndexRecordOption::WithFreqs;
         let postings = inverted.read_block_postings_from_terminfo(info, option);
+        let postings = postings.map_err(store)?;
+        let peaks = word.known.peaks[ord as usize].get_or_init(|| {
+            let lengths = word.scored.map(|at| (&part.lengths[at], &norms.own[at]));
+            Peaks::of(postings.clone(), &part.owners, lengths)
+        });
         Ok(Some(Cursor {
-            postings: postings.map_err(store)?,
+            postings,
             at: 0,
-            lengths: word.scored.map(|at| (&part.lengths[at], &norms[at])),
+            lengths: word.scored.map(|at| (&part.lengths[at], &norms.all[at])),
             weight: word.weight,
-            rest: word.most,
+            peaks,
+            most: word.most * word.scored.map_or(1.0, |at| norms.excess[at]),
         }))
     }
 }
 
 /// A word in one segment.
+#[derive(Clone)]
 struct Cursor<'n> {
     postings: BlockSegmentPostings,
     /// The place in the block of postings in hand.
     at: usize,
     lengths: Option<(&'n FieldNormReader, &'n [f32; 256])>,
     weight: f32,
-    /// The most that this word and all after it add to a chunk.
-    rest: f32,
+    peaks: &'n Peaks,
+    /// The most that it adds to a chunk, where its peak is one.
+    most: f32,
 }
 
 impl Cursor<'_> {
-    /// The document in hand.
-    fn doc(&self) -> DocId {
-        let docs = self.postings.docs();
-        docs.get(self.at).copied().unwrap_or(TERMINATED)
-    }
-
     fn score(&self, doc: DocId, times: u32) -> f32 {
-        let times = times as f32;
         match self.lengths {
             Some((lengths, norms)) => {
-                let norm = norms[usize::from(lengths.fieldnorm_id(doc))];
-                self.weight * (times / (times + norm))
+                self.weight * share(times, norms[usize::from(lengths.fieldnorm_id(doc))])
             }
             None => self.weight / (1.0 + K1),
         }
     }
 
-    /// Adds what the word gives to each document before `end` to the sums from `base` on.
-    fn add(&mut self, base: DocId, end: DocId, sums: &mut [f32]) {
+    /// Adds what the word gives to each document of a block to their sums.
+    fn add(&mut self, base: DocId, sums: &mut [f32; BLOCK]) {
+        let now = self.postings.docs().get(self.at);
+        if now.is_none_or(|doc| *doc < base) {
+            self.at = self.postings.seek(base);
+        }
         loop {
             let docs = self.postings.docs();
             let times = self.postings.freqs();
-            let until = self.at + docs[self.at..].partition_point(|doc| *doc < end);
-            for (at, doc) in docs[self.at..until].iter().enumerate() {
-                let times = times.get(self.at + at).copied().unwrap_or(1);
-                sums[(doc - base) as usize] += self.score(*doc, times);
+            while let Some(doc) = docs.get(self.at) {
+                let Some(sum) = sums.get_mut((*doc - base) as usize) else {
+                    return;
+                };
+                let times = times.get(self.at).copied().unwrap_or(1);
+                *sum += self.score(*doc, times);
+                self.at += 1;
             }
-            self.at = until;
-            if until < docs.len() || docs.is_empty() {
+            if docs.is_empty() {
                 return;
             }
             self.postings.advance();
             self.at = 0;
         }
-    }
-
-    /// What the word gives to a document; they are asked for in ascending order.
-    fn look(&mut self, doc: DocId) -> f32 {
-        if self.doc() < doc {
-            self.at = self.postings.seek(doc);
-        }
-        if self.doc() != doc {
-            return 0.0;
-        }
-        let times = self.postings.freqs().get(self.at).copied().unwrap_or(1);
-        self.score(doc, times)
     }
 }
 
@@ -260,59 +279,59 @@ impl Cursor<'_> {
 struct Search<'a> {
     choice: &'a Choice<'a>,
     best: Best,
-    sums: Vec<f32>,
+    /// The words that are in the block in hand, from the last: their places, and what each and all after it add at most.
+    here: Vec<(usize, f32)>,
 }
 
 impl Search<'_> {
-    fn segment(&mut self, ord: u32, part: &Part, cursors: &mut [Cursor<'_>]) {
-        loop {
-            let least = self.best.least();
-            let can_lift = |cursor: &&Cursor<'_>| cursor.rest * SLACK >= least;
-            let leading = cursors.iter().take_while(can_lift).count();
-            let (leading, others) = cursors.split_at_mut(leading);
-            let base = leading.iter().map(Cursor::doc).min();
-            let Some(base) = base.filter(|base| *base != TERMINATED) else {
-                return;
-            };
-            let end = base.saturating_add(WINDOW);
-            for cursor in leading {
-                cursor.add(base, end, &mut self.sums);
-            }
-            self.window((ord, part), base, others);
+    /// Goes through the blocks that promise most, so that it is known how good the best are, and then through the others.
+    fn segment(&mut self, ord: u32, part: &Part, mut cursors: Vec<Cursor<'_>>) {
+        let mut bounds = vec![0.0; part.owners.len().div_ceil(BLOCK)];
+        for cursor in &cursors {
+            cursor.peaks.add(cursor.most, &mut bounds);
         }
-    }
-
-    /// Takes the documents of a window that may be among the best, and clears the sums.
-    fn window(&mut self, part: (u32, &Part), base: DocId, others: &mut [Cursor<'_>]) {
-        let rest = others.first().map_or(0.0, |cursor| cursor.rest);
-        let mut sums = std::mem::take(&mut self.sums);
-        // What a sum must at least be, with all that may be added to it.
-        let floor = |best: &Best| best.least() / SLACK - rest;
-        let mut least = floor(&self.best);
-        for (start, lane) in (base..).step_by(LANE).zip(sums.chunks_mut(LANE)) {
-            // Numbers over zero are ordered as their bits are, and whole numbers are compared many at once.
-            let top = lane.iter().fold(0, |top, sum| sum.to_bits().max(top));
-            if top > 0 && f32::from_bits(top) >= least {
-                for (doc, sum) in (start..).zip(lane.iter()) {
-                    if *sum > 0.0 && *sum >= least {
-                        self.weigh(part, doc, *sum, others);
-                        least = floor(&self.best);
-                    }
+        let first = first_of(&bounds);
+        let mut again = cursors.clone();
+        for (cursors, is_first) in [(&mut cursors, true), (&mut again, false)] {
+            for (block, bound) in bounds.iter().enumerate() {
+                if *bound > 0.0
+                    && (*bound >= first) == is_first
+                    && bound * SLACK >= self.best.least()
+                {
+                    self.block((ord, part), block, cursors);
                 }
             }
-            lane.fill(0.0);
         }
-        self.sums = sums;
     }
 
-    /// Takes a document that may be one of the best, once its sum is whole.
-    fn weigh(
-        &mut self,
-        (ord, part): (u32, &Part),
-        doc: DocId,
-        mut sum: f32,
-        others: &mut [Cursor<'_>],
-    ) {
+    /// Takes the documents of a block that may be among the best.
+    fn block(&mut self, part: (u32, &Part), block: usize, cursors: &mut [Cursor<'_>]) {
+        let mut rest = 0.0;
+        self.here.clear();
+        for (at, cursor) in cursors.iter().enumerate().rev() {
+            let peak = cursor.peaks.at(block);
+            if peak > 0.0 {
+                rest += cursor.most * peak;
+                self.here.push((at, rest));
+            }
+        }
+        let base = (block * BLOCK) as DocId;
+        let mut sums = [0.0; BLOCK];
+        for (at, rest) in self.here.iter().rev() {
+            if (top(&sums) + rest) * SLACK < self.best.least() {
+                return;
+            }
+            cursors[*at].add(base, &mut sums);
+        }
+        for (doc, sum) in (base..).zip(sums) {
+            if sum > 0.0 && sum >= self.best.least() {
+                self.weigh(part, doc, sum);
+            }
+        }
+    }
+
+    /// Takes a document that may be one of the best.
+    fn weigh(&mut self, (ord, part): (u32, &Part), doc: DocId, sum: f32) {
         let owner = part.owners[doc as usize];
         if owner == NONE {
             return;
@@ -322,15 +341,30 @@ impl Search<'_> {
         if factor <= 0.0 || !self.choice.kinds.is_none_or(defines) {
             return;
         }
-        for cursor in others {
-            if (sum + cursor.rest) * factor * SLACK < self.best.least() {
-                return;
-            }
-            sum += cursor.look(doc);
-        }
         if sum * factor >= self.best.least() {
             self.best.take(sum * factor, owner, ord, doc);
         }
+    }
+}
+
+/// The largest sum.
+fn top(sums: &[f32; BLOCK]) -> f32 {
+    let mut top = [0.0_f32; LANE];
+    for lane in sums.as_chunks::<LANE>().0 {
+        for (top, sum) in top.iter_mut().zip(lane) {
+            *top = if *sum > *top { *sum } else { *top };
+        }
+    }
+    top.into_iter().fold(0.0, f32::max)
+}
+
+/// What the bound of a block must at least be for it to be gone through first.
+fn first_of(bounds: &[f32]) -> f32 {
+    let mut bounds = bounds.to_vec();
+    let at = bounds.len() / FIRST;
+    match bounds.is_empty() {
+        true => 0.0,
+        false => *bounds.select_nth_unstable_by(at, |a, b| b.total_cmp(a)).1,
     }
 }
 

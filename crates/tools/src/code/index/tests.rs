@@ -149,3 +149,66 @@ fn segments_of_alike_size_are_joined_and_say_the_same() {
     assert_eq!(best(&before, "pool"), best(&after, "pool"));
     assert!(matches!(family.join(&writer), Join::Done));
 }
+
+#[test]
+fn what_is_passed_over_is_none_of_the_best() {
+    let dir = tempfile::tempdir().unwrap();
+    let family = Family::open(dir.path(), 0).unwrap();
+    let (mut entries, mut long) = (Vec::new(), Vec::new());
+    let mut random = 7_u32;
+    let mut below = |most: u32| {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (random >> 8) % most
+    };
+    for file in 0..600 {
+        // The files of a stretch have words of their own, and some are long.
+        let (stretch, length) = (file / 50, 3 + below(8) * below(20));
+        let word = |_| format!("w{} ", below(4) * below(12) + below(2) * stretch);
+        let text: String = (0..length).map(word).collect();
+        entries.push(entry(&family, &format!("{file:03}.txt"), &text));
+        if length > 40 || file % 7 == 0 {
+            long.extend(entries.last().cloned());
+        }
+        if file % 250 == 0 {
+            family.commit().unwrap();
+        }
+    }
+    family.commit().unwrap();
+    // A tree that has less: segments have documents of others, and the mean length is another.
+    let (all, some) = (view(&family, entries), view(&family, long));
+    let term =
+        |word: u32| Term::from_field_text(all.fields().of(Scored::Body), &format!("w{word}"));
+    for words in [
+        vec![1],
+        vec![0, 3, 9],
+        vec![2, 4, 11, 22, 33],
+        (0..45).collect(),
+    ] {
+        let clause = |word: &u32| Clause {
+            term: term(*word),
+            weight: 0.3 + (*word % 5) as f32,
+        };
+        let clauses: Vec<Clause> = words.iter().map(clause).collect();
+        let best = |view: &View, views: Vec<&View>, most: usize| {
+            let factor = |entry: u32| [1.0, 0.65, 0.0, 0.8][entry as usize % 4];
+            let choice = Choice {
+                most,
+                kinds: None,
+                factor: &factor,
+            };
+            view.best(&clauses, &Pool { views }, &choice).unwrap()
+        };
+        for (view, views) in [
+            (&all, vec![&all]),
+            (&some, vec![&some, &all]),
+            (&all, vec![&all, &some]),
+        ] {
+            // Who asks for all has nothing passed over.
+            let plain = best(view, views.clone(), 10_000);
+            for most in [1, 5, 40] {
+                let most = most.min(plain.len());
+                assert_eq!(best(view, views.clone(), most), plain[..most], "{words:?}");
+            }
+        }
+    }
+}

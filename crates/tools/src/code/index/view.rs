@@ -19,6 +19,7 @@ use tantivy::{DocId, Searcher, SegmentReader, Term};
 use super::document::{WHOLE, key_of};
 use super::entry::{Depth, Entry};
 use super::paths::Paths;
+use super::peaks::Peaks;
 use super::runs::Runs;
 use super::schema::{Fields, Scored};
 use super::store;
@@ -105,6 +106,8 @@ pub struct Known {
     pub count: u64,
     /// Its postings in each segment.
     pub infos: Vec<Option<TermInfo>>,
+    /// Where it counts most in each segment, found out when it is first searched for.
+    pub peaks: Vec<OnceLock<Peaks>>,
 }
 
 impl View {
@@ -453,6 +456,7 @@ impl Body {
         let mut known = Known {
             count: 0,
             infos: Vec::with_capacity(self.parts.len()),
+            peaks: self.parts.iter().map(|_| OnceLock::new()).collect(),
         };
         for (segment, part) in self.searcher.segment_readers().iter().zip(&self.parts) {
             let inverted = segment.inverted_index(term.field())?;

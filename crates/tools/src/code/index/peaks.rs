@@ -1,0 +1,64 @@
+//! Where a word counts: the largest share of its weight that it gives to a chunk, for each block of documents.
+//!
+//! The chunks of a file stand together, and so do the files of a directory: a word is frequent in some blocks, and not in most.
+
+use tantivy::fieldnorm::FieldNormReader;
+use tantivy::postings::BlockSegmentPostings;
+
+use super::view::NONE;
+
+/// Documents of a block.
+pub const BLOCK: usize = 64;
+/// What stands for all of the weight.
+const ALL: f32 = 255.0;
+
+/// The largest share of a word in each block of a segment, rounded up to one byte.
+pub struct Peaks(Box<[u8]>);
+
+impl Peaks {
+    /// Goes through the postings of a word. A document without an owner does not count; where lengths do not, the share is
+    /// all of the weight.
+    pub fn of(
+        mut postings: BlockSegmentPostings,
+        owners: &[u32],
+        lengths: Option<(&FieldNormReader, &[f32; 256])>,
+    ) -> Peaks {
+        let mut peaks = vec![0_f32; owners.len().div_ceil(BLOCK)];
+        while !postings.docs().is_empty() {
+            let times = postings.freqs();
+            for (at, doc) in postings.docs().iter().enumerate() {
+                if owners[*doc as usize] == NONE {
+                    continue;
+                }
+                let times = times.get(at).copied().unwrap_or(1);
+                let share = lengths.map_or(1.0, |(lengths, norms)| {
+                    share(times, norms[usize::from(lengths.fieldnorm_id(*doc))])
+                });
+                let peak = &mut peaks[*doc as usize / BLOCK];
+                *peak = peak.max(share);
+            }
+            postings.advance();
+        }
+        let rounded = peaks.iter().map(|peak| (peak * ALL).ceil() as u8);
+        Peaks(rounded.collect())
+    }
+
+    /// The largest share in a block, or a little more.
+    pub fn at(&self, block: usize) -> f32 {
+        f32::from(self.0[block]) / ALL
+    }
+
+    /// Adds what a word of this weight gives to a chunk of each block at most.
+    pub fn add(&self, weight: f32, bounds: &mut [f32]) {
+        let weight = weight / ALL;
+        for (bound, peak) in bounds.iter_mut().zip(&self.0) {
+            *bound += weight * f32::from(*peak);
+        }
+    }
+}
+
+/// The share of its weight that a word gives to a chunk in which it stands so many times: BM25.
+pub fn share(times: u32, norm: f32) -> f32 {
+    let times = times as f32;
+    times / (times + norm)
+}
