@@ -9,8 +9,8 @@ use super::view::NONE;
 
 /// Documents of a block.
 pub const BLOCK: usize = 64;
-/// What stands for all of the weight.
-const ALL: f32 = 255.0;
+/// The number of a share that is all of the weight.
+pub const ALL: f32 = 255.0;
 
 /// The largest share of a word in each block of a segment, rounded up to one byte.
 pub struct Peaks(Box<[u8]>);
@@ -43,16 +43,15 @@ impl Peaks {
         Peaks(rounded.collect())
     }
 
-    /// The largest share in a block, or a little more.
+    /// The number of the largest share in a block, of [`ALL`].
     pub fn at(&self, block: usize) -> f32 {
-        f32::from(self.0[block]) / ALL
+        f32::from(self.0[block])
     }
 
-    /// Adds what a word of this weight gives to a chunk of each block at most.
-    pub fn add(&self, weight: f32, bounds: &mut [f32]) {
-        let weight = weight / ALL;
+    /// Adds so many times the number of each block to its bound.
+    pub fn add(&self, times: f32, bounds: &mut [f32]) {
         for (bound, peak) in bounds.iter_mut().zip(&self.0) {
-            *bound += weight * f32::from(*peak);
+            *bound += times * f32::from(*peak);
         }
     }
 }

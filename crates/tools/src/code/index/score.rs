@@ -16,7 +16,7 @@ use tantivy::schema::IndexRecordOption;
 use tantivy::{DocId, Term};
 
 use super::document::WHOLE;
-use super::peaks::{BLOCK, Peaks, share};
+use super::peaks::{ALL, BLOCK, Peaks, share};
 use super::schema::Scored;
 use super::store;
 use super::view::{Found, Known, NONE, Part, View};
@@ -216,12 +216,12 @@ impl View {
             Peaks::of(postings.clone(), &part.owners, lengths)
         });
         Ok(Some(Cursor {
-            postings,
+            postings: Box::new(postings),
             at: 0,
             lengths: word.scored.map(|at| (&part.lengths[at], &norms.all[at])),
             weight: word.weight,
             peaks,
-            most: word.most * word.scored.map_or(1.0, |at| norms.excess[at]),
+            most: word.most * word.scored.map_or(1.0, |at| norms.excess[at]) / ALL,
         }))
     }
 }
@@ -229,13 +229,14 @@ impl View {
 /// A word in one segment.
 #[derive(Clone)]
 struct Cursor<'n> {
-    postings: BlockSegmentPostings,
+    /// Apart, so that what else is asked of each word for each block stands near by.
+    postings: Box<BlockSegmentPostings>,
     /// The place in the block of postings in hand.
     at: usize,
     lengths: Option<(&'n FieldNormReader, &'n [f32; 256])>,
     weight: f32,
     peaks: &'n Peaks,
-    /// The most that it adds to a chunk, where its peak is one.
+    /// The most that it adds to a chunk for each unit of its peak.
     most: f32,
 }
 
@@ -318,7 +319,8 @@ impl Search<'_> {
         let base = (block * BLOCK) as DocId;
         let mut sums = [0.0; BLOCK];
         for (at, rest) in self.here.iter().rev() {
-            if (top(&sums) + rest) * SLACK < self.best.least() {
+            let least = self.best.least() / SLACK;
+            if *rest < least && top(&sums) + rest < least {
                 return;
             }
             cursors[*at].add(base, &mut sums);
