@@ -10,7 +10,7 @@ use super::Scope;
 use super::scope::{Reference, cursor, kind_name};
 use crate::code::api::{Answer, Detail, Hit, LeftOut, Result};
 use crate::code::index::{Blob, Entry, Unit};
-use crate::code::parse::words::Words;
+use crate::code::parse::words::{Sieve, Words};
 use crate::code::parse::{Bytes, Span, Symbol};
 use crate::code::place::{Place, Stamp};
 
@@ -224,26 +224,14 @@ pub fn snippet(text: &str, words: &[String]) -> (usize, String) {
 
 /// Which of some words each line of a text has, one bit each.
 fn words_by_line(text: &str, lines: usize, wanted: &[String]) -> Vec<u64> {
-    let mut firsts = [false; 256];
-    let mut bits: HashMap<&str, u64> = HashMap::new();
-    for (word, at) in wanted.iter().take(64).zip(0..) {
-        bits.insert(word, 1 << at);
-        firsts[usize::from(word.as_bytes().first().copied().unwrap_or(0))] = true;
-    }
+    let wanted = || wanted.iter().take(64).map(String::as_str);
+    let bits: HashMap<&str, u64> = wanted().zip((0..).map(|at| 1 << at)).collect();
+    let sieve = Sieve::of(wanted());
     let mut has = vec![0; lines];
     let mut breaks = memchr::memchr_iter(b'\n', text.as_bytes()).peekable();
     let (mut words, mut row) = (Words::of(text), 0);
-    while words.advance() {
-        let word = words.text();
-        // Most words begin with another letter, which is soon seen.
-        if !word
-            .bytes()
-            .next()
-            .is_some_and(|first| firsts[usize::from(first)])
-        {
-            continue;
-        }
-        let Some(bit) = bits.get(word) else {
+    while words.advance_among(&sieve) {
+        let Some(bit) = bits.get(words.text()) else {
             continue;
         };
         while breaks.next_if(|at| *at < words.start()).is_some() {

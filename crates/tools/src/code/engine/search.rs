@@ -584,6 +584,9 @@ fn best_symbol<'s>(plan: &Plan, defined: &[&'s Symbol]) -> Option<&'s Symbol> {
             .count();
         shared + if exact { 100 } else { 0 }
     };
+    if let [only] = defined {
+        return Some(only);
+    }
     // Of equal ones the first.
     defined
         .iter()

@@ -92,6 +92,29 @@ impl<'a> Words<'a> {
         true
     }
 
+    /// Goes to the next word that may be one of those of a sieve; false after the last one.
+    pub fn advance_among(&mut self, sieve: &Sieve) -> bool {
+        loop {
+            self.at += 1;
+            while self.at >= self.queue.len() {
+                let Some(run) = run(self.text, self.next) else {
+                    return false;
+                };
+                self.next = run.end;
+                let letters = &self.text.as_bytes()[run.start..run.end];
+                // It would be one word, and perhaps its stem, which begins alike.
+                let is_plain = run.is_low && !letters.iter().any(u8::is_ascii_digit);
+                match is_plain && !sieve.passes(letters) {
+                    true => self.position += 1,
+                    false => self.cut(run),
+                }
+            }
+            if sieve.passes(self.text().as_bytes()) {
+                return true;
+            }
+        }
+    }
+
     /// The word in hand; before the first and after the last one, an empty one.
     fn now(&self) -> Word {
         self.queue.get(self.at).copied().unwrap_or_default()
@@ -187,6 +210,29 @@ impl<'a> Words<'a> {
                 part,
             });
         }
+    }
+}
+
+/// Some words by their first two letters: most others are seen by these to be none of them.
+pub struct Sieve([bool; 1 << 10]);
+
+impl Sieve {
+    /// The sieve that some words pass, in lower case.
+    pub fn of<'w>(words: impl Iterator<Item = &'w str>) -> Sieve {
+        let mut sieve = Sieve([false; 1 << 10]);
+        for word in words {
+            sieve.0[Sieve::place(word.as_bytes())] = true;
+        }
+        sieve
+    }
+
+    fn passes(&self, word: &[u8]) -> bool {
+        self.0[Sieve::place(word)]
+    }
+
+    fn place(word: &[u8]) -> usize {
+        let letter = |at| usize::from(word.get(at).copied().unwrap_or(0) & 31);
+        letter(0) << 5 | letter(1)
     }
 }
 
@@ -525,5 +571,29 @@ mod tests {
         assert_eq!(terms[3].parts, ["get", "by", "id"]);
         assert_eq!(terms[4].stems, ["cach"]);
         assert!(COMMON.is_sorted());
+    }
+
+    #[test]
+    fn a_sieve_lets_every_word_through_that_is_asked_for() {
+        let text = "Caches cached_value, HTTPServerError v2x i18n; retries a retried Ünder naïve 7zip \
+            parse_Files x86_64 the ValidationOfIt classes_ _hidden é日本 index indices";
+        let all = |text| {
+            let (mut words, mut all) = (Words::of(text), Vec::new());
+            while words.advance() {
+                all.push((words.text().to_owned(), words.start(), words.position()));
+            }
+            all
+        };
+        for (asked, ..) in all(text) {
+            let sieve = Sieve::of([asked.as_str(), "unasked"].into_iter());
+            let (mut words, mut found) = (Words::of(text), Vec::new());
+            while words.advance_among(&sieve) {
+                found.push((words.text().to_owned(), words.start(), words.position()));
+            }
+            found.retain(|(word, ..)| *word == asked);
+            let mut plain = all(text);
+            plain.retain(|(word, ..)| *word == asked);
+            assert_eq!(found, plain);
+        }
     }
 }

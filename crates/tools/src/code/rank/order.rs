@@ -9,7 +9,7 @@ use super::plan::{Class, Plan, Wanted};
 use super::table;
 use crate::code::api::{Result, ScoreParts};
 use crate::code::index::{Found, Scored, View};
-use crate::code::parse::words::Words;
+use crate::code::parse::words::{Sieve, Words};
 
 /// A candidate with the parts of its score.
 #[derive(Clone, Debug)]
@@ -89,6 +89,8 @@ struct Paths<'a> {
     parents: HashMap<&'a str, bool>,
     /// Whose memory is used again.
     words: Words<'a>,
+    /// The words of the question.
+    sieve: Sieve,
     /// The places of the question's words that tell something, one bit each.
     asked: u64,
 }
@@ -102,6 +104,7 @@ impl<'a> Paths<'a> {
             files: HashMap::new(),
             parents: HashMap::new(),
             words: Words::of(""),
+            sieve: Sieve::of(plan.wanted.iter().map(|wanted| wanted.text.as_str())),
             asked: asked.fold(0, |bits, wanted| bits | bit(wanted)),
         }
     }
@@ -145,7 +148,7 @@ impl<'a> Paths<'a> {
             return 0.0;
         }
         let (mut words, mut found) = (self.turn(path), 0);
-        while words.advance() {
+        while words.advance_among(&self.sieve) {
             let same = |one: &&Wanted| one.text == words.text();
             let same = self.plan.wanted.iter().filter(same);
             found = same.fold(found, |bits, wanted| bits | bit(wanted));
@@ -197,92 +200,96 @@ fn same_letters(one: &str, other: &str) -> bool {
 
 /// Finds how near the words of the question stand to each other in the code of each candidate.
 fn proximity(plan: &Plan, view: &View, at: usize, ranked: &mut [Ranked]) -> Result<()> {
-    let terms: Vec<&Wanted> = plan
+    let mut terms: Vec<&Wanted> = plan
         .wanted
         .iter()
         .filter(|wanted| wanted.weight >= table::STEM.min(table::PIECE_BESIDE_STEM))
         .take(table::PROXIMITY_TERMS_MAX)
         .collect();
-    let places: std::collections::BTreeSet<usize> = terms.iter().map(|term| term.place).collect();
-    if places.len() < 2 {
+    terms.sort_by_key(|term| term.place);
+    let places = terms.chunk_by(|a, b| a.place == b.place);
+    let pairs = places.clone().count().saturating_sub(1);
+    if pairs == 0 {
         return Ok(());
     }
     let mut order: Vec<usize> = (0..ranked.len())
         .filter(|i| ranked[*i].view == at)
         .collect();
     order.sort_by_key(|i| (ranked[*i].found.segment, ranked[*i].found.doc));
-    // For each candidate, where the words of each place of the question stand.
-    let mut stands: Vec<Vec<Vec<u32>>> = vec![vec![Vec::new(); places.len()]; order.len()];
-    for term in &terms {
-        let place = places.iter().position(|place| *place == term.place);
-        let place = place.expect("the places are those of the terms");
-        positions(view, &term.text, &order, ranked, |i, found| {
-            stands[i][place].extend(found)
-        })?;
+    // For each two words that follow each other in the question, one over their least distance.
+    let mut near = vec![0.0; order.len()];
+    let mut before = Vec::new();
+    for terms in places {
+        let mut here = Vec::new();
+        for term in terms {
+            positions(view, &term.text, &order, ranked, &mut here)?;
+        }
+        // Each term's are in order: the sort joins them.
+        here.sort();
+        add_nearness(&before, &here, &mut near);
+        before = here;
     }
-    for (i, stand) in order.iter().zip(&mut stands) {
-        ranked[*i].parts.proximity = table::PROXIMITY * nearness(stand);
+    for (i, near) in order.iter().zip(near) {
+        ranked[*i].parts.proximity = table::PROXIMITY * (near / pairs as f32);
     }
     Ok(())
 }
 
-/// Hands the positions of a word in each candidate's code to `each`.
+/// Adds the positions of a word in each candidate's code, with the candidate's place in `order`.
 fn positions(
     view: &View,
     word: &str,
     order: &[usize],
     ranked: &[Ranked],
-    mut each: impl FnMut(usize, &[u32]),
+    stands: &mut Vec<(u32, u32)>,
 ) -> Result<()> {
     let term = Term::from_field_text(view.fields().of(Scored::Body), word);
     let mut found = Vec::new();
-    let mut i = 0;
-    while i < order.len() {
-        let segment = ranked[order[i]].found.segment;
-        let end = i + order[i..]
-            .iter()
-            .take_while(|o| ranked[**o].found.segment == segment)
-            .count();
-        if let Some(mut postings) = view.positions(&term, segment)? {
-            for (at, one) in order.iter().enumerate().take(end).skip(i) {
-                let doc = ranked[*one].found.doc;
-                if postings.doc() < doc {
-                    postings.seek(doc);
-                }
-                if postings.doc() == doc {
-                    tantivy::postings::Postings::positions(&mut postings, &mut found);
-                    each(at, &found);
-                }
+    let mut candidates = (0..).zip(order).peekable();
+    while let Some((_, one)) = candidates.peek() {
+        let segment = ranked[**one].found.segment;
+        let mut postings = view.positions(&term, segment)?;
+        while let Some((at, one)) =
+            candidates.next_if(|(_, one)| ranked[**one].found.segment == segment)
+        {
+            let doc = ranked[*one].found.doc;
+            let Some(postings) = &mut postings else {
+                continue;
+            };
+            if postings.doc() < doc {
+                postings.seek(doc);
+            }
+            if postings.doc() == doc {
+                tantivy::postings::Postings::positions(postings, &mut found);
+                stands.extend(found.iter().map(|position| (at, *position)));
             }
         }
-        i = end;
     }
     Ok(())
 }
 
-/// How near words stand, 0 to 1: for each two that follow each other in the question, one over their least distance.
-fn nearness(stands: &mut [Vec<u32>]) -> f32 {
-    for stand in stands.iter_mut() {
-        stand.sort_unstable();
-    }
-    let pairs = stands.len() - 1;
-    let mut sum = 0.0;
-    for pair in stands.windows(2) {
-        if let Some(least) = least_distance(&pair[0], &pair[1]) {
-            sum += 1.0 / least.max(1) as f32;
+/// Adds to each candidate's number how near one of its positions in `one` is to one in `other`, 0 to 1.
+fn add_nearness(one: &[(u32, u32)], other: &[(u32, u32)], near: &mut [f32]) {
+    let mut others = other.chunk_by(|a, b| a.0 == b.0).peekable();
+    for here in one.chunk_by(|a, b| a.0 == b.0) {
+        let at = here[0].0;
+        while others.next_if(|others| others[0].0 < at).is_some() {}
+        let there = others.next_if(|others| others[0].0 == at);
+        if let Some(least) = there.and_then(|there| least_distance(here, there)) {
+            near[at as usize] += 1.0 / least.max(1) as f32;
         }
     }
-    sum / pairs as f32
 }
 
-fn least_distance(one: &[u32], other: &[u32]) -> Option<u32> {
+/// The least distance of two positions of one candidate.
+fn least_distance(one: &[(u32, u32)], other: &[(u32, u32)]) -> Option<u32> {
     let (mut i, mut j, mut least) = (0, 0, None);
     while i < one.len() && j < other.len() {
-        let distance = one[i].abs_diff(other[j]);
+        let distance = one[i].1.abs_diff(other[j].1);
         if least.is_none_or(|least| distance < least) {
             least = Some(distance);
         }
-        match one[i] < other[j] {
+        match one[i].1 < other[j].1 {
             true => i += 1,
             false => j += 1,
         }
@@ -304,10 +311,10 @@ mod tests {
 
     #[test]
     fn nearer_is_more() {
-        let near = nearness(&mut [vec![10, 90], vec![11]]);
-        let far = nearness(&mut [vec![10], vec![30]]);
-        let none = nearness(&mut [vec![10], vec![]]);
-        assert!(near > far && far > none && none == 0.0 && near <= 1.0);
+        let mut near = [0.0; 4];
+        let one = [(0, 10), (0, 90), (1, 10), (2, 10)];
+        add_nearness(&one, &[(0, 11), (1, 30), (3, 11)], &mut near);
+        assert_eq!(near, [1.0, 0.05, 0.0, 0.0]);
     }
 
     #[test]
