@@ -9,8 +9,8 @@ use super::view::NONE;
 
 /// Documents of a block.
 pub const BLOCK: usize = 64;
-/// The number of a share that is all of the weight.
-pub const ALL: f32 = 255.0;
+/// By what a share is multiplied to make a number of it.
+pub const ALL: f32 = 254.0;
 
 /// The largest share of a word in each block of a segment, rounded up to one byte.
 pub struct Peaks(Box<[u8]>);
@@ -23,7 +23,7 @@ impl Peaks {
         owners: &[u32],
         lengths: Option<(&FieldNormReader, &[f32; 256])>,
     ) -> Peaks {
-        let mut peaks = vec![0_f32; owners.len().div_ceil(BLOCK)];
+        let mut peaks = vec![0; owners.len().div_ceil(BLOCK)].into_boxed_slice();
         while !postings.docs().is_empty() {
             let times = postings.freqs();
             for (at, doc) in postings.docs().iter().enumerate() {
@@ -35,12 +35,12 @@ impl Peaks {
                     share(times, norms[usize::from(lengths.fieldnorm_id(*doc))])
                 });
                 let peak = &mut peaks[*doc as usize / BLOCK];
-                *peak = peak.max(share);
+                // Rounded up, so that only a block without the word has none.
+                *peak = (1 + (share * ALL) as u8).max(*peak);
             }
             postings.advance();
         }
-        let rounded = peaks.iter().map(|peak| (peak * ALL).ceil() as u8);
-        Peaks(rounded.collect())
+        Peaks(peaks)
     }
 
     /// The number of the largest share in a block, of [`ALL`].

@@ -19,7 +19,7 @@ use tantivy::{DocId, Searcher, SegmentReader, Term};
 use super::document::{WHOLE, key_of};
 use super::entry::{Depth, Entry};
 use super::paths::Paths;
-use super::peaks::Peaks;
+use super::peaks::{BLOCK, Peaks};
 use super::runs::Runs;
 use super::schema::{Fields, Scored};
 use super::store;
@@ -30,6 +30,8 @@ use crate::code::trigram::Formula;
 pub const NONE: u32 = u32::MAX;
 /// Words of which it is remembered what the index says.
 const KNOWN_MAX: usize = 4096;
+/// Bytes of what is remembered of where words count.
+const PEAKS_BYTES_MAX: usize = 4 << 20;
 /// Words of which it is remembered what is spelt alike.
 const ALIKE_MAX: usize = 1024;
 /// Documents that are gone through in the time in which one is looked for.
@@ -246,8 +248,13 @@ impl View {
             return Ok(Arc::clone(known));
         }
         let known = Arc::new(self.body.know(term).map_err(store)?);
+        let blocks: usize = self
+            .parts()
+            .iter()
+            .map(|part| part.owners.len() / BLOCK)
+            .sum();
         let mut words = lock();
-        if words.len() >= KNOWN_MAX {
+        if words.len() >= KNOWN_MAX.min(PEAKS_BYTES_MAX / blocks.max(1)) {
             words.clear();
         }
         words.insert(term.clone(), Arc::clone(&known));
