@@ -101,7 +101,10 @@ pub(crate) const PARTS: &[(u32, &str)] = &[
 pub(crate) const WHOLE: &[(u32, &str)] = &[
     (11, "com github https the to"),
     (10, "and const for in is of pub rs rust self this"),
-    (9, "add as be by docs if lang let on or that type use was with"),
+    (
+        9,
+        "add as be by docs if lang let on or that type use was with",
+    ),
     (
         8,
         "added an any are can default error example extern fix from http input io it license \
