@@ -4,6 +4,7 @@
 //! say so at a fraction of what an automaton costs, also where a text repeats what opens a rule.
 
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
+use regex_syntax::is_word_byte;
 
 /// Bytes of a match that are looked at.
 const SHAPE_BYTES_MAX: usize = 24;
@@ -32,17 +33,12 @@ impl Shape {
     /// Whether a match can begin here.
     pub(crate) fn fits(&self, bytes: &[u8], start: usize) -> bool {
         let (before, bytes) = bytes.split_at(start.min(bytes.len()));
-        let inside = |byte: Option<&u8>| byte.is_some_and(|byte| is_inside(*byte));
+        let inside = |byte: Option<&u8>| byte.is_some_and(|byte| is_word_byte(*byte));
         let classes = self.classes.iter();
         bytes.len() >= self.classes.len()
             && !(self.bounded && inside(before.last()) == inside(bytes.first()))
             && classes.zip(bytes).all(|(class, byte)| holds(class, *byte))
     }
-}
-
-/// Whether a byte is a part of a word to a boundary.
-fn is_inside(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
 /// Whether an expression begins with a boundary of words.
