@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use crate::layer::Layer;
 use crate::report::Bound;
+use crate::runs::{self, BLOCK_BYTES};
 
 mod base;
 mod escapes;
@@ -34,29 +35,54 @@ pub(crate) const ALL: &[Decoder] = &[
     wrapped::DECODER,
 ];
 
-/// The next run of at least `min` bytes that `class` holds, from `at` on.
+/// The next run of at least `min` bytes that `class` holds, from `at` on; `min` is at most a block.
 ///
-/// It looks at every `min`th byte and back, so that text of short words costs little.
+/// Where a run begins is told for a block at once, without a branch; in what is left behind the last blocks it looks
+/// at every `min`th byte and back.
 pub(crate) fn run(
     bytes: &[u8],
     mut at: usize,
     min: usize,
     class: impl Fn(u8) -> bool,
 ) -> Option<Range<usize>> {
+    let inside = |at: usize| {
+        let block = bytes.get(at..).and_then(<[u8]>::first_chunk)?;
+        Some(u128::from(runs::inside(block, &class)))
+    };
+    let mut here = None;
+    while let Some(next) = inside(at + BLOCK_BYTES) {
+        let both = next << BLOCK_BYTES | here.or_else(|| inside(at))?;
+        let start = starts(both, min).trailing_zeros() as usize;
+        if start < BLOCK_BYTES {
+            return Some(maximal(bytes, at + start, min, class));
+        }
+        (here, at) = (Some(next), at + BLOCK_BYTES);
+    }
     while at + min <= bytes.len() {
         match bytes[at..at + min].iter().rposition(|byte| !class(*byte)) {
             Some(outside) => at += outside + 1,
-            None => {
-                let rest = &bytes[at + min..];
-                let more = rest
-                    .iter()
-                    .position(|byte| !class(*byte))
-                    .unwrap_or(rest.len());
-                return Some(at..at + min + more);
-            }
+            None => return Some(maximal(bytes, at, min, class)),
         }
     }
     None
+}
+
+/// The whole of a run of which the first `min` bytes are known.
+fn maximal(bytes: &[u8], start: usize, min: usize, class: impl Fn(u8) -> bool) -> Range<usize> {
+    let rest = &bytes[start + min..];
+    let more = rest.iter().position(|byte| !class(*byte));
+    start..start + min + more.unwrap_or(rest.len())
+}
+
+/// The bits behind which, with themselves, so many are set.
+fn starts(bits: u128, count: usize) -> u128 {
+    let (mut starts, mut known) = (bits, 1);
+    while known < count {
+        let step = known.min(count - known);
+        starts &= starts >> step;
+        known += step;
+    }
+    starts
 }
 
 /// The value of a hexadecimal digit.

@@ -9,10 +9,9 @@ use std::ops::Range;
 use crate::rule::Part;
 use crate::runs::Run;
 
-/// Runs that are kept, each in one of the slots that its digest names.
-const SLOTS: usize = 16384;
-/// Slots of one digest.
-const WAYS: usize = 2;
+/// Runs that are kept: rows of slots, in one of which a run is kept. Its digest says in which row.
+const ROWS: usize = 8192;
+const ROW_SLOTS: usize = 4;
 /// Bytes of the longest run that is kept.
 const RUN_BYTES_MAX: usize = 32;
 /// Bytes of half of it, which are read at once.
@@ -20,7 +19,7 @@ const HALF_BYTES: usize = 16;
 /// The bits of a digest that a slot keeps; the others are the number of a list.
 const HIGH: u64 = !0xffff;
 /// What is kept of all runs together, and a little more; and the lists of it. Then all of it is forgotten.
-const SEEN_MAX: usize = 1 << 15;
+const SEEN_MAX: usize = 1 << 16;
 const LISTS_MAX: usize = 0xff00;
 
 /// What a word, or a part of one, does where it stands in a run: eight bytes.
@@ -116,7 +115,7 @@ pub(crate) struct Lexicon {
     key: [u64; 3],
     /// Of each run the high bits of its digest, and which of the lists it has; zero where there is none. A slot is small,
     /// so that all of them stay near.
-    slots: Vec<u64>,
+    slots: Vec<[u64; ROW_SLOTS]>,
     /// Where each list begins in what was seen, and where it ends. The first is empty.
     lists: Vec<(u32, u32)>,
     seen: Vec<Seen>,
@@ -139,12 +138,15 @@ impl Default for Lexicon {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Looked {
     pub(crate) run: Run,
-    /// Zero where it is too long to be kept.
+    /// [`LONG`] where it is too long to be kept.
     digest: u64,
     /// The number of its list.
     list: u32,
 }
 
+/// The bit that is set in each digest and each slot but empty ones; and a digest that no slot has.
+const KEPT: u64 = 1 << 63;
+const LONG: u64 = KEPT >> 1;
 /// The list of what nobody knows.
 const UNKNOWN: u32 = u32::MAX;
 
@@ -157,7 +159,7 @@ impl Looked {
 
     /// Whether what it says can be kept.
     pub(crate) fn can_be_kept(&self) -> bool {
-        self.digest != 0
+        self.digest != LONG
     }
 }
 
@@ -183,7 +185,7 @@ impl Lexicon {
         self.lists.clear();
         self.lists.push((0, 0));
         self.slots.clear();
-        self.slots.resize(SLOTS, 0);
+        self.slots.resize(ROWS, [0; ROW_SLOTS]);
     }
 
     /// Looks a run up, which is read in one of a few ways.
@@ -200,17 +202,17 @@ impl Lexicon {
 
     #[inline(always)]
     fn with(&self, run: Run, digest: u64) -> Looked {
-        let other = |slot: u64| (slot ^ digest) & HIGH != 0;
-        let at = row(digest);
-        // Which of both it is, is no branch.
-        let slot = self.slots[at + usize::from(other(self.slots[at]))];
-        let list = (slot & !HIGH) as u32;
-        let is_known = !other(slot) && digest != 0;
-        Looked {
-            run,
-            digest,
-            list: if is_known { list } else { UNKNOWN },
-        }
+        // In the slot of the run the high bits are the same, so that only those of the list are left.
+        let left = |slot: u64| slot ^ digest & HIGH;
+        let [one, two, three, four] = self.slots[row(digest)].map(left);
+        // Which of them it is, is no branch.
+        let list = one.min(two).min(three.min(four));
+        let list = if list & HIGH == 0 {
+            list as u32
+        } else {
+            UNKNOWN
+        };
+        Looked { run, digest, list }
     }
 
     #[inline(always)]
@@ -225,12 +227,12 @@ impl Lexicon {
         let mut digest = mixed(first, (one, two ^ u64::from(way)));
         if length > HALF_BYTES {
             if length > RUN_BYTES_MAX {
-                return 0;
+                return LONG;
             }
             let second = half(bytes, run.start + HALF_BYTES, length - HALF_BYTES);
             digest = mixed((second.0 ^ digest, second.1), (two, three));
         }
-        digest | 1 << 63
+        digest | KEPT
     }
 
     /// What was learned of a run, by the numbers that [`Lexicon::get`] takes; nothing where nobody knows.
@@ -257,18 +259,18 @@ impl Lexicon {
             list = self.lists.len() as u64;
             self.lists.push((start, end));
         }
-        let at = row(looked.digest);
+        let slots = &mut self.slots[row(looked.digest)];
         // The one that came first goes.
-        self.slots[at + 1] = self.slots[at];
-        self.slots[at] = looked.digest & HIGH | list;
+        slots.rotate_right(1);
+        slots[0] = looked.digest & HIGH | list;
         start..end
     }
 }
 
-/// Where the slots of a run begin. The low bits of its digest say so, which are not kept.
+/// The row of a run. The low bits of its digest say so, which are not kept.
 #[inline(always)]
 fn row(digest: u64) -> usize {
-    digest as usize % (SLOTS / WAYS) * WAYS
+    digest as usize % ROWS
 }
 
 /// At most sixteen bytes of a text as two numbers; those behind them are zero, which no run has.
@@ -276,14 +278,33 @@ fn row(digest: u64) -> usize {
 fn half(bytes: &[u8], start: usize, count: usize) -> (u64, u64) {
     let count = count.min(HALF_BYTES);
     let rest = &bytes[start..];
-    let both = match rest.first_chunk() {
-        Some(half) => u128::from_le_bytes(*half) & !0 >> (8 * (HALF_BYTES - count)),
+    let (low, high) = match rest.first_chunk::<HALF_BYTES>() {
+        Some(half) => halves(half),
         None => {
             let mut half = [0; HALF_BYTES];
             half[..count].copy_from_slice(&rest[..count]);
-            u128::from_le_bytes(half)
+            halves(&half)
         }
     };
+    let (low_mask, high_mask) = MASKS[count];
+    (low & low_mask, high & high_mask)
+}
+
+/// The first so many of sixteen bytes.
+const MASKS: [(u64, u64); HALF_BYTES + 1] = {
+    let mut masks = [(0, 0); HALF_BYTES + 1];
+    let mut count = 1;
+    while count <= HALF_BYTES {
+        let mask = !0u128 >> (8 * (HALF_BYTES - count));
+        masks[count] = (mask as u64, (mask >> 64) as u64);
+        count += 1;
+    }
+    masks
+};
+
+#[inline(always)]
+fn halves(bytes: &[u8; HALF_BYTES]) -> (u64, u64) {
+    let both = u128::from_le_bytes(*bytes);
     (both as u64, (both >> 64) as u64)
 }
 

@@ -145,6 +145,14 @@ impl Places {
         }
     }
 
+    /// The end that is next behind so many; beyond all texts where there is none.
+    #[inline(always)]
+    pub(crate) fn end(&self, done: usize) -> usize {
+        self.ends
+            .get(done)
+            .map_or(usize::MAX, |(end, ..)| *end as usize)
+    }
+
     /// The place that is next behind so many, if it is not behind this end.
     #[inline(always)]
     pub(crate) fn before(&self, done: usize, end: usize) -> Option<Found> {

@@ -36,7 +36,7 @@ pub(crate) struct Openers {
 /// New runs of a text after which its words are looked for without its runs: so many, and one in so many. What is new
 /// costs ten times what is known, and a text of numbers is all new.
 const NEW_RUNS_MIN: usize = 16;
-const KNOWN_RUNS: usize = 16;
+const KNOWN_RUNS: usize = 8;
 
 /// A part of a text in which a rule is to be searched.
 pub(crate) struct Candidate {
@@ -182,26 +182,28 @@ where
         let mut runs = Runs::new(self.bytes, self.table.marks_min);
         let mut looked = [Looked::default(); BLOCK_BYTES];
         let (mut all, mut new) = (0, 0);
-        while let Some(some) = runs.next() {
+        loop {
             lexicon.make_room();
             let mut count = 0;
-            for run in some {
-                looked[count] = lexicon.look(self.bytes, *run, self.lacks);
+            let goes_on = runs.next(|run| {
+                looked[count] = lexicon.look(self.bytes, run, self.lacks);
                 // Whether a run says anything is no branch, since a processor could not foresee it.
                 count += usize::from(looked[count].says());
+                all += 1;
+            });
+            if !goes_on {
+                return Ok(());
             }
-            all += some.len();
             for one in &looked[..count] {
                 new += self.run(lexicon, learned, one)?;
             }
             if new > NEW_RUNS_MIN + all / KNOWN_RUNS {
                 let (found, done) = &mut self.found;
                 if self.table.rest(self.bytes, runs.done(), (found, *done)) {
-                    break;
+                    return Ok(());
                 }
             }
         }
-        Ok(())
     }
 
     /// Opens what is in a run; answers how many new ones that is, none or one.
@@ -228,10 +230,18 @@ where
                 lexicon.learn(looked, learned)
             }),
         };
+        let mut next = self.next_end();
         for number in numbers {
             let one = lexicon.get(number);
-            self.places_before(one.end(run.start))?;
+            if next <= one.end(run.start) {
+                self.places_before(one.end(run.start))?;
+                next = self.next_end();
+            }
             match one.what {
+                What::Word(Part::First) => {
+                    let start = one.place(run.start);
+                    self.branches.first(one.index, one.near, &start);
+                }
                 What::Word(part) => {
                     self.opens(one.index, part, one.near, &one.place(run.start))?;
                 }
@@ -241,6 +251,7 @@ where
                     if self.table.is_spelled(self.bytes, one.index, end) {
                         let (waiting, done) = &mut self.waiting;
                         waiting.keep(*done, end, one.index, false);
+                        next = self.next_end();
                     }
                 }
                 _ => {}
@@ -249,8 +260,14 @@ where
         Ok(new)
     }
 
-    /// Opens what was found and ends no later than here.
+    /// Where the next place ends of those that were found otherwise or wait.
     #[inline(always)]
+    fn next_end(&self) -> usize {
+        let end = |(places, done): &(&mut Places, usize)| places.end(*done);
+        end(&self.found).min(end(&self.waiting))
+    }
+
+    /// Opens what was found and ends no later than here.
     fn places_before(&mut self, end: usize) -> Result<(), E> {
         while let Some(place) = self.next_before(end) {
             self.judge(place)?;
@@ -345,19 +362,30 @@ impl Branches {
     /// Where the first word starts of those that open a matcher, if this is the last of them.
     #[inline(always)]
     fn start(&mut self, matcher: u16, part: Part, near: u16, word: &Range<usize>) -> Option<usize> {
-        if matches!(part, Part::Literal | Part::Only) {
-            return Some(word.start);
+        match part {
+            Part::Literal | Part::Only => Some(word.start),
+            Part::First => {
+                self.first(matcher, near, word);
+                None
+            }
+            Part::Second => {
+                let end = self.base + word.end as u32;
+                let seen = &self.firsts[usize::from(matcher)];
+                let known = end.wrapping_sub(seen.last) <= u32::from(near);
+                let nearest = end - u32::from(near);
+                known.then(|| (nearest.max(seen.first) - self.base) as usize)
+            }
         }
+    }
+
+    /// Remembers a first word.
+    #[inline(always)]
+    fn first(&mut self, matcher: u16, near: u16, word: &Range<usize>) {
         let (start, end) = (self.base + word.start as u32, self.base + word.end as u32);
         let seen = &mut self.firsts[usize::from(matcher)];
         let known = end.wrapping_sub(seen.last) <= u32::from(near);
-        if part == Part::Second {
-            let nearest = end - u32::from(near);
-            return known.then(|| (nearest.max(seen.first) - self.base) as usize);
-        }
         seen.first = if known { seen.first.min(start) } else { start };
         seen.last = start;
-        None
     }
 }
 

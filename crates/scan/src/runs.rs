@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::words::LEET_MARKS;
 
-/// Bytes that are told apart at once, and so the most runs that are given at once.
+/// Bytes that are told apart at once, and so the most runs of them.
 pub(crate) const BLOCK_BYTES: usize = 64;
 
 /// Whether words are made of this byte: a letter, a digit, `_`, or a mark that is written for a letter.
@@ -26,7 +26,7 @@ pub(crate) fn is_letter(byte: u8) -> bool {
 /// Whether a byte is neither: white space, a control character, or of another script.
 #[inline(always)]
 pub(crate) fn is_gap(byte: u8) -> bool {
-    byte <= b' ' || byte >= 0x80
+    byte as i8 <= b' ' as i8
 }
 
 /// Where a run stands.
@@ -50,7 +50,6 @@ pub(crate) struct Runs<'t> {
     /// The block that is next, and where the last run of those before it ends.
     base: usize,
     from: usize,
-    found: [Run; BLOCK_BYTES],
 }
 
 impl<'t> Runs<'t> {
@@ -60,19 +59,21 @@ impl<'t> Runs<'t> {
             marks_min,
             base: 0,
             from: 0,
-            found: [Run::default(); BLOCK_BYTES],
         }
     }
 
-    /// The runs that begin in the next block, in their order; nothing at the end of the text.
+    /// Calls `each` with the runs that begin in the next block, in their order; answers whether there was one.
     #[inline(always)]
-    pub(crate) fn next(&mut self) -> Option<&[Run]> {
+    pub(crate) fn next(&mut self, mut each: impl FnMut(Run)) -> bool {
         let base = self.base;
-        let rest = self.bytes.get(base..).filter(|rest| !rest.is_empty())?;
+        let rest = match self.bytes.get(base..) {
+            Some(rest) if !rest.is_empty() => rest,
+            _ => return false,
+        };
         self.base += BLOCK_BYTES;
         let fresh = match self.from.saturating_sub(base) {
             before @ 0..BLOCK_BYTES => !0 << before,
-            _ => return Some(&[]),
+            _ => return true,
         };
         let (letters, marks) = match rest.first_chunk() {
             Some(block) => kinds(block),
@@ -89,7 +90,6 @@ impl<'t> Runs<'t> {
             starts &= marks >> 1 | 1 << (BLOCK_BYTES - 1);
         }
         starts |= letters & !(letters << 1);
-        let mut count = 0;
         while starts != 0 {
             let at = starts.trailing_zeros();
             starts &= starts - 1;
@@ -97,11 +97,12 @@ impl<'t> Runs<'t> {
             let kind = if is_letters { letters } else { marks };
             let start = base + at as usize;
             let end = start + (kind >> at).trailing_ones() as usize;
-            self.found[count] = Run { start, end };
-            count += 1;
+            let mut run = Run { start, end };
+            if end < self.base || self.go_on(&mut run, is_letters) {
+                each(run);
+            }
         }
-        count -= usize::from(self.go_on(count));
-        Some(&self.found[..count])
+        true
     }
 
     /// Where the part of the text ends of which all runs were given.
@@ -109,34 +110,31 @@ impl<'t> Runs<'t> {
         self.base.max(self.from)
     }
 
-    /// Finds where the last of some runs ends, if it ends behind its block; answers whether it is too short.
-    #[inline(always)]
-    fn go_on(&mut self, count: usize) -> bool {
-        let Some(last) = self.found[..count].last_mut() else {
-            return false;
-        };
-        if last.end != self.base {
-            return false;
-        }
-        let is_letters = is_letter(self.bytes[last.start]);
+    /// Finds where a run ends that does not end in its block; answers whether it is long enough.
+    fn go_on(&mut self, run: &mut Run, is_letters: bool) -> bool {
         let same = |byte: &&u8| is_letter(**byte) == is_letters && !is_gap(**byte);
-        let behind = self.bytes[last.end..].iter();
-        last.end += behind.take_while(same).count();
-        self.from = last.end;
-        !is_letters && last.end - last.start < self.marks_min
+        let behind = self.bytes[run.end..].iter();
+        run.end += behind.take_while(same).count();
+        self.from = run.end;
+        is_letters || run.end - run.start >= self.marks_min
     }
 }
 
 /// A bit for each byte of a block that is a letter, and for each that is a mark.
 #[inline(always)]
 fn kinds(block: &[u8; BLOCK_BYTES]) -> (u64, u64) {
-    let (mut letters, mut gaps) = ([0; BLOCK_BYTES], [0; BLOCK_BYTES]);
-    for ((letter, gap), byte) in letters.iter_mut().zip(&mut gaps).zip(block) {
-        *letter = u8::from(is_letter(*byte));
-        *gap = u8::from(is_gap(*byte));
-    }
-    let (letters, gaps) = (bits(&letters), bits(&gaps));
+    let (letters, gaps) = (inside(block, is_letter), inside(block, is_gap));
     (letters, !(letters | gaps))
+}
+
+/// A bit for each byte of a block that a class holds. A class of few ranges costs no branch and no look into a table.
+#[inline(always)]
+pub(crate) fn inside(block: &[u8; BLOCK_BYTES], class: impl Fn(u8) -> bool) -> u64 {
+    let mut flags = [0; BLOCK_BYTES];
+    for (flag, byte) in flags.iter_mut().zip(block) {
+        *flag = u8::from(class(*byte));
+    }
+    bits(&flags)
 }
 
 /// The lowest bits of bytes, in their order.
@@ -155,9 +153,7 @@ mod tests {
 
     fn runs(text: &[u8], marks_min: usize) -> Vec<Range<usize>> {
         let (mut all, mut runs) = (Runs::new(text, marks_min), Vec::new());
-        while let Some(some) = all.next() {
-            runs.extend(some.iter().map(|run| run.range()));
-        }
+        while all.next(|run| runs.push(run.range())) {}
         runs
     }
 

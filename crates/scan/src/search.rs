@@ -228,9 +228,15 @@ impl<'e> Search<'e> {
                 };
                 ready.map_or(Ok(()), |ready| self.matches(layer, index, ready, windows))
             })?;
-        let digit = |byte: u8| matches!(byte, b'0'..=b'9' | b' ' | b'-' | b'+');
+        let digit = |byte: u8| {
+            (byte.wrapping_sub(b'0') < 10) | (byte == b' ') | (byte == b'-') | (byte == b'+')
+        };
         self.runs(layer, reach, windows, (Opener::Digits, DIGITS_MIN), digit)?;
-        let base58 = |byte: u8| byte.is_ascii_alphanumeric() && !b"0OIl".contains(&byte);
+        let base58 = |byte: u8| {
+            let letter = (byte | 0x20).wrapping_sub(b'a') < 26;
+            let none = (byte == b'O') | (byte == b'I') | (byte == b'l');
+            letter & !none | (byte.wrapping_sub(b'1') < 9)
+        };
         self.runs(layer, reach, windows, (Opener::Base58, BASE58_MIN), base58)?;
         if reach == Reach::All {
             self.phrases(layer)?;

@@ -29,9 +29,13 @@ const SIXTY_FOUR: [u8; 256] = {
 };
 
 fn next(layer: &Layer<'_>, at: usize) -> Option<Range<usize>> {
-    run(layer.bytes, at, SCAN_ENCODED_BYTES_MIN, |byte| {
-        SIXTY_FOUR[usize::from(byte)] < 64
-    })
+    let class = |byte: u8| {
+        let letter = (byte | 0x20).wrapping_sub(b'a') < 26;
+        // The slash is the byte before the first digit.
+        let digit = byte.wrapping_sub(b'/') < 11;
+        letter | digit | (byte == b'+') | (byte == b'-') | (byte == b'_')
+    };
+    run(layer.bytes, at, SCAN_ENCODED_BYTES_MIN, class)
 }
 
 fn decode(run: &[u8], sink: Sink<'_>) -> Result<(), Bound> {
