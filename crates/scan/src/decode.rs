@@ -35,43 +35,53 @@ pub(crate) const ALL: &[Decoder] = &[
     wrapped::DECODER,
 ];
 
-/// The next run of at least `min` bytes that `class` holds, from `at` on; `min` is at most a block.
+/// The next run of at least `min` bytes that `class` holds, from `at` on.
 ///
-/// Where a run begins is told for a block at once, without a branch; in what is left behind the last blocks it looks
-/// at every `min`th byte and back.
+/// It looks at every `min`th byte and back, so that text of short words costs little.
 pub(crate) fn run(
     bytes: &[u8],
     mut at: usize,
     min: usize,
     class: impl Fn(u8) -> bool,
 ) -> Option<Range<usize>> {
-    let inside = |at: usize| {
-        let block = bytes.get(at..).and_then(<[u8]>::first_chunk)?;
-        Some(u128::from(runs::inside(block, &class)))
-    };
-    let mut here = None;
-    while let Some(next) = inside(at + BLOCK_BYTES) {
-        let both = next << BLOCK_BYTES | here.or_else(|| inside(at))?;
-        let start = starts(both, min).trailing_zeros() as usize;
-        if start < BLOCK_BYTES {
-            return Some(maximal(bytes, at + start, min, class));
-        }
-        (here, at) = (Some(next), at + BLOCK_BYTES);
-    }
     while at + min <= bytes.len() {
         match bytes[at..at + min].iter().rposition(|byte| !class(*byte)) {
             Some(outside) => at += outside + 1,
-            None => return Some(maximal(bytes, at, min, class)),
+            None => {
+                let rest = &bytes[at + min..];
+                let more = rest
+                    .iter()
+                    .position(|byte| !class(*byte))
+                    .unwrap_or(rest.len());
+                return Some(at..at + min + more);
+            }
         }
     }
     None
 }
 
-/// The whole of a run of which the first `min` bytes are known.
-fn maximal(bytes: &[u8], start: usize, min: usize, class: impl Fn(u8) -> bool) -> Range<usize> {
-    let rest = &bytes[start + min..];
-    let more = rest.iter().position(|byte| !class(*byte));
-    start..start + min + more.unwrap_or(rest.len())
+/// Bytes of a text in which to tell blocks pays: a few of them.
+const LONG_BYTES: usize = 4 * BLOCK_BYTES;
+
+/// A place from which on [`run`] finds the same: in a long text, where such a run begins; `min` is at most a block.
+///
+/// That is told for a block at once and without a branch, where the class is one of few ranges.
+pub(crate) fn ahead(bytes: &[u8], mut at: usize, min: usize, class: impl Fn(u8) -> bool) -> usize {
+    let inside = |at: usize| {
+        let block = bytes[at..].first_chunk();
+        u128::from(runs::inside(block.expect("there are more"), &class))
+    };
+    let mut here = None;
+    while bytes.len().saturating_sub(at) >= LONG_BYTES {
+        let next = inside(at + BLOCK_BYTES);
+        let both = next << BLOCK_BYTES | here.unwrap_or_else(|| inside(at));
+        let start = starts(both, min).trailing_zeros() as usize;
+        if start < BLOCK_BYTES {
+            return at + start;
+        }
+        (here, at) = (Some(next), at + BLOCK_BYTES);
+    }
+    at
 }
 
 /// The bits behind which, with themselves, so many are set.
@@ -83,6 +93,17 @@ fn starts(bits: u128, count: usize) -> u128 {
         known += step;
     }
     starts
+}
+
+/// Bytes of a percent-encoded byte (RFC 3986, 2.1).
+pub(crate) const ESCAPE_BYTES: usize = 3;
+
+/// The byte that a text begins with, percent-encoded.
+pub(crate) fn escaped(text: &[u8]) -> Option<u8> {
+    match text {
+        [b'%', high, low, ..] => Some(hex(*high)? * 16 + hex(*low)?),
+        _ => None,
+    }
 }
 
 /// The value of a hexadecimal digit.

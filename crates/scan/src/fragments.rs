@@ -82,11 +82,12 @@ impl Fragments {
             return Ok(());
         };
         let head = &bytes[..bytes.len().min(SCAN_FRAGMENT_BYTES_MAX)];
-        let mut both = [&tail.bytes, head].concat();
+        // What follows in the source goes on in a text, so that a byte that is in neither is their seam.
+        let mut both = [&tail.bytes, &b"\0"[..], head].concat();
         let mut text = Text::take();
         let seam = tail.bytes.len();
         text.copy(&both, 0..seam);
-        text.put(&both[seam..], seam..both.len());
+        text.copy(&both, seam + 1..both.len());
         text.one_string();
         let result = search(&text, &both, place);
         text.give();

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
+use crate::decode::{ESCAPE_BYTES, escaped};
 use crate::layer::{Layer, Text};
 use crate::report::Bound;
 
@@ -156,35 +157,71 @@ fn urls(layer: &Layer<'_>, text: &mut Text) {
         // The last two labels are the domain that the others are under.
         let domain = memchr::memrchr(b'.', &bytes[start..path]).unwrap_or(0);
         let labels = memchr::memrchr(b'.', &bytes[start..start + domain]).unwrap_or(0);
-        apart(text, end, |text| {
-            parts(bytes, start..start + labels, b'.', text);
-        });
-        apart(text, end, |text| {
-            parts(bytes, (path + 1).min(query)..query, b'/', text);
-        });
-        apart(text, end, |text| {
-            for pair in split(bytes, (query + 1).min(fragment)..fragment, b'&') {
-                let name = bytes[pair.clone()].iter().position(|b| *b == b'=');
-                let value = name.map_or(pair.start, |at| pair.start + at + 1);
-                text.copy(bytes, value..pair.end);
+        let mut add = Parts {
+            bytes,
+            unescape: unescapes(&bytes[path..end]),
+            place: end,
+            text,
+        };
+        add.apart(split(bytes, start..start + labels, b'.'));
+        add.apart(split(bytes, (path + 1).min(query)..query, b'/'));
+        let pairs = split(bytes, (query + 1).min(fragment)..fragment, b'&');
+        add.apart(pairs.map(|pair| {
+            let name = bytes[pair.clone()].iter().position(|b| *b == b'=');
+            name.map_or(pair.start, |at| pair.start + at + 1)..pair.end
+        }));
+    }
+}
+
+/// Whether a URL's parts may be put together without their escapes. Where what is escaped is not ASCII, or may be of
+/// another escape, all of them together are undone later, and then folded.
+fn unescapes(url: &[u8]) -> bool {
+    let plain = |at| {
+        let byte = escaped(&url[at..]);
+        byte.is_none_or(|byte| byte.is_ascii() && !matches!(byte, b'%' | b'\\' | b'&'))
+    };
+    memchr::memchr_iter(b'%', url).all(plain)
+}
+
+/// Puts the parts of a URL together.
+struct Parts<'t> {
+    bytes: &'t [u8],
+    unescape: bool,
+    /// Where the URL ends.
+    place: usize,
+    text: &'t mut Text,
+}
+
+impl Parts<'_> {
+    /// Adds parts, and a break behind them, where there are several; else nothing.
+    fn apart(&mut self, parts: impl Iterator<Item = Range<usize>>) {
+        let before = self.text.len();
+        let mut count = 0;
+        for part in parts.filter(|part| !part.is_empty()) {
+            self.add(part);
+            count += 1;
+        }
+        match count {
+            0 | 1 => self.text.cut(before),
+            _ => self.text.put(BREAK, self.place..self.place),
+        }
+    }
+
+    /// Adds a part, as whoever puts it together with others reads it.
+    fn add(&mut self, part: Range<usize>) {
+        let bytes = &self.bytes[..part.end];
+        let mut from = part.start;
+        if self.unescape {
+            for at in memchr::memchr_iter(b'%', &bytes[part.clone()]) {
+                let at = part.start + at;
+                if let Some(byte) = escaped(&bytes[at..]) {
+                    self.text.copy(bytes, from..at);
+                    self.text.put(&[byte], at..at + ESCAPE_BYTES);
+                    from = at + ESCAPE_BYTES;
+                }
             }
-        });
-    }
-}
-
-/// Adds what joins anything, and a break that stands for this place; nothing else.
-fn apart(text: &mut Text, place: usize, add: impl FnOnce(&mut Text)) {
-    let before = text.len();
-    add(text);
-    match text.len().1 - before.1 {
-        0 | 1 => text.cut(before),
-        _ => text.put(BREAK, place..place),
-    }
-}
-
-fn parts(bytes: &[u8], range: Range<usize>, mark: u8, text: &mut Text) {
-    for part in split(bytes, range, mark) {
-        text.copy(bytes, part);
+        }
+        self.text.copy(bytes, from..part.end);
     }
 }
 
@@ -261,6 +298,14 @@ mod tests {
             ["ab|cd|12z"]
         );
         assert_eq!(joined("https://localhost"), [""; 0]);
+        // Escapes of ASCII are undone in each part, unless they may hide others; one part alone is not joined.
+        assert_eq!(joined("https://e.org/a%2Db/c%20?x=%6"), ["a-bc "]);
+        assert_eq!(joined("https://e.org/?x=%2&y=B"), ["%2B"]);
+        for other in ["%E2%80%8B", "%2541", "%5Cx41", "%26"] {
+            let both = joined(&format!("https://e.org/?x={other}&y=%41"));
+            assert_eq!(both, [format!("{other}%41")]);
+        }
+        assert_eq!(joined("https://e.org/?x=%41%42"), [""; 0]);
     }
 
     #[test]

@@ -234,13 +234,25 @@ impl<'a> Layer<'a> {
             let next = self.pieces.get(index + 1).map_or(span.end, |p| p.view);
             self.source(&(start..next.min(span.end)))
         };
-        let parts = (first..=last).map(part);
-        parts.filter(|part| !part.is_empty()).collect()
+        let mut parts: Vec<Range<usize>> = Vec::new();
+        for part in (first..=last).map(part).filter(|part| !part.is_empty()) {
+            match parts.last_mut() {
+                Some(before) if before.end == part.start => before.end = part.end,
+                _ => parts.push(part),
+            }
+        }
+        parts
     }
 
-    /// Whether a span of joined strings goes from one into another.
+    /// Whether a span of joined strings goes from one into another. What follows in the source too is of the same.
     pub(crate) fn crosses_seam(&self, span: &Range<usize>) -> bool {
-        !self.pieces.is_empty() && self.piece(span.start) != self.piece(span.end.saturating_sub(1))
+        if self.pieces.is_empty() {
+            return false;
+        }
+        let last = self.piece(span.end.saturating_sub(1));
+        let pieces = &self.pieces[self.piece(span.start)..=last];
+        let seam = |pair: &[Piece]| pair[0].source.end != pair[1].source.start;
+        pieces.windows(2).any(seam)
     }
 
     /// The index of the piece that a place is in.
@@ -269,5 +281,20 @@ mod tests {
         // Half of a character is all of its escape.
         assert_eq!(layer.source(&(6..8)), 6..13);
         assert_eq!(layer.source(&(4..6)), 5..12);
+    }
+
+    #[test]
+    fn what_goes_on_in_the_source_crosses_no_seam() {
+        let source = b"a%2Db/c";
+        let mut text = Text::take();
+        text.copy(source, 0..1);
+        text.put(b"-", 1..4);
+        text.copy(source, 4..5);
+        text.copy(source, 6..7);
+        let layer = Layer::view(&text, "split", None);
+        assert_eq!(layer.bytes, b"a-bc");
+        assert!(!layer.crosses_seam(&(0..3)) && layer.crosses_seam(&(1..4)));
+        assert_eq!(layer.sources(&(0..4)), [0..5, 6..7]);
+        assert_eq!(layer.sources(&(1..2))[0], 1..4);
     }
 }

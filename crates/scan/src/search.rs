@@ -228,41 +228,47 @@ impl<'e> Search<'e> {
                 };
                 ready.map_or(Ok(()), |ready| self.matches(layer, index, ready, windows))
             })?;
-        let digit = |byte: u8| {
-            (byte.wrapping_sub(b'0') < 10) | (byte == b' ') | (byte == b'-') | (byte == b'+')
-        };
-        self.runs(layer, reach, windows, (Opener::Digits, DIGITS_MIN), digit)?;
-        let base58 = |byte: u8| {
-            let letter = (byte | 0x20).wrapping_sub(b'a') < 26;
-            let none = (byte == b'O') | (byte == b'I') | (byte == b'l');
-            letter & !none | (byte.wrapping_sub(b'1') < 9)
-        };
-        self.runs(layer, reach, windows, (Opener::Base58, BASE58_MIN), base58)?;
-        if reach == Reach::All {
-            self.phrases(layer)?;
-        }
+        // Each class in two forms: as ranges for all bytes of a block, and as a choice for one byte.
+        self.runs(layer, reach, windows, Opener::Digits, |bytes, at| {
+            let class = |byte: u8| {
+                (byte.wrapping_sub(b'0') < 10) | (byte == b' ') | (byte == b'-') | (byte == b'+')
+            };
+            let at = decode::ahead(bytes, at, DIGITS_MIN, class);
+            let class = |byte| matches!(byte, b'0'..=b'9' | b' ' | b'-' | b'+');
+            decode::run(bytes, at, DIGITS_MIN, class)
+        })?;
+        self.runs(layer, reach, windows, Opener::Base58, |bytes, at| {
+            let class = |byte: u8| {
+                let letter = (byte | 0x20).wrapping_sub(b'a') < 26;
+                let none = (byte == b'O') | (byte == b'I') | (byte == b'l');
+                letter & !none | (byte.wrapping_sub(b'1') < 9)
+            };
+            let at = decode::ahead(bytes, at, BASE58_MIN, class);
+            let class = |byte: u8| byte.is_ascii_alphanumeric() && !b"0OIl".contains(&byte);
+            decode::run(bytes, at, BASE58_MIN, class)
+        })?;
+        self.phrases(layer, reach)?;
         while let Some((index, window)) = windows.next() {
             self.matches(layer, index, window, windows)?;
         }
         self.values(layer, reach)
     }
 
-    /// Opens rules where a long enough run of bytes of a class is, and as far around it as a match may
-    /// begin.
+    /// Opens rules where a run of what opens them is, and as far around it as a match may begin.
     fn runs(
         &mut self,
         layer: &Layer<'_>,
         reach: Reach,
         windows: &mut Windows,
-        (opener, min): (Opener, usize),
-        class: impl Fn(u8) -> bool,
+        opener: Opener,
+        next: impl Fn(&[u8], usize) -> Option<Range<usize>>,
     ) -> Result<(), Bound> {
         let (set, direction) = (&self.engine.set, self.place.direction);
         if set.opened(opener, direction).next().is_none() {
             return Ok(());
         }
         let mut at = 0;
-        while let Some(run) = decode::run(layer.bytes, at, min, &class) {
+        while let Some(run) = next(layer.bytes, at) {
             at = run.end;
             if reach == Reach::Seams && !layer.crosses_seam(&run) {
                 continue;
@@ -280,13 +286,16 @@ impl<'e> Search<'e> {
     }
 
     /// Finds seed phrases. Of one that stands in several strings, each string's part is a finding.
-    fn phrases(&mut self, layer: &Layer<'_>) -> Result<(), Bound> {
+    fn phrases(&mut self, layer: &Layer<'_>, reach: Reach) -> Result<(), Bound> {
         let set = &self.engine.set;
         for index in set.opened(Opener::Phrase, self.place.direction) {
             let rule = set.matchers[usize::from(index)].rule;
             let (mut at, mut tried) = (0, 0);
             while let Some(span) = phrase::next(layer.bytes, at, &mut tried) {
                 at = span.end;
+                if reach == Reach::Seams && !layer.crosses_seam(&span) {
+                    continue;
+                }
                 let first = layer.strings.partition_point(|s| s.end <= span.start);
                 for string in layer.strings[first..]
                     .iter()

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use base::limit::SCAN_ENCODED_BYTES_MIN;
 
-use super::{Decoder, Sink, hex, run};
+use super::{Decoder, Sink, ahead, hex, run};
 use crate::layer::Layer;
 use crate::report::Bound;
 use crate::unpack;
@@ -35,7 +35,10 @@ fn next(layer: &Layer<'_>, at: usize) -> Option<Range<usize>> {
         let digit = byte.wrapping_sub(b'/') < 11;
         letter | digit | (byte == b'+') | (byte == b'-') | (byte == b'_')
     };
-    run(layer.bytes, at, SCAN_ENCODED_BYTES_MIN, class)
+    let at = ahead(layer.bytes, at, SCAN_ENCODED_BYTES_MIN, class);
+    run(layer.bytes, at, SCAN_ENCODED_BYTES_MIN, |byte| {
+        SIXTY_FOUR[usize::from(byte)] < 64
+    })
 }
 
 fn decode(run: &[u8], sink: Sink<'_>) -> Result<(), Bound> {

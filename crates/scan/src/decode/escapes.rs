@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use base::limit::SCAN_PERCENT_ROUNDS_MAX;
 
-use super::{Decoder, Sink, hex};
+use super::{Decoder, ESCAPE_BYTES, Sink, hex};
 use crate::layer::Layer;
 use crate::report::Bound;
 
@@ -109,7 +109,7 @@ enum Escaped {
 fn escape(bytes: &[u8]) -> Option<(Escaped, usize)> {
     let two = |at: usize| Some(hex(*bytes.get(at)?)? * 16 + hex(*bytes.get(at + 1)?)?);
     match bytes {
-        [b'%', ..] => Some((Escaped::Byte(two(1)?), 3)),
+        [b'%', ..] => Some((Escaped::Byte(super::escaped(bytes)?), ESCAPE_BYTES)),
         [b'\\', b'x', ..] => Some((Escaped::Byte(two(2)?), 4)),
         [b'\\', b'u', b'{', rest @ ..] => number(rest, 16, b'}').map(|(c, l)| (c, l + 3)),
         [b'\\', b'u', ..] => {
