@@ -6,13 +6,14 @@
 //! links anywhere in a name, and whatever is no regular file.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
+use rustix::buffer::spare_capacity;
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat, openat2};
-use rustix::io::Errno;
+use rustix::io::{Errno, read, retry_on_intr};
 use serde::{Deserialize, Serialize};
 
 use super::api::{Error, Result};
@@ -198,9 +199,15 @@ impl Place {
         if stamp.bytes > most {
             return Ok((false, stamp));
         }
-        // One more than there are, so that the end is seen without growing.
-        bytes.reserve(usize::try_from(stamp.bytes).unwrap_or(0) + 1);
-        file.take(stamp.bytes).read_to_end(bytes)?;
+        let count = usize::try_from(stamp.bytes).unwrap_or(0);
+        bytes.reserve(count);
+        // As much as there is at once: `read_to_end` would ask for a few kilobytes first.
+        while bytes.len() < count {
+            if retry_on_intr(|| read(&file, spare_capacity(bytes)))? == 0 {
+                break;
+            }
+        }
+        bytes.truncate(count);
         Ok((true, stamp))
     }
 }
