@@ -3,11 +3,13 @@
 //! Lines are what git takes for lines: they end at `\n`. A match never goes over an end of line, and `^`, `$`, `\A` and `\z`
 //! mean the line's. It refuses expressions that would need too much memory, and back-references, which have no bound.
 
+use std::sync::OnceLock;
+
 use memchr::memmem::Finder;
 use memchr::{memchr, memchr_iter, memrchr};
 use regex_automata::meta::Regex;
 use regex_automata::{Input, Span};
-use regex_syntax::hir::{Hir, HirKind, Look, LookSet};
+use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Look, LookSet};
 
 use super::super::api::{Error, Result};
 use super::Formula;
@@ -16,12 +18,19 @@ use super::Formula;
 const PATTERN_BYTES_MAX: usize = 4096;
 /// Memory of a compiled pattern, and of its cache, in bytes.
 const MEMORY_MAX: usize = 16 << 20;
+/// Ranges of characters in an expression that surely fits into [`MEMORY_MAX`]: one takes far less than 4 KiB.
+const RANGES_MAX: usize = MEMORY_MAX >> 12;
 /// Bytes that a text must have to be looked for by itself.
 const NEEDLE_BYTES_MIN: usize = 3;
 
 /// What is matched.
 pub struct Pattern {
-    regex: Regex,
+    hir: Hir,
+    /// Made with the pattern, unless `ascii` is there: then when a line is not ASCII.
+    regex: OnceLock<Regex>,
+    /// The expression for lines of ASCII, where each line is looked at by itself. All the letters that there are take
+    /// longer to read in than all of a usual search.
+    ascii: Option<Regex>,
     /// What tells fast which lines may match.
     sieve: Sieve,
     formula: Formula,
@@ -104,10 +113,23 @@ impl Pattern {
             ))
         })?;
         let hir = changed(&hir, &of_line);
+        let sieve = Sieve::of(&hir)?;
+        let ascii = match sieve {
+            Sieve::Needle(_) if ranges(&hir) <= RANGES_MAX => {
+                Some(built(&changed(&hir, &of_ascii))?)
+            }
+            _ => None,
+        };
+        let regex = match ascii {
+            Some(_) => OnceLock::new(),
+            None => OnceLock::from(built(&hir)?),
+        };
         Ok(Pattern {
-            regex: built(&hir)?,
-            sieve: Sieve::of(&hir)?,
+            regex,
+            ascii,
+            sieve,
             formula: Formula::of(&hir),
+            hir,
         })
     }
 
@@ -175,8 +197,14 @@ impl Pattern {
     }
 
     fn find(&self, bytes: &[u8], from: usize, to: usize) -> Option<Span> {
+        let regex = match &self.ascii {
+            Some(ascii) if bytes[from..to].is_ascii() => ascii,
+            _ => self.regex.get_or_init(|| {
+                built(&self.hir).expect("an expression of few ranges needs little memory")
+            }),
+        };
         let input = Input::new(bytes).range(from..to);
-        self.regex.search(&input).map(|found| found.span())
+        regex.search(&input).map(|found| found.span())
     }
 }
 
@@ -216,7 +244,9 @@ fn built(hir: &Hir) -> Result<Regex> {
         .nfa_size_limit(Some(MEMORY_MAX))
         .hybrid_cache_capacity(MEMORY_MAX / 8)
         // It only knows where groups are, and nobody asks.
-        .onepass(false);
+        .onepass(false)
+        // To make all of it takes longer than a search that makes what it meets.
+        .dfa(false);
     let built = Regex::builder().configure(config).build_from_hir(hir);
     built.map_err(|fault| bad(format!("needs too much memory: {fault}")))
 }
@@ -229,37 +259,66 @@ fn bad(problem: String) -> Error {
 }
 
 /// What a look stands for where lines are matched: the ends of the text are ends of a line.
-fn of_line(look: Look) -> Hir {
-    match look {
-        Look::Start => Hir::look(Look::StartLF),
-        Look::End => Hir::look(Look::EndLF),
-        look => Hir::look(look),
+fn of_line(leaf: &Hir) -> Hir {
+    match leaf.kind() {
+        HirKind::Look(Look::Start) => Hir::look(Look::StartLF),
+        HirKind::Look(Look::End) => Hir::look(Look::EndLF),
+        _ => leaf.clone(),
     }
 }
 
 /// The same without borders of words.
-fn without_word(look: Look) -> Hir {
-    match LookSet::singleton(look).contains_word() {
-        true => Hir::empty(),
-        false => Hir::look(look),
+fn without_word(leaf: &Hir) -> Hir {
+    match leaf.kind() {
+        HirKind::Look(look) if LookSet::singleton(*look).contains_word() => Hir::empty(),
+        _ => leaf.clone(),
     }
 }
 
-/// The same expression with other looks, and without captures.
-fn changed(hir: &Hir, look: &dyn Fn(Look) -> Hir) -> Hir {
-    let all = |parts: &[Hir]| parts.iter().map(|part| changed(part, look)).collect();
+/// The same in a text of ASCII.
+fn of_ascii(leaf: &Hir) -> Hir {
+    match leaf.kind() {
+        HirKind::Class(Class::Unicode(class)) => {
+            let mut class = class.clone();
+            class.intersect(&ClassUnicode::new([ClassUnicodeRange::new('\0', '\x7F')]));
+            Hir::class(Class::Unicode(class))
+        }
+        _ => leaf.clone(),
+    }
+}
+
+/// How many ranges of characters an expression has, written out.
+fn ranges(hir: &Hir) -> usize {
     match hir.kind() {
-        HirKind::Look(at) => look(*at),
+        HirKind::Empty | HirKind::Look(_) => 1,
+        HirKind::Literal(literal) => literal.0.len(),
+        HirKind::Class(Class::Unicode(class)) => class.ranges().len(),
+        HirKind::Class(Class::Bytes(class)) => class.ranges().len(),
+        HirKind::Capture(capture) => ranges(&capture.sub),
+        HirKind::Repetition(repetition) => {
+            let times = repetition.max.unwrap_or(repetition.min).max(1);
+            ranges(&repetition.sub).saturating_mul(times as usize)
+        }
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => {
+            parts.iter().map(ranges).fold(0, usize::saturating_add)
+        }
+    }
+}
+
+/// The same expression with other leaves, and without captures.
+fn changed(hir: &Hir, leaf: &dyn Fn(&Hir) -> Hir) -> Hir {
+    let all = |parts: &[Hir]| parts.iter().map(|part| changed(part, leaf)).collect();
+    match hir.kind() {
         HirKind::Repetition(repetition) => Hir::repetition(regex_syntax::hir::Repetition {
             min: repetition.min,
             max: repetition.max,
             greedy: repetition.greedy,
-            sub: Box::new(changed(&repetition.sub, look)),
+            sub: Box::new(changed(&repetition.sub, leaf)),
         }),
-        HirKind::Capture(capture) => changed(&capture.sub, look),
+        HirKind::Capture(capture) => changed(&capture.sub, leaf),
         HirKind::Concat(parts) => Hir::concat(all(parts)),
         HirKind::Alternation(parts) => Hir::alternation(all(parts)),
-        _ => hir.clone(),
+        _ => leaf(hir),
     }
 }
 
@@ -316,6 +375,26 @@ mod tests {
                 .count(text.as_bytes());
             assert_eq!(count, wanted.len() as u64, "{source}");
         }
+    }
+
+    #[test]
+    fn what_is_made_late_needs_little_memory() {
+        for class in [
+            r"\w",
+            r"\W",
+            ".",
+            "[^a]",
+            r"[^\x00-\x7F]",
+            r"\p{Lu}",
+            "(?i:é)",
+        ] {
+            let one = Pattern::regex(class, false).unwrap();
+            let times = (RANGES_MAX / ranges(&one.hir)).min(1000) - NEEDLE_BYTES_MIN;
+            let many = Pattern::regex(&format!("abc{class}{{{times}}}"), false).unwrap();
+            assert!(many.ascii.is_some() && built(&many.hir).is_ok(), "{class}");
+        }
+        // Nor is what needs much put off until it is too late to refuse it.
+        assert!(Pattern::regex(r"needle(\w{100}){100}", false).is_err());
     }
 
     #[test]
