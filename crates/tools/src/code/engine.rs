@@ -160,9 +160,9 @@ impl Engine {
         let trees = self
             .inner
             .choose(ask.project.as_deref(), &ask.repositories)?;
-        search::read(ask)?;
+        let how = search::read(ask)?;
         self.inner.answer(&trees, cancel, |scope| {
-            search::run(&self.inner, scope, ask, cancel)
+            search::run(&self.inner, scope, ask, &how, cancel)
         })
     }
 

@@ -79,17 +79,17 @@ pub fn read(ask: &Search) -> Result<How> {
     })
 }
 
-/// Answers a search over the trees of a scope.
+/// Answers a search over the trees of a scope, as [`read`] read it.
 ///
 /// # Errors
 ///
 /// As [`super::Engine::search`].
-pub fn run(inner: &Inner, scope: &Scope, ask: &Search, cancel: &Cancel) -> Result<Made> {
+pub fn run(inner: &Inner, scope: &Scope, ask: &Search, how: &How, cancel: &Cancel) -> Result<Made> {
     let limit = scope::limit(ask.limit, LIMIT, LIMIT_MAX)?;
     let offset = scope::offset(ask.cursor.as_deref())?;
     let tokens = scope::tokens(ask.max_tokens)?;
     let files = Files::of(ask)?;
-    match read(ask)? {
+    match how {
         How::Exact(pattern, understood) => {
             let page = Page {
                 offset,
@@ -97,7 +97,7 @@ pub fn run(inner: &Inner, scope: &Scope, ask: &Search, cancel: &Cancel) -> Resul
                 tokens,
                 detail: ask.detail,
             };
-            lines(inner, scope, &pattern, understood, &files, &page, cancel)
+            lines(inner, scope, pattern, understood, &files, &page, cancel)
         }
         How::Ranked(plan, understood) => {
             let kinds = scope::kinds(ask.symbol_kind.as_deref())?;
@@ -108,9 +108,9 @@ pub fn run(inner: &Inner, scope: &Scope, ask: &Search, cancel: &Cancel) -> Resul
                 kinds,
                 cancel,
             };
-            let (plan, ranked, left_out) = ranking.rank(plan, ask, offset + limit)?;
+            let (plan, ranked, left_out) = ranking.rank(plan.clone(), ask, offset + limit)?;
             let mut answer = Answer {
-                understood: understood.to_owned(),
+                understood: (*understood).to_owned(),
                 total: ranked.len() as u64,
                 total_exact: ranked.len() < table::CANDIDATES,
                 left_out,

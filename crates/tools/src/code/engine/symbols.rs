@@ -243,7 +243,7 @@ fn alike(
         max_tokens: page.tokens.and_then(|tokens| u32::try_from(tokens).ok()),
         ..Search::default()
     };
-    let (mut answer, changed) = search::run(inner, scope, &ask, cancel)?;
+    let (mut answer, changed) = search::run(inner, scope, &ask, &search::read(&ask)?, cancel)?;
     answer.hits.retain(|hit| hit.kind.is_some());
     answer.understood = "names that are alike".to_owned();
     answer.left_out.push(LeftOut {
