@@ -266,6 +266,7 @@ impl Ranking<'_> {
                 most,
                 kinds: self.kinds,
                 factor: &factor,
+                most_of: &|marks| priors.factor(marks),
             };
             for found in view.best(&clauses, &pool, &choice)? {
                 let prior = priors.factor(view.marks(found.entry));

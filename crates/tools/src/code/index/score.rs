@@ -125,6 +125,8 @@ pub struct Choice<'a> {
     pub kinds: Option<u64>,
     /// What the score of a file's chunks is multiplied by, at most one; zero leaves them out.
     pub factor: &'a dyn Fn(u32) -> f32,
+    /// What that is at most where all files have some [marks](View::marks).
+    pub most_of: &'a dyn Fn(u32) -> f32,
 }
 
 impl View {
@@ -291,6 +293,11 @@ impl Search<'_> {
         for cursor in &cursors {
             cursor.peaks.add(cursor.most, &mut bounds);
         }
+        let factor = |marks: &u32| (self.choice.most_of)(*marks);
+        let factors: Vec<f32> = part.marks.iter().map(factor).collect();
+        for (bound, factor) in bounds.iter_mut().zip(&factors) {
+            *bound *= factor;
+        }
         let first = first_of(&bounds);
         let mut again = cursors.clone();
         for (cursors, is_first) in [(&mut cursors, true), (&mut again, false)] {
@@ -299,14 +306,19 @@ impl Search<'_> {
                     && (*bound >= first) == is_first
                     && bound * SLACK >= self.best.least()
                 {
-                    self.block((ord, part), block, cursors);
+                    self.block((ord, part), (block, factors[block]), cursors);
                 }
             }
         }
     }
 
-    /// Takes the documents of a block that may be among the best.
-    fn block(&mut self, part: (u32, &Part), block: usize, cursors: &mut [Cursor<'_>]) {
+    /// Takes the documents of a block that may be among the best, though their scores are multiplied by `factor` or less.
+    fn block(
+        &mut self,
+        part: (u32, &Part),
+        (block, factor): (usize, f32),
+        cursors: &mut [Cursor<'_>],
+    ) {
         let mut rest = 0.0;
         self.here.clear();
         for (at, cursor) in cursors.iter().enumerate().rev() {
@@ -319,14 +331,17 @@ impl Search<'_> {
         let base = (block * BLOCK) as DocId;
         let mut sums = [0.0; BLOCK];
         for (at, rest) in self.here.iter().rev() {
-            let least = self.best.least() / SLACK;
+            let least = self.best.least() / (SLACK * factor);
             if *rest < least && top(&sums) + rest < least {
                 return;
             }
             cursors[*at].add(base, &mut sums);
         }
+        if top(&sums) * factor < self.best.least() {
+            return;
+        }
         for (doc, sum) in (base..).zip(sums) {
-            if sum > 0.0 && sum >= self.best.least() {
+            if sum > 0.0 && sum * factor >= self.best.least() {
                 self.weigh(part, doc, sum);
             }
         }

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use super::*;
 use crate::code::place::Stamp;
+use crate::code::rank::prior::Priors;
 
 fn entry(family: &Family, path: &str, text: &str) -> Arc<Entry> {
     let parsed = parse::file(path, text.as_bytes());
@@ -37,6 +38,7 @@ fn best(view: &View, word: &str) -> Vec<(String, f32)> {
         most: 10,
         kinds: None,
         factor: &|_| 1.0,
+        most_of: &|_| 1.0,
     };
     let found = view.best(&clauses, &pool, &choice).unwrap();
     let name = |found: &Found| view.entries[found.entry as usize].path.to_string();
@@ -165,7 +167,9 @@ fn what_is_passed_over_is_none_of_the_best() {
         let (stretch, length) = (file / 50, 3 + below(8) * below(20));
         let word = |_| format!("w{} ", below(4) * below(12) + below(2) * stretch);
         let text: String = (0..length).map(word).collect();
-        entries.push(entry(&family, &format!("{file:03}.txt"), &text));
+        // So have they a worth.
+        let dir = ["src", "tests", "vendor", "src"][stretch as usize % 4];
+        entries.push(entry(&family, &format!("{file:03}/{dir}/a.txt"), &text));
         if length > 40 || file % 7 == 0 {
             long.extend(entries.last().cloned());
         }
@@ -190,11 +194,16 @@ fn what_is_passed_over_is_none_of_the_best() {
         };
         let clauses: Vec<Clause> = words.iter().map(clause).collect();
         let best = |view: &View, views: Vec<&View>, most: usize| {
-            let factor = |entry: u32| [1.0, 0.65, 0.0, 0.8][entry as usize % 4];
+            let priors = Priors::of(&[]);
+            let factor = |entry: u32| match entry % 4 {
+                2 => 0.0,
+                _ => priors.factor(view.marks(entry)),
+            };
             let choice = Choice {
                 most,
                 kinds: None,
                 factor: &factor,
+                most_of: &|marks| priors.factor(marks),
             };
             view.best(&clauses, &Pool { views }, &choice).unwrap()
         };

@@ -96,6 +96,8 @@ pub struct Part {
     pub chunk: Column<u64>,
     /// The kinds of symbols that each document defines.
     pub kinds: Column<u64>,
+    /// For each block of documents, the [`Entry::marks`] that all their files have.
+    pub marks: Vec<u32>,
     /// The lengths of the fields of words.
     pub lengths: Vec<FieldNormReader>,
     /// Which files have which runs.
@@ -431,6 +433,7 @@ impl Body {
             foreign: Vec::new(),
             chunk: fast.u64("chunk").map_err(store)?,
             kinds: fast.u64("kinds").map_err(store)?,
+            marks: Vec::new(),
             lengths: lengths.into_iter().collect::<Result<_>>()?,
             runs: Runs::open(segment).map_err(store)?,
         };
@@ -456,6 +459,11 @@ impl Body {
                 *sum += u64::from(reader.fieldnorm(doc));
             }
         }
+        let common = |block: &[u32]| {
+            let owned = block.iter().filter(|owner| **owner != NONE);
+            owned.fold(u32::MAX, |marks, owner| marks & self.marks[*owner as usize])
+        };
+        part.marks = part.owners.chunks(BLOCK).map(common).collect();
         Ok(part)
     }
 
