@@ -51,6 +51,11 @@ impl Stamp {
         }
     }
 
+    /// Whether it is still that of an open file.
+    pub fn is_of(&self, file: &File) -> bool {
+        file.metadata().is_ok_and(|now| Stamp::of(&now) == *self)
+    }
+
     /// Whether a change right after `at` could leave this stamp as it is, so that it proves nothing.
     pub fn is_racy(&self, at: std::time::SystemTime) -> bool {
         /// The coarsest tick of a file system's clock that is met in practice.
@@ -178,12 +183,12 @@ impl Place {
     /// As [`Place::file`].
     pub fn read(&self, path: &str, most: u64) -> io::Result<(Option<Vec<u8>>, Stamp)> {
         let mut bytes = Vec::new();
-        let (whole, stamp) = self.read_into(path, most, &mut bytes)?;
-        Ok((whole.then_some(bytes), stamp))
+        let (file, stamp) = self.read_into(path, most, &mut bytes)?;
+        Ok((file.map(|_| bytes), stamp))
     }
 
-    /// As [`Place::read`], into a buffer that is used again; answers whether the file is in it. A file that grows
-    /// meanwhile is read as it was when its stamp was taken.
+    /// As [`Place::read`], into a buffer that is used again; answers the file where it is in it. One that grows meanwhile
+    /// is read as it was when its stamp was taken.
     ///
     /// # Errors
     ///
@@ -193,11 +198,11 @@ impl Place {
         path: &str,
         most: u64,
         bytes: &mut Vec<u8>,
-    ) -> io::Result<(bool, Stamp)> {
+    ) -> io::Result<(Option<File>, Stamp)> {
         bytes.clear();
         let (file, stamp) = self.file(path)?;
         if stamp.bytes > most {
-            return Ok((false, stamp));
+            return Ok((None, stamp));
         }
         let count = usize::try_from(stamp.bytes).unwrap_or(0);
         bytes.reserve(count);
@@ -208,7 +213,7 @@ impl Place {
             }
         }
         bytes.truncate(count);
-        Ok((true, stamp))
+        Ok((Some(file), stamp))
     }
 }
 

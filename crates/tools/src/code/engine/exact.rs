@@ -233,9 +233,9 @@ impl Search<'_> {
     fn file(&self, tree: usize, at: usize, most: usize, bytes: &mut Vec<u8>, found: &mut Matches) {
         let entry: &Entry = &self.scope.views[tree].entries[at];
         let read = self.places[tree].read_into(&entry.path, self.scope.text_bytes, bytes);
-        let stamp = match read {
-            Ok((true, stamp)) => stamp,
-            Ok((false, _)) => return,
+        let (file, stamp) = match read {
+            Ok((Some(file), stamp)) => (file, stamp),
+            Ok((None, _)) => return,
             Err(error) => {
                 if error.kind() == std::io::ErrorKind::NotFound {
                     found.changed.push((tree, entry.path.clone()));
@@ -255,7 +255,13 @@ impl Search<'_> {
             found.total = self.pattern.count(bytes);
             return;
         }
-        let mut blob = None;
+        // As in ranked answers, what has its stamp before and after it was read is what the index says.
+        let is_known = entry.about.depth.is_indexed() && stamp == entry.stamp && !entry.racy;
+        let blob = || match is_known && stamp.is_of(&file) {
+            true => entry.blob,
+            false => Blob::of(bytes),
+        };
+        let mut known = None;
         self.pattern.lines(bytes, |line| {
             found.total += 1;
             if found.lines.len() < most {
@@ -265,7 +271,7 @@ impl Search<'_> {
                     entry: at,
                     line,
                     text,
-                    blob: *blob.get_or_insert_with(|| Blob::of(bytes)),
+                    blob: *known.get_or_insert_with(blob),
                     first,
                 });
             }

@@ -71,8 +71,7 @@ impl Kept {
             Kept::Known(file, stamp) => {
                 let mut bytes = vec![0; part.len()];
                 file.read_exact_at(&mut bytes, u64::from(part.start)).ok()?;
-                let now = Stamp::of(&file.metadata().ok()?);
-                (now == *stamp).then_some(bytes)
+                stamp.is_of(file).then_some(bytes)
             }
             Kept::Whole(bytes) => Some(part.of(bytes).to_vec()),
         }
