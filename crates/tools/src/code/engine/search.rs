@@ -13,9 +13,9 @@ use super::{Inner, Scope, exact};
 use crate::code::api::{
     Answer, Cancel, ChunkKey, Detail, Error, LeftOut, Mode, Result, ScoreParts, Search,
 };
-use crate::code::index::{Choice, Found, Pool, Scored, View, words_of};
+use crate::code::index::{Choice, Found, Pool, Scored, View};
 use crate::code::parse::Symbol;
-use crate::code::parse::words::Part;
+use crate::code::parse::words::{Part, Sieve, Words};
 use crate::code::rank::order::{Ranked, order, sort};
 use crate::code::rank::prior::Priors;
 use crate::code::rank::{Class, Plan, near, table};
@@ -572,22 +572,23 @@ fn show(
 
 /// The symbol that fits the question best: by its name, or else the first.
 fn best_symbol<'s>(plan: &Plan, defined: &[&'s Symbol]) -> Option<&'s Symbol> {
+    if let [only] = defined {
+        return Some(only);
+    }
+    let sieve = Sieve::of(plan.wanted.iter().map(|one| one.text.as_str()));
     let fit = |symbol: &Symbol| {
         let name = symbol.name.to_lowercase();
         let exact = plan
             .names
             .iter()
             .any(|(wanted, _)| wanted.rsplit('.').next() == Some(&name));
-        let words = words_of(&symbol.name);
-        let pieces = words.iter().filter(|(_, _, part)| *part != Part::Stem);
-        let shared = pieces
-            .filter(|(word, ..)| plan.wanted.iter().any(|one| one.text == *word))
-            .count();
+        let (mut words, mut shared) = (Words::of(&symbol.name), 0);
+        while words.advance_among(&sieve) {
+            let is_asked = plan.wanted.iter().any(|one| one.text == words.text());
+            shared += usize::from(is_asked && words.part() != Part::Stem);
+        }
         shared + if exact { 100 } else { 0 }
     };
-    if let [only] = defined {
-        return Some(only);
-    }
     // Of equal ones the first.
     defined
         .iter()

@@ -92,7 +92,8 @@ impl<'a> Words<'a> {
         true
     }
 
-    /// Goes to the next word that may be one of those of a sieve; false after the last one.
+    /// Goes to the next word that may be one of those of a sieve; false after the last one. A run that is passed over is
+    /// one place, whatever its parts.
     pub fn advance_among(&mut self, sieve: &Sieve) -> bool {
         loop {
             self.at += 1;
@@ -101,12 +102,9 @@ impl<'a> Words<'a> {
                     return false;
                 };
                 self.next = run.end;
-                let letters = &self.text.as_bytes()[run.start..run.end];
-                // It would be one word, and perhaps its stem, which begins alike.
-                let is_plain = run.is_low && !letters.iter().any(u8::is_ascii_digit);
-                match is_plain && !sieve.passes(letters) {
-                    true => self.position += 1,
-                    false => self.cut(run),
+                match sieve.passes_any(&self.text.as_bytes()[run.start..run.end]) {
+                    true => self.cut(run),
+                    false => self.position += 1,
                 }
             }
             if sieve.passes(self.text().as_bytes()) {
@@ -228,6 +226,30 @@ impl Sieve {
 
     fn passes(&self, word: &[u8]) -> bool {
         self.0[Sieve::place(word)]
+    }
+
+    /// Whether a name may have a word that passes. Words begin behind underscores and what is in no name, at capitals, and
+    /// where digits and letters meet; their stems begin alike.
+    pub fn passes_any(&self, name: &[u8]) -> bool {
+        let mut before = b'_';
+        for (at, byte) in name.iter().enumerate() {
+            let begins = byte.is_ascii_alphanumeric()
+                && (!before.is_ascii_alphanumeric()
+                    || byte.is_ascii_uppercase()
+                    || before.is_ascii_digit() != byte.is_ascii_digit());
+            before = *byte;
+            if !byte.is_ascii() {
+                return true;
+            }
+            if begins {
+                let mut after = name[at + 1..].iter().filter(|byte| **byte != b'_');
+                let pair = [*byte, after.next().copied().unwrap_or(0)];
+                if self.passes(&pair) || self.passes(&pair[..1]) {
+                    return true;
+                }
+            }
+        }
+        false
     }
 
     fn place(word: &[u8]) -> usize {
@@ -576,23 +598,24 @@ mod tests {
     #[test]
     fn a_sieve_lets_every_word_through_that_is_asked_for() {
         let text = "Caches cached_value, HTTPServerError v2x i18n; retries a retried Ünder naïve 7zip \
-            parse_Files x86_64 the ValidationOfIt classes_ _hidden é日本 index indices";
+            parse_Files x86_64 the ValidationOfIt classes_ _hidden é日本 index indices a_b__c aB sha256sum2 \
+            utf8Decode HTTP2 __x__ A1 naïve_Part";
         let all = |text| {
             let (mut words, mut all) = (Words::of(text), Vec::new());
             while words.advance() {
-                all.push((words.text().to_owned(), words.start(), words.position()));
+                all.push((words.text().to_owned(), words.start()));
             }
             all
         };
-        for (asked, ..) in all(text) {
+        for (asked, _) in all(text) {
             let sieve = Sieve::of([asked.as_str(), "unasked"].into_iter());
             let (mut words, mut found) = (Words::of(text), Vec::new());
             while words.advance_among(&sieve) {
-                found.push((words.text().to_owned(), words.start(), words.position()));
+                found.push((words.text().to_owned(), words.start()));
             }
-            found.retain(|(word, ..)| *word == asked);
+            found.retain(|(word, _)| *word == asked);
             let mut plain = all(text);
-            plain.retain(|(word, ..)| *word == asked);
+            plain.retain(|(word, _)| *word == asked);
             assert_eq!(found, plain);
         }
     }

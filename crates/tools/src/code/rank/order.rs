@@ -159,6 +159,9 @@ impl<'a> Paths<'a> {
 
     /// Whether the question has all words of a name.
     fn has_all(&mut self, name: &'a str) -> bool {
+        if !self.sieve.passes_any(name.as_bytes()) {
+            return false;
+        }
         let mut words = self.turn(name);
         // Stems and wholes stand beside the words themselves: one of each place is enough.
         let mut last: Option<(usize, bool)> = None;
