@@ -43,16 +43,9 @@ impl Peaks {
         Peaks(peaks)
     }
 
-    /// The number of the largest share in a block, of [`ALL`].
-    pub fn at(&self, block: usize) -> f32 {
-        f32::from(self.0[block])
-    }
-
-    /// Adds so many times the number of each block to its bound.
-    pub fn add(&self, times: f32, bounds: &mut [f32]) {
-        for (bound, peak) in bounds.iter_mut().zip(&self.0) {
-            *bound += times * f32::from(*peak);
-        }
+    /// The number of the largest share in each block, of [`ALL`].
+    pub fn numbers(&self) -> &[u8] {
+        &self.0
     }
 }
 

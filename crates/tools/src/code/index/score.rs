@@ -217,6 +217,7 @@ impl View {
             let lengths = word.scored.map(|at| (&part.lengths[at], &norms.own[at]));
             Peaks::of(postings.clone(), &part.owners, lengths)
         });
+        let peaks = peaks.numbers();
         Ok(Some(Cursor {
             postings: Box::new(postings),
             at: 0,
@@ -237,21 +238,12 @@ struct Cursor<'n> {
     at: usize,
     lengths: Option<(&'n FieldNormReader, &'n [f32; 256])>,
     weight: f32,
-    peaks: &'n Peaks,
+    peaks: &'n [u8],
     /// The most that it adds to a chunk for each unit of its peak.
     most: f32,
 }
 
 impl Cursor<'_> {
-    fn score(&self, doc: DocId, times: u32) -> f32 {
-        match self.lengths {
-            Some((lengths, norms)) => {
-                self.weight * share(times, norms[usize::from(lengths.fieldnorm_id(doc))])
-            }
-            None => self.weight / (1.0 + K1),
-        }
-    }
-
     /// Adds what the word gives to each document of a block to their sums.
     fn add(&mut self, base: DocId, sums: &mut [f32; BLOCK]) {
         let now = self.postings.docs().get(self.at);
@@ -259,17 +251,24 @@ impl Cursor<'_> {
             self.at = self.postings.seek(base);
         }
         loop {
-            let docs = self.postings.docs();
-            let times = self.postings.freqs();
-            while let Some(doc) = docs.get(self.at) {
-                let Some(sum) = sums.get_mut((*doc - base) as usize) else {
-                    return;
+            let docs = self.postings.docs().get(self.at..).unwrap_or_default();
+            let times = self.postings.freqs().get(self.at..).unwrap_or_default();
+            let here = docs
+                .iter()
+                .take_while(|doc| (**doc - base) < BLOCK as DocId);
+            let mut count = 0;
+            for doc in here {
+                sums[(*doc - base) as usize % BLOCK] += match self.lengths {
+                    Some((lengths, norms)) => {
+                        let times = times.get(count).copied().unwrap_or(1);
+                        self.weight * share(times, norms[usize::from(lengths.fieldnorm_id(*doc))])
+                    }
+                    None => self.weight / (1.0 + K1),
                 };
-                let times = times.get(self.at).copied().unwrap_or(1);
-                *sum += self.score(*doc, times);
-                self.at += 1;
+                count += 1;
             }
-            if docs.is_empty() {
+            self.at += count;
+            if count < docs.len() || self.postings.docs().is_empty() {
                 return;
             }
             self.postings.advance();
@@ -291,7 +290,9 @@ impl Search<'_> {
     fn segment(&mut self, ord: u32, part: &Part, mut cursors: Vec<Cursor<'_>>) {
         let mut bounds = vec![0.0; part.owners.len().div_ceil(BLOCK)];
         for cursor in &cursors {
-            cursor.peaks.add(cursor.most, &mut bounds);
+            for (bound, peak) in bounds.iter_mut().zip(cursor.peaks) {
+                *bound += cursor.most * f32::from(*peak);
+            }
         }
         let factor = |marks: &u32| (self.choice.most_of)(*marks);
         let factors: Vec<f32> = part.marks.iter().map(factor).collect();
@@ -322,9 +323,9 @@ impl Search<'_> {
         let mut rest = 0.0;
         self.here.clear();
         for (at, cursor) in cursors.iter().enumerate().rev() {
-            let peak = cursor.peaks.at(block);
-            if peak > 0.0 {
-                rest += cursor.most * peak;
+            let peak = cursor.peaks[block];
+            if peak > 0 {
+                rest += cursor.most * f32::from(peak);
                 self.here.push((at, rest));
             }
         }

@@ -231,6 +231,9 @@ impl Sieve {
     /// Whether a name may have a word that passes. Words begin behind underscores and what is in no name, at capitals, and
     /// where digits and letters meet; their stems begin alike.
     pub fn passes_any(&self, name: &[u8]) -> bool {
+        if name.iter().all(u8::is_ascii_lowercase) {
+            return self.passes(name);
+        }
         let mut before = b'_';
         for (at, byte) in name.iter().enumerate() {
             let begins = byte.is_ascii_alphanumeric()
