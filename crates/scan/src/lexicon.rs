@@ -184,8 +184,8 @@ impl Lexicon {
         self.seen.clear();
         self.lists.clear();
         self.lists.push((0, 0));
-        self.slots.clear();
-        self.slots.resize(ROWS, [0; ROW_SLOTS]);
+        // Zeros that nobody wrote: a short text touches few of them.
+        self.slots = vec![[0; ROW_SLOTS]; ROWS];
     }
 
     /// Looks a run up, which is read in one of a few ways.
