@@ -237,6 +237,7 @@ fn queries(engine: &Engine) -> Result<(), Box<dyn std::error::Error>> {
             ],
         ),
     ];
+    let (mut all, mut all_first) = (Vec::new(), Vec::new());
     for (kind, mode, queries) in kinds {
         let (mut took, mut first) = (Vec::new(), Vec::new());
         for round in 0..21 {
@@ -250,16 +251,11 @@ fn queries(engine: &Engine) -> Result<(), Box<dyn std::error::Error>> {
                 }
             }
         }
-        took.sort_unstable();
-        let at = |share: f64| took[((took.len() - 1) as f64 * share) as usize];
-        println!(
-            "{kind}: processor p50 {:?}, p95 {:?}, p99 {:?}; asked for the first time, at most {:?}",
-            at(0.5),
-            at(0.95),
-            at(0.99),
-            first.iter().max().unwrap_or(&Duration::ZERO)
-        );
+        tell(kind, &mut took, &first);
+        all.extend(took);
+        all_first.extend(first);
     }
+    tell("all of them", &mut all, &all_first);
     let ask = SymbolAsk {
         name: Some("parse".to_owned()),
         want: SymbolWant::Definition,
@@ -269,6 +265,19 @@ fn queries(engine: &Engine) -> Result<(), Box<dyn std::error::Error>> {
     let found = engine.symbol(&ask, &Cancel::new())?.total;
     println!("definitions of `parse`: {found} in {:?}", began.elapsed());
     Ok(())
+}
+
+/// Prints what questions took, and at most when they were asked for the first time.
+fn tell(kind: &str, took: &mut [Duration], first: &[Duration]) {
+    took.sort_unstable();
+    let at = |share: f64| took[((took.len() - 1) as f64 * share) as usize];
+    println!(
+        "{kind}: processor p50 {:?}, p95 {:?}, p99 {:?}; asked for the first time, at most {:?}",
+        at(0.5),
+        at(0.95),
+        at(0.99),
+        first.iter().max().unwrap_or(&Duration::ZERO)
+    );
 }
 
 /// Writes a file and asks until it is found.
