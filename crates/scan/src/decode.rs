@@ -116,6 +116,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn looking_ahead_passes_over_no_run() {
+        let class = |byte: u8| byte < b'c';
+        let mut seed = 1u32;
+        for length in (0..700).step_by(7) {
+            let byte = |_| {
+                seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                b'a' + (seed >> 29) as u8 / 3
+            };
+            let text: Vec<u8> = (0..length).map(byte).collect();
+            for (at, min) in [(0, 5), (3, 13), (100, 9), (length, 2), (0, BLOCK_BYTES)] {
+                let found = run(&text, ahead(&text, at, min, class), min, class);
+                assert_eq!(found, run(&text, at, min, class), "{length} {at} {min}");
+            }
+        }
+    }
+
+    #[test]
     fn runs_are_maximal() {
         let digits = |byte: u8| byte.is_ascii_digit();
         assert_eq!(run(b"ab123456cd", 0, 4, digits), Some(2..8));

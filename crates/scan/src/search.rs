@@ -228,25 +228,8 @@ impl<'e> Search<'e> {
                 };
                 ready.map_or(Ok(()), |ready| self.matches(layer, index, ready, windows))
             })?;
-        // Each class in two forms: as ranges for all bytes of a block, and as a choice for one byte.
-        self.runs(layer, reach, windows, Opener::Digits, |bytes, at| {
-            let class = |byte: u8| {
-                (byte.wrapping_sub(b'0') < 10) | (byte == b' ') | (byte == b'-') | (byte == b'+')
-            };
-            let at = decode::ahead(bytes, at, DIGITS_MIN, class);
-            let class = |byte| matches!(byte, b'0'..=b'9' | b' ' | b'-' | b'+');
-            decode::run(bytes, at, DIGITS_MIN, class)
-        })?;
-        self.runs(layer, reach, windows, Opener::Base58, |bytes, at| {
-            let class = |byte: u8| {
-                let letter = (byte | 0x20).wrapping_sub(b'a') < 26;
-                let none = (byte == b'O') | (byte == b'I') | (byte == b'l');
-                letter & !none | (byte.wrapping_sub(b'1') < 9)
-            };
-            let at = decode::ahead(bytes, at, BASE58_MIN, class);
-            let class = |byte: u8| byte.is_ascii_alphanumeric() && !b"0OIl".contains(&byte);
-            decode::run(bytes, at, BASE58_MIN, class)
-        })?;
+        self.runs(layer, reach, windows, Opener::Digits, digits)?;
+        self.runs(layer, reach, windows, Opener::Base58, base58)?;
         self.phrases(layer, reach)?;
         while let Some((index, window)) = windows.next() {
             self.matches(layer, index, window, windows)?;
@@ -586,6 +569,29 @@ impl<'e> Search<'e> {
     }
 }
 
+/// The next run of digits that opens a rule. The class stands in two forms: as ranges for all bytes of a block, and as a
+/// choice for one byte.
+fn digits(bytes: &[u8], at: usize) -> Option<Range<usize>> {
+    let class = |byte: u8| {
+        (byte.wrapping_sub(b'0') < 10) | (byte == b' ') | (byte == b'-') | (byte == b'+')
+    };
+    let at = decode::ahead(bytes, at, DIGITS_MIN, class);
+    let class = |byte| matches!(byte, b'0'..=b'9' | b' ' | b'-' | b'+');
+    decode::run(bytes, at, DIGITS_MIN, class)
+}
+
+/// The next run of Base58 that opens a rule, in the same way.
+fn base58(bytes: &[u8], at: usize) -> Option<Range<usize>> {
+    let class = |byte: u8| {
+        let letter = (byte | 0x20).wrapping_sub(b'a') < 26;
+        let none = (byte == b'O') | (byte == b'I') | (byte == b'l');
+        letter & !none | (byte.wrapping_sub(b'1') < 9)
+    };
+    let at = decode::ahead(bytes, at, BASE58_MIN, class);
+    let class = |byte: u8| byte.is_ascii_alphanumeric() && !b"0OIl".contains(&byte);
+    decode::run(bytes, at, BASE58_MIN, class)
+}
+
 /// Whether what was decoded is one random token: nobody encodes one who has nothing to hide.
 fn hidden_token(decoded: &[u8]) -> bool {
     let inside = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=_-.~".contains(byte);
@@ -689,5 +695,20 @@ impl Scratch {
                 kept.push(self);
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_of_a_class_hold_the_same_bytes() {
+        for next in [digits, base58] {
+            for byte in 0..=u8::MAX {
+                let short = next(&[byte; 60], 0);
+                assert_eq!(next(&[byte; 400], 0), short.map(|_| 0..400), "{byte}");
+            }
+        }
     }
 }

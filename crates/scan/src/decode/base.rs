@@ -203,6 +203,18 @@ mod tests {
     }
 
     #[test]
+    fn both_forms_of_the_class_hold_the_same_bytes() {
+        let find = |text: &[u8]| {
+            let whole = 0..text.len();
+            next(&Layer::plain(text, std::slice::from_ref(&whole)), 0)
+        };
+        for byte in 0..=u8::MAX {
+            let short = find(&[byte; 60]);
+            assert_eq!(find(&[byte; 400]), short.map(|_| 0..400), "{byte}");
+        }
+    }
+
+    #[test]
     fn all_bases_decode() {
         let text = "Hello, world, hello!".to_owned();
         let one = |name| vec![(text.clone(), name)];
