@@ -21,6 +21,9 @@ mod common;
 #[path = "src/east.rs"]
 #[allow(dead_code, reason = "the engine needs the rest")]
 mod east;
+#[path = "src/spell.rs"]
+#[allow(dead_code, reason = "the engine needs the rest")]
+mod spell;
 #[path = "src/words.rs"]
 #[allow(dead_code, reason = "the engine needs the rest")]
 mod words;
@@ -29,7 +32,7 @@ fn main() {
     let variable = |name| PathBuf::from(env::var_os(name).expect("cargo sets it"));
     let folder = variable("CARGO_MANIFEST_DIR").join("patterns");
     println!("cargo::rerun-if-changed={}", folder.display());
-    for source in ["branch", "common", "east", "words"] {
+    for source in ["branch", "common", "east", "spell", "words"] {
         println!("cargo::rerun-if-changed=src/{source}.rs");
     }
     let mut rust = "[\n".to_owned();
@@ -86,7 +89,7 @@ impl Openers {
         let list = rule.get("literals").and_then(Value::as_array);
         let texts = list.into_iter().flatten().filter_map(Value::as_str);
         let literals: Vec<(Vec<u8>, u8)> = texts
-            .map(|literal| east::simplified(literal).to_ascii_lowercase().into_bytes())
+            .map(|literal| spell::spelled(literal).to_ascii_lowercase().into_bytes())
             .map(|literal| (literal, 0))
             .collect();
         let mut add = |words: &[(Vec<u8>, u8)], branch: usize, part: &str| {

@@ -16,7 +16,7 @@ use regex_syntax::hir::literal::{Extractor, Literal};
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
 use crate::common::{PARTS, WHOLE};
-use crate::east;
+use crate::spell;
 use crate::words;
 
 /// Alternatives that are told apart.
@@ -82,7 +82,7 @@ const RIGHTS: u8 = RIGHT | GAP_RIGHT;
 /// Parses an expression over bytes. Errors: it does not parse.
 pub(crate) fn parse(regex: &str) -> Result<Hir, String> {
     let mut parser = ParserBuilder::new().unicode(false).utf8(false).build();
-    let hir = parser.parse(&east::simplified(regex));
+    let hir = parser.parse(&spell::spelled(regex));
     hir.map_err(|error| error.to_string())
 }
 

@@ -5,12 +5,14 @@
 //! Source: Unicode UAX #15 (compatibility decomposition), UTS #39 (confusables; the common ones only).
 
 use std::ops::Range;
+use std::str;
 use std::sync::OnceLock;
 
-use unicode_normalization::char::{decompose_compatible, is_combining_mark};
+use unicode_normalization::char::{compose, decompose_compatible, is_combining_mark};
 
 use crate::east;
 use crate::layer::{Layer, Text};
+use crate::spell;
 
 /// Folds a view into `out`, string by string.
 pub(crate) fn fold(layer: &Layer<'_>, out: &mut Text) {
@@ -26,59 +28,220 @@ pub(crate) fn fold(layer: &Layer<'_>, out: &mut Text) {
 }
 
 fn stretch(bytes: &[u8], range: Range<usize>, out: &mut Text) {
+    if let Ok(text) = str::from_utf8(&bytes[range.clone()]) {
+        return Folding::new(bytes, range.start, text).all(out);
+    }
     let mut at = range.start;
     for chunk in bytes[range].utf8_chunks() {
-        let valid = chunk.valid();
-        words(bytes, at, valid, out);
-        at += valid.len();
+        Folding::new(bytes, at, chunk.valid()).all(out);
+        at += chunk.valid().len();
         out.copy(bytes, at..at + chunk.invalid().len());
         at += chunk.invalid().len();
     }
 }
 
-/// Folds one valid stretch that starts at `base` in `bytes`.
-fn words(bytes: &[u8], base: usize, text: &str, out: &mut Text) {
-    // Until here the current word's confusables are Latin, or are not.
-    let (mut word_end, mut latin) = (0, false);
-    let mut at = 0;
-    while at < text.len() {
-        let rest = &text[at..];
-        let plain = rest
-            .bytes()
-            .position(|byte| !byte.is_ascii())
-            .unwrap_or(rest.len());
-        out.copy(bytes, base + at..base + at + plain);
-        at += plain;
-        let same = stays(&text[at..], at < word_end && !latin);
-        out.copy(bytes, base + at..base + at + same);
-        at += same;
-        let Some(character) = text[at..].chars().next().filter(|c| !c.is_ascii()) else {
-            continue;
-        };
-        if let Some((folded, length)) = east::fold(&text[at..]) {
-            eastern(bytes, folded, base + at..base + at + length, out);
-            at += length;
-            at += east::torn(folded, &text[at..]);
-            continue;
+/// One valid stretch while it is folded.
+struct Folding<'t> {
+    bytes: &'t [u8],
+    /// Where it starts in `bytes`.
+    base: usize,
+    text: &'t str,
+    at: usize,
+    /// From here on it stays as it is, and waits to be copied.
+    kept: usize,
+    /// The character before, if it is one of those and not ASCII, and what is known of it; else nothing is.
+    last: usize,
+    last_flags: u8,
+    /// Until here the current word's confusables are Latin, or are not.
+    word_end: usize,
+    latin: bool,
+    /// What is known of the characters around the last one.
+    row: Row,
+    row_code: u32,
+}
+
+impl<'t> Folding<'t> {
+    fn new(bytes: &'t [u8], base: usize, text: &'t str) -> Folding<'t> {
+        Folding {
+            bytes,
+            base,
+            text,
+            at: 0,
+            kept: 0,
+            last: 0,
+            last_flags: 0,
+            word_end: 0,
+            latin: false,
+            row: row(0),
+            row_code: 0,
         }
-        let end = at + character.len_utf8();
-        if at >= word_end && foreign(character) {
-            let word = &text[at..];
-            let length = word.find(|c| flags(c) & WORD == 0).unwrap_or(word.len());
-            word_end = at + length;
-            latin = word[..length]
-                .chars()
-                .all(|c| !foreign(c) || lookalike(c).is_some());
-            if !latin {
+    }
+
+    /// What has to be known of a character. Those of a text are of few rows.
+    #[inline(always)]
+    fn flags(&mut self, character: char) -> u8 {
+        let code = u32::from(character);
+        if code >> ROW_BITS != self.row_code {
+            if character > LAST_KNOWN {
+                return known(character).flags;
+            }
+            (self.row, self.row_code) = (row(code), code >> ROW_BITS);
+        }
+        self.row[code as usize % ROW].flags
+    }
+
+    fn all(mut self, out: &mut Text) {
+        while let Some((character, flags)) = self.passed() {
+            if character.is_ascii() {
+                self.plain(character, out);
                 continue;
             }
+            if flags & FOREIGN != 0 && self.at >= self.word_end && self.word() {
+                continue;
+            }
+            if flags & SAME != 0 && !(flags & FOREIGN != 0 && self.latin) {
+                (self.last, self.last_flags) = (self.at, flags);
+                self.at += character.len_utf8();
+                continue;
+            }
+            // It may change what stands before it, too.
+            let joined = (flags & TAIL != 0 && self.last_flags & JOINS != 0)
+                || (flags & MARK != 0 && self.last_flags != 0);
+            if joined {
+                self.at = self.last;
+            }
+            self.give(out);
+            self.change(out);
+            self.begin();
         }
-        let source = base + at..base + end;
-        match lookalike(character).filter(|_| latin && at < word_end) {
-            Some(byte) => out.put(&[byte], source),
-            None => one(bytes, character, source, out),
+        self.give(out);
+    }
+
+    /// Passes over what stays and is neither ASCII nor of a script whose words may be Latin; answers what is next.
+    #[inline(always)]
+    fn passed(&mut self) -> Option<(char, u8)> {
+        let text = self.text;
+        let rest = &text[self.at..];
+        let (mut last, mut end) = (None, rest.len());
+        let mut next = None;
+        for (at, character) in rest.char_indices() {
+            let flags = match character.is_ascii() {
+                true => 0,
+                false => self.flags(character),
+            };
+            if flags & (SAME | FOREIGN) != SAME {
+                (next, end) = (Some((character, flags)), at);
+                break;
+            }
+            last = Some((at, flags));
         }
-        at = end;
+        if let Some((at, flags)) = last {
+            (self.last, self.last_flags) = (self.at + at, flags);
+        }
+        self.at += end;
+        next
+    }
+
+    /// Goes on behind a stretch of ASCII, which stays, but for spaces that tear a word apart.
+    fn plain(&mut self, first: char, out: &mut Text) {
+        let rest = &self.text[self.at..];
+        if self.last_flags & JOINS != 0 && matches!(first, ' ' | '\t') {
+            let last = self.text[self.last..].chars().next();
+            let torn = last.map_or(0, |last| east::torn(last, rest));
+            if torn > 0 {
+                self.give(out);
+                self.at += torn;
+                return self.begin();
+            }
+        }
+        let end = rest.bytes().position(|byte| !byte.is_ascii());
+        self.at += end.unwrap_or(rest.len());
+        self.last_flags = 0;
+    }
+
+    /// Begins a word of a script that may be Latin in disguise; passes over it where it stays as it is.
+    fn word(&mut self) -> bool {
+        let text = self.text;
+        let word = &text[self.at..];
+        let (mut any, mut all, mut length) = (0, SAME, 0);
+        for character in word.chars() {
+            let flags = match character.is_ascii() {
+                true if character.is_ascii_alphanumeric() || character == '_' => SAME | WORD,
+                true => 0,
+                false => self.flags(character),
+            };
+            if flags & WORD == 0 {
+                break;
+            }
+            any |= flags;
+            all &= flags;
+            length += character.len_utf8();
+        }
+        self.word_end = self.at + length;
+        self.latin = any & OTHER == 0;
+        let stays = all & SAME != 0 && any & JOINS == 0 && !self.latin;
+        if stays {
+            self.at = self.word_end;
+            self.last_flags = 0;
+        }
+        stays
+    }
+
+    /// Adds what stays.
+    fn give(&mut self, out: &mut Text) {
+        out.copy(self.bytes, self.base + self.kept..self.base + self.at);
+    }
+
+    /// Goes on behind what was changed.
+    fn begin(&mut self) {
+        (self.kept, self.last_flags) = (self.at, 0);
+    }
+
+    /// Adds what the next character is folded to, with those behind it that are a part of it.
+    fn change(&mut self, out: &mut Text) {
+        let start = self.at;
+        let mut rest = self.text[start..].chars();
+        let Some(mut character) = rest.next() else {
+            return;
+        };
+        let eastern = match known(character).flags & JOINS {
+            0 if character <= LAST_KNOWN => None,
+            _ => east::fold(&self.text[start..]),
+        };
+        if let Some((folded, length)) = eastern {
+            self.at += length;
+            let mut utf8 = [0; 4];
+            let folded_bytes = folded.encode_utf8(&mut utf8).as_bytes();
+            self.put(folded_bytes, start, out);
+            self.at += east::torn(folded, &self.text[self.at..]);
+            return;
+        }
+        let latin = self.latin && start < self.word_end;
+        self.at += character.len_utf8();
+        if let Some(byte) = lookalike(character).filter(|_| latin) {
+            return self.put(&[byte], start, out);
+        }
+        let is_mark = |next: &char| !next.is_ascii() && known(*next).flags & MARK != 0;
+        while let Some(mark) = rest.next().filter(is_mark)
+            && let Some(whole) = compose(character, mark)
+        {
+            character = whole;
+            self.at += mark.len_utf8();
+        }
+        let known = known(character);
+        match known.folded.get(..usize::from(known.length)) {
+            Some(folded) => self.put(folded, start, out),
+            None => self.put(one(character).get(), start, out),
+        }
+    }
+
+    /// Adds what the text from a place to here is folded to.
+    fn put(&self, folded: &[u8], start: usize, out: &mut Text) {
+        let source = self.base + start..self.base + self.at;
+        match folded == &self.bytes[source.clone()] {
+            true => out.copy(self.bytes, source),
+            false => out.put(folded, source),
+        }
     }
 }
 
@@ -86,112 +249,136 @@ fn words(bytes: &[u8], base: usize, text: &str, out: &mut Text) {
 const SAME: u8 = 1;
 /// It can stand inside a word.
 const WORD: u8 = 2;
-/// What stands behind it can change it.
+/// It is of East Asia: what stands behind it can change it.
 const JOINS: u8 = 4;
-/// It is of a script whose words may be Latin in disguise.
+/// It is of a script whose words may be Latin in disguise, and looks like no Latin letter itself.
 const FOREIGN: u8 = 8;
+const OTHER: u8 = 16;
+/// It is a mark that may be one with what stands before it.
+const MARK: u8 = 32;
+/// It may be one with a character of East Asia before it, or tear it from the next.
+const TAIL: u8 = 64;
 
-/// What has to be known of each character of the basic plane, asked once for each row of 256: a text has few rows,
-/// and all of them take a tenth of a second.
-static FLAGS: [OnceLock<[u8; 256]>; 256] = [const { OnceLock::new() }; 256];
+/// What has to be known of a character.
+#[derive(Clone, Copy)]
+struct Known {
+    flags: u8,
+    /// What it is folded to by itself, unless that is longer.
+    length: u8,
+    folded: [u8; 4],
+}
 
-fn flags(character: char) -> u8 {
+/// Characters of a row.
+const ROW_BITS: u32 = 8;
+const ROW: usize = 1 << ROW_BITS;
+const LAST_KNOWN: char = '\u{ffff}';
+
+type Row = &'static [Known; ROW];
+
+/// Of each character of the basic plane, asked once for each row: a text has few rows, and all of them take a tenth of a
+/// second.
+static KNOWN: [OnceLock<Box<[Known; ROW]>>; ROW] = [const { OnceLock::new() }; ROW];
+
+fn known(character: char) -> &'static Known {
     let code = u32::from(character);
-    match FLAGS.get((code >> 8) as usize) {
-        Some(row) => {
-            let row =
-                row.get_or_init(|| std::array::from_fn(|low| asked(code & !0xff | low as u32)));
-            row[(code & 0xff) as usize]
-        }
-        None => u8::from(in_word(character)) * WORD,
+    match character {
+        ..=LAST_KNOWN => &row(code)[code as usize % ROW],
+        _ if in_word(character) => &IN_WORD,
+        _ => &LONG,
     }
 }
 
-/// What has to be known of a character.
-fn asked(code: u32) -> u8 {
+/// The row of a character of the basic plane.
+fn row(code: u32) -> Row {
+    let number = (code >> ROW_BITS) as usize % ROW;
+    let ask = |low: usize| ask((number << ROW_BITS | low) as u32);
+    KNOWN[number].get_or_init(|| Box::new(std::array::from_fn(ask)))
+}
+
+/// A character of which no more is known, and one that can stand inside a word.
+static LONG: Known = Known {
+    flags: 0,
+    length: u8::MAX,
+    folded: [0; 4],
+};
+static IN_WORD: Known = Known {
+    flags: WORD,
+    ..LONG
+};
+
+fn ask(code: u32) -> Known {
     let Some(character) = char::from_u32(code) else {
-        return 0;
+        return LONG;
     };
     let mut utf8 = [0; 4];
     let alone: &str = character.encode_utf8(&mut utf8);
     let eastern = east::fold(alone);
+    let folded = one(character);
     let same = match eastern {
-        Some((folded, _)) => folded == character,
-        None => {
-            let mut out = Text::take();
-            one(alone.as_bytes(), character, 0..alone.len(), &mut out);
-            let same = out.bytes == alone.as_bytes();
-            out.give();
-            same
-        }
+        Some((folded, _)) => folded == character && !east::changes(character),
+        None => folded.get() == alone.as_bytes(),
     };
-    u8::from(same) * SAME
-        + u8::from(in_word(character)) * WORD
-        + u8::from(eastern.is_some()) * JOINS
-        + u8::from(foreign(character)) * FOREIGN
-}
-
-/// How many bytes at the start stay as they are; of a script whose words may be Latin only where it is
-/// known that this one is not.
-fn stays(text: &str, not_latin: bool) -> usize {
-    let mut end = 0;
-    let mut joins = None;
-    for (at, character) in text.char_indices() {
-        let flags = flags(character);
-        let foreign = flags & FOREIGN != 0;
-        if flags & SAME == 0 || character.is_ascii() || foreign && !not_latin {
-            // Before a space, or before what may change it, a character is looked at by itself.
-            return joins.unwrap_or(at);
-        }
-        joins = (flags & JOINS != 0).then_some(at);
-        end = at + character.len_utf8();
+    let mark = matches!(character, '\u{300}'..='\u{345}' | '\u{653}'..='\u{655}');
+    let foreign = foreign(character);
+    let flags = [
+        (same && !mark, SAME),
+        (in_word(character), WORD),
+        (eastern.is_some(), JOINS),
+        (foreign, FOREIGN),
+        (foreign && lookalike(character).is_none(), OTHER),
+        (mark, MARK),
+        (east::goes_on(character), TAIL),
+    ];
+    let flags = flags.iter().map(|(has, flag)| u8::from(*has) * flag).sum();
+    match <[u8; 4]>::try_from(&folded.bytes[..4]) {
+        Ok(bytes) if folded.length <= bytes.len() => Known {
+            flags,
+            length: folded.length as u8,
+            folded: bytes,
+        },
+        _ => Known { flags, ..LONG },
     }
-    joins.unwrap_or(end)
 }
 
-/// Adds what a character of East Asia, or a few of them, are folded to.
-fn eastern(bytes: &[u8], folded: char, source: Range<usize>, out: &mut Text) {
-    let mut utf8 = [0; 4];
-    let folded = folded.encode_utf8(&mut utf8).as_bytes();
-    if folded == &bytes[source.clone()] {
-        out.copy(bytes, source);
-    } else {
-        out.put(folded, source);
+/// What one character is folded to.
+struct Folded {
+    bytes: [u8; 32],
+    length: usize,
+}
+
+impl Folded {
+    fn add(&mut self, character: char) {
+        // The longest compatibility forms are rare ligatures of words; their tail is of no use here.
+        if let Some(rest) = self.bytes.get_mut(self.length..self.length + 4) {
+            self.length += character.encode_utf8(rest).len();
+        }
+    }
+
+    fn get(&self) -> &[u8] {
+        &self.bytes[..self.length]
     }
 }
 
 /// Folds one character that is not ASCII, by itself.
-fn one(bytes: &[u8], character: char, source: Range<usize>, out: &mut Text) {
-    let mut folded = [0; 32];
-    let mut length = 0;
-    let mut add = |character: char| {
-        // The longest compatibility forms are rare ligatures of words; their tail is of no use here.
-        if length + 4 <= folded.len() {
-            length += character.encode_utf8(&mut folded[length..]).len();
-        }
+fn one(character: char) -> Folded {
+    let mut folded = Folded {
+        bytes: [0; 32],
+        length: 0,
     };
+    if let Some(letter) = spell::latin(character) {
+        folded.add(char::from(letter));
+        return folded;
+    }
+    let mut add = |character: char| folded.add(character);
     match character {
         // Tags spell ASCII that nobody sees: let the rules see it.
         '\u{e0020}'..='\u{e007e}' => {
             add(char::from((u32::from(character) - 0xe0000) as u8));
         }
-        _ if invisible(character) => return,
+        _ if invisible(character) => {}
         '\u{2010}'..='\u{2015}' | '\u{2212}' => add('-'),
         '\u{2018}' | '\u{2019}' => add('\''),
         '\u{201c}' | '\u{201d}' => add('"'),
-        'ß' => add('s'),
-        'ø' | 'ɵ' => add('o'),
-        'Ø' => add('O'),
-        'đ' | 'ð' => add('d'),
-        'Đ' => add('D'),
-        'ł' => add('l'),
-        'Ł' => add('L'),
-        'ħ' => add('h'),
-        'ı' | 'ɪ' => add('i'),
-        'ŧ' => add('t'),
-        'ɑ' => add('a'),
-        'ʀ' => add('r'),
-        'ɴ' => add('n'),
         _ if decomposes(character) => decompose_compatible(character, |part| {
             if part.is_ascii() {
                 add(part);
@@ -201,11 +388,7 @@ fn one(bytes: &[u8], character: char, source: Range<usize>, out: &mut Text) {
         }),
         _ => character.to_lowercase().for_each(&mut add),
     }
-    if folded[..length] == bytes[source.clone()] {
-        out.copy(bytes, source);
-    } else {
-        out.put(&folded[..length], source);
-    }
+    folded
 }
 
 /// Scripts and blocks whose compatibility forms or accents are undone. Arabic letters decompose too, but
@@ -299,6 +482,8 @@ pub(crate) fn disguise(source: &[u8]) -> &'static str {
 mod tests {
     use std::slice;
 
+    use unicode_normalization::UnicodeNormalization;
+
     use super::*;
 
     fn folded(text: &str) -> String {
@@ -316,9 +501,11 @@ mod tests {
         assert_eq!(folded("ｉｇｎｏｒｅ　ＡＬＬ"), "ignore ALL");
         assert_eq!(folded("ig\u{200b}no\u{ad}re"), "ignore");
         assert_eq!(folded("pаsswоrd"), "password");
+        assert_eq!(folded("щ㎏раsswоrd"), "щ㎏password");
         assert_eq!(folded("𝐢𝐠𝐧𝐨𝐫𝐞 ⓘ"), "ignore i");
         assert_eq!(folded("précédentes Añade i\u{301}"), "precedentes Anade i");
         assert_eq!(folded("\u{e0068}\u{e0069}"), "hi");
+        assert_eq!(folded("ﬃ ﷺ")[..4], *"ffi ");
     }
 
     #[test]
@@ -328,6 +515,22 @@ mod tests {
         assert_eq!(folded("이전 지시를 무시"), "이전 지시를 무시");
         assert_eq!(folded("これまでの"), "これまでの");
         assert_eq!(folded("前の\n指 示 ｦ無視。"), "前の\n指示ヲ无视.");
+    }
+
+    #[test]
+    fn what_is_composed_and_what_is_not_are_one() {
+        for text in [
+            "игнорируй всё, Йод ёлка",
+            "αγνόησε Όλα",
+            "이전의 지시를 무시하고",
+            "ガイドラインをがぎぐ、プロ",
+            "أهمل آخر إرشادات",
+            "précédentes ệ",
+        ] {
+            let apart: String = text.nfd().collect();
+            assert_ne!(apart, text);
+            assert_eq!(folded(&apart), folded(text));
+        }
     }
 
     #[test]

@@ -40,6 +40,7 @@ mod openers;
 mod opening;
 mod phrase;
 mod runs;
+mod spell;
 mod unpack;
 mod values;
 mod windows;

@@ -5,6 +5,7 @@
 //! the first stands near enough before it.
 
 mod table;
+mod wide;
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -12,12 +13,12 @@ use std::sync::OnceLock;
 
 use table::{Table, WIDE, bit, is_letters};
 
-use crate::east;
 use crate::lexicon::{Lexicon, Looked, Seen, What};
 use crate::literals::Places;
 use crate::rule::{Direction, Part, Rule, Use, Word};
 use crate::runs::{BLOCK_BYTES, Runs};
 use crate::set::Matcher;
+use crate::spell;
 
 /// The words of all rules.
 pub(crate) struct Openers {
@@ -393,7 +394,7 @@ impl Branches {
 fn words_of(rule: &Rule, index: u16, mut add: impl FnMut(Cow<'static, [u8]>, Use)) {
     let literals = |branch: u16, add: &mut dyn FnMut(Cow<'static, [u8]>, Use)| {
         for literal in rule.literals {
-            let text = east::simplified(literal).to_ascii_lowercase().into_bytes();
+            let text = spell::spelled(literal).to_ascii_lowercase().into_bytes();
             let one = Use {
                 rule: index,
                 branch,

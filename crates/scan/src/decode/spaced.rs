@@ -31,7 +31,7 @@ const PAIRS_MIN: usize = 8;
 /// Places that are looked at in one step: a multiple of the twelve bytes that seeds are looked for in.
 const BLOCK_BYTES: usize = 96;
 
-/// Whether in a block of a text no byte stands `TIMES` times more, each `STEP` further, and not beside itself.
+/// Whether in a block of a text no ASCII byte stands `TIMES` times more, each `STEP` further, and not beside itself.
 ///
 /// All places of the block are looked at without a branch. False where less than a block is left.
 fn none<const STEP: usize, const TIMES: usize>(bytes: &[u8]) -> bool {
@@ -41,7 +41,7 @@ fn none<const STEP: usize, const TIMES: usize>(bytes: &[u8]) -> bool {
     let seed = |at: usize| {
         let byte = block[at];
         let again = (1..=TIMES).fold(true, |all, i| all & (block[at + i * STEP] == byte));
-        again & (block[at + 1] != byte)
+        again & (block[at + 1] != byte) & byte.is_ascii()
     };
     !(0..BLOCK_BYTES).fold(false, |any, at| any | seed(at))
 }

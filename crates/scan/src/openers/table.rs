@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use super::Openers;
+use super::wide::Wide;
 use crate::branch::{GAP_LEFT, GAP_RIGHT, LEFT, RIGHT};
 use crate::lexicon::{Seen, What};
 use crate::literals::{Found, LITERAL_BYTES_MAX, Literals, Places, Whole, Written};
@@ -27,7 +28,7 @@ pub(super) struct Table {
     others: Option<Literals>,
     /// Words that are not ASCII, built for the first text that has any of their letters; and those that are, for the first
     /// in which most runs are new.
-    wide: OnceLock<Literals>,
+    wide: OnceLock<Wide>,
     all: OnceLock<Literals>,
     /// Those that are ASCII, then the others.
     pub(super) words: Vec<Known>,
@@ -76,7 +77,7 @@ const LONG_WORD_MIN: usize = 5;
 /// Letters of the shortest word that is looked for inside others, and letters and digits in a row that are then taken
 /// for words without their gaps.
 const GLUED_WORD_MIN: usize = 3;
-const GLUED_BYTES_MIN: usize = 9;
+const GLUED_BYTES_MIN: usize = 10;
 /// Bytes of a text in which to look for all words pays for putting them there.
 const ALL_BYTES_MIN: usize = 4 << 10;
 /// Letters of the shortest part of a word that is looked for anywhere in a run.
@@ -168,14 +169,13 @@ impl Table {
 
     /// Finds the words that are not ASCII.
     pub(super) fn wide(&self, bytes: &[u8], places: &mut Places) {
-        let words = usize::from(self.narrow)..;
-        let wide = self.wide.get_or_init(|| self.literals(&self.words[words]));
-        wide.add(
-            bytes,
-            &(0..bytes.len()),
-            (places, 0),
-            |(end, literal, plain)| Some((end, literal + self.narrow, plain)),
-        );
+        let text = |word: u16| &*self.words[usize::from(word)].text;
+        let wide = self.wide.get_or_init(|| {
+            let words = (self.narrow..).zip(&self.words[usize::from(self.narrow)..]);
+            let used = words.filter(|(_, word)| !word.uses.is_empty());
+            Wide::new(used.map(|(number, _)| (text(number), number)))
+        });
+        wide.find(bytes, text, places);
     }
 
     /// Finds all words that are ASCII and end behind a place, where they are there to be looked for or it pays to put them

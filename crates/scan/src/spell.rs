@@ -1,0 +1,73 @@
+//! How rules are spelled: as the texts that they are looked for in, once [`crate::fold`] has folded them.
+//!
+//! So whoever writes a rule writes it as its readers write.
+
+use unicode_normalization::char::decompose_canonical;
+
+use crate::east;
+
+/// A rule's expression or literal as texts are folded: without accents, in simplified Chinese, and in lower case where
+/// it is not ASCII.
+pub(crate) fn spelled(rule: &str) -> String {
+    rule.chars().map(letter).collect()
+}
+
+fn letter(character: char) -> char {
+    if character.is_ascii() {
+        return character;
+    }
+    if let Some(plain) = latin(character) {
+        return char::from(plain);
+    }
+    let mut lower = character.to_lowercase();
+    match (lower.next(), lower.next()) {
+        (Some(lower), None) => east::han(lower),
+        _ => character,
+    }
+}
+
+/// The plain letter of a Latin one that has an accent, or is one of those that are written for it.
+pub(crate) fn latin(character: char) -> Option<u8> {
+    Some(match character {
+        'ß' => b's',
+        'ø' | 'ɵ' => b'o',
+        'Ø' => b'O',
+        'đ' | 'ð' => b'd',
+        'Đ' => b'D',
+        'ł' => b'l',
+        'Ł' => b'L',
+        'ħ' => b'h',
+        'ı' | 'ɪ' => b'i',
+        'ŧ' => b't',
+        'ɑ' => b'a',
+        'ʀ' => b'r',
+        'ɴ' => b'n',
+        '\u{c0}'..='\u{24f}' | '\u{1e00}'..='\u{1eff}' => return base(character),
+        _ => return None,
+    })
+}
+
+/// The letter under accents, where it is ASCII.
+fn base(character: char) -> Option<u8> {
+    let mut base = None;
+    decompose_canonical(character, |part| {
+        base = base.or(Some(part));
+    });
+    let base = base.filter(char::is_ascii_alphabetic)?;
+    u8::try_from(base).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_spelled_as_texts_are_folded() {
+        let rule = "(?:Exécute|größe|Ẽ) {0,3}Пароль 「無視」 ½ 한국어";
+        assert_eq!(
+            spelled(rule),
+            "(?:Execute|grose|E) {0,3}пароль 「无视」 ½ 한국어"
+        );
+        assert_eq!(spelled(&spelled(rule)), spelled(rule));
+    }
+}
