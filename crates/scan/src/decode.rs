@@ -13,6 +13,7 @@ use crate::runs::{self, BLOCK_BYTES};
 mod base;
 mod escapes;
 mod spaced;
+pub(crate) mod unescaped;
 pub(crate) mod wrapped;
 
 /// Takes what a run decoded to, and the name of what was undone.

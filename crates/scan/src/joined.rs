@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 use memchr::memmem::Finder;
 
 use crate::decode::{ESCAPE_BYTES, escaped};
+use crate::json;
 use crate::layer::{Layer, Text};
 use crate::report::Bound;
 
@@ -17,6 +18,8 @@ use crate::report::Bound;
 const END_BYTES_MAX: usize = 256;
 /// Stands between what does not belong together; longer than any gap that a rule allows.
 const BREAK: &[u8] = &[0; 16];
+/// Strings of one document that are documents themselves, whose values are joined.
+const DOCUMENTS_MAX: usize = 64;
 /// URLs in one text whose parts are joined.
 const URLS_MAX: usize = 64;
 /// What is read of one URL, in bytes.
@@ -61,6 +64,16 @@ pub(crate) fn each(
     if layer.strings.len() > 1 {
         result = values(layer, &mut text, &mut emit);
     }
+    let documents = layer
+        .strings
+        .iter()
+        .filter(|string| is_document(&layer.bytes[(*string).clone()]));
+    for document in documents.take(DOCUMENTS_MAX) {
+        if result.is_ok() {
+            let strings = json::strings(layer.bytes, document.clone());
+            result = values(&Layer::plain(layer.bytes, &strings), &mut text, &mut emit);
+        }
+    }
     if result.is_ok() {
         urls(layer, &mut text);
         result = emit(&mut text);
@@ -71,6 +84,12 @@ pub(crate) fn each(
     }
     text.give();
     result
+}
+
+/// Whether a string is a JSON document itself, as tools return them.
+fn is_document(string: &[u8]) -> bool {
+    matches!(string.trim_ascii(), [b'{', .., b'}'] | [b'[', .., b']'])
+        && memchr::memchr(b'"', string).is_some()
 }
 
 type Emit<'a> = &'a mut dyn FnMut(&mut Text) -> Result<(), Bound>;

@@ -61,6 +61,18 @@ pub(crate) fn read(json: &[u8], text: &mut Text) {
     text.bytes = out;
 }
 
+/// The strings of a document that stands in a text, as they are written.
+pub(crate) fn strings(bytes: &[u8], document: Range<usize>) -> Vec<Range<usize>> {
+    let (mut strings, mut at) = (Vec::new(), document.start);
+    let json = &bytes[..document.end];
+    while let Some(open) = memchr::memchr(b'"', &json[at..]).map(|i| at + i + 1) {
+        let close = string_end(json, open);
+        strings.push(open..close);
+        at = (close + 1).min(json.len());
+    }
+    strings
+}
+
 /// Bytes that are looked at in one step.
 const WORD: usize = size_of::<u64>();
 

@@ -12,6 +12,7 @@ use base::limit::{
 };
 use regex_automata::Anchored;
 
+use crate::decode::unescaped;
 use crate::engine::Engine;
 use crate::fragments::Fragments;
 use crate::layer::{Layer, Text};
@@ -24,6 +25,8 @@ use crate::set::{Matcher, Opener};
 use crate::windows::{Window, Windows};
 use crate::{check, decode, fold, joined, mention, patterns, phrase, placeholder, unpack};
 
+/// What is in more layers than are undone may hide anything.
+const TOO_DEEP: Bound = Bound("the text is encoded in more layers than the scan undoes");
 /// Fewest digits that open a rule of digits: the shortest card number.
 const DIGITS_MIN: usize = 13;
 /// Fewest characters of Base58 that open a rule: the shortest address of Bitcoin.
@@ -195,7 +198,23 @@ impl<'e> Search<'e> {
     fn view(&mut self, layer: &Layer<'_>, depth: usize) -> Result<(), Bound> {
         self.work(layer.bytes.len())?;
         self.search(layer, Reach::All)?;
+        self.unescaped(layer, depth)?;
         self.decoded_parts(layer, depth)
+    }
+
+    /// Looks among the words around escapes, with those undone.
+    fn unescaped(&mut self, layer: &Layer<'_>, depth: usize) -> Result<(), Bound> {
+        let mut text = Text::take();
+        unescaped::fill(layer, &mut text);
+        let view = Layer::view(&text, "escape", Some(layer));
+        let result = match (view.bytes.is_empty(), depth) {
+            (true, _) => Ok(()),
+            (_, SCAN_DEPTH_MAX) => Err(TOO_DEEP),
+            _ if view.bytes.is_ascii() => self.view(&view, depth + 1),
+            _ => self.folded(&view, depth + 1),
+        };
+        text.give();
+        result
     }
 
     fn search(&mut self, layer: &Layer<'_>, reach: Reach) -> Result<(), Bound> {
@@ -543,9 +562,7 @@ impl<'e> Search<'e> {
         if !text.bytes.is_empty() {
             self.work(text.bytes.len())?;
             if depth == SCAN_DEPTH_MAX {
-                result = Err(Bound(
-                    "the text is encoded in more layers than the scan undoes",
-                ));
+                result = Err(TOO_DEEP);
             } else {
                 let encoded =
                     matches!(name, "hex" | "base32" | "base64") && !unpack::packed(decoded);

@@ -83,6 +83,7 @@ fn decode(run: &[u8], sink: Sink<'_>) -> Result<(), Bound> {
                     &buffer[..1]
                 }
                 Escaped::Character(character) => character.encode_utf8(&mut buffer).as_bytes(),
+                Escaped::Nothing => &[],
             };
             // An escape is never shorter than what it stands for.
             out[write..write + bytes.len()].copy_from_slice(bytes);
@@ -100,21 +101,28 @@ fn decode(run: &[u8], sink: Sink<'_>) -> Result<(), Bound> {
     ))
 }
 
-enum Escaped {
+/// What an escape stands for.
+pub(super) enum Escaped {
     Byte(u8),
     Character(char),
+    Nothing,
 }
 
 /// What an escape at the start stands for, and its length.
-fn escape(bytes: &[u8]) -> Option<(Escaped, usize)> {
+pub(super) fn escape(bytes: &[u8]) -> Option<(Escaped, usize)> {
     let two = |at: usize| Some(hex(*bytes.get(at)?)? * 16 + hex(*bytes.get(at + 1)?)?);
     match bytes {
         [b'%', ..] => Some((Escaped::Byte(super::escaped(bytes)?), ESCAPE_BYTES)),
         [b'\\', b'x', ..] => Some((Escaped::Byte(two(2)?), 4)),
         [b'\\', b'u', b'{', rest @ ..] => number(rest, 16, b'}').map(|(c, l)| (c, l + 3)),
         [b'\\', b'u', ..] => {
-            let code = u32::from(two(2)?) << 8 | u32::from(two(4)?);
-            Some((Escaped::Character(char::from_u32(code)?), 6))
+            let unit = |at: usize| Some(u16::from(two(at)?) << 8 | u16::from(two(at + 2)?));
+            let first = unit(2)?;
+            let second = bytes.get(6..8).filter(|next| next == br"\u");
+            let pair = [first, second.and_then(|_| unit(8)).unwrap_or_default()];
+            let character = char::decode_utf16(pair).next()?.ok()?;
+            let length = if character.len_utf16() == 2 { 12 } else { 6 };
+            Some((Escaped::Character(character), length))
         }
         [b'\\', a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', ..] => {
             let value = (a - b'0') * 64 + (b - b'0') * 8 + (c - b'0');
