@@ -387,6 +387,11 @@ def test_a_bad_line_is_an_answer_and_ends_nothing(bad):
     assert done.returncode == 2 and "1 line could not be read" in done.err
 
 
+def test_a_bad_line_keeps_its_id():
+    [wrong] = objects(lines({"id": "x-7", "kind": "call"}))
+    assert wrong["id"] == "x-7" and "needs a `tool`" in wrong["error"]
+
+
 def test_a_bad_line_that_is_not_utf8():
     done = weir("scan", "--jsonl", "-", stdin=b'{"text":"\xff"}\n\n  \n{"id":2,"text":"ok"}')
     wrong, last = objects(done)

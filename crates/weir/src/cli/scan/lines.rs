@@ -40,6 +40,13 @@ struct Session {
     at_ms: Option<u64>,
 }
 
+/// What names a line that is JSON, whatever else is wrong with it.
+#[derive(Deserialize)]
+struct Asked {
+    #[serde(default)]
+    id: Value,
+}
+
 /// What is asked, and what came of it so far.
 struct Lines {
     engine: Engine,
@@ -94,12 +101,16 @@ impl Lines {
             match ended {
                 Next::End => break,
                 Next::TooLong => {
-                    self.wrong(number, &format!("more than {LINE_BYTES_MAX} bytes"))?;
+                    self.wrong(
+                        number,
+                        Value::Null,
+                        &format!("more than {LINE_BYTES_MAX} bytes"),
+                    )?;
                 }
                 Next::Line => match std::str::from_utf8(&line) {
                     Ok(text) if text.trim().is_empty() => {}
                     Ok(text) => self.line(number, text)?,
-                    Err(_) => self.wrong(number, "not UTF-8")?,
+                    Err(_) => self.wrong(number, Value::Null, "not UTF-8")?,
                 },
             }
             if self.output.closed() {
@@ -115,7 +126,10 @@ impl Lines {
                 let verdict = self.judge(&subject, text);
                 self.answer(&subject.id, &verdict)
             }
-            Err(error) => self.wrong(number, &error),
+            Err(error) => {
+                let id = serde_json::from_str::<Asked>(text).map(|asked| asked.id);
+                self.wrong(number, id.unwrap_or_default(), &error)
+            }
         }
     }
 
@@ -146,11 +160,11 @@ impl Lines {
         })
     }
 
-    fn wrong(&mut self, number: usize, what: &str) -> Result<(), Failure> {
+    fn wrong(&mut self, number: usize, id: Value, what: &str) -> Result<(), Failure> {
         self.bad += 1;
         let error = format!("line {number}: {what}");
         self.output
-            .json(&serde_json::json!({ "id": null, "error": error }))
+            .json(&serde_json::json!({ "id": id, "error": error }))
     }
 }
 
