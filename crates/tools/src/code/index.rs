@@ -6,11 +6,14 @@
 
 mod document;
 mod entry;
+mod lexicon;
 mod paths;
 mod peaks;
+mod postings;
 mod runs;
 mod schema;
 mod score;
+mod segment;
 mod units;
 mod view;
 mod words;
@@ -35,18 +38,18 @@ use super::api::{Error, Result};
 use super::parse::{self, Parsed};
 use super::trigram::Grams;
 
+use document::File;
 pub use document::{kind_bit, last_part};
 pub use entry::{About, Depth, Entry};
 pub use schema::{Fields, Scored};
 pub use score::{Choice, Clause, Pool};
+use segment::Writing;
 pub use units::Unit;
 pub use view::{Found, View};
 pub use words::words_of;
 
 /// The version of the documents: what is kept under an older one is indexed again.
-const VERSION: u32 = 3;
-/// Most threads that write documents. Fewer share more memory, write larger segments, and leave less to merge.
-const WRITERS_MAX: usize = 4;
+const VERSION: u32 = 4;
 /// Segments of one size before they are merged.
 const SEGMENTS_MAX: usize = 8;
 /// How long a writer that nobody uses is kept, in milliseconds.
@@ -59,7 +62,9 @@ const JOIN_MIN: usize = 3;
 const JOIN_LARGER: u32 = 4;
 /// Documents of segments that are joined at once.
 const JOIN_DOCS_MAX: u32 = 1_000_000;
-/// Least memory of one writing thread, in bytes; Tantivy takes no less.
+/// Memory that Tantivy may use for documents. It is given none, and takes no less.
+const TANTIVY_BYTES: usize = 16 << 20;
+/// Least memory of a segment that is being written, in bytes.
 const WRITER_BYTES_MIN: usize = 16 << 20;
 
 /// The SHA-256 of a file.
@@ -105,6 +110,8 @@ pub struct Family {
     fields: Fields,
     reader: IndexReader,
     state: Mutex<State>,
+    /// What was written since the last segment.
+    writing: Mutex<Option<Writing>>,
     writer_bytes: usize,
     units: units::Cache,
 }
@@ -115,6 +122,10 @@ struct State {
     known: HashSet<UnitId>,
     /// Units written since.
     fresh: HashSet<UnitId>,
+    /// Their segments that are full.
+    segments: Vec<SegmentMeta>,
+    /// Whether units of the last commit were taken out since.
+    is_less: bool,
     writer: Option<Writer>,
 }
 
@@ -129,12 +140,6 @@ enum Join {
     NotYet,
     Now(FutureResult<Option<SegmentMeta>>),
     Done,
-}
-
-/// Threads that write documents: half as many as there are processors, since parsers and readers need theirs.
-fn writers() -> usize {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    (processors / 2).clamp(1, WRITERS_MAX)
 }
 
 fn store(error: impl std::fmt::Display) -> Error {
@@ -166,13 +171,9 @@ impl Family {
             ..IndexSettings::default()
         };
         let directory = MmapDirectory::open(dir).map_err(store)?;
-        let runs = runs::Plugin {
-            field: fields.grams,
-        };
         let builder = Index::builder().schema(schema).settings(settings);
-        let builder = builder.register_plugin(Arc::new(runs));
+        let builder = builder.register_plugin(Arc::new(runs::Plugin));
         let index = builder.open_or_create(directory).map_err(store)?;
-        words::register(&index);
         let reader = index
             .reader_builder()
             .reload_policy(ReloadPolicy::Manual)
@@ -184,7 +185,8 @@ impl Family {
             fields,
             reader,
             state: Mutex::default(),
-            writer_bytes: writer_bytes.max(writers() * WRITER_BYTES_MIN),
+            writing: Mutex::default(),
+            writer_bytes: writer_bytes.max(WRITER_BYTES_MIN),
             units: units::Cache::default(),
         };
         family.lock().known = units::all(&family.reader.searcher())?;
@@ -238,9 +240,7 @@ impl Family {
             }
             return Ok(Arc::clone(&writer.shared));
         }
-        let opened = self
-            .index
-            .writer_with_num_threads(writers(), self.writer_bytes);
+        let opened = self.index.writer_with_num_threads(1, TANTIVY_BYTES);
         let writer: IndexWriter = opened.map_err(|error| match error {
             tantivy::TantivyError::LockFailure(..) => {
                 Error::Busy("another process writes this index".to_owned())
@@ -278,26 +278,77 @@ impl Family {
         grams: &mut Grams,
         again: bool,
     ) -> Result<()> {
-        let documents = document::documents(&self.fields, unit, path, bytes, parsed, grams)?;
+        let kept = postcard::to_allocvec(parsed).map_err(store)?;
+        let file = File {
+            unit,
+            path,
+            bytes,
+            parsed,
+            kept: &kept,
+            runs: grams.of(bytes),
+        };
         let writer = self.writer()?;
-        // Held until all documents are handed over: a commit takes a file whole or not at all.
+        let done = self.put_by(&writer, &file, again);
+        done.inspect_err(|_| self.roll_back(&writer))
+    }
+
+    fn put_by(&self, writer: &RwLock<IndexWriter>, file: &File<'_>, again: bool) -> Result<()> {
+        // Held until all documents are written: a commit takes a file whole or not at all.
         let writer = writer.read().unwrap_or_else(PoisonError::into_inner);
         let known = {
             let mut state = self.lock();
-            let known = state.known.contains(&unit);
-            if !state.fresh.insert(unit) || (known && !again) {
+            let known = state.known.contains(&file.unit);
+            if !state.fresh.insert(file.unit) || (known && !again) {
                 return Ok(());
             }
+            state.is_less |= known;
             known
         };
         if known {
-            writer.delete_term(Term::from_field_u64(self.fields.unit, unit.0));
-            self.units.forget(unit);
+            writer.delete_term(Term::from_field_u64(self.fields.unit, file.unit.0));
+            self.units.forget(file.unit);
         }
-        for document in documents {
-            writer.add_document(document).map_err(store)?;
+        let full = self.write(file).map_err(store)?;
+        self.finish(full).map_err(store)
+    }
+
+    /// Forgets what was written since the last commit.
+    fn roll_back(&self, writer: &RwLock<IndexWriter>) {
+        let mut writer = writer.write().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = writer.rollback() {
+            tracing::warn!(%error, "an index cannot be taken back to what it was");
+        }
+        *self.writing() = None;
+        let mut state = self.lock();
+        state.fresh.clear();
+        state.segments.clear();
+        state.is_less = false;
+    }
+
+    /// Adds the documents of a file to the segment that is being written, and takes it out when it is full.
+    fn write(&self, file: &File<'_>) -> tantivy::Result<Option<Writing>> {
+        let mut place = self.writing();
+        let mut writing = match place.take() {
+            Some(writing) => writing,
+            None => Writing::new(&self.index, self.fields)?,
+        };
+        writing.add(file)?;
+        let is_full = writing.is_full(self.writer_bytes);
+        *place = Some(writing);
+        Ok(place.take_if(|_| is_full))
+    }
+
+    /// Writes a segment. It counts from the next commit on.
+    fn finish(&self, writing: Option<Writing>) -> tantivy::Result<()> {
+        if let Some(writing) = writing {
+            let segment = writing.finish()?;
+            self.lock().segments.push(segment);
         }
         Ok(())
+    }
+
+    fn writing(&self) -> MutexGuard<'_, Option<Writing>> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes units out at the next commit.
@@ -313,6 +364,7 @@ impl Family {
             self.units.forget(*unit);
             self.lock().known.remove(unit);
         }
+        self.lock().is_less = true;
         Ok(())
     }
 
@@ -323,14 +375,32 @@ impl Family {
     /// As [`Family::put`]. What was written since the last commit is then lost, and no longer taken for known.
     pub fn commit(&self) -> Result<()> {
         let writer = self.writer()?;
+        let done = self.commit_by(&writer).map_err(store);
+        done.inspect_err(|_| self.roll_back(&writer))?;
+        self.reader.reload().map_err(store)
+    }
+
+    fn commit_by(&self, writer: &RwLock<IndexWriter>) -> tantivy::Result<()> {
         let mut writer = writer.write().unwrap_or_else(PoisonError::into_inner);
-        let done = writer.commit().map_err(store);
+        let last = self.writing().take();
+        self.finish(last)?;
+        let (segments, is_less) = {
+            let mut state = self.lock();
+            let segments = std::mem::take(&mut state.segments);
+            (segments, std::mem::take(&mut state.is_less))
+        };
+        if is_less {
+            // What is taken out must not be looked for in the new segments: units that are written again are there.
+            writer.commit()?;
+        }
+        for segment in segments {
+            writer.add_segment(segment)?;
+        }
+        writer.commit()?;
         let mut state = self.lock();
         let fresh = std::mem::take(&mut state.fresh);
-        done?;
         state.known.extend(fresh);
-        drop(state);
-        self.reader.reload().map_err(store)
+        Ok(())
     }
 
     /// Whether a writer is open.
@@ -356,7 +426,8 @@ impl Family {
             writer.join = Join::Done;
             return self.reader.reload().is_ok();
         }
-        if Arc::strong_count(&writer.shared) > 1 {
+        // What was written and not committed stays, and a writer with it.
+        if Arc::strong_count(&writer.shared) > 1 || self.writing().is_some() {
             return false;
         }
         let idle = writer.used.elapsed();

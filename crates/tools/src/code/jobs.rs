@@ -32,6 +32,11 @@ const PUBLISH_MS_MAX: u64 = 30_000;
 /// where most is known already, one part less is made sooner.
 const PARTS_FILES_MIN: usize = 500;
 const PARTS_ONE_OF: usize = 4;
+/// Threads of a job for each processor, of so many: while some wait for parsers, the others read and write.
+const LANES: usize = 2;
+const PROCESSORS_MAX: usize = 4;
+/// Files for which another thread is worth it.
+const LANE_FILES_MIN: usize = 8;
 /// Units of no tree that are kept, besides as many as the trees have: branches come back.
 const SPARE_UNITS: usize = 20_000;
 
@@ -325,10 +330,9 @@ fn index(
     entries: &mut BTreeMap<Box<str>, Arc<Entry>>,
     todo: Vec<Listed>,
 ) -> Result<Result<()>> {
-    let lanes = std::thread::available_parallelism()
-        .map_or(2, usize::from)
-        .clamp(1, 4);
-    let lanes = lanes.min(todo.len().div_ceil(8)).max(1);
+    let processors = std::thread::available_parallelism().map_or(2, usize::from);
+    let lanes = (processors.min(PROCESSORS_MAX) * LANES).min(todo.len().div_ceil(LANE_FILES_MIN));
+    let lanes = lanes.max(1);
     let parts = todo.len() >= PARTS_FILES_MIN && todo.len() >= entries.len() / PARTS_ONE_OF;
     let shared = Shared {
         means,

@@ -1,87 +1,98 @@
 //! The documents of a file: one for the whole, one for each chunk.
 
+use std::borrow::Cow;
+
 use sha2::{Digest, Sha256};
 use tantivy::TantivyDocument;
 
+use super::UnitId;
 use super::schema::{Fields, Scored};
-use super::{UnitId, store};
-use crate::code::api::{ChunkKey, Result};
+use crate::code::api::ChunkKey;
 use crate::code::parse::{Chunk, Parsed, Symbol, SymbolKind};
-use crate::code::trigram::Grams;
 
 /// The number of a file's document where chunks have theirs.
 pub const WHOLE: u64 = u32::MAX as u64;
 
-/// All documents of a file.
-pub fn documents(
-    fields: &Fields,
-    unit: UnitId,
-    path: &str,
-    bytes: &[u8],
-    parsed: &Parsed,
-    grams: &mut Grams,
-) -> Result<Vec<TantivyDocument>> {
-    let mut documents = Vec::with_capacity(parsed.chunks.len() + 1);
-    let mut whole = TantivyDocument::new();
-    whole.add_u64(fields.unit, unit.0);
-    whole.add_u64(fields.file, unit.0);
-    whole.add_u64(fields.chunk, WHOLE);
-    whole.add_custom(fields.grams, &grams.of(bytes));
-    let kept = postcard::to_allocvec(parsed).map_err(store)?;
-    whole.add_bytes(fields.parsed, &kept);
-    documents.push(whole);
-    for (number, chunk) in parsed.chunks.iter().enumerate() {
-        let number = u64::try_from(number).expect("chunks are counted in memory");
-        let mut document = of_chunk(fields, path, bytes, parsed, chunk);
-        document.add_u64(fields.unit, unit.0);
-        document.add_u64(fields.chunk, number);
-        documents.push(document);
-    }
-    Ok(documents)
+/// A file, as it comes from the parser.
+pub struct File<'a> {
+    pub unit: UnitId,
+    pub path: &'a str,
+    pub bytes: &'a [u8],
+    pub parsed: &'a Parsed,
+    /// What the parser made of it, as it is kept.
+    pub kept: &'a [u8],
+    /// Its three-byte runs ([`Grams::of`](crate::code::trigram::Grams::of)).
+    pub runs: &'a [u16],
 }
 
-fn of_chunk(
+/// What is written of a document.
+pub struct Document<'a> {
+    /// Texts whose words are looked for.
+    pub texts: Vec<(Scored, Cow<'a, str>)>,
+    /// Names that are looked for as they are.
+    pub names: Vec<String>,
+    /// Numbers, and what is only kept.
+    pub values: TantivyDocument,
+}
+
+/// The document of a file.
+pub fn of_file<'a>(fields: &Fields, file: &File<'a>) -> Document<'a> {
+    let mut values = TantivyDocument::new();
+    values.add_u64(fields.unit, file.unit.0);
+    values.add_u64(fields.chunk, WHOLE);
+    values.add_bytes(fields.parsed, file.kept);
+    Document {
+        texts: Vec::new(),
+        names: Vec::new(),
+        values,
+    }
+}
+
+/// The document of a chunk.
+pub fn of_chunk<'a>(
     fields: &Fields,
-    path: &str,
-    bytes: &[u8],
-    parsed: &Parsed,
-    chunk: &Chunk,
-) -> TantivyDocument {
-    let mut document = TantivyDocument::new();
-    document.add_text(fields.of(Scored::Body), chunk.code(bytes));
-    document.add_text(fields.of(Scored::Path), path);
+    file: &File<'a>,
+    number: usize,
+    chunk: &'a Chunk,
+) -> Document<'a> {
+    let mut texts = vec![
+        (Scored::Body, chunk.code(file.bytes).into()),
+        (Scored::Path, file.path.into()),
+    ];
     if !chunk.comments.is_empty() {
-        document.add_text(fields.of(Scored::Comment), chunk.comment(bytes));
+        texts.push((Scored::Comment, chunk.comment(file.bytes).into()));
     }
     let defined = || {
         let symbols = chunk.defines.iter();
-        symbols.filter_map(|index| parsed.symbols.get(*index as usize))
+        symbols.filter_map(|index| file.parsed.symbols.get(*index as usize))
     };
-    let mut names = chunk.crumbs.join(" ");
+    let mut around = chunk.crumbs.join(" ");
     let mut signatures = String::new();
-    let mut kinds = 0;
+    let (mut names, mut kinds) = (Vec::new(), 0);
     for symbol in defined() {
-        names.push(' ');
-        names.push_str(&symbol.name);
+        around.push(' ');
+        around.push_str(&symbol.name);
         signatures.push_str(&symbol.signature);
         signatures.push('\n');
         kinds |= kind_bit(symbol.kind);
-        for name in names_of(symbol) {
-            document.add_text(fields.names, name);
-        }
+        names.extend(names_of(symbol));
     }
-    if !names.trim().is_empty() {
-        document.add_text(fields.of(Scored::Symbol), names);
-    }
-    if !signatures.is_empty() {
-        document.add_text(fields.of(Scored::Signature), signatures);
-    }
-    document.add_u64(fields.kinds, kinds);
-    let halves = key_halves(chunk_key(chunk.span.bytes.of(bytes)));
+    texts.push((Scored::Symbol, around.into()));
+    texts.push((Scored::Signature, signatures.into()));
+    let mut values = TantivyDocument::new();
+    values.add_u64(fields.unit, file.unit.0);
+    let number = u64::try_from(number).expect("chunks are counted in memory");
+    values.add_u64(fields.chunk, number);
+    values.add_u64(fields.kinds, kinds);
+    let halves = key_halves(chunk_key(chunk.span.bytes.of(file.bytes)));
     for (field, half) in fields.key.iter().zip(halves) {
-        document.add_u64(*field, half);
+        values.add_u64(*field, half);
     }
-    document
+    Document {
+        texts,
+        names,
+        values,
+    }
 }
 
 /// What a symbol is found by exactly: its name, and its name with its last parent.

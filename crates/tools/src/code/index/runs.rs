@@ -8,22 +8,19 @@
 //! order, where the list of each ends, and the lists: the places of the files that have the run, each as its distance
 //! from the one before, seven bits a byte.
 
-use std::any::Any;
 use std::io::Write;
 
 use tantivy::directory::{OwnedBytes, TerminatingWrite};
 use tantivy::index::SegmentComponent;
-use tantivy::indexer::doc_id_mapping::{DocIdMapping, MappingType};
+use tantivy::indexer::doc_id_mapping::MappingType;
 use tantivy::plugin::{PluginMergeContext, PluginWriter, PluginWriterContext, SegmentPlugin};
-use tantivy::schema::document::ErasedDocument;
-use tantivy::schema::{Field, Schema, Value};
-use tantivy::{DocId, Segment, SegmentReader, TantivyDocument, TantivyError};
+use tantivy::{DocId, Segment, SegmentReader, TantivyError};
 
 use super::view::NONE;
 use crate::code::trigram::{Formula, Gram, RUNS};
 
-/// What the component and the type of its field are called.
-pub const NAME: &str = "runs";
+/// What the component is called.
+const NAME: &str = "runs";
 /// Runs that are looked at for one text; a few say as much as all.
 const LOOKED_AT_MAX: usize = 16;
 /// Bytes of a list for each file that is left over which it is sooner read what these files say.
@@ -31,11 +28,8 @@ const LONG: usize = 4096;
 /// Bytes of a number in a list.
 const NUMBER_BYTES_MAX: usize = 5;
 
-/// Writes and joins the components.
-pub struct Plugin {
-    /// The field that has the runs of a file ([`Grams::of`](crate::code::trigram::Grams::of)).
-    pub field: Field,
-}
+/// Joins the components.
+pub struct Plugin;
 
 impl SegmentPlugin for Plugin {
     fn extensions(&self) -> &[&str] {
@@ -43,12 +37,7 @@ impl SegmentPlugin for Plugin {
     }
 
     fn create_writer(&self, _: &PluginWriterContext) -> tantivy::Result<Box<dyn PluginWriter>> {
-        Ok(Box::new(Writer {
-            field: self.field,
-            docs: Vec::new(),
-            ends: Vec::new(),
-            runs: Vec::new(),
-        }))
+        Err(broken("segments are not written by Tantivy"))
     }
 
     fn merge(&self, of: PluginMergeContext) -> tantivy::Result<()> {
@@ -85,57 +74,36 @@ impl SegmentPlugin for Plugin {
 }
 
 /// The files of a segment that is being written.
-struct Writer {
-    field: Field,
+#[derive(Default)]
+pub struct Writer {
     docs: Vec<DocId>,
     /// Where the runs of each file end.
     ends: Vec<usize>,
     runs: Vec<u16>,
 }
 
-impl PluginWriter for Writer {
-    fn add_document(
-        &mut self,
-        doc: DocId,
-        document: &dyn ErasedDocument,
-        _: &Schema,
-    ) -> tantivy::Result<()> {
-        let document = document.as_any().downcast_ref::<TantivyDocument>();
-        let value = document.and_then(|document| document.get_first(self.field));
-        if let Some(runs) = value.as_ref().and_then(|value| value.as_custom()) {
-            let runs = runs.as_chunks().0.iter();
-            self.runs.extend(runs.map(|run| u16::from_le_bytes(*run)));
-            self.docs.push(doc);
-            self.ends.push(self.runs.len());
-        }
-        Ok(())
-    }
-
-    fn serialize(
-        self: Box<Self>,
-        segment: &Segment,
-        order: Option<&DocIdMapping>,
-    ) -> tantivy::Result<()> {
-        match order {
-            None => self.lists().write(&self.docs, segment),
-            Some(_) => Err(broken("documents keep their order")),
-        }
-    }
-
-    fn mem_usage(&self) -> usize {
-        self.runs.capacity() * size_of::<u16>() + self.docs.capacity() * size_of::<(u32, usize)>()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
-}
-
 impl Writer {
+    /// Adds the runs of a file, each once.
+    pub fn add(&mut self, doc: DocId, runs: &[u16]) {
+        self.runs.extend_from_slice(runs);
+        self.docs.push(doc);
+        self.ends.push(self.runs.len());
+    }
+
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> usize {
+        self.runs.len() * size_of::<u16>() + self.docs.len() * size_of::<(u32, usize)>()
+    }
+
+    /// Writes the component of a segment.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub fn write(&self, segment: &Segment) -> tantivy::Result<()> {
+        self.lists().write(&self.docs, segment)
+    }
+
     /// Calls `each` with every place and run of a file, and its distance from the place before that has the run.
     fn each(&self, mut each: impl FnMut(usize, u32)) {
         let mut last = vec![0; RUNS];
@@ -434,70 +402,56 @@ fn broken(what: &str) -> TantivyError {
 #[cfg(test)]
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
-    use std::sync::Arc;
 
-    use tantivy::indexer::NoMergePolicy;
-    use tantivy::schema::{FAST, INDEXED};
-    use tantivy::{Index, IndexWriter, Term};
-
+    use super::super::{Family, UnitId};
     use super::*;
+    use crate::code::parse;
     use crate::code::trigram::Grams;
 
     /// An index of texts with numbers; those between two breaks are of one segment.
     struct Texts {
-        index: Index,
-        writer: IndexWriter,
-        number: Field,
-        field: Field,
+        family: Family,
         texts: BTreeMap<u64, String>,
+        _dir: tempfile::TempDir,
     }
 
     impl Texts {
         fn new() -> Texts {
-            let mut schema = Schema::builder();
-            let number = schema.add_u64_field("number", FAST | INDEXED);
-            let field = schema.add_custom_field("grams", NAME, serde_json::Value::Null);
-            let index = Index::builder().schema(schema.build());
-            let index = index.register_plugin(Arc::new(Plugin { field }));
-            let index = index.create_in_ram().unwrap();
-            let writer: IndexWriter = index.writer_with_num_threads(1, 16 << 20).unwrap();
-            writer.set_merge_policy(Box::new(NoMergePolicy));
+            let dir = tempfile::tempdir().unwrap();
             Texts {
-                index,
-                writer,
-                number,
-                field,
+                family: Family::open(dir.path(), 0).unwrap(),
                 texts: BTreeMap::new(),
+                _dir: dir,
             }
         }
 
-        /// A text, and a document that is no file.
         fn add(&mut self, number: u64, text: &str) {
-            let mut document = TantivyDocument::new();
-            document.add_u64(self.number, number);
-            document.add_custom(self.field, &Grams::default().of(text.as_bytes()));
-            self.writer.add_document(document).unwrap();
-            self.writer.add_document(TantivyDocument::new()).unwrap();
+            let (unit, mut grams) = (UnitId(number), Grams::default());
+            let parsed = parse::file("a.txt", text.as_bytes());
+            let family = &self.family;
+            let put = family.put(unit, "a.txt", text.as_bytes(), &parsed, &mut grams, false);
+            put.unwrap();
             self.texts.insert(number, text.to_owned());
         }
 
         fn delete(&mut self, number: u64) {
-            let term = Term::from_field_u64(self.number, number);
-            self.writer.delete_term(term);
+            self.family.forget(&[UnitId(number)]).unwrap();
             self.texts.remove(&number);
         }
 
         fn join(&mut self) {
-            let all = self.index.searchable_segment_ids().unwrap();
-            self.writer.merge(&all).wait().unwrap();
+            let all = self.family.index.searchable_segment_ids().unwrap();
+            let writer = self.family.writer().unwrap();
+            writer.write().unwrap().merge(&all).wait().unwrap();
+            self.family.reader.reload().unwrap();
         }
 
         /// The numbers of the texts that a formula names.
         fn find(&self, formula: &Formula) -> BTreeSet<u64> {
             let mut found = BTreeSet::new();
-            let searcher = self.index.reader().unwrap().searcher();
+            let searcher = self.family.searcher();
             for segment in searcher.segment_readers() {
-                let numbers = segment.fast_fields().u64("number").unwrap();
+                let numbers = segment.fast_fields().u64("unit").unwrap();
                 let runs = Runs::open(segment).unwrap();
                 let docs = runs.places(formula).unwrap().into_iter();
                 let docs = docs.map(|place| runs.doc(place));
@@ -531,19 +485,22 @@ mod tests {
                 let letters: String = (0..length).map(|_| random.char('a'..='c')).collect();
                 texts.add(number, &letters);
             }
-            texts.writer.commit().unwrap();
+            texts.family.commit().unwrap();
             texts.check();
             for _ in 0..40 {
                 texts.delete(random.u64(..(round + 1) * 300));
             }
-            texts.writer.commit().unwrap();
+            texts.family.commit().unwrap();
             texts.check();
             if round % 2 == 1 {
                 texts.join();
                 texts.check();
             }
         }
-        assert_eq!(texts.index.searchable_segment_ids().unwrap().len(), 1);
+        assert_eq!(
+            texts.family.index.searchable_segment_ids().unwrap().len(),
+            1
+        );
     }
 
     #[test]
@@ -552,13 +509,13 @@ mod tests {
         for (number, text) in (0..).zip(["abc", "bcd", "xabcd", ""]) {
             texts.add(number, text);
         }
-        texts.writer.commit().unwrap();
+        texts.family.commit().unwrap();
         let of = |text: &str| Formula::of_text(text.as_bytes());
         let one = Formula::One(vec![of("abcd"), of("abc")]);
         assert_eq!(texts.find(&one), [0, 2].into());
         let both = Formula::All(vec![one, of("bcd")]);
         assert_eq!(texts.find(&both), [2].into());
-        let segment = &texts.index.reader().unwrap().searcher();
+        let segment = texts.family.searcher();
         let runs = Runs::open(segment.segment_reader(0)).unwrap();
         assert_eq!(runs.places(&Formula::Any), None);
         assert_eq!(

@@ -5,8 +5,6 @@ use tantivy::schema::{
     TextFieldIndexing, TextOptions,
 };
 
-use super::runs;
-
 /// The fields that words are looked for in, each with lengths of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scored {
@@ -50,8 +48,6 @@ pub struct Fields {
     pub scored: [Field; 5],
     /// Names that the chunk defines, whole, in lower case; also with their parents, joined by dots.
     pub names: Field,
-    /// The three-byte runs of the file ([`runs`]).
-    pub grams: Field,
     /// What the parser made of the file.
     pub parsed: Field,
 }
@@ -92,7 +88,6 @@ pub fn schema() -> (Schema, Fields) {
         ]
         .map(|(name, record)| schema.add_text_field(name, text(WORDS, record, true))),
         names: schema.add_text_field("names", text("raw", IndexRecordOption::Basic, false)),
-        grams: schema.add_custom_field("grams", runs::NAME, serde_json::Value::Null),
         parsed: schema.add_bytes_field("parsed", BytesOptions::default().set_stored()),
     };
     (schema.build(), fields)

@@ -261,6 +261,17 @@ impl Sieve {
     }
 }
 
+/// The runs of letters, digits and underscores of a text, in order: what names are made of. The words of a text are
+/// those of its runs, one after the other.
+pub fn runs(text: &str) -> impl Iterator<Item = &str> {
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        let run = run(text, from)?;
+        from = run.end;
+        Some(&text[run.start..run.end])
+    })
+}
+
 /// Letters, digits and underscores that stand together.
 #[derive(Clone, Copy)]
 struct Run {
