@@ -49,7 +49,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     refresh(&engine, "refresh, nothing changed", || Ok(()))?;
     refresh(&engine, "refresh, nothing changed", || Ok(()))?;
     rest();
+    tell_rss("idle, in the process that made the index");
     queries(&engine)?;
+    tell_rss("after questions");
     edit(&engine, &dir)?;
     branch(&engine, &files)?;
     println!("rss at the end: {} MB", rss_mb("VmRSS"));
@@ -60,14 +62,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("open again: {:?}", began.elapsed());
     refresh(&engine, "first refresh after it", || Ok(()))?;
     rest();
-    println!(
-        "rss idle: {} MB (anonymous {} MB)",
-        rss_mb("VmRSS"),
-        rss_mb("RssAnon")
-    );
+    tell_rss("idle");
     drop(engine);
     std::fs::remove_dir_all(scratch)?;
     Ok(())
+}
+
+fn tell_rss(when: &str) {
+    let (all, own) = (rss_mb("VmRSS"), rss_mb("RssAnon"));
+    println!("rss {when}: {all} MB (anonymous {own} MB)");
 }
 
 /// Waits until the engine has tidied up.

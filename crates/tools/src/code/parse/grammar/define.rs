@@ -1,5 +1,7 @@
 //! Definitions: their names, kinds, spans, signatures and documentation.
 
+use std::num::NonZero;
+
 use tree_sitter::Node;
 
 use super::super::chunks::Scope;
@@ -162,9 +164,8 @@ fn is_again(walk: &Walk<'_, '_>, name: &str) -> bool {
 
 /// Whether a C type definition holds a struct with a name of its own: what is in it is the struct's.
 fn names_struct(node: Node<'_>) -> bool {
-    let of = node
-        .child_by_field_name("type")
-        .filter(|_| node.kind() == "type_definition");
+    let is_type = node.kind() == "type_definition";
+    let of = is_type.then(|| node.child_by_field_name("type")).flatten();
     of.is_some_and(|of| of.child_by_field_name("name").is_some())
 }
 
@@ -240,7 +241,10 @@ fn names<'t>(walk: &Walk<'t, '_>, at: At, node: Node<'t>) -> Vec<Named<'t>> {
     match at {
         At::Field(field) | At::Each(field) => {
             let mut cursor = node.walk();
-            let names: Vec<_> = node.children_by_field_name(field, &mut cursor).collect();
+            let names: Vec<_> = match (field, NonZero::new(walk.acts.fields.name)) {
+                ("name", Some(id)) => node.children_by_field_id(id, &mut cursor).collect(),
+                _ => node.children_by_field_name(field, &mut cursor).collect(),
+            };
             let names = names.into_iter().filter(Node::is_named);
             // A field may hold several things (Swift): the first is the name, unless there are many of its kind.
             let mut kind = None;
