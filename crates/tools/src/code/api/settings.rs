@@ -59,7 +59,7 @@ pub struct Limits {
     pub check_ms: u64,
     /// Longest time a search waits until changes that are known are indexed, in milliseconds.
     pub wait_ms: u64,
-    /// Memory of the index writer, in bytes, over its threads.
+    /// Memory of the part of an index that is being written, in bytes. While it goes to the disk, the next one begins.
     pub writer_bytes: usize,
     /// Whether to watch trees for changes (inotify); without it each search looks by itself.
     pub watch: bool,

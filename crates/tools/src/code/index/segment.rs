@@ -1,8 +1,7 @@
 //! A segment that is being written: the documents of files, until there are enough of them.
 //!
 //! It is written in Tantivy's format, by Tantivy's own writers of each part, and Tantivy reads, joins and deletes it as its
-//! own. What is ours is how words are gathered ([`postings`](super::postings)), which Tantivy's writer of segments does
-//! in three times the time.
+//! own. What is ours is how words are gathered ([`postings`](super::postings)).
 
 use tantivy::directory::TerminatingWrite;
 use tantivy::fastfield::FastFieldsWriter;
@@ -21,6 +20,9 @@ use super::schema::{Fields, Scored};
 
 /// Chunks of one file that are written; a parser that is believed gives far fewer.
 const CHUNKS_MAX: usize = DOCS_MAX / 2 - 1;
+
+/// Bytes of a whole name; Tantivy takes no word that is longer.
+const NAME_BYTES_MAX: usize = u16::MAX as usize - 5;
 
 /// A segment and what will be in it.
 pub struct Writing {
@@ -98,7 +100,8 @@ impl Writing {
             let length = log.add(doc, text, &mut self.lexicon);
             self.lengths.record(doc, self.fields.of(*scored), length);
         }
-        let names = document.names.iter();
+        let is_kept = |name: &&String| name.len() <= NAME_BYTES_MAX;
+        let names = document.names.iter().filter(is_kept);
         let names = names.map(|name| self.names.number(name.as_bytes()));
         self.named.add_whole(doc, names);
         self.lengths.record(doc, self.fields.unit, 1);
