@@ -141,6 +141,7 @@ impl<'e> Search<'e> {
         let view = Layer::view(text, "split", Some(layer));
         self.work(view.bytes.len())?;
         self.search(&view, Reach::Seams)?;
+        self.unescaped(&view, 0)?;
         self.decoded_parts(&view, 0)
     }
 
@@ -198,6 +199,10 @@ impl<'e> Search<'e> {
     fn view(&mut self, layer: &Layer<'_>, depth: usize) -> Result<(), Bound> {
         self.work(layer.bytes.len())?;
         self.search(layer, Reach::All)?;
+        // Half of a word may be folded to another script, so that its escapes are undone before, too.
+        if let Some(before) = layer.parent.filter(|_| layer.name.is_empty()) {
+            self.unescaped(before, depth)?;
+        }
         self.unescaped(layer, depth)?;
         self.decoded_parts(layer, depth)
     }

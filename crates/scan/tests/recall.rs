@@ -10,6 +10,7 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use scan::{Action, Class, Direction, Engine, Rule, Settings};
+use unicode_normalization::UnicodeNormalization;
 
 /// What has to be found of all hits in one disguise, and in two, in a thousand.
 const ONE_MIN: usize = 990;
@@ -74,6 +75,22 @@ const DISGUISES: &[(&str, Disguise)] = &[
                 .collect(),
         )
     }),
+    ("\\u escapes of some", |text| {
+        some(text, |c| format!("\\u{:04x}", u32::from(c)))
+    }),
+    ("entities of some", |text| {
+        some(text, |c| format!("&#x{:x};", u32::from(c)))
+    }),
+    ("percent of some", |text| {
+        some(text, |c| {
+            each_byte(c.encode_utf8(&mut [0; 4]), |b| format!("%{b:02X}"))
+        })
+    }),
+    ("tags of HTML", |text| between(text, "<wbr>")),
+    ("decomposed", |text| {
+        let apart: String = text.nfd().collect();
+        (apart != text).then_some(apart)
+    }),
     ("fullwidth", |text| {
         ascii(text, |c| match c {
             '!'..='~' => char::from_u32(u32::from(c) + 0xfee0),
@@ -101,6 +118,19 @@ const DISGUISES: &[(&str, Disguise)] = &[
     ("variation selectors", |text| between(text, "\u{fe0f}")),
     ("tags", |text| {
         ascii(text, |c| char::from_u32(u32::from(c) + 0xe_0000))
+    }),
+    ("selectors that spell it", |text| {
+        let selector = |c: char| match u32::from(c) {
+            code @ 16..=127 => char::from_u32(code + 0xe_00f0),
+            _ => None,
+        };
+        ascii(text, selector)
+    }),
+    ("small capitals", |text| {
+        ascii(text, |c| {
+            let (from, to) = ("abcdefghijklmnoprstuvwyz", "ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ");
+            to.chars().nth(from.chars().position(|known| known == c)?)
+        })
     }),
     ("leetspeak", |text| {
         let leet = |c| match c {
@@ -220,6 +250,16 @@ fn gzip(text: &str) -> Vec<u8> {
 fn ascii(text: &str, form: fn(char) -> Option<char>) -> Option<String> {
     let other: String = text.chars().map(|c| form(c).unwrap_or(c)).collect();
     (text.is_ascii() && other != text).then_some(other)
+}
+
+/// One letter or digit in three in another form.
+fn some(text: &str, form: fn(char) -> String) -> Option<String> {
+    let alone = |(at, c): (usize, char)| match at % 3 == 1 && c.is_alphanumeric() {
+        true => form(c),
+        false => c.to_string(),
+    };
+    let fits = text.chars().all(|c| c.len_utf16() == 1);
+    fits.then(|| text.chars().enumerate().map(alone).collect())
 }
 
 fn between(text: &str, mark: &str) -> Option<String> {
