@@ -155,7 +155,10 @@ fn tag(bytes: &[u8]) -> Option<usize> {
     const TAG_BYTES_MAX: usize = 256;
     let inside = bytes.get(1..bytes.len().min(TAG_BYTES_MAX))?;
     if inside.starts_with(b"!--") {
-        return memchr::memmem::find(inside, b"-->").map(|end| end + 4);
+        let mut ends = memchr::memchr_iter(b'>', inside);
+        return ends
+            .find(|end| inside[..*end].ends_with(b"--"))
+            .map(|end| end + 2);
     }
     let close = memchr::memchr(b'>', inside)?;
     let name = inside.strip_prefix(b"/").unwrap_or(inside);
