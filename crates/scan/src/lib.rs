@@ -23,6 +23,7 @@ mod sessions;
 mod set;
 mod stream;
 mod subject;
+mod told;
 
 mod branch;
 mod common;

@@ -23,7 +23,7 @@ use crate::report::Bound;
 use crate::rule::{Class, Direction, Rule};
 use crate::set::{Matcher, Opener};
 use crate::windows::{Window, Windows};
-use crate::{check, decode, fold, joined, mention, patterns, phrase, placeholder, unpack};
+use crate::{check, decode, fold, joined, mention, patterns, phrase, placeholder, told, unpack};
 
 /// What is in more layers than are undone may hide anything.
 const TOO_DEEP: Bound = Bound("the text is encoded in more layers than the scan undoes");
@@ -503,7 +503,10 @@ impl<'e> Search<'e> {
     ) -> Result<(), Bound> {
         let text = &layer.bytes[span.clone()];
         let fingerprint = self.engine.fingerprint(text);
-        let mention = rule.class == Class::Injection && mention::mentioned(layer.bytes, &span);
+        let mention = rule.class == Class::Injection && {
+            let phrase = told::inside(layer.bytes, &span);
+            mention::mentioned(layer.bytes, &phrase) || told::told(layer.bytes, &phrase)
+        };
         let trace = trace(layer, rule, span);
         let whole = trace.parts[0].start..trace.parts[trace.parts.len() - 1].end;
         let same = |found: &Found| {
