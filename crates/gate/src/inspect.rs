@@ -33,6 +33,9 @@ pub(crate) fn inspect(
         let session = (session, now.mono_ms);
         match call.action {
             Action::McpCall => rules.engine.call(place, params, "params", Some(session)),
+            Action::McpRead => rules
+                .engine
+                .resource(place, params, "params", Some(session)),
             _ => rules.engine.outgoing(place, params, "params", session),
         }
     };

@@ -7,7 +7,8 @@ mod step;
 
 pub use step::Step;
 use step::{
-    DATA, DELETE, DOWNLOAD, ENCODE, ENVIRONMENT, LIST, NETWORK, PERSIST, READ, RECON, SECRET, SHELL,
+    ALL, CARRIES, CONFIG, DATA, DELETE, DOWNLOAD, ENCODE, ENVIRONMENT, LIST, NETWORK, PERSIST,
+    READ, RECON, SECRET, SHELL,
 };
 
 /// Calls of one agent that are remembered.
@@ -60,8 +61,11 @@ impl Chain {
         let count = |kinds: u16| before.iter().filter(|(past, _)| past.is(kinds)).count();
         let mut add = |rule: &'static str, holds: bool| found.extend(holds.then_some(rule));
 
-        add("chain_read_then_send", step.is(NETWORK) && any(SECRET));
-        add("chain_env_then_send", step.is(DATA) && any(ENVIRONMENT));
+        let posts = step.is(CARRIES) && step.is(DATA) && any(CONFIG);
+        let sends = step.is(NETWORK) && any(SECRET) || posts;
+        add("chain_read_then_send", sends);
+        let sends = step.is(DATA) && any(ENVIRONMENT) || step.is(CARRIES) && any(ALL);
+        add("chain_env_then_send", sends);
         add(
             "chain_read_encode_send",
             step.is(DATA) && encoded(before, step),

@@ -15,8 +15,10 @@ use crate::rule::{Class, Rule, Severity};
 use crate::shell::{self, Dialect, Plain};
 
 mod exempt;
+mod native;
 mod role;
 
+pub(crate) use native::is_named_after_command;
 pub(crate) use role::{LOCAL, Role, Tool, group, words};
 
 /// Strings of one call that are judged; the rest of a call with more is refused as obscured.
@@ -116,6 +118,45 @@ impl Commands {
                 }
             }
             at += group;
+        }
+        self.native(tool, args, sink);
+    }
+
+    /// Judges a call as the command that its tool is named after, and its statements of a database.
+    fn native(&self, tool: &str, args: &[Argument<'_>], sink: &mut Vec<Hit>) {
+        for (argument, Argument { path, text }) in args.iter().enumerate() {
+            if native::is_statement(tool, path) {
+                let (role, whole) = (Role::Statement, None);
+                self.subject(
+                    &Subject {
+                        text,
+                        role,
+                        argument,
+                        whole,
+                    },
+                    sink,
+                );
+            }
+        }
+        let line = native::line(tool, args);
+        if line.is_empty() {
+            return;
+        }
+        let mut plain = Plain::default();
+        let words: Vec<&[u8]> = line.iter().map(Vec::as_slice).collect();
+        shell::argv(&words, &mut plain);
+        let text = args.first().map_or("", |argument| argument.text);
+        let subject = Subject {
+            text,
+            role: Role::Command,
+            argument: 0,
+            whole: Some(text.len()),
+        };
+        let mut opened = Opened::default();
+        for matcher in self.rules.each(&plain.text, &mut opened) {
+            if line_of(matcher, &plain).is_some() {
+                self.hit(&subject, matcher.rule.id, 0..text.len(), "", sink);
+            }
         }
     }
 
@@ -240,9 +281,13 @@ impl Commands {
 
     /// Whether no rule's literal is in a text, and nothing that could hide one.
     fn is_clean(&self, text: &str, role: Role) -> bool {
+        // What they are is in no word of theirs.
+        if matches!(role, Role::Delete | Role::Statement) {
+            return false;
+        }
         let bytes = text.as_bytes();
         let class = match role {
-            Role::Read | Role::Write | Role::Delete => &role::CLEAN_PATH,
+            Role::Read | Role::Write => &role::CLEAN_PATH,
             _ => &role::CLEAN,
         };
         bytes.iter().all(|byte| class[usize::from(*byte)])
@@ -295,6 +340,9 @@ impl Commands {
             Role::Write => role::path(b"write_file", text, &mut buffers.plain),
             Role::Delete => role::path(b"delete_file", text, &mut buffers.plain),
             Role::Code => shell::code(text, &mut buffers.plain),
+            Role::Statement => {
+                shell::argv(&[b"sql", &native::statement(text)], &mut buffers.plain);
+            }
             _ => shell::plain(text, Dialect::Posix, &mut buffers.plain),
         }
         self.lines(subject, text, view, buffers, sink);

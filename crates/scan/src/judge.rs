@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::budget::Budget;
 use crate::chain::Step;
-use crate::command::Argument;
+use crate::command::{self, Argument};
 use crate::domain;
 use crate::engine::Engine;
 use crate::joined;
@@ -63,10 +63,19 @@ struct Listed<'a> {
 }
 
 /// One string of a call: where it stands in the JSON, its path, and what it says.
-struct Leaf<'a> {
-    source: Range<usize>,
-    path: String,
-    text: &'a str,
+pub(crate) struct Leaf<'a> {
+    pub(crate) source: Range<usize>,
+    pub(crate) path: String,
+    pub(crate) text: &'a str,
+}
+
+/// What is asked of a server: by which tool, with which strings, and with which flags that are set.
+struct Asked<'a> {
+    tool: &'a str,
+    leaves: &'a [Leaf<'a>],
+    /// The field that holds the arguments.
+    under: &'a str,
+    flags: Vec<String>,
 }
 
 impl Engine {
@@ -114,7 +123,48 @@ impl Engine {
             let secrets = report.findings.iter().filter(secret);
             let hidden: Vec<Range<usize>> = secrets.map(|f| f.span.clone()).collect();
             let leaves = leaves(layer, params, &hidden);
-            self.leaves(&place, &leaves, root, &mut report, session)?;
+            let name = leaves.iter().find(|leaf| leaf.path == "name");
+            let tool = name.map_or("", |leaf| leaf.text);
+            let asked = Asked {
+                tool,
+                leaves: &leaves,
+                under: "arguments",
+                flags: match command::is_named_after_command(tool) {
+                    true => flags(params),
+                    false => Vec::new(),
+                },
+            };
+            self.asked(&place, &asked, root, &mut report, session)?;
+            Ok(report)
+        })
+    }
+
+    /// Judges the parameters of a `resources/read` or `resources/subscribe`, as [`Engine::call`] does those of
+    /// a call: what it reads is what a tool for files would read.
+    ///
+    /// Errors: as [`Engine::call`].
+    pub fn resource<'a>(
+        &'a self,
+        place: impl Into<Place<'a>>,
+        params: &[u8],
+        root: &str,
+        session: Option<(&mut Session, u64)>,
+    ) -> Result<Report, Bound> {
+        let place = place.into();
+        let mut session = session;
+        json::with_strings(params, |layer| {
+            let before = session
+                .as_mut()
+                .map(|(session, now_ms)| (&mut session.fragments, *now_ms));
+            let mut report = self.document(place, params, root, layer, before)?;
+            let leaves = leaves(layer, params, &[]);
+            let asked = Asked {
+                tool: "read_resource",
+                leaves: &leaves,
+                under: "uri",
+                flags: Vec::new(),
+            };
+            self.asked(&place, &asked, root, &mut report, session)?;
             Ok(report)
         })
     }
@@ -159,6 +209,14 @@ impl Engine {
                     .map(|(session, now)| (&mut **session, *now));
                 report.add_new(self.call(place, params.get().as_bytes(), "params", session)?);
             }
+            if let Some("resources/read" | "resources/subscribe") = part.method.as_deref()
+                && let Some(params) = part.params
+            {
+                let session = session
+                    .as_mut()
+                    .map(|(session, now)| (&mut **session, *now));
+                report.add_new(self.resource(place, params.get().as_bytes(), "params", session)?);
+            }
             let listed = part.result.map(|result| serde_json::from_str(result.get()));
             if let Some(Ok(Listed { tools: Some(tools) })) = listed {
                 for (i, tool) in tools.into_iter().take(PARTS_MAX).enumerate() {
@@ -187,27 +245,32 @@ impl Engine {
     }
 
     /// What the strings of a call ask for, where they lead, and what they add up to.
-    fn leaves(
+    fn asked(
         &self,
         place: &Place<'_>,
-        leaves: &[Leaf<'_>],
+        asked: &Asked<'_>,
         root: &str,
         report: &mut Report,
         session: Option<(&mut Session, u64)>,
     ) -> Result<(), Bound> {
-        let name = leaves.iter().find(|leaf| leaf.path == "name");
-        let tool = name.map_or("", |leaf| leaf.text);
-        let inside = leaves
+        let (tool, under) = (asked.tool, asked.under);
+        let inside = asked
+            .leaves
             .iter()
-            .filter(|leaf| leaf.path.starts_with("arguments"));
+            .filter(|leaf| leaf.path.starts_with(under));
         let inside: Vec<&Leaf<'_>> = inside.collect();
-        let args: Vec<Argument<'_>> = inside
-            .iter()
-            .map(|leaf| Argument {
-                path: leaf.path["arguments".len()..].trim_start_matches('.'),
-                text: leaf.text,
-            })
-            .collect();
+        let strings = inside.iter().map(|leaf| Argument {
+            path: match leaf.path[under.len()..].trim_start_matches('.') {
+                "" => under,
+                path => path,
+            },
+            text: leaf.text,
+        });
+        let flags = asked.flags.iter().map(|flag| Argument {
+            path: flag,
+            text: "true",
+        });
+        let args: Vec<Argument<'_>> = strings.chain(flags).collect();
         let full = |leaf: &Leaf<'_>| match root.is_empty() {
             true => leaf.path.clone(),
             false => format!("{root}.{}", leaf.path),
@@ -215,15 +278,14 @@ impl Engine {
         let mut hits = Vec::new();
         self.commands().judge(tool, &args, &mut hits);
         for hit in &hits {
-            let leaf = inside[hit.argument.min(inside.len() - 1)];
-            self.add(
-                report,
-                place,
-                hit.rule,
-                full(leaf),
-                leaf.source.clone(),
-                hit.disguise,
+            // What has no strings is found in its name.
+            let leaf = inside.get(hit.argument).or(inside.last()).copied();
+            let leaf = leaf.or(asked.leaves.first());
+            let (path, source) = leaf.map_or_else(
+                || (root.to_owned(), 0..0),
+                |leaf| (full(leaf), leaf.source.clone()),
             );
+            self.add(report, place, hit.rule, path, source, hit.disguise);
         }
         let mut session = session;
         let mut left = URLS_MAX;
@@ -398,8 +460,29 @@ fn whole(action: Action) -> Action {
     }
 }
 
+/// The names of a call's arguments that are `true`.
+fn flags(params: &[u8]) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Params {
+        #[serde(default)]
+        arguments: serde_json::Map<String, serde_json::Value>,
+    }
+    let params = serde_json::from_slice::<Params>(params);
+    let set = |(name, value): (String, serde_json::Value)| {
+        (value == serde_json::Value::Bool(true)).then_some(name)
+    };
+    params.map_or_else(
+        |_| Vec::new(),
+        |params| params.arguments.into_iter().filter_map(set).collect(),
+    )
+}
+
 /// The strings of a call that are values, with their paths.
-fn leaves<'a>(layer: &Layer<'a>, params: &[u8], hidden: &[Range<usize>]) -> Vec<Leaf<'a>> {
+pub(crate) fn leaves<'a>(
+    layer: &Layer<'a>,
+    params: &[u8],
+    hidden: &[Range<usize>],
+) -> Vec<Leaf<'a>> {
     let values = joined::values_of(layer);
     let sources: Vec<Range<usize>> = values
         .iter()

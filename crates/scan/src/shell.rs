@@ -110,6 +110,8 @@ pub(crate) struct Shell<'p> {
     plain: &'p mut Plain,
     dialect: Dialect,
     variables: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Where it went, if that is no place to work in.
+    directory: Vec<u8>,
     work_left: usize,
     /// What was undone on the way to the script that is being read.
     disguise: &'static str,
@@ -121,6 +123,7 @@ impl<'p> Shell<'p> {
             plain,
             dialect,
             variables: Vec::new(),
+            directory: Vec::new(),
             work_left: (bytes * WORK_PER_BYTE_MAX).max(WORK_BYTES_MIN),
             disguise: "",
         }

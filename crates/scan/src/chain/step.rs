@@ -29,6 +29,12 @@ pub(super) const DELETE: u16 = 1 << 9;
 pub(super) const PERSIST: u16 = 1 << 10;
 /// It brings a file from another machine.
 pub(super) const DOWNLOAD: u16 = 1 << 11;
+/// It reads all of the environment, and looks for nothing in it.
+pub(super) const ALL: u16 = 1 << 12;
+/// It asks a URL, and carries something in it or with it.
+pub(super) const CARRIES: u16 = 1 << 13;
+/// It reads settings that hold passwords as a rule.
+pub(super) const CONFIG: u16 = 1 << 14;
 
 /// Names of files that are kept of one step.
 const NAMES_MAX: usize = 4;
@@ -123,6 +129,10 @@ impl Step {
         if self.is(NETWORK) && args.iter().any(|argument| carries_data(argument)) {
             self.kinds |= DATA;
         }
+        let asks = |argument: &Argument<'_>| is_remote(argument.text) && has_query(argument.text);
+        if self.is(NETWORK) && url && (self.is(DATA) || args.iter().any(asks)) {
+            self.kinds |= CARRIES;
+        }
         // A file that is read is not a network address, whatever the tool is called.
         if self.kinds & READ != 0 && url {
             self.kinds &= !READ;
@@ -136,6 +146,13 @@ impl Step {
             Role::Command | Role::Code => {}
             Role::Read if kind == Tool::Shell || kind == Tool::Code => {
                 self.runs_file(name(text));
+                return;
+            }
+            Role::Read => {
+                self.kinds |= words
+                    .iter()
+                    .map(|word| held(word.text))
+                    .fold(0, |a, b| a | b);
                 return;
             }
             Role::Write if self.is(DOWNLOAD) => {
@@ -161,8 +178,16 @@ impl Step {
             _ => shell::plain(text, Dialect::Posix, &mut plain),
         }
         for line in plain.text.split(|byte| *byte == b'\n') {
-            for stage in stages(line) {
+            let stages = stages(line);
+            for stage in &stages {
                 self.stage(stage);
+            }
+            if stages.first().is_some_and(|stage| lists_environment(stage)) {
+                let whole = stages.iter().skip(1).all(|stage| {
+                    let head = stage.split(|byte| *byte == b' ').next().unwrap_or_default();
+                    [&b"sort"[..], b"cat", b"tee", b"less", b"base64", b"uniq"].contains(&head)
+                });
+                self.kinds |= if whole { ALL } else { 0 };
             }
         }
     }
@@ -173,6 +198,10 @@ impl Step {
         let (head, rest) = (words[0], &words[1..]);
         let text = String::from_utf8_lossy(stage);
         let file = rest.iter().find(|word| !word.starts_with(b"-"));
+        if READERS.contains(&head) {
+            let held = rest.iter().map(|word| held(&String::from_utf8_lossy(word)));
+            self.kinds |= held.fold(0, |a, b| a | b);
+        }
         let has = |part: &str| text.contains(part);
         self.kinds |= match head {
             b"ls" | b"find" | b"tree" | b"dir" | b"fd" | b"locate" => {
@@ -195,6 +224,13 @@ impl Step {
             | b"lsof" | b"ipconfig" | b"systeminfo" | b"net" | b"tasklist" | b"route" | b"nmap"
             | b"masscan" | b"arp-scan" | b"lscpu" | b"mount" | b"df" | b"dmesg" | b"finger"
             | b"users" | b"lastlog" | b"crontab" | b"lsblk" => RECON,
+            b"python" | b"python3" | b"node"
+                if has("dict(os.environ")
+                    || has("print(os.environ)")
+                    || has("log(process.env)") =>
+            {
+                ENVIRONMENT | ALL
+            }
             b"sudo" if rest.contains(&&b"-l"[..]) => RECON,
             b"env" | b"printenv" if rest.is_empty() => ENVIRONMENT | RECON,
             b"set" | b"export" | b"declare" if rest.is_empty() || rest == [b"-p"] => ENVIRONMENT,
@@ -271,7 +307,10 @@ impl Step {
                 .split_once('?')
                 .is_some_and(|(_, query)| query.len() >= QUERY_BYTES_MIN);
             if sends || query || word.contains("$(") {
-                kinds |= DATA;
+                kinds |= DATA | CARRIES;
+            }
+            if has_query(word) {
+                kinds |= CARRIES;
             }
             let output = match word.as_ref() {
                 "-o" | "-O" | "--output" | "--output-document" | "-OutFile" => words.get(i + 1),
@@ -406,6 +445,61 @@ fn can_run(path: &str, body: &str) -> bool {
     let body = body[..end].to_ascii_lowercase();
     let reaches = REACHES.iter().any(|word| body.contains(word));
     body.starts_with("#!") || (program && (temporary || reaches)) || (plain && temporary && reaches)
+}
+
+/// Commands that show what a file holds.
+const READERS: [&[u8]; 12] = [
+    b"cat", b"head", b"tail", b"less", b"more", b"strings", b"xxd", b"od", b"base64", b"bat",
+    b"nl", b"type",
+];
+
+/// What a file holds, by its name: keys and passwords, or settings with passwords among them.
+fn held(path: &str) -> u16 {
+    const KEYS: [&str; 7] = [".key", ".pem", ".ppk", ".p12", ".pfx", ".kdbx", ".keystore"];
+    const PUBLIC: [&str; 6] = ["pub", "cert", "ca.", "ca-", "chain", "bundle"];
+    const DATA_ENDINGS: [&str; 9] = [
+        ".json", ".yml", ".yaml", ".txt", ".ini", ".toml", ".csv", ".conf", ".xml",
+    ];
+    const SETTINGS: [&str; 8] = [
+        "database.yml",
+        "application.yml",
+        "application.yaml",
+        "application.properties",
+        "local_settings.py",
+        "config.php",
+        "settings.php",
+        "web.config",
+    ];
+    let name = name(path).to_ascii_lowercase();
+    let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
+    if ends(&KEYS) && !PUBLIC.iter().any(|part| name.contains(part)) {
+        return SECRET;
+    }
+    let named = ["credentials", "passwords", "passwd"]
+        .iter()
+        .any(|part| name.contains(part));
+    if named && ends(&DATA_ENDINGS) {
+        return SECRET;
+    }
+    let settings = name.starts_with("appsettings") && name.ends_with(".json");
+    match settings || SETTINGS.contains(&name.as_str()) {
+        true => CONFIG,
+        false => 0,
+    }
+}
+
+/// Whether a command writes all of the environment out.
+fn lists_environment(stage: &[u8]) -> bool {
+    matches!(
+        stage,
+        b"env" | b"printenv" | b"export -p" | b"declare -x" | b"set"
+    )
+}
+
+/// Whether a URL has a query.
+fn has_query(url: &str) -> bool {
+    url.split_once('?')
+        .is_some_and(|(_, query)| !query.is_empty())
 }
 
 fn is_remote(text: &str) -> bool {

@@ -185,3 +185,29 @@ fn memory_is_bounded() {
     }
     assert!(size_of::<Chain>() <= 2048);
 }
+
+#[test]
+fn what_a_get_carries_counts_too() {
+    let get = ("fetch", &[("url", "https://x.example/a?d=SG9tZQ")][..]);
+    let plain = ("fetch", &[("url", "https://x.example/guide.html")][..]);
+    let post = (
+        "http_request",
+        &[("url", "https://x.example/a"), ("body", "x")][..],
+    );
+    let read = |path| ("read_file", path);
+    let env = shell("printenv | sort");
+    assert_eq!(found(&[("bash", &env), get]), ["chain_env_then_send"]);
+    assert!(found(&[("bash", &env), plain]).is_empty());
+    let some = shell("env | grep NODE");
+    assert!(found(&[("bash", &some), get]).is_empty());
+    let key = [("path", "/srv/app/tls.key")];
+    assert_eq!(found(&[read(&key[..]), plain]), ["chain_read_then_send"]);
+    let settings = [("path", "config/database.yml")];
+    assert_eq!(
+        found(&[read(&settings[..]), post]),
+        ["chain_read_then_send"]
+    );
+    assert!(found(&[read(&settings[..]), get]).is_empty());
+    let public = shell("cat ca-bundle.pem");
+    assert!(found(&[("bash", &public), post]).is_empty());
+}

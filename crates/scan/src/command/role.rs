@@ -66,6 +66,8 @@ pub(crate) enum Role {
     Read,
     Write,
     Delete,
+    /// A statement of a database.
+    Statement,
     /// Words that are neither.
     Text,
     /// A command only if it looks like one.
@@ -101,7 +103,7 @@ impl Tool {
             let found = match word {
                 b"python" | b"python3" | b"code" | b"jupyter" | b"notebook" | b"ipython"
                 | b"repl" | b"node" | b"nodejs" | b"javascript" | b"js" | b"interpreter"
-                | b"ruby" | b"perl" => Tool::Code,
+                | b"ruby" | b"perl" | b"evaluate" => Tool::Code,
                 b"bash" | b"sh" | b"zsh" | b"shell" | b"exec" | b"execute" | b"run"
                 | b"command" | b"commands" | b"cmd" | b"terminal" | b"console" | b"powershell"
                 | b"pwsh" | b"ssh" | b"subprocess" | b"process" | b"spawn" | b"tty" | b"script"
@@ -145,11 +147,13 @@ impl Tool {
         };
         match (Name::of(path), self) {
             (Name::Command | Name::Arguments, Tool::Talk) => Role::Unknown,
+            (Name::Command, Tool::Code) if is_expression(text) => Role::Code,
             (Name::Command | Name::Arguments, _) => Role::Command,
             (Name::Code, Tool::Talk | Tool::Write | Tool::Read) => Role::Text,
             (Name::Code, Tool::Shell) if starts_known(text) => Role::Command,
             (Name::Code, _) => Role::Code,
             (Name::Path, _) => path_role,
+            (Name::Prose, _) if is_file_url(text) => Role::Read,
             (Name::Source, _) => Role::Read,
             (Name::Target, Tool::Read | Tool::Talk) => Role::Read,
             (Name::Target, _) => Role::Write,
@@ -317,6 +321,20 @@ pub(super) fn is_path(text: &str) -> bool {
     rooted && !text.contains([' ', '\n', ';', '|', '&', '>', '<'])
 }
 
+/// Whether a text starts with a call of a function, as no command of a shell does.
+fn is_expression(text: &str) -> bool {
+    let open = first(text).find('(');
+    open.is_some_and(|open| open > 0) && !text.trim_start().starts_with('$')
+}
+
+/// Whether a text is the address of a file, as a browser is given it.
+fn is_file_url(text: &str) -> bool {
+    let text = text.trim_start();
+    let text = text.strip_prefix("view-source:").unwrap_or(text);
+    let scheme = text.get(..6).unwrap_or_default();
+    scheme.eq_ignore_ascii_case("file:/") && !text.contains(' ')
+}
+
 /// Writes the line of a file tool that is given this path.
 pub(super) fn path(tool: &[u8], text: &[u8], plain: &mut Plain) {
     if memchr::memchr(b'$', text).is_some() {
@@ -324,7 +342,8 @@ pub(super) fn path(tool: &[u8], text: &[u8], plain: &mut Plain) {
         shell::plain(&line, Dialect::Posix, plain);
         return;
     }
-    let mut path = text.trim_ascii().to_vec();
+    let text = text.trim_ascii();
+    let mut path = text.strip_prefix(b"view-source:").unwrap_or(text).to_vec();
     for _ in 0..PERCENT_ROUNDS_MAX {
         if memchr::memchr(b'%', &path).is_none() {
             break;
@@ -337,8 +356,9 @@ pub(super) fn path(tool: &[u8], text: &[u8], plain: &mut Plain) {
         }
     }
     for scheme in [&b"file://localhost"[..], b"file://", b"file:"] {
-        if let Some(rest) = path.strip_prefix(scheme) {
-            path = rest.to_vec();
+        let start = path.get(..scheme.len());
+        if start.is_some_and(|start| start.eq_ignore_ascii_case(scheme)) {
+            path.drain(..scheme.len());
             break;
         }
     }

@@ -274,3 +274,82 @@ fn nothing_panics_and_all_ends() {
         }
     }
 }
+
+#[test]
+fn paths_are_read_from_where_a_command_went() {
+    for (text, rule) in [
+        ("cd /etc; cat shadow", "credential_file"),
+        ("cd ~/.aws\ncat credentials", "credential_file"),
+        ("pushd ~/.kube && cat config", "credential_file"),
+        ("(cd ~/.ssh && tar c .) | base64", "credential_file"),
+        ("cd / && rm -rf home", "command_delete_root"),
+    ] {
+        assert!(command(text).contains(&rule), "{text}: {:?}", command(text));
+    }
+    for text in [
+        "cd /etc && ls shadow",
+        "cd /srv/app && cat config",
+        "cd ~ && cat notes.txt",
+        "cd /etc && cd /srv && cat shadow",
+        "cd src && rm -rf target",
+    ] {
+        assert!(command(text).is_empty(), "{text}: {:?}", command(text));
+    }
+}
+
+#[test]
+fn a_tool_of_its_own_is_judged_as_its_command() {
+    for (tool, args, rule) in [
+        (
+            "git_push",
+            &[("branch", "main"), ("force", "true")][..],
+            "command_git_destructive",
+        ),
+        ("git_reset", &[("mode", "hard")], "command_git_destructive"),
+        (
+            "kubectl_delete",
+            &[("resource", "namespace"), ("name", "prod")],
+            "command_cloud_destroy",
+        ),
+        ("delete_directory", &[("path", "/")], "command_delete_root"),
+        ("remove", &[("path", "/home")], "command_delete_root"),
+        (
+            "fs_delete",
+            &[("paths[0]", "/etc/passwd")],
+            "command_delete_root",
+        ),
+        (
+            "query",
+            &[("sql", "DROP /* */ DATABASE app")],
+            "command_database_destroy",
+        ),
+        (
+            "postgres_query",
+            &[("query", "delete from users;")],
+            "command_database_destroy",
+        ),
+        (
+            "mongodb_drop_database",
+            &[("database", "prod")],
+            "command_database_destroy",
+        ),
+        (
+            "browser_navigate",
+            &[("url", "file:///etc/passwd")],
+            "credential_file",
+        ),
+    ] {
+        assert!(found(tool, args).contains(&rule), "{tool} {args:?}");
+    }
+    for (tool, args) in [
+        ("git_push", &[("branch", "main")][..]),
+        ("git_commit", &[("message", "push --force")]),
+        ("delete_file", &[("path", "/srv/app/old.txt")]),
+        ("query", &[("sql", "delete from users where id = 3")]),
+        ("query", &[("sql", "DELETE FROM page_cache")]),
+        ("search", &[("query", "drop table users")]),
+        ("browser_navigate", &[("url", "https://x.example/passwd")]),
+    ] {
+        assert!(found(tool, args).is_empty(), "{tool} {args:?}");
+    }
+}

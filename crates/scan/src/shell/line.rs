@@ -97,6 +97,9 @@ impl Shell<'_> {
             line.extend_from_slice(b" &");
         }
         self.add(&line, disguise, masked);
+        for simple in &stages {
+            self.there(simple, disguise);
+        }
         if decoded && let Some(name) = last.argv.first() {
             let line = [name, &b" $(base64\t-d)"[..]].concat();
             self.add(&line, "base64", false);
@@ -173,6 +176,62 @@ impl Shell<'_> {
             redirects: stage.redirects,
             input: stage.input,
         })
+    }
+
+    /// Follows `cd`, and writes the line of a command once more with its paths as they are from there.
+    fn there(&mut self, simple: &Simple, disguise: &'static str) {
+        let Some((name, rest)) = simple.argv.split_first() else {
+            return;
+        };
+        if matches!(name.as_slice(), b"cd" | b"pushd" | b"chdir") {
+            let to = rest.iter().find(|word| !word.starts_with(b"-"));
+            let to = to.map_or(&b"~"[..], Vec::as_slice);
+            let rooted = to.starts_with(b"/") || to.starts_with(b"~");
+            let before = std::mem::take(&mut self.directory);
+            self.directory = match rooted || before.is_empty() {
+                true => to.to_vec(),
+                false => [&before, &b"/"[..], to].concat(),
+            };
+            tidy(&mut self.directory, 0);
+            return;
+        }
+        if !is_no_workplace(&self.directory) {
+            return;
+        }
+        let (directory, mut moved) = (&self.directory, false);
+        let mut place = |word: &Vec<u8>| {
+            let name = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-*?/@+".contains(byte);
+            let relative = !word.starts_with(b"/") && !word.starts_with(b"-");
+            match relative && !word.is_empty() && word.iter().all(name) {
+                true => {
+                    moved = true;
+                    let word: &[u8] = if word == b"." { b"" } else { word };
+                    let mut path = directory.clone();
+                    path.extend_from_slice(if path.ends_with(b"/") { b"" } else { b"/" });
+                    path.extend_from_slice(word);
+                    path
+                }
+                false => word.clone(),
+            }
+        };
+        let mut argv = vec![name.clone()];
+        argv.extend(rest.iter().map(&mut place));
+        let redirects = simple.redirects.iter();
+        let redirects = redirects
+            .map(|(operator, target)| (*operator, place(target)))
+            .collect();
+        if moved {
+            let (mut line, input) = (Vec::new(), None);
+            write(
+                &Simple {
+                    argv,
+                    redirects,
+                    input,
+                },
+                &mut line,
+            );
+            self.add(&line, disguise, false);
+        }
     }
 
     fn set(&mut self, name: &[u8], value: &[u8]) {
@@ -261,6 +320,18 @@ impl Shell<'_> {
             masked,
         });
     }
+}
+
+/// Whether a directory holds what is the system's or a program's own, rather than work.
+fn is_no_workplace(directory: &[u8]) -> bool {
+    const SYSTEM: [&[u8]; 4] = [b"/etc", b"/proc", b"/run/secrets", b"/var/run/secrets"];
+    let hidden = |part: &[u8]| part.len() > 2 && part.starts_with(b".") && part != b"..";
+    matches!(
+        directory,
+        b"/" | b"~" | b"~/" | b"/root" | b"/home" | b"/home/"
+    ) || SYSTEM.iter().any(|system| directory.starts_with(system))
+        || ((directory.starts_with(b"/") || directory.starts_with(b"~"))
+            && directory.split(|byte| *byte == b'/').any(hidden))
 }
 
 /// A pipe from a command into itself, whatever it is called, in one spelling.

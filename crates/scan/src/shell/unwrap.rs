@@ -117,7 +117,10 @@ pub(super) fn unwrap(argv: &[Vec<u8>]) -> Inner {
             let last = rest.last().filter(|word| !word.starts_with(b"-"));
             last.map_or(Inner::None, |text| Inner::Script(written(text)))
         }
-        "awk" | "gawk" | "mawk" | "vim" | "vi" | "ex" => Inner::Scripts(strings_of(rest)),
+        "awk" | "gawk" | "mawk" => Inner::Scripts(strings_of(rest)),
+        "vim" | "vi" | "nvim" | "ex" | "view" | "less" => Inner::Scripts(escaped(rest)),
+        "man" => after(rest, &[b"-P", b"--pager"]),
+        "tar" | "bsdtar" => Inner::Scripts(rest.iter().filter_map(|word| hooked(word)).collect()),
         "cmd" => windows(rest, &[b"/c", b"/k", b"/r"]),
         "powershell" | "pwsh" => powershell(rest),
         "start" => Inner::Argv(
@@ -195,6 +198,26 @@ fn after(rest: &[Vec<u8>], flags: &[&[u8]]) -> Inner {
         Some(script) => Inner::Script(written(script)),
         None => Inner::None,
     }
+}
+
+/// The commands that an editor or a pager is told to run: behind a `!`, and in the strings of its scripts.
+fn escaped(rest: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let behind = rest.iter().filter_map(|word| {
+        let mark = memchr::memchr(b'!', word).filter(|mark| *mark <= 3)?;
+        Some(written(&word[mark + 1..]))
+    });
+    behind.chain(strings_of(rest)).collect()
+}
+
+/// The command that `tar` runs for each file, or after some.
+fn hooked(word: &[u8]) -> Option<Vec<u8>> {
+    const HOOKS: [&[u8]; 3] = [
+        b"--to-command=",
+        b"--checkpoint-action=exec=",
+        b"--use-compress-program=",
+    ];
+    let script = HOOKS.iter().find_map(|hook| word.strip_prefix(*hook))?;
+    Some(written(script))
 }
 
 fn aliased(word: &[u8]) -> Option<Vec<u8>> {
