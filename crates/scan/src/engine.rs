@@ -128,7 +128,9 @@ impl Engine {
         }
         let paths =
             |places: &[usize], hidden: &[Range<usize>]| json::paths(json, root, places, hidden);
-        Ok(self.report(search, json, Form::Json, paths))
+        let mut report = self.report(search, json, Form::Json, paths);
+        self.wanted(&place, json, root, layer, &mut report);
+        Ok(report)
     }
 
     /// Scans a text that is not JSON. Every finding's path is `path`.

@@ -44,6 +44,7 @@ mod runs;
 mod spell;
 mod unpack;
 mod values;
+mod wanted;
 mod windows;
 mod words;
 

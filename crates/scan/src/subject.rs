@@ -307,9 +307,13 @@ fn complaint(error: &serde_json::Error) -> String {
     }
 }
 
-/// A request goes out; an answer comes back.
+/// A request goes out; an answer comes back, and so does what a server asks of a client.
 fn direction_of(message: &Value) -> Direction {
     let first = message.get(0).unwrap_or(message);
+    let method = first.get("method").and_then(Value::as_str);
+    if let Some("sampling/createMessage" | "elicitation/create") = method {
+        return Direction::Incoming;
+    }
     match first.get("result").or(first.get("error")) {
         Some(_) => Direction::Incoming,
         None => Direction::Outgoing,
