@@ -323,8 +323,9 @@ pub(super) fn is_path(text: &str) -> bool {
 
 /// Whether a text starts with a call of a function, as no command of a shell does.
 fn is_expression(text: &str) -> bool {
-    let open = first(text).find('(');
-    open.is_some_and(|open| open > 0) && !text.trim_start().starts_with('$')
+    let name = text.trim_start();
+    let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '.' && c != '_');
+    end.is_some_and(|end| end > 0 && name[end..].starts_with('('))
 }
 
 /// Whether a text is the address of a file, as a browser is given it.
