@@ -190,6 +190,7 @@ impl Fields {
             ("misses", self.texts("misses")),
             ("before", self.plain("before", "0")),
             ("pair", self.plain("pair", "false")),
+            ("named", self.plain("named", "false")),
             ("digits", self.plain("digits", "false")),
             ("base58", self.plain("base58", "false")),
             ("phrase", self.plain("phrase", "false")),

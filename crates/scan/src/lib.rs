@@ -27,6 +27,7 @@ mod told;
 
 mod branch;
 mod common;
+mod context;
 
 mod decode;
 mod east;

@@ -151,6 +151,7 @@ fn of_calls(rule: &Rule, say: &mut impl FnMut(String)) {
     let flags = [
         ("before", rule.before > 0),
         ("pair", rule.pair),
+        ("named", rule.named),
         ("digits", rule.digits),
         ("base58", rule.base58),
         ("phrase", rule.phrase),

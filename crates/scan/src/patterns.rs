@@ -90,6 +90,8 @@ struct Entry {
     #[serde(default)]
     pair: bool,
     #[serde(default)]
+    named: bool,
+    #[serde(default)]
     digits: bool,
     #[serde(default)]
     base58: bool,
@@ -140,6 +142,7 @@ impl Entry {
             misses: keep_all(self.misses),
             before: self.before,
             pair: self.pair,
+            named: self.named,
             digits: self.digits,
             base58: self.base58,
             phrase: self.phrase,

@@ -20,8 +20,8 @@ const WORDS: [&[u8]; 17] = [
     b"<",
     b"...",
 ];
-/// Values that standards and documentation print, for all to see.
-const PRINTED: [&[u8]; 12] = [
+/// Values that standards print, for all to see, in either direction.
+const STANDARD: [&[u8]; 16] = [
     // RFC 7617, RFC 6749 and RFC 6750.
     b"QWxhZGRpbjpvcGVuIHNlc2FtZQ",
     b"QWxhZGRpbjpvcGVuc2VzYW1l",
@@ -30,9 +30,27 @@ const PRINTED: [&[u8]; 12] = [
     b"2YotnFZFEjr1zCsicMWpAA",
     b"tGzv3JOkF0XG5Qx2TlKWIA",
     b"7Fjfp0ZBr1KtDRbnfVdmIw",
+    b"gX1fBat3bV",
     b"mF_9.B5f-4.1JqM",
+    // RFC 7009, RFC 7523, RFC 7636 and RFC 8628.
+    b"45ghiukldjahdnhzdauz",
+    b"n0esc3NRze7LTCu7iYzS6a5acc3f0ogp4",
+    b"dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk",
+    b"E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
+    b"GmRhmhcxhwAzkoEqiMEg_DnyEysNkuNhszIySk9eS",
+    // OpenID Connect Core 1.0.
+    b"SlAV32hkKG",
+    b"8xLOxBtZp8",
+];
+/// A longer match may hold such a value beside one that is none, in bytes.
+const STANDARD_BYTES_MAX: usize = 64;
+/// Values that documentation prints.
+const PRINTED: [&[u8]; 6] = [
     // The token that jwt.io shows.
     b".eyJzdWIiOiIxMjM0NTY3ODkwI",
+    // The tokens of RFC 7519 and of a library, the latter of `{"some":"payload"}`.
+    b".eyJpc3MiOiJqb2UiLA0K",
+    b".eyJzb21lIjoicGF5bG9hZCJ9",
     // The secret keys of the documentation of AWS and of its signatures.
     b"wJalrXUtnFEMI/K7MDENG",
     b"AKIDEXAMPLE",
@@ -46,7 +64,7 @@ pub(crate) fn placeholder(text: &[u8]) -> bool {
     let lower = text.to_ascii_lowercase();
     let says = |word: &&[u8]| memchr::memmem::find(&lower, word).is_some();
     let prints = |value: &&[u8]| memchr::memmem::find(text, value).is_some();
-    if WORDS.iter().any(says) || PRINTED.iter().any(prints) {
+    if WORDS.iter().any(says) || PRINTED.iter().any(prints) || standard(text) {
         return true;
     }
     let longest = |step: u8| {
@@ -59,6 +77,12 @@ pub(crate) fn placeholder(text: &[u8]) -> bool {
         longest
     };
     longest(0) >= ROW_MAX || longest(1) >= ROW_MAX
+}
+
+/// Whether a standard prints a value: it is nobody's, wherever it goes.
+pub(crate) fn standard(text: &[u8]) -> bool {
+    let prints = |value: &&[u8]| memchr::memmem::find(text, value).is_some();
+    text.len() < STANDARD_BYTES_MAX && STANDARD.iter().any(prints)
 }
 
 #[cfg(test)]
@@ -77,6 +101,8 @@ mod tests {
         ] {
             assert!(placeholder(text.as_bytes()), "{text}");
         }
+        assert!(standard(b"SplxlOBeZQQYbYS6WxSbIA"));
+        assert!(!standard(b"SplxlOBeZQQYbYS6WxSbIB"));
         assert!(!placeholder(b"ghp_9fKq2mZx7Lw4Bv8Rt3Yc6Hn1Jd5Sg0Pa2WeU"));
     }
 }

@@ -246,6 +246,8 @@ pub struct Rule {
     pub(crate) before: usize,
     /// Whether a match may begin in a JSON key and end in its value.
     pub(crate) pair: bool,
+    /// Whether a match may begin in a string that names a value, and end in that value: strings after it.
+    pub(crate) named: bool,
     /// Whether runs of digits open the rule, in place of literals.
     pub(crate) digits: bool,
     /// Whether runs of Base58 open the rule.

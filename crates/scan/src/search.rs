@@ -23,7 +23,9 @@ use crate::report::Bound;
 use crate::rule::{Class, Direction, Rule};
 use crate::set::{Matcher, Opener};
 use crate::windows::{Window, Windows};
-use crate::{check, decode, fold, joined, mention, patterns, phrase, placeholder, told, unpack};
+use crate::{
+    check, context, decode, fold, joined, mention, patterns, phrase, placeholder, told, unpack,
+};
 
 /// What is in more layers than are undone may hide anything.
 const TOO_DEEP: Bound = Bound("the text is encoded in more layers than the scan undoes");
@@ -33,8 +35,12 @@ const DIGITS_MIN: usize = 13;
 const BASE58_MIN: usize = 26;
 /// What one checksum of a phrase counts as, in bytes read.
 const PHRASE_WORK_BYTES: usize = 16;
+/// Strings from a name to its value: `"name": "A_KEY", "type": "text", "value": "…"`.
+const NAMED_STRINGS: usize = 4;
 /// Bytes after its first line in which a PEM block is looked for; an RSA key of 16,384 bits has 13,000.
 const PEM_BYTES_MAX: usize = 16 << 10;
+/// What begins its last line.
+const PEM_END: &[u8] = b"-----END";
 
 /// Characters of a key in a row that make a PEM block more than its first line.
 const KEY_BYTES_MIN: usize = 16;
@@ -385,10 +391,15 @@ impl<'e> Search<'e> {
     ) -> Option<Range<usize>> {
         let rule = self.engine.set.matchers[usize::from(candidate.matcher)].rule;
         let (string, mut bounds) = layer.string(candidate.place)?;
-        if rule.pair {
+        let on = match (rule.named, rule.pair) {
+            (true, _) => NAMED_STRINGS,
+            (_, true) => 1,
+            _ => 0,
+        };
+        if on > 0 {
             bounds.end = layer
                 .strings
-                .get(string + 1)
+                .get(string + on)
                 .map_or(layer.bytes.len(), |next| next.end);
         }
         let window = &candidate.window;
@@ -476,7 +487,14 @@ impl<'e> Search<'e> {
             && self.place.direction != Direction::Outgoing
             && !rule.digits
             && placeholder::placeholder(text);
-        if rule.check.passes(text) && !example {
+        let public = match rule.class {
+            Class::Secret => {
+                placeholder::standard(text)
+                    || context::fingerprint(&layer.bytes[..span.start], text)
+            }
+            _ => rule.digits && context::table(layer.bytes, &span),
+        };
+        if rule.check.passes(text) && !example && !public {
             if rule.block {
                 let head = span.end;
                 span.end = block_end(layer, &span);
@@ -485,7 +503,10 @@ impl<'e> Search<'e> {
                 // Code and documentation name the first line, with nothing or a few marks behind it.
                 let near = &layer.bytes[head..layer.bytes.len().min(head + KEY_NEAR_BYTES)];
                 let key = key_body(body, KEY_BYTES_MIN) || key_body(near, KEY_LINE_BYTES_MIN);
-                if self.place.direction == Direction::Incoming && !key {
+                // What goes out may be a key whose rest follows, unless it is plain that none does.
+                let ended =
+                    memchr::memmem::find(body, PEM_END).is_some() || context::constant(near);
+                if !key && (ended || self.place.direction == Direction::Incoming) {
                     return Ok(span);
                 }
                 self.block = Some((index, span.end));
@@ -580,6 +601,12 @@ impl<'e> Search<'e> {
                 {
                     let rule = patterns::rule("encoded_token").expect("it is in our list");
                     self.found(layer, rule, run.clone())?;
+                }
+                if name == "base64"
+                    && let Some(end) = context::bot_token(&text.bytes, &layer.bytes[run.end..])
+                {
+                    let rule = patterns::rule("discord_token").expect("it is in our list");
+                    self.found(layer, rule, run.start..run.end + end)?;
                 }
                 text.whole(run);
                 let decoded = Layer::view(&text, name, Some(layer));
@@ -676,7 +703,6 @@ fn key_body(body: &[u8], min: usize) -> bool {
 
 /// Where a PEM block that starts here ends: after its last line, or with its last base64.
 fn block_end(layer: &Layer<'_>, span: &Range<usize>) -> usize {
-    const END: &[u8] = b"-----END";
     let end = layer
         .string(span.start)
         .map_or(layer.bytes.len(), |(_, string)| string.end);
@@ -686,13 +712,13 @@ fn block_end(layer: &Layer<'_>, span: &Range<usize>) -> usize {
         .iter()
         .position(|byte| !inside(byte))
         .unwrap_or(rest.len());
-    let Some(last) = memchr::memmem::find(&rest[..body], END) else {
+    let Some(last) = memchr::memmem::find(&rest[..body], PEM_END) else {
         return span.end + body;
     };
-    let tail = &rest[last + END.len()..];
+    let tail = &rest[last + PEM_END.len()..];
     let close = memchr::memmem::find(&tail[..tail.len().min(64)], b"-----");
     let rest = if tail.len() < 64 { tail.len() } else { 0 };
-    span.end + last + END.len() + close.map_or(rest, |close| close + 5)
+    span.end + last + PEM_END.len() + close.map_or(rest, |close| close + 5)
 }
 
 /// What a search needs beside its text. Taken from and given back to the thread.

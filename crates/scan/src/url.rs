@@ -26,6 +26,7 @@ use crate::domain::registrable;
 pub use host::HostList;
 pub(crate) use host::Ready;
 use host::{Above, Host};
+pub(crate) use noise::scrambled;
 use noise::{Noise, Place};
 pub(crate) use own::OwnRules;
 pub use parts::UrlParts;

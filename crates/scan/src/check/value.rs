@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 use aho_corasick::AhoCorasick;
 
 use super::entropy;
+use crate::url::scrambled;
 
 /// Found anywhere in a value, each says that someone is to put the true value there.
 const TEMPLATES: &[&str] = &[
@@ -135,13 +136,16 @@ pub(super) fn random(text: &[u8]) -> bool {
         .iter()
         .filter(|byte| byte.is_ascii_alphabetic())
         .count();
-    let mixed = digits > 0 || (letters > 0 && text.len() >= 24);
+    // A path or a name in parts is none, whatever its letters.
+    let parts = text.iter().any(|byte| b"./:".contains(byte));
+    let scrambled = digits == 0 && !parts && scrambled(text);
+    let mixed = digits > 0 || (letters > 0 && text.len() >= 24) || scrambled;
     // Less than 80 bits in hex is the hash of something, cut short.
     let short = text.len() < 20 && text.iter().all(u8::is_ascii_hexdigit);
     letters > 0
         && mixed
         && !short
-        && !wordy(text)
+        && (scrambled || !wordy(text))
         && entropy(text) >= 2.9
         && !template(text)
         && !names_curve(text)
@@ -321,6 +325,9 @@ mod tests {
             "trQnWEko9uesjoaSaGo2wOMd",
             "9f86d081884c7d659a2f",
             "a1B2-c3D4_e5F6",
+            "rWkDJxqTbYvmHz",
+            "GtvqLRfwXnoKcZhp",
+            "w+QxTZ_kB_vHJw-RDmfs",
         ] {
             assert!(random(key.as_bytes()), "{key}");
         }
@@ -335,6 +342,11 @@ mod tests {
             "com.example.app",
             "${TOKEN_1a2b3c}",
             "xxxxxxxxxxxx",
+            "passwordCredentials",
+            "getJSONWebKeySetURL",
+            "toStringByIdOrNil",
+            "theQuickBrownFox",
+            "config.dbPwdXyKvW",
         ] {
             assert!(!random(name.as_bytes()), "{name}");
         }

@@ -332,6 +332,37 @@ fn piece_end(text: &[u8], at: usize, end: usize) -> usize {
     }
 }
 
+/// Letters of a word that may be scrambled, and how many of them are of either case.
+const SCRAMBLED_LETTERS_MIN: usize = 12;
+const SCRAMBLED_CASE_MIN: usize = 3;
+/// Times that its case changes.
+const SCRAMBLED_CHANGES_MIN: usize = 4;
+
+/// Whether letters of both cases are drawn by chance: their case changes as in no name, and one pair in four is rare.
+/// What is no letter is left out.
+pub(crate) fn scrambled(text: &[u8]) -> bool {
+    let letters = text.iter().filter(|byte| byte.is_ascii_alphabetic());
+    let letters: Vec<u8> = letters.copied().collect();
+    let capitals = letters.iter().filter(|byte| byte.is_ascii_uppercase());
+    let capitals = capitals.count();
+    if letters.len() < SCRAMBLED_LETTERS_MIN
+        || capitals.min(letters.len() - capitals) < SCRAMBLED_CASE_MIN
+    {
+        return false;
+    }
+    let changes = |pair: &&[u8]| pair[0].is_ascii_uppercase() != pair[1].is_ascii_uppercase();
+    let changes = letters.windows(2).filter(changes).count();
+    let (mut at, mut pieces) = (0, 0);
+    while at < letters.len() {
+        at = piece_end(&letters, at, letters.len());
+        pieces += 1;
+    }
+    let pairs = letters.len() - 1;
+    changes >= SCRAMBLED_CHANGES_MIN
+        && letters.len() * 2 <= pieces * 7
+        && (pairs - common_pairs(&letters)) * 4 >= pairs
+}
+
 /// How many neighbours among letters are common.
 fn common_pairs(letters: &[u8]) -> usize {
     let index = |letter: u8| usize::from(letter.to_ascii_lowercase() - b'a');
