@@ -68,7 +68,7 @@ pub(crate) fn table(text: &[u8], span: &Range<usize>) -> bool {
     let before = before.take_while(beside).filter(|_| last.is_empty());
     let beside: Vec<&[u8]> = after.chain(before).collect();
     let cards = beside.iter().filter(|number| check::luhn(number)).count();
-    beside.len() >= BESIDE_MIN && cards * 4 <= beside.len()
+    beside.len() >= BESIDE_MIN && cards * 3 <= beside.len()
 }
 
 /// Digits of an id that Discord gives: the milliseconds since 2015, and 22 bits.

@@ -1,5 +1,5 @@
-//! Undoing encodings: base64, hex and base32, percent and other escapes, separators between characters, line ends
-//! inside words.
+//! Undoing encodings: base64, hex, base32 and rarer ones, bytes as numbers, percent and other escapes, separators
+//! between characters, line ends inside words, words in parts.
 //!
 //! Only runs whose alphabet and length can decode are tried, each once. What a run decodes to is never
 //! longer than the run, so that the work is bounded by the text and the depth.
@@ -12,7 +12,14 @@ use crate::runs::{self, BLOCK_BYTES};
 
 mod base;
 mod escapes;
+mod labels;
+mod lines;
+mod numbers;
+mod parts;
+mod rare;
 mod spaced;
+mod strings;
+mod turned;
 pub(crate) mod unescaped;
 pub(crate) mod wrapped;
 
@@ -34,6 +41,13 @@ pub(crate) const ALL: &[Decoder] = &[
     spaced::SINGLE,
     spaced::PAIRS,
     wrapped::DECODER,
+    lines::DECODER,
+    strings::DECODER,
+    parts::DECODER,
+    labels::DECODER,
+    numbers::DECODER,
+    turned::DECODER,
+    rare::DECODER,
 ];
 
 /// The next run of at least `min` bytes that `class` holds, from `at` on.

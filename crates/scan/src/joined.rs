@@ -24,6 +24,9 @@ const DOCUMENTS_MAX: usize = 64;
 const URLS_MAX: usize = 64;
 /// What is read of one URL, in bytes.
 const URL_BYTES_MAX: usize = 16 << 10;
+/// Parameters that are put together in other orders too: how many, and the bytes of each value.
+const ORDERED_MAX: usize = 12;
+const ORDERED_BYTES_MIN: usize = 6;
 /// Parts of one URL.
 const PARTS_MAX: usize = 512;
 
@@ -185,10 +188,22 @@ fn urls(layer: &Layer<'_>, text: &mut Text) {
         add.apart(split(bytes, start..start + labels, b'.'));
         add.apart(split(bytes, (path + 1).min(query)..query, b'/'));
         let pairs = split(bytes, (query + 1).min(fragment)..fragment, b'&');
-        add.apart(pairs.map(|pair| {
+        let mut pairs: Vec<Range<usize>> = pairs.collect();
+        let value = |pair: &Range<usize>| {
             let name = bytes[pair.clone()].iter().position(|b| *b == b'=');
             name.map_or(pair.start, |at| pair.start + at + 1)..pair.end
-        }));
+        };
+        add.apart(pairs.iter().map(value));
+        // Whoever sends a secret in parts may send the last one first, or number them.
+        pairs.retain(|pair| value(pair).len() >= ORDERED_BYTES_MIN);
+        if (2..=ORDERED_MAX).contains(&pairs.len()) {
+            add.apart(pairs.iter().rev().map(value));
+            let mut named = pairs.clone();
+            named.sort_by_key(|pair| &bytes[pair.start..value(pair).start]);
+            if named != pairs && !named.iter().eq(pairs.iter().rev()) {
+                add.apart(named.iter().map(value));
+            }
+        }
     }
 }
 
@@ -317,6 +332,11 @@ mod tests {
             ["ab|cd|12z"]
         );
         assert_eq!(joined("https://localhost"), [""; 0]);
+        // Parameters that hold something, also from the last to the first and in the order of their names.
+        assert_eq!(
+            joined("https://e.org/?b=secret&c=ending&a=before"),
+            ["secretendingbefore|beforeendingsecret|beforesecretending"]
+        );
         // Escapes of ASCII are undone in each part, unless they may hide others; one part alone is not joined.
         assert_eq!(joined("https://e.org/a%2Db/c%20?x=%6"), ["a-bc "]);
         assert_eq!(joined("https://e.org/?x=%2&y=B"), ["%2B"]);

@@ -505,7 +505,7 @@ impl<'e> Search<'e> {
                 let key = key_body(body, KEY_BYTES_MIN) || key_body(near, KEY_LINE_BYTES_MIN);
                 // What goes out may be a key whose rest follows, unless it is plain that none does.
                 let ended =
-                    memchr::memmem::find(body, PEM_END).is_some() || context::constant(near);
+                    memchr::memmem::find(near, PEM_END).is_some() || context::constant(near);
                 if !key && (ended || self.place.direction == Direction::Incoming) {
                     return Ok(span);
                 }
@@ -686,7 +686,9 @@ fn trace(layer: &Layer<'_>, rule: &Rule, span: Range<usize>) -> Trace {
         root = parent;
     }
     let bare = root.string(parts[0].start).is_none();
-    let parts = parts.iter().flat_map(|part| root.sources(part)).collect();
+    let mut parts: Vec<Range<usize>> = parts.iter().flat_map(|part| root.sources(part)).collect();
+    // They may have been put together in another order than they came in.
+    parts.sort_by_key(|part| part.start);
     Trace {
         parts,
         disguise,

@@ -202,8 +202,11 @@ pub(super) fn login(text: &[u8]) -> bool {
     let password = &user_info[colon.map_or(0, |colon| colon + 1)..];
     let documented = HOSTS.iter().any(|known| starts(host, known))
         || memchr::memmem::find(&host.to_ascii_lowercase(), b".example.").is_some();
-    let weak = known(password) || !password.iter().any(u8::is_ascii_digit);
-    !(template(password) || documented && weak)
+    let weak = known(password) || password.len() < 4 || !password.iter().any(u8::is_ascii_digit);
+    // `username:password` stands for both, at any host.
+    let user = &user_info[..colon.unwrap_or(0)];
+    let named = [&b"username"[..], b"user", b"login"].contains(&user) && known(password);
+    !(template(password) || documented && weak || named)
 }
 
 /// Whether a text is a name in code that holds the name of an algorithm.
@@ -380,6 +383,8 @@ mod tests {
         assert!(login(b"user:hx7Qm@localhost"));
         assert!(!login(b"user:password@localhost"));
         assert!(!login(b"user:pass@example.com"));
+        assert!(!login(b"abc:123@example.com"));
+        assert!(!login(b"username:password@packages.corp.net"));
         assert!(!login(b"user:$PASS@db.internal"));
     }
 }

@@ -1,0 +1,130 @@
+//! Tokens of known makes that were turned: written backwards, or with their letters moved by thirteen.
+//!
+//! Only a word that would begin as such tokens do is turned back, so that a text costs one look at its long words.
+
+use std::ops::Range;
+
+use super::{Decoder, Sink, ahead, run};
+use crate::layer::Layer;
+use crate::report::Bound;
+
+/// Words that may be turned tokens.
+pub(super) const DECODER: Decoder = Decoder { next, decode };
+
+/// Bytes of the shortest token: of AWS.
+const WORD_BYTES_MIN: usize = 20;
+
+/// What tokens that many hold begin with.
+const STARTS: [&[u8]; 34] = [
+    b"ghp_",
+    b"gho_",
+    b"ghu_",
+    b"ghs_",
+    b"ghr_",
+    b"github_pat_",
+    b"glpat-",
+    b"sk-ant-",
+    b"sk-proj-",
+    b"sk-or-v1-",
+    b"sk-",
+    b"sk_live_",
+    b"sk_test_",
+    b"rk_live_",
+    b"whsec_",
+    b"AKIA",
+    b"ASIA",
+    b"xoxb-",
+    b"xoxp-",
+    b"xapp-",
+    b"AIza",
+    b"GOCSPX-",
+    b"npm_",
+    b"pypi-",
+    b"hf_",
+    b"gsk_",
+    b"xai-",
+    b"r8_",
+    b"dop_v1_",
+    b"shpat_",
+    b"dckr_pat_",
+    b"sbp_",
+    b"lin_api_",
+    b"eyJ",
+];
+
+fn next(layer: &Layer<'_>, at: usize) -> Option<Range<usize>> {
+    let class = |byte: u8| {
+        let letter = (byte | 0x20).wrapping_sub(b'a') < 26;
+        let digit = byte.wrapping_sub(b'0') < 10;
+        letter | digit | (byte == b'_') | (byte == b'-')
+    };
+    let at = ahead(layer.bytes, at, WORD_BYTES_MIN, class);
+    run(layer.bytes, at, WORD_BYTES_MIN, class)
+}
+
+fn decode(word: &[u8], sink: Sink<'_>) -> Result<(), Bound> {
+    if !word.iter().any(u8::is_ascii_digit) {
+        return Ok(());
+    }
+    let turned = |start: &&[u8]| start.iter().zip(word).all(|(a, b)| *a == moved(*b));
+    if STARTS.iter().any(turned) {
+        let out: Vec<u8> = word.iter().map(|byte| moved(*byte)).collect();
+        sink(&out, "rot13");
+    }
+    let backwards = |start: &&[u8]| start.iter().eq(word.iter().rev().take(start.len()));
+    if STARTS.iter().any(backwards) {
+        let out: Vec<u8> = word.iter().rev().copied().collect();
+        sink(&out, "reversed");
+    }
+    Ok(())
+}
+
+/// A letter moved by thirteen.
+fn moved(byte: u8) -> u8 {
+    match byte {
+        b'A'..=b'M' | b'a'..=b'm' => byte + 13,
+        b'N'..=b'Z' | b'n'..=b'z' => byte - 13,
+        _ => byte,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decoded(text: &str) -> Vec<(String, &'static str)> {
+        let whole = 0..text.len();
+        let layer = Layer::plain(text.as_bytes(), std::slice::from_ref(&whole));
+        let (mut at, mut all) = (0, Vec::new());
+        while let Some(run) = next(&layer, at) {
+            at = run.end;
+            let sink = &mut |out: &[u8], name| {
+                all.push((String::from_utf8_lossy(out).into_owned(), name));
+            };
+            decode(&layer.bytes[run], sink).unwrap();
+        }
+        all
+    }
+
+    #[test]
+    fn turned_tokens_are_turned_back() {
+        let token = "glpat-aZ3kQ9xWm7Rt1VbN5yHs";
+        let backwards: String = token.chars().rev().collect();
+        let rot13: String = token.bytes().map(|byte| char::from(moved(byte))).collect();
+        let one = |name| vec![(token.to_owned(), name)];
+        assert_eq!(decoded(&format!("it is {backwards}, ok")), one("reversed"));
+        assert_eq!(decoded(&format!("it is {rot13}, ok")), one("rot13"));
+    }
+
+    #[test]
+    fn other_words_stay_as_they_are() {
+        for text in [
+            "glpat-aZ3kQ9xWm7Rt1VbN5yHs",
+            "a-long-name-of-a-file-of-2026-in-a-folder",
+            "aZ3kQ9xWm7Rt1VbN5yHs8PdL2cFgJ4uE6",
+            "internationalization_of_ghosts",
+        ] {
+            assert!(decoded(text).is_empty(), "{text}");
+        }
+    }
+}
