@@ -74,8 +74,10 @@ fn next(layer: &Layer<'_>, from: usize) -> Option<Range<usize>> {
             .max(bounds.start)
             .max(from);
         let start = memchr::memrchr(b'\n', &text[near..mark]).map_or(near, |at| near + at + 1);
-        let first = &text[line(text, start)];
-        let Some(stem) = given(first).map(|given| given.stem) else {
+        let first = line(text, start);
+        let Some(stem) = given(&text[first.clone()]).map(|given| given.stem) else {
+            // Other marks of the line say nothing new.
+            done = first.end;
             continue;
         };
         let (mut end, mut length, mut lines) = (start, 0, 0);

@@ -63,7 +63,9 @@ fn next(layer: &Layer<'_>, at: usize) -> Option<Range<usize>> {
 }
 
 fn decode(word: &[u8], sink: Sink<'_>) -> Result<(), Bound> {
-    if !word.iter().any(u8::is_ascii_digit) {
+    // A token that stands as it is was not turned, nor is what was turned back.
+    let plain = |start: &&[u8]| word.starts_with(start);
+    if !word.iter().any(u8::is_ascii_digit) || STARTS.iter().any(plain) {
         return Ok(());
     }
     let turned = |start: &&[u8]| start.iter().zip(word).all(|(a, b)| *a == moved(*b));
