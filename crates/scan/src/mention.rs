@@ -29,6 +29,19 @@ static ABOUT: LazyLock<AhoCorasick> = LazyLock::new(|| {
             "payload",
             "detect",
             "e.g.",
+            "red flag",
+            "red team",
+            "flag any",
+            "flagged",
+            "injected",
+            "researcher",
+            "vulnerab",
+            "exploit",
+            "proof of concept",
+            "proof-of-concept",
+            "test vector",
+            "expect(",
+            "assert",
             "ataque",
             "inyeccion",
             "injecao",
@@ -62,7 +75,7 @@ static ABOUT: LazyLock<AhoCorasick> = LazyLock::new(|| {
 });
 
 /// Opening and closing quotation marks, after folding.
-const QUOTES: [(&[u8], &[u8]); 8] = [
+const QUOTES: [(&[u8], &[u8]); 9] = [
     (b"\"", b"\""),
     (b"'", b"'"),
     (b"`", b"`"),
@@ -71,10 +84,12 @@ const QUOTES: [(&[u8], &[u8]); 8] = [
     ("『".as_bytes(), "』".as_bytes()),
     ("„".as_bytes(), b"\""),
     (b"<code>", b"</code>"),
+    // The cells of a table.
+    (b"|", b"|"),
 ];
 
 /// What stands before a verb that tells what somebody does, rather than asking for it.
-const TELLING: [&[u8]; 16] = [
+const TELLING: [&[u8]; 24] = [
     b"attempt to ",
     b"attempts to ",
     b"attempted to ",
@@ -91,16 +106,69 @@ const TELLING: [&[u8]; 16] = [
     b"seeks to ",
     b"used to ",
     b"crafted to ",
+    b"told the model to ",
+    b"tells the model to ",
+    b"asks the model to ",
+    b"makes the model ",
+    b"told the agent to ",
+    b"tells the agent to ",
+    b"asks the agent to ",
+    b"makes the agent ",
 ];
+/// Bytes of the longest of them.
+const TELLING_BYTES_MAX: usize = 24;
+
+/// What the text around a token of a chat template says where it writes about templates, or is one.
+static TEMPLATES: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    AhoCorasick::builder()
+        .ascii_case_insensitive(true)
+        .build([
+            "tokenizer",
+            "special token",
+            "chat template",
+            "chatml",
+            "separator",
+            "{{",
+            "{prompt}",
+            "{system",
+            "{user",
+            "{message",
+            "{instruction",
+        ])
+        .expect("a short list of words builds")
+});
 
 /// Whether what stands at `span` is quoted or told of, in a text about such things.
 pub(crate) fn mentioned(bytes: &[u8], span: &Range<usize>) -> bool {
+    let span = &words_of(bytes, span);
     told(bytes, span) || quoted(bytes, span)
+}
+
+/// Whether the token of a chat template at `span` is only named: in backticks of its own, or where a template is
+/// explained or defined. What a forged turn goes on to say is found by the other rules.
+pub(crate) fn template_named(bytes: &[u8], span: &Range<usize>) -> bool {
+    let tick = |byte: Option<&u8>| byte == Some(&b'`');
+    let before = span.start.checked_sub(1).and_then(|at| bytes.get(at));
+    let ticked = tick(before) && tick(bytes.get(span.end));
+    let near =
+        span.start.saturating_sub(QUOTE_BYTES_MAX)..(span.end + QUOTE_BYTES_MAX).min(bytes.len());
+    ticked || TEMPLATES.is_match(&bytes[near])
+}
+
+/// The span without the marks at its ends, which may be quotes.
+fn words_of(bytes: &[u8], span: &Range<usize>) -> Range<usize> {
+    let word = |byte: &u8| byte.is_ascii_alphanumeric() || !byte.is_ascii();
+    let text = &bytes[span.clone()];
+    match (text.iter().position(word), text.iter().rposition(word)) {
+        (Some(first), Some(last)) => span.start + first..span.start + last + 1,
+        _ => span.clone(),
+    }
 }
 
 /// Whether a sentence tells of it.
 fn told(bytes: &[u8], span: &Range<usize>) -> bool {
-    let before = bytes[span.start.saturating_sub(16)..span.start].to_ascii_lowercase();
+    let from = span.start.saturating_sub(TELLING_BYTES_MAX);
+    let before = bytes[from..span.start].to_ascii_lowercase();
     TELLING.iter().any(|words| before.ends_with(words)) && about(bytes, span)
 }
 

@@ -20,7 +20,7 @@ use crate::openers::{Candidate, Opened};
 use crate::phrase::parts;
 use crate::place::Place;
 use crate::report::Bound;
-use crate::rule::{Class, Direction, Rule};
+use crate::rule::{Class, Direction, Kind, Rule};
 use crate::set::{Matcher, Opener};
 use crate::windows::{Window, Windows};
 use crate::{
@@ -524,10 +524,7 @@ impl<'e> Search<'e> {
     ) -> Result<(), Bound> {
         let text = &layer.bytes[span.clone()];
         let fingerprint = self.engine.fingerprint(text);
-        let mention = rule.class == Class::Injection && {
-            let phrase = told::inside(layer.bytes, &span);
-            mention::mentioned(layer.bytes, &phrase) || told::told(layer.bytes, &phrase)
-        };
+        let mention = rule.class == Class::Injection && names(rule, layer.bytes, &span);
         let trace = trace(layer, rule, span);
         let whole = trace.parts[0].start..trace.parts[trace.parts.len() - 1].end;
         let same = |found: &Found| {
@@ -658,6 +655,13 @@ fn hidden_token(decoded: &[u8]) -> bool {
             && has(u8::is_ascii_digit)
             && check::entropy(word) >= HIDDEN_ENTROPY_MIN
     })
+}
+
+/// Whether a match tells of an attack rather than being one.
+fn names(rule: &Rule, bytes: &[u8], span: &Range<usize>) -> bool {
+    let phrase = told::inside(bytes, span);
+    let template = rule.kind == Some(Kind::Template) && mention::template_named(bytes, span);
+    template || mention::mentioned(bytes, &phrase) || told::told(bytes, &phrase)
 }
 
 /// Where a match came from.
