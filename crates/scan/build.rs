@@ -47,6 +47,7 @@ fn main() {
             let Value::Table(rule) = value else {
                 panic!("the pattern file {name}: a rule is a table");
             };
+            let rule = &put_together(rule, file.get("parts"));
             let branches = taken(rule);
             openers.add(rule, &branches);
             rust += &Fields(rule.clone()).rule(&branches);
@@ -61,11 +62,21 @@ fn main() {
     write("words.rs", openers.rust());
 }
 
+/// A rule whose expression calls no parts any more.
+fn put_together(rule: &Table, parts: Option<&Value>) -> Table {
+    let mut rule = rule.clone();
+    if let Some(Value::String(regex)) = rule.get_mut("regex") {
+        let part = |name: &str| parts?.get(name)?.as_str();
+        *regex = spell::whole(regex, part).unwrap_or_else(|error| panic!("{regex}: {error}"));
+    }
+    rule
+}
+
 /// The branches of a rule against injection.
 fn taken(rule: &Table) -> Vec<Taken> {
     let text = |name| rule.get(name).and_then(Value::as_str).unwrap_or_default();
     match text("class") {
-        "injection" => branch::branches(&text("regex").replace('\n', ""))
+        "injection" => branch::branches(text("regex"))
             .unwrap_or_else(|error| panic!("the expression of {}: {error}", text("id"))),
         _ => Vec::new(),
     }

@@ -16,7 +16,6 @@ mod labels;
 mod lines;
 mod numbers;
 mod parts;
-mod rare;
 mod spaced;
 mod strings;
 mod turned;
@@ -46,8 +45,6 @@ pub(crate) const ALL: &[Decoder] = &[
     parts::DECODER,
     labels::DECODER,
     numbers::DECODER,
-    turned::DECODER,
-    rare::DECODER,
 ];
 
 /// The next run of at least `min` bytes that `class` holds, from `at` on.

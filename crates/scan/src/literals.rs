@@ -139,7 +139,10 @@ impl Places {
     pub(crate) fn keep(&mut self, done: usize, end: usize, literal: u16, plain: bool) {
         let place = (end as u32, literal, plain);
         let later = self.ends[done..].iter().rev();
-        match later.take_while(|other| other.0 > place.0).count() {
+        match later
+            .take_while(|other| order(other) > order(&place))
+            .count()
+        {
             0 => self.ends.push(place),
             later => self.ends.insert(self.ends.len() - later, place),
         }
@@ -163,11 +166,11 @@ impl Places {
     /// Puts the places from a middle one on among those before, from the first one on, which are in order.
     fn merge(&mut self, first: usize, middle: usize) {
         self.tail.extend(self.ends.drain(middle..));
-        self.tail.sort_by_key(|(end, ..)| *end);
+        self.tail.sort_by_key(order);
         self.ends.extend_from_slice(&self.tail);
         let (mut left, mut free) = (middle, self.ends.len());
         while let Some(next) = self.tail.pop() {
-            while left > first && self.ends[left - 1].0 > next.0 {
+            while left > first && order(&self.ends[left - 1]) > order(&next) {
                 (left, free) = (left - 1, free - 1);
                 self.ends[free] = self.ends[left];
             }
@@ -175,6 +178,11 @@ impl Places {
             self.ends[free] = next;
         }
     }
+}
+
+/// Literals that end at one place are in the order of their numbers.
+fn order((end, literal, _): &(u32, u16, bool)) -> (u32, u16) {
+    (*end, *literal)
 }
 
 impl Literals {

@@ -4,7 +4,7 @@
 //! line to `patterns/list.txt`, which is the order of the reference page. A file that does not read does
 //! not build.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasherDefault;
 use std::sync::LazyLock;
 
@@ -14,6 +14,7 @@ use toml::Spanned;
 use crate::branch::{self, Branch, Fixed, Taken};
 use crate::check::{Check, Test};
 use crate::rule::{Action, Class, Direction, Kind, Part, Rule, Severity, Use, Word};
+use crate::spell;
 use crate::url::Ready;
 
 /// The rules of our own files, written by `build.rs`, so that a start reads nothing.
@@ -34,11 +35,16 @@ pub(crate) fn read(text: &str) -> Result<Vec<Read>, (usize, String)> {
         let at = error.span().map_or(0, |span| span.start);
         (at, error.message().to_owned())
     })?;
-    let rule = |entry: Spanned<Entry>| Read {
-        at: entry.span().start,
-        rule: entry.into_inner().rule(),
+    let part = |name: &str| file.parts.get(name).map(String::as_str);
+    let rule = |entry: Spanned<Entry>| {
+        let at = entry.span().start;
+        let mut entry = entry.into_inner();
+        entry.regex = spell::whole(&entry.regex, part)
+            .map_err(|error| (at, format!("rule `{}`: {error}", entry.id)))?;
+        let rule = entry.rule();
+        Ok(Read { rule, at })
     };
-    Ok(file.rule.into_iter().map(rule).collect())
+    file.rule.into_iter().map(rule).collect()
 }
 
 /// Every rule, in the order of the files.
@@ -61,6 +67,9 @@ pub fn rule(id: &str) -> Option<&'static Rule> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    /// Parts of expressions, by the names that those call them.
+    #[serde(default)]
+    parts: BTreeMap<String, String>,
     rule: Vec<Spanned<Entry>>,
 }
 

@@ -12,6 +12,39 @@ pub(crate) fn spelled(rule: &str) -> String {
     rule.chars().map(letter).collect()
 }
 
+/// Characters of an expression that is put together of parts.
+const WHOLE_BYTES_MAX: usize = 128 << 10;
+
+/// An expression with each `{{name}}` in it replaced by the part of that name, and so on in the part.
+///
+/// Errors: there is no such part, or too much comes out.
+pub(crate) fn whole<'p>(
+    expression: &str,
+    part: impl Fn(&str) -> Option<&'p str>,
+) -> Result<String, String> {
+    let mut text = expression.replace('\n', "");
+    let mut from = 0;
+    while let Some(start) = text[from..].find("{{").map(|at| from + at) {
+        let inside = &text[start + 2..];
+        let length = inside
+            .bytes()
+            .take_while(|byte| byte.is_ascii_lowercase() || *byte == b'_');
+        let length = length.count();
+        if length == 0 || !inside[length..].starts_with("}}") {
+            from = start + 1;
+            continue;
+        }
+        let name = &inside[..length];
+        let part = part(name).ok_or_else(|| format!("there is no part `{name}`"))?;
+        text.replace_range(start..start + length + 4, &part.replace('\n', ""));
+        from = start;
+        if text.len() > WHOLE_BYTES_MAX {
+            return Err(format!("its parts make more than {WHOLE_BYTES_MAX} bytes"));
+        }
+    }
+    Ok(text)
+}
+
 fn letter(character: char) -> char {
     if character.is_ascii() {
         return character;
@@ -75,6 +108,24 @@ fn base(character: char) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_expression_is_put_together_of_its_parts() {
+        let part = |name: &str| match name {
+            "agent" => Some("(?:ai|\n{{model}})"),
+            "model" => Some("llms?"),
+            "again" => Some("x{{again}}"),
+            _ => None,
+        };
+        let whole = |expression| whole(expression, part);
+        assert_eq!(
+            whole("a {{agent}}\n: {{model}}"),
+            Ok("a (?:ai|llms?): llms?".into())
+        );
+        assert_eq!(whole(r"\{{2}[^}]{{1,3}}"), Ok(r"\{{2}[^}]{{1,3}}".into()));
+        assert!(whole("{{none}}").unwrap_err().contains("`none`"));
+        assert!(whole("{{again}}").is_err());
+    }
 
     #[test]
     fn rules_are_spelled_as_texts_are_folded() {

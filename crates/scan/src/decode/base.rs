@@ -1,10 +1,10 @@
-//! Base64 and base64url, hex and base32 (RFC 4648).
+//! Base64 and base64url, hex and base32 (RFC 4648), and Base58; and tokens that were turned.
 
 use std::ops::Range;
 
 use base::limit::SCAN_ENCODED_BYTES_MIN;
 
-use super::{Decoder, Sink, ahead, hex, run};
+use super::{Decoder, Sink, ahead, hex, run, turned};
 use crate::layer::Layer;
 use crate::report::Bound;
 use crate::unpack;
@@ -51,9 +51,14 @@ fn decode(run: &[u8], sink: Sink<'_>) -> Result<(), Bound> {
         let word = &run[word];
         if word.iter().all(u8::is_ascii_hexdigit) {
             from_hex(word, &mut out, sink);
+        } else if fifty_eight(word, &mut out) {
+            sink(&out, "base58");
         } else if thirty_two(word, &mut out) && unpack::has_text(&out) {
             sink(&out, "base32");
         }
+    }
+    for word in run.split(|byte| matches!(byte, b'/' | b'+')) {
+        turned::turn(word, sink);
     }
     // The run may begin before what is encoded, as in a path: then another start is the right one.
     let stretches = stretches(run);
@@ -79,6 +84,53 @@ fn decode(run: &[u8], sink: Sink<'_>) -> Result<(), Bound> {
         }
     }
     Ok(())
+}
+
+/// Characters of a word that is read as Base58, whose cost grows with the square of its length; and bytes of a text that
+/// comes out.
+const FIFTY_EIGHT_BYTES: Range<usize> = 26..201;
+const FIFTY_EIGHT_TEXT_MIN: usize = 16;
+
+/// The value of each byte in Base58; 58 where it has none.
+const FIFTY_EIGHT: [u8; 256] = {
+    let mut table = [58; 256];
+    let alphabet = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
+    let mut i = 0;
+    while i < 58 {
+        table[alphabet[i] as usize] = i as u8;
+        i += 1;
+    }
+    table
+};
+
+/// Decodes a word in Base58 into a buffer; answers whether it is a text.
+fn fifty_eight(word: &[u8], out: &mut Vec<u8>) -> bool {
+    let value = |byte: &u8| FIFTY_EIGHT[usize::from(*byte)];
+    let has = |test: fn(&u8) -> bool| word.iter().any(test);
+    if !FIFTY_EIGHT_BYTES.contains(&word.len())
+        || word.iter().any(|byte| value(byte) == 58)
+        || !(has(u8::is_ascii_digit) && has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase))
+    {
+        return false;
+    }
+    // Limbs of a number, the lowest first.
+    let mut limbs: Vec<u32> = Vec::with_capacity(word.len() / 5 + 1);
+    for byte in word {
+        let mut carry = u64::from(value(byte));
+        for limb in &mut limbs {
+            carry += u64::from(*limb) * 58;
+            *limb = carry as u32;
+            carry >>= 32;
+        }
+        if carry > 0 {
+            limbs.push(carry as u32);
+        }
+    }
+    let bytes = limbs.iter().rev().flat_map(|limb| limb.to_be_bytes());
+    out.clear();
+    out.extend(bytes.skip_while(|byte| *byte == 0));
+    let printable = |byte: &u8| (b' '..=b'~').contains(byte) || *byte == b'\n';
+    out.len() >= FIFTY_EIGHT_TEXT_MIN && out.iter().all(printable)
 }
 
 /// Characters of four whole groups in a row, but for the last of the last.
@@ -271,6 +323,22 @@ mod tests {
                 let text = unpack::has_text(sixty_four(rest, &mut out));
                 assert!(!(passed && text), "{}", String::from_utf8_lossy(rest));
             }
+        }
+    }
+
+    #[test]
+    fn base58_is_a_text_or_nothing() {
+        let mut out = Vec::new();
+        assert!(fifty_eight(
+            b"7Y9FVCG7PySsfNouZWDaJSHAVJcyEuyiKkVbiBDmq2ZF",
+            &mut out
+        ));
+        assert_eq!(out, b"a text that nobody is to see: 12");
+        for other in [
+            &b"2NEpo7TZRRrLZSi2U2NEpo7TZR"[..],
+            b"d41d8cd98f00b204e9800998ecf8427e",
+        ] {
+            assert!(!fifty_eight(other, &mut out));
         }
     }
 

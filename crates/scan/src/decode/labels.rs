@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::{Decoder, Sink};
+use super::{Decoder, Sink, ahead, run};
 use crate::layer::Layer;
 use crate::report::Bound;
 
@@ -28,45 +28,28 @@ fn spells(label: &[u8]) -> bool {
     label.len() >= LABEL_BYTES_MIN && label.iter().any(u8::is_ascii_digit) && (lower || upper())
 }
 
-fn next(layer: &Layer<'_>, from: usize) -> Option<Range<usize>> {
+fn next(layer: &Layer<'_>, mut at: usize) -> Option<Range<usize>> {
     let bytes = layer.bytes;
-    let label = |text: &[u8]| {
-        let other = text.iter().position(|byte| !byte.is_ascii_alphanumeric());
-        other.unwrap_or(text.len())
-    };
-    for at in memchr::memchr_iter(b'.', bytes.get(from..)?) {
-        let at = from + at;
-        let near = at >= from + LABEL_BYTES_MIN && bytes.len() - at > LABEL_BYTES_MIN;
-        if !near
-            || !bytes[at - 1].is_ascii_alphanumeric()
-            || !bytes[at + 1].is_ascii_alphanumeric()
-            || !bytes[at - LABEL_BYTES_MIN..at]
-                .iter()
-                .all(u8::is_ascii_alphanumeric)
-        {
-            continue;
-        }
-        let before = bytes[from..at].iter().rev().take(64);
-        let start = at
-            - before
-                .take_while(|byte| byte.is_ascii_alphanumeric())
-                .count();
-        if !spells(&bytes[start..at]) {
-            continue;
-        }
-        let mut end = at;
-        while bytes.get(end) == Some(&b'.') {
-            let length = label(&bytes[end + 1..]);
-            if !spells(&bytes[end + 1..end + 1 + length]) {
-                break;
+    let class = |byte: u8| ((byte | 0x20).wrapping_sub(b'a') < 26) | (byte.wrapping_sub(b'0') < 10);
+    loop {
+        at = ahead(bytes, at, LABEL_BYTES_MIN, class);
+        let first = run(bytes, at, LABEL_BYTES_MIN, class)?;
+        let mut end = first.end;
+        if spells(&bytes[first.clone()]) {
+            while bytes.get(end) == Some(&b'.') {
+                let label = &bytes[end + 1..];
+                let length = label.iter().take_while(|byte| class(**byte)).count();
+                if !spells(&label[..length]) {
+                    break;
+                }
+                end += 1 + length;
             }
-            end += 1 + length;
         }
-        if end > at {
-            return Some(start..end);
+        if end > first.end {
+            return Some(first.start..end);
         }
+        at = first.end;
     }
-    None
 }
 
 fn decode(run: &[u8], sink: Sink<'_>) -> Result<(), Bound> {

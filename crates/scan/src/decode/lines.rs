@@ -52,11 +52,13 @@ fn next(layer: &Layer<'_>, from: usize) -> Option<Range<usize>> {
         let line_end = from + line_end;
         let line = &bytes[from..line_end];
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let before = line.iter().rev().take(PART_BYTES_MAX);
-        let length = before.take_while(|byte| inside(byte)).count();
-        if length < FIRST_BYTES_MIN {
+        // Most lines end with a mark, or a short word.
+        let last = line.last_chunk::<FIRST_BYTES_MIN>();
+        if !last.is_some_and(|last| last.iter().all(inside)) {
             continue;
         }
+        let before = line.iter().rev().take(PART_BYTES_MAX);
+        let length = before.take_while(|byte| inside(byte)).count();
         let first = line.len() - length;
         let path = first > 0 && b"./+@\\".contains(&line[first - 1]);
         if path || line.len() - first >= PART_BYTES_MAX {

@@ -56,17 +56,20 @@ fn joint(text: &[u8], at: usize) -> Option<usize> {
 }
 
 fn next(layer: &Layer<'_>, from: usize) -> Option<Range<usize>> {
-    let bytes = layer.bytes;
-    for at in memchr::memchr3_iter(b'"', b'\'', b'`', bytes.get(from..)?) {
-        let at = from + at;
-        if joint(bytes, at).is_none() {
+    // What stands between the strings of a document is no source code.
+    let first = layer.strings.partition_point(|string| string.end <= from);
+    let long = |string: &&Range<usize>| string.len() >= WORD_BYTES_MIN;
+    let mut strings = layer.strings[first..].iter().filter(long);
+    strings.find_map(|string| next_in(layer.bytes, string.start.max(from)..string.end))
+}
+
+fn next_in(bytes: &[u8], string: Range<usize>) -> Option<Range<usize>> {
+    let (text, start) = (&bytes[..string.end], string.start);
+    for at in memchr::memchr3_iter(b'"', b'\'', b'`', &bytes[string]) {
+        let at = start + at;
+        if joint(text, at).is_none() {
             continue;
         }
-        let Some((_, bounds)) = layer.string(at) else {
-            continue;
-        };
-        let text = &bytes[..bounds.end];
-        let start = bounds.start.max(from);
         let first = trailing(&text[start..at], inside);
         let (mut end, mut length) = (at, first);
         while let Some(next) = joint(text, end) {

@@ -2,14 +2,7 @@
 //!
 //! Only a word that would begin as such tokens do is turned back, so that a text costs one look at its long words.
 
-use std::ops::Range;
-
-use super::{Decoder, Sink, ahead, run};
-use crate::layer::Layer;
-use crate::report::Bound;
-
-/// Words that may be turned tokens.
-pub(super) const DECODER: Decoder = Decoder { next, decode };
+use super::Sink;
 
 /// Bytes of the shortest token: of AWS.
 const WORD_BYTES_MIN: usize = 20;
@@ -52,21 +45,31 @@ const STARTS: [&[u8]; 34] = [
     b"eyJ",
 ];
 
-fn next(layer: &Layer<'_>, at: usize) -> Option<Range<usize>> {
-    let class = |byte: u8| {
-        let letter = (byte | 0x20).wrapping_sub(b'a') < 26;
-        let digit = byte.wrapping_sub(b'0') < 10;
-        letter | digit | (byte == b'_') | (byte == b'-')
-    };
-    let at = ahead(layer.bytes, at, WORD_BYTES_MIN, class);
-    run(layer.bytes, at, WORD_BYTES_MIN, class)
-}
+/// What each of those begins with once it was turned, and what it then ends with.
+const TURNED: [[bool; 256]; 2] = {
+    let mut bytes = [[false; 256]; 2];
+    let mut i = 0;
+    while i < STARTS.len() {
+        bytes[0][moved(STARTS[i][0]) as usize] = true;
+        bytes[1][STARTS[i][0] as usize] = true;
+        i += 1;
+    }
+    bytes
+};
 
-fn decode(word: &[u8], sink: Sink<'_>) -> Result<(), Bound> {
+/// Turns a word back.
+pub(super) fn turn(word: &[u8], sink: Sink<'_>) {
+    let (Some(first), Some(last)) = (word.first(), word.last()) else {
+        return;
+    };
+    let may = TURNED[0][usize::from(*first)] || TURNED[1][usize::from(*last)];
+    if word.len() < WORD_BYTES_MIN || !may {
+        return;
+    }
     // A token that stands as it is was not turned, nor is what was turned back.
     let plain = |start: &&[u8]| word.starts_with(start);
     if !word.iter().any(u8::is_ascii_digit) || STARTS.iter().any(plain) {
-        return Ok(());
+        return;
     }
     let turned = |start: &&[u8]| start.iter().zip(word).all(|(a, b)| *a == moved(*b));
     if STARTS.iter().any(turned) {
@@ -78,11 +81,10 @@ fn decode(word: &[u8], sink: Sink<'_>) -> Result<(), Bound> {
         let out: Vec<u8> = word.iter().rev().copied().collect();
         sink(&out, "reversed");
     }
-    Ok(())
 }
 
 /// A letter moved by thirteen.
-fn moved(byte: u8) -> u8 {
+const fn moved(byte: u8) -> u8 {
     match byte {
         b'A'..=b'M' | b'a'..=b'm' => byte + 13,
         b'N'..=b'Z' | b'n'..=b'z' => byte - 13,
@@ -95,15 +97,11 @@ mod tests {
     use super::*;
 
     fn decoded(text: &str) -> Vec<(String, &'static str)> {
-        let whole = 0..text.len();
-        let layer = Layer::plain(text.as_bytes(), std::slice::from_ref(&whole));
-        let (mut at, mut all) = (0, Vec::new());
-        while let Some(run) = next(&layer, at) {
-            at = run.end;
-            let sink = &mut |out: &[u8], name| {
+        let mut all = Vec::new();
+        for word in text.split([' ', ',']) {
+            turn(word.as_bytes(), &mut |out: &[u8], name| {
                 all.push((String::from_utf8_lossy(out).into_owned(), name));
-            };
-            decode(&layer.bytes[run], sink).unwrap();
+            });
         }
         all
     }

@@ -7,7 +7,6 @@
 use std::ops::Range;
 
 use super::escapes::{Escaped, escape};
-use super::hex;
 use crate::layer::{Layer, Text};
 use crate::runs::{BLOCK_BYTES, inside};
 
@@ -137,8 +136,9 @@ fn undone(bytes: &[u8]) -> Option<(Escaped, usize)> {
         [b'\\', b't', ..] => simple(b'\t'),
         [b'\\', b'r', ..] => simple(b'\r'),
         [b'\\', byte @ (b'/' | b'"' | b'\'' | b'\\'), ..] => simple(*byte),
-        [b'=', high, low, ..] if !high.is_ascii_lowercase() && !low.is_ascii_lowercase() => {
-            Some((Escaped::Byte(hex(*high)? * 16 + hex(*low)?), 3))
+        // Of quoted-printable (RFC 2045, 6.7) the spaces: other numbers behind `=` are seldom escapes.
+        [b'=', b'2', b'0', after, ..] if after.is_ascii_alphabetic() => {
+            Some((Escaped::Byte(b' '), 3))
         }
         [b'<', ..] => Some((Escaped::Nothing, tag(bytes)?)),
         [b'&', first, ..] if first.is_ascii_alphabetic() => named(&bytes[1..]),
