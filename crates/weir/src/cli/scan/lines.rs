@@ -40,13 +40,6 @@ struct Session {
     at_ms: Option<u64>,
 }
 
-/// What names a line that is JSON, whatever else is wrong with it.
-#[derive(Deserialize)]
-struct Asked {
-    #[serde(default)]
-    id: Value,
-}
-
 /// What is asked, and what came of it so far.
 struct Lines {
     engine: Engine,
@@ -127,8 +120,9 @@ impl Lines {
                 self.answer(&subject.id, &verdict)
             }
             Err(error) => {
-                let id = serde_json::from_str::<Asked>(text).map(|asked| asked.id);
-                self.wrong(number, id.unwrap_or_default(), &error)
+                let line = serde_json::from_str::<Value>(text).unwrap_or_default();
+                let id = line.get("id").cloned().unwrap_or_default();
+                self.wrong(number, id, &error)
             }
         }
     }
