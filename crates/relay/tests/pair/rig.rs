@@ -27,6 +27,18 @@ use tokio::task::LocalSet;
 /// Longest wait of a test for something that has to come.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Whether this comes true in time: what is counted behind the last byte of an answer, or behind a close.
+pub fn comes(true_now: impl Fn() -> bool) -> bool {
+    let began = Instant::now();
+    while !true_now() {
+        if began.elapsed() > PATIENCE {
+            return false;
+        }
+        thread::yield_now();
+    }
+    true
+}
+
 pub fn name(text: &str) -> Name {
     Name::new(text).expect("a name")
 }
