@@ -9,7 +9,6 @@ mod rig;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use base::{Digest, Now};
 use gate::ports::Clock;
