@@ -2,7 +2,7 @@
 //!
 //! A check looks at one match and nothing else.
 
-mod base58;
+pub(crate) mod base58;
 mod bech32;
 mod value;
 

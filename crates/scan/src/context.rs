@@ -34,12 +34,6 @@ pub(crate) fn fingerprint(before: &[u8], value: &[u8]) -> bool {
     NAMES.iter().any(|end| name.ends_with(end)) && !name.ends_with(b"privatekeyid")
 }
 
-/// Whether the first line of a PEM block is a constant of code: the string ends with it.
-pub(crate) fn constant(after: &[u8]) -> bool {
-    let after = after.strip_prefix(b"\\n").unwrap_or(after);
-    matches!(after.first(), Some(b'"' | b'\'' | b'`'))
-}
-
 /// Digits of a long number of a table, and how many others stand beside it at least.
 const LONG_DIGITS_MIN: usize = 12;
 const BESIDE_MIN: usize = 3;
@@ -140,14 +134,5 @@ mod tests {
         assert_eq!(bot_token(b"7310293847", rest), None);
         assert_eq!(bot_token(b"a text of no number", rest), None);
         assert_eq!(bot_token(b"731029384756102938", b".abc.def"), None);
-    }
-
-    #[test]
-    fn a_constant_ends_with_the_line() {
-        assert!(constant(b"\";"));
-        assert!(constant(b"\\n\" + body"));
-        assert!(!constant(b"\nMIIE"));
-        assert!(!constant(b"\\nMIIE"));
-        assert!(!constant(b""));
     }
 }

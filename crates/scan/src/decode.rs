@@ -127,6 +127,19 @@ fn hex(byte: u8) -> Option<u8> {
 mod tests {
     use super::*;
 
+    /// All that a decoder makes of a text.
+    pub(super) fn all_of(decoder: &Decoder, text: &str) -> Vec<String> {
+        let whole = 0..text.len();
+        let layer = Layer::plain(text.as_bytes(), std::slice::from_ref(&whole));
+        let (mut at, mut all) = (0, Vec::new());
+        while let Some(run) = (decoder.next)(&layer, at) {
+            at = run.end;
+            let sink = &mut |out: &[u8], _| all.push(String::from_utf8_lossy(out).into_owned());
+            (decoder.decode)(&layer.bytes[run], sink).unwrap();
+        }
+        all
+    }
+
     #[test]
     fn looking_ahead_passes_over_no_run() {
         let class = |byte: u8| byte < b'c';

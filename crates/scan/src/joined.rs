@@ -187,20 +187,19 @@ fn urls(layer: &Layer<'_>, text: &mut Text) {
         };
         add.apart(split(bytes, start..start + labels, b'.'));
         add.apart(split(bytes, (path + 1).min(query)..query, b'/'));
-        let pairs = split(bytes, (query + 1).min(fragment)..fragment, b'&');
-        let mut pairs: Vec<Range<usize>> = pairs.collect();
+        let pairs = || split(bytes, (query + 1).min(fragment)..fragment, b'&');
         let value = |pair: &Range<usize>| {
             let name = bytes[pair.clone()].iter().position(|b| *b == b'=');
             name.map_or(pair.start, |at| pair.start + at + 1)..pair.end
         };
-        add.apart(pairs.iter().map(value));
+        add.apart(pairs().map(|pair| value(&pair)));
         // Whoever sends a secret in parts may number them, and send them in another order.
-        pairs.retain(|pair| value(pair).len() >= ORDERED_BYTES_MIN);
+        let long = || pairs().filter(|pair| value(pair).len() >= ORDERED_BYTES_MIN);
         let name = |pair: &Range<usize>| &bytes[pair.start..value(pair).start];
-        let in_order = pairs.is_sorted_by_key(name);
-        if pairs.len() <= ORDERED_MAX && !in_order {
-            pairs.sort_by_key(name);
-            add.apart(pairs.iter().map(value));
+        if !long().is_sorted_by_key(|pair| name(&pair)) {
+            let mut long: Vec<Range<usize>> = long().take(ORDERED_MAX).collect();
+            long.sort_by_key(name);
+            add.apart(long.iter().map(value));
         }
     }
 }

@@ -111,32 +111,9 @@ impl Engine {
         place: impl Into<Place<'a>>,
         params: &[u8],
         root: &str,
-        mut session: Option<(&mut Session, u64)>,
+        session: Option<(&mut Session, u64)>,
     ) -> Result<Report, Bound> {
-        let place = place.into();
-        json::with_strings(params, |layer| {
-            let before = session
-                .as_mut()
-                .map(|(session, now_ms)| (&mut session.fragments, *now_ms));
-            let mut report = self.document(place, params, root, layer, before)?;
-            let secret = |f: &&Finding| matches!(f.rule.class, Class::Secret | Class::Personal);
-            let secrets = report.findings.iter().filter(secret);
-            let hidden: Vec<Range<usize>> = secrets.map(|f| f.span.clone()).collect();
-            let leaves = leaves(layer, params, &hidden);
-            let name = leaves.iter().find(|leaf| leaf.path == "name");
-            let tool = name.map_or("", |leaf| leaf.text);
-            let asked = Asked {
-                tool,
-                leaves: &leaves,
-                under: "arguments",
-                flags: match command::is_named_after_command(tool) {
-                    true => flags(params),
-                    false => Vec::new(),
-                },
-            };
-            self.asked(&place, &asked, root, &mut report, session)?;
-            Ok(report)
-        })
+        self.request(place.into(), params, root, session, None)
     }
 
     /// Judges the parameters of a `resources/read` or `resources/subscribe`, as [`Engine::call`] does those of
@@ -150,19 +127,40 @@ impl Engine {
         root: &str,
         session: Option<(&mut Session, u64)>,
     ) -> Result<Report, Bound> {
-        let place = place.into();
-        let mut session = session;
+        let reads = Some(("read_resource", "uri"));
+        self.request(place.into(), params, root, session, reads)
+    }
+
+    /// Judges the parameters of a request by the tool that they name and its arguments, or by the tool that the request
+    /// stands for and the field that it would be given.
+    fn request(
+        &self,
+        place: Place<'_>,
+        params: &[u8],
+        root: &str,
+        mut session: Option<(&mut Session, u64)>,
+        stands_for: Option<(&str, &str)>,
+    ) -> Result<Report, Bound> {
         json::with_strings(params, |layer| {
             let before = session
                 .as_mut()
                 .map(|(session, now_ms)| (&mut session.fragments, *now_ms));
             let mut report = self.document(place, params, root, layer, before)?;
-            let leaves = leaves(layer, params, &[]);
+            let secret = |f: &&Finding| matches!(f.rule.class, Class::Secret | Class::Personal);
+            let secrets = report.findings.iter().filter(secret);
+            let hidden: Vec<Range<usize>> = secrets.map(|f| f.span.clone()).collect();
+            let leaves = leaves(layer, params, &hidden);
+            let name = leaves.iter().find(|leaf| leaf.path == "name");
+            let called = (name.map_or("", |leaf| leaf.text), "arguments");
+            let (tool, under) = stands_for.unwrap_or(called);
             let asked = Asked {
-                tool: "read_resource",
+                tool,
                 leaves: &leaves,
-                under: "uri",
-                flags: Vec::new(),
+                under,
+                flags: match command::is_named_after_command(tool) {
+                    true => flags(params),
+                    false => Vec::new(),
+                },
             };
             self.asked(&place, &asked, root, &mut report, session)?;
             Ok(report)
@@ -568,6 +566,24 @@ mod tests {
                 .unwrap()
                 .contains(&("url_length", Action::Refuse))
         );
+    }
+
+    #[test]
+    fn a_path_never_shows_a_secret_that_is_a_name() {
+        let engine = Engine::new(Settings::default(), [1; 32]);
+        let token = "ghp_9fKq2mZx7Lw4Bv8Rt3Yc6Hn1Jd5Sg0Pa2WeU";
+        let url = serde_json::json!({ token: "https://webhook.site/x" });
+        let call = serde_json::json!({ "name": "get", "arguments": url }).to_string();
+        let read = serde_json::json!({ "uri": url }).to_string();
+        for report in [
+            engine.call(Direction::Outgoing, call.as_bytes(), "", None),
+            engine.resource(Direction::Outgoing, read.as_bytes(), "", None),
+        ] {
+            let report = report.unwrap();
+            let found: Vec<&str> = report.findings.iter().map(|f| f.rule.id).collect();
+            assert!(found.contains(&"url_blocked"), "{found:?}");
+            assert!(report.findings.iter().all(|f| !f.path.contains(token)));
+        }
     }
 
     #[test]

@@ -40,6 +40,7 @@ mod lexicon;
 mod literals;
 mod openers;
 mod opening;
+mod pem;
 mod phrase;
 mod runs;
 mod spell;

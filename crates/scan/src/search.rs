@@ -24,7 +24,7 @@ use crate::rule::{Class, Direction, Kind, Rule};
 use crate::set::{Matcher, Opener};
 use crate::windows::{Window, Windows};
 use crate::{
-    check, context, decode, fold, joined, mention, patterns, phrase, placeholder, told, unpack,
+    check, context, decode, fold, joined, mention, patterns, pem, phrase, placeholder, told, unpack,
 };
 
 /// What is in more layers than are undone may hide anything.
@@ -37,17 +37,6 @@ const BASE58_MIN: usize = 26;
 const PHRASE_WORK_BYTES: usize = 16;
 /// Strings from a name to its value: `"name": "A_KEY", "type": "text", "value": "…"`.
 const NAMED_STRINGS: usize = 4;
-/// Bytes after its first line in which a PEM block is looked for; an RSA key of 16,384 bits has 13,000.
-const PEM_BYTES_MAX: usize = 16 << 10;
-/// What begins its last line.
-const PEM_END: &[u8] = b"-----END";
-
-/// Characters of a key in a row that make a PEM block more than its first line.
-const KEY_BYTES_MIN: usize = 16;
-/// The same where other marks stand between, as in the strings of source code.
-const KEY_LINE_BYTES_MIN: usize = 40;
-/// How far behind the first line that is looked for, in bytes.
-const KEY_NEAR_BYTES: usize = 160;
 /// Lengths of a random token that is hidden in an encoding.
 const HIDDEN_BYTES: Range<usize> = 32..129;
 /// Bits for each byte of such a token.
@@ -492,23 +481,22 @@ impl<'e> Search<'e> {
                 placeholder::standard(text)
                     || context::fingerprint(&layer.bytes[..span.start], text)
             }
-            _ => rule.digits && context::table(layer.bytes, &span),
+            // Whoever sends a card may put other numbers beside it.
+            _ => {
+                rule.digits
+                    && self.place.direction != Direction::Outgoing
+                    && context::table(layer.bytes, &span)
+            }
         };
         if rule.check.passes(text) && !example && !public {
             if rule.block {
-                let head = span.end;
-                span.end = block_end(layer, &span);
-                self.work(span.len())?;
-                let body = &layer.bytes[head..span.end];
-                // Code and documentation name the first line, with nothing or a few marks behind it.
-                let near = &layer.bytes[head..layer.bytes.len().min(head + KEY_NEAR_BYTES)];
-                let key = key_body(body, KEY_BYTES_MIN) || key_body(near, KEY_LINE_BYTES_MIN);
-                // What goes out may be a key whose rest follows, unless it is plain that none does.
-                let ended =
-                    memchr::memmem::find(near, PEM_END).is_some() || context::constant(near);
-                if !key && (ended || self.place.direction == Direction::Incoming) {
+                let end = pem::end(layer, &span);
+                self.work(end - span.start)?;
+                if !pem::is_key(layer.bytes, span.end..end, self.place.direction) {
+                    span.end = end;
                     return Ok(span);
                 }
+                span.end = end;
                 self.block = Some((index, span.end));
             }
             self.found(layer, rule, span.clone())?;
@@ -698,33 +686,6 @@ fn trace(layer: &Layer<'_>, rule: &Rule, span: Range<usize>) -> Trace {
         disguise,
         bare,
     }
-}
-
-/// Whether what follows the first line of a PEM block is a part of a key, in rows of so many characters.
-fn key_body(body: &[u8], min: usize) -> bool {
-    let word = |word: &[u8]| word.len() >= min && !placeholder::placeholder(word);
-    body.split(|byte| !byte.is_ascii_alphanumeric() && !b"+/=".contains(byte))
-        .any(word)
-}
-
-/// Where a PEM block that starts here ends: after its last line, or with its last base64.
-fn block_end(layer: &Layer<'_>, span: &Range<usize>) -> usize {
-    let end = layer
-        .string(span.start)
-        .map_or(layer.bytes.len(), |(_, string)| string.end);
-    let rest = &layer.bytes[span.end..end.min(span.end + PEM_BYTES_MAX)];
-    let inside = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=:,-\\ \t\r\n".contains(byte);
-    let body = rest
-        .iter()
-        .position(|byte| !inside(byte))
-        .unwrap_or(rest.len());
-    let Some(last) = memchr::memmem::find(&rest[..body], PEM_END) else {
-        return span.end + body;
-    };
-    let tail = &rest[last + PEM_END.len()..];
-    let close = memchr::memmem::find(&tail[..tail.len().min(64)], b"-----");
-    let rest = if tail.len() < 64 { tail.len() } else { 0 };
-    span.end + last + PEM_END.len() + close.map_or(rest, |close| close + 5)
 }
 
 /// What a search needs beside its text. Taken from and given back to the thread.

@@ -206,6 +206,14 @@ fn redaction_keeps_json_json() {
 }
 
 #[test]
+fn a_card_among_other_numbers_still_does_not_go_out() {
+    let rows = "[1, 1726008037083792, 885832711204322, 4111111111111111, 1180591620717412, 7]";
+    let found = |direction| json(direction, &format!("\"{rows}\"")).findings.len();
+    assert_eq!(found(Direction::Outgoing), 1);
+    assert_eq!(found(Direction::Incoming), 0);
+}
+
+#[test]
 fn a_private_key_is_redacted_to_its_end() {
     let rule = rules()
         .iter()

@@ -27,7 +27,6 @@ static MODELS: LazyLock<AhoCorasick> = LazyLock::new(|| {
         "模型",
         "助手",
         "モデル",
-        "モデルに",
         "모델",
         "النموذج",
     ])
@@ -92,8 +91,6 @@ static CAUSED: LazyLock<AhoCorasick> = LazyLock::new(|| {
 /// Names of the attack.
 static NAMES: LazyLock<AhoCorasick> = LazyLock::new(|| {
     words(&[
-        "prompt injection",
-        "prompt-injection",
         "injection",
         "inyeccion",
         "injecao",

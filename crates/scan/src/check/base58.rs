@@ -1,13 +1,13 @@
 //! Base58 with a checksum: keys and addresses of Bitcoin and of what came from it.
 //!
-//! It answers only whether the sum holds over a payload of a length that is in use.
+//! It answers whether the sum holds over a payload of a length that is in use; texts are decoded by it too.
 //! Source: <https://en.bitcoin.it/wiki/Base58Check_encoding>.
 
 use sha2::{Digest as _, Sha256};
 
 const ALPHABET: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
 /// Bytes of the longest payload: an extended key with its sum.
-const DECODED_BYTES_MAX: usize = 82;
+pub(crate) const DECODED_BYTES_MAX: usize = 82;
 /// Characters of the longest text that is decoded.
 const TEXT_BYTES_MAX: usize = 113;
 /// Characters whose number a word of the machine holds, and words that the longest payload takes.
@@ -44,7 +44,7 @@ pub(super) fn holds(text: &[u8]) -> bool {
 /// Decodes to the end of the buffer; answers how many bytes, leading zeros and all.
 ///
 /// As many characters as a word holds are taken at once, so that a long number costs as many steps as it has words.
-fn decode(text: &[u8], buffer: &mut [u8; DECODED_BYTES_MAX]) -> Option<usize> {
+pub(crate) fn decode(text: &[u8], buffer: &mut [u8; DECODED_BYTES_MAX]) -> Option<usize> {
     if text.len() > TEXT_BYTES_MAX {
         return None;
     }

@@ -67,7 +67,8 @@ pub(super) fn is_statement(tool: &str, path: &str) -> bool {
     statement || database
 }
 
-/// A statement without its comments, in the line of a command that runs it.
+/// A statement without its comments, in the line of a command that runs it. What looks like a comment may stand in quotes,
+/// which each database reads in its own way, so that a statement that has any is there as it came, too.
 pub(super) fn statement(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut at = 0;
@@ -83,6 +84,10 @@ pub(super) fn statement(text: &[u8]) -> Vec<u8> {
         };
         out.push(b' ');
         at = end.map_or(text.len(), |end| at + end);
+    }
+    if out != text {
+        out.extend_from_slice(b" ; ");
+        out.extend_from_slice(text);
     }
     out
 }
@@ -185,6 +190,7 @@ mod tests {
         ] {
             assert_eq!(is_statement(tool, path), is, "{tool} {path}");
         }
-        assert_eq!(statement(b"drop/* a */table --x\nt"), b"drop table  \nt");
+        let both = b"drop table  \nt ; drop/* a */table --x\nt";
+        assert_eq!(statement(b"drop/* a */table --x\nt"), both);
     }
 }

@@ -324,6 +324,11 @@ fn a_tool_of_its_own_is_judged_as_its_command() {
             "command_database_destroy",
         ),
         (
+            "query",
+            &[("sql", "select '--'; drop database app")],
+            "command_database_destroy",
+        ),
+        (
             "postgres_query",
             &[("query", "delete from users;")],
             "command_database_destroy",

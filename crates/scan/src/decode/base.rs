@@ -5,6 +5,7 @@ use std::ops::Range;
 use base::limit::SCAN_ENCODED_BYTES_MIN;
 
 use super::{Decoder, Sink, ahead, hex, run, turned};
+use crate::check::base58;
 use crate::layer::Layer;
 use crate::report::Bound;
 use crate::unpack;
@@ -86,51 +87,26 @@ fn decode(run: &[u8], sink: Sink<'_>) -> Result<(), Bound> {
     Ok(())
 }
 
-/// Characters of a word that is read as Base58, whose cost grows with the square of its length; and bytes of a text that
-/// comes out.
-const FIFTY_EIGHT_BYTES: Range<usize> = 26..201;
+/// Characters of a word that is read as Base58, and bytes of a text that comes out.
+const FIFTY_EIGHT_BYTES_MIN: usize = 26;
 const FIFTY_EIGHT_TEXT_MIN: usize = 16;
-
-/// The value of each byte in Base58; 58 where it has none.
-const FIFTY_EIGHT: [u8; 256] = {
-    let mut table = [58; 256];
-    let alphabet = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
-    let mut i = 0;
-    while i < 58 {
-        table[alphabet[i] as usize] = i as u8;
-        i += 1;
-    }
-    table
-};
 
 /// Decodes a word in Base58 into a buffer; answers whether it is a text.
 fn fifty_eight(word: &[u8], out: &mut Vec<u8>) -> bool {
-    let value = |byte: &u8| FIFTY_EIGHT[usize::from(*byte)];
     let has = |test: fn(&u8) -> bool| word.iter().any(test);
-    if !FIFTY_EIGHT_BYTES.contains(&word.len())
-        || word.iter().any(|byte| value(byte) == 58)
+    if word.len() < FIFTY_EIGHT_BYTES_MIN
         || !(has(u8::is_ascii_digit) && has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase))
     {
         return false;
     }
-    // Limbs of a number, the lowest first.
-    let mut limbs: Vec<u32> = Vec::with_capacity(word.len() / 5 + 1);
-    for byte in word {
-        let mut carry = u64::from(value(byte));
-        for limb in &mut limbs {
-            carry += u64::from(*limb) * 58;
-            *limb = carry as u32;
-            carry >>= 32;
-        }
-        if carry > 0 {
-            limbs.push(carry as u32);
-        }
-    }
-    let bytes = limbs.iter().rev().flat_map(|limb| limb.to_be_bytes());
+    let mut buffer = [0; base58::DECODED_BYTES_MAX];
+    let Some(length) = base58::decode(word, &mut buffer) else {
+        return false;
+    };
     out.clear();
-    out.extend(bytes.skip_while(|byte| *byte == 0));
+    out.extend_from_slice(&buffer[buffer.len() - length..]);
     let printable = |byte: &u8| (b' '..=b'~').contains(byte) || *byte == b'\n';
-    out.len() >= FIFTY_EIGHT_TEXT_MIN && out.iter().all(printable)
+    length >= FIFTY_EIGHT_TEXT_MIN && out.iter().all(printable)
 }
 
 /// Characters of four whole groups in a row, but for the last of the last.

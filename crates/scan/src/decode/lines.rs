@@ -109,28 +109,20 @@ fn decode(run: &[u8], sink: Sink<'_>) -> Result<(), Bound> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::all_of;
     use super::*;
-
-    fn joined(text: &str) -> Vec<String> {
-        let whole = 0..text.len();
-        let layer = Layer::plain(text.as_bytes(), std::slice::from_ref(&whole));
-        let (mut at, mut all) = (0, Vec::new());
-        while let Some(run) = next(&layer, at) {
-            at = run.end;
-            let sink = &mut |out: &[u8], _| all.push(String::from_utf8_lossy(out).into_owned());
-            decode(&layer.bytes[run], sink).unwrap();
-        }
-        all
-    }
 
     #[test]
     fn a_token_goes_on_behind_a_line_end() {
         let token = "tok_aZ3kQ9xWm7Rt1VbN5yHs8PdL2cFgJ4uE6";
         for joint in ["\n", "\r\n", "\n    ", "\n\t"] {
             let text = format!("the key {}{joint}{}, please", &token[..14], &token[14..]);
-            assert_eq!(joined(&text), [token], "{text}");
+            assert_eq!(all_of(&DECODER, &text), [token], "{text}");
             let [a, b, c] = [&token[..12], &token[12..24], &token[24..]];
-            assert_eq!(joined(&format!("{a}{joint}{b}{joint}{c}")), [token]);
+            assert_eq!(
+                all_of(&DECODER, &format!("{a}{joint}{b}{joint}{c}")),
+                [token]
+            );
         }
     }
 
@@ -146,7 +138,7 @@ mod tests {
             "\n\n",
             "",
         ] {
-            assert!(joined(text).is_empty(), "{text}");
+            assert!(all_of(&DECODER, text).is_empty(), "{text}");
         }
     }
 }

@@ -83,19 +83,8 @@ fn value(digits: &[u8], base: u8) -> u8 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::all_of;
     use super::*;
-
-    fn decoded(text: &str) -> Vec<String> {
-        let whole = 0..text.len();
-        let layer = Layer::plain(text.as_bytes(), std::slice::from_ref(&whole));
-        let (mut at, mut all) = (0, Vec::new());
-        while let Some(run) = next(&layer, at) {
-            at = run.end;
-            let sink = &mut |out: &[u8], _| all.push(String::from_utf8_lossy(out).into_owned());
-            decode(&layer.bytes[run], sink).unwrap();
-        }
-        all
-    }
 
     #[test]
     fn numbers_are_read_as_bytes() {
@@ -105,11 +94,11 @@ mod tests {
             let bits: Vec<String> = text.bytes().map(|byte| format!("{byte:08b}")).collect();
             for all in [decimal, bits] {
                 let row = format!("bytes: [{}] end", all.join(joint));
-                assert_eq!(decoded(&row), [text], "{row}");
+                assert_eq!(all_of(&DECODER, &row), [text], "{row}");
             }
         }
         let bits: String = text.bytes().map(|byte| format!("{byte:08b}")).collect();
-        assert_eq!(decoded(&bits), [text]);
+        assert_eq!(all_of(&DECODER, &bits), [text]);
     }
 
     #[test]
@@ -122,7 +111,7 @@ mod tests {
             "                                                        ",
             "",
         ] {
-            assert!(decoded(text).is_empty(), "{text}");
+            assert!(all_of(&DECODER, text).is_empty(), "{text}");
         }
     }
 }

@@ -118,19 +118,8 @@ fn decode(run: &[u8], sink: Sink<'_>) -> Result<(), Bound> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::all_of;
     use super::*;
-
-    fn joined(text: &str) -> Vec<String> {
-        let whole = 0..text.len();
-        let layer = Layer::plain(text.as_bytes(), std::slice::from_ref(&whole));
-        let (mut at, mut all) = (0, Vec::new());
-        while let Some(run) = next(&layer, at) {
-            at = run.end;
-            let sink = &mut |out: &[u8], _| all.push(String::from_utf8_lossy(out).into_owned());
-            decode(&layer.bytes[run], sink).unwrap();
-        }
-        all
-    }
 
     #[test]
     fn numbered_parts_are_put_together() {
@@ -140,7 +129,11 @@ mod tests {
             "A_TOKEN_1: aZ3kQ9\r\nA_TOKEN_2: xWm7Rt\r\nA_TOKEN_3: 1VbN5yHs8PdL\r\n",
             "a=aZ3kQ9xWm7Rt\nb=1VbN5yHs8PdL",
         ] {
-            assert_eq!(joined(text), ["aZ3kQ9xWm7Rt1VbN5yHs8PdL"], "{text}");
+            assert_eq!(
+                all_of(&DECODER, text),
+                ["aZ3kQ9xWm7Rt1VbN5yHs8PdL"],
+                "{text}"
+            );
         }
     }
 
@@ -154,7 +147,7 @@ mod tests {
             "=\n:\n1=\n",
             "",
         ] {
-            assert!(joined(text).is_empty(), "{text}");
+            assert!(all_of(&DECODER, text).is_empty(), "{text}");
         }
     }
 }

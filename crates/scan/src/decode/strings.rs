@@ -121,19 +121,8 @@ fn decode(run: &[u8], sink: Sink<'_>) -> Result<(), Bound> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::all_of;
     use super::*;
-
-    fn joined(text: &str) -> Vec<String> {
-        let whole = 0..text.len();
-        let layer = Layer::plain(text.as_bytes(), std::slice::from_ref(&whole));
-        let (mut at, mut all) = (0, Vec::new());
-        while let Some(run) = next(&layer, at) {
-            at = run.end;
-            let sink = &mut |out: &[u8], _| all.push(String::from_utf8_lossy(out).into_owned());
-            decode(&layer.bytes[run], sink).unwrap();
-        }
-        all
-    }
 
     #[test]
     fn strings_that_code_puts_together_are_one() {
@@ -145,10 +134,14 @@ mod tests {
             r#"f("aZ3kQ9xW" "m7Rt1VbN5" "yHs8PdL2")"#,
             "f(`aZ3kQ9xW` & `m7Rt1VbN5` & `yHs8PdL2`",
         ] {
-            assert_eq!(joined(text), ["aZ3kQ9xWm7Rt1VbN5yHs8PdL2"], "{text}");
+            assert_eq!(
+                all_of(&DECODER, text),
+                ["aZ3kQ9xWm7Rt1VbN5yHs8PdL2"],
+                "{text}"
+            );
         }
         assert_eq!(
-            joined(r#"let key = "aZ3kQ9xW" + "m7Rt1VbN5""#),
+            all_of(&DECODER, r#"let key = "aZ3kQ9xW" + "m7Rt1VbN5""#),
             ["let key = \"aZ3kQ9xWm7Rt1VbN5"]
         );
     }
@@ -163,7 +156,7 @@ mod tests {
             r#"it's + it's '' " " + "#,
             r#"""#,
         ] {
-            assert!(joined(text).is_empty(), "{text}");
+            assert!(all_of(&DECODER, text).is_empty(), "{text}");
         }
     }
 }

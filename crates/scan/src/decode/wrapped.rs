@@ -319,6 +319,7 @@ fn decode(run: &[u8], sink: Sink<'_>) -> Result<(), Bound> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::all_of;
     use super::*;
 
     /// A word of one length that is no word of a language.
@@ -330,18 +331,6 @@ mod tests {
             char::from(letters[(state >> 16) as usize % letters.len()])
         };
         (0..bytes).map(|_| letter()).collect()
-    }
-
-    fn words_of(text: &str) -> Vec<String> {
-        let whole = 0..text.len();
-        let layer = Layer::plain(text.as_bytes(), std::slice::from_ref(&whole));
-        let (mut at, mut all) = (0, Vec::new());
-        while let Some(run) = next(&layer, at) {
-            at = run.end;
-            let sink = &mut |out: &[u8], _| all.push(String::from_utf8_lossy(out).into_owned());
-            decode(&layer.bytes[run], sink).unwrap();
-        }
-        all
     }
 
     /// A text in lines of so many bytes, each behind an indentation.
@@ -364,7 +353,7 @@ mod tests {
                     text.replace('\n', "\r\n"),
                 ] {
                     assert_eq!(
-                        words_of(&text),
+                        all_of(&DECODER, &text),
                         std::slice::from_ref(&token),
                         "{width} {indent:?}\n{text}"
                     );
@@ -372,9 +361,9 @@ mod tests {
             }
         }
         let soft = folded(&token, 75, "").replace('\n', "=\n");
-        assert_eq!(words_of(&soft), std::slice::from_ref(&token));
+        assert_eq!(all_of(&DECODER, &soft), std::slice::from_ref(&token));
         let base64 = format!("{}==", folded(&token, 76, ""));
-        assert_eq!(words_of(&base64), [format!("{token}==")]);
+        assert_eq!(all_of(&DECODER, &base64), [format!("{token}==")]);
     }
 
     #[test]
@@ -394,7 +383,7 @@ mod tests {
         ] {
             let strings = folded(&token, 20, "").replace('\n', joint);
             assert_eq!(
-                words_of(&format!("f(\"{strings}\")")),
+                all_of(&DECODER, &format!("f(\"{strings}\")")),
                 std::slice::from_ref(&token),
                 "{strings}"
             );
@@ -413,10 +402,14 @@ mod tests {
             ("", ""),
         ] {
             let text = format!("{before}{}\n{}'", &token[..70], &token[70..]);
-            assert_eq!(words_of(&text), [format!("{label}{token}")], "{text}");
+            assert_eq!(
+                all_of(&DECODER, &text),
+                [format!("{label}{token}")],
+                "{text}"
+            );
         }
         let long = format!("{}: {}\n{}", "é".repeat(40), &token[..70], &token[70..]);
-        assert!(words_of(&long)[0].ends_with(&format!("éé: {token}")));
+        assert!(all_of(&DECODER, &long)[0].ends_with(&format!("éé: {token}")));
     }
 
     #[test]
@@ -438,7 +431,7 @@ mod tests {
             "\\\n\\\n\"\n\"\n+\n=\n".to_owned(),
             String::new(),
         ] {
-            assert_eq!(words_of(&text), [""; 0], "{text}");
+            assert_eq!(all_of(&DECODER, &text), [""; 0], "{text}");
         }
     }
 
