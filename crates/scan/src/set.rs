@@ -158,6 +158,9 @@ impl Set {
         anchored: Anchored,
     ) -> Option<(Range<usize>, Range<usize>)> {
         let it = &self.matchers[usize::from(matcher)];
+        // An automaton may leap to the next byte that it waits for, also where that is far behind the part. Whether a word
+        // or a text ends there, the next byte says.
+        let bytes = &bytes[..bytes.len().min(span.end + 1)];
         let input = Input::new(bytes).span(span).anchored(anchored);
         CACHES.with_borrow_mut(|(id, caches)| {
             if *id != self.id {
