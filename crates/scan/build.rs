@@ -21,6 +21,9 @@ mod common;
 #[path = "src/east.rs"]
 #[allow(dead_code, reason = "the engine needs the rest")]
 mod east;
+#[path = "src/packed.rs"]
+#[allow(dead_code, reason = "the engine needs the rest")]
+mod packed;
 #[path = "src/spell.rs"]
 #[allow(dead_code, reason = "the engine needs the rest")]
 mod spell;
@@ -32,7 +35,7 @@ fn main() {
     let variable = |name| PathBuf::from(env::var_os(name).expect("cargo sets it"));
     let folder = variable("CARGO_MANIFEST_DIR").join("patterns");
     println!("cargo::rerun-if-changed={}", folder.display());
-    for source in ["branch", "common", "east", "spell", "words"] {
+    for source in ["branch", "common", "east", "packed", "spell", "words"] {
         println!("cargo::rerun-if-changed=src/{source}.rs");
     }
     let mut rust = "[\n".to_owned();
@@ -131,23 +134,22 @@ impl Openers {
                 .words
                 .iter()
                 .filter(|(word, _)| word.is_ascii() == ascii);
-            let one = |(word, uses): (&Vec<u8>, &Vec<String>)| {
-                let text = bytes(word);
-                format!("Word {{ text: {text}, uses: &[{}] }},\n", uses.join(", "))
-            };
-            words.map(one).collect::<String>()
+            let (mut texts, mut all, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+            for (word, uses) in words {
+                texts.extend_from_slice(word);
+                all.extend_from_slice(uses);
+                ends.push((texts.len(), all.len()));
+            }
+            let (texts, all) = (bytes(&texts), all.join(",\n"));
+            format!("Openings {{ texts: {texts}, uses: &[{all}], ends: &{ends:?} }}")
         };
-        format!("[&[\n{}], &[\n{}]]\n", list(true), list(false))
+        format!("[{}, {}]\n", list(true), list(false))
     }
 }
 
 /// The branch as an expression of Rust.
 fn branch(taken: &Taken) -> String {
-    let words = |words: &[(Vec<u8>, u8)]| {
-        let one = |(word, edges): &(Vec<u8>, u8)| format!("({} as &[u8], {edges})", bytes(word));
-        let all: Vec<String> = words.iter().map(one).collect();
-        format!("&[{}]", all.join(", "))
-    };
+    let words = |words: &[(Vec<u8>, u8)]| format!("Words::packed({})", bytes(&packed::pack(words)));
     let Taken {
         regex,
         ascii,
@@ -239,7 +241,20 @@ impl Fields {
     }
 
     fn texts(&mut self, name: &str) -> String {
-        self.list(name, text).unwrap_or("&[]".to_owned())
+        let Some(value) = self.0.remove(name) else {
+            return "Texts::packed(\"\")".to_owned();
+        };
+        let Value::Array(values) = value else {
+            panic!("{name} takes a list, not {value:?}");
+        };
+        let one = |value: &Value| match value {
+            Value::String(text) if !text.contains('\0') => {
+                format!("{}\\u{{0}}", text.escape_default())
+            }
+            other => panic!("{other:?} is no text without a NUL"),
+        };
+        let all: String = values.iter().map(one).collect();
+        format!("Texts::packed(\"{all}\")")
     }
 
     fn list(&mut self, name: &str, each: impl Fn(&Value) -> String) -> Option<String> {

@@ -61,8 +61,8 @@ pub fn each_alone(corpus: &Corpus, only: Option<String>) {
 
 /// Texts that open a rule again and again, and close it as seldom as can be.
 fn slow_texts(rule: &Rule) -> Vec<String> {
-    let starts = rule.literals.iter().map(|literal| (*literal).to_owned());
-    let cut = |hit: &&str| hit[..hit.floor_char_boundary(hit.len() * 3 / 4)].to_owned();
+    let starts = rule.literals.iter().map(str::to_owned);
+    let cut = |hit: &str| hit[..hit.floor_char_boundary(hit.len() * 3 / 4)].to_owned();
     let all: Vec<String> = starts.chain(rule.hits.iter().map(cut)).collect();
     let joints = ["", " ", "a"];
     all.iter()

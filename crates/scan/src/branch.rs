@@ -16,6 +16,7 @@ use regex_syntax::hir::literal::{Extractor, Literal};
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
 use crate::common::{PARTS, WHOLE};
+use crate::packed::Words;
 use crate::spell;
 use crate::words;
 
@@ -62,7 +63,7 @@ pub struct Branch<S, W> {
 }
 
 /// A branch of a rule, for the rest of the process.
-pub(crate) type Fixed = Branch<&'static str, &'static [(&'static [u8], u8)]>;
+pub(crate) type Fixed = Branch<&'static str, Words>;
 
 /// A branch that was just taken apart.
 pub(crate) type Taken = Branch<String, Step>;

@@ -15,7 +15,7 @@ use table::{Table, WIDE, bit, is_letters};
 
 use crate::lexicon::{Lexicon, Looked, Seen, What};
 use crate::literals::Places;
-use crate::rule::{Direction, Part, Rule, Use, Word};
+use crate::rule::{Direction, Openings, Part, Rule, Use};
 use crate::runs::{BLOCK_BYTES, Runs};
 use crate::set::Matcher;
 use crate::spell;
@@ -25,7 +25,7 @@ pub(crate) struct Openers {
     /// Tells what was learned of these words from what was learned of others.
     id: u64,
     /// Of our own rules: those that are ASCII, and the others.
-    own: [&'static [Word]; 2],
+    own: [Openings; 2],
     /// Of other rules.
     more: [Vec<(Cow<'static, [u8]>, Use)>; 2],
     /// The matcher of each rule's first branch, where it reads texts.
@@ -86,7 +86,7 @@ impl Openers {
     /// Errors: there are too many words.
     pub(crate) fn new(
         id: u64,
-        own: [&'static [Word]; 2],
+        own: [Openings; 2],
         more: &[&'static Rule],
         first: Vec<Option<u16>>,
     ) -> Result<Openers, &'static str> {
@@ -97,8 +97,8 @@ impl Openers {
                 lists[usize::from(!text.is_ascii())].push((text, one));
             });
         }
-        let own_words = own.iter().flat_map(|list| list.iter());
-        let texts = own_words.map(|word| word.text);
+        let texts = own.iter().flat_map(|list| list.iter());
+        let texts = texts.map(|(text, _)| text);
         let texts = texts.chain(lists.iter().flatten().map(|(text, _)| &**text));
         // A word and a part of it have a number each.
         let numbers: usize = texts.map(|text| 1 + usize::from(!is_letters(text))).sum();
@@ -422,9 +422,9 @@ fn words_of(rule: &Rule, index: u16, mut add: impl FnMut(Cow<'static, [u8]>, Use
                     rule: index,
                     branch,
                     part,
-                    edges: *edges,
+                    edges,
                 };
-                add(Cow::Borrowed(*word), one);
+                add(Cow::Borrowed(word), one);
             }
         }
     }
@@ -501,7 +501,7 @@ mod tests {
         for (number, text) in texts.step_by(5).enumerate() {
             let glued = text.replace(' ', "");
             let leet = text.replace('e', "3").replace('o', "0").replace(". ", ".");
-            let text = [*text, &glued, &leet][number % 3].as_bytes();
+            let text = [text, &glued, &leet][number % 3].as_bytes();
             let text = &text[..text.len().min(400)];
             for direction in [Direction::Outgoing, Direction::Incoming] {
                 let mut found = BTreeSet::new();

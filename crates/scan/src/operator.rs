@@ -122,7 +122,7 @@ fn check(rule: &'static Rule, say: &mut impl FnMut(String)) {
         Ok(engine) => engine,
         Err(message) => return say(message.to_owned()),
     };
-    let finds = |text: &&&str| finds(&engine, rule, text);
+    let finds = |text: &&str| finds(&engine, rule, text);
     for hit in rule.hits.iter().filter(|hit| !finds(hit)) {
         say(format!("does not find its hit {}", shown(hit)));
     }
@@ -275,6 +275,7 @@ misses = ["ACME-12"]
         assert!(wrong("\"high\"", "\"hihg\"").starts_with("line 5: "));
         assert!(wrong("summary", "sumary").starts_with("line 6: "));
         assert!(wrong("\"secret\"", "\"chain\"").contains("must be secret"));
+        assert!(wrong("badge ACME", "\\u0000 ACME").contains("cannot hold a NUL"));
     }
 
     const DEPLOY: &str = r#"

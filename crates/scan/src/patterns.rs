@@ -13,7 +13,8 @@ use toml::Spanned;
 
 use crate::branch::{self, Branch, Fixed, Taken};
 use crate::check::{Check, Test};
-use crate::rule::{Action, Class, Direction, Kind, Part, Rule, Severity, Use, Word};
+use crate::packed::{Texts, Words};
+use crate::rule::{Action, Class, Direction, Kind, Openings, Part, Rule, Severity, Use};
 use crate::spell;
 use crate::url::Ready;
 
@@ -21,7 +22,7 @@ use crate::url::Ready;
 static RULES: &[Rule] = &include!(concat!(env!("OUT_DIR"), "/rules.rs"));
 
 /// The words that open them: those that are ASCII, and the others.
-static WORDS: [&[Word]; 2] = include!(concat!(env!("OUT_DIR"), "/words.rs"));
+static WORDS: [Openings; 2] = include!(concat!(env!("OUT_DIR"), "/words.rs"));
 
 /// A rule as it was read, and where it stands in its file, in bytes.
 pub(crate) struct Read {
@@ -39,8 +40,11 @@ pub(crate) fn read(text: &str) -> Result<Vec<Read>, (usize, String)> {
     let rule = |entry: Spanned<Entry>| {
         let at = entry.span().start;
         let mut entry = entry.into_inner();
-        entry.regex = spell::whole(&entry.regex, part)
-            .map_err(|error| (at, format!("rule `{}`: {error}", entry.id)))?;
+        let wrong = |error: String| (at, format!("rule `{}`: {error}", entry.id));
+        if entry.texts().any(|text| text.contains('\0')) {
+            return Err(wrong("a text cannot hold a NUL".to_owned()));
+        }
+        entry.regex = spell::whole(&entry.regex, part).map_err(wrong)?;
         let rule = entry.rule();
         Ok(Read { rule, at })
     };
@@ -53,7 +57,7 @@ pub fn rules() -> &'static [Rule] {
 }
 
 /// The words that open our own rules: those that are ASCII, and the others.
-pub(crate) fn words() -> [&'static [Word]; 2] {
+pub(crate) fn words() -> [Openings; 2] {
     WORDS
 }
 
@@ -121,6 +125,11 @@ fn everywhere() -> Vec<Direction> {
 }
 
 impl Entry {
+    /// Its lists of texts, one behind the other.
+    fn texts(&self) -> impl Iterator<Item = &String> {
+        self.literals.iter().chain(&self.hits).chain(&self.misses)
+    }
+
     /// The rule for the rest of the process.
     fn rule(self) -> Rule {
         let check = Check {
@@ -141,14 +150,14 @@ impl Entry {
             summary: keep(self.summary),
             reference: keep(self.reference),
             action: self.action,
-            literals: keep_all(self.literals),
+            literals: Texts::keep(&self.literals),
             regex,
             remedy: keep(self.remedy),
             kind: self.kind,
             language: keep(self.language),
             directions: self.directions.leak(),
-            hits: keep_all(self.hits),
-            misses: keep_all(self.misses),
+            hits: Texts::keep(&self.hits),
+            misses: Texts::keep(&self.misses),
             before: self.before,
             pair: self.pair,
             named: self.named,
@@ -167,25 +176,15 @@ impl Entry {
 }
 
 fn keep_branch(taken: Taken) -> Fixed {
-    let words = |words: Vec<(Vec<u8>, u8)>| -> &'static [(&'static [u8], u8)] {
-        let all = words
-            .into_iter()
-            .map(|(word, edges)| (&*word.leak(), edges));
-        all.collect::<Vec<_>>().leak()
-    };
     Branch {
         regex: keep(taken.regex),
         ascii: taken.ascii,
-        first: words(taken.first),
-        second: words(taken.second),
+        first: Words::keep(&taken.first),
+        second: Words::keep(&taken.second),
         near: taken.near,
         before: taken.before,
         after: taken.after,
     }
-}
-
-fn keep_all(texts: Vec<String>) -> &'static [&'static str] {
-    texts.into_iter().map(keep).collect::<Vec<_>>().leak()
 }
 
 /// The rules are read once and live as long as the process.

@@ -4,6 +4,7 @@
 
 use crate::branch::Fixed;
 use crate::check::Check;
+use crate::packed::Texts;
 
 /// Which way a text goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -227,7 +228,7 @@ pub struct Rule {
     /// The strongest action that the rule takes by default; its class may ask for less.
     pub action: Action,
     /// One of these stands in each match, in any ASCII case. Empty only where `digits`, `base58` or `phrase` is set.
-    pub literals: &'static [&'static str],
+    pub literals: Texts,
     /// The exact expression, over bytes, of bounded length. Empty for what code looks for.
     pub regex: &'static str,
     /// What to do about a finding that is true.
@@ -239,9 +240,9 @@ pub struct Rule {
     /// The directions in which it is looked for.
     pub directions: &'static [Direction],
     /// Texts that the rule finds.
-    pub hits: &'static [&'static str],
+    pub hits: Texts,
     /// Texts that look alike and that the rule leaves alone.
-    pub misses: &'static [&'static str],
+    pub misses: Texts,
     /// Bytes that a match may begin before its literal.
     pub(crate) before: usize,
     /// Whether a match may begin in a JSON key and end in its value.
@@ -272,10 +273,33 @@ impl Rule {
     }
 }
 
-/// A word that opens rules.
-pub(crate) struct Word {
-    pub(crate) text: &'static [u8],
+/// Words that open rules, and what each is to which of them: all texts, all uses, and for each word where both of its own
+/// end.
+#[derive(Clone, Copy)]
+pub(crate) struct Openings {
+    pub(crate) texts: &'static [u8],
     pub(crate) uses: &'static [Use],
+    pub(crate) ends: &'static [(u32, u32)],
+}
+
+impl Openings {
+    /// No words.
+    pub(crate) const NONE: Openings = Openings {
+        texts: &[],
+        uses: &[],
+        ends: &[],
+    };
+
+    pub(crate) fn iter(self) -> impl Iterator<Item = (&'static [u8], &'static [Use])> {
+        self.ends.iter().scan((0, 0), move |start, end| {
+            let ((text, one), (text_end, end)) = (*start, *end);
+            *start = (text_end, end);
+            Some((
+                &self.texts[text as usize..text_end as usize],
+                &self.uses[one as usize..end as usize],
+            ))
+        })
+    }
 }
 
 /// What a word is to a rule.

@@ -15,7 +15,7 @@ use regex_syntax::hir::literal::Extractor;
 use crate::branch::{self, Fixed};
 use crate::openers::{Candidate, Opened, Openers};
 use crate::patterns;
-use crate::rule::{Class, Direction, Part, Rule};
+use crate::rule::{Class, Direction, Openings, Part, Rule};
 use crate::settings::Settings;
 use crate::shape::Shape;
 use crate::words;
@@ -108,7 +108,7 @@ impl Set {
             return Err("too many rules");
         }
         let words = match own.is_empty() {
-            true => [&[][..]; 2],
+            true => [Openings::NONE; 2],
             false => patterns::words(),
         };
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -331,7 +331,7 @@ fn literal_first(rule: &Rule, hir: &Hir) -> bool {
         .limit_repeat(PREFIX_BYTES_MAX);
     let prefixes = extractor.extract(hir);
     let known = |prefix: &[u8]| {
-        let begins = |literal: &&str| {
+        let begins = |literal: &str| {
             let start = prefix.get(..literal.len());
             start.is_some_and(|start| start.eq_ignore_ascii_case(literal.as_bytes()))
         };

@@ -219,10 +219,10 @@ fn a_private_key_is_redacted_to_its_end() {
         .iter()
         .find(|rule| rule.id == "private_key")
         .unwrap();
-    let text = serde_json::to_string(&format!("{}after", rule.hits[0])).unwrap();
+    let text = serde_json::to_string(&format!("{}after", rule.hits.first())).unwrap();
     assert_eq!(redacted(&text), r#""[redacted:private_key]\nafter""#);
     // A block without its end goes with all that can be part of it.
-    let cut = serde_json::to_string(&rule.hits[0][..200]).unwrap();
+    let cut = serde_json::to_string(&rule.hits.first()[..200]).unwrap();
     assert_eq!(redacted(&cut), r#""[redacted:private_key]""#);
 }
 
@@ -391,7 +391,7 @@ fn bytes_that_are_not_json_never_panic() {
 fn no_rule_reads_a_slow_text_more_than_a_few_times() {
     const BYTES: usize = 8 << 10;
     for rule in rules().iter().filter(|rule| rule.class.reads_text()) {
-        let starts = rule.literals.iter().map(|literal| (*literal).to_owned());
+        let starts = rule.literals.iter().map(str::to_owned);
         let hits = rule.hits.iter().flat_map(|hit| {
             // All of a hit but its end, again and again: each opens the rule, none closes it.
             [
@@ -501,7 +501,7 @@ fn folded(text: &str, width: usize, joint: &str) -> String {
 
 #[test]
 fn a_secret_that_line_ends_break_is_found_once_and_covered() {
-    let token = rule("anthropic_key").unwrap().hits[0];
+    let token = rule("anthropic_key").unwrap().hits.first();
     assert!(
         token.len() > 90 && found(token) == ["anthropic_key"],
         "{token}"
@@ -538,7 +538,7 @@ fn a_secret_that_line_ends_break_is_found_once_and_covered() {
 #[test]
 fn what_line_ends_break_is_found_in_json_and_in_base64() {
     use base64::Engine as _;
-    let token = rule("anthropic_key").unwrap().hits[0];
+    let token = rule("anthropic_key").unwrap().hits.first();
     let json = serde_json::json!({ "text": folded(token, 64, "\n") }).to_string();
     let report = engine()
         .json(Direction::Outgoing, json.as_bytes(), "")
@@ -560,12 +560,7 @@ fn what_line_ends_break_is_found_in_json_and_in_base64() {
 #[test]
 fn a_list_of_secrets_is_as_many_findings() {
     for rule in ["anthropic_key", "github_token", "jwt"].map(|id| rule(id).unwrap()) {
-        let tokens: Vec<&str> = rule
-            .hits
-            .iter()
-            .copied()
-            .filter(|hit| !hit.contains(' '))
-            .collect();
+        let tokens: Vec<&str> = rule.hits.iter().filter(|hit| !hit.contains(' ')).collect();
         let list = tokens.join("\n");
         let one = |text: &str| {
             let report = engine().text(Direction::Outgoing, text, "").unwrap();
@@ -593,7 +588,7 @@ fn values_of_lines_of_their_own_are_what_they_were() {
 
 #[test]
 fn a_seed_phrase_in_as_many_arguments_is_found_once_and_taken_out() {
-    let phrase = rule("seed_phrase").unwrap().hits[0];
+    let phrase = rule("seed_phrase").unwrap().hits.first();
     let names = |at: usize| format!("word_{}", at + 1);
     let words = phrase
         .split(' ')

@@ -57,7 +57,7 @@ fn each_cell_finds_its_texts_and_flags_no_other() {
     for language in LANGUAGES {
         for kind in Kind::ALL {
             for rule in cell(kind, language) {
-                let missed = |hit: &&&str| !found(&engine, hit).contains(&(rule.id, rule.action));
+                let missed = |hit: &&str| !found(&engine, hit).contains(&(rule.id, rule.action));
                 let missed = rule.hits.iter().filter(missed);
                 wrong.extend(missed.map(|hit| format!("{} does not find: {hit}", rule.id)));
                 for text in rule.misses {

@@ -13,7 +13,7 @@ fn engine() -> &'static Engine {
 fn replaced() -> impl Iterator<Item = (&'static Rule, &'static str)> {
     let rules = scan::rules().iter();
     let incoming = rules.filter(|rule| rule.default_action(Direction::Incoming) == Action::Redact);
-    incoming.flat_map(|rule| rule.hits.iter().map(move |hit| (rule, *hit)))
+    incoming.flat_map(|rule| rule.hits.iter().map(move |hit| (rule, hit)))
 }
 
 fn whole(text: &str, direction: Direction) -> (Vec<u8>, bool) {

@@ -105,14 +105,14 @@ impl Table {
             });
         };
         for (own, more) in openers.own.iter().zip(&openers.more) {
-            for word in *own {
-                add(Cow::Borrowed(word.text), word.uses);
+            for (text, uses) in own.iter() {
+                add(Cow::Borrowed(text), uses);
             }
             for (text, one) in more {
                 add(text.clone(), std::slice::from_ref(one));
             }
         }
-        let narrow = openers.own[0].len() + openers.more[0].len();
+        let narrow = openers.own[0].ends.len() + openers.more[0].len();
         Table::of(words, uses, narrow)
     }
 
