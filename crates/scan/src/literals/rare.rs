@@ -35,28 +35,38 @@ const PAIRS: [&[u8; 28]; 28] = [
     b"5555552231322322133343242189",
 ];
 
+/// The row of each byte in them.
+const SIGNS: [u8; 256] = {
+    let mut signs = [26; 256];
+    let mut byte = 0;
+    while byte < signs.len() {
+        let letter = (byte as u8).to_ascii_lowercase();
+        match letter {
+            b'a'..=b'z' => signs[byte] = letter - b'a',
+            b'0'..=b'9' => signs[byte] = 27,
+            _ => {}
+        }
+        byte += 1;
+    }
+    signs
+};
+
 /// Where the rarest bytes of a literal begin, so many in a row.
 pub(super) fn gram(literal: &[u8], bytes: usize) -> usize {
-    let starts = 0..=literal.len() - bytes;
-    let middle = (literal.len() - bytes) / 2;
-    let cost = |start: &usize| {
-        let gram = &literal[*start..*start + bytes];
-        let pairs = gram
-            .windows(2)
-            .map(|two| often(two[0], two[1]))
-            .sum::<u32>();
-        // The first letters and the last of a word are shared with many others.
-        (pairs, start.abs_diff(middle))
-    };
-    starts.min_by_key(cost).unwrap_or(0)
+    let last = literal.len() - bytes;
+    let pair = |start: usize| often(literal[start], literal[start + 1]);
+    let mut pairs: u32 = (0..bytes - 1).map(pair).sum();
+    // The first letters and the last of a word are shared with many others.
+    let mut best = (pairs, last / 2, 0);
+    for start in 1..=last {
+        pairs = pairs + pair(start + bytes - 2) - pair(start - 1);
+        best = best.min((pairs, start.abs_diff(last / 2), start));
+    }
+    best.2
 }
 
 fn often(first: u8, second: u8) -> u32 {
-    let sign = |byte: u8| match byte.to_ascii_lowercase() {
-        letter @ b'a'..=b'z' => usize::from(letter - b'a'),
-        b'0'..=b'9' => 27,
-        _ => 26,
-    };
+    let sign = |byte: u8| usize::from(SIGNS[usize::from(byte)]);
     // Two bytes of one letter of another script say nothing.
     match first.is_ascii() || second.is_ascii() {
         true => u32::from(PAIRS[sign(first)][sign(second)] - b'0'),
