@@ -1,7 +1,7 @@
 //! What is kept of a unit besides its words: what the parser made of it.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tantivy::schema::{IndexRecordOption, Value};
 use tantivy::{DocAddress, DocSet, Searcher, TERMINATED, TantivyDocument, Term};
@@ -12,8 +12,8 @@ use super::{UnitId, store};
 use crate::code::api::Result;
 use crate::code::parse::Parsed;
 
-/// Units that are kept unpacked.
-const CACHED_MAX: usize = 256;
+/// Bytes that the kept units have in the index; unpacked they have four times as many, about.
+const CACHED_BYTES_MAX: usize = 8 << 20;
 
 /// What is kept of a unit.
 pub struct Unit {
@@ -24,7 +24,47 @@ pub struct Unit {
 /// Units that were asked for lately.
 #[derive(Default)]
 pub struct Cache {
-    units: Mutex<HashMap<UnitId, Arc<Unit>>>,
+    kept: Mutex<Kept>,
+}
+
+/// Units in two halves: when the young ones are as many as half may be, they are the old ones, and what was not asked for
+/// since the last time is let go of.
+#[derive(Default)]
+struct Kept {
+    young: HashMap<UnitId, (Arc<Unit>, usize)>,
+    old: HashMap<UnitId, (Arc<Unit>, usize)>,
+    /// Bytes of the young ones in the index.
+    bytes: usize,
+}
+
+impl Kept {
+    fn get(&mut self, unit: UnitId) -> Option<Arc<Unit>> {
+        if let Some((kept, _)) = self.young.get(&unit) {
+            return Some(Arc::clone(kept));
+        }
+        let (kept, bytes) = self.old.remove(&unit)?;
+        self.keep(unit, Arc::clone(&kept), bytes);
+        Some(kept)
+    }
+
+    fn keep(&mut self, unit: UnitId, kept: Arc<Unit>, bytes: usize) {
+        if self.bytes + bytes > CACHED_BYTES_MAX / 2 {
+            self.old = std::mem::take(&mut self.young);
+            self.bytes = 0;
+        }
+        self.bytes += bytes;
+        // Two may have read it at once.
+        if let Some((_, twice)) = self.young.insert(unit, (kept, bytes)) {
+            self.bytes -= twice;
+        }
+    }
+
+    fn forget(&mut self, unit: UnitId) {
+        self.old.remove(&unit);
+        if let Some((_, bytes)) = self.young.remove(&unit) {
+            self.bytes -= bytes;
+        }
+    }
 }
 
 impl Cache {
@@ -34,9 +74,8 @@ impl Cache {
         fields: &Fields,
         unit: UnitId,
     ) -> Result<Option<Arc<Unit>>> {
-        let lock = || self.units.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kept) = lock().get(&unit) {
-            return Ok(Some(Arc::clone(kept)));
+        if let Some(kept) = self.lock().get(unit) {
+            return Ok(Some(kept));
         }
         let Some(at) = find(searcher, fields, unit)? else {
             return Ok(None);
@@ -44,24 +83,24 @@ impl Cache {
         let document: TantivyDocument = searcher.doc(at).map_err(store)?;
         let value = document.get_first(fields.parsed);
         let bytes = value.as_ref().and_then(|value| value.as_bytes());
-        let parsed = postcard::from_bytes(bytes.unwrap_or_default()).map_err(store)?;
+        let bytes = bytes.unwrap_or_default();
+        let parsed = postcard::from_bytes(bytes).map_err(store)?;
         let unpacked = Arc::new(Unit { parsed });
-        let mut units = lock();
-        if units.len() >= CACHED_MAX {
-            units.clear();
-        }
-        units.insert(unit, Arc::clone(&unpacked));
+        self.lock().keep(unit, Arc::clone(&unpacked), bytes.len());
         Ok(Some(unpacked))
     }
 
     /// Lets go of all.
     pub fn rest(&self) {
-        *self.units.lock().unwrap_or_else(PoisonError::into_inner) = HashMap::new();
+        *self.lock() = Kept::default();
     }
 
     pub fn forget(&self, unit: UnitId) {
-        let mut units = self.units.lock().unwrap_or_else(PoisonError::into_inner);
-        units.remove(&unit);
+        self.lock().forget(unit);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -99,4 +138,33 @@ pub fn all(searcher: &Searcher) -> Result<HashSet<UnitId>> {
         }
     }
     Ok(units)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::code::parse::Language;
+
+    fn empty() -> Arc<Unit> {
+        let language = Language::all().next().unwrap();
+        let parsed = Parsed::empty(language);
+        Arc::new(Unit { parsed })
+    }
+
+    #[test]
+    fn what_was_asked_for_lately_is_kept_and_no_more_than_fits() {
+        let mut kept = Kept::default();
+        let part = CACHED_BYTES_MAX / 20;
+        for number in 0..1_000 {
+            kept.keep(UnitId(number), empty(), part);
+            assert!(kept.get(UnitId(0)).is_some(), "{number}");
+            assert!((kept.young.len() + kept.old.len()) * part <= CACHED_BYTES_MAX);
+        }
+        assert!(kept.get(UnitId(995)).is_some());
+        assert!(kept.get(UnitId(900)).is_none());
+        kept.forget(UnitId(995));
+        assert!(kept.get(UnitId(995)).is_none());
+        kept.keep(UnitId(1), empty(), 2 * CACHED_BYTES_MAX);
+        assert!(kept.get(UnitId(1)).is_some());
+    }
 }
