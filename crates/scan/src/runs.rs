@@ -127,6 +127,19 @@ fn kinds(block: &[u8; BLOCK_BYTES]) -> (u64, u64) {
     (letters, !(letters | gaps))
 }
 
+/// A bit for each byte of the first block of a text that a class holds; a class that has no zero.
+#[inline(always)]
+pub(crate) fn inside_first(text: &[u8], class: impl Fn(u8) -> bool) -> u64 {
+    match text.first_chunk() {
+        Some(block) => inside(block, class),
+        None => {
+            let mut block = [0; BLOCK_BYTES];
+            block[..text.len()].copy_from_slice(text);
+            inside(&block, class)
+        }
+    }
+}
+
 /// A bit for each byte of a block that a class holds. A class of few ranges costs no branch and no look into a table.
 #[inline(always)]
 pub(crate) fn inside(block: &[u8; BLOCK_BYTES], class: impl Fn(u8) -> bool) -> u64 {

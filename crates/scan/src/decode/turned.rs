@@ -57,6 +57,13 @@ const TURNED: [[bool; 256]; 2] = {
     bytes
 };
 
+/// Whether any word of a run may be turned back: digits are in all tokens, and in few words.
+pub(super) fn may_be_turned(run: &[u8]) -> bool {
+    // Without a branch, so that many bytes are looked at in one step.
+    run.iter()
+        .fold(false, |any, byte| any | byte.is_ascii_digit())
+}
+
 /// Turns a word back.
 pub(super) fn turn(word: &[u8], sink: Sink<'_>) {
     let (Some(first), Some(last)) = (word.first(), word.last()) else {
