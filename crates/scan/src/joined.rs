@@ -46,6 +46,9 @@ const OUTSIDE: [bool; 256] = {
     outside
 };
 
+/// What messages of a protocol have in themselves, by its key: nobody's value begins or goes on in it.
+const CONSTANTS: [(&[u8], &[u8]); 2] = [(b"jsonrpc", b"2.0"), (b"type", b"text")];
+
 /// Calls `search` with each way to put the strings of a view together that joins anything.
 pub(crate) fn each(
     layer: &Layer<'_>,
@@ -101,6 +104,12 @@ type Emit<'a> = &'a mut dyn FnMut(&mut Text) -> Result<(), Bound>;
 fn values(layer: &Layer<'_>, text: &mut Text, emit: Emit<'_>) -> Result<(), Bound> {
     let bytes = layer.bytes;
     let mut values = values_of(layer);
+    // A value alone is split over no others.
+    let own =
+        |(key, value): &&(&[u8], Range<usize>)| !CONSTANTS.contains(&(*key, &bytes[value.clone()]));
+    if values.iter().filter(own).nth(1).is_none() {
+        return Ok(());
+    }
     for (_, value) in &values {
         ends(bytes, value, text);
     }
@@ -318,6 +327,14 @@ mod tests {
     fn values_are_joined_and_keys_are_not() {
         assert_eq!(joined(r#"{"a":"sk-","b":["an","t-"],"c":1}"#), ["sk-ant-"]);
         assert_eq!(joined(r#"{"only":"one"}"#), [""; 0]);
+        assert_eq!(
+            joined(r#"{"jsonrpc":"2.0","result":[{"type":"text","text":"one"}]}"#),
+            [""; 0]
+        );
+        assert_eq!(
+            joined(r#"{"jsonrpc":"2","result":[{"type":"text","text":"one"}]}"#),
+            ["2textone"]
+        );
         let deltas = r#"[{"type":"delta","text":"sk-"},{"type":"delta","text":"ant-"}]"#;
         assert_eq!(joined(deltas), ["deltask-deltaant-", "sk-ant-|deltadelta"]);
     }
