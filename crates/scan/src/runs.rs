@@ -12,7 +12,7 @@ pub(crate) const BLOCK_BYTES: usize = 64;
 
 /// Whether words are made of this byte: a letter, a digit, `_`, or a mark that is written for a letter.
 #[inline(always)]
-pub(crate) fn is_letter(byte: u8) -> bool {
+pub(crate) const fn is_letter(byte: u8) -> bool {
     let [a, b, c, d] = LEET_MARKS;
     ((byte | 0x20).wrapping_sub(b'a') < 26)
         | (byte.wrapping_sub(b'0') < 10)
@@ -25,9 +25,32 @@ pub(crate) fn is_letter(byte: u8) -> bool {
 
 /// Whether a byte is neither: white space, a control character, or of another script.
 #[inline(always)]
-pub(crate) fn is_gap(byte: u8) -> bool {
+pub(crate) const fn is_gap(byte: u8) -> bool {
     byte as i8 <= b' ' as i8
 }
+
+/// What a byte is to a run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Letter,
+    Gap,
+    Mark,
+}
+
+/// What each byte is, where one is looked at by itself.
+const KINDS: [Kind; 256] = {
+    let mut kinds = [Kind::Mark; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        if is_letter(byte as u8) {
+            kinds[byte] = Kind::Letter;
+        } else if is_gap(byte as u8) {
+            kinds[byte] = Kind::Gap;
+        }
+        byte += 1;
+    }
+    kinds
+};
 
 /// Where a run stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,7 +135,8 @@ impl<'t> Runs<'t> {
 
     /// Finds where a run ends that does not end in its block; answers whether it is long enough.
     fn go_on(&mut self, run: &mut Run, is_letters: bool) -> bool {
-        let same = |byte: &&u8| is_letter(**byte) == is_letters && !is_gap(**byte);
+        let kind = if is_letters { Kind::Letter } else { Kind::Mark };
+        let same = |byte: &&u8| KINDS[usize::from(**byte)] == kind;
         let behind = self.bytes[run.end..].iter();
         run.end += behind.take_while(same).count();
         self.from = run.end;

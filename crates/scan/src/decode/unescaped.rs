@@ -57,9 +57,10 @@ fn is_mark(byte: u8) -> bool {
 #[inline]
 fn may_begin(bytes: &[u8]) -> bool {
     match bytes {
-        [b'%', next, ..] => next.is_ascii_hexdigit(),
+        // What is below 0x30 is no letter or digit.
+        [b'%', next, ..] => next.is_ascii_hexdigit() && *next > b'2',
         [b'\\', next, ..] => matches!(next, b'n' | b't' | b'r' | b'/' | b'x' | b'u' | b'0'..=b'3'),
-        [b'&', next, ..] => *next == b'#' || next.is_ascii_alphabetic(),
+        [b'&', rest @ ..] => rest.first() == Some(&b'#') || name(rest).is_some(),
         [b'<', next, ..] => matches!(next, b'/' | b'!') || next.is_ascii_alphabetic(),
         [b'=', next, ..] => *next == b'2',
         _ => false,
@@ -179,13 +180,7 @@ fn tag(bytes: &[u8]) -> Option<usize> {
 /// What a named character reference stands for, of those that stand for letters, for signs of ASCII, and for spaces.
 /// Source: the HTML standard, 13.5.
 fn named(bytes: &[u8]) -> Option<(Escaped, usize)> {
-    const NAME_BYTES_MAX: usize = 14;
-    let bytes = &bytes[..bytes.len().min(NAME_BYTES_MAX + 1)];
-    let length = bytes.iter().position(|byte| !byte.is_ascii_alphabetic())?;
-    if bytes[length] != b';' {
-        return None;
-    }
-    let name = std::str::from_utf8(&bytes[..length]).ok()?;
+    let name = name(bytes)?;
     let character = match name {
         "nbsp" | "ensp" | "emsp" | "thinsp" | "Tab" | "NewLine" => '\u{a0}',
         "shy" | "zwj" | "zwnj" | "ZeroWidthSpace" | "NoBreak" | "lrm" | "rlm" => '\u{200b}',
@@ -217,7 +212,17 @@ fn named(bytes: &[u8]) -> Option<(Escaped, usize)> {
         "szlig" => 'ß',
         _ => accented(name)?,
     };
-    Some((Escaped::Character(character), length + 2))
+    Some((Escaped::Character(character), name.len() + 2))
+}
+
+/// The name that a text begins with, where it is that of a reference: a semicolon ends it.
+#[inline]
+fn name(bytes: &[u8]) -> Option<&str> {
+    const NAME_BYTES_MAX: usize = 14;
+    let bytes = &bytes[..bytes.len().min(NAME_BYTES_MAX + 1)];
+    let length = bytes.iter().position(|byte| !byte.is_ascii_alphabetic())?;
+    let ends = length > 0 && bytes[length] == b';';
+    std::str::from_utf8(&bytes[..length]).ok().filter(|_| ends)
 }
 
 /// The letter of a reference such as `eacute`, without its accent.
