@@ -196,19 +196,29 @@ fn urls(layer: &Layer<'_>, text: &mut Text) {
         };
         add.apart(split(bytes, start..start + labels, b'.'));
         add.apart(split(bytes, (path + 1).min(query)..query, b'/'));
-        let pairs = || split(bytes, (query + 1).min(fragment)..fragment, b'&');
-        let value = |pair: &Range<usize>| {
+        // Each parameter as its name, with the mark behind it, and its value.
+        let parameter = |pair: Range<usize>| {
             let name = bytes[pair.clone()].iter().position(|b| *b == b'=');
-            name.map_or(pair.start, |at| pair.start + at + 1)..pair.end
+            let value = name.map_or(pair.start, |at| pair.start + at + 1);
+            (pair.start..value, value..pair.end)
         };
-        add.apart(pairs().map(|pair| value(&pair)));
+        let pairs = split(bytes, (query + 1).min(fragment)..fragment, b'&');
+        let pairs: Vec<_> = pairs
+            .map(parameter)
+            .filter(|(_, value)| !value.is_empty())
+            .collect();
+        add.apart(pairs.iter().map(|(_, value)| value.clone()));
         // Whoever sends a secret in parts may number them, and send them in another order.
-        let long = || pairs().filter(|pair| value(pair).len() >= ORDERED_BYTES_MIN);
-        let name = |pair: &Range<usize>| &bytes[pair.start..value(pair).start];
+        let long = || {
+            pairs
+                .iter()
+                .filter(|(_, value)| value.len() >= ORDERED_BYTES_MIN)
+        };
+        let name = |(name, _): &&(Range<usize>, Range<usize>)| &bytes[name.clone()];
         if !long().is_sorted_by_key(|pair| name(&pair)) {
-            let mut long: Vec<Range<usize>> = long().take(ORDERED_MAX).collect();
+            let mut long: Vec<_> = long().take(ORDERED_MAX).collect();
             long.sort_by_key(name);
-            add.apart(long.iter().map(value));
+            add.apart(long.into_iter().map(|(_, value)| value.clone()));
         }
     }
 }

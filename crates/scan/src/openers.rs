@@ -16,7 +16,7 @@ use table::{Table, WIDE, bit, is_letters};
 use crate::lexicon::{Lexicon, Looked, Seen, What};
 use crate::literals::Places;
 use crate::rule::{Direction, Part, Rule, Use, Word};
-use crate::runs::{BLOCK_BYTES, Runs};
+use crate::runs::{self, BLOCK_BYTES, Runs};
 use crate::set::Matcher;
 use crate::spell;
 
@@ -126,7 +126,7 @@ impl Openers {
     ) -> Result<(), E> {
         let table = self.table.get_or_init(|| Table::new(self, matchers));
         let mut lacks = bit(direction);
-        if bytes.is_ascii() {
+        if runs::is_ascii(bytes) {
             lacks |= WIDE;
         }
         let Opened {

@@ -52,6 +52,14 @@ const KINDS: [Kind; 256] = {
     kinds
 };
 
+/// Whether a text is ASCII. The standard library looks at each byte of a short one by itself.
+pub(crate) fn is_ascii(text: &[u8]) -> bool {
+    let (eights, rest) = text.as_chunks::<8>();
+    let eights = eights.iter().map(|eight| u64::from_le_bytes(*eight));
+    let all = eights.fold(0, |all, eight| all | eight).to_le_bytes();
+    rest.iter().chain(&all).fold(0, |all, byte| all | byte) < 0x80
+}
+
 /// Where a run stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Run {
@@ -212,6 +220,19 @@ mod tests {
             }
         }
         runs
+    }
+
+    #[test]
+    fn each_byte_of_a_text_tells_whether_it_is_ascii() {
+        for length in 0..40 {
+            let mut text = vec![b'a'; length];
+            assert!(is_ascii(&text));
+            for at in 0..length {
+                text[at] = 0x80;
+                assert!(!is_ascii(&text));
+                text[at] = 0x7f;
+            }
+        }
     }
 
     #[test]

@@ -25,7 +25,8 @@ use crate::set::{Matcher, Opener};
 use crate::stretches::{ROW_BYTES_MIN, run_in};
 use crate::windows::{Window, Windows};
 use crate::{
-    check, context, decode, fold, joined, mention, patterns, pem, phrase, placeholder, told, unpack,
+    check, context, decode, fold, joined, mention, patterns, pem, phrase, placeholder, runs, told,
+    unpack,
 };
 
 /// What is in more layers than are undone may hide anything.
@@ -106,7 +107,7 @@ impl<'e> Search<'e> {
 
     /// Searches the input itself.
     pub(crate) fn root(&mut self, layer: &Layer<'_>) -> Result<(), Bound> {
-        if layer.bytes.is_ascii() {
+        if runs::is_ascii(layer.bytes) {
             return self.whole(layer);
         }
         let mut text = Text::take();
@@ -211,7 +212,7 @@ impl<'e> Search<'e> {
         let result = match (view.bytes.is_empty(), depth) {
             (true, _) => Ok(()),
             (_, SCAN_DEPTH_MAX) => Err(TOO_DEEP),
-            _ if view.bytes.is_ascii() => self.view(&view, depth + 1),
+            _ if runs::is_ascii(view.bytes) => self.view(&view, depth + 1),
             _ => self.folded(&view, depth + 1),
         };
         text.give();
@@ -596,7 +597,7 @@ impl<'e> Search<'e> {
                 }
                 text.whole(run);
                 let decoded = Layer::view(&text, name, Some(layer));
-                result = match decoded.bytes.is_ascii() {
+                result = match runs::is_ascii(decoded.bytes) {
                     true => self.view(&decoded, depth + 1),
                     false => self.folded(&decoded, depth + 1),
                 };

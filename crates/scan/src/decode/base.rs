@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Decoder, Sink, hex, turned};
+use super::{Decoder, Sink, turned};
 use crate::check::base58;
 use crate::layer::Layer;
 use crate::report::Bound;
@@ -174,10 +174,16 @@ fn bits(group: &[u8]) -> u32 {
 
 /// Decodes hex that starts at the first digit or, where that gives no text, at the second.
 fn from_hex(word: &[u8], out: &mut Vec<u8>, sink: Sink<'_>) {
+    // Of a hexadecimal digit, which all of them are.
+    let value = |digit: u8| (digit & 15) + (digit >> 6) * 9;
     for start in 0..2 {
         out.clear();
-        let pair = |pair: &[u8]| Some(hex(pair[0])? * 16 + hex(pair[1])?);
-        out.extend(word[start..].chunks_exact(2).filter_map(pair));
+        let (pairs, _) = word[start..].as_chunks();
+        out.extend(
+            pairs
+                .iter()
+                .map(|[high, low]| value(*high) * 16 + value(*low)),
+        );
         if unpack::has_text(out) {
             return sink(out, "hex");
         }
