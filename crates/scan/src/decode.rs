@@ -8,7 +8,6 @@ use std::ops::Range;
 
 use crate::layer::Layer;
 use crate::report::Bound;
-use crate::runs::{self, BLOCK_BYTES};
 
 mod base;
 mod escapes;
@@ -72,41 +71,6 @@ pub(crate) fn run(
     None
 }
 
-/// Bytes of a text in which to tell blocks pays: a few of them.
-const LONG_BYTES: usize = 4 * BLOCK_BYTES;
-
-/// A place from which on [`run`] finds the same: in a long text, where such a run begins; `min` is at most a block.
-///
-/// That is told for a block at once and without a branch, where the class is one of few ranges.
-pub(crate) fn ahead(bytes: &[u8], mut at: usize, min: usize, class: impl Fn(u8) -> bool) -> usize {
-    let inside = |at: usize| {
-        let block = bytes[at..].first_chunk();
-        u128::from(runs::inside(block.expect("there are more"), &class))
-    };
-    let mut here = None;
-    while bytes.len().saturating_sub(at) >= LONG_BYTES {
-        let next = inside(at + BLOCK_BYTES);
-        let both = next << BLOCK_BYTES | here.unwrap_or_else(|| inside(at));
-        let start = starts(both, min).trailing_zeros() as usize;
-        if start < BLOCK_BYTES {
-            return at + start;
-        }
-        (here, at) = (Some(next), at + BLOCK_BYTES);
-    }
-    at
-}
-
-/// The bits behind which, with themselves, so many are set.
-fn starts(bits: u128, count: usize) -> u128 {
-    let (mut starts, mut known) = (bits, 1);
-    while known < count {
-        let step = known.min(count - known);
-        starts &= starts >> step;
-        known += step;
-    }
-    starts
-}
-
 /// Bytes of a percent-encoded byte (RFC 3986, 2.1).
 pub(crate) const ESCAPE_BYTES: usize = 3;
 
@@ -138,23 +102,6 @@ mod tests {
             (decoder.decode)(&layer.bytes[run], sink).unwrap();
         }
         all
-    }
-
-    #[test]
-    fn looking_ahead_passes_over_no_run() {
-        let class = |byte: u8| byte < b'c';
-        let mut seed = 1u32;
-        for length in (0..700).step_by(7) {
-            let byte = |_| {
-                seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                b'a' + (seed >> 29) as u8 / 3
-            };
-            let text: Vec<u8> = (0..length).map(byte).collect();
-            for (at, min) in [(0, 5), (3, 13), (100, 9), (length, 2), (0, BLOCK_BYTES)] {
-                let found = run(&text, ahead(&text, at, min, class), min, class);
-                assert_eq!(found, run(&text, at, min, class), "{length} {at} {min}");
-            }
-        }
     }
 
     #[test]

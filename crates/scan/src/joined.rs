@@ -46,6 +46,9 @@ const OUTSIDE: [bool; 256] = {
     outside
 };
 
+/// What messages of a protocol have in themselves, by its key: nobody's value begins or goes on in it.
+const CONSTANTS: [(&[u8], &[u8]); 2] = [(b"jsonrpc", b"2.0"), (b"type", b"text")];
+
 /// Calls `search` with each way to put the strings of a view together that joins anything.
 pub(crate) fn each(
     layer: &Layer<'_>,
@@ -101,6 +104,12 @@ type Emit<'a> = &'a mut dyn FnMut(&mut Text) -> Result<(), Bound>;
 fn values(layer: &Layer<'_>, text: &mut Text, emit: Emit<'_>) -> Result<(), Bound> {
     let bytes = layer.bytes;
     let mut values = values_of(layer);
+    // A value alone is split over no others.
+    let own =
+        |(key, value): &&(&[u8], Range<usize>)| !CONSTANTS.contains(&(*key, &bytes[value.clone()]));
+    if values.iter().filter(own).nth(1).is_none() {
+        return Ok(());
+    }
     for (_, value) in &values {
         ends(bytes, value, text);
     }
@@ -187,19 +196,29 @@ fn urls(layer: &Layer<'_>, text: &mut Text) {
         };
         add.apart(split(bytes, start..start + labels, b'.'));
         add.apart(split(bytes, (path + 1).min(query)..query, b'/'));
-        let pairs = || split(bytes, (query + 1).min(fragment)..fragment, b'&');
-        let value = |pair: &Range<usize>| {
+        // Each parameter as its name, with the mark behind it, and its value.
+        let parameter = |pair: Range<usize>| {
             let name = bytes[pair.clone()].iter().position(|b| *b == b'=');
-            name.map_or(pair.start, |at| pair.start + at + 1)..pair.end
+            let value = name.map_or(pair.start, |at| pair.start + at + 1);
+            (pair.start..value, value..pair.end)
         };
-        add.apart(pairs().map(|pair| value(&pair)));
+        let pairs = split(bytes, (query + 1).min(fragment)..fragment, b'&');
+        let pairs: Vec<_> = pairs
+            .map(parameter)
+            .filter(|(_, value)| !value.is_empty())
+            .collect();
+        add.apart(pairs.iter().map(|(_, value)| value.clone()));
         // Whoever sends a secret in parts may number them, and send them in another order.
-        let long = || pairs().filter(|pair| value(pair).len() >= ORDERED_BYTES_MIN);
-        let name = |pair: &Range<usize>| &bytes[pair.start..value(pair).start];
+        let long = || {
+            pairs
+                .iter()
+                .filter(|(_, value)| value.len() >= ORDERED_BYTES_MIN)
+        };
+        let name = |(name, _): &&(Range<usize>, Range<usize>)| &bytes[name.clone()];
         if !long().is_sorted_by_key(|pair| name(&pair)) {
-            let mut long: Vec<Range<usize>> = long().take(ORDERED_MAX).collect();
+            let mut long: Vec<_> = long().take(ORDERED_MAX).collect();
             long.sort_by_key(name);
-            add.apart(long.iter().map(value));
+            add.apart(long.into_iter().map(|(_, value)| value.clone()));
         }
     }
 }
@@ -318,6 +337,14 @@ mod tests {
     fn values_are_joined_and_keys_are_not() {
         assert_eq!(joined(r#"{"a":"sk-","b":["an","t-"],"c":1}"#), ["sk-ant-"]);
         assert_eq!(joined(r#"{"only":"one"}"#), [""; 0]);
+        assert_eq!(
+            joined(r#"{"jsonrpc":"2.0","result":[{"type":"text","text":"one"}]}"#),
+            [""; 0]
+        );
+        assert_eq!(
+            joined(r#"{"jsonrpc":"2","result":[{"type":"text","text":"one"}]}"#),
+            ["2textone"]
+        );
         let deltas = r#"[{"type":"delta","text":"sk-"},{"type":"delta","text":"ant-"}]"#;
         assert_eq!(joined(deltas), ["deltask-deltaant-", "sk-ant-|deltadelta"]);
     }

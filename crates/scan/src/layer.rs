@@ -4,8 +4,10 @@
 //! where its bytes came from, so that a finding's span is of the original and never cuts an escape or a
 //! character in two.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::ops::Range;
+
+use crate::stretches::Stretches;
 
 /// Buffers larger than this are not kept for the next scan, in bytes.
 const KEPT_BYTES_MAX: usize = 512 << 10;
@@ -173,6 +175,7 @@ pub(crate) struct Layer<'a> {
     /// What was undone to make it from its parent; empty for reading and folding.
     pub(crate) name: &'static str,
     pub(crate) parent: Option<&'a Layer<'a>>,
+    stretches: OnceCell<Stretches>,
 }
 
 impl<'a> Layer<'a> {
@@ -184,6 +187,7 @@ impl<'a> Layer<'a> {
             pieces: &[],
             name: "",
             parent: None,
+            stretches: OnceCell::new(),
         }
     }
 
@@ -199,7 +203,13 @@ impl<'a> Layer<'a> {
             pieces: &text.pieces,
             name,
             parent,
+            stretches: OnceCell::new(),
         }
+    }
+
+    /// Its long stretches, which are found when they are first asked for.
+    pub(crate) fn stretches(&self) -> &Stretches {
+        self.stretches.get_or_init(|| Stretches::of(self.bytes))
     }
 
     /// The string that holds this place, with its index.

@@ -235,17 +235,17 @@ impl Lexicon {
         digest | KEPT
     }
 
-    /// What was learned of a run, by the numbers that [`Lexicon::get`] takes; nothing where nobody knows.
+    /// What was learned of a run, by the numbers that [`Lexicon::seen`] takes; nothing where nobody knows.
     #[inline(always)]
     pub(crate) fn known(&self, looked: &Looked) -> Option<Range<u32>> {
         let (start, end) = *self.lists.get(looked.list as usize)?;
         Some(start..end)
     }
 
-    /// One thing that was learned.
+    /// What was learned, by its numbers.
     #[inline(always)]
-    pub(crate) fn get(&self, number: u32) -> Seen {
-        self.seen[number as usize]
+    pub(crate) fn seen(&self, numbers: Range<u32>) -> &[Seen] {
+        &self.seen[numbers.start as usize..numbers.end as usize]
     }
 
     /// Keeps what a run says; answers by which numbers.
@@ -346,7 +346,7 @@ mod tests {
         assert!(one.says() && lexicon.known(&one).is_none());
         let numbers = lexicon.learn(&one, &seen[..2]);
         assert_eq!(known(&lexicon, &one), Some(numbers.clone()));
-        assert_eq!(lexicon.get(numbers.start).place(4), 4..7);
+        assert_eq!(lexicon.seen(numbers)[0].place(4), 4..7);
         lexicon.learn(&two, &seen);
         assert!(known(&lexicon, &one).is_some() && known(&lexicon, &two).is_some());
         lexicon.make_room();

@@ -45,6 +45,7 @@ mod pem;
 mod phrase;
 mod runs;
 mod spell;
+mod stretches;
 mod unpack;
 mod values;
 mod wanted;

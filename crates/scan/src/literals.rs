@@ -54,7 +54,7 @@ pub(crate) enum Whole {
 }
 
 /// How a literal is looked for.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Written {
     /// In each spelling that it may have.
     Freely,
@@ -223,31 +223,33 @@ impl Literals {
     /// Finds all places of all literals.
     pub(crate) fn find(&self, bytes: &[u8], places: &mut Places) {
         places.clear();
-        self.add(bytes, &(0..bytes.len()), (places, 0), Some);
+        self.add(bytes, &(0..bytes.len()), (places, 0), |found, keep| {
+            keep(found)
+        });
     }
 
-    /// Adds the places of the literals whose grams are in a part of a text, each as `known` says or not at all, to those
-    /// behind so many that are done.
+    /// Adds the places of the literals whose grams are in a part of a text, each as `known` has it kept or not at all, to
+    /// those behind so many that are done.
     pub(crate) fn add(
         &self,
         bytes: &[u8],
         part: &Range<usize>,
         (places, done): (&mut Places, usize),
-        known: impl Fn(Found) -> Option<Found>,
+        known: impl Fn(Found, &mut dyn FnMut(Found)),
     ) {
         let first = places.ends.len();
         for start in part.clone().step_by(CHUNK_BYTES) {
             let chunk = start..part.end.min(start + CHUNK_BYTES);
             self.each_gram(bytes, &chunk, |end, literal, plain| {
-                if let Some((end, literal, plain)) = known((end, literal, plain)) {
+                known((end, literal, plain), &mut |(end, literal, plain)| {
                     places.keep(first, end, literal, plain);
-                }
+                });
             });
             let among = places.ends.len();
             self.each_tiny(bytes, &(start..part.end), chunk.len(), |end, literal| {
-                let found = known((end, literal, true)).into_iter();
-                let ends = found.map(|(end, literal, plain)| (end as u32, literal, plain));
-                places.ends.extend(ends);
+                known((end, literal, true), &mut |(end, literal, plain)| {
+                    places.ends.push((end as u32, literal, plain));
+                });
             });
             places.merge(first, among);
         }

@@ -16,7 +16,7 @@ use table::{Table, WIDE, bit, is_letters};
 use crate::lexicon::{Lexicon, Looked, Seen, What};
 use crate::literals::Places;
 use crate::rule::{Direction, Openings, Part, Rule, Use};
-use crate::runs::{BLOCK_BYTES, Runs};
+use crate::runs::{self, BLOCK_BYTES, Runs};
 use crate::set::Matcher;
 use crate::spell;
 
@@ -126,7 +126,7 @@ impl Openers {
     ) -> Result<(), E> {
         let table = self.table.get_or_init(|| Table::new(self, matchers));
         let mut lacks = bit(direction);
-        if bytes.is_ascii() {
+        if runs::is_ascii(bytes) {
             lacks |= WIDE;
         }
         let Opened {
@@ -232,8 +232,7 @@ where
             }),
         };
         let mut next = self.next_end();
-        for number in numbers {
-            let one = lexicon.get(number);
+        for one in lexicon.seen(numbers) {
             if next <= one.end(run.start) {
                 self.places_before(one.end(run.start))?;
                 next = self.next_end();
@@ -244,7 +243,10 @@ where
                     self.branches.first(one.index, one.near, &start);
                 }
                 What::Word(part) => {
-                    self.opens(one.index, part, one.near, &one.place(run.start))?;
+                    let word = one.place(run.start);
+                    if let Some(start) = self.branches.start(one.index, part, one.near, &word) {
+                        self.opens(one.index, part, start, &word)?;
+                    }
                 }
                 _ if one.fits(self.bytes, run) => {
                     let end = run.start + usize::from(one.near);
@@ -314,22 +316,27 @@ where
             return Ok(());
         };
         let table = self.table;
-        for one in table
-            .uses_of(known)
-            .iter()
-            .filter(|one| one.needs & lacks == 0)
-        {
-            self.opens(one.matcher, one.part, one.near, &word)?;
+        let (others, firsts) = table.uses_of(known).split_at(usize::from(known.firsts));
+        for one in others.iter().filter(|one| one.needs & lacks == 0) {
+            if let Some(start) = self.branches.start(one.matcher, one.part, one.near, &word) {
+                self.opens(one.matcher, one.part, start, &word)?;
+            }
+        }
+        for one in firsts.iter().filter(|one| one.needs & lacks == 0) {
+            self.branches.first(one.matcher, one.near, &word);
         }
         Ok(())
     }
 
-    /// Opens a matcher at a word, or remembers that it was seen.
-    #[inline(always)]
-    fn opens(&mut self, matcher: u16, part: Part, near: u16, word: &Range<usize>) -> Result<(), E> {
-        let Some(start) = self.branches.start(matcher, part, near, word) else {
-            return Ok(());
-        };
+    /// Opens a matcher at a word, where the first of its words starts there.
+    #[inline(never)]
+    fn opens(
+        &mut self,
+        matcher: u16,
+        part: Part,
+        start: usize,
+        word: &Range<usize>,
+    ) -> Result<(), E> {
         let it = &self.matchers[usize::from(matcher)];
         let anchored = it.begins_with(part, word);
         if anchored && !it.may_begin(self.bytes, word.start) {
@@ -362,21 +369,14 @@ impl Branches {
 
     /// Where the first word starts of those that open a matcher, if this is the last of them.
     #[inline(always)]
-    fn start(&mut self, matcher: u16, part: Part, near: u16, word: &Range<usize>) -> Option<usize> {
-        match part {
-            Part::Literal | Part::Only => Some(word.start),
-            Part::First => {
-                self.first(matcher, near, word);
-                None
-            }
-            Part::Second => {
-                let end = self.base + word.end as u32;
-                let seen = &self.firsts[usize::from(matcher)];
-                let known = end.wrapping_sub(seen.last) <= u32::from(near);
-                let nearest = end - u32::from(near);
-                known.then(|| (nearest.max(seen.first) - self.base) as usize)
-            }
+    fn start(&self, matcher: u16, part: Part, near: u16, word: &Range<usize>) -> Option<usize> {
+        if part != Part::Second {
+            return Some(word.start);
         }
+        let (end, near) = (self.base + word.end as u32, u32::from(near));
+        let seen = &self.firsts[usize::from(matcher)];
+        let known = end.wrapping_sub(seen.last) <= near;
+        known.then(|| (seen.first.max(end - near) - self.base) as usize)
     }
 
     /// Remembers a first word.

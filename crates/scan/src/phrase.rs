@@ -33,6 +33,8 @@ struct Words {
     all: Vec<&'static str>,
     /// Where the words of each head begin in `all`, and the end.
     heads: Vec<u16>,
+    /// The fourth letter of each word, which tells it from the others of its head; zero where it has three.
+    fourths: Vec<u8>,
 }
 
 static WORDS: LazyLock<Words> = LazyLock::new(|| {
@@ -47,7 +49,12 @@ static WORDS: LazyLock<Words> = LazyLock::new(|| {
         before += *count;
         *count = before;
     }
-    Words { all, heads }
+    let fourths = all.iter().map(|word| fourth(word.as_bytes())).collect();
+    Words {
+        all,
+        heads,
+        fourths,
+    }
 });
 
 /// Whether a word is listed, whatever marks stand around it.
@@ -67,6 +74,10 @@ fn head(word: &[u8]) -> usize {
     (value(0) * 26 + value(1)) * 26 + value(2)
 }
 
+fn fourth(word: &[u8]) -> u8 {
+    word.get(3).map_or(0, |letter| letter | 0x20)
+}
+
 impl Words {
     /// The number of a word in the list.
     fn number(&self, word: &[u8]) -> Option<u16> {
@@ -74,12 +85,14 @@ impl Words {
             return None;
         }
         let head = head(word);
+        let (first, end) = (self.heads[head], self.heads[head + 1]);
+        let fourths = &self.fourths[usize::from(first)..usize::from(end)];
+        let at = fourths.iter().position(|letter| *letter == fourth(word))?;
         let same = |at: &u16| {
-            self.all[usize::from(*at)]
-                .as_bytes()
-                .eq_ignore_ascii_case(word)
+            let listed = self.all[usize::from(*at)].as_bytes();
+            listed.eq_ignore_ascii_case(word)
         };
-        (self.heads[head]..self.heads[head + 1]).find(same)
+        Some(first + at as u16).filter(same)
     }
 }
 
@@ -185,6 +198,9 @@ fn previous(bytes: &[u8], at: usize, floor: usize) -> Option<Word> {
 
 /// Whether some words of a run are a phrase. Words in the order of the list are a copy of the list.
 fn holds_phrase(run: &[Word], tried: &mut usize) -> bool {
+    if run.len() < LENGTHS[LENGTHS.len() - 1] {
+        return false;
+    }
     let numbers: Vec<u16> = run.iter().map(|word| word.0).collect();
     let mut phrase = |at: usize, length: usize| {
         let words = &numbers[at..at + length];

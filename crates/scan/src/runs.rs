@@ -12,7 +12,7 @@ pub(crate) const BLOCK_BYTES: usize = 64;
 
 /// Whether words are made of this byte: a letter, a digit, `_`, or a mark that is written for a letter.
 #[inline(always)]
-pub(crate) fn is_letter(byte: u8) -> bool {
+pub(crate) const fn is_letter(byte: u8) -> bool {
     let [a, b, c, d] = LEET_MARKS;
     ((byte | 0x20).wrapping_sub(b'a') < 26)
         | (byte.wrapping_sub(b'0') < 10)
@@ -25,8 +25,39 @@ pub(crate) fn is_letter(byte: u8) -> bool {
 
 /// Whether a byte is neither: white space, a control character, or of another script.
 #[inline(always)]
-pub(crate) fn is_gap(byte: u8) -> bool {
+pub(crate) const fn is_gap(byte: u8) -> bool {
     byte as i8 <= b' ' as i8
+}
+
+/// What a byte is to a run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Letter,
+    Gap,
+    Mark,
+}
+
+/// What each byte is, where one is looked at by itself.
+const KINDS: [Kind; 256] = {
+    let mut kinds = [Kind::Mark; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        if is_letter(byte as u8) {
+            kinds[byte] = Kind::Letter;
+        } else if is_gap(byte as u8) {
+            kinds[byte] = Kind::Gap;
+        }
+        byte += 1;
+    }
+    kinds
+};
+
+/// Whether a text is ASCII. The standard library looks at each byte of a short one by itself.
+pub(crate) fn is_ascii(text: &[u8]) -> bool {
+    let (eights, rest) = text.as_chunks::<8>();
+    let eights = eights.iter().map(|eight| u64::from_le_bytes(*eight));
+    let all = eights.fold(0, |all, eight| all | eight).to_le_bytes();
+    rest.iter().chain(&all).fold(0, |all, byte| all | byte) < 0x80
 }
 
 /// Where a run stands.
@@ -112,7 +143,8 @@ impl<'t> Runs<'t> {
 
     /// Finds where a run ends that does not end in its block; answers whether it is long enough.
     fn go_on(&mut self, run: &mut Run, is_letters: bool) -> bool {
-        let same = |byte: &&u8| is_letter(**byte) == is_letters && !is_gap(**byte);
+        let kind = if is_letters { Kind::Letter } else { Kind::Mark };
+        let same = |byte: &&u8| KINDS[usize::from(**byte)] == kind;
         let behind = self.bytes[run.end..].iter();
         run.end += behind.take_while(same).count();
         self.from = run.end;
@@ -125,6 +157,19 @@ impl<'t> Runs<'t> {
 fn kinds(block: &[u8; BLOCK_BYTES]) -> (u64, u64) {
     let (letters, gaps) = (inside(block, is_letter), inside(block, is_gap));
     (letters, !(letters | gaps))
+}
+
+/// A bit for each byte of the first block of a text that a class holds; a class that has no zero.
+#[inline(always)]
+pub(crate) fn inside_first(text: &[u8], class: impl Fn(u8) -> bool) -> u64 {
+    match text.first_chunk() {
+        Some(block) => inside(block, class),
+        None => {
+            let mut block = [0; BLOCK_BYTES];
+            block[..text.len()].copy_from_slice(text);
+            inside(&block, class)
+        }
+    }
 }
 
 /// A bit for each byte of a block that a class holds. A class of few ranges costs no branch and no look into a table.
@@ -175,6 +220,19 @@ mod tests {
             }
         }
         runs
+    }
+
+    #[test]
+    fn each_byte_of_a_text_tells_whether_it_is_ascii() {
+        for length in 0..40 {
+            let mut text = vec![b'a'; length];
+            assert!(is_ascii(&text));
+            for at in 0..length {
+                text[at] = 0x80;
+                assert!(!is_ascii(&text));
+                text[at] = 0x7f;
+            }
+        }
     }
 
     #[test]

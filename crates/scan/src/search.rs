@@ -22,15 +22,17 @@ use crate::place::Place;
 use crate::report::Bound;
 use crate::rule::{Class, Direction, Kind, Rule};
 use crate::set::{Matcher, Opener};
+use crate::stretches::{ROW_BYTES_MIN, run_in};
 use crate::windows::{Window, Windows};
 use crate::{
-    check, context, decode, fold, joined, mention, patterns, pem, phrase, placeholder, told, unpack,
+    check, context, decode, fold, joined, mention, patterns, pem, phrase, placeholder, runs, told,
+    unpack,
 };
 
 /// What is in more layers than are undone may hide anything.
 const TOO_DEEP: Bound = Bound("the text is encoded in more layers than the scan undoes");
 /// Fewest digits that open a rule of digits: the shortest card number.
-const DIGITS_MIN: usize = 13;
+const DIGITS_MIN: usize = ROW_BYTES_MIN;
 /// Fewest characters of Base58 that open a rule: the shortest address of Bitcoin.
 const BASE58_MIN: usize = 26;
 /// What one checksum of a phrase counts as, in bytes read.
@@ -105,7 +107,7 @@ impl<'e> Search<'e> {
 
     /// Searches the input itself.
     pub(crate) fn root(&mut self, layer: &Layer<'_>) -> Result<(), Bound> {
-        if layer.bytes.is_ascii() {
+        if runs::is_ascii(layer.bytes) {
             return self.whole(layer);
         }
         let mut text = Text::take();
@@ -210,7 +212,7 @@ impl<'e> Search<'e> {
         let result = match (view.bytes.is_empty(), depth) {
             (true, _) => Ok(()),
             (_, SCAN_DEPTH_MAX) => Err(TOO_DEEP),
-            _ if view.bytes.is_ascii() => self.view(&view, depth + 1),
+            _ if runs::is_ascii(view.bytes) => self.view(&view, depth + 1),
             _ => self.folded(&view, depth + 1),
         };
         text.give();
@@ -263,14 +265,14 @@ impl<'e> Search<'e> {
         reach: Reach,
         windows: &mut Windows,
         opener: Opener,
-        next: impl Fn(&[u8], usize) -> Option<Range<usize>>,
+        next: impl Fn(&Layer<'_>, usize) -> Option<Range<usize>>,
     ) -> Result<(), Bound> {
         let (set, direction) = (&self.engine.set, self.place.direction);
         if set.opened(opener, direction).next().is_none() {
             return Ok(());
         }
         let mut at = 0;
-        while let Some(run) = next(layer.bytes, at) {
+        while let Some(run) = next(layer, at) {
             at = run.end;
             if reach == Reach::Seams && !layer.crosses_seam(&run) {
                 continue;
@@ -595,7 +597,7 @@ impl<'e> Search<'e> {
                 }
                 text.whole(run);
                 let decoded = Layer::view(&text, name, Some(layer));
-                result = match decoded.bytes.is_ascii() {
+                result = match runs::is_ascii(decoded.bytes) {
                     true => self.view(&decoded, depth + 1),
                     false => self.folded(&decoded, depth + 1),
                 };
@@ -606,27 +608,18 @@ impl<'e> Search<'e> {
     }
 }
 
-/// The next run of digits that opens a rule. The class stands in two forms: as ranges for all bytes of a block, and as a
-/// choice for one byte.
-fn digits(bytes: &[u8], at: usize) -> Option<Range<usize>> {
-    let class = |byte: u8| {
-        (byte.wrapping_sub(b'0') < 10) | (byte == b' ') | (byte == b'-') | (byte == b'+')
-    };
-    let at = decode::ahead(bytes, at, DIGITS_MIN, class);
+/// The next run of digits that opens a rule.
+fn digits(layer: &Layer<'_>, at: usize) -> Option<Range<usize>> {
     let class = |byte| matches!(byte, b'0'..=b'9' | b' ' | b'-' | b'+');
-    decode::run(bytes, at, DIGITS_MIN, class)
+    let rows = &layer.stretches().rows;
+    run_in(rows, (layer.bytes, at), DIGITS_MIN, class)
 }
 
-/// The next run of Base58 that opens a rule, in the same way.
-fn base58(bytes: &[u8], at: usize) -> Option<Range<usize>> {
-    let class = |byte: u8| {
-        let letter = (byte | 0x20).wrapping_sub(b'a') < 26;
-        let none = (byte == b'O') | (byte == b'I') | (byte == b'l');
-        letter & !none | (byte.wrapping_sub(b'1') < 9)
-    };
-    let at = decode::ahead(bytes, at, BASE58_MIN, class);
+/// The next run of Base58 that opens a rule.
+fn base58(layer: &Layer<'_>, at: usize) -> Option<Range<usize>> {
     let class = |byte: u8| byte.is_ascii_alphanumeric() && !b"0OIl".contains(&byte);
-    decode::run(bytes, at, BASE58_MIN, class)
+    let words = &layer.stretches().words;
+    run_in(words, (layer.bytes, at), BASE58_MIN, class)
 }
 
 /// Whether what was decoded is one random token: nobody encodes one who has nothing to hide.
@@ -713,20 +706,5 @@ impl Scratch {
                 kept.push(self);
             }
         });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn both_forms_of_a_class_hold_the_same_bytes() {
-        for next in [digits, base58] {
-            for byte in 0..=u8::MAX {
-                let short = next(&[byte; 60], 0);
-                assert_eq!(next(&[byte; 400], 0), short.map(|_| 0..400), "{byte}");
-            }
-        }
     }
 }

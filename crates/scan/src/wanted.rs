@@ -1,7 +1,9 @@
 //! What a server asks for by the shape of its JSON rather than in words: arguments whose default is a command, and
 //! forms with a field for a secret.
 
-use memchr::memmem;
+use std::sync::LazyLock;
+
+use memchr::memmem::{self, Finder};
 use serde_json::Value;
 
 use crate::command::{Argument, words};
@@ -18,6 +20,7 @@ const GIVEN: [&str; 5] = ["default", "const", "enum", "example", "examples"];
 const JOINTS: [&str; 5] = ["$(", "`", "|", ";", "&&"];
 /// The schema of the form that an `elicitation/create` shows (MCP 2025-06-18).
 const FORM: &str = "requestedSchema";
+static FIND_FORM: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(FORM));
 
 impl Engine {
     /// Adds what this document of a server asks for.
@@ -31,7 +34,7 @@ impl Engine {
     ) {
         match place.direction {
             Direction::Description => self.defaults(place, json, root, layer, report),
-            Direction::Incoming if memmem::find(json, FORM.as_bytes()).is_some() => {
+            Direction::Incoming if FIND_FORM.find(json).is_some() => {
                 self.form(place, json, root, report);
             }
             _ => {}

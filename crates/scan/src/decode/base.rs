@@ -2,12 +2,11 @@
 
 use std::ops::Range;
 
-use base::limit::SCAN_ENCODED_BYTES_MIN;
-
-use super::{Decoder, Sink, ahead, hex, run, turned};
+use super::{Decoder, Sink, turned};
 use crate::check::base58;
 use crate::layer::Layer;
 use crate::report::Bound;
+use crate::stretches::WORD_BYTES_MIN;
 use crate::unpack;
 
 pub(super) const DECODER: Decoder = Decoder { next, decode };
@@ -30,16 +29,10 @@ const SIXTY_FOUR: [u8; 256] = {
 };
 
 fn next(layer: &Layer<'_>, at: usize) -> Option<Range<usize>> {
-    let class = |byte: u8| {
-        let letter = (byte | 0x20).wrapping_sub(b'a') < 26;
-        // The slash is the byte before the first digit.
-        let digit = byte.wrapping_sub(b'/') < 11;
-        letter | digit | (byte == b'+') | (byte == b'-') | (byte == b'_')
-    };
-    let at = ahead(layer.bytes, at, SCAN_ENCODED_BYTES_MIN, class);
-    run(layer.bytes, at, SCAN_ENCODED_BYTES_MIN, |byte| {
-        SIXTY_FOUR[usize::from(byte)] < 64
-    })
+    // Such stretches are what is decoded here.
+    let words = &layer.stretches().words;
+    let next = words.partition_point(|word| word.end < at + WORD_BYTES_MIN);
+    words.get(next).map(|word| word.start.max(at)..word.end)
 }
 
 fn decode(run: &[u8], sink: Sink<'_>) -> Result<(), Bound> {
@@ -47,7 +40,7 @@ fn decode(run: &[u8], sink: Sink<'_>) -> Result<(), Bound> {
     // Hex and base32 have no marks: a path or a name around them is not part of them.
     let inside = |byte: u8| byte.is_ascii_alphanumeric();
     let mut at = 0;
-    while let Some(word) = super::run(run, at, SCAN_ENCODED_BYTES_MIN, inside) {
+    while let Some(word) = super::run(run, at, WORD_BYTES_MIN, inside) {
         at = word.end;
         let word = &run[word];
         if word.iter().all(u8::is_ascii_hexdigit) {
@@ -58,15 +51,16 @@ fn decode(run: &[u8], sink: Sink<'_>) -> Result<(), Bound> {
             sink(&out, "base32");
         }
     }
-    for word in run.split(|byte| matches!(byte, b'/' | b'+')) {
-        turned::turn(word, sink);
+    if turned::may_be_turned(run) {
+        for word in run.split(|byte| matches!(byte, b'/' | b'+')) {
+            turned::turn(word, sink);
+        }
     }
     // The run may begin before what is encoded, as in a path: then another start is the right one.
-    let stretches = stretches(run);
     let mut probed = [0; PROBE_BYTES];
     for start in 0..4.min(run.len()) {
         let rest = &run[start..];
-        if stretches & 1 << start == 0 && !head_is_text(rest) {
+        if !may_hold_ascii(rest) && !head_is_text(rest) {
             continue;
         }
         let probe = &rest[..rest.len().min(PROBE_BYTES)];
@@ -109,49 +103,44 @@ fn fifty_eight(word: &[u8], out: &mut Vec<u8>) -> bool {
     length >= FIFTY_EIGHT_TEXT_MIN && out.iter().all(printable)
 }
 
-/// Characters of four whole groups in a row, but for the last of the last.
-const ROW: u32 = 15;
+/// Groups in a row of which each decodes to ASCII alone: a stretch of printable ASCII holds as many.
+const GROUPS: usize = 4;
 
-/// Of each byte, at which places of such a row it may stand, where all that is decoded is below 0x80: the
-/// highest bit of the first character of a group is 0, the fourth of the second, the second of the third.
-const ROWS: [u16; 256] = {
-    let mut rows = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let value = SIXTY_FOUR[byte] as u16;
-        let first = if value & 32 == 0 { 0b0001 } else { 0 };
-        let second = if value & 8 == 0 { 0b0010 } else { 0 };
-        let third = if value & 2 == 0 { 0b0100 } else { 0 };
-        rows[byte] = (first | second | third | 0b1000) * 0x1111;
-        byte += 1;
-    }
-    rows
-};
+/// Bits of a value that are set where a byte that it is a part of is not ASCII: of the first, the second and the third
+/// character of a group.
+const HIGH: [u8; 3] = [32, 8, 2];
 
-/// Which of the four starts of a run may give a stretch of printable ASCII, as bits: such a stretch holds
-/// four groups in a row. (Shift-And: Baeza-Yates and Gonnet, CACM 35:10, 1992.)
-fn stretches(run: &[u8]) -> u32 {
-    let (mut places, mut starts) = (0u16, 0u32);
-    for (end, byte) in (1u32..).zip(run) {
-        places = (places << 1 | 1) & ROWS[usize::from(*byte)];
-        if places & 1 << (ROW - 1) != 0 {
-            starts |= 1 << ((end - ROW) & 3);
+/// Whether a run that is decoded from its start on may give a stretch of printable ASCII.
+fn may_hold_ascii(run: &[u8]) -> bool {
+    let is_ascii = |group: &[u8]| {
+        let high = |at: usize| SIXTY_FOUR[usize::from(group[at])] & HIGH[at];
+        high(0) | high(1) | high(2) == 0
+    };
+    let mut rest = run;
+    // The last of some groups is looked at first, since most are not ASCII: then none of those before it matters.
+    while let Some(row) = rest.first_chunk::<{ GROUPS * 4 - 1 }>() {
+        match (0..GROUPS).rfind(|group| !is_ascii(&row[group * 4..])) {
+            None => return true,
+            Some(other) => rest = rest.get((other + 1) * 4..).unwrap_or_default(),
         }
     }
-    starts
+    false
 }
 
 /// Whether what a run decodes to begins as text does, or UTF-16, or what is compressed.
 fn head_is_text(run: &[u8]) -> bool {
     let mut head = [0; 6];
-    let Some(run) = run.get(..8) else {
+    let Some(run) = run.first_chunk::<8>() else {
         return true;
     };
+    let value = |at: usize| SIXTY_FOUR[usize::from(run[at])];
+    // No character of UTF-8 begins so.
+    if (0x80..0xc2).contains(&(value(0) << 2 | value(1) >> 4)) {
+        return false;
+    }
     let control = |byte: &u8| matches!(byte, 0..8 | 14..0x20 | 0x7f);
     match sixty_four(run, &mut head) {
         [0x1f | 0x78 | 0, ..] | [_, 0, ..] => true,
-        // No character of UTF-8 begins so.
-        [0x80..0xc2, ..] => false,
         head if head.iter().any(control) => false,
         head => match str::from_utf8(head) {
             Ok(_) => true,
@@ -164,9 +153,8 @@ fn head_is_text(run: &[u8]) -> bool {
 /// Decodes base64 into a buffer of its length. The last 2 or 3 characters of a group hold 1 or 2 bytes; a
 /// last single one none.
 fn sixty_four<'o>(run: &[u8], out: &'o mut [u8]) -> &'o [u8] {
-    let groups = run.chunks_exact(4);
-    let rest = groups.remainder();
-    for (group, out) in groups.zip(out.chunks_exact_mut(3)) {
+    let (groups, rest) = run.as_chunks::<4>();
+    for (group, out) in groups.iter().zip(out.chunks_exact_mut(3)) {
         let [_, decoded @ ..] = bits(group).to_be_bytes();
         out.copy_from_slice(&decoded);
     }
@@ -178,6 +166,7 @@ fn sixty_four<'o>(run: &[u8], out: &'o mut [u8]) -> &'o [u8] {
 }
 
 /// The bits of a group of at most four characters.
+#[inline]
 fn bits(group: &[u8]) -> u32 {
     let value = |bits: u32, byte: &u8| bits << 6 | u32::from(SIXTY_FOUR[usize::from(*byte)]);
     group.iter().fold(0, value) << (6 * (4 - group.len()))
@@ -185,10 +174,16 @@ fn bits(group: &[u8]) -> u32 {
 
 /// Decodes hex that starts at the first digit or, where that gives no text, at the second.
 fn from_hex(word: &[u8], out: &mut Vec<u8>, sink: Sink<'_>) {
+    // Of a hexadecimal digit, which all of them are.
+    let value = |digit: u8| (digit & 15) + (digit >> 6) * 9;
     for start in 0..2 {
         out.clear();
-        let pair = |pair: &[u8]| Some(hex(pair[0])? * 16 + hex(pair[1])?);
-        out.extend(word[start..].chunks_exact(2).filter_map(pair));
+        let (pairs, _) = word[start..].as_chunks();
+        out.extend(
+            pairs
+                .iter()
+                .map(|[high, low]| value(*high) * 16 + value(*low)),
+        );
         if unpack::has_text(out) {
             return sink(out, "hex");
         }
@@ -231,14 +226,12 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_of_the_class_hold_the_same_bytes() {
-        let find = |text: &[u8]| {
-            let whole = 0..text.len();
-            next(&Layer::plain(text, std::slice::from_ref(&whole)), 0)
-        };
+    fn all_that_has_a_value_is_found() {
         for byte in 0..=u8::MAX {
-            let short = find(&[byte; 60]);
-            assert_eq!(find(&[byte; 400]), short.map(|_| 0..400), "{byte}");
+            let (text, whole) = ([byte; 60], 0..60);
+            let run = next(&Layer::plain(&text, std::slice::from_ref(&whole)), 0);
+            let has = SIXTY_FOUR[usize::from(byte)] < 64;
+            assert_eq!(run, has.then_some(whole), "{byte}");
         }
     }
 
@@ -295,7 +288,7 @@ mod tests {
             for start in 0..4.min(run.len()) {
                 let mut out = vec![0; run.len()];
                 let rest = &run[start..];
-                let passed = stretches(&run) & 1 << start == 0 && !head_is_text(rest);
+                let passed = !may_hold_ascii(rest) && !head_is_text(rest);
                 let text = unpack::has_text(sixty_four(rest, &mut out));
                 assert!(!(passed && text), "{}", String::from_utf8_lossy(rest));
             }

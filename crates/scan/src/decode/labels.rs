@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::{Decoder, Sink, ahead, run};
+use super::{Decoder, Sink};
 use crate::layer::Layer;
 use crate::report::Bound;
 
@@ -28,28 +28,41 @@ fn spells(label: &[u8]) -> bool {
     label.len() >= LABEL_BYTES_MIN && label.iter().any(u8::is_ascii_digit) && (lower || upper())
 }
 
-fn next(layer: &Layer<'_>, mut at: usize) -> Option<Range<usize>> {
+/// Whether labels are made of this byte.
+fn is_label(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric()
+}
+
+/// The labels from the one before the first dot that has such labels on both sides on.
+fn next(layer: &Layer<'_>, at: usize) -> Option<Range<usize>> {
     let bytes = layer.bytes;
-    let class = |byte: u8| ((byte | 0x20).wrapping_sub(b'a') < 26) | (byte.wrapping_sub(b'0') < 10);
-    loop {
-        at = ahead(bytes, at, LABEL_BYTES_MIN, class);
-        let first = run(bytes, at, LABEL_BYTES_MIN, class)?;
-        let mut end = first.end;
-        if spells(&bytes[first.clone()]) {
-            while bytes.get(end) == Some(&b'.') {
-                let label = &bytes[end + 1..];
-                let length = label.iter().take_while(|byte| class(**byte)).count();
-                if !spells(&label[..length]) {
-                    break;
-                }
-                end += 1 + length;
+    for dot in memchr::memchr_iter(b'.', bytes.get(at..)?) {
+        let dot = at + dot;
+        let (before, behind) = (&bytes[at..dot], &bytes[dot + 1..]);
+        // Behind most dots is a space or a short word.
+        let long = |label: &[u8; LABEL_BYTES_MIN]| label.iter().all(is_label);
+        if !behind.first_chunk().is_some_and(long) || !before.last_chunk().is_some_and(long) {
+            continue;
+        }
+        let other = before.iter().rposition(|byte| !is_label(byte));
+        let start = other.map_or(at, |other| at + other + 1);
+        if !spells(&bytes[start..dot]) {
+            continue;
+        }
+        let mut end = dot;
+        while bytes.get(end) == Some(&b'.') {
+            let label = &bytes[end + 1..];
+            let length = label.iter().take_while(|byte| is_label(byte)).count();
+            if !spells(&label[..length]) {
+                break;
             }
+            end += 1 + length;
         }
-        if end > first.end {
-            return Some(first.start..end);
+        if end > dot {
+            return Some(start..end);
         }
-        at = first.end;
     }
+    None
 }
 
 fn decode(run: &[u8], sink: Sink<'_>) -> Result<(), Bound> {

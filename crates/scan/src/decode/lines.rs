@@ -22,8 +22,19 @@ const LINES_MAX: usize = 8;
 /// Spaces at the start of a line.
 const INDENT_MAX: usize = 40;
 
+/// The bytes that words are made of.
+const INSIDE: [bool; 256] = {
+    let mut inside = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        inside[byte] = (byte as u8).is_ascii_alphanumeric() || matches!(byte as u8, b'_' | b'-');
+        byte += 1;
+    }
+    inside
+};
+
 fn inside(byte: &u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
+    INSIDE[usize::from(*byte)]
 }
 
 fn leading(text: &[u8]) -> usize {

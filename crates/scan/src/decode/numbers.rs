@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
-use super::{Decoder, Sink, ahead, run};
+use super::{Decoder, Sink};
 use crate::layer::Layer;
 use crate::report::Bound;
+use crate::stretches::run_in;
 use crate::unpack;
 
 /// Rows of numbers.
@@ -24,8 +25,8 @@ fn next(layer: &Layer<'_>, at: usize) -> Option<Range<usize>> {
         let space = (byte == b' ') | (byte == b'\n') | (byte == b'\t') | (byte == b'\r');
         digit | space | (byte == b',') | (byte == b';')
     };
-    let at = ahead(layer.bytes, at, ROW_BYTES_MIN, class);
-    let row = run(layer.bytes, at, ROW_BYTES_MIN, class)?;
+    let rows = &layer.stretches().rows;
+    let row = run_in(rows, (layer.bytes, at), ROW_BYTES_MIN, class)?;
     // A row begins and ends with a number, where it has any.
     let text = &layer.bytes[row.clone()];
     let first = text.iter().position(u8::is_ascii_digit);

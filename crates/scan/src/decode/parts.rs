@@ -60,6 +60,8 @@ fn line(text: &[u8], start: usize) -> Range<usize> {
 fn next(layer: &Layer<'_>, from: usize) -> Option<Range<usize>> {
     let bytes = layer.bytes;
     let mut done = from;
+    // One line alone is no part.
+    memchr::memchr(b'\n', bytes.get(from..)?)?;
     for mark in memchr::memchr2_iter(b'=', b':', bytes.get(from..)?) {
         let mark = from + mark;
         if mark < done || !numbered(&bytes[done..mark]) {

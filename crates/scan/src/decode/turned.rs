@@ -57,27 +57,36 @@ const TURNED: [[bool; 256]; 2] = {
     bytes
 };
 
+/// Whether any word of a run may be turned back: digits are in all tokens, and in few words.
+pub(super) fn may_be_turned(run: &[u8]) -> bool {
+    // Without a branch, so that many bytes are looked at in one step.
+    run.iter()
+        .fold(false, |any, byte| any | byte.is_ascii_digit())
+}
+
 /// Turns a word back.
 pub(super) fn turn(word: &[u8], sink: Sink<'_>) {
     let (Some(first), Some(last)) = (word.first(), word.last()) else {
         return;
     };
-    let may = TURNED[0][usize::from(*first)] || TURNED[1][usize::from(*last)];
-    if word.len() < WORD_BYTES_MIN || !may {
+    let may = [(0, first), (1, last)].map(|(way, byte)| TURNED[way][usize::from(*byte)]);
+    if word.len() < WORD_BYTES_MIN || may == [false; 2] || !word.iter().any(u8::is_ascii_digit) {
         return;
     }
+    let moves = |start: &&[u8]| start.iter().zip(word).all(|(a, b)| *a == moved(*b));
+    let ends = |start: &&[u8]| start.iter().eq(word.iter().rev().take(start.len()));
+    let is_moved = may[0] && STARTS.iter().any(moves);
+    let is_backwards = may[1] && STARTS.iter().any(ends);
     // A token that stands as it is was not turned, nor is what was turned back.
     let plain = |start: &&[u8]| word.starts_with(start);
-    if !word.iter().any(u8::is_ascii_digit) || STARTS.iter().any(plain) {
+    if !is_moved && !is_backwards || STARTS.iter().any(plain) {
         return;
     }
-    let turned = |start: &&[u8]| start.iter().zip(word).all(|(a, b)| *a == moved(*b));
-    if STARTS.iter().any(turned) {
+    if is_moved {
         let out: Vec<u8> = word.iter().map(|byte| moved(*byte)).collect();
         sink(&out, "rot13");
     }
-    let backwards = |start: &&[u8]| start.iter().eq(word.iter().rev().take(start.len()));
-    if STARTS.iter().any(backwards) {
+    if is_backwards {
         let out: Vec<u8> = word.iter().rev().copied().collect();
         sink(&out, "reversed");
     }

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::escapes::{Escaped, escape};
 use crate::layer::{Layer, Text};
-use crate::runs::{BLOCK_BYTES, inside};
+use crate::runs::{BLOCK_BYTES, inside_first};
 
 /// What is read on each side of an escape, in bytes.
 const AROUND_BYTES: usize = 96;
@@ -18,11 +18,11 @@ const AROUND_BYTES: usize = 96;
 pub(crate) fn fill(layer: &Layer<'_>, out: &mut Text) {
     let mut window: Option<Range<usize>> = None;
     for base in (0..layer.bytes.len()).step_by(BLOCK_BYTES) {
-        let mut marks = marks(&layer.bytes[base..]);
+        let mut marks = inside_first(&layer.bytes[base..], is_mark);
         while marks != 0 {
             let at = base + marks.trailing_zeros() as usize;
             marks &= marks - 1;
-            if !hides(layer.bytes, at) {
+            if !may_begin(&layer.bytes[at..]) || !hides(layer.bytes, at) {
                 continue;
             }
             let Some((_, bounds)) = layer.string(at) else {
@@ -53,15 +53,17 @@ fn is_mark(byte: u8) -> bool {
     (byte == b'%') | (byte == b'\\') | (byte == b'&') | (byte == b'<') | (byte == b'=')
 }
 
-/// A bit for each such byte in the first block of a text.
-fn marks(bytes: &[u8]) -> u64 {
-    match bytes.first_chunk() {
-        Some(block) => inside(block, is_mark),
-        None => {
-            let mut block = [0; BLOCK_BYTES];
-            block[..bytes.len()].copy_from_slice(bytes);
-            inside(&block, is_mark)
-        }
+/// Whether an escape may begin here that hides something, by what is behind its mark; false for most.
+#[inline]
+fn may_begin(bytes: &[u8]) -> bool {
+    match bytes {
+        // What is below 0x30 is no letter or digit.
+        [b'%', next, ..] => next.is_ascii_hexdigit() && *next > b'2',
+        [b'\\', next, ..] => matches!(next, b'n' | b't' | b'r' | b'/' | b'x' | b'u' | b'0'..=b'3'),
+        [b'&', rest @ ..] => rest.first() == Some(&b'#') || name(rest).is_some(),
+        [b'<', next, ..] => matches!(next, b'/' | b'!') || next.is_ascii_alphabetic(),
+        [b'=', next, ..] => *next == b'2',
+        _ => false,
     }
 }
 
@@ -178,12 +180,7 @@ fn tag(bytes: &[u8]) -> Option<usize> {
 /// What a named character reference stands for, of those that stand for letters, for signs of ASCII, and for spaces.
 /// Source: the HTML standard, 13.5.
 fn named(bytes: &[u8]) -> Option<(Escaped, usize)> {
-    const NAME_BYTES_MAX: usize = 14;
-    let length = bytes
-        .iter()
-        .take(NAME_BYTES_MAX + 1)
-        .position(|byte| *byte == b';')?;
-    let name = std::str::from_utf8(&bytes[..length]).ok()?;
+    let name = name(bytes)?;
     let character = match name {
         "nbsp" | "ensp" | "emsp" | "thinsp" | "Tab" | "NewLine" => '\u{a0}',
         "shy" | "zwj" | "zwnj" | "ZeroWidthSpace" | "NoBreak" | "lrm" | "rlm" => '\u{200b}',
@@ -215,7 +212,17 @@ fn named(bytes: &[u8]) -> Option<(Escaped, usize)> {
         "szlig" => 'ß',
         _ => accented(name)?,
     };
-    Some((Escaped::Character(character), length + 2))
+    Some((Escaped::Character(character), name.len() + 2))
+}
+
+/// The name that a text begins with, where it is that of a reference: a semicolon ends it.
+#[inline]
+fn name(bytes: &[u8]) -> Option<&str> {
+    const NAME_BYTES_MAX: usize = 14;
+    let bytes = &bytes[..bytes.len().min(NAME_BYTES_MAX + 1)];
+    let length = bytes.iter().position(|byte| !byte.is_ascii_alphabetic())?;
+    let ends = length > 0 && bytes[length] == b';';
+    std::str::from_utf8(&bytes[..length]).ok().filter(|_| ends)
 }
 
 /// The letter of a reference such as `eacute`, without its accent.

@@ -1,6 +1,7 @@
 //! The words of all rules as they are looked for, and what is found in one run.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::OnceLock;
 
@@ -15,9 +16,10 @@ use crate::{runs, words};
 
 /// All words as they are looked for.
 pub(super) struct Table {
-    /// Words of letters, by their numbers, and the parts of those that have marks too.
+    /// Words of letters, by their numbers, and the parts of those that have marks too: many have the same one, which is
+    /// looked for once.
     letters: Literals,
-    parts: Vec<Fragment>,
+    parts: Vec<Vec<Fragment>>,
     /// Such parts that are too short to be looked for, by what they begin with: they are at an end of their run, or
     /// nowhere.
     short: Vec<Vec<Fragment>>,
@@ -52,6 +54,9 @@ struct Fragment {
 pub(super) struct Known {
     pub(super) text: Cow<'static, [u8]>,
     uses: Range<u32>,
+    /// How many of these stand before those as the first word of a branch, which are the last: what a word says as the
+    /// second one is told before it is seen as the first.
+    pub(super) firsts: u16,
     /// What all its uses need, and what any of them does.
     needs: u16,
     asks: u16,
@@ -97,8 +102,11 @@ impl Table {
                 let first = openers.first[usize::from(one.rule)]?;
                 Opens::new(one, first + one.branch, matchers)
             }));
+            uses[from..].sort_by_key(|one| one.part == Part::First);
+            let firsts = uses[from..].partition_point(|one| one.part != Part::First);
             words.push(Known {
                 text,
+                firsts: firsts as u16,
                 needs: uses[from..].iter().fold(!0, |all, one| all & one.needs),
                 asks: uses[from..].iter().fold(0, |all, one| all | one.needs),
                 uses: from as u32..uses.len() as u32,
@@ -119,7 +127,8 @@ impl Table {
     /// Puts the words where they are looked for. Those that open nothing are not.
     fn of(words: Vec<Known>, uses: Vec<Opens>, narrow: usize) -> Table {
         let mut letters: Vec<Wanted<'_>> = vec![NONE; narrow];
-        let (mut parts, mut texts) = (Vec::new(), Vec::new());
+        let mut parts: Vec<Vec<Fragment>> = Vec::new();
+        let (mut texts, mut numbers) = (Vec::new(), HashMap::new());
         let mut short: Vec<Vec<Fragment>> = (0..256).map(|_| Vec::new()).collect();
         let (mut marks, mut others) = (short.clone(), Vec::new());
         for (index, word) in words[..narrow].iter().enumerate() {
@@ -141,8 +150,13 @@ impl Table {
                     }
                     continue;
                 }
-                texts.push((&text[part.range()], Whole::Part, written(uses)));
-                parts.push(part);
+                let wanted = (&text[part.range()], Whole::Part, written(uses));
+                let number = *numbers.entry((wanted.0, wanted.2)).or_insert(parts.len());
+                if number == parts.len() {
+                    texts.push(wanted);
+                    parts.push(Vec::new());
+                }
+                parts[number].push(part);
             } else if let Some(part) = Fragment::of(text, number, |byte| !runs::is_gap(byte)) {
                 marks[usize::from(text[part.before])].push(part);
             } else {
@@ -188,8 +202,10 @@ impl Table {
         };
         let part = from.saturating_sub(LITERAL_BYTES_MAX)..bytes.len();
         if let Some(all) = all {
-            all.add(bytes, &part, places, |found| {
-                (found.0 > from).then_some(found)
+            all.add(bytes, &part, places, |found, keep| {
+                if found.0 > from {
+                    keep(found);
+                }
             });
         }
         all.is_some()
@@ -238,7 +254,9 @@ impl Table {
     /// Finds the words that are in no run.
     pub(super) fn others(&self, bytes: &[u8], places: &mut Places) {
         if let Some(others) = &self.others {
-            others.add(bytes, &(0..bytes.len()), (places, 0), Some);
+            others.add(bytes, &(0..bytes.len()), (places, 0), |found, keep| {
+                keep(found)
+            });
         }
     }
 
@@ -254,19 +272,25 @@ impl Table {
         }
         self.short(bytes, run, |end, part| each(end, Sight::Part(part)));
         self.letters.each_in(bytes, run, |end, literal, plain| {
-            if let Some(sight) = self.sight(run, (end, literal, plain)) {
-                each(end, sight);
-            }
+            self.sights((end, literal, plain), run, |sight| each(end, sight));
         });
     }
 
-    /// What a literal is that was found in a run of letters; nothing where it is a part of a word that is not there.
-    fn sight(&self, run: &Range<usize>, (end, literal, plain): Found) -> Option<Sight<'_>> {
+    /// Calls `each` with what a literal is that was found in a run of letters: a word, or a part of some, which is none
+    /// of those that cannot be there.
+    #[inline]
+    fn sights<'t>(
+        &'t self,
+        (end, literal, plain): Found,
+        run: &Range<usize>,
+        mut each: impl FnMut(Sight<'t>),
+    ) {
         match literal.checked_sub(self.narrow) {
-            None => Some(Sight::Word(literal, plain)),
+            None => each(Sight::Word(literal, plain)),
             Some(number) => {
-                let part = &self.parts[usize::from(number)];
-                part.fits(run, end).then_some(Sight::Part(part))
+                let parts = self.parts[usize::from(number)].iter();
+                let parts = parts.filter(|part| part.fits(run, end));
+                parts.map(Sight::Part).for_each(each);
             }
         }
     }
@@ -328,11 +352,9 @@ impl Table {
             });
             return;
         }
-        self.letters
-            .add(bytes, run, (places, done), |(end, literal, plain)| {
-                let sight = self.sight(run, (end, literal, plain))?;
-                Some(sight.found(end))
-            });
+        self.letters.add(bytes, run, (places, done), |found, keep| {
+            self.sights(found, run, |sight| keep(sight.found(found.0)));
+        });
         self.short(bytes, run, |end, part| {
             places.keep(done, end + part.behind, part.word, false);
         });
@@ -558,5 +580,6 @@ fn glued(bytes: &[u8], word: &Range<usize>) -> bool {
     let most = GLUED_BYTES_MIN - word.len();
     let before = bytes[..word.start].iter().rev().take(most);
     let after = bytes[word.end..].iter().take(most);
-    before.take_while(letters).count() + after.take_while(letters).count() >= most
+    let before = before.take_while(letters).count();
+    before == most || before + after.take_while(letters).count() >= most
 }
