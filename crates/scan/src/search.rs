@@ -608,11 +608,17 @@ impl<'e> Search<'e> {
     }
 }
 
-/// The next run of digits that opens a rule.
-fn digits(layer: &Layer<'_>, at: usize) -> Option<Range<usize>> {
+/// The next run of digits that opens a rule: code is indented by spaces alone.
+fn digits(layer: &Layer<'_>, mut at: usize) -> Option<Range<usize>> {
     let class = |byte| matches!(byte, b'0'..=b'9' | b' ' | b'-' | b'+');
     let rows = &layer.stretches().rows;
-    run_in(rows, (layer.bytes, at), DIGITS_MIN, class)
+    loop {
+        let run = run_in(rows, (layer.bytes, at), DIGITS_MIN, class)?;
+        if layer.bytes[run.clone()].iter().any(u8::is_ascii_digit) {
+            return Some(run);
+        }
+        at = run.end;
+    }
 }
 
 /// The next run of Base58 that opens a rule.
