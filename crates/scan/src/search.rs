@@ -298,6 +298,10 @@ impl<'e> Search<'e> {
                 if reach == Reach::Seams && !layer.crosses_seam(&span) {
                     continue;
                 }
+                let incoming = self.place.direction != Direction::Outgoing;
+                if incoming && phrase::printed(&layer.bytes[span.clone()]) {
+                    continue;
+                }
                 let first = layer.strings.partition_point(|s| s.end <= span.start);
                 for string in layer.strings[first..]
                     .iter()
@@ -485,7 +489,7 @@ impl<'e> Search<'e> {
             _ => {
                 rule.digits
                     && self.place.direction != Direction::Outgoing
-                    && context::table(layer.bytes, &span)
+                    && (placeholder::sample(text) || context::table(layer.bytes, &span))
             }
         };
         if rule.check.passes(text) && !example && !public {
@@ -649,7 +653,8 @@ fn hidden_token(decoded: &[u8]) -> bool {
 fn names(rule: &Rule, bytes: &[u8], span: &Range<usize>) -> bool {
     let phrase = told::inside(bytes, span);
     let template = rule.kind == Some(Kind::Template) && mention::template_named(bytes, span);
-    template || mention::mentioned(bytes, &phrase) || told::told(bytes, &phrase)
+    let kept = rule.kind == Some(Kind::Solicit) && mention::forbidden(bytes, &phrase);
+    template || kept || mention::mentioned(bytes, &phrase) || told::told(bytes, &phrase)
 }
 
 /// Where a match came from.

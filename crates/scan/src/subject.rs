@@ -335,6 +335,8 @@ fn case(input_type: &str, payload: &Value) -> Result<Vec<Part>, String> {
             Some(Part::Text(Direction::Outgoing, line, "headers"))
         };
         parts.extend(headers.iter().filter_map(text));
+        let values: Vec<&Value> = headers.values().collect();
+        parts.extend(together(&values));
     }
     for (key, direction) in [
         ("body", Direction::Outgoing),
@@ -360,6 +362,11 @@ fn case(input_type: &str, payload: &Value) -> Result<Vec<Part>, String> {
     }
     if let Some(Value::Array(frames)) = payload.get("frames") {
         parts.extend(frame_parts(frames)?);
+        let texts = frames
+            .iter()
+            .filter(|frame| frame.get("encoding").is_none());
+        let texts: Vec<&Value> = texts.filter_map(|frame| frame.get("payload")).collect();
+        parts.extend(together(&texts));
     }
     if parts.is_empty() {
         let direction = match input_type {
@@ -373,6 +380,17 @@ fn case(input_type: &str, payload: &Value) -> Result<Vec<Part>, String> {
         });
     }
     Ok(parts)
+}
+
+/// What is sent in several strings, as one document: what is split over them is found where they are joined.
+fn together(values: &[&Value]) -> Option<Part> {
+    let several = values.len() > 1;
+    several.then(|| {
+        Part::Json(
+            Direction::Outgoing,
+            Value::from_iter(values.iter().copied().cloned()).to_string(),
+        )
+    })
 }
 
 /// WebSocket messages, put together from their frames (RFC 6455, 5.4).

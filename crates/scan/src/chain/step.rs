@@ -36,6 +36,9 @@ pub(super) const CARRIES: u16 = 1 << 13;
 /// It reads settings that hold passwords as a rule.
 pub(super) const CONFIG: u16 = 1 << 14;
 
+/// It asks a store of secrets for one, as its name says.
+pub(super) const STORE: u16 = 1 << 15;
+
 /// Names of files that are kept of one step.
 const NAMES_MAX: usize = 4;
 /// Bytes of a text that are looked at for what kind it is.
@@ -103,7 +106,17 @@ impl Step {
     /// What the tool's name says.
     fn tool(&mut self, tool: &str, args: &[Argument<'_>]) {
         let url = args.iter().any(|argument| is_remote(argument.text));
+        let (mut store, mut writes, mut page) = (false, false, false);
         words(tool, &mut |word| {
+            store |= matches!(
+                word,
+                b"secret" | b"vault" | b"credential" | b"credentials" | b"keychain" | b"keyring"
+            );
+            writes |= matches!(word, b"create" | b"add" | b"open" | b"new" | b"write");
+            page |= matches!(
+                word,
+                b"issue" | b"comment" | b"ticket" | b"paste" | b"discussion"
+            );
             self.kinds |= match word {
                 b"list" | b"ls" | b"tree" | b"glob" | b"directory" | b"enumerate" => LIST,
                 b"read" | b"get" | b"cat" | b"view" | b"open" | b"load" => READ,
@@ -121,11 +134,20 @@ impl Step {
                 {
                     NETWORK
                 }
+                b"discord" | b"telegram" | b"sms" | b"whatsapp" | b"gist" | b"pastebin" => {
+                    NETWORK | DATA
+                }
                 b"download" => NETWORK | DOWNLOAD,
                 b"delete" | b"remove" | b"rm" | b"unlink" => DELETE,
                 _ => 0,
             }
         });
+        if store && self.is(READ) {
+            self.kinds |= STORE;
+        }
+        if writes && page {
+            self.kinds |= NETWORK | DATA;
+        }
         if self.is(NETWORK) && args.iter().any(|argument| carries_data(argument)) {
             self.kinds |= DATA;
         }
@@ -146,6 +168,10 @@ impl Step {
             Role::Command | Role::Code => {}
             Role::Read if kind == Tool::Shell || kind == Tool::Code => {
                 self.runs_file(name(text));
+                return;
+            }
+            Role::Read if self.is(DOWNLOAD) && !is_remote(text) => {
+                self.leaves(name(text));
                 return;
             }
             Role::Read => {
