@@ -227,7 +227,7 @@ fn quoted(bytes: &[u8], string: &Range<usize>, span: &Range<usize>) -> bool {
             let more = before[at + open.len()..]
                 .iter()
                 .any(|byte| byte.is_ascii_alphanumeric());
-            !word && !(more && begins_value(&before[..at]))
+            !(word || more && begins_value(&before[..at]))
         });
         opened && memchr::memmem::find(after, close).is_some()
     };

@@ -465,6 +465,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_split_over_headers_or_frames_is_put_together() {
+        let halves = ["ghp_9fKq2mZx7Lw4Bv8R", "t3Yc6Hn1Jd5Sg0Pa2WeU"];
+        let frame = |text: &str| serde_json::json!({ "opcode": "text", "payload": text });
+        for payload in [
+            serde_json::json!({ "headers": { "X-A": halves[0], "X-B": halves[1] } }),
+            serde_json::json!({ "frames": halves.map(frame) }),
+        ] {
+            let case = serde_json::json!({ "input_type": "header", "payload": payload });
+            let found = spans(&case.to_string());
+            assert!(found.iter().any(|(id, ..)| *id == "github_token"), "{case}");
+        }
+    }
+
+    #[test]
     fn of_two_keys_that_are_the_same_both_are_read() {
         let line = r#"{"kind":"call","tool":"t","args":{"a":"AKIAIOSFODNN7EXAMPLE","a":"x"}}"#;
         assert_eq!(spans(line)[0].0, "aws_access_key_id");

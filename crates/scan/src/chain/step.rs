@@ -106,17 +106,7 @@ impl Step {
     /// What the tool's name says.
     fn tool(&mut self, tool: &str, args: &[Argument<'_>]) {
         let url = args.iter().any(|argument| is_remote(argument.text));
-        let (mut store, mut writes, mut page) = (false, false, false);
         words(tool, &mut |word| {
-            store |= matches!(
-                word,
-                b"secret" | b"vault" | b"credential" | b"credentials" | b"keychain" | b"keyring"
-            );
-            writes |= matches!(word, b"create" | b"add" | b"open" | b"new" | b"write");
-            page |= matches!(
-                word,
-                b"issue" | b"comment" | b"ticket" | b"paste" | b"discussion"
-            );
             self.kinds |= match word {
                 b"list" | b"ls" | b"tree" | b"glob" | b"directory" | b"enumerate" => LIST,
                 b"read" | b"get" | b"cat" | b"view" | b"open" | b"load" => READ,
@@ -142,10 +132,10 @@ impl Step {
                 _ => 0,
             }
         });
-        if store && self.is(READ) {
+        if names_any(tool, &STORES) && self.is(READ) {
             self.kinds |= STORE;
         }
-        if writes && page {
+        if names_any(tool, &PAGES) && names_any(tool, &WRITES) {
             self.kinds |= NETWORK | DATA;
         }
         if self.is(NETWORK) && args.iter().any(|argument| carries_data(argument)) {
@@ -471,6 +461,26 @@ fn can_run(path: &str, body: &str) -> bool {
     let body = body[..end].to_ascii_lowercase();
     let reaches = REACHES.iter().any(|word| body.contains(word));
     body.starts_with("#!") || (program && (temporary || reaches)) || (plain && temporary && reaches)
+}
+
+/// What keeps secrets, in the name of a tool.
+const STORES: [&[u8]; 6] = [
+    b"secret",
+    b"vault",
+    b"credential",
+    b"credentials",
+    b"keychain",
+    b"keyring",
+];
+/// What many people read, and the words for writing it.
+const PAGES: [&[u8]; 5] = [b"issue", b"comment", b"ticket", b"paste", b"discussion"];
+const WRITES: [&[u8]; 5] = [b"create", b"add", b"open", b"new", b"write"];
+
+/// Whether the name of a tool has one of these words.
+fn names_any(tool: &str, any: &[&[u8]]) -> bool {
+    let mut found = false;
+    words(tool, &mut |word| found |= any.contains(&word));
+    found
 }
 
 /// Commands that show what a file holds.
