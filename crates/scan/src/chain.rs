@@ -8,7 +8,7 @@ mod step;
 pub use step::Step;
 use step::{
     ALL, CARRIES, CONFIG, DATA, DELETE, DOWNLOAD, ENCODE, ENVIRONMENT, LIST, NETWORK, PERSIST,
-    READ, RECON, SECRET, SHELL,
+    READ, RECON, SECRET, SHELL, STORE,
 };
 
 /// Calls of one agent that are remembered.
@@ -62,7 +62,9 @@ impl Chain {
         let mut add = |rule: &'static str, holds: bool| found.extend(holds.then_some(rule));
 
         let posts = step.is(CARRIES) && step.is(DATA) && any(CONFIG);
-        let sends = step.is(NETWORK) && any(SECRET) || posts;
+        // Who asks a store for a secret may use it at a URL; who tells it to people leaks it.
+        let tells = step.is(DATA) && !step.is(CARRIES) && any(STORE);
+        let sends = step.is(NETWORK) && any(SECRET) || posts || tells;
         add("chain_read_then_send", sends);
         let sends = step.is(DATA) && any(ENVIRONMENT) || step.is(CARRIES) && any(ALL);
         add("chain_env_then_send", sends);

@@ -173,6 +173,16 @@ impl Commands {
             whole: None,
         };
         self.subject(&subject, sink);
+        let path = matches!(role, Role::Read | Role::Write | Role::Delete);
+        if path && role::smuggles(text) {
+            self.subject(
+                &Subject {
+                    role: Role::Command,
+                    ..subject
+                },
+                sink,
+            );
+        }
         let bare = role == Role::Command && role::is_path(text);
         if bare {
             self.subject(

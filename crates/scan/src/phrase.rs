@@ -129,6 +129,20 @@ pub(crate) fn next(bytes: &[u8], from: usize, tried: &mut usize) -> Option<Range
     None
 }
 
+/// Words after which the phrases of the specification begin again: their bytes are all the same, but for the sum.
+const CYCLE_WORDS: usize = 8;
+
+/// Whether a phrase is one that the specification prints to test programs with: `abandon abandon … about`.
+pub(crate) fn printed(phrase: &[u8]) -> bool {
+    let words = phrase.split(|byte| !byte.is_ascii_alphabetic());
+    let words: Vec<&[u8]> = words.filter(|word| word.len() >= LETTERS_MIN).collect();
+    let Some((_, drawn)) = words.split_last() else {
+        return false;
+    };
+    let mut again = drawn.iter().zip(drawn.iter().skip(CYCLE_WORDS));
+    drawn.len() > CYCLE_WORDS && again.all(|(one, other)| one.eq_ignore_ascii_case(other))
+}
+
 /// The first letter from `at` on, at least `min` and at most [`GAP_BYTES_MAX`] bytes away.
 fn ahead(bytes: &[u8], at: usize, min: usize) -> Option<usize> {
     let rest = &bytes[at..bytes.len().min(at + GAP_BYTES_MAX + 1)];
@@ -245,6 +259,16 @@ mod tests {
 
     fn found(text: &str) -> Option<&str> {
         next(text.as_bytes(), 0, &mut 0).map(|span| &text[span])
+    }
+
+    #[test]
+    fn the_phrases_of_the_specification_are_known() {
+        let zeros = format!("{}about", "abandon ".repeat(11));
+        let eights =
+            "letter advice cage absurd amount doctor acoustic avoid letter advice cage above";
+        assert!(printed(zeros.as_bytes()) && printed(eights.as_bytes()));
+        let drawn = "rack rubber able sing until jazz decade rookie fiction lounge spend december";
+        assert!(!printed(drawn.as_bytes()) && !printed(b"abandon about"));
     }
 
     #[test]

@@ -43,7 +43,7 @@ const STANDARD: [&[u8]; 16] = [
     b"8xLOxBtZp8",
 ];
 /// Values that documentation prints.
-const PRINTED: [&[u8]; 6] = [
+const PRINTED: [&[u8]; 10] = [
     // The token that jwt.io shows.
     b".eyJzdWIiOiIxMjM0NTY3ODkwI",
     // The tokens of RFC 7519 and of a library, the latter of `{"some":"payload"}`.
@@ -53,6 +53,40 @@ const PRINTED: [&[u8]; 6] = [
     b"wJalrXUtnFEMI/K7MDENG",
     b"AKIDEXAMPLE",
     b"0102030405060708",
+    // The test keys of the documentation of Stripe, and the wallet keys of the Bitcoin wiki and of its examples.
+    b"4eC39HqLyjWDarjtT1zdp7dc",
+    b"BQokikJOvBiI2HlWgH4olfQ2",
+    b"5HueCGU8rMjxEXxiPuD5BDku4MkFqeZyd4dZ1jvhTVqvbTLvyTJ",
+    b"5Kb8kLf9zgWQnogidDA76MzPL6TsZZY36hWXMssSzNydYXYB9KF",
+];
+/// Cards that payment services print for tests, and account numbers of the IBAN registry and of Wikipedia.
+const SAMPLES: [&str; 26] = [
+    "2223003122003222",
+    "30569309025904",
+    "3530111333300000",
+    "3566002020360505",
+    "371449635398431",
+    "378282246310005",
+    "38520000023237",
+    "4000056655665556",
+    "4012888888881881",
+    "4111111111111111",
+    "4242424242424242",
+    "5105105105105100",
+    "5200828282828210",
+    "5555555555554444",
+    "6011000990139424",
+    "6011111111111117",
+    "AT611904300234573201",
+    "BE68539007547034",
+    "CH9300762011623852957",
+    "DE89370400440532013000",
+    "ES9121000418450200051332",
+    "FR1420041010050500013M02606",
+    "GB29NWBK60161331926819",
+    "GB82WEST12345698765432",
+    "IT60X0542811101000000123456",
+    "NL91ABNA0417164300",
 ];
 /// Characters in a row that nobody draws at random: one again and again, or in their order.
 const ROW_MAX: usize = 6;
@@ -77,6 +111,14 @@ pub(crate) fn placeholder(text: &[u8]) -> bool {
     longest(0) >= ROW_MAX || longest(1) >= ROW_MAX
 }
 
+/// Whether a number of a card or an account is one that documentation prints.
+pub(crate) fn sample(text: &[u8]) -> bool {
+    let digits = text.iter().filter(|byte| byte.is_ascii_alphanumeric());
+    let plain: Vec<u8> = digits.map(u8::to_ascii_uppercase).collect();
+    let found = SAMPLES.binary_search_by(|sample| sample.as_bytes().cmp(&plain));
+    found.is_ok()
+}
+
 /// Whether a standard prints a value: it is nobody's, wherever it goes. More around it may be somebody's.
 pub(crate) fn standard(text: &[u8]) -> bool {
     let padding = text.iter().rev().take_while(|byte| **byte == b'=').count();
@@ -99,6 +141,9 @@ mod tests {
         ] {
             assert!(placeholder(text.as_bytes()), "{text}");
         }
+        assert!(SAMPLES.is_sorted());
+        assert!(sample(b"4242 4242-42424242") && sample(b"GB82 WEST 1234 5698 7654 32"));
+        assert!(!sample(b"4242424242424241") && !sample(b""));
         assert!(standard(b"SplxlOBeZQQYbYS6WxSbIA"));
         assert!(standard(b"QWxhZGRpbjpvcGVuIHNlc2FtZQ=="));
         assert!(!standard(b"SplxlOBeZQQYbYS6WxSbIB"));

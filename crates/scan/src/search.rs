@@ -300,6 +300,10 @@ impl<'e> Search<'e> {
                 if reach == Reach::Seams && !layer.crosses_seam(&span) {
                     continue;
                 }
+                let incoming = self.place.direction != Direction::Outgoing;
+                if incoming && phrase::printed(&layer.bytes[span.clone()]) {
+                    continue;
+                }
                 let first = layer.strings.partition_point(|s| s.end <= span.start);
                 for string in layer.strings[first..]
                     .iter()
@@ -487,7 +491,7 @@ impl<'e> Search<'e> {
             _ => {
                 rule.digits
                     && self.place.direction != Direction::Outgoing
-                    && context::table(layer.bytes, &span)
+                    && (placeholder::sample(text) || context::table(layer.bytes, &span))
             }
         };
         if rule.check.passes(text) && !example && !public {
@@ -514,7 +518,7 @@ impl<'e> Search<'e> {
     ) -> Result<(), Bound> {
         let text = &layer.bytes[span.clone()];
         let fingerprint = self.engine.fingerprint(text);
-        let mention = rule.class == Class::Injection && names(rule, layer.bytes, &span);
+        let mention = rule.class == Class::Injection && names(rule, layer, &span);
         let trace = trace(layer, rule, span);
         let whole = trace.parts[0].start..trace.parts[trace.parts.len() - 1].end;
         let same = |found: &Found| {
@@ -645,10 +649,14 @@ fn hidden_token(decoded: &[u8]) -> bool {
 }
 
 /// Whether a match tells of an attack rather than being one.
-fn names(rule: &Rule, bytes: &[u8], span: &Range<usize>) -> bool {
+fn names(rule: &Rule, layer: &Layer<'_>, span: &Range<usize>) -> bool {
+    let bytes = layer.bytes;
+    let string = layer.string(span.start).map(|(_, string)| string);
+    let string = string.unwrap_or(0..bytes.len());
     let phrase = told::inside(bytes, span);
     let template = rule.kind == Some(Kind::Template) && mention::template_named(bytes, span);
-    template || mention::mentioned(bytes, &phrase) || told::told(bytes, &phrase)
+    let kept = rule.kind == Some(Kind::Solicit) && mention::forbidden(bytes, &phrase);
+    template || kept || mention::mentioned(bytes, &string, &phrase) || told::told(bytes, &phrase)
 }
 
 /// Where a match came from.

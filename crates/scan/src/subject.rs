@@ -335,6 +335,8 @@ fn case(input_type: &str, payload: &Value) -> Result<Vec<Part>, String> {
             Some(Part::Text(Direction::Outgoing, line, "headers"))
         };
         parts.extend(headers.iter().filter_map(text));
+        let values: Vec<&Value> = headers.values().collect();
+        parts.extend(together(&values));
     }
     for (key, direction) in [
         ("body", Direction::Outgoing),
@@ -360,6 +362,11 @@ fn case(input_type: &str, payload: &Value) -> Result<Vec<Part>, String> {
     }
     if let Some(Value::Array(frames)) = payload.get("frames") {
         parts.extend(frame_parts(frames)?);
+        let texts = frames
+            .iter()
+            .filter(|frame| frame.get("encoding").is_none());
+        let texts: Vec<&Value> = texts.filter_map(|frame| frame.get("payload")).collect();
+        parts.extend(together(&texts));
     }
     if parts.is_empty() {
         let direction = match input_type {
@@ -373,6 +380,17 @@ fn case(input_type: &str, payload: &Value) -> Result<Vec<Part>, String> {
         });
     }
     Ok(parts)
+}
+
+/// What is sent in several strings, as one document: what is split over them is found where they are joined.
+fn together(values: &[&Value]) -> Option<Part> {
+    let several = values.len() > 1;
+    several.then(|| {
+        Part::Json(
+            Direction::Outgoing,
+            Value::from_iter(values.iter().copied().cloned()).to_string(),
+        )
+    })
 }
 
 /// WebSocket messages, put together from their frames (RFC 6455, 5.4).
@@ -444,6 +462,20 @@ mod tests {
         ));
         assert_eq!(found[0].1, "arguments.command");
         assert_eq!(&args[found[0].2.clone()], secret);
+    }
+
+    #[test]
+    fn what_is_split_over_headers_or_frames_is_put_together() {
+        let halves = ["ghp_9fKq2mZx7Lw4Bv8R", "t3Yc6Hn1Jd5Sg0Pa2WeU"];
+        let frame = |text: &str| serde_json::json!({ "opcode": "text", "payload": text });
+        for payload in [
+            serde_json::json!({ "headers": { "X-A": halves[0], "X-B": halves[1] } }),
+            serde_json::json!({ "frames": halves.map(frame) }),
+        ] {
+            let case = serde_json::json!({ "input_type": "header", "payload": payload });
+            let found = spans(&case.to_string());
+            assert!(found.iter().any(|(id, ..)| *id == "github_token"), "{case}");
+        }
     }
 
     #[test]

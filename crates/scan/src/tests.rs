@@ -158,7 +158,7 @@ fn settings_turn_a_rule_off_and_up() {
         .set("override_en", Some(Direction::Incoming), Action::Refuse)
         .unwrap();
     let engine = Engine::new(settings, [7; 32]);
-    let secret = format!("\"{TOKEN} 4111 1111 1111 1111\"");
+    let secret = format!("\"{TOKEN} 4539 5787 6362 1486\"");
     let report = engine
         .json(Direction::Outgoing, secret.as_bytes(), "")
         .unwrap();
@@ -191,11 +191,11 @@ fn redaction_keeps_json_json() {
         format!(r#"["\"{done}\""]"#)
     );
     assert_eq!(
-        redacted(r#"{"card":4111111111111111}"#),
+        redacted(r#"{"card":4539578763621486}"#),
         r#"{"card":"[redacted:credit_card]"}"#
     );
     assert_eq!(
-        redacted(r#"[4111111111111111.5e3,1]"#),
+        redacted(r#"[4539578763621486.5e3,1]"#),
         r#"["[redacted:credit_card]",1]"#
     );
     let pair = r#"{"client_secret": "9fKq2mZx7Lw4Bv8Rt3Yc6Hn1"}"#;
@@ -207,7 +207,7 @@ fn redaction_keeps_json_json() {
 
 #[test]
 fn a_card_among_other_numbers_still_does_not_go_out() {
-    let rows = "[1, 1726008037083792, 885832711204322, 4111111111111111, 1180591620717412, 7]";
+    let rows = "[1, 1726008037083792, 885832711204322, 4539578763621486, 1180591620717412, 7]";
     let found = |direction| json(direction, &format!("\"{rows}\"")).findings.len();
     assert_eq!(found(Direction::Outgoing), 1);
     assert_eq!(found(Direction::Incoming), 0);
@@ -371,7 +371,7 @@ fn more_findings_than_are_kept_are_all_redacted() {
 #[test]
 fn bytes_that_are_not_json_never_panic() {
     let whole =
-        format!("{{\"a\":[\"\\u00e9{TOKEN}%41 ｉ\u{200b}\",4111111111111111]}}").into_bytes();
+        format!("{{\"a\":[\"\\u00e9{TOKEN}%41 ｉ\u{200b}\",4539578763621486]}}").into_bytes();
     for cut in 0..whole.len() {
         for bad in [&whole[..cut], &whole[cut..]] {
             if let Ok(report) = engine().json(Direction::Incoming, bad, "") {
@@ -453,7 +453,7 @@ fn a_name_and_its_value_are_found_in_json_too() {
         r#"{"headers":{"Authorization":"Basic YWRtaW46czNjcjN0cGFzcw=="}}"#,
         r#"{"ssn":"457-55-5462"}"#,
         r#"{"text":"id 457-55-5462"}"#,
-        r#"{"pan":"4111111111111111"}"#,
+        r#"{"pan":"4539578763621486"}"#,
     ] {
         assert_eq!(
             json(Direction::Outgoing, text).action,

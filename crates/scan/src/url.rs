@@ -380,7 +380,9 @@ impl Judge<'_> {
         let labels = || below.split('.').filter(|label| !label.is_empty());
         let found = noise::noise(below.as_bytes(), Place::Host);
         let encoded = |label: &str| {
-            label.len() >= ENCODED_LABEL_BYTES_MIN && noise::spelled_in_base(label.as_bytes())
+            let text = label.as_bytes();
+            label.len() >= ENCODED_LABEL_BYTES_MIN
+                && (noise::spelled_in_base(text) || noise::spelled_in_pairs(text))
         };
         if found.spelled.is_some() || labels().any(encoded) {
             self.hit("url_host_encoded", parts.host.clone(), "encoded");

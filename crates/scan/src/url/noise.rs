@@ -182,7 +182,9 @@ fn known(text: &[u8], word: Range<usize>, place: Place, noise: &mut Noise) -> us
     let form = match length {
         26 => ulid(bytes),
         10..=20 => numbered(bytes),
+        42 if bytes.starts_with(b"0x") => account(bytes),
         33..=42 => anchor(bytes),
+        59 => content(bytes),
         _ => false,
     };
     if form { length } else { 0 }
@@ -205,6 +207,18 @@ fn anchor(text: &[u8]) -> bool {
         let rest = &text[prefix..];
         matches!(rest.len(), 32 | 40) && rest.iter().all(u8::is_ascii_hexdigit) && one_case(rest)
     })
+}
+
+/// An account of Ethereum, whose letters in upper case are its sum.
+fn account(text: &[u8]) -> bool {
+    let digits = &text[2..];
+    digits.iter().all(u8::is_ascii_hexdigit) && !spells(digits)
+}
+
+/// The address of a content in IPFS: version 1, in base 32, a SHA-256.
+fn content(text: &[u8]) -> bool {
+    let digit = |byte: &u8| matches!(byte, b'a'..=b'z' | b'2'..=b'7');
+    (text.starts_with(b"bafy") || text.starts_with(b"bafk")) && text.iter().all(digit)
 }
 
 /// RFC 9562, without its version: many make their own.
@@ -384,6 +398,13 @@ fn entropy(text: &[u8]) -> f32 {
     total.log2() - weighted / total
 }
 
+/// Whether a label is pairs of hexadecimal digits of a printable text, with a hyphen between them.
+pub(super) fn spelled_in_pairs(label: &[u8]) -> bool {
+    let pair = |pair: &[u8]| pair.len() == 2 && pair.iter().all(u8::is_ascii_hexdigit);
+    let hex = label.split(|byte| *byte == b'-');
+    hex.clone().all(|part| pair(part) && spells(part))
+}
+
 /// Whether a label is base32 (RFC 4648 section 6) or base64url of a printable text.
 pub(super) fn spelled_in_base(label: &[u8]) -> bool {
     let base32 = |byte: u8| match byte.to_ascii_lowercase() {
@@ -475,6 +496,8 @@ mod tests {
         );
         assert!(spelled_in_base(b"c2VjcmV0X3Rva2VuXzEyMzQ1"));
         assert!(spelled_in_base(b"onswg4tfoqwxi33lmvxa"));
+        assert!(spelled_in_pairs(b"64-62-5f-70-61-73-73-31"));
+        assert!(!spelled_in_pairs(b"00-1b-44-11-3a-b7") && !spelled_in_pairs(b"cafe-babe"));
         assert!(!spelled_in_base(b"internationalization"));
         assert!(!spelled_in_base(b"documentation-server"));
     }
