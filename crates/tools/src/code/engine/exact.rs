@@ -26,7 +26,7 @@ const COUNTED_FILES: usize = 256;
 const PART_FILES: usize = 16;
 const PART_FILES_MAX: usize = 512;
 /// Files that are worth another thread.
-const TOGETHER_FILES: usize = 128;
+const TOGETHER_FILES: usize = 32;
 /// Most threads that read files for one search.
 const THREADS_MAX: usize = 4;
 /// Bytes of a buffer for files that is used again.
