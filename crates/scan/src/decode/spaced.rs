@@ -233,23 +233,12 @@ fn decode_pairs(run: &[u8], sink: Sink<'_>) -> Result<(), Bound> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::all_of;
     use super::*;
 
-    fn put_together(decoder: &Decoder, text: &str) -> Vec<String> {
-        let whole = 0..text.len();
-        let layer = Layer::plain(text.as_bytes(), std::slice::from_ref(&whole));
-        let (mut at, mut all) = (0, Vec::new());
-        while let Some(run) = (decoder.next)(&layer, at) {
-            at = run.end;
-            let sink = &mut |out: &[u8], _| all.push(String::from_utf8_lossy(out).into_owned());
-            (decoder.decode)(&layer.bytes[run], sink).unwrap();
-        }
-        all
-    }
-
     #[test]
-    fn single_characters_are_put_together() {
-        let single = |text: &str| put_together(&SINGLE, text);
+    fn single_characters_are_all_of() {
+        let single = |text: &str| all_of(&SINGLE, text);
         assert_eq!(single("say i g n o r e   a l l now"), ["ignore all"]);
         assert_eq!(single("i.g.n.o.r.e..a.l.l..o.f.."), ["ignore all of"]);
         assert_eq!(single("A-K-I-A-1-2-3-4-5-6-7"), ["AKIA1234567"]);
@@ -273,23 +262,15 @@ mod tests {
                 let around =
                     |count: usize| "word, or not; ".repeat(count / 14 + 1)[..count].to_owned();
                 let text = |run: &str| format!("{} {run} {}", around(before), around(after));
-                assert_eq!(
-                    put_together(&SINGLE, &text(single)),
-                    ["key123456789"],
-                    "{before}"
-                );
-                assert_eq!(
-                    put_together(&PAIRS, &text(pairs)),
-                    ["hello world!!!"],
-                    "{before}"
-                );
+                assert_eq!(all_of(&SINGLE, &text(single)), ["key123456789"], "{before}");
+                assert_eq!(all_of(&PAIRS, &text(pairs)), ["hello world!!!"], "{before}");
             }
         }
     }
 
     #[test]
-    fn bytes_in_hex_are_put_together() {
-        let pairs = |text: &str| put_together(&PAIRS, text);
+    fn bytes_in_hex_are_all_of() {
+        let pairs = |text: &str| all_of(&PAIRS, text);
         let hex: Vec<String> = "Hello, world!"
             .bytes()
             .map(|b| format!("{b:02x}"))
