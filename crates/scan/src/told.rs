@@ -114,7 +114,7 @@ static NAMES: LazyLock<AhoCorasick> = LazyLock::new(|| {
     ])
 });
 
-fn words(words: &[&str]) -> AhoCorasick {
+pub(crate) fn words(words: &[&str]) -> AhoCorasick {
     AhoCorasick::builder()
         .ascii_case_insensitive(true)
         .build(words)
