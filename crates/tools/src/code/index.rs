@@ -112,6 +112,8 @@ pub struct Family {
     state: Mutex<State>,
     /// What was written since the last segment.
     writing: Mutex<Option<Writing>>,
+    /// Held by whoever writes a segment that is full; whoever commits waits for them.
+    finishing: RwLock<()>,
     writer_bytes: usize,
     units: units::Cache,
 }
@@ -122,8 +124,8 @@ struct State {
     known: HashSet<UnitId>,
     /// Units written since.
     fresh: HashSet<UnitId>,
-    /// Their segments that are full.
-    segments: Vec<SegmentMeta>,
+    /// Their segments that are written, with what is in them.
+    segments: Vec<(SegmentMeta, Vec<UnitId>)>,
     /// Whether units of the last commit were taken out since.
     is_less: bool,
     writer: Option<Writer>,
@@ -186,6 +188,7 @@ impl Family {
             reader,
             state: Mutex::default(),
             writing: Mutex::default(),
+            finishing: RwLock::default(),
             writer_bytes: writer_bytes.max(WRITER_BYTES_MIN),
             units: units::Cache::default(),
         };
@@ -309,12 +312,18 @@ impl Family {
             self.units.forget(file.unit);
         }
         let full = self.write(file).map_err(store)?;
-        self.finish(full).map_err(store)
+        if full.is_some() {
+            let _finishing = self.finishing.read();
+            drop(writer);
+            self.finish(full).map_err(store)?;
+        }
+        Ok(())
     }
 
     /// Forgets what was written since the last commit.
     fn roll_back(&self, writer: &RwLock<IndexWriter>) {
         let mut writer = writer.write().unwrap_or_else(PoisonError::into_inner);
+        let _none_finishes = self.finishing.write();
         if let Err(error) = writer.rollback() {
             tracing::warn!(%error, "an index cannot be taken back to what it was");
         }
@@ -341,8 +350,9 @@ impl Family {
     /// Writes a segment. It counts from the next commit on.
     fn finish(&self, writing: Option<Writing>) -> tantivy::Result<()> {
         if let Some(writing) = writing {
+            let units = writing.holds().collect();
             let segment = writing.finish()?;
-            self.lock().segments.push(segment);
+            self.lock().segments.push((segment, units));
         }
         Ok(())
     }
@@ -381,25 +391,34 @@ impl Family {
     }
 
     fn commit_by(&self, writer: &RwLock<IndexWriter>) -> tantivy::Result<()> {
+        // Others go on writing, to the next segment.
+        self.finish_all()?;
         let mut writer = writer.write().unwrap_or_else(PoisonError::into_inner);
-        let last = self.writing().take();
-        self.finish(last)?;
-        let (segments, is_less) = {
-            let mut state = self.lock();
-            let segments = std::mem::take(&mut state.segments);
-            (segments, std::mem::take(&mut state.is_less))
-        };
+        let is_less = std::mem::take(&mut self.lock().is_less);
         if is_less {
-            // What is taken out must not be looked for in the new segments: units that are written again are there.
+            // What is taken out may be in that one again. It must not be looked for in the new segments.
+            self.finish_all()?;
             writer.commit()?;
         }
+        let segments = std::mem::take(&mut self.lock().segments);
+        let (segments, units): (Vec<_>, Vec<_>) = segments.into_iter().unzip();
         for segment in segments {
             writer.add_segment(segment)?;
         }
         writer.commit()?;
         let mut state = self.lock();
-        let fresh = std::mem::take(&mut state.fresh);
-        state.known.extend(fresh);
+        for unit in units.into_iter().flatten() {
+            state.fresh.remove(&unit);
+            state.known.insert(unit);
+        }
+        Ok(())
+    }
+
+    /// Writes the segment that is not full yet, and waits until those are written that are.
+    fn finish_all(&self) -> tantivy::Result<()> {
+        let last = self.writing().take();
+        self.finish(last)?;
+        drop(self.finishing.write());
         Ok(())
     }
 

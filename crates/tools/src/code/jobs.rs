@@ -28,6 +28,8 @@ pub use parsers::Parsers;
 const PUBLISH_MS: u64 = 1_000;
 /// The longest time between two parts, in milliseconds.
 const PUBLISH_MS_MAX: u64 = 30_000;
+/// How long before the end of a job one part more is published.
+const END: Duration = Duration::from_secs(1);
 /// Files that a job looks at before it is worth to publish parts, and the share of the tree, as one of so many files:
 /// where most is known already, one part less is made sooner.
 const PARTS_FILES_MIN: usize = 500;
@@ -320,6 +322,15 @@ struct Shared<'a> {
     left: AtomicUsize,
 }
 
+impl Shared<'_> {
+    /// Whether little is left, as far as can be told from how many files were taken until now.
+    fn ends_soon(&self) -> bool {
+        let taken = self.next.load(Ordering::Relaxed).min(self.todo.len());
+        let left = self.todo.len() - taken;
+        self.began.elapsed().saturating_mul(left as u32) <= END.saturating_mul(taken as u32)
+    }
+}
+
 /// Reads, parses and writes what is to be done, on several threads, and publishes parts meanwhile. The outer error is
 /// of the store; the inner one tells that it was given up.
 fn index(
@@ -383,16 +394,22 @@ fn take_done(shared: &Shared<'_>, entries: &mut BTreeMap<Box<str>, Arc<Entry>>) 
 }
 
 fn publish_parts(shared: &Shared<'_>, entries: &mut BTreeMap<Box<str>, Arc<Entry>>) {
-    let mut wait = PUBLISH_MS;
+    let (mut wait, mut is_early) = (Duration::from_millis(PUBLISH_MS), false);
     loop {
-        let until = Instant::now() + Duration::from_millis(wait);
-        while Instant::now() < until {
+        let last = Instant::now();
+        // One part is made early, shortly before the end, since nobody else works while the last one is written.
+        let is_due = || {
+            let early = !is_early && last.elapsed() >= END && shared.ends_soon();
+            early || last.elapsed() >= wait
+        };
+        while !is_due() {
             if shared.left.load(Ordering::Acquire) == 0 {
                 return;
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        wait = (wait * 2).min(PUBLISH_MS_MAX);
+        is_early |= last.elapsed() < wait;
+        wait = (wait * 2).min(Duration::from_millis(PUBLISH_MS_MAX));
         take_done(shared, entries);
         let tree = shared.work.tree;
         let entries = Arc::new(entries.values().cloned().collect());

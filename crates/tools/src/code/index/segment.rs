@@ -12,6 +12,7 @@ use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::store::StoreWriter;
 use tantivy::{Index, Segment, SegmentMeta};
 
+use super::UnitId;
 use super::document::{self, Document};
 use super::lexicon::{Lexicon, Texts};
 use super::postings::{DOCS_MAX, Lists, Log};
@@ -109,6 +110,11 @@ impl Writing {
         self.store.store(&document.values, &self.segment.schema())?;
         self.docs += 1;
         Ok(())
+    }
+
+    /// The units whose documents are in it.
+    pub fn holds(&self) -> impl Iterator<Item = UnitId> + '_ {
+        self.files.iter().map(|(unit, _)| UnitId(*unit))
     }
 
     /// Whether it is time to write it, when it should take no more memory than this.

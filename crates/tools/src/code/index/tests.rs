@@ -221,3 +221,59 @@ fn what_is_passed_over_is_none_of_the_best() {
         }
     }
 }
+
+#[test]
+fn what_is_written_while_others_commit_is_kept_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut family = Family::open(dir.path(), 0).unwrap();
+    // Segments are full soon, so that some are being written whenever a part is committed.
+    family.writer_bytes = 256 << 10;
+    let text =
+        |round: usize, at: usize| format!("fn pool_{round}_{at}() {{ apple(); }}\n").repeat(40);
+    let path = |thread: usize, at: usize| format!("{thread}/{at}.rs");
+    let put = |round: usize, thread: usize, at: usize, again: bool| {
+        let (path, text) = (path(thread, at), text(round, at));
+        let parsed = parse::file(&path, text.as_bytes());
+        let unit = UnitId::of(&path, &Blob::of(text.as_bytes()));
+        let mut grams = Grams::default();
+        let put = family.put(unit, &path, text.as_bytes(), &parsed, &mut grams, again);
+        put.unwrap();
+        (unit, parsed.chunks.len() as u64 + 1)
+    };
+    // The second round writes half of the first again.
+    let mut docs = 0;
+    for round in 0..2 {
+        let done = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (put, done) = (&put, &done);
+                scope.spawn(move || {
+                    for at in 0..60 {
+                        let again = round == 1 && at % 2 == 0;
+                        let (unit, docs) = put(if again { 0 } else { round }, thread, at, again);
+                        done.lock().unwrap().push((unit, docs, again));
+                    }
+                });
+            }
+            while done.lock().unwrap().len() < 240 {
+                let before: Vec<_> = done.lock().unwrap().clone();
+                family.commit().unwrap();
+                assert!(before.iter().all(|(unit, ..)| family.knows(*unit)));
+                let there = units::all(&family.searcher()).unwrap();
+                assert!(before.iter().all(|(unit, ..)| there.contains(unit)));
+            }
+        });
+        family.commit().unwrap();
+        let done = done.into_inner().unwrap();
+        docs += done
+            .iter()
+            .filter(|(.., again)| !again)
+            .map(|(_, docs, _)| docs)
+            .sum::<u64>();
+        assert_eq!(family.searcher().num_docs(), docs);
+        assert!(done.iter().all(|(unit, ..)| family.knows(*unit)));
+        assert!(family.lock().fresh.is_empty());
+    }
+    let again = Family::open(dir.path(), 0).unwrap();
+    assert_eq!(again.count(), 240 + 120);
+}
