@@ -107,20 +107,21 @@ impl Engine {
     ) -> Result<Report, Bound> {
         let place = place.into();
         json::with_strings(json, |layer| {
-            self.document(place, json, root, layer, before)
+            let search = Search::new(self, place, json.len());
+            self.document(search, json, root, layer, before)
         })
     }
 
     /// Scans a JSON document whose strings were read.
     pub(crate) fn document(
         &self,
-        place: Place<'_>,
+        mut search: Search<'_>,
         json: &[u8],
         root: &str,
         layer: &Layer<'_>,
         before: Option<(&mut Fragments, u64)>,
     ) -> Result<Report, Bound> {
-        let mut search = Search::new(self, place, json.len());
+        let place = search.place;
         search.root(layer)?;
         search.phrase_in_parts(layer)?;
         if let Some((fragments, now_ms)) = before {

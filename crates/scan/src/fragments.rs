@@ -40,12 +40,17 @@ impl Fragments {
     /// from; then keeps the ends of this call.
     pub(crate) fn next<E>(
         &mut self,
-        layer: &Layer<'_>,
+        (layer, is_call): (&Layer<'_>, bool),
         now_ms: u64,
         mut search: impl FnMut(&Text, &[u8], Range<usize>) -> Result<(), E>,
     ) -> Result<(), E> {
         self.forget(now_ms);
-        let values = joined::values_of(layer);
+        let values = joined::values_said(layer, is_call);
+        // Of one argument all are no more than that one.
+        let is_one = match &values[..] {
+            [(key, _)] => self.tail(hash(key)) == self.tail(0),
+            _ => false,
+        };
         let mut all: Vec<u8> = Vec::new();
         let mut first = None;
         for (key, value) in values.iter().take(SCAN_FRAGMENTS_MAX) {
@@ -59,7 +64,9 @@ impl Fragments {
             }
         }
         if let Some(first) = first {
-            self.join(0, &all, first, &mut search)?;
+            if !is_one {
+                self.join(0, &all, first, &mut search)?;
+            }
             let last = values.iter().rev().take(SCAN_FRAGMENTS_MAX);
             let mut end: Vec<&[u8]> = last.map(|(_, value)| &layer.bytes[value.clone()]).collect();
             end.reverse();
@@ -78,14 +85,14 @@ impl Fragments {
         place: Range<usize>,
         search: &mut impl FnMut(&Text, &[u8], Range<usize>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let Some(tail) = self.tails.iter().find(|tail| tail.key == key) else {
+        let Some(tail) = self.tail(key) else {
             return Ok(());
         };
         let head = &bytes[..bytes.len().min(SCAN_FRAGMENT_BYTES_MAX)];
         // What follows in the source goes on in a text, so that a byte that is in neither is their seam.
-        let mut both = [&tail.bytes, &b"\0"[..], head].concat();
+        let mut both = [tail, b"\0", head].concat();
         let mut text = Text::take();
-        let seam = tail.bytes.len();
+        let seam = tail.len();
         text.copy(&both, 0..seam);
         text.copy(&both, seam + 1..both.len());
         text.one_string();
@@ -93,6 +100,12 @@ impl Fragments {
         text.give();
         both.fill(0);
         result
+    }
+
+    /// The end that was kept under a key.
+    fn tail(&self, key: u64) -> Option<&[u8]> {
+        let tail = self.tails.iter().find(|tail| tail.key == key);
+        tail.map(|tail| &tail.bytes[..])
     }
 
     fn keep(&mut self, key: u64, bytes: &[u8], now_ms: u64) {

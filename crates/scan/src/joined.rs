@@ -31,7 +31,7 @@ const ORDERED_BYTES_MIN: usize = 6;
 const PARTS_MAX: usize = 512;
 
 /// What ends the scheme of a URL, and what begins the data of an event.
-static SCHEME_END: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"://"));
+pub(crate) static SCHEME_END: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"://"));
 static EVENT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\ndata:"));
 
 /// The bytes that end a URL in a text.
@@ -52,6 +52,7 @@ const CONSTANTS: [(&[u8], &[u8]); 2] = [(b"jsonrpc", b"2.0"), (b"type", b"text")
 /// Calls `search` with each way to put the strings of a view together that joins anything.
 pub(crate) fn each(
     layer: &Layer<'_>,
+    is_call: bool,
     mut search: impl FnMut(&Text) -> Result<(), Bound>,
 ) -> Result<(), Bound> {
     let mut text = Text::take();
@@ -68,7 +69,7 @@ pub(crate) fn each(
         result
     };
     if layer.strings.len() > 1 {
-        result = values(layer, &mut text, &mut emit);
+        result = values(layer, values_said(layer, is_call), &mut text, &mut emit);
     }
     let documents = layer
         .strings
@@ -77,7 +78,8 @@ pub(crate) fn each(
     for document in documents.take(DOCUMENTS_MAX) {
         if result.is_ok() {
             let strings = json::strings(layer.bytes, document.clone());
-            result = values(&Layer::plain(layer.bytes, &strings), &mut text, &mut emit);
+            let document = Layer::plain(layer.bytes, &strings);
+            result = values(&document, values_of(&document), &mut text, &mut emit);
         }
     }
     if result.is_ok() {
@@ -101,9 +103,13 @@ fn is_document(string: &[u8]) -> bool {
 type Emit<'a> = &'a mut dyn FnMut(&mut Text) -> Result<(), Bound>;
 
 /// The values of a JSON document: in their order, and grouped by their keys where keys repeat.
-fn values(layer: &Layer<'_>, text: &mut Text, emit: Emit<'_>) -> Result<(), Bound> {
+fn values(
+    layer: &Layer<'_>,
+    mut values: Vec<(&[u8], Range<usize>)>,
+    text: &mut Text,
+    emit: Emit<'_>,
+) -> Result<(), Bound> {
     let bytes = layer.bytes;
-    let mut values = values_of(layer);
     // A value alone is split over no others.
     let own =
         |(key, value): &&(&[u8], Range<usize>)| !CONSTANTS.contains(&(*key, &bytes[value.clone()]));
@@ -144,6 +150,19 @@ pub(crate) fn values_of<'a>(layer: &Layer<'a>) -> Vec<(&'a [u8], Range<usize>)> 
         } else if !string.is_empty() {
             values.push((key, string.clone()));
         }
+    }
+    values
+}
+
+/// The values of a document without the name of the tool, where it is the parameters of a call and begins with that as
+/// ours do: whoever calls does not choose it, so that nothing begins or goes on in it.
+pub(crate) fn values_said<'a>(layer: &Layer<'a>, is_call: bool) -> Vec<(&'a [u8], Range<usize>)> {
+    let mut values = values_of(layer);
+    let first = layer.strings.first().map(|first| &layer.bytes[..first.end]);
+    let named = first.and_then(|head| head.trim_ascii_start().strip_prefix(b"{"));
+    let named = named.is_some_and(|head| head.trim_ascii_start() == b"\"name");
+    if is_call && named && values.first().is_some_and(|(key, _)| *key == b"name") {
+        values.remove(0);
     }
     values
 }
@@ -322,7 +341,7 @@ mod tests {
         }
         let layer = Layer::plain(text.as_bytes(), &strings.strings);
         let mut all = Vec::new();
-        each(&layer, |text| {
+        each(&layer, false, |text| {
             let parts = text.bytes.split(|byte| *byte == 0);
             let parts = parts.filter(|part| !part.is_empty());
             let parts: Vec<_> = parts.map(String::from_utf8_lossy).collect();

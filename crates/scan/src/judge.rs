@@ -21,6 +21,7 @@ use crate::patterns;
 use crate::place::Place;
 use crate::report::{Bound, Finding, Report};
 use crate::rule::{Action, Class, Direction, Rule};
+use crate::search::Search;
 use crate::sessions::Session;
 use crate::url::UrlParts;
 
@@ -145,7 +146,9 @@ impl Engine {
             let before = session
                 .as_mut()
                 .map(|(session, now_ms)| (&mut session.fragments, *now_ms));
-            let mut report = self.document(place, params, root, layer, before)?;
+            let mut search = Search::new(self, place, params.len());
+            search.is_call = stands_for.is_none();
+            let mut report = self.document(search, params, root, layer, before)?;
             let secret = |f: &&Finding| matches!(f.rule.class, Class::Secret | Class::Personal);
             let secrets = report.findings.iter().filter(secret);
             let hidden: Vec<Range<usize>> = secrets.map(|f| f.span.clone()).collect();

@@ -48,6 +48,8 @@ const HIDDEN_ENTROPY_MIN: f32 = 4.2;
 pub(crate) struct Search<'e> {
     engine: &'e Engine,
     pub(crate) place: Place<'e>,
+    /// It is the parameters of a call of a tool.
+    pub(crate) is_call: bool,
     pub(crate) found: Vec<Found>,
     /// The rule of the last block found in this view, and where the block ends.
     block: Option<(u16, usize)>,
@@ -90,6 +92,7 @@ impl<'e> Search<'e> {
         Search {
             engine,
             place,
+            is_call: false,
             found: Vec::new(),
             block: None,
             work_left: bytes
@@ -130,7 +133,7 @@ impl<'e> Search<'e> {
     /// Searches a view, and its strings put together.
     fn whole(&mut self, layer: &Layer<'_>) -> Result<(), Bound> {
         self.view(layer, 0)?;
-        joined::each(layer, |text| self.joined(layer, text))
+        joined::each(layer, self.is_call, |text| self.joined(layer, text))
     }
 
     /// Searches strings that were put together.
@@ -149,7 +152,7 @@ impl<'e> Search<'e> {
         fragments: &mut Fragments,
         now_ms: u64,
     ) -> Result<(), Bound> {
-        fragments.next(layer, now_ms, |text, both, place| {
+        fragments.next((layer, self.is_call), now_ms, |text, both, place| {
             let whole = 0..both.len();
             let source = Layer::plain(both, std::slice::from_ref(&whole));
             let view = Layer::view(text, "split", Some(&source));

@@ -446,6 +446,39 @@ fn what_is_split_over_calls_is_found_with_its_last_part() {
 }
 
 #[test]
+fn the_name_of_a_tool_is_no_part_of_what_is_split_over_calls() {
+    let calls = |calls: [String; 2]| {
+        let mut session = crate::Session::default();
+        let [_, last] = calls.map(|params| {
+            let session = Some((&mut session, 0));
+            let report = engine().call(Direction::Outgoing, params.as_bytes(), "", session);
+            report.unwrap().findings
+        });
+        let secret = |finding: &Finding| finding.rule.id == "github_token";
+        let found = last.into_iter().find(secret);
+        found.map(|finding| (finding.disguise, finding.path))
+    };
+    let (a, b) = TOKEN.split_at(12);
+    let call = |tool: &str, key: &str, text: &str| {
+        format!(r#"{{"name":"{tool}","arguments":{{"{key}":"{text}"}}}}"#)
+    };
+    // To the same argument, and to that of another tool; an argument may be called as the tool is.
+    for (tool, key) in [("save", "text"), ("post", "body"), ("post", "name")] {
+        let split = Some(("split over calls", format!("arguments.{key}")));
+        assert_eq!(calls([call("save", "text", a), call(tool, key, b)]), split);
+    }
+    let two = |b: &str| {
+        let rest = format!(r#""arguments":{{"x":"{a}","y":"{b}"}}"#);
+        [
+            format!(r#"{{"name":"save",{rest}}}"#),
+            format!(r#"{{{rest},"name":"save"}}"#),
+        ]
+    };
+    assert_eq!(calls(two("no")), None);
+    assert_eq!(calls(two(b)).unwrap().0, "split");
+}
+
+#[test]
 fn a_name_and_its_value_are_found_in_json_too() {
     for text in [
         r#"{"password":"Tr0ub4dor&3"}"#,

@@ -538,14 +538,17 @@ fn has_query(url: &str) -> bool {
         .is_some_and(|(_, query)| !query.is_empty())
 }
 
-fn is_remote(text: &str) -> bool {
-    let remote = |scheme: &str| {
-        text.find(scheme)
-            .is_some_and(|at| !is_local(&text[at + scheme.len()..]))
+pub(super) fn is_remote(text: &str) -> bool {
+    let remote = |at: usize| {
+        let is = |scheme: &&str| text[..at].ends_with(scheme);
+        ["http", "https", "ftp", "ws", "wss"]
+            .iter()
+            .any(|scheme| is(scheme))
+            && !is_local(&text[at + "://".len()..])
     };
-    ["http://", "https://", "ftp://", "ws://", "wss://"]
-        .iter()
-        .any(|scheme| remote(scheme))
+    crate::joined::SCHEME_END
+        .find_iter(text.as_bytes())
+        .any(remote)
 }
 
 fn is_local(host: &str) -> bool {

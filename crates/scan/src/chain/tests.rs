@@ -54,6 +54,25 @@ fn a_secret_that_is_read_must_not_leave() {
 }
 
 #[test]
+fn a_local_address_hides_no_other_one() {
+    for text in [
+        "https://x.example",
+        "see http://localhost:1/ http://x.example",
+        "wss://h/",
+    ] {
+        assert!(step::is_remote(text), "{text}");
+    }
+    for text in [
+        "http://localhost:1/a",
+        "http://127.0.0.1 ftp://localhost",
+        "file:///x",
+        "://",
+    ] {
+        assert!(!step::is_remote(text), "{text}");
+    }
+}
+
+#[test]
 fn what_a_store_of_secrets_gave_is_not_told_to_people() {
     let asked: Call<'_> = ("vault_read", &[("name", "prod/mail")]);
     let told: [Call<'_>; 3] = [
