@@ -540,11 +540,8 @@ fn has_query(url: &str) -> bool {
 
 pub(super) fn is_remote(text: &str) -> bool {
     let remote = |at: usize| {
-        let is = |scheme: &&str| text[..at].ends_with(scheme);
-        ["http", "https", "ftp", "ws", "wss"]
-            .iter()
-            .any(|scheme| is(scheme))
-            && !is_local(&text[at + "://".len()..])
+        let mut schemes = ["http", "https", "ftp", "ws", "wss"].iter();
+        schemes.any(|scheme| text[..at].ends_with(scheme)) && !is_local(&text[at + "://".len()..])
     };
     crate::joined::SCHEME_END
         .find_iter(text.as_bytes())
