@@ -1,12 +1,13 @@
 //! What is measured: each operation of the engine, on which text, and what the peer does with the same.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use aho_corasick::AhoCorasick;
 use base64::Engine as _;
 use scan::{Action, Class, Direction, Engine, Settings};
 
 use crate::corpus::Corpus;
-use crate::naive::{INJECTION, Naive, SECRETS};
+use crate::naive::{INJECTION, INJECTION_WORDS, Naive, SECRET_WORDS, SECRETS};
 
 /// One thing that is measured.
 pub struct Operation {
@@ -84,6 +85,21 @@ pub fn all(corpus: &Corpus) -> Vec<Operation> {
         texts("all, 10 KB of JSON", &whole, &of(2), None),
         result(&whole),
         chat(&whole, corpus),
+        words(
+            "aho-corasick, only the words of secrets, 10 KB",
+            &SECRET_WORDS,
+            &ten,
+        ),
+        words(
+            "aho-corasick, only the words of injection, 10 KB",
+            &INJECTION_WORDS,
+            &ten,
+        ),
+        words(
+            "aho-corasick, only the words of injection, 1 MB",
+            &INJECTION_WORDS,
+            &mega,
+        ),
     ]);
     all.extend(languages(&whole));
     all
@@ -114,11 +130,32 @@ fn parameters(count: usize) -> String {
     url
 }
 
+/// Finds all words of rules, and nothing more: what any scan that knows them has to do before it judges one.
+fn words(
+    name: &'static str,
+    automaton: &'static LazyLock<AhoCorasick>,
+    texts: &[String],
+) -> Operation {
+    let texts = texts.to_vec();
+    Operation {
+        name,
+        bytes: texts.iter().map(String::len).sum::<usize>() / texts.len(),
+        ours: Box::new(move || {
+            let found = texts
+                .iter()
+                .map(|text| automaton.find_overlapping_iter(text).count());
+            std::hint::black_box(found.sum::<usize>());
+            texts.len()
+        }),
+        naive: None,
+    }
+}
+
 fn texts(
     name: &'static str,
     engine: &Arc<Engine>,
     texts: &[String],
-    peer: Option<&'static std::sync::LazyLock<Naive>>,
+    peer: Option<&'static LazyLock<Naive>>,
 ) -> Operation {
     let (engine, ours) = (engine.clone(), texts.to_vec());
     let theirs = texts.to_vec();
