@@ -86,17 +86,17 @@ pub fn all(corpus: &Corpus) -> Vec<Operation> {
         result(&whole),
         chat(&whole, corpus),
         words(
-            "aho-corasick, only the words of secrets, 10 KB",
+            "aho-corasick, only the words of secrets (10 KB)",
             &SECRET_WORDS,
             &ten,
         ),
         words(
-            "aho-corasick, only the words of injection, 10 KB",
+            "aho-corasick, only the words of injection (10 KB)",
             &INJECTION_WORDS,
             &ten,
         ),
         words(
-            "aho-corasick, only the words of injection, 1 MB",
+            "aho-corasick, only the words of injection (1 MB)",
             &INJECTION_WORDS,
             &mega,
         ),
