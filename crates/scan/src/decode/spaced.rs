@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn single_characters_are_all_of() {
+    fn single_characters_are_put_together() {
         let single = |text: &str| all_of(&SINGLE, text);
         assert_eq!(single("say i g n o r e   a l l now"), ["ignore all"]);
         assert_eq!(single("i.g.n.o.r.e..a.l.l..o.f.."), ["ignore all of"]);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_in_hex_are_all_of() {
+    fn bytes_in_hex_are_put_together() {
         let pairs = |text: &str| all_of(&PAIRS, text);
         let hex: Vec<String> = "Hello, world!"
             .bytes()
