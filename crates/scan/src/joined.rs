@@ -46,6 +46,9 @@ const OUTSIDE: [bool; 256] = {
     outside
 };
 
+/// Digits of the name of a tool that is of words.
+const NAME_DIGITS_MAX: usize = 2;
+
 /// What messages of a protocol have in themselves, by its key: nobody's value begins or goes on in it.
 const CONSTANTS: [(&[u8], &[u8]); 2] = [(b"jsonrpc", b"2.0"), (b"type", b"text")];
 
@@ -154,17 +157,27 @@ pub(crate) fn values_of<'a>(layer: &Layer<'a>) -> Vec<(&'a [u8], Range<usize>)> 
     values
 }
 
-/// The values of a document without the name of the tool, where it is the parameters of a call and begins with that as
-/// ours do: whoever calls does not choose it, so that nothing begins or goes on in it.
+/// The values of a document without the name of the tool, where it is the parameters of a call, begins with that as ours
+/// do, and the name is of words: nothing begins or goes on in such a name. Any other may be half of a secret.
 pub(crate) fn values_said<'a>(layer: &Layer<'a>, is_call: bool) -> Vec<(&'a [u8], Range<usize>)> {
     let mut values = values_of(layer);
     let first = layer.strings.first().map(|first| &layer.bytes[..first.end]);
     let named = first.and_then(|head| head.trim_ascii_start().strip_prefix(b"{"));
     let named = named.is_some_and(|head| head.trim_ascii_start() == b"\"name");
-    if is_call && named && values.first().is_some_and(|(key, _)| *key == b"name") {
+    let of_words = |(key, name): &(&[u8], Range<usize>)| {
+        *key == b"name" && is_of_words(&layer.bytes[name.clone()])
+    };
+    if is_call && named && values.first().is_some_and(of_words) {
         values.remove(0);
     }
     values
+}
+
+/// Whether a name has lower-case letters and marks alone, and few digits.
+fn is_of_words(name: &[u8]) -> bool {
+    let digits = name.iter().filter(|byte| byte.is_ascii_digit()).count();
+    let known = |byte: &u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-' | b'.' | b'/');
+    digits <= NAME_DIGITS_MAX && name.iter().all(known)
 }
 
 /// Whether the string that ends here is a key: a quote and a colon come next.

@@ -476,6 +476,15 @@ fn the_name_of_a_tool_is_no_part_of_what_is_split_over_calls() {
     };
     assert_eq!(calls(two("no")), None);
     assert_eq!(calls(two(b)).unwrap().0, "split");
+    // A name that is none of words may be half of it.
+    assert_eq!(
+        calls([call("save", "text", "no"), call(a, "text", b)])
+            .unwrap()
+            .0,
+        "split"
+    );
+    let by_name = [call(a, "text", "no"), call(b, "text", "no")];
+    assert_eq!(calls(by_name).unwrap().0, "split over calls");
 }
 
 #[test]
