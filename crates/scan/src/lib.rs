@@ -46,6 +46,7 @@ mod phrase;
 mod runs;
 mod spell;
 mod stretches;
+mod tail;
 mod unpack;
 mod values;
 mod wanted;

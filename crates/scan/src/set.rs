@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use regex_automata::util::primitives::NonMaxUsize;
 use regex_automata::{Anchored, Input, meta};
 use regex_syntax::hir::Hir;
 use regex_syntax::hir::literal::Extractor;
@@ -18,6 +19,7 @@ use crate::patterns;
 use crate::rule::{Class, Direction, Openings, Part, Rule};
 use crate::settings::Settings;
 use crate::shape::Shape;
+use crate::tail::Tail;
 use crate::words;
 
 /// Rules compiled together.
@@ -51,12 +53,18 @@ struct Compiled {
     /// Of an expression with many gaps, what says at little cost that there is no match: see [`words::loosen`].
     loose: Option<meta::Regex>,
     /// Built where that says nothing, or there is none.
-    exact: OnceLock<meta::Regex>,
+    exact: OnceLock<Exact>,
     /// Bytes of the longest match.
     length_max: usize,
     /// Whether each match begins with the literal that opens it.
     literal_first: bool,
     shape: Shape,
+}
+
+/// An expression as it is run, and how the end of its matches is read where that is not part of it.
+struct Exact {
+    regex: meta::Regex,
+    tail: Option<Tail>,
 }
 
 /// Why an expression builds.
@@ -174,19 +182,23 @@ impl Set {
                 let cache = loose.get_or_insert_with(|| Box::new(regex.create_cache()));
                 regex.search_half_with(cache, &input.clone().earliest(true))?;
             }
-            let regex = it.exact();
+            let Exact { regex, tail } = it.exact();
             let cache = exact.get_or_insert_with(|| Box::new(regex.create_cache()));
-            let whole = regex.search_with(cache, &input)?.range();
-            if regex.captures_len() == 1 {
-                return Some((whole.clone(), whole));
+            if let Some(tail) = tail {
+                let cut = regex.search_with(cache, &input)?.range();
+                return Some(tail.read(&bytes[..input.end()], cut));
             }
-            let mut captures = regex.create_captures();
-            let again = Input::new(bytes)
-                .span(whole.clone())
-                .anchored(Anchored::Yes);
-            regex.search_captures_with(cache, &again, &mut captures);
-            let group = captures.get_group(1).map(|group| group.range());
-            Some((whole.clone(), group.unwrap_or(whole)))
+            // The bounds of the match, and of its first group where it has one.
+            let mut slots = [None; 4];
+            let asked = 2 * regex.captures_len().min(2);
+            regex.search_slots_with(cache, &input, &mut slots[..asked])?;
+            let [start, end, group @ ..] = slots.map(|slot| slot.map(NonMaxUsize::get));
+            let whole = start?..end?;
+            let group = match group {
+                [Some(start), Some(end)] => start..end,
+                _ => whole.clone(),
+            };
+            Some((whole, group))
         })
     }
 }
@@ -254,10 +266,21 @@ impl Matcher {
         })
     }
 
-    fn exact(&self) -> &meta::Regex {
-        let built = || build(self.rule, &written(self.rule, &self.parsed()));
-        let exact = &self.compiled().exact;
-        exact.get_or_init(|| built().expect(CHECKED))
+    fn exact(&self) -> &Exact {
+        let built = || Exact::of(self.rule, &self.parsed()).expect(CHECKED);
+        self.compiled().exact.get_or_init(built)
+    }
+}
+
+impl Exact {
+    /// Errors: the expression is larger than it may be.
+    fn of(rule: &Rule, hir: &Hir) -> Result<Exact, String> {
+        let wide = written(rule, hir);
+        let (regex, tail) = match Tail::cut(&wide) {
+            Some((cut, tail)) => (build(rule, &cut)?, Some(tail)),
+            None => (build(rule, &wide)?, None),
+        };
+        Ok(Exact { regex, tail })
     }
 }
 
@@ -268,7 +291,7 @@ pub(crate) fn check(rule: &Rule) -> Result<(), String> {
     let named = |error| format!("the expression of {}: {error}", rule.id);
     let hir = branch::parse(rule.regex).map_err(named)?;
     let compile = |hir: &Hir| {
-        build(rule, &written(rule, hir))?;
+        Exact::of(rule, hir)?;
         compile(rule, hir).map(drop)
     };
     if rule.class != Class::Injection {

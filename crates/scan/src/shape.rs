@@ -10,7 +10,7 @@ use regex_syntax::is_word_byte;
 const SHAPE_BYTES_MAX: usize = 24;
 
 /// A class of bytes: a bit for each.
-type Bytes = [u64; 4];
+pub(crate) type Bytes = [u64; 4];
 
 /// The classes that the first bytes of each match are of, as far as each is at a known place.
 pub(crate) struct Shape {
@@ -52,11 +52,11 @@ fn bounded(hir: &Hir) -> bool {
     }
 }
 
-fn holds(class: &Bytes, byte: u8) -> bool {
+pub(crate) fn holds(class: &Bytes, byte: u8) -> bool {
     class[usize::from(byte >> 6)] >> (byte & 63) & 1 == 1
 }
 
-fn class_of(bytes: impl Iterator<Item = u8>) -> Bytes {
+pub(crate) fn class_of(bytes: impl Iterator<Item = u8>) -> Bytes {
     bytes.fold([0; 4], |mut class, byte| {
         class[usize::from(byte >> 6)] |= 1 << (byte & 63);
         class
