@@ -6,6 +6,8 @@ pub(crate) mod base58;
 mod bech32;
 mod value;
 
+use crate::entropy::entropy;
+
 /// Decides whether a match is what its rule looks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Check {
@@ -157,19 +159,6 @@ fn secp256k1(text: &[u8]) -> bool {
         && entropy(&digits) >= 2.8
 }
 
-pub(crate) fn entropy(text: &[u8]) -> f32 {
-    let mut counts = [0u32; 256];
-    for byte in text {
-        counts[usize::from(*byte)] += 1;
-    }
-    let total = text.len().max(1) as f32;
-    let shares = counts
-        .iter()
-        .filter(|count| **count > 0)
-        .map(|count| *count as f32 / total);
-    shares.map(|share| -share * share.log2()).sum()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,12 +188,5 @@ mod tests {
             b"0x000000000000000000000000d8da6bf26964af9d7eed9e03e53415d37aa96045"
         ));
         assert!(!secp256k1(&[b'f'; 64]));
-    }
-
-    #[test]
-    fn entropy_tells_noise_from_repetition() {
-        assert!(entropy(b"aaaaaaaaaaaaaaaa") < 0.01);
-        assert!((entropy(b"abcdefghijklmnop") - 4.0).abs() < 0.01);
-        assert!(entropy(b"") < 0.01);
     }
 }

@@ -31,6 +31,7 @@ mod context;
 
 mod decode;
 mod east;
+mod entropy;
 mod fold;
 mod fragments;
 mod joined;

@@ -14,6 +14,7 @@ use regex_automata::Anchored;
 
 use crate::decode::unescaped;
 use crate::engine::Engine;
+use crate::entropy::entropy;
 use crate::fragments::Fragments;
 use crate::layer::{Layer, Text};
 use crate::openers::{Candidate, Opened};
@@ -252,13 +253,19 @@ impl<'e> Search<'e> {
                 };
                 ready.map_or(Ok(()), |ready| self.matches(layer, index, ready, windows))
             })?;
+        self.waiting(layer, windows)?;
         self.runs(layer, reach, windows, Opener::Digits, digits)?;
         self.runs(layer, reach, windows, Opener::Base58, base58)?;
         self.phrases(layer, reach)?;
+        self.values(layer, reach)
+    }
+
+    /// Searches the windows that still wait. What opens rules next begins at the start of the text again.
+    fn waiting(&mut self, layer: &Layer<'_>, windows: &mut Windows) -> Result<(), Bound> {
         while let Some((index, window)) = windows.next() {
             self.matches(layer, index, window, windows)?;
         }
-        self.values(layer, reach)
+        Ok(())
     }
 
     /// Opens rules where a run of what opens them is, and as far around it as a match may begin.
@@ -281,15 +288,23 @@ impl<'e> Search<'e> {
                 continue;
             }
             for index in set.opened(opener, direction) {
-                let around = set.matchers[usize::from(index)].rule.before;
+                let matcher = &set.matchers[usize::from(index)];
+                let around = matcher.rule.before;
                 let end = run.end.saturating_add(around).min(layer.bytes.len());
-                let window = run.start.saturating_sub(around)..end;
-                if let Some(ready) = windows.add(index, window) {
+                let base = start_of_string(layer, run.start);
+                let ready = match matcher.is_run() {
+                    false => windows.add(index, run.start.saturating_sub(around)..end),
+                    true if matcher.may_begin(&layer.bytes[base..], run.start - base) => {
+                        windows.add_anchored(index, run.clone())
+                    }
+                    true => None,
+                };
+                if let Some(ready) = ready {
                     self.matches(layer, index, ready, windows)?;
                 }
             }
         }
-        Ok(())
+        self.waiting(layer, windows)
     }
 
     /// Finds seed phrases. Of one that stands in several strings, each string's part is a finding.
@@ -448,8 +463,7 @@ impl<'e> Search<'e> {
     ) -> Result<Option<usize>, Bound> {
         let set = &self.engine.set;
         let matcher = &set.matchers[usize::from(index)];
-        // An anchor of an expression means the start or the end of a string, not of its document.
-        let base = layer.string(part.start).map_or(0, |(_, s)| s.start);
+        let base = start_of_string(layer, part.start);
         let text = &layer.bytes[base..];
         let (mut from, mut last) = (part.start, None);
         while from < part.end {
@@ -531,8 +545,9 @@ impl<'e> Search<'e> {
                 && other.end <= whole.end
                 && (found.fingerprint == fingerprint || rule.class != Class::Secret)
         };
-        let known = self.found.iter().rev().take(FINDINGS_MAX).any(same);
-        if layer.parent.is_some() && known {
+        // A run may open a rule where a word did, too.
+        let again = layer.parent.is_some() || rule.digits || rule.base58;
+        if again && self.found.iter().rev().take(FINDINGS_MAX).any(same) {
             return Ok(());
         }
         if self.found.len() == SCAN_REDACTIONS_MAX {
@@ -615,6 +630,11 @@ impl<'e> Search<'e> {
     }
 }
 
+/// What an anchor of an expression means by a start: that of a string, not of its document.
+fn start_of_string(layer: &Layer<'_>, at: usize) -> usize {
+    layer.string(at).map_or(0, |(_, string)| string.start)
+}
+
 /// The next run of digits that opens a rule: code is indented by spaces alone.
 fn digits(layer: &Layer<'_>, mut at: usize) -> Option<Range<usize>> {
     let class = |byte| matches!(byte, b'0'..=b'9' | b' ' | b'-' | b'+');
@@ -630,9 +650,13 @@ fn digits(layer: &Layer<'_>, mut at: usize) -> Option<Range<usize>> {
 
 /// The next run of Base58 that opens a rule.
 fn base58(layer: &Layer<'_>, at: usize) -> Option<Range<usize>> {
-    let class = |byte: u8| byte.is_ascii_alphanumeric() && !b"0OIl".contains(&byte);
     let words = &layer.stretches().words;
-    run_in(words, (layer.bytes, at), BASE58_MIN, class)
+    run_in(
+        words,
+        (layer.bytes, at),
+        BASE58_MIN,
+        check::base58::is_digit,
+    )
 }
 
 /// Whether what was decoded is one random token: nobody encodes one who has nothing to hide.
@@ -647,7 +671,7 @@ fn hidden_token(decoded: &[u8]) -> bool {
             && has(u8::is_ascii_uppercase)
             && has(u8::is_ascii_lowercase)
             && has(u8::is_ascii_digit)
-            && check::entropy(word) >= HIDDEN_ENTROPY_MIN
+            && entropy(word) >= HIDDEN_ENTROPY_MIN
     })
 }
 

@@ -14,11 +14,12 @@ use regex_syntax::hir::Hir;
 use regex_syntax::hir::literal::Extractor;
 
 use crate::branch::{self, Fixed};
+use crate::check::base58;
 use crate::openers::{Candidate, Opened, Openers};
 use crate::patterns;
 use crate::rule::{Class, Direction, Openings, Part, Rule};
 use crate::settings::Settings;
-use crate::shape::Shape;
+use crate::shape::{Shape, made_of};
 use crate::tail::Tail;
 use crate::words;
 
@@ -58,6 +59,8 @@ struct Compiled {
     length_max: usize,
     /// Whether each match begins with the literal that opens it.
     literal_first: bool,
+    /// Whether each match begins where a run of Base58 does.
+    is_run: bool,
     shape: Shape,
 }
 
@@ -242,6 +245,11 @@ impl Matcher {
         self.compiled().shape.fits(bytes, start)
     }
 
+    /// Whether each match begins with the run of Base58 that opens it.
+    pub(crate) fn is_run(&self) -> bool {
+        self.compiled().is_run
+    }
+
     /// Whether each match that holds this word begins with it.
     pub(crate) fn begins_with(&self, part: Part, word: &Range<usize>) -> bool {
         match (part, self.branch) {
@@ -277,8 +285,8 @@ impl Exact {
     fn of(rule: &Rule, hir: &Hir) -> Result<Exact, String> {
         let wide = written(rule, hir);
         let (regex, tail) = match Tail::cut(&wide) {
-            Some((cut, tail)) => (build(rule, &cut)?, Some(tail)),
-            None => (build(rule, &wide)?, None),
+            Some((cut, tail)) => (build(&cut)?, Some(tail)),
+            None => (build(&wide)?, None),
         };
         Ok(Exact { regex, tail })
     }
@@ -315,14 +323,17 @@ fn compile(rule: &Rule, hir: &Hir) -> Result<Compiled, String> {
         return Err("it has no bound".to_owned());
     }
     let wide = written(rule, hir);
+    let shape = Shape::of(&wide);
     Ok(Compiled {
         loose: match is_words {
-            true => Some(build(rule, &words::loosen(&wide))?),
+            true => Some(build(&words::loosen(&wide))?),
             false => None,
         },
         exact: OnceLock::new(),
         length_max,
-        shape: Shape::of(&wide),
+        // No word begins inside of a run.
+        is_run: rule.base58 && shape.is_bounded() && made_of(&wide, base58::is_digit),
+        shape,
         literal_first: !is_words && literal_first(rule, hir),
     })
 }
@@ -336,11 +347,11 @@ fn written(rule: &Rule, hir: &Hir) -> Hir {
 }
 
 /// Builds an expression. Errors: it is larger than it may be.
-fn build(rule: &Rule, hir: &Hir) -> Result<meta::Regex, String> {
+fn build(hir: &Hir) -> Result<meta::Regex, String> {
     let config = meta::Config::new()
         .utf8_empty(false)
-        // The words of a branch have been looked for.
-        .auto_prefilter(rule.class != Class::Injection)
+        // What opens it has been looked for.
+        .auto_prefilter(false)
         .nfa_size_limit(Some(REGEX_BYTES_MAX));
     let built = meta::Builder::new().configure(config).build_from_hir(hir);
     built.map_err(|error| format!("it does not build: {error}"))

@@ -30,6 +30,11 @@ impl Shape {
         }
     }
 
+    /// Whether each match begins at a boundary of words.
+    pub(crate) fn is_bounded(&self) -> bool {
+        self.bounded
+    }
+
     /// Whether a match can begin here.
     pub(crate) fn fits(&self, bytes: &[u8], start: usize) -> bool {
         let (before, bytes) = bytes.split_at(start.min(bytes.len()));
@@ -38,6 +43,24 @@ impl Shape {
         bytes.len() >= self.classes.len()
             && !(self.bounded && inside(before.last()) == inside(bytes.first()))
             && classes.zip(bytes).all(|(class, byte)| holds(class, *byte))
+    }
+}
+
+/// Whether all bytes of each match are of a class.
+pub(crate) fn made_of(hir: &Hir, class: fn(u8) -> bool) -> bool {
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => true,
+        HirKind::Literal(literal) => literal.0.iter().all(|byte| class(*byte)),
+        HirKind::Class(Class::Bytes(bytes)) => {
+            let mut ranges = bytes.ranges().iter();
+            ranges.all(|range| (range.start()..=range.end()).all(class))
+        }
+        HirKind::Class(Class::Unicode(_)) => false,
+        HirKind::Repetition(repetition) => made_of(&repetition.sub, class),
+        HirKind::Capture(capture) => made_of(&capture.sub, class),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => {
+            parts.iter().all(|part| made_of(part, class))
+        }
     }
 }
 

@@ -51,6 +51,32 @@ fn every_rule_finds_its_hits_and_leaves_its_misses() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+#[test]
+fn what_a_run_opens_is_found_before_what_a_word_opened() {
+    let filler = "some words in a row that say little about it. ".repeat(14);
+    let text = format!(
+        "pay GB82 WEST 1234 5698 7654 32 now. {filler}iban DE17640486682518507103 {filler}an iban. {filler}"
+    );
+    assert_eq!(found(&text), ["iban", "iban"]);
+}
+
+#[test]
+fn addresses_begin_where_a_run_does() {
+    let address = "1BvBMSEYstWetqTFn5Au4m4GFg7xJaNVN2";
+    let many = format!("{address} ").repeat(40);
+    assert_eq!(found(&many), ["bitcoin_address"; 40]);
+    for text in [format!("({address})"), format!("{{\"to\":\"{address}\"}}")] {
+        assert_eq!(found(&text), ["bitcoin_address"], "{text}");
+    }
+    for text in [
+        format!("a{address}"),
+        format!("_{address}"),
+        format!("0{address}"),
+    ] {
+        assert_eq!(found(&text), [] as [&str; 0], "{text}");
+    }
+}
+
 /// What opens a rule is held against its expressions by themselves: a gap may be empty, and only words of a few
 /// letters may be missed where each is glued to another one.
 #[test]

@@ -27,6 +27,11 @@ const VALUES: [Option<u8>; 256] = {
 /// Bytes before the sum: an address; a private key, uncompressed and compressed; an extended key.
 const PAYLOADS: [usize; 4] = [21, 33, 34, 78];
 
+/// Whether a character stands for a digit of Base58.
+pub(crate) fn is_digit(byte: u8) -> bool {
+    VALUES[usize::from(byte)].is_some()
+}
+
 /// Whether the text decodes to a payload of a known length with its true sum.
 pub(super) fn holds(text: &[u8]) -> bool {
     let mut buffer = [0u8; DECODED_BYTES_MAX];

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
 
-use super::entropy;
+use crate::entropy::entropy;
 use crate::url::scrambled;
 
 /// Found anywhere in a value, each says that someone is to put the true value there.
@@ -129,6 +129,28 @@ const HOSTS: &[&str] = &[
     "x.",
 ];
 
+/// Signs that a password may have, and that no name or path has.
+const STRONG: [bool; 256] = table(b"!@#$%^&*?+~");
+/// Signs that divide names of things, and paths, into parts.
+const DIVIDING: [bool; 256] = table(b"./:");
+/// Signs of words, times and paths, which make nothing hard to guess.
+const WEAK: [bool; 256] = table(b"._-/: ");
+
+/// Of which bytes something holds: a look at a place, for texts that are long.
+const fn table(bytes: &[u8]) -> [bool; 256] {
+    let mut table = [false; 256];
+    let mut at = 0;
+    while at < bytes.len() {
+        table[bytes[at] as usize] = true;
+        at += 1;
+    }
+    table
+}
+
+fn any(text: &[u8], table: &[bool; 256]) -> bool {
+    text.iter().any(|byte| table[usize::from(*byte)])
+}
+
 /// Letters, digits and signs without an order: a key, a token.
 pub(super) fn random(text: &[u8]) -> bool {
     let digits = text.iter().filter(|byte| byte.is_ascii_digit()).count();
@@ -137,7 +159,7 @@ pub(super) fn random(text: &[u8]) -> bool {
         .filter(|byte| byte.is_ascii_alphabetic())
         .count();
     // A path or a name in parts is none, whatever its letters.
-    let parts = text.iter().any(|byte| b"./:".contains(byte));
+    let parts = any(text, &DIVIDING);
     let scrambled = digits == 0 && !parts && scrambled(text);
     let mixed = digits > 0 || (letters > 0 && text.len() >= 24) || scrambled;
     // Less than 80 bits in hex is the hash of something, cut short.
@@ -278,14 +300,14 @@ fn kinds(text: &[u8]) -> usize {
         u8::is_ascii_lowercase,
         u8::is_ascii_uppercase,
         u8::is_ascii_digit,
-        |byte| !byte.is_ascii_alphanumeric() && !b"._-/: ".contains(byte),
+        |byte| !byte.is_ascii_alphanumeric() && !WEAK[usize::from(*byte)],
     ];
     is.iter().filter(|is| text.iter().any(is)).count()
 }
 
 /// Whether a text is words and small numbers: a path, a version, a name in code.
 fn wordy(text: &[u8]) -> bool {
-    let strong = text.iter().any(|byte| b"!@#$%^&*?+~".contains(byte));
+    let strong = any(text, &STRONG);
     let constant = text.iter().filter(|byte| **byte == b'_').count() >= 2
         && !text.iter().any(u8::is_ascii_lowercase);
     let mut parts = text.split(|byte| !byte.is_ascii_alphanumeric());

@@ -8,6 +8,8 @@
 
 use std::ops::Range;
 
+use crate::entropy::entropy;
+
 /// Letters that often follow each letter, from `a` to `z`.
 const FOLLOWERS: [&[u8]; 26] = [
     b"abcdefgiklmnoprstuvwxyz",
@@ -384,20 +386,6 @@ fn common_pairs(letters: &[u8]) -> usize {
     letters.windows(2).filter(common).count()
 }
 
-/// Shannon entropy, in bits a byte.
-fn entropy(text: &[u8]) -> f32 {
-    let mut counts = [0u16; 256];
-    for byte in text {
-        counts[usize::from(*byte)] = counts[usize::from(*byte)].saturating_add(1);
-    }
-    let total = text.len().max(1) as f32;
-    let counted = counts.iter().filter(|count| **count > 0);
-    let weighted: f32 = counted
-        .map(|count| f32::from(*count) * f32::from(*count).log2())
-        .sum();
-    total.log2() - weighted / total
-}
-
 /// Whether a label is pairs of hexadecimal digits of a printable text, with a hyphen between them.
 pub(super) fn spelled_in_pairs(label: &[u8]) -> bool {
     let pair = |pair: &[u8]| pair.len() == 2 && pair.iter().all(u8::is_ascii_hexdigit);
@@ -500,12 +488,5 @@ mod tests {
         assert!(!spelled_in_pairs(b"00-1b-44-11-3a-b7") && !spelled_in_pairs(b"cafe-babe"));
         assert!(!spelled_in_base(b"internationalization"));
         assert!(!spelled_in_base(b"documentation-server"));
-    }
-
-    #[test]
-    fn entropy_is_in_bits() {
-        assert!(entropy(b"aaaaaaaa") < 0.01);
-        assert!((entropy(b"abcdefgh") - 3.0).abs() < 0.01);
-        assert!(entropy(b"").is_finite());
     }
 }
