@@ -167,7 +167,12 @@ impl<'e> Search<'e> {
             if let Some(seam) = split.iter().map(|found| found.parts[0].end).max() {
                 // What was whole before was found then: more text behind it makes it no new one.
                 let before = self.alone(&both[..seam])?;
-                split.retain(|found| before.iter().all(|known| known.rule.id != found.rule.id));
+                let same = |found: &Found, known: &Found| {
+                    let (found_at, known_at) = (found.span(), known.span());
+                    let apart = known_at.end <= found_at.start || found_at.end <= known_at.start;
+                    known.rule.id == found.rule.id && !apart
+                };
+                split.retain(|found| !before.iter().any(|known| same(found, known)));
             }
             for found in &mut split {
                 // Of the match only what is in this call has a place in it: the argument that ends it.

@@ -469,6 +469,10 @@ fn what_is_split_over_calls_is_found_with_its_last_part() {
     assert_eq!(send("abc", 20_000_001), []);
     // What is found in one call alone is not found again as a split one.
     assert_eq!(send(TOKEN, 30_000_001)[0].1, "");
+    // A second one that is split is found behind a first that was whole.
+    let (start, end) = TOKEN.split_at(20);
+    assert_eq!(send(&format!("{TOKEN} {start}"), 40_000_000).len(), 1);
+    assert!(send(end, 40_000_010).contains(&expected));
 }
 
 #[test]
