@@ -8,6 +8,8 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use regex_automata::hybrid::dfa::{self, DFA};
+use regex_automata::nfa::thompson;
 use regex_automata::util::primitives::NonMaxUsize;
 use regex_automata::{Anchored, Input, meta};
 use regex_syntax::hir::Hir;
@@ -52,7 +54,7 @@ pub(crate) struct Matcher {
 
 struct Compiled {
     /// Of an expression with many gaps, what says at little cost that there is no match: see [`words::loosen`].
-    loose: Option<meta::Regex>,
+    loose: Option<DFA>,
     /// Built where that says nothing, or there is none.
     exact: OnceLock<Exact>,
     /// Bytes of the longest match.
@@ -75,12 +77,18 @@ const CHECKED: &str = "each rule was compiled when it was read";
 /// Bytes of a class, and of a literal that is repeated, which are told apart at the start of an expression.
 const PREFIX_CLASS_MAX: usize = 32;
 const PREFIX_BYTES_MAX: usize = 32;
+/// An automaton whose memory was full so often, and which then reads fewer bytes for each state that it makes, gives up.
+const CACHE_CLEARS_MAX: usize = 3;
+const STATE_BYTES_MIN: usize = 10;
 /// Bytes that the compiled form of one expression may take.
 const REGEX_BYTES_MAX: usize = 4 << 20;
 
 /// What searching with a matcher needs: with its loose expression, and with the exact one.
 #[derive(Default)]
-struct Caches([Option<Box<meta::Cache>>; 2]);
+struct Caches {
+    loose: Option<Box<dfa::Cache>>,
+    exact: Option<Box<meta::Cache>>,
+}
 
 thread_local! {
     static CACHES: RefCell<(u64, Vec<Caches>)> = const { RefCell::new((0, Vec::new())) };
@@ -180,10 +188,13 @@ impl Set {
             if caches.len() < self.matchers.len() {
                 caches.resize_with(self.matchers.len(), Caches::default);
             }
-            let Caches([loose, exact]) = &mut caches[usize::from(matcher)];
-            if let Some(regex) = &it.compiled().loose {
-                let cache = loose.get_or_insert_with(|| Box::new(regex.create_cache()));
-                regex.search_half_with(cache, &input.clone().earliest(true))?;
+            let Caches { loose, exact } = &mut caches[usize::from(matcher)];
+            if let Some(dfa) = &it.compiled().loose {
+                let cache = loose.get_or_insert_with(|| Box::new(dfa.create_cache()));
+                // An automaton that cannot say leaves it to the exact one.
+                if let Ok(None) = dfa.try_search_fwd(cache, &input.clone().earliest(true)) {
+                    return None;
+                }
             }
             let Exact { regex, tail } = it.exact();
             let cache = exact.get_or_insert_with(|| Box::new(regex.create_cache()));
@@ -326,7 +337,7 @@ fn compile(rule: &Rule, hir: &Hir) -> Result<Compiled, String> {
     let shape = Shape::of(&wide);
     Ok(Compiled {
         loose: match is_words {
-            true => Some(build(&words::loosen(&wide))?),
+            true => Some(build_loose(&words::loosen(&wide))?),
             false => None,
         },
         exact: OnceLock::new(),
@@ -354,6 +365,27 @@ fn build(hir: &Hir) -> Result<meta::Regex, String> {
         .auto_prefilter(false)
         .nfa_size_limit(Some(REGEX_BYTES_MAX));
     let built = meta::Builder::new().configure(config).build_from_hir(hir);
+    built.map_err(|error| format!("it does not build: {error}"))
+}
+
+/// Builds what says whether an expression matches at all, and not where: the half of what says both. It ends where it
+/// would have to make its states again and again. Errors: it is larger than it may be.
+fn build_loose(hir: &Hir) -> Result<DFA, String> {
+    let config = thompson::Config::new()
+        .utf8(false)
+        .which_captures(thompson::WhichCaptures::None)
+        .nfa_size_limit(Some(REGEX_BYTES_MAX));
+    let nfa = thompson::Compiler::new()
+        .configure(config)
+        .build_from_hir(hir);
+    let config = dfa::Config::new()
+        .unicode_word_boundary(true)
+        .minimum_cache_clear_count(Some(CACHE_CLEARS_MAX))
+        .minimum_bytes_per_state(Some(STATE_BYTES_MIN));
+    let built = nfa.map_err(|error| error.to_string()).and_then(|nfa| {
+        let built = dfa::Builder::new().configure(config).build_from_nfa(nfa);
+        built.map_err(|error| error.to_string())
+    });
     built.map_err(|error| format!("it does not build: {error}"))
 }
 
