@@ -469,7 +469,7 @@ impl<'e> Search<'e> {
         let set = &self.engine.set;
         let matcher = &set.matchers[usize::from(index)];
         let base = start_of_string(layer, part.start);
-        let text = &layer.bytes[base..];
+        let text = &layer.bytes[base..end_of_string(layer, part.end)];
         let (mut from, mut last) = (part.start, None);
         while from < part.end {
             let found = set.find(index, text, from - base..part.end - base, anchored);
@@ -638,6 +638,12 @@ impl<'e> Search<'e> {
 /// What an anchor of an expression means by a start: that of a string, not of its document.
 fn start_of_string(layer: &Layer<'_>, at: usize) -> usize {
     layer.string(at).map_or(0, |(_, string)| string.start)
+}
+
+/// What it means by an end, for a part that ends there.
+fn end_of_string(layer: &Layer<'_>, at: usize) -> usize {
+    let last = layer.string(at.saturating_sub(1));
+    last.map_or(layer.bytes.len(), |(_, string)| string.end)
 }
 
 /// The next run of digits that opens a rule: code is indented by spaces alone.

@@ -52,6 +52,25 @@ fn every_rule_finds_its_hits_and_leaves_its_misses() {
 }
 
 #[test]
+fn every_rule_finds_its_hits_where_they_are_strings_of_json() {
+    let mut wrong = Vec::new();
+    for rule in rules().iter().filter(|rule| rule.class.reads_text()) {
+        for hit in rule.hits {
+            let document = serde_json::json!({"a": 1, "note": hit, "z": "end"}).to_string();
+            let report = everything().json(Direction::Outgoing, document.as_bytes(), "");
+            let found = report.unwrap().findings;
+            if !found
+                .iter()
+                .any(|found| found.rule.id == rule.id && found.disguise != "split")
+            {
+                wrong.push(format!("{} does not find: {document}", rule.id));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
 fn what_a_run_opens_is_found_before_what_a_word_opened() {
     let filler = "some words in a row that say little about it. ".repeat(14);
     let text = format!(
