@@ -140,10 +140,22 @@ impl<'e> Search<'e> {
     /// Searches strings that were put together.
     fn joined(&mut self, layer: &Layer<'_>, text: &Text) -> Result<(), Bound> {
         let view = Layer::view(text, "split", Some(layer));
+        let before = self.found.len();
         self.work(view.bytes.len())?;
         self.search(&view, Reach::Seams)?;
         self.unescaped(&view, 0)?;
-        self.decoded_parts(&view, 0)
+        self.decoded_parts(&view, 0)?;
+        // A secret that fills a string is whole: what stands in the strings around it makes it no other one.
+        let mut split = self.found.split_off(before);
+        let is_whole = |known: &Found, found: &Found| {
+            known.rule.id == found.rule.id && found.parts.contains(&known.span())
+        };
+        split.retain(|found| {
+            let mut known = self.found.iter().rev().take(FINDINGS_MAX);
+            found.parts.len() == 1 || !known.any(|known| is_whole(known, found))
+        });
+        self.found.append(&mut split);
+        Ok(())
     }
 
     /// Searches what was kept of calls before, together with what goes on from it.

@@ -71,6 +71,28 @@ fn every_rule_finds_its_hits_where_they_are_strings_of_json() {
 }
 
 #[test]
+fn a_whole_secret_is_not_found_again_with_the_string_behind_it() {
+    for document in [
+        format!(r#"{{"token":"{TOKEN}","user":"alice"}}"#),
+        format!(r#"{{"user":"alice","tokens":["{TOKEN}"],"more":"1a2b"}}"#),
+    ] {
+        let report = json(Direction::Outgoing, &document);
+        let found = report
+            .findings
+            .iter()
+            .map(|found| (found.rule.id, found.disguise));
+        let found: Vec<_> = found.filter(|(id, _)| *id == "github_token").collect();
+        assert_eq!(found, [("github_token", "")], "{document}");
+    }
+    let (start, end) = TOKEN.split_at(12);
+    let report = json(
+        Direction::Outgoing,
+        &format!(r#"{{"a":"{start}","b":"{end}"}}"#),
+    );
+    assert_eq!(report.findings[0].disguise, "split");
+}
+
+#[test]
 fn what_a_run_opens_is_found_before_what_a_word_opened() {
     let filler = "some words in a row that say little about it. ".repeat(14);
     let text = format!(
