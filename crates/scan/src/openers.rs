@@ -376,7 +376,9 @@ impl Branches {
         let (end, near) = (self.base + word.end as u32, u32::from(near));
         let seen = &self.firsts[usize::from(matcher)];
         let known = end.wrapping_sub(seen.last) <= near;
-        known.then(|| (seen.first.max(end - near) - self.base) as usize)
+        // What is inside of the last word is not before it: `ira` in `pedira`.
+        let before = seen.first < self.base + word.start as u32;
+        (known && before).then(|| (seen.first.max(end - near) - self.base) as usize)
     }
 
     /// Remembers a first word.
