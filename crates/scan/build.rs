@@ -121,9 +121,15 @@ impl Openers {
             if taken.first.is_empty() {
                 add(&literals, branch, "Literal");
             }
-            let only = taken.second.is_empty();
+            let only = taken.last.is_empty();
+            let last = if taken.middle.is_empty() {
+                "Second"
+            } else {
+                "Third"
+            };
             add(&taken.first, branch, if only { "Only" } else { "First" });
-            add(&taken.second, branch, "Second");
+            add(&taken.middle, branch, "Middle");
+            add(&taken.last, branch, last);
         }
     }
 
@@ -154,15 +160,16 @@ fn branch(taken: &Taken) -> String {
         regex,
         ascii,
         first,
-        second,
+        middle,
+        last,
         near,
         before,
         after,
     } = taken;
-    let (first, second) = (words(first), words(second));
+    let [first, middle, last] = [first, middle, last].map(|step| words(step));
     format!(
-        "Branch {{ regex: {regex:?}, ascii: {ascii}, first: {first}, second: {second}, \
-         near: {near}, before: {before}, after: {after} }}"
+        "Branch {{ regex: {regex:?}, ascii: {ascii}, first: {first}, middle: {middle}, \
+         last: {last}, near: {near:?}, before: {before}, after: {after} }}"
     )
 }
 

@@ -1,9 +1,9 @@
 //! The alternatives of an expression against injection, and the words that open each of them.
 //!
 //! An expression with many gaps costs a hundred times what looking for words costs, and its words are
-//! ordinary ones. So an expression is taken apart at its alternatives, and each is run only where two of its
-//! rarest words stand in their order, no further apart than a match allows. The words are read from the
-//! expression itself; where it says too little, the rule's literals open it.
+//! ordinary ones. So an expression is taken apart at its alternatives, and each is run only where up to three of its
+//! words stand in their order, no further apart than a match allows: those that cost the least to wait for, and spare
+//! the most. The words are read from the expression itself; where it says too little, the rule's literals open it.
 //!
 //! A word is waited for where the expression has it: `\b(?:rate)\b` is not in `generate`. A gap of an expression
 //! may be empty, and words without their gaps are still found: long ones always, short ones in a row of letters; a
@@ -15,13 +15,13 @@ use regex_syntax::ParserBuilder;
 use regex_syntax::hir::literal::{Extractor, Literal};
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
-use crate::common::{PARTS, WHOLE};
+use crate::common::{BEGINS, PARTS, WHOLE};
 use crate::packed::Words;
 use crate::spell;
 use crate::words;
 
-/// Alternatives that are told apart.
-const BRANCHES_MAX: usize = 64;
+/// Branches of one expression.
+const BRANCHES_MAX: usize = 128;
 /// Bytes of the shortest word: shorter ones stand everywhere, but for those that stand alone, and for marks.
 const WORD_BYTES_MIN: usize = 3;
 const ALONE_BYTES_MIN: usize = 2;
@@ -29,17 +29,31 @@ const MARKS_BYTES_MIN: usize = 2;
 /// Words that begin with the same marks, and bytes of each of them that are looked at.
 const MARKED_MAX: usize = 96;
 const MARKED_BYTES_MAX: usize = 8;
+/// Words that a part of an expression is spelled out as, and bytes of each.
+const SPELLED_MAX: usize = 8;
+const SPELLED_BYTES_MAX: usize = 16;
+/// Bytes of the shortest word that is found wherever it stands in others, though its gaps were taken out.
+pub(crate) const LONG_WORD_MIN: usize = 5;
 /// Words of one step.
 const STEP_WORDS_MAX: usize = 256;
 /// How often a word stands in a megabyte that is not known to be common.
-const RARE: u64 = 8;
+const RARE: u64 = 2;
 /// The same of words of two bytes, as parts of others: each of those is looked at.
 const PAIR: u64 = 3_000;
-/// A second word is waited for where it is at most so many times as common as the first: to see it costs that
-/// much less than to search what it would spare.
-const WORTH: u64 = 64;
-/// And where it stands seldom enough not to be near each first: times in a megabyte, by the bytes between them.
-const NEAR: u64 = 1 << 20;
+/// Words of a branch that are waited for one after the other, and steps of it that are tried, the rarest.
+const WORDS_MAX: usize = 3;
+const STEPS_TRIED: usize = 10;
+/// What it costs to see a word, and to search where all words of a branch were seen, one beside the other.
+const SEE_COST: u64 = 1;
+const SEARCH_COST: u64 = 500;
+/// What it costs that a step has only words that are missed where their gaps are taken out.
+const SHORT_COST: u64 = 80;
+/// Bytes among which to count how often a word stands, as a power of two.
+const COUNTED: u32 = 20;
+/// How much a word spares at most, since those of a branch stand together more often than by chance: nothing where it is
+/// as near as this, and twice as much where it may be twice as far, as powers of two.
+const BESIDE: u32 = 4;
+const SPARED: u32 = 4;
 /// A word that each match begins with is waited for alone where it is no more common than this.
 const RARE_FIRST: u64 = 60;
 
@@ -52,10 +66,13 @@ pub struct Branch<S, W> {
     pub(crate) ascii: bool,
     /// One of these words is in each match; there is none where that cannot be told.
     pub(crate) first: W,
-    /// One of these comes after it in each match; there is none where the first says enough.
-    pub(crate) second: W,
-    /// Bytes from the start of the first word to the end of the second, at most.
-    pub(crate) near: usize,
+    /// One of these comes after it in each match; there is none where two say enough.
+    pub(crate) middle: W,
+    /// One of these comes after those in each match; there is none where the first says enough.
+    pub(crate) last: W,
+    /// Bytes from the start of the first word to the end of the next one, and from the start of the middle one to the
+    /// end of the last, at most.
+    pub(crate) near: [usize; 2],
     /// Bytes from the start of a match to the end of the first word, at most.
     pub(crate) before: usize,
     /// Bytes from the start of the last of the words to the end of the match, at most.
@@ -69,7 +86,7 @@ pub(crate) type Fixed = Branch<&'static str, Words>;
 pub(crate) type Taken = Branch<String, Step>;
 
 /// One of these words is in each match, and has these edges there.
-type Step = Vec<(Vec<u8>, u8)>;
+pub(crate) type Step = Vec<(Vec<u8>, u8)>;
 
 /// A word begins, or ends, where the expression has a boundary of words.
 pub(crate) const LEFT: u8 = 1;
@@ -105,67 +122,75 @@ fn branch(hir: &Hir) -> Result<Taken, String> {
     if whole == usize::MAX {
         return Err("it has no bound".to_owned());
     }
-    let best = openers(&steps);
-    let words = |at: usize| {
-        best.get(at)
-            .map_or(Vec::new(), |at| steps[*at].words.clone())
-    };
-    let (first, last) = (best.first().copied(), best.last().copied());
-    let end = |at: usize| steps[at].start + steps[at].length;
-    let (before, near, after) = match (first, last) {
-        (Some(first), Some(last)) => (
-            end(first),
-            end(last) - steps[first].start,
-            whole - steps[last].start,
-        ),
-        _ => (whole, whole, whole),
-    };
+    let best: Vec<&Place> = openers(&steps).into_iter().map(|at| &steps[at]).collect();
+    let words = |place: Option<&&Place>| place.map_or(Vec::new(), |place| place.words.clone());
+    let near = |two: &[&Place]| two[1].end() - two[0].start;
+    let mut links = best.windows(2).map(near);
     Ok(Branch {
         regex: hir.to_string(),
         ascii: can_be_ascii(hir),
-        first: words(0),
-        second: words(1),
-        near,
-        before,
-        after,
+        first: words(best.first()),
+        middle: words(best[..best.len().max(1) - 1].get(1)),
+        last: words(best.get(1..).and_then(<[_]>::last)),
+        near: [links.next().unwrap_or(whole), links.next().unwrap_or(whole)],
+        before: best.first().map_or(whole, |first| first.end()),
+        after: best.last().map_or(whole, |last| whole - last.start),
     })
 }
 
-/// The one or two steps that open a branch, in their order.
+/// The steps that open a branch, in their order: those with which it costs the least.
 fn openers(steps: &[Place]) -> Vec<usize> {
-    let mut best: Vec<usize> = (0..steps.len()).collect();
-    best.sort_by_key(|index| steps[*index].often());
-    best.truncate(2);
-    best.sort_unstable();
-    let rarest = best
-        .iter()
-        .copied()
-        .min_by_key(|index| steps[*index].often());
-    if let [first, last] = best[..] {
-        let (first, last) = (&steps[first], &steps[last]);
-        let (one, other) = (
-            first.often().min(last.often()),
-            first.often().max(last.often()),
-        );
-        let near = last.start + last.length - first.start;
-        // It spares nothing where one of its words is always near.
-        if other > one * WORTH || other.saturating_mul(near as u64) > NEAR {
-            best = Vec::from_iter(rarest);
-        }
-    }
     // What each match begins with is searched from there only, and says no soon.
     let begins = |place: &&Place| {
         let whole = |(word, _): &(Vec<u8>, u8)| word.len() == place.length;
         place.start == 0 && place.often() <= RARE_FIRST && place.words.iter().all(whole)
     };
-    match steps.first().filter(begins) {
-        Some(_) => vec![0],
-        None => best,
+    if steps.first().is_some_and(|first| begins(&first)) {
+        return vec![0];
     }
+    let mut rarest: Vec<usize> = (0..steps.len()).collect();
+    rarest.sort_by_key(|at| steps[*at].often());
+    rarest.truncate(STEPS_TRIED);
+    rarest.sort_unstable();
+    let (mut best, mut least) = (Vec::new(), u64::MAX);
+    let mut rows: Vec<Vec<usize>> = rarest.iter().map(|at| vec![*at]).collect();
+    while let Some(row) = rows.pop() {
+        let places: Vec<&Place> = row.iter().map(|at| &steps[*at]).collect();
+        let cost = cost(&places);
+        if cost < least {
+            (best, least) = (row.clone(), cost);
+        }
+        if row.len() < WORDS_MAX {
+            let last = row[row.len() - 1];
+            let later = rarest.iter().filter(|at| **at > last);
+            rows.extend(later.map(|at| [&row[..], &[*at]].concat()));
+        }
+    }
+    best
+}
+
+/// What a branch costs in a megabyte of ordinary text if these steps open it, about.
+fn cost(places: &[&Place]) -> u64 {
+    let near = places[places.len() - 1].end() - places[0].start;
+    let mut often: Vec<u64> = places.iter().map(|place| place.often()).collect();
+    let seen: u64 = often.iter().sum();
+    often.sort_unstable();
+    // Each other word is there by chance, or always.
+    let one = 1u64 << COUNTED;
+    let spared = near.max(1).ilog2().saturating_sub(BESIDE).min(SPARED);
+    let searched = often[1..]
+        .iter()
+        .fold(often[0] * SEARCH_COST, |all, other| {
+            let chance = other.saturating_mul(near as u64);
+            let chance = chance.clamp(one >> spared, one);
+            all.saturating_mul(chance) >> COUNTED
+        });
+    let short: u64 = places.iter().map(|place| place.short()).sum();
+    seen * SEE_COST + searched + short * SHORT_COST
 }
 
 /// Any of these is a match.
-fn alternatives(hir: &Hir) -> Vec<Hir> {
+pub(crate) fn alternatives(hir: &Hir) -> Vec<Hir> {
     let all = match hir.kind() {
         HirKind::Alternation(parts) => parts.clone(),
         // What all alternatives begin with was put before them.
@@ -184,10 +209,14 @@ fn alternatives(hir: &Hir) -> Vec<Hir> {
         },
         _ => Vec::new(),
     };
-    match (1..=BRANCHES_MAX).contains(&all.len()) {
-        true => all,
-        false => vec![hir.clone()],
+    if all.is_empty() {
+        return vec![hir.clone()];
     }
+    // Neighbours stay together where they are too many.
+    let together = all.chunks(all.len().div_ceil(BRANCHES_MAX));
+    together
+        .map(|some| Hir::alternation(some.to_vec()))
+        .collect()
 }
 
 /// Whether an expression matches any text that is ASCII.
@@ -207,14 +236,27 @@ pub(crate) fn can_be_ascii(hir: &Hir) -> bool {
 }
 
 /// Words of which each match has one, and where.
-struct Place {
-    words: Step,
+pub(crate) struct Place {
+    pub(crate) words: Step,
     /// Bytes before the part of the expression that they are in, and of that part, at most.
     start: usize,
     length: usize,
 }
 
 impl Place {
+    /// How many of a hundred of its words are missed where they are glued to another one.
+    fn short(&self) -> u64 {
+        let glued = |edges: u8| edges & (GAP_LEFT | GAP_RIGHT) != 0;
+        let short = |(word, edges): &&(Vec<u8>, u8)| word.len() < LONG_WORD_MIN && glued(*edges);
+        let count = self.words.iter().filter(short).count();
+        (count * 100 / self.words.len().max(1)) as u64
+    }
+
+    /// Bytes of a match before what is behind it, at most.
+    fn end(&self) -> usize {
+        self.start + self.length
+    }
+
     /// How often any of the words stands in a megabyte of ordinary text, about.
     fn often(&self) -> u64 {
         sum(&self.words)
@@ -222,7 +264,7 @@ impl Place {
 }
 
 /// The steps of a branch in their order, and the bytes of its longest match.
-fn steps_in_order(hir: &Hir) -> (Vec<Place>, usize) {
+pub(crate) fn steps_in_order(hir: &Hir) -> (Vec<Place>, usize) {
     let parts = match hir.kind() {
         HirKind::Concat(parts) => &parts[..],
         _ => std::slice::from_ref(hir),
@@ -307,6 +349,9 @@ fn edge<'a>(parts: impl Iterator<Item = &'a Hir>, row: u8, side: u8) -> u8 {
 fn outside(part: &Hir, side: u8) -> Option<bool> {
     let mark = |byte: u8| byte < 0x80 && !byte.is_ascii_alphanumeric();
     match part.kind() {
+        // Nothing of a word is beyond the text.
+        HirKind::Look(Look::Start) => (side == LEFTS).then_some(true),
+        HirKind::Look(Look::End) => (side == RIGHTS).then_some(true),
         HirKind::Literal(literal) => {
             let (first, last) = (*literal.0.first()?, *literal.0.last()?);
             mark(if side == LEFTS { last } else { first }).then_some(true)
@@ -349,7 +394,11 @@ fn steps(hir: &Hir, edges: u8) -> Vec<Step> {
         HirKind::Capture(capture) => steps(&capture.sub, edges),
         HirKind::Concat(parts) => {
             let steps = row(parts, edges).into_iter();
-            steps.map(|(_, words, _)| words).collect()
+            let steps: Vec<Step> = steps.map(|(_, words, _)| words).collect();
+            match steps.is_empty() {
+                true => spelled_out(parts, edges).into_iter().collect(),
+                false => steps,
+            }
         }
         HirKind::Alternation(parts) => {
             let best = |part| steps(part, edges).into_iter().min_by_key(sum);
@@ -372,6 +421,28 @@ fn steps(hir: &Hir, edges: u8) -> Vec<Step> {
         }
         _ => Vec::new(),
     }
+}
+
+/// All that a row matches, as words, where that is little: `ai` and `ais`, of which neither is in the other.
+fn spelled_out(parts: &[Hir], row: u8) -> Option<Step> {
+    let look = |part: &Hir| matches!(part.kind(), HirKind::Look(_));
+    let first = parts.iter().position(|part| !look(part))?;
+    let last = parts.iter().rposition(|part| !look(part))?;
+    let edges = edges(parts, first, row) & LEFTS | edges(parts, last, row) & RIGHTS;
+    let mut extractor = Extractor::new();
+    extractor
+        .limit_total(SPELLED_MAX)
+        .limit_literal_len(SPELLED_BYTES_MAX);
+    let all = extractor.extract(&Hir::concat(parts[first..=last].to_vec()));
+    let whole = |one: &Literal| one.is_exact() && !one.as_bytes().contains(&b' ');
+    let words = all.literals()?.iter().map(|one| {
+        let word = one.as_bytes().to_ascii_lowercase();
+        (whole(one) && is_told(&word, edges)).then_some((word, edges))
+    });
+    let mut words: Step = words.collect::<Option<_>>()?;
+    words.sort();
+    words.dedup();
+    (!words.is_empty()).then_some(words)
 }
 
 /// The words that a row begins with, where it begins with marks: `<` says little, `<!--` and `<system` much.
@@ -461,7 +532,8 @@ fn often(word: &[u8], edges: u8) -> u64 {
     match (edges & LEFTS != 0, edges & RIGHTS != 0) {
         (false, false) => power(PARTS).map(|power| 1 << power),
         (true, true) => power(WHOLE).map(|power| 1 << power),
-        _ => power(PARTS).map(|power| 1 << (power - 1)),
+        (true, false) => power(BEGINS).map(|power| 1 << power),
+        (false, true) => power(PARTS).map(|power| 1 << power.saturating_sub(1)),
     }
     .unwrap_or(RARE << 7u64.saturating_sub(word.len() as u64))
 }
@@ -485,20 +557,70 @@ mod tests {
 
     #[test]
     fn the_rarest_words_open_a_branch() {
-        let taken =
-            one("(?:sends|mail) .{0,9}(?:passwords?|api[ -]?keys?) ?to the (?:pastebin|webhook)s");
-        assert_eq!(words(&taken.first), ["mail", "sends"]);
-        assert_eq!(words(&taken.second), ["pastebin", "webhook"]);
-        assert_eq!((taken.before, taken.after), (5, 9));
+        let taken = one(
+            "(?:her|mail) .{0,9}(?:passwords?|api[ -]?keys?) ?to the .{0,40}(?:pastebin|webhook)s",
+        );
+        assert_eq!(words(&taken.first), ["api", "password"]);
+        assert!(taken.middle.is_empty());
+        assert_eq!(words(&taken.last), ["pastebin", "webhook"]);
         // Where a space is, up to eight marks are.
-        assert_eq!(taken.near, 5 + 8 + 9 + 9 + 8 + 2 + 8 + 3 + 8 + 8);
+        assert_eq!(taken.before, 4 + 8 + 9 + 9);
+        assert_eq!(taken.near[0], 9 + 8 + 2 + 8 + 3 + 8 + 40 + 8);
+        assert_eq!(taken.after, 8 + 1);
+    }
+
+    #[test]
+    fn three_words_open_a_branch_of_common_ones() {
+        let regex = r"\b(?:when|if)\b.{0,60}\b(?:file|data)\b.{0,60}\bcan\b.{0,60}\bshould\b";
+        let taken = one(regex);
+        assert_eq!(words(&taken.first), ["data", "file"]);
+        assert_eq!(words(&taken.middle), ["can"]);
+        assert_eq!(words(&taken.last), ["should"]);
+        assert_eq!(taken.near, [4 + 60 + 3, 3 + 60 + 6]);
+        assert_eq!((taken.before, taken.after), (4 + 60 + 4, 6));
+    }
+
+    #[test]
+    fn a_word_that_is_always_beside_another_spares_nothing() {
+        let taken = one(r"\]\(https?://.{0,200}\?token=");
+        assert_eq!(words(&taken.first), ["](http"]);
+        assert_eq!(words(&taken.last), ["?token="]);
+    }
+
+    #[test]
+    fn short_words_with_an_ending_are_spelled_out() {
+        let taken = one(r"\b(?:ais?|llms?)\b .");
+        assert_eq!(words(&taken.first), ["ai", "ais", "llm"]);
+        let taken = one(r"\b(?:ais?|llms?).");
+        assert!(taken.first.is_empty());
+    }
+
+    #[test]
+    fn a_text_begins_beside_no_word() {
+        let taken = one(r"(?:^|[.:]) ?(?:pin|show) ?.{0,30}x");
+        let edges: Vec<u8> = taken.first.iter().map(|(_, edges)| *edges).collect();
+        assert_eq!(words(&taken.first), ["pin", "show"]);
+        assert_eq!(edges, [GAP_LEFT, GAP_LEFT]);
+    }
+
+    #[test]
+    fn neighbours_stay_together_where_they_are_too_many() {
+        let letter = |at: usize| char::from(b'a' + (at % 26) as u8);
+        let word = |at: usize| format!("{0}{0}{0}{1}", letter(at / 26), letter(at));
+        let all: Vec<String> = (0..2 * BRANCHES_MAX - 6).map(word).collect();
+        let taken = branches(&format!("(?:{})x", all.join("|"))).unwrap();
+        assert_eq!(taken.len(), 1);
+        let all: Vec<String> = all.iter().map(|word| format!("{word}.{{0,9}}y")).collect();
+        let taken = branches(&all.join("|")).unwrap();
+        assert_eq!(taken.len(), BRANCHES_MAX - 3);
+        assert_eq!(words(&taken[0].first), ["aaaa", "aaab"]);
     }
 
     #[test]
     fn what_a_match_begins_with_opens_it_alone() {
         let taken = one("sends.{0,9}passwords to the webhook");
         assert_eq!(words(&taken.first), ["sends"]);
-        assert!(taken.second.is_empty());
+        assert!(taken.last.is_empty());
         assert_eq!(taken.before, 5);
     }
 
@@ -513,7 +635,7 @@ mod tests {
     fn a_rare_word_does_not_wait_for_one_that_stands_everywhere() {
         let taken = one("exfiltrate https?://");
         assert_eq!(words(&taken.first), ["exfiltrate"]);
-        assert!(taken.second.is_empty());
+        assert!(taken.last.is_empty());
     }
 
     #[test]

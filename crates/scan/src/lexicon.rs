@@ -27,7 +27,7 @@ const LISTS_MAX: usize = 0xff00;
 pub(crate) struct Seen {
     /// The matcher that is opened; of a part of a word, the word.
     pub(crate) index: u16,
-    /// Bytes from the start of a branch's first word to the end of its second, at most; of a part of a word, the place
+    /// Bytes from the start of a word of a branch to the end of the next one, at most; of a part of a word, the place
     /// behind the word, from the start of the run on.
     pub(crate) near: u16,
     pub(crate) what: What,

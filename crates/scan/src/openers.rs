@@ -1,8 +1,8 @@
 //! The words that open rules, and where each rule that they open is to be searched.
 //!
 //! A word stands in one run of letters or of marks, or a part of it does, so each run is looked at once: what it says is
-//! kept ([`crate::lexicon`]). A literal opens its rule at once; of a branch that has two words, the second opens it where
-//! the first stands near enough before it.
+//! kept ([`crate::lexicon`]). A literal opens its rule at once; of a branch that has two or three words, the last opens it
+//! where the others stand near enough before it, in their order.
 
 mod table;
 mod wide;
@@ -65,8 +65,9 @@ pub(crate) struct Opened {
 /// The branches whose first word was seen.
 #[derive(Default)]
 struct Branches {
-    /// By matcher.
+    /// By matcher; and the middle words of those that have any.
     firsts: Vec<Firsts>,
+    middles: Vec<Middles>,
     /// The number of a text's first place, and of one behind its last: those of the texts before are smaller.
     base: u32,
     end: u32,
@@ -78,6 +79,14 @@ struct Firsts {
     /// The numbers of the places where the last one starts, and the first one that may still be near enough.
     last: u32,
     first: u32,
+}
+
+/// The middle words of a branch that were seen behind first ones.
+#[derive(Clone, Copy, Default)]
+struct Middles {
+    these: Firsts,
+    /// Where the first word starts of those before them.
+    from: u32,
 }
 
 impl Openers {
@@ -238,15 +247,8 @@ where
                 next = self.next_end();
             }
             match one.what {
-                What::Word(Part::First) => {
-                    let start = one.place(run.start);
-                    self.branches.first(one.index, one.near, &start);
-                }
                 What::Word(part) => {
-                    let word = one.place(run.start);
-                    if let Some(start) = self.branches.start(one.index, part, one.near, &word) {
-                        self.opens(one.index, part, start, &word)?;
-                    }
+                    self.word((one.index, part, one.near), &one.place(run.start))?;
                 }
                 _ if one.fits(self.bytes, run) => {
                     let end = run.start + usize::from(one.near);
@@ -315,15 +317,30 @@ where
         else {
             return Ok(());
         };
-        let table = self.table;
-        let (others, firsts) = table.uses_of(known).split_at(usize::from(known.firsts));
-        for one in others.iter().filter(|one| one.needs & lacks == 0) {
-            if let Some(start) = self.branches.start(one.matcher, one.part, one.near, &word) {
-                self.opens(one.matcher, one.part, start, &word)?;
-            }
+        let uses = self.table.uses_of(known).iter();
+        for one in uses.filter(|one| one.needs & lacks == 0) {
+            self.word((one.matcher, one.part, one.near), &word)?;
         }
-        for one in firsts.iter().filter(|one| one.needs & lacks == 0) {
-            self.branches.first(one.matcher, one.near, &word);
+        Ok(())
+    }
+
+    /// Remembers a word of a branch, or opens its matcher where all that come before it were seen.
+    #[inline(always)]
+    fn word(
+        &mut self,
+        (matcher, part, near): (u16, Part, u16),
+        word: &Range<usize>,
+    ) -> Result<(), E> {
+        match part {
+            Part::First => self.branches.first(matcher, near, word),
+            Part::Middle => self.branches.middle(matcher, near, word, || {
+                self.matchers[usize::from(matcher)].near(Part::Third)
+            }),
+            _ => {
+                if let Some(start) = self.branches.start(matcher, part, near, word) {
+                    return self.opens(matcher, part, start, word);
+                }
+            }
         }
         Ok(())
     }
@@ -354,14 +371,17 @@ where
 impl Branches {
     /// Forgets what was seen, so that none of it is near any word of a text of so many bytes.
     fn begin(&mut self, matchers: usize, bytes: usize) {
-        const FAR: u32 = u16::MAX as u32 + 1;
+        // Words of a branch are as near as two numbers say.
+        const FAR: u32 = 2 * (u16::MAX as u32 + 1);
         self.firsts.resize(matchers, Firsts::default());
+        self.middles.resize(matchers, Middles::default());
         let end = |base: u32| base.checked_add(u32::try_from(bytes).ok()?);
         let next = self.end.checked_add(FAR);
         (self.base, self.end) = match next.and_then(|base| Some((base, end(base)?))) {
             Some(range) => range,
             None => {
                 self.firsts.fill(Firsts::default());
+                self.middles.fill(Middles::default());
                 (FAR, end(FAR).unwrap_or(u32::MAX))
             }
         };
@@ -370,25 +390,71 @@ impl Branches {
     /// Where the first word starts of those that open a matcher, if this is the last of them.
     #[inline(always)]
     fn start(&self, matcher: u16, part: Part, near: u16, word: &Range<usize>) -> Option<usize> {
-        if part != Part::Second {
-            return Some(word.start);
-        }
-        let (end, near) = (self.base + word.end as u32, u32::from(near));
-        let seen = &self.firsts[usize::from(matcher)];
-        let known = end.wrapping_sub(seen.last) <= near;
-        // What is inside of the last word is not before it: `ira` in `pedira`.
-        let before = seen.first < self.base + word.start as u32;
-        (known && before).then(|| (seen.first.max(end - near) - self.base) as usize)
+        let (word, matcher) = (self.numbers(word), usize::from(matcher));
+        let start = match part {
+            Part::Second => self.firsts[matcher].before(&word, near)?,
+            Part::Third => {
+                let seen = &self.middles[matcher];
+                seen.these.before(&word, near).map(|_| seen.from)?
+            }
+            _ => word.start,
+        };
+        Some((start - self.base) as usize)
     }
 
     /// Remembers a first word.
     #[inline(always)]
     fn first(&mut self, matcher: u16, near: u16, word: &Range<usize>) {
-        let (start, end) = (self.base + word.start as u32, self.base + word.end as u32);
-        let seen = &mut self.firsts[usize::from(matcher)];
-        let known = end.wrapping_sub(seen.last) <= u32::from(near);
-        seen.first = if known { seen.first.min(start) } else { start };
-        seen.last = start;
+        let word = self.numbers(word);
+        self.firsts[usize::from(matcher)].add(&word, near);
+    }
+
+    /// Remembers a middle word behind a first one.
+    #[inline(always)]
+    fn middle(
+        &mut self,
+        matcher: u16,
+        near: u16,
+        word: &Range<usize>,
+        near_last: impl Fn() -> u16,
+    ) {
+        let (word, matcher) = (self.numbers(word), usize::from(matcher));
+        if let Some(from) = self.firsts[matcher].before(&word, near) {
+            let seen = &mut self.middles[matcher];
+            let more = seen.these.add(&word, near_last());
+            seen.from = if more { seen.from.min(from) } else { from };
+        }
+    }
+
+    /// The numbers of a word's places.
+    #[inline(always)]
+    fn numbers(&self, word: &Range<usize>) -> Range<u32> {
+        self.base + word.start as u32..self.base + word.end as u32
+    }
+}
+
+impl Firsts {
+    /// Where the first one starts of these words, if any of them is before a word and near enough.
+    #[inline(always)]
+    fn before(&self, word: &Range<u32>, near: u16) -> Option<u32> {
+        let near = u32::from(near);
+        let known = word.end.wrapping_sub(self.last) <= near;
+        // What is inside of the last word is not before it: `ira` in `pedira`.
+        let before = self.first < word.start;
+        (known && before).then(|| self.first.max(word.end - near))
+    }
+
+    /// Adds a word; answers whether it is near one that was there.
+    #[inline(always)]
+    fn add(&mut self, word: &Range<u32>, near: u16) -> bool {
+        let known = word.end.wrapping_sub(self.last) <= u32::from(near);
+        self.first = if known {
+            self.first.min(word.start)
+        } else {
+            word.start
+        };
+        self.last = word.start;
+        known
     }
 }
 
@@ -413,12 +479,19 @@ fn words_of(rule: &Rule, index: u16, mut add: impl FnMut(Cow<'static, [u8]>, Use
         if it.first.is_empty() {
             literals(branch, &mut add);
         }
-        let first = if it.second.is_empty() {
-            Part::Only
-        } else {
-            Part::First
+        let first = match it.last.is_empty() {
+            true => Part::Only,
+            false => Part::First,
         };
-        for (words, part) in [(it.second, Part::Second), (it.first, first)] {
+        let last = match it.middle.is_empty() {
+            true => Part::Second,
+            false => Part::Third,
+        };
+        for (words, part) in [
+            (it.last, last),
+            (it.middle, Part::Middle),
+            (it.first, first),
+        ] {
             for (word, edges) in words {
                 let one = Use {
                     rule: index,

@@ -319,10 +319,13 @@ pub(crate) struct Use {
 pub(crate) enum Part {
     /// One of the rule's literals.
     Literal,
-    /// One of the words of a branch that has no second ones.
+    /// One of the words of a branch that has no others.
     Only,
     /// One of the first words of a branch.
     First,
-    /// One of the second words.
+    /// One of the words between its first and its last ones.
+    Middle,
+    /// One of the last words of a branch that has first and last ones, and of one that has middle ones, too.
     Second,
+    Third,
 }

@@ -233,11 +233,22 @@ impl Matcher {
             (Some(branch), Part::Only) => {
                 word.end.saturating_sub(branch.before)..word.start + branch.after
             }
-            (Some(branch), Part::Second) => {
+            (Some(branch), Part::Second | Part::Third) => {
+                // Words that go on and on hand the first of all on.
+                let near = branch.near[0].saturating_add(branch.near[1]);
+                let start = start.max(word.end.saturating_sub(near));
                 start.saturating_sub(branch.before)..word.start + branch.after
             }
             _ => self.around(word),
         }
+    }
+
+    /// Bytes from the start of one word of a branch to the end of the next one, at most: of a first word and the one
+    /// behind it, of a middle one that which is before it.
+    pub(crate) fn near(&self, part: Part) -> u16 {
+        let link = usize::from(part == Part::Third);
+        let near = |branch: &Fixed| branch.near[link].min(usize::from(u16::MAX)) as u16;
+        self.branch.map_or(0, near)
     }
 
     /// Where a match can be that holds this literal.

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use super::Openers;
 use super::wide::Wide;
-use crate::branch::{GAP_LEFT, GAP_RIGHT, LEFT, RIGHT};
+use crate::branch::{GAP_LEFT, GAP_RIGHT, LEFT, LONG_WORD_MIN, RIGHT};
 use crate::lexicon::{Seen, What};
 use crate::literals::{Found, LITERAL_BYTES_MAX, Literals, Places, Whole, Written};
 use crate::rule::{Direction, Part, Use};
@@ -54,9 +54,6 @@ struct Fragment {
 pub(super) struct Known {
     pub(super) text: Cow<'static, [u8]>,
     uses: Range<u32>,
-    /// How many of these stand before those as the first word of a branch, which are the last: what a word says as the
-    /// second one is told before it is seen as the first.
-    pub(super) firsts: u16,
     /// What all its uses need, and what any of them does.
     needs: u16,
     asks: u16,
@@ -64,7 +61,7 @@ pub(super) struct Known {
 
 /// What a word opens, in eight bytes.
 pub(super) struct Opens {
-    /// Bytes from the start of a branch's first word to the end of its second, at most.
+    /// Bytes from the start of a word of a branch to the end of the next one, at most.
     pub(super) near: u16,
     pub(super) matcher: u16,
     /// What has to be there: the edges of the word, [`PLAIN`], [`WIDE`]; and the directions in which it is not
@@ -77,8 +74,6 @@ pub(super) struct Opens {
 const PLAIN: u16 = 16;
 /// The text is not all ASCII.
 pub(super) const WIDE: u16 = 32;
-/// Letters of a word that is seldom a part of others.
-const LONG_WORD_MIN: usize = 5;
 /// Letters of the shortest word that is looked for inside others, and letters and digits in a row that are then taken
 /// for words without their gaps.
 const GLUED_WORD_MIN: usize = 3;
@@ -102,11 +97,14 @@ impl Table {
                 let first = openers.first[usize::from(one.rule)]?;
                 Opens::new(one, first + one.branch, matchers)
             }));
-            uses[from..].sort_by_key(|one| one.part == Part::First);
-            let firsts = uses[from..].partition_point(|one| one.part != Part::First);
+            // What a word says as the last one is told before it is seen as one before it.
+            uses[from..].sort_by_key(|one| match one.part {
+                Part::First => 2,
+                Part::Middle => 1,
+                _ => 0,
+            });
             words.push(Known {
                 text,
-                firsts: firsts as u16,
                 needs: uses[from..].iter().fold(!0, |all, one| all & one.needs),
                 asks: uses[from..].iter().fold(0, |all, one| all | one.needs),
                 uses: from as u32..uses.len() as u32,
@@ -506,9 +504,7 @@ impl Opens {
             .into_iter()
             .fold(0, |all, one| all | bit(one));
         (off != all_off).then_some(Opens {
-            near: it
-                .branch
-                .map_or(0, |branch| branch.near.min(usize::from(u16::MAX)) as u16),
+            near: it.near(one.part),
             matcher,
             part: one.part,
             needs: needs | u16::from(one.edges) | off,
