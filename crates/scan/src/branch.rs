@@ -11,6 +11,9 @@
 //!
 //! `build.rs` does this for our own rules, so that a start does not.
 
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::literal::{Extractor, Literal};
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
@@ -48,6 +51,9 @@ const SEE_COST: u64 = 1;
 const SEARCH_COST: u64 = 500;
 /// What it costs that a step has only words that are missed where their gaps are taken out.
 const SHORT_COST: u64 = 80;
+/// What a branch costs that is taken apart, and about what one costs that no words open.
+const APART_COST: u64 = 10_000;
+const NO_WORDS_COST: u64 = 1 << 24;
 /// Bytes among which to count how often a word stands, as a power of two.
 const COUNTED: u32 = 20;
 /// How much a word spares at most, since those of a branch stand together more often than by chance: nothing where it is
@@ -113,7 +119,7 @@ pub(crate) fn parse_written(regex: &str) -> Result<Hir, String> {
 
 /// Takes an expression apart. Errors: it does not parse, or has no bound.
 pub(crate) fn branches(regex: &str) -> Result<Vec<Taken>, String> {
-    let all = alternatives(&parse(regex)?);
+    let all = apart(alternatives(&parse(regex)?));
     all.iter().map(branch).collect()
 }
 
@@ -143,13 +149,13 @@ fn openers(steps: &[Place]) -> Vec<usize> {
     // What each match begins with is searched from there only, and says no soon.
     let begins = |place: &&Place| {
         let whole = |(word, _): &(Vec<u8>, u8)| word.len() == place.length;
-        place.start == 0 && place.often() <= RARE_FIRST && place.words.iter().all(whole)
+        place.start == 0 && place.often <= RARE_FIRST && place.words.iter().all(whole)
     };
     if steps.first().is_some_and(|first| begins(&first)) {
         return vec![0];
     }
     let mut rarest: Vec<usize> = (0..steps.len()).collect();
-    rarest.sort_by_key(|at| steps[*at].often());
+    rarest.sort_by_key(|at| steps[*at].often);
     rarest.truncate(STEPS_TRIED);
     rarest.sort_unstable();
     let (mut best, mut least) = (Vec::new(), u64::MAX);
@@ -172,7 +178,7 @@ fn openers(steps: &[Place]) -> Vec<usize> {
 /// What a branch costs in a megabyte of ordinary text if these steps open it, about.
 fn cost(places: &[&Place]) -> u64 {
     let near = places[places.len() - 1].end() - places[0].start;
-    let mut often: Vec<u64> = places.iter().map(|place| place.often()).collect();
+    let mut often: Vec<u64> = places.iter().map(|place| place.often).collect();
     let seen: u64 = often.iter().sum();
     often.sort_unstable();
     // Each other word is there by chance, or always.
@@ -219,6 +225,57 @@ pub(crate) fn alternatives(hir: &Hir) -> Vec<Hir> {
         .collect()
 }
 
+/// The same, those that cost much taken apart at an alternation inside of them, where its alternatives cost less one by
+/// one: words of one of them say more than words of any.
+pub(crate) fn apart(all: Vec<Hir>) -> Vec<Hir> {
+    let mut left: Vec<(u64, Hir)> = all
+        .into_iter()
+        .rev()
+        .map(|one| (cost_of(&one), one))
+        .collect();
+    let mut done = Vec::new();
+    while let Some((cost, one)) = left.pop() {
+        let room = (BRANCHES_MAX - 1).saturating_sub(left.len() + done.len());
+        match (cost > APART_COST).then(|| pieces(&one, room)).flatten() {
+            Some(pieces) if sum_of(&pieces) <= cost / 2 => left.extend(pieces.into_iter().rev()),
+            _ => done.push(one),
+        }
+    }
+    done
+}
+
+/// An expression taken apart at the alternation where that costs the least, in no more pieces than there is room for.
+fn pieces(hir: &Hir, room: usize) -> Option<Vec<(u64, Hir)>> {
+    let HirKind::Concat(parts) = hir.kind() else {
+        return None;
+    };
+    let all = parts.iter().enumerate().filter_map(|(at, part)| {
+        let HirKind::Alternation(alternatives) = part.kind() else {
+            return None;
+        };
+        let with = |one: &Hir| {
+            let one = Hir::concat([&parts[..at], &[one.clone()], &parts[at + 1..]].concat());
+            (cost_of(&one), one)
+        };
+        (alternatives.len() <= room).then(|| alternatives.iter().map(with).collect())
+    });
+    all.min_by_key(|pieces: &Vec<(u64, Hir)>| sum_of(pieces))
+}
+
+fn sum_of(pieces: &[(u64, Hir)]) -> u64 {
+    pieces.iter().map(|(cost, _)| cost).sum()
+}
+
+/// What a branch costs, if those words open it with which it costs the least.
+fn cost_of(hir: &Hir) -> u64 {
+    let (steps, _) = steps_in_order(hir);
+    let best: Vec<&Place> = openers(&steps).into_iter().map(|at| &steps[at]).collect();
+    match best.is_empty() {
+        true => NO_WORDS_COST,
+        false => cost(&best),
+    }
+}
+
 /// Whether an expression matches any text that is ASCII.
 pub(crate) fn can_be_ascii(hir: &Hir) -> bool {
     match hir.kind() {
@@ -238,6 +295,8 @@ pub(crate) fn can_be_ascii(hir: &Hir) -> bool {
 /// Words of which each match has one, and where.
 pub(crate) struct Place {
     pub(crate) words: Step,
+    /// How often any of them stands in a megabyte of ordinary text, about.
+    often: u64,
     /// Bytes before the part of the expression that they are in, and of that part, at most.
     start: usize,
     length: usize,
@@ -255,11 +314,6 @@ impl Place {
     /// Bytes of a match before what is behind it, at most.
     fn end(&self) -> usize {
         self.start + self.length
-    }
-
-    /// How often any of the words stands in a megabyte of ordinary text, about.
-    fn often(&self) -> u64 {
-        sum(&self.words)
     }
 }
 
@@ -284,6 +338,7 @@ pub(crate) fn steps_in_order(hir: &Hir) -> (Vec<Place>, usize) {
             } else {
                 lengths[at]
             },
+            often: sum(&words),
             words,
         }
     });
@@ -347,7 +402,7 @@ fn edge<'a>(parts: impl Iterator<Item = &'a Hir>, row: u8, side: u8) -> u8 {
 /// Whether what a part matches is, at the side that is turned to a word, outside of words: always, or where it
 /// matches anything.
 fn outside(part: &Hir, side: u8) -> Option<bool> {
-    let mark = |byte: u8| byte < 0x80 && !byte.is_ascii_alphanumeric();
+    let mark = |byte: u8| !byte.is_ascii_alphanumeric();
     match part.kind() {
         // Nothing of a word is beyond the text.
         HirKind::Look(Look::Start) => (side == LEFTS).then_some(true),
@@ -489,6 +544,10 @@ fn words_of(literal: &[u8], edges: u8) -> Vec<Step> {
         } else {
             GAP_RIGHT
         };
+        // A mark has letters beside it, or none, as it likes.
+        let letter = |byte: Option<&u8>| byte.is_none_or(|byte| !byte.is_ascii_punctuation());
+        let left = if letter(word.first()) { left } else { 0 };
+        let right = if letter(word.last()) { right } else { 0 };
         (word.to_ascii_lowercase(), left | right)
     });
     let words = words.filter(|(word, edges)| is_told(word, *edges));
@@ -518,24 +577,41 @@ fn often(word: &[u8], edges: u8) -> u64 {
         // Each byte of another script halves it, and a little more.
         return 1 << 19u64.saturating_sub(word.len() as u64 * 5 / 3);
     }
-    let known =
-        |(_, words): &&(u32, &str)| words.split(' ').any(|common| common.as_bytes() == word);
-    let power = |list: &[(u32, &str)]| list.iter().find(known).map(|(power, _)| *power);
+    let [parts, begins, whole] = powers(word);
     // Of two marks in a row the list has all that are common; the same mark twice stands in rows of it.
     if word.iter().all(u8::is_ascii_punctuation) && word.iter().any(|mark| *mark != word[0]) {
-        return power(PARTS).map_or(RARE, |power| 1 << power);
+        return parts.map_or(RARE, |power| 1 << power);
     }
     let alone = edges & LEFTS != 0 && edges & RIGHTS != 0;
     if word.len() < WORD_BYTES_MIN && !alone {
-        return power(PARTS).map_or(PAIR, |power| PAIR / 2 + (1 << power));
+        return parts.map_or(PAIR, |power| PAIR / 2 + (1 << power));
     }
     match (edges & LEFTS != 0, edges & RIGHTS != 0) {
-        (false, false) => power(PARTS).map(|power| 1 << power),
-        (true, true) => power(WHOLE).map(|power| 1 << power),
-        (true, false) => power(BEGINS).map(|power| 1 << power),
-        (false, true) => power(PARTS).map(|power| 1 << power.saturating_sub(1)),
+        (false, false) => parts.map(|power| 1 << power),
+        (true, true) => whole.map(|power| 1 << power),
+        (true, false) => begins.map(|power| 1 << power),
+        (false, true) => parts.map(|power| 1 << power.saturating_sub(1)),
     }
     .unwrap_or(RARE << 7u64.saturating_sub(word.len() as u64))
+}
+
+/// How often a word stands in a megabyte, as a power of two, of those that were counted: anywhere, where a word begins,
+/// as a whole one.
+fn powers(word: &[u8]) -> [Option<u32>; 3] {
+    type Counted = HashMap<&'static [u8], [Option<u32>; 3]>;
+    static ALL: OnceLock<Counted> = OnceLock::new();
+    let counted = ALL.get_or_init(|| {
+        let mut all = Counted::new();
+        for (list, words) in [PARTS, BEGINS, WHOLE].into_iter().enumerate() {
+            for (power, words) in words {
+                for word in words.split(' ') {
+                    all.entry(word.as_bytes()).or_default()[list] = Some(*power);
+                }
+            }
+        }
+        all
+    });
+    counted.get(word).copied().unwrap_or_default()
 }
 
 #[cfg(test)]
