@@ -254,7 +254,8 @@ fn pieces(hir: &Hir, room: usize) -> Option<Vec<(u64, Hir)>> {
             return None;
         };
         let with = |one: &Hir| {
-            let one = Hir::concat([&parts[..at], &[one.clone()], &parts[at + 1..]].concat());
+            let one =
+                Hir::concat([&parts[..at], std::slice::from_ref(one), &parts[at + 1..]].concat());
             (cost_of(&one), one)
         };
         (alternatives.len() <= room).then(|| alternatives.iter().map(with).collect())
