@@ -49,19 +49,34 @@ const OTHERS: &str = "\
     alle als an auch auf aus bei bis da dann das dass dein deine dem den der des die diese dieser du durch ein eine einen \
     er es fur haben hat ich ihr ihre im in ist ja kann kein keine man mit nach nicht noch nun nur ob oder sein seine \
     sich sie sind so soll uber um und uns unser vom von vor war was wenn wer werden wie wir wird wurde zu zum zur \
+    alles also andere damit diesem dieses doch hier ihm ihn jede jeder jetzt mehr muss ohne unter welche wo \
     al algo como con cual cuando de del desde donde el ella en entre es esta este esto hace hay la las le les lo los \
     mas me mi muy no nos o otro para pero por que quien se ser si sin sobre solo son su sus tambien te tiene todo todos \
     tu tus un una uno usted y ya \
+    ante antes aqui asi bien cada cual debe despues dos durante eso estos fue hasta hoy puede pues sea siempre tan tanto vez \
     au aux avec ce ces cette comme dans des dit du elle est et etre faire fait il ils je leur lui ma mais meme mes moi mon \
     ne notre nous ou par pas plus pour qu sa sans ses son sont sur ta tes ton tous tout une vos votre vous \
+    alors apres aussi avant bien chez depuis deux doit donc fut ici leurs ni peu peut puis quand que quel quelle qui quoi sous toute vers \
     agli alla alle allo anche che chi ci cui da dal dalla degli dei della delle di dove e fare gli ha hanno ho i loro \
     ma ne nel nella noi non o ogni prima quale quando quello questa questo se si sono sua suo tra tutti tuo un va voi \
+    ancora cosi deve due essere gia loro molto nei ora per piu poi puo qui quei quelli sempre senza sotto stato sul sulla tutto verso viene \
     ao aos as ate com da das dele do dos e ela ele em essa esse eu foi ha isso ja mais mas meu muito na nao nas nem no \
-    nos o os ou pela pelo por qual quem sao seu seus sua suas tem todas um uma voce";
+    nos o os ou pela pelo por qual quem sao seu seus sua suas tem todas um uma voce \
+    ainda antes aqui bem cada depois deve dois este isto ontem pode pois quando sempre ser sob sobre tambem tudo vez";
 /// Words that are common in what agents read and write, of which there is none here, and how often they stand there, about.
 const OURS_POWER: u32 = 8;
 const OURS: &str = "agent agents ai answer assistant assistants instruction instructions llm message messages model \
     models prompt system tool tools user users";
+/// The same of words that are common in what people tell one another.
+const TOLD_POWER: u32 = 8;
+const TOLD: &str = "about after again always another any ask back because before begin call can come could day each end \
+    even ever every feel find first for get give go good great hand have her here him his home how just keep kind know \
+    last leave let life like little long look lot made make man many may me men might mind more most much must my name \
+    need never new next night no not nothing now off old on once one only open order other our out over own part people \
+    place point put read right said same say see seem send set she should show side so some still stop such sure take \
+    tell than that their them then there these they thing think this those thought time to told too try turn two under \
+    until up upon us very wait want was way we well went were what when where which while who whoever why will wish with \
+    woman word work world would write year yes yet you your";
 
 /// The ends of the names of files, by kind.
 const KINDS: [&[&str]; 3] = [&[".md", "README"], &[".rs"], &[".json"]];
@@ -182,7 +197,11 @@ fn print(counts: &[HashMap<Vec<u8>, usize>; 3]) {
         for (word, count) in counts {
             let mut power = count.max(&1).ilog2();
             let word = std::str::from_utf8(word).expect("it is ASCII");
-            for (words, least) in [(OTHERS, OTHERS_POWER), (OURS, OURS_POWER)] {
+            for (words, least) in [
+                (OTHERS, OTHERS_POWER),
+                (OURS, OURS_POWER),
+                (TOLD, TOLD_POWER),
+            ] {
                 if words.split(' ').any(|one| one == word) {
                     power = power.max(least);
                 }

@@ -177,20 +177,22 @@ fn openers(steps: &[Place]) -> Vec<usize> {
 
 /// What a branch costs in a megabyte of ordinary text if these steps open it, about.
 fn cost(places: &[&Place]) -> u64 {
-    let near = places[places.len() - 1].end() - places[0].start;
-    let mut often: Vec<u64> = places.iter().map(|place| place.often).collect();
-    let seen: u64 = often.iter().sum();
-    often.sort_unstable();
-    // Each other word is there by chance, or always.
+    let near = |two: &[&Place]| (two[1].end() - two[0].start) as u64;
+    let links: Vec<u64> = places.windows(2).map(near).collect();
+    let rarest = (0..places.len()).min_by_key(|at| places[*at].often);
+    let rarest = rarest.expect("there is one");
     let one = 1u64 << COUNTED;
-    let spared = near.max(1).ilog2().saturating_sub(BESIDE).min(SPARED);
-    let searched = often[1..]
-        .iter()
-        .fold(often[0] * SEARCH_COST, |all, other| {
-            let chance = other.saturating_mul(near as u64);
-            let chance = chance.clamp(one >> spared, one);
-            all.saturating_mul(chance) >> COUNTED
-        });
+    let mut searched = places[rarest].often * SEARCH_COST;
+    for (at, other) in places.iter().enumerate().filter(|(at, _)| *at != rarest) {
+        let before = at.checked_sub(1).and_then(|at| links.get(at));
+        let near = before.into_iter().chain(links.get(at)).min();
+        let near = near.copied().unwrap_or(1);
+        // It is there by chance, or always.
+        let spared = near.ilog2().saturating_sub(BESIDE).min(SPARED);
+        let chance = other.often.saturating_mul(near).clamp(one >> spared, one);
+        searched = searched.saturating_mul(chance) >> COUNTED;
+    }
+    let seen: u64 = places.iter().map(|place| place.often).sum();
     let short: u64 = places.iter().map(|place| place.short()).sum();
     seen * SEE_COST + searched + short * SHORT_COST
 }
@@ -650,11 +652,11 @@ mod tests {
     fn three_words_open_a_branch_of_common_ones() {
         let regex = r"\b(?:when|if)\b.{0,60}\b(?:file|data)\b.{0,60}\bcan\b.{0,60}\bshould\b";
         let taken = one(regex);
-        assert_eq!(words(&taken.first), ["data", "file"]);
-        assert_eq!(words(&taken.middle), ["can"]);
+        assert_eq!(words(&taken.first), ["if", "when"]);
+        assert_eq!(words(&taken.middle), ["data", "file"]);
         assert_eq!(words(&taken.last), ["should"]);
-        assert_eq!(taken.near, [4 + 60 + 3, 3 + 60 + 6]);
-        assert_eq!((taken.before, taken.after), (4 + 60 + 4, 6));
+        assert_eq!(taken.near, [4 + 60 + 4, 4 + 60 + 3 + 60 + 6]);
+        assert_eq!((taken.before, taken.after), (4, 6));
     }
 
     #[test]
@@ -662,6 +664,16 @@ mod tests {
         let taken = one(r"\]\(https?://.{0,200}\?token=");
         assert_eq!(words(&taken.first), ["](http"]);
         assert_eq!(words(&taken.last), ["?token="]);
+    }
+
+    #[test]
+    fn a_dear_branch_is_taken_apart() {
+        let regex = r"(?:the (?:model|agent).{0,90}file|your (?:user|tool).{0,90}path).{0,200}(?:use|set|get)";
+        let first = |taken: &Taken| taken.first.iter().map(|(word, _)| word.clone()).collect();
+        let all: Vec<Vec<Vec<u8>>> = branches(regex).unwrap().iter().map(first).collect();
+        assert!(all.len() > 1, "{all:?}");
+        let rare = r"(?:the|your) pastebin.{0,9}file";
+        assert_eq!(branches(rare).unwrap().len(), 1);
     }
 
     #[test]

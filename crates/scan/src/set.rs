@@ -21,7 +21,7 @@ use crate::openers::{Candidate, Opened, Openers};
 use crate::patterns;
 use crate::rule::{Class, Direction, Openings, Part, Rule};
 use crate::settings::Settings;
-use crate::shape::{Shape, made_of};
+use crate::shape::{self, Shape, made_of};
 use crate::tail::Tail;
 use crate::words;
 
@@ -64,6 +64,8 @@ struct Compiled {
     /// Whether each match begins where a run of Base58 does.
     is_run: bool,
     shape: Shape,
+    /// A mark that is in each match, and in no word that opens it.
+    mark: Option<u8>,
 }
 
 /// An expression as it is run, and how the end of its matches is read where that is not part of it.
@@ -177,6 +179,9 @@ impl Set {
         anchored: Anchored,
     ) -> Option<(Range<usize>, Range<usize>)> {
         let it = &self.matchers[usize::from(matcher)];
+        if let Some(mark) = it.compiled().mark {
+            memchr::memchr(mark, bytes.get(span.clone())?)?;
+        }
         // An automaton may leap to the next byte that it waits for, also where that is far behind the part. Whether a word
         // or a text ends there, the next byte says.
         let bytes = &bytes[..bytes.len().min(span.end + 1)];
@@ -291,7 +296,7 @@ impl Matcher {
 
     fn compiled(&self) -> &Compiled {
         self.compiled.get_or_init(|| {
-            let compiled = compile(self.rule, &self.parsed());
+            let compiled = compile(self.rule, self.branch, &self.parsed());
             Box::new(compiled.expect(CHECKED))
         })
     }
@@ -320,22 +325,22 @@ impl Exact {
 pub(crate) fn check(rule: &Rule) -> Result<(), String> {
     let named = |error| format!("the expression of {}: {error}", rule.id);
     let hir = branch::parse(rule.regex).map_err(named)?;
-    let compile = |hir: &Hir| {
+    let compile = |branch: Option<&Fixed>, hir: &Hir| {
         Exact::of(rule, hir)?;
-        compile(rule, hir).map(drop)
+        compile(rule, branch, hir).map(drop)
     };
     if rule.class != Class::Injection {
-        return compile(&hir).map_err(named);
+        return compile(None, &hir).map_err(named);
     }
     branch::branches(rule.regex).map_err(named)?;
     let mut all = rule.branches.iter();
     let parsed = |branch: &Fixed| branch::parse_written(branch.regex);
-    all.try_for_each(|branch| compile(&parsed(branch)?))
+    all.try_for_each(|branch| compile(Some(branch), &parsed(branch)?))
         .map_err(named)
 }
 
 /// Compiles the expression of a rule, or of one of its branches.
-fn compile(rule: &Rule, hir: &Hir) -> Result<Compiled, String> {
+fn compile(rule: &Rule, branch: Option<&Fixed>, hir: &Hir) -> Result<Compiled, String> {
     let is_words = rule.class == Class::Injection;
     let length_max = match is_words {
         true => words::length_max(hir),
@@ -346,7 +351,17 @@ fn compile(rule: &Rule, hir: &Hir) -> Result<Compiled, String> {
     }
     let wide = written(rule, hir);
     let shape = Shape::of(&wide);
+    let opens = |mark: u8| match branch.filter(|branch| !branch.first.is_empty()) {
+        Some(branch) => [branch.first, branch.middle, branch.last]
+            .into_iter()
+            .any(|mut step| step.any(|(word, _)| word.contains(&mark))),
+        None => rule
+            .literals
+            .iter()
+            .any(|literal| literal.as_bytes().contains(&mark)),
+    };
     Ok(Compiled {
+        mark: shape::needed(&wide, opens),
         loose: match is_words {
             true => Some(build_loose(&words::loosen(&wide))?),
             false => None,

@@ -64,6 +64,36 @@ pub(crate) fn made_of(hir: &Hir, class: fn(u8) -> bool) -> bool {
     }
 }
 
+/// Marks by how seldom they stand in texts: what is not there is soon told.
+const MARKS: &[u8] = b"`~^|\\@$%*+!?;&<>[]{}#'=\"()_,:/.-";
+
+/// The rarest mark that is in each match, if it is none of those that are known to be there.
+pub(crate) fn needed(hir: &Hir, known: impl Fn(u8) -> bool) -> Option<u8> {
+    let all = always(hir);
+    let mut marks = MARKS.iter().copied();
+    marks.find(|mark| holds(&all, *mark) && !known(*mark))
+}
+
+/// The bytes that are in each match.
+fn always(hir: &Hir) -> Bytes {
+    let joined = |parts: &[Hir], join: fn(u64, u64) -> u64| {
+        let all = parts.iter().map(always);
+        all.reduce(|one, other| std::array::from_fn(|at| join(one[at], other[at])))
+    };
+    match hir.kind() {
+        HirKind::Literal(literal) => class_of(literal.0.iter().copied()),
+        HirKind::Class(Class::Bytes(class)) => match class.ranges() {
+            [one] if one.start() == one.end() => class_of(std::iter::once(one.start())),
+            _ => [0; 4],
+        },
+        HirKind::Repetition(repetition) if repetition.min > 0 => always(&repetition.sub),
+        HirKind::Capture(capture) => always(&capture.sub),
+        HirKind::Concat(parts) => joined(parts, |one, other| one | other).unwrap_or_default(),
+        HirKind::Alternation(parts) => joined(parts, |one, other| one & other).unwrap_or_default(),
+        _ => [0; 4],
+    }
+}
+
 /// Whether an expression begins with a boundary of words.
 fn bounded(hir: &Hir) -> bool {
     match hir.kind() {
@@ -148,6 +178,21 @@ mod tests {
         assert!(!fits("key-0123456789abcdefg123456789abcdef"));
         assert!(!fits("key-key-key-key-key-key-key-key-key-"));
         assert!(!fits("key-0123456789"), "it ends too early");
+    }
+
+    #[test]
+    fn a_mark_of_each_match_is_needed() {
+        let needed = |regex: &str, known: &[u8]| {
+            let hir = crate::branch::parse(regex).unwrap();
+            needed(&hir, |mark| known.contains(&mark))
+        };
+        assert_eq!(needed("a://[^@]{1,9}@x", b""), Some(b'@'));
+        assert_eq!(needed("a://[^@]{1,9}@x", b"@"), Some(b':'));
+        assert_eq!(needed("(?:a>|b{0,2}>c)", b""), Some(b'>'));
+        assert_eq!(needed("(?:a>|b<)", b""), None);
+        assert_eq!(needed("a>?b>{0,2}", b""), None);
+        assert_eq!(needed("a(?:[>]b){2}", b""), Some(b'>'));
+        assert_eq!(needed("words alone", b""), None);
     }
 
     #[test]
