@@ -127,9 +127,10 @@ impl Openers {
             } else {
                 "Third"
             };
-            add(&taken.first, branch, if only { "Only" } else { "First" });
-            add(&taken.middle, branch, "Middle");
+            // What a word says as the last one is told before it is seen as one before it.
             add(&taken.last, branch, last);
+            add(&taken.middle, branch, "Middle");
+            add(&taken.first, branch, if only { "Only" } else { "First" });
         }
     }
 

@@ -509,7 +509,10 @@ fn words_of(rule: &Rule, index: u16, mut add: impl FnMut(Cow<'static, [u8]>, Use
 mod tests {
     use std::collections::BTreeSet;
 
+    use regex_syntax::hir::{Class, Hir, HirKind};
+
     use super::*;
+    use crate::branch;
     use crate::engine::Engine;
     use crate::settings::Settings;
     use crate::{Action, rules, words};
@@ -589,5 +592,106 @@ mod tests {
                 assert_eq!(found, due, "{}", String::from_utf8_lossy(text));
             }
         }
+    }
+
+    /// Texts that an expression matches, by chance. No gap is left out, since a short word that is glued to another may be
+    /// missed.
+    struct Texts(u64);
+
+    impl Texts {
+        fn below(&mut self, bound: usize) -> usize {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            (self.0 % bound.max(1) as u64) as usize
+        }
+
+        fn add(&mut self, hir: &Hir, text: &mut Vec<u8>) {
+            match hir.kind() {
+                HirKind::Empty | HirKind::Look(_) => {}
+                HirKind::Literal(literal) => text.extend_from_slice(&literal.0),
+                HirKind::Class(Class::Bytes(class)) => {
+                    let bytes = class
+                        .ranges()
+                        .iter()
+                        .flat_map(|one| one.start()..=one.end());
+                    let (gaps, others): (Vec<u8>, Vec<u8>) = bytes
+                        .filter(|byte| (b' '..=b'~').contains(byte))
+                        .partition(|byte| matches!(byte, b' ' | b'-' | b'.' | b','));
+                    let all = if gaps.is_empty() { others } else { gaps };
+                    text.extend(all.get(self.below(all.len())));
+                }
+                HirKind::Class(Class::Unicode(_)) => {}
+                HirKind::Repetition(repetition) => {
+                    let is_gap = repetition.sub.to_string().contains(' ');
+                    let least = repetition.min.max(u32::from(is_gap)) as usize;
+                    let most = repetition.max.map_or(least, |most| most as usize);
+                    let times = least + self.below(most.min(least + 2) - least + 1);
+                    (0..times).for_each(|_| self.add(&repetition.sub, text));
+                }
+                HirKind::Capture(capture) => self.add(&capture.sub, text),
+                HirKind::Concat(parts) => parts.iter().for_each(|part| self.add(part, text)),
+                HirKind::Alternation(parts) => {
+                    let part = self.below(parts.len());
+                    self.add(&parts[part], text);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_an_expression_matches_opens_it() {
+        let mut settings = Settings::default();
+        for rule in rules() {
+            settings.set(rule.id, None, Action::Refuse).unwrap();
+        }
+        let engine = Engine::new(settings, [7; 32]);
+        let (openers, matchers) = (&engine.set.openers, &engine.set.matchers);
+        let (mut texts, mut opened) = (Texts(0x9e37_79b9_7f4a_7c15), Opened::default());
+        let (mut all, mut missed) = (0, Vec::new());
+        for (index, matcher) in (0u16..).zip(matchers) {
+            let Some(branch) = matcher.branch else {
+                continue;
+            };
+            let hir = branch::parse_written(branch.regex).unwrap();
+            for _ in 0..6 {
+                let mut text = b"It said: ".to_vec();
+                texts.add(&hir, &mut text);
+                text.extend_from_slice(b". So");
+                let span = 0..text.len();
+                let no = regex_automata::Anchored::No;
+                if engine.set.find(index, &text, span, no).is_none() {
+                    continue;
+                }
+                all += 1;
+                let mut is_found = false;
+                let each = openers.each(
+                    matchers,
+                    (&text, Direction::Incoming),
+                    &mut opened,
+                    |candidate| {
+                        if candidate.matcher == index && !is_found {
+                            let window = candidate.window;
+                            let window = window.start..window.end.min(text.len());
+                            is_found = engine.set.find(index, &text, window, no).is_some();
+                        }
+                        Ok::<_, ()>(())
+                    },
+                );
+                each.unwrap();
+                if !is_found {
+                    missed.push(format!(
+                        "{}: {}",
+                        matcher.rule.id,
+                        String::from_utf8_lossy(&text)
+                    ));
+                }
+            }
+        }
+
+        assert!(all > 8_000, "{all}");
+        // Some parts of an expression may stand without a gap between them.
+        let few = missed.len() * 1_000 <= all;
+        assert!(few, "{} of {all}: {missed:#?}", missed.len());
     }
 }

@@ -90,23 +90,24 @@ pub(super) fn bit(direction: Direction) -> u16 {
 
 impl Table {
     pub(super) fn new(openers: &Openers, matchers: &[Matcher]) -> Table {
+        let opened: Vec<Option<Waiting>> = matchers.iter().map(Waiting::of).collect();
         let (mut words, mut uses) = (Vec::new(), Vec::new());
         let mut add = |text: Cow<'static, [u8]>, all: &[Use]| {
             let from = uses.len();
+            let (mut needs, mut asks) = (!0, 0);
             uses.extend(all.iter().filter_map(|one| {
-                let first = openers.first[usize::from(one.rule)]?;
-                Opens::new(one, first + one.branch, matchers)
+                let matcher = openers.first[usize::from(one.rule)]? + one.branch;
+                let opens = opened
+                    .get(usize::from(matcher))?
+                    .as_ref()?
+                    .opens(matcher, one);
+                (needs, asks) = (needs & opens.needs, asks | opens.needs);
+                Some(opens)
             }));
-            // What a word says as the last one is told before it is seen as one before it.
-            uses[from..].sort_by_key(|one| match one.part {
-                Part::First => 2,
-                Part::Middle => 1,
-                _ => 0,
-            });
             words.push(Known {
                 text,
-                needs: uses[from..].iter().fold(!0, |all, one| all & one.needs),
-                asks: uses[from..].iter().fold(0, |all, one| all | one.needs),
+                needs,
+                asks,
                 uses: from as u32..uses.len() as u32,
             });
         };
@@ -487,28 +488,38 @@ fn whole(text: &[u8], uses: &[Opens]) -> Whole {
     }
 }
 
-impl Opens {
-    /// What a word opens; nothing where its rule is not looked for.
-    fn new(one: &Use, matcher: u16, matchers: &[Matcher]) -> Option<Opens> {
-        let it = matchers.get(usize::from(matcher))?;
+/// What is the same of all words that open a matcher.
+struct Waiting {
+    needs: u16,
+    near: [u16; 2],
+}
+
+impl Waiting {
+    /// Nothing where its rule is not looked for.
+    fn of(it: &Matcher) -> Option<Waiting> {
         let off = Direction::ALL
             .into_iter()
             .filter(|direction| !it.looked_for[*direction as usize]);
         let off = off.fold(0, |all, direction| all | bit(direction));
-        let needs = match it.branch {
+        let written = match it.branch {
             Some(branch) if branch.ascii => 0,
             Some(_) => WIDE,
             None => PLAIN,
         };
-        let all_off = Direction::ALL
-            .into_iter()
-            .fold(0, |all, one| all | bit(one));
-        (off != all_off).then_some(Opens {
-            near: it.near(one.part),
+        it.looked_for.contains(&true).then(|| Waiting {
+            needs: written | off,
+            near: [Part::First, Part::Third].map(|part| it.near(part)),
+        })
+    }
+
+    /// What a word opens.
+    fn opens(&self, matcher: u16, one: &Use) -> Opens {
+        Opens {
+            near: self.near[usize::from(one.part == Part::Third)],
             matcher,
             part: one.part,
-            needs: needs | u16::from(one.edges) | off,
-        })
+            needs: self.needs | u16::from(one.edges),
+        }
     }
 }
 
