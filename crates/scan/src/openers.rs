@@ -688,7 +688,6 @@ mod tests {
                 }
             }
         }
-
         assert!(all > 8_000, "{all}");
         // Some parts of an expression may stand without a gap between them.
         let few = missed.len() * 1_000 <= all;

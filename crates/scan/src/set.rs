@@ -180,7 +180,7 @@ impl Set {
     ) -> Option<(Range<usize>, Range<usize>)> {
         let it = &self.matchers[usize::from(matcher)];
         if let Some(mark) = it.compiled().mark {
-            memchr::memchr(mark, bytes.get(span.clone())?)?;
+            memchr::memchr(mark, &bytes[span.clone()])?;
         }
         // An automaton may leap to the next byte that it waits for, also where that is far behind the part. Whether a word
         // or a text ends there, the next byte says.
