@@ -80,6 +80,10 @@ def report(result, counted, hooked):
               f"| a megabyte made to be slow: the slowest of {slow['rules']} rules, `{worst['rule']}` | "
               f"{worst['ms']:.1f} ms | 40 ms |",
               f"| rules above 40 ms | {slow['over_40_ms']} | 0 |"]
+    grown = result["grown"]
+    times = grown["bytes"][1] // grown["bytes"][0]
+    lines += [f"| {times} times the text: the most that a byte costs more, of {grown['texts']} texts and lists | "
+              f"{grown['times']:.1f} times | 1, and noise |"]
     lines += [f"| a megabyte of `{run['unit']}` in a row | {run['ms']:.1f} ms | 40 ms |" for run in slow["runs"]]
     if hooked:
         lines.append(f"| start to end of a hook, least and median | {hooked[0]:.1f} ms, {hooked[1]:.1f} ms | 10 ms |")

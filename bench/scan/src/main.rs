@@ -48,6 +48,10 @@ fn main() {
             println!("{}", rules::slow(after("slow")));
             return;
         }
+        Some("grown") => {
+            println!("{}", rules::grown(after("grown")));
+            return;
+        }
         _ => {}
     }
     let only = after("--only");
@@ -85,6 +89,7 @@ fn main() {
             "operations": list,
             "threads": threads(&corpus),
             "slow": rules::slow(None),
+            "grown": rules::grown(None),
         });
         std::fs::write(&path, result.to_string()).expect("the result can be written");
     }

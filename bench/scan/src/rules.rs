@@ -12,6 +12,11 @@ const TRY_BYTES: usize = 32 << 10;
 /// Texts that are one run, of marks or of letters, of which nothing can be learned.
 const RUNS: [&str; 3] = ["##>>", "@ignore", "your_password"];
 
+/// Bytes of two texts of which one is so many times the other: what is linear costs as many times more.
+const GROWN_BYTES: [usize; 2] = [8 << 10, 64 << 10];
+/// A text that came again and again has been learned; its cost is the least of so many.
+const GROWN_TRIES: usize = 2;
+
 /// An engine of one rule.
 fn alone(rule: &Rule) -> Engine {
     let mut settings = Settings::default();
@@ -115,4 +120,51 @@ pub fn slow(only: Option<String>) -> Value {
         eprintln!("{ms:8.2} ms  {id}  {unit:?}");
     }
     json!({"rules": all.len(), "over_40_ms": over, "slowest": list, "runs": runs})
+}
+
+/// How much more a byte costs in a long text than in a short one, of what rules find again and again: as one text, and as
+/// the strings of a list, which are also read put together.
+pub fn grown(only: Option<String>) -> Value {
+    let whole = crate::operations::engine(&[]);
+    let chosen = |rule: &&Rule| only.as_ref().is_none_or(|only| rule.id.contains(&**only));
+    let mut all: Vec<(f64, &str, &str)> = Vec::new();
+    for rule in scan::rules().iter().filter(chosen) {
+        let joints = [" ", "\n"].into_iter().cycle();
+        for unit in rule
+            .hits
+            .iter()
+            .zip(joints)
+            .map(|(hit, joint)| format!("{hit}{joint}"))
+        {
+            let [short, long] = GROWN_BYTES;
+            let by_byte = |form: Form, bytes: usize| {
+                let tries = (0..GROWN_TRIES).filter_map(|_| form(&whole, &unit, bytes));
+                Some(tries.min()? as f64 / bytes as f64)
+            };
+            for (name, form) in [("text", cost as Form), ("list", list_cost)] {
+                // What ends early, because it has too many findings, is no slow text.
+                if let (Some(before), Some(after)) = (by_byte(form, short), by_byte(form, long)) {
+                    all.push((after / before, rule.id, name));
+                }
+            }
+        }
+    }
+    all.sort_by(|a, b| b.0.total_cmp(&a.0));
+    for (times, id, form) in all.iter().take(20) {
+        eprintln!("{times:8.2} times a byte  {id}, as {form}");
+    }
+    let most = all.first();
+    json!({"texts": all.len(), "bytes": GROWN_BYTES, "times": most.map(|one| one.0), "rule": most.map(|one| one.1)})
+}
+
+/// What a scan costs of a text of so many bytes that is made of one again and again.
+type Form = fn(&Engine, &str, usize) -> Option<u64>;
+
+/// The same text as the strings of a list.
+fn list_cost(engine: &Engine, unit: &str, bytes: usize) -> Option<u64> {
+    let list = json!(vec![unit; bytes / unit.len() + 1]).to_string();
+    let start = cpu_ns();
+    let result = engine.json(Direction::Outgoing, list.as_bytes(), "");
+    let spent = cpu_ns() - start;
+    result.ok().map(|_| spent)
 }

@@ -8,6 +8,8 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::slice;
 
+use base::limit::FINDINGS_MAX;
+
 use crate::fold;
 use crate::layer::{Layer, Text};
 use crate::opening::{Matcher, Opened, Opening};
@@ -429,10 +431,9 @@ impl Commands {
         sink: &mut Vec<Hit>,
     ) {
         let argument = subject.argument;
-        if sink
-            .iter()
-            .any(|hit| hit.rule == rule && hit.argument == argument)
-        {
+        // Those of one argument follow each other.
+        let mut last = sink.iter().rev().take(FINDINGS_MAX);
+        if last.any(|hit| hit.argument == argument && hit.rule == rule) {
             return;
         }
         let span = match subject.whole {
@@ -458,10 +459,12 @@ fn line_of<'p>(matcher: &Matcher, plain: &'p Plain) -> Option<&'p shell::Line> {
             &plain.text[line.text.clone()],
             found.start - line.text.start,
         );
-        if !exempt::is(matcher.rule.id, stage) {
+        let stage = line.text.start + stage.start..line.text.start + stage.end;
+        if !exempt::is(matcher.rule.id, plain.text[stage.clone()].trim_ascii_end()) {
             return Some(line);
         }
-        at = found.end.max(found.start + 1);
+        // What else it finds in this stage is exempt, too.
+        at = stage.end.max(found.start + 1);
     }
     None
 }
@@ -492,17 +495,12 @@ fn masked<'p>(
 }
 
 /// The stage of a line that holds this place; the separator before a stage belongs to it.
-fn stage(line: &[u8], at: usize) -> &[u8] {
-    let starts = memchr::memmem::find_iter(line, b" | ");
-    let (mut start, mut end) = (0, line.len());
-    for separator in starts {
-        if separator > at {
-            end = separator;
-            break;
-        }
-        start = separator + 3;
-    }
-    line[start..end.max(start)].trim_ascii_end()
+fn stage(line: &[u8], at: usize) -> Range<usize> {
+    const SEPARATOR: &[u8] = b" | ";
+    let before = &line[..line.len().min(at + SEPARATOR.len())];
+    let start = memchr::memmem::rfind(before, SEPARATOR).map_or(0, |at| at + SEPARATOR.len());
+    let end = memchr::memmem::find(&line[start..], SEPARATOR);
+    start..end.map_or(line.len(), |end| start + end)
 }
 
 fn trimmed(text: &[u8], span: Range<usize>) -> Range<usize> {

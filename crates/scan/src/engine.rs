@@ -286,21 +286,24 @@ fn once(found: &mut Vec<Found>) {
     if !found.iter().any(wrapped) {
         return;
     }
-    let holds = |outer: &Found, inner: &Found| {
-        let (outer_span, inner_span) = (outer.span(), inner.span());
-        outer.rule.id == inner.rule.id
-            && outer_span != inner_span
-            && outer_span.start <= inner_span.start
-            && inner_span.end <= outer_span.end
-    };
+    let at = |(index, found): (usize, &Found)| (found.rule.id, found.span().start, index);
+    let alone = found.iter().enumerate().filter(|(_, one)| !wrapped(one));
+    let mut alone: Vec<(&str, usize, usize)> = alone.map(at).collect();
+    alone.sort_unstable();
     let mut keep = vec![true; found.len()];
-    for (at, whole) in found.iter().enumerate().filter(|(_, found)| wrapped(found)) {
-        let part = |(_, part): &(usize, &Found)| !wrapped(part) && holds(whole, part);
-        let mut parts = found.iter().enumerate().filter(part);
+    for (index, whole) in found.iter().enumerate().filter(|(_, one)| wrapped(one)) {
+        let (id, span) = (whole.rule.id, whole.span());
+        let first = alone.partition_point(|part| *part < (id, span.start, 0));
+        let inside = alone[first..].iter();
+        let inside = inside.take_while(|part| part.0 == id && part.1 <= span.end);
+        let mut parts = inside.map(|part| part.2).filter(|part| {
+            let part = found[*part].span();
+            part != span && part.end <= span.end
+        });
         match (parts.next(), parts.next()) {
             (None, _) => {}
-            (Some((part, _)), None) => keep[part] = false,
-            (Some(_), Some(_)) => keep[at] = false,
+            (Some(part), None) => keep[part] = false,
+            (Some(_), Some(_)) => keep[index] = false,
         }
     }
     let mut keep = keep.into_iter();

@@ -207,6 +207,12 @@ impl<'a> Layer<'a> {
         }
     }
 
+    /// Whether it stands for one run of another view, or is in what does.
+    pub(crate) fn is_decoded(&self) -> bool {
+        let whole = matches!(self.pieces, [piece] if piece.head == WHOLE);
+        whole || self.parent.is_some_and(Layer::is_decoded)
+    }
+
     /// Its long stretches, which are found when they are first asked for.
     pub(crate) fn stretches(&self) -> &Stretches {
         self.stretches.get_or_init(|| Stretches::of(self.bytes))

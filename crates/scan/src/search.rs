@@ -4,6 +4,7 @@
 //! than a few times. All work is counted, and the count is bounded by the size of the text.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ops::Range;
 
 use base::limit::{
@@ -45,6 +46,9 @@ const HIDDEN_BYTES: Range<usize> = 32..129;
 /// Bits for each byte of such a token.
 const HIDDEN_ENTROPY_MIN: f32 = 4.2;
 
+/// Findings of a rule in what one run decodes to: all of them stand for all of the run.
+const HIDDEN_FINDINGS_MAX: usize = 8;
+
 /// One search of one input.
 pub(crate) struct Search<'e> {
     engine: &'e Engine,
@@ -58,6 +62,8 @@ pub(crate) struct Search<'e> {
     pub(crate) work_left: usize,
     /// Bytes that may still come out of compressed data.
     inflate_left: usize,
+    /// Findings of each rule in what one run of the text decodes to, the mentions apart.
+    hidden: HashMap<(&'static str, bool), usize>,
 }
 
 /// A finding before it has a path.
@@ -100,6 +106,7 @@ impl<'e> Search<'e> {
                 .saturating_mul(SCAN_WORK_PER_BYTE_MAX)
                 .max(SCAN_WORK_BYTES_MIN),
             inflate_left: SCAN_INFLATED_BYTES_MAX,
+            hidden: HashMap::new(),
         }
     }
 
@@ -553,6 +560,13 @@ impl<'e> Search<'e> {
         let text = &layer.bytes[span.clone()];
         let fingerprint = self.engine.fingerprint(text);
         let mention = rule.class == Class::Injection && names(rule, layer, &span);
+        if layer.is_decoded() {
+            let hidden = self.hidden.entry((rule.id, mention)).or_default();
+            *hidden += 1;
+            if *hidden > HIDDEN_FINDINGS_MAX {
+                return Ok(());
+            }
+        }
         let trace = trace(layer, rule, span);
         let whole = trace.parts[0].start..trace.parts[trace.parts.len() - 1].end;
         let same = |found: &Found| {
@@ -609,6 +623,9 @@ impl<'e> Search<'e> {
         name: &'static str,
         depth: usize,
     ) -> Result<(), Bound> {
+        if !layer.is_decoded() {
+            self.hidden.clear();
+        }
         let mut text = Text::take();
         let before = self.inflate_left;
         unpack::unpack(decoded, &mut text.bytes, &mut self.inflate_left)?;

@@ -154,6 +154,7 @@ fn words_without_one_of_their_gaps_are_found() {
 
 /// A made-up token of GitHub's form.
 const TOKEN: &str = "ghp_9fKq2mZx7Lw4Bv8Rt3Yc6Hn1Jd5Sg0Pa2WeU";
+const AWS_KEY: &str = "AKIASOAZ7SHTZ5ZC3KE2";
 
 fn json(direction: Direction, json: &str) -> Report {
     engine().json(direction, json.as_bytes(), "").unwrap()
@@ -593,6 +594,24 @@ fn a_refusal_among_many_warnings_stands_and_says_why() {
         "github_token"
     );
     assert_eq!(report.findings.len(), base::limit::FINDINGS_MAX);
+}
+
+#[test]
+fn what_one_run_hides_is_told_a_few_times_for_each_rule() {
+    use base64::Engine as _;
+    let tokens = (0..40).map(|number| format!("{}{number:02}\n", &TOKEN[..TOKEN.len() - 2]));
+    let text = format!("{}{AWS_KEY}\n", tokens.collect::<String>());
+    let hidden = base64::engine::general_purpose::STANDARD.encode(text);
+    let document = serde_json::json!({"a": 1, "b": hidden}).to_string();
+    let report = json(Direction::Incoming, &document);
+    let count = |id: &str| {
+        let all = report.findings.iter();
+        all.filter(|found| found.rule.id == id).count()
+    };
+    assert!((1..=8).contains(&count("github_token")), "{report:?}");
+    assert!(count("aws_access_key_id") > 0, "what comes last is told");
+    let clean = String::from_utf8(report.redacted(document.as_bytes())).unwrap();
+    assert!(!clean.contains(&hidden[..40]) && clean.contains("\"a\":1"));
 }
 
 #[test]

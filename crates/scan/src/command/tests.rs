@@ -376,3 +376,29 @@ fn a_tool_of_its_own_is_judged_as_its_command() {
         assert!(found(tool, args).is_empty(), "{tool} {args:?}");
     }
 }
+
+#[test]
+fn what_is_exempt_in_a_stage_says_nothing_of_the_others() {
+    let rule = "command_delete_recursive";
+    let many = "rm -rf build | ".repeat(50);
+    assert!(!command(&format!("{many}rm -rf dist target/")).contains(&rule));
+    for text in [
+        format!("{many}rm -rf src"),
+        format!("rm -rf src | {many}cat"),
+        format!("{many}rm -rf src | {many}cat"),
+        "rm -rf build dist | rm -rf build src".to_owned(),
+        "rm -rf build; rm -rf src".to_owned(),
+    ] {
+        assert!(command(&text).contains(&rule), "{text}");
+    }
+}
+
+#[test]
+fn stages_of_a_line_end_at_pipes() {
+    let line = b"rm a | cat b | wc";
+    let at = |at: usize| &line[stage(line, at)];
+    assert_eq!([at(0), at(3)], [b"rm a"; 2]);
+    // The pipe before a stage belongs to it.
+    assert_eq!([at(4), at(7), at(11)], [b"cat b"; 3]);
+    assert_eq!([at(12), at(line.len() - 1)], [b"wc"; 2]);
+}

@@ -216,11 +216,15 @@ impl Shell<'_> {
             inner.iter().for_each(|byte| word.keep(*byte));
             word.keep(b')');
         }
+        // Whether it has what only a path of Windows has, as far as was looked.
+        let (mut drive, mut looked) = (false, 0);
         while !reader.ends_word() {
             match reader.peek(0) {
                 b'\\' if posix => {
                     let next = reader.peek(1);
-                    let drive = word.bytes.contains(&b':') || word.bytes.contains(&b'\\');
+                    let more = word.bytes.get(looked..).unwrap_or_default();
+                    drive |= more.iter().any(|byte| matches!(byte, b':' | b'\\'));
+                    looked = word.bytes.len();
                     if next.is_ascii_alphabetic() && word.ends_in_letter() && !drive {
                         (word.disguise, word.masked) = ("escape", true);
                     }
