@@ -122,30 +122,22 @@ pub fn slow(only: Option<String>) -> Value {
     json!({"rules": all.len(), "over_40_ms": over, "slowest": list, "runs": runs})
 }
 
-/// How much more a byte costs in a long text than in a short one, of what rules find again and again: as one text, and as
-/// the strings of a list, which are also read put together.
+/// How much more a byte costs in a long text than in a short one, of what rules find again and again: as one text, as the
+/// strings of a list, which are also read put together, and as the stages of a command, with what rules leave alone.
 pub fn grown(only: Option<String>) -> Value {
     let whole = crate::operations::engine(&[]);
     let chosen = |rule: &&Rule| only.as_ref().is_none_or(|only| rule.id.contains(&**only));
     let mut all: Vec<(f64, &str, &str)> = Vec::new();
     for rule in scan::rules().iter().filter(chosen) {
-        let joints = [" ", "\n"].into_iter().cycle();
-        for unit in rule
-            .hits
-            .iter()
-            .zip(joints)
-            .map(|(hit, joint)| format!("{hit}{joint}"))
-        {
-            let [short, long] = GROWN_BYTES;
-            let by_byte = |form: Form, bytes: usize| {
+        for (unit, name, form) in again_and_again(rule) {
+            let by_byte = |bytes: usize| {
                 let tries = (0..GROWN_TRIES).filter_map(|_| form(&whole, &unit, bytes));
                 Some(tries.min()? as f64 / bytes as f64)
             };
-            for (name, form) in [("text", cost as Form), ("list", list_cost)] {
-                // What ends early, because it has too many findings, is no slow text.
-                if let (Some(before), Some(after)) = (by_byte(form, short), by_byte(form, long)) {
-                    all.push((after / before, rule.id, name));
-                }
+            // What ends early, because it has too many findings, is no slow text.
+            let [short, long] = GROWN_BYTES.map(by_byte);
+            if let (Some(short), Some(long)) = (short, long) {
+                all.push((long / short, rule.id, name));
             }
         }
     }
@@ -157,6 +149,21 @@ pub fn grown(only: Option<String>) -> Value {
     json!({"texts": all.len(), "bytes": GROWN_BYTES, "times": most.map(|one| one.0), "rule": most.map(|one| one.1)})
 }
 
+/// What of a rule comes again and again, and as what.
+fn again_and_again(rule: &Rule) -> Vec<(String, &'static str, Form)> {
+    let joints = [" ", "\n"].into_iter().cycle();
+    let texts = rule.hits.iter().zip(joints);
+    let texts = texts.map(|(hit, joint)| format!("{hit}{joint}"));
+    let forms: [(&str, Form); 2] = [("text", cost), ("list", list_cost)];
+    let texts = texts.flat_map(|unit| forms.map(|(name, form)| (unit.clone(), name, form)));
+    if texts_of(rule) {
+        return texts.collect();
+    }
+    let stages = rule.hits.iter().chain(rule.misses);
+    let stages = stages.map(|stage| (format!("{stage} | "), "command", call_cost as Form));
+    stages.chain(texts).collect()
+}
+
 /// What a scan costs of a text of so many bytes that is made of one again and again.
 type Form = fn(&Engine, &str, usize) -> Option<u64>;
 
@@ -165,6 +172,16 @@ fn list_cost(engine: &Engine, unit: &str, bytes: usize) -> Option<u64> {
     let list = json!(vec![unit; bytes / unit.len() + 1]).to_string();
     let start = cpu_ns();
     let result = engine.json(Direction::Outgoing, list.as_bytes(), "");
+    let spent = cpu_ns() - start;
+    result.ok().map(|_| spent)
+}
+
+/// The same text as a command that a tool is to run.
+fn call_cost(engine: &Engine, unit: &str, bytes: usize) -> Option<u64> {
+    let command = unit.repeat(bytes / unit.len() + 1);
+    let params = json!({"name": "run", "arguments": {"command": command}}).to_string();
+    let start = cpu_ns();
+    let result = engine.call(Direction::Outgoing, params.as_bytes(), "", None);
     let spent = cpu_ns() - start;
     result.ok().map(|_| spent)
 }

@@ -23,6 +23,8 @@ mod role;
 pub(crate) use native::is_named_after_command;
 pub(crate) use role::{LOCAL, Role, Tool, group, words};
 
+/// Matches of a rule in one command that may be exempt: to find each, its expression may read all that follows.
+const EXEMPT_MAX: usize = 64;
 /// Strings of one call that are judged; the rest of a call with more is refused as obscured.
 const ARGUMENTS_MAX: usize = 4096;
 /// Bytes of one command.
@@ -449,9 +451,9 @@ impl Commands {
     }
 }
 
-/// The line of the first match of a rule that no exemption covers.
+/// The line of the first match of a rule that no exemption covers, or of one behind as many as may be exempt.
 fn line_of<'p>(matcher: &Matcher, plain: &'p Plain) -> Option<&'p shell::Line> {
-    let mut at = 0;
+    let (mut at, mut left) = (0, EXEMPT_MAX);
     while at < plain.text.len() {
         let found = matcher.find(&plain.text, at)?;
         let line = plain.line(found.start)?;
@@ -460,9 +462,11 @@ fn line_of<'p>(matcher: &Matcher, plain: &'p Plain) -> Option<&'p shell::Line> {
             found.start - line.text.start,
         );
         let stage = line.text.start + stage.start..line.text.start + stage.end;
-        if !exempt::is(matcher.rule.id, plain.text[stage.clone()].trim_ascii_end()) {
+        let text = plain.text[stage.clone()].trim_ascii_end();
+        if left == 0 || !exempt::is(matcher.rule.id, text) {
             return Some(line);
         }
+        left -= 1;
         // What else it finds in this stage is exempt, too.
         at = stage.end.max(found.start + 1);
     }

@@ -382,7 +382,9 @@ fn what_is_exempt_in_a_stage_says_nothing_of_the_others() {
     let rule = "command_delete_recursive";
     let many = "rm -rf build | ".repeat(50);
     assert!(!command(&format!("{many}rm -rf dist target/")).contains(&rule));
+    assert!(!command(&"nc -z localhost 80 | ".repeat(20)).contains(&"command_post_data"));
     for text in [
+        "rm -rf build | ".repeat(EXEMPT_MAX + 1),
         format!("{many}rm -rf src"),
         format!("rm -rf src | {many}cat"),
         format!("{many}rm -rf src | {many}cat"),
