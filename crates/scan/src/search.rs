@@ -45,9 +45,10 @@ const NAMED_STRINGS: usize = 4;
 const HIDDEN_BYTES: Range<usize> = 32..129;
 /// Bits for each byte of such a token.
 const HIDDEN_ENTROPY_MIN: f32 = 4.2;
-
-/// Findings of a rule in what one run decodes to: all of them stand for all of the run.
+/// Findings of a rule in what one run decodes to that is put together of more parts than these: each of them stands for
+/// all of the parts.
 const HIDDEN_FINDINGS_MAX: usize = 8;
+const HIDDEN_PARTS_MAX: usize = 64;
 
 /// One search of one input.
 pub(crate) struct Search<'e> {
@@ -64,6 +65,8 @@ pub(crate) struct Search<'e> {
     inflate_left: usize,
     /// Findings of each rule in what one run of the text decodes to, the mentions apart.
     hidden: HashMap<(&'static str, bool), usize>,
+    /// Parts of that run, once anything was found in it.
+    hidden_parts: usize,
 }
 
 /// A finding before it has a path.
@@ -107,6 +110,7 @@ impl<'e> Search<'e> {
                 .max(SCAN_WORK_BYTES_MIN),
             inflate_left: SCAN_INFLATED_BYTES_MAX,
             hidden: HashMap::new(),
+            hidden_parts: 0,
         }
     }
 
@@ -563,11 +567,12 @@ impl<'e> Search<'e> {
         if layer.is_decoded() {
             let hidden = self.hidden.entry((rule.id, mention)).or_default();
             *hidden += 1;
-            if *hidden > HIDDEN_FINDINGS_MAX {
+            if *hidden > HIDDEN_FINDINGS_MAX && self.hidden_parts > HIDDEN_PARTS_MAX {
                 return Ok(());
             }
         }
         let trace = trace(layer, rule, span);
+        self.hidden_parts = trace.parts.len();
         let whole = trace.parts[0].start..trace.parts[trace.parts.len() - 1].end;
         let same = |found: &Found| {
             let other = found.span();
@@ -625,6 +630,7 @@ impl<'e> Search<'e> {
     ) -> Result<(), Bound> {
         if !layer.is_decoded() {
             self.hidden.clear();
+            self.hidden_parts = 0;
         }
         let mut text = Text::take();
         let before = self.inflate_left;
