@@ -256,6 +256,8 @@ def write(text):
 
 def prepare():
     """An empty work folder with the policies; builds and starts the server behind. Gives it and its port."""
+    if shutil.which("wrk") is None:
+        sys.exit("bench: wrk, the load tool, is not installed: make bench installs what it needs")
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
     (WORK / "policy.cedar").write_text(policies())
