@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use aho_corasick::AhoCorasick;
 use base64::Engine as _;
-use scan::{Action, Class, Direction, Engine, Settings};
+use scan::{Action, Class, Direction, Engine, Sessions, Settings};
 
 use crate::corpus::Corpus;
 use crate::naive::{INJECTION, INJECTION_WORDS, Naive, SECRET_WORDS, SECRETS};
@@ -49,6 +49,8 @@ const BLOCKED: &str = "https://paste.blocked.example/raw/notes.txt";
 const SECRET: &str =
     "https://api.example.com/v1/items?key=ghp_9fKq2mZx7Lw4Bv8Rt3Yc6Hn1Jd5Sg0Pa2WeU";
 const COMPLEX: &str = "https://shop.example.com/catalog/garden/tools%20and%20more/item-4711;v=2?color=dark%2Dgreen&size=L&ref=newsletter&utm_source=mail&utm_campaign=spring&page=3#reviews";
+/// What `bench.py` sends in its calls.
+const PROSE: &str = "The quarterly survey lists each station by its distance from the weir, the mean depth of the channel and the days on which the gauge was read by hand. ";
 const RESULT: &str = r#"{"jsonrpc":"2.0","id":17,"result":{"content":[{"type":"text","text":"src/main.rs\nsrc/lib.rs\nCargo.toml\n3 files changed, 120 insertions(+), 14 deletions(-)"}],"isError":false}}"#;
 
 pub fn all(corpus: &Corpus) -> Vec<Operation> {
@@ -84,6 +86,7 @@ pub fn all(corpus: &Corpus) -> Vec<Operation> {
         texts("all, 10 KB of source", &whole, &of(1), None),
         texts("all, 10 KB of JSON", &whole, &of(2), None),
         result(&whole),
+        call(&whole),
         chat(&whole, corpus),
         words(
             "aho-corasick, only the words of secrets (10 KB)",
@@ -201,6 +204,30 @@ fn result(engine: &Arc<Engine>) -> Operation {
         ours: Box::new(move || {
             let report = engine.json(Direction::Incoming, RESULT.as_bytes(), "");
             1 + usize::from(report.is_err())
+        }),
+        naive: None,
+    }
+}
+
+/// What a gateway scans of a call with 1 KB in and 1 KB out, in one session after the other such calls.
+fn call(engine: &Arc<Engine>) -> Operation {
+    let text = PROSE.repeat(1024 / PROSE.len());
+    let params = serde_json::json!({"name": "t07", "arguments": {"text": text, "count": 7}});
+    let content = serde_json::json!([{"type": "text", "text": text}]);
+    let result = serde_json::json!({"jsonrpc": "2.0", "id": 1, "result": {"content": content}});
+    let (params, result) = (params.to_string(), result.to_string());
+    let (engine, sessions, mut now_ms) = (engine.clone(), Sessions::default(), 0);
+    Operation {
+        name: "a call, 1 KB in, 1 KB out",
+        bytes: params.len() + result.len(),
+        ours: Box::new(move || {
+            now_ms += 1;
+            let sent = sessions.with("agent", now_ms, |session| {
+                let session = Some((session, now_ms));
+                engine.call(Direction::Outgoing, params.as_bytes(), "params", session)
+            });
+            let came = engine.json(Direction::Incoming, result.as_bytes(), "result");
+            1 + usize::from(sent.is_err()) + usize::from(came.is_err())
         }),
         naive: None,
     }

@@ -41,6 +41,7 @@ pub(crate) fn inspect(
     };
     let report = sessions.with(agent, now.mono_ms, judge).map_err(too_much)?;
     trail.found(to_record(&report));
+    trail.scanned(report.found_nothing);
     match report.action {
         scan::Action::Refuse => Err(refuse(&report)),
         scan::Action::Redact => Ok(Scanned {

@@ -17,6 +17,8 @@ pub(crate) struct Trail<'a> {
     policy_set: Digest,
     policies: Vec<String>,
     attributes: Vec<(String, String)>,
+    /// The scan of all that the attributes were read from found nothing.
+    clean: bool,
     findings: Vec<Finding>,
     refused: Option<(&'static str, String)>,
 }
@@ -36,6 +38,7 @@ impl<'a> Trail<'a> {
             policy_set: rules.policies.digest(),
             policies: Vec::new(),
             attributes: Vec::new(),
+            clean: false,
             findings: Vec::new(),
             refused: None,
         }
@@ -76,6 +79,11 @@ impl<'a> Trail<'a> {
         self.findings = findings;
     }
 
+    /// All that the agent wrote was scanned, and nothing was found, or something.
+    pub(crate) fn scanned(&mut self, clean: bool) {
+        self.clean = clean;
+    }
+
     pub(crate) fn findings(&self) -> &[Finding] {
         &self.findings
     }
@@ -96,7 +104,13 @@ impl<'a> Trail<'a> {
         let attributes: Vec<(String, String)> = self
             .attributes
             .iter()
-            .map(|(name, json)| (name.clone(), clean_json(engine, json)))
+            .map(|(name, json)| {
+                let json = match self.clean {
+                    true => json.clone(),
+                    false => clean_json(engine, json),
+                };
+                (name.clone(), json)
+            })
             .collect();
         let tool = self
             .call

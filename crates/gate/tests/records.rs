@@ -93,6 +93,15 @@ fn rig(action: scan::Action) -> Rig {
     settings
         .set("secret", Some(scan::Direction::Outgoing), action)
         .expect("a class");
+    let left_alone = scan::Scope {
+        direction: None,
+        lane: None,
+        target: Some("files".to_owned()),
+        agent: None,
+    };
+    settings
+        .set_in("aws_access_key_id", left_alone, scan::Action::Off)
+        .expect("a rule");
     let kept = Arc::new(Kept::default());
     let ports = Ports {
         directory: Arc::new(Agents::new([(digest, Arc::new(agent))].into_iter())),
@@ -202,6 +211,23 @@ fn no_secret_is_recorded_wherever_it_stands() {
                 .any(|record| record.contains("github_token"))
         );
     }
+}
+
+#[test]
+fn what_the_scan_leaves_alone_here_is_not_recorded_either() {
+    let key = ["AKIA", "Z3MTQ7PLW5XN2VBD"].concat();
+    let rig = rig(scan::Action::Refuse);
+    assert_eq!(call(&rig, "read", &format!("key {key} end")), None);
+    let records = rig.kept.all();
+    assert!(!records[0].contains(&key), "{records:?}");
+    assert!(
+        records[0].contains("(aws_access_key_id, fingerprint "),
+        "{records:?}"
+    );
+    assert!(
+        !records[0].contains(r#""rule":"aws_access_key_id""#),
+        "{records:?}"
+    );
 }
 
 #[test]

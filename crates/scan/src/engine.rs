@@ -245,6 +245,7 @@ impl Engine {
         let hidden: Vec<Range<usize>> = hidden.flat_map(|(f, ..)| f.parts.clone()).collect();
         let mut paths = paths(&places, &hidden).into_iter();
         let mut report = Report::clean();
+        report.found_nothing = false;
         for (found, action, exempt) in decided {
             let quoted = form == Form::Json && found.bare;
             let parts = found.parts.iter().cloned();

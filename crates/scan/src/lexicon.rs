@@ -79,6 +79,21 @@ impl Seen {
         }
     }
 
+    /// Its turn among those of its run: what ends first; of one place what asks for others before it, then what others wait
+    /// for. What is alike follows each other, which a processor foresees.
+    pub(crate) fn turn(&self) -> (u8, u8) {
+        let kind = match self.what {
+            What::Word(Part::Second) => 0,
+            What::Word(Part::Third) => 1,
+            What::Word(Part::Only | Part::Literal) => 2,
+            What::Word(Part::Middle) => 3,
+            What::Word(Part::First) => 4,
+            What::Behind => 5,
+            What::Before => 6,
+        };
+        (self.end, kind)
+    }
+
     /// Where it ends in a text in which its run begins here.
     #[inline(always)]
     pub(crate) fn end(&self, run: usize) -> usize {

@@ -36,6 +36,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// The strongest action of all findings; [`Action::Off`] when clean.
     pub action: Action,
+    /// Whether nothing was found of secrets, personal data and injection, not even what the settings leave alone here.
+    pub found_nothing: bool,
     /// All that has to be replaced, also beyond the findings that are kept.
     pub(crate) redactions: Vec<Redaction>,
 }
@@ -55,6 +57,7 @@ impl Report {
         Report {
             findings: Vec::new(),
             action: Action::Off,
+            found_nothing: true,
             redactions: Vec::new(),
         }
     }
@@ -62,6 +65,7 @@ impl Report {
     /// Adds the findings of another report of the same input.
     pub(crate) fn add_all(&mut self, other: Report) {
         self.action = self.action.max(other.action);
+        self.found_nothing &= other.found_nothing;
         for finding in other.findings {
             self.note(finding);
         }

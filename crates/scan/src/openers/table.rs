@@ -368,7 +368,6 @@ impl Table {
             }),
             false => self.find(text, &whole, |end, sight| found.push((end, sight))),
         }
-        found.sort_by_key(|(end, _)| *end);
         learned.clear();
         for (end, sight) in found {
             match sight {
@@ -389,6 +388,7 @@ impl Table {
                 }
             }
         }
+        learned.sort_by_key(Seen::turn);
     }
 }
 
