@@ -17,7 +17,7 @@ pub(crate) struct Trail<'a> {
     policy_set: Digest,
     policies: Vec<String>,
     attributes: Vec<(String, String)>,
-    /// The scan of all that the attributes were read from found nothing.
+    /// All that the attributes were read from was scanned, and nothing was found.
     clean: bool,
     findings: Vec<Finding>,
     refused: Option<(&'static str, String)>,
@@ -79,7 +79,7 @@ impl<'a> Trail<'a> {
         self.findings = findings;
     }
 
-    /// All that the agent wrote was scanned, and nothing was found, or something.
+    /// The parameters were scanned: clean where nothing was found.
     pub(crate) fn scanned(&mut self, clean: bool) {
         self.clean = clean;
     }
@@ -101,17 +101,17 @@ impl<'a> Trail<'a> {
     /// The record. What the agent wrote goes in only after it was looked at: a tool's name, a method or
     /// an argument that a policy reads can hold a secret too (I-05).
     pub(crate) fn to_json(&self, engine: &Engine) -> Vec<u8> {
-        let attributes: Vec<(String, String)> = self
-            .attributes
-            .iter()
-            .map(|(name, json)| {
-                let json = match self.clean {
-                    true => json.clone(),
-                    false => clean_json(engine, json),
-                };
-                (name.clone(), json)
-            })
-            .collect();
+        let cleaned: Vec<(String, String)>;
+        let attributes = match self.clean {
+            true => &self.attributes,
+            false => {
+                let all = self.attributes.iter();
+                let clean =
+                    |(name, json): &(String, String)| (name.clone(), clean_json(engine, json));
+                cleaned = all.map(clean).collect();
+                &cleaned
+            }
+        };
         let tool = self
             .call
             .target
@@ -136,7 +136,7 @@ impl<'a> Trail<'a> {
             tool: tool.as_deref(),
             policies: &self.policies,
             policy_set: self.policy_set,
-            attributes: &attributes,
+            attributes,
             findings: &self.findings,
             bytes: self.call.bytes,
             refused: why.as_ref().map(|(code, why)| (*code, &**why)),

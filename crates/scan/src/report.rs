@@ -36,7 +36,7 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// The strongest action of all findings; [`Action::Off`] when clean.
     pub action: Action,
-    /// Whether nothing was found of secrets, personal data and injection, not even what the settings leave alone here.
+    /// Whether nothing was found, not even what the settings leave alone here.
     pub found_nothing: bool,
     /// All that has to be replaced, also beyond the findings that are kept.
     pub(crate) redactions: Vec<Redaction>,
@@ -77,6 +77,7 @@ impl Report {
     /// Adds what another report found in a part of the input and this one did not.
     pub(crate) fn add_new(&mut self, other: Report) {
         self.action = self.action.max(other.action);
+        self.found_nothing &= other.found_nothing;
         for finding in other.findings {
             let same = |known: &Finding| {
                 known.rule.id == finding.rule.id && known.fingerprint == finding.fingerprint
@@ -91,6 +92,7 @@ impl Report {
     /// the last: whatever the report asks for, a finding says why.
     pub(crate) fn note(&mut self, finding: Finding) {
         self.action = self.action.max(finding.action);
+        self.found_nothing = false;
         let known = |known: &Finding| {
             known.rule.id == finding.rule.id
                 && known.path == finding.path
