@@ -9,13 +9,13 @@ use base::limit::FINDINGS_MAX;
 use sha2::{Digest as _, Sha256};
 
 use crate::command::Commands;
-use crate::decode::wrapped;
+use crate::found::{Found, once};
 use crate::fragments::Fragments;
 use crate::layer::Layer;
 use crate::place::Place;
 use crate::report::{Bound, Finding, Redaction, Report};
 use crate::rule::{Action, Class, Rule};
-use crate::search::{Found, Search};
+use crate::search::Search;
 use crate::set::Set;
 use crate::settings::Settings;
 use crate::url::OwnRules;
@@ -278,37 +278,6 @@ impl Engine {
             .sort_by_key(|redaction| redaction.span.start);
         report
     }
-}
-
-/// Leaves one finding of a secret that is broken by line ends, where a part of it was found by itself too. Where
-/// several were, these are lines of a list, and not broken.
-fn once(found: &mut Vec<Found>) {
-    let wrapped = |found: &Found| found.disguise == wrapped::NAME;
-    if !found.iter().any(wrapped) {
-        return;
-    }
-    let at = |(index, found): (usize, &Found)| (found.rule.id, found.span().start, index);
-    let alone = found.iter().enumerate().filter(|(_, one)| !wrapped(one));
-    let mut alone: Vec<(&str, usize, usize)> = alone.map(at).collect();
-    alone.sort_unstable();
-    let mut keep = vec![true; found.len()];
-    for (index, whole) in found.iter().enumerate().filter(|(_, one)| wrapped(one)) {
-        let (id, span) = (whole.rule.id, whole.span());
-        let first = alone.partition_point(|part| *part < (id, span.start, 0));
-        let inside = alone[first..].iter();
-        let inside = inside.take_while(|part| part.0 == id && part.1 <= span.end);
-        let mut parts = inside.map(|part| part.2).filter(|part| {
-            let part = found[*part].span();
-            part != span && part.end <= span.end
-        });
-        match (parts.next(), parts.next()) {
-            (None, _) => {}
-            (Some(part), None) => keep[part] = false,
-            (Some(_), Some(_)) => keep[index] = false,
-        }
-    }
-    let mut keep = keep.into_iter();
-    found.retain(|_| keep.next().unwrap_or(true));
 }
 
 fn fingerprint(key: &[u8; 32], text: &[u8]) -> u64 {

@@ -33,6 +33,7 @@ mod decode;
 mod east;
 mod entropy;
 mod fold;
+mod found;
 mod fragments;
 mod joined;
 mod json;

@@ -16,19 +16,19 @@ use regex_automata::Anchored;
 use crate::decode::unescaped;
 use crate::engine::Engine;
 use crate::entropy::entropy;
+use crate::found::{Found, tells, trace};
 use crate::fragments::Fragments;
 use crate::layer::{Layer, Text};
 use crate::openers::{Candidate, Opened};
 use crate::phrase::parts;
 use crate::place::Place;
 use crate::report::Bound;
-use crate::rule::{Class, Direction, Kind, Rule};
+use crate::rule::{Class, Direction, Rule};
 use crate::set::{Matcher, Opener};
 use crate::stretches::{ROW_BYTES_MIN, run_in};
 use crate::windows::{Window, Windows};
 use crate::{
-    check, context, decode, fold, joined, mention, patterns, pem, phrase, placeholder, runs, told,
-    unpack,
+    check, context, decode, fold, joined, patterns, pem, phrase, placeholder, runs, unpack,
 };
 
 /// What is in more layers than are undone may hide anything.
@@ -67,26 +67,6 @@ pub(crate) struct Search<'e> {
     hidden: HashMap<(&'static str, bool), usize>,
     /// Parts of that run, once anything was found in it.
     hidden_parts: usize,
-}
-
-/// A finding before it has a path.
-pub(crate) struct Found {
-    pub(crate) rule: &'static Rule,
-    /// Bytes of the input; where a match is split over strings, each of its parts.
-    pub(crate) parts: Vec<Range<usize>>,
-    pub(crate) disguise: &'static str,
-    pub(crate) fingerprint: u64,
-    /// It stands in a JSON number, or between strings.
-    pub(crate) bare: bool,
-    /// It is quoted in a text about such things.
-    pub(crate) mention: bool,
-}
-
-impl Found {
-    pub(crate) fn span(&self) -> Range<usize> {
-        let first = self.parts.first().map_or(0, |part| part.start);
-        first..self.parts.last().map_or(0, |part| part.end)
-    }
 }
 
 /// Which part of a view is searched.
@@ -563,7 +543,7 @@ impl<'e> Search<'e> {
     ) -> Result<(), Bound> {
         let text = &layer.bytes[span.clone()];
         let fingerprint = self.engine.fingerprint(text);
-        let mention = rule.class == Class::Injection && names(rule, layer, &span);
+        let mention = rule.class == Class::Injection && tells(rule, layer, &span);
         if layer.is_decoded() {
             let hidden = self.hidden.entry((rule.id, mention)).or_default();
             *hidden += 1;
@@ -719,53 +699,6 @@ fn hidden_token(decoded: &[u8]) -> bool {
             && has(u8::is_ascii_digit)
             && entropy(word) >= HIDDEN_ENTROPY_MIN
     })
-}
-
-/// Whether a match tells of an attack rather than being one.
-fn names(rule: &Rule, layer: &Layer<'_>, span: &Range<usize>) -> bool {
-    let bytes = layer.bytes;
-    let string = layer.string(span.start).map(|(_, string)| string);
-    let string = string.unwrap_or(0..bytes.len());
-    let phrase = told::inside(bytes, span);
-    let template = rule.kind == Some(Kind::Template) && mention::template_named(bytes, span);
-    let kept = rule.kind == Some(Kind::Solicit) && mention::forbidden(bytes, &phrase);
-    template || kept || mention::mentioned(bytes, &string, &phrase) || told::told(bytes, &phrase)
-}
-
-/// Where a match came from.
-struct Trace {
-    parts: Vec<Range<usize>>,
-    disguise: &'static str,
-    bare: bool,
-}
-
-/// Follows a match back to the bytes that came, and names what was undone on the way.
-fn trace(layer: &Layer<'_>, rule: &Rule, span: Range<usize>) -> Trace {
-    let mut disguise = match rule.class {
-        Class::Injection if crate::words::is_leet(&layer.bytes[span.clone()]) => "leetspeak",
-        _ => "",
-    };
-    let mut root = layer;
-    let mut parts = vec![span];
-    while let Some(parent) = root.parent {
-        parts = parts.iter().flat_map(|part| root.sources(part)).collect();
-        if disguise.is_empty() {
-            disguise = match root.name {
-                "" => fold::disguise(&parent.bytes[parts[0].clone()]),
-                name => name,
-            };
-        }
-        root = parent;
-    }
-    let bare = root.string(parts[0].start).is_none();
-    let mut parts: Vec<Range<usize>> = parts.iter().flat_map(|part| root.sources(part)).collect();
-    // They may have been put together in another order than they came in.
-    parts.sort_by_key(|part| part.start);
-    Trace {
-        parts,
-        disguise,
-        bare,
-    }
 }
 
 /// What a search needs beside its text. Taken from and given back to the thread.
