@@ -2,7 +2,7 @@
 //!
 //! A text is read whole up to a bound, and flows through a stream beyond it, so that memory has a bound too.
 
-use std::io::{IsTerminal, Read};
+use std::io::{ErrorKind, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -106,8 +106,11 @@ impl Files {
         let mut failed = 0;
         for path in &self.files {
             let judged = Input::open(path)
-                .map_err(|error| format!("cannot be read: {error}"))
-                .and_then(|mut input| Ok((judge.input(&mut input)?, input.name)));
+                .map_err(|error| (format!("cannot be read: {error}"), mend(&error)))
+                .and_then(|mut input| match judge.input(&mut input) {
+                    Ok(judged) => Ok((judged, input.name)),
+                    Err(error) => Err((error, "")),
+                });
             match judged {
                 Ok((judged, name)) => {
                     sum.add(&judged);
@@ -123,10 +126,10 @@ impl Files {
                     // What flows by is said when it is known.
                     output.flush()?;
                 }
-                Err(error) => {
+                Err((error, mend)) => {
                     failed += 1;
                     let name = path.display().to_string();
-                    complain(&format!("{}: {error}", plain(&name)), "");
+                    complain(&format!("{}: {error}", plain(&name)), mend);
                     if self.json {
                         output.json(&serde_json::json!({ "file": name, "error": error }))?;
                     }
@@ -183,6 +186,17 @@ impl Sum {
                 format!("{found} in {texts}, to block: {block}{bounds}")
             }
         }
+    }
+}
+
+/// What to do about a file that does not open.
+fn mend(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::NotFound => "name a file that is there, or - for standard input",
+        ErrorKind::PermissionDenied => {
+            "scan it as a user who may read it, or send it to: weir scan -"
+        }
+        _ => "",
     }
 }
 
