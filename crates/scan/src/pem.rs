@@ -15,6 +15,9 @@ const END_BYTES_MAX: usize = 64;
 const KEY_BYTES_MIN: usize = 16;
 /// The same where other marks stand between, as in the strings of source code.
 const KEY_LINE_BYTES_MIN: usize = 40;
+/// What each key of OpenSSH begins with (`openssh-key-v1`), in base64: the rest of its first line has so many zeros that
+/// it looks like none.
+const OPENSSH_MAGIC: &[u8] = b"b3BlbnNzaC1rZXktdjE";
 /// How far behind the first line those are looked for, in bytes.
 const NEAR_BYTES: usize = 160;
 
@@ -54,7 +57,10 @@ pub(crate) fn is_key(bytes: &[u8], body: Range<usize>, direction: Direction) -> 
 
 /// Whether what follows the first line has a part of a key, in a row of so many characters.
 fn has_key(body: &[u8], min: usize) -> bool {
-    let word = |word: &[u8]| word.len() >= min && !placeholder::placeholder(word);
+    let word = |word: &[u8]| {
+        let told = word.starts_with(OPENSSH_MAGIC) || !placeholder::placeholder(word);
+        word.len() >= min && told
+    };
     body.split(|byte| !byte.is_ascii_alphanumeric() && !b"+/=".contains(byte))
         .any(word)
 }
@@ -83,6 +89,9 @@ mod tests {
         let key = |body: &[u8], direction| is_key(body, 0..body.len(), direction);
         for direction in [Direction::Incoming, Direction::Outgoing] {
             assert!(key(b"\nMIIEowIBAAKCAQEA7\n", direction));
+            let first = b"b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzc2gtZW";
+            assert!(key(first, direction));
+            assert!(!key(&[b'A'; 70], Direction::Incoming));
             assert!(!key(b"\"; and more", direction));
             assert!(!key(b"\n...\n-----END", direction));
         }
