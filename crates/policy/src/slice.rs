@@ -33,8 +33,9 @@ pub struct Slice {
     late: bool,
     late_permits: bool,
     listable: bool,
-    /// The arguments that any policy here reads, sorted by name.
-    wanted: Vec<(String, ArgumentType)>,
+    /// Every declared argument, sorted by name: each is checked, whether or not a policy here reads it.
+    declared: Vec<(String, ArgumentType)>,
+    /// Those among them that a policy here reads.
     names: Vec<String>,
 }
 
@@ -78,7 +79,8 @@ impl Slice {
             .collect();
         let permits = |rule: &&&Rule| rule.effect == Effect::Permit;
         let part = policies.parts.of(&all);
-        let wanted = wanted(&part.reads, &policies.arguments);
+        let declared = policies.arguments.iter();
+        let declared = declared.map(|(name, kind)| (name.clone(), *kind)).collect();
         let mut slice = Slice {
             asked,
             uids,
@@ -88,8 +90,8 @@ impl Slice {
             late: all.iter().any(|rule| late(&rule)),
             late_permits: all.iter().filter(late).any(|rule| permits(&rule)),
             listable: false,
-            names: wanted.iter().map(|(name, _)| name.clone()).collect(),
-            wanted,
+            names: names(&part.reads, &policies.arguments),
+            declared,
             all: part,
         };
         slice.fixed = match policies.loaded {
@@ -178,9 +180,14 @@ impl Slice {
         (Arc::ptr_eq(principal, who) || principal == who) && *asked == action && on == target
     }
 
+    /// The arguments that policies here read, after every declared one was found to be of its type.
     fn arguments_of(&self, context: &Context<'_>) -> Result<Vec<(String, Argument)>, Refusal> {
         match self.asked.1 {
-            Action::McpCall => arguments::read(&self.wanted, context.arguments),
+            Action::McpCall => {
+                let mut arguments = arguments::read(&self.declared, context.arguments)?;
+                arguments.retain(|(name, _)| self.names.binary_search(name).is_ok());
+                Ok(arguments)
+            }
             Action::McpList
             | Action::McpRead
             | Action::McpPrompt
@@ -268,9 +275,8 @@ impl Slice {
     }
 }
 
-/// The declared arguments among those that are read. A policy that reads another did not load.
-fn wanted(reads: &Reads, declared: &BTreeMap<String, ArgumentType>) -> Vec<(String, ArgumentType)> {
-    let read = |name: &String| reads.all_arguments || reads.arguments.contains(name);
-    let wanted = declared.iter().filter(|(name, _)| read(name));
-    wanted.map(|(name, kind)| (name.clone(), *kind)).collect()
+/// The names of the declared arguments that are read, sorted. A policy that reads another did not load.
+fn names(reads: &Reads, declared: &BTreeMap<String, ArgumentType>) -> Vec<String> {
+    let read = |name: &&String| reads.all_arguments || reads.arguments.contains(*name);
+    declared.keys().filter(read).cloned().collect()
 }
