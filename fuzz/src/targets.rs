@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use base::{Action, Lane, Name, Target};
-use mcp::envelope::{Message, Params};
+use mcp::envelope::{Message, Params, Sender};
 use policy::{ArgumentType, Context, Policies, Principal, Slice, Source};
 use scan::tool::{self, Definition, Names};
 use scan::{Direction, Engine, Sessions, Settings, Subject};
@@ -125,7 +125,7 @@ pub fn scan_tool(data: &[u8]) {
 
 /// A JSON-RPC message: what is read is what serde_json reads.
 pub fn mcp_envelope(data: &[u8]) {
-    let Ok(message) = Message::parse(data) else { return };
+    let Ok(message) = Message::parse(data, Sender::Agent) else { return };
     let value: serde_json::Value = serde_json::from_slice(data).expect("it was read as JSON");
     match message {
         Message::Request { method, params, .. } | Message::Notification { method, params } => {

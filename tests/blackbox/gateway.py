@@ -65,10 +65,10 @@ class Lines:
 
 
 class Origin:
-    """The misbehaving web server, as a process of its own."""
+    """A web server of the tests, as a process of its own; by default the misbehaving one."""
 
-    def __init__(self, port=0):
-        command = [sys.executable, str(SERVERS / "web.py"), str(port)]
+    def __init__(self, port=0, program="web.py"):
+        command = [sys.executable, str(SERVERS / program), str(port)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE)
         self.port = int(self.process.stdout.readline().split()[-1])
         self.url = f"http://127.0.0.1:{self.port}/mcp"

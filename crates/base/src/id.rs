@@ -49,6 +49,13 @@ impl std::borrow::Borrow<str> for Name {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CallId(pub [u8; 16]);
 
+impl CallId {
+    /// Reads 32 hex digits, of either case.
+    pub fn from_hex(text: &str) -> Option<CallId> {
+        from_hex(text).map(CallId)
+    }
+}
+
 impl fmt::Display for CallId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         hex(f, &self.0)
@@ -68,17 +75,22 @@ pub struct Digest(pub [u8; 32]);
 impl Digest {
     /// Reads 64 hex digits, of either case.
     pub fn from_hex(text: &str) -> Option<Digest> {
-        let mut bytes = [0; 32];
-        if text.len() != 64 {
-            return None;
-        }
-        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-            let high = char::from(pair[0]).to_digit(16)?;
-            let low = char::from(pair[1]).to_digit(16)?;
-            *byte = (high * 16 + low) as u8;
-        }
-        Some(Digest(bytes))
+        from_hex(text).map(Digest)
     }
+}
+
+/// Reads twice as many hex digits as there are bytes, of either case.
+fn from_hex<const BYTES: usize>(text: &str) -> Option<[u8; BYTES]> {
+    let mut bytes = [0; BYTES];
+    if text.len() != 2 * BYTES {
+        return None;
+    }
+    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+        let high = char::from(pair[0]).to_digit(16)?;
+        let low = char::from(pair[1]).to_digit(16)?;
+        *byte = (high * 16 + low) as u8;
+    }
+    Some(bytes)
 }
 
 impl fmt::Display for Digest {

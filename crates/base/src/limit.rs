@@ -42,6 +42,13 @@ pub const RECORD_ATTRIBUTE_BYTES_MAX: usize = 256;
 pub const FINDINGS_MAX: usize = 64;
 /// Sessions open at one server at once.
 pub const SESSIONS_DEFAULT: usize = 64;
+/// Sessions that one agent may have with one server that weir keeps sessions for.
+pub const AGENT_SESSIONS_DEFAULT: usize = 16;
+/// How long a session of another agent has to be unused before it may be ended to make room, in milliseconds.
+pub const SESSION_EVICT_MS: u64 = 60_000;
+/// Calls of a session that were given up, whose late answers are dropped; an answer to an older one ends the
+/// session.
+pub const GIVEN_UP_MAX: usize = 1024;
 /// How long a session may be unused, in milliseconds.
 pub const SESSION_IDLE_MS_DEFAULT: u64 = 30 * 60_000;
 /// Messages waiting for one child's standard input.
@@ -54,6 +61,8 @@ pub const SESSION_CALLS_MAX: usize = 256;
 pub const BACKOFF_MS: (u64, u64) = (100, 30_000);
 /// Characters of a tool's name.
 pub const TOOL_NAME_CHARS_MAX: usize = 256;
+/// Bytes of a tool's `inputSchema` that are read to check the names of arguments; of a longer one, nothing is known.
+pub const SCHEMA_BYTES_MAX: usize = 64 << 10;
 /// Tools read from one list.
 pub const TOOLS_MAX: usize = 4096;
 /// How long an agent's connection may be unused, in milliseconds.

@@ -112,7 +112,8 @@ codes! {
 
     // MCP.
     JSON_INVALID "mcp.json_invalid" 400 "Send one JSON-RPC 2.0 message as JSON.";
-    JSON_DUPLICATE "mcp.json_duplicate" 400 "Send each key of an object once.";
+    JSON_DUPLICATE "mcp.json_duplicate" 400 "Send each key of an object once; keys that differ only in case count as one.";
+    NAME_SPELLING "mcp.name_spelling" 400 "Spell the names of members as MCP and the tool's schema do; case counts.";
     JSON_DEEP "mcp.json_deep" 400 "Send JSON with at most 64 levels and 4,096 keys an object.";
     MESSAGE_INVALID "mcp.message_invalid" 400 "Send a JSON-RPC 2.0 request, notification or response.";
     BATCH "mcp.batch" 400 "Send one message a request; this revision has no batches.";
@@ -121,9 +122,10 @@ codes! {
     SESSION_UNKNOWN "mcp.session_unknown" 404 "The session has ended or is not this agent's; initialize again.";
     SESSION_BUSY "mcp.session_busy" 429 "Wait for calls of this session to end; it has as many as it may have.";
     ID_IN_USE "mcp.id_in_use" 400 "Give each request of a session an id of its own.";
+    EVENT_UNKNOWN "mcp.event_unknown" 400 "Send the Last-Event-ID that the stream gave, or open it without one.";
     STREAM_OPEN "mcp.stream_open" 409 "This session has an event stream already; close it first.";
     SERVER_UNKNOWN "mcp.server_unknown" 404 "Use the name of a server that is configured.";
-    SERVER_BUSY "mcp.server_busy" 503 "The server has as many sessions as it may have; try again later.";
+    SERVER_BUSY "mcp.server_busy" 503 "End a session that is not needed (DELETE), or try again as Retry-After says; see sessions_max and agent_sessions_max.";
     SERVER_DOWN "mcp.server_down" 502 "The server cannot be reached or stopped; try again, or see /health/ready.";
     SERVER_SLOW "mcp.server_slow" 504 "The server did not answer in time; try again or ask for less.";
     ANSWER_TOO_LARGE "mcp.answer_too_large" 502 "The server's answer is larger than limits.answer_bytes_max; ask for less.";

@@ -87,6 +87,7 @@ impl Gate {
             request: None,
             target: ask.target,
             params: None,
+            root: "params",
             arguments: None,
             bytes: 0,
         };

@@ -32,11 +32,11 @@ pub(crate) fn inspect(
     let judge = |session: &mut scan::Session| {
         let session = (session, now.mono_ms);
         match call.action {
-            Action::McpCall => rules.engine.call(place, params, "params", Some(session)),
+            Action::McpCall => rules.engine.call(place, params, call.root, Some(session)),
             Action::McpRead => rules
                 .engine
-                .resource(place, params, "params", Some(session)),
-            _ => rules.engine.outgoing(place, params, "params", session),
+                .resource(place, params, call.root, Some(session)),
+            _ => rules.engine.outgoing(place, params, call.root, session),
         }
     };
     let report = sessions.with(agent, now.mono_ms, judge).map_err(too_much)?;
@@ -66,6 +66,13 @@ pub(crate) fn place<'a>(
         agent,
         now_s: now.unix_ms / 1000,
     }
+}
+
+/// The id of the first rule that asks for a refusal.
+pub(crate) fn rule_of(report: &Report) -> &'static str {
+    let refused = |finding: &&scan::Finding| finding.action == scan::Action::Refuse;
+    let first = report.findings.iter().find(refused);
+    first.map_or("", |finding| finding.rule.id)
 }
 
 /// The refusal for the first finding that asks for one. Says the rule and the place, never the text.

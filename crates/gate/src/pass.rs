@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use base::{Action, CallId, Lane, Name, Refusal, Target, refusal};
+use base::{Action, CallId, Digest, Lane, Name, Refusal, Target, refusal};
 use identity::Verified;
 use policy::{Policies, Principal};
 use scan::{Engine, Sessions};
@@ -36,6 +36,9 @@ pub struct Call<'a> {
     pub target: &'a Target,
     /// The part of the message that is the agent's to write, as JSON: scanned.
     pub params: Option<&'a [u8]>,
+    /// Where `params` stands in the message, for the paths of findings: `params`, or nothing where it is the
+    /// whole message.
+    pub root: &'static str,
     /// The arguments among them, as a JSON object: policies may read those that are declared.
     pub arguments: Option<&'a [u8]>,
     /// Size of the whole message.
@@ -85,6 +88,17 @@ impl Gate {
     /// What is wrong with the log now, if anything.
     pub fn log_trouble(&self) -> Option<RecordError> {
         self.ports.recorder.trouble()
+    }
+
+    /// Whether the key with this thumbprint is this agent's still: asked while a stream is open, because a key
+    /// can be taken back in the meantime.
+    pub fn knows(&self, agent: &Name, thumbprint: &Digest) -> bool {
+        let now = self.ports.clock.now();
+        let known = self.ports.directory.agent_by_thumbprint(thumbprint);
+        known.is_some_and(|known| {
+            let expired = |at: u64| at <= now.unix_ms;
+            known.name == *agent && !known.expires_unix_ms.is_some_and(expired)
+        })
     }
 
     /// **Who**: asked before the body of a request is read. A stranger is refused, and that is recorded.
@@ -175,6 +189,7 @@ impl Gate {
             request: None,
             target: &target,
             params: None,
+            root: "params",
             arguments: None,
             bytes: 0,
         };
@@ -213,6 +228,7 @@ impl Gate {
             call,
             scanned,
             trail.now(),
+            trail.thumbprint(),
         );
         let error = match appended.await {
             Ok(Ok(_index)) => {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use base::record::{End, Finding, Outcome};
-use base::{Action, CallId, Lane, Name, Now, Permit, Refusal, Target, refusal};
+use base::{Action, CallId, Digest, Lane, Name, Now, Permit, Refusal, Target, refusal};
 use policy::Principal;
 use scan::{Direction, Fragments, Place};
 
@@ -31,6 +31,8 @@ pub struct Passed {
     lane: Lane,
     target: Target,
     started: Now,
+    /// The thumbprint of the agent's key; absent for the gateway's own calls.
+    thumbprint: Option<Digest>,
     redacted: Option<Vec<u8>>,
     pub(crate) findings: Vec<Finding>,
     /// Ends of what came, where the answer comes in several messages.
@@ -60,6 +62,7 @@ impl Passed {
         call: &Call<'_>,
         scanned: Scanned,
         started: Now,
+        thumbprint: Option<Digest>,
     ) -> Passed {
         Passed {
             gate,
@@ -69,6 +72,7 @@ impl Passed {
             lane: call.lane,
             target: call.target.clone(),
             started,
+            thumbprint,
             redacted: scanned.redacted,
             findings: Vec::new(),
             fragments: None,
@@ -79,6 +83,18 @@ impl Passed {
     /// The agent's name.
     pub fn agent(&self) -> &Name {
         &self.principal.name
+    }
+
+    /// The thumbprint of the agent's key; absent for the gateway's own calls.
+    pub fn thumbprint(&self) -> Option<Digest> {
+        self.thumbprint
+    }
+
+    /// Whether the key that the call was made with is still its agent's. A call that lasts is asked now and
+    /// then, and ended where it is not.
+    pub fn is_agent_known(&self) -> bool {
+        self.thumbprint
+            .is_none_or(|thumbprint| self.gate.knows(self.agent(), &thumbprint))
     }
 
     /// The answer comes in several messages: what is split over them is looked for too.
@@ -92,7 +108,8 @@ impl Passed {
         inspect::place(direction, self.lane, &self.target.server, agent, now)
     }
 
-    pub(crate) fn server(&self) -> &Name {
+    /// The server that the call is asked of.
+    pub fn server(&self) -> &Name {
         &self.target.server
     }
 

@@ -14,7 +14,7 @@ use scan::{Action, Direction};
 use crate::inspect;
 use crate::pass::{Call, Rules};
 use crate::passed::Passed;
-use crate::ports::{Pins, Ports, Sight, Standing, Trust, Why};
+use crate::ports::{Held, Pins, Ports, Sight, Standing, Trust, Why};
 use crate::trail::Trail;
 
 /// The names of all tools that are remembered, made when the first new tool comes.
@@ -51,13 +51,14 @@ pub(crate) fn call(
         return Ok(());
     }
     trail.found(vec![finding(judged, "params.name".into(), &held.digest)]);
-    Err(refuse(judged))
+    Err(refuse(judged, &held))
 }
 
 fn wrong(why: Why) -> Wrong {
     match why {
         Why::Changed => Wrong::Changed,
         Why::Lookalike => Wrong::Like(Likeness::Confusable),
+        Why::Refused => Wrong::Refused,
     }
 }
 
@@ -76,41 +77,57 @@ fn finding(judged: Judged, path: String, digest: &Digest) -> Finding {
     }
 }
 
-fn refuse(judged: Judged) -> Refusal {
+fn refuse(judged: Judged, held: &Held) -> Refusal {
+    let why = match &held.rule {
+        Some(rule) => format!("{}: its definition met {rule}", judged.rule.id),
+        None => judged.rule.id.to_owned(),
+    };
     Refusal::new(
         refusal::TOOL_CHANGED,
-        format!("the tool waits for approval ({})", judged.rule.id),
+        format!("the tool waits for approval ({why})"),
     )
 }
 
+/// Whether what is known of a definition still goes with what the scan says of it now: rules can change.
+fn is_current(standing: &Standing, refused: Option<&str>) -> bool {
+    match standing {
+        Standing::Held(held) => held.rule.as_deref() == refused,
+        Standing::Approved => refused.is_none(),
+        Standing::Accepted | Standing::New => true,
+    }
+}
+
 impl Passed {
-    /// Takes notice of one tool's definition. `trusted` says whether the scan let it pass. Refuses what is
-    /// held, and what there is no room to remember.
+    /// Takes notice of one tool's definition. `refused` is the rule of the scan that refused it, where one
+    /// did. Refuses what is held, and what there is no room to remember; gives whether a person accepted
+    /// what the scan refused.
     pub(crate) fn pin(
         &mut self,
         tool: &str,
         json: &[u8],
         root: &str,
-        trusted: bool,
-    ) -> Result<(), Refusal> {
+        refused: Option<&'static str>,
+    ) -> Result<bool, Refusal> {
         let Some(pins) = self.gate().ports.pins.clone() else {
-            return Ok(());
+            return Ok(false);
         };
         let bytes = Digest(scan::tool::digest(json));
         let standing = match pins.known(self.server(), tool, &bytes) {
-            Some(standing) => standing,
-            None => self.look(&*pins, tool, json, bytes, root, trusted)?,
+            Some(standing) if is_current(&standing, refused) => standing,
+            _ => self.look(&*pins, tool, json, bytes, root, refused)?,
         };
-        let Standing::Held(held) = standing else {
-            return Ok(());
+        let held = match standing {
+            Standing::Held(held) => held,
+            Standing::Accepted => return Ok(true),
+            Standing::New | Standing::Approved => return Ok(false),
         };
         let judged = self.judged(wrong(held.why));
         if judged.action != Action::Off {
             self.note(finding(judged, root.to_owned(), &held.digest));
         }
         match judged.action {
-            Action::Refuse => Err(refuse(judged)),
-            Action::Redact | Action::Warn | Action::Off => Ok(()),
+            Action::Refuse => Err(refuse(judged, &held)),
+            Action::Redact | Action::Warn | Action::Off => Ok(false),
         }
     }
 
@@ -128,7 +145,7 @@ impl Passed {
         json: &[u8],
         bytes: Digest,
         root: &str,
-        trusted: bool,
+        refused: Option<&'static str>,
     ) -> Result<Standing, Refusal> {
         let definition = Definition::read(json)
             .map_err(|error| Refusal::new(refusal::ANSWER_INVALID, error.to_string()))?;
@@ -140,9 +157,9 @@ impl Passed {
             bytes,
         };
         let like = self.gate().known.find(pins, sight.server, tool);
-        let trust = match &like {
-            _ if !trusted => Trust::No,
-            Some((likeness, what))
+        let trust = match (&like, refused) {
+            (_, Some(rule)) => Trust::Refused(rule.into()),
+            (Some((likeness, what)), None)
                 if self.judged(Wrong::Like(*likeness)).action == Action::Refuse =>
             {
                 Trust::Hold(what.clone())
@@ -154,7 +171,7 @@ impl Passed {
             let what = "the server lists more tools than are remembered";
             Refusal::new(refusal::ANSWER_TOO_LARGE, what)
         })?;
-        if standing == Standing::New && trusted {
+        if standing == Standing::New {
             self.gate().known.add(sight.server, tool);
             let judged = like.map(|(likeness, _)| self.judged(Wrong::Like(likeness)));
             if let Some(judged) = judged.filter(|judged| judged.action != Action::Off) {

@@ -16,6 +16,8 @@ use tokio::sync::oneshot;
 pub trait Directory: Send + Sync {
     /// The agent whose key has this SHA-256.
     fn agent_by_key(&self, key: &Digest) -> Option<Arc<Agent>>;
+    /// The agent whose key has this thumbprint: whether a key that was good still is.
+    fn agent_by_thumbprint(&self, thumbprint: &Digest) -> Option<Arc<Agent>>;
 }
 
 /// Whose limit a call counts against.
@@ -74,8 +76,8 @@ pub enum Trust {
     FirstUse,
     /// Keep it, and hold the tool until a person approves it; the text says why.
     Hold(String),
-    /// Do not keep it: it was refused for another reason.
-    No,
+    /// As `Hold`: the scan refused the definition, by this rule.
+    Refused(Arc<str>),
 }
 
 /// A definition of a tool as a server gave it just now.
@@ -92,19 +94,23 @@ pub struct Sight<'a> {
 }
 
 /// What is known of a tool's definition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It was never seen before.
     New,
     /// It is the one that is approved.
     Approved,
+    /// The scan refused it, and a person approved it all the same.
+    Accepted,
     Held(Held),
 }
 
 /// A definition that waits for a person.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     pub why: Why,
+    /// The rule of the scan that refused it, where one did.
+    pub rule: Option<Arc<str>>,
     /// SHA-256 of the canonical definition that waits.
     pub digest: Digest,
 }
@@ -116,6 +122,8 @@ pub enum Why {
     Changed,
     /// Its name is like another's, and it was never approved.
     Lookalike,
+    /// The scan refused its definition.
+    Refused,
 }
 
 /// The tools of a server are as many as are remembered of one.

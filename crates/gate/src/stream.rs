@@ -3,9 +3,10 @@
 use base::Refusal;
 use base::limit::FINDINGS_MAX;
 use base::record::Finding;
+use base::refusal::SCAN_BOUND;
 use scan::{Action, Direction, Report};
 
-use crate::inspect::{refuse, too_much};
+use crate::inspect::{refuse, rule_of, too_much};
 use crate::passed::Passed;
 use crate::trail::to_record;
 
@@ -21,28 +22,40 @@ pub enum Answer {
 impl Passed {
     /// Scans one JSON message of the answer. `root` is where it stands, for the findings' paths.
     pub fn answer(&mut self, json: &[u8], root: &str) -> Result<Answer, Refusal> {
-        self.scan(Direction::Incoming, json, root)
+        let scanned = self.scan(Direction::Incoming, json, root);
+        scanned.map_err(|(refusal, _)| refusal)
     }
 
     /// Scans one tool's definition: what a server says of itself is read by a model as instruction. It is
-    /// also held against what was approved of this tool, whatever the scan says.
+    /// also held against what was approved of this tool, whatever the scan says. A tool whose definition the
+    /// scan refuses is held, so that it is not called either; where a person approved it all the same, it
+    /// passes as it came.
     pub fn definition(&mut self, tool: &str, json: &[u8], root: &str) -> Result<Answer, Refusal> {
         let scanned = self.scan(Direction::Description, json, root);
-        self.pin(tool, json, root, scanned.is_ok())?;
-        scanned
+        let rule = scanned.as_ref().err().map(|(_, rule)| *rule);
+        match (self.pin(tool, json, root, rule)?, scanned) {
+            (true, Err(_)) => Ok(Answer::AsItCame),
+            (_, scanned) => scanned.map_err(|(refusal, _)| refusal),
+        }
     }
 
-    fn scan(&mut self, direction: Direction, json: &[u8], root: &str) -> Result<Answer, Refusal> {
+    /// The refusal comes with the id of the rule that asked for it.
+    fn scan(
+        &mut self,
+        direction: Direction,
+        json: &[u8],
+        root: &str,
+    ) -> Result<Answer, (Refusal, &'static str)> {
         let now = self.now();
         let mut fragments = self.fragments.take();
         let before = fragments.as_mut().map(|fragments| (fragments, now.mono_ms));
         let place = self.place(direction, now);
         let report = self.rules.engine.json_after(place, json, root, before);
         self.fragments = fragments;
-        let report = report.map_err(too_much)?;
+        let report = report.map_err(|bound| (too_much(bound), SCAN_BOUND.name))?;
         self.keep(&report);
         match report.action {
-            Action::Refuse => Err(refuse(&report)),
+            Action::Refuse => Err((refuse(&report), rule_of(&report))),
             Action::Redact => Ok(Answer::Redacted(report.redacted(json))),
             Action::Warn | Action::Off => Ok(Answer::AsItCame),
         }

@@ -19,6 +19,8 @@ pub(crate) struct Trail<'a> {
     attributes: Vec<(String, String)>,
     /// All that the attributes were read from was scanned, and nothing was found.
     clean: bool,
+    /// The server is configured: its name is the operator's and not the caller's.
+    server_is_known: bool,
     findings: Vec<Finding>,
     refused: Option<(&'static str, String)>,
 }
@@ -39,6 +41,7 @@ impl<'a> Trail<'a> {
             policies: Vec::new(),
             attributes: Vec::new(),
             clean: false,
+            server_is_known: rules.reach.contains_key(&call.target.server),
             findings: Vec::new(),
             refused: None,
         }
@@ -58,6 +61,11 @@ impl<'a> Trail<'a> {
 
     pub(crate) fn credential(&mut self, credential: Option<Digest>) {
         self.credential = credential;
+    }
+
+    /// The thumbprint of the agent's key.
+    pub(crate) fn thumbprint(&self) -> Option<Digest> {
+        self.credential
     }
 
     /// The gateway's own call, permitted by the configuration that names its target.
@@ -118,6 +126,14 @@ impl<'a> Trail<'a> {
             .tool
             .as_deref()
             .map(|tool| clean(engine, tool));
+        // Of a stranger nothing is kept that it may choose at will.
+        let request = self.call.request.filter(|_| self.agent.is_some());
+        let request = request.map(|request| clean(engine, request));
+        let server = self.call.target.server.as_str();
+        let server = match self.server_is_known {
+            true => Cow::Borrowed(server),
+            false => clean(engine, server),
+        };
         let why = self
             .refused
             .as_ref()
@@ -131,8 +147,8 @@ impl<'a> Trail<'a> {
             lane: self.call.lane,
             action: self.call.action,
             method: &clean(engine, self.call.method),
-            request: self.call.request,
-            server: self.call.target.server.as_str(),
+            request: request.as_deref(),
+            server: &server,
             tool: tool.as_deref(),
             policies: &self.policies,
             policy_set: self.policy_set,

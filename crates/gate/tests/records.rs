@@ -143,6 +143,7 @@ fn call(rig: &Rig, tool: &str, text: &str) -> Option<&'static str> {
         request: Some("r-1"),
         target: &target,
         params: Some(params.as_bytes()),
+        root: "params",
         arguments: Some(arguments.as_bytes()),
         bytes: params.len() as u64,
     };

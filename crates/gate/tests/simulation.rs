@@ -261,6 +261,7 @@ async fn call(
         request: None,
         target: &target,
         params: Some(params.as_bytes()),
+        root: "params",
         arguments: Some(arguments.as_bytes()),
         bytes: params.len() as u64,
     };

@@ -11,4 +11,4 @@ mod key;
 mod verified;
 
 pub use key::{key_digest, new_key};
-pub use verified::{Agent, Verified, verify};
+pub use verified::{Agent, Verified, thumbprint, verify};

@@ -69,6 +69,11 @@ impl Verified {
     }
 }
 
+/// The thumbprint of a key that has this SHA-256; see [`Verified::thumbprint`].
+pub fn thumbprint(key: &Digest) -> Digest {
+    sha256(&key.0)
+}
+
 /// Recognises the agent by the value of the `Authorization` field: `Bearer weir_…` (RFC 6750 §2.1; the
 /// scheme in either case, RFC 9110 §11.1).
 ///
@@ -105,7 +110,7 @@ pub fn verify(
             "the bearer credential is not a key of weir",
         ));
     };
-    let thumbprint = sha256(&digest.0);
+    let thumbprint = thumbprint(&digest);
     let Some(agent) = lookup(&digest) else {
         return Err(Refusal::new(KEY_UNKNOWN, "no agent has this key")
             .with_private(format!("credential {thumbprint}")));

@@ -1,12 +1,20 @@
 //! What comes back for one call: each message of the server read, judged, and passed on or replaced.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use base::record::End;
 use base::{CallId, Permit, Refusal, refusal};
 use bytes::Bytes;
 use gate::{Answer, Ending, Passed};
 
-use crate::envelope::{Id, Message};
+use crate::calls::{Calls, Client, UnderWay, own_id};
+use crate::declared::Declared;
+use crate::envelope::{Id, Message, Object, Sender, span, splice};
 use crate::{refuse, tools};
+
+/// Stands in the place of an id while an answer is judged.
+const NO_ID: &str = "0";
 
 /// What the call asked for, as far as its answer is treated differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,25 +23,51 @@ pub(crate) enum Asked {
     Other,
 }
 
+/// The request that is answered: what the client called it, and what the server was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ids {
+    /// The client's id as it was written.
+    pub(crate) client: String,
+    /// The call that the server knows it by: this one, or where a stream is resumed, the one that began it.
+    pub(crate) call: CallId,
+}
+
 /// The answers of one call that passed.
 pub(crate) struct Answers {
     passed: Passed,
     asked: Asked,
-    /// The request's id as it was written; absent for a stream that answers no request.
-    id: Option<String>,
+    /// Absent for a stream that answers no request.
+    ids: Option<Ids>,
     bytes: u64,
     done: bool,
+    /// The answer came under the id that the request was given.
+    answered: bool,
+    /// While this is here, the client's id is known to be under way.
+    under_way: Option<UnderWay>,
+    /// The server answered what it was not asked on this connection.
+    foreign: bool,
     refused: Option<(&'static str, String)>,
 }
 
 impl Answers {
+    /// `id` is the request's id as it was written.
     pub(crate) fn new(passed: Passed, asked: Asked, id: Option<String>) -> Answers {
+        let call = passed.call();
+        let ids = id.map(|client| Ids { client, call });
+        Answers::resumed(passed, asked, ids)
+    }
+
+    /// The rest of the answers to a request that an earlier call asked.
+    pub(crate) fn resumed(passed: Passed, asked: Asked, ids: Option<Ids>) -> Answers {
         Answers {
             passed,
             asked,
-            id,
+            ids,
             bytes: 0,
             done: false,
+            answered: false,
+            under_way: None,
+            foreign: false,
             refused: None,
         }
     }
@@ -46,8 +80,16 @@ impl Answers {
         self.passed.call()
     }
 
+    pub(crate) fn asked(&self) -> Asked {
+        self.asked
+    }
+
+    pub(crate) fn ids(&self) -> Option<&Ids> {
+        self.ids.as_ref()
+    }
+
     pub(crate) fn is_for_request(&self) -> bool {
-        self.id.is_some()
+        self.ids.is_some()
     }
 
     /// Whether the answer to the request itself has come.
@@ -55,52 +97,107 @@ impl Answers {
         self.done
     }
 
+    /// Whether the connection that the answer came on can be used for another call: the answer was the one
+    /// to this request, and nothing came that was not.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.answered && !self.foreign
+    }
+
+    /// Whether something that the server said did not pass.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.refused.is_some()
+    }
+
+    /// Lets the call be found by its client's id for as long as it lasts.
+    pub(crate) fn begin(&mut self, calls: &Arc<Calls>, session: Option<&str>) {
+        let Some(ids) = &self.ids else { return };
+        let client = Client {
+            agent: self.passed.agent(),
+            server: self.passed.server(),
+            session,
+        };
+        self.under_way = Some(calls.begin(client, &ids.client, ids.call));
+    }
+
+    /// Whether the server answered what it was not asked: what else it says on this connection may be
+    /// another's, so the connection has to end.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.foreign
+    }
+
     /// Judges one message. What comes out is a message for the agent in every case: where the message
     /// may not pass and it answered the request, an error in its place; otherwise nothing.
-    pub(crate) fn take(&mut self, message: &Bytes) -> Option<Bytes> {
+    pub(crate) fn take(&mut self, declared: &Declared, message: &Bytes) -> Option<Bytes> {
         self.bytes += message.len() as u64;
-        match self.judge(message) {
+        let was_done = self.done;
+        match self.judge(declared, message) {
             Ok(message) => Some(message),
             Err(refusal) => {
                 self.note(&refusal);
-                if self.done {
-                    self.error(&refusal)
-                } else {
-                    None
+                match self.done && !was_done {
+                    true => self.error(&refusal),
+                    false => None,
                 }
             }
         }
     }
 
-    fn judge(&mut self, message: &Bytes) -> Result<Bytes, Refusal> {
-        let invalid = |why: &str| {
-            Refusal::new(
-                refusal::ANSWER_INVALID,
-                "the server sent what is not an MCP message",
-            )
-            .with_private(why.to_owned())
-        };
-        let parsed = Message::parse(message).map_err(|why| {
+    fn judge(&mut self, declared: &Declared, message: &Bytes) -> Result<Bytes, Refusal> {
+        let parsed = Message::parse(message, Sender::Server).map_err(|why| {
             // A server that answers garbage is not waited for: this is the answer.
             self.done = true;
             invalid(&format!("{why:?}"))
         })?;
-        let mut lists = false;
-        if let Message::Response { id, result, .. } = parsed {
-            if self.id.as_deref() != Some(id.0) {
-                return Err(invalid("an answer to another request"));
-            }
-            self.done = true;
-            lists = self.asked == Asked::ToolsList && result.is_some();
-        } else {
+        let Message::Response { id, result, .. } = parsed else {
             self.passed.more_to_come();
+            return self.scan(message);
+        };
+        let lists = self.asked == Asked::ToolsList && result.is_some();
+        let Some((at, client)) = self.own(message, id)? else {
+            return self.scan(message);
+        };
+        // The id is the client's own to read: neither ours nor its is looked at, or taken for a finding.
+        let neutral = splice(message, at.clone(), NO_ID);
+        let judged = match lists {
+            true => {
+                let text = std::str::from_utf8(&neutral).map_err(|_| invalid("not UTF-8"))?;
+                tools::judge(&mut self.passed, declared, text)?
+            }
+            false => self.scan(&neutral)?,
+        };
+        match judged == neutral {
+            true => Ok(splice(message, at, &client)),
+            false => with_id(&judged, client),
         }
-        if lists {
-            let text = std::str::from_utf8(message).map_err(|_| invalid("not UTF-8"))?;
-            return Ok(
-                tools::judge(&mut self.passed, text)?.map_or_else(|| message.clone(), Bytes::from)
-            );
+    }
+
+    /// Whether an answer is the one to the request: where its id stands, and the id that the client gave.
+    /// Nothing where a server says that it could not read the request's id.
+    fn own(
+        &mut self,
+        message: &[u8],
+        id: Option<Id<'_>>,
+    ) -> Result<Option<(Range<usize>, String)>, Refusal> {
+        let asked = self.ids.as_ref().filter(|_| !self.done);
+        let is_own = |ids: &Ids| id.is_none_or(|id| id.0 == own_id(ids.call));
+        let ids = asked.filter(|ids| is_own(ids));
+        self.done = true;
+        match (ids, id) {
+            (Some(ids), Some(id)) => {
+                self.answered = true;
+                Ok(Some((span(message, id.0), ids.client.clone())))
+            }
+            (Some(_), None) => Ok(None),
+            (None, _) => {
+                self.foreign = true;
+                Err(invalid(
+                    "an answer to a request that was not made, or is answered",
+                ))
+            }
         }
+    }
+
+    fn scan(&mut self, message: &Bytes) -> Result<Bytes, Refusal> {
         match self.passed.answer(message, "")? {
             Answer::AsItCame => Ok(message.clone()),
             Answer::Redacted(json) => Ok(Bytes::from(json)),
@@ -111,7 +208,7 @@ impl Answers {
     pub(crate) fn error(&mut self, refusal: &Refusal) -> Option<Bytes> {
         self.note(refusal);
         self.done = true;
-        let id = self.id.as_deref().map(Id)?;
+        let id = self.ids.as_ref().map(|ids| Id(&ids.client))?;
         Some(Bytes::from(refuse::error(
             refusal,
             self.passed.call(),
@@ -147,4 +244,22 @@ impl Answers {
             why,
         });
     }
+}
+
+/// A judged message with the client's id.
+fn with_id(judged: &[u8], client: String) -> Result<Bytes, Refusal> {
+    let text = std::str::from_utf8(judged).ok();
+    let put = text.and_then(Object::read).and_then(|mut object| {
+        object.set("id", client)?;
+        Some(Bytes::from(object.to_json()))
+    });
+    put.ok_or_else(|| invalid("what is redacted is no message any more"))
+}
+
+fn invalid(why: &str) -> Refusal {
+    Refusal::new(
+        refusal::ANSWER_INVALID,
+        "the server sent what is not an MCP message",
+    )
+    .with_private(why.to_owned())
 }

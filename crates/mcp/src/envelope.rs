@@ -1,26 +1,44 @@
 //! Reads a JSON-RPC 2.0 message without copying it: what a judgement needs, and no more.
 //!
-//! The whole text is checked first: valid JSON, bounded depth, and no key twice in one object. Two readers
-//! of a duplicated key may see two different values, so what was judged might not be what is carried out.
+//! The whole text is checked first: valid JSON, bounded depth, and no member twice in one object, also in
+//! another spelling. Two readers of such a text may see two different values, so what was judged might not
+//! be what is carried out.
+
+mod check;
+pub(crate) mod names;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
+use std::ops::Range;
 
-use base::limit::{JSON_DEPTH_MAX, JSON_KEYS_MAX};
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use bytes::Bytes;
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+
+pub(crate) use check::Key;
 
 /// Why a text is not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invalid {
     Json,
     Duplicate,
+    /// Two members of one object are equal when their case is folded.
+    Folded,
+    /// A member that has a meaning is in another spelling than that one.
+    Spelling,
     Deep,
     Batch,
     /// JSON, but not JSON-RPC 2.0; the text says what is missing.
     Message(&'static str),
+}
+
+/// Who sent a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sender {
+    Agent,
+    Server,
 }
 
 /// One message, by the fields that it has (JSON-RPC 2.0, sections 4 and 5).
@@ -37,7 +55,8 @@ pub enum Message<'a> {
     },
     /// The answer to a request: a result or an error.
     Response {
-        id: Id<'a>,
+        /// Absent in the error of a server that could not read the request's id.
+        id: Option<Id<'a>>,
         result: Option<&'a RawValue>,
         error: Option<&'a RawValue>,
     },
@@ -70,8 +89,29 @@ fn present<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<&'a RawV
 
 impl<'a> Message<'a> {
     /// Reads one message, after checking the whole text.
-    pub fn parse(text: &'a [u8]) -> Result<Message<'a>, Invalid> {
-        check(text)?;
+    pub fn parse(text: &'a [u8], sender: Sender) -> Result<Message<'a>, Invalid> {
+        let (message, is_ambiguous) = Message::parse_arguments(text, sender)?;
+        match is_ambiguous && sender == Sender::Agent {
+            true => Err(Invalid::Folded),
+            false => Ok(message),
+        }
+    }
+
+    /// As [`Message::parse`], and whether an object in its `arguments`, of which only the schema of a tool can
+    /// say what they mean, has two members that are equal when their case is folded.
+    pub(crate) fn parse_arguments(
+        text: &'a [u8],
+        sender: Sender,
+    ) -> Result<(Message<'a>, bool), Invalid> {
+        let folds = check::check(text, sender)?;
+        let is_read = |depth| match sender {
+            Sender::Agent => true,
+            // Of what servers send, weir reads the envelope and the members of the result.
+            Sender::Server => depth <= 1,
+        };
+        if folds.depth.is_some_and(is_read) {
+            return Err(Invalid::Folded);
+        }
         match text.iter().find(|b| !b.is_ascii_whitespace()) {
             Some(b'{') => {}
             Some(b'[') => return Err(Invalid::Batch),
@@ -79,10 +119,10 @@ impl<'a> Message<'a> {
         }
         let fields: Fields<'a> = serde_json::from_slice(text)
             .map_err(|_| Invalid::Message("jsonrpc and method are strings"))?;
-        Message::from_fields(fields)
+        Ok((Message::from_fields(fields, sender)?, folds.in_arguments))
     }
 
-    fn from_fields(fields: Fields<'a>) -> Result<Message<'a>, Invalid> {
+    fn from_fields(fields: Fields<'a>, sender: Sender) -> Result<Message<'a>, Invalid> {
         if fields.jsonrpc.as_deref() != Some("2.0") {
             return Err(Invalid::Message("jsonrpc is missing or not \"2.0\""));
         }
@@ -90,13 +130,24 @@ impl<'a> Message<'a> {
         if params.is_some_and(|p| !p.get().starts_with(['{', '['])) {
             return Err(Invalid::Message("params is neither an object nor an array"));
         }
-        let id = fields.id.map(Id::read).transpose()?;
         let answers = fields.result.is_some() || fields.error.is_some();
+        // JSON-RPC 2.0, section 5: the id of an error is null where the request's could not be read.
+        let unread = sender == Sender::Server && fields.method.is_none() && fields.error.is_some();
+        let id = match fields.id {
+            Some(raw) if unread && raw.get() == "null" => None,
+            id => id.map(Id::read).transpose()?,
+        };
         match (fields.method, id) {
             (Some(_), _) if answers => Err(Invalid::Message("both a method and an answer")),
+            (None, _) if answers && params.is_some() => {
+                Err(Invalid::Message("both params and an answer"))
+            }
             (Some(method), Some(id)) => Ok(Message::Request { id, method, params }),
             (Some(method), None) => Ok(Message::Notification { method, params }),
-            (None, Some(id)) if fields.result.is_some() != fields.error.is_some() => {
+            (None, id)
+                if fields.result.is_some() != fields.error.is_some()
+                    && (id.is_some() || unread) =>
+            {
                 Ok(Message::Response {
                     id,
                     result: fields.result,
@@ -109,6 +160,19 @@ impl<'a> Message<'a> {
             (None, _) => Err(Invalid::Message("neither a method nor an answer")),
         }
     }
+}
+
+/// Where `part`, which was read from `text` without a copy, stands in it.
+pub(crate) fn span(text: &[u8], part: &str) -> Range<usize> {
+    let start = part.as_ptr().addr() - text.as_ptr().addr();
+    start..start + part.len()
+}
+
+/// The text with another part in place of one.
+pub(crate) fn splice(text: &[u8], span: Range<usize>, with: &str) -> Bytes {
+    [&text[..span.start], with.as_bytes(), &text[span.end..]]
+        .concat()
+        .into()
 }
 
 impl<'a> Id<'a> {
@@ -172,6 +236,17 @@ impl<'a> Object<'a> {
             .map(|(_, value)| &**value)
     }
 
+    /// The names of the fields.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| &**name)
+    }
+
+    /// Whether two names are equal when their case is folded.
+    pub(crate) fn folds(&self) -> bool {
+        let mut seen = HashSet::with_capacity(self.0.len());
+        !self.keys().all(|name| seen.insert(names::folded(name)))
+    }
+
     /// Puts another value in the place of a field; the text must be JSON.
     pub fn set(&mut self, key: &str, json: String) -> Option<()> {
         let value = RawValue::from_string(json).ok()?;
@@ -211,148 +286,32 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
     }
 }
 
-/// A key, borrowed where it has no escapes.
-#[derive(Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
-
-/// Checks a whole JSON text: valid, at most [`JSON_DEPTH_MAX`] deep, no key twice in one object.
-pub fn check(text: &[u8]) -> Result<(), Invalid> {
-    let mut found = None;
-    let mut reader = serde_json::Deserializer::from_slice(text);
-    let strict = Strict {
-        depth: 0,
-        found: &mut found,
-    };
-    let read = strict.deserialize(&mut reader).and_then(|()| reader.end());
-    match (read, found) {
-        (Ok(()), _) => Ok(()),
-        (Err(_), Some(invalid)) => Err(invalid),
-        (Err(_), None) => Err(Invalid::Json),
-    }
-}
-
-/// Walks a value and keeps nothing but the keys of the objects that it is inside of.
-struct Strict<'f> {
-    depth: usize,
-    found: &'f mut Option<Invalid>,
-}
-
-impl Strict<'_> {
-    fn fail<E: serde::de::Error>(self, invalid: Invalid) -> E {
-        *self.found = Some(invalid);
-        E::custom("refused")
-    }
-
-    fn inner(&mut self) -> Strict<'_> {
-        Strict {
-            depth: self.depth + 1,
-            found: self.found,
-        }
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Strict<'_> {
-    type Value = ();
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
-        if self.depth > JSON_DEPTH_MAX {
-            return Err(self.fail(Invalid::Deep));
-        }
-        from.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Strict<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<(), A::Error> {
-        while seq.next_element_seed(self.inner())?.is_some() {}
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        let mut keys = Keys::default();
-        while let Some(Key(key)) = map.next_key()? {
-            match keys.insert(key) {
-                Ok(()) => map.next_value_seed(self.inner())?,
-                Err(invalid) => return Err(self.fail(invalid)),
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The keys of one object: compared one by one while few, hashed when many.
-#[derive(Default)]
-struct Keys<'a> {
-    few: Vec<Cow<'a, str>>,
-    many: HashSet<Cow<'a, str>>,
-}
-
-impl<'a> Keys<'a> {
-    const FEW: usize = 16;
-
-    fn insert(&mut self, key: Cow<'a, str>) -> Result<(), Invalid> {
-        if self.many.is_empty() && self.few.len() < Keys::FEW {
-            if self.few.contains(&key) {
-                return Err(Invalid::Duplicate);
-            }
-            self.few.push(key);
-            return Ok(());
-        }
-        self.many.extend(self.few.drain(..));
-        match (self.many.len() < JSON_KEYS_MAX, self.many.insert(key)) {
-            (_, false) => Err(Invalid::Duplicate),
-            (false, true) => Err(Invalid::Deep),
-            (true, true) => Ok(()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use base::limit::{JSON_DEPTH_MAX, JSON_KEYS_MAX};
+
     use super::*;
 
     fn invalid(text: &str) -> Invalid {
-        Message::parse(text.as_bytes()).expect_err(text)
+        Message::parse(text.as_bytes(), Sender::Agent).expect_err(text)
     }
 
     #[test]
     fn the_three_kinds() {
         let text =
             br#" {"jsonrpc":"2.0","id":"a\"b","method":"tools/call","params":{"name":"x"}} "#;
-        let Ok(Message::Request { id, method, params }) = Message::parse(text) else {
+        let Ok(Message::Request { id, method, params }) = Message::parse(text, Sender::Agent)
+        else {
             panic!()
         };
         assert_eq!((id.0, &*method), (r#""a\"b""#, "tools/call"));
         assert_eq!(Params::read(params).unwrap().name.as_deref(), Some("x"));
         assert!(matches!(
-            Message::parse(br#"{"jsonrpc":"2.0","method":"ping"}"#),
+            Message::parse(br#"{"jsonrpc":"2.0","method":"ping"}"#, Sender::Agent),
             Ok(Message::Notification { .. })
         ));
         assert!(matches!(
-            Message::parse(br#"{"jsonrpc":"2.0","id":1,"result":null}"#),
+            Message::parse(br#"{"jsonrpc":"2.0","id":1,"result":null}"#, Sender::Agent),
             Ok(Message::Response {
                 result: Some(_),
                 error: None,
@@ -385,6 +344,11 @@ mod tests {
         }
     }
 
+    /// A message whose params hold this.
+    fn with(params: &str) -> String {
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"x","params":{params}}}"#)
+    }
+
     #[test]
     fn a_key_twice_is_refused_at_any_depth_and_in_any_spelling() {
         assert_eq!(
@@ -392,28 +356,92 @@ mod tests {
             Invalid::Duplicate
         );
         assert_eq!(
-            invalid(r#"{"a":[{"b":{"c":1,"\u0063":2}}]}"#),
+            invalid(&with(r#"{"a":[{"b":{"c":1,"\u0063":2}}]}"#)),
             Invalid::Duplicate
         );
         let many: Vec<String> = (0..40).map(|i| format!("\"k{i}\":{i}")).collect();
-        assert!(check(format!("{{{}}}", many.join(",")).as_bytes()).is_ok());
-        let twice = format!("{{{},\"k3\":0}}", many.join(","));
-        assert_eq!(check(twice.as_bytes()), Err(Invalid::Duplicate));
+        let once = with(&format!("{{{}}}", many.join(",")));
+        assert!(Message::parse(once.as_bytes(), Sender::Agent).is_ok());
+        let twice = with(&format!("{{{},\"k3\":0}}", many.join(",")));
+        assert_eq!(invalid(&twice), Invalid::Duplicate);
+        let folded = with(&format!("{{{},\"K3\":0}}", many.join(",")));
+        assert_eq!(invalid(&folded), Invalid::Folded);
+    }
+
+    #[test]
+    fn what_other_parsers_read_otherwise_is_refused() {
+        for text in [
+            r#"{"jsonrpc":"2.0","id":1,"method":"ping","Method":"x"}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"ping","Params":{}}"#,
+            r#"{"jsonrpc":"2.0","ID":1,"method":"ping"}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"ping","trace":"x"}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{},"Result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{},"params":{}}"#,
+        ] {
+            assert!(matches!(invalid(text), Invalid::Message(_)), "{text}");
+            let server = Message::parse(text.as_bytes(), Sender::Server);
+            assert!(matches!(server, Err(Invalid::Message(_))), "{text}");
+        }
+        for params in [
+            r#"{"Name":"x"}"#,
+            "{\"argument\u{17f}\":{}}",
+            r#"{"\u0055ri":"x"}"#,
+            r#"{"_Meta":{}}"#,
+            r#"{"_meta":{"ProgressToken":1}}"#,
+        ] {
+            assert_eq!(invalid(&with(params)), Invalid::Spelling, "{params}");
+        }
+        for params in [
+            r#"{"other":1,"Other":2}"#,
+            r#"{"arguments":{"path":1,"Path":2}}"#,
+            r#"{"arguments":{"a":{"b":[{"x":1,"X":2}]}}}"#,
+        ] {
+            assert_eq!(invalid(&with(params)), Invalid::Folded, "{params}");
+        }
+        let deep = with(r#"{"arguments":{"a":{"x":1,"X":2}}}"#);
+        let read = Message::parse_arguments(deep.as_bytes(), Sender::Agent);
+        assert!(matches!(read, Ok((_, true))));
+    }
+
+    #[test]
+    fn a_servers_answer_is_read_as_far_as_it_is_given_a_meaning() {
+        let read = |text: &'static str| Message::parse(text.as_bytes(), Sender::Server);
+        let free = r#"{"jsonrpc":"2.0","id":1,"result":{"structuredContent":{"a":1,"A":2}}}"#;
+        assert!(read(free).is_ok());
+        let twice = r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[],"Tools":[]}}"#;
+        assert_eq!(read(twice).unwrap_err(), Invalid::Folded);
+        for unread in [
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"x"}}"#,
+            r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"x"}}"#,
+        ] {
+            assert!(matches!(
+                read(unread),
+                Ok(Message::Response { id: None, .. })
+            ));
+            assert!(matches!(invalid(unread), Invalid::Message(_)));
+        }
+        assert!(read(r#"{"jsonrpc":"2.0","id":null,"result":{}}"#).is_err());
     }
 
     #[test]
     fn depth_and_keys_are_bounded() {
-        let nested = |n: usize| format!("{}1{}", "[".repeat(n), "]".repeat(n));
-        assert!(check(nested(JSON_DEPTH_MAX).as_bytes()).is_ok());
-        assert_eq!(
-            check(nested(JSON_DEPTH_MAX + 1).as_bytes()),
-            Err(Invalid::Deep)
-        );
+        let nested = |n: usize| with(&format!("{}1{}", "[".repeat(n), "]".repeat(n)));
+        let read = |text: &str| Message::parse(text.as_bytes(), Sender::Agent).map(|_| ());
+        assert!(read(&nested(JSON_DEPTH_MAX - 1)).is_ok());
+        assert_eq!(read(&nested(JSON_DEPTH_MAX)), Err(Invalid::Deep));
         let keys: Vec<String> = (0..=JSON_KEYS_MAX).map(|i| format!("\"{i}\":0")).collect();
-        assert_eq!(
-            check(format!("{{{}}}", keys.join(",")).as_bytes()),
-            Err(Invalid::Deep)
-        );
+        let wide = with(&format!("{{{}}}", keys.join(",")));
+        assert_eq!(read(&wide), Err(Invalid::Deep));
+    }
+
+    #[test]
+    fn a_part_is_found_where_it_stands_and_replaced() {
+        let text = br#" {"jsonrpc":"2.0", "id" : "a\"b" ,"method":"ping"}"#;
+        let Ok(Message::Request { id, .. }) = Message::parse(text, Sender::Agent) else {
+            panic!()
+        };
+        let replaced = splice(text, span(text, id.0), "7");
+        assert_eq!(replaced, r#" {"jsonrpc":"2.0", "id" : 7 ,"method":"ping"}"#);
     }
 
     #[test]

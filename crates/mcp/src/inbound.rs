@@ -14,17 +14,22 @@ use http::request::Parts;
 use http::{Method, StatusCode};
 use identity::Verified;
 use net::{Body, Request, Response};
-use serde_json::value::RawValue;
 
 use crate::answers::{Answers, Asked};
-use crate::envelope::{Id, Invalid, Message, Object, Params};
+use crate::calls::{Client, own_id};
+use crate::envelope::{Id, Message};
+use crate::incoming::{self, Incoming, Parsed};
 use crate::lane::{Lane, Server, ServerKind};
 use crate::outbound::{self, Outgoing};
+use crate::token::{Resume, Tokens};
 use crate::{refuse, session};
 
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 /// Revisions that a client may name. 2025-03-26 is what the absence of the field means.
-const REVISIONS: &[&str] = &["2025-11-25", "2025-06-18", "2025-03-26"];
+pub(crate) const REVISIONS: &[&str] = &["2025-11-25", "2025-06-18", "2025-03-26"];
+
+/// Characters of a revision that is not known which an answer repeats.
+const REVISION_CHARS_MAX: usize = 64;
 
 /// Who asked what of which server, once the request's head is judged.
 struct Asking<'a> {
@@ -56,12 +61,13 @@ impl Lane {
             request: request_id.as_deref(),
             target: &target,
             params: None,
+            root: "params",
             arguments: None,
             bytes: 0,
         };
         let asking = match self.know(call, &request.head).await {
             Ok(asking) => asking,
-            Err(refusal) => return refuse::refuse_http(&refusal, id),
+            Err(refusal) => return refuse::refuse_http(&refusal, id, None),
         };
         match method {
             Method::POST => self.post(asking, &mut request).await,
@@ -69,7 +75,7 @@ impl Lane {
             Method::DELETE => self.delete(asking, &request.head).await,
             _ => {
                 let refusal = Refusal::new(refusal::METHOD, "MCP has no such method");
-                self.say_no(&asking, refusal).await
+                self.say_no(&asking, refusal, None).await
             }
         }
     }
@@ -138,15 +144,15 @@ impl Lane {
 
     async fn post(&self, asking: Asking<'_>, request: &mut Request) -> Response {
         if let Err(refusal) = check_post(&request.head) {
-            return self.say_no(&asking, refusal).await;
+            return self.say_no(&asking, refusal, None).await;
         }
         let body = match request.body().await {
             Ok(body) => body,
-            Err(refusal) => return self.say_no(&asking, refusal).await,
+            Err(refusal) => return self.say_no(&asking, refusal, None).await,
         };
-        match Message::parse(&body) {
-            Ok(message) => self.message(asking, &request.head, &body, message).await,
-            Err(invalid) => self.say_no(&asking, refusal_of(invalid)).await,
+        match incoming::parse(&body) {
+            Ok(parsed) => self.message(asking, &request.head, &body, &parsed).await,
+            Err(refusal) => self.say_no(&asking, refusal, None).await,
         }
     }
 
@@ -155,31 +161,71 @@ impl Lane {
         asking: Asking<'_>,
         head: &Parts,
         body: &Bytes,
-        message: Message<'_>,
+        parsed: &Parsed<'_>,
     ) -> Response {
-        let said = match Said::read(&message) {
-            Ok(said) => said,
-            Err(refusal) => return self.say_no(&asking, refusal).await,
+        let id = match &parsed.message {
+            Message::Request { id, .. } => Some(*id),
+            Message::Notification { .. } | Message::Response { .. } => None,
         };
-        let target = said.target(asking.call.target);
-        let call = said.call(asking.call, &target, body);
-        let session = match self.session(&asking, head, said.method == "initialize") {
+        let declared = &self.shared.declared;
+        let read = check_revision(head)
+            .and_then(|()| Incoming::read(parsed, body, asking.call.target, declared));
+        let incoming = match read {
+            Ok(incoming) => incoming,
+            Err(refusal) => return self.say_no(&asking, refusal, id).await,
+        };
+        let target = incoming.target(asking.call.target);
+        let call = incoming.call(asking.call, &target, body);
+        let session = match self.session(&asking, head, incoming.method == "initialize") {
             Ok(session) => session,
-            Err(refusal) => return self.say_no(&Asking { call, ..asking }, refusal).await,
+            Err(refusal) => return self.say_no(&Asking { call, ..asking }, refusal, id).await,
         };
         let mut passed = match self.shared.gate.pass(asking.verified, call).await {
             Ok(passed) => passed,
-            Err(refusal) => return say(&refusal, asking.id, said.id),
+            Err(refusal) => return say(&refusal, asking.id, id),
         };
-        let message = said.message(&mut passed, body);
-        let answers = said.answers(passed);
+        let cancelled = incoming
+            .cancels()
+            .map(|id| self.under_way(&passed, &session, id));
+        let cancels = cancelled.as_ref().and_then(|own| own.as_deref());
+        let message = incoming.message(&mut passed, body, cancels);
+        let answers = incoming.answers(passed);
+        if matches!(cancelled, Some(None)) {
+            // The request was answered, or never made: the server has nothing to cancel.
+            answers.end(End::Complete, 202);
+            return accepted();
+        }
         let message = match message {
             Ok(message) => message,
             Err(refusal) => return rpc_error(answers, &refusal),
         };
-        let outgoing = said.outgoing(message, head);
+        let outgoing = Outgoing {
+            message,
+            id: id.map(|id| id.0.to_owned()),
+            progress: incoming.progress(),
+            cancelled: cancelled.flatten(),
+            is_initialize: incoming.method == "initialize",
+            revision: field(head, &outbound::http::REVISION).map(str::to_owned),
+            takes_events: accepts(head, "text/event-stream"),
+        };
         self.send_on(asking.server, session, answers, outgoing)
             .await
+    }
+
+    /// The id that the server was given for a request of the client that is under way.
+    fn under_way(&self, passed: &Passed, session: &Session, id: &str) -> Option<String> {
+        let upstream = match session {
+            Session::Child(session) => return session.under_way(id),
+            Session::NewChild => return None,
+            Session::Upstream(id) => Some(id.as_str()),
+            Session::None => None,
+        };
+        let client = Client {
+            agent: passed.agent(),
+            server: passed.server(),
+            session: upstream,
+        };
+        self.shared.calls.find(client, id).map(own_id)
     }
 
     async fn send_on(
@@ -204,28 +250,61 @@ impl Lane {
     async fn get(&self, asking: Asking<'_>, head: &Parts) -> Response {
         if !accepts(head, "text/event-stream") {
             let refusal = Refusal::new(refusal::NOT_ACCEPTED, "GET gives an event stream");
-            return self.say_no(&asking, refusal).await;
+            return self.say_no(&asking, refusal, None).await;
         }
-        let (answers, session, server) = match self.pass_bare(asking, head).await {
+        let resume = match self.resume(&asking, head) {
+            Ok(resume) => resume,
+            Err(refusal) => return self.say_no(&asking, refusal, None).await,
+        };
+        let (passed, session, server) = match self.pass_bare(asking, head).await {
             Ok(passed) => passed,
             Err(response) => return response,
         };
-        match session {
-            Session::Child(session) => outbound::child::listen(&session, answers),
-            Session::Upstream(id) => {
-                outbound::http::listen(self, server, answers, Some(id), &head.headers).await
+        let (asked, ids, after) = match resume {
+            Some(Resume { event, asked, ids }) => (asked, ids, Some(event)),
+            None => (Asked::Other, None, None),
+        };
+        let upstream = match session {
+            Session::Child(session) => {
+                let answers = Answers::new(passed, Asked::Other, None);
+                return outbound::child::listen(self, &session, answers);
             }
-            Session::None | Session::NewChild => {
-                outbound::http::listen(self, server, answers, None, &head.headers).await
-            }
+            Session::Upstream(id) => Some(id),
+            Session::None | Session::NewChild => None,
+        };
+        let answers = Answers::resumed(passed, asked, ids);
+        let revision = head.headers.get(&outbound::http::REVISION);
+        outbound::http::listen(self, server, answers, upstream, revision, after.as_deref()).await
+    }
+
+    /// The event after which a stream is to be resumed, if the client names one.
+    fn resume(&self, asking: &Asking<'_>, head: &Parts) -> Result<Option<Resume>, Refusal> {
+        let Some(given) = head.headers.get(&outbound::http::LAST_EVENT) else {
+            return Ok(None);
+        };
+        let tokens = self.tokens(asking);
+        let known = given
+            .to_str()
+            .ok()
+            .and_then(|given| tokens.open_event(given));
+        let unknown = || Refusal::new(refusal::EVENT_UNKNOWN, "no stream gave this event id");
+        known.map(Some).ok_or_else(unknown)
+    }
+
+    fn tokens<'a>(&'a self, asking: &'a Asking<'_>) -> Tokens<'a> {
+        Tokens {
+            key: &self.settings().session_key,
+            agent: &asking.verified.agent().name,
+            server: &asking.server.name,
         }
     }
 
     async fn delete(&self, asking: Asking<'_>, head: &Parts) -> Response {
-        let (answers, session, server) = match self.pass_bare(asking, head).await {
+        let (passed, session, server) = match self.pass_bare(asking, head).await {
             Ok(passed) => passed,
             Err(response) => return response,
         };
+        let answers = Answers::new(passed, Asked::Other, None);
         match session {
             Session::Child(session) => {
                 self.shared.sessions.end(&session, "its client ended it");
@@ -244,19 +323,15 @@ impl Lane {
         &self,
         asking: Asking<'a>,
         head: &Parts,
-    ) -> Result<(Answers, Session, &'a Server), Response> {
+    ) -> Result<(Passed, Session, &'a Server), Response> {
         let session = check_revision(head).and_then(|()| self.session(&asking, head, false));
         let session = match session {
             Ok(session) => session,
-            Err(refusal) => return Err(self.say_no(&asking, refusal).await),
+            Err(refusal) => return Err(self.say_no(&asking, refusal, None).await),
         };
         match self.shared.gate.pass(asking.verified, asking.call).await {
-            Ok(passed) => Ok((
-                Answers::new(passed, Asked::Other, None),
-                session,
-                asking.server,
-            )),
-            Err(refusal) => Err(refuse::refuse_http(&refusal, asking.id)),
+            Ok(passed) => Ok((passed, session, asking.server)),
+            Err(refusal) => Err(refuse::refuse_http(&refusal, asking.id, None)),
         }
     }
 
@@ -273,14 +348,11 @@ impl Lane {
         match (&asking.server.kind, given) {
             (ServerKind::Url { .. }, None) => Ok(Session::None),
             (ServerKind::Url { .. }, Some(_)) if is_initialize => Ok(Session::None),
-            (ServerKind::Url { .. }, Some(given)) => session::open(
-                &self.settings().session_key,
-                agent,
-                &asking.server.name,
-                given,
-            )
-            .map(Session::Upstream)
-            .ok_or_else(unknown),
+            (ServerKind::Url { .. }, Some(given)) => self
+                .tokens(asking)
+                .open_session(given)
+                .map(Session::Upstream)
+                .ok_or_else(unknown),
             (ServerKind::Child(_), _) if is_initialize => Ok(Session::NewChild),
             (ServerKind::Child(_), None) => Err(Refusal::new(
                 refusal::SESSION_MISSING,
@@ -295,111 +367,14 @@ impl Lane {
         }
     }
 
-    /// Records a refusal that the lane found, and says it.
-    async fn say_no(&self, asking: &Asking<'_>, refusal: Refusal) -> Response {
+    /// Records a refusal that the lane found, and says it; `id` is the request's, where it was read.
+    async fn say_no(&self, asking: &Asking<'_>, refusal: Refusal, id: Option<Id<'_>>) -> Response {
         let refusal = self
             .shared
             .gate
             .reject(Some(&asking.verified), &asking.call, refusal)
             .await;
-        refuse::refuse_http(&refusal, asking.id)
-    }
-}
-
-/// What a message says, as far as it is judged.
-pub(crate) struct Said<'m> {
-    pub(crate) method: &'m str,
-    pub(crate) id: Option<Id<'m>>,
-    /// The field that is the agent's to write, and its value: scanned.
-    field: &'static str,
-    content: Option<&'m RawValue>,
-    pub(crate) params: Params<'m>,
-    tool: Option<String>,
-}
-
-impl<'m> Said<'m> {
-    pub(crate) fn read(message: &'m Message<'m>) -> Result<Said<'m>, Refusal> {
-        let (method, id, field, content) = match message {
-            Message::Request { id, method, params } => (&**method, Some(*id), "params", *params),
-            Message::Notification { method, params } => (&**method, None, "params", *params),
-            Message::Response {
-                result: Some(result),
-                ..
-            } => ("response", None, "result", Some(*result)),
-            Message::Response { error, .. } => ("response", None, "error", *error),
-        };
-        let (params, tool) = if action(method, id.is_some()) == Action::McpCall {
-            let params = Params::read(content).map_err(refusal_of)?;
-            let tool = tool(&params)?;
-            (params, Some(tool))
-        } else {
-            // Other methods may use the same names for something else.
-            (Params::read(content).unwrap_or_default(), None)
-        };
-        Ok(Said {
-            method,
-            id,
-            field,
-            content,
-            params,
-            tool,
-        })
-    }
-
-    /// What the message is asked of: the server, and the tool that it names.
-    pub(crate) fn target(&self, bare: &Target) -> Target {
-        Target {
-            tool: self.tool.clone(),
-            ..bare.clone()
-        }
-    }
-
-    /// The call that the message is; `bare` says what is known of it without the message.
-    pub(crate) fn call<'c>(&'c self, bare: Call<'c>, target: &'c Target, body: &Bytes) -> Call<'c> {
-        Call {
-            action: action(self.method, self.id.is_some()),
-            method: self.method,
-            target,
-            params: self.content.map(|p| p.get().as_bytes()),
-            arguments: self.params.arguments.map(|a| a.get().as_bytes()),
-            bytes: body.len() as u64,
-            ..bare
-        }
-    }
-
-    /// The bytes to send on: those that came, or what the scan redacted in them.
-    pub(crate) fn message(&self, passed: &mut Passed, body: &Bytes) -> Result<Bytes, Refusal> {
-        match passed.take_redacted() {
-            Some(json) => with_field(body, self.field, json),
-            None => Ok(body.clone()),
-        }
-    }
-
-    /// What judges the answers.
-    pub(crate) fn answers(&self, passed: Passed) -> Answers {
-        let asked = match self.method {
-            "tools/list" => Asked::ToolsList,
-            _ => Asked::Other,
-        };
-        Answers::new(passed, asked, self.id.map(|id| id.0.to_owned()))
-    }
-
-    /// The token under which the request wants progress, as it was written.
-    pub(crate) fn progress(&self) -> Option<String> {
-        let meta = self.params.meta.as_ref();
-        meta.and_then(|m| m.progress_token)
-            .map(|t| t.get().to_owned())
-    }
-
-    fn outgoing(&self, message: Bytes, head: &Parts) -> Outgoing {
-        Outgoing {
-            message,
-            id: self.id.map(|id| id.0.to_owned()),
-            progress: self.progress(),
-            is_initialize: self.method == "initialize",
-            revision: field(head, &outbound::http::REVISION).map(str::to_owned),
-            takes_events: accepts(head, "text/event-stream"),
-        }
+        refuse::refuse_http(&refusal, asking.id, id)
     }
 }
 
@@ -414,29 +389,6 @@ enum Session {
     Child(std::sync::Arc<session::ChildSession>),
 }
 
-/// What policies call a method. Only requests can list, call, read or prompt.
-fn action(method: &str, is_request: bool) -> Action {
-    match method {
-        _ if !is_request => Action::McpUse,
-        "tools/list" | "resources/list" | "resources/templates/list" | "prompts/list" => {
-            Action::McpList
-        }
-        "tools/call" => Action::McpCall,
-        "resources/read" | "resources/subscribe" | "resources/unsubscribe" => Action::McpRead,
-        "prompts/get" => Action::McpPrompt,
-        _ => Action::McpUse,
-    }
-}
-
-fn tool(params: &Params<'_>) -> Result<String, Refusal> {
-    let name = params.name.as_deref().unwrap_or_default();
-    if name.is_empty() || name.chars().count() > base::limit::TOOL_NAME_CHARS_MAX {
-        let what = "tools/call without params.name, or with one of more than 256 characters";
-        return Err(Refusal::new(refusal::MESSAGE_INVALID, what));
-    }
-    Ok(name.to_owned())
-}
-
 fn check_post(head: &Parts) -> Result<(), Refusal> {
     let content_type = field(head, &CONTENT_TYPE).unwrap_or_default();
     let essence = content_type.split(';').next().unwrap_or_default().trim();
@@ -449,15 +401,17 @@ fn check_post(head: &Parts) -> Result<(), Refusal> {
     if !accepts(head, "application/json") {
         return Err(Refusal::new(refusal::NOT_ACCEPTED, "an answer may be JSON"));
     }
-    check_revision(head)
+    Ok(())
 }
 
 fn check_revision(head: &Parts) -> Result<(), Refusal> {
     match head.headers.get(&outbound::http::REVISION) {
-        Some(value) if !REVISIONS.iter().any(|known| value == known) => Err(Refusal::new(
-            refusal::REVISION,
-            "that revision of MCP is not spoken here",
-        )),
+        Some(value) if !REVISIONS.iter().any(|known| value == known) => {
+            let named = value.to_str().unwrap_or_default();
+            let named: String = named.chars().take(REVISION_CHARS_MAX).collect();
+            let public = "that revision of MCP is not spoken here";
+            Err(Refusal::new(refusal::REVISION, public).with_private(named))
+        }
         _ => Ok(()),
     }
 }
@@ -500,33 +454,6 @@ fn is_loopback(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || address.is_some_and(|a| a.is_loopback())
 }
 
-/// The message with another value in one field, as the scan redacted it.
-fn with_field(body: &Bytes, name: &str, json: Vec<u8>) -> Result<Bytes, Refusal> {
-    let replaced = || {
-        let mut object = Object::read(std::str::from_utf8(body).ok()?)?;
-        object.set(name, String::from_utf8(json).ok()?)?;
-        Some(Bytes::from(object.to_json()))
-    };
-    replaced().ok_or_else(|| {
-        base::never!("a redacted message is not JSON");
-        Refusal::new(refusal::FAILED, "the message could not be redacted")
-    })
-}
-
-pub(crate) fn refusal_of(invalid: Invalid) -> Refusal {
-    let (code, what) = match invalid {
-        Invalid::Json => (refusal::JSON_INVALID, "the body is not JSON"),
-        Invalid::Duplicate => (refusal::JSON_DUPLICATE, "an object has a key twice"),
-        Invalid::Deep => (
-            refusal::JSON_DEEP,
-            "the JSON is too deep, or an object too wide",
-        ),
-        Invalid::Batch => (refusal::BATCH, "the body is a batch"),
-        Invalid::Message(why) => (refusal::MESSAGE_INVALID, why),
-    };
-    Refusal::new(code, what)
-}
-
 /// A refusal of a call that was judged: as its JSON-RPC answer where it has an id.
 fn say(refusal: &Refusal, call: CallId, id: Option<Id<'_>>) -> Response {
     match id {
@@ -535,8 +462,17 @@ fn say(refusal: &Refusal, call: CallId, id: Option<Id<'_>>) -> Response {
             Bytes::from(refuse::error(refusal, call, Some(id))),
             None,
         ),
-        None => refuse::refuse_http(refusal, call),
+        None => refuse::refuse_http(refusal, call, None),
     }
+}
+
+/// A refusal that is one of the exchange, with its HTTP status.
+pub(crate) fn http_error(mut answers: Answers, refusal: &Refusal) -> Response {
+    let call = answers.call();
+    let client = answers.ids().map(|ids| ids.client.clone());
+    answers.error(refusal);
+    answers.end(End::Failed, refusal.code.status);
+    refuse::refuse_http(refusal, call, client.as_deref().map(Id))
 }
 
 /// A refusal of what came back, or of the way there.
@@ -546,7 +482,7 @@ pub(crate) fn rpc_error(mut answers: Answers, refusal: &Refusal) -> Response {
     answers.end(End::Failed, 0);
     match message {
         Some(message) => json(StatusCode::OK, message, None),
-        None => refuse::refuse_http(refusal, call),
+        None => refuse::refuse_http(refusal, call, None),
     }
 }
 

@@ -9,6 +9,8 @@ use gate::{Gate, Passed};
 use net::Upstreams;
 use net::children::Command;
 
+use crate::calls::Calls;
+use crate::declared::Declared;
 use crate::probe::Health;
 use crate::session::Sessions;
 
@@ -18,6 +20,8 @@ pub struct Server {
     pub kind: ServerKind,
     /// Most sessions that it may have at once, where weir keeps them (stdio).
     pub sessions_max: usize,
+    /// Most of them that one agent may have.
+    pub agent_sessions_max: usize,
     /// How long such a session may be unused, in milliseconds.
     pub session_idle_ms: u64,
 }
@@ -50,6 +54,10 @@ pub struct Shared {
     pub(crate) settings: Settings,
     pub(crate) gate: Arc<Gate>,
     pub(crate) sessions: Sessions,
+    /// Calls under way with servers over HTTP.
+    pub(crate) calls: Arc<Calls>,
+    /// What the schemas of tools declare.
+    pub(crate) declared: Declared,
     pub(crate) health: HashMap<Name, Health>,
 }
 
@@ -62,6 +70,8 @@ impl Shared {
         Shared {
             health: health.collect(),
             sessions: Sessions::default(),
+            calls: Arc::default(),
+            declared: Declared::default(),
             settings,
             gate,
         }

@@ -10,14 +10,20 @@
 )]
 
 mod inbound;
+mod incoming;
 mod lane;
 
 mod outbound;
 
 mod answers;
+mod calls;
 mod probe;
 mod session;
+mod token;
 mod tools;
+
+mod declared;
+mod methods;
 
 mod refuse;
 
@@ -29,4 +35,4 @@ pub mod sse;
 pub use inbound::request_id;
 pub use lane::{Lane, Server, ServerKind, Settings, Shared};
 pub use probe::{Health, probe};
-pub use refuse::{problem, refuse_http};
+pub use refuse::problem;

@@ -7,13 +7,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use base::record::End;
-use base::{CallId, Name};
+use base::{CallId, Digest, Name};
 use bytes::Bytes;
 use gate::{Ending, Passed};
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use net::{Backoff, LineError, children};
 
-use crate::envelope::Message;
+use crate::envelope::{Message, Sender};
 use crate::lane::{Lane, Server, ServerKind};
 use crate::outbound::refusal_of;
 
@@ -64,7 +64,9 @@ pub fn probe(lane: &Lane, new_id: fn() -> CallId) {
             tokio::time::sleep(Duration::from_millis(TICK_MS)).await;
             let servers = &lane.settings().servers;
             let idle_ms = |name: &Name| servers.get(name).map_or(0, |s| s.session_idle_ms);
-            lane.shared.sessions.sweep(mono_ms(), idle_ms);
+            let gate = &lane.shared.gate;
+            let knows = |agent: &Name, thumbprint: &Digest| gate.knows(agent, thumbprint);
+            lane.shared.sessions.sweep(mono_ms(), idle_ms, knows);
         }
     });
 }
@@ -148,7 +150,7 @@ async fn ask_http(lane: &Lane, passed: &Passed, token: Option<&str>) -> Result<(
         fields.insert(http::header::AUTHORIZATION, value);
     }
     let answer = lane.upstreams.send(passed, request, PROBE_MS_MAX).await;
-    let answer = answer.map_err(|error| format!("{:?}", refusal_of(error)))?;
+    let mut answer = answer.map_err(|error| format!("{:?}", refusal_of(error)))?;
     match answer.head.status.as_u16() {
         status @ (401 | 403 | 500..) => Err(format!("it answered {status}")),
         _ => {
@@ -182,7 +184,7 @@ async fn ask_child(
     said.map_err(|error| error.to_string())?;
     loop {
         match out.next().await {
-            Some(Ok(line)) => match Message::parse(&line) {
+            Some(Ok(line)) => match Message::parse(&line, Sender::Server) {
                 Ok(Message::Response {
                     result: Some(_), ..
                 }) => return Ok(()),

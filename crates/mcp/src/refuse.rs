@@ -13,9 +13,14 @@ use net::{Body, Response};
 use serde_json::json;
 
 use crate::envelope::Id;
+use crate::inbound::REVISIONS;
 
 /// JSON-RPC code of every refusal; `data.code` says which. In the range that JSON-RPC leaves to servers.
 pub(crate) const REFUSED: i64 = -32050;
+
+/// JSON-RPC code for a revision that is not spoken (MCP 2026-07-28, "Versioning"); `data.supported` says
+/// which are, `data.requested` which one was named.
+const UNSUPPORTED_REVISION: i64 = -32022;
 
 /// An RFC 9457 problem.
 pub fn problem(refusal: &Refusal, call: CallId) -> Response {
@@ -30,16 +35,22 @@ pub fn problem(refusal: &Refusal, call: CallId) -> Response {
     with_fields(refusal, "application/problem+json", body.to_string())
 }
 
-/// A JSON-RPC error without an id, with the refusal's HTTP status: for a message that was not read.
-pub fn refuse_http(refusal: &Refusal, call: CallId) -> Response {
-    with_fields(refusal, "application/json", error(refusal, call, None))
+/// A JSON-RPC error with the refusal's HTTP status: for what is wrong with the exchange. The id is the
+/// request's, where it was read.
+pub(crate) fn refuse_http(refusal: &Refusal, call: CallId, id: Option<Id<'_>>) -> Response {
+    with_fields(refusal, "application/json", error(refusal, call, id))
 }
 
 /// A JSON-RPC error that answers a request.
 pub(crate) fn error(refusal: &Refusal, call: CallId, id: Option<Id<'_>>) -> String {
     let code = match refusal.code.name {
         "mcp.json_invalid" => -32700,
-        "mcp.json_duplicate" | "mcp.json_deep" | "mcp.message_invalid" | "mcp.batch" => -32600,
+        "mcp.json_duplicate"
+        | "mcp.name_spelling"
+        | "mcp.json_deep"
+        | "mcp.message_invalid"
+        | "mcp.batch" => -32600,
+        "mcp.revision" => UNSUPPORTED_REVISION,
         _ => REFUSED,
     };
     let mut data = json!({
@@ -49,6 +60,10 @@ pub(crate) fn error(refusal: &Refusal, call: CallId, id: Option<Id<'_>>) -> Stri
     });
     if let Some(retry_ms) = refusal.retry_ms {
         data["retry_ms"] = retry_ms.into();
+    }
+    if refusal.code == refusal::REVISION {
+        data["supported"] = REVISIONS.into();
+        data["requested"] = refusal.private.as_str().into();
     }
     let message = format!(
         "{}: {}. {}",

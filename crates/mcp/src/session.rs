@@ -1,55 +1,27 @@
-//! Sessions: a server's own, passed on inside a signed id; and those that weir keeps, one child process
-//! for each, so that no two agents ever share a server's state.
+//! Sessions that weir keeps, one child process for each, so that no two agents ever share a server's state.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use aws_lc_rs::{hmac, rand};
-use base::limit::{EVENTS_WAITING_MAX, SESSION_CALLS_MAX};
-use base::{Name, Refusal, refusal};
+use aws_lc_rs::rand;
+use base::limit::{EVENTS_WAITING_MAX, GIVEN_UP_MAX, SESSION_CALLS_MAX, SESSION_EVICT_MS};
+use base::{Digest, Name, Refusal, refusal};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use gate::Passed;
 use net::ChildIn;
-use tokio::sync::{Mutex as AsyncMutex, mpsc};
+use tokio::sync::{Mutex as AsyncMutex, Notify, mpsc};
+
+use crate::lane::Server;
 
 /// How long the stream of a server that answers no request may be silent, in milliseconds.
 pub(crate) const LISTEN_SILENCE_MS: u64 = 3_600_000;
-/// Longest session id of a server, in bytes.
-const UPSTREAM_ID_BYTES_MAX: usize = 1024;
+/// When a client that found no session left may try again, in milliseconds.
+const SESSION_RETRY_MS: u64 = 10_000;
 /// Messages for one call that its stream has not taken yet.
 const MESSAGES_WAITING_MAX: usize = 64;
-
-/// A session id for the agent: the server's own, with a signature over agent, server and id, so that any
-/// replica can open it and no other agent can use it.
-pub(crate) fn sign(key: &[u8; 32], agent: &Name, server: &Name, upstream: &str) -> String {
-    let tag = hmac::sign(
-        &hmac::Key::new(hmac::HMAC_SHA256, key),
-        &signed(agent, server, upstream),
-    );
-    let id = URL_SAFE_NO_PAD.encode(upstream);
-    format!("{}.{id}", URL_SAFE_NO_PAD.encode(tag.as_ref()))
-}
-
-/// The server's session id inside a signed one, if it was signed for this agent and server.
-pub(crate) fn open(key: &[u8; 32], agent: &Name, server: &Name, given: &str) -> Option<String> {
-    let (tag, id) = given.split_once('.')?;
-    if id.len() > UPSTREAM_ID_BYTES_MAX * 4 / 3 + 2 {
-        return None;
-    }
-    let tag = URL_SAFE_NO_PAD.decode(tag).ok()?;
-    let upstream = String::from_utf8(URL_SAFE_NO_PAD.decode(id).ok()?).ok()?;
-    let key = hmac::Key::new(hmac::HMAC_SHA256, key);
-    hmac::verify(&key, &signed(agent, server, &upstream), &tag).ok()?;
-    Some(upstream)
-}
-
-/// Names hold no newline, so the parts cannot be shifted into each other.
-fn signed(agent: &Name, server: &Name, upstream: &str) -> Vec<u8> {
-    format!("weir mcp session\n{agent}\n{server}\n{upstream}").into_bytes()
-}
 
 /// What a child says, on its way to whoever waits for it.
 #[derive(Clone, Debug)]
@@ -64,6 +36,8 @@ pub(crate) enum Said {
 /// A call that waits for its answer.
 struct Waiting {
     said: mpsc::Sender<Said>,
+    /// The client's id as it was written.
+    client: String,
     progress: Option<String>,
     takes_events: bool,
 }
@@ -72,12 +46,16 @@ struct Waiting {
 pub(crate) struct ChildSession {
     pub(crate) id: String,
     pub(crate) agent: Name,
+    /// The thumbprint of the key that began it: the session ends when the key is taken back.
+    thumbprint: Option<Digest>,
     pub(crate) server: Name,
     /// The child's input; held while a child that ended is started again, so that one call does it.
     pub(crate) input: AsyncMutex<Option<ChildIn<Passed>>>,
     /// The client's `initialize`, said again to a child that takes the place of one that ended.
     pub(crate) initialize: Mutex<Option<Bytes>>,
     pub(crate) backoff: Mutex<Restart>,
+    /// Told when the session ends.
+    pub(crate) over: Notify,
     state: Mutex<State>,
     used_ms: AtomicU64,
 }
@@ -91,7 +69,10 @@ pub(crate) struct Restart {
 
 #[derive(Default)]
 struct State {
+    /// By the id that the child was given.
     waiting: HashMap<String, Waiting>,
+    /// Ids of calls that nobody waits for any more, of the last [`GIVEN_UP_MAX`]: their answers are dropped.
+    given_up: VecDeque<String>,
     listener: Option<mpsc::Sender<Said>>,
     /// What came while nobody listened; the oldest is dropped at the bound.
     unheard: VecDeque<Bytes>,
@@ -103,10 +84,12 @@ impl ChildSession {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers a call before its message is sent.
+    /// Registers a call before its message is sent: `own` is the id that the child is given, `client` the
+    /// one that the client gave.
     pub(crate) fn wait(
         &self,
-        id: &str,
+        own: &str,
+        client: &str,
         progress: Option<String>,
         takes_events: bool,
     ) -> Result<mpsc::Receiver<Said>, Refusal> {
@@ -117,7 +100,11 @@ impl ChildSession {
                 "the session has ended",
             ));
         }
-        if state.waiting.contains_key(id) {
+        if state
+            .waiting
+            .values()
+            .any(|waiting| waiting.client == client)
+        {
             return Err(Refusal::new(
                 refusal::ID_IN_USE,
                 "a call with this id is under way",
@@ -131,9 +118,10 @@ impl ChildSession {
         }
         let (said, heard) = mpsc::channel(MESSAGES_WAITING_MAX);
         state.waiting.insert(
-            id.to_owned(),
+            own.to_owned(),
             Waiting {
                 said,
+                client: client.to_owned(),
                 progress,
                 takes_events,
             },
@@ -141,9 +129,25 @@ impl ChildSession {
         Ok(heard)
     }
 
-    /// Forgets a call: it was answered, or nobody waits for it any more.
-    pub(crate) fn forget(&self, id: &str) {
-        self.state().waiting.remove(id);
+    /// Forgets a call that nobody waits for any more: where it was not answered, its answer is dropped.
+    pub(crate) fn forget(&self, own: &str) {
+        let mut state = self.state();
+        if state.waiting.remove(own).is_none() {
+            return;
+        }
+        if state.given_up.len() >= GIVEN_UP_MAX {
+            state.given_up.pop_front();
+        }
+        state.given_up.push_back(own.to_owned());
+    }
+
+    /// The id that the child was given for a request of the client that is under way.
+    pub(crate) fn under_way(&self, client: &str) -> Option<String> {
+        let state = self.state();
+        let mut calls = state.waiting.iter();
+        calls
+            .find(|(_, waiting)| waiting.client == client)
+            .map(|(own, _)| own.clone())
     }
 
     /// Registers the session's event stream, and what it missed.
@@ -160,12 +164,27 @@ impl ChildSession {
         Ok((heard, state.unheard.drain(..).collect()))
     }
 
-    /// Gives an answer to the call that waits for it. False where none does.
-    pub(crate) fn answer(&self, id: &str, said: Said) -> bool {
-        match self.state().waiting.remove(id) {
-            Some(waiting) => waiting.said.try_send(said).is_ok(),
-            None => false,
+    /// Gives an answer to the call that waits for it, or drops it where nobody does any more. False where no
+    /// request had this id, or it was answered before.
+    pub(crate) fn answer(&self, own: &str, said: Said) -> bool {
+        let mut state = self.state();
+        if let Some(waiting) = state.waiting.remove(own) {
+            // A reader that does not keep up is told when its channel closes.
+            let _ = waiting.said.try_send(said);
+            return true;
         }
+        let given_up = state.given_up.iter().position(|id| id == own);
+        given_up.and_then(|at| state.given_up.remove(at)).is_some()
+    }
+
+    /// Whether the client does nothing with it: no call is under way, and no stream is open.
+    fn is_unused(&self) -> bool {
+        let state = self.state();
+        let listens = state
+            .listener
+            .as_ref()
+            .is_some_and(|listener| !listener.is_closed());
+        state.waiting.is_empty() && !listens
     }
 
     /// Gives a message that answers no request to the call that it belongs to, else to the event stream,
@@ -210,6 +229,7 @@ impl ChildSession {
         state.ended = true;
         state.listener = None;
         drop(state);
+        self.over.notify_waiters();
         self.tell_all(&Said::Gone(why.to_owned()));
     }
 }
@@ -225,12 +245,27 @@ impl Sessions {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new session, unless the server has as many as it may have.
+    /// A new session. Where the agent or the server has as many as it may have, the one that is unused for
+    /// the longest time makes room for it: one of the agent's own, or where the server is full one of
+    /// another's that was unused for [`SESSION_EVICT_MS`].
+    ///
+    /// # Errors
+    /// `mcp.server_busy` where none can make room.
     pub(crate) fn begin(
         &self,
+        passed: &Passed,
+        server: &Server,
+        now_ms: u64,
+    ) -> Result<Arc<ChildSession>, Refusal> {
+        self.begin_for(passed.agent(), passed.thumbprint(), server, now_ms)
+    }
+
+    fn begin_for(
+        &self,
         agent: &Name,
-        server: &Name,
-        sessions_max: usize,
+        thumbprint: Option<Digest>,
+        server: &Server,
+        now_ms: u64,
     ) -> Result<Arc<ChildSession>, Refusal> {
         let mut random = [0; 16];
         rand::fill(&mut random)
@@ -238,21 +273,25 @@ impl Sessions {
         let session = Arc::new(ChildSession {
             id: URL_SAFE_NO_PAD.encode(random),
             agent: agent.clone(),
-            server: server.clone(),
+            thumbprint,
+            server: server.name.clone(),
             input: AsyncMutex::new(None),
             initialize: Mutex::new(None),
             backoff: Mutex::default(),
+            over: Notify::new(),
             state: Mutex::default(),
-            used_ms: AtomicU64::new(0),
+            used_ms: AtomicU64::new(now_ms),
         });
         let mut table = self.table();
-        if table.values().filter(|s| s.server == *server).count() >= sessions_max {
-            return Err(Refusal::new(
-                refusal::SERVER_BUSY,
-                "the server has no session left",
-            ));
+        let evicted = make_room(&table, agent, server, now_ms)?;
+        if let Some(evicted) = &evicted {
+            table.remove(&evicted.id);
         }
         table.insert(session.id.clone(), Arc::clone(&session));
+        drop(table);
+        if let Some(evicted) = evicted {
+            evicted.end("it made room for another");
+        }
         Ok(session)
     }
 
@@ -267,18 +306,27 @@ impl Sessions {
         session.end(why);
     }
 
-    /// Ends the sessions that `is_idle` says are idle, given how long ago each was used.
-    pub(crate) fn sweep(&self, now_ms: u64, idle_ms: impl Fn(&Name) -> u64) {
-        let idle: Vec<_> = self
-            .table()
-            .values()
-            .filter(|s| {
-                now_ms.saturating_sub(s.used_ms.load(Ordering::Relaxed)) > idle_ms(&s.server)
-            })
-            .cloned()
-            .collect();
-        for session in idle {
-            self.end(&session, "it was idle");
+    /// Ends the sessions that were unused for longer than `idle_ms` says of their server, and those of agents
+    /// whose key `knows` no more.
+    pub(crate) fn sweep(
+        &self,
+        now_ms: u64,
+        idle_ms: impl Fn(&Name) -> u64,
+        knows: impl Fn(&Name, &Digest) -> bool,
+    ) {
+        let over = |session: &ChildSession| {
+            if session.idle_ms(now_ms) > idle_ms(&session.server) {
+                return Some("it was idle");
+            }
+            let known = |thumbprint| knows(&session.agent, &thumbprint);
+            let is_known = session.thumbprint.is_none_or(known);
+            (!is_known).then_some("its agent's key was taken back")
+        };
+        let open: Vec<_> = self.table().values().cloned().collect();
+        for session in open {
+            if let Some(why) = over(&session) {
+                self.end(&session, why);
+            }
         }
     }
 
@@ -291,6 +339,42 @@ impl ChildSession {
     pub(crate) fn used(&self, now_ms: u64) {
         self.used_ms.store(now_ms, Ordering::Relaxed);
     }
+
+    fn idle_ms(&self, now_ms: u64) -> u64 {
+        now_ms.saturating_sub(self.used_ms.load(Ordering::Relaxed))
+    }
+}
+
+/// The session that has to end so that the agent may begin one with the server; nothing where there is room.
+fn make_room(
+    table: &HashMap<String, Arc<ChildSession>>,
+    agent: &Name,
+    server: &Server,
+    now_ms: u64,
+) -> Result<Option<Arc<ChildSession>>, Refusal> {
+    let sessions: Vec<_> = table.values().filter(|s| s.server == server.name).collect();
+    let own = |session: &ChildSession| session.agent == *agent;
+    let agent_is_full = sessions.iter().filter(|s| own(s)).count() >= server.agent_sessions_max;
+    if !agent_is_full && sessions.len() < server.sessions_max {
+        return Ok(None);
+    }
+    let may_end = |session: &ChildSession| {
+        let long_unused = !agent_is_full && session.idle_ms(now_ms) >= SESSION_EVICT_MS;
+        (own(session) || long_unused) && session.is_unused()
+    };
+    let candidates = sessions.iter().filter(|s| may_end(s));
+    let oldest = candidates.min_by_key(|s| s.used_ms.load(Ordering::Relaxed));
+    match oldest {
+        Some(oldest) => Ok(Some(Arc::clone(oldest))),
+        None => {
+            let public = match agent_is_full {
+                true => "this agent has no session left with the server, and all are in use",
+                false => "the server has no session left",
+            };
+            let refusal = Refusal::new(refusal::SERVER_BUSY, public);
+            Err(refusal.with_retry_ms(SESSION_RETRY_MS))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -301,60 +385,110 @@ mod tests {
         Name::new(text).unwrap()
     }
 
-    #[test]
-    fn a_signed_session_is_of_use_to_its_agent_only() {
-        let key = [7; 32];
-        let given = sign(&key, &name("dev"), &name("files"), "abc/1");
-        let open_as =
-            |key, agent, server, given: &str| open(key, &name(agent), &name(server), given);
-        assert_eq!(
-            open_as(&key, "dev", "files", &given).as_deref(),
-            Some("abc/1")
-        );
-        assert_eq!(open_as(&key, "eve", "files", &given), None);
-        assert_eq!(open_as(&key, "dev", "other", &given), None);
-        assert_eq!(open_as(&[8; 32], "dev", "files", &given), None);
-        assert_eq!(open_as(&key, "dev", "files", "abc/1"), None);
-        assert_eq!(open_as(&key, "dev", "files", &format!("{given}A")), None);
+    fn server(sessions_max: usize, agent_sessions_max: usize) -> Server {
+        Server {
+            name: name("files"),
+            kind: crate::lane::ServerKind::Url { token: None },
+            sessions_max,
+            agent_sessions_max,
+            session_idle_ms: 10,
+        }
+    }
+
+    fn begin(sessions: &Sessions, agent: &str, server: &Server, now_ms: u64) -> Arc<ChildSession> {
+        sessions
+            .begin_for(&name(agent), None, server, now_ms)
+            .unwrap()
     }
 
     #[test]
-    fn sessions_are_bounded_and_belong_to_one_agent() {
+    fn sessions_belong_to_one_agent_and_end_when_idle_or_without_a_key() {
         let sessions = Sessions::default();
-        let one = sessions.begin(&name("dev"), &name("files"), 1).unwrap();
-        assert!(sessions.begin(&name("dev"), &name("files"), 1).is_err());
-        assert!(
-            sessions
-                .find(&one.id, &name("dev"), &name("files"))
-                .is_some()
-        );
-        assert!(
-            sessions
-                .find(&one.id, &name("eve"), &name("files"))
-                .is_none()
-        );
-        sessions.sweep(10, |_| 10);
+        let server = server(9, 9);
+        let one = begin(&sessions, "dev", &server, 0);
+        let find = |agent| sessions.find(&one.id, &name(agent), &name("files"));
+        assert!(find("dev").is_some() && find("eve").is_none());
+        sessions.sweep(10, |_| 10, |_, _| true);
         assert_eq!(sessions.len(), 1);
-        sessions.sweep(11, |_| 10);
+        sessions.sweep(11, |_| 10, |_, _| true);
         assert_eq!(sessions.len(), 0);
-        assert!(one.is_ended() && one.wait("1", None, true).is_err());
+        assert!(one.is_ended() && one.wait("w1", "1", None, true).is_err());
+        let key = Digest([1; 32]);
+        let two = sessions
+            .begin_for(&name("dev"), Some(key), &server, 0)
+            .unwrap();
+        sessions.sweep(
+            0,
+            |_| 10,
+            |agent, thumbprint| (agent.as_str(), *thumbprint) == ("dev", key),
+        );
+        assert!(!two.is_ended());
+        sessions.sweep(0, |_| 10, |_, _| false);
+        assert!(two.is_ended());
+    }
+
+    #[test]
+    fn the_longest_unused_session_makes_room() {
+        let sessions = Sessions::default();
+        let server = server(3, 2);
+        let refused = |agent, now_ms| {
+            let refused = sessions
+                .begin_for(&name(agent), None, &server, now_ms)
+                .err()
+                .unwrap();
+            (refused.code.name, refused.retry_ms.is_some())
+        };
+        let first = begin(&sessions, "dev", &server, 1);
+        let second = begin(&sessions, "dev", &server, 2);
+        first.used(3);
+        let third = begin(&sessions, "dev", &server, 4);
+        assert!(second.is_ended() && !first.is_ended());
+        // In use: a call under way, or an open stream.
+        let _call = first.wait("w1", "1", None, true).unwrap();
+        let _stream = third.listen().unwrap();
+        assert_eq!(refused("dev", 5), ("mcp.server_busy", true));
+        let others = begin(&sessions, "eve", &server, 5);
+        // The server is full: another agent's session goes once it was unused for long, not before.
+        assert_eq!(refused("kim", 6), ("mcp.server_busy", true));
+        let kim = begin(&sessions, "kim", &server, 5 + SESSION_EVICT_MS);
+        assert!(others.is_ended() && !kim.is_ended());
     }
 
     #[test]
     fn messages_find_the_call_or_the_stream_that_they_belong_to() {
         let sessions = Sessions::default();
-        let session = sessions.begin(&name("dev"), &name("files"), 1).unwrap();
+        let session = begin(&sessions, "dev", &server(1, 1), 0);
         session.tell(Bytes::from_static(b"early"), None);
         let (mut stream, missed) = session.listen().unwrap();
         assert_eq!(missed, [Bytes::from_static(b"early")]);
         assert!(session.listen().is_err());
-        let mut call = session.wait("1", Some("7".into()), true).unwrap();
-        assert!(session.wait("1", None, true).is_err());
+        let mut call = session.wait("w1", "1", Some("7".into()), true).unwrap();
+        assert!(session.wait("w2", "1", None, true).is_err());
+        assert_eq!(session.under_way("1").as_deref(), Some("w1"));
         session.tell(Bytes::from_static(b"progress"), Some("7"));
         session.tell(Bytes::from_static(b"other"), Some("8"));
-        assert!(session.answer("1", Said::TooLarge) && !session.answer("1", Said::TooLarge));
+        assert!(session.answer("w1", Said::TooLarge) && !session.answer("w1", Said::TooLarge));
         assert!(matches!(call.try_recv(), Ok(Said::Message(m)) if m == "progress"));
         assert!(matches!(call.try_recv(), Ok(Said::TooLarge)));
         assert!(matches!(stream.try_recv(), Ok(Said::Message(m)) if m == "other"));
+    }
+
+    #[test]
+    fn a_late_answer_is_dropped_once_and_one_to_nothing_is_told() {
+        let sessions = Sessions::default();
+        let session = begin(&sessions, "dev", &server(1, 1), 0);
+        let call = session.wait("w1", "1", None, true).unwrap();
+        drop(call);
+        session.forget("w1");
+        assert_eq!(session.under_way("1"), None);
+        assert!(session.answer("w1", Said::TooLarge) && !session.answer("w1", Said::TooLarge));
+        session.forget("w9");
+        assert!(!session.answer("w9", Said::TooLarge));
+        for i in 0..=GIVEN_UP_MAX {
+            let own = format!("w{i}");
+            session.wait(&own, &i.to_string(), None, true).unwrap();
+            session.forget(&own);
+        }
+        assert!(!session.answer("w0", Said::TooLarge) && session.answer("w1", Said::TooLarge));
     }
 }

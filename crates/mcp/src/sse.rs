@@ -4,11 +4,27 @@
 
 use base::limit::ANSWER_BYTES_DEFAULT;
 
+/// Longest `retry` that is read, in digits: some 11 days.
+const RETRY_DIGITS_MAX: usize = 9;
+
 /// One event of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Event {
     pub id: Option<String>,
-    pub data: Vec<u8>,
+    /// Absent where the event has no `data` line: it only names an id or a time, and no message.
+    pub data: Option<Vec<u8>>,
+    /// How long to wait before the stream is opened again, in milliseconds.
+    pub retry_ms: Option<u64>,
+}
+
+impl Event {
+    /// An event that is one message.
+    pub fn message(data: &[u8]) -> Event {
+        Event {
+            data: Some(data.to_vec()),
+            ..Event::default()
+        }
+    }
 }
 
 /// An event is larger than the reader's bound.
@@ -19,7 +35,6 @@ pub struct TooLarge;
 pub struct Reader {
     line: Vec<u8>,
     event: Event,
-    has_data: bool,
     /// The last piece ended in CR: a LF that follows belongs to it.
     after_cr: bool,
     first: bool,
@@ -37,7 +52,6 @@ impl Reader {
         Reader {
             line: Vec::new(),
             event: Event::default(),
-            has_data: false,
             after_cr: false,
             first: true,
             bytes_max,
@@ -54,7 +68,8 @@ impl Reader {
             let end = memchr::memchr2(b'\n', b'\r', piece);
             self.line
                 .extend_from_slice(&piece[..end.unwrap_or(piece.len())]);
-            if self.line.len() + self.event.data.len() > self.bytes_max {
+            let data = self.event.data.as_ref().map_or(0, Vec::len);
+            if self.line.len() + data > self.bytes_max {
                 return Err(TooLarge);
             }
             let Some(end) = end else { return Ok(()) };
@@ -75,22 +90,27 @@ impl Reader {
         }
         if text.is_empty() {
             let event = std::mem::take(&mut self.event);
-            return std::mem::take(&mut self.has_data).then_some(event);
+            return (event != Event::default()).then_some(event);
         }
         let colon = memchr::memchr(b':', text).unwrap_or(text.len());
         let value = text.get(colon + 1..).unwrap_or_default();
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match &text[..colon] {
-            b"data" => {
-                if std::mem::replace(&mut self.has_data, true) {
-                    self.event.data.push(b'\n');
+            b"data" => match &mut self.event.data {
+                Some(data) => {
+                    data.push(b'\n');
+                    data.extend_from_slice(value);
                 }
-                self.event.data.extend_from_slice(value);
-            }
+                None => self.event.data = Some(value.to_vec()),
+            },
             b"id" if !value.contains(&0) && value.len() <= 1024 => {
                 self.event.id = String::from_utf8(value.to_vec()).ok();
             }
-            // Comments, `event` (MCP uses only "message"), `retry`, and what is not known.
+            b"retry" if value.iter().all(u8::is_ascii_digit) && value.len() <= RETRY_DIGITS_MAX => {
+                let digits = std::str::from_utf8(value).ok();
+                self.event.retry_ms = digits.and_then(|digits| digits.parse().ok());
+            }
+            // Comments, `event` (MCP uses only "message"), and what is not known.
             _ => {}
         }
         None
@@ -99,17 +119,23 @@ impl Reader {
 
 /// Writes one event. A line break inside the data begins a new `data` line.
 pub fn write(event: &Event) -> Vec<u8> {
-    let mut out = Vec::with_capacity(event.data.len() + 32);
+    let data = event.data.as_deref();
+    let mut out = Vec::with_capacity(data.map_or(0, <[u8]>::len) + 64);
     if let Some(id) = &event.id {
         out.extend_from_slice(b"id: ");
         out.extend_from_slice(id.as_bytes());
         out.push(b'\n');
     }
-    out.extend_from_slice(b"event: message\n");
-    for line in event.data.split(|b| *b == b'\n' || *b == b'\r') {
-        out.extend_from_slice(b"data: ");
-        out.extend_from_slice(line);
-        out.push(b'\n');
+    if let Some(retry_ms) = event.retry_ms {
+        out.extend_from_slice(format!("retry: {retry_ms}\n").as_bytes());
+    }
+    if let Some(data) = data {
+        out.extend_from_slice(b"event: message\n");
+        for line in data.split(|b| *b == b'\n' || *b == b'\r') {
+            out.extend_from_slice(b"data: ");
+            out.extend_from_slice(line);
+            out.push(b'\n');
+        }
     }
     out.push(b'\n');
     out
@@ -134,21 +160,15 @@ mod tests {
     #[test]
     fn any_split_gives_the_same_events() {
         let whole = read(&[STREAM], 1000).unwrap();
-        assert_eq!(whole.len(), 2);
-        assert_eq!(
-            whole[0],
-            Event {
-                id: Some("7".into()),
-                data: b"{\"a\":\n1}".to_vec()
-            }
-        );
-        assert_eq!(
-            whole[1],
-            Event {
-                id: None,
-                data: b"x".to_vec()
-            }
-        );
+        let first = Event {
+            id: Some("7".into()),
+            ..Event::message(b"{\"a\":\n1}")
+        };
+        let third = Event {
+            retry_ms: Some(5),
+            ..Event::default()
+        };
+        assert_eq!(whole, [first, Event::message(b"x"), third]);
         for i in 0..STREAM.len() {
             for j in i..STREAM.len() {
                 let pieces = [&STREAM[..i], &STREAM[i..j], &STREAM[j..]];
@@ -169,8 +189,16 @@ mod tests {
     fn what_is_written_is_read_again() {
         let event = Event {
             id: Some("a".into()),
-            data: b"{\"x\":\n\"y\"}".to_vec(),
+            retry_ms: Some(500),
+            ..Event::message(b"{\"x\":\n\"y\"}")
         };
-        assert_eq!(read(&[&write(&event)], 100).unwrap(), vec![event]);
+        let primer = Event {
+            id: Some("b".into()),
+            ..Event::default()
+        };
+        let empty = Event::message(b"");
+        for event in [event, primer, empty] {
+            assert_eq!(read(&[&write(&event)], 100).unwrap(), vec![event]);
+        }
     }
 }

@@ -9,13 +9,13 @@
 mod lines;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::net::Ipv4Addr;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use base::limit::{CHILD_GRACE_MS, SESSION_CALLS_MAX};
+use base::limit::{CHILD_GRACE_MS, GIVEN_UP_MAX, SESSION_CALLS_MAX};
 use base::record::End;
 use base::{Action, CallId, Name, Refusal, Secret, Target, refusal};
 use bytes::Bytes;
@@ -27,8 +27,9 @@ use tokio::time::Instant;
 pub use lines::{Line, Lines};
 
 use crate::answers::{Answers, Asked};
-use crate::envelope::{Id, Message, Params};
-use crate::inbound::{Said, refusal_of};
+use crate::calls::own_id;
+use crate::envelope::{Id, Message, Params, Sender};
+use crate::incoming::{self, Incoming};
 use crate::lane::{Lane, ServerKind};
 use crate::outbound::child::one_line;
 use crate::refuse;
@@ -93,6 +94,7 @@ impl Lane {
             new_id: client.new_id,
             out: client.out,
             waiting: RefCell::default(),
+            given_up: RefCell::default(),
             idle: Notify::new(),
         };
         let own = session.own().await?;
@@ -111,6 +113,8 @@ impl Lane {
 /// A request under way.
 struct Waiting {
     answers: Answers,
+    /// The client's id as it was written.
+    client: String,
     progress: Option<String>,
     /// When the child last said something about it.
     heard: Instant,
@@ -122,8 +126,10 @@ struct Session<'a> {
     authorization: Secret,
     new_id: fn() -> CallId,
     out: mpsc::Sender<Bytes>,
-    /// By the request's id as it was written.
+    /// By the id that the child was given.
     waiting: RefCell<HashMap<String, Waiting>>,
+    /// Ids of calls that nobody waits for any more, of the last [`GIVEN_UP_MAX`].
+    given_up: RefCell<VecDeque<String>>,
     /// Told when no call is under way any more.
     idle: Notify,
 }
@@ -149,6 +155,7 @@ impl Session<'_> {
             request: None,
             target: &self.target,
             params: None,
+            root: "params",
             arguments: None,
             bytes: 0,
         }
@@ -171,21 +178,29 @@ impl Session<'_> {
             let mut hear = std::pin::pin!(hear);
             // `read` owns the child's input; done or dropped, it closes it.
             let leaving = tokio::select! {
-                status = &mut hear => Err(status),
+                ended = &mut hear => Err(ended),
                 () = read => Ok(false),
                 () = &mut stop => Ok(true),
             };
             match leaving {
-                Err(status) => Over::Child(status),
+                Err(ended) => Some(ended),
                 Ok(leaving) => tokio::select! {
-                    status = &mut hear => Over::Child(status),
-                    () = self.drained(leaving, stop, drain_ms) => Over::Client,
+                    ended = &mut hear => Some(ended),
+                    () = self.drained(leaving, stop, drain_ms) => None,
                 },
             }
         };
-        if over == Over::Client {
-            out.end().await;
-        }
+        let over = match over {
+            Some(Ended::Exited(status)) => Over::Child(status),
+            Some(Ended::Foreign) => {
+                tracing::error!("the server answered what it was not asked; it is ended");
+                Over::Child(out.end().await)
+            }
+            None => {
+                out.end().await;
+                Over::Client
+            }
+        };
         self.give_up(over);
         own.end(End::Complete, 0);
         over
@@ -298,15 +313,16 @@ impl Session<'_> {
         let authorization = Some(self.authorization.expose());
         let verified = gate.verify(&bare, authorization).await;
         let verified = verified.map_err(|refusal| refusal.to(asked()))?;
-        let message = match Message::parse(line) {
-            Ok(message) => message,
-            Err(invalid) => {
-                let refusal = gate.reject(Some(&verified), &bare, refusal_of(invalid));
+        let parsed = match incoming::parse(line) {
+            Ok(parsed) => parsed,
+            Err(refusal) => {
+                let refusal = gate.reject(Some(&verified), &bare, refusal);
                 return Err(refusal.await.to(asked()));
             }
         };
-        let to = || To::sender_of(&message);
-        let said = match Said::read(&message) {
+        let to = || To::sender_of(&parsed.message);
+        let declared = &self.lane.shared.declared;
+        let said = match Incoming::read(&parsed, line, &self.target, declared) {
             Ok(said) => said,
             Err(refusal) => {
                 let refusal = gate.reject(Some(&verified), &bare, refusal);
@@ -321,7 +337,14 @@ impl Session<'_> {
         }
         let passed = gate.pass(verified, call).await;
         let mut passed = passed.map_err(|refusal| refusal.to(to()))?;
-        let message = said.message(&mut passed, line);
+        let cancelled = said.cancels().map(|id| self.under_way(id));
+        if matches!(cancelled, Some(None)) {
+            // The request was answered, or never made: the child has nothing to cancel.
+            said.answers(passed).end(End::Complete, 0);
+            return Ok(());
+        }
+        let cancelled = cancelled.flatten();
+        let message = said.message(&mut passed, line, cancelled.as_deref());
         let answers = said.answers(passed);
         self.send(&said, message, answers, child)
             .await
@@ -332,7 +355,7 @@ impl Session<'_> {
     fn has_room(&self, id: Option<Id<'_>>) -> Result<(), Refusal> {
         let waiting = self.waiting.borrow();
         match id {
-            Some(id) if waiting.contains_key(id.0) => Err(Refusal::new(
+            Some(id) if waiting.values().any(|call| call.client == id.0) => Err(Refusal::new(
                 refusal::ID_IN_USE,
                 "a call with this id is under way",
             )),
@@ -346,7 +369,7 @@ impl Session<'_> {
 
     async fn send(
         &self,
-        said: &Said<'_>,
+        said: &Incoming<'_>,
         message: Result<Bytes, Refusal>,
         mut answers: Answers,
         child: &ChildIn<Passed>,
@@ -369,12 +392,14 @@ impl Session<'_> {
         // The child cannot have answered yet: nothing else ran since its line was queued.
         match said.id {
             Some(id) => {
+                let own = own_id(answers.call());
                 let waiting = Waiting {
                     answers,
+                    client: id.0.to_owned(),
                     progress: said.progress(),
                     heard: Instant::now(),
                 };
-                self.waiting.borrow_mut().insert(id.0.to_owned(), waiting);
+                self.waiting.borrow_mut().insert(own, waiting);
             }
             None => {
                 answers.end(End::Complete, 0);
@@ -385,23 +410,56 @@ impl Session<'_> {
     }
 
     /// A request that the client cancelled is not answered any more.
-    fn forget_cancelled(&self, said: &Said<'_>) {
-        if said.method == "notifications/cancelled"
-            && let Some(id) = said.params.request_id
-            && let Some(waiting) = self.remove(id.get())
+    fn forget_cancelled(&self, said: &Incoming<'_>) {
+        if let Some(own) = said.cancels().and_then(|id| self.under_way(id))
+            && let Some(waiting) = self.give_up_on(&own)
         {
             waiting.answers.end(End::Cut, 0);
         }
     }
 
-    fn remove(&self, id: &str) -> Option<Waiting> {
+    /// The id that the child was given for a request of the client that is under way.
+    fn under_way(&self, client: &str) -> Option<String> {
+        let waiting = self.waiting.borrow();
+        let mut calls = waiting.iter();
+        calls
+            .find(|(_, call)| call.client == client)
+            .map(|(own, _)| own.clone())
+    }
+
+    /// Takes a call that is not waited for any more: its answer is dropped when it comes.
+    fn give_up_on(&self, own: &str) -> Option<Waiting> {
+        let removed = self.remove(own)?;
+        let mut given_up = self.given_up.borrow_mut();
+        if given_up.len() >= GIVEN_UP_MAX {
+            given_up.pop_front();
+        }
+        given_up.push_back(own.to_owned());
+        Some(removed)
+    }
+
+    fn remove(&self, own: &str) -> Option<Waiting> {
         let mut waiting = self.waiting.borrow_mut();
-        let removed = waiting.remove(id);
+        let removed = waiting.remove(own);
         if waiting.is_empty() {
             self.idle.notify_one();
         }
         removed
     }
+}
+
+/// What a line of the child is.
+enum Heard {
+    Mcp,
+    NotMcp,
+    /// An answer to a request that was not made, or is answered.
+    Foreign,
+}
+
+/// Why the child is heard no more.
+enum Ended {
+    Exited(Option<ExitStatus>),
+    Foreign,
 }
 
 /// A line of the client that did not go on, and who is told.
@@ -423,7 +481,8 @@ impl To {
     fn sender_of(message: &Message<'_>) -> To {
         match message {
             Message::Request { id, .. } => To::Client(Some(id.0.to_owned())),
-            Message::Response { id, .. } => To::Child(id.0.to_owned()),
+            Message::Response { id: Some(id), .. } => To::Child(id.0.to_owned()),
+            Message::Response { id: None, .. } => To::Nobody,
             Message::Notification { .. } => To::Nobody,
         }
     }
@@ -441,14 +500,14 @@ impl ToWhom for Refusal {
 
 /// What the child says.
 impl Session<'_> {
-    /// Passes on what the child says until it ends; gives how it did.
+    /// Passes on what the child says until it ends, or has to; gives how.
     async fn hear(
         &self,
         out: &mut ChildOut,
         own: &mut Answers,
         child: ChildIn<Passed>,
         mut unsaid: mpsc::Receiver<String>,
-    ) -> Option<ExitStatus> {
+    ) -> Ended {
         // Dropped when the client has no more to say, so that the child sees the end of its input.
         let mut child = Some(child);
         let mut garbage = 0;
@@ -456,16 +515,19 @@ impl Session<'_> {
         loop {
             tokio::select! {
                 line = out.next() => match line {
-                    Some(Ok(line)) => {
-                        let known = self.heard(&line, own, child.as_ref()).await;
-                        garbage += usize::from(!known);
-                        if !known && garbage <= GARBAGE_TOLD_MAX {
-                            tracing::warn!("the server printed what is not MCP; it is left out");
+                    Some(Ok(line)) => match self.heard(&line, own, child.as_ref()).await {
+                        Heard::Mcp => {}
+                        Heard::NotMcp => {
+                            garbage += 1;
+                            if garbage <= GARBAGE_TOLD_MAX {
+                                tracing::warn!("the server printed what is not MCP; it is left out");
+                            }
                         }
-                    }
+                        Heard::Foreign => return Ended::Foreign,
+                    },
                     Some(Err(LineError::TooLong)) => self.answer_is_too_large().await,
-                    Some(Err(LineError::Exited(status))) => return status,
-                    None => return None,
+                    Some(Err(LineError::Exited(status))) => return Ended::Exited(status),
+                    None => return Ended::Exited(None),
                 },
                 id = unsaid.recv(), if child.is_some() => match (id, &child) {
                     (Some(id), Some(child)) => refuse_child(&id, own, child).await,
@@ -476,34 +538,36 @@ impl Session<'_> {
         }
     }
 
-    /// Passes on one line. False where it is not MCP and answers nothing.
+    /// Passes on one line.
     async fn heard(
         &self,
         line: &Bytes,
         own: &mut Answers,
         child: Option<&ChildIn<Passed>>,
-    ) -> bool {
-        let message = match Message::parse(line) {
+    ) -> Heard {
+        let message = match Message::parse(line, Sender::Server) {
             Ok(message) => message,
             // Answers in a form that is none still end their call, with an error.
             Err(_) => match Top::of(line).id(false).and_then(|id| self.remove(id)) {
                 Some(waiting) => return self.answer(waiting, line).await,
-                None => return false,
+                None => return Heard::NotMcp,
             },
         };
         match message {
-            Message::Response { id, .. } => match self.remove(id.0) {
+            Message::Response { id: None, .. } => return Heard::NotMcp,
+            Message::Response { id: Some(id), .. } => match self.remove(id.0) {
                 Some(waiting) => return self.answer(waiting, line).await,
-                None => tracing::debug!("an answer that nobody waits for"),
+                None if self.is_late(id.0) => {}
+                None => return Heard::Foreign,
             },
             Message::Notification { params, .. } => {
                 let token = Params::read(params).ok().and_then(|p| p.progress_token);
                 let judged = self.progress(token.map(|t| t.get()), line);
-                let judged = judged.unwrap_or_else(|| own.take(line));
+                let judged = judged.unwrap_or_else(|| own.take(&self.lane.shared.declared, line));
                 self.say(judged).await;
             }
             Message::Request { id, .. } => {
-                let judged = own.take(line);
+                let judged = own.take(&self.lane.shared.declared, line);
                 if let (None, Some(child)) = (&judged, child) {
                     tracing::warn!("a request of the server was refused");
                     refuse_child(id.0, own, child).await;
@@ -511,15 +575,22 @@ impl Session<'_> {
                 self.say(judged).await;
             }
         }
-        true
+        Heard::Mcp
     }
 
-    async fn answer(&self, waiting: Waiting, line: &Bytes) -> bool {
+    async fn answer(&self, waiting: Waiting, line: &Bytes) -> Heard {
         let mut answers = waiting.answers;
-        let judged = answers.take(line);
+        let judged = answers.take(&self.lane.shared.declared, line);
         answers.end(End::Complete, 0);
         self.say(judged).await;
-        true
+        Heard::Mcp
+    }
+
+    /// Whether this is the answer to a call that was given up, which is dropped once.
+    fn is_late(&self, own: &str) -> bool {
+        let mut given_up = self.given_up.borrow_mut();
+        let at = given_up.iter().position(|id| id == own);
+        at.and_then(|at| given_up.remove(at)).is_some()
     }
 
     /// The message as it may pass, judged with the call whose progress it tells; nothing where there is none.
@@ -529,7 +600,7 @@ impl Session<'_> {
             .values_mut()
             .find(|waiting| token.is_some() && waiting.progress.as_deref() == token)?;
         call.heard = Instant::now();
-        Some(call.answers.take(line))
+        Some(call.answers.take(&self.lane.shared.declared, line))
     }
 
     /// A line over the bound was skipped. It may have answered any of the calls under way.
@@ -554,7 +625,7 @@ impl Session<'_> {
             let those = waiting.iter().filter(|(_, waiting)| which(waiting));
             those.map(|(id, _)| id.clone()).collect()
         };
-        for waiting in ids.iter().filter_map(|id| self.remove(id)) {
+        for waiting in ids.iter().filter_map(|id| self.give_up_on(id)) {
             let mut answers = waiting.answers;
             let error = answers.error(refusal);
             answers.end(End::Failed, 0);

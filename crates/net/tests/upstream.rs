@@ -141,7 +141,8 @@ fn post(uri: &str, body: &'static str) -> http::Request<Bytes> {
 }
 
 async fn text(upstreams: &Upstreams<Pass>, permit: &Pass, request: http::Request<Bytes>) -> String {
-    let answer = upstreams.send(permit, request, 5_000).await.unwrap();
+    let mut answer = upstreams.send(permit, request, 5_000).await.unwrap();
+    answer.reuse();
     String::from_utf8(answer.whole(1 << 20, 5_000).await.unwrap().to_vec()).unwrap()
 }
 
@@ -258,7 +259,8 @@ fn idle_connections_are_bounded_and_grow_old() {
                     .unwrap(),
             );
         }
-        for answer in answers {
+        for mut answer in answers {
+            answer.reuse();
             answer.whole(1000, 1000).await.unwrap();
         }
         settle().await;
@@ -484,7 +486,7 @@ fn an_endless_answer_costs_no_more_than_its_bound() {
         })
         .await;
         let upstreams = upstreams(&format!("http://{address}/"));
-        let answer = upstreams
+        let mut answer = upstreams
             .send(&pass(|_| true), post("/", "x"), 5_000)
             .await
             .unwrap();
@@ -506,7 +508,7 @@ fn a_stalled_body_is_slow() {
         })
         .await;
         let upstreams = upstreams(&format!("http://{address}/"));
-        let answer = upstreams
+        let mut answer = upstreams
             .send(&pass(|_| true), post("/", "x"), 5_000)
             .await
             .unwrap();

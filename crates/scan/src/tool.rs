@@ -22,6 +22,8 @@ use crate::rule::{Action, Rule};
 pub enum Wrong {
     /// Its definition is not the one that was approved.
     Changed,
+    /// The scan refused its definition.
+    Refused,
     /// Its name is like another's.
     Like(Likeness),
 }
@@ -37,6 +39,7 @@ impl Wrong {
     fn rule(self) -> &'static Rule {
         let id = match self {
             Wrong::Changed => "tool_changed",
+            Wrong::Refused => "tool_refused",
             Wrong::Like(Likeness::Confusable | Likeness::Disguised) => "tool_lookalike",
             Wrong::Like(Likeness::Same) => "tool_shadowed",
             Wrong::Like(Likeness::Similar) => "tool_similar",

@@ -9,21 +9,37 @@ use base::Digest;
 use gate::ports::Directory;
 use identity::Agent;
 
-/// The agents of one configuration, by the SHA-256 of their keys.
+/// The agents of one configuration.
 #[derive(Default)]
-pub struct Agents(HashMap<Digest, Arc<Agent>>);
+pub struct Agents {
+    /// By the SHA-256 of their keys.
+    by_key: HashMap<Digest, Arc<Agent>>,
+    /// By the thumbprints of their keys.
+    by_thumbprint: HashMap<Digest, Arc<Agent>>,
+}
 
 impl Agents {
     /// An agent may have several keys. Where two agents give one key, the later wins; the configuration
     /// refuses that before it comes here.
     pub fn new(agents: impl Iterator<Item = (Digest, Arc<Agent>)>) -> Agents {
-        Agents(agents.collect())
+        let by_key: HashMap<_, _> = agents.collect();
+        let thumbprints = by_key
+            .iter()
+            .map(|(key, agent)| (identity::thumbprint(key), Arc::clone(agent)));
+        Agents {
+            by_thumbprint: thumbprints.collect(),
+            by_key,
+        }
     }
 }
 
 impl Directory for Agents {
     fn agent_by_key(&self, key: &Digest) -> Option<Arc<Agent>> {
-        self.0.get(key).cloned()
+        self.by_key.get(key).cloned()
+    }
+
+    fn agent_by_thumbprint(&self, thumbprint: &Digest) -> Option<Arc<Agent>> {
+        self.by_thumbprint.get(thumbprint).cloned()
     }
 }
 
@@ -48,6 +64,9 @@ mod tests {
                 agents.agent_by_key(&key).map(|found| found.name.clone()),
                 Some(agent.name.clone())
             );
+            let thumbprint = identity::thumbprint(&key);
+            assert!(agents.agent_by_thumbprint(&thumbprint).is_some());
+            assert!(agents.agent_by_thumbprint(&key).is_none());
         }
         assert!(agents.agent_by_key(&Digest([3; 32])).is_none());
         assert!(Agents::default().agent_by_key(&keys[0]).is_none());

@@ -304,6 +304,7 @@ fn mcp_settings(settings: &Settings, session_key: [u8; 32]) -> mcp::Settings {
                 name: server.name.clone(),
                 kind,
                 sessions_max: server.sessions_max,
+                agent_sessions_max: server.agent_sessions_max,
                 session_idle_ms: server.session_idle_ms,
             };
             (server.name.clone(), server)

@@ -52,6 +52,10 @@ impl gate::ports::Directory for Known {
     fn agent_by_key(&self, key: &Digest) -> Option<Arc<Agent>> {
         self.0.load().agent_by_key(key)
     }
+
+    fn agent_by_thumbprint(&self, thumbprint: &Digest) -> Option<Arc<Agent>> {
+        self.0.load().agent_by_thumbprint(thumbprint)
+    }
 }
 
 fn millis(duration: std::time::Duration) -> u64 {

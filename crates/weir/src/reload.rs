@@ -160,6 +160,7 @@ fn servers(settings: &Settings) -> Vec<Vec<String>> {
         let mut parts = vec![
             server.name.to_string(),
             server.sessions_max.to_string(),
+            server.agent_sessions_max.to_string(),
             server.session_idle_ms.to_string(),
         ];
         match &server.kind {

@@ -12,12 +12,14 @@ use gate::Passed;
 use http::StatusCode;
 use net::{Body, BodySender, ChildIn, ChildOut, LineError, Response, children};
 use tokio::sync::mpsc::Receiver;
+use tokio::time::Instant;
 
-use super::Outgoing;
 use super::http::cut;
+use super::{Outgoing, look_every, taken_back};
 use crate::answers::Answers;
-use crate::envelope::{Message, Params};
-use crate::inbound::{accepted, event_stream, json, rpc_error};
+use crate::calls::own_id;
+use crate::envelope::{Message, Params, Sender};
+use crate::inbound::{accepted, event_stream, http_error, json, rpc_error};
 use crate::lane::{Lane, Server, ServerKind, Shared};
 use crate::session::{ChildSession, LISTEN_SILENCE_MS, Said};
 use crate::sse;
@@ -39,12 +41,11 @@ pub(crate) async fn open(
     outgoing: Outgoing,
 ) -> Response {
     let sessions = &lane.shared.sessions;
-    let agent = answers.passed().agent().clone();
-    let session = match sessions.begin(&agent, &server.name, server.sessions_max) {
+    let now_ms = crate::probe::mono_ms();
+    let session = match sessions.begin(answers.passed(), server, now_ms) {
         Ok(session) => session,
-        Err(refusal) => return rpc_error(answers, &refusal),
+        Err(refusal) => return http_error(answers, &refusal),
     };
-    session.used(crate::probe::mono_ms());
     let begun = Begun {
         shared: &lane.shared,
         session: &session,
@@ -86,58 +87,69 @@ pub(crate) async fn carry(
     outgoing: Outgoing,
 ) -> Response {
     session.used(crate::probe::mono_ms());
-    let heard = match &outgoing.id {
-        Some(id) => match session.wait(id, outgoing.progress.clone(), outgoing.takes_events) {
-            Ok(heard) => Some(heard),
+    let mut call = None;
+    if let Some(client) = &outgoing.id {
+        let own = own_id(answers.call());
+        let (progress, takes_events) = (outgoing.progress.clone(), outgoing.takes_events);
+        match session.wait(&own, client, progress, takes_events) {
+            Ok(heard) => {
+                call = Some(Heard {
+                    session: Arc::clone(session),
+                    own,
+                    heard,
+                });
+            }
             Err(refusal) => return rpc_error(answers, &refusal),
-        },
-        None => None,
-    };
-    let sent = send(lane, server, session, &answers, &outgoing).await;
-    match (sent, heard, &outgoing.id) {
-        (Ok(()), Some(heard), Some(id)) => {
-            let call = Heard {
-                session: Arc::clone(session),
-                id: id.clone(),
-                heard,
-            };
-            let answer_ms = lane.settings().answer_ms;
-            let named = outgoing.is_initialize.then(|| session.id.clone());
-            answer(answers, call, answer_ms, named).await
         }
-        (Ok(()), _, _) => {
+    }
+    let sent = send(lane, server, session, &answers, &outgoing).await;
+    match (sent, call) {
+        (Ok(()), Some(call)) => {
+            let named = outgoing.is_initialize.then(|| session.id.clone());
+            answer(lane, answers, call, named).await
+        }
+        (Ok(()), None) => {
+            if let Some(cancelled) = &outgoing.cancelled {
+                session.forget(cancelled);
+            }
             answers.end(End::Complete, 202);
             accepted()
         }
-        (Err(refusal), _, id) => {
-            if let Some(id) = id {
-                session.forget(id);
-            }
-            rpc_error(answers, &refusal)
-        }
+        (Err(refusal), _) => rpc_error(answers, &refusal),
     }
 }
 
 /// Opens the session's event stream.
-pub(crate) fn listen(session: &Arc<ChildSession>, answers: Answers) -> Response {
+pub(crate) fn listen(lane: &Lane, session: &Arc<ChildSession>, answers: Answers) -> Response {
     session.used(crate::probe::mono_ms());
     let (mut heard, missed) = match session.listen() {
         Ok(heard) => heard,
         Err(refusal) => {
             let call = answers.call();
             answers.end(End::Failed, refusal.code.status);
-            return crate::refuse::refuse_http(&refusal, call);
+            return crate::refuse::refuse_http(&refusal, call, None);
         }
     };
     let (sender, body) = Body::stream(EVENTS_MAX);
     let mut answers = answers;
+    let shared = Arc::clone(&lane.shared);
     tokio::task::spawn_local(async move {
         for message in missed {
-            if pass_on(&mut answers, &message, &sender).await.is_err() {
+            if pass_on(&shared, &mut answers, &message, &sender)
+                .await
+                .is_err()
+            {
                 return answers.end(End::Cut, 200);
             }
         }
-        let end = pump(&mut answers, &mut heard, &sender, LISTEN_SILENCE_MS).await;
+        let end = pump(
+            &shared,
+            &mut answers,
+            &mut heard,
+            &sender,
+            LISTEN_SILENCE_MS,
+        )
+        .await;
         answers.end(end.map_or(End::Cut, |_| End::Complete), 200);
     });
     event_stream(body, None)
@@ -146,23 +158,25 @@ pub(crate) fn listen(session: &Arc<ChildSession>, answers: Answers) -> Response 
 /// A call under way; forgotten by its session when this is dropped.
 struct Heard {
     session: Arc<ChildSession>,
-    id: String,
+    /// The id that the child was given.
+    own: String,
     heard: Receiver<Said>,
 }
 
 impl Drop for Heard {
     fn drop(&mut self) {
-        self.session.forget(&self.id);
+        self.session.forget(&self.own);
     }
 }
 
 /// The answer as JSON where it is the first thing that the child says about the call, else as a stream.
 async fn answer(
+    lane: &Lane,
     mut answers: Answers,
     mut call: Heard,
-    answer_ms: u64,
     named: Option<String>,
 ) -> Response {
+    let (shared, answer_ms) = (Arc::clone(&lane.shared), lane.settings().answer_ms);
     let silence = Duration::from_millis(answer_ms);
     let message = match tokio::time::timeout(silence, call.heard.recv()).await {
         Err(_elapsed) => return rpc_error(answers, &slow()),
@@ -171,7 +185,7 @@ async fn answer(
             Err(refusal) => return rpc_error(answers, &refusal),
         },
     };
-    let first = answers.take(&message);
+    let first = answers.take(&shared.declared, &message);
     if answers.is_done() {
         answers.end(End::Complete, 200);
         return match first {
@@ -186,7 +200,7 @@ async fn answer(
         {
             return answers.end(End::Cut, 200);
         }
-        match pump(&mut answers, &mut call.heard, &sender, answer_ms).await {
+        match pump(&shared, &mut answers, &mut call.heard, &sender, answer_ms).await {
             Ok(_) => answers.end(End::Complete, 200),
             Err(Some(refusal)) => cut(answers, &refusal, sender).await,
             Err(None) => answers.end(End::Cut, 200),
@@ -197,43 +211,51 @@ async fn answer(
 
 /// Passes on what is heard until the answer came or the session ended; `Err(None)`: the client is gone.
 async fn pump(
+    shared: &Shared,
     answers: &mut Answers,
     heard: &mut Receiver<Said>,
     sender: &BodySender,
     silence_ms: u64,
 ) -> Result<(), Option<Refusal>> {
     let silence = Duration::from_millis(silence_ms);
+    let mut heard_at = Instant::now();
+    let mut look = look_every();
     while !answers.is_done() {
         let said = tokio::select! {
-            said = tokio::time::timeout(silence, heard.recv()) => said,
+            said = tokio::time::timeout_at(heard_at + silence, heard.recv()) => said,
             () = sender.closed() => return Err(None),
+            _ = look.tick() => match answers.passed().is_agent_known() {
+                true => continue,
+                false => return Err(Some(taken_back())),
+            },
         };
+        heard_at = Instant::now();
         let message = match said {
             Err(_elapsed) => return Err(Some(slow())),
             Ok(None) if !answers.is_for_request() => return Ok(()),
             Ok(said) => message(said).map_err(Some)?,
         };
-        pass_on(answers, &message, sender).await.map_err(|_| None)?;
+        pass_on(shared, answers, &message, sender)
+            .await
+            .map_err(|_| None)?;
     }
     Ok(())
 }
 
 async fn pass_on(
+    shared: &Shared,
     answers: &mut Answers,
     message: &Bytes,
     sender: &BodySender,
 ) -> Result<(), net::Gone> {
-    match answers.take(message) {
+    match answers.take(&shared.declared, message) {
         Some(message) => send_event(message, sender).await,
         None => Ok(()),
     }
 }
 
 async fn send_event(message: Bytes, sender: &BodySender) -> Result<(), net::Gone> {
-    let event = sse::Event {
-        id: None,
-        data: message.to_vec(),
-    };
+    let event = sse::Event::message(&message);
     sender.send(Bytes::from(sse::write(&event))).await
 }
 
@@ -330,7 +352,7 @@ async fn start(
         down(error.to_string())
     })?;
     let initialized = replay
-        .then(|| session.wait(REPLAY_ID, None, false))
+        .then(|| session.wait(REPLAY_ID, REPLAY_ID, None, false))
         .transpose()?;
     tokio::task::spawn_local(read(Arc::clone(&lane.shared), Arc::clone(session), out));
     if let Some(heard) = initialized {
@@ -380,11 +402,11 @@ async fn read(shared: Arc<Shared>, session: Arc<ChildSession>, mut out: ChildOut
             () = closed => break "its session ended".to_owned(),
         };
         match line {
-            Some(Ok(line)) => {
-                if !dispatch(&session, line) {
-                    garbage += 1;
-                }
-            }
+            Some(Ok(line)) => match dispatch(&session, line) {
+                Line::Mcp => {}
+                Line::NotMcp => garbage += 1,
+                Line::Foreign => break "it answered what it was not asked".into(),
+            },
             Some(Err(LineError::TooLong)) => session.tell_all(&Said::TooLarge),
             Some(Err(LineError::Exited(status))) => {
                 break status.map_or("it ended".into(), |status| format!("it ended: {status}"));
@@ -399,31 +421,50 @@ async fn read(shared: Arc<Shared>, session: Arc<ChildSession>, mut out: ChildOut
     session.tell_all(&Said::Gone(why));
 }
 
-/// Resolves when the session has ended. Looked for now and then: a child that says nothing has to go too.
+/// Resolves when the session has ended.
 async fn session_closed(session: &ChildSession) {
-    while !session.is_ended() {
-        tokio::time::sleep(Duration::from_millis(500)).await;
+    loop {
+        let over = session.over.notified();
+        let mut over = std::pin::pin!(over);
+        // Told of what happens from here on, so that an end between the two lines is not missed.
+        over.as_mut().enable();
+        if session.is_ended() {
+            return;
+        }
+        over.await;
     }
 }
 
-/// Gives one line to whom it belongs. False where it is not MCP.
-fn dispatch(session: &ChildSession, line: Bytes) -> bool {
-    let id = match Message::parse(&line) {
-        Ok(Message::Response { id, .. }) => id.0.to_owned(),
+/// What a line of a child is.
+enum Line {
+    Mcp,
+    NotMcp,
+    /// An answer to a request that was not made, or is answered.
+    Foreign,
+}
+
+/// Gives one line to whom it belongs.
+fn dispatch(session: &ChildSession, line: Bytes) -> Line {
+    let id = match Message::parse(&line, Sender::Server) {
+        Ok(Message::Response { id: Some(id), .. }) => id.0.to_owned(),
+        Ok(Message::Response { id: None, .. }) => {
+            tracing::warn!(server = %session.server, "the server says that it could not read a message");
+            return Line::NotMcp;
+        }
         Ok(Message::Notification { params, .. } | Message::Request { params, .. }) => {
             let token = Params::read(params).ok().and_then(|p| p.progress_token);
             session.tell(line.clone(), token.map(|t| t.get()));
-            return true;
+            return Line::Mcp;
         }
         Err(why) => {
             tracing::warn!(server = %session.server, ?why, "the server printed what is not MCP");
-            return false;
+            return Line::NotMcp;
         }
     };
-    if !session.answer(&id, Said::Message(line)) {
-        tracing::debug!(server = %session.server, "an answer that nobody waits for");
+    match session.answer(&id, Said::Message(line)) {
+        true => Line::Mcp,
+        false => Line::Foreign,
     }
-    true
 }
 
 fn ended(shared: &Shared, session: &ChildSession, why: &str) {

@@ -3,20 +3,26 @@
 //! The agent's credential never goes on: the server gets the token that the configuration names for it.
 //! Its session id is passed on inside a signed one, so that it is of use to the same agent only.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use base::record::End;
-use base::{Refusal, refusal};
+use base::{Name, Refusal, refusal};
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, StatusCode};
 use net::{Body, BodySender, Response};
+use tokio::time::Instant;
 
-use super::{Outgoing, refusal_of};
+use super::{Outgoing, look_every, refusal_of, taken_back};
 use crate::answers::Answers;
 use crate::inbound::{SESSION, accepted, event_stream, json, rpc_error};
-use crate::lane::{Lane, Server, ServerKind};
+use crate::lane::{Lane, Server, ServerKind, Shared};
+use crate::token::{Resume, Tokens};
 use crate::{session, sse};
 
 pub(crate) const REVISION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(crate) const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Chunks that may wait for a slow client before the server is made to wait.
 const CHUNKS_WAITING_MAX: usize = 16;
@@ -25,11 +31,12 @@ const CHUNKS_WAITING_MAX: usize = 16;
 pub(crate) async fn carry(
     lane: &Lane,
     server: &Server,
-    answers: Answers,
+    mut answers: Answers,
     outgoing: Outgoing,
     upstream_session: Option<String>,
 ) -> Response {
     let is_request = outgoing.id.is_some();
+    answers.begin(&lane.shared.calls, upstream_session.as_deref());
     let mut fields = fields(server, &answers, upstream_session.as_deref());
     fields.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     fields.insert(
@@ -42,40 +49,53 @@ pub(crate) async fn carry(
     let request = request(Method::POST, fields, outgoing.message);
     match send(lane, &answers, request).await {
         Ok(answer) if !is_request => {
-            let ok = answer.head.status.is_success();
+            let status = answer.head.status;
+            let ok = status.is_success();
             let end = if ok { End::Complete } else { End::Failed };
-            answers.end(end, answer.head.status.as_u16());
-            accepted()
+            answers.end(end, status.as_u16());
+            if ok { accepted() } else { plain(status) }
         }
         Ok(answer) => read(lane, server, answers, answer, outgoing.takes_events).await,
         Err(refusal) => rpc_error(answers, &refusal),
     }
 }
 
-/// Opens the stream on which a server sends what answers no request.
+/// Opens the stream on which a server sends what answers no request, or what is left of another stream after
+/// the event `after`.
 pub(crate) async fn listen(
     lane: &Lane,
     server: &Server,
-    answers: Answers,
+    mut answers: Answers,
     upstream_session: Option<String>,
-    headers: &HeaderMap,
+    revision: Option<&HeaderValue>,
+    after: Option<&str>,
 ) -> Response {
+    answers.begin(&lane.shared.calls, upstream_session.as_deref());
     let mut fields = fields(server, &answers, upstream_session.as_deref());
     fields.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-    for name in [REVISION, HeaderName::from_static("last-event-id")] {
-        if let Some(value) = headers.get(&name) {
-            fields.insert(name, value.clone());
-        }
+    if let Some(revision) = revision {
+        fields.insert(REVISION, revision.clone());
+    }
+    if let Some(after) = after.and_then(|after| HeaderValue::try_from(after).ok()) {
+        fields.insert(LAST_EVENT, after);
     }
     let request = request(Method::GET, fields, Bytes::new());
-    match send(lane, &answers, request).await {
+    // No id tells the events of this stream from those of another, so nobody else used its connection.
+    let sent = lane
+        .upstreams
+        .send_fresh(answers.passed(), request, lane.settings().answer_ms);
+    match sent.await.map_err(refusal_of).and_then(known) {
         Ok(answer) if is(&answer.head.headers, "text/event-stream") => {
             stream(lane, answers, answer, None)
         }
         Ok(answer) => {
             // 405: a server that has no such stream says so, and the client goes on without.
-            answers.end(End::Complete, answer.head.status.as_u16());
-            plain(StatusCode::METHOD_NOT_ALLOWED)
+            let status = answer.head.status;
+            answers.end(End::Complete, status.as_u16());
+            plain(match status.is_client_error() {
+                true => status,
+                false => StatusCode::METHOD_NOT_ALLOWED,
+            })
         }
         Err(refusal) => rpc_error(answers, &refusal),
     }
@@ -138,11 +158,12 @@ async fn send(
     request: http::Request<Bytes>,
 ) -> Result<net::Answer, Refusal> {
     let answer_ms = lane.settings().answer_ms;
-    let answer = lane
-        .upstreams
-        .send(answers.passed(), request, answer_ms)
-        .await
-        .map_err(refusal_of)?;
+    let sent = lane.upstreams.send(answers.passed(), request, answer_ms);
+    known(sent.await.map_err(refusal_of)?)
+}
+
+/// Refuses what no server that knows the gateway answers.
+fn known(answer: net::Answer) -> Result<net::Answer, Refusal> {
     match answer.head.status.as_u16() {
         300..=399 => Err(Refusal::new(
             refusal::ANSWER_INVALID,
@@ -161,28 +182,22 @@ async fn read(
     lane: &Lane,
     server: &Server,
     mut answers: Answers,
-    answer: net::Answer,
+    mut answer: net::Answer,
     takes_events: bool,
 ) -> Response {
     let status = answer.head.status;
-    if status == StatusCode::NOT_FOUND {
-        // The transport's way to say that the session is over; the client has to see it as such.
-        answers.end(End::Complete, status.as_u16());
+    if !status.is_success() && !is(&answer.head.headers, "application/json") {
+        // 404 is the transport's way to say that the session is over; the client has to see it as such.
+        let end = match status {
+            StatusCode::NOT_FOUND => End::Complete,
+            _ => End::Failed,
+        };
+        answers.end(end, status.as_u16());
         return plain(status);
     }
-    let session = answer
-        .head
-        .headers
-        .get(SESSION)
-        .and_then(|v| v.to_str().ok())
-        .map(|upstream| {
-            session::sign(
-                &lane.settings().session_key,
-                answers.passed().agent(),
-                &server.name,
-                upstream,
-            )
-        });
+    let session = answer.head.headers.get(SESSION);
+    let session = session.and_then(|v| v.to_str().ok());
+    let session = session.map(|id| tokens(lane, &answers, &server.name).session(id));
     if is(&answer.head.headers, "text/event-stream") {
         if takes_events {
             return stream(lane, answers, answer, session);
@@ -200,10 +215,18 @@ async fn read(
         .map_err(refusal_of)
     {
         Ok(message) => {
-            let message = answers.take(&message);
+            let message = answers.take(&lane.shared.declared, &message);
+            if answers.is_clean() {
+                answer.reuse();
+            }
+            // What weir says in place of the answer is said as its own refusals are.
+            let status = match answers.is_refused() {
+                true => StatusCode::OK,
+                false => status,
+            };
             answers.end(End::Complete, status.as_u16());
             match message {
-                Some(message) => json(StatusCode::OK, message, session.as_deref()),
+                Some(message) => json(status, message, session.as_deref()),
                 None => plain(StatusCode::BAD_GATEWAY),
             }
         }
@@ -222,68 +245,143 @@ fn stream(lane: &Lane, answers: Answers, answer: net::Answer, session: Option<St
     } else {
         session::LISTEN_SILENCE_MS
     };
-    let bytes_max = settings.answer_bytes_max;
-    tokio::task::spawn_local(pump(answers, answer, sender, silence_ms, bytes_max));
+    let pump = Pump {
+        shared: Arc::clone(&lane.shared),
+        answers,
+        sender,
+        silence: Duration::from_millis(silence_ms),
+        resumable: false,
+    };
+    tokio::task::spawn_local(pump.run(answer));
     event_stream(body, session.as_deref())
 }
 
-async fn pump(
-    mut answers: Answers,
-    mut answer: net::Answer,
+fn tokens<'a>(lane: &'a Lane, answers: &'a Answers, server: &'a Name) -> Tokens<'a> {
+    Tokens {
+        key: &lane.settings().session_key,
+        agent: answers.passed().agent(),
+        server,
+    }
+}
+
+/// Passes the events of one stream on.
+struct Pump {
+    shared: Arc<Shared>,
+    answers: Answers,
     sender: BodySender,
-    silence_ms: u64,
-    bytes_max: usize,
-) {
-    let mut reader = sse::Reader::new(bytes_max);
-    let silence = std::time::Duration::from_millis(silence_ms);
-    let why = loop {
-        let chunk = tokio::select! {
-            chunk = tokio::time::timeout(silence, answer.chunk()) => chunk,
-            () = sender.closed() => return answers.end(End::Cut, 200),
-        };
-        let mut events = Vec::new();
-        let step = match chunk {
-            Err(_elapsed) => Err(Refusal::new(refusal::SERVER_SLOW, "the server fell silent")),
-            Ok(Err(error)) => Err(refusal_of(error)),
-            Ok(Ok(None)) if answers.is_for_request() && !answers.is_done() => Err(Refusal::new(
+    /// How long the server may say nothing that is a message.
+    silence: Duration,
+    /// An event had an id: the client can open the stream again from there.
+    resumable: bool,
+}
+
+/// Why a stream is over.
+enum Over {
+    Ended,
+    ClientGone,
+    Failed(Refusal),
+}
+
+impl Pump {
+    async fn run(mut self, mut answer: net::Answer) {
+        let over = self.events(&mut answer).await;
+        if self.answers.is_clean() {
+            answer.reuse();
+        }
+        match over {
+            Over::Ended => self.answers.end(End::Complete, 200),
+            Over::ClientGone => self.answers.end(End::Cut, 200),
+            Over::Failed(refusal) => cut(self.answers, &refusal, self.sender).await,
+        }
+    }
+
+    async fn events(&mut self, answer: &mut net::Answer) -> Over {
+        let mut reader = sse::Reader::new(self.shared.settings.answer_bytes_max);
+        let mut look = look_every();
+        let mut heard = Instant::now();
+        loop {
+            let chunk = tokio::select! {
+                chunk = tokio::time::timeout_at(heard + self.silence, answer.chunk()) => chunk,
+                () = self.sender.closed() => return Over::ClientGone,
+                _ = look.tick() => match self.answers.passed().is_agent_known() {
+                    true => continue,
+                    false => return Over::Failed(taken_back()),
+                },
+            };
+            let chunk = match chunk {
+                Err(_elapsed) => {
+                    let refusal = Refusal::new(refusal::SERVER_SLOW, "the server fell silent");
+                    return Over::Failed(refusal);
+                }
+                Ok(Err(error)) => return Over::Failed(refusal_of(error)),
+                Ok(Ok(None)) => return self.ended(),
+                Ok(Ok(Some(chunk))) => chunk,
+            };
+            let mut events = Vec::new();
+            let read = reader.push(&chunk, |event| events.push(event));
+            // While a request waits for its answer, a comment is no sign that it will come.
+            if !self.answers.is_for_request() || events.iter().any(|event| event.data.is_some()) {
+                heard = Instant::now();
+            }
+            for event in events {
+                if self.pass_on(event).await.is_err() {
+                    return Over::ClientGone;
+                }
+                if self.answers.is_foreign() {
+                    let public = "the server answered another request on this stream";
+                    return Over::Failed(Refusal::new(refusal::ANSWER_INVALID, public));
+                }
+            }
+            if read.is_err() {
+                let refusal = Refusal::new(refusal::ANSWER_TOO_LARGE, "an event is too large");
+                return Over::Failed(refusal);
+            }
+        }
+    }
+
+    /// The server closed the stream. A client that has the id of an event resumes from there (MCP 2025-11-25,
+    /// "Resumability and Redelivery"), so its answer is still to come.
+    fn ended(&self) -> Over {
+        let waits = self.answers.is_for_request() && !self.answers.is_done();
+        match waits && !self.resumable {
+            true => Over::Failed(Refusal::new(
                 refusal::SERVER_DOWN,
                 "the server ended before it answered",
             )),
-            Ok(Ok(None)) => return answers.end(End::Complete, 200),
-            Ok(Ok(Some(chunk))) => reader
-                .push(&chunk, |event| events.push(event))
-                .map_err(|_| Refusal::new(refusal::ANSWER_TOO_LARGE, "an event is too large")),
-        };
-        for event in events {
-            if pass_on(&mut answers, event, &sender).await.is_err() {
-                return answers.end(End::Cut, 200);
-            }
+            false => Over::Ended,
         }
-        if let Err(refusal) = step {
-            break refusal;
-        }
-    };
-    cut(answers, &why, sender).await;
-}
-
-async fn pass_on(
-    answers: &mut Answers,
-    event: sse::Event,
-    sender: &BodySender,
-) -> Result<(), net::Gone> {
-    if event.data.is_empty() {
-        // 2025-11-25: an event with an id and no data, from which a client may resume.
-        return sender.send(Bytes::from(sse::write(&event))).await;
     }
-    match answers.take(&Bytes::from(event.data)) {
-        Some(data) => {
-            let event = sse::Event {
-                id: event.id,
-                data: data.to_vec(),
-            };
-            sender.send(Bytes::from(sse::write(&event))).await
+
+    async fn pass_on(&mut self, mut event: sse::Event) -> Result<(), net::Gone> {
+        if let Some(data) = event.data.take_if(|data| !data.is_empty()) {
+            let taken = self.answers.take(&self.shared.declared, &Bytes::from(data));
+            // A message that may not pass takes the id of its event along.
+            let Some(message) = taken else { return Ok(()) };
+            event.data = Some(message.to_vec());
         }
-        None => Ok(()),
+        if let Some(id) = event.id.take() {
+            self.resumable |= !id.is_empty();
+            event.id = Some(self.token(id));
+        }
+        self.sender.send(Bytes::from(sse::write(&event))).await
+    }
+
+    /// The id of an event as the agent is given it.
+    fn token(&self, event: String) -> String {
+        if event.is_empty() {
+            return event;
+        }
+        let passed = self.answers.passed();
+        let tokens = Tokens {
+            key: &self.shared.settings.session_key,
+            agent: passed.agent(),
+            server: passed.server(),
+        };
+        tokens.event(&Resume {
+            event,
+            asked: self.answers.asked(),
+            ids: self.answers.ids().cloned(),
+        })
     }
 }
 
@@ -292,10 +390,7 @@ pub(crate) async fn cut(mut answers: Answers, refusal: &Refusal, sender: BodySen
     let due = !answers.is_done();
     match answers.error(refusal).filter(|_| due) {
         Some(data) => {
-            let event = sse::Event {
-                id: None,
-                data: data.to_vec(),
-            };
+            let event = sse::Event::message(&data);
             let _ = sender.send(Bytes::from(sse::write(&event))).await;
         }
         None => sender.abort(),

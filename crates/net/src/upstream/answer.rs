@@ -1,7 +1,9 @@
 //! An answer: its head at once, its body as it comes.
 //!
-//! The connection goes back to the pool after the last byte of the body. An answer that is dropped before
-//! that takes its connection along: nobody knows what would still come on it.
+//! The connection goes back to the pool after the last byte of the body, and only if the caller said that the
+//! answer is the one to its request ([`Answer::reuse`]): a server that answers twice is one answer ahead
+//! from then on, and its next answer would be given to another caller. An answer that is dropped before that
+//! takes its connection along.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -28,6 +30,10 @@ pub struct Answer {
     pub head: http::response::Parts,
     body: Incoming,
     lease: Option<Lease>,
+    /// The whole body was read.
+    done: bool,
+    /// The caller knows that the answer is its own.
+    own: bool,
 }
 
 /// A connection that is in use, and where it goes afterwards.
@@ -41,15 +47,20 @@ pub(super) struct Lease {
 impl Answer {
     pub(super) fn new(response: http::Response<Incoming>, lease: Lease) -> Answer {
         let (head, body) = response.into_parts();
-        let mut answer = Answer {
+        let done = body.is_end_stream();
+        Answer {
             head,
             body,
             lease: Some(lease),
-        };
-        if answer.body.is_end_stream() {
-            answer.give_back();
+            done,
+            own: false,
         }
-        answer
+    }
+
+    /// The answer is the one to the request, so its connection may be used again once the body was read.
+    pub fn reuse(&mut self) {
+        self.own = true;
+        self.give_back();
     }
 
     /// The next bytes of the body; nothing after its end. Trailer fields are dropped.
@@ -59,6 +70,7 @@ impl Answer {
         loop {
             match poll_fn(|context| Pin::new(&mut self.body).poll_frame(context)).await {
                 None => {
+                    self.done = true;
                     self.give_back();
                     return Ok(None);
                 }
@@ -75,7 +87,7 @@ impl Answer {
     }
 
     /// The whole body, of at most `bytes_max` bytes, within `deadline_ms` milliseconds from now.
-    pub async fn whole(mut self, bytes_max: usize, deadline_ms: u64) -> Result<Bytes, SendError> {
+    pub async fn whole(&mut self, bytes_max: usize, deadline_ms: u64) -> Result<Bytes, SendError> {
         if self.body.is_end_stream() {
             return Ok(Bytes::new());
         }
@@ -114,6 +126,9 @@ impl Answer {
     }
 
     fn give_back(&mut self) {
+        if !(self.done && self.own) {
+            return;
+        }
         if let Some(Lease {
             sender,
             address,

@@ -56,6 +56,27 @@ impl<P: Permit> Upstreams<P> {
         request: http::Request<Bytes>,
         deadline_ms: u64,
     ) -> Result<Answer, SendError> {
+        self.send_on(permit, request, deadline_ms, true).await
+    }
+
+    /// As [`Upstreams::send`], on a connection that was not used before: for an answer that nothing tells
+    /// from the answer to another request.
+    pub async fn send_fresh(
+        &self,
+        permit: &P,
+        request: http::Request<Bytes>,
+        deadline_ms: u64,
+    ) -> Result<Answer, SendError> {
+        self.send_on(permit, request, deadline_ms, false).await
+    }
+
+    async fn send_on(
+        &self,
+        permit: &P,
+        request: http::Request<Bytes>,
+        deadline_ms: u64,
+        pooled: bool,
+    ) -> Result<Answer, SendError> {
         let Some(target) = self.targets.get(permit.target()) else {
             never!("a permit for {}, which is not configured", permit.target());
             let public = "The permit is for a server that is not configured.";
@@ -66,7 +87,7 @@ impl<P: Permit> Upstreams<P> {
         };
         let request = prepare(target, request)?;
         let deadline = Instant::now() + Duration::from_millis(deadline_ms);
-        let exchange = self.exchange(target, permit, request, deadline);
+        let exchange = self.exchange(target, permit, request, deadline, pooled);
         tokio::time::timeout_at(deadline, exchange)
             .await
             .unwrap_or(Err(SendError::Slow))
@@ -83,11 +104,13 @@ impl<P: Permit> Upstreams<P> {
         permit: &P,
         mut request: http::Request<Full<Bytes>>,
         deadline: Instant,
+        pooled: bool,
     ) -> Result<Answer, SendError> {
         // A pooled connection was judged for another call: this permit is asked about its address, too.
-        let pooled = self
-            .pool
-            .take(&target.name, |address| permit.dial(address).is_ok());
+        let allowed = |address| permit.dial(address).is_ok();
+        let pooled = pooled
+            .then(|| self.pool.take(&target.name, allowed))
+            .flatten();
         if let Some((sender, address)) = pooled {
             match self.attempt(target, sender, address, request).await {
                 Ok(answer) => return Ok(answer),

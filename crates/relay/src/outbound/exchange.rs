@@ -223,6 +223,7 @@ impl Desk {
             request: None,
             target: &target,
             params: None,
+            root: "params",
             arguments: None,
             bytes: 0,
         };

@@ -3,6 +3,7 @@
 //! It does no I/O. What is read is checked whole: a book that was written by something else is an error.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use base::Digest;
 use base::limit::{PIN_TEXT_BYTES_MAX, PINS_MAX, PINS_TEXT_BYTES_MAX, TOOL_NAME_CHARS_MAX};
@@ -22,6 +23,8 @@ pub struct Version {
     pub at_ms: u64,
     /// The canonical definition; absent where it is over a bound.
     pub definition: Option<String>,
+    /// The rule of the scan that refused it. Of an approved definition: a person approved it all the same.
+    pub refused: Option<Arc<str>>,
 }
 
 /// What is known of one tool. It has an approved version, or one that waits, or both.
@@ -54,12 +57,30 @@ pub(super) struct Seen<'a> {
 impl Pin {
     /// What waits, if anything, and why.
     pub fn held(&self) -> Option<Held> {
-        let digest = self.waiting.as_ref()?.digest;
-        let why = match self.approved {
-            Some(_) => Why::Changed,
-            None => Why::Lookalike,
+        let waiting = self.waiting.as_ref()?;
+        let why = match (&waiting.refused, &self.approved) {
+            (Some(_), _) => Why::Refused,
+            (None, Some(_)) => Why::Changed,
+            (None, None) => Why::Lookalike,
         };
-        Some(Held { why, digest })
+        Some(Held {
+            why,
+            rule: waiting.refused.clone(),
+            digest: waiting.digest,
+        })
+    }
+
+    /// What is known of the approved definition, where this is its digest and nothing waits.
+    pub(super) fn standing(&self, digest: &Digest) -> Option<Standing> {
+        let approved = self
+            .approved
+            .as_ref()
+            .filter(|version| version.digest == *digest)?;
+        let standing = match approved.refused {
+            Some(_) => Standing::Accepted,
+            None => Standing::Approved,
+        };
+        self.waiting.is_none().then_some(standing)
     }
 }
 
@@ -111,15 +132,35 @@ impl Book {
                 .as_ref()
                 .is_some_and(|version| version.digest == seen.digest)
         };
-        if is(&pin.approved) {
+        let refused = match &trust {
+            Trust::Refused(rule) => Some(Arc::clone(rule)),
+            Trust::FirstUse | Trust::Hold(_) => None,
+        };
+        let accepted = pin
+            .approved
+            .as_ref()
+            .is_some_and(|version| version.refused.is_some());
+        if is(&pin.approved) && (accepted || refused.is_none()) {
             let gone = pin.waiting.take();
             self.text_bytes -= bytes(gone.as_ref());
-            return Ok((Standing::Approved, gone.is_some()));
+            let standing = pin.standing(&seen.digest).expect("nothing waits");
+            return Ok((standing, gone.is_some()));
         }
-        let changed = !is(&pin.waiting);
+        // A definition that only the scan stood against is trusted on first use once it does no more.
+        let was_refused = pin
+            .waiting
+            .as_ref()
+            .is_some_and(|version| version.refused.is_some());
+        if pin.approved.is_none() && was_refused && trust == Trust::FirstUse {
+            self.text_bytes -= bytes(pin.waiting.take().as_ref());
+            pin.approved = Some(version(seen, None, &mut self.text_bytes));
+            return Ok((Standing::New, true));
+        }
+        let waits = pin.waiting.as_ref().map(|version| &version.refused);
+        let changed = !is(&pin.waiting) || waits != Some(&refused);
         if changed {
             self.text_bytes -= bytes(pin.waiting.as_ref());
-            pin.waiting = Some(version(seen, &mut self.text_bytes));
+            pin.waiting = Some(version(seen, refused, &mut self.text_bytes));
         }
         let held = pin.held().expect("a version waits");
         Ok((Standing::Held(held), changed))
@@ -127,17 +168,19 @@ impl Book {
 
     /// A tool that is new.
     fn meet(&mut self, seen: &Seen<'_>, trust: Trust) -> Result<(Standing, bool), PinsFull> {
-        if trust == Trust::No {
-            return Ok((Standing::New, false));
-        }
         let long = seen.tool.chars().nth(TOOL_NAME_CHARS_MAX).is_some();
         if long || self.tools.len() >= PINS_MAX {
             return Err(PinsFull);
         }
-        let version = version(seen, &mut self.text_bytes);
+        let mut version = version(seen, None, &mut self.text_bytes);
         let (approved, waiting, note) = match trust {
             Trust::Hold(note) => (None, Some(version), note),
-            Trust::FirstUse | Trust::No => (Some(version), None, String::new()),
+            Trust::Refused(rule) => {
+                let note = format!("its definition met {rule}");
+                version.refused = Some(rule);
+                (None, Some(version), note)
+            }
+            Trust::FirstUse => (Some(version), None, String::new()),
         };
         let pin = Pin {
             first_seen_ms: seen.at_ms,
@@ -163,7 +206,11 @@ impl Book {
                 pin.approved = theirs.approved;
             }
             let digest = |version: &Option<Version>| version.as_ref().map(|version| version.digest);
-            if digest(&pin.waiting) == digest(&pin.approved) {
+            // What waits because the scan refuses it waits until a person approved it.
+            let refused =
+                |version: &Option<Version>| version.as_ref().is_some_and(|v| v.refused.is_some());
+            let open = refused(&pin.waiting) && !refused(&pin.approved);
+            if digest(&pin.waiting) == digest(&pin.approved) && !open {
                 pin.waiting = None;
             }
         }
@@ -180,6 +227,7 @@ impl Book {
             digest: version.digest.to_string(),
             at_ms: version.at_ms,
             definition: version.definition.clone(),
+            refused: version.refused.as_deref().map(str::to_owned),
         };
         let entry = |(tool, pin): (&String, &Pin)| {
             let entry = Entry {
@@ -229,7 +277,7 @@ impl Book {
 }
 
 /// A version to keep; its text, where there is room for it.
-fn version(seen: &Seen<'_>, text_bytes: &mut usize) -> Version {
+fn version(seen: &Seen<'_>, refused: Option<Arc<str>>, text_bytes: &mut usize) -> Version {
     let length = seen.definition.len();
     let fits = length <= PIN_TEXT_BYTES_MAX && *text_bytes + length <= PINS_TEXT_BYTES_MAX;
     *text_bytes += if fits { length } else { 0 };
@@ -237,6 +285,7 @@ fn version(seen: &Seen<'_>, text_bytes: &mut usize) -> Version {
         digest: seen.digest,
         at_ms: seen.at_ms,
         definition: fits.then(|| seen.definition.to_owned()),
+        refused,
     }
 }
 
@@ -279,6 +328,8 @@ struct Kept {
     at_ms: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     definition: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    refused: Option<String>,
 }
 
 impl Entry {
@@ -306,6 +357,7 @@ impl Kept {
                 digest,
                 at_ms: self.at_ms,
                 definition: self.definition,
+                refused: self.refused.map(Arc::from),
             }),
             false => Err("its definition does not have its digest"),
         }
@@ -337,6 +389,7 @@ mod tests {
     fn held(why: Why, text: &str) -> Standing {
         Standing::Held(Held {
             why,
+            rule: None,
             digest: digest(text),
         })
     }
@@ -361,26 +414,64 @@ mod tests {
     }
 
     #[test]
-    fn a_new_tool_can_be_held_or_left_unknown() {
+    fn a_new_tool_can_be_held() {
         let mut book = Book::default();
         let hold = || Trust::Hold("it looks like another".into());
-        assert_eq!(
-            see(&mut book, "a", "one", Trust::No),
-            (Standing::New, false)
-        );
-        assert!(book.get("a").is_none());
         let waits = held(Why::Lookalike, "one");
-        assert_eq!(see(&mut book, "a", "one", hold()), (waits, true));
+        assert_eq!(see(&mut book, "a", "one", hold()), (waits.clone(), true));
         // Not to be trusted is not known better the second time.
         assert_eq!(see(&mut book, "a", "one", Trust::FirstUse), (waits, false));
         let waits = held(Why::Lookalike, "two");
-        assert_eq!(see(&mut book, "a", "two", Trust::No), (waits, true));
+        assert_eq!(see(&mut book, "a", "two", hold()), (waits, true));
         assert_eq!(book.approve("a", 9), Some(digest("two")));
         assert_eq!(
-            see(&mut book, "a", "two", Trust::No),
+            see(&mut book, "a", "two", hold()),
             (Standing::Approved, false)
         );
         assert_eq!(book.get("a").unwrap().note, "it looks like another");
+    }
+
+    #[test]
+    fn a_definition_that_the_scan_refuses_is_held_whether_or_not_it_was_trusted() {
+        let refused = || Trust::Refused("some_rule".into());
+        let held = |text| {
+            Standing::Held(Held {
+                why: Why::Refused,
+                rule: Some("some_rule".into()),
+                digest: digest(text),
+            })
+        };
+        let mut book = Book::default();
+        // New, then harmless: it is trusted from then on, and waits again where it is refused again.
+        assert_eq!(see(&mut book, "a", "bad", refused()), (held("bad"), true));
+        assert_eq!(see(&mut book, "a", "bad", refused()), (held("bad"), false));
+        assert_eq!(
+            see(&mut book, "a", "good", Trust::FirstUse),
+            (Standing::New, true)
+        );
+        assert_eq!(see(&mut book, "a", "bad", refused()), (held("bad"), true));
+        assert_eq!(
+            see(&mut book, "a", "good", Trust::FirstUse),
+            (Standing::Approved, true)
+        );
+        // A rule that was not there when it was trusted.
+        assert_eq!(see(&mut book, "a", "good", refused()), (held("good"), true));
+        let stored = Book::from_json("s", &book.to_json("s")).unwrap();
+        assert_eq!(
+            stored.get("a").unwrap().held(),
+            book.get("a").unwrap().held()
+        );
+        book.merge(stored.clone());
+        assert_eq!(book.held(), 1);
+        // A person approves it all the same.
+        let mut there = stored;
+        assert_eq!(there.approve("a", 9), Some(digest("good")));
+        book.merge(there);
+        assert_eq!(book.held(), 0);
+        assert_eq!(
+            see(&mut book, "a", "good", refused()),
+            (Standing::Accepted, false)
+        );
     }
 
     #[test]

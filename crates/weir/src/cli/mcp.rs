@@ -219,6 +219,7 @@ impl Wrap {
             name: name.clone(),
             kind: ServerKind::Child(child),
             sessions_max: 1,
+            agent_sessions_max: 1,
             session_idle_ms: 0,
         }
     }

@@ -184,6 +184,7 @@ fn known<'n>(what: &str, given: &str, names: impl Iterator<Item = &'n str>) -> R
 fn state(pin: &Pin) -> &'static str {
     match (&pin.approved, &pin.waiting) {
         (_, None) => "approved",
+        (_, Some(waiting)) if waiting.refused.is_some() => "refused",
         (Some(_), Some(_)) => "changed",
         (None, Some(_)) => "new",
     }
@@ -234,7 +235,7 @@ impl<'a> Row<'a> {
     }
 
     fn to_json(&self) -> Value {
-        let version = |version: &Version| json!({ "digest": version.digest.to_string(), "at": rfc3339(version.at_ms) });
+        let version = |version: &Version| json!({ "digest": version.digest.to_string(), "at": rfc3339(version.at_ms), "rule": version.refused.as_deref() });
         let like = self.like.map(|(likeness, server, tool)| {
             json!({ "how": how(likeness), "server": server, "tool": tool })
         });
@@ -260,7 +261,16 @@ impl<'a> Row<'a> {
         };
         let name = format!("{}/{}", self.server, shown(self.tool));
         let seen = rfc3339(self.pin.first_seen_ms);
-        [name, state(self.pin).to_owned(), seen, like]
+        let rule = self
+            .pin
+            .waiting
+            .as_ref()
+            .and_then(|version| version.refused.as_deref());
+        let state = match rule {
+            Some(rule) => format!("{}: {}", state(self.pin), shown(rule)),
+            None => state(self.pin).to_owned(),
+        };
+        [name, state, seen, like]
     }
 }
 
@@ -356,6 +366,9 @@ impl Pen {
             None => format!("{name}: new at {since}; {}\n", shown(&pin.note)),
         };
         text.push_str(&format!("  digest: {}\n", waiting.digest));
+        if let Some(rule) = &waiting.refused {
+            text.push_str(&format!("  refused by the scan: {}\n", shown(rule)));
+        }
         let old = match &pin.approved {
             Some(approved) => approved.definition.as_deref(),
             None => Some("{}"),

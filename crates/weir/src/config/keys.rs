@@ -275,6 +275,8 @@ keys! {
         "Private address ranges that may be dialled for this server; those that are not public are refused otherwise.", "[10.0.0.0/8]";
     "mcp.*.sessions_max" Kind::Count { min: 1, max: 4096 }, Number(limit::SESSIONS_DEFAULT as u64),
         "Most sessions open at the server at once; each is a process where the server is a command.", "64";
+    "mcp.*.agent_sessions_max" Kind::Count { min: 1, max: 4096 }, Number(limit::AGENT_SESSIONS_DEFAULT as u64),
+        "Most of these sessions that one agent may have; a new one ends that which it used the longest time ago, where none is under way in it.", "16";
     "mcp.*.session_idle_ms" MS, Number(limit::SESSION_IDLE_MS_DEFAULT),
         "How long a session may be unused before it is ended, in milliseconds.", "1800000";
     "tools" Kind::Feature, Nothing,
@@ -303,6 +305,8 @@ keys! {
         "What the model wants before a text that is searched.", "\"search_document: \"";
     "tools.code.sessions_max" Kind::Count { min: 1, max: 4096 }, Number(limit::SESSIONS_DEFAULT as u64),
         "Most sessions open at once; each is a small process, and one of them has the index.", "64";
+    "tools.code.agent_sessions_max" Kind::Count { min: 1, max: 4096 }, Number(limit::AGENT_SESSIONS_DEFAULT as u64),
+        "Most of these sessions that one agent may have.", "16";
     "tools.code.session_idle_ms" MS, Number(limit::SESSION_IDLE_MS_DEFAULT),
         "How long a session may be unused before it is ended, in milliseconds.", "1800000";
     "policy" Kind::GroupOr(&Kind::Path), Required,

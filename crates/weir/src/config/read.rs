@@ -385,14 +385,20 @@ impl Read<'_> {
                 }
             };
             let sessions_max = group.size("sessions_max");
+            let agent_sessions_max = group.size("agent_sessions_max");
             let session_idle_ms = group.count("session_idle_ms");
-            if let (Some(name), Some(kind), Some(sessions_max), Some(session_idle_ms)) =
-                (Name::new(name), kind, sessions_max, session_idle_ms)
+            let bounds = sessions_max.zip(agent_sessions_max).zip(session_idle_ms);
+            if let (
+                Some(name),
+                Some(kind),
+                Some(((sessions_max, agent_sessions_max), session_idle_ms)),
+            ) = (Name::new(name), kind, bounds)
             {
                 servers.push(Server {
                     name,
                     kind,
                     sessions_max,
+                    agent_sessions_max,
                     session_idle_ms,
                 });
             }

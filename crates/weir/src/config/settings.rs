@@ -61,6 +61,8 @@ pub struct Server {
     pub kind: ServerKind,
     /// Most sessions open at once.
     pub sessions_max: usize,
+    /// Most of them that one agent may have.
+    pub agent_sessions_max: usize,
     /// How long a session may be unused, in milliseconds.
     pub session_idle_ms: u64,
 }

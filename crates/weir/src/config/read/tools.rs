@@ -71,6 +71,7 @@ impl Read<'_> {
                 errors: net::children::Errors::Log,
             }),
             sessions_max: group.size("sessions_max")?,
+            agent_sessions_max: group.size("agent_sessions_max")?,
             session_idle_ms: group.count("session_idle_ms")?,
         })
     }

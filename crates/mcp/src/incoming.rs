@@ -1,0 +1,254 @@
+//! One message of an agent: what is judged of it, and what goes on to the server.
+//!
+//! The id of a request does not go on: the server sees one of ours, so that its answer cannot be taken for
+//! another's, and so that an id carries nothing out. All else goes on as the bytes that came, but for what
+//! the scan redacted.
+
+use base::{Refusal, Target, refusal};
+use bytes::Bytes;
+use gate::{Call, Passed};
+use serde_json::value::RawValue;
+
+use crate::answers::{Answers, Asked};
+use crate::calls::own_id;
+use crate::declared::Declared;
+use crate::envelope::{Id, Invalid, Message, Object, Params, Sender, span, splice};
+use crate::methods::{self, Method};
+
+/// What a message says, as far as it is judged.
+pub(crate) struct Incoming<'m> {
+    pub(crate) method: &'m str,
+    pub(crate) id: Option<Id<'m>>,
+    pub(crate) params: Params<'m>,
+    known: Method,
+    /// What of the message is the agent's to write, and not looked at yet.
+    content: Content<'m>,
+    tool: Option<String>,
+}
+
+/// The part of a message that is scanned.
+#[derive(Clone, Copy)]
+enum Content<'m> {
+    /// The parameters of a method that is known.
+    Params(Option<&'m RawValue>),
+    /// The whole of a message whose method or id is the agent's own words.
+    Whole(&'m [u8]),
+}
+
+/// A message of an agent that can be read. `folds` is for [`Incoming::read`].
+pub(crate) struct Parsed<'m> {
+    pub(crate) message: Message<'m>,
+    folds: bool,
+}
+
+/// Reads a message of an agent.
+pub(crate) fn parse(body: &[u8]) -> Result<Parsed<'_>, Refusal> {
+    let (message, folds) = Message::parse_arguments(body, Sender::Agent).map_err(refusal_of)?;
+    let is_call = matches!(&message, Message::Request { method, .. } if method == "tools/call");
+    match folds && !is_call {
+        true => Err(refusal_of(Invalid::Folded)),
+        false => Ok(Parsed { message, folds }),
+    }
+}
+
+impl<'m> Incoming<'m> {
+    /// Judges what can be judged without the gate: the method, and the names of a call's arguments.
+    pub(crate) fn read(
+        parsed: &'m Parsed<'m>,
+        body: &'m [u8],
+        bare: &Target,
+        declared: &Declared,
+    ) -> Result<Incoming<'m>, Refusal> {
+        let (method, id, params) = match &parsed.message {
+            Message::Request { id, method, params } => (&**method, Some(*id), *params),
+            Message::Notification { method, params } => (&**method, None, *params),
+            Message::Response { .. } => return Ok(Incoming::response(body)),
+        };
+        let known = methods::read(method, id.is_some())?;
+        let (read, tool) = if known.action == base::Action::McpCall {
+            let read = Params::read(params).map_err(refusal_of)?;
+            let tool = tool(&read)?;
+            let arguments = read.arguments.map(RawValue::get);
+            declared.check(&bare.server, &tool, arguments, parsed.folds)?;
+            (read, Some(tool))
+        } else {
+            // Other methods may use the same names for something else.
+            (Params::read(params).unwrap_or_default(), None)
+        };
+        let content = match known.is_known {
+            true => Content::Params(params),
+            false => Content::Whole(body),
+        };
+        Ok(Incoming {
+            method,
+            id,
+            params: read,
+            known,
+            content,
+            tool,
+        })
+    }
+
+    /// The answer to a request of the server.
+    fn response(body: &'m [u8]) -> Incoming<'m> {
+        Incoming {
+            method: "response",
+            id: None,
+            params: Params::default(),
+            known: Method {
+                action: base::Action::McpUse,
+                is_known: false,
+            },
+            content: Content::Whole(body),
+            tool: None,
+        }
+    }
+
+    /// What the message is asked of: the server, and the tool that it names.
+    pub(crate) fn target(&self, bare: &Target) -> Target {
+        Target {
+            tool: self.tool.clone(),
+            ..bare.clone()
+        }
+    }
+
+    /// The call that the message is; `bare` says what is known of it without the message.
+    pub(crate) fn call<'c>(&'c self, bare: Call<'c>, target: &'c Target, body: &Bytes) -> Call<'c> {
+        let (params, root) = match self.content {
+            Content::Params(params) => (params.map(|params| params.get().as_bytes()), "params"),
+            Content::Whole(body) => (Some(body), ""),
+        };
+        Call {
+            action: self.known.action,
+            method: self.method,
+            target,
+            params,
+            root,
+            arguments: self.params.arguments.map(|a| a.get().as_bytes()),
+            bytes: body.len() as u64,
+            ..bare
+        }
+    }
+
+    /// The bytes to send on: those that came, or what the scan redacted in them, with an id of ours.
+    /// `cancels` is the id that the server was given for the request that a `notifications/cancelled` is about.
+    pub(crate) fn message(
+        &self,
+        passed: &mut Passed,
+        body: &Bytes,
+        cancels: Option<&str>,
+    ) -> Result<Bytes, Refusal> {
+        let own = self.id.map(|_| own_id(base::Permit::call(passed)));
+        let Some(redacted) = passed.take_redacted() else {
+            let requested = self.params.request_id.map(RawValue::get);
+            let id = self.id.map(|id| id.0).zip(own.as_deref());
+            // One of the two at most: a notification has no id.
+            let replaced = id.or(requested.zip(cancels));
+            return Ok(match replaced {
+                Some((part, with)) => splice(body, span(body, part), with),
+                None => body.clone(),
+            });
+        };
+        self.redacted(body, redacted, own, cancels).ok_or_else(|| {
+            Refusal::new(refusal::FAILED, "the message could not be redacted")
+                .with_private("what is redacted is its method, its id or no JSON any more")
+        })
+    }
+
+    /// The message as the scan redacted it. Nothing where that took away what it is.
+    fn redacted(
+        &self,
+        body: &[u8],
+        redacted: Vec<u8>,
+        own: Option<String>,
+        cancels: Option<&str>,
+    ) -> Option<Bytes> {
+        let redacted = String::from_utf8(redacted).ok()?;
+        let before = std::str::from_utf8(body).ok()?;
+        let mut object = Object::read(before)?;
+        match self.content {
+            Content::Params(_) => object.set("params", redacted)?,
+            Content::Whole(_) => {
+                let after = Object::read(&redacted)?;
+                let is_same = |key: &str| {
+                    object.get(key).map(RawValue::get) == after.get(key).map(RawValue::get)
+                };
+                if !["jsonrpc", "id", "method"].into_iter().all(is_same) {
+                    return None;
+                }
+                for key in ["params", "result", "error"] {
+                    if let Some(value) = after.get(key) {
+                        object.set(key, value.get().to_owned())?;
+                    }
+                }
+            }
+        }
+        if let Some(own) = own {
+            object.set("id", own)?;
+        }
+        if let Some(cancels) = cancels {
+            let params = object.get("params")?.get().to_owned();
+            let mut params = Object::read(&params)?;
+            params.set("requestId", cancels.to_owned())?;
+            object.set("params", params.to_json())?;
+        }
+        Some(Bytes::from(object.to_json()))
+    }
+
+    /// What judges the answers.
+    pub(crate) fn answers(&self, passed: Passed) -> Answers {
+        let asked = match self.method {
+            "tools/list" => Asked::ToolsList,
+            _ => Asked::Other,
+        };
+        Answers::new(passed, asked, self.id.map(|id| id.0.to_owned()))
+    }
+
+    /// The token under which the request wants progress, as it was written.
+    pub(crate) fn progress(&self) -> Option<String> {
+        let meta = self.params.meta.as_ref();
+        meta.and_then(|m| m.progress_token)
+            .map(|t| t.get().to_owned())
+    }
+
+    /// The id of the request that the message cancels, as it was written.
+    pub(crate) fn cancels(&self) -> Option<&'m str> {
+        let is_cancel = self.method == "notifications/cancelled";
+        self.params
+            .request_id
+            .filter(|_| is_cancel)
+            .map(RawValue::get)
+    }
+}
+
+fn tool(params: &Params<'_>) -> Result<String, Refusal> {
+    let name = params.name.as_deref().unwrap_or_default();
+    if name.is_empty() || name.chars().count() > base::limit::TOOL_NAME_CHARS_MAX {
+        let what = "tools/call without params.name, or with one of more than 256 characters";
+        return Err(Refusal::new(refusal::MESSAGE_INVALID, what));
+    }
+    Ok(name.to_owned())
+}
+
+/// What an agent is told of a text that is no message.
+pub(crate) fn refusal_of(invalid: Invalid) -> Refusal {
+    let (code, what) = match invalid {
+        Invalid::Json => (refusal::JSON_INVALID, "the body is not JSON"),
+        Invalid::Duplicate => (refusal::JSON_DUPLICATE, "an object has a key twice"),
+        Invalid::Folded => (
+            refusal::JSON_DUPLICATE,
+            "an object has two members that are equal when their case is folded",
+        ),
+        Invalid::Spelling => (
+            refusal::NAME_SPELLING,
+            "a member is not spelled as MCP spells it",
+        ),
+        Invalid::Deep => (
+            refusal::JSON_DEEP,
+            "the JSON is too deep, or an object too wide",
+        ),
+        Invalid::Batch => (refusal::BATCH, "the body is a batch"),
+        Invalid::Message(why) => (refusal::MESSAGE_INVALID, why),
+    };
+    Refusal::new(code, what)
+}
