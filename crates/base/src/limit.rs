@@ -36,6 +36,15 @@ pub const COUNTED_MAX: usize = 65_536;
 pub const RECORD_BYTES_MAX: usize = 16 << 10;
 /// Records waiting for a commit; a call over it is refused.
 pub const RECORDS_WAITING_MAX: usize = 8192;
+/// Logs in one state folder: processes that share it write one each.
+pub const LOGS_MAX: usize = 64;
+/// Entries at the end of a log that no checkpoint covers: the writer signs before there are more.
+pub const LOG_UNSIGNED_ENTRIES_MAX: u64 = 4096;
+/// The time between the oldest and the newest of those entries, by what their records say, in milliseconds.
+pub const LOG_UNSIGNED_MS_MAX: u64 = 10_000;
+/// How often an open log looks whether its files still stand where they stood, in milliseconds: while records come, and
+/// while none do.
+pub const LOG_LOOK_MS: (u64, u64) = (100, 1_000);
 /// Bytes of one context attribute in a record.
 pub const RECORD_ATTRIBUTE_BYTES_MAX: usize = 256;
 /// Findings kept of one text.
@@ -131,6 +140,10 @@ pub const ARGUMENT_BYTES_MAX: usize = 1 << 20;
 pub const ARGUMENT_ITEMS_MAX: usize = 4096;
 /// Most records that `weir audit show --last` keeps in memory.
 pub const AUDIT_LAST_MAX: usize = 100_000;
+/// Bytes of the reason that `weir audit accept` records.
+pub const AUDIT_REASON_BYTES_MAX: usize = 1024;
+/// Bytes of a checkpoint that `weir audit verify` is given.
+pub const AUDIT_CHECKPOINT_BYTES_MAX: usize = 64 << 10;
 /// Tools of one server whose definitions are remembered; more are not listed.
 pub const PINS_MAX: usize = 4096;
 /// Bytes of one definition that are kept to show what changed; of a longer one only its digest.

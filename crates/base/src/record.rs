@@ -134,6 +134,38 @@ impl Approval<'_> {
     }
 }
 
+/// That an operator went on with a log whose end nothing proves.
+#[derive(Clone, Debug)]
+pub struct Accepted<'a> {
+    pub at: Now,
+    /// Who did, as the system knows them.
+    pub by: &'a str,
+    /// Who they logged in as, where the system keeps that.
+    pub login: Option<&'a str>,
+    /// What was found, in words.
+    pub found: &'a str,
+    pub reason: &'a str,
+    /// Entries before this one that no checkpoint covered.
+    pub unsigned: u64,
+}
+
+impl Accepted<'_> {
+    /// Canonical JSON.
+    pub fn to_json(&self) -> Vec<u8> {
+        let mut json = Object::new();
+        json.text("at", &rfc3339(self.at.unix_ms));
+        json.text("by", bounded(self.by));
+        json.text("found", self.found);
+        json.text("kind", "accepted");
+        if let Some(login) = self.login {
+            json.text("login", bounded(login));
+        }
+        json.text("reason", self.reason);
+        json.number("unsigned", self.unsigned);
+        json.close()
+    }
+}
+
 impl Judgement<'_> {
     /// Canonical JSON.
     pub fn to_json(&self) -> Vec<u8> {

@@ -2,8 +2,8 @@
 //!
 //! It reads a log's own directory, also while the log is written, or an export of it, and never changes
 //! either. It says what the chain, the signed checkpoints and the stored hashes prove. What they cannot
-//! prove: that nobody cut off entries together with every checkpoint that covers them. Compare the newest
-//! checkpoint with one that was kept elsewhere.
+//! prove: that nobody cut off entries together with every checkpoint that covers them, or rewrote the few at the end
+//! that were not signed yet. A checkpoint that was kept elsewhere shows both.
 
 use std::fmt;
 use std::io;
@@ -22,6 +22,7 @@ use source::{Read, Source};
 mod export;
 mod source;
 mod stored;
+mod tail;
 mod walk;
 
 /// The newest checkpoint of an export, where `tlog-tiles` wants it.
@@ -30,8 +31,17 @@ const CHECKPOINT: &str = "checkpoint";
 /// What a log that verifies holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
-    /// Entries in the log. Those after the newest checkpoint are chained and not yet signed.
+    /// Entries in the log.
     pub entries: u64,
+    /// Those after the newest checkpoint, which are chained and not signed: no more than one interval leaves.
+    pub unsigned: u64,
+    /// Whether an entry is being written at the end.
+    pub torn: bool,
+    /// Entries at the beginning that were not read, because only what follows a checkpoint was asked for. Their
+    /// stored hashes give what it signed.
+    pub skipped: u64,
+    /// Entries that say that an operator went on with what nothing proved.
+    pub accepted: Vec<u64>,
     /// The Merkle root over all of them.
     pub root: Digest,
     /// Signed checkpoints that fit.
@@ -55,6 +65,14 @@ pub enum Kind {
     Forked,
     /// A checkpoint is not signed by the log's key.
     BadCheckpoint,
+    /// The lengths before the entries, or the entries, are not what a log has.
+    Garbled,
+    /// More entries than one interval leaves are signed by no checkpoint.
+    Unsigned,
+    /// An entry at the end is not finished, and nobody writes the log.
+    Torn,
+    /// A file is named like a part of the log and is none.
+    Strange,
     /// The files cannot be read as a log.
     Unreadable,
 }
@@ -69,6 +87,10 @@ impl Kind {
             Kind::CutOff => "cut off",
             Kind::Forked => "forked",
             Kind::BadCheckpoint => "bad checkpoint",
+            Kind::Garbled => "garbled",
+            Kind::Unsigned => "unsigned",
+            Kind::Torn => "torn",
+            Kind::Strange => "strange file",
             Kind::Unreadable => "unreadable",
         }
     }
@@ -113,6 +135,19 @@ impl Damage {
     }
 }
 
+/// What a log is held against, beside itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Against<'a> {
+    /// The log's public key, kept elsewhere.
+    pub key: Option<&'a str>,
+    /// A note with a checkpoint, kept elsewhere, which the log has to hold.
+    pub checkpoint: Option<&'a str>,
+    /// Reads only what follows that checkpoint, or without one the newest of the log, from the beginning of the
+    /// segment that it stands in. Of what is before, the stored leaf hashes are read, and have to give what it signed. An
+    /// export is always read as a whole.
+    pub since: bool,
+}
+
 /// Verifies the log, or the export of one, in a directory. Without `vkey`, the key that lies beside it is
 /// trusted, which proves less: whoever can write the directory can sign it anew.
 ///
@@ -122,16 +157,45 @@ pub fn verify(dir: &Path, vkey: Option<&str>) -> Result<Verified, Damage> {
     verify_disk(&FileDisk::new(dir), vkey)
 }
 
+/// As [`verify`], held against more.
+///
+/// # Errors
+/// The first damage.
+pub fn verify_against(dir: &Path, against: Against<'_>) -> Result<Verified, Damage> {
+    verify_disk_against(&FileDisk::new(dir), against)
+}
+
 /// As [`verify`], on any disk.
 ///
 /// # Errors
 /// The first damage.
 pub fn verify_disk(disk: &dyn Disk, vkey: Option<&str>) -> Result<Verified, Damage> {
-    let verifier = verifier(disk, vkey)?;
+    let key = vkey;
+    verify_disk_against(
+        disk,
+        Against {
+            key,
+            ..Against::default()
+        },
+    )
+}
+
+/// As [`verify_against`], on any disk.
+///
+/// # Errors
+/// The first damage.
+pub fn verify_disk_against(disk: &dyn Disk, against: Against<'_>) -> Result<Verified, Damage> {
+    let verifier = verifier(disk, against.key)?;
     // Before the entries, so that a log that is written meanwhile has at least what they cover.
-    let history = History::read(disk, &verifier)?;
+    let mut history = History::read(disk, verifier)?;
+    let kept = against.checkpoint.map(|note| history.keep(note));
+    let kept = kept.transpose()?;
     let source = Source::open(disk)?;
-    walk::walk(&source, &history)
+    source.check_names()?;
+    let since = against
+        .since
+        .then(|| kept.or_else(|| history.checkpoints.last().cloned()));
+    walk::walk(&source, &history, since.flatten().as_ref())
 }
 
 fn verifier(disk: &dyn Disk, vkey: Option<&str>) -> Result<Verifier, Damage> {
@@ -147,14 +211,16 @@ fn verifier(disk: &dyn Disk, vkey: Option<&str>) -> Result<Verifier, Damage> {
 
 /// The checkpoints of a log, the smallest first.
 struct History {
+    verifier: Verifier,
     checkpoints: Vec<Checkpoint>,
     /// The first that its key did not sign.
     bad: Option<Damage>,
 }
 
 impl History {
-    fn read(disk: &dyn Disk, verifier: &Verifier) -> Result<History, Damage> {
+    fn read(disk: &dyn Disk, verifier: Verifier) -> Result<History, Damage> {
         let mut history = History {
+            verifier,
             checkpoints: Vec::new(),
             bad: None,
         };
@@ -164,7 +230,7 @@ impl History {
                 .read(name, 0)
                 .and_then(|mut file| file.read_to_end(&mut bytes));
             match read {
-                Ok(_) => history.add(&bytes, verifier),
+                Ok(_) => history.add(&bytes),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(Damage::unreadable(0, "the checkpoints", &error)),
             }
@@ -175,7 +241,22 @@ impl History {
         Ok(history)
     }
 
-    fn add(&mut self, bytes: &[u8], verifier: &Verifier) {
+    /// Adds a checkpoint that was kept elsewhere.
+    fn keep(&mut self, note: &str) -> Result<Checkpoint, Damage> {
+        let kept = self.verifier.checkpoint(note).map_err(|error| {
+            let claimed = note::read_checkpoint(note).map_or(0, |claimed| claimed.size);
+            let what = format!("the checkpoint that was kept elsewhere does not hold: {error}");
+            Damage::new(claimed, Kind::BadCheckpoint, what)
+        })?;
+        if !self.checkpoints.contains(&kept) {
+            let before = |checkpoint: &Checkpoint| checkpoint.size <= kept.size;
+            let place = self.checkpoints.partition_point(before);
+            self.checkpoints.insert(place, kept.clone());
+        }
+        Ok(kept)
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
         // What follows the last newline is a note that is being written, or that a crash tore.
         let lines = bytes
             .iter()
@@ -185,7 +266,7 @@ impl History {
             return self.add_bad(0, "the checkpoints are not text");
         };
         for note in note::split_history(text).0 {
-            match verifier.checkpoint(note) {
+            match self.verifier.checkpoint(note) {
                 Ok(checkpoint) => self.checkpoints.push(checkpoint),
                 Err(error) => {
                     let claimed = note::read_checkpoint(note).map_or(0, |claimed| claimed.size);

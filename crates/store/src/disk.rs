@@ -4,10 +4,9 @@
 //! failing, or that loses what was not synced. [`FileDisk`] is the real one; [`MemoryDisk`] the other.
 //! Neither knows what the files mean.
 
-use std::any::Any;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 pub use memory::{Fault, MemoryDisk, Op};
@@ -24,8 +23,27 @@ pub trait Disk: Send + Sync {
     fn append(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
     /// Writes a whole file that is then there, durably, or not at all. A secret one is for its owner only.
     fn write(&self, name: &str, bytes: &[u8], secret: bool) -> io::Result<()>;
-    /// Takes the directory for one writer until the value is dropped; `WouldBlock` where it is taken.
-    fn lock(&self) -> io::Result<Box<dyn Any + Send + Sync>>;
+    /// Takes the directory itself, whatever names are in it, for one writer until the value is dropped;
+    /// `WouldBlock` where it is taken.
+    fn lock(&self) -> io::Result<Box<dyn Held>>;
+    /// Whether the directory is taken.
+    fn is_locked(&self) -> io::Result<bool>;
+    /// What stands at a name now, or with an empty name the directory; `NotFound` where nothing does.
+    fn identity(&self, name: &str) -> io::Result<Identity>;
+}
+
+/// What tells a file or a directory from another that takes its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    pub device: u64,
+    pub inode: u64,
+    /// Length in bytes; of a directory 0.
+    pub len: u64,
+}
+
+/// A directory that was taken.
+pub trait Held: Send + Sync {
+    fn identity(&self) -> io::Result<Identity>;
 }
 
 /// One file that is appended to. The caller knows its length.
@@ -39,6 +57,8 @@ pub trait DiskFile: Send {
     fn sync(&mut self) -> io::Result<()>;
     /// Cuts the file.
     fn truncate(&mut self, len: u64) -> io::Result<()>;
+    /// What this open file is, whatever stands at its name.
+    fn identity(&self) -> io::Result<Identity>;
 }
 
 /// A directory of the file system.
@@ -78,8 +98,8 @@ impl Disk for FileDisk {
         for entry in entries {
             let entry = entry?;
             let len = entry.metadata()?.len();
-            // A name that is not text is not one of ours.
-            names.extend(entry.file_name().into_string().ok().map(|name| (name, len)));
+            // A name that is not text is not one of ours, and stands here as one that is none either.
+            names.push((entry.file_name().to_string_lossy().into_owned(), len));
         }
         Ok(names)
     }
@@ -121,17 +141,39 @@ impl Disk for FileDisk {
         self.sync_names(name)
     }
 
-    fn lock(&self) -> io::Result<Box<dyn Any + Send + Sync>> {
-        let path = self.make_directory("lock")?;
-        let mut options = OpenOptions::new();
-        let file = options
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o640)
-            .open(path)?;
-        rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
-        Ok(Box::new(file))
+    fn lock(&self) -> io::Result<Box<dyn Held>> {
+        std::fs::create_dir_all(&self.dir)?;
+        let dir = File::open(&self.dir)?;
+        rustix::fs::flock(&dir, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
+        Ok(Box::new(dir))
+    }
+
+    fn is_locked(&self) -> io::Result<bool> {
+        let dir = File::open(&self.dir)?;
+        match rustix::fs::flock(&dir, rustix::fs::FlockOperation::NonBlockingLockShared) {
+            Ok(()) => Ok(false),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn identity(&self, name: &str) -> io::Result<Identity> {
+        Ok(identity(&std::fs::metadata(self.dir.join(name))?))
+    }
+}
+
+fn identity(metadata: &std::fs::Metadata) -> Identity {
+    let len = if metadata.is_dir() { 0 } else { metadata.len() };
+    Identity {
+        device: metadata.dev(),
+        inode: metadata.ino(),
+        len,
+    }
+}
+
+impl Held for File {
+    fn identity(&self) -> io::Result<Identity> {
+        Ok(identity(&self.metadata()?))
     }
 }
 
@@ -150,5 +192,9 @@ impl DiskFile for File {
 
     fn truncate(&mut self, len: u64) -> io::Result<()> {
         self.set_len(len)
+    }
+
+    fn identity(&self) -> io::Result<Identity> {
+        Held::identity(self)
     }
 }

@@ -7,6 +7,7 @@
 use std::io::{self, Read};
 
 use base::Digest;
+use serde::de::IgnoredAny;
 
 use crate::tree;
 
@@ -107,8 +108,8 @@ pub(crate) enum Next {
     Entry,
     /// The stream ended where an entry ends.
     End,
-    /// The stream ended inside an entry; or zeros follow, which a crash leaves where a file had grown
-    /// before its bytes arrived.
+    /// The stream ended inside an entry, whose bytes behind its length are in the buffer; or zeros follow,
+    /// which a crash leaves where a file had grown before its bytes arrived. [`end`] tells more.
     Torn,
     /// Zero bytes for an entry, and something after them.
     Empty,
@@ -120,12 +121,10 @@ pub(crate) enum Next {
 /// Those of the disk.
 pub(crate) fn read_next(reader: &mut dyn Read, buffer: &mut Vec<u8>) -> io::Result<Next> {
     buffer.clear();
-    if reader.take(2).read_to_end(buffer)? < 2 {
-        return Ok(if buffer.is_empty() {
-            Next::End
-        } else {
-            Next::Torn
-        });
+    let got = reader.take(2).read_to_end(buffer)?;
+    if got < 2 {
+        buffer.clear();
+        return Ok(if got == 0 { Next::End } else { Next::Torn });
     }
     let len = usize::from(u16::from_be_bytes([buffer[0], buffer[1]]));
     buffer.clear();
@@ -145,6 +144,44 @@ fn only_zeros(reader: &mut dyn Read, buffer: &mut Vec<u8>) -> io::Result<Next> {
         if buffer.iter().any(|byte| *byte != 0) {
             return Ok(Next::Empty);
         }
+    }
+}
+
+/// What stands behind the last entry, where its length says that more should follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The beginning of the entry that comes next, or zeros: a write that is under way or was cut short.
+    Unfinished,
+    /// A whole entry behind a length that is not its own.
+    Length,
+    /// Bytes that no writer of this log left there.
+    Junk,
+}
+
+/// Tells apart what a crash leaves of the entry `seq` from what it does not. `bytes` follow the length.
+pub(crate) fn end(bytes: &[u8], prev: &Digest, seq: u64) -> End {
+    if bytes.iter().all(|byte| *byte == 0) {
+        return End::Unfinished;
+    }
+    let mut start = Vec::with_capacity(START.len() + 64 + MIDDLE.len());
+    start.extend_from_slice(START);
+    push_hex(&mut start, prev);
+    start.extend_from_slice(MIDDLE);
+    let shared = start.len().min(bytes.len());
+    if bytes[..shared] != start[..shared] {
+        return End::Junk;
+    }
+    let mut close = END.to_vec();
+    push_decimal(&mut close, seq);
+    close.push(b'}');
+    let is_whole = |at: usize| {
+        let entry = Entry::parse(&bytes[..at + close.len()]);
+        entry.is_some_and(|entry| serde_json::from_slice::<IgnoredAny>(entry.record).is_ok())
+    };
+    let mut closes = bytes.windows(close.len()).enumerate();
+    match closes.any(|(at, window)| window == close && is_whole(at)) {
+        true => End::Length,
+        false => End::Unfinished,
     }
 }
 
@@ -170,6 +207,25 @@ pub(crate) fn segments(files: &[(String, u64)]) -> Vec<u64> {
     let mut found: Vec<u64> = files.iter().filter_map(number).collect();
     found.sort_unstable();
     found
+}
+
+/// The first file that is named like a part of a segment and is none of these segments, which begin at 0.
+pub(crate) fn strange<'f>(files: &'f [(String, u64)], segments: &[u64]) -> Option<&'f str> {
+    let known = |name: &str| {
+        let rest = name
+            .strip_prefix("segment-")
+            .and_then(|rest| rest.split_once('.'));
+        let number = rest.and_then(|(digits, _)| digits.parse::<u64>().ok());
+        number
+            .filter(|number| segments.contains(number))
+            .is_some_and(|number| {
+                // A crash leaves the draft of a file of leaf hashes, which the next start replaces.
+                let leaves = leaves_name(number);
+                name == segment_name(number) || name == leaves || name == format!("{leaves}.new")
+            })
+    };
+    let mut names = files.iter().map(|(name, _)| name.as_str());
+    names.find(|name| name.starts_with("segment-") && !known(name))
 }
 
 /// Where `tlog-tiles` puts a tile: `level` is a number or `entries`, `width` below 256 makes it partial.
@@ -236,6 +292,21 @@ mod tests {
         for cut in 0..good.len() {
             assert_eq!(Entry::parse(&good.as_bytes()[..cut]), None);
         }
+    }
+
+    #[test]
+    fn an_unfinished_entry_is_told_from_a_changed_length_and_from_junk() {
+        let mut buffer = Vec::new();
+        push(&mut buffer, &NO_ENTRY, br#"{"x":{"a":1,"seq":7},"y":2}"#, 7);
+        let whole = &buffer[2..];
+        for cut in 1..whole.len() {
+            assert_eq!(end(&whole[..cut], &NO_ENTRY, 7), End::Unfinished, "{cut}");
+        }
+        assert_eq!(end(&[0; 50], &NO_ENTRY, 7), End::Unfinished);
+        assert_eq!(end(whole, &NO_ENTRY, 7), End::Length);
+        assert_eq!(end(&[whole, &buffer].concat(), &NO_ENTRY, 7), End::Length);
+        assert_eq!(end(whole, &Digest([1; 32]), 7), End::Junk);
+        assert_eq!(end(b"junk", &NO_ENTRY, 7), End::Junk);
     }
 
     #[test]

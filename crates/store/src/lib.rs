@@ -19,6 +19,7 @@ pub mod log;
 mod entry;
 pub mod note;
 pub mod tree;
+mod unsigned;
 
 pub mod disk;
 

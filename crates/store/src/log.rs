@@ -15,14 +15,19 @@ use gate::ports::{RecordError, Recorder};
 use tokio::sync::oneshot;
 
 use crate::disk::{Disk, FileDisk};
+use crate::log::open::Doubt;
 use crate::log::queue::Queue;
 use crate::log::writer::Writer;
-use crate::note::NoteError;
+use crate::note::{Checkpoint, NoteError};
 
-pub(crate) use open::{CHECKPOINTS, KEY_PUB, read_text};
+pub use witness::Witness;
+
+pub(crate) use open::{CHECKPOINTS, KEY_PUB, read_text, stored_leaves};
 
 mod open;
 mod queue;
+mod standing;
+mod witness;
 mod writer;
 
 /// When a judgement counts as recorded.
@@ -47,6 +52,23 @@ pub struct LogSettings {
     pub bytes_max: u64,
 }
 
+/// The checkpoint that covers most, and the note that it stands in.
+struct Newest {
+    checkpoint: Checkpoint,
+    note: String,
+}
+
+/// What an operator goes on with, though nothing proves that the gateway wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Entries in the log.
+    pub entries: u64,
+    /// Those that no checkpoint covers.
+    pub unsigned: u64,
+    /// What is wrong, in words.
+    pub what: String,
+}
+
 /// Why a log was not opened.
 #[derive(Debug)]
 pub enum LogError {
@@ -67,9 +89,19 @@ pub enum LogError {
         /// What is wrong there.
         what: &'static str,
     },
+    /// More entries than a crash leaves are signed by no checkpoint.
+    Unsigned {
+        /// How many are not signed.
+        entries: u64,
+    },
+    /// The witness saw another log; the text says what.
+    Witness(String),
     /// The disk failed.
     Io(&'static str, io::Error),
 }
+
+/// How an operator goes on with a log that is refused.
+const ACCEPT: &str = "see weir audit verify, and go on with weir audit accept --reason TEXT";
 
 impl fmt::Display for LogError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -89,9 +121,14 @@ impl fmt::Display for LogError {
             LogError::Damaged { index, what } => {
                 write!(
                     f,
-                    "the log is damaged at entry {index}: {what}; see weir audit verify"
+                    "the log is damaged at entry {index}: {what}; see weir audit verify, and move the folder away to begin \
+                     another log"
                 )
             }
+            LogError::Unsigned { entries } => {
+                write!(f, "{}; {ACCEPT}", crate::unsigned::told(*entries))
+            }
+            LogError::Witness(what) => write!(f, "{what}; {ACCEPT}"),
             LogError::Io(what, error) => write!(f, "{what}: {error}"),
         }
     }
@@ -136,6 +173,52 @@ impl Log {
         Log::open_on(Arc::new(FileDisk::new(dir)), dir, settings)
     }
 
+    /// As [`Log::open`], with the newest checkpoint kept in a witness as well, which the log has to follow.
+    ///
+    /// # Errors
+    /// See [`LogError`].
+    pub fn open_witnessed(
+        disk: Arc<dyn Disk>,
+        path: &Path,
+        settings: LogSettings,
+        witness: Option<Witness>,
+    ) -> Result<Log, LogError> {
+        let opened = open::open(&*disk, &settings, witness, Doubt::Refuse)?;
+        Log::start(disk, opened, path, &settings)
+    }
+
+    /// Goes on with a log that [`Log::open`] refuses because more of its end than a crash leaves is unsigned, or because its
+    /// witness saw another: puts `record` at its end, which is made of what was found, and signs all. Nothing where there
+    /// is nothing to accept.
+    ///
+    /// # Errors
+    /// Any other damage is refused as by [`Log::open`], and nothing is signed where the record cannot be kept.
+    pub fn accept(
+        disk: Arc<dyn Disk>,
+        settings: &LogSettings,
+        witness: Option<Witness>,
+        record: impl FnOnce(&Found) -> Vec<u8>,
+    ) -> Result<Option<Found>, LogError> {
+        let opened = open::open(&*disk, settings, witness, Doubt::Accept)?;
+        let Some(found) = opened.found.clone() else {
+            return Ok(None);
+        };
+        let stats = Arc::new(LogStats::default());
+        // The bound on the size of the log is not for this one record.
+        let queue = Arc::new(Queue::new(u64::MAX, Arc::clone(&stats)));
+        let kept = queue.append(record(&found));
+        queue.close();
+        Writer::new(disk, opened, Durability::Fsync, &queue, &stats).run();
+        let failed =
+            |error: RecordError| LogError::Io("accepting", io::Error::other(error.to_string()));
+        let kept = kept.blocking_recv();
+        kept.unwrap_or_else(|_| Err(RecordError::Failed("the log took no record".into())))
+            .map_err(failed)?;
+        queue
+            .trouble()
+            .map_or(Ok(Some(found)), |error| Err(failed(error)))
+    }
+
     /// As [`Log::open`], on another disk; `path` is only what [`Log::path`] says.
     ///
     /// # Errors
@@ -145,9 +228,17 @@ impl Log {
         path: &Path,
         settings: LogSettings,
     ) -> Result<Log, LogError> {
+        Log::open_witnessed(disk, path, settings, None)
+    }
+
+    fn start(
+        disk: Arc<dyn Disk>,
+        opened: open::Opened,
+        path: &Path,
+        settings: &LogSettings,
+    ) -> Result<Log, LogError> {
         let stats = Arc::new(LogStats::default());
         let queue = Arc::new(Queue::new(settings.bytes_max, Arc::clone(&stats)));
-        let opened = open::open(&*disk, &settings)?;
         let vkey = opened.signer.vkey();
         let writer = Writer::new(disk, opened, settings.durability, &queue, &stats);
         let thread = std::thread::Builder::new().name("log".into());

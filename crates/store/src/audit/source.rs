@@ -48,6 +48,40 @@ impl<'d> Source<'d> {
         Ok(Source { disk, layout })
     }
 
+    /// Whether the segments are there one after another, each finished one with its leaf hashes, and nothing else
+    /// that is named like them.
+    pub(super) fn check_names(&self) -> Result<(), Damage> {
+        let Layout::Segments(segments) = &self.layout else {
+            return Ok(());
+        };
+        for (expected, segment) in (0..).zip(segments) {
+            let gone = |name: String| {
+                let index = expected * SEGMENT_ENTRIES;
+                Damage::new(index, Kind::Removed, format!("{name} is missing"))
+            };
+            if *segment != expected {
+                return Err(gone(entry::segment_name(expected)));
+            }
+            let leaves = entry::leaves_name(expected);
+            let finished = expected + 1 < segments.len() as u64;
+            if finished && self.disk.identity(&leaves).is_err() {
+                return Err(gone(leaves));
+            }
+        }
+        let listed = self.disk.list();
+        let files = listed.map_err(|error| Damage::unreadable(0, "the directory", &error))?;
+        // The log may have gone on to another segment since.
+        let segments = entry::segments(&files);
+        match entry::strange(&files, &segments) {
+            Some(name) => {
+                let index = segments.len().saturating_sub(1) as u64 * SEGMENT_ENTRIES;
+                let what = format!("{name:?} is no file of a log");
+                Err(Damage::new(index, Kind::Strange, what))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// A reader at or before index `from`, and the index where it stands.
     pub(super) fn read_from(&self, from: u64) -> (Read, u64) {
         let each = match &self.layout {
@@ -77,6 +111,15 @@ pub(super) struct Read {
     pub(super) torn: bool,
 }
 
+/// What a segment that begins in the wrong place is.
+fn misplaced(index: u64, begins: u64, name: &str) -> Damage {
+    let what = format!("{name} begins with entry {begins}");
+    match begins > index {
+        true => Damage::new(index, Kind::Removed, what),
+        false => Damage::new(begins, Kind::Inserted, what),
+    }
+}
+
 impl Read {
     /// The next entry's bytes; nothing at the end. `index` is only for what a damage says.
     pub(super) fn next(&mut self, disk: &dyn Disk, index: u64) -> Result<Option<&[u8]>, Damage> {
@@ -99,10 +142,15 @@ impl Read {
                 }
                 Next::Torn | Next::Empty => {
                     let what = "its length does not fit what follows";
-                    return Err(Damage::new(index, Kind::Unreadable, what));
+                    return Err(Damage::new(index, Kind::Garbled, what));
                 }
             }
         }
+    }
+
+    /// The bytes behind the last entry, as far as they are not zeros or a length.
+    pub(super) fn rest(&self) -> &[u8] {
+        &self.buffer
     }
 
     /// Opens the next file that is there.
@@ -111,6 +159,13 @@ impl Read {
             let Some(name) = self.name() else {
                 return Ok(false);
             };
+            let begins = match &self.layout {
+                Layout::Segments(_) => self.file * SEGMENT_ENTRIES,
+                Layout::Tiles(_) => index,
+            };
+            if begins != index {
+                return Err(misplaced(index, begins, &name));
+            }
             self.file += 1;
             match disk.read(&name, 0) {
                 Ok(reader) => {

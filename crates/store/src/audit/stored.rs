@@ -64,11 +64,12 @@ enum Kept {
 }
 
 impl<'s> Stored<'s> {
-    pub(super) fn new(source: &Source<'s>) -> Stored<'s> {
+    /// From the beginning of a segment on.
+    pub(super) fn new(source: &Source<'s>, segment: u64) -> Stored<'s> {
         let kept = match source.layout {
             Layout::Segments(_) => Kept::Leaves {
                 hashes: Vec::new(),
-                segment: 0,
+                segment,
             },
             Layout::Tiles(_) => Kept::Tiles(Tiles::default()),
         };

@@ -207,14 +207,14 @@ fn a_checkpoint_that_was_not_signed_is_named() {
 }
 
 #[test]
-fn what_has_no_frames_is_unreadable() {
+fn what_has_no_frames_is_garbled_and_what_is_no_log_unreadable() {
     let disk = ten();
     let mut bytes = disk.bytes(&segment_name(0)).unwrap();
     let third = join(&split(&bytes)[..3]).len();
     bytes[third + 1] ^= 0x10;
     disk.tamper(&segment_name(0), Some(bytes));
     let found = verify_disk(&disk, None).unwrap_err();
-    assert_eq!((found.index, found.kind), (3, Kind::Unreadable));
+    assert_eq!((found.index, found.kind), (3, Kind::Garbled));
     assert_eq!(
         verify_disk(&MemoryDisk::new(), None).unwrap_err().kind,
         Kind::Unreadable
@@ -317,4 +317,149 @@ fn a_log_that_is_written_verifies() {
         .unwrap()
         .permissions();
     assert_eq!(mode(&key) & 0o777, 0o600);
+}
+
+#[test]
+fn an_end_that_nobody_signed_is_named() {
+    let disk = ten();
+    let history = disk.bytes(CHECKPOINTS).unwrap();
+    let text = String::from_utf8(history).unwrap();
+    let notes = note::split_history(&text).0;
+    disk.tamper(CHECKPOINTS, Some(notes[0].as_bytes().to_vec()));
+    assert_eq!(verify_disk(&disk, None).unwrap().unsigned, 10);
+    let kept = Against {
+        checkpoint: notes.last().copied(),
+        ..Against::default()
+    };
+    assert_eq!(verify_disk_against(&disk, kept).unwrap().unsigned, 0);
+    disk.tamper(CHECKPOINTS, None);
+    let found = verify_disk(&disk, None).unwrap_err();
+    assert_eq!((found.index, found.kind), (0, Kind::Unsigned));
+    assert!(found.what.contains("unsigned tail of 10"), "{found}");
+    disk.tamper(&segment_name(0), Some(Vec::new()));
+    let found = verify_disk_against(&disk, kept).unwrap_err();
+    assert_eq!((found.index, found.kind), (0, Kind::CutOff));
+}
+
+#[test]
+fn names_that_are_no_part_of_a_log_are_named() {
+    let copy = || {
+        let disk = ten();
+        let bytes = disk.bytes(&segment_name(0));
+        (disk, bytes)
+    };
+    let found = |disk: &MemoryDisk| {
+        let found = verify_disk(disk, None).unwrap_err();
+        (found.index, found.kind)
+    };
+    let (disk, bytes) = copy();
+    disk.tamper(&segment_name(0), None);
+    disk.tamper(&segment_name(1), bytes);
+    assert_eq!(found(&disk), (0, Kind::Removed));
+    for name in [
+        "segment-0.log",
+        "segment-000000.log~",
+        "segment-000003.leaves",
+        "segment-",
+    ] {
+        let (disk, _) = copy();
+        disk.tamper(name, Some(Vec::new()));
+        assert_eq!(found(&disk), (0, Kind::Strange), "{name}");
+    }
+    // What a crash leaves of a segment that was being finished is none of these.
+    let (disk, _) = copy();
+    disk.tamper("segment-000000.leaves.new", Some(Vec::new()));
+    assert_eq!(verify_disk(&disk, None).unwrap().entries, 10);
+}
+
+#[test]
+fn an_unfinished_end_is_damage_unless_somebody_writes() {
+    let disk = ten();
+    let whole = disk.bytes(&segment_name(0)).unwrap();
+    let tail = [&whole[..], &[0, 90][..], br#"{"prev":""#].concat();
+    disk.tamper(&segment_name(0), Some(tail));
+    let found = verify_disk(&disk, None).unwrap_err();
+    assert_eq!((found.index, found.kind), (10, Kind::Torn));
+    let lock = disk.lock().unwrap();
+    let verified = verify_disk(&disk, None).unwrap();
+    assert_eq!((verified.torn, verified.entries), (true, 10));
+    disk.tamper(
+        &segment_name(0),
+        Some([&whole[..], &[0, 90][..], b"junk"].concat()),
+    );
+    let found = verify_disk(&disk, None).unwrap_err();
+    assert_eq!((found.index, found.kind), (10, Kind::Inserted));
+    drop(lock);
+}
+
+/// A disk to which more is written while its segment is read.
+#[test]
+fn checkpoints_that_were_signed_meanwhile_count() {
+    let disk = MemoryDisk::new();
+    let log = Log::open_on(Arc::new(disk.clone()), Path::new(""), settings()).unwrap();
+    let history = History::read(&disk, verifier(&disk, None).unwrap()).unwrap();
+    let total = 2 * base::limit::LOG_UNSIGNED_ENTRIES_MAX + 10;
+    (0..total - 1).for_each(|_| log.note(b"{}".to_vec()));
+    fill(&log, 1);
+    let source = Source::open(&disk).unwrap();
+    let verified = walk::walk(&source, &history, None).unwrap();
+    assert_eq!(verified.entries, total);
+    assert!(verified.unsigned <= base::limit::LOG_UNSIGNED_ENTRIES_MAX);
+    log.close().unwrap();
+    // Another log that gives no such root is not taken for it.
+    let mut entries = split(&disk.bytes(&segment_name(0)).unwrap());
+    for index in 1..entries.len() {
+        entries[index] = following(&entries[index - 1], index as u64);
+    }
+    disk.tamper(&segment_name(0), Some(join(&entries)));
+    let source = Source::open(&disk).unwrap();
+    let found = walk::walk(&source, &history, None).unwrap_err();
+    assert_eq!(found.kind, Kind::Forked);
+}
+
+#[test]
+fn since_a_checkpoint_whole_segments_are_not_read() {
+    let disk = MemoryDisk::new();
+    let log = Log::open_on(Arc::new(disk.clone()), Path::new(""), settings()).unwrap();
+    let total = entry::SEGMENT_ENTRIES + 10;
+    (0..total - 1).for_each(|_| log.note(b"{}".to_vec()));
+    fill(&log, 1);
+    log.close().unwrap();
+    let since = || {
+        let against = Against {
+            since: true,
+            ..Against::default()
+        };
+        verify_disk_against(&disk, against)
+    };
+    let whole = verify_disk(&disk, None).unwrap();
+    let verified = since().unwrap();
+    assert_eq!(
+        (verified.skipped, verified.root),
+        (entry::SEGMENT_ENTRIES, whole.root)
+    );
+    // A record that is not read may be anything; its hash may not, and neither may what follows.
+    let first = disk.bytes(&segment_name(0)).unwrap();
+    disk.tamper(&segment_name(0), Some(vec![0; first.len()]));
+    assert!(verify_disk(&disk, None).is_err());
+    assert_eq!(since().unwrap().skipped, entry::SEGMENT_ENTRIES);
+    let leaves = disk.bytes(&entry::leaves_name(0)).unwrap();
+    let mut other = leaves.clone();
+    other[32 * 9] ^= 1;
+    disk.tamper(&entry::leaves_name(0), Some(other));
+    assert_eq!(since().unwrap_err().kind, Kind::Changed);
+    disk.tamper(&entry::leaves_name(0), None);
+    assert_eq!(since().unwrap_err().kind, Kind::Removed);
+    disk.tamper(&entry::leaves_name(0), Some(leaves));
+    let mut entries = split(&disk.bytes(&segment_name(1)).unwrap());
+    entries[3] = other_of(&entries[3]);
+    disk.tamper(&segment_name(1), Some(join(&entries)));
+    assert!(since().is_err());
+}
+
+/// The entry with another record.
+fn other_of(entry: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8(entry.to_vec()).unwrap();
+    text.replace(r#""record":{}"#, r#""record":[]"#)
+        .into_bytes()
 }

@@ -5,11 +5,18 @@
 
 use base::Digest;
 
-use super::source::{Read, Source};
+use super::source::{Layout, Read, Source};
 use super::stored::Stored;
+use super::tail::Tail;
 use super::{Damage, History, Kind, Verified};
-use crate::entry::{Entry, NO_ENTRY};
+use crate::entry::{self, End, Entry, NO_ENTRY, SEGMENT_ENTRIES, SEGMENT_LEVEL};
+use crate::log::stored_leaves;
+use crate::note::Checkpoint;
 use crate::tree::{self, Edge};
+use crate::unsigned;
+
+/// What the record of something that was accepted has in it; others may have it too.
+const ACCEPTED: &[u8] = b"\"kind\":\"accepted\"";
 
 struct Walk<'s> {
     source: &'s Source<'s>,
@@ -22,31 +29,32 @@ struct Walk<'s> {
     proven: u64,
     /// The size of the first checkpoint that signed something else.
     fork: Option<u64>,
+    /// What follows the newest checkpoint that fitted.
+    tail: Tail,
+    checkpoints: u64,
+    skipped: u64,
+    accepted: Vec<u64>,
     stored: Stored<'s>,
 }
 
-pub(super) fn walk(source: &Source<'_>, history: &History) -> Result<Verified, Damage> {
-    let mut walk = Walk {
-        source,
-        read: source.read_from(0).0,
-        edge: Edge::default(),
-        last: NO_ENTRY,
-        before: NO_ENTRY,
-        proven: 0,
-        fork: None,
-        stored: Stored::new(source),
-    };
+pub(super) fn walk(
+    source: &Source<'_>,
+    history: &History,
+    since: Option<&Checkpoint>,
+) -> Result<Verified, Damage> {
+    let mut walk = Walk::new(source, since)?;
+    let skipped = walk.skipped;
     let mut ahead = &history.checkpoints[..];
+    ahead = &ahead[ahead.partition_point(|checkpoint| checkpoint.size < skipped)..];
     loop {
         while let Some((checkpoint, rest)) = ahead.split_first()
             && checkpoint.size == walk.edge.size()
         {
-            match walk.fork {
-                None if checkpoint.root == walk.edge.root() => walk.proven = checkpoint.size,
-                None => walk.fork = Some(checkpoint.size),
-                Some(_) => {}
-            }
+            walk.hold_against(checkpoint);
             ahead = rest;
+        }
+        if ahead.is_empty() && walk.tail.wants_more() {
+            walk.look_again(history)?;
         }
         match walk.step() {
             Ok(true) => {}
@@ -61,7 +69,72 @@ pub(super) fn walk(source: &Source<'_>, history: &History) -> Result<Verified, D
     walk.end(history)
 }
 
-impl Walk<'_> {
+impl<'s> Walk<'s> {
+    /// Stands at the first entry, or at the beginning of the segment that holds the checkpoint `since`.
+    fn new(source: &'s Source<'s>, since: Option<&Checkpoint>) -> Result<Walk<'s>, Damage> {
+        let (mut edge, mut last, mut before) = (Edge::default(), NO_ENTRY, NO_ENTRY);
+        let finished = match &source.layout {
+            Layout::Segments(segments) => segments.len().saturating_sub(1) as u64,
+            Layout::Tiles(_) => 0,
+        };
+        let first = since.map_or(0, |since| finished.min(since.size / SEGMENT_ENTRIES));
+        for segment in 0..first {
+            let cut = || {
+                let what = "the stored leaf hashes of its segment do not give their root";
+                Damage::new(segment * SEGMENT_ENTRIES, Kind::Changed, what)
+            };
+            let leaves = stored_leaves(source.disk, segment).ok_or_else(cut)?;
+            edge.push_subtree(tree::root_of(&leaves), SEGMENT_LEVEL);
+            if let [.., one, two] = leaves[..] {
+                (before, last) = (one, two);
+            }
+        }
+        Ok(Walk {
+            source,
+            read: source.read_from(edge.size()).0,
+            tail: Tail::new(edge.clone()),
+            skipped: edge.size(),
+            edge,
+            last,
+            before,
+            proven: 0,
+            fork: None,
+            checkpoints: 0,
+            accepted: Vec::new(),
+            stored: Stored::new(source, first),
+        })
+    }
+
+    /// Holds the entries until here against a checkpoint that covers as many.
+    fn hold_against(&mut self, checkpoint: &Checkpoint) {
+        self.checkpoints += 1;
+        match self.fork {
+            None if checkpoint.root == self.edge.root() => {
+                self.proven = checkpoint.size;
+                self.tail.begin(&self.edge, checkpoint.clone());
+            }
+            None => self.fork = Some(checkpoint.size),
+            Some(_) => {}
+        }
+    }
+
+    /// More follows the newest checkpoint than a writer leaves: it has signed meanwhile, or nobody has.
+    fn look_again(&mut self, history: &History) -> Result<(), Damage> {
+        let now = History::read(self.source.disk, history.verifier.clone())?;
+        for checkpoint in &now.checkpoints {
+            match self.tail.advance(checkpoint) {
+                Some(true) => {
+                    self.checkpoints += 1;
+                    self.proven = checkpoint.size;
+                }
+                Some(false) => self.fork = self.fork.or(Some(checkpoint.size)),
+                None => {}
+            }
+        }
+        self.tail.give_up();
+        Ok(())
+    }
+
     /// Takes the next entry; false at the end.
     fn step(&mut self) -> Result<bool, Damage> {
         let index = self.edge.size();
@@ -69,9 +142,16 @@ impl Walk<'_> {
             return Ok(false);
         };
         let hash = tree::leaf_hash(bytes);
-        let found = Entry::parse(bytes).map(|entry| (entry.seq, entry.prev));
+        let entry = Entry::parse(bytes);
+        let found = entry.map(|entry| (entry.seq, entry.prev));
         if found != Some((index, self.last)) {
             return Err(self.name_damage(index, found, hash));
+        }
+        if let Some(entry) = entry {
+            self.tail.push(hash, entry.record);
+            if is_accepted(entry.record) {
+                self.accepted.push(index);
+            }
         }
         (self.before, self.last) = (self.last, hash);
         self.edge.push(hash);
@@ -93,7 +173,7 @@ impl Walk<'_> {
                 (_, Some(seq)) if seq == index => (Kind::Inserted, "it is not an entry"),
                 (_, Some(seq)) if seq == index + 1 => (Kind::Changed, "it is no longer an entry"),
                 (None, _) if !torn => (Kind::Changed, "it is no longer an entry"),
-                _ => (Kind::Unreadable, "it is not an entry, nor is what follows"),
+                _ => (Kind::Garbled, "it is not an entry, nor is what follows"),
             };
             return Damage::new(index, kind, what);
         };
@@ -147,6 +227,37 @@ impl Walk<'_> {
         Damage::new(index, if last { Kind::Changed } else { Kind::Forked }, what)
     }
 
+    /// What stands behind the last entry: whether one is being written there.
+    fn torn(&self) -> Result<bool, Damage> {
+        if !self.read.torn {
+            return Ok(false);
+        }
+        let index = self.edge.size();
+        match entry::end(self.read.rest(), &self.last, index) {
+            End::Unfinished => Ok(true),
+            End::Length => {
+                let what = "its length was changed";
+                Err(Damage::new(index, Kind::Changed, what))
+            }
+            End::Junk => {
+                let what = "what stands behind the last entry is none of this log";
+                Err(Damage::new(index, Kind::Inserted, what))
+            }
+        }
+    }
+
+    /// Whether an entry is being written at the end; an unfinished one that nobody writes is damage.
+    fn is_being_written(&self, torn: bool) -> Result<bool, Damage> {
+        let index = self.edge.size();
+        let locked = self.source.disk.is_locked();
+        let locked = locked.map_err(|error| Damage::unreadable(index, "the lock", &error))?;
+        if torn && !locked {
+            let what = "an entry is unfinished, and nobody writes the log; a crash leaves that, and the next start cuts it";
+            return Err(Damage::new(index, Kind::Torn, what));
+        }
+        Ok(torn)
+    }
+
     fn end(mut self, history: &History) -> Result<Verified, Damage> {
         let entries = self.edge.size();
         if let Some(size) = self.fork {
@@ -155,11 +266,22 @@ impl Walk<'_> {
         if let Some(bad) = &history.bad {
             return Err(bad.clone());
         }
-        let newest = history.checkpoints.last().cloned();
-        if let Some(newest) = newest.as_ref().filter(|newest| newest.size > entries) {
-            let what = format!("a checkpoint covers {} entries", newest.size);
+        let torn = self.torn()?;
+        let most = history.checkpoints.last().map_or(0, |newest| newest.size);
+        if most > entries {
+            let what = format!("a checkpoint covers {most} entries");
             return Err(Damage::new(entries, Kind::CutOff, what));
         }
+        let signed = self.tail.newest().map_or(0, |newest| newest.size);
+        let unsigned = entries - signed;
+        if self.tail.newest().is_none() || self.tail.is_over() {
+            return Err(Damage::new(
+                signed,
+                Kind::Unsigned,
+                unsigned::told(unsigned),
+            ));
+        }
+        let torn = torn && self.is_being_written(torn)?;
         self.stored.finish();
         if let Some((index, name)) = self.stored.differs {
             return Err(Damage::new(
@@ -168,12 +290,25 @@ impl Walk<'_> {
                 format!("{name} holds another hash"),
             ));
         }
-        let checkpoints = history.checkpoints.len() as u64;
         Ok(Verified {
             entries,
+            unsigned,
+            torn,
+            skipped: self.skipped,
+            accepted: self.accepted,
             root: self.edge.root(),
-            checkpoints,
-            newest,
+            checkpoints: self.checkpoints,
+            newest: self.tail.newest().cloned(),
         })
     }
+}
+
+/// Whether a record says that an operator accepted something.
+fn is_accepted(record: &[u8]) -> bool {
+    // Most records are told from it without being read as JSON.
+    let maybe = record
+        .windows(ACCEPTED.len())
+        .any(|window| window == ACCEPTED);
+    let read = || serde_json::from_slice::<serde_json::Value>(record);
+    maybe && read().is_ok_and(|record| record["kind"] == "accepted")
 }

@@ -2,12 +2,11 @@
 //!
 //! For tests and the simulation only: nothing outlives the process.
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, Read};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Disk, DiskFile};
+use super::{Disk, DiskFile, Held, Identity};
 
 /// What the disk is asked to do, as a [`MemoryDisk::watch`] sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +33,7 @@ type Watch = Arc<dyn Fn(Op) + Send + Sync>;
 struct Stored {
     bytes: Vec<u8>,
     synced: usize,
+    inode: u64,
 }
 
 #[derive(Default)]
@@ -44,6 +44,28 @@ struct State {
     locked: Arc<()>,
     /// Files opened before a crash belong to a process that is gone, and do nothing more.
     life: u64,
+    /// The last number that was given to a file, so that another of the same name is told from it.
+    inodes: u64,
+    /// Directories that stood here before this one.
+    moved: u64,
+    /// Files that no name leads to any more, by their numbers: who has them open still writes them.
+    nameless: BTreeMap<u64, Stored>,
+}
+
+impl State {
+    fn next_inode(&mut self) -> u64 {
+        self.inodes += 1;
+        self.inodes
+    }
+
+    /// Puts a file at a name, or nothing.
+    fn put(&mut self, name: &str, file: Option<Stored>) {
+        let old = match file {
+            Some(file) => self.files.insert(name.to_owned(), file),
+            None => self.files.remove(name),
+        };
+        self.nameless.extend(old.map(|old| (old.inode, old)));
+    }
 }
 
 /// One directory in memory. Clones are the same directory.
@@ -92,17 +114,22 @@ impl MemoryDisk {
     /// Puts a file there as it should not be: what a tamperer or a broken disk does. `None` removes it.
     pub fn tamper(&self, name: &str, bytes: Option<Vec<u8>>) {
         let mut state = self.state();
-        match bytes {
-            Some(bytes) => {
-                let synced = bytes.len();
-                state
-                    .files
-                    .insert(name.to_owned(), Stored { bytes, synced });
-            }
-            None => {
-                state.files.remove(name);
-            }
-        }
+        let inode = state.next_inode();
+        let file = bytes.map(|bytes| Stored {
+            synced: bytes.len(),
+            bytes,
+            inode,
+        });
+        state.put(name, file);
+    }
+
+    /// Puts another directory, which is empty, where this one stood.
+    pub fn replace_directory(&self) {
+        let mut state = self.state();
+        let files = std::mem::take(&mut state.files);
+        let nameless = files.into_values().map(|file| (file.inode, file));
+        state.nameless.extend(nameless);
+        state.moved += 1;
     }
 
     fn before(&self, op: Op) {
@@ -145,11 +172,16 @@ impl Disk for MemoryDisk {
 
     fn append(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
         let mut state = self.state();
-        state.files.entry(name.to_owned()).or_default();
-        let life = state.life;
+        let fresh = state.next_inode();
+        let file = state.files.entry(name.to_owned()).or_default();
+        if file.inode == 0 {
+            file.inode = fresh;
+        }
+        let (inode, life) = (file.inode, state.life);
         Ok(Box::new(MemoryFile {
             disk: self.clone(),
             name: name.to_owned(),
+            inode,
             life,
         }))
     }
@@ -164,23 +196,64 @@ impl Disk for MemoryDisk {
         let file = Stored {
             bytes: bytes.to_vec(),
             synced: bytes.len(),
+            inode: state.next_inode(),
         };
-        state.files.insert(name.to_owned(), file);
+        state.put(name, Some(file));
         Ok(())
     }
 
-    fn lock(&self) -> io::Result<Box<dyn Any + Send + Sync>> {
+    fn lock(&self) -> io::Result<Box<dyn Held>> {
         let state = self.state();
+        let moved = state.moved;
         match Arc::strong_count(&state.locked) {
-            1 => Ok(Box::new(Arc::clone(&state.locked))),
+            1 => Ok(Box::new(Lock(Arc::clone(&state.locked), moved))),
             _ => Err(io::ErrorKind::WouldBlock.into()),
         }
+    }
+
+    fn is_locked(&self) -> io::Result<bool> {
+        Ok(Arc::strong_count(&self.state().locked) > 1)
+    }
+
+    fn identity(&self, name: &str) -> io::Result<Identity> {
+        let state = self.state();
+        if name.is_empty() {
+            return Ok(directory(state.moved));
+        }
+        let file = state.files.get(name).ok_or(io::ErrorKind::NotFound)?;
+        Ok(Identity {
+            device: 0,
+            inode: file.inode,
+            len: file.bytes.len() as u64,
+        })
+    }
+}
+
+/// The directory as it is told from those that stood there before.
+fn directory(moved: u64) -> Identity {
+    Identity {
+        device: 1,
+        inode: moved,
+        len: 0,
+    }
+}
+
+/// Held while the log is open.
+struct Lock(
+    #[expect(dead_code, reason = "counted, not read")] Arc<()>,
+    u64,
+);
+
+impl Held for Lock {
+    fn identity(&self) -> io::Result<Identity> {
+        Ok(directory(self.1))
     }
 }
 
 struct MemoryFile {
     disk: MemoryDisk,
     name: String,
+    inode: u64,
     life: u64,
 }
 
@@ -188,9 +261,15 @@ impl MemoryFile {
     fn with<T>(&self, change: impl FnOnce(&mut Stored, &mut Option<Fault>) -> T) -> io::Result<T> {
         let mut state = self.disk.state();
         let State {
-            files, fault, life, ..
+            files,
+            nameless,
+            fault,
+            life,
+            ..
         } = &mut *state;
-        match files.get_mut(&self.name) {
+        let named = files.get_mut(&self.name);
+        let named = named.filter(|file| file.inode == self.inode);
+        match named.or_else(|| nameless.get_mut(&self.inode)) {
             Some(file) if *life == self.life => Ok(change(file, fault)),
             _ => Err(io::Error::other(
                 "the file belongs to a process that crashed",
@@ -228,6 +307,14 @@ impl DiskFile for MemoryFile {
             file.synced = file.bytes.len();
             Ok(())
         })?
+    }
+
+    fn identity(&self) -> io::Result<Identity> {
+        self.with(|file, _| Identity {
+            device: 0,
+            inode: file.inode,
+            len: file.bytes.len() as u64,
+        })
     }
 
     fn truncate(&mut self, len: u64) -> io::Result<()> {

@@ -2,16 +2,17 @@
 //!
 //! Only the last segment is read. Of the others the roots are enough, which lie in their leaf-hash files.
 
-use std::any::Any;
 use std::io::{self, ErrorKind, Read};
 
 use base::Digest;
 
-use super::{LogError, LogSettings};
-use crate::disk::{Disk, DiskFile};
-use crate::entry::{self, Entry, NO_ENTRY, Next, SEGMENT_ENTRIES, SEGMENT_LEVEL};
+use super::witness::Witness;
+use super::{Found, LogError, LogSettings, Newest};
+use crate::disk::{Disk, DiskFile, Held};
+use crate::entry::{self, End, Entry, NO_ENTRY, Next, SEGMENT_ENTRIES, SEGMENT_LEVEL};
 use crate::note::{self, Checkpoint, Signer, Verifier};
 use crate::tree::{self, Edge};
+use crate::unsigned::{self, Unsigned};
 
 /// The signing key's seed as 64 hex digits.
 pub(crate) const KEY: &str = "key";
@@ -35,19 +36,36 @@ pub(super) struct Opened {
     pub(super) leaves: Vec<Digest>,
     pub(super) checkpoints: Box<dyn DiskFile>,
     pub(super) checkpoints_len: u64,
-    /// Entries that the newest checkpoint covers.
+    /// Entries that the newest checkpoint covers, and those after it.
     pub(super) signed: u64,
+    pub(super) unsigned: Unsigned,
+    pub(super) witness: Option<Witness>,
+    /// What an operator has to accept before anything more is signed.
+    pub(super) found: Option<Found>,
     /// Bytes of all files.
     pub(super) bytes: u64,
-    /// Held for as long as the log is open.
-    _lock: Box<dyn Any + Send + Sync>,
+    /// The folder, held for as long as the log is open.
+    pub(super) folder: Box<dyn Held>,
 }
 
-pub(super) fn open(disk: &dyn Disk, settings: &LogSettings) -> Result<Opened, LogError> {
+/// What is done about an end of the log that no crash explains.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Doubt {
+    Refuse,
+    /// It is found and told, for an operator who has said why.
+    Accept,
+}
+
+pub(super) fn open(
+    disk: &dyn Disk,
+    settings: &LogSettings,
+    witness: Option<Witness>,
+    doubt: Doubt,
+) -> Result<Opened, LogError> {
     if !note::is_key_name(&settings.origin) {
         return Err(LogError::Origin(settings.origin.clone()));
     }
-    let lock = disk.lock().map_err(|error| match error.kind() {
+    let folder = disk.lock().map_err(|error| match error.kind() {
         ErrorKind::WouldBlock => LogError::Locked,
         _ => LogError::Io("the log's directory cannot be locked", error),
     })?;
@@ -58,36 +76,165 @@ pub(super) fn open(disk: &dyn Disk, settings: &LogSettings) -> Result<Opened, Lo
     let begun = !segments.is_empty() || files.iter().any(|(name, _)| name == CHECKPOINTS);
     let signer = signer(disk, &settings.origin, begun)?;
     let (checkpoints, checkpoints_len, newest) = checkpoints(disk, &signer)?;
-    let (mut edge, mut prev) = finished_segments(disk, &segments)?;
+    let (base, last) = finished_segments(disk, &segments)?;
     let segment = segments.last().copied().unwrap_or(0);
-    let tail = Tail::read(disk, segment, &mut edge, &mut prev, newest.as_ref())?;
-    let opening = |error| LogError::Io("the log's last segment", error);
-    let mut file = disk
-        .append(&entry::segment_name(segment))
-        .map_err(opening)?;
-    let found = file.length().map_err(opening)?;
-    if found > tail.len {
-        tracing::warn!(
-            bytes = found - tail.len,
-            "cut an entry that a crash left unfinished"
-        );
-        file.truncate(tail.len).map_err(opening)?;
-    }
-    file.sync().map_err(opening)?;
-    Ok(Opened {
+    let signed = newest.as_ref().map_or(0, |newest| newest.checkpoint.size);
+    let tail = Tail::read(disk, segment, (base, last), signed)?;
+    let mut witness = witness;
+    let found = hold_against(disk, &signer, &tail, newest.as_ref(), &mut witness, doubt)?;
+    // Nothing but a torn checkpoint has been changed until here: a log that is refused stays as it is.
+    let mut opened = Opened {
+        file: open_segment(disk, segment, tail.len)?,
         signer,
-        edge,
-        prev,
+        edge: tail.edge,
+        prev: tail.prev,
         segment,
-        file,
         file_len: tail.len,
         leaves: tail.leaves,
         checkpoints,
         checkpoints_len,
-        signed: newest.map_or(0, |checkpoint| checkpoint.size),
+        signed,
+        unsigned: tail.unsigned,
+        witness,
+        found,
         bytes: files.iter().map(|(_, len)| len).sum(),
-        _lock: lock,
-    })
+        folder,
+    };
+    if opened.found.is_none() {
+        opened.begin(newest)?;
+    }
+    Ok(opened)
+}
+
+/// Holds the entries against the newest checkpoint, the bound of what may be unsigned, and the witness.
+fn hold_against(
+    disk: &dyn Disk,
+    signer: &Signer,
+    tail: &Tail,
+    newest: Option<&Newest>,
+    witness: &mut Option<Witness>,
+    doubt: Doubt,
+) -> Result<Option<Found>, LogError> {
+    let size = tail.edge.size();
+    let root_at = |at: u64| root_at(disk, &tail.leaves, size, at);
+    if let Some(Newest { checkpoint, .. }) = newest {
+        let damaged = |index, what| Err(LogError::Damaged { index, what });
+        if checkpoint.size > size {
+            return damaged(size, "entries that a checkpoint covers are missing");
+        }
+        if root_at(checkpoint.size)? != checkpoint.root {
+            return damaged(checkpoint.size, "a checkpoint signed something else");
+        }
+    }
+    let unsigned = tail.unsigned.entries();
+    let never_signed = newest.is_none() && size > 0;
+    let mut what: Vec<String> = Vec::new();
+    if never_signed || tail.unsigned.is_over() {
+        if doubt == Doubt::Refuse {
+            return Err(LogError::Unsigned { entries: unsigned });
+        }
+        what.push(unsigned::told(unsigned));
+    }
+    if let Some(witness) = witness {
+        let verifier = Verifier::parse(&signer.vkey()).map_err(LogError::Checkpoint)?;
+        match witness.differs(size, newest, &verifier, root_at)? {
+            Some(differs) if doubt == Doubt::Refuse => return Err(LogError::Witness(differs)),
+            differs => what.extend(differs),
+        }
+    }
+    Ok((!what.is_empty()).then(|| Found {
+        entries: size,
+        unsigned,
+        what: what.join("; "),
+    }))
+}
+
+/// Opens the last segment for appending, and cuts what a crash left behind `len`.
+fn open_segment(disk: &dyn Disk, segment: u64, len: u64) -> Result<Box<dyn DiskFile>, LogError> {
+    let opening = |error| LogError::Io("the log's last segment", error);
+    let name = entry::segment_name(segment);
+    let mut file = disk.append(&name).map_err(opening)?;
+    let found = file.length().map_err(opening)?;
+    if found > len {
+        let bytes = found - len;
+        tracing::warn!(bytes, "cut an entry that a crash left unfinished");
+        file.truncate(len).map_err(opening)?;
+    }
+    file.sync().map_err(opening)?;
+    Ok(file)
+}
+
+impl Opened {
+    /// Signs a log that begins, and sees to it that the witness knows the newest checkpoint.
+    fn begin(&mut self, newest: Option<Newest>) -> Result<(), LogError> {
+        let writing = |error| LogError::Io("the log's checkpoints", error);
+        let note = match newest {
+            Some(newest) => newest.note,
+            None => {
+                let (size, root) = (self.edge.size(), self.edge.root());
+                let note = self.signer.checkpoint(&Checkpoint { size, root });
+                let written = self.checkpoints.write_at(note.as_bytes(), 0);
+                written
+                    .and_then(|()| self.checkpoints.sync())
+                    .map_err(writing)?;
+                self.checkpoints_len = note.len() as u64;
+                self.bytes += self.checkpoints_len;
+                note
+            }
+        };
+        let witnessed = self.witness.as_mut().map(|witness| witness.put(&note));
+        witnessed
+            .transpose()
+            .map_err(|error| LogError::Io("the log's witness", error))?;
+        let unsigned = self.unsigned.entries();
+        if unsigned > 0 {
+            tracing::info!(
+                unsigned,
+                "the log ended without being closed; signing its end"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// The root over the first `at` entries of a log of `size`, by the leaf hashes: `leaves` are those of the last segment.
+fn root_at(disk: &dyn Disk, leaves: &[Digest], size: u64, at: u64) -> Result<Digest, LogError> {
+    let base = size - leaves.len() as u64;
+    let segment = at.min(base) / SEGMENT_ENTRIES;
+    let mut edge = Edge::default();
+    for before in 0..segment {
+        let root = read_hash(disk, &entry::leaves_name(before), 0);
+        edge.push_subtree(root.ok_or_else(|| cut_leaves(before))?, SEGMENT_LEVEL);
+    }
+    if at >= base {
+        let count = usize::try_from(at - base).unwrap_or(usize::MAX);
+        leaves.iter().take(count).for_each(|leaf| edge.push(*leaf));
+        return Ok(edge.root());
+    }
+    let stored = stored_leaves(disk, segment).ok_or_else(|| cut_leaves(segment))?;
+    let count = usize::try_from(at - edge.size()).unwrap_or(usize::MAX);
+    stored.iter().take(count).for_each(|leaf| edge.push(*leaf));
+    Ok(edge.root())
+}
+
+fn cut_leaves(segment: u64) -> LogError {
+    LogError::Damaged {
+        index: segment * SEGMENT_ENTRIES,
+        what: "the leaf hashes of its segment are missing or cut",
+    }
+}
+
+/// The leaf hashes of a finished segment, once they give the root that is stored with them.
+pub(crate) fn stored_leaves(disk: &dyn Disk, segment: u64) -> Option<Vec<Digest>> {
+    let mut bytes = Vec::new();
+    let most = 32 * (SEGMENT_ENTRIES + 1);
+    let mut file = disk.read(&entry::leaves_name(segment), 0).ok()?;
+    (&mut file).take(most + 1).read_to_end(&mut bytes).ok()?;
+    let (hashes, rest) = bytes.as_chunks::<32>();
+    let (root, leaves) = hashes.split_first()?;
+    let leaves: Vec<Digest> = leaves.iter().map(|hash| Digest(*hash)).collect();
+    let whole = rest.is_empty() && bytes.len() as u64 == most;
+    (whole && tree::root_of(&leaves).0 == *root).then_some(leaves)
 }
 
 /// Reads the key, or makes it where the log has not begun.
@@ -132,7 +279,7 @@ pub(crate) fn read_text(disk: &dyn Disk, name: &str) -> io::Result<String> {
     Ok(text)
 }
 
-type Checkpoints = (Box<dyn DiskFile>, u64, Option<Checkpoint>);
+type Checkpoints = (Box<dyn DiskFile>, u64, Option<Newest>);
 
 /// Opens the checkpoints, cuts one that a crash left unfinished, and checks the newest.
 fn checkpoints(disk: &dyn Disk, signer: &Signer) -> Result<Checkpoints, LogError> {
@@ -165,11 +312,12 @@ fn checkpoints(disk: &dyn Disk, signer: &Signer) -> Result<Checkpoints, LogError
         file.truncate(whole).map_err(reading)?;
     }
     let verifier = Verifier::parse(&signer.vkey()).map_err(LogError::Checkpoint)?;
-    let newest = notes
-        .last()
-        .map(|note| verifier.checkpoint(note))
-        .transpose();
-    Ok((file, whole, newest.map_err(LogError::Checkpoint)?))
+    let read = |note: &&str| {
+        let checkpoint = verifier.checkpoint(note).map_err(LogError::Checkpoint)?;
+        let note = (*note).to_owned();
+        Ok(Newest { checkpoint, note })
+    };
+    Ok((file, whole, notes.last().map(read).transpose()?))
 }
 
 /// The tree over all segments but the last, and the leaf hash of its last entry.
@@ -188,10 +336,9 @@ fn finished_segments(disk: &dyn Disk, segments: &[u64]) -> Result<(Edge, Digest)
             break;
         }
         let name = entry::leaves_name(*segment);
-        let what = "the leaf hashes of its segment are missing or cut";
-        let root = read_hash(disk, &name, 0).ok_or(LogError::Damaged { index, what })?;
+        let root = read_hash(disk, &name, 0).ok_or_else(|| cut_leaves(*segment))?;
         let last = read_hash(disk, &name, 32 * SEGMENT_ENTRIES);
-        prev = last.ok_or(LogError::Damaged { index, what })?;
+        prev = last.ok_or_else(|| cut_leaves(*segment))?;
         edge.push_subtree(root, SEGMENT_LEVEL);
     }
     Ok((edge, prev))
@@ -203,25 +350,30 @@ fn read_hash(disk: &dyn Disk, name: &str, offset: u64) -> Option<Digest> {
     Some(Digest(hash))
 }
 
-/// The last segment as far as it is whole.
+/// The last segment as far as it is whole, and the tree with it.
 struct Tail {
     len: u64,
     leaves: Vec<Digest>,
+    edge: Edge,
+    prev: Digest,
+    unsigned: Unsigned,
 }
 
 impl Tail {
-    /// Reads the last segment, adds it to the tree, and holds the tree against the newest checkpoint.
+    /// Reads the last segment behind the tree over those before it. Entries from `signed` on are counted.
     fn read(
         disk: &dyn Disk,
         segment: u64,
-        edge: &mut Edge,
-        prev: &mut Digest,
-        newest: Option<&Checkpoint>,
+        (edge, prev): (Edge, Digest),
+        signed: u64,
     ) -> Result<Tail, LogError> {
         let reading = |error| LogError::Io("the log's last segment", error);
         let mut tail = Tail {
             len: 0,
             leaves: Vec::new(),
+            unsigned: Unsigned::of(edge.size().saturating_sub(signed)),
+            edge,
+            prev,
         };
         let mut reader = match disk.read(&entry::segment_name(segment), 0) {
             Ok(reader) => reader,
@@ -230,51 +382,41 @@ impl Tail {
         };
         let mut buffer = Vec::new();
         loop {
-            let index = edge.size();
-            if newest.is_some_and(|newest| newest.size == index && newest.root != edge.root()) {
-                return Err(LogError::Damaged {
-                    index,
-                    what: "a checkpoint signed something else",
-                });
-            }
+            let index = tail.edge.size();
+            let damaged = |what| Err(LogError::Damaged { index, what });
             match entry::read_next(&mut reader, &mut buffer).map_err(reading)? {
-                Next::Entry => tail.add(&buffer, edge, prev)?,
-                Next::End | Next::Torn => break,
-                Next::Empty => {
-                    return Err(LogError::Damaged {
-                        index,
-                        what: "it is empty",
-                    });
-                }
+                Next::Entry => tail.add(&buffer, signed)?,
+                Next::End => return Ok(tail),
+                Next::Torn => match entry::end(&buffer, &tail.prev, index) {
+                    End::Unfinished => return Ok(tail),
+                    End::Length => return damaged("its length was changed"),
+                    End::Junk => return damaged("what stands there is no entry of this log"),
+                },
+                Next::Empty => return damaged("it is empty"),
             }
-        }
-        let index = edge.size();
-        match newest {
-            Some(newest) if newest.size > index => Err(LogError::Damaged {
-                index,
-                what: "entries that a checkpoint covers are missing",
-            }),
-            _ => Ok(tail),
         }
     }
 
-    fn add(&mut self, bytes: &[u8], edge: &mut Edge, prev: &mut Digest) -> Result<(), LogError> {
-        let index = edge.size();
+    fn add(&mut self, bytes: &[u8], signed: u64) -> Result<(), LogError> {
+        let index = self.edge.size();
         let damaged = |what| Err(LogError::Damaged { index, what });
-        match Entry::parse(bytes) {
+        let entry = match Entry::parse(bytes) {
             None => return damaged("it is not an entry"),
             Some(entry) if entry.seq != index => return damaged("it has another number"),
-            Some(entry) if entry.prev != *prev => {
+            Some(entry) if entry.prev != self.prev => {
                 return damaged("it does not follow the one before");
             }
             Some(_) if self.leaves.len() as u64 == SEGMENT_ENTRIES => {
                 return damaged("its segment has too many entries");
             }
-            Some(_) => {}
+            Some(entry) => entry,
+        };
+        if index >= signed {
+            self.unsigned.push(entry.record);
         }
-        *prev = tree::leaf_hash(bytes);
-        edge.push(*prev);
-        self.leaves.push(*prev);
+        self.prev = tree::leaf_hash(bytes);
+        self.edge.push(self.prev);
+        self.leaves.push(self.prev);
         self.len += 2 + bytes.len() as u64;
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::disk::{Fault, MemoryDisk, Op};
 use crate::entry;
-use base::limit::RECORDS_WAITING_MAX;
+use base::limit::{LOG_UNSIGNED_ENTRIES_MAX, RECORDS_WAITING_MAX};
 
 fn settings(durability: Durability) -> LogSettings {
     LogSettings {
@@ -250,6 +250,8 @@ fn a_slow_disk_gathers_judgements_into_one_commit_and_refuses_over_the_bound() {
     let disk = MemoryDisk::new();
     let log = open_fsync(&disk);
     append(&log, 0).unwrap();
+    // Its checkpoint is signed, so that the next sync is that of a commit.
+    until(|| log.queue.sleeps());
     let commits = log.stats().commits.load(Ordering::Relaxed);
     let gate = Arc::new((Mutex::new((false, false)), Condvar::new()));
     let theirs = Arc::clone(&gate);
@@ -273,7 +275,9 @@ fn a_slow_disk_gathers_judgements_into_one_commit_and_refuses_over_the_bound() {
     for (index, answer) in (2..).zip(waiting) {
         assert_eq!(answer.blocking_recv().unwrap(), Ok(index));
     }
-    assert_eq!(log.stats().commits.load(Ordering::Relaxed), commits + 2);
+    // The first commit, and as many as it takes to sign between what is over the bound.
+    let more = (RECORDS_WAITING_MAX as u64 + 1).div_ceil(LOG_UNSIGNED_ENTRIES_MAX);
+    assert!(log.stats().commits.load(Ordering::Relaxed) <= commits + 2 + more);
     until(|| log.size() == 3 + RECORDS_WAITING_MAX as u64);
 }
 
@@ -333,4 +337,177 @@ fn an_outcome_does_not_wait_for_the_next_checkpoint() {
     log.note(b"{}".to_vec());
     until(|| log.size() == 3);
     assert_eq!(log.stats().checkpoints.load(Ordering::Relaxed), 1);
+}
+
+/// The number of entries that the newest checkpoint on the disk covers.
+fn signed(disk: &MemoryDisk) -> u64 {
+    let history = String::from_utf8(disk.bytes(open::CHECKPOINTS).unwrap()).unwrap();
+    let notes = crate::note::split_history(&history).0;
+    crate::note::read_checkpoint(notes.last().unwrap())
+        .unwrap()
+        .size
+}
+
+#[test]
+fn it_begins_signed_and_signs_before_the_bound() {
+    let disk = MemoryDisk::new();
+    let log = open(&disk, settings(Durability::Os)).unwrap();
+    assert_eq!(signed(&disk), 0);
+    let at = |ms: u64| format!(r#"{{"at":"{}"}}"#, base::clock::rfc3339(ms)).into_bytes();
+    // The writer is held in its first sync, so that all of these are one batch.
+    let held = Arc::new((Mutex::new(false), Condvar::new()));
+    let theirs = Arc::clone(&held);
+    disk.watch(move |_| {
+        let mut go = theirs.0.lock().unwrap();
+        while !*go {
+            go = theirs.1.wait(go).unwrap();
+        }
+    });
+    let total = 2 * LOG_UNSIGNED_ENTRIES_MAX + 10;
+    (0..total).for_each(|_| log.note(b"{}".to_vec()));
+    (0..3).for_each(|n| log.note(at(n * (base::limit::LOG_UNSIGNED_MS_MAX + 1))));
+    // A checkpoint is on the disk before more than the bound follows it.
+    let unsigned = Arc::new(AtomicU64::new(0));
+    let (seen, most) = (disk.clone(), Arc::clone(&unsigned));
+    *held.0.lock().unwrap() = true;
+    held.1.notify_all();
+    disk.watch(move |op| {
+        if op == Op::Sync {
+            let bytes = seen.bytes(&entry::segment_name(0)).unwrap();
+            let (mut rest, mut entries, mut buffer) = (&bytes[..], 0, Vec::new());
+            while entry::read_next(&mut rest, &mut buffer).unwrap() == entry::Next::Entry {
+                entries += 1;
+            }
+            most.fetch_max(entries - signed(&seen), Ordering::Relaxed);
+        }
+    });
+    until(|| log.size() == total + 3);
+    log.close().unwrap();
+    assert!((1..=LOG_UNSIGNED_ENTRIES_MAX).contains(&unsigned.load(Ordering::Relaxed)));
+    assert!(log.stats().checkpoints.load(Ordering::Relaxed) >= 5);
+}
+
+#[test]
+fn an_end_that_nobody_signed_is_refused_until_it_is_accepted() {
+    let disk = MemoryDisk::new();
+    let log = open_fsync(&disk);
+    (0..5).for_each(|n| assert_eq!(append(&log, n), Ok(n)));
+    drop(log);
+    disk.tamper(open::CHECKPOINTS, None);
+    let refused = open(&disk, settings(Durability::Fsync)).err().unwrap();
+    assert!(
+        matches!(refused, LogError::Unsigned { entries: 5 }),
+        "{refused}"
+    );
+    assert!(refused.to_string().contains("weir audit accept"));
+    let accept = || {
+        let disk = Arc::new(disk.clone());
+        let record = |found: &Found| format!(r#"{{"unsigned":{}}}"#, found.unsigned).into_bytes();
+        Log::accept(disk, &settings(Durability::Fsync), None, record).unwrap()
+    };
+    let found = accept().unwrap();
+    assert_eq!((found.entries, found.unsigned), (5, 5));
+    assert_eq!(signed(&disk), 6);
+    let bytes = disk.bytes(&entry::segment_name(0)).unwrap();
+    assert!(
+        String::from_utf8(bytes)
+            .unwrap()
+            .contains(r#""record":{"unsigned":5},"seq":5}"#)
+    );
+    assert_eq!(accept(), None);
+    assert_eq!(append(&open_fsync(&disk), 9), Ok(6));
+}
+
+#[test]
+fn a_log_whose_files_moved_takes_nothing_more() {
+    let segment = entry::segment_name(0);
+    let copied = |disk: &MemoryDisk| disk.tamper(&segment, disk.bytes(&segment));
+    type Way<'w> = (&'w str, &'w dyn Fn(&MemoryDisk));
+    let ways: [Way<'_>; 5] = [
+        ("segment", &|disk| disk.tamper(&segment, None)),
+        ("replaced", &copied),
+        ("checkpoints", &|disk| disk.tamper(open::CHECKPOINTS, None)),
+        ("folder", &MemoryDisk::replace_directory),
+        ("cut", &|disk| {
+            disk.append(&segment).unwrap().truncate(3).unwrap()
+        }),
+    ];
+    for (way, change) in ways {
+        let disk = MemoryDisk::new();
+        let log = open_fsync(&disk);
+        append(&log, 0).unwrap();
+        change(&disk);
+        // Nobody asks; the log finds it by itself.
+        until(|| matches!(log.trouble(), Some(RecordError::Failed(_))));
+        assert!(
+            matches!(append(&log, 1), Err(RecordError::Failed(_))),
+            "{way}"
+        );
+        assert!(log.close().is_err(), "{way}");
+    }
+}
+
+#[test]
+fn a_witness_holds_the_log_to_what_it_saw() {
+    let (disk, elsewhere) = (MemoryDisk::new(), MemoryDisk::new());
+    let witness = || Some(Witness::on(Arc::new(elsewhere.clone()), "witness".into()));
+    let open = || {
+        let disk = Arc::new(disk.clone());
+        Log::open_witnessed(disk, Path::new(""), settings(Durability::Fsync), witness())
+    };
+    let seen = || {
+        let text = String::from_utf8(elsewhere.bytes("witness").unwrap()).unwrap();
+        crate::note::read_checkpoint(&text).unwrap().size
+    };
+    let log = open().unwrap();
+    assert_eq!(seen(), 0);
+    (0..3).for_each(|n| assert_eq!(append(&log, n), Ok(n)));
+    drop(log);
+    assert_eq!(seen(), 3);
+    let files = [entry::segment_name(0), open::CHECKPOINTS.to_owned()];
+    let old = files.clone().map(|name| disk.bytes(&name));
+    let log = open().unwrap();
+    append(&log, 3).unwrap();
+    drop(log);
+    let new = files.clone().map(|name| disk.bytes(&name));
+    let put = |bytes: &[Option<Vec<u8>>]| {
+        let of = files.iter().zip(bytes);
+        of.for_each(|(name, bytes)| disk.tamper(name, bytes.clone()));
+    };
+    put(&old);
+    assert!(matches!(open(), Err(LogError::Witness(_))), "an older log");
+    put(&[new[0].clone(), old[1].clone()]);
+    assert!(
+        matches!(open(), Err(LogError::Witness(_))),
+        "older checkpoints"
+    );
+    put(&new);
+    drop(open().unwrap());
+    elsewhere.tamper("witness", None);
+    assert!(matches!(open(), Err(LogError::Witness(_))), "no witness");
+    put(&old);
+    let record = |_: &Found| b"{}".to_vec();
+    let accepted = Log::accept(
+        Arc::new(disk.clone()),
+        &settings(Durability::Fsync),
+        witness(),
+        record,
+    );
+    assert!(accepted.unwrap().is_some());
+    assert_eq!(seen(), 4);
+    let log = open().unwrap();
+    append(&log, 4).unwrap();
+    // A witness that fails stops the log, and a full one is waited out.
+    elsewhere.fail(Some(Fault::Room(3)));
+    until(|| {
+        let _ = append(&log, 5);
+        log.trouble() == Some(RecordError::Full)
+    });
+    elsewhere.fail(None);
+    until(|| log.trouble().is_none());
+    elsewhere.tamper("witness", Some(b"other".to_vec()));
+    until(|| {
+        let _ = append(&log, 6);
+        matches!(log.trouble(), Some(RecordError::Failed(_)))
+    });
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use base::Digest;
+use base::limit::LOG_LOOK_MS;
 use gate::ports::RecordError;
 
 use super::open::Opened;
@@ -18,6 +19,7 @@ use crate::disk::{Disk, DiskFile};
 use crate::entry::{self, ENTRY_EXTRA_BYTES, SEGMENT_ENTRIES};
 use crate::note::Checkpoint;
 use crate::tree::{self, Edge};
+use crate::unsigned::Unsigned;
 
 /// How long outcomes may wait for a judgement to share a write with.
 const OUTCOME_WAIT: Duration = Duration::from_millis(50);
@@ -27,6 +29,10 @@ const ROOM_WAIT: Duration = Duration::from_secs(1);
 const CHECKPOINT_WAIT_FSYNC: Duration = Duration::from_secs(1);
 /// The same with `os`, where it costs a sync that calls wait for.
 const CHECKPOINT_WAIT_OS: Duration = Duration::from_secs(5);
+/// How often it is looked whether the log's files stand where they stood, while records come.
+const LOOK_BUSY: Duration = Duration::from_millis(LOG_LOOK_MS.0);
+/// The same while none do.
+const LOOK_IDLE: Duration = Duration::from_millis(LOG_LOOK_MS.1);
 /// Bytes written and cut again to see whether a full disk has room.
 const PROBE_BYTES: usize = 64 << 10;
 
@@ -53,6 +59,9 @@ pub(super) struct Writer {
     unsynced: bool,
     full: bool,
     checkpoint_due: Instant,
+    looked: Instant,
+    /// The newest checkpoint and its size, where the witness does not have it yet.
+    noted: Option<(u64, String)>,
 }
 
 impl Writer {
@@ -77,6 +86,8 @@ impl Writer {
             unsynced: false,
             full: false,
             checkpoint_due: Instant::now(),
+            looked: Instant::now(),
+            noted: None,
         }
     }
 
@@ -93,7 +104,8 @@ impl Writer {
             items.append(&mut fresh);
             wrote = !items.is_empty();
             let result = self
-                .commit_all(&mut items, open)
+                .look(!open)
+                .and_then(|()| self.commit_all(&mut items, open))
                 .and_then(|()| self.checkpoint_if_due(!open));
             match result {
                 Ok(()) if self.full => {
@@ -117,11 +129,24 @@ impl Writer {
             return Wait::Nap(Instant::now() + ROOM_WAIT);
         }
         let due = (self.log.edge.size() > self.log.signed).then_some(self.checkpoint_due);
+        let look = self.looked + LOOK_IDLE;
+        let due = due.map_or(look, |due| due.min(look));
         if !wrote {
-            return Wait::Sleep(due);
+            return Wait::Sleep(Some(due));
         }
-        let nap = Instant::now() + OUTCOME_WAIT;
-        Wait::Nap(due.map_or(nap, |due| due.min(nap)))
+        Wait::Nap(due.min(Instant::now() + OUTCOME_WAIT))
+    }
+
+    /// Fails where the log's files no longer stand where they stood, before more is written to them.
+    fn look(&mut self, closing: bool) -> Result<(), Fail> {
+        let now = Instant::now();
+        if !closing && now < self.looked + LOOK_BUSY {
+            return Ok(());
+        }
+        self.looked = now;
+        let astray = self.log.astray(&*self.disk);
+        let failed = |what| Fail::Broken(format!("{what} while the log was open"));
+        astray.map_or(Ok(()), |what| Err(failed(what)))
     }
 
     fn commit_all(&mut self, items: &mut Vec<Item>, open: bool) -> Result<(), Fail> {
@@ -133,7 +158,16 @@ impl Writer {
                 self.roll()?;
             }
             let room = SEGMENT_ENTRIES as usize - self.log.leaves.len();
-            let count = items.len().min(room);
+            let mut count = items.len().min(room);
+            // Who accepts an end that is over the bound signs it with the record that says so, and not before.
+            if self.log.found.is_none() {
+                let records = items[..count].iter().map(|item| &item.record[..]);
+                count = self.log.unsigned.room(records);
+                if count == 0 {
+                    self.checkpoint()?;
+                    continue;
+                }
+            }
             let started = Instant::now();
             let waited = items[..count].iter().any(|item| item.answer.is_some());
             self.write(&items[..count])?;
@@ -155,6 +189,11 @@ impl Writer {
     /// Puts records behind the last entry, in one write. On a failure nothing has changed.
     fn write(&mut self, items: &[Item]) -> Result<(), Fail> {
         let log = &mut self.log;
+        // Cut by another, the file would get a hole here, and its length would look right again.
+        if log.file.length().map_err(|e| fail(&e))? != log.file_len {
+            let why = "the log's segment was changed by another while the log was open";
+            return Err(Fail::Broken(why.to_owned()));
+        }
         let leaves_before = log.leaves.len();
         let mut prev = log.prev;
         self.edge_next.copy_from(&log.edge);
@@ -171,6 +210,9 @@ impl Writer {
         }
         log.prev = prev;
         log.file_len += self.buffer.len() as u64;
+        items
+            .iter()
+            .for_each(|item| log.unsigned.push(&item.record));
         std::mem::swap(&mut log.edge, &mut self.edge_next);
         self.unsynced = true;
         Ok(())
@@ -207,6 +249,8 @@ impl Writer {
         if self.unsynced {
             self.sync()?;
         }
+        // The next segment is made by its name, so the folder has to be the one that is held.
+        self.look(true)?;
         let log = &mut self.log;
         let mut hashes = Vec::with_capacity(32 * (log.leaves.len() + 1));
         hashes.extend_from_slice(&tree::root_of(&log.leaves).0);
@@ -218,6 +262,10 @@ impl Writer {
             .disk
             .append(&entry::segment_name(log.segment + 1))
             .map_err(|e| fail(&e))?;
+        if log.file.length().map_err(|e| fail(&e))? > 0 {
+            let why = "a file stands where the log's next segment begins";
+            return Err(Fail::Broken(why.to_owned()));
+        }
         log.file_len = 0;
         log.segment += 1;
         log.leaves.clear();
@@ -227,41 +275,62 @@ impl Writer {
         Ok(())
     }
 
-    /// Signs what is on the disk, never more: a checkpoint that a crash could outrun would be a lie.
     fn checkpoint_if_due(&mut self, closing: bool) -> Result<(), Fail> {
         let grown = self.log.edge.size() > self.log.signed;
-        let now = Instant::now();
-        if !grown || !(closing || now >= self.checkpoint_due) {
-            return Ok(());
+        match grown && (closing || Instant::now() >= self.checkpoint_due) {
+            true => self.checkpoint(),
+            false => Ok(()),
         }
+    }
+
+    /// Signs what is on the disk, never more: a checkpoint that a crash could outrun would be a lie. It is on the disk
+    /// itself before anything follows, so that no crash leaves more unsigned than the bound.
+    fn checkpoint(&mut self) -> Result<(), Fail> {
         if self.unsynced {
             self.sync()?;
         }
-        let log = &mut self.log;
-        let checkpoint = Checkpoint {
-            size: log.edge.size(),
-            root: log.edge.root(),
+        let size = self.log.edge.size();
+        // Where only the witness was full, the checkpoint is there already.
+        let note = match self.noted.take().filter(|(noted, _)| *noted == size) {
+            Some((_, note)) => note,
+            None => self.sign(size)?,
         };
-        let note = log.signer.checkpoint(&checkpoint);
-        let written = log
-            .checkpoints
-            .write_at(note.as_bytes(), log.checkpoints_len);
-        written.map_err(|error| undo(&mut *log.checkpoints, log.checkpoints_len, &error))?;
-        if closing {
-            log.checkpoints.sync().map_err(|error| fail(&error))?;
+        if let Some(witness) = &mut self.log.witness
+            && let Err(error) = witness.put(&note)
+        {
+            self.noted = Some((size, note));
+            return Err(match fail(&error) {
+                Fail::Full => Fail::Full,
+                Fail::Broken(_) => Fail::Broken(format!("the log's witness: {error}")),
+            });
         }
-        log.checkpoints_len += note.len() as u64;
-        log.signed = checkpoint.size;
-        self.checkpoint_due = now
+        self.log.signed = size;
+        self.log.unsigned = Unsigned::default();
+        self.checkpoint_due = Instant::now()
             + match self.durability {
                 Durability::Fsync => CHECKPOINT_WAIT_FSYNC,
                 Durability::Os => CHECKPOINT_WAIT_OS,
             };
+        self.stats.checkpoints.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Puts a checkpoint over all entries behind the others, and returns its note.
+    fn sign(&mut self, size: u64) -> Result<String, Fail> {
+        let log = &mut self.log;
+        let root = log.edge.root();
+        let note = log.signer.checkpoint(&Checkpoint { size, root });
+        let written = log
+            .checkpoints
+            .write_at(note.as_bytes(), log.checkpoints_len);
+        written.map_err(|error| undo(&mut *log.checkpoints, log.checkpoints_len, &error))?;
+        let synced = log.checkpoints.sync();
+        synced.map_err(|error| Fail::Broken(format!("syncing a checkpoint failed: {error}")))?;
+        log.checkpoints_len += note.len() as u64;
         self.stats
             .bytes
             .fetch_add(note.len() as u64, Ordering::Relaxed);
-        self.stats.checkpoints.fetch_add(1, Ordering::Relaxed);
-        Ok(())
+        Ok(note)
     }
 
     /// Whether a disk that was full takes bytes again.
