@@ -6,17 +6,19 @@
 pub mod relay;
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use base::limit::LOGS_MAX;
 use base::{Digest, Secret};
 use gate::ports::Ports;
 use gate::{Gate, Passed, Rules};
 use net::h1::Wires;
 use net::upstream::Scheme;
 use net::{Drain, EdgeSettings, EdgeShared, Endpoint, Targets, Upstreams};
-use store::log::{Log, LogError, LogSettings};
+use store::disk::FileDisk;
+use store::log::{Log, LogError, LogSettings, Witness};
 
 use crate::config::settings::{ChildServer, Durability, HttpServer, ServerKind, Settings};
 use crate::config::{Problem, compile};
@@ -350,30 +352,62 @@ fn pins(settings: &Settings) -> Result<Option<Arc<store::Pins>>, String> {
     Ok(Some(Arc::new(pins)))
 }
 
+/// The logs of a state folder, which processes that share it take one each, with the witness of each.
+pub fn log_names(witness: &Path) -> impl Iterator<Item = (String, PathBuf)> + '_ {
+    let numbered = |name: &str, nth: usize| match nth {
+        1 => name.to_owned(),
+        nth => format!("{name}.{nth}"),
+    };
+    let witness = witness.display().to_string();
+    (1..=LOGS_MAX).map(move |nth| (numbered("log", nth), numbered(&witness, nth).into()))
+}
+
 fn open_log(settings: &Settings, logs: usize) -> Result<Log, String> {
     let durability = match settings.log.durability {
         Durability::Fsync => store::log::Durability::Fsync,
         Durability::Os => store::log::Durability::Os,
     };
-    let mut nth = 1;
-    loop {
+    let configured = settings.log.witness.as_deref();
+    let names = log_names(configured.unwrap_or(Path::new("")));
+    for (nth, (name, witness)) in names.enumerate() {
         let log = LogSettings {
             origin: ORIGIN.to_owned(),
             durability,
             bytes_max: settings.log.bytes_max,
         };
-        let dir = settings.state.join(match nth {
-            1 => "log".to_owned(),
-            nth => format!("log.{nth}"),
-        });
+        let dir = settings.state.join(name);
         make_dir(&dir)?;
-        match Log::open(&dir, log) {
-            Err(LogError::Locked) if nth < logs => nth += 1,
+        let witness = configured.map(|_| witness_at(&witness, &dir)).transpose()?;
+        let disk = Arc::new(FileDisk::new(&dir));
+        match Log::open_witnessed(disk, &dir, log, witness) {
+            Err(LogError::Locked) if nth + 1 < logs => {}
             opened => {
                 return opened.map_err(|error| format!("the log in {}: {error}", dir.display()));
             }
         }
     }
+    Err("all logs of the state folder are written by others".to_owned())
+}
+
+/// A log's witness, which has to be where whoever writes the log's folder does not reach it.
+pub fn witness_at(path: &Path, log: &Path) -> Result<Witness, String> {
+    let failed = |why: &dyn std::fmt::Display| format!("log.witness {}: {why}", path.display());
+    let witness = Witness::new(path).ok_or_else(|| failed(&"name a file"))?;
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new(".")).canonicalize();
+    let folder = folder.map_err(|error| {
+        failed(&format!(
+            "its folder: {error}; make the folder, or mount it"
+        ))
+    })?;
+    let log = log.canonicalize().map_err(|error| failed(&error))?;
+    if folder.starts_with(&log) {
+        let why = "it is inside the log's folder and would be lost or changed with it; name a file elsewhere";
+        return Err(failed(&why));
+    }
+    Ok(witness)
 }
 
 /// Makes a folder that only this user can look into.

@@ -29,7 +29,8 @@ pub fn live() -> Response {
 impl Health<'_> {
     /// 200 where calls can pass, else 503, with what is wrong.
     pub fn ready(&self) -> Response {
-        let log = match self.gate.log_trouble() {
+        let trouble = self.gate.log_trouble();
+        let log = match &trouble {
             None => "works",
             Some(gate::ports::RecordError::Full) => "full",
             Some(gate::ports::RecordError::Busy) => "busy",
@@ -60,6 +61,9 @@ impl Health<'_> {
             "servers": Value::Object(servers),
             "version": env!("CARGO_PKG_VERSION"),
         });
+        if let Some(gate::ports::RecordError::Failed(why)) = trouble {
+            body["log_failed"] = why.into();
+        }
         if !sides.is_empty() {
             let word = |ready| if ready { "ready" } else { "not ready" };
             let sides = sides

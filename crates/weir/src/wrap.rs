@@ -23,7 +23,7 @@ use crate::routes::new_call_id;
 use crate::serve;
 
 /// Processes that may wrap the same server at once: each writes a log of its own.
-const LOGS_MAX: usize = 64;
+const LOGS_MAX: usize = base::limit::LOGS_MAX;
 /// Lines of the client that were read and are not judged yet.
 const LINES_WAITING_MAX: usize = 4;
 /// Messages that the client has not taken yet.

@@ -1,15 +1,21 @@
 //! `weir audit`: prove that the log is whole, read it, and hand it on.
 //!
-//! It works without the gateway and beside a running one, and changes nothing. It needs the folder of the
-//! log only: of the configuration it reads no more than where that is.
+//! It works without the gateway and beside a running one, and but for `accept` changes nothing. It needs the folder of
+//! the log only: of the configuration it reads no more than where that is.
+
+mod accept;
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
-use base::limit::AUDIT_LAST_MAX;
+use base::limit::{
+    AUDIT_CHECKPOINT_BYTES_MAX, AUDIT_LAST_MAX, LOG_UNSIGNED_ENTRIES_MAX, LOG_UNSIGNED_MS_MAX,
+};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use store::audit::{self, Damage, ExportError, Kind};
+use store::audit::{self, Against, Damage, ExportError, Kind, Verified};
+
+use accept::Accept;
 
 use super::{Answer, ConfigFile, Ended, Failure, complain, print, print_problems};
 
@@ -19,6 +25,7 @@ pub enum Audit {
     Verify(Verify),
     Show(Show),
     Export(Export),
+    Accept(Accept),
 }
 
 /// Where the log is.
@@ -38,6 +45,13 @@ Examples:
   weir audit verify
   weir audit verify ./state --json
   weir audit verify exported --key \"$(cat kept-elsewhere.pub)\"
+  weir audit verify --checkpoint /mnt/witness/weir --since-checkpoint
+
+A log that a gateway writes, or that was killed, may end in a few entries that are not signed yet. More of them than
+that are damage, and so is a log without any checkpoint.
+
+With --since-checkpoint the records of whole segments (65,536 entries) before the checkpoint are not read: their stored
+leaf hashes have to give what it signed. Of an export everything is read.
 
 Exit codes: 0 the log is whole, 1 it is damaged, 2 it cannot be read.")]
 pub struct Verify {
@@ -46,6 +60,12 @@ pub struct Verify {
     /// The log's public key, kept elsewhere; without it the key beside the log is trusted
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
+    /// A checkpoint of the log, kept elsewhere, such as its witness: the log must hold what it signed
+    #[arg(long, value_name = "FILE")]
+    checkpoint: Option<PathBuf>,
+    /// Read only what follows that checkpoint, or the newest of the log
+    #[arg(long)]
+    since_checkpoint: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -97,11 +117,18 @@ impl Audit {
             Audit::Verify(command) => command.run(),
             Audit::Show(command) => command.run(),
             Audit::Export(command) => command.run(),
+            Audit::Accept(command) => command.run(),
         }
     }
 }
 
 impl Place {
+    /// The configuration that is read with it.
+    fn config(&self) -> PathBuf {
+        let named = self.place.clone().filter(|place| place.is_file());
+        named.unwrap_or_else(|| self.file.path())
+    }
+
     /// The folder that holds the log's files.
     fn dir(&self) -> Result<PathBuf, Failure> {
         let folder = match &self.place {
@@ -132,26 +159,22 @@ fn unreadable(dir: &Path, damage: &Damage) -> Failure {
 impl Verify {
     fn run(self) -> Ended {
         let dir = self.place.dir()?;
-        let verified = match audit::verify(&dir, self.key.as_deref()) {
+        let checkpoint = self.checkpoint.as_deref().map(checkpoint).transpose()?;
+        let against = Against {
+            key: self.key.as_deref(),
+            checkpoint: checkpoint.as_deref(),
+            since: self.since_checkpoint,
+        };
+        let verified = match audit::verify_against(&dir, against) {
             Ok(verified) => verified,
             Err(damage) if damage.kind == Kind::Unreadable => {
                 return Err(unreadable(&dir, &damage));
             }
             Err(damage) => return self.damaged(&dir, &damage),
         };
-        let signed = verified.newest.as_ref().map_or(0, |newest| newest.size);
         print(&match self.json {
-            true => {
-                let (entries, root) = (verified.entries, verified.root.to_string());
-                let checkpoints = verified.checkpoints;
-                let value = json!({ "whole": true, "entries": entries, "signed": signed,
-                    "checkpoints": checkpoints, "root": root });
-                format!("{value}\n")
-            }
-            false => format!(
-                "the log is whole: entries: {}, signed: {signed}, checkpoints: {}\nroot {}\n",
-                verified.entries, verified.checkpoints, verified.root
-            ),
+            true => format!("{}\n", json_of(&verified)),
+            false => told(&verified),
         })?;
         Ok(Answer::Yes)
     }
@@ -170,6 +193,58 @@ impl Verify {
         }
         Ok(Answer::No)
     }
+}
+
+/// The text of a checkpoint that was kept elsewhere.
+fn checkpoint(file: &Path) -> Result<String, Failure> {
+    crate::config::read::read_text(file, AUDIT_CHECKPOINT_BYTES_MAX).map_err(|error| {
+        let help = "Name a file that holds a signed checkpoint, such as the log's witness.";
+        Failure::new(format!("{}: {error}", file.display()), help)
+    })
+}
+
+fn json_of(verified: &Verified) -> Value {
+    json!({
+        "whole": true,
+        "entries": verified.entries,
+        "signed": verified.entries - verified.unsigned,
+        "unsigned_tail": verified.unsigned,
+        "being_written": verified.torn,
+        "not_looked_at": verified.skipped,
+        "accepted": verified.accepted,
+        "checkpoints": verified.checkpoints,
+        "root": verified.root.to_string(),
+    })
+}
+
+fn told(verified: &Verified) -> String {
+    let (entries, unsigned) = (verified.entries, verified.unsigned);
+    let (signed, checkpoints) = (entries - unsigned, verified.checkpoints);
+    let mut told = format!(
+        "the log is whole: entries: {entries}, signed: {signed}, unsigned tail: {unsigned}, checkpoints: {checkpoints}\nroot {}\n",
+        verified.root
+    );
+    if unsigned > 0 {
+        let seconds = LOG_UNSIGNED_MS_MAX / 1000;
+        told += &format!(
+            "unsigned tail of {unsigned}: chained, not signed yet; a crash or a running gateway leaves at most \
+             {LOG_UNSIGNED_ENTRIES_MAX} entries of {seconds} s\n"
+        );
+    }
+    if verified.torn {
+        told += "an entry is being written at the end; it is not counted\n";
+    }
+    if let Some(last) = verified.skipped.checked_sub(1) {
+        told += &format!(
+            "not looked at: the records of entries 0 to {last}; their stored hashes give what the checkpoint signed\n"
+        );
+    }
+    for entry in &verified.accepted {
+        told += &format!(
+            "entry {entry}: an operator accepted what nothing proved before it; see weir audit show\n"
+        );
+    }
+    told
 }
 
 impl Show {
@@ -250,6 +325,10 @@ fn line(index: u64, record: &Value) -> String {
             let (server, tool, digest, by) =
                 (text("server"), text("tool"), text("digest"), text("by"));
             return format!("{index:>6}  {at}  approved {server}/{tool} {digest} by {by}{login}");
+        }
+        Some("accepted") => {
+            let (reason, found, by) = (text("reason"), text("found"), text("by"));
+            return format!("{index:>6}  {at}  accepted by {by}: {reason} ({found})");
         }
         _ => {
             let tool = record["tool"]

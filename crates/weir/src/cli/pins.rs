@@ -19,6 +19,7 @@ use super::{Answer, ConfigFile, Ended, Failure, print, print_problems};
 mod record;
 
 use record::Approvals;
+pub(super) use record::who;
 
 /// List the tools that are pinned, show what changed, and approve it
 #[derive(Debug, Subcommand)]

@@ -575,6 +575,8 @@ keys! {
         "When a record counts as kept: once the disk says so, or once the operating system has it.", "fsync";
     "log.bytes_max" Kind::Count { min: 1 << 20, max: 1 << 50 }, Number(10 << 30),
         "Bytes on disk after which calls are refused rather than unrecorded.", "10737418240";
+    "log.witness" Kind::Path, Nothing,
+        "A file outside the log's folder, relative to this file, that keeps the newest signed checkpoint; the gateway starts only on a log that follows it.", "/mnt/witness/weir";
     "origins" Kind::List(&Kind::Origin), Text("[]"),
         "Web sites whose pages may call, beside the gateway's own address.", "[https://app.example]";
     "logs" Kind::Group, Nothing,

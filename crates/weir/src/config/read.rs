@@ -94,6 +94,11 @@ pub fn load_text(
 
 /// Where a configuration keeps its state, whatever else is wrong with it.
 pub fn state(path: &Path) -> Result<PathBuf, Vec<Problem>> {
+    kept(path).map(|(state, _)| state)
+}
+
+/// The same, and the witness of its log where it has one.
+pub fn kept(path: &Path) -> Result<(PathBuf, Option<PathBuf>), Vec<Problem>> {
     let name = path.display().to_string();
     let text = read_text(path, FILE_BYTES_MAX).map_err(|message| {
         let (key, help) = (String::new(), "Name the folder of the log.".to_owned());
@@ -109,9 +114,11 @@ pub fn state(path: &Path) -> Result<PathBuf, Vec<Problem>> {
     let (file, problems) = File::parse(&name, &text);
     let file = file.ok_or_else(|| problems.clone())?;
     let folder = path.parent().unwrap_or(Path::new(""));
-    Group::root(&file)
-        .scalar("state", |text| Ok(folder.join(text)))
-        .ok_or(problems)
+    let root = Group::root(&file);
+    let witness = root.group("log").text("witness");
+    let witness = witness.map(|text| folder.join(text));
+    let state = root.scalar("state", |text| Ok(folder.join(text)));
+    state.map(|state| (state, witness)).ok_or(problems)
 }
 
 /// A file's text, if it is small enough and UTF-8. The error names neither the file nor its contents.
@@ -305,7 +312,7 @@ impl Read<'_> {
             pins: root.group("scan").scalar("pins", values::switch)?,
             warnings: std::mem::take(&mut self.warnings),
             limits: limits(&root.group("limits"))?,
-            log: log(&root.group("log"))?,
+            log: log(&root.group("log"), &self.folder)?,
             origins: root.list("origins", values::origin),
             logs: logs(&root.group("logs"))?,
             threads: root.size("threads")?,
@@ -610,12 +617,13 @@ fn limits(group: &Group<'_>) -> Option<Limits> {
     })
 }
 
-fn log(group: &Group<'_>) -> Option<Log> {
+fn log(group: &Group<'_>, folder: &Path) -> Option<Log> {
     let words = [("fsync", Durability::Fsync), ("os", Durability::Os)];
     let durability = group.scalar("durability", |text| word(text, &words))?;
     Some(Log {
         durability,
         bytes_max: group.count("bytes_max")?,
+        witness: group.text("witness").map(|text| folder.join(text)),
     })
 }
 

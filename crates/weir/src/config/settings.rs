@@ -208,6 +208,8 @@ pub struct Log {
     pub durability: Durability,
     /// Bytes on disk after which calls are refused.
     pub bytes_max: u64,
+    /// Where the newest checkpoint is kept a second time.
+    pub witness: Option<PathBuf>,
 }
 
 /// When a record counts as kept.

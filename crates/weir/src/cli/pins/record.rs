@@ -45,18 +45,8 @@ impl Approvals {
         make_dir(&dir).map_err(not_recorded)?;
         let log = open(&dir)
             .map_err(|error| not_recorded(format!("the log in {}: {error}", dir.display())))?;
-        let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-        let own = std::fs::metadata("/proc/self").map(|of| of.uid());
-        let by = own.map_err(|error| not_recorded(format!("who this is: {error}")))?;
-        let login = std::fs::read_to_string("/proc/self/loginuid").ok();
-        let login = login.and_then(|text| text.trim().parse().ok());
-        Ok(Approvals {
-            log,
-            by: named(by, &users),
-            login: login
-                .filter(|id| *id != NO_LOGIN)
-                .map(|id| named(id, &users)),
-        })
+        let (by, login) = who().map_err(|error| not_recorded(format!("who this is: {error}")))?;
+        Ok(Approvals { log, by, login })
     }
 
     /// Records that what waits of a tool is approved now, in Unix milliseconds.
@@ -88,6 +78,16 @@ impl Approvals {
         let closed = self.log.close();
         closed.map_err(|error| not_recorded(format!("the log: {error}")))
     }
+}
+
+/// Who runs this, as the system knows them, and who they logged in as where it keeps that.
+pub fn who() -> std::io::Result<(String, Option<String>)> {
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let by = std::fs::metadata("/proc/self")?.uid();
+    let login = std::fs::read_to_string("/proc/self/loginuid").ok();
+    let login = login.and_then(|text| text.trim().parse().ok());
+    let login = login.filter(|id| *id != NO_LOGIN);
+    Ok((named(by, &users), login.map(|id| named(id, &users))))
 }
 
 /// Opens the log, after whoever writes it now.

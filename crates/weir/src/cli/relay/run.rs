@@ -36,7 +36,7 @@ const PEER: &str = "peer";
 const FIELD: &str = "proxy-authorization";
 const ORIGIN: &str = "origin";
 /// Processes that may share one state folder: each writes a log of its own.
-pub const LOGS_MAX: usize = 64;
+pub const LOGS_MAX: usize = base::limit::LOGS_MAX;
 
 /// What both sides take.
 #[derive(Args, Debug)]

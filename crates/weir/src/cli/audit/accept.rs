@@ -1,0 +1,129 @@
+//! `weir audit accept`: go on with a log whose end nothing proves, and say so in the log itself.
+//!
+//! It accepts an end that nobody signed and a witness that saw another log. It mends nothing: what a checkpoint
+//! denies, and what is no entry, stays refused.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base::clock::Now;
+use base::limit::AUDIT_REASON_BYTES_MAX;
+use base::record::Accepted;
+use clap::Args;
+use store::disk::FileDisk;
+use store::log::{Durability, Found, Log, LogError, LogSettings, Witness};
+use store::note::Verifier;
+
+use super::Place;
+use crate::assemble;
+use crate::cli::{Answer, Ended, Failure, pins, print};
+
+/// Go on with a log whose end nobody signed, and record why
+#[derive(Args, Debug)]
+#[command(after_help = "\
+A gateway refuses to start on a log of which more than a crash leaves is unsigned, and on one that does not follow its
+witness. Find out why first: compare it with an export or a checkpoint kept elsewhere. Then this puts a record with the
+reason and what was found at the end of the log, and signs it all. Stop the gateway before.
+
+Examples:
+  weir audit accept --reason \"restored from the backup of Monday\"
+  weir audit accept ./state/log.admin --reason \"the disk was repaired\"
+
+Exit codes: 0 accepted, or there was nothing to accept, 2 it could not be done.")]
+pub struct Accept {
+    #[command(flatten)]
+    place: Place,
+    /// Why, in a sentence for whoever reads the log
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+}
+
+impl Accept {
+    pub fn run(self) -> Ended {
+        let reason = self.reason.trim();
+        if reason.is_empty() || reason.len() > AUDIT_REASON_BYTES_MAX {
+            let what = format!("a reason has 1 to {AUDIT_REASON_BYTES_MAX} bytes");
+            return Err(Failure::new(what, "Say in a sentence why the log is good."));
+        }
+        let dir = self.place.dir()?;
+        let witness = self.witness(&dir)?;
+        let (by, login) =
+            pins::who().map_err(|error| failed(&dir, &format!("who this is: {error}")))?;
+        let unix_ms = SystemTime::now().duration_since(UNIX_EPOCH);
+        let unix_ms = unix_ms.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0));
+        let record = |found: &Found| {
+            let accepted = Accepted {
+                at: Now {
+                    unix_ms,
+                    mono_ms: 0,
+                },
+                by: &by,
+                login: login.as_deref(),
+                found: &found.what,
+                reason,
+                unsigned: found.unsigned,
+            };
+            accepted.to_json()
+        };
+        let settings = settings(&dir)?;
+        let disk = Arc::new(FileDisk::new(&dir));
+        let found = match Log::accept(disk, &settings, witness, record) {
+            Err(LogError::Locked) => {
+                let what = format!("{}: another process writes this log", dir.display());
+                return Err(Failure::new(what, "Stop the gateway first."));
+            }
+            found => found.map_err(|error| failed(&dir, &error.to_string()))?,
+        };
+        print(&match found {
+            Some(found) => format!(
+                "accepted and signed, as entry {}: {}\n",
+                found.entries, found.what
+            ),
+            None => "there is nothing to accept: the log is signed as far as a crash leaves one\n"
+                .to_owned(),
+        })?;
+        Ok(Answer::Yes)
+    }
+
+    /// The witness that the configuration names for this log. Of a folder that is none of the configuration's: none.
+    fn witness(&self, dir: &Path) -> Result<Option<Witness>, Failure> {
+        let config = self.place.config();
+        if !config.is_file() {
+            return Ok(None);
+        }
+        let kept = crate::config::read::kept(&config).map_err(|problems| {
+            crate::cli::print_problems(&problems);
+            Failure::new(
+                "the configuration does not say what the log's witness is",
+                "",
+            )
+        });
+        let (state, Some(witness)) = kept? else {
+            return Ok(None);
+        };
+        let mut witnesses = assemble::log_names(&witness);
+        let same = |log: &PathBuf| log.canonicalize().ok() == dir.canonicalize().ok();
+        let of = witnesses.find(|(log, _)| same(&state.join(log)));
+        let of = of.map(|(_, witness)| assemble::witness_at(&witness, dir));
+        of.transpose().map_err(|why| Failure::new(why, ""))
+    }
+}
+
+/// The settings that a log was begun with, as far as accepting needs them.
+fn settings(dir: &Path) -> Result<LogSettings, Failure> {
+    let key = std::fs::read_to_string(dir.join("key.pub"));
+    let key = key.map_err(|error| failed(dir, &format!("key.pub: {error}")))?;
+    let verifier = Verifier::parse(&key);
+    let verifier = verifier.map_err(|error| failed(dir, &format!("key.pub: {error}")))?;
+    Ok(LogSettings {
+        origin: verifier.name().to_owned(),
+        durability: Durability::Fsync,
+        bytes_max: u64::MAX,
+    })
+}
+
+fn failed(dir: &Path, why: &str) -> Failure {
+    let what = format!("the log in {} is not accepted: {why}", dir.display());
+    Failure::new(what, "Nothing was signed.")
+}
