@@ -63,7 +63,9 @@ def test_200_kills_lose_nothing(origin, tmp_path):
         load.join()
         assert not load.wrong, (seed, life, load.wrong[:1])
         answered += load.answered
-        gateway.verify()
+        told = gateway.weir("audit", "verify", "state", check=False)
+        # The kill may have cut a write short; the next start cuts what is left of it.
+        assert told.returncode == 0 or ": torn: " in told.stderr, (seed, life, told)
     records = gateway.records()
     judged = {r["call"] for r in records if r["kind"] == "judgement"}
     lost = [call for call in answered if call not in judged]
