@@ -70,7 +70,7 @@ def configuration(durability, origin_port):
         "agents": agents,
         "mcp": {f"s{i}": {"url": url, "sessions_max": 4096} for i in range(SERVERS)},
         "policy": {"files": ["policy.cedar"], "arguments": {"text": "String", "count": "Long"}},
-        "limits": {"agent_per_minute": 10_000_000, "address_per_minute": 10_000_000},
+        "limits": {"agent_per_minute": 10_000_000},
         "log": {"durability": durability},
         "logs": {"format": "json", "level": "info"},
     }

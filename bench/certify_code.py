@@ -575,7 +575,7 @@ def agents(options, table):
     (folder / "weir.yaml").write_text(json.dumps({
         "listen": f"127.0.0.1:{port}", "state": "state", "agents": {"dev": {"key": made["hash"]}}, "policy": "policy.cedar",
         "log": {"durability": "os"}, "logs": {"level": "warn"}, "tools": {"code": {"roots": [str(tree)]}},
-        "limits": {"agent_per_minute": 10_000_000, "address_per_minute": 10_000_000}}, indent=1))
+        "limits": {"agent_per_minute": 10_000_000}}, indent=1))
     errors = open(folder / "weir.log", "wb")
     gateway = subprocess.Popen([options.weir, "serve", "-c", "weir.yaml"], cwd=folder, stdout=errors, stderr=errors,
                                env={"PATH": os.environ["PATH"], "HOME": str(options.home)}, start_new_session=True)

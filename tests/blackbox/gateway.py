@@ -148,7 +148,7 @@ class Gateway:
             "policy": settings.pop("policy_setting", "policy.cedar"),
             "logs": {"format": "json", "level": "info"},
             "log": {"durability": durability, **settings.pop("log", {})},
-            "limits": {"agent_per_minute": 1_000_000, "address_per_minute": 1_000_000,
+            "limits": {"agent_per_minute": 1_000_000, "strangers_per_minute": 1_000_000,
                        **settings.pop("limits", {})},
             **settings,
         }

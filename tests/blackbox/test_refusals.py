@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from conftest import AGENTS
 from gateway import ACCEPT, ROOT, Answer, Gateway, Origin, new_key, until
 from servers.parts import SECRET
 
@@ -301,6 +302,40 @@ def test_limits(origin, tmp_path, limit, code):
         # Health is exempt.
         for _ in range(10):
             assert gateway.request("GET", "/health/live").status == 200
+
+
+def test_strangers_use_up_their_own_budget_only(origin, tmp_path):
+    strangers = [None, "Basic ZGV2OmRldg==", "Bearer hunter2", f"Bearer {new_key('nobody')[0]}"]
+    with Gateway(tmp_path, {"web": {"url": origin.url}}, AGENTS, limits={"strangers_per_minute": 3}) as gateway:
+        def ask(authorization, **more):
+            headers = {**gateway.headers(None), **more}
+            if authorization:
+                headers["authorization"] = authorization
+            return gateway.request("POST", "/mcp/web", json.dumps(CALL), headers)
+        strangers.append(f"Bearer {gateway.keys['old']}")
+        answers = [ask(strangers[i % 5]) for i in range(40)]
+        answers.append(ask(None, origin="https://evil.example"))
+        assert [a.status for a in answers[:3]] == [401] * 3
+        for answer in answers[3:]:
+            refused(answer, 429, "limit.strangers")
+            assert int(answer.headers["retry-after"]) >= 1
+        # An agent at the same address goes on, as far as its own limit.
+        for _ in range(20):
+            assert b'"result"' in gateway.post("web", CALL).body
+        refusals = [r.get("refusal") for r in gateway.records() if r.get("kind") == "judgement"]
+        # What is over the budget has one record in an interval, and all of it is counted.
+        assert refusals.count("limit.strangers") == 1
+        assert len([r for r in refusals if r and r.startswith("agent.key_")]) == 3
+        page = gateway.request("GET", "/metrics").body.decode()
+        assert 'weir_judgements_total{server="web",code="limit.strangers"} 38' in page
+
+
+def test_an_agent_cannot_flood_the_log_with_refusals(origin, tmp_path):
+    with Gateway(tmp_path, {"web": {"url": origin.url}}, limits={"agent_per_minute": 3}) as gateway:
+        answers = [gateway.post("web", b"{not json") for _ in range(20)]
+        assert [a.refusal()[0] for a in answers] == ["mcp.json_invalid"] * 6 + ["limit.agent"] * 14
+        refusals = [r.get("refusal") for r in gateway.records() if r.get("kind") == "judgement"]
+        assert refusals.count("limit.agent") == 1, refusals
 
 
 def test_an_argument_of_another_type(origin, tmp_path):

@@ -4,6 +4,7 @@
 //! to mean the same thing by it.
 
 pub mod action;
+pub mod address;
 pub mod clock;
 pub mod id;
 pub mod limit;
@@ -14,6 +15,7 @@ pub mod refusal;
 pub mod secret;
 
 pub use action::{Action, Lane, Target};
+pub use address::network;
 pub use clock::Now;
 pub use id::{CallId, Digest, Name};
 pub use permit::Permit;

@@ -28,8 +28,14 @@ pub const CONNECTIONS_DEFAULT: usize = 4096;
 pub const IDLE_UPSTREAMS_MAX: usize = 64;
 /// How long an idle upstream connection is kept, in milliseconds.
 pub const IDLE_UPSTREAM_MS_MAX: u64 = 60_000;
-/// Calls a minute for one agent, and for one address.
+/// Calls a minute for one agent.
 pub const CALLS_PER_MINUTE_DEFAULT: u32 = 600;
+/// Requests of an agent, with those that were refused, for each call that its limit allows.
+pub const REQUESTS_PER_CALL_MAX: u32 = 2;
+/// Requests a minute without a good key, from one address.
+pub const STRANGERS_PER_MINUTE_DEFAULT: u32 = 60;
+/// Time between two records of requests that are over a budget, in milliseconds.
+pub const FLOOD_RECORD_MS: u64 = 10_000;
 /// Agents and addresses whose limits are remembered at once; the longest unseen is forgotten.
 pub const COUNTED_MAX: usize = 65_536;
 /// Bytes of one record, after which its variable parts are cut (tlog-tiles: an entry is at most 65,535).

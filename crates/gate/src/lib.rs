@@ -11,6 +11,7 @@
 mod pass;
 
 mod admit;
+mod flood;
 mod inspect;
 mod pinned;
 mod reserve;

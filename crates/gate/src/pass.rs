@@ -14,10 +14,11 @@ use identity::Verified;
 use policy::{Policies, Principal};
 use scan::{Engine, Sessions};
 
+use crate::flood::Flood;
 use crate::inspect::Scanned;
 use crate::passed::Passed;
 use crate::pinned::Known;
-use crate::ports::{Counted, Ports, RecordError};
+use crate::ports::{Ports, RecordError};
 use crate::reach::Reach;
 use crate::trail::Trail;
 use crate::{admit, inspect, pinned, reserve};
@@ -50,7 +51,10 @@ pub struct Rules {
     pub policies: Policies,
     pub engine: Engine,
     pub agent_per_minute: u32,
-    pub address_per_minute: u32,
+    /// Calls of agents from one address, where they are limited.
+    pub address_per_minute: Option<u32>,
+    /// Requests without a good key, for each address.
+    pub strangers_per_minute: u32,
     /// Where each configured server may be.
     pub reach: HashMap<Name, Reach>,
 }
@@ -62,6 +66,7 @@ pub struct Gate {
     pub(crate) rules: ArcSwap<Rules>,
     /// What agents did lately: it outlives the rules.
     sessions: Sessions,
+    pub(crate) flood: Flood,
 }
 
 impl Gate {
@@ -71,6 +76,7 @@ impl Gate {
             known: Known::default(),
             rules: ArcSwap::from_pointee(rules),
             sessions: Sessions::default(),
+            flood: Flood::default(),
         }
     }
 
@@ -101,7 +107,8 @@ impl Gate {
         })
     }
 
-    /// **Who**: asked before the body of a request is read. A stranger is refused, and that is recorded.
+    /// **Who**: asked before the body of a request is read. A stranger is refused, and that is recorded,
+    /// within the budget of strangers at its address.
     pub async fn verify(
         &self,
         call: &Call<'_>,
@@ -109,30 +116,19 @@ impl Gate {
     ) -> Result<Verified, Refusal> {
         let rules = self.rules.load();
         let now = self.ports.clock.now();
-        let address = Counted::Address(call.peer);
-        let limited = self
-            .ports
-            .counters
-            .take(&address, rules.address_per_minute, now);
-        let verified = match limited {
-            Ok(()) => identity::verify(
-                authorization,
-                |key| self.ports.directory.agent_by_key(key),
-                now,
-            ),
-            Err(retry_ms) => Err(Refusal::new(
-                refusal::LIMIT_ADDRESS,
-                format!(
-                    "more than {} calls a minute from this address",
-                    rules.address_per_minute
-                ),
-            )
-            .with_retry_ms(retry_ms)),
+        let lookup = |key: &Digest| self.ports.directory.agent_by_key(key);
+        let verified = match identity::verify(authorization, lookup, now) {
+            Ok(verified) => verified,
+            Err(refusal) => {
+                drop(rules);
+                return Err(self.turn_away(call, refusal).await);
+            }
         };
+        let room = self.budget(&rules, &verified, call, now);
         drop(rules);
-        match verified {
-            Ok(verified) => Ok(verified),
-            Err(refusal) => Err(self.reject(None, call, refusal).await),
+        match room {
+            Ok(()) => Ok(verified),
+            Err(refusal) => Err(self.flooded(Some(&verified), call, refusal).await),
         }
     }
 

@@ -24,8 +24,12 @@ pub trait Directory: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Counted {
     Agent(Name),
+    /// Requests of an agent, also those that were refused.
+    Requests(Name),
     /// IPv4 by address, IPv6 by its /64: one host has that many addresses for the asking.
     Address(IpAddr),
+    /// Requests from an address that showed no good key; the address as above.
+    Stranger(IpAddr),
 }
 
 /// Limits and budgets, exact across threads.

@@ -99,7 +99,8 @@ fn rig(settings: scan::Settings) -> Rig {
         policies,
         engine: scan::Engine::new(settings, [7; 32]),
         agent_per_minute: 100,
-        address_per_minute: 100,
+        address_per_minute: None,
+        strangers_per_minute: 1_000_000,
         reach: servers
             .map(|server| (server, gate::Reach::default()))
             .into(),

@@ -115,7 +115,8 @@ fn rig(action: scan::Action) -> Rig {
         policies,
         engine: scan::Engine::new(settings, [7; 32]),
         agent_per_minute: 100,
-        address_per_minute: 100,
+        address_per_minute: None,
+        strangers_per_minute: 1_000_000,
         reach: [(name("files"), gate::Reach::default())].into(),
     };
     let authorization = format!("Bearer {}", key.expose());

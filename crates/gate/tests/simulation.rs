@@ -176,7 +176,8 @@ impl World {
             policies: self.policies(),
             engine: scan::Engine::new(scan::Settings::default(), [7; 32]),
             agent_per_minute: PER_MINUTE,
-            address_per_minute: 1_000_000,
+            address_per_minute: None,
+            strangers_per_minute: 1_000_000,
             reach: [(name("files"), gate::Reach::loopback())].into(),
         };
         Arc::new(Gate::new(ports, rules))

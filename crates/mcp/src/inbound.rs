@@ -84,7 +84,7 @@ impl Lane {
     /// and a stranger does not learn which servers there are.
     async fn know<'a>(&'a self, call: Call<'a>, head: &Parts) -> Result<Asking<'a>, Refusal> {
         if let Err(refusal) = self.check_origin(head) {
-            return Err(self.shared.gate.reject(None, &call, refusal).await);
+            return Err(self.shared.gate.turn_away(&call, refusal).await);
         }
         let authorization = head
             .headers

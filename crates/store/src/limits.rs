@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 
 use base::Now;
@@ -114,15 +113,10 @@ impl Counters for Limits {
 
 /// IPv6 counts by its /64, IPv4 in IPv6 as IPv4; everything else as it is.
 fn by_network(counted: &Counted) -> Counted {
-    let Counted::Address(address) = counted else {
-        return counted.clone();
-    };
-    match address.to_canonical() {
-        IpAddr::V6(v6) => {
-            let network = v6.to_bits() & !u128::from(u64::MAX);
-            Counted::Address(IpAddr::V6(Ipv6Addr::from_bits(network)))
-        }
-        v4 => Counted::Address(v4),
+    match counted {
+        Counted::Address(address) => Counted::Address(base::network(*address)),
+        Counted::Stranger(address) => Counted::Stranger(base::network(*address)),
+        Counted::Agent(_) | Counted::Requests(_) => counted.clone(),
     }
 }
 
@@ -154,6 +148,10 @@ mod tests {
 
     fn address(text: &str) -> Counted {
         Counted::Address(text.parse().unwrap())
+    }
+
+    fn stranger(text: &str) -> Counted {
+        Counted::Stranger(text.parse().unwrap())
     }
 
     #[test]
@@ -211,6 +209,16 @@ mod tests {
         assert_eq!(limits.take(&address("192.0.2.1"), 1, at(0)), Ok(()));
         assert!(limits.take(&address("::ffff:192.0.2.1"), 1, at(0)).is_err());
         assert_eq!(limits.take(&address("192.0.2.2"), 1, at(0)), Ok(()));
+        // Strangers at an address are counted beside its agents, by the same rule.
+        assert_eq!(limits.take(&stranger("192.0.2.1"), 1, at(0)), Ok(()));
+        assert!(
+            limits
+                .take(&stranger("::ffff:192.0.2.1"), 1, at(0))
+                .is_err()
+        );
+        let networks = ["2001:db8:0:1::1", "2001:db8:0:1:ffff::2", "2001:db8:0:2::1"];
+        let room = networks.map(|text| limits.take(&stranger(text), 1, at(0)).is_ok());
+        assert_eq!(room, [true, false, true]);
     }
 
     #[test]

@@ -192,6 +192,7 @@ fn rules(
         engine,
         agent_per_minute: settings.limits.agent_per_minute,
         address_per_minute: settings.limits.address_per_minute,
+        strangers_per_minute: settings.limits.strangers_per_minute,
         reach: servers
             .map(|s| (s.name.clone(), s.reach()))
             .chain(started.relay.places().map(|p| (p.name.clone(), p.reach())))

@@ -118,7 +118,8 @@ fn only_at_start(old: &Settings, new: &Settings) -> Vec<&'static str> {
     let limits = |settings: &Settings| {
         let mut limits = settings.limits.clone();
         // Rates are part of the rules.
-        (limits.agent_per_minute, limits.address_per_minute) = (1, 1);
+        (limits.agent_per_minute, limits.address_per_minute) = (1, None);
+        limits.strangers_per_minute = 1;
         limits
     };
     let differs = [

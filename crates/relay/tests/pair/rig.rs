@@ -129,7 +129,8 @@ pub fn rules(policy: &str, names: &[&str]) -> Rules {
         policies: policy::Policies::load(&[source], &BTreeMap::new()).expect("a policy"),
         engine: scan::Engine::new(scan::Settings::default(), [7; 32]),
         agent_per_minute: 1_000_000,
-        address_per_minute: 1_000_000,
+        address_per_minute: None,
+        strangers_per_minute: 1_000_000,
         reach: names
             .iter()
             .map(|text| (name(text), Reach::loopback()))

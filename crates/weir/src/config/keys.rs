@@ -553,8 +553,10 @@ keys! {
         "Bounds on what agents may ask.", "{ agent_per_minute: 600 }";
     "limits.agent_per_minute" PER_MINUTE, Number(limit::CALLS_PER_MINUTE_DEFAULT as u64),
         "Calls a minute for one agent.", "600";
-    "limits.address_per_minute" PER_MINUTE, Number(limit::CALLS_PER_MINUTE_DEFAULT as u64),
-        "Calls a minute for one address (IPv6: for one /64).", "600";
+    "limits.address_per_minute" PER_MINUTE, Nothing,
+        "Calls a minute of all agents at one address (IPv6: one /64) together; not limited where it is not set.", "6000";
+    "limits.strangers_per_minute" PER_MINUTE, Number(limit::STRANGERS_PER_MINUTE_DEFAULT as u64),
+        "Requests a minute without a good key from one address (IPv6: one /64); agents at that address are not counted.", "60";
     "limits.body_bytes_max" BYTES, Number(limit::BODY_BYTES_DEFAULT as u64),
         "Largest request body, in bytes.", "4194304";
     "limits.answer_bytes_max" BYTES, Number(limit::ANSWER_BYTES_DEFAULT as u64),

@@ -606,7 +606,8 @@ fn limits(group: &Group<'_>) -> Option<Limits> {
     let rate = |key| group.count(key).and_then(|n| u32::try_from(n).ok());
     Some(Limits {
         agent_per_minute: rate("agent_per_minute")?,
-        address_per_minute: rate("address_per_minute")?,
+        address_per_minute: rate("address_per_minute"),
+        strangers_per_minute: rate("strangers_per_minute")?,
         body_bytes_max: group.size("body_bytes_max")?,
         answer_bytes_max: group.size("answer_bytes_max")?,
         head_ms: group.count("head_ms")?,

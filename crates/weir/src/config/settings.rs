@@ -191,8 +191,10 @@ pub struct PolicyFile {
 pub struct Limits {
     /// Calls a minute for one agent; at least 1.
     pub agent_per_minute: u32,
-    /// Calls a minute for one address; at least 1.
-    pub address_per_minute: u32,
+    /// Calls of agents a minute for one address, where they are limited; at least 1.
+    pub address_per_minute: Option<u32>,
+    /// Requests a minute without a good key for one address; at least 1.
+    pub strangers_per_minute: u32,
     pub body_bytes_max: usize,
     pub answer_bytes_max: usize,
     pub head_ms: u64,

@@ -25,7 +25,7 @@ const BUILT_IN: &str = "\
 policy: /dev/null
 log: { durability: os }
 scan: { pins: false }
-limits: { connections_max: 16384, agent_per_minute: 10000000, address_per_minute: 10000000 }
+limits: { connections_max: 16384, agent_per_minute: 10000000 }
 ";
 const PERMIT_ALL: &str = "@id(\"relay\") permit (principal, action, resource);\n";
 /// Who callers of an outbound are.

@@ -1,0 +1,152 @@
+//! Budgets of requests, which are taken before anything is judged.
+//!
+//! Strangers (requests without a good key) have a budget for each address, so that they use up nobody's
+//! but their own. Requests of an agent have one for the agent, because those that are refused do not
+//! count against its limit of calls. What is over a budget is refused, counted in the metrics, and
+//! recorded once in an interval with its number: a flood must not fill the log.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use base::{Now, Refusal, limit, refusal};
+use identity::Verified;
+
+use crate::pass::{Call, Gate, Rules};
+use crate::ports::Counted;
+use crate::trail::Trail;
+
+/// Refusals over a budget that no record tells of yet.
+#[derive(Default)]
+pub(crate) struct Flood {
+    /// When the next record is due, in milliseconds since the process started.
+    due_ms: AtomicU64,
+    untold: AtomicU64,
+}
+
+impl Flood {
+    /// Counts one refusal. Where a record is due, exactly one caller is given the number to record.
+    fn count(&self, now: Now) -> Option<u64> {
+        self.untold.fetch_add(1, Ordering::Relaxed);
+        let due = self.due_ms.load(Ordering::Relaxed);
+        let next = now.mono_ms.saturating_add(limit::FLOOD_RECORD_MS);
+        let is_ours = now.mono_ms >= due
+            && self
+                .due_ms
+                .compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        is_ours.then(|| self.untold.swap(0, Ordering::Relaxed))
+    }
+}
+
+impl Gate {
+    /// Refuses a request that shows no good key, or that a page of another site makes. It counts against
+    /// the strangers' budget of its address; over that, the refusal is `limit.strangers`.
+    pub async fn turn_away(&self, call: &Call<'_>, refusal: Refusal) -> Refusal {
+        let per_minute = self.rules.load().strangers_per_minute;
+        let stranger = Counted::Stranger(call.peer);
+        let now = self.ports.clock.now();
+        match self.ports.counters.take(&stranger, per_minute, now) {
+            Ok(()) => self.reject(None, call, refusal).await,
+            Err(retry_ms) => {
+                let public = format!(
+                    "more than {per_minute} requests a minute without a good key from this address"
+                );
+                let over = Refusal::new(refusal::LIMIT_STRANGERS, public).with_retry_ms(retry_ms);
+                self.flooded(None, call, over).await
+            }
+        }
+    }
+
+    /// Takes a request of a known agent from the budgets that it has before it is judged.
+    pub(crate) fn budget(
+        &self,
+        rules: &Rules,
+        verified: &Verified,
+        call: &Call<'_>,
+        now: Now,
+    ) -> Result<(), Refusal> {
+        let counters = &self.ports.counters;
+        if let Some(per_minute) = rules.address_per_minute {
+            let address = Counted::Address(call.peer);
+            counters
+                .take(&address, per_minute, now)
+                .map_err(|retry_ms| {
+                    let public = format!("more than {per_minute} calls a minute from this address");
+                    Refusal::new(refusal::LIMIT_ADDRESS, public).with_retry_ms(retry_ms)
+                })?;
+        }
+        let agent = Counted::Requests(verified.agent().name.clone());
+        let per_minute = rules
+            .agent_per_minute
+            .saturating_mul(limit::REQUESTS_PER_CALL_MAX);
+        counters.take(&agent, per_minute, now).map_err(|retry_ms| {
+            let public = format!(
+                "this agent made more than {per_minute} requests a minute, with those that were refused"
+            );
+            Refusal::new(refusal::LIMIT_AGENT, public).with_retry_ms(retry_ms)
+        })
+    }
+
+    /// Refuses what is over a budget: always counted, and recorded where a record is due.
+    pub(crate) async fn flooded(
+        &self,
+        verified: Option<&Verified>,
+        call: &Call<'_>,
+        refusal: Refusal,
+    ) -> Refusal {
+        let now = self.ports.clock.now();
+        let Some(number) = self.flood.count(now) else {
+            let (server, code) = (&call.target.server, refusal.code.name);
+            self.ports.meter.judged(server, Some(code));
+            return refusal;
+        };
+        let told = format!(
+            "{}; requests over a budget since the last record of one, with this one: {number}",
+            refusal.public
+        );
+        let trail = Trail::new(call, verified, &self.rules(), now);
+        self.record_refusal(trail, refusal.with_private(told)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(mono_ms: u64) -> Now {
+        Now {
+            unix_ms: 0,
+            mono_ms,
+        }
+    }
+
+    #[test]
+    fn a_flood_is_told_once_in_an_interval_and_with_its_number() {
+        let flood = Flood::default();
+        assert_eq!(flood.count(at(5)), Some(1));
+        for _ in 0..41 {
+            assert_eq!(flood.count(at(6)), None);
+        }
+        let later = 5 + limit::FLOOD_RECORD_MS;
+        assert_eq!(flood.count(at(later - 1)), None);
+        assert_eq!(flood.count(at(later)), Some(43));
+        assert_eq!(flood.count(at(later)), None);
+    }
+
+    #[test]
+    fn threads_tell_of_each_refusal_once() {
+        let (flood, told) = (Flood::default(), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for i in 0..500 {
+                        let now = at(i * limit::FLOOD_RECORD_MS / 10);
+                        let number = flood.count(now).unwrap_or(0);
+                        told.fetch_add(number, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        let last = flood.count(at(u64::MAX)).unwrap_or(0);
+        assert_eq!(told.into_inner() + last, 8 * 500 + 1);
+    }
+}
