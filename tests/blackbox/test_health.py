@@ -3,6 +3,8 @@
 import re
 import socket
 
+import pytest
+
 from gateway import Gateway, until
 
 
@@ -10,6 +12,44 @@ def test_health(gateway):
     assert gateway.request("GET", "/health/live").status == 200
     until(lambda: gateway.request("GET", "/health/ready").status == 200, "the gateway is ready")
     assert gateway.request("GET", "/health").status == 200
+
+
+DETAILS = {"log", "policies", "servers", "version"}
+
+
+def test_details_are_for_this_machine(gateway):
+    def ask(path, **fields):
+        headers = {name.replace("_", "-"): value for name, value in fields.items()}
+        return gateway.request("GET", path, headers=headers)
+    until(lambda: ask("/health").status == 200, "the gateway is ready")
+    for path in ("/health", "/health/ready"):
+        assert DETAILS <= set(ask(path).json())
+        assert DETAILS <= set(ask(path, host=f"localhost:{gateway.port}").json())
+        # What a proxy on this machine passes on is asked by a stranger.
+        for name in ("x_forwarded_for", "forwarded", "via", "x_real_ip"):
+            passed_on = ask(path, **{name: "192.0.2.1"})
+            assert passed_on.status == 200 and set(passed_on.json()) == {"status"}
+    assert set(ask("/health/live").json()) == {"status"}
+    assert ask("/metrics", x_forwarded_for="192.0.2.1").status == 403
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:8700",
+                                  "127.0.0.1:8700@evil.example", "127.0.0.1:port"])
+def test_a_host_that_was_made_to_resolve_here_is_refused(gateway, host):
+    for path in ("/health", "/health/live", "/health/ready", "/metrics"):
+        answer = gateway.request("GET", path, headers={"host": host})
+        assert (answer.status, answer.refusal()[0]) == (403, "http.host"), path
+    message = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    answer = gateway.post("web", message, host=host)
+    assert (answer.status, answer.refusal()[0]) == (403, "http.host")
+
+
+def test_a_name_that_is_configured_is_a_host(origin, tmp_path):
+    with Gateway(tmp_path, {"web": {"url": origin.url}}, origins=["https://weir.example"]) as gateway:
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        assert gateway.post("web", message, host="weir.example").status == 200
+        assert gateway.post("web", message, host="weir.example", origin="https://weir.example").status == 200
+        assert gateway.post("web", message, host="other.example").refusal()[0] == "http.host"
 
 
 def test_metrics(gateway):

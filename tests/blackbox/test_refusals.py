@@ -189,6 +189,9 @@ def test_a_slow_body(gateway):
     ({"mcp-protocol-version": "1999-01-01"}, 400, "mcp.revision"),
     ({"origin": "https://evil.example"}, 403, "http.origin"),
     ({"origin": "null"}, 403, "http.origin"),
+    ({"origin": "http://127.0.0.1.evil.example"}, 403, "http.origin"),
+    ({"origin": "http://127.0.0.1:8700@evil.example"}, 403, "http.origin"),
+    ({"origin": "http://localhost.evil"}, 403, "http.origin"),
     ({"mcp-session-id": "made-up"}, 404, "mcp.session_unknown"),
 ])
 def test_a_bad_field(gateway, change, status, code):
@@ -199,6 +202,27 @@ def test_a_bad_field(gateway, change, status, code):
 def test_its_own_origin_is_no_stranger(gateway):
     headers = {**gateway.headers(), "origin": f"http://127.0.0.1:{gateway.port}"}
     assert gateway.request("POST", "/mcp/web", json.dumps(CALL), headers).status == 200
+
+
+@pytest.mark.parametrize("site, host, status", [
+    ("http://LOCALHOST:{port}", "localhost:{port}", 200),
+    ("http://[::1]:{port}", "[::1]:{port}", 200),
+    ("http://127.0.0.1:{port}/", "127.0.0.1:{port}", 403),
+    ("http://127.0.0.1:{port}@evil", "127.0.0.1:{port}", 403),
+    ("http://127.0.0.1:1", "127.0.0.1:{port}", 403),
+    ("http://127.0.0.1:port", "127.0.0.1:{port}", 403),
+    ("https://127.0.0.1:{port}", "127.0.0.1:{port}", 403),
+    ("http://10.0.0.7:{port}", "10.0.0.7:{port}", 403),
+    ("http://127.0.0.1:{port}\r\norigin: http://127.0.0.1:{port}", "127.0.0.1:{port}", 403),
+])
+def test_an_origin_is_read_strictly(gateway, site, host, status):
+    lines = head_of(gateway).decode().replace(f"host: 127.0.0.1:{gateway.port}", f"host: {host}")
+    body = json.dumps(CALL)
+    lines = lines.strip() + f"\r\norigin: {site}\r\ncontent-length: {len(body)}\r\n\r\n{body}"
+    answer = raw(gateway, lines.replace("{port}", str(gateway.port)).encode())
+    assert answer.status == status, answer.body
+    if status == 403:
+        recorded(gateway, refused(answer, 403, "http.origin"), "http.origin")
 
 
 def test_sessions(gateway):

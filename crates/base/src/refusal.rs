@@ -75,6 +75,7 @@ codes! {
     CONTENT_TYPE "http.content_type" 415 "Send content-type: application/json.";
     NOT_ACCEPTED "http.not_accepted" 406 "Send accept: application/json, text/event-stream.";
     ORIGIN "http.origin" 403 "Call from a program, or have the operator add this origin to the origins setting.";
+    HOST "http.host" 403 "Call by localhost or by an address in numbers, or have the operator add the site to the origins setting.";
     DRAINING "http.draining" 503 "The gateway is stopping; try again in a moment.";
     BUSY "http.busy" 503 "The gateway has as many connections as it may have; try again later.";
     FAILED "http.failed" 500 "The gateway failed; give this call's id to the operator.";

@@ -7,9 +7,7 @@ use base::record::End;
 use base::{Action, CallId, Name, Refusal, Target, refusal};
 use bytes::Bytes;
 use gate::{Call, Passed};
-use http::header::{
-    ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN,
-};
+use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use identity::Verified;
@@ -22,7 +20,7 @@ use crate::incoming::{self, Incoming, Parsed};
 use crate::lane::{Lane, Server, ServerKind};
 use crate::outbound::{self, Outgoing};
 use crate::token::{Resume, Tokens};
-use crate::{refuse, session};
+use crate::{origin, refuse, session};
 
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 /// Revisions that a client may name. 2025-03-26 is what the absence of the field means.
@@ -110,36 +108,8 @@ impl Lane {
         }
     }
 
-    /// A browser names the site whose page calls. Only the gateway's own address and the sites that are
-    /// configured may (DNS rebinding).
     fn check_origin(&self, head: &Parts) -> Result<(), Refusal> {
-        let Some(origin) = head.headers.get(ORIGIN) else {
-            return Ok(());
-        };
-        let origin = origin.to_str().unwrap_or_default();
-        if self
-            .settings()
-            .origins
-            .iter()
-            .any(|known| known.eq_ignore_ascii_case(origin))
-        {
-            return Ok(());
-        }
-        let host = head
-            .headers
-            .get(HOST)
-            .and_then(|v| v.to_str().ok())
-            .unwrap_or_default();
-        let own = origin
-            .strip_prefix("http://")
-            .is_some_and(|o| o.eq_ignore_ascii_case(host));
-        if own && is_loopback(host) {
-            return Ok(());
-        }
-        Err(Refusal::new(
-            refusal::ORIGIN,
-            "a page of another site may not call this gateway",
-        ))
+        origin::check(head, &self.settings().origins)
     }
 
     async fn post(&self, asking: Asking<'_>, request: &mut Request) -> Response {
@@ -443,15 +413,6 @@ pub fn request_id(head: &Parts) -> Option<&str> {
 
 fn field<'a>(head: &'a Parts, name: &HeaderName) -> Option<&'a str> {
     head.headers.get(name).and_then(|v| v.to_str().ok())
-}
-
-fn is_loopback(host: &str) -> bool {
-    let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((v6, _)) => v6,
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    let address: Option<std::net::IpAddr> = name.parse().ok();
-    name.eq_ignore_ascii_case("localhost") || address.is_some_and(|a| a.is_loopback())
 }
 
 /// A refusal of a call that was judged: as its JSON-RPC answer where it has an id.

@@ -12,6 +12,7 @@
 mod inbound;
 mod incoming;
 mod lane;
+mod origin;
 
 mod outbound;
 

@@ -2,6 +2,9 @@
 //!
 //! Honest: ready means that calls can pass and be recorded. A server that does not work is named, and
 //! does not take the others away; where none works, nothing can be called and the gateway is not ready.
+//!
+//! Everyone is told one word. Which servers there are, what is wrong with them, and which version this is,
+//! is told to this machine alone.
 
 use crate::assemble::relay::Sides;
 use bytes::Bytes;
@@ -27,8 +30,8 @@ pub fn live() -> Response {
 }
 
 impl Health<'_> {
-    /// 200 where calls can pass, else 503, with what is wrong.
-    pub fn ready(&self) -> Response {
+    /// 200 where calls can pass, else 503; `near` also says what is wrong.
+    pub fn ready(&self, near: bool) -> Response {
         let trouble = self.gate.log_trouble();
         let log = match &trouble {
             None => "works",
@@ -54,17 +57,19 @@ impl Health<'_> {
             () if down > 0 || waits("outbound") => "degraded",
             () => "ready",
         };
-        let mut body = json!({
-            "status": status,
-            "log": log,
-            "policies": policies,
-            "servers": Value::Object(servers),
-            "version": env!("CARGO_PKG_VERSION"),
-        });
-        if let Some(gate::ports::RecordError::Failed(why)) = trouble {
+        let mut body = json!({ "status": status });
+        if near {
+            body["log"] = log.into();
+            body["policies"] = policies.into();
+            body["servers"] = Value::Object(servers);
+            body["version"] = env!("CARGO_PKG_VERSION").into();
+        }
+        if let Some(gate::ports::RecordError::Failed(why)) = trouble
+            && near
+        {
             body["log_failed"] = why.into();
         }
-        if !sides.is_empty() {
+        if near && !sides.is_empty() {
             let word = |ready| if ready { "ready" } else { "not ready" };
             let sides = sides
                 .iter()

@@ -15,6 +15,8 @@ use crate::metrics::Metrics;
 
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Fields that proxies add.
+const PASSED_ON: [&str; 4] = ["forwarded", "via", "x-forwarded-for", "x-real-ip"];
 const CALL: HeaderName = HeaderName::from_static("weir-call");
 
 /// What answers a route.
@@ -46,7 +48,7 @@ pub struct Route {
 }
 
 const PROBES: Open =
-    Open::Everyone("orchestrators probe without credentials; it says no more than words");
+    Open::Everyone("orchestrators probe without credentials; it says one word to them");
 
 /// Every route. `docs/reference/routes.md` is made from it, and a test tries each as a stranger.
 pub const ROUTES: &[Route] = &[
@@ -136,7 +138,11 @@ impl net::Service for Routes {
 
 impl Routes {
     async fn answer(&self, route: &Route, rest: &str, request: Request, id: CallId) -> Response {
-        let near = request.peer.address.ip().to_canonical().is_loopback();
+        let near = is_near(&request);
+        if near && !self.mcp_shared.is_trusted_host(&request.head) {
+            let public = "the Host of this request is not a name of this gateway";
+            return mcp::problem(&Refusal::new(refusal::HOST, public), id);
+        }
         if let Open::ThisMachine(why) = route.open
             && !near
         {
@@ -161,7 +167,7 @@ impl Routes {
                 drain: &self.drain,
                 relay: &self.relay,
             }
-            .ready(),
+            .ready(near),
             Answers::Metrics | Answers::Mcp => self.metrics_page(),
         }
     }
@@ -177,6 +183,13 @@ impl Routes {
             .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
         response
     }
+}
+
+/// Whether a program on this machine asks, for itself. What a proxy passes on is asked by someone else.
+fn is_near(request: &Request) -> bool {
+    let fields = &request.head.headers;
+    let is_passed_on = PASSED_ON.iter().any(|name| fields.contains_key(*name));
+    request.peer.address.ip().to_canonical().is_loopback() && !is_passed_on
 }
 
 pub fn json_response(value: &serde_json::Value) -> Response {

@@ -73,6 +73,17 @@ fn sha256_hex(text: &str) -> String {
 
 /// The status and the body of one request.
 fn ask(gateway: &Gateway, method: &str, path: &str, authorization: Option<&str>) -> (u16, String) {
+    ask_as(gateway, "localhost", method, path, authorization)
+}
+
+/// The same, of a host with this name.
+fn ask_as(
+    gateway: &Gateway,
+    host: &str,
+    method: &str,
+    path: &str,
+    authorization: Option<&str>,
+) -> (u16, String) {
     let mut stream = TcpStream::connect(&gateway.address).expect("weir listens");
     stream
         .set_read_timeout(Some(Duration::from_secs(10)))
@@ -83,7 +94,7 @@ fn ask(gateway: &Gateway, method: &str, path: &str, authorization: Option<&str>)
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     write!(
         stream,
-        "{method} {path} HTTP/1.1\r\nHost: weir\r\n{field}Content-Type: application/json\r\n\
+        "{method} {path} HTTP/1.1\r\nHost: {host}\r\n{field}Content-Type: application/json\r\n\
          Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n\
          Connection: close\r\n\r\n{body}",
         body.len()
@@ -131,6 +142,10 @@ fn every_route_refuses_strangers_unless_its_row_says_why_not() {
     let routes = routes();
     assert!(routes.len() >= 5, "the page of routes has rows: {routes:?}");
     for (template, open) in &routes {
+        let path = template.replace('*', "files");
+        let (status, answer) = ask_as(&gateway, "evil.example", "GET", &path, None);
+        assert_eq!(status, 403, "{answer}");
+        assert!(answer.contains("http.host"), "{answer}");
         // A server that is configured and one that is not look the same from outside.
         for name in ["files", "nosuch"] {
             let path = template.replace('*', name);
