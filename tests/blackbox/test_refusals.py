@@ -3,6 +3,7 @@
 Each is also looked for in the log, and what was refused never reached the server.
 """
 
+import http.client
 import json
 import re
 import socket
@@ -118,6 +119,78 @@ def test_a_large_body(gateway):
     recorded(gateway, call, "http.body_too_large")
 
 
+def test_a_client_that_sends_all_of_a_body_first_reads_the_refusal(gateway):
+    body = b"x" * (24 << 20)
+    recorded(gateway, refused(gateway.post("web", body), 413, "http.body_too_large"), "http.body_too_large")
+    # A stranger too: nothing of its body is kept.
+    refused(gateway.post("web", body, None), 401, "agent.key_missing")
+
+
+@pytest.mark.parametrize("fields", [
+    ["transfer-encoding: gzip, chunked"],
+    ["transfer-encoding: chunked", "content-length: 5"],
+    ["content-length: 5", "transfer-encoding: chunked"],
+    ["transfer-encoding: chunked", "transfer-encoding: chunked"],
+    ["content-length: 5", "content-length: 5"],
+    ["x: y\nz: w"],
+    ["x: y\n"],
+])
+def test_what_two_readers_frame_in_two_ways_is_refused(gateway, fields):
+    before = len(gateway.records())
+    hidden = head_of(gateway, "content-length: 0")
+    data = head_of(gateway, *fields) + b"0\r\n\r\n" + hidden
+    with socket.create_connection(("127.0.0.1", gateway.port), 30) as connection:
+        connection.sendall(data)
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.1 400 ") and b"HTTP/1.1 2" not in answer, answer
+    assert answer.count(b"\r\nconnection: close\r\n") == 1, answer
+    assert answer.count(b'"http.head_invalid"') == 1, answer
+    assert len(gateway.records()) == before, "nothing of it was asked"
+
+
+def silent(gateway, number, address="127.0.0.1"):
+    """Connections that say nothing."""
+    return [socket.create_connection(("127.0.0.1", gateway.port), 30, (address, 0)) for _ in range(number)]
+
+
+def test_silent_connections_shut_nobody_out(origin, tmp_path):
+    limits = {"connections_max": 40, "strangers_connections_max": 30}
+    with Gateway(tmp_path, {"web": {"url": origin.url}}, threads=2, limits=limits) as gateway:
+        agent = gateway.connect()
+        assert gateway.post("web", CALL, connection=agent).status == 200
+        held = silent(gateway, 30, "127.0.0.2")
+        until(lambda: metric(gateway, "weir_connections") >= 31, "all are accepted")
+        # Its address has as many as it may have; another has not.
+        answer = raw_from(gateway, "127.0.0.2", head_of(gateway, "content-length: 0"))
+        refused(answer, 503, "http.busy")
+        assert int(answer.headers["retry-after"]) >= 1
+        held += silent(gateway, 30, "127.0.0.3")
+        for _ in range(60):
+            assert b'"result"' in gateway.post("web", CALL).body
+        assert b'"result"' in gateway.post("web", CALL, connection=agent).body
+        assert metric(gateway, "weir_connections_closed_silent") >= 20
+        assert metric(gateway, "weir_connections") <= 40
+        # The oldest went first.
+        held[0].settimeout(30)
+        assert held[0].recv(1) == b""
+        for connection in held:
+            connection.close()
+
+
+def metric(gateway, name):
+    page = gateway.request("GET", "/metrics").body.decode()
+    return int(re.search(rf"^{name} (\d+)$", page, re.MULTILINE)[1])
+
+
+def raw_from(gateway, address, data):
+    """Sends bytes from an address of this machine and reads the answer."""
+    with silent(gateway, 1, address)[0] as connection:
+        connection.sendall(data)
+        response = http.client.HTTPResponse(connection, method="POST")
+        response.begin()
+        return Answer(response)
+
+
 def test_a_large_chunked_body(gateway):
     chunk = b"2000\r\n" + b"x" * 0x2000 + b"\r\n"
     head = head_of(gateway, "transfer-encoding: chunked")
@@ -133,7 +206,6 @@ def head_of(gateway, *fields):
 
 def raw(gateway, data, more=None):
     """Sends bytes on a connection of their own and reads the answer; `more` sends slowly after them."""
-    import http.client
     with socket.create_connection(("127.0.0.1", gateway.port), 30) as connection:
         try:
             connection.sendall(data)

@@ -24,6 +24,13 @@ pub const DIAL_MS_MAX: u64 = 5_000;
 pub const DRAIN_MS_DEFAULT: u64 = 10_000;
 /// Most connections open to agents at once, over all threads.
 pub const CONNECTIONS_DEFAULT: usize = 4096;
+/// Most connections from one address on which no good key was shown yet.
+pub const STRANGERS_CONNECTIONS_DEFAULT: usize = 1024;
+/// Connections that were told to give up their places and have not closed yet; while there are as many,
+/// no more are told.
+pub const CLOSING_MAX: usize = 256;
+/// When a client may try again that found no place, in milliseconds.
+pub const BUSY_RETRY_MS: u64 = 1_000;
 /// Most idle upstream connections kept by one thread for one target.
 pub const IDLE_UPSTREAMS_MAX: usize = 64;
 /// How long an idle upstream connection is kept, in milliseconds.
@@ -87,9 +94,11 @@ pub const WRITE_MS_DEFAULT: u64 = 30_000;
 /// Connections over the bound that one thread refuses at once; more are closed without a word.
 pub const REFUSING_MAX: usize = 64;
 /// Bytes read and thrown away after a refusal, so that the client sees it before the connection closes.
-pub const LINGER_BYTES_MAX: usize = 1 << 20;
+pub const LINGER_BYTES_MAX: usize = 64 << 20;
 /// How long that may take, in milliseconds.
-pub const LINGER_MS_MAX: u64 = 1_000;
+pub const LINGER_MS_MAX: u64 = 10_000;
+/// How long nothing may come in that time, in milliseconds.
+pub const LINGER_QUIET_MS_MAX: u64 = 1_000;
 /// Addresses tried of those that one name resolves to.
 pub const DIAL_ADDRESSES_MAX: usize = 8;
 /// Bytes waiting for one child's standard input.

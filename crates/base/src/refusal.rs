@@ -77,7 +77,7 @@ codes! {
     ORIGIN "http.origin" 403 "Call from a program, or have the operator add this origin to the origins setting.";
     HOST "http.host" 403 "Call by localhost or by an address in numbers, or have the operator add the site to the origins setting.";
     DRAINING "http.draining" 503 "The gateway is stopping; try again in a moment.";
-    BUSY "http.busy" 503 "The gateway has as many connections as it may have; try again later.";
+    BUSY "http.busy" 503 "Wait as long as Retry-After says; the gateway has as many connections as it may have, in all or from this address.";
     FAILED "http.failed" 500 "The gateway failed; give this call's id to the operator.";
 
     // Who.

@@ -67,6 +67,7 @@ impl Lane {
             Ok(asking) => asking,
             Err(refusal) => return refuse::refuse_http(&refusal, id, None),
         };
+        request.is_of_known_agent();
         match method {
             Method::POST => self.post(asking, &mut request).await,
             Method::GET => self.get(asking, &request.head).await,

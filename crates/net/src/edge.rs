@@ -9,11 +9,14 @@ mod connection;
 mod drain;
 mod io;
 mod listen;
+mod places;
 mod pulse;
 mod request;
+mod strict;
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use base::{Refusal, limit};
@@ -58,6 +61,8 @@ pub struct EdgeSettings {
     pub write_ms: u64,
     /// Connections open at once, over all threads that share one [`EdgeShared`].
     pub connections_max: usize,
+    /// Of those, connections from one address (IPv6: one /64) on which no known agent has asked yet.
+    pub strangers_max: usize,
     /// How long a drain waits for calls in flight, in milliseconds.
     pub drain_ms: u64,
 }
@@ -71,6 +76,7 @@ impl Default for EdgeSettings {
             idle_ms: limit::IDLE_CLIENT_MS_DEFAULT,
             write_ms: limit::WRITE_MS_DEFAULT,
             connections_max: limit::CONNECTIONS_DEFAULT,
+            strangers_max: limit::STRANGERS_CONNECTIONS_DEFAULT,
             drain_ms: limit::DRAIN_MS_DEFAULT,
         }
     }
@@ -83,6 +89,8 @@ pub struct EdgeShared {
     pub(crate) accepted: AtomicU64,
     pub(crate) refused_busy: AtomicU64,
     refused_heads: AtomicU64,
+    closed_silent: AtomicU64,
+    strangers: Mutex<places::Strangers>,
 }
 
 impl EdgeShared {
@@ -96,9 +104,14 @@ impl EdgeShared {
         self.accepted.load(Ordering::Relaxed)
     }
 
-    /// Connections refused so far because there were too many.
+    /// Connections refused so far because there were too many, in all or from their address.
     pub fn refused_busy(&self) -> u64 {
         self.refused_busy.load(Ordering::Relaxed)
+    }
+
+    /// Connections closed so far because they asked nothing while others had no place.
+    pub fn closed_silent(&self) -> u64 {
+        self.closed_silent.load(Ordering::Relaxed)
     }
 
     /// Request heads refused so far: malformed, too large or too slow.

@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 
 /// Answers `/echo` with the body, `/stream` with a body that the test feeds, `/wait` when told, all else with
-/// the path.
+/// the path. Who asks for `/known` is a known agent.
 #[derive(Default)]
 struct Echo {
     streams: RefCell<Vec<BodySender>>,
@@ -56,6 +56,10 @@ impl Service for Echo {
                 self.opened.notify_one();
                 self.go.notified().await;
                 Response::new(Body::Full("done".into()))
+            }
+            "/known" => {
+                request.is_of_known_agent();
+                Response::new(Body::Full("/known".into()))
             }
             "/empty" => Response::new(Body::Empty),
             "/bad" => http::Response::builder()
@@ -241,6 +245,25 @@ fn pipelined_requests_are_answered_in_order_and_a_bad_one_after_them_is_refused(
 }
 
 #[test]
+fn a_bad_head_takes_no_answer_along() {
+    run(async {
+        let edge = start(EdgeSettings::default());
+        let post = "POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 6\r\n\r\nhe\nllo";
+        let wait = "GET /wait HTTP/1.1\r\nhost: x\r\n\r\n";
+        let bad = "GET /a HTTP/1.1\nhost: x\r\n\r\n";
+        let mut stream = edge.dial().await;
+        let all = format!("{post}{wait}{bad}");
+        stream.write_all(all.as_bytes()).await.unwrap();
+        until(&mut stream, "he\nllo").await;
+        edge.echo.opened.notified().await;
+        edge.echo.go.notify_one();
+        until(&mut stream, "done").await;
+        assert_refused(&rest(&mut stream).await, "400", "http.head_invalid");
+        assert_eq!((edge.echo.calls.get(), edge.shared.refused_heads()), (2, 1));
+    });
+}
+
+#[test]
 fn bodies_are_read_whole() {
     run(async {
         let edge = start(EdgeSettings::default());
@@ -379,6 +402,14 @@ fn requests_cannot_be_smuggled() {
             "transfer-encoding: chunked, identity\r\n",
             "transfer-encoding: xchunked\r\n",
             "transfer-encoding : chunked\r\n",
+            "content-length: 5\r\ncontent-length: 5\r\n",
+            "transfer-encoding: gzip, chunked\r\n",
+            "transfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n",
+            "transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n",
+            "content-length: 5\r\ntransfer-encoding: chunked\r\n",
+            "transfer-encoding: chunked\r\ncontent-length: 5\r\n",
+            "transfer-encoding: chunked\n",
+            "a: b\n",
         ] {
             let answer = edge
                 .all(format!("{post}{framing}\r\n0\r\n\r\n{hidden}"))
@@ -386,26 +417,33 @@ fn requests_cannot_be_smuggled() {
             assert_refused(&answer, "400", "http.head_invalid");
         }
         assert_eq!(edge.echo.calls.get(), 0);
-        // Both lengths: the chunks count, and nothing after them is read (RFC 9112 §6.3).
-        for framing in [
-            "content-length: 5\r\ntransfer-encoding: chunked\r\n",
-            "transfer-encoding: chunked\r\ncontent-length: 5\r\n",
+        // LF alone, in every place of a head; and in pieces that come one after the other.
+        for head in [
+            "\nGET / HTTP/1.1\r\nhost: x\r\n\r\n",
+            "GET / HTTP/1.1\nhost: x\r\n\r\n",
+            "GET / HTTP/1.1\r\nhost: x\n\r\n",
+            "GET / HTTP/1.1\r\nhost: x\r\n\n",
+            "GET / HTTP/1.1\nhost: x\n\n",
         ] {
-            let answer = edge
-                .all(format!("{post}{framing}\r\n0\r\n\r\n{hidden}"))
-                .await;
-            assert!(
-                answer.to_lowercase().contains("connection: close"),
-                "{answer}"
-            );
-            assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{answer}");
+            assert_refused(&edge.all(head).await, "400", "http.head_invalid");
         }
+        let mut stream = edge.dial().await;
+        stream.write_all(b"GET / HTTP/1.1\r\nho").await.unwrap();
+        while edge.shared.connections() == 0 {
+            tokio::task::yield_now().await;
+        }
+        stream.write_all(b"st: x\n\r\n").await.unwrap();
+        assert_refused(&rest(&mut stream).await, "400", "http.head_invalid");
+        assert_eq!(edge.echo.calls.get(), 0);
         // A chunk whose size is none.
         for chunk in [
             "zz\r\n",
             "5;\n\r\nhello\r\n",
             "-1\r\n",
             "fffffffffffffffff\r\n",
+            "5\nhello\r\n",
+            "5\r\nhello\n",
+            "5\r\nhello, and more\r\n",
         ] {
             let framing = "transfer-encoding: chunked\r\n";
             let answer = edge
@@ -481,6 +519,16 @@ fn a_large_body_is_refused_before_it_is_read_and_the_client_can_read_why() {
             "413",
             "http.body_too_large",
         );
+        // A client that sends all of a body before it reads, however much that is.
+        let body = vec![b'x'; 20 << 20];
+        let head = format!(
+            "POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        let mut stream = edge.dial().await;
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(&body).await.unwrap();
+        assert_refused(&rest(&mut stream).await, "413", "http.body_too_large");
         let chunk = format!("8000\r\n{}\r\n", "x".repeat(0x8000)).repeat(4);
         let chunked = "POST /echo HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
         let answer = edge.all(format!("{chunked}{chunk}")).await;
@@ -512,11 +560,7 @@ fn too_many_connections_are_told_so() {
         let mut first = edge.dial().await;
         let mut second = edge.dial().await;
         for stream in [&mut first, &mut second] {
-            stream
-                .write_all(b"GET /a HTTP/1.1\r\nhost: x\r\n\r\n")
-                .await
-                .unwrap();
-            until(stream, "/a").await;
+            ask(stream, "/known").await;
         }
         let answer = edge.all("GET /a HTTP/1.1\r\nhost: x\r\n\r\n").await;
         assert_refused(&answer, "503", "http.busy");
@@ -530,6 +574,85 @@ fn too_many_connections_are_told_so() {
         }
         let answer = edge.all("GET /a HTTP/1.0\r\n\r\n").await;
         assert!(answer.ends_with("/a"), "{answer}");
+    });
+}
+
+/// Asks for a path that is its own answer.
+async fn ask(stream: &mut TcpStream, path: &str) {
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    until(stream, path).await;
+}
+
+#[test]
+fn a_silent_stranger_gives_up_its_place_for_whoever_comes() {
+    run(async {
+        let edge = start(EdgeSettings {
+            connections_max: 4,
+            ..EdgeSettings::default()
+        });
+        let mut known = edge.dial().await;
+        ask(&mut known, "/known").await;
+        let mut busy = edge.dial().await;
+        busy.write_all(b"GET /wait HTTP/1.1\r\nhost: x\r\n\r\n")
+            .await
+            .unwrap();
+        edge.echo.opened.notified().await;
+        // One that has asked nothing, one whose head is not whole, one that has asked and is idle.
+        let mut silent = edge.dial().await;
+        while edge.shared.connections() < 3 {
+            tokio::task::yield_now().await;
+        }
+        let mut half = edge.dial().await;
+        half.write_all(b"GET /a HTTP/1.1\r\n").await.unwrap();
+        while edge.shared.connections() < 4 {
+            tokio::task::yield_now().await;
+        }
+        let mut idle = edge.dial().await;
+        ask(&mut idle, "/a").await;
+        assert_eq!(rest(&mut silent).await, "");
+        let mut next = edge.dial().await;
+        ask(&mut next, "/known").await;
+        assert_eq!(rest(&mut half).await, "");
+        let mut last = edge.dial().await;
+        ask(&mut last, "/known").await;
+        assert_eq!(rest(&mut idle).await, "");
+        // Now there is nobody to give up a place: agents and a request in flight hold them all.
+        let answer = edge.all("GET /a HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        assert_refused(&answer, "503", "http.busy");
+        assert_eq!(
+            (edge.shared.connections(), edge.shared.closed_silent()),
+            (4, 3)
+        );
+        edge.echo.go.notify_one();
+        until(&mut busy, "done").await;
+        for stream in [&mut known, &mut next, &mut last] {
+            ask(stream, "/b").await;
+        }
+    });
+}
+
+#[test]
+fn strangers_at_one_address_have_a_bound() {
+    run(async {
+        let edge = start(EdgeSettings {
+            strangers_max: 2,
+            ..EdgeSettings::default()
+        });
+        let mut first = edge.dial().await;
+        ask(&mut first, "/a").await;
+        let mut second = edge.dial().await;
+        ask(&mut second, "/a").await;
+        let answer = edge.all("GET /a HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        assert_refused(&answer, "503", "http.busy");
+        // One that shows who it is counts no more, and another may come.
+        ask(&mut first, "/known").await;
+        let mut third = edge.dial().await;
+        ask(&mut third, "/a").await;
+        for stream in [&mut first, &mut second, &mut third] {
+            ask(stream, "/b").await;
+        }
+        assert_eq!(edge.shared.closed_silent(), 0);
     });
 }
 

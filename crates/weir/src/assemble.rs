@@ -240,6 +240,7 @@ fn edge_settings(settings: &Settings) -> EdgeSettings {
         body_ms: limits.body_ms,
         body_bytes_max: limits.body_bytes_max,
         connections_max: limits.connections_max,
+        strangers_max: limits.strangers_connections_max,
         drain_ms: limits.drain_ms,
         ..EdgeSettings::default()
     }

@@ -45,6 +45,8 @@ docs! {
     RELOADS "weir_reloads" "counter" "result" "Times that the configuration was read again; `done`, or `refused` where the running settings stayed";
     CONNECTIONS "weir_connections" "gauge" "" "Connections of agents open now";
     ACCEPTED "weir_connections_accepted" "gauge" "" "Connections accepted since the start";
+    REFUSED "weir_connections_refused" "gauge" "" "Connections refused since the start, because all places or those of their address were taken";
+    CLOSED "weir_connections_closed_silent" "gauge" "" "Connections without a good key closed since the start, because they asked nothing while all places were taken";
     SESSIONS "weir_mcp_sessions" "gauge" "" "MCP sessions that weir keeps a child process for";
     SERVERS "weir_server_up" "gauge" "server" "1 where the server answered when it was last asked";
     RELAY_EVENTS "weir_relay_events" "counter" "side, event" "What happened in the sealed relay; the guide says what each event is";
@@ -134,6 +136,8 @@ pub struct Metrics {
     reloads: Family<Reloaded, Counter>,
     connections: Gauge,
     accepted: Gauge,
+    refused: Gauge,
+    closed: Gauge,
     sessions: Gauge,
     server_up: Family<Server, Gauge>,
     relay_events: Family<Event, Counter>,
@@ -167,6 +171,8 @@ impl Metrics {
             reloads: Family::default(),
             connections: Gauge::default(),
             accepted: Gauge::default(),
+            refused: Gauge::default(),
+            closed: Gauge::default(),
             sessions: Gauge::default(),
             server_up: Family::default(),
             relay_events: Family::default(),
@@ -213,6 +219,8 @@ impl Metrics {
             RELOADS reloads;
             CONNECTIONS connections;
             ACCEPTED accepted;
+            REFUSED refused;
+            CLOSED closed;
             SESSIONS sessions;
             SERVERS server_up;
             RELAY_EVENTS relay_events;
@@ -321,6 +329,8 @@ impl Metrics {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as i64;
         self.connections.set(edge.connections() as i64);
         self.accepted.set(edge.accepted() as i64);
+        self.refused.set(edge.refused_busy() as i64);
+        self.closed.set(edge.closed_silent() as i64);
         self.sessions.set(mcp.sessions() as i64);
         for (name, health) in mcp.health() {
             let server = Server {

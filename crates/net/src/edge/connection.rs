@@ -24,11 +24,14 @@ use tokio::net::TcpStream;
 use super::body::{Body, CutShort};
 use super::io::EdgeIo;
 use super::pulse::{Pulse, Stop};
+use super::strict::What;
 use super::{Peer, Request, Response, Service};
 
 /// How a connection stopped being hyper's.
 enum Ended {
     Stopped(Stop),
+    /// What came next must not be read.
+    Bad(What),
     Done,
     Failed(hyper::Error),
 }
@@ -74,17 +77,21 @@ pub(super) async fn run<S: Service>(
             told = true;
             Pin::new(&mut connection).graceful_shutdown();
         }
-        Pin::new(&mut connection)
-            .poll(context)
-            .map(|result| match result {
-                Ok(()) => Ended::Done,
-                Err(error) => Ended::Failed(error),
-            })
+        let polled = Pin::new(&mut connection).poll(context);
+        match (polled, pulse.fault()) {
+            (Poll::Ready(Ok(())), _) => Poll::Ready(Ended::Done),
+            (Poll::Ready(Err(error)), _) => Poll::Ready(Ended::Failed(error)),
+            (Poll::Pending, Some(what)) => Poll::Ready(Ended::Bad(what)),
+            (Poll::Pending, None) => Poll::Pending,
+        }
     })
     .await;
     // The call in flight, if any, is dropped here.
     let stream = connection.into_parts().io.into_inner();
-    finish(stream, ended, &**service, pulse, refused_heads).await;
+    tokio::select! {
+        () = finish(stream, ended, &**service, pulse, refused_heads) => {}
+        () = pulse.killed() => {}
+    }
 }
 
 /// Says the last word on a connection that hyper has let go of.
@@ -95,21 +102,29 @@ async fn finish<S: Service>(
     pulse: &Pulse,
     refused_heads: &AtomicU64,
 ) {
+    // Who was too slow once is not waited for.
+    let is_slow = matches!(ended, Ended::Stopped(Stop::SlowHead)) || pulse.is_body_late();
+    let linger_ms = match is_slow {
+        true => limit::LINGER_QUIET_MS_MAX,
+        false => limit::LINGER_MS_MAX,
+    };
     let refusal = match ended {
         Ended::Stopped(Stop::SlowHead) => Some(Refusal::new(
             refusal::HEAD_TOO_SLOW,
             "The request head took too long.",
         )),
         Ended::Stopped(Stop::Unused | Stop::Kill) => return,
+        Ended::Bad(What::Large) => Some(too_large()),
+        Ended::Bad(What::Head(why) | What::Body(why)) => Some(unclear(why)),
         Ended::Failed(error) if !pulse.owes() => head_refusal(&error),
         Ended::Failed(_) => return cut(&stream, pulse),
         Ended::Done => None,
     };
     if let Some(refusal) = refusal {
         refused_heads.fetch_add(1, Ordering::Relaxed);
-        refuse(stream, service.refuse(&refusal)).await;
+        refuse(stream, service.refuse(&refusal), linger_ms).await;
     } else if pulse.is_unread() {
-        linger(stream).await;
+        linger(stream, linger_ms).await;
     }
 }
 
@@ -125,26 +140,40 @@ fn cut(stream: &TcpStream, pulse: &Pulse) {
 /// What a bad head is refused with; nothing for a connection that merely broke.
 fn head_refusal(error: &hyper::Error) -> Option<Refusal> {
     if error.is_parse_too_large() {
-        let public = format!(
-            "The request head has more than {} bytes or {} fields, or too long a target.",
-            limit::HEAD_BYTES_MAX,
-            limit::HEAD_FIELDS_MAX
-        );
-        return Some(Refusal::new(refusal::HEAD_TOO_LARGE, public));
+        return Some(too_large());
     }
     if error.is_parse() {
-        let refusal = Refusal::new(refusal::HEAD_INVALID, "The request head is not HTTP/1.1.");
-        return Some(refusal.with_private(error.to_string()));
+        return Some(invalid(error));
     }
     None
 }
 
-/// Writes an answer by hand, then closes.
-pub(super) async fn refuse(mut stream: TcpStream, response: Response) {
+fn too_large() -> Refusal {
+    let public = format!(
+        "The request head has more than {} bytes or {} fields, or too long a target.",
+        limit::HEAD_BYTES_MAX,
+        limit::HEAD_FIELDS_MAX
+    );
+    Refusal::new(refusal::HEAD_TOO_LARGE, public)
+}
+
+/// What is no mistake of the bytes, but could be framed in two ways.
+fn unclear(why: &str) -> Refusal {
+    let public = format!("The request head could be read in two ways: {why}.");
+    Refusal::new(refusal::HEAD_INVALID, public)
+}
+
+fn invalid(why: impl ToString) -> Refusal {
+    Refusal::new(refusal::HEAD_INVALID, "The request head is not HTTP/1.1.")
+        .with_private(why.to_string())
+}
+
+/// Writes an answer by hand, then closes within `linger_ms`.
+pub(super) async fn refuse(mut stream: TcpStream, response: Response, linger_ms: u64) {
     let bytes = encode(response);
-    let wait = Duration::from_millis(limit::LINGER_MS_MAX);
+    let wait = Duration::from_millis(limit::LINGER_QUIET_MS_MAX);
     if let Ok(Ok(())) = tokio::time::timeout(wait, stream.write_all(&bytes)).await {
-        linger(stream).await;
+        linger(stream, linger_ms).await;
     }
 }
 
@@ -180,16 +209,18 @@ fn encode(response: Response) -> Vec<u8> {
 }
 
 /// Closes so that the client can read what was written: a socket that is closed with unread bytes in it is
-/// reset, and a reset takes the answer with it (RFC 9112 §9.6).
-async fn linger(mut stream: TcpStream) {
-    let wait = Duration::from_millis(limit::LINGER_MS_MAX);
+/// reset, and a reset takes the answer with it (RFC 9112 §9.6). Many clients send all of a body before they
+/// read, so what is still on its way is thrown away for as long as it comes, within bounds.
+async fn linger(mut stream: TcpStream, linger_ms: u64) {
+    let wait = Duration::from_millis(linger_ms);
     let drain = async {
         if stream.shutdown().await.is_err() {
             return;
         }
-        let mut buffer = [0; 8192];
+        let mut buffer = [0; 16 << 10];
         let mut left = limit::LINGER_BYTES_MAX;
-        while let Ok(read @ 1..) = stream.read(&mut buffer).await {
+        let quiet = Duration::from_millis(limit::LINGER_QUIET_MS_MAX);
+        while let Ok(Ok(read @ 1..)) = tokio::time::timeout(quiet, stream.read(&mut buffer)).await {
             let Some(rest) = left.checked_sub(read) else {
                 return;
             };
@@ -207,8 +238,12 @@ async fn answer<S: Service>(
     body_bytes_max: usize,
     pulse: Rc<Pulse>,
 ) -> Result<http::Response<Tracked>, Infallible> {
-    pulse.has_head(request.version() < http::Version::HTTP_11);
-    let fault = fault(&request);
+    let is_in_time = pulse.has_head(request.version() < http::Version::HTTP_11);
+    let fault = match is_in_time {
+        true => fault(&request),
+        // Nobody reads this: the connection closes without a word.
+        false => Some("The connection gave up its place."),
+    };
     let request = Request::new(request, peer, body_bytes_max, Rc::clone(&pulse));
     let mut response = match fault {
         None => service.call(request).await,

@@ -1,22 +1,36 @@
 //! The socket as hyper sees it.
 //!
-//! It tells the connection's [`Pulse`] what moves, swallows the empty answers that hyper writes to bad heads
+//! It tells the connection's [`Pulse`] what moves, keeps from hyper what two readers could frame in two ways,
+//! swallows the empty answers that hyper writes to bad heads
 //! (weir answers those in its own words), and leaves the closing of the socket to the connection.
 
+use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::pulse::Pulse;
+use super::strict::{Strict, What};
+
+/// Bytes that are read and looked at in one go.
+const READ_BYTES: usize = 32 << 10;
+
+thread_local! {
+    /// What was read, before it is looked at and handed to hyper. One for all connections of a thread.
+    static READ: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
+}
 
 pub(super) struct EdgeIo {
     stream: TokioIo<TcpStream>,
     pulse: Rc<Pulse>,
+    strict: Strict,
+    fault: Option<What>,
 }
 
 impl EdgeIo {
@@ -24,11 +38,37 @@ impl EdgeIo {
         EdgeIo {
             stream: TokioIo::new(stream),
             pulse,
+            strict: Strict::new(),
+            fault: None,
         }
     }
 
     pub(super) fn into_inner(self) -> TcpStream {
         self.stream.into_inner()
+    }
+
+    /// Reads and looks. Hands out what is good, says how much that is, and notes what is not.
+    fn poll_good(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBufCursor<'_>,
+    ) -> Poll<io::Result<usize>> {
+        READ.with_borrow_mut(|read| {
+            let room = buffer.remaining().min(read.len());
+            let mut read = ReadBuf::new(&mut read[..room]);
+            ready!(Pin::new(self.stream.inner_mut()).poll_read(context, &mut read))?;
+            let bytes = read.filled();
+            let good = match self.strict.look(bytes) {
+                Ok(()) => bytes.len(),
+                Err(fault) => {
+                    self.fault = Some(fault.what);
+                    self.pulse.has_fault(fault.what, self.strict.heads());
+                    fault.good
+                }
+            };
+            buffer.put_slice(&bytes[..good]);
+            Poll::Ready(Ok(good))
+        })
     }
 
     fn note(&self, written: &Poll<io::Result<usize>>) {
@@ -43,14 +83,27 @@ impl Read for EdgeIo {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
+        mut buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        if read.is_ready() {
-            self.pulse.has_read();
+        match self.fault {
+            None => {}
+            Some(What::Body(why)) => return Poll::Ready(Err(invalid(why))),
+            // The connection ends once the answers before the bad head are out: it looks after each poll.
+            Some(What::Head(_) | What::Large) => return Poll::Pending,
         }
-        read
+        let read = ready!(self.poll_good(context, &mut buffer));
+        self.pulse.has_read();
+        match (read, self.fault) {
+            (Ok(0), Some(What::Body(why))) => Poll::Ready(Err(invalid(why))),
+            (Ok(0), Some(_)) => Poll::Pending,
+            (Ok(_), _) => Poll::Ready(Ok(())),
+            (Err(error), _) => Poll::Ready(Err(error)),
+        }
     }
+}
+
+fn invalid(why: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
 impl Write for EdgeIo {

@@ -1,7 +1,7 @@
 //! Listening sockets, and the loop that accepts from one.
 //!
 //! Each thread has a listener of its own on the same port (SO_REUSEPORT), so that accepting needs no lock. A
-//! connection over the bound is told so and closed; nobody is left to wait in silence.
+//! connection over a bound is told so and closed; nobody is left to wait in silence.
 
 use std::cell::Cell;
 use std::io;
@@ -17,6 +17,7 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_local;
 
+use super::places::{Full, Seat};
 use super::pulse::Pulses;
 use super::{Drain, EdgeSettings, EdgeShared, Peer, Service, connection};
 
@@ -125,24 +126,27 @@ impl<S: Service> Edge<S> {
         self.shared.accepted.fetch_add(1, Ordering::Relaxed);
         // An error here means that the client is gone already; the first read will say so.
         let _ = stream.set_nodelay(true);
-        match Place::take(&self.shared, self.settings.connections_max) {
-            Some(place) => {
-                let edge = Rc::clone(self);
-                let open = self.pulses.open();
-                spawn_local(async move {
-                    let (_place, max) = (place, edge.settings.body_bytes_max);
-                    let Edge {
-                        builder, service, ..
-                    } = &*edge;
-                    let heads = &edge.shared.refused_heads;
-                    connection::run(stream, peer, builder, service, max, &open.pulse, heads).await;
-                });
+        let seat = match Seat::take(&self.shared, peer.address.ip(), &self.settings) {
+            Ok(seat) => seat,
+            Err(full) => return self.turn_away(stream, full),
+        };
+        let edge = Rc::clone(self);
+        let open = self.pulses.open(seat.guest());
+        spawn_local(async move {
+            let max = edge.settings.body_bytes_max;
+            let Edge {
+                builder, service, ..
+            } = &*edge;
+            let heads = &edge.shared.refused_heads;
+            tokio::select! {
+                biased;
+                () = seat.given_up() => {}
+                () = connection::run(stream, peer, builder, service, max, &open.pulse, heads) => {}
             }
-            None => self.turn_away(stream),
-        }
+        });
     }
 
-    fn turn_away(self: &Rc<Self>, stream: TcpStream) {
+    fn turn_away(self: &Rc<Self>, stream: TcpStream, full: Full) {
         self.shared.refused_busy.fetch_add(1, Ordering::Relaxed);
         if self.refusing.get() >= limit::REFUSING_MAX {
             return;
@@ -150,9 +154,15 @@ impl<S: Service> Edge<S> {
         self.refusing.set(self.refusing.get() + 1);
         let edge = Rc::clone(self);
         spawn_local(async move {
-            let public = "The gateway has as many connections as it may have.";
-            let response = edge.service.refuse(&Refusal::new(refusal::BUSY, public));
-            connection::refuse(stream, response).await;
+            let public = match full {
+                Full::Everywhere => "The gateway has as many connections as it may have.",
+                Full::Address => {
+                    "This address has as many connections without a good key as it may have."
+                }
+            };
+            let refusal = Refusal::new(refusal::BUSY, public).with_retry_ms(limit::BUSY_RETRY_MS);
+            let response = edge.service.refuse(&refusal);
+            connection::refuse(stream, response, limit::LINGER_QUIET_MS_MAX).await;
             edge.refusing.set(edge.refusing.get() - 1);
         });
     }

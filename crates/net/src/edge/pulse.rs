@@ -7,13 +7,17 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::Waker;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use super::EdgeSettings;
+use super::places::Guest;
+use super::strict::What;
 
 const NEVER: u64 = u64::MAX;
 
@@ -65,6 +69,7 @@ struct Ticks {
 #[derive(Debug)]
 pub(super) struct Pulse {
     now: Rc<Cell<u64>>,
+    guest: Arc<Guest>,
     ticks: Ticks,
     phase: Cell<Phase>,
     due: Cell<u64>,
@@ -75,15 +80,20 @@ pub(super) struct Pulse {
     late_body: Cell<bool>,
     unread: Cell<bool>,
     old: Cell<bool>,
+    /// Heads that the service was asked for.
+    heads: Cell<u64>,
+    /// A bad head, and how many good ones came before it.
+    fault: Cell<Option<(What, u64)>>,
     task: RefCell<Option<Waker>>,
     reader: RefCell<Option<Waker>>,
 }
 
 impl Pulse {
-    fn new(now: Rc<Cell<u64>>, ticks: Ticks) -> Pulse {
+    fn new(now: Rc<Cell<u64>>, ticks: Ticks, guest: Arc<Guest>) -> Pulse {
         let due = now.get() + ticks.head;
         Pulse {
             now,
+            guest,
             ticks,
             phase: Cell::new(Phase::Idle),
             due: Cell::new(due),
@@ -94,6 +104,8 @@ impl Pulse {
             late_body: Cell::new(false),
             unread: Cell::new(false),
             old: Cell::new(false),
+            heads: Cell::new(0),
+            fault: Cell::new(None),
             task: RefCell::new(None),
             reader: RefCell::new(None),
         }
@@ -111,12 +123,32 @@ impl Pulse {
         }
     }
 
-    /// A whole head is handed to the service; `old` says that it is older than HTTP/1.1.
-    pub(super) fn has_head(&self, old: bool) {
+    /// A whole head has come for the service; `old` says that it is older than HTTP/1.1. False where the
+    /// connection has to close for another.
+    pub(super) fn has_head(&self, old: bool) -> bool {
         self.old.set(old);
+        self.heads.set(self.heads.get() + 1);
         self.phase.set(Phase::Answer);
         self.due.set(NEVER);
         self.owed.set(Owed::Answer);
+        self.guest.asks()
+    }
+
+    /// What came is bad, after this many good heads.
+    pub(super) fn has_fault(&self, what: What, heads: u64) {
+        self.fault.set(Some((what, heads)));
+    }
+
+    /// A bad head, once the requests before it have their answers.
+    pub(super) fn fault(&self) -> Option<What> {
+        let (what, heads) = self.fault.get()?;
+        let is_next = !self.owes() && self.heads.get() >= heads;
+        (is_next && !matches!(what, What::Body(_))).then_some(what)
+    }
+
+    /// The request was of a known agent.
+    pub(super) fn is_known(&self) {
+        self.guest.is_known();
     }
 
     /// The service starts to read the body.
@@ -142,6 +174,7 @@ impl Pulse {
         if self.owed.get() == Owed::Flush {
             self.owed.set(Owed::Nothing);
             self.enter(Phase::Idle, self.ticks.idle);
+            self.guest.is_silent();
         }
     }
 
@@ -155,12 +188,15 @@ impl Pulse {
         if self.write_due.get() == NEVER {
             self.write_due
                 .set(self.now.get().saturating_add(self.ticks.write));
+            self.guest.is_silent();
         }
     }
 
     /// The socket took some bytes.
     pub(super) fn has_written(&self) {
-        self.write_due.set(NEVER);
+        if self.write_due.replace(NEVER) != NEVER && self.owes() {
+            self.guest.is_busy();
+        }
     }
 
     /// A part of the request stays unread: the connection cannot be used again.
@@ -187,6 +223,18 @@ impl Pulse {
 
     pub(super) fn stop(&self) -> Option<Stop> {
         self.stop.get()
+    }
+
+    /// Waits until the connection has to end now.
+    pub(super) async fn killed(&self) {
+        poll_fn(|context| {
+            self.watch_task(context.waker());
+            match self.stop() {
+                Some(Stop::Kill) => Poll::Ready(()),
+                _ => Poll::Pending,
+            }
+        })
+        .await;
     }
 
     /// Remembers whom to wake: the connection's task.
@@ -277,10 +325,10 @@ impl Pulses {
     }
 
     /// Takes in a connection; it counts as open until what this returns is dropped.
-    pub(super) fn open(self: &Rc<Pulses>) -> Open {
+    pub(super) fn open(self: &Rc<Pulses>, guest: Arc<Guest>) -> Open {
         let id = self.next.get();
         self.next.set(id + 1);
-        let pulse = Rc::new(Pulse::new(Rc::clone(&self.now), self.ticks));
+        let pulse = Rc::new(Pulse::new(Rc::clone(&self.now), self.ticks, guest));
         self.open.borrow_mut().insert(id, Rc::clone(&pulse));
         self.changed.notify_one();
         Open {

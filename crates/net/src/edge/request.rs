@@ -48,6 +48,11 @@ impl Request {
         }
     }
 
+    /// Says that this request is of a known agent: its connection is no stranger's from now on.
+    pub fn is_of_known_agent(&self) {
+        self.pulse.is_known();
+    }
+
     /// Reads the whole body; a second time it is empty.
     ///
     /// Refuses with `http.body_too_large`, `http.body_too_slow` or `http.body_cut`; the connection is then

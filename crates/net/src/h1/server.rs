@@ -473,10 +473,13 @@ impl<S: Socket> Server<S> {
     }
 
     /// Closes our side, and waits a moment for the client to read what we said: bytes of it that
-    /// nobody reads would make the kernel throw our answer away. A client that neither closes nor
-    /// stops sending is cut off.
+    /// nobody reads would make the kernel throw our answer away. A client that sends all of a body before it
+    /// reads is let, within bounds; one that neither closes nor stops sending is cut off.
     async fn linger(&mut self) {
-        self.connection.watch.read_within(limit::LINGER_MS_MAX);
+        let end = self.connection.thread().after(limit::LINGER_MS_MAX);
+        self.connection
+            .watch
+            .read_within(limit::LINGER_QUIET_MS_MAX);
         let (mut closed, mut left) = (false, limit::LINGER_BYTES_MAX);
         let mut buffer = [0; 4096];
         poll_fn(|context| {
@@ -495,7 +498,12 @@ impl<S: Socket> Server<S> {
                         return Poll::Pending;
                     }
                     (Poll::Ready(Ok(())), _) if !closed => closed = true,
-                    (Poll::Ready(Ok(())), bytes @ 1..) if bytes <= left => left -= bytes,
+                    (Poll::Ready(Ok(())), bytes @ 1..)
+                        if bytes <= left && !watch.thread.has_passed(end) =>
+                    {
+                        left -= bytes;
+                        watch.read_within(limit::LINGER_QUIET_MS_MAX);
+                    }
                     (Poll::Ready(_), _) => return Poll::Ready(()),
                 }
             }

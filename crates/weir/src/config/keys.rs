@@ -568,7 +568,9 @@ keys! {
     "limits.answer_ms" MS, Number(limit::ANSWER_MS_DEFAULT),
         "How long a server may take to answer a call, in milliseconds.", "60000";
     "limits.connections_max" Kind::Count { min: 1, max: 1_000_000 }, Number(limit::CONNECTIONS_DEFAULT as u64),
-        "Most connections of agents open at once.", "4096";
+        "Most connections of agents open at once. When all are taken, those that ask nothing and have shown no good key are closed, the oldest first.", "4096";
+    "limits.strangers_connections_max" Kind::Count { min: 1, max: 1_000_000 }, Number(limit::STRANGERS_CONNECTIONS_DEFAULT as u64),
+        "Of those, most from one address (IPv6: one /64) on which no good key was shown yet.", "1024";
     "limits.drain_ms" MS, Number(limit::DRAIN_MS_DEFAULT),
         "How long the gateway waits for calls in flight when it is told to stop, in milliseconds.", "10000";
     "log" Kind::Group, Nothing,

@@ -614,6 +614,7 @@ fn limits(group: &Group<'_>) -> Option<Limits> {
         body_ms: group.count("body_ms")?,
         answer_ms: group.count("answer_ms")?,
         connections_max: group.size("connections_max")?,
+        strangers_connections_max: group.size("strangers_connections_max")?,
         drain_ms: group.count("drain_ms")?,
     })
 }

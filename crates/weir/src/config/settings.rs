@@ -201,6 +201,8 @@ pub struct Limits {
     pub body_ms: u64,
     pub answer_ms: u64,
     pub connections_max: usize,
+    /// Of those, from one address, on which no good key was shown yet.
+    pub strangers_connections_max: usize,
     pub drain_ms: u64,
 }
 

@@ -1,0 +1,297 @@
+//! Who has a place at the edge, and who gives it up when there is none left.
+//!
+//! A connection is a stranger's until the service says that a request on it was of a known agent.
+//! Strangers are bounded by address, so that one address cannot take all places, and a stranger that asks
+//! nothing gives up its place to whoever comes when all are taken: the longest open first. All is decided
+//! under one lock, taken when a connection opens, becomes known, or closes; never for a request.
+
+use std::collections::{BTreeMap, HashMap};
+use std::future::poll_fn;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+use base::limit;
+
+use super::{EdgeSettings, EdgeShared};
+
+/// A stranger that asks nothing now.
+const SILENT: u8 = 0;
+/// A stranger whose request is being answered.
+const BUSY: u8 = 1;
+/// A stranger that has to give up its place.
+const CLOSING: u8 = 2;
+/// A known agent's connection.
+const KNOWN: u8 = 3;
+
+/// All strangers of an edge.
+#[derive(Debug, Default)]
+pub(super) struct Strangers {
+    next: u64,
+    /// The longest open first.
+    by_age: BTreeMap<u64, Arc<Guest>>,
+    by_network: HashMap<IpAddr, usize>,
+    /// Those that were told to close and have not closed yet.
+    closing: usize,
+}
+
+/// What the threads know of one connection.
+#[derive(Debug)]
+pub(super) struct Guest {
+    shared: Arc<EdgeShared>,
+    age: u64,
+    network: IpAddr,
+    state: AtomicU8,
+    task: Mutex<Option<Waker>>,
+}
+
+/// One connection's place; dropping it frees it.
+pub(super) struct Seat(Arc<Guest>);
+
+/// Why there is no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Full {
+    /// All are taken, by agents or by requests that are being answered.
+    Everywhere,
+    /// The address has as many strangers as it may have.
+    Address,
+}
+
+impl Seat {
+    /// Takes a place for a connection from this address, if need be of a stranger that asks nothing.
+    pub(super) fn take(
+        shared: &Arc<EdgeShared>,
+        address: IpAddr,
+        settings: &EdgeSettings,
+    ) -> Result<Seat, Full> {
+        let network = base::network(address);
+        let mut strangers = shared.strangers();
+        let here = strangers.by_network.get(&network).copied();
+        if here.unwrap_or(0) >= settings.strangers_max {
+            return Err(Full::Address);
+        }
+        if shared.connections() >= settings.connections_max {
+            strangers.close_one(shared)?;
+        }
+        shared.connections.fetch_add(1, Ordering::Relaxed);
+        let age = strangers.next;
+        let guest = Arc::new(Guest {
+            shared: Arc::clone(shared),
+            age,
+            network,
+            state: AtomicU8::new(SILENT),
+            task: Mutex::new(None),
+        });
+        strangers.next += 1;
+        strangers.by_age.insert(age, Arc::clone(&guest));
+        *strangers.by_network.entry(network).or_default() += 1;
+        Ok(Seat(guest))
+    }
+
+    pub(super) fn guest(&self) -> Arc<Guest> {
+        Arc::clone(&self.0)
+    }
+
+    /// Waits until the connection has to close for another.
+    pub(super) async fn given_up(&self) {
+        poll_fn(|context| {
+            match self.0.state.load(Ordering::Acquire) {
+                CLOSING => return Poll::Ready(()),
+                KNOWN => return Poll::Pending,
+                _ => {}
+            }
+            let mut task = self.0.task();
+            let is_kept = task
+                .as_ref()
+                .is_some_and(|kept| kept.will_wake(context.waker()));
+            if !is_kept {
+                *task = Some(context.waker().clone());
+            }
+            drop(task);
+            // Again, because it may have been told between the look and the note.
+            match self.0.state.load(Ordering::Acquire) {
+                CLOSING => Poll::Ready(()),
+                _ => Poll::Pending,
+            }
+        })
+        .await;
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let shared = &self.0.shared;
+        let mut strangers = shared.strangers();
+        if self.0.state.load(Ordering::Acquire) == CLOSING {
+            strangers.closing -= 1;
+            return;
+        }
+        strangers.remove(&self.0);
+        shared.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Guest {
+    /// A request has come. False where the connection has to close: then it must not be answered.
+    pub(super) fn asks(&self) -> bool {
+        let changed = self.change(SILENT, BUSY);
+        changed || self.state.load(Ordering::Acquire) != CLOSING
+    }
+
+    /// Nothing is being answered, or the client does not take its answer.
+    pub(super) fn is_silent(&self) {
+        self.change(BUSY, SILENT);
+    }
+
+    /// The client takes its answer again.
+    pub(super) fn is_busy(&self) {
+        self.change(SILENT, BUSY);
+    }
+
+    /// A request on this connection was of a known agent.
+    pub(super) fn is_known(&self) {
+        if self.state.load(Ordering::Acquire) == KNOWN {
+            return;
+        }
+        let mut strangers = self.shared.strangers();
+        if strangers.remove(self) {
+            self.state.store(KNOWN, Ordering::Release);
+        }
+    }
+
+    fn change(&self, from: u8, to: u8) -> bool {
+        self.state
+            .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+
+    fn task(&self) -> MutexGuard<'_, Option<Waker>> {
+        self.task.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Strangers {
+    /// Tells the longest open stranger that asks nothing to close, and takes its place away.
+    fn close_one(&mut self, shared: &EdgeShared) -> Result<(), Full> {
+        if self.closing >= limit::CLOSING_MAX {
+            return Err(Full::Everywhere);
+        }
+        let mut oldest = self.by_age.values();
+        // The exchange decides: a request that has come just now is answered.
+        let guest = oldest.find(|guest| guest.change(SILENT, CLOSING)).cloned();
+        let guest = guest.ok_or(Full::Everywhere)?;
+        self.remove(&guest);
+        self.closing += 1;
+        shared.connections.fetch_sub(1, Ordering::Relaxed);
+        shared.closed_silent.fetch_add(1, Ordering::Relaxed);
+        if let Some(task) = guest.task().take() {
+            task.wake();
+        }
+        Ok(())
+    }
+
+    /// Strikes a connection off. False where it is no stranger's any more.
+    fn remove(&mut self, guest: &Guest) -> bool {
+        if self.by_age.remove(&guest.age).is_none() {
+            return false;
+        }
+        if let Some(here) = self.by_network.get_mut(&guest.network) {
+            *here -= 1;
+            if *here == 0 {
+                self.by_network.remove(&guest.network);
+            }
+        }
+        true
+    }
+}
+
+impl EdgeShared {
+    fn strangers(&self) -> MutexGuard<'_, Strangers> {
+        // What is done under the lock cannot panic half-way, so a poisoned lock is still right.
+        self.strangers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    fn settings(connections_max: usize, strangers_max: usize) -> EdgeSettings {
+        EdgeSettings {
+            connections_max,
+            strangers_max,
+            ..EdgeSettings::default()
+        }
+    }
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn an_address_has_a_bound_that_known_connections_do_not_count_for() {
+        let (shared, settings) = (Arc::default(), settings(100, 2));
+        let take = |address| Seat::take(&shared, ip(address), &settings);
+        let first = take("2001:db8::1").unwrap();
+        let _second = take("2001:db8::2:1").unwrap();
+        assert_eq!(take("2001:db8::3").err(), Some(Full::Address));
+        let _other = take("2001:db8:0:1::1").unwrap();
+        first.guest().is_known();
+        let _third = take("2001:db8::3").unwrap();
+        assert_eq!(take("2001:db8::4").err(), Some(Full::Address));
+        drop(first);
+        assert_eq!(take("2001:db8::4").err(), Some(Full::Address));
+        assert_eq!(shared.connections(), 3);
+    }
+
+    #[test]
+    fn the_oldest_silent_stranger_gives_up_its_place() {
+        let (shared, settings) = (Arc::default(), settings(3, 3));
+        let take = |address| Seat::take(&shared, ip(address), &settings);
+        let closing = |seat: &Seat| seat.0.state.load(Ordering::Relaxed) == CLOSING;
+        let known = take("192.0.2.1").unwrap();
+        known.guest().is_known();
+        let busy = take("192.0.2.1").unwrap();
+        assert!(busy.guest().asks());
+        let silent = take("192.0.2.1").unwrap();
+        let newer = take("192.0.2.2").unwrap();
+        assert!(closing(&silent) && !closing(&busy) && !closing(&known));
+        assert!(!silent.guest().asks(), "it is too late to ask");
+        assert!(newer.guest().asks());
+        assert_eq!(take("192.0.2.3").err(), Some(Full::Everywhere));
+        busy.guest().is_silent();
+        let last = take("192.0.2.3").unwrap();
+        assert!(closing(&busy) && !closing(&newer));
+        drop((silent, busy));
+        assert_eq!((shared.connections(), shared.closed_silent()), (3, 2));
+        drop((known, newer, last));
+        assert_eq!(shared.connections(), 0);
+        let strangers = shared.strangers();
+        assert!(strangers.by_age.is_empty() && strangers.by_network.is_empty());
+        assert_eq!(strangers.closing, 0);
+    }
+
+    #[test]
+    fn threads_count_exactly() {
+        let (shared, settings) = (Arc::default(), settings(1000, 64));
+        let taken = AtomicUsize::new(0);
+        let seats: Vec<Vec<Seat>> = std::thread::scope(|scope| {
+            let take = || {
+                let seats = (0..50).filter_map(|_| Seat::take(&shared, ip("::1"), &settings).ok());
+                let seats: Vec<Seat> = seats.collect();
+                taken.fetch_add(seats.len(), Ordering::Relaxed);
+                seats
+            };
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(take)).collect();
+            threads.into_iter().map(|t| t.join().unwrap()).collect()
+        });
+        assert_eq!((taken.into_inner(), shared.connections()), (64, 64));
+        drop(seats);
+        assert_eq!(shared.connections(), 0);
+    }
+}
