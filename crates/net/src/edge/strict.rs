@@ -8,6 +8,14 @@
 use base::limit;
 use memchr::memchr;
 
+use crate::h1::CHUNK_LINE_BYTES_MAX;
+
+/// Digits of a length and of a chunk's size, zeros or not.
+const DIGITS_MAX: usize = 19;
+const HEX_DIGITS_MAX: usize = 16;
+/// Fields that must not stand in trailers: a reader that merges them with the head's frames anew.
+const NOT_IN_TRAILERS: [&[u8]; 3] = [b"content-length", b"transfer-encoding", b"host"];
+
 /// What is wrong, and how much of the last bytes stands before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
@@ -174,7 +182,8 @@ impl Strict {
                 self.stage = Stage::Before;
                 Ok(())
             }
-            Stage::Trailers | Stage::Length(_) | Stage::Chunk(_) => Ok(()),
+            Stage::Trailers => trailer(line).map_err(What::Body),
+            Stage::Length(_) | Stage::Chunk(_) => Ok(()),
         }
     }
 
@@ -212,8 +221,11 @@ impl Strict {
         let digits = line.iter().take_while(|b| b.is_ascii_hexdigit()).count();
         let (digits, rest) = line.split_at(digits);
         let size = number(digits, 16).ok_or("a chunk's size is no number")?;
-        if !matches!(rest.first(), None | Some(b';' | b' ' | b'\t')) || rest.contains(&b'\r') {
-            return Err("a chunk's size is no number");
+        let extension = rest.trim_ascii_start();
+        let is_visible = |b: &u8| matches!(b, b'\t' | b' '..=b'~' | 0x80..);
+        let is_extension = extension.starts_with(b";") && extension.iter().all(is_visible);
+        if !rest.is_empty() && !is_extension || line.len() > CHUNK_LINE_BYTES_MAX {
+            return Err("what follows a chunk's size is no extension");
         }
         self.stage = match size {
             0 => Stage::Trailers,
@@ -223,11 +235,28 @@ impl Strict {
     }
 }
 
-/// Digits and nothing else, as a number that fits.
+fn trailer(line: &[u8]) -> Result<(), &'static str> {
+    let name = line.split(|b| *b == b':').next().unwrap_or_default();
+    let name = name.trim_ascii();
+    match NOT_IN_TRAILERS
+        .iter()
+        .any(|not| name.eq_ignore_ascii_case(not))
+    {
+        true => Err("a field that frames or routes stands in the trailers"),
+        false => Ok(()),
+    }
+}
+
+/// Digits and nothing else, as a number that fits a signed one of 64 bits.
 fn number(digits: &[u8], radix: u32) -> Option<u64> {
-    let plain = digits.iter().all(|b| (*b as char).is_digit(radix));
+    let digits_max = match radix {
+        16 => HEX_DIGITS_MAX,
+        _ => DIGITS_MAX,
+    };
+    let plain = digits.len() <= digits_max && digits.iter().all(|b| (*b as char).is_digit(radix));
     let text = std::str::from_utf8(digits).ok().filter(|_| plain)?;
-    u64::from_str_radix(text, radix).ok()
+    let number = u64::from_str_radix(text, radix).ok()?;
+    i64::try_from(number).is_ok().then_some(number)
 }
 
 #[cfg(test)]
@@ -263,7 +292,7 @@ mod tests {
             "POST / HTTP/1.1\r\ncontent-length: 9\r\n\r\na\nb\nc\n\n\n\n",
             "POST / HTTP/1.0\r\ncontent-length: 0\r\n\r\n",
             "POST / HTTP/1.1\r\nTransfer-Encoding:CHUNKED \r\n\r\n3;x=y\r\n\n\n\n\r\n0\r\nt: v\r\n\r\nGET / HTTP/1.1\r\n\r\n",
-            "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nA \r\n0123456789\r\n00\r\n\r\n",
+            "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nA ;x\r\n0123456789\r\n00\r\n\r\n",
         ] {
             assert_eq!(each_way(text), Ok(Stage::Before), "{text:?}");
         }
@@ -288,7 +317,8 @@ mod tests {
             "content-length: 5, 5\r\n",
             "content-length: +5\r\n",
             "content-length:\r\n",
-            "content-length: 18446744073709551616\r\n",
+            "content-length: 9223372036854775808\r\n",
+            "content-length: 00000000000000000003\r\n",
             "a: b\n",
             "a: b\r\n\n",
         ] {
@@ -314,6 +344,9 @@ mod tests {
             "\r\n",
             "-1\r\n",
             "3x\r\nabc\r\n",
+            "3 \r\nabc\r\n",
+            "3;\u{1}\r\nabc\r\n",
+            "0\r\nContent-Length: 5\r\n\r\n",
             "10000000000000000\r\n",
         ] {
             let found = each_way(&format!("{chunked}{body}"));
