@@ -33,8 +33,7 @@ def test_details_are_for_this_machine(gateway):
     assert ask("/metrics", x_forwarded_for="192.0.2.1").status == 403
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:8700",
-                                  "127.0.0.1:8700@evil.example", "127.0.0.1:port"])
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:8700", "127.1", ""])
 def test_a_host_that_was_made_to_resolve_here_is_refused(gateway, host):
     for path in ("/health", "/health/live", "/health/ready", "/metrics"):
         answer = gateway.request("GET", path, headers={"host": host})
@@ -42,6 +41,13 @@ def test_a_host_that_was_made_to_resolve_here_is_refused(gateway, host):
     message = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     answer = gateway.post("web", message, host=host)
     assert (answer.status, answer.refusal()[0]) == (403, "http.host")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8700@evil.example", "127.0.0.1:port", "localhost, evil.example"])
+def test_a_host_that_is_none_is_refused(gateway, host):
+    for path in ("/health", "/metrics", "/mcp/web"):
+        answer = gateway.request("GET", path, headers={"host": host})
+        assert (answer.status, answer.refusal()[0]) == (400, "http.head_invalid"), path
 
 
 def test_a_name_that_is_configured_is_a_host(origin, tmp_path):

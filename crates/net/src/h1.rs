@@ -46,6 +46,7 @@ pub use body::Framing;
 pub use client::{Answer, Client, Sent};
 pub use error::{Error, Fault, Wait};
 pub use field::{Field, Fields, Kind};
+pub(crate) use head::is_authority;
 pub use head::{Form, Version};
 pub use pool::{Wire, Wires};
 pub use prepared::{AnswerLines, RequestLines};

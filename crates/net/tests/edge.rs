@@ -382,6 +382,12 @@ fn bad_heads_are_refused_in_words() {
             let answer = edge.all(bytes).await;
             assert_refused(&answer, status, code);
         }
+        for host in [
+            "a, b", "u@a", "a:b", "a:1:2", "a/b", "[::1", ":80", "a:123456",
+        ] {
+            let answer = edge.all(format!("GET / HTTP/1.1\r\nhost: {host}\r\n\r\n"));
+            assert_refused(&answer.await, "400", "http.head_invalid");
+        }
         assert_eq!(edge.echo.calls.get(), 0);
         edge.no_connection().await;
     });

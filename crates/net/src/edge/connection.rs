@@ -261,11 +261,15 @@ async fn answer<S: Service>(
     Ok(response.map(|body| Tracked { body, pulse }))
 }
 
-/// What hyper lets pass and RFC 9112 §3.2 does not: an HTTP/1.1 head without exactly one Host.
+/// What hyper lets pass and RFC 9112 §3.2 does not: an HTTP/1.1 head without exactly one Host, or a Host that is
+/// none. An empty one is allowed.
 fn fault<B>(request: &http::Request<B>) -> Option<&'static str> {
     let mut hosts = request.headers().get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
-        (Some(_), None) => None,
+        (Some(host), None) => {
+            let is_host = host.is_empty() || crate::h1::is_authority(host.as_bytes());
+            (!is_host).then_some("The Host field is not a host and a port.")
+        }
         (None, _) if request.version() < http::Version::HTTP_11 => None,
         (None, _) => Some("The request has no Host field."),
         (Some(_), Some(_)) => Some("The request has more than one Host field."),

@@ -476,7 +476,7 @@ fn after_scheme(target: &[u8]) -> Option<&[u8]> {
 
 /// Whether this is `host [":" port]` (RFC 9110 §4.2) without a user name and without a comma, which
 /// would make a list of it.
-pub(super) fn is_authority(bytes: &[u8]) -> bool {
+pub(crate) fn is_authority(bytes: &[u8]) -> bool {
     let (host_ok, rest) = match bytes {
         [b'[', inside @ ..] => {
             let Some(end) = memchr(b']', inside) else {
