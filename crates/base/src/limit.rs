@@ -107,6 +107,8 @@ pub const CHILD_QUEUE_BYTES_MAX: usize = 16 << 20;
 pub const CHILD_SEND_MS_MAX: u64 = 10_000;
 /// How long a child has between SIGTERM and SIGKILL, in milliseconds.
 pub const CHILD_GRACE_MS: u64 = 2_000;
+/// How long a child's guard sends SIGKILL to what is left after that, in milliseconds.
+pub const CHILD_KILL_MS_MAX: u64 = 5_000;
 /// How long a dead child's last output is waited for, in milliseconds.
 pub const CHILD_LAST_MS_MAX: u64 = 500;
 /// Bytes kept of one line that a child writes to its standard error.
@@ -123,6 +125,8 @@ pub const STREAM_CONTEXT_BYTES: usize = 1 << 10;
 pub const STREAM_HELD_BYTES_MAX: usize = 16 << 10;
 /// Agents of which is remembered what they did lately.
 pub const SESSION_AGENTS_MAX: usize = 4096;
+/// Calls of one agent that may be judged and not yet recorded, of which what is remembered can be taken back.
+pub const SESSION_PENDING_MAX: usize = 64;
 /// How long that is remembered of a silent agent, in milliseconds.
 pub const SESSION_IDLE_MS_MAX: u64 = 600_000;
 /// What is kept of the end of an argument, to find a secret that goes on in the next call, in bytes.

@@ -42,6 +42,7 @@ fn command(program: &str, args: &[&str]) -> Command {
         dir: None,
         name: Name::new("child").unwrap(),
         errors: Errors::Log,
+        guard: None,
     }
 }
 

@@ -339,6 +339,7 @@ fn command(name: &base::Name, child: &ChildServer) -> net::children::Command {
         dir: Some(child.dir.clone()),
         name: name.clone(),
         errors: child.errors,
+        guard: Some(net::children::OWN_GUARD.into()),
     }
 }
 

@@ -21,5 +21,6 @@ mod serve;
 mod wrap;
 
 fn main() -> std::process::ExitCode {
-    cli::run()
+    // Before the command line is read: there is a guard for each child server, and it has to be small.
+    net::children::run_guard().unwrap_or_else(cli::run)
 }

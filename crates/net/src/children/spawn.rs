@@ -1,19 +1,24 @@
 //! Starting a child, and the task that sees to its end.
 //!
-//! The task ends the whole process group: when the child exits, when it closes its output, when nobody listens
-//! to it any more. Politely first (SIGTERM), then not (SIGKILL).
+//! The task has all processes of the child ended: when the child exits, when it closes its output, when nobody
+//! listens to it any more. Politely first (SIGTERM), then not (SIGKILL).
 
 use std::io;
-use std::path::PathBuf;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use base::{Permit, limit};
+use tokio::process::{Child, ChildStdin};
 use tokio::sync::{oneshot, watch};
 use tokio::task::spawn_local;
 
-use super::group::Group;
-use super::{ChildIn, ChildOut, Command, Errors, errors, input, output};
+use super::group::{Control, Group};
+use super::{ChildIn, ChildOut, Command, Errors, errors, guard, input, output};
+
+/// The program of this process, also where its file was replaced meanwhile.
+pub(super) const SELF: &str = "/proc/self/exe";
 
 /// Starts a child and returns its two ends. Must be called inside a `LocalSet`.
 ///
@@ -29,9 +34,7 @@ pub fn spawn<P: Permit>(
         let why = format!("the permit is not for {}", command.name);
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
-    let mut child = start(command)?;
-    let group = Group::of(&child)?;
-    let stdin = child.stdin.take().expect("stdin is piped");
+    let (mut child, stdin, ward) = start(command)?;
     let stdout = child.stdout.take().expect("stdout is piped");
     if let Some(stderr) = child.stderr.take() {
         errors::log(stderr, command);
@@ -39,17 +42,58 @@ pub fn spawn<P: Permit>(
     let (listening, deaf) = oneshot::channel();
     let (exited, exit) = watch::channel(None);
     spawn_local(async move {
-        let status = see_out(child, group, deaf).await;
+        let status = match ward {
+            Ward::Guard(control) => guarded(child, control, deaf).await,
+            Ward::Group(group) => see_out(child, group, deaf).await,
+        };
         exited.send_replace(Some(status));
     });
     let input = input::start(stdin, command.name.clone(), exit.clone());
     Ok((input, output::new(stdout, line_bytes_max, listening, exit)))
 }
 
-fn start(command: &Command) -> io::Result<tokio::process::Child> {
-    let mut process = tokio::process::Command::new(find(&command.program)?);
+/// What ends the processes of a child.
+enum Ward {
+    Guard(Control),
+    Group(Group),
+}
+
+fn start(command: &Command) -> io::Result<(Child, ChildStdin, Ward)> {
+    let program = find(&command.program)?;
+    match &command.guard {
+        None => {
+            let mut process = process(&program, command);
+            process
+                .args(&command.args)
+                .stdin(Stdio::piped())
+                .kill_on_drop(true);
+            let mut child = process.spawn()?;
+            let group = Group::of(&child)?;
+            let stdin = child.stdin.take().expect("stdin is piped");
+            Ok((child, stdin, Ward::Group(group)))
+        }
+        Some(guard) => {
+            let (control, theirs) = Control::new()?;
+            let (input, stdin) = io::pipe()?;
+            control.send(&input.into())?;
+            let mut process = process(guard, command);
+            let process = process
+                .arg0("weir")
+                .arg(guard::GUARD)
+                .arg(program)
+                .stdin(theirs);
+            let child = process.args(&command.args).spawn()?;
+            let stdin = std::process::ChildStdin::from(OwnedFd::from(stdin));
+            let stdin = ChildStdin::from_std(stdin)?;
+            Ok((child, stdin, Ward::Guard(control)))
+        }
+    }
+}
+
+/// A program in the child's place: in its directory, with its environment and the ends of its pipes.
+fn process(program: &Path, command: &Command) -> tokio::process::Command {
+    let mut process = tokio::process::Command::new(program);
     process
-        .args(&command.args)
         .env_clear()
         .envs(
             command
@@ -57,18 +101,16 @@ fn start(command: &Command) -> io::Result<tokio::process::Child> {
                 .iter()
                 .map(|(name, secret)| (name, secret.expose())),
         )
-        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(match command.errors {
             Errors::Log => Stdio::piped(),
             Errors::Ours => Stdio::inherit(),
         })
-        .process_group(0)
-        .kill_on_drop(true);
+        .process_group(0);
     if let Some(dir) = &command.dir {
         process.current_dir(dir);
     }
-    process.spawn()
+    process
 }
 
 /// The program's path. Looked up here, because the child's environment has no `PATH` to look in.
@@ -92,7 +134,7 @@ fn find(program: &str) -> io::Result<PathBuf> {
 
 /// Waits until the child exits or has to; in the end no process of its group is left.
 async fn see_out(
-    mut child: tokio::process::Child,
+    mut child: Child,
     group: Group,
     deaf: oneshot::Receiver<()>,
 ) -> io::Result<ExitStatus> {
@@ -107,4 +149,28 @@ async fn see_out(
     }
     group.kill();
     child.wait().await
+}
+
+/// The same of a child with a guard, which ends the child's processes itself. One that does not is killed, and the
+/// server with it.
+async fn guarded(
+    mut guard: Child,
+    control: Control,
+    deaf: oneshot::Receiver<()>,
+) -> io::Result<ExitStatus> {
+    tokio::select! {
+        status = guard.wait() => return control.ended(status),
+        _ = deaf => {}
+    }
+    control.ask();
+    let wait = limit::CHILD_GRACE_MS + limit::CHILD_KILL_MS_MAX + limit::CHILD_LAST_MS_MAX;
+    let ended = tokio::time::timeout(Duration::from_millis(wait), guard.wait()).await;
+    let status = match ended {
+        Ok(status) => status,
+        Err(_elapsed) => match guard.start_kill() {
+            Ok(()) => guard.wait().await,
+            Err(error) => Err(error),
+        },
+    };
+    control.ended(status)
 }
