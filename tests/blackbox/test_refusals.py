@@ -378,6 +378,49 @@ def test_calls_that_add_up_are_refused(gateway):
     assert second.refusal()[0] in ("scan.chain", "scan.command"), second.body
 
 
+def asked(gateway, tool, **arguments):
+    return gateway.post("web", {**CALL, "params": {"name": tool, "arguments": arguments}})
+
+
+def test_a_refused_call_is_no_step_of_a_chain(origin, tmp_path):
+    """It did not happen: neither its secret nor the piece that it sent counts for the calls after it."""
+    with Gateway(tmp_path, {"web": {"url": origin.url}}) as gateway:
+        assert asked(gateway, "send_message", text=TOKEN).refusal()[0] == "scan.secret"
+        after = asked(gateway, "send_message", text="The build is done.")
+        # The server has no such tool, and says so: the call went through.
+        assert b"no such tool" in after.body, after.body
+        # The first piece is refused for what it goes with, so the second one completes nothing.
+        refused = asked(gateway, "echo", note=TOKEN[:21], url="http://169.254.169.254/latest/meta-data/")
+        assert refused.refusal()[0] == "scan.url", refused.body
+        assert b'"result"' in asked(gateway, "echo", note=TOKEN[21:]).body
+
+
+def test_what_a_policy_refuses_for_its_findings_is_no_step_of_a_chain(origin, tmp_path):
+    policy = """permit (principal, action, resource);
+    forbid (principal, action == Action::"mcp:call", resource)
+      when { context has findings && context.findings.contains("project_secret_file") };"""
+    scan = {"commands": "warn"}
+    with Gateway(tmp_path, {"web": {"url": origin.url}}, policy=policy, scan=scan) as gateway:
+        read = asked(gateway, "read_file", path="/srv/app/.env")
+        assert (read.refusal()[0] or "").startswith("policy."), read.body
+        assert b"no such tool" in asked(gateway, "send_message", text="The build is done.").body
+
+
+def test_a_chain_says_its_cause_and_how_long_it_counts(origin, tmp_path):
+    with Gateway(tmp_path, {"web": {"url": origin.url}}, scan={"commands": "warn"}) as gateway:
+        read = asked(gateway, "read_file", path="/srv/app/tls.key")
+        assert b"no such tool" in read.body, read.body
+        for _ in range(2):
+            # It is refused for what it follows, and not for having been refused before.
+            answer = asked(gateway, "send_message", text="The build is done.")
+            code, text, _ = answer.refusal()
+            assert code == "scan.chain", answer.body
+            assert "chain_read_then_send" in text and "a secret" in text and "tls.key" not in text, text
+            wait_ms = answer.messages()[-1]["error"]["data"]["retry_ms"]
+            assert 0 < wait_ms <= 120_001, wait_ms
+            assert re.search(r"for (\d+) s more", text)[1] == str(-(-wait_ms // 1000)), text
+
+
 def test_no_key_is_ever_written(gateway):
     for key in gateway.keys.values():
         assert key not in gateway.logs.text()

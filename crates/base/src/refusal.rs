@@ -99,7 +99,7 @@ codes! {
     COMMAND "scan.command" 403 "The call asks a tool to do what the operator forbids; ask for something narrower.";
     URL "scan.url" 403 "The address must not be asked; use another, or have the operator allow it under scan.url.";
     TOOL_CHANGED "scan.tool" 403 "The tool is not what was approved; have the operator look at `weir pins diff` and approve it.";
-    CHAIN "scan.chain" 403 "Together with the calls before it, this call could give secrets away; ask the operator.";
+    CHAIN "scan.chain" 403 "Together with the calls before it, this call could give secrets away; wait until they no longer count, or ask the operator.";
     SCAN_BOUND "scan.bound" 413 "Send less at once; this is more than can be scanned within its bounds.";
 
     // Spent.

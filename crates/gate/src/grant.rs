@@ -108,7 +108,7 @@ impl Gate {
         if let Err(refusal) = judged {
             return Err(self.record_refusal(trail, refusal).await);
         }
-        let scanned = Scanned { redacted: None };
+        let scanned = Scanned::default();
         let passed = self.append(trail, rules, principal, &call, scanned).await?;
         Ok(Grant {
             gate: Arc::clone(self),

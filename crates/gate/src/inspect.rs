@@ -1,14 +1,17 @@
 //! Is it safe: the scan of what the agent sends.
 
 use base::{Action, Lane, Name, Now, Refusal, refusal};
-use scan::{Class, Direction, Place, Report, Sessions};
+use scan::{Class, Direction, Pending, Place, Report, Sessions};
 
 use crate::pass::{Call, Rules};
 use crate::trail::{Trail, to_record};
 
 /// The proof that what the agent sends was scanned, with what is to be sent in its place.
+#[derive(Default)]
 pub(crate) struct Scanned {
     pub(crate) redacted: Option<Vec<u8>>,
+    /// What is remembered of the call if it passes.
+    pub(crate) pending: Option<Pending>,
 }
 
 pub(crate) fn inspect(
@@ -20,7 +23,7 @@ pub(crate) fn inspect(
     trail: &mut Trail<'_>,
 ) -> Result<Scanned, Refusal> {
     let Some(params) = call.params else {
-        return Ok(Scanned { redacted: None });
+        return Ok(Scanned::default());
     };
     let place = place(
         Direction::Outgoing,
@@ -39,16 +42,20 @@ pub(crate) fn inspect(
             _ => rules.engine.outgoing(place, params, call.root, session),
         }
     };
-    let report = sessions.with(agent, now.mono_ms, judge).map_err(too_much)?;
+    // Whatever refuses the call from here on drops this, and with it what is remembered of the call.
+    let (report, pending) = sessions.judge(agent, now.mono_ms, judge);
+    let report = report.map_err(too_much)?;
     trail.found(to_record(&report));
     trail.scanned(report.found_nothing);
-    match report.action {
-        scan::Action::Refuse => Err(refuse(&report)),
-        scan::Action::Redact => Ok(Scanned {
-            redacted: Some(report.redacted(params)),
-        }),
-        scan::Action::Warn | scan::Action::Off => Ok(Scanned { redacted: None }),
-    }
+    let redacted = match report.action {
+        scan::Action::Refuse => return Err(refuse(&report)),
+        scan::Action::Redact => Some(report.redacted(params)),
+        scan::Action::Warn | scan::Action::Off => None,
+    };
+    Ok(Scanned {
+        redacted,
+        pending: Some(pending),
+    })
 }
 
 /// Where a text of this call stands.
@@ -94,10 +101,16 @@ pub(crate) fn refuse(report: &Report) -> Refusal {
         Class::Tool => (refusal::TOOL_CHANGED, "a tool that is not what it was"),
         Class::Chain => (refusal::CHAIN, "a chain of calls"),
     };
-    Refusal::new(
-        code,
-        format!("{what} ({}) at {}", finding.rule.id, finding.path),
-    )
+    let what = format!("{what} ({}) at {}", finding.rule.id, finding.path);
+    let links = &mut report.links.iter();
+    match links.find(|link| link.rule == finding.rule.id) {
+        Some(link) => {
+            let (after, seconds) = (link.after, link.for_ms.div_ceil(1000));
+            let what = format!("{what}: it follows {after}, which counts for {seconds} s more");
+            Refusal::new(code, what).with_retry_ms(link.for_ms)
+        }
+        None => Refusal::new(code, what),
+    }
 }
 
 /// More than the scan's bounds allow is a refusal, never a part that was skipped.

@@ -196,7 +196,7 @@ impl Gate {
             let refusal = Refusal::new(refusal::SERVER_UNKNOWN, "no such server is configured");
             return Err(self.record_refusal(trail, refusal).await);
         }
-        let scanned = Scanned { redacted: None };
+        let scanned = Scanned::default();
         let principal = Arc::new(Principal {
             name: agent,
             groups: Vec::new(),
@@ -211,9 +211,11 @@ impl Gate {
         rules: Arc<Rules>,
         principal: Arc<Principal>,
         call: &Call<'_>,
-        scanned: Scanned,
+        mut scanned: Scanned,
     ) -> Result<Passed, Refusal> {
         self.count(&trail);
+        // Forgotten unless the record is written: the call did not happen then.
+        let pending = scanned.pending.take();
         // Made before the record is durable, so that a call that is given up while it waits for the
         // disk still leaves an outcome.
         let appended = self.ports.recorder.append(trail.to_json(&rules.engine));
@@ -229,6 +231,9 @@ impl Gate {
         let error = match appended.await {
             Ok(Ok(_index)) => {
                 self.ports.meter.judged(&call.target.server, None);
+                if let Some(pending) = pending {
+                    pending.keep();
+                }
                 return Ok(passed);
             }
             Ok(Err(error)) => error,

@@ -304,14 +304,18 @@ impl Engine {
             }
         }
         if let Some((session, now_ms)) = session {
+            // A secret that is redacted does not go with the call.
+            let goes = |finding: &Finding| finding.action != Action::Redact;
             let secret = report
                 .findings
                 .iter()
-                .any(|finding| finding.rule.class == Class::Secret);
+                .any(|finding| finding.rule.class == Class::Secret && goes(finding));
             let step = Step::of(tool, &args, &hits, secret);
             let whole = inside.first().map_or(0..0, |leaf| leaf.source.clone());
-            for rule in session.chain.observe(step, now_ms) {
-                self.add(report, place, rule, root.to_owned(), whole.clone(), "");
+            for link in session.chain.observe(step, now_ms) {
+                let (root, whole) = (root.to_owned(), whole.clone());
+                self.add(report, place, link.rule, root, whole, "");
+                report.links.push(link);
             }
         }
         Ok(())

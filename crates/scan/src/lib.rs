@@ -77,7 +77,7 @@ mod tests;
 
 pub use address::{host_address, internal, internal_host};
 pub use budget::{Allowance, Budget};
-pub use chain::{CHAIN_STEPS_MAX, CHAIN_WINDOW_MS_DEFAULT, Chain, Step};
+pub use chain::{CHAIN_STEPS_MAX, CHAIN_WINDOW_MS_DEFAULT, Chain, Link, Step};
 pub use command::{Argument, Commands, Hit};
 pub use domain::registrable;
 pub use engine::Engine;
@@ -88,7 +88,7 @@ pub use patterns::{rule, rules};
 pub use place::Place;
 pub use report::{Bound, Finding, Report};
 pub use rule::{Action, Class, Direction, Kind, Rule, Severity};
-pub use sessions::{Session, Sessions};
+pub use sessions::{Pending, Session, Sessions};
 pub use settings::{Exemption, Scope, Settings};
 pub use stream::{Stream, in_pieces};
 pub use subject::{Subject, SubjectKind, Verdict};

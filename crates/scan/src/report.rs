@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use base::limit::FINDINGS_MAX;
 
+use crate::chain::Link;
 use crate::rule::{Action, Rule};
 
 /// One place where a rule matched.
@@ -38,6 +39,8 @@ pub struct Report {
     pub action: Action,
     /// Whether nothing was found, not even what the settings leave alone here.
     pub found_nothing: bool,
+    /// The chains of calls that this call completes, whatever is done about them.
+    pub links: Vec<Link>,
     /// All that has to be replaced, also beyond the findings that are kept.
     pub(crate) redactions: Vec<Redaction>,
 }
@@ -58,6 +61,7 @@ impl Report {
             findings: Vec::new(),
             action: Action::Off,
             found_nothing: true,
+            links: Vec::new(),
             redactions: Vec::new(),
         }
     }
@@ -66,6 +70,7 @@ impl Report {
     pub(crate) fn add_all(&mut self, other: Report) {
         self.action = self.action.max(other.action);
         self.found_nothing &= other.found_nothing;
+        self.links.extend(other.links);
         for finding in other.findings {
             self.note(finding);
         }
@@ -78,6 +83,7 @@ impl Report {
     pub(crate) fn add_new(&mut self, other: Report) {
         self.action = self.action.max(other.action);
         self.found_nothing &= other.found_nothing;
+        self.links.extend(other.links);
         for finding in other.findings {
             let same = |known: &Finding| {
                 known.rule.id == finding.rule.id && known.fingerprint == finding.fingerprint

@@ -21,6 +21,58 @@ pub struct Session {
     pub(crate) chain: Chain,
     /// Made when the first URL is asked.
     pub(crate) budget: Option<Box<Budget>>,
+    /// Calls that were begun, so that each has a number.
+    calls: u64,
+}
+
+impl Session {
+    /// What `body` has the session remember, as one call that can be taken back by its number.
+    fn call<R>(&mut self, body: impl FnOnce(&mut Session) -> R) -> (R, u64) {
+        self.calls += 1;
+        let call = self.calls;
+        self.fragments.begin(Some(call));
+        self.chain.begin(Some(call));
+        let result = body(self);
+        self.fragments.begin(None);
+        self.chain.begin(None);
+        (result, call)
+    }
+
+    fn keep(&mut self, call: u64) {
+        self.fragments.keep(call);
+        self.chain.keep(call);
+    }
+
+    fn take_back(&mut self, call: u64) {
+        self.fragments.take_back(call);
+        self.chain.take_back(call);
+    }
+}
+
+/// What a session remembers of a call that is judged and may still be refused. It counts for the calls that are judged
+/// meanwhile. Dropped without [`Pending::keep`], it is forgotten: a call that was refused did not happen.
+#[derive(Debug)]
+pub struct Pending {
+    session: Arc<Mutex<Session>>,
+    /// `None` once it is kept.
+    call: Option<u64>,
+}
+
+impl Pending {
+    /// The call passes.
+    pub fn keep(mut self) {
+        if let Some(call) = self.call.take() {
+            lock(&self.session).keep(call);
+        }
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if let Some(call) = self.call.take() {
+            lock(&self.session).take_back(call);
+        }
+    }
 }
 
 /// A session, and when it was last asked for.
@@ -43,6 +95,19 @@ impl Sessions {
     pub fn with<R>(&self, agent: &str, now_ms: u64, body: impl FnOnce(&mut Session) -> R) -> R {
         let session = self.of(agent, now_ms);
         body(&mut lock(&session))
+    }
+
+    /// The same of a call that may still be refused.
+    pub fn judge<R>(
+        &self,
+        agent: &str,
+        now_ms: u64,
+        body: impl FnOnce(&mut Session) -> R,
+    ) -> (R, Pending) {
+        let session = self.of(agent, now_ms);
+        let (result, call) = lock(&session).call(body);
+        let call = Some(call);
+        (result, Pending { session, call })
     }
 
     fn of(&self, agent: &str, now_ms: u64) -> Arc<Mutex<Session>> {
@@ -74,7 +139,8 @@ fn forget(agents: &mut HashMap<String, Kept>, now_ms: u64) {
     }
 }
 
-/// A panic while a session was held leaves it as it was: there is nothing in it that could be half done.
+/// A panic while a session was held leaves it as it was: there is nothing in it that could be half done. What was
+/// remembered of that call stays pending, and counts.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex
         .lock()

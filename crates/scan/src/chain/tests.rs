@@ -25,7 +25,8 @@ fn found(calls: &[Call<'_>]) -> Vec<&'static str> {
     let mut chain = Chain::default();
     let mut all = Vec::new();
     for (i, call) in calls.iter().enumerate() {
-        all.extend(chain.observe(step(*call), 1000 * i as u64));
+        let links = chain.observe(step(*call), 1000 * i as u64);
+        all.extend(links.into_iter().map(|link| link.rule));
     }
     all
 }
@@ -235,9 +236,9 @@ fn memory_is_bounded() {
     let mut chain = Chain::default();
     for i in 0..1000 {
         chain.observe(step(("bash", &[("command", "whoami")])), i);
-        assert!(chain.length <= CHAIN_STEPS_MAX);
+        assert!(chain.steps.len() <= CHAIN_STEPS_MAX);
     }
-    assert!(size_of::<Chain>() <= 2048);
+    assert!(size_of::<Past>() * CHAIN_STEPS_MAX <= 2048);
 }
 
 #[test]
@@ -264,4 +265,69 @@ fn what_a_get_carries_counts_too() {
     assert!(found(&[read(&settings[..]), get]).is_empty());
     let public = shell("cat ca-bundle.pem");
     assert!(found(&[("bash", &public), post]).is_empty());
+}
+
+#[test]
+fn a_link_says_after_what_and_for_how_long() {
+    let read = step(("read_file", &[("path", "/srv/app/tls.key")]));
+    let look = step(("list_directory", &[("path", "/srv")]));
+    let send = step(("send_message", &[("text", "done")]));
+    let mut chain = Chain::default();
+    chain.observe(read, 1_000);
+    chain.observe(read, 11_000);
+    chain.observe(look, 12_000);
+    let [link] = chain.observe(send, 21_000)[..] else {
+        panic!("one rule");
+    };
+    // The last call that read a secret counts the longest.
+    let for_ms = CHAIN_WINDOW_MS_DEFAULT - 10_000 + 1;
+    assert_eq!((link.rule, link.for_ms), ("chain_read_then_send", for_ms));
+    assert!(link.after.contains("secret"), "{link:?}");
+    assert!(!chain.observe(send, 21_000 + for_ms - 1).is_empty());
+    assert!(chain.observe(send, 21_000 + for_ms).is_empty());
+
+    // Of two that looked around the first is enough to be gone.
+    let mut chain = Chain::default();
+    chain.observe(look, 0);
+    chain.observe(look, 50_000);
+    let links = chain.observe(read, 60_000);
+    let for_ms = CHAIN_WINDOW_MS_DEFAULT - 60_000 + 1;
+    assert_eq!(
+        (links[0].rule, links[0].for_ms),
+        ("chain_recon_then_read", for_ms)
+    );
+}
+
+#[test]
+fn a_step_that_is_taken_back_was_never_made() {
+    let read = step(("read_file", &[("path", "/srv/app/tls.key")]));
+    let send = step(("send_message", &[("text", "done")]));
+    let mut chain = Chain::default();
+    chain.begin(Some(1));
+    chain.observe(read, 0);
+    // It counts while it may still pass.
+    chain.begin(Some(2));
+    assert_eq!(chain.observe(send, 1).len(), 1);
+    chain.take_back(2);
+    chain.take_back(1);
+    chain.begin(Some(3));
+    assert!(chain.observe(send, 2).is_empty());
+    chain.keep(3);
+    assert_eq!(chain.steps.len(), 1);
+
+    // Steps that are taken back take no other's place.
+    let mut chain = Chain::default();
+    chain.observe(read, 0);
+    for call in 0..1000 {
+        chain.begin(Some(call));
+        chain.observe(send, 1);
+        assert!(chain.steps.len() <= CHAIN_STEPS_MAX + SESSION_PENDING_MAX);
+    }
+    let mut chain = Chain::default();
+    chain.observe(read, 0);
+    for call in 0..40 {
+        chain.begin(Some(call));
+        assert_eq!(chain.observe(send, 1).len(), 1);
+        chain.take_back(call);
+    }
 }
