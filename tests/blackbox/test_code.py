@@ -546,6 +546,47 @@ def test_without_the_endpoint_words_still_find(shop):
     asyncio.run(script())
 
 
+def test_a_line_that_is_too_long_is_answered(shop):
+    """It is an error to whoever asked, and nothing before or behind it is lost."""
+    process = subprocess.Popen(command(shop, "--stdio"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    answers = {}
+
+    def send(method, id=None, **params):
+        message = {"jsonrpc": "2.0", "method": method, "params": params}
+        process.stdin.write(json.dumps(message if id is None else {"id": id, **message}).encode() + b"\n")
+        process.stdin.flush()
+
+    def read(count):
+        for _ in range(count):
+            line = process.stdout.readline()
+            assert line, f"it ended; answers: {list(answers)}"
+            message = json.loads(line)
+            answers[message.get("id")] = message
+
+    long = "x" * (5 << 20)
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
+    # Also before the session begins, and of what has no id.
+    send("initialize", 1, **hello, more=long)
+    read(1)
+    send("initialize", 2, **hello)
+    read(1)
+    send("notifications/initialized")
+    send("tools/list", 3)
+    send("tools/call", "four", name="search_code", arguments={"query": long})
+    send("tools/list", 5)
+    read(3)
+    send("notifications/progress", progressToken=1, progress=1, message=long)
+    send("ping", 6)
+    read(2)
+    process.stdin.close()
+    assert process.wait(20) == 0
+    process.stdout.close()
+    assert set(answers) == {1, 2, 3, "four", 5, None, 6}
+    for id in (1, "four", None):
+        assert answers[id]["error"]["code"] == -32600 and "bytes" in answers[id]["error"]["message"], answers[id]
+    assert all("result" in answers[id] for id in (2, 3, 5, 6)), answers
+
+
 def test_it_ends_when_its_client_goes(shop):
     process = subprocess.Popen(command(shop, "--stdio"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     process.stdin.close()

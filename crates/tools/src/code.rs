@@ -35,3 +35,4 @@ mod codebase;
 mod dense;
 mod lines;
 mod say;
+mod top;

@@ -19,7 +19,7 @@ use rmcp::{ErrorData, Peer, RoleServer, ServerHandler, ServiceExt};
 use super::api::Job;
 use super::call::{Ask, Problem, Said, Session};
 use super::desk::{self, Desk};
-use super::lines::Lines;
+use super::lines::Pipes;
 use super::table::{self, Effect, Tool};
 
 /// What a model is told of the server.
@@ -227,7 +227,7 @@ fn described(tool: &Tool, codebase: bool) -> rmcp::model::Tool {
 pub async fn stdio(desk: Desk, codebase: bool) -> io::Result<()> {
     let (input, output) = rmcp::transport::io::stdio_pipes();
     let serving = Server::new(desk, codebase)
-        .serve((Lines::new(input), output))
+        .serve(Pipes::new(input, output))
         .await;
     match serving {
         Ok(serving) => serving.waiting().await.map(drop).map_err(io::Error::other),
