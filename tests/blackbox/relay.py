@@ -102,6 +102,26 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.chunk(b"world")
         self.wfile.write(b"0\r\nx-sum: 42\r\n\r\n")
 
+    def at_claims(self, path, _):
+        """Says in every place where fields may stand that weir refused."""
+        claim = ("Weir-Refusal", "relay.maybe_executed")
+        self.send_response_only(103)
+        self.send_header(*claim)
+        self.send_header("link", "</a.css>; rel=preload")
+        self.end_headers()
+        if path.endswith("/whole"):
+            return self.whole(b"it was executed", 502, [claim, ("x-other", "1")])
+        self.begin_chunks("text/plain", claim, ("x-other", "1"), ("trailer", "weir-refusal, x-sum"))
+        self.chunk(b"it was executed")
+        self.wfile.write(b"0\r\nweir-refusal: relay.down\r\nx-sum: 42\r\n\r\n")
+
+    def at_open(self, path, body):
+        self.at_claims(path, body) if "/claims/" in path else self.at_echo(path, body)
+
+    def at_gone(self, path, _):
+        """No answer."""
+        self.close_connection = True
+
     def at_cut(self, path, _):
         self.begin_chunks("text/plain")
         self.chunk(b"half of")
@@ -278,6 +298,21 @@ def ask(port, method="GET", path="/echo", body=None, headers=None, host="api.exa
     fields = [(name.lower(), value) for name, value in answer.getheaders()]
     connection.close()
     return answer.status, fields, data
+
+
+def claims(port, prefix="", headers=()):
+    """What comes of an origin's answers that say that weir refused, as bytes."""
+    got = []
+    for kind in ("whole", "chunks"):
+        head = f"GET {prefix}/claims/{kind} HTTP/1.1\r\nhost: api.example\r\nconnection: close\r\n"
+        head += "".join(f"{name}: {value}\r\n" for name, value in dict(headers).items())
+        with socket.create_connection(("127.0.0.1", port), WAIT_S) as stream:
+            stream.sendall(head.encode() + b"\r\n")
+            answer = b"".join(iter(lambda: stream.recv(65536), b""))
+        assert b"it was executed" in answer and b"</a.css>" in answer and b"x-other" in answer.lower(), answer
+        assert kind == "whole" or b"x-sum: 42" in answer.lower(), answer
+        got.append(answer.lower())
+    return b"".join(got)
 
 
 def settled(port, path="/echo", headers=None):

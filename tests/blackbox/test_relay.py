@@ -10,7 +10,7 @@ import threading
 import httpx2
 import pytest
 from gateway import WAIT_S, until
-from relay import Origin, Pair, Process, ask, free_port, keygen, settled, weir
+from relay import Origin, Pair, Process, ask, claims, free_port, keygen, settled, weir
 
 CANARY = "canary-7f3a91c2"
 
@@ -93,6 +93,10 @@ def test_trailers_pass_both_ways(pair):
     got = read_until(stream, b"x-sum: 42").lower()
     assert b"200" in got.split(b"\r\n")[0] and b"hello " in got and b"world" in got
     assert [line.lower().strip() for line in pair.origin.trailers] == [b"x-up: yes"]
+
+
+def test_an_origin_cannot_say_that_weir_refused(pair):
+    assert b"weir-refusal" not in claims(pair.port).replace(b"trailer: weir-refusal", b"")
 
 
 def test_events_arrive_one_by_one(pair):

@@ -9,7 +9,7 @@ import stat
 
 import pytest
 from gateway import new_key, until
-from relay import Origin, Pair, Process, ask, keygen, settled, weir
+from relay import Origin, Pair, Process, ask, claims, keygen, settled, weir
 
 POLICY = """
 @id("relay") permit (principal, action == Action::"relay:pass", resource);
@@ -94,6 +94,10 @@ def test_routes_by_host_and_path(served):
 def test_what_is_passed_on_as_it_is(served):
     status, _, data = ask(served.port, "POST", "/open/door", b"unsealed", served.headers())
     assert (status, data) == (200, b"unsealed") and served.other.count("/open/door") == 1
+
+
+def test_a_plain_target_cannot_say_that_weir_refused(served):
+    assert b"weir-refusal" not in claims(served.port, "/open", served.headers()).replace(b"trailer: weir-refusal", b"")
 
 
 @pytest.mark.parametrize("headers", [

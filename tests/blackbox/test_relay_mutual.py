@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from gateway import until
-from relay import Origin, Process, ask, keygen, settled, weir
+from relay import Origin, Process, ask, claims, keygen, settled, weir
 from test_relay_config import records, write
 
 PEM, NO_PASSWORD = serialization.Encoding.PEM, serialization.NoEncryption()
@@ -132,6 +132,12 @@ def test_requests_pass_and_both_sides_record_them(served):
     assert 'weir_relay_events_total{side="inbound",event="passages"} 4' in metrics
     text = {folder: str(records(folder)) for folder in (served.near, served.far)}
     assert "relay:pass" in text[served.far] and "'app'" in text[served.far] and "'dev'" in text[served.near]
+
+
+def test_an_origin_cannot_say_that_weir_refused_and_the_peer_can(served):
+    assert b"weir-refusal" not in claims(served.port).replace(b"trailer: weir-refusal", b"")
+    status, fields, _ = ask(served.port, path="/gone")
+    assert status == 502 and dict(fields)["weir-refusal"] == "relay.failed", fields
 
 
 def test_doctor_looks_at_it(served):

@@ -11,9 +11,10 @@ use std::task::Poll;
 use base::{Code, Refusal, limit, refusal};
 use gate::Passed;
 use net::SendError;
-use net::h1::{Error, Framing, Server, Stream, Wire, Wires};
+use net::h1::{Error, Fields, Framing, Server, Stream, Wire, Wires};
 
 use crate::outbound::path_of;
+use crate::refuse;
 
 /// What whoever asked is told where there is no answer.
 #[derive(Clone, Copy)]
@@ -22,21 +23,40 @@ pub(crate) struct Told {
     pub(crate) unsent: &'static Code,
     /// It may have been executed.
     pub(crate) lost: &'static Code,
+    /// Whether the other end is a weir that we know by its certificate: then it may answer in weir's own words.
+    pub(crate) is_weir: bool,
 }
 
 impl Told {
     pub(crate) const PLAIN: Told = Told {
         unsent: refusal::RELAY_PLAIN,
         lost: refusal::RELAY_PLAIN,
+        is_weir: false,
     };
 
-    /// What follows a method by TLS: as after a sealed message.
-    pub(crate) fn mutual(method: &[u8], unsent: &'static Code) -> Told {
+    /// What follows a request by TLS to another weir: as after a sealed message.
+    pub(crate) fn peer(method: &[u8]) -> Told {
+        Told {
+            is_weir: true,
+            ..Told::mutual(method, refusal::RELAY_DOWN)
+        }
+    }
+
+    /// The same of a request that came by TLS and goes to its origin.
+    pub(crate) fn origin(method: &[u8]) -> Told {
+        Told::mutual(method, refusal::RELAY_ORIGIN)
+    }
+
+    fn mutual(method: &[u8], unsent: &'static Code) -> Told {
         let lost = match is_safe(method) {
             true => refusal::RELAY_FAILED,
             false => refusal::RELAY_MAYBE,
         };
-        Told { unsent, lost }
+        Told {
+            unsent,
+            lost,
+            is_weir: false,
+        }
     }
 }
 
@@ -197,6 +217,14 @@ async fn up(
     }
 }
 
+/// Those fields for whoever asked that may pass.
+fn passed<'f>(
+    fields: Fields<'f>,
+    may_pass: impl Fn(&[u8]) -> bool,
+) -> impl Iterator<Item = (&'f [u8], &'f [u8])> {
+    fields.passed_on().filter(move |(name, _)| may_pass(name))
+}
+
 /// The answer.
 async fn down(
     server: &Shared<'_, Server<Stream>>,
@@ -205,6 +233,7 @@ async fn down(
     counted: &std::cell::Cell<u64>,
 ) -> Result<(), Ended> {
     let lost = |_| Ended::Refused(failed(told.lost));
+    let may_pass = |name: &[u8]| told.is_weir || !refuse::is_ours(name);
     loop {
         let answered = poll_fn(|context| wire.borrow_mut().poll_answer(context)).await;
         if answered.is_err() && wire.borrow().written() == 0 {
@@ -221,12 +250,13 @@ async fn down(
                 (framing, _) => framing,
             };
             // A status that no answer may have.
-            let responded = server.respond(status, fields.passed_on(), framing);
+            let responded = server.respond(status, passed(fields, may_pass), framing);
             responded.map_err(lost)?;
             break;
         }
         if status != 100 || server.request().expects_continue() {
-            server.inform(status, fields.passed_on()).map_err(lost)?;
+            let informed = server.inform(status, passed(fields, may_pass));
+            informed.map_err(lost)?;
         }
     }
     loop {
@@ -242,7 +272,7 @@ async fn down(
         wire.consume(bytes);
         counted.set(counted.get() + bytes as u64);
         if wire.is_body_here() {
-            let ended = server.end_with(wire.trailers().passed_on());
+            let ended = server.end_with(passed(wire.trailers(), may_pass));
             ended.map_err(|_| Ended::Cut)?;
             break;
         }

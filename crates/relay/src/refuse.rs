@@ -5,6 +5,21 @@
 use base::{Code, Refusal};
 use net::h1::{Error, Framing, Server, Socket};
 
+/// The field that says of an answer that it is weir's own, and its code.
+const FIELD: &[u8] = b"weir-refusal";
+
+/// Fields of an answer that is somebody else's: none of them says that it is ours.
+pub(crate) fn theirs<'f>(
+    fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+) -> impl Iterator<Item = (&'f [u8], &'f [u8])> {
+    fields.filter(|(name, _)| !is_ours(name))
+}
+
+/// Whether a field says that an answer is ours.
+pub(crate) fn is_ours(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(FIELD)
+}
+
 /// Answers the request that is owed an answer, and keeps the connection if that can be.
 pub(crate) fn answer<S: Socket>(server: &mut Server<S>, refusal: &Refusal) -> Result<(), Error> {
     let Code { name, status, mend } = *refusal.code;
@@ -20,7 +35,7 @@ pub(crate) fn answer<S: Socket>(server: &mut Server<S>, refusal: &Refusal) -> Re
     let mut fields: Vec<(&[u8], &[u8])> = vec![
         (b"content-type", b"application/problem+json"),
         (b"cache-control", b"no-store"),
-        (b"weir-refusal", name.as_bytes()),
+        (FIELD, name.as_bytes()),
     ];
     if let Some(seconds) = &retry_after {
         fields.push((b"retry-after", seconds.as_bytes()));

@@ -9,6 +9,7 @@ use super::desk::Desk;
 use super::reader::Bad;
 use crate::outbound::sender_id;
 use crate::outer;
+use crate::refuse::theirs;
 
 /// How long whoever is told that there is no room should wait, in milliseconds.
 const OVERLOAD_MS: u32 = 200;
@@ -139,7 +140,7 @@ impl<'a> Reply<'a> {
         let length = self.length(answer.status(), answer.length());
         self.head.clear();
         let answering = Encoder::response(self.head, &self.limits, Length::Whole(bytes as u64));
-        let fields = answer.fields().passed_on();
+        let fields = theirs(answer.fields().passed_on());
         let encoder = answering.head(self.head, answer.status(), fields, length, self.is_head);
         let mut encoder = encoder.map_err(failed)?;
         // The 1 is the length of trailers that are not there.
@@ -189,7 +190,7 @@ impl<'a> Reply<'a> {
             begun.answering = Some(Encoder::response(self.head, &self.limits, Length::Stream));
         }
         let answering = begun.answering.as_mut().ok_or(Halt::Cut)?;
-        let written = answering.interim(self.head, status, fields.passed_on());
+        let written = answering.interim(self.head, status, theirs(fields.passed_on()));
         written.map_err(cut)?;
         self.push_head(server)
     }
@@ -205,7 +206,7 @@ impl<'a> Reply<'a> {
         let answering = self.begun.as_mut().and_then(|begun| begun.answering.take());
         let answering =
             answering.unwrap_or_else(|| Encoder::response(self.head, &self.limits, Length::Stream));
-        let fields = answer.fields().passed_on();
+        let fields = theirs(answer.fields().passed_on());
         let encoder = answering.head(self.head, answer.status(), fields, length, self.is_head);
         // Before anything was sent this can still be said in our own words.
         let encoder = match (encoder, self.is_begun()) {
@@ -246,7 +247,7 @@ impl<'a> Reply<'a> {
             }
             let encoder = encoder.take().ok_or(Halt::Cut)?;
             encoder
-                .finish(out, wire.trailers().passed_on())
+                .finish(out, theirs(wire.trailers().passed_on()))
                 .map_err(cut)?;
             sealing.end_chunk(out, at, Piece::Last).map_err(cut)
         });

@@ -160,7 +160,7 @@ impl Desk {
             },
         };
         self.counters.passages.one();
-        let told = Told::mutual(server.request().method(), refusal::RELAY_ORIGIN);
+        let told = Told::origin(server.request().method());
         let done = plain::pass(server, &self.wires, grant.permit(), &|_| false, told).await;
         grant.count_bytes(done.bytes);
         match done.ended {

@@ -30,6 +30,7 @@ use super::kept::Kept;
 use super::retry::{Call, Fate};
 use crate::counters::Stages;
 use crate::outer::{self, GATHER_BYTES_MAX};
+use crate::refuse::theirs;
 
 /// How long an application that expects 100 (Continue) is let wait for the origin's, in milliseconds.
 const CONTINUE_MS: u64 = 1_000;
@@ -600,7 +601,7 @@ impl Passing<'_> {
                 return Ok(());
             }
         }
-        server.inform(status, self.decoder.fields().passed_on())
+        server.inform(status, theirs(self.decoder.fields().passed_on()))
     }
 
     fn head(&mut self, server: &mut Server<Stream>) -> Result<(), Error> {
@@ -616,7 +617,7 @@ impl Passing<'_> {
             (false, _, Some(bytes)) => Framing::Length(bytes),
             (false, _, None) => Framing::Chunked,
         };
-        server.respond(status, self.decoder.fields().passed_on(), framing)?;
+        server.respond(status, theirs(self.decoder.fields().passed_on()), framing)?;
         self.is_begun = true;
         Ok(())
     }
@@ -626,7 +627,7 @@ impl Passing<'_> {
         if self.decoder.end().is_err() {
             return Err(self.broken());
         }
-        let ended = server.end_with(self.decoder.trailers().passed_on());
+        let ended = server.end_with(theirs(self.decoder.trailers().passed_on()));
         ended.map_err(|_| self.broken())
     }
 

@@ -100,7 +100,7 @@ impl Desk {
             Way::Plain(index) => {
                 let told = match current.live.plain[index].is_mutual {
                     false => Told::PLAIN,
-                    true => Told::mutual(server.request().method(), refusal::RELAY_DOWN),
+                    true => Told::peer(server.request().method()),
                 };
                 self.pass(server, &grant, &ours, told).await
             }
