@@ -1,5 +1,6 @@
 """The lab as a user has it: its commands, their answers, and servers that others wrote."""
 
+import http.server
 import json
 import os
 import re
@@ -12,7 +13,7 @@ import urllib.request
 
 import pytest
 
-from gateway import ROOT, WEIR
+from gateway import ROOT, WEIR, until
 
 NODE = """
 const http = require('http');
@@ -127,6 +128,91 @@ def test_mcp(target, revision, answers):
     run = load(f"{url}/mcp", "--protocol", "mcp", "--mcp-revision", revision, "--mcp-tool", "echo",
                "--mcp-args", '{"text":"${seq}"}', "-c", "3", "-d", "1s")
     assert run["measured"]["requests"] > 0 and run["total"]["failed"] == 0
+
+
+class Sessions(http.server.ThreadingHTTPServer):
+    """An MCP server that knows which of its sessions are open. It ends the connection with each call of a tool, or holds
+    the call for good."""
+
+    daemon_threads = True
+    request_queue_size = 256
+
+    def __init__(self, held):
+        self.open, self.opened, self.calls, self.lock = set(), 0, 0, threading.Lock()
+        self.gate = threading.Event() if held else None
+        super().__init__(("127.0.0.1", 0), SessionsHandler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.gate:
+            self.gate.set()
+        self.shutdown()
+        self.server_close()
+
+    def url(self):
+        return f"http://127.0.0.1:{self.server_address[1]}/mcp"
+
+
+class SessionsHandler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def answer(self, status, body=b"", **fields):
+        self.send_response(status)
+        for name, value in {"content-type": "application/json", "content-length": len(body), **fields}.items():
+            self.send_header(name.replace("_", "-"), str(value))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_DELETE(self):
+        with self.server.lock:
+            self.server.open.discard(self.headers["mcp-session-id"])
+        self.answer(204 if self.headers["mcp-protocol-version"] else 400)
+
+    def do_POST(self):
+        message = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if "id" not in message:
+            return self.answer(202)
+        fields, result = {}, {"content": [{"type": "text", "text": "done"}]}
+        if message["method"] == "initialize":
+            with self.server.lock:
+                self.server.opened += 1
+                fields["mcp_session_id"] = f"session-{self.server.opened}"
+                self.server.open.add(fields["mcp_session_id"])
+            result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                      "serverInfo": {"name": "sessions", "version": "1"}}
+        else:
+            with self.server.lock:
+                self.server.calls += 1
+            if self.server.gate:
+                self.server.gate.wait(60)
+            fields["connection"] = "close"
+        body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode()
+        self.answer(200, body, **fields)
+
+
+def test_a_run_closes_its_mcp_sessions():
+    with Sessions(held=False) as server:
+        run = load(server.url(), "--protocol", "mcp", "--mcp-tool", "echo", "-c", "40", "-d", "1s")
+        assert run["total"]["failed"] == 0 and server.opened >= 40, (run["total"], server.opened)
+        assert not server.open
+        # Taking leave is no part of what was measured.
+        assert run["total"]["requests"] <= server.calls + server.opened, (run["total"], server.calls)
+
+
+def test_an_interrupted_run_closes_its_mcp_sessions():
+    with Sessions(held=True) as server:
+        process = subprocess.Popen([WEIR, "lab", "load", server.url(), "--protocol", "mcp", "--mcp-tool", "echo", "-c", "8",
+                                    "-d", "60s", "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        until(lambda: server.calls == 8, "all places ask")
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
+        assert server.opened == 8 and not server.open
 
 
 def test_a_tool_that_fails_is_an_error(target):

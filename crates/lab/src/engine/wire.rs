@@ -236,9 +236,21 @@ pub fn run(share: Share) -> Result<(), Failure> {
 async fn carry(share: Share) -> Result<(), Failure> {
     let thread = Rc::new(Thread::new(&share)?);
     drop(share);
-    let links = prepare(&thread).await?;
+    let links = links(&thread)?;
+    let driven = drive(&thread, &links).await;
+    // Also where nothing was measured: what was opened is closed.
+    farewell(&thread, &links).await;
+    match driven? {
+        true => finish(thread),
+        false => Ok(()),
+    }
+}
+
+/// Makes all connections and carries out the run. False where the run did not begin.
+async fn drive(thread: &Rc<Thread>, links: &[Rc<Link>]) -> Result<bool, Failure> {
+    prepare(thread, links).await?;
     if thread.control.stopped() {
-        return Ok(());
+        return Ok(false);
     }
     let alarm = Alarm::new().map_err(|error| {
         let what = format!("a timer cannot be made: {error}");
@@ -246,14 +258,14 @@ async fn carry(share: Share) -> Result<(), Failure> {
     })?;
     thread.in_flight.set(0);
     let Some(begin) = thread.control.ready() else {
-        return Ok(());
+        return Ok(false);
     };
     thread.origin.set(begin.instant);
     thread.begin.set(Some(begin));
-    let places = begin_places(&thread, &links);
+    let places = begin_places(thread, links);
     let look = spawn_local(look(thread.clone()));
     if let Model::Open { .. } = thread.flow.model {
-        arrive(&thread, &alarm).await;
+        arrive(thread, &alarm).await;
     }
     places.join_all().await;
     for job in thread.desk.abandon() {
@@ -261,8 +273,7 @@ async fn carry(share: Share) -> Result<(), Failure> {
     }
     look.abort();
     let _ = look.await;
-    farewell(&thread, &links).await;
-    finish(thread)
+    Ok(true)
 }
 
 /// Begins a task for each place of each connection.
@@ -291,8 +302,8 @@ async fn work(thread: Rc<Thread>, place: usize, link: Rc<Link>) {
     }
 }
 
-/// Makes all connections, and opens all sessions.
-async fn prepare(thread: &Rc<Thread>) -> Result<Vec<Rc<Link>>, Failure> {
+/// The places of connections, none of which is made yet.
+fn links(thread: &Thread) -> Result<Vec<Rc<Link>>, Failure> {
     let flow = &thread.flow;
     let http2 = matches!(flow.protocol, Protocol::Http2 { .. });
     let dialers = flow
@@ -305,9 +316,13 @@ async fn prepare(thread: &Rc<Thread>) -> Result<Vec<Rc<Link>>, Failure> {
         let target = number % dialers.len();
         Rc::new(Link::new(number, target, dialers[target].clone()))
     });
-    let links: Vec<_> = links.collect();
+    Ok(links.collect())
+}
+
+/// Makes all connections, and opens all sessions.
+async fn prepare(thread: &Rc<Thread>, links: &[Rc<Link>]) -> Result<(), Failure> {
     let (turns, mut tasks) = (Rc::new(Semaphore::new(DIALS_MAX)), JoinSet::new());
-    for link in &links {
+    for link in links {
         let (thread, link, turns) = (thread.clone(), link.clone(), turns.clone());
         tasks.spawn_local(async move {
             let _turn = turns.acquire().await;
@@ -318,9 +333,12 @@ async fn prepare(thread: &Rc<Thread>) -> Result<Vec<Rc<Link>>, Failure> {
         });
     }
     while let Some(opened) = tasks.join_next().await {
-        opened.expect("no task panics, and none is stopped")?;
+        if let Err(failure) = opened.expect("no task panics, and none is stopped") {
+            tasks.shutdown().await;
+            return Err(failure);
+        }
     }
-    Ok(links)
+    Ok(())
 }
 
 /// Makes one connection, and its session where there are sessions.
@@ -426,18 +444,23 @@ async fn look(thread: Rc<Thread>) {
     }
 }
 
-/// Closes the sessions.
-async fn farewell(thread: &Thread, links: &[Rc<Link>]) {
-    let Protocol::Mcp(_) = thread.flow.protocol else {
+/// Closes the sessions, many at once. Nothing of it is counted.
+async fn farewell(thread: &Rc<Thread>, links: &[Rc<Link>]) {
+    let Protocol::Mcp(revision) = thread.flow.protocol else {
         return;
     };
-    let all = async {
-        for link in links {
-            mcp::close(thread, link).await;
-        }
-    };
+    let (turns, mut tasks) = (Rc::new(Semaphore::new(DIALS_MAX)), JoinSet::new());
+    for link in links {
+        let (thread, link, turns) = (thread.clone(), link.clone(), turns.clone());
+        tasks.spawn_local(async move {
+            let _turn = turns.acquire().await;
+            mcp::close(&thread, &link, revision).await;
+        });
+    }
+    let all = async { while tasks.join_next().await.is_some() {} };
     // Sessions that cannot be closed in time expire at the server.
     let _ = tokio::time::timeout(mcp::FAREWELL_MAX, all).await;
+    tasks.shutdown().await;
 }
 
 fn finish(thread: Rc<Thread>) -> Result<(), Failure> {

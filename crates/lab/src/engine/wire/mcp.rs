@@ -31,8 +31,8 @@ use crate::tally::Fault;
 pub const PAGES_MAX: usize = 1000;
 /// How long a stream may go on after its answer has come. After that the connection is given up, which is no fault.
 const TAIL_MAX: Duration = Duration::from_millis(250);
-/// How long the farewell to all sessions may take.
-pub const FAREWELL_MAX: Duration = Duration::from_millis(250);
+/// How long the farewell to all sessions may take: a server may end a process for each of them.
+pub const FAREWELL_MAX: Duration = Duration::from_secs(5);
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
@@ -163,8 +163,8 @@ async fn reopen(
     outcome
 }
 
-/// Takes leave of a link's session. Whether the server minds is not waited for long, and not counted.
-pub async fn close(thread: &Thread, link: &Link) {
+/// Takes leave of a link's session, over a new connection where the old one ended. It is not counted.
+pub async fn close(thread: &Thread, link: &Link, revision: McpRevision) {
     let Some(id) = link.session.borrow_mut().id.take() else {
         return;
     };
@@ -173,9 +173,13 @@ pub async fn close(thread: &Thread, link: &Link) {
         return;
     };
     *request.method_mut() = Method::DELETE;
-    request.headers_mut().remove(CONTENT_TYPE);
-    request.headers_mut().insert(SESSION, id);
-    if link.ready().await
+    let headers = request.headers_mut();
+    headers.remove(CONTENT_TYPE);
+    headers.insert(SESSION, id);
+    let version = HeaderValue::from_static(version_of(revision));
+    headers.entry(VERSION).or_insert(version);
+    if link.connect().await.is_ok()
+        && link.ready().await
         && let Ok(answer) = link.send(request).await
     {
         // An end that does not come is not worth a word: the run is over.
