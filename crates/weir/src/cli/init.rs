@@ -11,9 +11,12 @@ use serde_json::json;
 
 use super::agent::new_key;
 use super::{Answer, Ended, Failure, print, relay, write_new};
+use crate::config::show;
 
 const CONFIG: &str = include_str!("init/weir.yaml");
 const POLICY: &str = include_str!("init/policy.cedar");
+/// What the file shows as comments: keys of which everything has a default.
+const DEFAULTS: &[&str] = &["scan", "limits", "log", "origins", "logs", "threads"];
 
 /// Write weir.yaml and policy.cedar to begin with, and a key for a first agent
 #[derive(Args, Debug)]
@@ -55,7 +58,7 @@ impl Init {
         self.make_dir(&[&config, &policy])?;
         let (key, hash) = new_key()?;
         write_new(&policy, POLICY)?;
-        write_new(&config, &CONFIG.replace("@HASH@", &hash.to_string()))?;
+        write_new(&config, &config_text(&hash.to_string()))?;
         let (config, policy, key) = (config.display().to_string(), policy.display(), key.expose());
         print(&match self.json {
             true => {
@@ -125,6 +128,15 @@ impl Init {
     }
 }
 
+/// The configuration to begin with. Its comments show the defaults as the table of keys has them.
+fn config_text(hash: &str) -> String {
+    let defaults = show::defaults(DEFAULTS);
+    let defaults: String = defaults.lines().map(|line| format!("# {line}\n")).collect();
+    CONFIG
+        .replace("@HASH@", hash)
+        .replace("@DEFAULTS@", &defaults)
+}
+
 fn taken_text(taken: &mte::Taken, config: &str, key: Option<&str>) -> String {
     let mut text = format!("wrote {config}, its policy and its keys\n");
     let mut list = |what: &str, pairs: &[(String, String)]| {
@@ -162,4 +174,74 @@ fn taken_json(taken: &mte::Taken, config: &str, key: Option<&str>) -> serde_json
         "agent": key.map(|_| mte::AGENT),
         "key": key,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Settings;
+    use crate::config::read::load_text;
+
+    const HASH: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+    /// Settings as text, of all keys that a default line can change.
+    fn settings(text: &str) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("policy.cedar"), POLICY).unwrap();
+        let path = dir.path().join("weir.yaml");
+        let loaded = load_text(&path, text, &|_| None, &mut Default::default());
+        let Settings {
+            scan,
+            pins,
+            limits,
+            log,
+            origins,
+            logs,
+            threads,
+            ..
+        } = loaded.unwrap_or_else(|problems| panic!("{problems:?}\n{text}"));
+        format!("{scan:?} {pins} {limits:?} {log:?} {origins:?} {logs:?} {threads}")
+    }
+
+    /// The default lines of the file: what stands before them, and each line with the names above it.
+    fn defaults(text: &str) -> (&str, Vec<String>) {
+        let (before, lines) = text.split_once("# Below this line").unwrap();
+        let (_, lines) = lines.split_once('\n').unwrap();
+        let depth = |line: &str| line.len() - line.trim_start().len();
+        let mut above: Vec<&str> = Vec::new();
+        let mut all = Vec::new();
+        for line in lines.lines() {
+            let line = line.strip_prefix("# ").unwrap();
+            above.retain(|name| depth(name) < depth(line));
+            if line.ends_with(':') {
+                above.push(line);
+            } else {
+                all.push([&above[..], &[line, ""]].concat().join("\n"));
+            }
+        }
+        (before, all)
+    }
+
+    #[test]
+    fn each_default_line_says_what_holds_without_it() {
+        let text = config_text(HASH);
+        let (before, lines) = defaults(&text);
+        assert!(!text.contains('@') && lines.len() > 15, "{text}");
+        let without = settings(before);
+        for line in &lines {
+            assert_eq!(settings(&format!("{before}{line}")), without, "{line}");
+        }
+        // All of them at once.
+        let uncommented = text.split_once("# Below").unwrap().1.replace("\n# ", "\n");
+        let uncommented = uncommented.split_once('\n').unwrap().1;
+        assert_eq!(settings(&format!("{before}{uncommented}")), without);
+        // The comparison sees a change.
+        for other in [
+            "scan: { injection: { incoming: warn } }",
+            "scan: { urls: { length_max: 100 } }",
+            "limits: { agent_per_minute: 7 }",
+        ] {
+            assert_ne!(settings(&format!("{before}{other}\n")), without, "{other}");
+        }
+    }
 }

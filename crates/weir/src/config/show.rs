@@ -7,11 +7,23 @@ use super::keys::{self, Kind};
 use super::read::{CHILD_ONLY, HTTP_ONLY};
 use super::yaml::{Entry, Node, Value};
 
+/// Stands behind a value that nobody wrote.
+const MARK: &str = " # default";
+
 /// YAML of every key that has a value; defaults are marked.
 pub fn show(file: &File) -> String {
     let mut text = String::new();
     group(&mut text, Some(&file.root), "", 0);
     text
+}
+
+/// The keys of the whole file that have defaults below these names, as YAML.
+pub fn defaults(names: &[&str]) -> String {
+    let mut text = String::new();
+    for (name, key) in keys::children("").filter(|(name, _)| names.contains(name)) {
+        entry(&mut text, name, None, key, 0);
+    }
+    text.replace(MARK, "")
 }
 
 fn group(text: &mut String, node: Option<&Node>, pattern: &str, depth: usize) {
@@ -43,7 +55,7 @@ fn entry(text: &mut String, name: &str, value: Option<&Node>, key: &keys::Key, d
         }
         (_, None) => {
             if let Some(default) = key.default.text() {
-                text.push_str(&format!("{indent}{name}: {default} # default\n"));
+                text.push_str(&format!("{indent}{name}: {default}{MARK}\n"));
             }
         }
         (Kind::Group | Kind::Feature | Kind::GroupOr(_), Some(Value::Map(_))) => {
