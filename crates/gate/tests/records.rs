@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use base::record::End;
@@ -13,9 +14,9 @@ use tokio::sync::oneshot;
 
 const SECRET_PARTS: [&str; 2] = ["ghp_", "16C7e42F292c6912E7710c838347Ae178B4a"];
 
-/// Keeps records in memory and answers at once.
+/// Keeps records in memory and answers at once: that it did, or where the second field is set, that it failed.
 #[derive(Default)]
-struct Kept(Mutex<Vec<String>>);
+struct Kept(Mutex<Vec<String>>, AtomicBool);
 
 impl Kept {
     fn keep(&self, record: Vec<u8>) {
@@ -32,7 +33,10 @@ impl Recorder for Kept {
     fn append(&self, record: Vec<u8>) -> oneshot::Receiver<Result<u64, RecordError>> {
         self.keep(record);
         let (answer, receiver) = oneshot::channel();
-        let _ = answer.send(Ok(0));
+        let _ = answer.send(match self.1.load(Ordering::Relaxed) {
+            false => Ok(0),
+            true => Err(RecordError::Failed("the disk is gone".into())),
+        });
         receiver
     }
 
@@ -230,6 +234,21 @@ fn what_the_scan_leaves_alone_here_is_not_recorded_either() {
         !records[0].contains(r#""rule":"aws_access_key_id""#),
         "{records:?}"
     );
+}
+
+#[test]
+fn a_call_that_is_not_recorded_is_not_remembered_either() {
+    let [first, second] = SECRET_PARTS;
+    let send = |fails: bool| {
+        let rig = rig(scan::Action::Refuse);
+        rig.kept.1.store(fails, Ordering::Relaxed);
+        let begun = call(&rig, "save", first);
+        rig.kept.1.store(false, Ordering::Relaxed);
+        (begun, call(&rig, "save", second))
+    };
+    // The same calls one after another send a secret; where the first was refused, half of one.
+    assert_eq!(send(false), (None, Some("scan.secret")));
+    assert_eq!(send(true), (Some("log.failed"), None));
 }
 
 #[test]
