@@ -28,7 +28,7 @@ pub const CONNECTIONS_DEFAULT: usize = 4096;
 pub const STRANGERS_CONNECTIONS_DEFAULT: usize = 1024;
 /// Connections that were told to give up their places and have not closed yet; while there are as many,
 /// no more are told.
-pub const CLOSING_MAX: usize = 256;
+pub const CLOSING_MAX: usize = 1024;
 /// When a client may try again that found no place, in milliseconds.
 pub const BUSY_RETRY_MS: u64 = 1_000;
 /// Most idle upstream connections kept by one thread for one target.

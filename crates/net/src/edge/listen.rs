@@ -23,6 +23,9 @@ use super::{Drain, EdgeSettings, EdgeShared, Peer, Service, connection};
 
 /// Connections that the kernel keeps for us before they are accepted.
 const BACKLOG: i32 = 1024;
+/// Connections accepted before those that are open have their turn. A thread runs some sixty tasks between two
+/// turns of this loop, and each accepted connection can be two of them: itself, and one that gives up its place.
+const ACCEPTS_IN_A_ROW: u64 = 16;
 /// How long to wait after a failure to accept, such as no file descriptor left.
 const ACCEPT_AGAIN_MS: u64 = 50;
 
@@ -110,9 +113,16 @@ pub async fn serve<S: Service>(
 }
 
 async fn accept<S: Service>(edge: &Rc<Edge<S>>, listener: &TcpListener) {
+    let mut accepted: u64 = 0;
     loop {
         match listener.accept().await {
-            Ok((stream, address)) => edge.take(stream, Peer { address }),
+            Ok((stream, address)) => {
+                edge.take(stream, Peer { address });
+                accepted += 1;
+                if accepted.is_multiple_of(ACCEPTS_IN_A_ROW) {
+                    tokio::task::yield_now().await;
+                }
+            }
             Err(error) => {
                 tracing::warn!(target: "edge", %error, "a connection could not be accepted");
                 tokio::time::sleep(Duration::from_millis(ACCEPT_AGAIN_MS)).await;
