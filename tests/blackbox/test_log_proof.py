@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 
 import pytest
 
@@ -170,6 +171,27 @@ def test_a_killed_gateway_starts_and_signs_its_end(origin, tmp_path):
     assert "unsigned tail: 0" in verify(gateway)
 
 
+def test_a_log_that_is_written_under_load_verifies(origin, tmp_path):
+    gateway = Gateway(tmp_path, {"web": {"url": origin.url}})
+    with gateway:
+        def work():
+            connection = gateway.connect()
+            while not enough.is_set():
+                assert b'"result"' in gateway.post("web", CALL, connection=connection).body
+        enough = threading.Event()
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        try:
+            told = [verify(gateway) for _ in range(20)]
+        finally:
+            enough.set()
+            for thread in threads:
+                thread.join()
+        assert all("the log is whole" in text for text in told)
+    assert "unsigned tail: 0" in verify(gateway)
+
+
 def test_a_checkpoint_kept_elsewhere_denies_another_log(stopped, tmp_path):
     kept = tmp_path / "kept"
     notes = (stopped.log / "checkpoints").read_text()
@@ -238,7 +260,8 @@ def test_a_witness_follows_the_log_and_denies_an_older_one(witnessed, tmp_path):
     told = start_fails(witnessed)
     assert "witness" in told and "weir audit accept" in told, told
     assert size_of(witnessed.witness) == last, "it went back"
-    witnessed.weir("audit", "accept", "--reason", "restored from a backup")
+    # Named by its folder, the log has the witness of the configuration all the same.
+    witnessed.weir("audit", "accept", "--reason", "restored from a backup", "state")
     assert size_of(witnessed.witness) == first + 1
     assert f"the witness saw {last}" in witnessed.records()[-1]["found"]
     with witnessed:
@@ -255,6 +278,12 @@ def test_a_witness_denies_a_log_that_begins_anew_and_one_without_it_is_refused(w
     shutil.rmtree(witnessed.state)
     assert "weir audit accept" in start_fails(witnessed)
     assert witnessed.witness.read_text() == text
+    # Anywhere but beside its configuration, the witness has to be named.
+    copy = witnessed.folder / "copy"
+    shutil.copytree(witnessed.state, copy)
+    assert "nothing to accept" in witnessed.weir("audit", "accept", "--reason", "new", copy).stdout
+    witnessed.weir("audit", "accept", "--reason", "new", copy, "--witness", witnessed.witness)
+    assert size_of(witnessed.witness) == 1
 
 
 def test_a_witness_that_is_changed_while_serving_stops_the_log(witnessed):

@@ -97,7 +97,12 @@ impl Disk for FileDisk {
         };
         for entry in entries {
             let entry = entry?;
-            let len = entry.metadata()?.len();
+            let len = match entry.metadata() {
+                Ok(metadata) => metadata.len(),
+                // A draft may have got its name, or have gone, since the names were read.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
             // A name that is not text is not one of ours, and stands here as one that is none either.
             names.push((entry.file_name().to_string_lossy().into_owned(), len));
         }

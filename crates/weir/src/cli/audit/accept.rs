@@ -37,6 +37,9 @@ pub struct Accept {
     /// Why, in a sentence for whoever reads the log
     #[arg(long, value_name = "TEXT")]
     reason: String,
+    /// The log's witness; by default that of the configuration, where the log is the configuration's
+    #[arg(long, value_name = "FILE")]
+    witness: Option<PathBuf>,
 }
 
 impl Accept {
@@ -86,8 +89,13 @@ impl Accept {
         Ok(Answer::Yes)
     }
 
-    /// The witness that the configuration names for this log. Of a folder that is none of the configuration's: none.
+    /// The witness that was named, or that the configuration names for this log. Of a folder that is none of the
+    /// configuration's: none.
     fn witness(&self, dir: &Path) -> Result<Option<Witness>, Failure> {
+        if let Some(witness) = &self.witness {
+            let witness = assemble::witness_at(witness, dir);
+            return witness.map(Some).map_err(|why| Failure::new(why, ""));
+        }
         let config = self.place.config();
         if !config.is_file() {
             return Ok(None);
