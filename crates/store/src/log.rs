@@ -89,10 +89,12 @@ pub enum LogError {
         /// What is wrong there.
         what: &'static str,
     },
-    /// More entries than a crash leaves are signed by no checkpoint.
+    /// More entries than a crash leaves are signed by no checkpoint, or there is none.
     Unsigned {
         /// How many are not signed.
         entries: u64,
+        /// Whether there is any checkpoint.
+        ever_signed: bool,
     },
     /// The witness saw another log; the text says what.
     Witness(String),
@@ -125,8 +127,12 @@ impl fmt::Display for LogError {
                      another log"
                 )
             }
-            LogError::Unsigned { entries } => {
-                write!(f, "{}; {ACCEPT}", crate::unsigned::told(*entries))
+            LogError::Unsigned {
+                entries,
+                ever_signed,
+            } => {
+                let told = crate::unsigned::told(*entries, *ever_signed);
+                write!(f, "{told}; {ACCEPT}")
             }
             LogError::Witness(what) => write!(f, "{what}; {ACCEPT}"),
             LogError::Io(what, error) => write!(f, "{what}: {error}"),

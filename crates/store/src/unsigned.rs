@@ -63,13 +63,16 @@ impl Unsigned {
     }
 }
 
-/// What is said of an end that is over the bound.
-pub(crate) fn told(entries: u64) -> String {
+/// What is said of an end that is over the bound, or of a log that nobody ever signed.
+pub(crate) fn told(entries: u64, ever_signed: bool) -> String {
     let seconds = LOG_UNSIGNED_MS_MAX / 1000;
-    format!(
-        "unsigned tail of {entries}: a crash leaves at most {LOG_UNSIGNED_ENTRIES_MAX} entries of {seconds} s behind \
-         the newest checkpoint"
-    )
+    let why = match ever_signed {
+        true => format!(
+            "a crash leaves at most {LOG_UNSIGNED_ENTRIES_MAX} entries of {seconds} s behind the newest checkpoint"
+        ),
+        false => "there is no checkpoint, and every log begins with one".to_owned(),
+    };
+    format!("unsigned tail of {entries}: {why}")
 }
 
 /// When a record says that it was made, in Unix milliseconds; nothing where it says no time.

@@ -272,14 +272,12 @@ impl<'s> Walk<'s> {
             let what = format!("a checkpoint covers {most} entries");
             return Err(Damage::new(entries, Kind::CutOff, what));
         }
+        let ever_signed = self.tail.newest().is_some();
         let signed = self.tail.newest().map_or(0, |newest| newest.size);
         let unsigned = entries - signed;
-        if self.tail.newest().is_none() || self.tail.is_over() {
-            return Err(Damage::new(
-                signed,
-                Kind::Unsigned,
-                unsigned::told(unsigned),
-            ));
+        if !ever_signed || self.tail.is_over() {
+            let what = unsigned::told(unsigned, ever_signed);
+            return Err(Damage::new(signed, Kind::Unsigned, what));
         }
         let torn = torn && self.is_being_written(torn)?;
         self.stored.finish();

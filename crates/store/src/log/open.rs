@@ -127,13 +127,16 @@ fn hold_against(
         }
     }
     let unsigned = tail.unsigned.entries();
-    let never_signed = newest.is_none() && size > 0;
+    let ever_signed = newest.is_some();
     let mut what: Vec<String> = Vec::new();
-    if never_signed || tail.unsigned.is_over() {
+    if tail.unsigned.is_over() || (size > 0 && !ever_signed) {
         if doubt == Doubt::Refuse {
-            return Err(LogError::Unsigned { entries: unsigned });
+            return Err(LogError::Unsigned {
+                entries: unsigned,
+                ever_signed,
+            });
         }
-        what.push(unsigned::told(unsigned));
+        what.push(unsigned::told(unsigned, ever_signed));
     }
     if let Some(witness) = witness {
         let verifier = Verifier::parse(&signer.vkey()).map_err(LogError::Checkpoint)?;

@@ -396,7 +396,7 @@ fn an_end_that_nobody_signed_is_refused_until_it_is_accepted() {
     disk.tamper(open::CHECKPOINTS, None);
     let refused = open(&disk, settings(Durability::Fsync)).err().unwrap();
     assert!(
-        matches!(refused, LogError::Unsigned { entries: 5 }),
+        matches!(refused, LogError::Unsigned { entries: 5, .. }),
         "{refused}"
     );
     assert!(refused.to_string().contains("weir audit accept"));
@@ -510,4 +510,36 @@ fn a_witness_holds_the_log_to_what_it_saw() {
         let _ = append(&log, 6);
         matches!(log.trouble(), Some(RecordError::Failed(_)))
     });
+}
+
+#[test]
+fn no_loss_of_power_leaves_more_unsigned_than_the_bound() {
+    for durability in [Durability::Os, Durability::Fsync] {
+        // What stays of the checkpoints and of the segment, of what was not synced.
+        for kept in [
+            [0, usize::MAX],
+            [usize::MAX, 0],
+            [50, usize::MAX],
+            [0, 1000],
+        ] {
+            let disk = MemoryDisk::new();
+            let log = open(&disk, settings(durability)).unwrap();
+            for n in 0..3 * LOG_UNSIGNED_ENTRIES_MAX {
+                log.note(b"{}".to_vec());
+                if n % 1000 == 0 {
+                    append(&log, n).unwrap();
+                }
+            }
+            // The files come in the order of their names.
+            let mut file = 0;
+            disk.crash(|unsynced| {
+                file += 1;
+                kept[usize::from(file > 1)].min(unsynced)
+            });
+            drop(log);
+            let log = open(&disk, settings(durability)).unwrap();
+            log.close().unwrap();
+            assert_eq!(signed(&disk), log.size(), "{durability:?} {kept:?}");
+        }
+    }
 }
