@@ -435,7 +435,7 @@ def test_a_torn_end_is_no_damage_while_the_gateway_writes(origin, tmp_path):
     # Nothing is written from here on, so that the end stays as it is put.
     os.kill(gateway.process.pid, signal.SIGSTOP)
     torn(gateway.state / "log")
-    assert "an entry is being written" in verify(gateway)
+    assert "an entry is torn at the end" in verify(gateway)
     appended(b"junk")(gateway.state / "log")
     gateway.kill()
     verify(gateway, code=1)
@@ -457,3 +457,25 @@ def test_removing_a_name_lets_no_second_gateway_in(origin, tmp_path, name):
     (gateway.state / "log" / name).unlink(missing_ok=True)
     assert "another process writes this log" in start_fails(gateway)
     gateway.kill()
+
+
+def test_each_log_of_a_state_folder_has_a_witness(tmp_path):
+    (tmp_path / "policy.cedar").write_text("permit (principal, action, resource);\n")
+    config = {"policy": "policy.cedar", "state": "elsewhere", "log": {"witness": "witness"}}
+    (tmp_path / "weir.yaml").write_text(json.dumps(config))
+    command = [str(WEIR), "mcp", "wrap", "--state", "state", "--config", "weir.yaml", "--", "cat"]
+    quiet = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path}
+    wrapped = [subprocess.Popen(command, **quiet) for _ in range(2)]
+    try:
+        until(lambda: all((tmp_path / name).is_file() for name in ("witness", "witness.2")), "both have begun")
+    finally:
+        for process in wrapped:
+            process.stdin.close()
+            process.wait(30)
+    for log, witness in [("log", "witness"), ("log.2", "witness.2")]:
+        told = subprocess.run([str(WEIR), "audit", "verify", f"state/{log}", "--checkpoint", witness], cwd=tmp_path,
+                              capture_output=True, text=True, timeout=60)
+        assert told.returncode == 0, told
+    other = subprocess.run([str(WEIR), "audit", "verify", "state/log", "--checkpoint", "witness.2"], cwd=tmp_path,
+                           capture_output=True, text=True, timeout=60)
+    assert other.returncode == 1, other

@@ -383,13 +383,12 @@ fn an_unfinished_end_is_damage_unless_somebody_writes() {
     let lock = disk.lock().unwrap();
     let verified = verify_disk(&disk, None).unwrap();
     assert_eq!((verified.torn, verified.entries), (true, 10));
-    disk.tamper(
-        &segment_name(0),
-        Some([&whole[..], &[0, 90][..], b"junk"].concat()),
-    );
+    let junk = [&whole[..], &[0, 90][..], b"junk"].concat();
+    disk.tamper(&segment_name(0), Some(junk));
+    assert!(verify_disk(&disk, None).unwrap().torn);
+    drop(lock);
     let found = verify_disk(&disk, None).unwrap_err();
     assert_eq!((found.index, found.kind), (10, Kind::Inserted));
-    drop(lock);
 }
 
 /// A disk to which more is written while its segment is read.

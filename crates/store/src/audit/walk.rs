@@ -227,35 +227,41 @@ impl<'s> Walk<'s> {
         Damage::new(index, if last { Kind::Changed } else { Kind::Forked }, what)
     }
 
-    /// What stands behind the last entry: whether one is being written there.
-    fn torn(&self) -> Result<bool, Damage> {
+    /// What stands behind the last entry; a length that is not its entry's is damage.
+    fn torn(&self) -> Result<Option<End>, Damage> {
         if !self.read.torn {
-            return Ok(false);
+            return Ok(None);
         }
         let index = self.edge.size();
         match entry::end(self.read.rest(), &self.last, index) {
-            End::Unfinished => Ok(true),
             End::Length => {
                 let what = "its length was changed";
                 Err(Damage::new(index, Kind::Changed, what))
             }
-            End::Junk => {
-                let what = "what stands behind the last entry is none of this log";
-                Err(Damage::new(index, Kind::Inserted, what))
-            }
+            end => Ok(Some(end)),
         }
     }
 
-    /// Whether an entry is being written at the end; an unfinished one that nobody writes is damage.
-    fn is_being_written(&self, torn: bool) -> Result<bool, Damage> {
+    /// Whether an entry is being written at the end; what stands there while nobody writes is damage. A gateway
+    /// that writes looks after its end itself: it fails where another has put something there.
+    fn is_being_written(&self, end: Option<End>) -> Result<bool, Damage> {
         let index = self.edge.size();
+        let Some(end) = end else { return Ok(false) };
         let locked = self.source.disk.is_locked();
-        let locked = locked.map_err(|error| Damage::unreadable(index, "the lock", &error))?;
-        if torn && !locked {
-            let what = "an entry is unfinished, and nobody writes the log; a crash leaves that, and the next start cuts it";
-            return Err(Damage::new(index, Kind::Torn, what));
+        if locked.map_err(|error| Damage::unreadable(index, "the lock", &error))? {
+            return Ok(true);
         }
-        Ok(torn)
+        let (kind, what) = match end {
+            End::Junk => (
+                Kind::Inserted,
+                "what stands behind the last entry is none of this log",
+            ),
+            End::Unfinished | End::Length => (
+                Kind::Torn,
+                "an entry is unfinished, and nobody writes the log; a crash leaves that, and the next start cuts it",
+            ),
+        };
+        Err(Damage::new(index, kind, what))
     }
 
     fn end(mut self, history: &History) -> Result<Verified, Damage> {
@@ -279,7 +285,7 @@ impl<'s> Walk<'s> {
             let what = unsigned::told(unsigned, ever_signed);
             return Err(Damage::new(signed, Kind::Unsigned, what));
         }
-        let torn = torn && self.is_being_written(torn)?;
+        let torn = self.is_being_written(torn)?;
         self.stored.finish();
         if let Some((index, name)) = self.stored.differs {
             return Err(Damage::new(

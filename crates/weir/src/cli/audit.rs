@@ -232,7 +232,7 @@ fn told(verified: &Verified) -> String {
         );
     }
     if verified.torn {
-        told += "an entry is being written at the end; it is not counted\n";
+        told += "an entry is torn at the end: a gateway writes the log, and is not done with it; it is not counted\n";
     }
     if let Some(last) = verified.skipped.checked_sub(1) {
         told += &format!(
