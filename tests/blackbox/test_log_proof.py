@@ -441,6 +441,17 @@ def test_a_torn_end_is_no_damage_while_the_gateway_writes(origin, tmp_path):
     verify(gateway, code=1)
 
 
+def test_what_another_puts_behind_the_end_is_cut_by_the_gateway(origin, tmp_path):
+    gateway = Gateway(tmp_path, {"web": {"url": origin.url}})
+    with gateway:
+        call(gateway, 3)
+        appended(b"junk" * 5000)(gateway.state / "log")
+        call(gateway, 3)
+        verify(gateway)
+        appended(b"more junk")(gateway.state / "log")
+    verify(gateway)
+
+
 def test_a_torn_end_is_cut_by_the_next_start(stopped):
     torn(stopped.log)
     verify(stopped, code=1)

@@ -243,7 +243,7 @@ impl<'s> Walk<'s> {
     }
 
     /// Whether an entry is being written at the end; what stands there while nobody writes is damage. A gateway
-    /// that writes looks after its end itself: it fails where another has put something there.
+    /// that writes cuts what another has put there.
     fn is_being_written(&self, end: Option<End>) -> Result<bool, Damage> {
         let index = self.edge.size();
         let Some(end) = end else { return Ok(false) };

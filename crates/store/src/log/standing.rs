@@ -40,7 +40,10 @@ fn astray(disk: &dyn Disk, name: &str, held: io::Result<Identity>, len: u64) -> 
         Ok(found) if (found.device, found.inode) != (held.device, held.inode) => {
             Some("was replaced by another".to_owned())
         }
-        Ok(found) if found.len != len => Some("was changed by another".to_owned()),
+        // The segment may be longer: what another puts behind its end is cut before more is written.
+        Ok(found) if found.len < len || (name == CHECKPOINTS && found.len > len) => {
+            Some("was changed by another".to_owned())
+        }
         Ok(_) => None,
         Err(error) if error.kind() == ErrorKind::NotFound => {
             Some("was moved or removed".to_owned())

@@ -189,11 +189,7 @@ impl Writer {
     /// Puts records behind the last entry, in one write. On a failure nothing has changed.
     fn write(&mut self, items: &[Item]) -> Result<(), Fail> {
         let log = &mut self.log;
-        // Cut by another, the file would get a hole here, and its length would look right again.
-        if log.file.length().map_err(|e| fail(&e))? != log.file_len {
-            let why = "the log's segment was changed by another while the log was open";
-            return Err(Fail::Broken(why.to_owned()));
-        }
+        log.trim()?;
         let leaves_before = log.leaves.len();
         let mut prev = log.prev;
         self.edge_next.copy_from(&log.edge);
@@ -277,10 +273,10 @@ impl Writer {
 
     fn checkpoint_if_due(&mut self, closing: bool) -> Result<(), Fail> {
         let grown = self.log.edge.size() > self.log.signed;
-        match grown && (closing || Instant::now() >= self.checkpoint_due) {
-            true => self.checkpoint(),
-            false => Ok(()),
+        if grown && (closing || Instant::now() >= self.checkpoint_due) {
+            self.checkpoint()?;
         }
+        if closing { self.log.trim() } else { Ok(()) }
     }
 
     /// Signs what is on the disk, never more: a checkpoint that a crash could outrun would be a lie. It is on the disk
@@ -383,6 +379,27 @@ impl Writer {
             let _ = answer.send(Err(failed.clone()));
         }
         count_lost(&self.stats.lost, lost);
+    }
+}
+
+impl Opened {
+    /// Cuts what another has put behind the last entry. Where another has cut the segment, a write would leave a hole
+    /// that gives it its length again, so that is a failure.
+    fn trim(&mut self) -> Result<(), Fail> {
+        let found = self.file.length().map_err(|e| fail(&e))?;
+        if found < self.file_len {
+            let why = "the log's segment was cut by another while the log was open";
+            return Err(Fail::Broken(why.to_owned()));
+        }
+        if found > self.file_len {
+            let bytes = found - self.file_len;
+            tracing::warn!(
+                bytes,
+                "cut what another has put behind the log's last entry"
+            );
+            self.file.truncate(self.file_len).map_err(|e| fail(&e))?;
+        }
+        Ok(())
     }
 }
 
