@@ -7,7 +7,7 @@ FUZZ_SECONDS ?= 5
 MINUTES ?= 4
 CODE_MINUTES ?= 10
 
-.PHONY: help setup build run test lint test-rust test-blackbox fuzz bench certify-lab certify-relay certify-code generators dist docs
+.PHONY: help setup build run test lint test-rust test-blackbox fuzz bench certify-lab certify-relay certify-code certify-mcp generators dist docs
 
 help: ## Lists the commands.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -66,6 +66,11 @@ certify-code: ## Checks code search over files of others, killed and under load;
 	@setup/setup.sh
 	cargo build --locked --profile dist -p weir
 	$(VENV)/python bench/certify_code.py --weir target/dist/weir --minutes $(CODE_MINUTES)
+
+certify-mcp: ## Checks what servers in Go, TypeScript and Python run of messages that two readers read differently; needs Go.
+	@setup/setup.sh
+	cargo build --locked --profile dist -p weir
+	$(VENV)/python bench/certify_mcp.py --weir target/dist/weir
 
 generators: ## Installs oha and k6 for `make bench` and `make certify-lab`; k6 needs Go.
 	@setup/setup.sh generators
