@@ -173,8 +173,12 @@ fn arguments_are_judged_by_their_type() {
         code(call(text, r#"{"amount":"5"}"#, &[])),
         "policy.argument_type"
     );
-    // No policy reads tags, so they may be anything.
-    assert!(call(text, r#"{"amount":5,"tags":7}"#, &[]).is_ok());
+    // No policy reads tags; they are declared, so they are of their type all the same.
+    assert_eq!(
+        code(call(text, r#"{"amount":5,"tags":7}"#, &[])),
+        "policy.argument_type"
+    );
+    assert!(call(text, r#"{"amount":5,"tags":["a"]}"#, &[]).is_ok());
     let policies = load(text).unwrap();
     let slice = slice(&policies, Action::McpCall, Some("read"));
     assert_eq!(slice.arguments(), ["amount", "path"]);
