@@ -125,6 +125,7 @@ pub fn scan_tool(data: &[u8]) {
 
 /// A JSON-RPC message: what is read is what serde_json reads.
 pub fn mcp_envelope(data: &[u8]) {
+    let _ = Message::parse(data, Sender::Server);
     let Ok(message) = Message::parse(data, Sender::Agent) else { return };
     let value: serde_json::Value = serde_json::from_slice(data).expect("it was read as JSON");
     match message {
@@ -134,6 +135,36 @@ pub fn mcp_envelope(data: &[u8]) {
         }
         Message::Response { .. } => assert!(value.get("method").is_none()),
     }
+}
+
+/// A tool's schema and arguments, with a zero byte between: what passes with ambiguous names passes without.
+pub fn mcp_arguments(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let Some((schema, arguments)) = text.split_once('\0') else { return };
+    if mcp::fuzzing::arguments(schema, arguments, true) {
+        let same = mcp::fuzzing::arguments(schema, arguments, false);
+        assert!(same, "the quick look refuses what the whole one lets pass");
+    }
+}
+
+/// `Origin`, and texts that only the gateway can have signed.
+pub fn mcp_fields(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    if mcp::fuzzing::is_origin(&text) {
+        let (_, authority) = text.split_once("://").expect("an origin has a scheme");
+        let foreign = ['@', '/', '?', '#', '\\', ' '];
+        assert!(!authority.contains(foreign), "an origin has more than host and port");
+    }
+    assert!(!mcp::fuzzing::is_token(&text), "a token was forged");
+}
+
+/// What clients send to the edge: the same framing, however it is cut into pieces.
+pub fn edge_framing(data: &[u8]) {
+    let Some((&cut, sent)) = data.split_first() else { return };
+    let whole = net::edge::probe::framing(std::iter::once(sent));
+    let cut = net::edge::probe::framing(sent.chunks(usize::from(cut).max(1)));
+    assert_eq!(whole, cut, "the cut changed the framing");
+    assert_eq!(whole, net::edge::probe::framing(sent.chunks(1)), "single bytes changed the framing");
 }
 
 /// An event stream: the same events, however it is cut into pieces.

@@ -31,6 +31,7 @@ mod refuse;
 pub mod stdio;
 
 pub mod envelope;
+pub mod fuzzing;
 pub mod sse;
 
 pub use inbound::request_id;

@@ -38,6 +38,11 @@ struct Origin {
     port: u16,
 }
 
+/// Whether a text is a serialised origin.
+pub(crate) fn is_origin(text: &str) -> bool {
+    Origin::parse(text).is_some()
+}
+
 impl Host {
     fn parse(text: &str) -> Option<Host> {
         if let Some(rest) = text.strip_prefix('[') {

@@ -10,6 +10,7 @@ mod drain;
 mod io;
 mod listen;
 mod places;
+pub mod probe;
 mod pulse;
 mod request;
 mod strict;
