@@ -252,10 +252,10 @@ def test_a_witness_follows_the_log_and_denies_an_older_one(witnessed, tmp_path):
         call(witnessed, 5)
     last = size_of(witnessed.witness)
     assert last == len(witnessed.records()) > first
-    # The older log is put back; by itself it is whole.
+    # The older log is put back; by itself it is whole, and the witness of the configuration denies it.
     shutil.rmtree(witnessed.log)
     shutil.copytree(old, witnessed.log)
-    verify(witnessed)
+    verify(witnessed, code=1)
     verify(witnessed, "--checkpoint", witnessed.witness, code=1)
     told = start_fails(witnessed)
     assert "witness" in told and "weir audit accept" in told, told

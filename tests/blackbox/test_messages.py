@@ -255,3 +255,49 @@ def test_sessions_of_one_agent_are_bounded_and_the_unused_one_makes_room(tmp_pat
                 **gateway.headers(), "mcp-session-id": session.extra["mcp_session_id"]})
         for thread in waiting:
             thread.join()
+
+
+def test_a_notification_is_no_answer(ground):
+    answer = ground.call("notice", id="n1")
+    assert (answer.json()["id"], answer.refusal()[0]) == ("n1", "mcp.answer_invalid")
+
+
+def test_names_of_arguments_are_known_before_anything_is_listed(tmp_path):
+    origin = Origin(program="answers.py")
+    setting = {"files": ["policy.cedar"], "arguments": {"secret_path": "String", "count": "Long"}}
+    with Gateway(tmp_path, {"web": {"url": origin.url}}, policy_setting=setting) as gateway:
+        ground = Ground(gateway, origin)
+        assert ground.call("echo", arguments={"Secret_Path": "x"}).refusal()[0] == "mcp.name_spelling"
+        # Declared, and read by no policy.
+        assert ground.call("echo", arguments={"count": "7"}).refusal()[0] == "policy.argument_type"
+        assert "result" in ground.call("echo", arguments={"Path": "x"}).json()
+        ground.post({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+        until(lambda: ("web", "echo") in [(r["server"], r["tool"]) for r in json.loads(
+            gateway.weir("pins", "list", "--json").stdout)], "the tool is pinned")
+    with gateway:
+        # What was pinned before the restart is known.
+        assert ground.call("echo", arguments={"Path": "x"}).refusal()[0] == "mcp.name_spelling"
+    origin.stop()
+
+
+def test_what_is_redacted_is_contents_alone(tmp_path):
+    origin = Origin(program="answers.py")
+    setting = {"files": ["policy.cedar"], "arguments": {"path": "String"}}
+    policy = """permit (principal, action, resource);
+    forbid (principal, action == Action::"mcp:call", resource)
+      when { context.arguments has path && context.arguments.path like "/etc/*" };"""
+    with Gateway(tmp_path, {"web": {"url": origin.url}}, policy=policy, policy_setting=setting,
+                 scan={"secrets": {"outgoing": "redact"}}) as gateway:
+        ground = Ground(gateway, origin)
+        assert "result" in ground.call("echo", arguments={"text": f"key {SECRET}"}).json()
+        sent = [m for m in origin.seen() if m.get("method") == "tools/call"]
+        assert len(sent) == 1 and "redacted" in sent[0]["params"]["arguments"]["text"]
+        for params in [
+            {"name": "echo", "arguments": {SECRET: 1}},
+            {"name": "echo", "arguments": {"path": SECRET}},
+            {"name": f"echo {SECRET}", "arguments": {}},
+        ]:
+            message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            assert ground.post(message).refusal()[0] == "scan.secret", params
+        assert len([m for m in origin.seen() if m.get("method") == "tools/call"]) == 1
+    origin.stop()

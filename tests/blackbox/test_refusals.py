@@ -162,10 +162,9 @@ def test_silent_connections_shut_nobody_out(origin, tmp_path):
         assert gateway.post("web", CALL, connection=agent).status == 200
         held = silent(gateway, 30, "127.0.0.2")
         until(lambda: metric(gateway, "weir_connections") >= 31, "all are accepted")
-        # Its address has as many as it may have; another has not.
+        # Its address has as many as it may have: the oldest that asks nothing makes room for one that asks.
         answer = raw_from(gateway, "127.0.0.2", head_of(gateway, "content-length: 0"))
-        refused(answer, 503, "http.busy")
-        assert int(answer.headers["retry-after"]) >= 1
+        assert answer.status != 503, answer.body
         held += silent(gateway, 30, "127.0.0.3")
         for _ in range(60):
             assert b'"result"' in gateway.post("web", CALL).body

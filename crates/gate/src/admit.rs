@@ -1,10 +1,12 @@
 //! May this agent do this: policy, asked before the scan and, where a policy reads findings, after it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use base::{Now, Refusal};
+use base::{Now, Refusal, refusal};
 use identity::Verified;
 use policy::{Context, Principal, Slice};
+use serde_json::value::RawValue;
 
 use crate::pass::{Call, Rules};
 use crate::trail::Trail;
@@ -51,6 +53,35 @@ pub(crate) fn decide(
     let policies = permitted.slice.decide(&context(call, now), &found)?;
     trail.decided(policies);
     Ok(())
+}
+
+/// Refuses a call whose redacted arguments are others than those that policies read.
+pub(crate) fn is_same(
+    permitted: &Permitted,
+    call: &Call<'_>,
+    redacted: Option<&[u8]>,
+    now: Now,
+    trail: &Trail<'_>,
+) -> Result<(), Refusal> {
+    let Some(redacted) = redacted.filter(|_| call.arguments.is_some()) else {
+        return Ok(());
+    };
+    let others = || {
+        let public = "a secret stands in an argument that a policy reads";
+        Refusal::new(refusal::SECRET, public)
+    };
+    let params: HashMap<String, Box<RawValue>> =
+        serde_json::from_slice(redacted).map_err(|_| others())?;
+    let arguments = params.get("arguments").map(|json| json.get().as_bytes());
+    let context = Context {
+        arguments,
+        ..context(call, now)
+    };
+    let admission = permitted.slice.admit(&context).map_err(|_| others())?;
+    match admission.attributes == trail.attributes() {
+        true => Ok(()),
+        false => Err(others()),
+    }
 }
 
 pub(crate) fn principal(verified: &Verified) -> Arc<Principal> {

@@ -5,9 +5,10 @@
 //! count against its limit of calls. What is over a budget is refused, counted in the metrics, and
 //! recorded once in an interval with its number: a flood must not fill the log.
 
+use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use base::{Now, Refusal, limit, refusal};
+use base::{Action, CallId, Lane, Name, Now, Refusal, Target, limit, refusal};
 use identity::Verified;
 
 use crate::pass::{Call, Gate, Rules};
@@ -23,6 +24,13 @@ pub(crate) struct Flood {
 }
 
 impl Flood {
+    /// The number that is still to be recorded, where a record is due or the last one has to be written now.
+    fn rest(&self, now: Now, last: bool) -> Option<u64> {
+        let is_due = last || now.mono_ms >= self.due_ms.load(Ordering::Relaxed);
+        let untold = is_due.then(|| self.untold.swap(0, Ordering::Relaxed));
+        untold.filter(|untold| *untold > 0)
+    }
+
     /// Counts one refusal. Where a record is due, exactly one caller is given the number to record.
     fn count(&self, now: Now) -> Option<u64> {
         self.untold.fetch_add(1, Ordering::Relaxed);
@@ -86,6 +94,38 @@ impl Gate {
         })
     }
 
+    /// Records how many refusals over a budget no record tells of yet, once one is due; `last` is for the end of
+    /// the process. To be called every second or so: a flood that has stopped brings no record about.
+    pub fn tell_of_floods(&self, last: bool) {
+        let now = self.ports.clock.now();
+        let Some(number) = self.flood.rest(now, last) else {
+            return;
+        };
+        let target = Target {
+            server: Name::new("weir").expect("weir is a name"),
+            tool: None,
+        };
+        let call = Call {
+            id: CallId([0; 16]),
+            peer: Ipv4Addr::UNSPECIFIED.into(),
+            lane: Lane::Mcp,
+            action: Action::McpUse,
+            method: "over a budget",
+            request: None,
+            target: &target,
+            params: None,
+            root: "params",
+            arguments: None,
+            bytes: 0,
+        };
+        let told = format!("requests over a budget since the last record of one: {number}");
+        let refusal = Refusal::new(refusal::LIMIT_STRANGERS, told);
+        let rules = self.rules();
+        let mut trail = Trail::new(&call, None, &rules, now);
+        let record = trail.refused(&refusal).to_json(&rules.engine);
+        self.ports.recorder.note(record);
+    }
+
     /// Refuses what is over a budget: always counted, and recorded where a record is due.
     pub(crate) async fn flooded(
         &self,
@@ -130,6 +170,12 @@ mod tests {
         assert_eq!(flood.count(at(later - 1)), None);
         assert_eq!(flood.count(at(later)), Some(43));
         assert_eq!(flood.count(at(later)), None);
+        // A flood that stopped.
+        assert_eq!(flood.rest(at(later + 1), false), None);
+        assert_eq!(flood.rest(at(later + 1), true), Some(1));
+        assert_eq!(flood.rest(at(u64::MAX), false), None);
+        assert_eq!(flood.count(at(later + 2)), None);
+        assert_eq!(flood.rest(at(u64::MAX), false), Some(1));
     }
 
     #[test]

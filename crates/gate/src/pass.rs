@@ -96,6 +96,13 @@ impl Gate {
         self.ports.recorder.trouble()
     }
 
+    /// Calls `each` with the server, the name and the definition of every tool that is approved.
+    pub fn definitions(&self, each: &mut dyn FnMut(&Name, &str, &str)) {
+        if let Some(pins) = &self.ports.pins {
+            pins.definitions(each);
+        }
+    }
+
     /// Whether the key with this thumbprint is this agent's still: asked while a stream is open, because a key
     /// can be taken back in the meantime.
     pub fn knows(&self, agent: &Name, thumbprint: &Digest) -> bool {
@@ -147,6 +154,7 @@ impl Gate {
             pinned::call(&self.ports, &rules, &verified, &call, &mut trail)?;
             let agent = verified.agent().name.as_str();
             let scanned = inspect::inspect(&rules, &self.sessions, &call, agent, now, &mut trail)?;
+            admit::is_same(&permitted, &call, scanned.redacted.as_deref(), now, &trail)?;
             let reserved = reserve::reserve(&self.ports, &rules, &verified, now)?;
             admit::decide(&permitted, &call, now, &mut trail)?;
             Ok((scanned, reserved))

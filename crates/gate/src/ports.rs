@@ -145,6 +145,9 @@ pub trait Pins: Send + Sync {
     /// Calls `each` with the server and name of every tool that was ever approved: what only poses as one
     /// of them is not to be compared with.
     fn names(&self, each: &mut dyn FnMut(&Name, &str));
+    /// Calls `each` with the server, the name and the canonical definition of every approved tool whose text is
+    /// kept.
+    fn definitions(&self, each: &mut dyn FnMut(&Name, &str, &str));
 }
 
 /// The clocks, read where the gate needs to know how late it is.

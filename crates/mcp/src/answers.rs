@@ -11,7 +11,7 @@ use gate::{Answer, Ending, Passed};
 use crate::calls::{Calls, Client, UnderWay, own_id};
 use crate::declared::Declared;
 use crate::envelope::{Id, Message, Object, Sender, span, splice};
-use crate::{refuse, tools};
+use crate::{refuse, shape, tools};
 
 /// Stands in the place of an id while an answer is judged.
 const NO_ID: &str = "0";
@@ -200,7 +200,11 @@ impl Answers {
     fn scan(&mut self, message: &Bytes) -> Result<Bytes, Refusal> {
         match self.passed.answer(message, "")? {
             Answer::AsItCame => Ok(message.clone()),
-            Answer::Redacted(json) => Ok(Bytes::from(json)),
+            Answer::Redacted(json) if shape::is_kept(message, &json) => Ok(Bytes::from(json)),
+            Answer::Redacted(_) => {
+                let public = "a secret stands where it cannot be taken out of the answer";
+                Err(Refusal::new(refusal::SECRET, public))
+            }
         }
     }
 

@@ -11,6 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use base::fold;
 use base::limit::{JSON_DEPTH_MAX, SCHEMA_BYTES_MAX, TOOLS_MAX};
 use base::{Name, Refusal, refusal};
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -45,7 +46,7 @@ impl Schema {
         }
         Schema {
             text: text.into(),
-            folded: names.iter().map(|name| names::folded(name)).collect(),
+            folded: names.iter().map(|name| fold::folded(name)).collect(),
             names,
             root,
         }
@@ -144,7 +145,7 @@ impl Spelled<'_> {
             .all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase());
         let folded = match is_folded {
             true => Cow::Borrowed(name),
-            false => Cow::Owned(names::folded(name)),
+            false => Cow::Owned(fold::folded(name)),
         };
         !self.0.folded.contains(&*folded) || self.0.names.contains(name)
     }
@@ -239,7 +240,7 @@ fn walk_object(
         .map(String::as_str)
         .collect();
     // Names are free where a schema describes the object and declares none.
-    let is_free = depth > 0 && names.is_empty() && !schemas.is_empty();
+    let is_free = depth > 0 && names.is_empty() && !schemas.is_empty() && is_whole(schemas, root);
     if !is_free && has_folds(object, &names) {
         return Err(folded());
     }
@@ -269,7 +270,7 @@ fn walk_object(
 fn has_folds(object: &Map<String, Value>, declared: &[&str]) -> bool {
     let mut seen: HashMap<String, &str> = HashMap::with_capacity(object.len());
     object.keys().any(|name| {
-        let before = seen.insert(names::folded(name), name);
+        let before = seen.insert(fold::folded(name), name);
         let is_declared = |name: &str| declared.contains(&name);
         before.is_some_and(|before| !(is_declared(before) && is_declared(name)))
     })
@@ -281,16 +282,28 @@ fn below<'s>(
     root: &'s Value,
     pick: impl Fn(&'s Value) -> Vec<&'s Value>,
 ) -> Vec<&'s Value> {
+    let (all, _) = made_of(schemas, root);
+    all.into_iter().flat_map(pick).collect()
+}
+
+/// Whether all that the schemas refer to is known.
+fn is_whole(schemas: &[&Value], root: &Value) -> bool {
+    made_of(schemas, root).1
+}
+
+/// The schemas, and those that they refer to or are made of; and whether all of these were found.
+fn made_of<'s>(schemas: &[&'s Value], root: &'s Value) -> (Vec<&'s Value>, bool) {
     /// Schemas that one place may be described by; a schema that is made of more is not followed further.
     const SCHEMAS_MAX: usize = 64;
     let mut all: Vec<&Value> = schemas.to_vec();
-    let mut at = 0;
+    let (mut at, mut whole) = (0, true);
     while let Some(schema) = all.get(at).copied() {
         at += 1;
-        let target = schema
-            .get("$ref")
-            .and_then(Value::as_str)
-            .and_then(|to| root.pointer(to.strip_prefix('#')?));
+        let target = schema.get("$ref").map(|to| {
+            let pointer = to.as_str().and_then(|to| to.strip_prefix('#'));
+            pointer.and_then(|pointer| root.pointer(pointer))
+        });
+        whole &= target.is_none_or(|found| found.is_some());
         let parts = ["allOf", "anyOf", "oneOf"]
             .into_iter()
             .filter_map(|key| schema.get(key)?.as_array())
@@ -298,14 +311,16 @@ fn below<'s>(
         let branches = ["if", "then", "else"]
             .into_iter()
             .filter_map(|key| schema.get(key));
-        for next in target.into_iter().chain(parts).chain(branches) {
+        for next in target.flatten().into_iter().chain(parts).chain(branches) {
             let is_new = !all.iter().any(|known| std::ptr::eq(*known, next));
-            if is_new && all.len() < SCHEMAS_MAX {
-                all.push(next);
+            match is_new {
+                true if all.len() < SCHEMAS_MAX => all.push(next),
+                true => whole = false,
+                false => {}
             }
         }
     }
-    all.into_iter().flat_map(pick).collect()
+    (all, whole)
 }
 
 fn folded() -> Refusal {
@@ -323,7 +338,7 @@ mod tests {
             "path": { "type": "string" },
             "x": { "type": "number" }, "X": { "type": "number" },
             "headers": { "type": "object", "additionalProperties": { "type": "string" } },
-            "any": true,
+            "any": true, "gone": { "$ref": "#/none" },
             "options": { "$ref": "#/$defs/options" },
             "edits": { "type": "array", "items": { "properties": { "oldText": {} } } },
             "either": { "anyOf": [{ "type": "null" }, { "$ref": "#/$defs/options" }] }
@@ -372,6 +387,7 @@ mod tests {
             r#"{"options":{"mode":"FOLDS","Mode":2}}"#,
             r#"{"either":{"y":"FOLDS","Y":2}}"#,
             r#"{"unknown":{"y":"FOLDS","Y":2}}"#,
+            r#"{"gone":{"y":"FOLDS","Y":2}}"#,
         ] {
             assert_eq!(judged(twice, true), Err("mcp.json_duplicate"), "{twice}");
         }

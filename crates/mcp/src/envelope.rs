@@ -12,6 +12,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 
+use base::fold;
 use bytes::Bytes;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -244,7 +245,7 @@ impl<'a> Object<'a> {
     /// Whether two names are equal when their case is folded.
     pub(crate) fn folds(&self) -> bool {
         let mut seen = HashSet::with_capacity(self.0.len());
-        !self.keys().all(|name| seen.insert(names::folded(name)))
+        !self.keys().all(|name| seen.insert(fold::folded(name)))
     }
 
     /// Puts another value in the place of a field; the text must be JSON.

@@ -14,6 +14,7 @@ use crate::calls::own_id;
 use crate::declared::Declared;
 use crate::envelope::{Id, Invalid, Message, Object, Params, Sender, span, splice};
 use crate::methods::{self, Method};
+use crate::shape;
 
 /// What a message says, as far as it is judged.
 pub(crate) struct Incoming<'m> {
@@ -150,8 +151,9 @@ impl<'m> Incoming<'m> {
             });
         };
         self.redacted(body, redacted, own, cancels).ok_or_else(|| {
-            Refusal::new(refusal::FAILED, "the message could not be redacted")
-                .with_private("what is redacted is its method, its id or no JSON any more")
+            let public =
+                "a secret stands where it cannot be taken out: in a name, a method or an id";
+            Refusal::new(refusal::SECRET, public)
         })
     }
 
@@ -163,6 +165,13 @@ impl<'m> Incoming<'m> {
         own: Option<String>,
         cancels: Option<&str>,
     ) -> Option<Bytes> {
+        let judged = match self.content {
+            Content::Params(params) => params?.get().as_bytes(),
+            Content::Whole(body) => body,
+        };
+        if !shape::is_kept(judged, &redacted) {
+            return None;
+        }
         let redacted = String::from_utf8(redacted).ok()?;
         let before = std::str::from_utf8(body).ok()?;
         let mut object = Object::read(before)?;
@@ -170,12 +179,6 @@ impl<'m> Incoming<'m> {
             Content::Params(_) => object.set("params", redacted)?,
             Content::Whole(_) => {
                 let after = Object::read(&redacted)?;
-                let is_same = |key: &str| {
-                    object.get(key).map(RawValue::get) == after.get(key).map(RawValue::get)
-                };
-                if !["jsonrpc", "id", "method"].into_iter().all(is_same) {
-                    return None;
-                }
                 for key in ["params", "result", "error"] {
                     if let Some(value) = after.get(key) {
                         object.set(key, value.get().to_owned())?;

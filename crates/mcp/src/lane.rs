@@ -71,7 +71,7 @@ impl Shared {
             health: health.collect(),
             sessions: Sessions::default(),
             calls: Arc::default(),
-            declared: Declared::default(),
+            declared: approved(&gate),
             settings,
             gate,
         }
@@ -88,6 +88,22 @@ impl Shared {
     pub fn sessions(&self) -> usize {
         self.sessions.len()
     }
+}
+
+/// What the approved definitions declare: known before any agent lists tools.
+fn approved(gate: &Gate) -> Declared {
+    #[derive(serde::Deserialize)]
+    struct Definition<'a> {
+        #[serde(borrow, rename = "inputSchema")]
+        schema: &'a serde_json::value::RawValue,
+    }
+    let declared = Declared::default();
+    gate.definitions(&mut |server, tool, definition| {
+        if let Ok(Definition { schema }) = serde_json::from_str(definition) {
+            declared.see(server, tool, schema.get());
+        }
+    });
+    declared
 }
 
 /// The lane on one thread.

@@ -25,6 +25,7 @@ mod tools;
 
 mod declared;
 mod methods;
+mod shape;
 
 mod refuse;
 

@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::declared::Declared;
 use crate::envelope::{Object, names};
+use crate::shape;
 
 #[derive(Deserialize)]
 struct Definition<'a> {
@@ -63,6 +64,10 @@ pub(crate) fn judge(
     match (passed.answer(rest.as_bytes(), "")?, changed) {
         (Answer::AsItCame, false) => Ok(Bytes::copy_from_slice(message.as_bytes())),
         (Answer::AsItCame, true) => with_tools(&rest, &kept),
+        (Answer::Redacted(json), _) if !shape::is_kept(rest.as_bytes(), &json) => {
+            let public = "a secret stands where it cannot be taken out of the list";
+            Err(Refusal::new(refusal::SECRET, public))
+        }
         (Answer::Redacted(json), _) => {
             with_tools(std::str::from_utf8(&json).map_err(|_| invalid())?, &kept)
         }
@@ -91,6 +96,7 @@ fn judge_tool<'t>(
     let root = format!("result.tools[{at}]");
     match passed.definition(&definition.name, tool.get().as_bytes(), &root) {
         Ok(Answer::AsItCame) => Ok(Some(Cow::Borrowed(tool.get()))),
+        Ok(Answer::Redacted(json)) if !shape::is_kept(tool.get().as_bytes(), &json) => Ok(None),
         Ok(Answer::Redacted(json)) => {
             let json = String::from_utf8(json).map_err(|_| invalid())?;
             Ok(Some(Cow::Owned(json)))

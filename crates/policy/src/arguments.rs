@@ -6,13 +6,17 @@
 use std::fmt;
 
 use base::Refusal;
+use base::fold::equal_folded;
 use base::limit::{ARGUMENT_BYTES_MAX, ARGUMENT_ITEMS_MAX};
-use base::refusal::{ARGUMENT_BOUND, ARGUMENT_TYPE};
+use base::refusal::{ARGUMENT_BOUND, ARGUMENT_TYPE, NAME_SPELLING};
 use cedar_policy::RestrictedExpression;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::ArgumentType;
+
+/// How the error begins of a name that is a declared one in another spelling.
+const MISSPELLED: &str = "misspelled";
 
 /// One argument, of its declared type.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,8 +81,8 @@ pub(crate) type Wanted = [(String, ArgumentType)];
 /// out.
 ///
 /// # Errors
-/// `policy.argument_type` where the arguments are no object, one is sent twice, or one is not of its
-/// type; `policy.argument_bound` where one is too large to be judged.
+/// `mcp.name_spelling` where a declared one is spelled otherwise; `policy.argument_type` where the arguments
+/// are no object, one is sent twice, or one is not of its type; `policy.argument_bound` where one is too large to be judged.
 pub(crate) fn read(
     wanted: &Wanted,
     raw: Option<&[u8]>,
@@ -91,6 +95,10 @@ pub(crate) fn read(
         .deserialize_map(Find(wanted))
         .and_then(|found| json.end().map(|()| found));
     let found = found.map_err(|error| {
+        if error.to_string().starts_with(MISSPELLED) {
+            let public = "an argument is not spelled as the settings declare it";
+            return Refusal::new(NAME_SPELLING, public);
+        }
         let public = "the arguments are not one JSON object in which each name stands once";
         Refusal::new(ARGUMENT_TYPE, public).with_private(format!("{:?}", error.classify()))
     })?;
@@ -162,8 +170,13 @@ impl Visitor<'_> for Key<'_> {
         f.write_str("a key")
     }
 
+    /// A server that reads names without regard to case would take another spelling for the declared name.
     fn visit_str<E: Error>(self, key: &str) -> Result<Self::Value, E> {
-        Ok(self.0.iter().position(|(name, _)| name == key))
+        let alike = self.0.iter().position(|(name, _)| equal_folded(name, key));
+        match alike.filter(|at| self.0[*at].0 != key) {
+            Some(_) if self.0.iter().all(|(name, _)| name != key) => Err(E::custom(MISSPELLED)),
+            _ => Ok(self.0.iter().position(|(name, _)| name == key)),
+        }
     }
 }
 
@@ -205,6 +218,14 @@ mod tests {
             texts,
             ["b=true", "l=-7", "s=\"aé\"", "sl=[1,2,1]", "ss=[\"q\"]"]
         );
+    }
+
+    #[test]
+    fn a_declared_name_in_another_spelling_is_refused() {
+        for json in [r#"{"B":true}"#, r#"{"b":true,"B":1}"#, r#"{"\u017f":"x"}"#] {
+            assert_eq!(refused(json), "mcp.name_spelling", "{json}");
+        }
+        assert!(read(&wanted(), Some(br#"{"other":1,"OTHER":2}"#)).is_ok());
     }
 
     #[test]

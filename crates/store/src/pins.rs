@@ -189,6 +189,18 @@ impl gate::ports::Pins for Pins {
         Ok(standing)
     }
 
+    fn definitions(&self, each: &mut dyn FnMut(&Name, &str, &str)) {
+        for (name, server) in &self.shared.servers {
+            let state = server.state();
+            for (tool, pin) in state.book.tools() {
+                let approved = pin.approved.as_ref();
+                if let Some(text) = approved.and_then(|version| version.definition.as_deref()) {
+                    each(name, tool, text);
+                }
+            }
+        }
+    }
+
     fn names(&self, each: &mut dyn FnMut(&Name, &str)) {
         for (name, server) in &self.shared.servers {
             let state = server.state();

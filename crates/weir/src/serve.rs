@@ -68,13 +68,14 @@ pub fn run_as(settings: Settings, seen: Seen, process: Process) -> Result<(), St
     }
     say_started(&settings, &gateway, &addresses);
     let reload = Reload::new(Arc::clone(&gateway), settings, seen, process.load);
-    wait_for_end(reload)?;
+    wait_for_end(gateway.gate(), reload)?;
     tracing::info!("draining");
     gateway.drain.start();
     let joined: Vec<Result<(), String>> = serving.into_iter().map(join).collect();
     if let Some(pins) = &gateway.pins {
         pins.close();
     }
+    gateway.gate().tell_of_floods(true);
     let closed = gateway
         .log
         .close()
@@ -253,7 +254,7 @@ fn join(thread: JoinHandle<Result<(), String>>) -> Result<(), String> {
 }
 
 /// Until it is told to stop: reads the configuration again when it is told to, or when its files change.
-fn wait_for_end(mut reload: Reload) -> Result<(), String> {
+fn wait_for_end(gate: &gate::Gate, mut reload: Reload) -> Result<(), String> {
     runtime()?.block_on(async {
         let failed = |error: std::io::Error| format!("signals: {error}");
         let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
@@ -269,7 +270,10 @@ fn wait_for_end(mut reload: Reload) -> Result<(), String> {
                 _ = terminate.recv() => return Ok(()),
                 _ = interrupt.recv() => return Ok(()),
                 _ = hangup.recv() => reload.now(),
-                _ = look.tick() => reload.look(),
+                _ = look.tick() => {
+                    gate.tell_of_floods(false);
+                    reload.look();
+                }
             }
         }
     })

@@ -84,6 +84,9 @@ class Handler(BaseHTTPRequestHandler):
     def wrong(self, id):
         self.json(text("7", "meant for another"))
 
+    def notice(self, id):
+        self.json({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}})
+
     def unread(self, id):
         error = {"code": -32600, "message": "the server does not like this message"}
         self.json({"jsonrpc": "2.0", "id": None, "error": error}, 400)

@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
+use base::fold;
 use base::limit::{JSON_DEPTH_MAX, JSON_KEYS_MAX};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::names::{self, Position};
+use super::names::Position;
 use super::{Invalid, Sender};
 
 /// Members that JSON-RPC 2.0 names (sections 4 and 5).
@@ -165,7 +166,7 @@ impl<'a> Keys<'a> {
     fn insert(&mut self, key: Cow<'a, str>) -> Result<(), Invalid> {
         if self.many.is_empty() && self.few.len() < Keys::FEW {
             for known in &self.few {
-                if names::equal_folded(known, &key) {
+                if fold::equal_folded(known, &key) {
                     if *known == key {
                         return Err(Invalid::Duplicate);
                     }
@@ -188,7 +189,7 @@ impl<'a> Keys<'a> {
         if self.many.is_empty() {
             return self.folds;
         }
-        let folded: HashSet<String> = self.many.iter().map(|key| names::folded(key)).collect();
+        let folded: HashSet<String> = self.many.iter().map(|key| fold::folded(key)).collect();
         folded.len() < self.many.len()
     }
 }

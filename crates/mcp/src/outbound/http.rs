@@ -9,7 +9,7 @@ use std::time::Duration;
 use base::record::End;
 use base::{Name, Refusal, refusal};
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, Method, StatusCode};
 use net::{Body, BodySender, Response};
 use tokio::time::Instant;
@@ -187,13 +187,19 @@ async fn read(
 ) -> Response {
     let status = answer.head.status;
     if !status.is_success() && !is(&answer.head.headers, "application/json") {
-        // 404 is the transport's way to say that the session is over; the client has to see it as such.
-        let end = match status {
-            StatusCode::NOT_FOUND => End::Complete,
-            _ => End::Failed,
-        };
-        answers.end(end, status.as_u16());
-        return plain(status);
+        if status == StatusCode::NOT_FOUND {
+            // The transport's way to say that the session is over; the client has to see it as such.
+            answers.end(End::Complete, status.as_u16());
+            return plain(status);
+        }
+        let public = format!("the server answered with HTTP status {}", status.as_u16());
+        let message = answers.error(&Refusal::new(refusal::SERVER_DOWN, public));
+        answers.end(End::Failed, status.as_u16());
+        let mut response = json(status, message.unwrap_or_default(), None);
+        if let Some(again) = answer.head.headers.get(RETRY_AFTER) {
+            response.headers_mut().insert(RETRY_AFTER, again.clone());
+        }
+        return response;
     }
     let session = answer.head.headers.get(SESSION);
     let session = session.and_then(|v| v.to_str().ok());
@@ -216,11 +222,15 @@ async fn read(
     {
         Ok(message) => {
             let message = answers.take(&lane.shared.declared, &message);
+            if !answers.is_done() {
+                let public = "the server answered with what is no answer";
+                return rpc_error(answers, &Refusal::new(refusal::ANSWER_INVALID, public));
+            }
             if answers.is_clean() {
                 answer.reuse();
             }
             // What weir says in place of the answer is said as its own refusals are.
-            let status = match answers.is_refused() {
+            let status = match answers.is_refused() || status.is_success() {
                 true => StatusCode::OK,
                 false => status,
             };

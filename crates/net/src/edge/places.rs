@@ -1,8 +1,9 @@
 //! Who has a place at the edge, and who gives it up when there is none left.
 //!
 //! A connection is a stranger's until the service says that a request on it was of a known agent.
-//! Strangers are bounded by address, so that one address cannot take all places, and a stranger that asks
-//! nothing gives up its place to whoever comes when all are taken: the longest open first. All is decided
+//! Strangers are bounded by address, so that one address cannot take all places. A stranger that asks nothing
+//! gives up its place to whoever comes from its address at that bound, and to anyone when all are taken: the
+//! longest open first. All is decided
 //! under one lock, taken when a connection opens, becomes known, or closes; never for a request.
 
 use std::collections::{BTreeMap, HashMap};
@@ -54,7 +55,7 @@ pub(super) struct Seat(Arc<Guest>);
 pub(super) enum Full {
     /// All are taken, by agents or by requests that are being answered.
     Everywhere,
-    /// The address has as many strangers as it may have.
+    /// The address has as many strangers as it may have, and all are being answered.
     Address,
 }
 
@@ -69,10 +70,12 @@ impl Seat {
         let mut strangers = shared.strangers();
         let here = strangers.by_network.get(&network).copied();
         if here.unwrap_or(0) >= settings.strangers_max {
-            return Err(Full::Address);
+            // Whoever comes may be an agent, and who is here asks nothing.
+            let one = strangers.close_one(shared, |guest| guest.network == network);
+            one.map_err(|_| Full::Address)?;
         }
         if shared.connections() >= settings.connections_max {
-            strangers.close_one(shared)?;
+            strangers.close_one(shared, |_| true)?;
         }
         shared.connections.fetch_add(1, Ordering::Relaxed);
         let age = strangers.next;
@@ -172,14 +175,16 @@ impl Guest {
 }
 
 impl Strangers {
-    /// Tells the longest open stranger that asks nothing to close, and takes its place away.
-    fn close_one(&mut self, shared: &EdgeShared) -> Result<(), Full> {
+    /// Tells the longest open stranger that asks nothing, among those that `may` be told, to close, and takes
+    /// its place away.
+    fn close_one(&mut self, shared: &EdgeShared, may: impl Fn(&Guest) -> bool) -> Result<(), Full> {
         if self.closing >= limit::CLOSING_MAX {
             return Err(Full::Everywhere);
         }
         let mut oldest = self.by_age.values();
         // The exchange decides: a request that has come just now is answered.
-        let guest = oldest.find(|guest| guest.change(SILENT, CLOSING)).cloned();
+        let guest = oldest.find(|guest| may(guest) && guest.change(SILENT, CLOSING));
+        let guest = guest.cloned();
         let guest = guest.ok_or(Full::Everywhere)?;
         self.remove(&guest);
         self.closing += 1;
@@ -238,14 +243,30 @@ mod tests {
         let (shared, settings) = (Arc::default(), settings(100, 2));
         let take = |address| Seat::take(&shared, ip(address), &settings);
         let first = take("2001:db8::1").unwrap();
-        let _second = take("2001:db8::2:1").unwrap();
+        let second = take("2001:db8::2:1").unwrap();
+        assert!(first.guest().asks() && second.guest().asks());
         assert_eq!(take("2001:db8::3").err(), Some(Full::Address));
         let _other = take("2001:db8:0:1::1").unwrap();
         first.guest().is_known();
-        let _third = take("2001:db8::3").unwrap();
+        let third = take("2001:db8::3").unwrap();
+        assert!(third.guest().asks());
         assert_eq!(take("2001:db8::4").err(), Some(Full::Address));
         drop(first);
         assert_eq!(take("2001:db8::4").err(), Some(Full::Address));
+        assert_eq!(shared.connections(), 3);
+    }
+
+    #[test]
+    fn at_the_bound_of_an_address_the_oldest_of_it_that_is_silent_gives_way() {
+        let (shared, settings) = (Arc::default(), settings(100, 2));
+        let take = |address| Seat::take(&shared, ip(address), &settings);
+        let closing = |seat: &Seat| seat.0.state.load(Ordering::Relaxed) == CLOSING;
+        let other = take("192.0.2.9").unwrap();
+        let busy = take("192.0.2.1").unwrap();
+        assert!(busy.guest().asks());
+        let silent = take("192.0.2.1").unwrap();
+        let _new = take("192.0.2.1").unwrap();
+        assert!(closing(&silent) && !closing(&busy) && !closing(&other));
         assert_eq!(shared.connections(), 3);
     }
 

@@ -60,7 +60,8 @@ pub struct Verify {
     /// The log's public key, kept elsewhere; without it the key beside the log is trusted
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
-    /// A checkpoint of the log, kept elsewhere, such as its witness: the log must hold what it signed
+    /// A checkpoint of the log, kept elsewhere: the log must hold what it signed; without this, the witness that the
+    /// configuration names for the log
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
     /// Read only what follows that checkpoint, or the newest of the log
@@ -141,6 +142,29 @@ impl Place {
     }
 }
 
+impl Place {
+    /// The witness that the configuration names for the log in this folder. Of a folder that is none of the
+    /// configuration's: none.
+    fn witness(&self, dir: &Path) -> Result<Option<PathBuf>, Failure> {
+        let config = self.config();
+        if !config.is_file() {
+            return Ok(None);
+        }
+        let kept = crate::config::read::kept(&config).map_err(|problems| {
+            print_problems(&problems);
+            let what = "the configuration does not say what the log's witness is";
+            Failure::new(what, "Mend it: weir config check.")
+        });
+        let (state, Some(witness)) = kept? else {
+            return Ok(None);
+        };
+        let mut witnesses = crate::assemble::log_names(&witness);
+        let same = |log: &Path| log.canonicalize().ok() == dir.canonicalize().ok();
+        let of = witnesses.find(|(log, _)| same(&state.join(log)));
+        Ok(of.map(|(_, witness)| witness))
+    }
+}
+
 fn state(config: &Path) -> Result<PathBuf, Failure> {
     crate::config::read::state(config).map_err(|problems| {
         print_problems(&problems);
@@ -159,7 +183,11 @@ fn unreadable(dir: &Path, damage: &Damage) -> Failure {
 impl Verify {
     fn run(self) -> Ended {
         let dir = self.place.dir()?;
-        let checkpoint = self.checkpoint.as_deref().map(checkpoint).transpose()?;
+        let elsewhere = match &self.checkpoint {
+            Some(file) => Some(file.clone()),
+            None => self.place.witness(&dir)?,
+        };
+        let checkpoint = elsewhere.as_deref().map(checkpoint).transpose()?;
         let against = Against {
             key: self.key.as_deref(),
             checkpoint: checkpoint.as_deref(),

@@ -96,24 +96,8 @@ impl Accept {
             let witness = assemble::witness_at(witness, dir);
             return witness.map(Some).map_err(|why| Failure::new(why, ""));
         }
-        let config = self.place.config();
-        if !config.is_file() {
-            return Ok(None);
-        }
-        let kept = crate::config::read::kept(&config).map_err(|problems| {
-            crate::cli::print_problems(&problems);
-            Failure::new(
-                "the configuration does not say what the log's witness is",
-                "",
-            )
-        });
-        let (state, Some(witness)) = kept? else {
-            return Ok(None);
-        };
-        let mut witnesses = assemble::log_names(&witness);
-        let same = |log: &PathBuf| log.canonicalize().ok() == dir.canonicalize().ok();
-        let of = witnesses.find(|(log, _)| same(&state.join(log)));
-        let of = of.map(|(_, witness)| assemble::witness_at(&witness, dir));
+        let of = self.place.witness(dir)?;
+        let of = of.map(|witness| assemble::witness_at(&witness, dir));
         of.transpose().map_err(|why| Failure::new(why, ""))
     }
 }
