@@ -223,12 +223,20 @@ impl Verify {
     }
 }
 
-/// The text of a checkpoint that was kept elsewhere.
+/// The text of a checkpoint that was kept elsewhere: of a file that holds several, the last.
 fn checkpoint(file: &Path) -> Result<String, Failure> {
-    crate::config::read::read_text(file, AUDIT_CHECKPOINT_BYTES_MAX).map_err(|error| {
+    let failed = |error: String| {
         let help = "Name a file that holds a signed checkpoint, such as the log's witness.";
         Failure::new(format!("{}: {error}", file.display()), help)
-    })
+    };
+    if !file.is_file() {
+        return Err(failed("it is no file".to_owned()));
+    }
+    let text = crate::config::read::read_text(file, AUDIT_CHECKPOINT_BYTES_MAX).map_err(failed)?;
+    let (notes, _) = store::note::split_history(&text);
+    let last = notes.last();
+    last.map(|note| (*note).to_owned())
+        .ok_or_else(|| failed("there is no checkpoint in it".to_owned()))
 }
 
 fn json_of(verified: &Verified) -> Value {
