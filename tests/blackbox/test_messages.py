@@ -285,7 +285,7 @@ def test_what_is_redacted_is_contents_alone(tmp_path):
     setting = {"files": ["policy.cedar"], "arguments": {"path": "String"}}
     policy = """permit (principal, action, resource);
     forbid (principal, action == Action::"mcp:call", resource)
-      when { context.arguments has path && context.arguments.path like "/etc/*" };"""
+      when { context.arguments has path && context.arguments.path like "*redacted*" };"""
     with Gateway(tmp_path, {"web": {"url": origin.url}}, policy=policy, policy_setting=setting,
                  scan={"secrets": {"outgoing": "redact"}}) as gateway:
         ground = Ground(gateway, origin)
@@ -294,10 +294,11 @@ def test_what_is_redacted_is_contents_alone(tmp_path):
         assert len(sent) == 1 and "redacted" in sent[0]["params"]["arguments"]["text"]
         for params in [
             {"name": "echo", "arguments": {SECRET: 1}},
-            {"name": "echo", "arguments": {"path": SECRET}},
             {"name": f"echo {SECRET}", "arguments": {}},
         ]:
             message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
             assert ground.post(message).refusal()[0] == "scan.secret", params
+        # Policies judge what is sent, too.
+        assert ground.call("echo", arguments={"path": SECRET}).refusal()[0] == "policy.forbidden"
         assert len([m for m in origin.seen() if m.get("method") == "tools/call"]) == 1
     origin.stop()

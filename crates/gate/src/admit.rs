@@ -45,18 +45,14 @@ pub(crate) fn decide(
     if !permitted.pending {
         return Ok(());
     }
-    let found: Vec<&str> = trail
-        .findings()
-        .iter()
-        .map(|finding| finding.rule)
-        .collect();
-    let policies = permitted.slice.decide(&context(call, now), &found)?;
+    let policies = permitted.slice.decide(&context(call, now), &found(trail))?;
     trail.decided(policies);
     Ok(())
 }
 
-/// Refuses a call whose redacted arguments are others than those that policies read.
-pub(crate) fn is_same(
+/// Asks all policies again about the arguments as the scan redacted them, because these are what is sent: a
+/// permit may depend on what was taken out.
+pub(crate) fn again(
     permitted: &Permitted,
     call: &Call<'_>,
     redacted: Option<&[u8]>,
@@ -66,22 +62,24 @@ pub(crate) fn is_same(
     let Some(redacted) = redacted.filter(|_| call.arguments.is_some()) else {
         return Ok(());
     };
-    let others = || {
-        let public = "a secret stands in an argument that a policy reads";
-        Refusal::new(refusal::SECRET, public)
-    };
+    let unread = |_| Refusal::new(refusal::SECRET, "the arguments cannot be redacted");
     let params: HashMap<String, Box<RawValue>> =
-        serde_json::from_slice(redacted).map_err(|_| others())?;
-    let arguments = params.get("arguments").map(|json| json.get().as_bytes());
+        serde_json::from_slice(redacted).map_err(unread)?;
     let context = Context {
-        arguments,
+        arguments: params.get("arguments").map(|json| json.get().as_bytes()),
         ..context(call, now)
     };
-    let admission = permitted.slice.admit(&context).map_err(|_| others())?;
-    match admission.attributes == trail.attributes() {
-        true => Ok(()),
-        false => Err(others()),
+    permitted.slice.admit(&context)?;
+    if permitted.pending {
+        permitted.slice.decide(&context, &found(trail))?;
     }
+    Ok(())
+}
+
+/// The rules that the scan found something by.
+fn found<'t>(trail: &'t Trail<'_>) -> Vec<&'t str> {
+    let findings = trail.findings().iter();
+    findings.map(|finding| finding.rule).collect()
 }
 
 pub(crate) fn principal(verified: &Verified) -> Arc<Principal> {

@@ -154,7 +154,7 @@ impl Gate {
             pinned::call(&self.ports, &rules, &verified, &call, &mut trail)?;
             let agent = verified.agent().name.as_str();
             let scanned = inspect::inspect(&rules, &self.sessions, &call, agent, now, &mut trail)?;
-            admit::is_same(&permitted, &call, scanned.redacted.as_deref(), now, &trail)?;
+            admit::again(&permitted, &call, scanned.redacted.as_deref(), now, &trail)?;
             let reserved = reserve::reserve(&self.ports, &rules, &verified, now)?;
             admit::decide(&permitted, &call, now, &mut trail)?;
             Ok((scanned, reserved))

@@ -79,11 +79,6 @@ impl<'a> Trail<'a> {
         self.attributes = attributes;
     }
 
-    /// The arguments that policies read.
-    pub(crate) fn attributes(&self) -> &[(String, String)] {
-        &self.attributes
-    }
-
     pub(crate) fn decided(&mut self, policies: Vec<String>) {
         self.policies = policies;
     }
