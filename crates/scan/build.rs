@@ -21,6 +21,10 @@ mod common;
 #[path = "src/east.rs"]
 #[allow(dead_code, reason = "the engine needs the rest")]
 mod east;
+#[allow(
+    unreachable_pub,
+    reason = "public in the library, which shares this file"
+)]
 #[path = "src/packed.rs"]
 #[allow(dead_code, reason = "the engine needs the rest")]
 mod packed;

@@ -65,7 +65,7 @@ const RARE_FIRST: u64 = 60;
 
 /// One alternative of an expression, and what opens it.
 #[derive(Debug, PartialEq)]
-pub struct Branch<S, W> {
+pub(crate) struct Branch<S, W> {
     /// The alternative, as an expression.
     pub(crate) regex: S,
     /// Whether it matches any text that is ASCII.

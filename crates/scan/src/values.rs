@@ -15,7 +15,7 @@ pub const VALUE_BYTES_MIN: usize = 8;
 /// The longest value, in bytes.
 pub const VALUE_BYTES_MAX: usize = 16 << 10;
 /// Values that may be given.
-pub const VALUES_MAX: usize = 10_000;
+pub(crate) const VALUES_MAX: usize = 10_000;
 
 /// What a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

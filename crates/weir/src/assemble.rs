@@ -3,7 +3,7 @@
 //! This file alone names `Upstreams<Passed>`: whatever goes out of this process goes out by those, for a
 //! call that the gate passed.
 
-pub mod relay;
+pub(crate) mod relay;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ use crate::routes::Routes;
 const ORIGIN: &str = "weir.local/log";
 
 /// What all threads of a gateway share.
-pub struct Gateway {
+pub(crate) struct Gateway {
     pub log: Arc<Log>,
     pub pins: Option<Arc<store::Pins>>,
     pub drain: Drain,
@@ -51,7 +51,7 @@ pub struct Gateway {
 impl Gateway {
     /// Makes everything that can fail before the first call, for one of several gateways that share a state: each
     /// writes the first of `logs` logs that no other writes. The error is for the operator.
-    pub fn with_logs(settings: &Settings, logs: usize) -> Result<Gateway, String> {
+    pub(crate) fn with_logs(settings: &Settings, logs: usize) -> Result<Gateway, String> {
         let targets = Arc::new(targets(settings)?);
         make_dir(&settings.state)?;
         let fingerprint_key = key(&settings.state, "fingerprint.key")?;
@@ -96,7 +96,7 @@ impl Gateway {
     }
 
     /// The routes of one thread, with upstream connections of its own.
-    pub fn thread(&self) -> Routes {
+    pub(crate) fn thread(&self) -> Routes {
         let upstreams: Rc<Upstreams<Passed>> = Rc::new(Upstreams::new(Arc::clone(&self.targets)));
         Routes {
             mcp: mcp::Lane::new(Arc::clone(&self.mcp), upstreams),
@@ -112,7 +112,11 @@ impl Gateway {
 
     /// Puts other settings in force, as far as that can be done while serving: agents, policies, the scan,
     /// and rates. `started` are those that this gateway was made of. Errors: nothing was changed.
-    pub fn reload(&self, started: &Settings, settings: &Settings) -> Result<(), Vec<Problem>> {
+    pub(crate) fn reload(
+        &self,
+        started: &Settings,
+        settings: &Settings,
+    ) -> Result<(), Vec<Problem>> {
         let rules = rules(settings, started, self.fingerprint_key)?;
         self.reload_relay(settings)?;
         self.gate.replace(rules);
@@ -121,7 +125,7 @@ impl Gateway {
     }
 
     /// Keys, peers, routes and callers of the relay. Sides and places are those that it started with.
-    pub fn reload_relay(&self, settings: &Settings) -> Result<(), Vec<Problem>> {
+    pub(crate) fn reload_relay(&self, settings: &Settings) -> Result<(), Vec<Problem>> {
         let problem = |message: String| {
             vec![Problem {
                 file: settings.file.display().to_string(),
@@ -152,29 +156,29 @@ impl Gateway {
     }
 
     /// Connections of one thread, for one side of the relay.
-    pub fn wires(&self) -> impl FnOnce(Rc<net::h1::Thread>) -> Wires<Passed> + use<> {
+    pub(crate) fn wires(&self) -> impl FnOnce(Rc<net::h1::Thread>) -> Wires<Passed> + use<> {
         let targets = Arc::clone(&self.targets);
         move |thread| Wires::new(targets, thread)
     }
 
-    pub fn outbound_edge(&self) -> Arc<EdgeShared> {
+    pub(crate) fn outbound_edge(&self) -> Arc<EdgeShared> {
         Arc::clone(&self.outbound_edge)
     }
 
-    pub fn inbound_edge(&self) -> Arc<EdgeShared> {
+    pub(crate) fn inbound_edge(&self) -> Arc<EdgeShared> {
         Arc::clone(&self.inbound_edge)
     }
 
-    pub fn gate(&self) -> &Arc<Gate> {
+    pub(crate) fn gate(&self) -> &Arc<Gate> {
         &self.gate
     }
 
     /// The clocks that the gate goes by.
-    pub fn now(&self) -> base::Now {
+    pub(crate) fn now(&self) -> base::Now {
         gate::ports::Clock::now(&*self.clock)
     }
 
-    pub fn edge(&self) -> Arc<EdgeShared> {
+    pub(crate) fn edge(&self) -> Arc<EdgeShared> {
         Arc::clone(&self.edge)
     }
 }
@@ -356,7 +360,7 @@ fn pins(settings: &Settings) -> Result<Option<Arc<store::Pins>>, String> {
 }
 
 /// The logs of a state folder, which processes that share it take one each, with the witness of each.
-pub fn log_names(witness: &Path) -> impl Iterator<Item = (String, PathBuf)> + '_ {
+pub(crate) fn log_names(witness: &Path) -> impl Iterator<Item = (String, PathBuf)> + '_ {
     let numbered = |name: &str, nth: usize| match nth {
         1 => name.to_owned(),
         nth => format!("{name}.{nth}"),
@@ -393,7 +397,7 @@ fn open_log(settings: &Settings, logs: usize) -> Result<Log, String> {
 }
 
 /// A log's witness, which has to be where whoever writes the log's folder does not reach it.
-pub fn witness_at(path: &Path, log: &Path) -> Result<Witness, String> {
+pub(crate) fn witness_at(path: &Path, log: &Path) -> Result<Witness, String> {
     let failed = |why: &dyn std::fmt::Display| format!("log.witness {}: {why}", path.display());
     let witness = Witness::new(path).ok_or_else(|| failed(&"name a file"))?;
     let folder = path
@@ -414,7 +418,7 @@ pub fn witness_at(path: &Path, log: &Path) -> Result<Witness, String> {
 }
 
 /// Makes a folder that only this user can look into.
-pub fn make_dir(dir: &Path) -> Result<(), String> {
+pub(crate) fn make_dir(dir: &Path) -> Result<(), String> {
     use std::os::unix::fs::DirBuilderExt;
     let made = std::fs::DirBuilder::new()
         .recursive(true)

@@ -48,7 +48,7 @@ The lab has more: weir lab --help";
 /// The gateway that every agent's traffic goes through: identified, judged, scanned, recorded.
 #[derive(Debug, Parser)]
 #[command(name = "weir", version, after_help = EXAMPLES, max_term_width = 100)]
-pub struct Cli {
+pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
 }
@@ -84,7 +84,7 @@ enum Command {
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub(crate) enum Answer {
     /// Done, or yes: exit code 0.
     Yes,
     /// No: exit code 1.
@@ -93,14 +93,14 @@ pub enum Answer {
 
 /// Why a command could not be done: exit code 2.
 #[derive(Debug)]
-pub struct Failure {
+pub(crate) struct Failure {
     what: String,
     help: String,
 }
 
 impl Failure {
     /// What went wrong and where, and how to mend it (may be empty).
-    pub fn new(what: impl Into<String>, help: impl Into<String>) -> Failure {
+    pub(crate) fn new(what: impl Into<String>, help: impl Into<String>) -> Failure {
         Failure {
             what: what.into(),
             help: help.into(),
@@ -109,10 +109,10 @@ impl Failure {
 }
 
 /// What each command returns.
-pub type Ended = Result<Answer, Failure>;
+pub(crate) type Ended = Result<Answer, Failure>;
 
 /// Runs the command that the arguments name.
-pub fn run() -> ExitCode {
+pub(crate) fn run() -> ExitCode {
     let ended = match Cli::parse().command {
         Command::Init(command) => command.run(),
         Command::Serve(command) => command.run(),
@@ -143,7 +143,7 @@ pub fn run() -> ExitCode {
 
 /// Where the configuration is.
 #[derive(Args, Debug)]
-pub struct ConfigFile {
+pub(crate) struct ConfigFile {
     /// The configuration; by default ./weir.yaml, or else what WEIR_CONFIG names
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -151,7 +151,7 @@ pub struct ConfigFile {
 
 impl ConfigFile {
     /// The file to read, which need not be there.
-    pub fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         let here = || Some(PathBuf::from("weir.yaml")).filter(|path| path.exists());
         let named = || std::env::var_os("WEIR_CONFIG").map(PathBuf::from);
         self.config
@@ -162,12 +162,12 @@ impl ConfigFile {
     }
 
     /// The settings. Problems are printed, and are the answer no.
-    pub fn load(&self) -> Result<Settings, Answer> {
+    pub(crate) fn load(&self) -> Result<Settings, Answer> {
         self.load_seen(&mut Seen::default())
     }
 
     /// The same, and which files they were read from.
-    pub fn load_seen(&self, seen: &mut Seen) -> Result<Settings, Answer> {
+    pub(crate) fn load_seen(&self, seen: &mut Seen) -> Result<Settings, Answer> {
         crate::config::load(&self.path(), &variable, seen).map_err(|problems| {
             print_problems(&problems);
             Answer::No
@@ -176,12 +176,12 @@ impl ConfigFile {
 }
 
 /// A variable of the process's environment, if it is set and UTF-8.
-pub fn variable(name: &str) -> Option<String> {
+pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
 /// Prints what the operator should know of.
-pub fn print_warnings(warnings: &[Problem]) {
+pub(crate) fn print_warnings(warnings: &[Problem]) {
     for warning in warnings {
         let text = warning.to_string();
         let (what, help) = text.split_once("\n  help: ").unwrap_or((&text, ""));
@@ -190,7 +190,7 @@ pub fn print_warnings(warnings: &[Problem]) {
 }
 
 /// Prints every problem and how many there are.
-pub fn print_problems(problems: &[Problem]) {
+pub(crate) fn print_problems(problems: &[Problem]) {
     for problem in problems {
         let text = problem.to_string();
         let (what, help) = text.split_once("\n  help: ").unwrap_or((&text, ""));
@@ -205,12 +205,12 @@ pub fn print_problems(problems: &[Problem]) {
 }
 
 /// Writes an error and its help to standard error, in colour on a terminal only.
-pub fn complain(what: &str, help: &str) {
+pub(crate) fn complain(what: &str, help: &str) {
     tell("error", "\x1b[31m", what, help);
 }
 
 /// The same of what should be known, and keeps nothing from working.
-pub fn warn(what: &str, help: &str) {
+pub(crate) fn warn(what: &str, help: &str) {
     tell("warning", "\x1b[33m", what, help);
 }
 
@@ -231,13 +231,13 @@ fn tell(kind: &str, colour_of_kind: &str, what: &str, help: &str) {
 }
 
 /// A line for the person at the terminal, on standard error.
-pub fn remark(text: &str) {
+pub(crate) fn remark(text: &str) {
     // There is nobody to tell where standard error is closed.
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 /// Writes to standard output. A reader that went away (`| head`) is no failure.
-pub fn print(text: &str) -> Result<(), Failure> {
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
     match stdout
         .write_all(text.as_bytes())
@@ -253,7 +253,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
 }
 
 /// Writes a new file; fails where one is there already.
-pub fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
+pub(crate) fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
     let file = std::fs::OpenOptions::new()
         .write(true)
         .create_new(true)

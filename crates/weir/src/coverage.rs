@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::config::Settings;
 
 /// What the scan does in each place.
-pub struct Coverage {
+pub(crate) struct Coverage {
     rows: Vec<Row>,
     /// Overrides for one target or agent, which the rows do not show.
     overrides: usize,
@@ -30,7 +30,7 @@ struct Row {
 }
 
 impl Coverage {
-    pub fn new(settings: &Settings) -> Coverage {
+    pub(crate) fn new(settings: &Settings) -> Coverage {
         let mut rows = Vec::new();
         for lane in Lane::SCANNED {
             for direction in Direction::ALL {
@@ -51,7 +51,7 @@ impl Coverage {
     }
 
     /// A line for each lane and direction, and one for what holds in part only.
-    pub fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         let same = |a: &Row, b: &Row| (a.lane, a.direction) == (b.lane, b.direction);
         let places = self.rows.chunk_by(same).map(|rows| {
             let classes: Vec<String> = rows.iter().map(Row::text).collect();
@@ -65,7 +65,7 @@ impl Coverage {
         places.chain([parts]).collect()
     }
 
-    pub fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         let rows: Vec<Value> = self.rows.iter().map(Row::to_json).collect();
         json!({ "coverage": rows, "overrides": self.overrides, "exemptions": self.exemptions })
     }

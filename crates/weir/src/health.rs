@@ -13,7 +13,7 @@ use net::{Body, Drain, Response};
 use serde_json::{Map, Value, json};
 
 /// What readiness is read from.
-pub struct Health<'a> {
+pub(crate) struct Health<'a> {
     pub gate: &'a gate::Gate,
     pub mcp: &'a mcp::Shared,
     pub drain: &'a Drain,
@@ -21,7 +21,7 @@ pub struct Health<'a> {
 }
 
 /// The process runs. Says nothing else, and costs nothing.
-pub fn live() -> Response {
+pub(crate) fn live() -> Response {
     let mut response = Response::new(Body::Full(Bytes::from_static(b"{\"status\":\"live\"}")));
     response
         .headers_mut()
@@ -31,7 +31,7 @@ pub fn live() -> Response {
 
 impl Health<'_> {
     /// 200 where calls can pass, else 503; `near` also says what is wrong.
-    pub fn ready(&self, near: bool) -> Response {
+    pub(crate) fn ready(&self, near: bool) -> Response {
         let trouble = self.gate.log_trouble();
         let log = match &trouble {
             None => "works",

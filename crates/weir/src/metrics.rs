@@ -20,7 +20,7 @@ use store::log::Log;
 use crate::assemble::relay::Sides;
 
 /// One metric as the reference page shows it.
-pub struct Doc {
+pub(crate) struct Doc {
     pub name: &'static str,
     pub kind: &'static str,
     pub labels: &'static str,
@@ -32,7 +32,7 @@ macro_rules! docs {
         $(const $constant: &Doc =
             &Doc { name: $name, kind: $kind, labels: $labels, help: $help };)*
         /// Every metric, in the order that `/metrics` shows them.
-        pub const DOCS: &[&Doc] = &[$($constant),*];
+        pub(crate) const DOCS: &[&Doc] = &[$($constant),*];
     };
 }
 
@@ -124,7 +124,7 @@ const RELOAD_RESULTS: [&str; 2] = ["done", "refused"];
 type Float = Gauge<f64, AtomicU64>;
 
 /// All metrics of a process.
-pub struct Metrics {
+pub(crate) struct Metrics {
     registry: Registry,
     servers: HashSet<Arc<str>>,
     other: Arc<str>,
@@ -158,7 +158,7 @@ fn histogram() -> Histogram {
 }
 
 impl Metrics {
-    pub fn new(servers: impl Iterator<Item = Name>) -> Metrics {
+    pub(crate) fn new(servers: impl Iterator<Item = Name>) -> Metrics {
         let mut metrics = Metrics {
             registry: Registry::default(),
             servers: servers.map(|name| name.as_str().into()).collect(),
@@ -248,13 +248,13 @@ impl Metrics {
             .clone()
     }
 
-    pub fn count_request(&self, route: &'static str, status: u16) {
+    pub(crate) fn count_request(&self, route: &'static str, status: u16) {
         self.requests
             .get_or_create(&Request { route, status })
             .inc();
     }
 
-    pub fn count_judgement(&self, server: &Name, code: &'static str) {
+    pub(crate) fn count_judgement(&self, server: &Name, code: &'static str) {
         self.judgements
             .get_or_create(&Judged {
                 server: self.label(server),
@@ -263,7 +263,7 @@ impl Metrics {
             .inc();
     }
 
-    pub fn count_outcome(&self, server: &Name, end: End, duration_ms: u64) {
+    pub(crate) fn count_outcome(&self, server: &Name, end: End, duration_ms: u64) {
         let server = self.label(server);
         let seconds = duration_ms as f64 / 1000.0;
         self.call_seconds
@@ -279,12 +279,12 @@ impl Metrics {
             .inc();
     }
 
-    pub fn count_finding(&self, rule: &'static str, action: &'static str) {
+    pub(crate) fn count_finding(&self, rule: &'static str, action: &'static str) {
         self.findings.get_or_create(&Found { rule, action }).inc();
     }
 
     /// The configuration was read again, and is in force or was refused.
-    pub fn count_reload(&self, done: bool) {
+    pub(crate) fn count_reload(&self, done: bool) {
         let result = RELOAD_RESULTS[usize::from(!done)];
         self.reloads.get_or_create(&Reloaded { result }).inc();
     }
@@ -318,7 +318,7 @@ impl Metrics {
     }
 
     /// The page. What is counted elsewhere is read now.
-    pub fn page(
+    pub(crate) fn page(
         &self,
         edge: &net::EdgeShared,
         mcp: &mcp::Shared,

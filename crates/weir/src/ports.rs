@@ -11,12 +11,12 @@ use identity::Agent;
 use crate::metrics::Metrics;
 
 /// The machine's clocks.
-pub struct Clock {
+pub(crate) struct Clock {
     start: Instant,
 }
 
 impl Clock {
-    pub fn new() -> Clock {
+    pub(crate) fn new() -> Clock {
         Clock {
             start: Instant::now(),
         }
@@ -36,14 +36,14 @@ impl gate::ports::Clock for Clock {
 }
 
 /// Who is known now: replaced whole when the configuration is read again.
-pub struct Known(ArcSwap<store::Agents>);
+pub(crate) struct Known(ArcSwap<store::Agents>);
 
 impl Known {
-    pub fn new(agents: store::Agents) -> Known {
+    pub(crate) fn new(agents: store::Agents) -> Known {
         Known(ArcSwap::from_pointee(agents))
     }
 
-    pub fn replace(&self, agents: store::Agents) {
+    pub(crate) fn replace(&self, agents: store::Agents) {
         self.0.store(Arc::new(agents));
     }
 }

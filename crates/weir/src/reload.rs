@@ -12,10 +12,10 @@ use crate::config::{Problem, Seen};
 use crate::coverage::Coverage;
 
 /// Reads the settings again, and notes the files that they come from.
-pub type Load = Box<dyn Fn(&mut Seen) -> Result<Settings, Vec<Problem>> + Send>;
+pub(crate) type Load = Box<dyn Fn(&mut Seen) -> Result<Settings, Vec<Problem>> + Send>;
 
 /// A running gateway, and the files that its settings came from.
-pub struct Reload {
+pub(crate) struct Reload {
     gateway: Arc<Gateway>,
     load: Load,
     /// The settings that the gateway was made of: what cannot be changed while serving stays so.
@@ -31,7 +31,7 @@ pub struct Reload {
 }
 
 impl Reload {
-    pub fn new(gateway: Arc<Gateway>, started: Settings, seen: Seen, load: Load) -> Reload {
+    pub(crate) fn new(gateway: Arc<Gateway>, started: Settings, seen: Seen, load: Load) -> Reload {
         Reload {
             expired_unix_ms: gateway.now().unix_ms,
             gateway,
@@ -44,7 +44,7 @@ impl Reload {
     }
 
     /// Looks at the files; reads them again if they changed and are still what they were at the last look.
-    pub fn look(&mut self) {
+    pub(crate) fn look(&mut self) {
         self.expire();
         let now = self.seen.again();
         let still = now == self.last;
@@ -56,7 +56,7 @@ impl Reload {
     }
 
     /// Reads the configuration again.
-    pub fn now(&mut self) {
+    pub(crate) fn now(&mut self) {
         let mut seen = Seen::default();
         let loaded = (self.load)(&mut seen);
         self.last = seen.clone();

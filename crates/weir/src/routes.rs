@@ -13,7 +13,7 @@ use crate::assemble::relay::Sides;
 use crate::health::{self, Health};
 use crate::metrics::Metrics;
 
-pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
+pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Fields that proxies add.
 const PASSED_ON: [&str; 4] = ["forwarded", "via", "x-forwarded-for", "x-real-ip"];
@@ -21,7 +21,7 @@ const CALL: HeaderName = HeaderName::from_static("weir-call");
 
 /// What answers a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answers {
+pub(crate) enum Answers {
     Live,
     Ready,
     Metrics,
@@ -30,7 +30,7 @@ pub enum Answers {
 
 /// Who may ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Open {
+pub(crate) enum Open {
     /// Agents that the gate knows.
     Agents,
     /// Everyone, for this reason.
@@ -40,7 +40,7 @@ pub enum Open {
 }
 
 /// One row of the table.
-pub struct Route {
+pub(crate) struct Route {
     /// The path; `*` stands for one segment.
     pub template: &'static str,
     pub open: Open,
@@ -51,7 +51,7 @@ const PROBES: Open =
     Open::Everyone("orchestrators probe without credentials; it says one word to them");
 
 /// Every route. `docs/reference/routes.md` is made from it, and a test tries each as a stranger.
-pub const ROUTES: &[Route] = &[
+pub(crate) const ROUTES: &[Route] = &[
     Route {
         template: "/mcp/*",
         open: Open::Agents,
@@ -82,7 +82,7 @@ pub const ROUTES: &[Route] = &[
 ];
 
 /// The route of a path, and what stood for its `*`.
-pub fn find(path: &str) -> Option<(&'static Route, &str)> {
+pub(crate) fn find(path: &str) -> Option<(&'static Route, &str)> {
     ROUTES
         .iter()
         .find_map(|route| match route.template.strip_suffix('*') {
@@ -95,7 +95,7 @@ pub fn find(path: &str) -> Option<(&'static Route, &str)> {
 }
 
 /// The routes on one thread.
-pub struct Routes {
+pub(crate) struct Routes {
     pub mcp: mcp::Lane,
     pub mcp_shared: Arc<mcp::Shared>,
     pub gate: Arc<gate::Gate>,
@@ -192,7 +192,7 @@ fn is_near(request: &Request) -> bool {
     request.peer.address.ip().to_canonical().is_loopback() && !is_passed_on
 }
 
-pub fn json_response(value: &serde_json::Value) -> Response {
+pub(crate) fn json_response(value: &serde_json::Value) -> Response {
     let mut response = Response::new(Body::Full(Bytes::from(value.to_string())));
     *response.status_mut() = StatusCode::OK;
     response.headers_mut().insert(CONTENT_TYPE, JSON);
@@ -200,7 +200,7 @@ pub fn json_response(value: &serde_json::Value) -> Response {
 }
 
 /// 128 random bits. Without randomness there are no ids, and nothing can be recorded: the process stops.
-pub fn new_call_id() -> CallId {
+pub(crate) fn new_call_id() -> CallId {
     let mut bytes = [0; 16];
     aws_lc_rs::rand::fill(&mut bytes).expect("the operating system gives random bytes");
     CallId(bytes)

@@ -20,14 +20,14 @@ use crate::reload::{Load, Reload};
 use crate::routes::{Routes, new_call_id};
 
 /// "File size limit exceeded" (POSIX); 25 on every Linux that Rust is built for but MIPS.
-pub const SIGXFSZ: i32 = 25;
+pub(crate) const SIGXFSZ: i32 = 25;
 /// How often an inbound that is not ready yet is looked at.
 const READY_EVERY: Duration = Duration::from_millis(20);
 /// How often the files of the configuration are looked at.
-pub const LOOK_EVERY: Duration = Duration::from_secs(1);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Serves until it is told to stop, then lets calls in flight end. The error is for the operator.
-pub fn run(settings: Settings, seen: Seen) -> Result<(), String> {
+pub(crate) fn run(settings: Settings, seen: Seen) -> Result<(), String> {
     let file = settings.file.clone();
     let load = move |seen: &mut Seen| crate::config::load(&file, &crate::cli::variable, seen);
     let process = Process {
@@ -39,7 +39,7 @@ pub fn run(settings: Settings, seen: Seen) -> Result<(), String> {
 }
 
 /// How a process serves what its settings say.
-pub struct Process {
+pub(crate) struct Process {
     /// Whether agents and probes are listened for, where `listen` says.
     pub edge: bool,
     /// Logs that processes of one state may have: each writes one.
@@ -49,7 +49,7 @@ pub struct Process {
 }
 
 /// The same, as a process of this kind.
-pub fn run_as(settings: Settings, seen: Seen, process: Process) -> Result<(), String> {
+pub(crate) fn run_as(settings: Settings, seen: Seen, process: Process) -> Result<(), String> {
     write_logs(&settings.logs);
     let gateway = Arc::new(Gateway::with_logs(&settings, process.logs)?);
     let listening = Listening::new(&settings, process.edge)?;
@@ -92,12 +92,12 @@ fn threads(settings: &Settings) -> usize {
 }
 
 /// One listening socket for each thread, all on one port: the kernel spreads connections over them.
-pub fn listen(address: SocketAddr, threads: usize) -> Result<Vec<TcpListener>, String> {
+pub(crate) fn listen(address: SocketAddr, threads: usize) -> Result<Vec<TcpListener>, String> {
     sockets(address, threads, net::bind)
 }
 
 /// One socket for each thread, made by [`net::bind`] or [`net::reserve`].
-pub fn sockets(
+pub(crate) fn sockets(
     address: SocketAddr,
     threads: usize,
     make: fn(SocketAddr) -> std::io::Result<TcpListener>,
@@ -121,7 +121,7 @@ pub fn sockets(
     Ok(listeners)
 }
 
-pub fn runtime() -> Result<Runtime, String> {
+pub(crate) fn runtime() -> Result<Runtime, String> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder
         .enable_all()
@@ -326,7 +326,7 @@ fn say_started(settings: &Settings, gateway: &Gateway, addresses: &Addresses) {
 }
 
 /// The gateway's own messages go to standard error.
-pub fn write_logs(logs: &Logs) {
+pub(crate) fn write_logs(logs: &Logs) {
     let filter = EnvFilter::new(logs.level.as_str());
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -34,7 +34,7 @@ const READ_BYTES: usize = 64 << 10;
 const LAST_MS_MAX: u64 = 2_000;
 
 /// Why nothing was served; for the operator.
-pub enum Failed {
+pub(crate) enum Failed {
     /// The gate said no.
     Refused(Refusal),
     Error(String),
@@ -50,7 +50,7 @@ impl From<String> for Failed {
 /// it was the first. `key` is the key of the one agent in the settings.
 ///
 /// `again` says which files the settings came from, and reads them again when one of them changed.
-pub fn run(
+pub(crate) fn run(
     settings: &Settings,
     server: &Name,
     key: &Secret,

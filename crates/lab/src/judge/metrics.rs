@@ -112,7 +112,7 @@ pub const METRICS: &[(&str, Shape, Source)] = &[
 
 /// What of a metric is compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Statistic {
+pub(super) enum Statistic {
     Mean,
     Min,
     Max,
@@ -124,11 +124,11 @@ pub enum Statistic {
 }
 
 /// The percentiles that a run keeps.
-pub const PERCENTILES: &[f64] = &[50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
+pub(super) const PERCENTILES: &[f64] = &[50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
 impl Statistic {
     /// Reads one as a metric of this shape has it; `None` when it has none of that name.
-    pub fn parse(text: &str, shape: Shape) -> Option<Statistic> {
+    pub(super) fn parse(text: &str, shape: Shape) -> Option<Statistic> {
         let found = match text {
             "avg" => Statistic::Mean,
             "min" => Statistic::Min,
@@ -152,7 +152,7 @@ impl Statistic {
     }
 
     /// Whether it says nothing of a ramp, where the level is another at each instant.
-    pub fn needs_hold(self) -> bool {
+    pub(super) fn needs_hold(self) -> bool {
         matches!(
             self,
             Statistic::Percentile(_) | Statistic::Mean | Statistic::Min | Statistic::Max
@@ -160,13 +160,13 @@ impl Statistic {
     }
 
     /// Of several windows: the sum, where that has a meaning.
-    pub fn adds_up(self) -> bool {
+    pub(super) fn adds_up(self) -> bool {
         matches!(self, Statistic::Count)
     }
 }
 
 /// What a metric is read from: a summary, and what was watched in the same window.
-pub struct Window<'a> {
+pub(super) struct Window<'a> {
     pub run: &'a Run,
     pub summary: &'a Summary,
     /// `""` for what is measured.
@@ -175,7 +175,7 @@ pub struct Window<'a> {
 
 impl<'a> Window<'a> {
     /// Of one step.
-    pub fn of_step(run: &'a Run, step: &'a StepResult) -> Window<'a> {
+    pub(super) fn of_step(run: &'a Run, step: &'a StepResult) -> Window<'a> {
         Window {
             run,
             summary: &step.summary,
@@ -184,7 +184,7 @@ impl<'a> Window<'a> {
     }
 
     /// The number, in the metric's own unit (ms for durations); `None` where there is nothing to read.
-    pub fn read(&self, source: Source, statistic: Statistic, only: Only<'_>) -> Option<f64> {
+    pub(super) fn read(&self, source: Source, statistic: Statistic, only: Only<'_>) -> Option<f64> {
         let summary = self.summary;
         let ended = summary.good + summary.failed;
         let count = |count: u64| match statistic {
@@ -268,7 +268,7 @@ fn is_named(subject: &str, name: &str) -> bool {
 
 /// What narrows a metric beside its window.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Only<'a> {
+pub(super) struct Only<'a> {
     /// A [`Fault`] by its name.
     pub class: Option<&'a str>,
     /// A subject by its name.
@@ -300,12 +300,12 @@ fn quantile(found: &Quantiles, statistic: Statistic, unit: f64) -> Option<f64> {
 }
 
 /// A metric by its name.
-pub fn find(name: &str) -> Option<(Shape, Source)> {
+pub(super) fn find(name: &str) -> Option<(Shape, Source)> {
     let found = METRICS.iter().find(|(known, ..)| *known == name)?;
     Some((found.1, found.2))
 }
 
 /// Whether a fault has this name.
-pub fn is_fault(name: &str) -> bool {
+pub(super) fn is_fault(name: &str) -> bool {
     Fault::ALL.iter().any(|fault| fault.as_str() == name)
 }

@@ -14,7 +14,7 @@ use crate::exit::Failure;
 const NAMES_MAX: u32 = 100;
 
 /// A file that is being written. It is removed when it is dropped before [`Draft::keep`].
-pub struct Draft {
+pub(crate) struct Draft {
     /// Where it goes, links followed.
     path: PathBuf,
     /// Where it is until then; absent for what is no file, such as a pipe or `/dev/stdout`, which is written at once.
@@ -28,7 +28,7 @@ impl Draft {
     /// # Errors
     ///
     /// The folder is missing or cannot be written.
-    pub fn begin(path: &Path) -> Result<Draft, Failure> {
+    pub(crate) fn begin(path: &Path) -> Result<Draft, Failure> {
         let fail = |e: io::Error| failure(path, &e);
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if path.metadata().is_ok_and(|data| data.is_dir()) {
@@ -54,7 +54,7 @@ impl Draft {
     }
 
     /// Says what an error in writing means for this file.
-    pub fn failure(&self, error: &io::Error) -> Failure {
+    pub(crate) fn failure(&self, error: &io::Error) -> Failure {
         failure(&self.path, error)
     }
 
@@ -63,7 +63,10 @@ impl Draft {
     /// # Errors
     ///
     /// It cannot be written, or does not read back. What stood at its place is still there.
-    pub fn keep(mut self, check: impl FnOnce(&Path) -> Result<(), Failure>) -> Result<(), Failure> {
+    pub(crate) fn keep(
+        mut self,
+        check: impl FnOnce(&Path) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         self.out.flush().map_err(|e| failure(&self.path, &e))?;
         let Some(draft) = &self.draft else {
             return Ok(());
@@ -109,7 +112,7 @@ impl Drop for Draft {
 /// # Errors
 ///
 /// See [`Draft::begin`] and [`Draft::keep`].
-pub fn replace(
+pub(crate) fn replace(
     path: &Path,
     bytes: &[u8],
     check: impl FnOnce(&Path) -> Result<(), Failure>,
@@ -125,7 +128,7 @@ pub fn replace(
 /// # Errors
 ///
 /// It could not be.
-pub fn check(path: &Path) -> Result<(), Failure> {
+pub(crate) fn check(path: &Path) -> Result<(), Failure> {
     Draft::begin(path).map(drop)
 }
 

@@ -1,14 +1,14 @@
 //! A table as aligned text: the first columns to the left, numbers to the right.
 
 /// Rows of texts under a head.
-pub struct Table {
+pub(crate) struct Table {
     /// How many columns, from the first on, are texts and stand to the left.
     left: usize,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    pub fn new<const N: usize>(left: usize, head: [&str; N]) -> Table {
+    pub(crate) fn new<const N: usize>(left: usize, head: [&str; N]) -> Table {
         let head = head.iter().map(|name| (*name).to_owned()).collect();
         Table {
             left,
@@ -17,17 +17,17 @@ impl Table {
     }
 
     /// Adds a row. Missing cells are empty.
-    pub fn row(&mut self, cells: Vec<String>) {
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
 
     /// Whether there is nothing but the head.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rows.len() < 2
     }
 
     /// Takes out the columns, other than the first, which hold nothing in any row.
-    pub fn without_empty_columns(mut self) -> Table {
+    pub(crate) fn without_empty_columns(mut self) -> Table {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let is_used = |column: usize| {
             let body = self.rows.iter().skip(1);
@@ -47,7 +47,7 @@ impl Table {
     }
 
     /// One line for each row, indented by one column.
-    pub fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(column));

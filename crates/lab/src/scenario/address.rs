@@ -11,12 +11,12 @@ use super::problem::Path;
 use crate::plan::{Protocol, Target};
 
 /// Most targets of one scenario.
-pub const TARGETS_MAX: usize = 1024;
+pub(super) const TARGETS_MAX: usize = 1024;
 /// Longest URL, in bytes.
-pub const URL_BYTES_MAX: usize = 8192;
+pub(super) const URL_BYTES_MAX: usize = 8192;
 
 /// Where a scenario's requests go.
-pub struct Places {
+pub(super) struct Places {
     pub targets: Vec<Target>,
     /// Path and query as written, substitutions and all.
     pub first: String,
@@ -24,7 +24,7 @@ pub struct Places {
 
 /// A URL in its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Url {
+pub(super) struct Url {
     pub tls: bool,
     /// Without brackets.
     pub host: String,
@@ -35,7 +35,7 @@ pub struct Url {
 }
 
 /// Reads where a scenario goes.
-pub fn places(one: &mut One, protocol: &Protocol) -> Option<Places> {
+pub(super) fn places(one: &mut One, protocol: &Protocol) -> Option<Places> {
     let scenario = one.scenario;
     let above = one.path.clone();
     let written: Vec<(Path, &str)> = match (&scenario.url, &scenario.urls) {
@@ -194,7 +194,7 @@ fn host_field(one: &One) -> Option<String> {
 }
 
 /// Whether an address is this machine's own, IPv4 in IPv6 too.
-pub fn is_loopback(address: IpAddr) -> bool {
+pub(super) fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
@@ -203,7 +203,7 @@ pub fn is_loopback(address: IpAddr) -> bool {
 /// # Errors
 ///
 /// A variable is not set.
-pub fn with_env(text: &str, lookup: Lookup) -> Result<String, String> {
+pub(super) fn with_env(text: &str, lookup: Lookup) -> Result<String, String> {
     let (mut out, mut rest) = (String::new(), text);
     while let Some(at) = rest.find("${env.") {
         let escaped = rest[..at].ends_with('$');
@@ -228,7 +228,7 @@ pub fn with_env(text: &str, lookup: Lookup) -> Result<String, String> {
 /// # Errors
 ///
 /// What is wrong with it. What may be a credential is not repeated.
-pub fn parse(text: &str) -> Result<Url, String> {
+pub(super) fn parse(text: &str) -> Result<Url, String> {
     if text.len() > URL_BYTES_MAX {
         return Err(format!("is longer than {URL_BYTES_MAX} bytes"));
     }
@@ -286,7 +286,7 @@ pub fn parse(text: &str) -> Result<Url, String> {
 /// # Errors
 ///
 /// What is wrong with it.
-pub fn origin(text: &str) -> Result<(), String> {
+pub(super) fn origin(text: &str) -> Result<(), String> {
     let url = parse(text)?;
     if url.tls || !matches!(url.path.as_str(), "" | "/") {
         return Err("is not http://HOST:PORT alone".to_owned());
@@ -299,7 +299,7 @@ pub fn origin(text: &str) -> Result<(), String> {
 /// # Errors
 ///
 /// The first character that cannot.
-pub fn check_path(path: &str) -> Result<(), String> {
+pub(super) fn check_path(path: &str) -> Result<(), String> {
     if !path.is_empty() && !path.starts_with('/') {
         return Err("a path begins with /".to_owned());
     }

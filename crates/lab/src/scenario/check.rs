@@ -15,14 +15,14 @@ use crate::plan::{FLOWS_MAX, Flow, McpRevision, Plan, Protocol, THREADS_MAX};
 use crate::template::Feed;
 
 /// Longest name of a scenario, a stage or a request, in bytes.
-pub const NAME_BYTES_MAX: usize = 64;
+pub(super) const NAME_BYTES_MAX: usize = 64;
 /// Most requests at once on one HTTP/2 connection.
-pub const STREAMS_MAX: usize = 1000;
+pub(super) const STREAMS_MAX: usize = 1000;
 /// The finest series.
-pub const INTERVAL_MIN: Duration = Duration::from_millis(10);
+pub(super) const INTERVAL_MIN: Duration = Duration::from_millis(10);
 
 /// Reads one scenario source into a plan, and keeps the problems.
-pub struct Check<'s> {
+pub(super) struct Check<'s> {
     pub source: &'s Source,
     pub around: &'s Around<'s>,
     /// Variables of the file and of the flags, which come before the process's.
@@ -32,10 +32,10 @@ pub struct Check<'s> {
 }
 
 /// A variable's value: the file's and the flags' before the process's.
-pub type Lookup<'l> = &'l dyn Fn(&str) -> Option<String>;
+pub(super) type Lookup<'l> = &'l dyn Fn(&str) -> Option<String>;
 
 impl<'s> Check<'s> {
-    pub fn new(source: &'s Source, around: &'s Around<'s>, file: &file::File) -> Check<'s> {
+    pub(super) fn new(source: &'s Source, around: &'s Around<'s>, file: &file::File) -> Check<'s> {
         let env = file.env.iter().flat_map(|named| &named.0);
         Check {
             source,
@@ -49,19 +49,19 @@ impl<'s> Check<'s> {
     }
 
     /// Tells a problem of the key at a path.
-    pub fn say(&mut self, path: &Path, message: impl Into<String>, help: &str) {
+    pub(super) fn say(&mut self, path: &Path, message: impl Into<String>, help: &str) {
         self.problems.push(self.source.problem(path, message, help));
     }
 
     /// The value of a variable.
-    pub fn variable(&self, name: &str) -> Option<String> {
+    pub(super) fn variable(&self, name: &str) -> Option<String> {
         let own = self.env.iter().find(|(known, _)| known == name);
         own.map(|(_, value)| value.clone())
             .or_else(|| (self.around.environment)(name))
     }
 
     /// The path of a file that a key names: beside the scenario file, or as the flag has it.
-    pub fn beside(&self, path: &Path, name: &str) -> PathBuf {
+    pub(super) fn beside(&self, path: &Path, name: &str) -> PathBuf {
         match self.source.file().filter(|_| self.source.in_file(path)) {
             Some(file) => std::path::Path::new(file)
                 .parent()
@@ -72,7 +72,7 @@ impl<'s> Check<'s> {
     }
 
     /// The secret behind a reference.
-    pub fn secret(&mut self, path: &Path, reference: &Reference) -> Option<base::Secret> {
+    pub(super) fn secret(&mut self, path: &Path, reference: &Reference) -> Option<base::Secret> {
         let found = match reference {
             Reference::Env(name) => self
                 .variable(name)
@@ -89,7 +89,7 @@ impl<'s> Check<'s> {
     }
 
     /// The whole plan; nothing where a problem was found.
-    pub fn plan(&mut self, file: &file::File, unread: &[Path]) -> Option<Plan> {
+    pub(super) fn plan(&mut self, file: &file::File, unread: &[Path]) -> Option<Plan> {
         if let Some(Count(version)) = file.version.filter(|v| v.0 != 1) {
             let message = format!("{version} is not a version that is known");
             self.say(&Path::of("version"), message, "write version: 1");
@@ -170,7 +170,7 @@ struct Shared {
 }
 
 /// One scenario under check.
-pub struct One<'c, 's> {
+pub(super) struct One<'c, 's> {
     pub check: &'c mut Check<'s>,
     pub path: Path,
     pub scenario: &'c file::Scenario,
@@ -178,13 +178,13 @@ pub struct One<'c, 's> {
 
 impl One<'_, '_> {
     /// Tells a problem of one of the scenario's keys.
-    pub fn say(&mut self, key: &str, message: impl Into<String>, help: &str) {
+    pub(super) fn say(&mut self, key: &str, message: impl Into<String>, help: &str) {
         let path = Path([&self.path.0[..], &Path::of(key).0[..]].concat());
         self.check.say(&path, message, help);
     }
 
     /// A name that fits where names are shown.
-    pub fn name(&mut self, path: &Path, name: &str) -> Option<String> {
+    pub(super) fn name(&mut self, path: &Path, name: &str) -> Option<String> {
         let fits =
             !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.chars().any(char::is_control);
         if !fits {
@@ -331,6 +331,6 @@ impl One<'_, '_> {
 }
 
 /// The texts of a list.
-pub fn texts(list: &Option<Vec<Text>>) -> Vec<String> {
+pub(super) fn texts(list: &Option<Vec<Text>>) -> Vec<String> {
     list.iter().flatten().map(|text| text.0.clone()).collect()
 }

@@ -11,16 +11,16 @@ use super::read;
 use crate::template::{FEED_COLUMNS_MAX, FEED_ROWS_MAX, Feed, Order};
 
 /// Most feeds of one scenario.
-pub const FEEDS_MAX: usize = 16;
+pub(super) const FEEDS_MAX: usize = 16;
 /// Largest feed, in bytes.
-pub const FEED_BYTES_MAX: usize = 128 << 20;
+pub(super) const FEED_BYTES_MAX: usize = 128 << 20;
 
 /// A feed's columns and rows.
 type Table = (Vec<String>, Vec<Vec<Arc<str>>>);
 
 /// Reads a scenario's feeds. Where values would break JSON texts, a second feed named `NAME in JSON` follows,
 /// with the values escaped; bodies of JSON take theirs from it.
-pub fn feeds(one: &mut One) -> Option<Vec<Feed>> {
+pub(super) fn feeds(one: &mut One) -> Option<Vec<Feed>> {
     let scenario = one.scenario;
     let Some(named) = &scenario.feeds else {
         return Some(Vec::new());
@@ -146,13 +146,13 @@ fn escaped(feed: &Feed) -> Option<Feed> {
 }
 
 /// A text as it stands between the quotes of a JSON text.
-pub fn in_json(text: &str) -> String {
+pub(super) fn in_json(text: &str) -> String {
     let quoted = Value::from(text).to_string();
     quoted[1..quoted.len() - 1].to_owned()
 }
 
 /// The feeds by the names that a JSON body knows them by, without their rows.
-pub fn names_in_json(feeds: &[Feed]) -> Vec<Feed> {
+pub(super) fn names_in_json(feeds: &[Feed]) -> Vec<Feed> {
     let name = |feed: &Feed| {
         let has_escaped = feeds
             .iter()

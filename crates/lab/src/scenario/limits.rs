@@ -8,16 +8,16 @@ use super::problem::Problem;
 use crate::plan::Plan;
 
 /// Descriptors beside the connections: files, timers, watched endpoints.
-pub const DESCRIPTORS_SLACK: u64 = 64;
+pub(super) const DESCRIPTORS_SLACK: u64 = 64;
 /// Descriptors of one generator thread beside its connections.
-pub const DESCRIPTORS_THREAD: u64 = 8;
+pub(super) const DESCRIPTORS_THREAD: u64 = 8;
 
 /// Sees to it that there are descriptors enough, by raising the soft limit where that is allowed.
 ///
 /// # Errors
 ///
 /// The hard limit is too low; the problem says how many are needed.
-pub fn descriptors(plan: &Plan) -> Result<(), Problem> {
+pub(super) fn descriptors(plan: &Plan) -> Result<(), Problem> {
     let each = |flow: &std::sync::Arc<crate::plan::Flow>| {
         flow.connections as u64 + flow.threads as u64 * DESCRIPTORS_THREAD
     };
@@ -59,7 +59,7 @@ fn too_low(needed: u64, limit: Rlimit) -> Problem {
 /// # Errors
 ///
 /// Why not.
-pub fn writable_file(file: &Path) -> Result<(), String> {
+pub(super) fn writable_file(file: &Path) -> Result<(), String> {
     if file.is_dir() {
         return Err(format!("{} is a folder", file.display()));
     }
@@ -82,7 +82,7 @@ pub fn writable_file(file: &Path) -> Result<(), String> {
 /// # Errors
 ///
 /// Why not.
-pub fn writable_folder(folder: &Path) -> Result<(), String> {
+pub(super) fn writable_folder(folder: &Path) -> Result<(), String> {
     let wrong = |e| format!("the folder {} cannot be made: {e}", folder.display());
     std::fs::create_dir_all(folder).map_err(wrong)?;
     probe(folder)

@@ -13,27 +13,27 @@ use crate::plan::{Arrivals, CONNECTIONS_MAX, Model, STAGES_MAX};
 use crate::schedule::{Profile, Shape};
 
 /// Connections of a closed load that says nothing else.
-pub const CONNECTIONS_CLOSED: usize = 10;
+pub(super) const CONNECTIONS_CLOSED: usize = 10;
 /// Connections of an open load that says nothing else: the most in flight.
-pub const CONNECTIONS_OPEN: usize = 256;
+pub(super) const CONNECTIONS_OPEN: usize = 256;
 /// Arrivals that may wait when nothing else is said.
-pub const QUEUE: usize = 10_000;
+pub(super) const QUEUE: usize = 10_000;
 /// Most arrivals that may wait.
-pub const QUEUE_MAX: usize = 10_000_000;
+pub(super) const QUEUE_MAX: usize = 10_000_000;
 /// How long a load lasts that says nothing else.
-pub const DURATION: Duration = Duration::from_secs(10);
+pub(super) const DURATION: Duration = Duration::from_secs(10);
 /// Most arrivals a second.
-pub const RATE_MAX: f64 = 10_000_000.0;
+pub(super) const RATE_MAX: f64 = 10_000_000.0;
 
 /// The load of one scenario.
-pub struct Load {
+pub(super) struct Load {
     pub model: Model,
     pub profile: Profile,
     pub connections: usize,
 }
 
 /// Reads a scenario's load.
-pub fn load(one: &mut One) -> Option<Load> {
+pub(super) fn load(one: &mut One) -> Option<Load> {
     let scenario = one.scenario;
     let open = scenario.rate.is_some() || scenario.arrivals.is_some();
     let queue = queue(one, open);

@@ -7,10 +7,10 @@ use super::problem::{Path, Problem, meant};
 use super::source::Source;
 
 /// Most runs of one matrix.
-pub const CELLS_MAX: usize = 256;
+pub(super) const CELLS_MAX: usize = 256;
 
 /// Keys that may vary, and the scenario's key that each is; `payload` is what tables call it.
-pub const KEYS: &[(&str, &str)] = &[
+pub(super) const KEYS: &[(&str, &str)] = &[
     ("arrivals", "arrivals"),
     ("connections", "connections"),
     ("duration", "duration"),
@@ -28,14 +28,14 @@ pub const KEYS: &[(&str, &str)] = &[
 ];
 
 /// One combination: what it is called, and its scenario.
-pub type Combination = (String, Source);
+pub(super) type Combination = (String, Source);
 
 /// All combinations in order, the last key varying fastest. Without a matrix there is one, without a name.
 ///
 /// # Errors
 ///
 /// Keys that cannot vary, lists without values, and too many combinations.
-pub fn combinations(source: &Source, file: &File) -> Result<Vec<Combination>, Vec<Problem>> {
+pub(super) fn combinations(source: &Source, file: &File) -> Result<Vec<Combination>, Vec<Problem>> {
     let axes = file.matrix.iter().flat_map(|named| &named.0);
     let mut problems = Vec::new();
     let mut all = vec![(String::new(), source.clone())];

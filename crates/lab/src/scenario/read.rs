@@ -4,16 +4,16 @@ use std::io::Read as _;
 use std::path::Path;
 
 /// Largest file that is a secret, in bytes.
-pub const SECRET_BYTES_MAX: usize = 64 << 10;
+pub(crate) const SECRET_BYTES_MAX: usize = 64 << 10;
 /// Largest file of certificates or keys, in bytes.
-pub const PEM_BYTES_MAX: usize = 4 << 20;
+pub(crate) const PEM_BYTES_MAX: usize = 4 << 20;
 
 /// A file's bytes.
 ///
 /// # Errors
 ///
 /// Why it cannot be read, with its path, or that it is too large.
-pub fn bytes(path: &Path, bytes_max: usize) -> Result<Vec<u8>, String> {
+pub(crate) fn bytes(path: &Path, bytes_max: usize) -> Result<Vec<u8>, String> {
     let fail = |e: std::io::Error| format!("the file {} cannot be read: {e}", path.display());
     let file = std::fs::File::open(path).map_err(fail)?;
     let mut bytes = Vec::new();
@@ -31,7 +31,7 @@ pub fn bytes(path: &Path, bytes_max: usize) -> Result<Vec<u8>, String> {
 /// # Errors
 ///
 /// As [`bytes`], or that it is not UTF-8.
-pub fn text(path: &Path, bytes_max: usize) -> Result<String, String> {
+pub(crate) fn text(path: &Path, bytes_max: usize) -> Result<String, String> {
     let bytes = bytes(path, bytes_max)?;
     String::from_utf8(bytes).map_err(|_| format!("the file {} is not UTF-8", path.display()))
 }
@@ -41,7 +41,7 @@ pub fn text(path: &Path, bytes_max: usize) -> Result<String, String> {
 /// # Errors
 ///
 /// It is empty, or more than one line.
-pub fn one_line(text: &str) -> Result<String, String> {
+pub(crate) fn one_line(text: &str) -> Result<String, String> {
     let text = text.trim_end_matches(['\r', '\n']);
     match text {
         "" => Err("the secret is empty".to_owned()),

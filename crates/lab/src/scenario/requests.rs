@@ -3,9 +3,9 @@
 //! A request takes what it leaves out from its scenario. Fields that the generator writes itself are refused,
 //! because two of them would make a request that means two things.
 
-pub mod headers;
-pub mod mcp;
-pub mod model;
+pub(super) mod headers;
+pub(super) mod mcp;
+pub(super) mod model;
 
 use serde_json::Value as Json;
 
@@ -20,10 +20,10 @@ use crate::plan::{BodyCheck, Expect, KEPT_BYTES_MAX, Protocol, REQUESTS_MAX, Req
 use crate::template::{Body, Feed, Template, UNIQUE_BYTES_MAX, UNIQUE_BYTES_MIN};
 
 /// Heaviest weight of a kind of request.
-pub const WEIGHT_MAX: u64 = 1_000_000;
+pub(super) const WEIGHT_MAX: u64 = 1_000_000;
 
 /// What the requests of one scenario are made with.
-pub struct Words<'f> {
+pub(super) struct Words<'f> {
     feeds: &'f [Feed],
     in_json: Vec<Feed>,
     /// Path and query of the URL.
@@ -32,7 +32,7 @@ pub struct Words<'f> {
 }
 
 /// Reads a scenario's requests.
-pub fn requests(
+pub(super) fn requests(
     one: &mut One,
     feeds: &[Feed],
     url_path: &str,
@@ -78,7 +78,7 @@ fn distinct(one: &mut One, kinds: &[Request]) -> Option<()> {
 }
 
 /// The weight of a kind of request.
-pub fn weight(one: &mut One, path: &Path, written: Option<Count>) -> Option<u32> {
+pub(super) fn weight(one: &mut One, path: &Path, written: Option<Count>) -> Option<u32> {
     let Count(weight) = written.unwrap_or(Count(1));
     if weight == 0 || weight > WEIGHT_MAX {
         let help = "leave out a request that is never sent";
@@ -286,14 +286,14 @@ fn one_body(one: &mut One, words: &Words, written: &Written) -> Option<Body> {
 
 impl Words<'_> {
     /// Compiles a text.
-    pub fn plain(&self, one: &mut One, at: &Path, text: &str) -> Option<Template> {
+    pub(super) fn plain(&self, one: &mut One, at: &Path, text: &str) -> Option<Template> {
         let lookup = |name: &str| one.check.variable(name);
         let found = Template::parse(text, self.feeds, &lookup);
         said(one, at, found)
     }
 
     /// Compiles JSON. What is substituted is escaped as JSON wants it.
-    pub fn json(&self, one: &mut One, at: &Path, json: &Json) -> Option<Template> {
+    pub(super) fn json(&self, one: &mut One, at: &Path, json: &Json) -> Option<Template> {
         let lookup = |name: &str| one.check.variable(name).map(|value| feeds::in_json(&value));
         let found = Template::parse(&json.to_string(), &self.in_json, &lookup);
         said(one, at, found)
@@ -311,7 +311,7 @@ fn said(one: &mut One, at: &Path, found: Result<Template, String>) -> Option<Tem
 }
 
 /// What a good answer is.
-pub fn expect(
+pub(super) fn expect(
     one: &mut One,
     words: &Words,
     at: &Path,
@@ -369,6 +369,6 @@ fn kept(one: &mut One, at: &Path, text: &Text) -> Option<Vec<u8>> {
 }
 
 /// The value of a field, for those who make one.
-pub fn text_value(text: &str) -> Value {
+pub(super) fn text_value(text: &str) -> Value {
     Value::Text(Template::plain(text))
 }

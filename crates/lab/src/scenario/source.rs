@@ -14,11 +14,11 @@ use super::problem::{PROBLEMS_MAX, Path, Place, Problem, Step, meant};
 use super::yaml::{self, Spot};
 
 /// The name of the one scenario of a run without a file.
-pub const ONLY: &str = "load";
+pub(super) const ONLY: &str = "load";
 
 /// A scenario before it is judged.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub(super) struct Source {
     pub tree: Value,
     /// The file as it was named, and its positions.
     file: Option<(String, Spot)>,
@@ -28,7 +28,7 @@ pub struct Source {
 
 impl Source {
     /// Of a command without a file: one scenario.
-    pub fn empty() -> Source {
+    pub(super) fn empty() -> Source {
         let mut source = Source {
             tree: Value::Object(Map::new()),
             file: None,
@@ -46,7 +46,7 @@ impl Source {
     /// # Errors
     ///
     /// It is not YAML, or not a map.
-    pub fn read(name: &str, text: &str) -> Result<Source, Problem> {
+    pub(super) fn read(name: &str, text: &str) -> Result<Source, Problem> {
         let wrong = |line, column, message: &str| Problem {
             place: Place::File {
                 name: name.to_owned(),
@@ -69,12 +69,12 @@ impl Source {
     }
 
     /// The file, where there is one.
-    pub fn file(&self) -> Option<&str> {
+    pub(super) fn file(&self) -> Option<&str> {
         self.file.as_ref().map(|(name, _)| name.as_str())
     }
 
     /// A problem of the part at a path.
-    pub fn problem(&self, path: &Path, message: impl Into<String>, help: &str) -> Problem {
+    pub(super) fn problem(&self, path: &Path, message: impl Into<String>, help: &str) -> Problem {
         let (place, key) = self.whence(path);
         Problem {
             place,
@@ -111,7 +111,7 @@ impl Source {
     }
 
     /// Lays the flags over the tree. What several flags of one key give is one value. Gives the problems of those that cannot be read.
-    pub fn lay_flags(&mut self, given: &[Given]) -> Vec<Problem> {
+    pub(super) fn lay_flags(&mut self, given: &[Given]) -> Vec<Problem> {
         let (mut over, mut problems): (Vec<(&Flag, Value)>, _) = (Vec::new(), Vec::new());
         for Given { flag, text } in given {
             let value = match (flag.read)(text) {
@@ -149,12 +149,12 @@ impl Source {
     }
 
     /// Whether the value at a path stands in the file, so that what it names is beside the file.
-    pub fn in_file(&self, path: &Path) -> bool {
+    pub(super) fn in_file(&self, path: &Path) -> bool {
         matches!(self.whence(path).0, Place::File { .. })
     }
 
     /// Sets one value of one key, as a matrix does.
-    pub fn set(&mut self, key: &Path, value: &Value, what: &str) {
+    pub(super) fn set(&mut self, key: &Path, value: &Value, what: &str) {
         for path in self.places(key) {
             if let Some(place) = self.place(&path) {
                 place.clone_from(value);
@@ -209,7 +209,7 @@ impl Source {
     }
 
     /// Reads the tree, and finds everything that is no key or has the wrong type.
-    pub fn file_tree(&self) -> (File, Vec<(Path, Problem)>) {
+    pub(super) fn file_tree(&self) -> (File, Vec<(Path, Problem)>) {
         let (mut tree, mut problems) = (self.tree.clone(), Vec::new());
         let mut seen = BTreeSet::new();
         while problems.len() < PROBLEMS_MAX {

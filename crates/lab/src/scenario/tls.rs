@@ -16,7 +16,7 @@ use super::read;
 use crate::plan::Protocol;
 
 /// The client's configuration where the targets speak TLS. The outer nothing is a problem.
-pub fn client(
+pub(super) fn client(
     one: &mut One,
     secure: bool,
     protocol: &Protocol,

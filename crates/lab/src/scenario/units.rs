@@ -11,7 +11,7 @@ use serde::de::{Deserialize, Deserializer, Error};
 use serde_json::Value;
 
 /// Longest duration: thirty days.
-pub const DURATION_MAX: Duration = Duration::from_secs(30 * 86_400);
+pub(crate) const DURATION_MAX: Duration = Duration::from_secs(30 * 86_400);
 
 /// A duration, such as `5ms`, `1.5s`, `1m30s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub enum Reference {
 /// # Errors
 ///
 /// The sentence that says how one is written.
-pub fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is not a duration; write 5ms, 30s, 2m or 1h");
     if text == "0" {
         return Ok(Duration::ZERO);
@@ -86,7 +86,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 /// # Errors
 ///
 /// The sentence that says how one is written.
-pub fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is not a size; write 512, 10KB or 1MiB");
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.');
     let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
@@ -113,7 +113,7 @@ pub fn size(text: &str) -> Result<u64, String> {
 /// # Errors
 ///
 /// What is expected; the text is not repeated, since it may be the secret.
-pub fn reference(text: &str) -> Result<Reference, String> {
+pub(crate) fn reference(text: &str) -> Result<Reference, String> {
     match text.split_once(':') {
         Some(("env", name)) if is_variable(name) => Ok(Reference::Env(name.to_owned())),
         Some(("file", path)) if !path.is_empty() => Ok(Reference::File(path.to_owned())),
@@ -126,7 +126,7 @@ pub fn reference(text: &str) -> Result<Reference, String> {
 }
 
 /// Whether a text may be the name of a variable of the environment.
-pub fn is_variable(name: &str) -> bool {
+pub(crate) fn is_variable(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')

@@ -12,13 +12,13 @@ use serde_json::{Map, Number, Value};
 use super::problem::{Path, Step};
 
 /// Largest scenario file, in bytes.
-pub const FILE_BYTES_MAX: usize = 1 << 20;
+pub(super) const FILE_BYTES_MAX: usize = 1 << 20;
 /// Deepest nesting.
-pub const DEPTH_MAX: usize = 32;
+pub(super) const DEPTH_MAX: usize = 32;
 
 /// A line and a column, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct At {
+pub(super) struct At {
     pub line: usize,
     pub column: usize,
 }
@@ -36,7 +36,7 @@ impl At {
 
 /// Where a value stands, and what is inside it.
 #[derive(Clone, Debug)]
-pub struct Spot {
+pub(super) struct Spot {
     /// Of its key, where it has one.
     at: At,
     inside: Inside,
@@ -51,7 +51,7 @@ enum Inside {
 
 impl Spot {
     /// The position of a path, or of the nearest above it that was written.
-    pub fn find(&self, path: &Path) -> At {
+    pub(super) fn find(&self, path: &Path) -> At {
         let mut spot = self;
         for step in &path.0 {
             let below = match (&spot.inside, step) {
@@ -68,7 +68,7 @@ impl Spot {
 
 /// What is wrong with the text, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
+pub(super) struct Wrong {
     pub at: At,
     pub message: String,
 }
@@ -78,7 +78,7 @@ pub struct Wrong {
 /// # Errors
 ///
 /// The first thing that is not YAML, or that is refused here.
-pub fn parse(text: &str) -> Result<(Value, Spot), Wrong> {
+pub(super) fn parse(text: &str) -> Result<(Value, Spot), Wrong> {
     if text.len() > FILE_BYTES_MAX {
         let message = format!("is larger than {FILE_BYTES_MAX} bytes");
         let at = At::BEGIN;
@@ -104,7 +104,7 @@ pub fn parse(text: &str) -> Result<(Value, Spot), Wrong> {
 }
 
 /// What a plain scalar means.
-pub fn scalar(text: &str) -> Value {
+pub(super) fn scalar(text: &str) -> Value {
     match text {
         "" | "~" | "null" => return Value::Null,
         "true" => return Value::Bool(true),

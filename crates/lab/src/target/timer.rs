@@ -28,7 +28,7 @@ const SWEEP_MIN: usize = 1_024;
 
 /// The waits of one thread. Cloning shares them.
 #[derive(Clone)]
-pub struct Timer(Rc<Inner>);
+pub(super) struct Timer(Rc<Inner>);
 
 struct Inner {
     fd: AsyncFd<OwnedFd>,
@@ -73,7 +73,7 @@ impl Ord for Wait {
 
 impl Timer {
     /// A timer for this thread's runtime. [`Timer::run`] must be polled for waits to end.
-    pub fn new() -> io::Result<Timer> {
+    pub(super) fn new() -> io::Result<Timer> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         #[expect(
@@ -93,7 +93,7 @@ impl Timer {
     }
 
     /// Wakes what is due, for ever. Ends only when the timer cannot be read.
-    pub async fn run(&self) -> io::Error {
+    pub(super) async fn run(&self) -> io::Error {
         loop {
             let mut ready = match self.0.fd.readable().await {
                 Ok(ready) => ready,
@@ -112,7 +112,7 @@ impl Timer {
     }
 
     /// Waits until `due`; returns at once when it has passed.
-    pub fn until(&self, due: Instant) -> Until {
+    pub(super) fn until(&self, due: Instant) -> Until {
         Until {
             timer: self.clone(),
             due,
@@ -183,7 +183,7 @@ impl Inner {
 }
 
 /// A wait of [`Timer::until`].
-pub struct Until {
+pub(super) struct Until {
     timer: Timer,
     due: Instant,
     waiter: Option<Rc<Waiter>>,

@@ -19,9 +19,9 @@ use super::tree::{MEMBERS_MAX, Table};
 /// The most marks of one run; further boundaries are not exact, and a warning says so.
 pub const MARKS_MAX: usize = 4096;
 /// The share of local ports in use over which a warning says so. All count as if they went to one address.
-pub const PORTS_USED_MAX: f64 = 0.8;
+pub(super) const PORTS_USED_MAX: f64 = 0.8;
 /// The most warnings kept.
-pub const WARNINGS_MAX: usize = 64;
+pub(super) const WARNINGS_MAX: usize = 64;
 /// How the engine names the threads that send load.
 pub const LOAD_THREADS: &str = "load-";
 /// The busiest threads that a mark keeps of the generator.
@@ -29,7 +29,7 @@ const THREADS_MAX: usize = 256;
 
 /// Everything at one boundary.
 #[derive(Clone, Debug)]
-pub struct Mark {
+pub(super) struct Mark {
     pub at: Instant,
     pub host: host::Reading,
     /// By subject; `None` for endpoints.
@@ -42,20 +42,20 @@ pub struct Mark {
 
 /// One sample in between, of one subject.
 #[derive(Clone, Debug)]
-pub struct Sample {
+pub(super) struct Sample {
     pub at: Instant,
     pub shot: Shot,
 }
 
 /// One answer of an endpoint.
 #[derive(Clone, Debug)]
-pub struct Scrape {
+pub(super) struct Scrape {
     pub at: Instant,
     pub values: BTreeMap<String, (Kind, f64)>,
 }
 
 /// One subject with all that was seen of it.
-pub struct Watch {
+pub(super) struct Watch {
     pub name: String,
     pub eye: Eye,
     /// The subject that holds this one too, so that nothing is counted twice.
@@ -72,7 +72,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    pub fn new(name: String, eye: Eye) -> Watch {
+    pub(super) fn new(name: String, eye: Eye) -> Watch {
         Watch {
             name,
             eye,
@@ -89,7 +89,7 @@ impl Watch {
 }
 
 /// The whole of what was seen.
-pub struct Book {
+pub(super) struct Book {
     pub begun: Instant,
     pub watches: Vec<Watch>,
     pub own: Own,
@@ -103,7 +103,7 @@ pub struct Book {
 
 impl Book {
     /// An empty book.
-    pub fn new(watches: Vec<Watch>) -> Book {
+    pub(super) fn new(watches: Vec<Watch>) -> Book {
         Book {
             begun: Instant::now(),
             watches,
@@ -118,14 +118,14 @@ impl Book {
     }
 
     /// Keeps a warning, once, if there is room.
-    pub fn warn(&mut self, text: String) {
+    pub(super) fn warn(&mut self, text: String) {
         if self.warnings.len() < WARNINGS_MAX && !self.warnings.contains(&text) {
             self.warnings.push(text);
         }
     }
 
     /// Says which subjects are counted within others.
-    pub fn warn_of_parts(&mut self) {
+    pub(super) fn warn_of_parts(&mut self) {
         let part = |watch: &Watch| {
             let part_of = watch.part_of.as_ref()?;
             Some(format!(
@@ -138,7 +138,7 @@ impl Book {
     }
 
     /// What each process and cgroup does now, and the generator last.
-    pub fn live(&self) -> Vec<Live> {
+    pub(super) fn live(&self) -> Vec<Live> {
         let own = match self.own_series.points() {
             [.., before, last] => Some((
                 "generator",
@@ -172,7 +172,7 @@ impl Book {
     }
 
     /// Looks at everything but endpoints, in order of how fast it changes.
-    pub fn look(&mut self, is_mark: bool) {
+    pub(super) fn look(&mut self, is_mark: bool) {
         let at = Instant::now();
         let host = host::read();
         self.own.sample();
@@ -290,7 +290,7 @@ impl Book {
     }
 
     /// Takes in an endpoint's answer.
-    pub fn scraped(
+    pub(super) fn scraped(
         &mut self,
         index: usize,
         at: Instant,

@@ -9,7 +9,7 @@ use super::process::{self, OwnTime, Thread};
 
 /// This process, as often as it was read.
 #[derive(Default)]
-pub struct Own {
+pub(super) struct Own {
     time: OwnTime,
     /// Threads that were ever seen keep their last word, so one that ended within a step still counts in it.
     threads: HashMap<u32, Thread>,
@@ -17,7 +17,7 @@ pub struct Own {
 
 impl Own {
     /// Reads it again.
-    pub fn sample(&mut self) {
+    pub(super) fn sample(&mut self) {
         let Some(stat) = process::stat(std::process::id()) else {
             return;
         };
@@ -39,22 +39,22 @@ impl Own {
     }
 
     /// CPU time of the whole process since it began, in µs.
-    pub fn cpu_us(&self) -> u64 {
+    pub(super) fn cpu_us(&self) -> u64 {
         self.time.on_cpu_ns() / 1000
     }
 
     /// Time that its threads were ready to run and had no CPU, in µs.
-    pub fn waited_us(&self) -> u64 {
+    pub(super) fn waited_us(&self) -> u64 {
         self.time.waited_ns() / 1000
     }
 
     /// How often its threads were put on a CPU.
-    pub fn switches(&self) -> u64 {
+    pub(super) fn switches(&self) -> u64 {
         self.time.switches()
     }
 
     /// Every thread seen so far, those that ended too.
-    pub fn threads(&self) -> impl Iterator<Item = &Thread> {
+    pub(super) fn threads(&self) -> impl Iterator<Item = &Thread> {
         self.threads.values()
     }
 }

@@ -8,7 +8,7 @@ pub const POINTS_MAX: usize = 1200;
 
 /// A bounded series.
 #[derive(Clone, Debug)]
-pub struct Series<T> {
+pub(super) struct Series<T> {
     points: Vec<T>,
     every: u64,
     seen: u64,
@@ -26,7 +26,7 @@ impl<T> Default for Series<T> {
 
 impl<T> Series<T> {
     /// Offers the next sample.
-    pub fn push(&mut self, point: T) {
+    pub(super) fn push(&mut self, point: T) {
         if self.seen.is_multiple_of(self.every) {
             if self.points.len() == POINTS_MAX {
                 let mut keep = [true, false].into_iter().cycle();
@@ -42,7 +42,7 @@ impl<T> Series<T> {
     }
 
     /// The points, oldest first.
-    pub fn points(&self) -> &[T] {
+    pub(super) fn points(&self) -> &[T] {
         &self.points
     }
 }

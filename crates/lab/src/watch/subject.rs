@@ -96,7 +96,7 @@ fn split_metrics(text: &str) -> Vec<String> {
 }
 
 /// A subject, found.
-pub enum Eye {
+pub(super) enum Eye {
     Tree(Tree),
     Cgroup(PathBuf),
     Endpoint(Endpoint),
@@ -104,7 +104,7 @@ pub enum Eye {
 
 /// One reading of a process tree or a cgroup. CPU time counts from wherever it likes; only differences are used.
 #[derive(Clone, Debug, Default)]
-pub struct Shot {
+pub(super) struct Shot {
     pub cpu_us: Option<u64>,
     /// Time that threads were ready to run and had no CPU; of a cgroup, time that its limit held it back.
     pub waited_us: Option<u64>,
@@ -128,7 +128,7 @@ impl Eye {
     ///
     /// # Errors
     /// A sentence that says what was not found.
-    pub fn open(subject: &Subject, table: &Table) -> Result<(String, Eye), String> {
+    pub(super) fn open(subject: &Subject, table: &Table) -> Result<(String, Eye), String> {
         match subject {
             Subject::Pid(pid) => match table.get(*pid) {
                 Some(stat) if !matches!(stat.state, 'Z' | 'X') => {
@@ -161,7 +161,7 @@ impl Eye {
     }
 
     /// `process`, `cgroup` or `prometheus`.
-    pub fn kind(&self) -> &'static str {
+    pub(super) fn kind(&self) -> &'static str {
         match self {
             Eye::Tree(_) => "process",
             Eye::Cgroup(_) => "cgroup",
@@ -171,7 +171,7 @@ impl Eye {
 
     /// Looks once; `None` when there is nothing to see here: a cgroup that is gone, and endpoints, which are asked
     /// elsewhere. Threads are listed only when `with_threads`.
-    pub fn look(&mut self, table: &Table, with_threads: bool) -> Option<Shot> {
+    pub(super) fn look(&mut self, table: &Table, with_threads: bool) -> Option<Shot> {
         match self {
             Eye::Tree(tree) => {
                 let reading = tree.sample(table);
@@ -211,7 +211,7 @@ impl Eye {
 
 /// The name of another subject that holds the one at `index`: its process is in the other's tree or cgroup. Of two
 /// that are the same, the later one is held by the earlier.
-pub fn holder(index: usize, watches: &[Watch], table: &Table) -> Option<String> {
+pub(super) fn holder(index: usize, watches: &[Watch], table: &Table) -> Option<String> {
     let own = &watches[index].eye;
     let holds = |(at, other): &(usize, &Watch)| {
         if *at == index {

@@ -19,7 +19,7 @@ use crate::result::{
 use crate::schedule::Profile;
 
 /// The most threads that a step lists.
-pub const THREADS_SHOWN_MAX: usize = 16;
+pub(super) const THREADS_SHOWN_MAX: usize = 16;
 /// The shortest time over which the machine's shares are told: ten ticks.
 const APART: Duration = Duration::from_millis(100);
 /// What an endpoint's own CPU time is called by every client library, in seconds.
@@ -97,14 +97,14 @@ struct Cut {
 }
 
 /// A book with the instant that the run began.
-pub struct Totals<'a> {
+pub(super) struct Totals<'a> {
     pub book: &'a Book,
     pub begin: Instant,
 }
 
 impl Totals<'_> {
     /// Everything that was watched.
-    pub fn watched(&self, windows: &[Window]) -> Watched {
+    pub(super) fn watched(&self, windows: &[Window]) -> Watched {
         let mut subjects: Vec<SubjectResult> = self
             .book
             .watches
@@ -315,7 +315,7 @@ impl Totals<'_> {
     }
 
     /// The machine over time.
-    pub fn host(&self) -> Vec<HostSample> {
+    pub(super) fn host(&self) -> Vec<HostSample> {
         // Two looks within a few ticks say nothing of a share: the later one waits for the next.
         let mut kept: Vec<(Instant, host::Reading)> = Vec::new();
         for (at, reading) in self.book.host.points() {

@@ -8,7 +8,7 @@ use lab::experiments::compare::metrics::{Errors, METRIC, METRICS, Measured};
 
 /// How a made-up machine disturbs what is measured on it. Deviations are of ln-values.
 #[derive(Clone, Copy, Debug)]
-pub struct Noise {
+pub(crate) struct Noise {
     /// Of the ratio within a block: what pairing cannot remove.
     pub pair: f64,
     /// Of a whole block: what both of its runs share.
@@ -21,28 +21,28 @@ pub struct Noise {
 }
 
 /// The ratio's deviations that were measured: CPU per request on a quiet and on a noisy host.
-pub const QUIET: Noise = Noise {
+pub(crate) const QUIET: Noise = Noise {
     pair: 0.09,
     block: 0.15,
     drift: 0.0,
     outliers: 0.0,
     excess: 0.0,
 };
-pub const NOISY: Noise = Noise {
+pub(crate) const NOISY: Noise = Noise {
     pair: 0.23,
     block: 0.6,
     ..QUIET
 };
-pub const DRIFTING: Noise = Noise {
+pub(crate) const DRIFTING: Noise = Noise {
     drift: 0.3,
     ..QUIET
 };
-pub const DISTURBED: Noise = Noise {
+pub(crate) const DISTURBED: Noise = Noise {
     outliers: 0.08,
     excess: 0.4,
     ..QUIET
 };
-pub const ALL: &[(&str, Noise)] = &[
+pub(crate) const ALL: &[(&str, Noise)] = &[
     ("quiet", QUIET),
     ("noisy", NOISY),
     ("drifting", DRIFTING),
@@ -59,7 +59,7 @@ pub const ALL: &[(&str, Noise)] = &[
 ];
 
 /// One made-up machine.
-pub struct World {
+pub(crate) struct World {
     noise: Noise,
     /// The true ln-ratio of B to A, in every metric in its direction of worse.
     effect: f64,
@@ -69,7 +69,7 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(noise: Noise, effect: f64, seed: u64) -> World {
+    pub(crate) fn new(noise: Noise, effect: f64, seed: u64) -> World {
         World {
             noise,
             effect,
@@ -124,7 +124,13 @@ impl Bench for World {
 }
 
 /// One comparison on a fresh machine.
-pub fn compared(noise: Noise, effect: f64, count: Count, rule: &Rule, seed: u64) -> Interleaved {
+pub(crate) fn compared(
+    noise: Noise,
+    effect: f64,
+    count: Count,
+    rule: &Rule,
+    seed: u64,
+) -> Interleaved {
     let mut world = World::new(noise, effect, seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     interleave(count, rule, seed, &mut world).unwrap()
 }

@@ -15,7 +15,7 @@ use lab::tally::{Fault, Metric, Tally};
 use lab::template::{Body, Template};
 
 /// What a run was.
-pub struct Outcome {
+pub(crate) struct Outcome {
     pub sum: Tally,
     /// By stage.
     pub steps: Vec<Tally>,
@@ -29,21 +29,21 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    pub fn fault(&self, fault: Fault) -> u64 {
+    pub(crate) fn fault(&self, fault: Fault) -> u64 {
         self.sum.faults[fault as usize]
     }
 
-    pub fn count(&self, metric: Metric) -> u64 {
+    pub(crate) fn count(&self, metric: Metric) -> u64 {
         self.sum.distribution(metric).map_or(0, |d| d.count())
     }
 
-    pub fn quantile_ms(&self, metric: Metric, q: f64) -> f64 {
+    pub(crate) fn quantile_ms(&self, metric: Metric, q: f64) -> f64 {
         let distribution = self.sum.distribution(metric).unwrap();
         distribution.quantile(q).unwrap() as f64 / 1e6
     }
 
     /// Everything went well, `count` times.
-    pub fn all_good(&self, count: u64) {
+    pub(crate) fn all_good(&self, count: u64) {
         let sum = &self.sum;
         assert!(self.failure.is_none(), "{:?}", self.failure);
         assert_eq!((sum.good, sum.failures()), (count, 0), "{:?}", self.notes);
@@ -52,7 +52,7 @@ impl Outcome {
 }
 
 /// A flow of GET requests, closed, on one connection, for a fifth of a second.
-pub fn flow(address: SocketAddr) -> Flow {
+pub(crate) fn flow(address: SocketAddr) -> Flow {
     Flow {
         name: "test".into(),
         index: 0,
@@ -72,7 +72,7 @@ pub fn flow(address: SocketAddr) -> Flow {
 }
 
 /// The same with exactly so many requests, one each millisecond, none dropped.
-pub fn exactly(count: u64, address: SocketAddr) -> Flow {
+pub(crate) fn exactly(count: u64, address: SocketAddr) -> Flow {
     let model = Model::Open {
         arrivals: Arrivals::Uniform,
         queue_max: 100_000,
@@ -85,7 +85,7 @@ pub fn exactly(count: u64, address: SocketAddr) -> Flow {
     }
 }
 
-pub fn target(address: SocketAddr) -> Target {
+pub(crate) fn target(address: SocketAddr) -> Target {
     Target {
         tls: false,
         host: address.ip().to_string(),
@@ -95,7 +95,7 @@ pub fn target(address: SocketAddr) -> Target {
     }
 }
 
-pub fn get(path: &str) -> Request {
+pub(crate) fn get(path: &str) -> Request {
     Request {
         name: "one".into(),
         weight: 1,
@@ -109,7 +109,7 @@ pub fn get(path: &str) -> Request {
 }
 
 /// Stages that hold a level for so many milliseconds.
-pub fn holds(levels: &[(f64, u64)]) -> Profile {
+pub(crate) fn holds(levels: &[(f64, u64)]) -> Profile {
     let shape = |(at, ms): &(f64, u64)| Shape::Hold {
         at: *at,
         lasting: Duration::from_millis(*ms),
@@ -122,12 +122,12 @@ pub fn holds(levels: &[(f64, u64)]) -> Profile {
 }
 
 /// Drives a flow to its end.
-pub fn run(flow: Flow) -> Outcome {
+pub(crate) fn run(flow: Flow) -> Outcome {
     run_until(flow, |_, _| {})
 }
 
 /// Drives a flow, with something to do at each shipment.
-pub fn run_until(flow: Flow, mut each: impl FnMut(&Control, &Shipment)) -> Outcome {
+pub(crate) fn run_until(flow: Flow, mut each: impl FnMut(&Control, &Shipment)) -> Outcome {
     let (threads, steps) = (flow.threads, flow.profile.steps().len());
     let plan = Plan {
         name: "test".into(),
@@ -166,7 +166,7 @@ pub fn run_until(flow: Flow, mut each: impl FnMut(&Control, &Shipment)) -> Outco
 }
 
 /// A server that hands each connection, with its number, to a thread of its own.
-pub fn serve(each: impl Fn(TcpStream, usize) + Send + Sync + 'static) -> SocketAddr {
+pub(crate) fn serve(each: impl Fn(TcpStream, usize) + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let (address, each) = (listener.local_addr().unwrap(), Arc::new(each));
     std::thread::spawn(move || {
@@ -180,7 +180,9 @@ pub fn serve(each: impl Fn(TcpStream, usize) + Send + Sync + 'static) -> SocketA
 }
 
 /// A server that answers each request of a connection with what is made of its head and body.
-pub fn answering(answer: impl Fn(&str, &[u8]) -> Vec<u8> + Send + Sync + 'static) -> SocketAddr {
+pub(crate) fn answering(
+    answer: impl Fn(&str, &[u8]) -> Vec<u8> + Send + Sync + 'static,
+) -> SocketAddr {
     serve(move |mut stream, _| {
         while let Some((head, body)) = request(&mut stream) {
             if stream.write_all(&answer(&head, &body)).is_err() {
@@ -191,7 +193,7 @@ pub fn answering(answer: impl Fn(&str, &[u8]) -> Vec<u8> + Send + Sync + 'static
 }
 
 /// The next request on a connection: its head without the empty line, and its body.
-pub fn request(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
+pub(crate) fn request(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -207,7 +209,7 @@ pub fn request(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
 }
 
 /// A field of a head.
-pub fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     let fields = head
         .lines()
         .skip(1)
@@ -217,7 +219,7 @@ pub fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// The answer of an echo server.
-pub fn echo(head: &str, body: &[u8]) -> Vec<u8> {
+pub(crate) fn echo(head: &str, body: &[u8]) -> Vec<u8> {
     let mut answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n", body.len());
     for name in ["weir-lab-id", "content-type"] {
         if let Some(value) = field(head, name) {

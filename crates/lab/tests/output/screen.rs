@@ -7,7 +7,7 @@ use indicatif::TermLike;
 
 /// Lines of text and a cursor. Colours take no place and are kept in the text.
 #[derive(Clone, Debug)]
-pub struct Screen {
+pub(crate) struct Screen {
     columns: usize,
     state: Arc<Mutex<State>>,
 }
@@ -21,7 +21,7 @@ struct State {
 }
 
 impl Screen {
-    pub fn new(columns: usize) -> Screen {
+    pub(crate) fn new(columns: usize) -> Screen {
         Screen {
             columns,
             state: Arc::default(),
@@ -29,7 +29,7 @@ impl Screen {
     }
 
     /// What stands on it, without what is empty at the ends.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let state = self.state.lock().unwrap();
         let lines: Vec<String> = state
             .lines
@@ -44,7 +44,7 @@ impl Screen {
     }
 
     /// Takes what a program wrote to a real terminal.
-    pub fn feed(&self, text: &str) {
+    pub(crate) fn feed(&self, text: &str) {
         self.state.lock().unwrap().write(text, self.columns);
     }
 
@@ -169,7 +169,7 @@ impl TermLike for Screen {
 }
 
 /// A text without its colours.
-pub fn without_colours(text: &str) -> String {
+pub(crate) fn without_colours(text: &str) -> String {
     let mut plain = String::new();
     let mut parts = text.split('\u{1b}');
     plain.push_str(parts.next().unwrap_or_default());

@@ -209,7 +209,7 @@ fn closed() -> Flow {
 }
 
 /// The whole run.
-pub fn run() -> Run {
+pub(crate) fn run() -> Run {
     let flows = vec![
         open().result("checkout", "http1", "open", 256),
         closed().result("search (tools/call)", "mcp 2025-11-25", "closed", 16),

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 /// Why a value does not fit a schema of `root`; nothing if it fits.
-pub fn misfit(root: &Value, schema: &Value, value: &Value, at: &str) -> Option<String> {
+pub(crate) fn misfit(root: &Value, schema: &Value, value: &Value, at: &str) -> Option<String> {
     let Value::Object(schema) = schema else {
         return (schema == &Value::Bool(false)).then(|| format!("{at}: nothing is allowed"));
     };

@@ -7,40 +7,40 @@ use std::time::Duration;
 /// A server that does not answer fails a test instead of holding it up.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub struct Client<S = TcpStream> {
+pub(crate) struct Client<S = TcpStream> {
     pub stream: S,
     unread: Vec<u8>,
 }
 
 #[derive(Debug)]
-pub struct Answer {
+pub(crate) struct Answer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
 impl Answer {
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(found, _)| found == name);
         found.map(|(_, value)| value.as_str())
     }
 
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap()
     }
 
-    pub fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("not JSON: {self:?}"))
     }
 
     /// The events of a stream: name and data.
-    pub fn events(&self) -> Vec<(String, String)> {
+    pub(crate) fn events(&self) -> Vec<(String, String)> {
         events(self.text())
     }
 }
 
 /// The events of an event stream: name (`message` unless it is said) and data.
-pub fn events(text: &str) -> Vec<(String, String)> {
+pub(crate) fn events(text: &str) -> Vec<(String, String)> {
     assert!(
         text.ends_with("\n\n"),
         "the stream ends in an event: {text:?}"
@@ -63,7 +63,7 @@ pub fn events(text: &str) -> Vec<(String, String)> {
 }
 
 impl Client {
-    pub fn to(address: SocketAddr) -> Client {
+    pub(crate) fn to(address: SocketAddr) -> Client {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
@@ -72,27 +72,32 @@ impl Client {
 }
 
 impl<S: Read + Write> Client<S> {
-    pub fn over(stream: S) -> Client<S> {
+    pub(crate) fn over(stream: S) -> Client<S> {
         Client {
             stream,
             unread: Vec::new(),
         }
     }
 
-    pub fn send(&mut self, text: impl AsRef<[u8]>) -> &mut Self {
+    pub(crate) fn send(&mut self, text: impl AsRef<[u8]>) -> &mut Self {
         self.stream.write_all(text.as_ref()).unwrap();
         self
     }
 
-    pub fn get(&mut self, path: &str) -> Answer {
+    pub(crate) fn get(&mut self, path: &str) -> Answer {
         self.ask("GET", path, &[], b"")
     }
 
-    pub fn post(&mut self, path: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Answer {
+    pub(crate) fn post(
+        &mut self,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl AsRef<[u8]>,
+    ) -> Answer {
         self.ask("POST", path, headers, body.as_ref())
     }
 
-    pub fn ask(
+    pub(crate) fn ask(
         &mut self,
         method: &str,
         path: &str,
@@ -114,7 +119,7 @@ impl<S: Read + Write> Client<S> {
     }
 
     /// The next answer, or None when the connection closes before one begins.
-    pub fn try_answer(&mut self, headless: bool) -> Option<Answer> {
+    pub(crate) fn try_answer(&mut self, headless: bool) -> Option<Answer> {
         let head_length = loop {
             if let Some(at) = self
                 .unread
@@ -147,7 +152,7 @@ impl<S: Read + Write> Client<S> {
         Some(answer)
     }
 
-    pub fn answer(&mut self, headless: bool) -> Answer {
+    pub(crate) fn answer(&mut self, headless: bool) -> Answer {
         self.try_answer(headless).expect("an answer")
     }
 
@@ -167,7 +172,7 @@ impl<S: Read + Write> Client<S> {
     }
 
     /// The next chunk of a chunked body; the last is empty.
-    pub fn chunk(&mut self) -> Vec<u8> {
+    pub(crate) fn chunk(&mut self) -> Vec<u8> {
         let line_length = loop {
             if let Some(at) = self.unread.windows(2).position(|window| window == b"\r\n") {
                 break at;

@@ -16,7 +16,7 @@ use lab::tally::{Fault, Tally};
 use lab::template::{Body, Template};
 
 /// A GET of `/`, of which nothing special is expected.
-pub fn get() -> Request {
+pub(crate) fn get() -> Request {
     Request {
         name: "get".to_owned(),
         weight: 1,
@@ -30,7 +30,7 @@ pub fn get() -> Request {
 }
 
 /// A flow of one connection, closed, for 300 ms.
-pub fn flow(address: SocketAddr) -> Flow {
+pub(crate) fn flow(address: SocketAddr) -> Flow {
     Flow {
         name: "test".to_owned(),
         index: 0,
@@ -56,14 +56,14 @@ pub fn flow(address: SocketAddr) -> Flow {
 }
 
 /// One hold.
-pub fn hold(level: f64, ms: u64) -> Profile {
+pub(crate) fn hold(level: f64, ms: u64) -> Profile {
     let lasting = Duration::from_millis(ms);
     let shape = Shape::Hold { at: level, lasting };
     Profile::new([("hold".to_owned(), false, shape)])
 }
 
 /// What a run gave.
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// By kind of request, over all steps.
     pub kinds: BTreeMap<u16, Tally>,
     pub notes: Vec<Note>,
@@ -73,12 +73,12 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    pub fn kind(&self, kind: u16) -> Tally {
+    pub(crate) fn kind(&self, kind: u16) -> Tally {
         self.kinds.get(&kind).cloned().unwrap_or_default()
     }
 
     /// Everything together.
-    pub fn total(&self) -> Tally {
+    pub(crate) fn total(&self) -> Tally {
         let mut total = Tally::default();
         self.kinds.values().for_each(|tally| total.add(tally));
         total
@@ -86,17 +86,17 @@ impl Outcome {
 }
 
 /// Failures of one class.
-pub fn faults(tally: &Tally, fault: Fault) -> u64 {
+pub(crate) fn faults(tally: &Tally, fault: Fault) -> u64 {
     tally.faults[fault as usize]
 }
 
 /// Carries a flow out with this engine.
-pub fn drive(flow: Flow) -> Outcome {
+pub(crate) fn drive(flow: Flow) -> Outcome {
     drive_until(flow, |_| {})
 }
 
 /// Carries a flow out; `begun` is called when it has begun, with the run's control.
-pub fn drive_until(flow: Flow, begun: impl FnOnce(&Control)) -> Outcome {
+pub(crate) fn drive_until(flow: Flow, begun: impl FnOnce(&Control)) -> Outcome {
     let (flow, control) = (Arc::new(flow), Arc::new(Control::default()));
     let (shipments, arrived) = std::sync::mpsc::sync_channel(64);
     let share = |thread| Share {
@@ -147,7 +147,7 @@ pub fn drive_until(flow: Flow, begun: impl FnOnce(&Control)) -> Outcome {
 }
 
 /// What a flow fails of before it begins.
-pub fn refusal(flow: Flow) -> Failure {
+pub(crate) fn refusal(flow: Flow) -> Failure {
     let outcome = drive(flow);
     assert_eq!(outcome.total().good, 0, "nothing can have been good");
     outcome.failure.expect("the run is refused")
@@ -155,7 +155,7 @@ pub fn refusal(flow: Flow) -> Failure {
 
 /// A request as the raw server read it.
 #[derive(Debug)]
-pub struct Heard {
+pub(crate) struct Heard {
     pub method: String,
     pub path: String,
     headers: Vec<(String, String)>,
@@ -163,7 +163,7 @@ pub struct Heard {
 }
 
 impl Heard {
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut found = self
             .headers
             .iter()
@@ -171,13 +171,13 @@ impl Heard {
         found.next().map(|(_, value)| value.as_str())
     }
 
-    pub fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 }
 
 /// What the raw server does for one request, in order.
-pub enum Act {
+pub(crate) enum Act {
     Write(Vec<u8>),
     Pause(Duration),
     /// Ends the connection.
@@ -185,35 +185,35 @@ pub enum Act {
 }
 
 /// An answer with a body of a known length.
-pub fn answer(status: u16, fields: &str, body: &[u8]) -> Vec<Act> {
+pub(crate) fn answer(status: u16, fields: &str, body: &[u8]) -> Vec<Act> {
     let length = body.len();
     let head = format!("HTTP/1.1 {status} X\r\n{fields}content-length: {length}\r\n\r\n");
     vec![Act::Write([head.as_bytes(), body].concat())]
 }
 
-pub fn json(fields: &str, body: serde_json::Value) -> Vec<Act> {
+pub(crate) fn json(fields: &str, body: serde_json::Value) -> Vec<Act> {
     let fields = format!("content-type: application/json\r\n{fields}");
     answer(200, &fields, body.to_string().as_bytes())
 }
 
 /// The begin of an event stream in chunks.
-pub fn events() -> Act {
+pub(crate) fn events() -> Act {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n\
                 transfer-encoding: chunked\r\n\r\n";
     Act::Write(head.as_bytes().to_vec())
 }
 
 /// One chunk.
-pub fn chunk(text: &str) -> Act {
+pub(crate) fn chunk(text: &str) -> Act {
     Act::Write(format!("{:x}\r\n{text}\r\n", text.len()).into_bytes())
 }
 
-pub fn last_chunk() -> Act {
+pub(crate) fn last_chunk() -> Act {
     Act::Write(b"0\r\n\r\n".to_vec())
 }
 
 /// A server that reads requests and does what it is told.
-pub struct Raw {
+pub(crate) struct Raw {
     pub address: SocketAddr,
     pub connections: Arc<AtomicU64>,
     pub requests: Arc<AtomicU64>,
@@ -222,7 +222,7 @@ pub struct Raw {
 }
 
 impl Raw {
-    pub fn new(act: impl Fn(&Heard) -> Vec<Act> + Send + Sync + 'static) -> Raw {
+    pub(crate) fn new(act: impl Fn(&Heard) -> Vec<Act> + Send + Sync + 'static) -> Raw {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let raw = Raw {
             address: listener.local_addr().unwrap(),
@@ -257,16 +257,16 @@ impl Raw {
         raw
     }
 
-    pub fn requests(&self) -> u64 {
+    pub(crate) fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }
 
-    pub fn connections(&self) -> u64 {
+    pub(crate) fn connections(&self) -> u64 {
         self.connections.load(Ordering::Relaxed)
     }
 
     /// Requests of a method.
-    pub fn heard(&self, method: &str) -> usize {
+    pub(crate) fn heard(&self, method: &str) -> usize {
         let heard = self.heard.lock().unwrap();
         heard.iter().filter(|line| line.starts_with(method)).count()
     }

@@ -17,13 +17,13 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// A certificate for `localhost`, with its key.
-pub struct Certificate {
+pub(crate) struct Certificate {
     pub der: CertificateDer<'static>,
     key: PrivateKeyDer<'static>,
 }
 
 impl Certificate {
-    pub fn new() -> Certificate {
+    pub(crate) fn new() -> Certificate {
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
         Certificate {
             der: made.cert.der().clone(),
@@ -38,20 +38,20 @@ impl Certificate {
     }
 
     /// A client that trusts it.
-    pub fn client(&self) -> Arc<ClientConfig> {
+    pub(crate) fn client(&self) -> Arc<ClientConfig> {
         let builder = ClientConfig::builder().with_root_certificates(self.roots());
         Arc::new(builder.with_no_client_auth())
     }
 
     /// A client that trusts it and shows it.
-    pub fn client_with_certificate(&self) -> Arc<ClientConfig> {
+    pub(crate) fn client_with_certificate(&self) -> Arc<ClientConfig> {
         let builder = ClientConfig::builder().with_root_certificates(self.roots());
         let shown = builder.with_client_auth_cert(vec![self.der.clone()], self.key.clone_key());
         Arc::new(shown.unwrap())
     }
 
     /// A server with it, which offers these protocols, and may ask for a certificate.
-    pub fn server(&self, protocols: &[&str], mutual: bool) -> Arc<ServerConfig> {
+    pub(crate) fn server(&self, protocols: &[&str], mutual: bool) -> Arc<ServerConfig> {
         let builder = match mutual {
             false => ServerConfig::builder().with_no_client_auth(),
             true => {
@@ -69,7 +69,7 @@ impl Certificate {
 
 /// A server that echoes each body, with `content-type` and `weir-lab-id`.
 #[derive(Clone, Default)]
-pub struct Echo {
+pub(crate) struct Echo {
     pub connections: Arc<AtomicU64>,
     pub requests: Arc<AtomicU64>,
     /// The number of the request, counted from 1, whose answer has its 10th byte wrong. 0: none.
@@ -80,7 +80,7 @@ pub struct Echo {
 
 impl Echo {
     /// Runs on a thread of its own until the test's process ends.
-    pub fn start(&self) -> SocketAddr {
+    pub(crate) fn start(&self) -> SocketAddr {
         let (echo, listener) = (
             self.clone(),
             std::net::TcpListener::bind("127.0.0.1:0").unwrap(),

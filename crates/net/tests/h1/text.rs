@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// One case of a file.
-pub struct Case {
+pub(crate) struct Case {
     pub title: String,
     /// As it stands in the file.
     pub sent: String,
@@ -17,12 +17,12 @@ pub struct Case {
 
 impl Case {
     /// What is sent, in the parts that silence divides.
-    pub fn parts(&self) -> Vec<Vec<u8>> {
+    pub(crate) fn parts(&self) -> Vec<Vec<u8>> {
         self.sent.split("\\|").map(unescape).collect()
     }
 
     /// The methods that answers are to.
-    pub fn methods(&self) -> Vec<&str> {
+    pub(crate) fn methods(&self) -> Vec<&str> {
         let methods = self
             .title
             .split_once(": ")
@@ -32,7 +32,7 @@ impl Case {
 }
 
 /// Every file below `cases/h1`: its path, its first line, and its cases.
-pub fn files() -> Vec<(PathBuf, String, Vec<Case>)> {
+pub(crate) fn files() -> Vec<(PathBuf, String, Vec<Case>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases/h1");
     let paths = fs::read_dir(folder)
         .unwrap()

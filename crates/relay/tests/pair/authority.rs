@@ -9,13 +9,13 @@ use rcgen::{
 };
 
 /// Signs certificates.
-pub struct Authority {
+pub(crate) struct Authority {
     pub pem: String,
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
 /// A certificate and its key, as PEM.
-pub struct Leaf {
+pub(crate) struct Leaf {
     pub certificate: String,
     pub key: String,
     /// As its authority numbered it; 0 where there is none.
@@ -23,7 +23,7 @@ pub struct Leaf {
 }
 
 impl Authority {
-    pub fn new() -> Authority {
+    pub(crate) fn new() -> Authority {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params
             .distinguished_name
@@ -38,26 +38,26 @@ impl Authority {
     }
 
     /// One that is trusted as both are.
-    pub fn and(&self, other: &Authority) -> Authority {
+    pub(crate) fn and(&self, other: &Authority) -> Authority {
         Authority {
             pem: format!("{}{}", self.pem, other.pem),
             ..Authority::new()
         }
     }
 
-    pub fn server(&self, names: &[&str]) -> Leaf {
+    pub(crate) fn server(&self, names: &[&str]) -> Leaf {
         self.sign(names, ExtendedKeyUsagePurpose::ServerAuth, (2020, 2090))
     }
 
-    pub fn client(&self, names: &[&str]) -> Leaf {
+    pub(crate) fn client(&self, names: &[&str]) -> Leaf {
         self.sign(names, ExtendedKeyUsagePurpose::ClientAuth, (2020, 2090))
     }
 
-    pub fn expired(&self, names: &[&str]) -> Leaf {
+    pub(crate) fn expired(&self, names: &[&str]) -> Leaf {
         self.sign(names, ExtendedKeyUsagePurpose::ClientAuth, (2020, 2021))
     }
 
-    pub fn not_yet(&self, names: &[&str]) -> Leaf {
+    pub(crate) fn not_yet(&self, names: &[&str]) -> Leaf {
         self.sign(names, ExtendedKeyUsagePurpose::ClientAuth, (2089, 2090))
     }
 
@@ -79,7 +79,7 @@ impl Authority {
     }
 
     /// A list, good until this year, of certificates that are no more, as PEM.
-    pub fn revoked(&self, leaves: &[&Leaf], until: i32) -> String {
+    pub(crate) fn revoked(&self, leaves: &[&Leaf], until: i32) -> String {
         let revoked = leaves.iter().map(|leaf| RevokedCertParams {
             serial_number: SerialNumber::from(leaf.serial),
             revocation_time: date_time_ymd(2021, 1, 1),
@@ -99,7 +99,7 @@ impl Authority {
 }
 
 impl Leaf {
-    pub fn self_signed(name: &str) -> Leaf {
+    pub(crate) fn self_signed(name: &str) -> Leaf {
         let made = rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
         Leaf {
             certificate: made.cert.pem(),

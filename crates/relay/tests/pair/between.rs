@@ -10,19 +10,19 @@ use std::thread;
 use super::rig::{Line, Message, anywhere};
 
 /// Sends a request on to the inbound and brings its answer.
-pub type Next<'a> = dyn FnMut(&Message) -> io::Result<Message> + 'a;
+pub(crate) type Next<'a> = dyn FnMut(&Message) -> io::Result<Message> + 'a;
 
 /// What is done with a request: the answer that the outbound gets, or its connection is cut.
-pub type Handle = dyn Fn(Message, &mut Next<'_>) -> io::Result<Message> + Send + Sync;
+pub(crate) type Handle = dyn Fn(Message, &mut Next<'_>) -> io::Result<Message> + Send + Sync;
 
-pub struct Between {
+pub(crate) struct Between {
     pub address: SocketAddr,
     /// Connections that were accepted so far.
     pub accepted: Arc<AtomicUsize>,
 }
 
 impl Between {
-    pub fn new(
+    pub(crate) fn new(
         to: SocketAddr,
         handle: impl Fn(Message, &mut Next<'_>) -> io::Result<Message> + Send + Sync + 'static,
     ) -> Between {
@@ -77,17 +77,17 @@ fn bytes(message: &Message) -> Vec<u8> {
 }
 
 /// Whether it is a sealed request, and no handshake.
-pub fn is_request(message: &Message) -> bool {
+pub(crate) fn is_request(message: &Message) -> bool {
     message.body.get(1) == Some(&1) && message.line.starts_with("POST ")
 }
 
 /// Whether it is a handshake.
-pub fn is_init(message: &Message) -> bool {
+pub(crate) fn is_init(message: &Message) -> bool {
     message.body.get(1) == Some(&3)
 }
 
 /// The chunks of a sealed body behind its first bytes: 200 of a request, 32 of a response.
-pub fn chunks(body: &[u8], before: usize) -> Vec<Vec<u8>> {
+pub(crate) fn chunks(body: &[u8], before: usize) -> Vec<Vec<u8>> {
     let mut rest = &body[before..];
     let mut chunks = Vec::new();
     while let Some(head) = rest.first_chunk::<4>() {

@@ -1,7 +1,7 @@
 //! The corpus of `net` that two readers could take in two ways.
 
 /// Files with requests.
-pub const REQUESTS: [&str; 4] = [
+pub(crate) const REQUESTS: [&str; 4] = [
     "request-smuggling.txt",
     "request-framing.txt",
     "request-fields.txt",
@@ -9,14 +9,14 @@ pub const REQUESTS: [&str; 4] = [
 ];
 
 /// One case: what is sent, and what the engine makes of it.
-pub struct Case {
+pub(crate) struct Case {
     pub title: String,
     pub sent: Vec<u8>,
     pub told: String,
 }
 
 /// The cases of a file of `net`; those that wait for silence between their parts are left out.
-pub fn cases(file: &str) -> Vec<Case> {
+pub(crate) fn cases(file: &str) -> Vec<Case> {
     let path = format!("{}/../net/cases/h1/{file}", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).unwrap();
     let (_, rest) = text.split_once("\n# ").unwrap();
@@ -56,7 +56,7 @@ fn unescape(text: &str) -> Option<Vec<u8>> {
 
 impl Case {
     /// Whether the engine refuses something in it: a line of a status and the name of a fault.
-    pub fn is_refused(&self) -> bool {
+    pub(crate) fn is_refused(&self) -> bool {
         self.told.lines().any(|line| {
             let fault = line
                 .split_once(' ')
@@ -66,7 +66,7 @@ impl Case {
     }
 
     /// Requests that the engine reads in it.
-    pub fn requests(&self) -> usize {
+    pub(crate) fn requests(&self) -> usize {
         self.told
             .lines()
             .filter(|line| line.contains(" of \""))

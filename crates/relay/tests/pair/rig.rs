@@ -25,10 +25,10 @@ use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 
 /// Longest wait of a test for something that has to come.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Whether this comes true in time: what is counted behind the last byte of an answer, or behind a close.
-pub fn comes(true_now: impl Fn() -> bool) -> bool {
+pub(crate) fn comes(true_now: impl Fn() -> bool) -> bool {
     let began = Instant::now();
     while !true_now() {
         if began.elapsed() > PATIENCE {
@@ -39,19 +39,19 @@ pub fn comes(true_now: impl Fn() -> bool) -> bool {
     true
 }
 
-pub fn name(text: &str) -> Name {
+pub(crate) fn name(text: &str) -> Name {
     Name::new(text).expect("a name")
 }
 
 /// The machine's clocks, which a test can put forward or back.
-pub struct Shifted {
+pub(crate) struct Shifted {
     start: Instant,
     pub unix_ms: AtomicU64,
     pub mono_ms: AtomicU64,
 }
 
 impl Shifted {
-    pub fn new() -> Arc<Shifted> {
+    pub(crate) fn new() -> Arc<Shifted> {
         Arc::new(Shifted {
             start: Instant::now(),
             unix_ms: AtomicU64::new(0),
@@ -60,7 +60,7 @@ impl Shifted {
     }
 
     /// Lets time pass.
-    pub fn pass(&self, ms: u64) {
+    pub(crate) fn pass(&self, ms: u64) {
         self.unix_ms.fetch_add(ms, Ordering::SeqCst);
         self.mono_ms.fetch_add(ms, Ordering::SeqCst);
     }
@@ -80,10 +80,10 @@ impl Clock for Shifted {
 
 /// Keeps records in memory.
 #[derive(Default)]
-pub struct Kept(pub Mutex<Vec<String>>);
+pub(crate) struct Kept(pub Mutex<Vec<String>>);
 
 impl Kept {
-    pub fn all(&self) -> Vec<String> {
+    pub(crate) fn all(&self) -> Vec<String> {
         self.0.lock().expect("no test panics here").clone()
     }
 
@@ -118,9 +118,9 @@ impl Meter for Unmetered {
     fn found(&self, _: &'static str, _: &'static str) {}
 }
 
-pub const PERMIT_ALL: &str = "permit (principal, action, resource);";
+pub(crate) const PERMIT_ALL: &str = "permit (principal, action, resource);";
 
-pub fn rules(policy: &str, names: &[&str]) -> Rules {
+pub(crate) fn rules(policy: &str, names: &[&str]) -> Rules {
     let source = policy::Source {
         file: "test.cedar",
         text: policy,
@@ -138,7 +138,7 @@ pub fn rules(policy: &str, names: &[&str]) -> Rules {
     }
 }
 
-pub fn gate(policy: &str, names: &[&str], clock: &Arc<Shifted>) -> (Arc<Gate>, Arc<Kept>) {
+pub(crate) fn gate(policy: &str, names: &[&str], clock: &Arc<Shifted>) -> (Arc<Gate>, Arc<Kept>) {
     let kept = Arc::new(Kept::default());
     let ports = Ports {
         directory: Arc::new(store::Agents::new(std::iter::empty())),
@@ -151,14 +151,14 @@ pub fn gate(policy: &str, names: &[&str], clock: &Arc<Shifted>) -> (Arc<Gate>, A
     (Arc::new(Gate::new(ports, rules(policy, names))), kept)
 }
 
-pub fn agent(text: &str) -> Agent {
+pub(crate) fn agent(text: &str) -> Agent {
     Agent {
         name: name(text),
         groups: Vec::new(),
     }
 }
 
-pub fn everything_to(to: To) -> Vec<Route> {
+pub(crate) fn everything_to(to: To) -> Vec<Route> {
     vec![Route {
         host: HostMatch::Any,
         path: "/".into(),
@@ -166,11 +166,11 @@ pub fn everything_to(to: To) -> Vec<Route> {
     }]
 }
 
-pub fn endpoint(address: SocketAddr) -> Endpoint {
+pub(crate) fn endpoint(address: SocketAddr) -> Endpoint {
     Endpoint::parse(&format!("http://{address}")).expect("a URL")
 }
 
-pub fn edge() -> Settings {
+pub(crate) fn edge() -> Settings {
     Settings {
         drain_ms: 2_000,
         ..Settings::default()
@@ -178,15 +178,15 @@ pub fn edge() -> Settings {
 }
 
 /// The outbound's key and the inbound's, for every test the same.
-pub fn out_key() -> Identity {
+pub(crate) fn out_key() -> Identity {
     Identity::from_seed(&[1; 32])
 }
 
-pub fn in_key(seed: u8) -> Identity {
+pub(crate) fn in_key(seed: u8) -> Identity {
     Identity::from_seed(&[seed; 32])
 }
 
-pub fn inbound_settings(origin: SocketAddr) -> InboundSettings {
+pub(crate) fn inbound_settings(origin: SocketAddr) -> InboundSettings {
     InboundSettings {
         routes: everything_to(To::Plain(name("origin"))),
         origins: vec![(name("origin"), endpoint(origin))],
@@ -211,7 +211,7 @@ pub fn inbound_settings(origin: SocketAddr) -> InboundSettings {
     }
 }
 
-pub fn outbound_settings(peer: SocketAddr) -> OutboundSettings {
+pub(crate) fn outbound_settings(peer: SocketAddr) -> OutboundSettings {
     OutboundSettings {
         routes: everything_to(To::Peer(name("peer"))),
         peers: vec![Peer {
@@ -232,7 +232,7 @@ pub fn outbound_settings(peer: SocketAddr) -> OutboundSettings {
     }
 }
 
-pub fn anyone() -> Callers {
+pub(crate) fn anyone() -> Callers {
     Callers {
         field: "proxy-authorization".into(),
         tokens: Vec::new(),
@@ -242,7 +242,7 @@ pub fn anyone() -> Callers {
 }
 
 /// A relay that serves on threads of its own; it drains when it is dropped.
-pub struct Serving<R> {
+pub(crate) struct Serving<R> {
     pub relay: Arc<R>,
     pub address: SocketAddr,
     pub kept: Arc<Kept>,
@@ -253,7 +253,7 @@ pub struct Serving<R> {
 
 impl<R> Serving<R> {
     /// Drains, and waits until all threads have ended.
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.drain.start();
         for thread in self.threads.drain(..) {
             thread.join().expect("a relay's thread");
@@ -288,7 +288,7 @@ fn listeners(count: usize, address: SocketAddr) -> (SocketAddr, Vec<Listener>) {
 }
 
 /// A thread for each listener.
-pub fn threads<F>(listeners: Vec<Listener>, serve: F) -> Vec<JoinHandle<()>>
+pub(crate) fn threads<F>(listeners: Vec<Listener>, serve: F) -> Vec<JoinHandle<()>>
 where
     F: AsyncFn(Listener) + Clone + Send + 'static,
 {
@@ -304,18 +304,18 @@ where
     listeners.into_iter().map(start).collect()
 }
 
-pub fn anywhere() -> SocketAddr {
+pub(crate) fn anywhere() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, 0).into()
 }
 
 /// An inbound that is past its first two seconds.
-pub fn inbound(settings: InboundSettings, clock: &Arc<Shifted>) -> Serving<Inbound> {
+pub(crate) fn inbound(settings: InboundSettings, clock: &Arc<Shifted>) -> Serving<Inbound> {
     let serving = inbound_at(settings, clock, 1, anywhere());
     clock.pass(2_100);
     serving
 }
 
-pub fn inbound_at(
+pub(crate) fn inbound_at(
     settings: InboundSettings,
     clock: &Arc<Shifted>,
     count: usize,
@@ -353,11 +353,11 @@ pub fn inbound_at(
     }
 }
 
-pub fn outbound(settings: OutboundSettings, clock: &Arc<Shifted>) -> Serving<Outbound> {
+pub(crate) fn outbound(settings: OutboundSettings, clock: &Arc<Shifted>) -> Serving<Outbound> {
     outbound_at(settings, clock, 1, anywhere())
 }
 
-pub fn outbound_at(
+pub(crate) fn outbound_at(
     settings: OutboundSettings,
     clock: &Arc<Shifted>,
     count: usize,
@@ -370,7 +370,7 @@ pub fn outbound_at(
 }
 
 /// An outbound on listeners that are there already.
-pub fn outbound_on(
+pub(crate) fn outbound_on(
     settings: OutboundSettings,
     clock: &Arc<Shifted>,
     listeners: Vec<Listener>,
@@ -409,7 +409,7 @@ pub fn outbound_on(
 
 /// One message as it stood on the wire, with its body out of its framing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Message {
+pub(crate) struct Message {
     pub line: String,
     pub fields: Vec<(String, String)>,
     pub body: Vec<u8>,
@@ -417,7 +417,7 @@ pub struct Message {
 }
 
 impl Message {
-    pub fn field(&self, name: &str) -> Option<&str> {
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let found = self
             .fields
             .iter()
@@ -425,7 +425,7 @@ impl Message {
         found.map(|(_, value)| value.as_str())
     }
 
-    pub fn status(&self) -> u16 {
+    pub(crate) fn status(&self) -> u16 {
         self.line
             .split(' ')
             .nth(1)
@@ -433,23 +433,23 @@ impl Message {
             .unwrap_or(0)
     }
 
-    pub fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         self.line.split(' ').nth(1).unwrap_or_default()
     }
 }
 
 /// A connection, read with a parser that is none of ours.
-pub struct Line {
+pub(crate) struct Line {
     pub stream: TcpStream,
     pub rest: Vec<u8>,
 }
 
 impl Line {
-    pub fn to(address: SocketAddr) -> Line {
+    pub(crate) fn to(address: SocketAddr) -> Line {
         Line::of(TcpStream::connect(address).expect("a connection"))
     }
 
-    pub fn of(stream: TcpStream) -> Line {
+    pub(crate) fn of(stream: TcpStream) -> Line {
         stream.set_nodelay(true).expect("a socket");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
         stream.set_write_timeout(Some(PATIENCE)).expect("a socket");
@@ -459,12 +459,12 @@ impl Line {
         }
     }
 
-    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)
     }
 
     /// Reads more; false at the end.
-    pub fn more(&mut self) -> io::Result<bool> {
+    pub(crate) fn more(&mut self) -> io::Result<bool> {
         let mut buffer = [0; 64 << 10];
         let read = self.stream.read(&mut buffer)?;
         self.rest.extend_from_slice(&buffer[..read]);
@@ -486,7 +486,7 @@ impl Line {
         }
     }
 
-    pub fn exactly(&mut self, bytes: usize) -> io::Result<Vec<u8>> {
+    pub(crate) fn exactly(&mut self, bytes: usize) -> io::Result<Vec<u8>> {
         while self.rest.len() < bytes {
             if !self.more()? {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -496,7 +496,7 @@ impl Line {
     }
 
     /// A head, without its body.
-    pub fn head(&mut self) -> io::Result<Message> {
+    pub(crate) fn head(&mut self) -> io::Result<Message> {
         let head = self.until(b"\r\n\r\n")?;
         let head = String::from_utf8(head).expect("a head is text here");
         let mut lines = head.trim_end().split("\r\n");
@@ -509,7 +509,7 @@ impl Line {
     }
 
     /// The next piece of a chunked body; nothing at its end.
-    pub fn piece(&mut self) -> io::Result<Option<Vec<u8>>> {
+    pub(crate) fn piece(&mut self) -> io::Result<Option<Vec<u8>>> {
         let size = self.until(b"\r\n")?;
         let size = String::from_utf8_lossy(&size);
         let size = usize::from_str_radix(size.trim(), 16).expect("a chunk's size");
@@ -521,7 +521,7 @@ impl Line {
         Ok(Some(piece))
     }
 
-    pub fn trailers(&mut self) -> io::Result<Vec<(String, String)>> {
+    pub(crate) fn trailers(&mut self) -> io::Result<Vec<(String, String)>> {
         let mut trailers = Vec::new();
         loop {
             let line = self.until(b"\r\n")?;
@@ -534,7 +534,7 @@ impl Line {
     }
 
     /// A body, by what its head says.
-    pub fn body(&mut self, message: &mut Message) -> io::Result<()> {
+    pub(crate) fn body(&mut self, message: &mut Message) -> io::Result<()> {
         if message.field("transfer-encoding").is_some() {
             while let Some(piece) = self.piece()? {
                 message.body.extend_from_slice(&piece);
@@ -548,14 +548,14 @@ impl Line {
     }
 
     /// A whole message.
-    pub fn message(&mut self) -> io::Result<Message> {
+    pub(crate) fn message(&mut self) -> io::Result<Message> {
         let mut message = self.head()?;
         self.body(&mut message)?;
         Ok(message)
     }
 
     /// Sends a request and reads the final answer.
-    pub fn ask(&mut self, request: &[u8]) -> io::Result<Message> {
+    pub(crate) fn ask(&mut self, request: &[u8]) -> io::Result<Message> {
         self.send(request)?;
         let is_head = request.starts_with(b"HEAD");
         loop {
@@ -575,7 +575,7 @@ fn field(line: &str) -> (String, String) {
     (name.to_owned(), value.trim().to_owned())
 }
 
-pub fn request(method: &str, path: &str, body: &[u8]) -> Vec<u8> {
+pub(crate) fn request(method: &str, path: &str, body: &[u8]) -> Vec<u8> {
     let length = body.len();
     let head = format!(
         "{method} {path} HTTP/1.1\r\nHost: app.example\r\nX-Kept: Yes\r\ncontent-length: {length}\r\n\r\n"
@@ -584,14 +584,14 @@ pub fn request(method: &str, path: &str, body: &[u8]) -> Vec<u8> {
 }
 
 /// An origin: a thread for each connection, and what it was asked.
-pub struct Origin {
+pub(crate) struct Origin {
     pub address: SocketAddr,
     pub seen: Arc<Mutex<Vec<Message>>>,
 }
 
 impl Origin {
     /// `answer` gets each head with its connection, and has to read the body.
-    pub fn new(
+    pub(crate) fn new(
         answer: impl Fn(Message, &mut Line) -> io::Result<()> + Send + Sync + 'static,
     ) -> Origin {
         let listener = TcpListener::bind(anywhere()).expect("a listener");
@@ -617,7 +617,7 @@ impl Origin {
     }
 
     /// One that gives every body back with its length.
-    pub fn echo() -> Origin {
+    pub(crate) fn echo() -> Origin {
         Origin::new(|mut head, line| {
             line.body(&mut head)?;
             let length = head.body.len();
@@ -637,29 +637,29 @@ impl Origin {
         })
     }
 
-    pub fn asked(&self) -> usize {
+    pub(crate) fn asked(&self) -> usize {
         self.seen.lock().expect("no panic here").len()
     }
 }
 
 /// What stands between the two relays: it keeps all bytes, and may change those of each direction.
-pub struct Middle {
+pub(crate) struct Middle {
     pub address: SocketAddr,
     pub captured: Arc<Mutex<Vec<u8>>>,
 }
 
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Toward {
+pub(crate) enum Toward {
     Inbound,
     Outbound,
 }
 
 /// What a middle hop does with bytes that it read: changes them, or cuts both connections by `false`.
-pub type Change = dyn Fn(Toward, &mut Vec<u8>) -> bool + Send + Sync;
+pub(crate) type Change = dyn Fn(Toward, &mut Vec<u8>) -> bool + Send + Sync;
 
 impl Middle {
-    pub fn new(to: SocketAddr, change: Arc<Change>) -> Middle {
+    pub(crate) fn new(to: SocketAddr, change: Arc<Change>) -> Middle {
         let listener = TcpListener::bind(anywhere()).expect("a listener");
         let address = listener.local_addr().expect("an address");
         let captured = Arc::new(Mutex::new(Vec::new()));

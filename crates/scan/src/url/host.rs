@@ -318,7 +318,7 @@ fn within(address: IpAddr, network: IpAddr, length: u8) -> bool {
 /// Takes a key that is a hash for what it is. The keys are the operator's, so nobody else can make
 /// them collide.
 #[derive(Clone, Default)]
-pub struct Ready(u64);
+pub(crate) struct Ready(u64);
 
 impl Hasher for Ready {
     fn write(&mut self, bytes: &[u8]) {

@@ -27,7 +27,7 @@ use crate::suite::Suite;
 use crate::ticket::Mode;
 
 /// Most pre-shared keys that an outbound tries on one reply: today's, and the next.
-pub const PSKS_MAX: usize = 2;
+pub(super) const PSKS_MAX: usize = 2;
 
 /// What an outbound needs to begin a handshake with one inbound.
 pub struct Outbound {

@@ -33,7 +33,7 @@ use crate::ticket::{SESSION_MS, TekRing, Ticket};
 /// Most static keys of one inbound: two while they turn over, and room for a mistake.
 pub const IDENTITIES_MAX: usize = 4;
 /// The shortest session, in milliseconds.
-pub const SESSION_MS_MIN: u64 = 1_000;
+pub(super) const SESSION_MS_MIN: u64 = 1_000;
 /// Most join tokens that are good at once.
 pub const TOKENS_MAX: usize = 2;
 

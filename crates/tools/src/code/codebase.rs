@@ -18,17 +18,17 @@ use super::call::{Call, Problem, Said, arguments, schema};
 use super::say;
 use super::table::{Effect, Tool, Whose, said};
 use types::{CodeResult, DirectoryCall, DirectorySet, JobStatus, StartCall, Started, StatusCall};
-pub use types::{Found, SearchCall};
+pub(super) use types::{Found, SearchCall};
 
 /// Arguments of `search_code` that only codebase-mcp has.
-pub const ONLY: &[&str] = &["project_id", "repository_id"];
+pub(super) const ONLY: &[&str] = &["project_id", "repository_id"];
 /// The project of calls that name none.
 const DEFAULT: &str = "default";
 /// Lines of context before and after a result.
 const CONTEXT_LINES: u32 = 10;
 
 /// `start_indexing_background`.
-pub const START: Tool = Tool {
+pub(super) const START: Tool = Tool {
     name: "start_indexing_background",
     title: "Start indexing",
     doc: "Indexes a repository in the background; get_indexing_status tells how far it is. (As codebase-mcp has it; index_repository is the same with more.)",
@@ -40,7 +40,7 @@ pub const START: Tool = Tool {
 };
 
 /// `get_indexing_status`.
-pub const STATUS: Tool = Tool {
+pub(super) const STATUS: Tool = Tool {
     name: "get_indexing_status",
     title: "How far indexing is",
     doc: "Tells how far a job of start_indexing_background is. (As codebase-mcp has it; index_status is the same with more.)",
@@ -52,7 +52,7 @@ pub const STATUS: Tool = Tool {
 };
 
 /// `set_working_directory`.
-pub const DIRECTORY: Tool = Tool {
+pub(super) const DIRECTORY: Tool = Tool {
     name: "set_working_directory",
     title: "Set the working directory",
     doc: "Makes the project that .codebase-mcp/config.json in or above a directory names that of this session's calls. (As codebase-mcp has it.)",
@@ -146,7 +146,7 @@ fn repository(call: &Call<'_>, id: &str) -> Result<String, Problem> {
 }
 
 /// `search_code` with the keys of codebase-mcp.
-pub fn search(call: &Call<'_>, map: Map<String, Value>) -> Result<Said, Problem> {
+pub(super) fn search(call: &Call<'_>, map: Map<String, Value>) -> Result<Said, Problem> {
     let began = Instant::now();
     let ask: SearchCall = arguments(map)?;
     check(&ask)?;

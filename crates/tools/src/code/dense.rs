@@ -9,7 +9,7 @@ use super::embed::{Embedder, Endpoint};
 use super::vectors::Vectors;
 
 /// Vectors of one endpoint. Dropping it ends the work on the graph.
-pub struct Channel {
+pub(super) struct Channel {
     embedder: Embedder,
     shared: Arc<Shared>,
 }
@@ -72,7 +72,7 @@ impl Channel {
     /// # Errors
     ///
     /// Where the URL is none, or the folder cannot be read or written.
-    pub fn open(dir: &Path, endpoint: Endpoint) -> Result<Channel> {
+    pub(super) fn open(dir: &Path, endpoint: Endpoint) -> Result<Channel> {
         let embedder = Embedder::new(endpoint).map_err(|error| Error::Io(error.to_string()))?;
         let vectors = Vectors::open(dir, &embedder.id()).map_err(stored)?;
         let channel = Channel {

@@ -28,7 +28,7 @@ const BUFFER_BYTES: usize = 32 << 10;
 
 /// What is known to have changed.
 #[derive(Debug, Default)]
-pub struct Dirty {
+pub(super) struct Dirty {
     /// Directories to look at, with all below them or by themselves.
     dirs: BTreeMap<String, bool>,
     /// Whether to look at everything.
@@ -41,7 +41,7 @@ pub struct Dirty {
 
 /// What to look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Look {
+pub(super) enum Look {
     /// The whole tree.
     All,
     /// These directories, with all below them or by themselves.
@@ -50,7 +50,7 @@ pub enum Look {
 
 impl Dirty {
     /// Notes that a directory changed; with `deep` everything below it may have.
-    pub fn dir(&mut self, dir: &str, deep: bool) {
+    pub(super) fn dir(&mut self, dir: &str, deep: bool) {
         self.known += 1;
         if self.all {
             return;
@@ -62,19 +62,19 @@ impl Dirty {
     }
 
     /// Notes that a file changed.
-    pub fn file(&mut self, path: &str) {
+    pub(super) fn file(&mut self, path: &str) {
         self.dir(parent(path), false);
     }
 
     /// Notes that anything may have changed.
-    pub fn everything(&mut self) {
+    pub(super) fn everything(&mut self) {
         self.known += 1;
         self.all = true;
         self.dirs.clear();
     }
 
     /// Notes all that another has noted.
-    pub fn absorb(&mut self, other: Dirty) {
+    pub(super) fn absorb(&mut self, other: Dirty) {
         if other.all {
             self.everything();
         }
@@ -84,12 +84,12 @@ impl Dirty {
     }
 
     /// Whether anything is to be looked at.
-    pub fn is_any(&self) -> bool {
+    pub(super) fn is_any(&self) -> bool {
         self.all || !self.dirs.is_empty()
     }
 
     /// Hands over what is to be looked at, and the state that it stands for.
-    pub fn take(&mut self) -> Option<(Look, u64)> {
+    pub(super) fn take(&mut self) -> Option<(Look, u64)> {
         if !self.is_any() {
             return None;
         }
@@ -102,12 +102,12 @@ impl Dirty {
 }
 
 /// The directory of a path.
-pub fn parent(path: &str) -> &str {
+pub(super) fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(dir, _)| dir)
 }
 
 /// What the kernel tells of one tree.
-pub struct Watch {
+pub(super) struct Watch {
     queue: Arc<OwnedFd>,
     dirs: HashMap<i32, Box<str>>,
     watched: HashMap<Box<str>, i32>,
@@ -119,7 +119,7 @@ impl Watch {
     /// # Errors
     ///
     /// When the kernel has no more queues.
-    pub fn new() -> rustix::io::Result<Watch> {
+    pub(super) fn new() -> rustix::io::Result<Watch> {
         Ok(Watch {
             queue: Arc::new(inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?),
             dirs: HashMap::new(),
@@ -128,7 +128,7 @@ impl Watch {
     }
 
     /// What becomes readable when something happens.
-    pub fn queue(&self) -> Arc<OwnedFd> {
+    pub(super) fn queue(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.queue)
     }
 
@@ -137,7 +137,7 @@ impl Watch {
     /// # Errors
     ///
     /// When the kernel has no more watches: the tree is then better not watched at all.
-    pub fn add<'d>(
+    pub(super) fn add<'d>(
         &mut self,
         root: &Path,
         dirs: impl Iterator<Item = &'d Box<str>>,
@@ -177,7 +177,7 @@ impl Watch {
     }
 
     /// Reads what happened; answers whether anything did.
-    pub fn drain(&mut self, dirty: &mut Dirty) -> bool {
+    pub(super) fn drain(&mut self, dirty: &mut Dirty) -> bool {
         let mut buffer = [MaybeUninit::uninit(); BUFFER_BYTES];
         let mut events = inotify::Reader::new(&*self.queue, &mut buffer);
         let mut any = false;
@@ -258,7 +258,7 @@ impl Watch {
 
 /// Looks for files and directories of a view that are not as they were, for a bounded time, going on from `from`.
 /// Answers where to go on.
-pub fn look(
+pub(super) fn look(
     place: &Place,
     view: &View,
     dirs: &BTreeMap<Box<str>, i128>,
@@ -288,7 +288,7 @@ pub fn look(
 }
 
 /// The stamp of a file or directory, links not followed.
-pub fn stamp(place: &Place, path: &str) -> Option<Stamp> {
+pub(super) fn stamp(place: &Place, path: &str) -> Option<Stamp> {
     let flags = AtFlags::SYMLINK_NOFOLLOW;
     let found = statx(place, path, flags, StatxFlags::BASIC_STATS).ok()?;
     let ns = |at: rustix::fs::StatxTimestamp| {

@@ -39,14 +39,14 @@ use super::parse::{self, Parsed};
 use super::trigram::Grams;
 
 use document::File;
-pub use document::{kind_bit, last_part};
-pub use entry::{About, Depth, Entry};
-pub use schema::{Fields, Scored};
-pub use score::{Choice, Clause, Pool};
+pub(super) use document::{kind_bit, last_part};
+pub(super) use entry::{About, Depth, Entry};
+pub(super) use schema::{Fields, Scored};
+pub(super) use score::{Choice, Clause, Pool};
 use segment::Writing;
-pub use units::Unit;
-pub use view::{Found, View};
-pub use words::words_of;
+pub(super) use units::Unit;
+pub(super) use view::{Found, View};
+pub(super) use words::words_of;
 
 /// The version of the documents: what is kept under an older one is indexed again.
 const VERSION: u32 = 4;
@@ -69,20 +69,20 @@ const WRITER_BYTES_MIN: usize = 16 << 20;
 
 /// The SHA-256 of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Blob(pub [u8; 32]);
+pub(super) struct Blob(pub [u8; 32]);
 
 /// A path with a content, as the parser and the index of these versions see it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct UnitId(pub u64);
+pub(super) struct UnitId(pub u64);
 
 impl Blob {
     /// The digest of a file.
-    pub fn of(bytes: &[u8]) -> Blob {
+    pub(super) fn of(bytes: &[u8]) -> Blob {
         Blob(Sha256::digest(bytes).into())
     }
 
     /// The first 16 hexadecimal digits: what references carry.
-    pub fn short(&self) -> String {
+    pub(super) fn short(&self) -> String {
         self.0[..8]
             .iter()
             .map(|byte| format!("{byte:02x}"))
@@ -92,7 +92,7 @@ impl Blob {
 
 impl UnitId {
     /// The unit of a path with a content.
-    pub fn of(path: &str, blob: &Blob) -> UnitId {
+    pub(super) fn of(path: &str, blob: &Blob) -> UnitId {
         let mut hash = Sha256::new();
         hash.update(VERSION.to_le_bytes());
         hash.update(parse::VERSION.to_le_bytes());
@@ -105,7 +105,7 @@ impl UnitId {
 }
 
 /// The index of one family.
-pub struct Family {
+pub(super) struct Family {
     index: Index,
     fields: Fields,
     reader: IndexReader,
@@ -155,7 +155,7 @@ impl Family {
     /// # Errors
     ///
     /// [`Error::Store`] when the directory cannot be written.
-    pub fn open(dir: &Path, writer_bytes: usize) -> Result<Family> {
+    pub(super) fn open(dir: &Path, writer_bytes: usize) -> Result<Family> {
         let made = Family::try_open(dir, writer_bytes);
         let Err(why) = made else {
             return made;
@@ -201,27 +201,27 @@ impl Family {
     }
 
     /// The fields of its documents.
-    pub fn fields(&self) -> &Fields {
+    pub(super) fn fields(&self) -> &Fields {
         &self.fields
     }
 
     /// What the last commit holds.
-    pub fn searcher(&self) -> Searcher {
+    pub(super) fn searcher(&self) -> Searcher {
         self.reader.searcher()
     }
 
     /// Whether a unit is in the last commit.
-    pub fn knows(&self, unit: UnitId) -> bool {
+    pub(super) fn knows(&self, unit: UnitId) -> bool {
         self.lock().known.contains(&unit)
     }
 
     /// How many units the last commit holds.
-    pub fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.lock().known.len()
     }
 
     /// Units of the last commit that are not among these.
-    pub fn spare(&self, live: &HashSet<UnitId>) -> Vec<UnitId> {
+    pub(super) fn spare(&self, live: &HashSet<UnitId>) -> Vec<UnitId> {
         self.lock().known.difference(live).copied().collect()
     }
 
@@ -230,7 +230,7 @@ impl Family {
     /// # Errors
     ///
     /// [`Error::Store`] when it cannot be read.
-    pub fn unit(&self, unit: UnitId) -> Result<Option<Arc<Unit>>> {
+    pub(super) fn unit(&self, unit: UnitId) -> Result<Option<Arc<Unit>>> {
         self.units.get(&self.searcher(), &self.fields, unit)
     }
 
@@ -272,7 +272,7 @@ impl Family {
     /// # Errors
     ///
     /// [`Error::Store`], [`Error::Busy`] when another process writes.
-    pub fn put(
+    pub(super) fn put(
         &self,
         unit: UnitId,
         path: &str,
@@ -366,7 +366,7 @@ impl Family {
     /// # Errors
     ///
     /// As [`Family::put`].
-    pub fn forget(&self, units: &[UnitId]) -> Result<()> {
+    pub(super) fn forget(&self, units: &[UnitId]) -> Result<()> {
         let writer = self.writer()?;
         let writer = writer.read().unwrap_or_else(PoisonError::into_inner);
         for unit in units {
@@ -383,7 +383,7 @@ impl Family {
     /// # Errors
     ///
     /// As [`Family::put`]. What was written since the last commit is then lost, and no longer taken for known.
-    pub fn commit(&self) -> Result<()> {
+    pub(super) fn commit(&self) -> Result<()> {
         let writer = self.writer()?;
         let done = self.commit_by(&writer).map_err(store);
         done.inspect_err(|_| self.roll_back(&writer))?;
@@ -423,13 +423,13 @@ impl Family {
     }
 
     /// Whether a writer is open.
-    pub fn is_writing(&self) -> bool {
+    pub(super) fn is_writing(&self) -> bool {
         self.lock().writer.is_some()
     }
 
     /// Once nobody writes: joins segments, since a search opens each word in each of them, and then closes the writer.
     /// Answers whether segments may have changed.
-    pub fn rest(&self) -> bool {
+    pub(super) fn rest(&self) -> bool {
         let mut state = self.lock();
         let Some(writer) = &mut state.writer else {
             return false;

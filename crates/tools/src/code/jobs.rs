@@ -20,8 +20,8 @@ use super::place::{Place, Stamp};
 use super::tree::Tree;
 use super::walk::{self, Listing};
 
-pub use lane::is_binary;
-pub use parsers::Parsers;
+pub(super) use lane::is_binary;
+pub(super) use parsers::Parsers;
 
 /// When the first part is published, in milliseconds. Each next one comes after twice the time, because each makes
 /// pieces of the index that are joined later.
@@ -43,7 +43,7 @@ const LANE_FILES_MIN: usize = 8;
 const SPARE_UNITS: usize = 20_000;
 
 /// What every job needs.
-pub struct Means {
+pub(super) struct Means {
     /// Where files may be read.
     pub roots: Vec<PathBuf>,
     /// Bounds.
@@ -53,7 +53,7 @@ pub struct Means {
 }
 
 /// What a job is to do.
-pub struct Work<'a> {
+pub(super) struct Work<'a> {
     /// The tree.
     pub tree: &'a Tree,
     /// What to look at.
@@ -79,7 +79,7 @@ struct Listed {
 ///
 /// [`Error::Cancelled`] when it was given up, after what was done is published; [`Error::NotAllowed`] and
 /// [`Error::Io`] when the tree cannot be read, [`Error::Store`] when the index cannot be written.
-pub fn run(means: &Means, work: &Work<'_>) -> Result<()> {
+pub(super) fn run(means: &Means, work: &Work<'_>) -> Result<()> {
     let _right = work.tree.work();
     let tree = work.tree;
     let place = Place::open(&means.roots, &tree.row.dir)?;
@@ -428,7 +428,7 @@ fn publish_parts(shared: &Shared<'_>, entries: &mut BTreeMap<Box<str>, Arc<Entry
 /// # Errors
 ///
 /// When the index cannot be written.
-pub fn sweep(trees: &[Arc<Tree>]) -> Result<()> {
+pub(super) fn sweep(trees: &[Arc<Tree>]) -> Result<()> {
     let Some(first) = trees.first() else {
         return Ok(());
     };
@@ -451,7 +451,7 @@ pub fn sweep(trees: &[Arc<Tree>]) -> Result<()> {
 }
 
 /// A job that has just been asked for.
-pub fn job(id: String, tree: &Tree, force: bool) -> Updates {
+pub(super) fn job(id: String, tree: &Tree, force: bool) -> Updates {
     Updates::new(Job {
         id,
         repository: tree.row.name.clone(),

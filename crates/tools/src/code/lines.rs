@@ -23,7 +23,7 @@ use super::top::Top;
 const READ_BYTES: usize = 64 << 10;
 
 /// A session over two pipes, with lines of at most [`limit::BODY_BYTES_DEFAULT`] bytes.
-pub struct Pipes<R: AsyncRead + Unpin, W: AsyncWrite> {
+pub(super) struct Pipes<R: AsyncRead + Unpin, W: AsyncWrite> {
     inner: AsyncRwTransport<RoleServer, Lines<R>, W>,
     refused: Refused,
     /// The answer to a line that was too long, on its way: nothing is read meanwhile.
@@ -37,7 +37,7 @@ where
     R: AsyncRead + Send + Unpin,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    pub fn new(input: R, output: W) -> Pipes<R, W> {
+    pub(super) fn new(input: R, output: W) -> Pipes<R, W> {
         let refused = Refused::default();
         let lines = Lines::new(input, refused.clone());
         Pipes {

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::api::{Error, Result};
 
 /// A directory below which files are read.
-pub struct Place {
+pub(super) struct Place {
     /// Its canonical path.
     dir: PathBuf,
     fd: OwnedFd,
@@ -27,7 +27,7 @@ pub struct Place {
 
 /// What tells that a file may have changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stamp {
+pub(super) struct Stamp {
     /// Its size, in bytes.
     pub bytes: u64,
     /// When its content changed, in nanoseconds since 1970.
@@ -40,7 +40,7 @@ pub struct Stamp {
 
 impl Stamp {
     /// The stamp of a file by its metadata.
-    pub fn of(metadata: &std::fs::Metadata) -> Stamp {
+    pub(super) fn of(metadata: &std::fs::Metadata) -> Stamp {
         use std::os::unix::fs::MetadataExt;
         let ns = |s: i64, n: i64| i128::from(s) * 1_000_000_000 + i128::from(n);
         Stamp {
@@ -52,12 +52,12 @@ impl Stamp {
     }
 
     /// Whether it is still that of an open file.
-    pub fn is_of(&self, file: &File) -> bool {
+    pub(super) fn is_of(&self, file: &File) -> bool {
         file.metadata().is_ok_and(|now| Stamp::of(&now) == *self)
     }
 
     /// Whether a change right after `at` could leave this stamp as it is, so that it proves nothing.
-    pub fn is_racy(&self, at: std::time::SystemTime) -> bool {
+    pub(super) fn is_racy(&self, at: std::time::SystemTime) -> bool {
         /// The coarsest tick of a file system's clock that is met in practice.
         const TICK: Duration = Duration::from_millis(20);
         let at = at.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -71,7 +71,7 @@ impl Stamp {
 /// # Errors
 ///
 /// [`Error::NotAllowed`] for whatever is not below a root, whether it is there or not.
-pub fn find(roots: &[PathBuf], asked: &str) -> Result<PathBuf> {
+pub(super) fn find(roots: &[PathBuf], asked: &str) -> Result<PathBuf> {
     let refused = || Error::NotAllowed(asked.to_owned());
     let path = Path::new(asked);
     if path.components().any(|part| part == Component::ParentDir) {
@@ -115,7 +115,7 @@ impl Place {
     /// # Errors
     ///
     /// [`Error::NotAllowed`] when it is below no root any more, [`Error::Io`] when it cannot be opened.
-    pub fn open(roots: &[PathBuf], dir: &Path) -> Result<Place> {
+    pub(super) fn open(roots: &[PathBuf], dir: &Path) -> Result<Place> {
         let root = roots.iter().find(|root| dir.starts_with(root));
         let Some(root) = root else {
             return Err(Error::NotAllowed(dir_name(dir)));
@@ -140,7 +140,7 @@ impl Place {
     }
 
     /// Whether the directory by that path is still the one that was opened.
-    pub fn is_same(&self) -> bool {
+    pub(super) fn is_same(&self) -> bool {
         use std::os::unix::fs::MetadataExt;
         let (Ok(now), Ok(opened)) = (std::fs::metadata(&self.dir), rustix::fs::fstat(&self.fd))
         else {
@@ -150,7 +150,7 @@ impl Place {
     }
 
     /// Whether there is a directory by this path from here, with no link on the way.
-    pub fn has_dir(&self, path: &str) -> bool {
+    pub(super) fn has_dir(&self, path: &str) -> bool {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         path.is_empty() || beneath(&self.fd, Path::new(path), flags).is_ok()
     }
@@ -160,7 +160,7 @@ impl Place {
     /// # Errors
     ///
     /// Those of the kernel; `ELOOP` for a link, `EXDEV` for a way out, `EINVAL` for what is no regular file.
-    pub fn file(&self, path: &str) -> io::Result<(File, Stamp)> {
+    pub(super) fn file(&self, path: &str) -> io::Result<(File, Stamp)> {
         let path = Path::new(path);
         let plain = |part| matches!(part, Component::Normal(_));
         if path.as_os_str().is_empty() || !path.components().all(plain) {
@@ -181,7 +181,7 @@ impl Place {
     /// # Errors
     ///
     /// As [`Place::file`].
-    pub fn read(&self, path: &str, most: u64) -> io::Result<(Option<Vec<u8>>, Stamp)> {
+    pub(super) fn read(&self, path: &str, most: u64) -> io::Result<(Option<Vec<u8>>, Stamp)> {
         let mut bytes = Vec::new();
         let (file, stamp) = self.read_into(path, most, &mut bytes)?;
         Ok((file.map(|_| bytes), stamp))
@@ -193,7 +193,7 @@ impl Place {
     /// # Errors
     ///
     /// As [`Place::file`].
-    pub fn read_into(
+    pub(super) fn read_into(
         &self,
         path: &str,
         most: u64,

@@ -4,10 +4,10 @@
 //! few hundred pieces that it finds are put in order by what single documents do not show ([`order`]). Every constant
 //! stands in [`table`]; none was set for one repository.
 
-pub mod near;
-pub mod order;
+pub(super) mod near;
+pub(super) mod order;
 mod plan;
-pub mod prior;
-pub mod table;
+pub(super) mod prior;
+pub(super) mod table;
 
-pub use plan::{Class, Plan, parts_of_name};
+pub(super) use plan::{Class, Plan, parts_of_name};

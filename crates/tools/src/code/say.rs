@@ -11,7 +11,7 @@ use super::api::{
 };
 
 /// Places in the code.
-pub fn hits(answer: &Answer) -> String {
+pub(super) fn hits(answer: &Answer) -> String {
     let mut text = match answer.hits.len() {
         0 => "nothing found\n".to_owned(),
         shown if answer.total > shown as u64 => {
@@ -90,7 +90,7 @@ fn standing(text: &mut String, standing: &Standing) {
 }
 
 /// Files.
-pub fn files(answer: &FilesAnswer) -> String {
+pub(super) fn files(answer: &FilesAnswer) -> String {
     let mut text = format!("{} of {} files\n", answer.files.len(), answer.total);
     for file in &answer.files {
         let note = file.note.as_deref().map(|note| format!("  ({note})"));
@@ -110,7 +110,7 @@ pub fn files(answer: &FilesAnswer) -> String {
 }
 
 /// Lines of a file.
-pub fn lines(answer: &ReadAnswer) -> String {
+pub(super) fn lines(answer: &ReadAnswer) -> String {
     let mut text = format!(
         "{}:{}-{} of {} lines  [{}]\n",
         answer.path, answer.start_line, answer.end_line, answer.lines, answer.reference
@@ -124,7 +124,7 @@ pub fn lines(answer: &ReadAnswer) -> String {
 }
 
 /// One job.
-pub fn job(job: &Job) -> String {
+pub(super) fn job(job: &Job) -> String {
     let state = match job.state {
         JobState::Queued => "waits",
         JobState::Running => "runs",
@@ -156,7 +156,7 @@ pub fn job(job: &Job) -> String {
 }
 
 /// Repositories.
-pub fn repositories(all: &[RepositoryStatus]) -> String {
+pub(super) fn repositories(all: &[RepositoryStatus]) -> String {
     if all.is_empty() {
         return "nothing is indexed yet; call index_repository\n".to_owned();
     }
@@ -189,7 +189,7 @@ pub fn repositories(all: &[RepositoryStatus]) -> String {
 }
 
 /// How far everything is.
-pub fn status(answer: &Status) -> String {
+pub(super) fn status(answer: &Status) -> String {
     let mut text = repositories(&answer.repositories);
     for one in &answer.jobs {
         text.push_str(&job(one));

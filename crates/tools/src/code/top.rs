@@ -8,7 +8,7 @@ const ID_BYTES_MAX: usize = 256;
 
 /// What is known of a message of which so much was read.
 #[derive(Default)]
-pub struct Top {
+pub(super) struct Top {
     depth: usize,
     in_string: bool,
     escaped: bool,
@@ -21,13 +21,13 @@ pub struct Top {
 
 impl Top {
     /// The id, as JSON, if the message has exactly one, and a method.
-    pub fn id(&self) -> Option<&str> {
+    pub(super) fn id(&self) -> Option<&str> {
         let id = self.id.as_deref();
         id.filter(|_| self.ids == 1 && self.has_method)
     }
 
     /// Reads on.
-    pub fn push(&mut self, piece: &[u8]) {
+    pub(super) fn push(&mut self, piece: &[u8]) {
         for byte in piece {
             self.byte(*byte);
         }

@@ -18,10 +18,10 @@ use super::api::{Result, Updates};
 use super::fresh::{Dirty, Watch};
 use super::index::{Entry, Family, View};
 
-pub use registry::{Registry, Row, digest};
+pub(super) use registry::{Registry, Row, digest};
 
 /// A tree that is indexed.
-pub struct Tree {
+pub(super) struct Tree {
     /// What is kept of it in the registry.
     pub row: Row,
     /// The index that it shares with its kin.
@@ -58,7 +58,7 @@ impl Tree {
     /// # Errors
     ///
     /// When the index cannot be read.
-    pub fn open(row: Row, family: Arc<Family>, manifest: PathBuf) -> Result<Tree> {
+    pub(super) fn open(row: Row, family: Arc<Family>, manifest: PathBuf) -> Result<Tree> {
         let kept = manifest::read(&manifest).unwrap_or_default();
         let entries = Arc::new(kept.entries);
         let (searcher, fields) = (family.searcher(), *family.fields());
@@ -81,12 +81,12 @@ impl Tree {
     }
 
     /// The state now.
-    pub fn view(&self) -> Arc<View> {
+    pub(super) fn view(&self) -> Arc<View> {
         self.view.load_full()
     }
 
     /// Waits for the right to bring the tree up to date.
-    pub fn work(&self) -> MutexGuard<'_, ()> {
+    pub(super) fn work(&self) -> MutexGuard<'_, ()> {
         lock(&self.working)
     }
 
@@ -95,7 +95,7 @@ impl Tree {
     /// # Errors
     ///
     /// When the index cannot be read; the state then stays.
-    pub fn publish(
+    pub(super) fn publish(
         &self,
         entries: Arc<Vec<Arc<Entry>>>,
         walked: bool,
@@ -112,7 +112,7 @@ impl Tree {
     /// # Errors
     ///
     /// As [`Tree::publish`].
-    pub fn refresh(&self) -> Result<()> {
+    pub(super) fn refresh(&self) -> Result<()> {
         let view = self.view();
         self.publish(Arc::clone(&view.entries), view.walked, view.as_of)
     }
@@ -122,32 +122,32 @@ impl Tree {
     /// # Errors
     ///
     /// When it cannot be written; nothing is lost but time.
-    pub fn save(&self) -> Result<()> {
+    pub(super) fn save(&self) -> Result<()> {
         manifest::write(&self.manifest, &self.view())
     }
 
     /// Forgets what is on disk.
-    pub fn erase(&self) {
+    pub(super) fn erase(&self) {
         if let Err(error) = std::fs::remove_file(&self.manifest) {
             tracing::debug!(%error, "no manifest to remove");
         }
     }
 
     /// Whether something is known to have changed that is not dealt with: also while somebody deals with it.
-    pub fn is_behind(&self) -> bool {
+    pub(super) fn is_behind(&self) -> bool {
         let dirty = lock(&self.dirty);
         dirty.is_any() || dirty.applied < dirty.known
     }
 
     /// Tells whoever waits that changes up to `state` are dealt with.
-    pub fn applied(&self, state: u64) {
+    pub(super) fn applied(&self, state: u64) {
         let mut dirty = lock(&self.dirty);
         dirty.applied = dirty.applied.max(state);
         self.applied.notify_all();
     }
 
     /// Waits until changes up to `state` are dealt with; false when that takes longer.
-    pub fn wait_for(&self, state: u64, time: Duration) -> bool {
+    pub(super) fn wait_for(&self, state: u64, time: Duration) -> bool {
         let until = Instant::now() + time;
         let mut dirty = lock(&self.dirty);
         while dirty.applied < state {

@@ -6,19 +6,19 @@
 mod formula;
 mod pattern;
 
-pub use formula::Formula;
-pub use pattern::{Line, Pattern};
+pub(super) use formula::Formula;
+pub(super) use pattern::{Line, Pattern};
 
 /// Three bytes, ASCII letters in lower case, as a number of [`GRAM_BITS`] bits. Different runs may share one: the
 /// index then names a file too many, which reading it mends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Gram(u16);
+pub(super) struct Gram(u16);
 
 /// Bits of a [`Gram`]. With as few the index is made and kept in much less memory, and a file of usual size has some three
 /// of a hundred runs that it does not contain: a text of five letters then names hardly a file too many.
 const GRAM_BITS: u32 = u16::BITS;
 /// How many runs there are.
-pub const RUNS: usize = 1 << GRAM_BITS;
+pub(super) const RUNS: usize = 1 << GRAM_BITS;
 
 impl Gram {
     fn of(run: [u8; 3]) -> Gram {
@@ -32,13 +32,13 @@ impl Gram {
     }
 
     /// The number that stands for it in the index.
-    pub fn number(self) -> u16 {
+    pub(super) fn number(self) -> u16 {
         self.0
     }
 }
 
 /// Makes the runs of many files, one after the other.
-pub struct Grams {
+pub(super) struct Grams {
     seen: Vec<u64>,
     found: Vec<u16>,
 }
@@ -54,7 +54,7 @@ impl Default for Grams {
 
 impl Grams {
     /// The number of each run of `bytes` once.
-    pub fn of(&mut self, bytes: &[u8]) -> &[u16] {
+    pub(super) fn of(&mut self, bytes: &[u8]) -> &[u16] {
         for gram in self.found.drain(..) {
             self.seen[usize::from(gram) / 64] = 0;
         }

@@ -15,9 +15,9 @@ use super::api::Cancel;
 use super::place::Stamp;
 
 /// Names of files whose change may change which files there are.
-pub const RULES: [&str; 4] = [".gitignore", ".ignore", ".mcpignore", ".codebaseignore"];
+pub(super) const RULES: [&str; 4] = [".gitignore", ".ignore", ".mcpignore", ".codebaseignore"];
 /// Whether a file has rules.
-pub fn is_rule(path: &str) -> bool {
+pub(super) fn is_rule(path: &str) -> bool {
     RULES.contains(&path.rsplit('/').next().unwrap_or(path))
 }
 
@@ -28,7 +28,7 @@ const PATH_BYTES_MAX: usize = 2048;
 
 /// What a walk found, by path from the root of the tree.
 #[derive(Debug, Default)]
-pub struct Listing {
+pub(super) struct Listing {
     /// The files.
     pub files: BTreeMap<Box<str>, Stamp>,
     /// The directories, `""` for the root of the tree, with when they changed, in nanoseconds since 1970.
@@ -41,7 +41,13 @@ pub struct Listing {
 
 /// Walks the whole tree below `root`, or from the directory `start` of it (a path from the root), or only that
 /// directory's own entries. Ends early, with what it has, when the call is given up.
-pub fn list(root: &Path, start: &str, deep: bool, files_max: usize, cancel: &Cancel) -> Listing {
+pub(super) fn list(
+    root: &Path,
+    start: &str,
+    deep: bool,
+    files_max: usize,
+    cancel: &Cancel,
+) -> Listing {
     let from = match start.is_empty() {
         true => root.to_owned(),
         false => root.join(start),

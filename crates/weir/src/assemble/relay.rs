@@ -27,13 +27,13 @@ const CHECKED: &str = "it was checked when it was read";
 
 /// The sides of the relay that run in this process.
 #[derive(Clone, Default)]
-pub struct Sides {
+pub(crate) struct Sides {
     pub outbound: Option<Arc<relay::Outbound>>,
     pub inbound: Option<Arc<relay::Inbound>>,
 }
 
 /// How one side is.
-pub struct Side {
+pub(crate) struct Side {
     pub name: &'static str,
     pub is_ready: bool,
     pub counted: relay::Snapshot,
@@ -41,7 +41,7 @@ pub struct Side {
 
 impl Sides {
     /// Each side that there is, as it is now.
-    pub fn now(&self) -> Vec<Side> {
+    pub(crate) fn now(&self) -> Vec<Side> {
         let outbound = self.outbound.iter().map(|side| Side {
             name: "outbound",
             is_ready: side.is_ready(),
@@ -57,7 +57,7 @@ impl Sides {
 }
 
 /// What an outbound of these settings is told. Agents' keys that have expired by `unix_ms` are left out.
-pub fn outbound(outbound: &Outbound, settings: &Settings, unix_ms: u64) -> OutboundSettings {
+pub(crate) fn outbound(outbound: &Outbound, settings: &Settings, unix_ms: u64) -> OutboundSettings {
     let identity = outbound.key.as_ref().map(|key| Arc::new(identity(key)));
     let sealed = |peer: &Peer| {
         let identity = identity.as_ref().filter(|_| peer.mutual.is_none())?;
@@ -97,7 +97,7 @@ pub fn outbound(outbound: &Outbound, settings: &Settings, unix_ms: u64) -> Outbo
 }
 
 /// What an inbound of these settings is told.
-pub fn inbound(inbound: &Inbound, settings: &Settings) -> InboundSettings {
+pub(crate) fn inbound(inbound: &Inbound, settings: &Settings) -> InboundSettings {
     let peers = inbound.allow.iter().map(|peer| relay::Enrolled {
         agent: Agent {
             name: peer.name.clone(),
@@ -144,7 +144,7 @@ pub fn inbound(inbound: &Inbound, settings: &Settings) -> InboundSettings {
 }
 
 /// One listener for each thread; of TCP by [`net::bind`] or [`net::reserve`].
-pub fn listen(
+pub(crate) fn listen(
     listen: &Listen,
     threads: usize,
     make: fn(SocketAddr) -> io::Result<TcpListener>,
@@ -171,7 +171,7 @@ pub fn listen(
 }
 
 /// Every place of both sides, as `net` is told of it.
-pub fn endpoints(relay: &Relay) -> Vec<(Name, Endpoint)> {
+pub(crate) fn endpoints(relay: &Relay) -> Vec<(Name, Endpoint)> {
     let outbound = relay.outbound.iter();
     let peers = outbound.clone().flat_map(|side| &side.peers);
     let plain = outbound.flat_map(|side| &side.plain);
@@ -181,14 +181,17 @@ pub fn endpoints(relay: &Relay) -> Vec<(Name, Endpoint)> {
 }
 
 /// A certificate that a peer is to be shown from now on.
-pub struct Renewal<'t> {
+pub(crate) struct Renewal<'t> {
     client: &'t Client,
     credentials: Credentials,
 }
 
 /// The certificates of these settings, for the peers that are spoken to by mtls. The error is the name of one that was
 /// not when the gateway started: what is sent there would not be under TLS.
-pub fn renewals<'t>(outbound: &Outbound, targets: &'t Targets) -> Result<Vec<Renewal<'t>>, Name> {
+pub(crate) fn renewals<'t>(
+    outbound: &Outbound,
+    targets: &'t Targets,
+) -> Result<Vec<Renewal<'t>>, Name> {
     let peers = outbound.peers.iter();
     let by_tls = peers.filter_map(|peer| Some((&peer.place.name, peer.mutual.as_ref()?)));
     let renewal = |(name, mutual): (&Name, &Mutual)| {
@@ -203,13 +206,13 @@ pub fn renewals<'t>(outbound: &Outbound, targets: &'t Targets) -> Result<Vec<Ren
 
 impl Renewal<'_> {
     /// Puts it in the place of the one before.
-    pub fn apply(&self) {
+    pub(crate) fn apply(&self) {
         self.client.replace(&self.credentials).expect(CHECKED);
     }
 }
 
 /// Whether a certificate can be shown and others checked.
-pub fn check(mutual: &Mutual) -> Result<(), CredentialsError> {
+pub(crate) fn check(mutual: &Mutual) -> Result<(), CredentialsError> {
     let credentials = credentials(mutual)?;
     Client::new(&credentials)?;
     Acceptor::new(&credentials).map(drop)
@@ -235,7 +238,7 @@ fn peer_endpoint(peer: &Peer) -> (Name, Endpoint) {
 }
 
 /// A place as `net` is told of it.
-pub fn endpoint(place: &Place) -> Endpoint {
+pub(crate) fn endpoint(place: &Place) -> Endpoint {
     Endpoint {
         scheme: match place.url.https {
             true => Scheme::Https,
@@ -252,7 +255,7 @@ pub fn endpoint(place: &Place) -> Endpoint {
 }
 
 /// What the key of this text is called: as an outbound, and as an inbound.
-pub fn names(key: &Secret) -> (seal::PeerId, seal::Pin) {
+pub(crate) fn names(key: &Secret) -> (seal::PeerId, seal::Pin) {
     let identity = identity(key);
     (identity.public().peer_id(), identity.public().pin())
 }

@@ -7,7 +7,7 @@ use super::{Answer, Ended, Failure, print};
 
 /// Make keys for agents
 #[derive(Debug, Subcommand)]
-pub enum Agent {
+pub(super) enum Agent {
     Key(Key),
 }
 
@@ -16,14 +16,14 @@ pub enum Agent {
 #[command(
     after_help = "Examples:\n  weir agent key\n  weir agent key --json\n\nThe key is kept nowhere: give it to the agent now. To replace a key, list both hashes,\nmove the agent over, then take the old hash out."
 )]
-pub struct Key {
+pub(super) struct Key {
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 impl Agent {
-    pub fn run(self) -> Ended {
+    pub(super) fn run(self) -> Ended {
         let Agent::Key(command) = self;
         let (key, hash) = new_key()?;
         let key = key.expose();
@@ -41,7 +41,7 @@ impl Agent {
 }
 
 /// A key from the system's random source.
-pub fn new_key() -> Result<(base::Secret, base::Digest), Failure> {
+pub(super) fn new_key() -> Result<(base::Secret, base::Digest), Failure> {
     let mut random = [0; 32];
     aws_lc_rs::rand::fill(&mut random)
         .map_err(|_| Failure::new("the system gives no random bytes", ""))?;

@@ -21,7 +21,7 @@ use super::{Answer, ConfigFile, Ended, Failure, complain, print, print_problems}
 
 /// Verify, read or export the log
 #[derive(Debug, Subcommand)]
-pub enum Audit {
+pub(super) enum Audit {
     Verify(Verify),
     Show(Show),
     Export(Export),
@@ -54,7 +54,7 @@ With --since-checkpoint the records of whole segments (65,536 entries) before th
 leaf hashes have to give what it signed. Of an export everything is read.
 
 Exit codes: 0 the log is whole, 1 it is damaged, 2 it cannot be read.")]
-pub struct Verify {
+pub(super) struct Verify {
     #[command(flatten)]
     place: Place,
     /// The log's public key, kept elsewhere; without it the key beside the log is trusted
@@ -79,7 +79,7 @@ Examples:
   weir audit show --last 20
   weir audit show --agent dev --json
   weir audit show --call 5f0c7e1d2b3a49588776655443322110")]
-pub struct Show {
+pub(super) struct Show {
     #[command(flatten)]
     place: Place,
     /// Only this call
@@ -104,7 +104,7 @@ Examples:
   weir audit export ./state --out exported
 
 Exit codes: 0 exported, 1 the log is damaged, 2 it could not be done.")]
-pub struct Export {
+pub(super) struct Export {
     #[command(flatten)]
     place: Place,
     /// The folder to write to; new or empty
@@ -113,7 +113,7 @@ pub struct Export {
 }
 
 impl Audit {
-    pub fn run(self) -> Ended {
+    pub(super) fn run(self) -> Ended {
         match self {
             Audit::Verify(command) => command.run(),
             Audit::Show(command) => command.run(),

@@ -1,6 +1,6 @@
 //! `weir code`: code search for people, over the same index as its MCP server.
 
-pub mod index;
+pub(super) mod index;
 mod search;
 
 use clap::Subcommand;
@@ -9,13 +9,13 @@ use super::Ended;
 
 /// Find code in the trees of this machine
 #[derive(Debug, Subcommand)]
-pub enum Code {
+pub(super) enum Code {
     Search(Box<search::SearchCommand>),
     Index(index::IndexCommand),
 }
 
 impl Code {
-    pub fn run(self) -> Ended {
+    pub(super) fn run(self) -> Ended {
         match self {
             Code::Search(command) => command.run(),
             Code::Index(command) => command.run(),

@@ -10,12 +10,12 @@ use super::{Answer, Cli, Ended, print};
 #[command(
     after_help = "Examples:\n  weir completions bash > ~/.local/share/bash-completion/completions/weir\n  weir completions zsh > ~/.zfunc/_weir"
 )]
-pub struct Completions {
+pub(super) struct Completions {
     shell: Shell,
 }
 
 impl Completions {
-    pub fn run(self) -> Ended {
+    pub(super) fn run(self) -> Ended {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Cli::command(), "weir", &mut script);
         print(&String::from_utf8_lossy(&script))?;

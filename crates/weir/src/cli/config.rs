@@ -8,7 +8,7 @@ use crate::coverage::Coverage;
 
 /// Check or show a configuration, or print its schema
 #[derive(Debug, Subcommand)]
-pub enum Config {
+pub(super) enum Config {
     Check(Check),
     Show(Show),
     /// Print the JSON Schema of the configuration, for editors
@@ -23,7 +23,7 @@ pub enum Config {
 #[command(
     after_help = "Examples:\n  weir config check\n  weir config check -c /etc/weir/weir.yaml\n\nExit codes: 0 no problem, 1 problems."
 )]
-pub struct Check {
+pub(super) struct Check {
     #[command(flatten)]
     file: ConfigFile,
 }
@@ -33,7 +33,7 @@ pub struct Check {
 #[command(
     after_help = "Examples:\n  weir config show\n  weir config show -c /etc/weir/weir.yaml\n  weir config show --coverage"
 )]
-pub struct Show {
+pub(super) struct Show {
     #[command(flatten)]
     file: ConfigFile,
     /// Print what the scan does about each class of findings, in each lane and direction
@@ -45,7 +45,7 @@ pub struct Show {
 }
 
 impl Config {
-    pub fn run(self) -> Ended {
+    pub(super) fn run(self) -> Ended {
         match self {
             Config::Check(command) => command.run(),
             Config::Show(command) => command.run(),

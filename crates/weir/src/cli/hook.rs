@@ -20,7 +20,7 @@ Examples:
   weir hook claude --print-settings    What to put into .claude/settings.json
   weir hook cursor --print-settings    What to put into .cursor/hooks.json
   weir hook claude < event.json")]
-pub struct Hook {
+pub(super) struct Hook {
     #[command(subcommand)]
     program: Program,
 }
@@ -62,7 +62,7 @@ struct Options {
 }
 
 impl Hook {
-    pub fn run(self) -> Ended {
+    pub(super) fn run(self) -> Ended {
         match self.program {
             Program::Claude(Claude { options }) if options.print_settings => {
                 print(&format!("{:#}\n", claude::settings(&command("claude")?)))?;

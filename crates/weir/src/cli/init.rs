@@ -28,7 +28,7 @@ Examples:
   weir init --from mte-env relay.env relay   From the environment of an MTE Relay
 
 The key is printed once and stored as its hash. Files that are there already are not changed.")]
-pub struct Init {
+pub(super) struct Init {
     /// The folder to write to; made if it is not there
     #[arg(default_value = ".")]
     dir: PathBuf,
@@ -41,7 +41,7 @@ pub struct Init {
 }
 
 impl Init {
-    pub fn run(self) -> Ended {
+    pub(super) fn run(self) -> Ended {
         match self.from.as_deref() {
             None => self.begin(),
             Some([kind, file]) if kind == "mte-env" => self.take_over(Path::new(file)),

@@ -9,14 +9,14 @@ use super::complain;
 /// What a server carries, how it fails, and whether it changed
 #[derive(Debug, Args)]
 #[command(after_help = lab::experiments::EXAMPLES)]
-pub struct Lab {
+pub(super) struct Lab {
     #[command(subcommand)]
     experiment: lab::experiments::Experiment,
 }
 
 impl Lab {
     /// Carries the experiment out. The lab has exit codes of its own.
-    pub fn run(self) -> ExitCode {
+    pub(super) fn run(self) -> ExitCode {
         match self.experiment.run() {
             Ok(exit) => ExitCode::from(exit.code()),
             Err(failure) => {

@@ -36,7 +36,7 @@ const SIGNALLED: i32 = 128;
 
 /// MCP servers without a gateway that runs
 #[derive(Debug, Subcommand)]
-pub enum Mcp {
+pub(super) enum Mcp {
     Wrap(Wrap),
 }
 
@@ -60,7 +60,7 @@ Claude Desktop, in claude_desktop_config.json; Cursor, in ~/.cursor/mcp.json or 
 
 Exit codes: the server's own where it ended first (128 and the signal's number where a signal ended it),
 0 where the client ended it, 1 the policy refuses, 2 it could not be done.")]
-pub struct Wrap {
+pub(super) struct Wrap {
     /// What the server is called in policies and records; by default its program and a digest of COMMAND
     #[arg(long, value_name = "NAME", value_parser = name)]
     name: Option<Name>,
@@ -91,7 +91,7 @@ fn name(text: &str) -> Result<Name, String> {
 
 impl Mcp {
     /// Serves. The server has exit codes of its own.
-    pub fn run(self) -> ExitCode {
+    pub(super) fn run(self) -> ExitCode {
         let Mcp::Wrap(command) = self;
         match command.run() {
             Ok(code) => code,

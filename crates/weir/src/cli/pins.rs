@@ -23,7 +23,7 @@ pub(super) use record::who;
 
 /// List the tools that are pinned, show what changed, and approve it
 #[derive(Debug, Subcommand)]
-pub enum Pins {
+pub(super) enum Pins {
     List(List),
     Diff(Diff),
     Approve(Approve),
@@ -42,7 +42,7 @@ struct Place {
 /// Print every tool that was seen, and whether it is approved
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  weir pins list\n  weir pins list --json")]
-pub struct List {
+pub(super) struct List {
     #[command(flatten)]
     place: Place,
     /// Print JSON
@@ -59,7 +59,7 @@ Examples:
   weir pins diff files read_file
 
 Exit codes: 0 nothing waits, 1 something changed and waits, 2 it could not be read.")]
-pub struct Diff {
+pub(super) struct Diff {
     #[command(flatten)]
     place: Place,
     /// Only the tools of this server
@@ -81,7 +81,7 @@ Examples:
 Who approved which definition is recorded first, in log.admin beside the gateway's log.
 
 Exit codes: 0 approved, 1 nothing was approved: none or another definition waits.")]
-pub struct Approve {
+pub(super) struct Approve {
     #[command(flatten)]
     place: Place,
     /// The server, as the configuration names it
@@ -109,7 +109,7 @@ fn digest_start(text: &str) -> Result<String, String> {
 }
 
 impl Pins {
-    pub fn run(self) -> Ended {
+    pub(super) fn run(self) -> Ended {
         match self {
             Pins::List(command) => command.run(),
             Pins::Diff(command) => command.run(),

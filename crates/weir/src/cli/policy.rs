@@ -14,7 +14,7 @@ use crate::config::{Settings, compile};
 
 /// Check the policies, or ask what they would say of a call
 #[derive(Debug, Subcommand)]
-pub enum Policy {
+pub(super) enum Policy {
     Check(Check),
     Explain(Explain),
 }
@@ -22,7 +22,7 @@ pub enum Policy {
 /// Compile the policies and say every problem at once
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  weir policy check\n\nExit codes: 0 no problem, 1 problems.")]
-pub struct Check {
+pub(super) struct Check {
     #[command(flatten)]
     file: ConfigFile,
 }
@@ -37,7 +37,7 @@ Examples:
   weir policy explain --agent dev --action mcp:list --server files --json
 
 Exit codes: 0 permitted (or permitted until the scan is done), 1 refused.")]
-pub struct Explain {
+pub(super) struct Explain {
     #[command(flatten)]
     file: ConfigFile,
     /// The agent that calls, as the configuration names it
@@ -64,7 +64,7 @@ pub struct Explain {
 }
 
 impl Policy {
-    pub fn run(self) -> Ended {
+    pub(super) fn run(self) -> Ended {
         match self {
             Policy::Check(command) => command.run(),
             Policy::Explain(command) => command.run(),

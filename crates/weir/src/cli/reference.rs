@@ -13,7 +13,7 @@ use crate::routes::Open;
 /// Write the reference pages to a folder
 #[derive(Args, Debug)]
 #[command(hide = true)]
-pub struct Reference {
+pub(super) struct Reference {
     dir: PathBuf,
 }
 
@@ -21,7 +21,7 @@ const MADE: &str =
     "<!-- Made by `weir reference`. Change the table in the code, not this page. -->\n\n";
 
 impl Reference {
-    pub fn run(self) -> Ended {
+    pub(super) fn run(self) -> Ended {
         let pages = [
             ("config.md", config()),
             ("refusals.md", refusals()),

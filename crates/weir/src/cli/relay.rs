@@ -13,13 +13,13 @@ mod show;
 
 use clap::Subcommand;
 
-pub use keygen::make_pair_files;
+pub(super) use keygen::make_pair_files;
 
 use super::Ended;
 
 /// Carry HTTP requests sealed through whatever stands between two weirs
 #[derive(Debug, Subcommand)]
-pub enum Relay {
+pub(super) enum Relay {
     Outbound(run::Outbound),
     Inbound(run::Inbound),
     Keygen(keygen::Keygen),
@@ -29,7 +29,7 @@ pub enum Relay {
 }
 
 impl Relay {
-    pub fn run(self) -> Ended {
+    pub(super) fn run(self) -> Ended {
         match self {
             Relay::Outbound(command) => command.run(),
             Relay::Inbound(command) => command.run(),

@@ -11,12 +11,12 @@ mod repo;
 mod rules;
 mod sarif;
 mod say;
-pub mod with;
+pub(super) mod with;
 
 use clap::{Args, Subcommand};
 
 use super::{Ended, Failure};
-pub use say::plain;
+pub(super) use say::plain;
 
 /// Judge texts, URLs, tool definitions, calls and messages
 #[derive(Args, Debug)]
@@ -35,7 +35,7 @@ A line of --jsonl has an `id` and a `kind`: `url`, `text` (it goes out) or `resp
 JSON-RPC message, and `direction`.
 
 Exit codes: 0 nothing that is refused or redacted, 1 something is or a bound was reached, 2 an error.")]
-pub struct Scan {
+pub(super) struct Scan {
     #[command(subcommand)]
     what: Option<What>,
     #[command(flatten)]
@@ -49,7 +49,7 @@ enum What {
 }
 
 impl Scan {
-    pub fn run(self) -> Ended {
+    pub(super) fn run(self) -> Ended {
         match self.what {
             Some(What::Rules(command)) => command.run(),
             Some(What::Repo(command)) => command.run(),

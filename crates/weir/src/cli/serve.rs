@@ -11,13 +11,13 @@ use crate::config::Seen;
 /// running settings.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  weir serve\n  weir serve -c /etc/weir/weir.yaml")]
-pub struct Serve {
+pub(super) struct Serve {
     #[command(flatten)]
     file: ConfigFile,
 }
 
 impl Serve {
-    pub fn run(self) -> Ended {
+    pub(super) fn run(self) -> Ended {
         let mut seen = Seen::default();
         let settings = match self.file.load_seen(&mut seen) {
             Ok(settings) => settings,

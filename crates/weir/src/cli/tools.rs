@@ -17,7 +17,7 @@ use crate::config::settings::{LogFormat, LogLevel, Logs};
 
 /// The MCP servers that weir ships
 #[derive(Debug, Subcommand)]
-pub enum Tools {
+pub(super) enum Tools {
     Code(Box<Code>),
 }
 
@@ -35,7 +35,7 @@ Examples:
 
 In weir.yaml, which runs it behind the gate:
   tools: { code: { roots: [.] } }")]
-pub struct Code {
+pub(super) struct Code {
     /// Speak over standard input and output
     #[arg(long, group = "way")]
     stdio: bool,
@@ -100,7 +100,7 @@ enum EmbedKind {
 }
 
 impl Tools {
-    pub fn run(self) -> Ended {
+    pub(super) fn run(self) -> Ended {
         match self {
             Tools::Code(command) => command.run(),
         }

@@ -5,7 +5,7 @@
 use super::{Problem, Settings};
 
 /// Compiles the policies. Errors: every problem of every policy file.
-pub fn policies(settings: &Settings) -> Result<policy::Policies, Vec<Problem>> {
+pub(crate) fn policies(settings: &Settings) -> Result<policy::Policies, Vec<Problem>> {
     let files = settings.policy.files.iter();
     let sources: Vec<policy::Source<'_>> = files
         .map(|file| policy::Source {
@@ -25,7 +25,10 @@ pub fn policies(settings: &Settings) -> Result<policy::Policies, Vec<Problem>> {
 }
 
 /// Compiles the scan engine. Errors: the rules do not go together.
-pub fn engine(settings: &Settings, fingerprint_key: [u8; 32]) -> Result<scan::Engine, Problem> {
+pub(crate) fn engine(
+    settings: &Settings,
+    fingerprint_key: [u8; 32],
+) -> Result<scan::Engine, Problem> {
     scan::Engine::compile(settings.scan.clone(), fingerprint_key).map_err(|message| Problem {
         file: settings.file.display().to_string(),
         line: 0,
@@ -37,7 +40,7 @@ pub fn engine(settings: &Settings, fingerprint_key: [u8; 32]) -> Result<scan::En
 }
 
 /// Compiles all that judges. Errors: every problem of policies and rules.
-pub fn all(
+pub(crate) fn all(
     settings: &Settings,
     fingerprint_key: [u8; 32],
 ) -> Result<(policy::Policies, scan::Engine), Vec<Problem>> {

@@ -10,7 +10,7 @@ use super::values;
 use super::yaml::{self, At, Entry, Node, Value};
 
 /// What was written.
-pub struct File {
+pub(crate) struct File {
     /// The file's name, as the operator gave it.
     pub name: String,
     pub root: Node,
@@ -18,7 +18,7 @@ pub struct File {
 
 impl File {
     /// Reads the text and checks every key. A file that is not YAML is one problem and no file.
-    pub fn parse(name: &str, text: &str) -> (Option<File>, Vec<Problem>) {
+    pub(crate) fn parse(name: &str, text: &str) -> (Option<File>, Vec<Problem>) {
         let root = match yaml::parse(text) {
             Ok(root) => root,
             Err(wrong) => {
@@ -52,7 +52,7 @@ impl File {
     }
 
     /// A problem at a place of this file, with the help of the key's row.
-    pub fn problem(
+    pub(crate) fn problem(
         &self,
         at: At,
         path: &str,

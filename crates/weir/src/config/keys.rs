@@ -10,7 +10,7 @@ use super::values;
 
 /// One key.
 #[derive(Debug)]
-pub struct Key {
+pub(crate) struct Key {
     /// Such as `agents.*.key`.
     pub path: &'static str,
     pub kind: Kind,
@@ -23,7 +23,7 @@ pub struct Key {
 
 /// What holds where a key is absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unset {
+pub(crate) enum Unset {
     /// Nothing: the key has to be there.
     Required,
     /// Nothing: what the key would turn on is off, or the key belongs to an alternative.
@@ -34,7 +34,7 @@ pub enum Unset {
 
 impl Unset {
     /// The default as it would be written.
-    pub fn text(self) -> Option<String> {
+    pub(crate) fn text(self) -> Option<String> {
         match self {
             Unset::Required | Unset::Nothing => None,
             Unset::Text(text) => Some(text.to_owned()),
@@ -45,7 +45,7 @@ impl Unset {
 
 /// What a key may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A map of the keys below it in the table.
     Group,
     /// The same, of something that is off where the map is not there.
@@ -97,7 +97,7 @@ pub enum Kind {
 
 impl Kind {
     /// Whether a scalar may stand here, and if not, why.
-    pub fn check(self, text: &str) -> Result<(), String> {
+    pub(crate) fn check(self, text: &str) -> Result<(), String> {
         match self {
             Kind::Group
             | Kind::Feature
@@ -141,7 +141,7 @@ impl Kind {
     }
 
     /// What the kind is called in the reference and in errors.
-    pub fn describe(self) -> String {
+    pub(crate) fn describe(self) -> String {
         match self {
             Kind::Group | Kind::Feature => "map".to_owned(),
             Kind::Names => "map by name".to_owned(),
@@ -183,11 +183,11 @@ fn no_zero(text: &str) -> Result<(), String> {
 }
 
 /// What can be done about a finding.
-pub const ACTIONS: &[&str] = &["off", "warn", "redact", "refuse"];
+pub(crate) const ACTIONS: &[&str] = &["off", "warn", "redact", "refuse"];
 /// What can be done about a finding that is no part of a text.
-pub const STOPS: &[&str] = &["off", "warn", "refuse"];
+pub(crate) const STOPS: &[&str] = &["off", "warn", "refuse"];
 /// What rules look for.
-pub const CLASSES: &[&str] = &[
+pub(crate) const CLASSES: &[&str] = &[
     "secret",
     "personal",
     "injection",
@@ -197,15 +197,15 @@ pub const CLASSES: &[&str] = &[
     "chain",
 ];
 /// Which way a text goes.
-pub const DIRECTIONS: &[&str] = &["outgoing", "incoming", "description"];
+pub(crate) const DIRECTIONS: &[&str] = &["outgoing", "incoming", "description"];
 /// How calls come in.
-pub const LANES: &[&str] = &["mcp"];
+pub(crate) const LANES: &[&str] = &["mcp"];
 /// Types that a policy can read an argument as, by their Cedar names.
-pub const ARGUMENT_TYPES: &[&str] = &["String", "Long", "Bool", "Set<String>", "Set<Long>"];
+pub(crate) const ARGUMENT_TYPES: &[&str] = &["String", "Long", "Bool", "Set<String>", "Set<Long>"];
 /// Ciphers of the sealed relay.
-pub const SUITES: &[&str] = &["aes-256-gcm", "chacha20-poly1305", "aes-256-gcm-siv"];
+pub(crate) const SUITES: &[&str] = &["aes-256-gcm", "chacha20-poly1305", "aes-256-gcm-siv"];
 /// How the two sides of a relay speak.
-pub const TRANSPORTS: &[&str] = &["shr", "mtls"];
+pub(crate) const TRANSPORTS: &[&str] = &["shr", "mtls"];
 /// Content of one message of the relay.
 const CONTENT: Kind = Kind::Count {
     min: 1024,
@@ -228,7 +228,7 @@ const PER_MINUTE: Kind = Kind::Count {
 macro_rules! keys {
     ($($path:literal $kind:expr, $default:expr, $doc:literal, $example:literal;)*) => {
         /// Every key, parents before children, in the order of the reference page.
-        pub const ALL: &[Key] = &[$(Key {
+        pub(crate) const ALL: &[Key] = &[$(Key {
             path: $path, kind: $kind, default: $default, doc: $doc, example: $example,
         }),*];
     };
@@ -594,12 +594,12 @@ keys! {
 }
 
 /// The row of a pattern.
-pub fn find(pattern: &str) -> Option<&'static Key> {
+pub(crate) fn find(pattern: &str) -> Option<&'static Key> {
     ALL.iter().find(|key| key.path == pattern)
 }
 
 /// The keys right below a pattern (below the root: the empty pattern), with their last segment.
-pub fn children(pattern: &str) -> impl Iterator<Item = (&'static str, &'static Key)> {
+pub(crate) fn children(pattern: &str) -> impl Iterator<Item = (&'static str, &'static Key)> {
     ALL.iter()
         .filter_map(move |key| match key.path.rsplit_once('.') {
             Some((parent, last)) => (parent == pattern).then_some((last, key)),
@@ -608,7 +608,7 @@ pub fn children(pattern: &str) -> impl Iterator<Item = (&'static str, &'static K
 }
 
 /// The key of a group that is most like a word, if any is like it.
-pub fn nearest<'k>(word: &str, among: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+pub(crate) fn nearest<'k>(word: &str, among: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     let far = 1 + word.len().min(64) / 3;
     among
         .map(|key| (distance(word, key), key))

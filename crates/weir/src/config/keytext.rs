@@ -12,19 +12,19 @@ use seal::{Identity, Pin, Public, Tek, TekRing};
 use zeroize::Zeroizing;
 
 /// What a private key begins with.
-pub const PRIVATE: &str = "shr1_key_";
+pub(crate) const PRIVATE: &str = "shr1_key_";
 /// What a public key begins with.
-pub const PUBLIC: &str = "shr1_pub_";
+pub(crate) const PUBLIC: &str = "shr1_pub_";
 /// What a pre-shared key begins with.
-pub const PSK: &str = "shr1_psk_";
+pub(crate) const PSK: &str = "shr1_psk_";
 /// What a ticket key begins with.
-pub const TICKET: &str = "shr1_tek_";
+pub(crate) const TICKET: &str = "shr1_tek_";
 /// Bytes of a file of a public key; the text alone has 1,631.
-pub const PUBLIC_FILE_BYTES_MAX: usize = 4096;
+pub(crate) const PUBLIC_FILE_BYTES_MAX: usize = 4096;
 
 /// What an outbound knows an inbound by.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PeerKey {
+pub(crate) enum PeerKey {
     Public(Public),
     /// The key itself is asked of the inbound, and has to match.
     Pin(Pin),
@@ -32,7 +32,7 @@ pub enum PeerKey {
 
 impl PeerKey {
     /// The pin, which both forms have.
-    pub fn pin(&self) -> Pin {
+    pub(crate) fn pin(&self) -> Pin {
         match self {
             PeerKey::Public(public) => public.pin(),
             PeerKey::Pin(pin) => *pin,
@@ -42,7 +42,7 @@ impl PeerKey {
 
 /// A ticket key as the file of a fleet holds it.
 #[derive(Clone)]
-pub struct TicketKey {
+pub(crate) struct TicketKey {
     pub id: u32,
     /// From when on it mints, in Unix milliseconds.
     pub begins_unix_ms: u64,
@@ -50,7 +50,7 @@ pub struct TicketKey {
 }
 
 /// The private key of a text.
-pub fn identity(text: &str) -> Result<Identity, String> {
+pub(crate) fn identity(text: &str) -> Result<Identity, String> {
     if text.starts_with(PUBLIC) {
         return Err("is a public key; the private one is wanted here".to_owned());
     }
@@ -61,7 +61,7 @@ pub fn identity(text: &str) -> Result<Identity, String> {
 }
 
 /// The public key of a text.
-pub fn public(text: &str) -> Result<Public, String> {
+pub(crate) fn public(text: &str) -> Result<Public, String> {
     if text.starts_with(PRIVATE) {
         return Err(
             "is a private key, which nobody else may have; write the public one, and replace this pair if \
@@ -77,13 +77,13 @@ pub fn public(text: &str) -> Result<Public, String> {
 }
 
 /// A pin: 64 hex digits.
-pub fn pin(text: &str) -> Result<Pin, String> {
+pub(crate) fn pin(text: &str) -> Result<Pin, String> {
     text.parse()
         .map_err(|_| "is no pin of 64 hex digits, as weir relay show prints it".to_owned())
 }
 
 /// A public key or a pin.
-pub fn peer_key(text: &str) -> Result<PeerKey, String> {
+pub(crate) fn peer_key(text: &str) -> Result<PeerKey, String> {
     if text.starts_with("shr1_") {
         return public(text).map(PeerKey::Public);
     }
@@ -96,7 +96,7 @@ pub fn peer_key(text: &str) -> Result<PeerKey, String> {
 }
 
 /// A pre-shared key.
-pub fn psk(text: &str) -> Result<Key32, String> {
+pub(crate) fn psk(text: &str) -> Result<Key32, String> {
     let bytes = secret_bytes(text, PSK).ok_or_else(|| {
         format!("is no pre-shared key ({PSK}…); make one with weir relay keygen --psk")
     })?;
@@ -105,13 +105,13 @@ pub fn psk(text: &str) -> Result<Key32, String> {
 }
 
 /// The same, as `seal` takes it.
-pub fn seal_psk(text: &str) -> Result<seal::Psk, String> {
+pub(crate) fn seal_psk(text: &str) -> Result<seal::Psk, String> {
     let bytes = secret_bytes(text, PSK).ok_or_else(|| format!("is no pre-shared key ({PSK}…)"))?;
     seal::Psk::new(*bytes).map_err(|error| format!("is {error}"))
 }
 
 /// The ticket keys of a file, one a line; empty lines and those that begin with `#` are left out.
-pub fn ticket_keys(text: &str) -> Result<Vec<TicketKey>, String> {
+pub(crate) fn ticket_keys(text: &str) -> Result<Vec<TicketKey>, String> {
     let mut keys = Vec::new();
     for (at, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -134,7 +134,7 @@ pub fn ticket_keys(text: &str) -> Result<Vec<TicketKey>, String> {
 }
 
 /// The ring of these keys.
-pub fn ring(keys: &[TicketKey]) -> Result<TekRing, String> {
+pub(crate) fn ring(keys: &[TicketKey]) -> Result<TekRing, String> {
     let teks = keys
         .iter()
         .map(|key| Tek::new(key.id, *key.key, key.begins_unix_ms));
@@ -154,7 +154,7 @@ fn ticket_key(line: &str) -> Option<TicketKey> {
 }
 
 impl TicketKey {
-    pub fn new(id: u32, begins_unix_ms: u64, key: Zeroizing<[u8; 32]>) -> TicketKey {
+    pub(crate) fn new(id: u32, begins_unix_ms: u64, key: Zeroizing<[u8; 32]>) -> TicketKey {
         TicketKey {
             id,
             begins_unix_ms,
@@ -163,7 +163,7 @@ impl TicketKey {
     }
 
     /// The same for the relay.
-    pub fn shared(&self) -> relay::TicketKey {
+    pub(crate) fn shared(&self) -> relay::TicketKey {
         relay::TicketKey {
             id: self.id,
             key: Key32::new(*self.key),
@@ -172,7 +172,7 @@ impl TicketKey {
     }
 
     /// The line of a file.
-    pub fn text(&self) -> Zeroizing<String> {
+    pub(crate) fn text(&self) -> Zeroizing<String> {
         let body = encode(&self.key);
         Zeroizing::new(format!(
             "{TICKET}{:08x}_{}_{}",
@@ -184,17 +184,17 @@ impl TicketKey {
 }
 
 /// The text of the private key of a seed.
-pub fn identity_text(seed: &[u8; 32]) -> Secret {
+pub(crate) fn identity_text(seed: &[u8; 32]) -> Secret {
     Secret::new(format!("{PRIVATE}{}", encode(seed).as_str()))
 }
 
 /// The text of a pre-shared key.
-pub fn psk_text(bytes: &[u8; 32]) -> Secret {
+pub(crate) fn psk_text(bytes: &[u8; 32]) -> Secret {
     Secret::new(format!("{PSK}{}", encode(bytes).as_str()))
 }
 
 /// The text of a public key.
-pub fn public_text(public: &Public) -> String {
+pub(crate) fn public_text(public: &Public) -> String {
     format!("{PUBLIC}{}", URL_SAFE_NO_PAD.encode(public.bytes()))
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 
 /// A problem, as `weir config check` prints it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub(crate) struct Problem {
     /// The file, as the operator named it.
     pub file: String,
     /// Line and column, from 1; line 0 where the whole file is meant.

@@ -24,19 +24,19 @@ use super::values;
 use super::yaml::{At, Node, Value};
 use super::{FILE_BYTES_MAX, POLICY_BYTES_MAX, SECRET_BYTES_MAX};
 
-pub use tools::EMBED_KEY;
+pub(crate) use tools::EMBED_KEY;
 
 /// Keys of a server that is a command.
-pub const CHILD_ONLY: &[&str] = &["env", "dir"];
+pub(crate) const CHILD_ONLY: &[&str] = &["env", "dir"];
 /// Keys of a server that is a URL.
-pub const HTTP_ONLY: &[&str] = &["token", "ca", "addresses"];
+pub(crate) const HTTP_ONLY: &[&str] = &["token", "ca", "addresses"];
 
 /// Looks up a variable of the environment.
-pub type Environment<'e> = &'e dyn Fn(&str) -> Option<String>;
+pub(crate) type Environment<'e> = &'e dyn Fn(&str) -> Option<String>;
 
 /// Reads and checks a configuration file. Each file that is read, or would be if it were there, is noted,
 /// whatever comes of it.
-pub fn load(
+pub(crate) fn load(
     path: &Path,
     environment: Environment<'_>,
     seen: &mut Seen,
@@ -58,7 +58,7 @@ pub fn load(
 }
 
 /// Checks a configuration's text as if it stood in the file `path`.
-pub fn load_text(
+pub(crate) fn load_text(
     path: &Path,
     text: &str,
     environment: Environment<'_>,
@@ -93,12 +93,12 @@ pub fn load_text(
 }
 
 /// Where a configuration keeps its state, whatever else is wrong with it.
-pub fn state(path: &Path) -> Result<PathBuf, Vec<Problem>> {
+pub(crate) fn state(path: &Path) -> Result<PathBuf, Vec<Problem>> {
     kept(path).map(|(state, _)| state)
 }
 
 /// The same, and the witness of its log where it has one.
-pub fn kept(path: &Path) -> Result<(PathBuf, Option<PathBuf>), Vec<Problem>> {
+pub(crate) fn kept(path: &Path) -> Result<(PathBuf, Option<PathBuf>), Vec<Problem>> {
     let name = path.display().to_string();
     let text = read_text(path, FILE_BYTES_MAX).map_err(|message| {
         let (key, help) = (String::new(), "Name the folder of the log.".to_owned());
@@ -122,7 +122,7 @@ pub fn kept(path: &Path) -> Result<(PathBuf, Option<PathBuf>), Vec<Problem>> {
 }
 
 /// A file's text, if it is small enough and UTF-8. The error names neither the file nor its contents.
-pub fn read_text(path: &Path, bytes_max: usize) -> Result<String, String> {
+pub(crate) fn read_text(path: &Path, bytes_max: usize) -> Result<String, String> {
     use std::io::Read as _;
     let file = std::fs::File::open(path).map_err(|e| format!("cannot be read: {e}"))?;
     let mut bytes = Vec::new();

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::keys::{self, Key, Kind};
 
 /// The schema of the whole file.
-pub fn schema() -> Value {
+pub(crate) fn schema() -> Value {
     let mut root = group("");
     let object = root.as_object_mut().expect("a group is an object");
     object.insert(

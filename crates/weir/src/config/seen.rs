@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// Files and folders, each with what was said of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen(BTreeMap<PathBuf, Option<Stamp>>);
+pub(crate) struct Seen(BTreeMap<PathBuf, Option<Stamp>>);
 
 /// What the file system says of a file; nothing of one that is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,12 +25,12 @@ struct Stamp {
 
 impl Seen {
     /// Looks at a file, before it is read.
-    pub fn note(&mut self, path: &Path) {
+    pub(crate) fn note(&mut self, path: &Path) {
         self.0.insert(path.to_path_buf(), stamp(path));
     }
 
     /// The same files as they are now.
-    pub fn again(&self) -> Seen {
+    pub(crate) fn again(&self) -> Seen {
         let now = |path: &PathBuf| (path.clone(), stamp(path));
         Seen(self.0.keys().map(now).collect())
     }

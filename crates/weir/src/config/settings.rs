@@ -3,7 +3,7 @@
 //! Nothing here is optional that has a default, and nothing here can be printed by accident: what holds a
 //! secret has no `Debug`. `config::read` is the one place that makes a [`Settings`].
 
-pub mod relay;
+pub(crate) mod relay;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -15,7 +15,7 @@ use super::Problem;
 
 /// Everything that the configuration says, with defaults filled in.
 #[derive(Clone)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// The file that this was read from, as the operator named it.
     pub file: PathBuf,
     pub listen: SocketAddr,
@@ -45,7 +45,7 @@ pub struct Settings {
 
 /// Who may call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Agent {
+pub(crate) struct Agent {
     pub name: Name,
     /// SHA-256 of each key that is good now; at least one.
     pub keys: Vec<Digest>,
@@ -56,7 +56,7 @@ pub struct Agent {
 
 /// An MCP server behind the gateway.
 #[derive(Clone)]
-pub struct Server {
+pub(crate) struct Server {
     pub name: Name,
     pub kind: ServerKind,
     /// Most sessions open at once.
@@ -70,7 +70,7 @@ pub struct Server {
 impl Server {
     /// Where the server may be dialled: besides public addresses, the ranges that are named for it, and
     /// loopback where its URL names this machine. A child is not dialled.
-    pub fn reach(&self) -> gate::Reach {
+    pub(crate) fn reach(&self) -> gate::Reach {
         let ServerKind::Http(http) = &self.kind else {
             return gate::Reach::default();
         };
@@ -85,14 +85,14 @@ impl Server {
 
 /// How a server is reached.
 #[derive(Clone)]
-pub enum ServerKind {
+pub(crate) enum ServerKind {
     Child(ChildServer),
     Http(HttpServer),
 }
 
 /// A server that is a child process and speaks over its standard input and output.
 #[derive(Clone)]
-pub struct ChildServer {
+pub(crate) struct ChildServer {
     /// The program and its arguments; never empty, and no shell between.
     pub command: Vec<String>,
     /// The whole environment of the child.
@@ -104,14 +104,14 @@ pub struct ChildServer {
 
 /// One variable of a child's environment.
 #[derive(Clone)]
-pub struct EnvValue {
+pub(crate) struct EnvValue {
     pub name: String,
     pub value: Secret,
 }
 
 /// A server that is reached over streamable HTTP.
 #[derive(Clone)]
-pub struct HttpServer {
+pub(crate) struct HttpServer {
     pub url: Url,
     /// Sent as `Authorization: Bearer`.
     pub token: Option<Secret>,
@@ -124,7 +124,7 @@ pub struct HttpServer {
 
 /// A file of certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ca {
+pub(crate) struct Ca {
     pub file: PathBuf,
     /// PEM text, not checked yet.
     pub pem: String,
@@ -132,7 +132,7 @@ pub struct Ca {
 
 /// An `http` or `https` URL in its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Url {
+pub(crate) struct Url {
     pub https: bool,
     /// Lower case; an IPv6 address stands without brackets.
     pub host: String,
@@ -143,7 +143,7 @@ pub struct Url {
 
 impl Url {
     /// Host and port as a `Host` field has them: the port only where it is not the scheme's own.
-    pub fn authority(&self) -> String {
+    pub(crate) fn authority(&self) -> String {
         let host = match self.host.contains(':') {
             true => format!("[{}]", self.host),
             false => self.host.clone(),
@@ -157,13 +157,13 @@ impl Url {
     }
 
     /// Scheme, host and port, as browsers write an origin.
-    pub fn origin(&self) -> String {
+    pub(crate) fn origin(&self) -> String {
         let scheme = if self.https { "https" } else { "http" };
         format!("{scheme}://{}", self.authority())
     }
 
     /// Whether the URL names this machine: `localhost`, or a loopback address written out.
-    pub fn is_loopback(&self) -> bool {
+    pub(crate) fn is_loopback(&self) -> bool {
         let literal = self.host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
         literal || self.host == "localhost"
     }
@@ -171,7 +171,7 @@ impl Url {
 
 /// The policies, read but not compiled.
 #[derive(Clone)]
-pub struct Policy {
+pub(crate) struct Policy {
     /// In the order that they were named; at least one.
     pub files: Vec<PolicyFile>,
     /// Types of the arguments that policies may read, by the argument's name.
@@ -180,7 +180,7 @@ pub struct Policy {
 
 /// One policy file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PolicyFile {
+pub(crate) struct PolicyFile {
     /// The path, as the operator would type it.
     pub file: String,
     pub text: String,
@@ -188,7 +188,7 @@ pub struct PolicyFile {
 
 /// Bounds on what agents may ask. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// Calls a minute for one agent; at least 1.
     pub agent_per_minute: u32,
     /// Calls of agents a minute for one address, where they are limited; at least 1.
@@ -208,7 +208,7 @@ pub struct Limits {
 
 /// How the log of records is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Log {
+pub(crate) struct Log {
     pub durability: Durability,
     /// Bytes on disk after which calls are refused.
     pub bytes_max: u64,
@@ -218,7 +218,7 @@ pub struct Log {
 
 /// When a record counts as kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
+pub(crate) enum Durability {
     /// Once the disk says so.
     Fsync,
     /// Once the operating system has it: survives the process, not the machine.
@@ -227,21 +227,21 @@ pub enum Durability {
 
 /// The gateway's own messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Logs {
+pub(crate) struct Logs {
     pub format: LogFormat,
     pub level: LogLevel,
 }
 
 /// The form of the gateway's own messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
+pub(crate) enum LogFormat {
     Text,
     Json,
 }
 
 /// The least urgent message that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogLevel {
+pub(crate) enum LogLevel {
     Error,
     Warn,
     Info,
@@ -251,7 +251,7 @@ pub enum LogLevel {
 
 impl LogLevel {
     /// The level's word, in the configuration and for `tracing`.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             LogLevel::Error => "error",
             LogLevel::Warn => "warn",
@@ -264,7 +264,7 @@ impl LogLevel {
 
 /// Where a secret is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reference {
+pub(crate) enum Reference {
     /// A variable of the gateway's environment.
     Env(String),
     /// A file, relative to the configuration file.

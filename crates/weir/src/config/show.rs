@@ -11,14 +11,14 @@ use super::yaml::{Entry, Node, Value};
 const MARK: &str = " # default";
 
 /// YAML of every key that has a value; defaults are marked.
-pub fn show(file: &File) -> String {
+pub(crate) fn show(file: &File) -> String {
     let mut text = String::new();
     group(&mut text, Some(&file.root), "", 0);
     text
 }
 
 /// The keys of the whole file that have defaults below these names, as YAML.
-pub fn defaults(names: &[&str]) -> String {
+pub(crate) fn defaults(names: &[&str]) -> String {
     let mut text = String::new();
     for (name, key) in keys::children("").filter(|(name, _)| names.contains(name)) {
         entry(&mut text, name, None, key, 0);

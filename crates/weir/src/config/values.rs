@@ -10,7 +10,7 @@ use super::settings::relay::Listen;
 use super::settings::{Reference, Url};
 
 /// A whole number within its range.
-pub fn count(text: &str, min: u64, max: u64) -> Result<u64, String> {
+pub(crate) fn count(text: &str, min: u64, max: u64) -> Result<u64, String> {
     let digits = text.replace('_', "");
     match digits.parse::<u64>() {
         Ok(n) if (min..=max).contains(&n) && !text.starts_with(['_', '+']) => Ok(n),
@@ -19,7 +19,7 @@ pub fn count(text: &str, min: u64, max: u64) -> Result<u64, String> {
 }
 
 /// `true` or `false`.
-pub fn switch(text: &str) -> Result<bool, String> {
+pub(crate) fn switch(text: &str) -> Result<bool, String> {
     match text {
         "true" | "on" => Ok(true),
         "false" | "off" => Ok(false),
@@ -28,13 +28,13 @@ pub fn switch(text: &str) -> Result<bool, String> {
 }
 
 /// An address and port.
-pub fn socket(text: &str) -> Result<SocketAddr, String> {
+pub(crate) fn socket(text: &str) -> Result<SocketAddr, String> {
     text.parse()
         .map_err(|_| "must be an IP address and a port, such as 127.0.0.1:8700".to_owned())
 }
 
 /// Where a relay listens: an address and port, or `unix:PATH`.
-pub fn listen(text: &str) -> Result<Listen, String> {
+pub(crate) fn listen(text: &str) -> Result<Listen, String> {
     match text.strip_prefix("unix:") {
         Some("") => Err("must name a path after unix:".to_owned()),
         Some(path) => Ok(Listen::Unix(path.into())),
@@ -45,14 +45,14 @@ pub fn listen(text: &str) -> Result<Listen, String> {
 }
 
 /// A name that can stand in a path, a label and a policy.
-pub fn name(text: &str) -> Result<Name, String> {
+pub(crate) fn name(text: &str) -> Result<Name, String> {
     Name::new(text).ok_or_else(|| {
         "must be a name: 1 to 64 of a-z A-Z 0-9 . _ -, the first a letter or a digit".to_owned()
     })
 }
 
 /// The SHA-256 of an agent's key, as `weir agent key` prints it.
-pub fn digest(text: &str) -> Result<Digest, String> {
+pub(crate) fn digest(text: &str) -> Result<Digest, String> {
     if text.starts_with("weir_") {
         return Err(
             "is a key itself; write its hash, and make a new key: this one was written down"
@@ -65,7 +65,7 @@ pub fn digest(text: &str) -> Result<Digest, String> {
 }
 
 /// RFC 3339 to Unix milliseconds.
-pub fn time(text: &str) -> Result<u64, String> {
+pub(crate) fn time(text: &str) -> Result<u64, String> {
     parse_time(text).ok_or_else(|| "must be a time such as 2027-01-01T00:00:00Z".to_owned())
 }
 
@@ -140,7 +140,7 @@ fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
 }
 
 /// An absolute `http` or `https` URL without user, password or fragment.
-pub fn url(text: &str) -> Result<Url, String> {
+pub(crate) fn url(text: &str) -> Result<Url, String> {
     let shape = "must be a URL such as https://tracker.example/mcp".to_owned();
     let (https, rest) = match text.split_once("://") {
         Some(("https", rest)) => (true, rest),
@@ -214,19 +214,19 @@ fn authority_parts(text: &str) -> Option<(String, Option<u16>)> {
 }
 
 /// An address range, such as `10.0.0.0/8`, or one address.
-pub fn range(text: &str) -> Result<gate::Range, String> {
+pub(crate) fn range(text: &str) -> Result<gate::Range, String> {
     let mend = "must be an address range such as 10.0.0.0/8, or one address";
     gate::Range::parse(text).ok_or_else(|| mend.to_owned())
 }
 
 /// A type that policies can read an argument as.
-pub fn argument(text: &str) -> Result<policy::ArgumentType, String> {
+pub(crate) fn argument(text: &str) -> Result<policy::ArgumentType, String> {
     let mend = || format!("must be one of {}", super::keys::ARGUMENT_TYPES.join(", "));
     text.parse().map_err(|_| mend())
 }
 
 /// The id of a scan rule; whether there is such a rule is known once all rules are read.
-pub fn rule(text: &str) -> Result<(), String> {
+pub(crate) fn rule(text: &str) -> Result<(), String> {
     let shape = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
     if !text.is_empty() && text.len() <= 128 && text.bytes().all(shape) {
         Ok(())
@@ -236,13 +236,13 @@ pub fn rule(text: &str) -> Result<(), String> {
 }
 
 /// What to do about a finding.
-pub fn action(text: &str) -> Result<scan::Action, String> {
+pub(crate) fn action(text: &str) -> Result<scan::Action, String> {
     let words = scan::Action::ALL.map(scan::Action::as_str).join(", ");
     scan::Action::named(text).ok_or_else(|| format!("must be one of {words}"))
 }
 
 /// A browser origin: scheme, host and port, nothing after.
-pub fn origin(text: &str) -> Result<String, String> {
+pub(crate) fn origin(text: &str) -> Result<String, String> {
     let parsed = url(text)
         .ok()
         .filter(|url| url.path == "/" && !text.ends_with(['/', '?']));
@@ -253,7 +253,7 @@ pub fn origin(text: &str) -> Result<String, String> {
 }
 
 /// Where a secret is: `env:NAME` or `file:PATH`.
-pub fn reference(text: &str) -> Result<Reference, String> {
+pub(crate) fn reference(text: &str) -> Result<Reference, String> {
     match text.split_once(':') {
         Some(("env", name)) if env_name(name) => Ok(Reference::Env(name.to_owned())),
         Some(("env", _)) => Err("must name a variable after env:".to_owned()),
@@ -268,7 +268,7 @@ pub fn reference(text: &str) -> Result<Reference, String> {
 }
 
 /// Whether a text can name an environment variable.
-pub fn env_name(text: &str) -> bool {
+pub(crate) fn env_name(text: &str) -> bool {
     let first = text
         .bytes()
         .next()
@@ -277,7 +277,7 @@ pub fn env_name(text: &str) -> bool {
 }
 
 /// Whether a variable of this name is likely to hold a secret.
-pub fn env_name_is_secret(name: &str) -> bool {
+pub(crate) fn env_name_is_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     let words = [
         "TOKEN",

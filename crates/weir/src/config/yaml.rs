@@ -10,7 +10,7 @@ use super::{DEPTH_MAX, FILE_BYTES_MAX};
 
 /// A position in a file: line and column, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct At {
+pub(crate) struct At {
     pub line: usize,
     pub column: usize,
 }
@@ -26,14 +26,14 @@ impl At {
 
 /// A value and where it starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
+pub(crate) struct Node {
     pub at: At,
     pub value: Value,
 }
 
 /// What YAML can say here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
+pub(crate) enum Value {
     /// Nothing, `~` or `null`.
     Null,
     Text(String),
@@ -43,7 +43,7 @@ pub enum Value {
 
 /// One key of a map.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub(crate) struct Entry {
     pub key: String,
     pub at: At,
     pub node: Node,
@@ -51,7 +51,7 @@ pub struct Entry {
 
 impl Node {
     /// The value of a map's key.
-    pub fn get(&self, key: &str) -> Option<&Node> {
+    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
         match &self.value {
             Value::Map(entries) => entries.iter().find(|e| e.key == key).map(|e| &e.node),
             Value::Null | Value::Text(_) | Value::List(_) => None,
@@ -61,13 +61,13 @@ impl Node {
 
 /// What is wrong with the text, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
+pub(crate) struct Wrong {
     pub at: At,
     pub message: String,
 }
 
 /// Reads one document. An empty file is an empty map.
-pub fn parse(text: &str) -> Result<Node, Wrong> {
+pub(crate) fn parse(text: &str) -> Result<Node, Wrong> {
     if text.len() > FILE_BYTES_MAX {
         let message = format!("the file is larger than {FILE_BYTES_MAX} bytes");
         return Err(Wrong {

@@ -15,7 +15,7 @@ use crate::tally::Fault;
 /// # Errors
 ///
 /// What the kernel refuses at once, such as a socket without a free descriptor or port.
-pub fn begin(address: SocketAddr) -> io::Result<TcpStream> {
+pub(super) fn begin(address: SocketAddr) -> io::Result<TcpStream> {
     let kind = Type::STREAM.nonblocking();
     let socket = Socket::new(Domain::for_address(address), kind, Some(Protocol::TCP))?;
     socket.set_tcp_nodelay(true)?;
@@ -32,7 +32,7 @@ fn errno(error: &io::Error) -> Option<Errno> {
 }
 
 /// The class of an error of making a connection.
-pub fn fault(error: &io::Error) -> Fault {
+pub(super) fn fault(error: &io::Error) -> Fault {
     if error.kind() == io::ErrorKind::TimedOut {
         return Fault::ConnectTimeout;
     }
@@ -45,7 +45,7 @@ pub fn fault(error: &io::Error) -> Fault {
 }
 
 /// The class of an error on a connection that was made.
-pub fn broken(error: Errno) -> Fault {
+pub(super) fn broken(error: Errno) -> Fault {
     match error {
         Errno::TIMEDOUT => Fault::Timeout,
         _ => Fault::Reset,
@@ -53,7 +53,7 @@ pub fn broken(error: Errno) -> Fault {
 }
 
 /// Says that a target cannot be reached, and what can be done.
-pub fn failure(target: &Target, error: &io::Error) -> Failure {
+pub(super) fn failure(target: &Target, error: &io::Error) -> Failure {
     let help = match fault(error) {
         Fault::Descriptors => {
             "raise the limit of open files (`ulimit -n`), or ask for fewer connections"
@@ -72,7 +72,7 @@ pub fn failure(target: &Target, error: &io::Error) -> Failure {
 }
 
 /// What to say of a target that sends something else than HTTP/1.1.
-pub fn not_http(target: &Target, begins: &str, bytes: &[u8]) -> Failure {
+pub(super) fn not_http(target: &Target, begins: &str, bytes: &[u8]) -> Failure {
     let help = match bytes {
         [0x15 | 0x16, 3, ..] => "it speaks TLS: write https://",
         [0, _, _, 4 | 7, ..] => "it speaks HTTP/2 without TLS: choose that protocol",

@@ -29,7 +29,7 @@ const BACKOFF_MAX_NS: u64 = 256_000_000;
 
 impl Worker<'_> {
     /// Begins a request on a connection that has none; makes the connection if there is none.
-    pub fn begin_request(&mut self, slot: usize, number: u64, intended: u64, now: u64) {
+    pub(super) fn begin_request(&mut self, slot: usize, number: u64, intended: u64, now: u64) {
         let (kind, step) = (self.flow.kind_of(number), self.step_at(intended));
         let s = &mut self.slots[slot];
         (s.number, s.kind, s.step) = (number, kind, step);
@@ -45,7 +45,7 @@ impl Worker<'_> {
     }
 
     /// Begins to make a connection.
-    pub fn dial(&mut self, slot: usize, now: u64) -> io::Result<()> {
+    pub(super) fn dial(&mut self, slot: usize, now: u64) -> io::Result<()> {
         let s = &mut self.slots[slot];
         let target = &self.flow.targets[s.target];
         let Some(address) = target.addresses.get(self.addresses[s.target]) else {
@@ -69,7 +69,7 @@ impl Worker<'_> {
     /// # Errors
     ///
     /// It could not be made.
-    pub fn dialed(&mut self, slot: usize) -> io::Result<()> {
+    pub(super) fn dialed(&mut self, slot: usize) -> io::Result<()> {
         let now = self.begin.ns();
         let s = &mut self.slots[slot];
         if let Some(error) = s.stream.as_ref().map_or(Ok(None), |s| s.take_error())? {
@@ -108,7 +108,7 @@ impl Worker<'_> {
     }
 
     /// Begins the next request of a connection that has rested.
-    pub fn rested(&mut self, slot: usize, wake: u64, now: u64) {
+    pub(super) fn rested(&mut self, slot: usize, wake: u64, now: u64) {
         self.slots[slot].phase = Phase::Idle;
         self.begin_closed(slot, wake, now);
     }
@@ -177,7 +177,7 @@ impl Worker<'_> {
     }
 
     /// Does what an event says.
-    pub fn ready(&mut self, slot: usize, generation: u32, flags: EventFlags) {
+    pub(super) fn ready(&mut self, slot: usize, generation: u32, flags: EventFlags) {
         let gone = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
         let s = &mut self.slots[slot];
         if s.generation != generation {
@@ -215,7 +215,7 @@ impl Worker<'_> {
     }
 
     /// Reads what has come on a connection, as long as it is the same one.
-    pub fn read(&mut self, slot: usize) {
+    pub(super) fn read(&mut self, slot: usize) {
         let generation = self.slots[slot].generation;
         for _ in 0..READS_MAX {
             let s = &self.slots[slot];
@@ -354,7 +354,7 @@ impl Worker<'_> {
     }
 
     /// Counts a request that failed without an answer.
-    pub fn count_fault(&mut self, slot: usize, fault: Fault, now: u64) {
+    pub(super) fn count_fault(&mut self, slot: usize, fault: Fault, now: u64) {
         let s = &self.slots[slot];
         let tally = self.tallies.of(s.kind, s.step);
         tally.bytes_in += s.bytes_in;
@@ -388,7 +388,7 @@ impl Worker<'_> {
     }
 
     /// Gives up what takes longer than it may.
-    pub fn give_up_overdue(&mut self, now: u64) {
+    pub(super) fn give_up_overdue(&mut self, now: u64) {
         if self.busy + self.dialing == 0 {
             return;
         }

@@ -19,7 +19,7 @@ const SHOWN_BYTES_MAX: usize = 32;
 const SHOWN_BEFORE_MAX: usize = 8;
 
 /// What was sent and has to come back.
-pub struct Sent<'a> {
+pub(super) struct Sent<'a> {
     pub body: &'a [u8],
     /// The value of `weir-lab-id`; empty if it was not sent.
     pub id: &'a [u8],
@@ -28,7 +28,7 @@ pub struct Sent<'a> {
 
 /// What is known of an answer so far.
 #[derive(Default)]
-pub struct Findings {
+pub(super) struct Findings {
     pub status: u16,
     /// Bytes of the body until now.
     pub body_bytes: u64,
@@ -40,7 +40,7 @@ pub struct Findings {
 }
 
 /// What was wrong first.
-pub struct Difference {
+pub(super) struct Difference {
     pub fault: Fault,
     pub what: String,
     /// Of the first wrong byte in the body, with the bytes around it.
@@ -49,7 +49,7 @@ pub struct Difference {
 
 impl Findings {
     /// Makes ready for the next answer.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.status = 0;
         self.body_bytes = 0;
         self.wrong = None;
@@ -58,7 +58,11 @@ impl Findings {
     }
 
     /// What is wrong with the answer, now that it is complete. The status comes first: who answers 503 owes no echo.
-    pub fn verdict(&mut self, expect: &Expect, sent: &Sent) -> Result<(), Option<Box<Difference>>> {
+    pub(super) fn verdict(
+        &mut self,
+        expect: &Expect,
+        sent: &Sent,
+    ) -> Result<(), Option<Box<Difference>>> {
         if !expect.status(self.status) {
             return Err(None);
         }
@@ -105,7 +109,7 @@ fn shown(bytes: &[u8], at: usize) -> Range<usize> {
 }
 
 /// Compares one answer with what is expected of it.
-pub struct Judge<'a> {
+pub(super) struct Judge<'a> {
     pub expect: &'a Expect,
     pub sent: Sent<'a>,
     pub findings: &'a mut Findings,

@@ -14,13 +14,13 @@ use super::slot::Phase;
 const RAMP_LOOK_NS: u64 = 1_000_000;
 
 /// What decides when this thread's requests begin.
-pub enum Load<'a> {
+pub(super) enum Load<'a> {
     Closed(Closed<'a>),
     Open(Open<'a>),
 }
 
 /// Connections send their next request when they have their answer.
-pub struct Closed<'a> {
+pub(super) struct Closed<'a> {
     profile: &'a Profile,
     /// Connections that are in use now are those with a lower number.
     pub active: usize,
@@ -33,7 +33,7 @@ pub struct Closed<'a> {
 }
 
 /// Requests begin when they are due.
-pub struct Open<'a> {
+pub(super) struct Open<'a> {
     sequence: Sequence<'a>,
     next: Option<(u64, u64)>,
     /// Due, and without a connection: number and instant, the oldest first.
@@ -44,7 +44,7 @@ pub struct Open<'a> {
 }
 
 impl<'a> Load<'a> {
-    pub fn new(share: &'a Share) -> Load<'a> {
+    pub(super) fn new(share: &'a Share) -> Load<'a> {
         let (flow, thread) = (&share.flow, share.thread);
         match flow.model {
             Model::Closed => Load::Closed(Closed {
@@ -75,7 +75,7 @@ impl<'a> Load<'a> {
     }
 
     /// When the level must be looked at again.
-    pub fn look_ns(&self) -> u64 {
+    pub(super) fn look_ns(&self) -> u64 {
         match self {
             Load::Closed(closed) => closed.look_ns,
             Load::Open(_) => u64::MAX,
@@ -83,7 +83,7 @@ impl<'a> Load<'a> {
     }
 
     /// When the next request is due.
-    pub fn next_ns(&self) -> u64 {
+    pub(super) fn next_ns(&self) -> u64 {
         match self {
             Load::Closed(_) => u64::MAX,
             Load::Open(open) => open.next.map_or(u64::MAX, |(_, due)| due),
@@ -91,7 +91,7 @@ impl<'a> Load<'a> {
     }
 
     /// Requests that are due and wait for a connection.
-    pub fn waiting(&self) -> usize {
+    pub(super) fn waiting(&self) -> usize {
         match self {
             Load::Closed(_) => 0,
             Load::Open(open) => open.waiting.len(),
@@ -99,7 +99,7 @@ impl<'a> Load<'a> {
     }
 
     /// Whether no request will begin any more, but for those that may be under way.
-    pub fn is_done(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         match self {
             Load::Closed(_) => true,
             Load::Open(open) => open.next.is_none() && open.waiting.is_empty(),
@@ -107,7 +107,7 @@ impl<'a> Load<'a> {
     }
 
     /// The oldest request that waits.
-    pub fn take_waiting(&mut self) -> Option<(u64, u64)> {
+    pub(super) fn take_waiting(&mut self) -> Option<(u64, u64)> {
         match self {
             Load::Closed(_) => None,
             Load::Open(open) => open.take_waiting(),
@@ -117,7 +117,7 @@ impl<'a> Load<'a> {
 
 impl Closed<'_> {
     /// The number of the next request of this thread in the flow.
-    pub fn number(&mut self) -> u64 {
+    pub(super) fn number(&mut self) -> u64 {
         let number = self.next;
         self.next += self.threads;
         number
@@ -133,7 +133,7 @@ impl Closed<'_> {
 
 impl Open<'_> {
     /// The oldest request that waits.
-    pub fn take_waiting(&mut self) -> Option<(u64, u64)> {
+    pub(super) fn take_waiting(&mut self) -> Option<(u64, u64)> {
         self.waiting.pop_front()
     }
 
@@ -147,7 +147,7 @@ impl Open<'_> {
 
 impl Worker<'_> {
     /// Begins what the load asks for at this instant.
-    pub fn follow_load(&mut self, now: u64) {
+    pub(super) fn follow_load(&mut self, now: u64) {
         match &self.load {
             Load::Closed(closed) if now < closed.look_ns => {}
             Load::Closed(_) => self.follow_level(now),
@@ -205,7 +205,7 @@ impl Worker<'_> {
     }
 
     /// Begins the next request of a connection, if the level asks for it.
-    pub fn begin_closed(&mut self, slot: usize, intended: u64, now: u64) {
+    pub(super) fn begin_closed(&mut self, slot: usize, intended: u64, now: u64) {
         let Load::Closed(closed) = &mut self.load else {
             return;
         };
@@ -216,7 +216,7 @@ impl Worker<'_> {
     }
 
     /// Ends the run here: what is under way, and what waits, is counted as unfinished.
-    pub fn abandon(&mut self, now: u64) {
+    pub(super) fn abandon(&mut self, now: u64) {
         for slot in 0..self.slots.len() {
             if matches!(self.slots[slot].phase, Phase::Busy | Phase::Dialing) {
                 self.count_fault(slot, Fault::Unfinished, now);

@@ -11,12 +11,12 @@ use crate::plan::{BodyCheck, Request, Target, Value};
 use crate::template::{At, Body, Template, decimal, id};
 
 /// The field that carries a request's identifier.
-pub const ID_FIELD: &str = "weir-lab-id";
+pub(super) const ID_FIELD: &str = "weir-lab-id";
 /// Fields that the generator writes itself.
 const OWN_FIELDS: &[&str] = &["host", "content-length", "transfer-encoding", ID_FIELD];
 
 /// One kind of request to one target.
-pub struct Prepared {
+pub(super) struct Prepared {
     /// The whole request, if it never differs.
     fixed: Option<Vec<u8>>,
     parts: Vec<Part>,
@@ -35,7 +35,7 @@ enum Part {
 
 /// Where in a request's bytes what has to come back stands.
 #[derive(Clone, Debug, Default)]
-pub struct Places {
+pub(super) struct Places {
     pub id: Range<usize>,
     pub content_type: Option<Range<usize>>,
     pub body: usize,
@@ -47,7 +47,11 @@ impl Prepared {
     /// # Errors
     ///
     /// A part that cannot be in a request.
-    pub fn new(request: &Request, target: &Target, reconnect: bool) -> Result<Prepared, Failure> {
+    pub(super) fn new(
+        request: &Request,
+        target: &Target,
+        reconnect: bool,
+    ) -> Result<Prepared, Failure> {
         check_names(request)?;
         let mut parts = vec![
             Part::Bytes(format!("{} ", request.method).into_bytes()),
@@ -96,7 +100,7 @@ impl Prepared {
     }
 
     /// The whole request, if it never differs.
-    pub fn fixed(&self) -> Option<&[u8]> {
+    pub(super) fn fixed(&self) -> Option<&[u8]> {
         self.fixed.as_deref()
     }
 
@@ -105,7 +109,7 @@ impl Prepared {
     /// # Errors
     ///
     /// A substitution that cannot be sent; the value is not said, as it may be a credential.
-    pub fn render(
+    pub(super) fn render(
         &self,
         request: &Request,
         at: &At,

@@ -8,7 +8,7 @@ use super::prepare::{Places, Prepared};
 
 /// What a connection is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub(super) enum Phase {
     /// Nothing, connected or not.
     Idle,
     /// It waits for its time, after an answer or after it could not be made.
@@ -20,7 +20,7 @@ pub enum Phase {
 }
 
 /// A place for a connection, and the request that is on it. All instants are nanoseconds from the start.
-pub struct Slot {
+pub(super) struct Slot {
     pub stream: Option<TcpStream>,
     pub phase: Phase,
     /// Counts connections, so that events of an earlier one are told apart.
@@ -52,7 +52,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    pub fn new(target: usize) -> Slot {
+    pub(super) fn new(target: usize) -> Slot {
         Slot {
             stream: None,
             phase: Phase::Idle,
@@ -78,20 +78,20 @@ impl Slot {
     }
 
     /// Ends the connection, if there is one. Closing takes it out of epoll.
-    pub fn hang_up(&mut self) {
+    pub(super) fn hang_up(&mut self) {
         self.stream = None;
         self.ending = false;
         self.generation = self.generation.wrapping_add(1);
     }
 
     /// The bytes of its request.
-    pub fn request<'a>(&'a self, prepared: &'a Prepared) -> &'a [u8] {
+    pub(super) fn request<'a>(&'a self, prepared: &'a Prepared) -> &'a [u8] {
         prepared.fixed().unwrap_or(&self.out)
     }
 }
 
 /// What has to come back of a request whose bytes these are.
-pub fn sent<'a>(out: &'a [u8], places: &Places) -> Sent<'a> {
+pub(super) fn sent<'a>(out: &'a [u8], places: &Places) -> Sent<'a> {
     Sent {
         body: out.get(places.body..).unwrap_or_default(),
         id: out.get(places.id.clone()).unwrap_or_default(),

@@ -23,7 +23,7 @@ impl Worker<'_> {
     /// # Errors
     ///
     /// A target takes no connection, this machine has no descriptor or port for them, or the target speaks first.
-    pub fn warm(&mut self) -> Result<(), Failure> {
+    pub(super) fn warm(&mut self) -> Result<(), Failure> {
         let until = Instant::now() + WARM_MAX * 9 / 10;
         let targets = self.flow.targets.len();
         for target in 0..targets {

@@ -12,7 +12,7 @@ use rustix::time::{
 use tokio::io::unix::AsyncFd;
 
 /// One timer of the kernel, armed for one instant at a time.
-pub struct Alarm(AsyncFd<OwnedFd>);
+pub(super) struct Alarm(AsyncFd<OwnedFd>);
 
 impl Alarm {
     /// Makes the timer. It must be made inside a runtime.
@@ -20,7 +20,7 @@ impl Alarm {
     /// # Errors
     ///
     /// No descriptor is free.
-    pub fn new() -> io::Result<Alarm> {
+    pub(super) fn new() -> io::Result<Alarm> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let descriptor = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         #[allow(
@@ -35,7 +35,7 @@ impl Alarm {
     /// # Errors
     ///
     /// The kernel refuses the timer.
-    pub async fn wait(&self, ns: u64) -> io::Result<()> {
+    pub(super) async fn wait(&self, ns: u64) -> io::Result<()> {
         let span = |ns: u64| Timespec {
             tv_sec: (ns / 1_000_000_000) as i64,
             tv_nsec: (ns % 1_000_000_000) as i64,

@@ -28,7 +28,7 @@ pub struct Asked {
 /// # Errors
 ///
 /// The status is not good, or a field is not as expected.
-pub fn head(expect: &Expect, asked: &Asked, parts: &Parts) -> Result<(), Bad> {
+pub(super) fn head(expect: &Expect, asked: &Asked, parts: &Parts) -> Result<(), Bad> {
     let status = parts.status.as_u16();
     if !expect.status(status) {
         return Err(Bad::new(
@@ -80,7 +80,7 @@ fn shown(value: Option<&[u8]>) -> String {
 }
 
 /// The body of one answer, looked at as it comes.
-pub struct Checker<'a> {
+pub(super) struct Checker<'a> {
     want: Want<'a>,
     /// Bytes seen.
     seen: u64,
@@ -98,7 +98,7 @@ enum Want<'a> {
 }
 
 impl<'a> Checker<'a> {
-    pub fn new(expect: &'a Expect, asked: &'a Asked) -> Checker<'a> {
+    pub(super) fn new(expect: &'a Expect, asked: &'a Asked) -> Checker<'a> {
         let want = match &expect.body {
             BodyCheck::Any => Want::Any,
             BodyCheck::Echo => Want::Equal {
@@ -121,7 +121,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Takes the next piece.
-    pub fn push(&mut self, piece: &[u8]) {
+    pub(super) fn push(&mut self, piece: &[u8]) {
         match self.want {
             Want::Any => {}
             Want::Equal { bytes, .. } => self.compare(bytes, piece),
@@ -172,7 +172,7 @@ impl<'a> Checker<'a> {
     /// # Errors
     ///
     /// It is not what was expected.
-    pub fn finish(self) -> Result<(), Bad> {
+    pub(super) fn finish(self) -> Result<(), Bad> {
         match self.want {
             Want::Any => Ok(()),
             Want::Within(needle) if self.found || needle.is_empty() => Ok(()),

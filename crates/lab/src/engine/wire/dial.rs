@@ -29,30 +29,30 @@ use crate::plan::Target;
 use crate::tally::Fault;
 
 /// What a request carries, in all protocols here.
-pub type Body = Full<Bytes>;
+pub(super) type Body = Full<Bytes>;
 
 /// Bytes of one connection's place, above TLS. They survive a reconnect.
 #[derive(Default)]
-pub struct Meter {
+pub(super) struct Meter {
     read: Cell<u64>,
     written: Cell<u64>,
 }
 
 impl Meter {
     /// Bytes written and read since the last look.
-    pub fn take(&self) -> (u64, u64) {
+    pub(super) fn take(&self) -> (u64, u64) {
         (self.written.take(), self.read.take())
     }
 }
 
 /// The sending half of a connection.
-pub enum Sender {
+pub(super) enum Sender {
     One(http1::SendRequest<Body>),
     Two(http2::SendRequest<Body>),
 }
 
 /// A connection that was made.
-pub struct Dialled {
+pub(super) struct Dialled {
     pub sender: Sender,
     /// The task that moves its bytes.
     pub driver: AbortHandle,
@@ -64,13 +64,13 @@ pub struct Dialled {
 
 /// Why a connection was not made, and what to do.
 #[derive(Clone, Debug)]
-pub struct Refused {
+pub(super) struct Refused {
     pub bad: Bad,
     pub help: String,
 }
 
 /// Makes connections to one target.
-pub struct Dialer {
+pub(super) struct Dialer {
     target: Target,
     tls: Option<(TlsConnector, ServerName<'static>)>,
     http2: bool,
@@ -81,7 +81,7 @@ impl Dialer {
     /// # Errors
     ///
     /// The target's name cannot be verified by TLS, or the plan has no TLS settings for it.
-    pub fn new(
+    pub(super) fn new(
         target: &Target,
         tls: Option<&Arc<rustls::ClientConfig>>,
         http2: bool,
@@ -119,7 +119,7 @@ impl Dialer {
     /// # Errors
     ///
     /// No address answers, TLS fails, or HTTP's greeting does.
-    pub async fn dial(&self, meter: &Rc<Meter>) -> Result<Dialled, Refused> {
+    pub(super) async fn dial(&self, meter: &Rc<Meter>) -> Result<Dialled, Refused> {
         let begun = Instant::now();
         let tcp = self.connect().await?;
         let connect_ns = begun.elapsed().as_nanos() as u64;
@@ -240,7 +240,7 @@ impl Dialer {
 type Greeted = (Sender, AbortHandle, Rc<RefCell<Option<Bad>>>, Option<u64>);
 
 /// What a failure of TLS is, and what to do.
-pub fn tls_words(error: &rustls::Error, host: &str) -> (String, String) {
+pub(super) fn tls_words(error: &rustls::Error, host: &str) -> (String, String) {
     let trust = "give the CA with `--ca FILE` (`tls.ca`), or check nothing with `--insecure`";
     let (what, help) = match error {
         rustls::Error::InvalidCertificate(wrong) => match wrong {

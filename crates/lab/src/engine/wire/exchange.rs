@@ -32,7 +32,7 @@ const BACKOFF: Duration = Duration::from_millis(10);
 const BACKOFF_DOUBLINGS_MAX: u32 = 6;
 
 /// What is known of one request while it lives. Instants are nanoseconds from the start.
-pub struct Life {
+pub(super) struct Life {
     pub kind: usize,
     pub step: usize,
     pub number: u64,
@@ -48,7 +48,7 @@ pub struct Life {
 }
 
 impl Life {
-    pub fn new(kind: usize, step: usize, job: Job) -> Life {
+    pub(super) fn new(kind: usize, step: usize, job: Job) -> Life {
         Life {
             kind,
             step,
@@ -63,7 +63,7 @@ impl Life {
     }
 
     /// When it was sent.
-    pub fn sent_ns(&self) -> u64 {
+    pub(super) fn sent_ns(&self) -> u64 {
         self.sent_ns.get().unwrap_or(self.intended_ns)
     }
 }
@@ -76,13 +76,13 @@ enum Cut {
 
 /// The timer of one place. It is set rarely: all requests have the same timeout, so one that fires too early is
 /// set again, and one that was answered costs nothing.
-pub struct Watch {
+pub(super) struct Watch {
     place: usize,
     sleep: Pin<Box<Sleep>>,
 }
 
 impl Watch {
-    pub fn new(place: usize) -> Watch {
+    pub(super) fn new(place: usize) -> Watch {
         Watch {
             place,
             sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
@@ -120,7 +120,7 @@ impl Watch {
     }
 
     /// Waits for a while, or until nothing more is to be sent.
-    pub async fn rest(&mut self, thread: &Thread, lasting: Duration) {
+    pub(super) async fn rest(&mut self, thread: &Thread, lasting: Duration) {
         let mut sleep = pin!(tokio::time::sleep(lasting));
         poll_fn(|cx| {
             if thread.cut.get() || thread.is_over() {
@@ -134,7 +134,12 @@ impl Watch {
 }
 
 /// Sends one request, reads its answer, counts it. Gives how long the place should pause.
-pub async fn carry_out(thread: &Thread, link: &Link, watch: &mut Watch, job: Job) -> Duration {
+pub(super) async fn carry_out(
+    thread: &Thread,
+    link: &Link,
+    watch: &mut Watch,
+    job: Job,
+) -> Duration {
     let flow = &thread.flow;
     let step = flow.profile.step_at(job.intended_ns);
     let life = Life::new(flow.kind_of(job.number), step, job);
@@ -173,7 +178,7 @@ async fn converse(thread: &Thread, link: &Link, life: &Life) -> Result<(), Bad> 
 /// # Errors
 ///
 /// It cannot be rendered, sent, or is not answered.
-pub async fn ask(
+pub(super) async fn ask(
     thread: &Thread,
     link: &Link,
     life: &Life,
@@ -200,7 +205,11 @@ async fn plain(thread: &Thread, link: &Link, life: &Life) -> Result<(), Bad> {
 /// # Errors
 ///
 /// It does not come whole.
-pub async fn read(life: &Life, mut body: Incoming, mut take: impl FnMut(&[u8])) -> Result<(), Bad> {
+pub(super) async fn read(
+    life: &Life,
+    mut body: Incoming,
+    mut take: impl FnMut(&[u8]),
+) -> Result<(), Bad> {
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| Bad::of(&error))?;
         if let Some(piece) = frame.data_ref() {
@@ -216,7 +225,7 @@ pub async fn read(life: &Life, mut body: Incoming, mut take: impl FnMut(&[u8])) 
 /// # Errors
 ///
 /// It cannot be sent, or is not answered.
-pub async fn send(
+pub(super) async fn send(
     thread: &Thread,
     link: &Link,
     life: &Life,
@@ -270,7 +279,7 @@ async fn connect(thread: &Thread, link: &Link, life: &Life) -> Result<(), Bad> {
 }
 
 /// Counts a connection that was made, with its times.
-pub fn count_connection(
+pub(super) fn count_connection(
     thread: &Thread,
     kind: usize,
     step: usize,
@@ -294,7 +303,7 @@ fn count_status(thread: &Thread, life: &Life, status: StatusCode) {
 }
 
 /// Counts a request's end.
-pub fn settle(thread: &Thread, link: &Link, life: &Life, outcome: Result<(), Bad>) {
+pub(super) fn settle(thread: &Thread, link: &Link, life: &Life, outcome: Result<(), Bad>) {
     let now_ns = thread.now_ns();
     let done_ns = life.done_ns.get().unwrap_or(now_ns);
     let (written, read) = link.meter.take();

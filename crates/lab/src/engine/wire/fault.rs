@@ -107,7 +107,7 @@ fn of_frames(text: &str) -> Option<Fault> {
 }
 
 /// A text from outside, fit to be shown: one line, bounded.
-pub fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     let mut shown: String = text.chars().take(QUOTED_CHARS_MAX).map(plain).collect();
     if text.chars().nth(QUOTED_CHARS_MAX).is_some() {

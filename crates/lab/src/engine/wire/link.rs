@@ -18,7 +18,7 @@ use super::fault::Bad;
 use super::mcp::Session;
 
 /// A place for one connection.
-pub struct Link {
+pub(super) struct Link {
     /// The connection's number in its flow.
     pub number: usize,
     pub target: usize,
@@ -41,7 +41,7 @@ struct Now {
 }
 
 /// A request that was not answered.
-pub enum Unsent {
+pub(super) enum Unsent {
     /// It never left; here it is.
     Back(Box<Request<Body>>),
     /// It may have left.
@@ -54,7 +54,7 @@ enum Waiting<A, B> {
 }
 
 impl Link {
-    pub fn new(number: usize, target: usize, dialer: Rc<Dialer>) -> Link {
+    pub(super) fn new(number: usize, target: usize, dialer: Rc<Dialer>) -> Link {
         Link {
             number,
             target,
@@ -68,7 +68,7 @@ impl Link {
     }
 
     /// Waits until the connection can take a request; false if there is none any more.
-    pub async fn ready(&self) -> bool {
+    pub(super) async fn ready(&self) -> bool {
         poll_fn(|cx| match &mut *self.now.borrow_mut() {
             None => Poll::Ready(false),
             Some(Now { sender, .. }) => match sender {
@@ -84,7 +84,7 @@ impl Link {
     /// # Errors
     ///
     /// It cannot be made.
-    pub async fn connect(&self) -> Result<Option<(u64, Option<u64>)>, Refused> {
+    pub(super) async fn connect(&self) -> Result<Option<(u64, Option<u64>)>, Refused> {
         let _turn = self.dialling.lock().await;
         if self.is_open() {
             return Ok(None);
@@ -118,7 +118,7 @@ impl Link {
     }
 
     /// Connections that could not be made, in a row.
-    pub fn refused(&self) -> u32 {
+    pub(super) fn refused(&self) -> u32 {
         self.refused.get()
     }
 
@@ -127,7 +127,7 @@ impl Link {
     /// # Errors
     ///
     /// It was not sent, or not answered.
-    pub async fn send(&self, request: Request<Body>) -> Result<Response<Incoming>, Unsent> {
+    pub(super) async fn send(&self, request: Request<Body>) -> Result<Response<Incoming>, Unsent> {
         let (waiting, ended) = match &mut *self.now.borrow_mut() {
             None => return Err(Unsent::Back(Box::new(request))),
             Some(now) => {
@@ -146,14 +146,14 @@ impl Link {
     }
 
     /// Ends the connection, with everything on it.
-    pub fn close(&self) {
+    pub(super) fn close(&self) {
         if let Some(now) = self.now.borrow_mut().take() {
             now.driver.abort();
         }
     }
 
     /// Ends the connection if an answer on it was not read to its end and others are in the way of it: HTTP/1.1.
-    pub fn spoil(&self) {
+    pub(super) fn spoil(&self) {
         let single =
             matches!(&*self.now.borrow(), Some(now) if matches!(now.sender, Sender::One(_)));
         if single {

@@ -28,17 +28,17 @@ use crate::plan::{Ask, Expect, McpRevision};
 use crate::tally::Fault;
 
 /// Most pages of one list.
-pub const PAGES_MAX: usize = 1000;
+pub(super) const PAGES_MAX: usize = 1000;
 /// How long a stream may go on after its answer has come. After that the connection is given up, which is no fault.
 const TAIL_MAX: Duration = Duration::from_millis(250);
 /// How long the farewell to all sessions may take: a server may end a process for each of them.
-pub const FAREWELL_MAX: Duration = Duration::from_secs(5);
+pub(super) const FAREWELL_MAX: Duration = Duration::from_secs(5);
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
 /// The state of one session.
 #[derive(Default)]
-pub struct Session {
+pub(super) struct Session {
     id: Option<HeaderValue>,
     /// Requests made in it; the last one's id.
     asked: Cell<u64>,
@@ -62,7 +62,7 @@ impl From<Bad> for Trouble {
 /// # Errors
 ///
 /// It is not answered, or not as it should be.
-pub async fn converse(
+pub(super) async fn converse(
     thread: &Thread,
     link: &Link,
     life: &Life,
@@ -127,7 +127,7 @@ async fn questions(
 /// # Errors
 ///
 /// The server does not open one, or speaks another revision.
-pub async fn open(thread: &Thread, link: &Link, revision: McpRevision) -> Result<(), Bad> {
+pub(super) async fn open(thread: &Thread, link: &Link, revision: McpRevision) -> Result<(), Bad> {
     if let McpRevision::Stateless(_) = revision {
         return Ok(());
     }
@@ -164,7 +164,7 @@ async fn reopen(
 }
 
 /// Takes leave of a link's session, over a new connection where the old one ended. It is not counted.
-pub async fn close(thread: &Thread, link: &Link, revision: McpRevision) {
+pub(super) async fn close(thread: &Thread, link: &Link, revision: McpRevision) {
     let Some(id) = link.session.borrow_mut().id.take() else {
         return;
     };

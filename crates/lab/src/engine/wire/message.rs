@@ -17,7 +17,7 @@ use crate::plan::{self, Ask, BodyCheck, Flow, McpRevision, Protocol, Value};
 use crate::template::{At, Template, id};
 
 /// The identifier of a request, which an echo brings back.
-pub const ID: HeaderName = HeaderName::from_static("weir-lab-id");
+pub(super) const ID: HeaderName = HeaderName::from_static("weir-lab-id");
 
 /// One kind of request.
 pub struct Message {
@@ -36,7 +36,7 @@ pub struct Message {
 }
 
 /// The tool that an MCP request calls: its arguments, by number.
-pub fn arguments(template: &Template, at: &At) -> Vec<u8> {
+pub(super) fn arguments(template: &Template, at: &At) -> Vec<u8> {
     let mut out = Vec::new();
     template.render(at, &mut out);
     out
@@ -250,7 +250,7 @@ fn protocol_fields(
 const ANTHROPIC: HeaderName = HeaderName::from_static("anthropic-version");
 
 /// The revision that is spoken.
-pub const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(super) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 /// A name as the stateless revision writes it in a field: as it is, or in base64 where a field cannot hold it.
 fn field_text(name: &str) -> String {

@@ -18,14 +18,14 @@ use crate::tally::{Fault, Metric};
 
 /// What kind of body an answer has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Media {
+pub(super) enum Media {
     Events,
     Json,
     Other,
 }
 
 impl Media {
-    pub fn of(parts: &Parts) -> Media {
+    pub(super) fn of(parts: &Parts) -> Media {
         let value = parts.headers.get(CONTENT_TYPE);
         let text = value
             .and_then(|value| value.to_str().ok())
@@ -88,7 +88,7 @@ impl Pace<'_> {
 /// # Errors
 ///
 /// It is not answered, or not as it should be.
-pub async fn converse(thread: &Thread, link: &Link, life: &Life) -> Result<(), Bad> {
+pub(super) async fn converse(thread: &Thread, link: &Link, life: &Life) -> Result<(), Bad> {
     let (answer, asked) = exchange::ask(thread, link, life).await?;
     let expect = &thread.flow.requests[life.kind].expect;
     let (parts, body) = answer.into_parts();
@@ -195,7 +195,7 @@ async fn whole(
 /// # Errors
 ///
 /// It does not come whole, or is longer than what is kept.
-pub async fn kept(
+pub(super) async fn kept(
     life: &Life,
     body: hyper::body::Incoming,
     checker: &mut Checker<'_>,

@@ -15,7 +15,7 @@ const NAME_MAX: usize = 24;
 const OF_STEPS: [&str; 3] = ["response", "service", "lag"];
 
 /// Adds every block.
-pub fn run(run: &Run, lines: &mut Vec<String>) {
+pub(super) fn run(run: &Run, lines: &mut Vec<String>) {
     if let [flow] = run.flows.as_slice() {
         head(&title(&run.meta.name, &flow.name), lines);
         whole(run, lines);

@@ -12,9 +12,9 @@ use crate::scenario::problem::Path;
 use crate::scenario::units::{self, Reference, Text};
 
 /// Most fields of one request.
-pub const FIELDS_MAX: usize = 64;
+pub(crate) const FIELDS_MAX: usize = 64;
 /// Longest value, in bytes.
-pub const VALUE_BYTES_MAX: usize = 8192;
+pub(crate) const VALUE_BYTES_MAX: usize = 8192;
 
 /// Fields that the generator writes, with the key that is meant instead.
 const OWN: &[(&str, &str)] = &[
@@ -37,14 +37,14 @@ const OWN_MCP: &[&str] = &[
 
 /// The fields of one request, in order.
 #[derive(Default)]
-pub struct Fields {
+pub(crate) struct Fields {
     all: Vec<(String, Value)>,
     wrong: bool,
 }
 
 impl Fields {
     /// Adds what is written; a field that is there already is replaced.
-    pub fn add(
+    pub(crate) fn add(
         &mut self,
         one: &mut One,
         words: &Words,
@@ -84,7 +84,7 @@ impl Fields {
     }
 
     /// Adds the scenario's credentials.
-    pub fn add_auth(&mut self, one: &mut One) {
+    pub(crate) fn add_auth(&mut self, one: &mut One) {
         let Some(auth) = &one.scenario.auth else {
             return;
         };
@@ -107,7 +107,7 @@ impl Fields {
     }
 
     /// Adds what a request should say about itself. `json` is nothing where there is no body.
-    pub fn add_defaults(&mut self, protocol: &Protocol, json: Option<bool>) {
+    pub(crate) fn add_defaults(&mut self, protocol: &Protocol, json: Option<bool>) {
         if !self.has("user-agent") {
             let agent = concat!("weir-lab/", env!("CARGO_PKG_VERSION"));
             self.set("user-agent", text_value(agent));
@@ -129,13 +129,13 @@ impl Fields {
     }
 
     /// The fields, unless one of them was wrong.
-    pub fn done(self) -> Option<Vec<(String, Value)>> {
+    pub(crate) fn done(self) -> Option<Vec<(String, Value)>> {
         (!self.wrong).then_some(self.all)
     }
 }
 
 /// A field's name in lower case.
-pub fn name(one: &mut One, at: &Path, name: &str) -> Option<String> {
+pub(crate) fn name(one: &mut One, at: &Path, name: &str) -> Option<String> {
     let known = HeaderName::from_bytes(name.as_bytes());
     if known.is_err() {
         one.check.say(

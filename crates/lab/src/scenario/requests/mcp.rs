@@ -11,7 +11,11 @@ use crate::scenario::units::Text;
 use crate::template::{Body, Template};
 
 /// Reads a scenario that speaks MCP. Where the revision has sessions, `initialize` comes first, with weight 0.
-pub fn requests(one: &mut One, words: &Words, revision: McpRevision) -> Option<Vec<Request>> {
+pub(crate) fn requests(
+    one: &mut One,
+    words: &Words,
+    revision: McpRevision,
+) -> Option<Vec<Request>> {
     let scenario = one.scenario;
     no_bodies(one)?;
     let at = one.path.key("expect");

@@ -9,10 +9,10 @@ use crate::scenario::units::{Count, Text};
 use crate::template::Body;
 
 /// Tokens that are asked for when nothing else is said.
-pub const TOKENS: u64 = 128;
+pub(crate) const TOKENS: u64 = 128;
 
 /// Makes the body from the scenario's `llm`.
-pub fn body(one: &mut One, words: &Words) -> Option<Body> {
+pub(crate) fn body(one: &mut One, words: &Words) -> Option<Body> {
     let scenario = one.scenario;
     let Some(llm) = &scenario.llm else {
         let help = "write llm: { model: NAME, prompt: TEXT }, or a body";

@@ -51,7 +51,7 @@ fn random_pairs(random: &mut fastrand::Rng) -> Pairs {
 }
 
 impl Made {
-    pub fn random(random: &mut fastrand::Rng) -> Made {
+    pub(super) fn random(random: &mut fastrand::Rng) -> Made {
         let is_request = random.bool();
         let to_head = !is_request && random.u8(..5) == 0;
         let status = [200, 201, 204, 304, 404, 500, 599][random.usize(..7)];
@@ -102,7 +102,7 @@ impl Made {
         self
     }
 
-    pub fn reading(&self) -> Reading {
+    pub(super) fn reading(&self) -> Reading {
         match (self.is_request, self.to_head) {
             (true, _) => Reading::Request,
             (false, true) => Reading::ResponseToHead,
@@ -110,7 +110,7 @@ impl Made {
         }
     }
 
-    pub fn write(&self) -> Vec<u8> {
+    pub(super) fn write(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let limits = Limits::default();
         let mut encoder = if self.is_request {
@@ -150,7 +150,7 @@ impl Made {
     }
 
     /// What reading it has to show.
-    pub fn seen(&self) -> Seen {
+    pub(super) fn seen(&self) -> Seen {
         let lower = |pairs: &Pairs| -> Pairs {
             pairs
                 .iter()

@@ -16,7 +16,7 @@ const PARENTS_MAX: usize = 20;
 const CONFIG_BYTES_MAX: u64 = 64 << 10;
 
 /// `set_working_directory`.
-pub fn set(call: &Call<'_>, map: Map<String, Value>) -> Result<Said, Problem> {
+pub(super) fn set(call: &Call<'_>, map: Map<String, Value>) -> Result<Said, Problem> {
     let ask: DirectoryCall = arguments(map)?;
     let path = Path::new(&ask.directory);
     if !path.is_absolute() {

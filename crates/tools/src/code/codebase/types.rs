@@ -8,7 +8,7 @@ use crate::code::api::{LeftOut, Mode};
 /// Search code, as codebase-mcp has it, and with what is new.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct SearchCall {
+pub(crate) struct SearchCall {
     /// What to look for: words, a name, a path, exact text or a regular expression.
     pub query: String,
     /// The project, by id or name; that of the session when not given.
@@ -37,7 +37,7 @@ pub struct SearchCall {
 
 /// One result.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct CodeResult {
+pub(crate) struct CodeResult {
     /// An id that is the same as long as the piece is.
     pub chunk_id: String,
     /// What find_related and read_chunk take.
@@ -61,7 +61,7 @@ pub struct CodeResult {
 
 /// Results, best first.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Found {
+pub(crate) struct Found {
     /// The results.
     pub results: Vec<CodeResult>,
     /// How many there are in all.
@@ -84,7 +84,7 @@ pub struct Found {
 /// Start indexing.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct StartCall {
+pub(super) struct StartCall {
     /// The directory: absolute, without `..`, below an allowed root.
     pub repo_path: String,
     /// The project, by id or name; that of the session when not given.
@@ -97,7 +97,7 @@ pub struct StartCall {
 
 /// A job that was started.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Started {
+pub(super) struct Started {
     /// Its id.
     pub job_id: String,
     /// Always pending.
@@ -115,7 +115,7 @@ pub struct Started {
 /// Ask how far a job is.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct StatusCall {
+pub(super) struct StatusCall {
     /// The job's id.
     pub job_id: String,
     /// Its project.
@@ -125,7 +125,7 @@ pub struct StatusCall {
 
 /// How far a job is.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct JobStatus {
+pub(super) struct JobStatus {
     /// Its id.
     pub job_id: String,
     /// pending, running, completed or failed.
@@ -155,14 +155,14 @@ pub struct JobStatus {
 /// Set the working directory.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct DirectoryCall {
+pub(super) struct DirectoryCall {
     /// The directory: absolute, and below an allowed root.
     pub directory: String,
 }
 
 /// The working directory of a session.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct DirectorySet {
+pub(super) struct DirectorySet {
     /// The session.
     pub session_id: String,
     /// The directory, as it was given.
@@ -177,7 +177,7 @@ pub struct DirectorySet {
 
 /// A project.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct ProjectInfo {
+pub(super) struct ProjectInfo {
     /// Its name.
     pub name: String,
     /// Its id, where the configuration has one.

@@ -21,7 +21,7 @@ const VECTORS: &str = "vectors";
 const CONNECTIONS_MAX: usize = 1024;
 
 /// Makes a folder that only this user can look into.
-pub fn make_dir(dir: &Path) -> io::Result<()> {
+pub(super) fn make_dir(dir: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -29,7 +29,7 @@ pub fn make_dir(dir: &Path) -> io::Result<()> {
 }
 
 /// Waits for the folder's lock on a thread of its own, and then opens the index.
-pub fn start(
+pub(super) fn start(
     settings: Settings,
     dir: PathBuf,
     says: watch::Sender<Place>,
@@ -132,13 +132,13 @@ fn listen(dir: &Path) -> io::Result<std::os::unix::net::UnixListener> {
 }
 
 /// Connects to the owner.
-pub async fn connect(socket: &Path) -> io::Result<UnixStream> {
+pub(super) async fn connect(socket: &Path) -> io::Result<UnixStream> {
     let folder = File::open(socket.parent().unwrap_or(Path::new("/")))?;
     UnixStream::connect(address(&folder)).await
 }
 
 /// Refuses the processes of others. The folder is closed to them already.
-pub fn same_user(stream: &UnixStream) -> io::Result<()> {
+pub(super) fn same_user(stream: &UnixStream) -> io::Result<()> {
     let other = stream.peer_cred()?.uid();
     if other == rustix::process::geteuid().as_raw() {
         return Ok(());

@@ -22,7 +22,7 @@ use super::Error;
 const ANSWER_BYTES_MAX: usize = 32 << 20;
 
 /// Sends requests to one path of one host.
-pub struct Client {
+pub(super) struct Client {
     host: String,
     port: u16,
     authority: HeaderValue,
@@ -35,7 +35,7 @@ pub struct Client {
 
 impl Client {
     /// For a path below a URL. A URL that ends with the first part of the path (`/v1`) has it already.
-    pub fn new(url: &str, path: &str, bearer: Option<Secret>) -> Result<Client, Error> {
+    pub(super) fn new(url: &str, path: &str, bearer: Option<Secret>) -> Result<Client, Error> {
         let wrong = |what: &str| Error::Url(what.to_owned());
         let uri: Uri = url.parse().map_err(|_| wrong("is none"))?;
         let host = uri.host().ok_or_else(|| wrong("names no host"))?;
@@ -79,12 +79,12 @@ impl Client {
         })
     }
 
-    pub fn port(&self) -> u16 {
+    pub(super) fn port(&self) -> u16 {
         self.port
     }
 
     /// Sends JSON and reads the answer of status 200.
-    pub fn post(&self, body: String, within: Duration) -> Result<Bytes, Error> {
+    pub(super) fn post(&self, body: String, within: Duration) -> Result<Bytes, Error> {
         self.runtime.block_on(async {
             let asked = tokio::time::timeout(within, self.ask(body)).await;
             asked.unwrap_or_else(|_| Err(Error::Unreachable("no answer in time".to_owned())))

@@ -37,7 +37,7 @@ const LINE_BYTES_MAX: usize = 400;
 const FULL_LINES: usize = 3;
 
 /// A line that matches.
-pub struct Matching {
+pub(super) struct Matching {
     /// The tree, and the place of the file in its view.
     pub tree: usize,
     /// The file.
@@ -53,7 +53,7 @@ pub struct Matching {
 
 /// All lines that match, as far as they were kept.
 #[derive(Default)]
-pub struct Matches {
+pub(super) struct Matches {
     /// Lines by worth and path of their file.
     pub lines: Vec<Matching>,
     /// How many there are.
@@ -73,7 +73,7 @@ pub struct Matches {
 /// # Errors
 ///
 /// [`Error::Cancelled`] when it was given up by its caller, not by time; [`Error::Store`].
-pub fn find(
+pub(super) fn find(
     scope: &Scope,
     pattern: &Pattern,
     files: &Files,
@@ -308,7 +308,7 @@ impl Search<'_> {
 /// # Errors
 ///
 /// [`Error::Store`] when the index cannot be read.
-pub fn hit(scope: &Scope, matching: &Matching, detail: Detail) -> Result<Hit> {
+pub(super) fn hit(scope: &Scope, matching: &Matching, detail: Detail) -> Result<Hit> {
     let entry = &scope.views[matching.tree].entries[matching.entry];
     let row = &scope.trees[matching.tree].row;
     let (blob, number) = (matching.blob.short(), matching.line.number);
@@ -345,7 +345,7 @@ pub fn hit(scope: &Scope, matching: &Matching, detail: Detail) -> Result<Hit> {
 }
 
 /// The error of a search that its caller gave up.
-pub fn given_up(cancel: &Cancel) -> Result<()> {
+pub(super) fn given_up(cancel: &Cancel) -> Result<()> {
     match cancel.is_cancelled() {
         true => Err(Error::Cancelled),
         false => Ok(()),

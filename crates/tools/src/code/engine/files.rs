@@ -26,7 +26,7 @@ const TOKEN_BYTES: usize = 4;
 /// # Errors
 ///
 /// As [`super::Engine::files`].
-pub fn run(inner: &Inner, scope: &Scope, ask: &FilesAsk) -> Result<FilesAnswer> {
+pub(super) fn run(inner: &Inner, scope: &Scope, ask: &FilesAsk) -> Result<FilesAnswer> {
     let limit = scope::limit(ask.limit, LIMIT, LIMIT_MAX)?;
     let offset = scope::offset(ask.cursor.as_deref())?;
     let files = Files::new(
@@ -190,7 +190,7 @@ fn wanted(ask: &ReadAsk) -> Result<Wanted> {
 /// # Errors
 ///
 /// As [`super::Engine::read`].
-pub fn read(inner: &Inner, ask: &ReadAsk) -> Result<ReadAnswer> {
+pub(super) fn read(inner: &Inner, ask: &ReadAsk) -> Result<ReadAnswer> {
     let wanted = wanted(ask)?;
     let tokens = scope::tokens(ask.max_tokens)?.unwrap_or(TOKENS);
     let names: Vec<String> = wanted.repository.iter().cloned().collect();

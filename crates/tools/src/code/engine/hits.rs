@@ -26,13 +26,13 @@ const TOKEN_BYTES: usize = 4;
 const HIT_TOKENS: usize = 40;
 
 /// A file: its tree in the scope, and its path.
-pub type FileAt = (usize, Box<str>);
+pub(super) type FileAt = (usize, Box<str>);
 
 /// An answer, and the files that are not what the index says.
-pub type Made = (Answer, Vec<FileAt>);
+pub(super) type Made = (Answer, Vec<FileAt>);
 
 /// Reads the files of one answer, each opened once.
-pub struct Reader<'a> {
+pub(super) struct Reader<'a> {
     scope: &'a Scope,
     places: HashMap<usize, Option<Place>>,
     files: HashMap<FileAt, Option<Kept>>,
@@ -79,7 +79,7 @@ impl Kept {
 }
 
 /// What a hit is to show.
-pub struct Shown<'a> {
+pub(super) struct Shown<'a> {
     /// Its tree in the scope.
     pub tree: usize,
     /// Its file.
@@ -96,7 +96,7 @@ pub struct Shown<'a> {
 
 impl<'a> Reader<'a> {
     /// Reads files of these trees.
-    pub fn new(scope: &'a Scope) -> Reader<'a> {
+    pub(super) fn new(scope: &'a Scope) -> Reader<'a> {
         Reader {
             scope,
             places: HashMap::new(),
@@ -106,12 +106,12 @@ impl<'a> Reader<'a> {
     }
 
     /// Closes the files that it has open.
-    pub fn close(&mut self) {
+    pub(super) fn close(&mut self) {
         self.files.clear();
     }
 
     /// The bytes of a file as the index knows it; none when it is another one now, which is noted.
-    pub fn file(&mut self, tree: usize, entry: &Entry) -> Option<Arc<Vec<u8>>> {
+    pub(super) fn file(&mut self, tree: usize, entry: &Entry) -> Option<Arc<Vec<u8>>> {
         let end = u32::try_from(entry.stamp.bytes).unwrap_or(u32::MAX);
         match self.kept(tree, entry)? {
             Kept::Whole(bytes) => Some(bytes),
@@ -155,7 +155,12 @@ impl<'a> Reader<'a> {
     }
 
     /// A hit, checked against its file; none when that has changed.
-    pub fn hit(&mut self, shown: &Shown<'_>, detail: Detail, words: &[String]) -> Option<Hit> {
+    pub(super) fn hit(
+        &mut self,
+        shown: &Shown<'_>,
+        detail: Detail,
+        words: &[String],
+    ) -> Option<Hit> {
         let bytes = self.part(shown.tree, shown.entry, shown.span.bytes)?;
         let row = &self.scope.trees[shown.tree].row;
         let blob = shown.entry.blob.short();
@@ -198,7 +203,7 @@ impl<'a> Reader<'a> {
 }
 
 /// The lines of a text that have most of the words, with how many lines are before them.
-pub fn snippet(text: &str, words: &[String]) -> (usize, String) {
+pub(super) fn snippet(text: &str, words: &[String]) -> (usize, String) {
     let lines: Vec<&str> = text.lines().collect();
     let window = SNIPPET_LINES.min(lines.len());
     let mut start = 0;
@@ -242,7 +247,7 @@ fn words_by_line(text: &str, lines: usize, wanted: &[String]) -> Vec<u64> {
 }
 
 /// At most so many bytes of a text.
-pub fn cut(text: &str, most: usize) -> String {
+pub(super) fn cut(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
     }
@@ -261,7 +266,7 @@ fn cost(hit: &Hit) -> usize {
 }
 
 /// Keeps the hits that fit, and says what was left out. `next` is where the answer would go on if all fit.
-pub fn fit(answer: &mut Answer, offset: usize, next: Option<usize>, tokens: Option<usize>) {
+pub(super) fn fit(answer: &mut Answer, offset: usize, next: Option<usize>, tokens: Option<usize>) {
     let mut go_on = next;
     if let Some(tokens) = tokens {
         let mut used = 0;
@@ -302,7 +307,7 @@ pub fn fit(answer: &mut Answer, offset: usize, next: Option<usize>, tokens: Opti
 }
 
 /// The symbol of a file in which a byte stands, the innermost one.
-pub fn around(unit: &Unit, at: usize) -> Option<&Symbol> {
+pub(super) fn around(unit: &Unit, at: usize) -> Option<&Symbol> {
     let at = u32::try_from(at).ok()?;
     let holds = |bytes: Bytes| bytes.start <= at && at < bytes.end;
     let symbols = unit.parsed.symbols.iter();
@@ -316,7 +321,7 @@ pub fn around(unit: &Unit, at: usize) -> Option<&Symbol> {
 /// # Errors
 ///
 /// When the index cannot be read.
-pub fn unit(scope: &Scope, tree: usize, entry: &Entry) -> Result<Option<Arc<Unit>>> {
+pub(super) fn unit(scope: &Scope, tree: usize, entry: &Entry) -> Result<Option<Arc<Unit>>> {
     match entry.about.depth.is_indexed() {
         true => scope.trees[tree].family.unit(entry.unit),
         false => Ok(None),

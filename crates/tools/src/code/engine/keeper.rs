@@ -21,18 +21,18 @@ const REST_MS: i64 = 1_000;
 const GATHER_MS: u64 = 15;
 
 /// Wakes the keeper.
-pub struct Bell {
+pub(super) struct Bell {
     rung: OwnedFd,
 }
 
 impl Bell {
-    pub fn new() -> Result<Bell> {
+    pub(super) fn new() -> Result<Bell> {
         let rung = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
         let rung = rung.map_err(|error| Error::Io(format!("an event descriptor: {error}")))?;
         Ok(Bell { rung })
     }
 
-    pub fn ring(&self) {
+    pub(super) fn ring(&self) {
         // A full counter is one that was rung.
         let _ = rustix::io::write(&self.rung, &1u64.to_ne_bytes());
     }
@@ -43,14 +43,14 @@ impl Bell {
 }
 
 /// The thread of the keeper; it ends when this is dropped.
-pub struct Keeper {
+pub(super) struct Keeper {
     ended: Arc<AtomicBool>,
     inner: Weak<Inner>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Keeper {
-    pub fn start(inner: &Arc<Inner>) -> Result<Keeper> {
+    pub(super) fn start(inner: &Arc<Inner>) -> Result<Keeper> {
         let ended = Arc::new(AtomicBool::new(false));
         let (of, end) = (Arc::clone(inner), Arc::clone(&ended));
         let thread = std::thread::Builder::new().name("code-keeper".to_owned());
@@ -199,13 +199,13 @@ fn rest(inner: &Inner) {
 
 impl Inner {
     /// Notes a change, and has it dealt with.
-    pub fn note(&self, tree: &Tree, change: impl FnOnce(&mut Dirty)) {
+    pub(crate) fn note(&self, tree: &Tree, change: impl FnOnce(&mut Dirty)) {
         change(&mut lock(&tree.dirty));
         self.bell.ring();
     }
 
     /// Finds out what changed in a tree; answers the state to wait for, if any.
-    pub fn listen(&self, tree: &Tree) -> Option<u64> {
+    pub(crate) fn listen(&self, tree: &Tree) -> Option<u64> {
         let watched = {
             let mut watch = lock(&tree.watch);
             watch

@@ -13,7 +13,7 @@ const QUERY_BYTES_MAX: usize = 8 << 10;
 
 /// Which files count.
 #[derive(Default)]
-pub struct Files {
+pub(super) struct Files {
     directory: Option<String>,
     with: Vec<GlobMatcher>,
     without: Vec<GlobMatcher>,
@@ -22,7 +22,7 @@ pub struct Files {
 }
 
 /// Says no with what to write instead.
-pub fn bad<T>(field: &'static str, problem: impl Into<String>) -> Result<T> {
+pub(super) fn bad<T>(field: &'static str, problem: impl Into<String>) -> Result<T> {
     Err(Error::Ask {
         field,
         problem: problem.into(),
@@ -35,7 +35,7 @@ impl Files {
     /// # Errors
     ///
     /// [`Error::Ask`] with the field that cannot be as it is.
-    pub fn of(ask: &Search) -> Result<Files> {
+    pub(super) fn of(ask: &Search) -> Result<Files> {
         let mut files = Files::new(
             ask.directory.as_deref(),
             &ask.languages,
@@ -58,7 +58,7 @@ impl Files {
     /// # Errors
     ///
     /// As [`Files::of`].
-    pub fn new(
+    pub(super) fn new(
         directory: Option<&str>,
         languages: &[String],
         file_type: Option<&str>,
@@ -117,7 +117,7 @@ impl Files {
     /// # Errors
     ///
     /// As [`Files::of`].
-    pub fn and_languages(mut self, languages: &[String]) -> Result<Files> {
+    pub(super) fn and_languages(mut self, languages: &[String]) -> Result<Files> {
         self.languages = Files::new(None, languages, None)?.languages;
         Ok(self)
     }
@@ -127,21 +127,21 @@ impl Files {
     /// # Errors
     ///
     /// As [`Files::of`].
-    pub fn only(path: &str) -> Result<Files> {
+    pub(super) fn only(path: &str) -> Result<Files> {
         let mut files = Files::default();
         files.with.push(matcher(&globset::escape(path))?);
         Ok(files)
     }
 
     /// Whether all files count.
-    pub fn is_all(&self) -> bool {
+    pub(super) fn is_all(&self) -> bool {
         let filters = self.directory.is_some() || self.file_type.is_some();
         let globs = self.with.len() + self.without.len();
         !filters && globs + self.languages.len() == 0
     }
 
     /// Whether a file counts.
-    pub fn has(&self, entry: &Entry) -> bool {
+    pub(super) fn has(&self, entry: &Entry) -> bool {
         let path = &*entry.path;
         let below = |directory: &String| {
             path.strip_prefix(directory.as_str())
@@ -166,7 +166,7 @@ fn known_languages() -> String {
 }
 
 /// A glob over paths; without a slash it is about names.
-pub fn matcher(glob: &str) -> Result<GlobMatcher> {
+pub(super) fn matcher(glob: &str) -> Result<GlobMatcher> {
     let whole = match glob.trim_start_matches("./") {
         name if !name.contains('/') => format!("**/{name}"),
         path if path.ends_with('/') => format!("{path}**"),
@@ -184,7 +184,7 @@ pub fn matcher(glob: &str) -> Result<GlobMatcher> {
 /// # Errors
 ///
 /// [`Error::Ask`] with the kinds there are.
-pub fn kinds(name: Option<&str>) -> Result<Option<u64>> {
+pub(super) fn kinds(name: Option<&str>) -> Result<Option<u64>> {
     let Some(name) = name else {
         return Ok(None);
     };
@@ -196,7 +196,7 @@ pub fn kinds(name: Option<&str>) -> Result<Option<u64>> {
 /// # Errors
 ///
 /// As [`kinds`].
-pub fn kind(name: &str) -> Result<SymbolKind> {
+pub(super) fn kind(name: &str) -> Result<SymbolKind> {
     let value = serde_json::Value::String(name.to_lowercase());
     serde_json::from_value(value).or_else(|error| {
         let error = error.to_string();
@@ -209,7 +209,7 @@ pub fn kind(name: &str) -> Result<SymbolKind> {
 }
 
 /// The word of a kind of symbol.
-pub fn kind_name(kind: SymbolKind) -> String {
+pub(super) fn kind_name(kind: SymbolKind) -> String {
     let value = serde_json::to_value(kind).unwrap_or_default();
     value.as_str().unwrap_or_default().to_owned()
 }
@@ -219,7 +219,7 @@ pub fn kind_name(kind: SymbolKind) -> String {
 /// # Errors
 ///
 /// [`Error::Ask`] outside of 1 to `most`.
-pub fn limit(asked: Option<u32>, default: usize, most: usize) -> Result<usize> {
+pub(super) fn limit(asked: Option<u32>, default: usize, most: usize) -> Result<usize> {
     match asked.map(|asked| asked as usize) {
         None => Ok(default),
         Some(limit) if (1..=most).contains(&limit) => Ok(limit),
@@ -232,7 +232,7 @@ pub fn limit(asked: Option<u32>, default: usize, most: usize) -> Result<usize> {
 /// # Errors
 ///
 /// [`Error::Ask`] under 100.
-pub fn tokens(asked: Option<u32>) -> Result<Option<usize>> {
+pub(super) fn tokens(asked: Option<u32>) -> Result<Option<usize>> {
     match asked {
         Some(tokens) if tokens < 100 => bad("max_tokens", "is under 100, which holds no hit"),
         tokens => Ok(tokens.map(|tokens| tokens as usize)),
@@ -244,7 +244,7 @@ pub fn tokens(asked: Option<u32>) -> Result<Option<usize>> {
 /// # Errors
 ///
 /// [`Error::Ask`] when it is no cursor of ours.
-pub fn offset(cursor: Option<&str>) -> Result<usize> {
+pub(super) fn offset(cursor: Option<&str>) -> Result<usize> {
     let Some(cursor) = cursor else {
         return Ok(0);
     };
@@ -261,7 +261,7 @@ pub fn offset(cursor: Option<&str>) -> Result<usize> {
 }
 
 /// The cursor of a place.
-pub fn cursor(offset: usize) -> String {
+pub(super) fn cursor(offset: usize) -> String {
     format!("o{offset}")
 }
 
@@ -270,7 +270,7 @@ pub fn cursor(offset: usize) -> String {
 /// # Errors
 ///
 /// [`Error::Ask`] when it is empty or too long.
-pub fn query(query: &str) -> Result<&str> {
+pub(super) fn query(query: &str) -> Result<&str> {
     let trimmed = query.trim();
     if trimmed.is_empty() {
         return bad("query", "is empty; write what to look for");
@@ -286,7 +286,7 @@ pub fn query(query: &str) -> Result<&str> {
 
 /// A reference in its parts: `repository:path@blob#Lfirst-Llast`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reference {
+pub(super) struct Reference {
     /// The repository, by name.
     pub repository: String,
     /// The file.
@@ -303,7 +303,7 @@ impl Reference {
     /// # Errors
     ///
     /// [`Error::Ask`] when it is none.
-    pub fn read(text: &str) -> Result<Reference> {
+    pub(super) fn read(text: &str) -> Result<Reference> {
         let wrong = || {
             bad(
                 "ref",
@@ -346,7 +346,12 @@ impl Reference {
     }
 
     /// Writes one.
-    pub fn text(repository: &str, path: &str, blob: &str, lines: Option<(u32, u32)>) -> String {
+    pub(super) fn text(
+        repository: &str,
+        path: &str,
+        blob: &str,
+        lines: Option<(u32, u32)>,
+    ) -> String {
         match lines {
             Some((first, last)) => format!("{repository}:{path}@{blob}#L{first}-L{last}"),
             None => format!("{repository}:{path}@{blob}"),

@@ -22,7 +22,7 @@ use crate::code::rank::{Class, Plan, near, table};
 use crate::code::trigram::Pattern;
 
 /// Most hits of one page.
-pub const LIMIT_MAX: usize = 50;
+pub(super) const LIMIT_MAX: usize = 50;
 /// Hits of one page.
 const LIMIT: usize = 10;
 /// Places of paths that are put before what was found by words.
@@ -33,7 +33,7 @@ const ALIKE_MAX: usize = 10_000;
 const NEIGHBOURS: usize = 100;
 
 /// How a question is answered.
-pub enum How {
+pub(super) enum How {
     /// By lines that match.
     Exact(Pattern, &'static str),
     /// By rank.
@@ -45,7 +45,7 @@ pub enum How {
 /// # Errors
 ///
 /// [`Error::Ask`] when it cannot be.
-pub fn read(ask: &Search) -> Result<How> {
+pub(super) fn read(ask: &Search) -> Result<How> {
     let query = scope::query(&ask.query)?;
     let quoted = |mark: char| {
         let inner = query
@@ -84,7 +84,13 @@ pub fn read(ask: &Search) -> Result<How> {
 /// # Errors
 ///
 /// As [`super::Engine::search`].
-pub fn run(inner: &Inner, scope: &Scope, ask: &Search, how: &How, cancel: &Cancel) -> Result<Made> {
+pub(super) fn run(
+    inner: &Inner,
+    scope: &Scope,
+    ask: &Search,
+    how: &How,
+    cancel: &Cancel,
+) -> Result<Made> {
     let limit = scope::limit(ask.limit, LIMIT, LIMIT_MAX)?;
     let offset = scope::offset(ask.cursor.as_deref())?;
     let tokens = scope::tokens(ask.max_tokens)?;
@@ -138,7 +144,7 @@ pub fn run(inner: &Inner, scope: &Scope, ask: &Search, how: &How, cancel: &Cance
 }
 
 /// Which part of an answer is wanted.
-pub struct Page {
+pub(super) struct Page {
     pub offset: usize,
     pub limit: usize,
     pub tokens: Option<usize>,
@@ -150,7 +156,7 @@ pub struct Page {
 /// # Errors
 ///
 /// As [`run`].
-pub fn lines(
+pub(super) fn lines(
     inner: &Inner,
     scope: &Scope,
     pattern: &Pattern,
@@ -205,7 +211,7 @@ fn left_out(what: &str, count: Option<u64>, how: &str) -> LeftOut {
 }
 
 /// What a ranking needs.
-pub struct Ranking<'a> {
+pub(super) struct Ranking<'a> {
     pub inner: &'a Inner,
     pub scope: &'a Scope,
     pub files: &'a Files,
@@ -242,7 +248,12 @@ impl Ranking<'_> {
     }
 
     /// The best pieces by words, over all trees.
-    pub fn candidates(&self, plan: &Plan, views: &[&View], most: usize) -> Result<Vec<Ranked>> {
+    pub(super) fn candidates(
+        &self,
+        plan: &Plan,
+        views: &[&View],
+        most: usize,
+    ) -> Result<Vec<Ranked>> {
         let pool = Pool {
             views: views.to_vec(),
         };
@@ -502,13 +513,13 @@ fn store(error: impl std::fmt::Display) -> Error {
 }
 
 /// A path that is asked for, as paths are compared.
-pub fn path_asked(asked: &str) -> String {
+pub(super) fn path_asked(asked: &str) -> String {
     let asked = asked.trim_start_matches("./").trim_start_matches('/');
     asked.to_lowercase()
 }
 
 /// How well a path in lower case fits one that is asked for ([`path_asked`]), 0 to 1. Whatever fits has it in it.
-pub fn path_share(path: &str, asked: &str) -> f32 {
+pub(super) fn path_share(path: &str, asked: &str) -> f32 {
     let name = path.rsplit('/').next().unwrap_or(path);
     if path == asked {
         1.0
@@ -598,6 +609,6 @@ fn best_symbol<'s>(plan: &Plan, defined: &[&'s Symbol]) -> Option<&'s Symbol> {
 }
 
 /// The views of a scope, for whoever ranks by itself.
-pub fn views(scope: &Scope) -> Vec<&View> {
+pub(super) fn views(scope: &Scope) -> Vec<&View> {
     scope.views.iter().map(Arc::as_ref).collect()
 }

@@ -26,7 +26,7 @@ const LANGUAGES_MAX: usize = 12;
 
 /// How it is with vectors.
 #[derive(Default)]
-pub struct Embedding {
+pub(super) struct Embedding {
     waiting: u64,
     error: Option<String>,
     not_before: Option<Instant>,
@@ -35,7 +35,7 @@ pub struct Embedding {
 }
 
 /// How fresh the states of a scope are.
-pub fn standing(scope: &Scope) -> Standing {
+pub(super) fn standing(scope: &Scope) -> Standing {
     let views = || scope.views.iter();
     let files: u64 = views().map(|view| view.entries.len() as u64).sum();
     let pending: u64 = views().map(|view| view.pending()).sum();
@@ -57,7 +57,7 @@ pub fn standing(scope: &Scope) -> Standing {
 }
 
 /// How a repository is.
-pub fn repository(inner: &Inner, tree: &std::sync::Arc<Tree>) -> RepositoryStatus {
+pub(super) fn repository(inner: &Inner, tree: &std::sync::Arc<Tree>) -> RepositoryStatus {
     let behind = u64::from(tree.is_behind());
     let view = tree.view();
     let mut languages: HashMap<&'static str, u64> = HashMap::new();
@@ -125,7 +125,7 @@ fn branch(roots: &[std::path::PathBuf], dir: &Path) -> Option<String> {
 /// # Errors
 ///
 /// As [`super::Engine::status`].
-pub fn status(inner: &Inner, ask: &StatusAsk) -> Result<Status> {
+pub(super) fn status(inner: &Inner, ask: &StatusAsk) -> Result<Status> {
     let names: Vec<String> = ask.repository.iter().cloned().collect();
     let mut trees = inner.all_trees();
     if !names.is_empty() {
@@ -173,7 +173,7 @@ pub fn status(inner: &Inner, ask: &StatusAsk) -> Result<Status> {
 }
 
 /// Makes vectors that are missing, a batch at a time, until all are made, one fails, or something else is to be done.
-pub fn embed(inner: &Inner, ended: &AtomicBool) {
+pub(super) fn embed(inner: &Inner, ended: &AtomicBool) {
     let Some(dense) = inner.settings.embed.clone() else {
         return;
     };

@@ -36,7 +36,7 @@ const LIKE_WORDS: usize = 30;
 /// # Errors
 ///
 /// As [`super::Engine::symbol`].
-pub fn run(inner: &Inner, scope: &Scope, ask: &SymbolAsk, cancel: &Cancel) -> Result<Made> {
+pub(super) fn run(inner: &Inner, scope: &Scope, ask: &SymbolAsk, cancel: &Cancel) -> Result<Made> {
     let page = Page {
         limit: scope::limit(ask.limit, LIMIT, LIMIT_MAX)?,
         offset: scope::offset(ask.cursor.as_deref())?,
@@ -357,7 +357,7 @@ fn outline(scope: &Scope, path: &str, kind: Option<SymbolKind>, page: &Page) -> 
 /// # Errors
 ///
 /// As [`super::Engine::related`].
-pub fn related(
+pub(super) fn related(
     inner: &Inner,
     scope: &Scope,
     from: (usize, &Reference),
@@ -437,7 +437,7 @@ pub fn related(
 }
 
 /// Some lines of a file, from 1.
-pub fn lines_of(bytes: &[u8], (first, last): (u32, u32)) -> String {
+pub(super) fn lines_of(bytes: &[u8], (first, last): (u32, u32)) -> String {
     let text = String::from_utf8_lossy(bytes);
     let lines = text.lines().skip(first.saturating_sub(1) as usize);
     let lines: Vec<&str> = lines

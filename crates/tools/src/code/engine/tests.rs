@@ -13,13 +13,13 @@ use super::*;
 use crate::code::api::{Hit, JobState, Limits, Mode, ParseBy};
 
 /// A tree in a directory of its own, and an engine over it.
-pub struct Bed {
+pub(super) struct Bed {
     _made: tempfile::TempDir,
     pub top: PathBuf,
     pub engine: Engine,
 }
 
-pub fn settings(data: &Path, roots: &[PathBuf]) -> Settings {
+pub(super) fn settings(data: &Path, roots: &[PathBuf]) -> Settings {
     Settings {
         data_dir: data.to_owned(),
         roots: roots.to_vec(),
@@ -37,11 +37,11 @@ pub fn settings(data: &Path, roots: &[PathBuf]) -> Settings {
 }
 
 impl Bed {
-    pub fn new(files: &[(&str, &str)]) -> Bed {
+    pub(super) fn new(files: &[(&str, &str)]) -> Bed {
         Bed::with(files, |_| {})
     }
 
-    pub fn with(files: &[(&str, &str)], change: impl FnOnce(&mut Settings)) -> Bed {
+    pub(super) fn with(files: &[(&str, &str)], change: impl FnOnce(&mut Settings)) -> Bed {
         let made = tempfile::tempdir().unwrap();
         let top = made.path().canonicalize().unwrap();
         let tree = top.join("tree");
@@ -59,24 +59,24 @@ impl Bed {
         bed
     }
 
-    pub fn tree(&self) -> PathBuf {
+    pub(super) fn tree(&self) -> PathBuf {
         self.top.join("tree")
     }
 
-    pub fn write(&self, path: &str, text: &str) {
+    pub(super) fn write(&self, path: &str, text: &str) {
         write_all(&self.tree(), &[(path, text)]);
     }
 
-    pub fn index(&self, path: &str) -> Job {
+    pub(super) fn index(&self, path: &str) -> Job {
         index(&self.engine, path)
     }
 
-    pub fn search(&self, query: &str, mode: Mode) -> Answer {
+    pub(super) fn search(&self, query: &str, mode: Mode) -> Answer {
         search(&self.engine, query, mode)
     }
 }
 
-pub fn write_all(dir: &Path, files: &[(&str, &str)]) {
+pub(super) fn write_all(dir: &Path, files: &[(&str, &str)]) {
     for (path, text) in files {
         let path = dir.join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -85,7 +85,7 @@ pub fn write_all(dir: &Path, files: &[(&str, &str)]) {
 }
 
 /// Indexes a tree, and waits for the end.
-pub fn index(engine: &Engine, path: &str) -> Job {
+pub(super) fn index(engine: &Engine, path: &str) -> Job {
     let ask = IndexAsk {
         path: path.to_owned(),
         ..IndexAsk::default()
@@ -96,7 +96,7 @@ pub fn index(engine: &Engine, path: &str) -> Job {
     last
 }
 
-pub fn search(engine: &Engine, query: &str, mode: Mode) -> Answer {
+pub(super) fn search(engine: &Engine, query: &str, mode: Mode) -> Answer {
     let ask = Search {
         query: query.to_owned(),
         mode,
@@ -107,7 +107,7 @@ pub fn search(engine: &Engine, query: &str, mode: Mode) -> Answer {
 }
 
 /// Every hit of a search, page after page.
-pub fn all_hits(engine: &Engine, ask: &Search) -> Vec<Hit> {
+pub(super) fn all_hits(engine: &Engine, ask: &Search) -> Vec<Hit> {
     let mut ask = ask.clone();
     ask.limit = Some(50);
     let mut hits = Vec::new();
@@ -121,12 +121,12 @@ pub fn all_hits(engine: &Engine, ask: &Search) -> Vec<Hit> {
     }
 }
 
-pub fn paths(answer: &Answer) -> Vec<&str> {
+pub(super) fn paths(answer: &Answer) -> Vec<&str> {
     answer.hits.iter().map(|hit| hit.path.as_str()).collect()
 }
 
 /// Runs git in a directory, with nobody's settings.
-pub fn git(dir: &Path, args: &[&str]) -> String {
+pub(super) fn git(dir: &Path, args: &[&str]) -> String {
     let output = Command::new("git")
         .current_dir(dir)
         .env("GIT_CONFIG_GLOBAL", "/dev/null")

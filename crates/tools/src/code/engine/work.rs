@@ -27,7 +27,7 @@ const NAME_CHARS_MAX: usize = 120;
 /// # Errors
 ///
 /// As [`super::Engine::index`].
-pub fn index(inner: &Arc<Inner>, ask: &IndexAsk) -> Result<Job> {
+pub(super) fn index(inner: &Arc<Inner>, ask: &IndexAsk) -> Result<Job> {
     let dir = place::find(&inner.means.roots, &ask.path)?;
     let project = named("project", ask.project.as_deref())?.unwrap_or_else(|| "default".to_owned());
     let name = named("name", ask.name.as_deref())?;
@@ -172,7 +172,7 @@ fn sweep(inner: &Inner, family: &Arc<Family>) {
 /// # Errors
 ///
 /// As [`super::Engine::remove`].
-pub fn remove(inner: &Inner, ask: &Remove) -> Result<Removed> {
+pub(super) fn remove(inner: &Inner, ask: &Remove) -> Result<Removed> {
     let found = inner.choose(
         ask.project.as_deref(),
         std::slice::from_ref(&ask.repository),
@@ -283,7 +283,7 @@ impl Inner {
     }
 
     /// Opens a tree over the index of its family.
-    pub fn open_tree(&self, row: Row) -> Result<Arc<Tree>> {
+    pub(crate) fn open_tree(&self, row: Row) -> Result<Arc<Tree>> {
         let family = {
             let mut families = lock(&self.families);
             match families.get(&row.family) {

@@ -11,10 +11,10 @@ use crate::code::api::ChunkKey;
 use crate::code::parse::{Chunk, Parsed, Symbol, SymbolKind};
 
 /// The number of a file's document where chunks have theirs.
-pub const WHOLE: u64 = u32::MAX as u64;
+pub(super) const WHOLE: u64 = u32::MAX as u64;
 
 /// A file, as it comes from the parser.
-pub struct File<'a> {
+pub(super) struct File<'a> {
     pub unit: UnitId,
     pub path: &'a str,
     pub bytes: &'a [u8],
@@ -26,7 +26,7 @@ pub struct File<'a> {
 }
 
 /// What is written of a document.
-pub struct Document<'a> {
+pub(super) struct Document<'a> {
     /// Texts whose words are looked for.
     pub texts: Vec<(Scored, Cow<'a, str>)>,
     /// Names that are looked for as they are.
@@ -36,7 +36,7 @@ pub struct Document<'a> {
 }
 
 /// The document of a file.
-pub fn of_file<'a>(fields: &Fields, file: &File<'a>) -> Document<'a> {
+pub(super) fn of_file<'a>(fields: &Fields, file: &File<'a>) -> Document<'a> {
     let mut values = TantivyDocument::new();
     values.add_u64(fields.unit, file.unit.0);
     values.add_u64(fields.chunk, WHOLE);
@@ -49,7 +49,7 @@ pub fn of_file<'a>(fields: &Fields, file: &File<'a>) -> Document<'a> {
 }
 
 /// The document of a chunk.
-pub fn of_chunk<'a>(
+pub(super) fn of_chunk<'a>(
     fields: &Fields,
     file: &File<'a>,
     number: usize,
@@ -104,18 +104,18 @@ fn names_of(symbol: &Symbol) -> impl Iterator<Item = String> {
 }
 
 /// The last part of a name that is joined in any way.
-pub fn last_part(name: &str) -> &str {
+pub(crate) fn last_part(name: &str) -> &str {
     let end = name.rfind([':', '.', '#', '/', '\\', '>', ' ']);
     end.map_or(name, |end| &name[end + 1..])
 }
 
 /// The bit of a kind.
-pub fn kind_bit(kind: SymbolKind) -> u64 {
+pub(crate) fn kind_bit(kind: SymbolKind) -> u64 {
     1 << kind as u64
 }
 
 /// The key of a chunk's text, for vectors.
-pub fn chunk_key(text: &[u8]) -> ChunkKey {
+pub(super) fn chunk_key(text: &[u8]) -> ChunkKey {
     let digest = Sha256::digest(text);
     digest[..16].try_into().expect("a digest has 32 bytes")
 }
@@ -126,6 +126,6 @@ fn key_halves(key: ChunkKey) -> [u64; 2] {
 }
 
 /// The key of which these are the halves.
-pub fn key_of(halves: [u64; 2]) -> ChunkKey {
+pub(super) fn key_of(halves: [u64; 2]) -> ChunkKey {
     (u128::from(halves[0]) | u128::from(halves[1]) << 64).to_le_bytes()
 }

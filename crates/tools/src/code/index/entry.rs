@@ -9,7 +9,7 @@ use crate::code::rank::prior;
 
 /// A file of a tree.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// Its path from the root of the tree.
     pub path: Box<str>,
     /// Tells whether it may have changed.
@@ -28,7 +28,7 @@ pub struct Entry {
 
 impl Entry {
     /// A file with a content.
-    pub fn new(path: Box<str>, stamp: Stamp, racy: bool, blob: Blob, about: About) -> Entry {
+    pub(crate) fn new(path: Box<str>, stamp: Stamp, racy: bool, blob: Blob, about: About) -> Entry {
         let unit = UnitId::of(&path, &blob);
         let mut entry = Entry {
             path,
@@ -44,13 +44,13 @@ impl Entry {
     }
 
     /// A file that was not looked at.
-    pub fn unseen(path: &str, stamp: Stamp) -> Entry {
+    pub(crate) fn unseen(path: &str, stamp: Stamp) -> Entry {
         let about = About::only(Depth::Pending, Language::detect(path, b""));
         Entry::new(path.into(), stamp, true, Blob::default(), about)
     }
 
     /// The same file, to be looked at again.
-    pub fn pending(mut self) -> Entry {
+    pub(crate) fn pending(mut self) -> Entry {
         self.about.depth = Depth::Pending;
         self.racy = true;
         self
@@ -59,7 +59,7 @@ impl Entry {
 
 impl About {
     /// Of a file that has no documents.
-    pub fn only(depth: Depth, language: Language) -> About {
+    pub(crate) fn only(depth: Depth, language: Language) -> About {
         About {
             depth,
             language,
@@ -73,7 +73,7 @@ impl About {
 
 /// What a file is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct About {
+pub(crate) struct About {
     /// How it can be found.
     pub depth: Depth,
     /// Its language.
@@ -90,7 +90,7 @@ pub struct About {
 
 /// How a file can be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Depth {
+pub(crate) enum Depth {
     /// It was not looked at yet.
     Pending,
     /// By everything.
@@ -107,7 +107,7 @@ pub enum Depth {
 
 impl Depth {
     /// Whether it has documents in the index.
-    pub fn is_indexed(self) -> bool {
+    pub(crate) fn is_indexed(self) -> bool {
         matches!(self, Depth::Meaning | Depth::Text)
     }
 }

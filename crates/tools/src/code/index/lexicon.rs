@@ -14,20 +14,20 @@ const FOLD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// A word of a name: its number in [`Lexicon::words`], and its place from the first word of the name.
 #[derive(Clone, Copy)]
-pub struct Word(u32);
+pub(super) struct Word(u32);
 
 impl Word {
-    pub fn number(self) -> u32 {
+    pub(super) fn number(self) -> u32 {
         self.0 >> PLACE_BITS
     }
 
-    pub fn place(self) -> u32 {
+    pub(super) fn place(self) -> u32 {
         self.0 & ((1 << PLACE_BITS) - 1)
     }
 }
 
 /// Names and their words.
-pub struct Lexicon {
+pub(super) struct Lexicon {
     /// The words of all names.
     pub words: Texts,
     names: Texts,
@@ -53,7 +53,7 @@ impl Default for Lexicon {
 
 impl Lexicon {
     /// The numbers of the names of a text, in order.
-    pub fn names<'a>(&'a mut self, text: &'a str) -> impl Iterator<Item = u32> + 'a {
+    pub(super) fn names<'a>(&'a mut self, text: &'a str) -> impl Iterator<Item = u32> + 'a {
         runs(text).map(|run| self.name(run))
     }
 
@@ -80,7 +80,7 @@ impl Lexicon {
     }
 
     /// The words of a name, by its number, and how many places they take.
-    pub fn of(&self, name: u32) -> (&[Word], u32) {
+    pub(super) fn of(&self, name: u32) -> (&[Word], u32) {
         let name = name as usize;
         let from = name.checked_sub(1).map_or(0, |before| self.ends[before].0);
         let (end, places) = self.ends[name];
@@ -88,13 +88,13 @@ impl Lexicon {
     }
 
     /// Bytes that it takes.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.words.bytes() + self.names.bytes() + self.ends.len() * 8 + self.cut.len() * 4
     }
 }
 
 /// Texts by numbers, from 0 in the order in which they were seen.
-pub struct Texts {
+pub(super) struct Texts {
     letters: Vec<u8>,
     /// Where each text ends in `letters`.
     ends: Vec<u32>,
@@ -117,7 +117,7 @@ impl Default for Texts {
 
 impl Texts {
     /// The number of a text.
-    pub fn number(&mut self, text: &[u8]) -> u32 {
+    pub(super) fn number(&mut self, text: &[u8]) -> u32 {
         let hash = self.hash(text);
         let mut at = self.first(hash);
         loop {
@@ -142,19 +142,19 @@ impl Texts {
     }
 
     /// The text of a number.
-    pub fn text(&self, number: u32) -> &[u8] {
+    pub(super) fn text(&self, number: u32) -> &[u8] {
         let number = number as usize;
         let from = number.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.letters[from as usize..self.ends[number] as usize]
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
 
     /// Their numbers by the order of the texts.
-    pub fn in_order(&self) -> Vec<u32> {
+    pub(super) fn in_order(&self) -> Vec<u32> {
         let head = |number: u32| {
             let (mut head, text) = ([0; 8], self.text(number));
             let length = text.len().min(8);
@@ -170,7 +170,7 @@ impl Texts {
     }
 
     /// Bytes that they take.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.letters.len() + self.ends.len() * 4 + self.slots.len() * 8
     }
 

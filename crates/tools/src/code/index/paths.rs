@@ -7,7 +7,7 @@ use memchr::memmem;
 use super::entry::Entry;
 
 /// The paths of some files.
-pub struct Paths {
+pub(crate) struct Paths {
     /// One after the other, each with a line break behind it.
     text: String,
     /// Where each begins, and where the last one ends.
@@ -16,7 +16,7 @@ pub struct Paths {
 
 impl Paths {
     /// The paths of files.
-    pub fn of(entries: &[Arc<Entry>]) -> Paths {
+    pub(crate) fn of(entries: &[Arc<Entry>]) -> Paths {
         let mut text = String::new();
         let mut starts = Vec::with_capacity(entries.len() + 1);
         for entry in entries {
@@ -36,13 +36,13 @@ impl Paths {
     }
 
     /// The path of a file, by its place among them.
-    pub fn get(&self, at: usize) -> &str {
+    pub(crate) fn get(&self, at: usize) -> &str {
         let end = self.starts[at + 1] - 1;
         &self.text[self.starts[at]..end]
     }
 
     /// The places of the files whose path has a part, which is in lower case.
-    pub fn with(&self, part: &str) -> Vec<usize> {
+    pub(crate) fn with(&self, part: &str) -> Vec<usize> {
         let count = self.starts.len() - 1;
         if part.is_empty() || part.contains('\n') {
             return (0..count)

@@ -8,17 +8,17 @@ use tantivy::postings::BlockSegmentPostings;
 use super::view::NONE;
 
 /// Documents of a block.
-pub const BLOCK: usize = 64;
+pub(super) const BLOCK: usize = 64;
 /// By what a share is multiplied to make a number of it.
-pub const ALL: f32 = 254.0;
+pub(super) const ALL: f32 = 254.0;
 
 /// The largest share of a word in each block of a segment, rounded up to one byte.
-pub struct Peaks(Box<[u8]>);
+pub(crate) struct Peaks(Box<[u8]>);
 
 impl Peaks {
     /// Goes through the postings of a word. A document without an owner does not count; where lengths do not, the share is
     /// all of the weight.
-    pub fn of(
+    pub(crate) fn of(
         mut postings: BlockSegmentPostings,
         owners: &[u32],
         lengths: Option<(&FieldNormReader, &[f32; 256])>,
@@ -44,13 +44,13 @@ impl Peaks {
     }
 
     /// The number of the largest share in each block, of [`ALL`].
-    pub fn numbers(&self) -> &[u8] {
+    pub(crate) fn numbers(&self) -> &[u8] {
         &self.0
     }
 }
 
 /// The share of its weight that a word gives to a chunk in which it stands so many times: BM25.
-pub fn share(times: u32, norm: f32) -> f32 {
+pub(super) fn share(times: u32, norm: f32) -> f32 {
     let times = times as f32;
     times / (times + norm)
 }

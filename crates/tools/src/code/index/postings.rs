@@ -13,7 +13,7 @@ use super::lexicon::{Lexicon, Texts};
 const PLACE_BITS: u32 = 11;
 const _: () = assert!(crate::code::parse::CHUNK_BYTES_MAX < 1 << PLACE_BITS);
 /// Documents that can be told apart.
-pub const DOCS_MAX: usize = 1 << (u32::BITS - PLACE_BITS);
+pub(super) const DOCS_MAX: usize = 1 << (u32::BITS - PLACE_BITS);
 
 /// A document and a place in it.
 #[derive(Clone, Copy, Default)]
@@ -35,7 +35,7 @@ impl At {
 
 /// What stands in one field of the documents, in their order.
 #[derive(Default)]
-pub struct Log {
+pub(super) struct Log {
     /// The names of all documents.
     names: Vec<u32>,
     /// The documents that have any, and where their names end.
@@ -46,13 +46,13 @@ pub struct Log {
 
 impl Log {
     /// Adds the text of a document, and answers how many words it has. Documents come in order.
-    pub fn add(&mut self, doc: u32, text: &str, lexicon: &mut Lexicon) -> u32 {
+    pub(super) fn add(&mut self, doc: u32, text: &str, lexicon: &mut Lexicon) -> u32 {
         self.names.extend(lexicon.names(text));
         self.end(doc, |name| lexicon.of(name).0.len())
     }
 
     /// Adds names that are not cut, by their numbers.
-    pub fn add_whole(&mut self, doc: u32, names: impl Iterator<Item = u32>) {
+    pub(super) fn add_whole(&mut self, doc: u32, names: impl Iterator<Item = u32>) {
         self.names.extend(names);
         self.end(doc, |_| 1);
     }
@@ -66,12 +66,12 @@ impl Log {
     }
 
     /// All words of all documents.
-    pub fn words(&self) -> u64 {
+    pub(super) fn words(&self) -> u64 {
         self.words
     }
 
     /// Bytes that it takes, and will take when it is sorted.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.names.len() * 4 + self.words as usize * size_of::<At>()
     }
 
@@ -85,7 +85,7 @@ impl Log {
     }
 
     /// The lists of the words that names are cut into.
-    pub fn cut(&self, lexicon: &Lexicon) -> Lists {
+    pub(super) fn cut(&self, lexicon: &Lexicon) -> Lists {
         let mut lists = Lists::new(lexicon.words.len());
         for name in &self.names {
             for word in lexicon.of(*name).0 {
@@ -107,7 +107,7 @@ impl Log {
     }
 
     /// The lists of names that are not cut.
-    pub fn whole(&self, names: &Texts) -> Lists {
+    pub(super) fn whole(&self, names: &Texts) -> Lists {
         let mut lists = Lists::new(names.len());
         self.names.iter().for_each(|name| lists.count(*name));
         lists.begin();
@@ -121,7 +121,7 @@ impl Log {
 }
 
 /// For each word, where it stands. All are counted first, then all are put there in the order of the documents.
-pub struct Lists {
+pub(super) struct Lists {
     /// How many a list has; then where its next one is put, and in the end where it ends.
     ends: Vec<u32>,
     all: Vec<At>,
@@ -160,7 +160,7 @@ impl Lists {
     }
 
     /// Writes all lists, by words in `order`.
-    pub fn write(
+    pub(super) fn write(
         &self,
         texts: &Texts,
         order: &[u32],

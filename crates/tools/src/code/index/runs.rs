@@ -29,7 +29,7 @@ const LONG: usize = 4096;
 const NUMBER_BYTES_MAX: usize = 5;
 
 /// Joins the components.
-pub struct Plugin;
+pub(super) struct Plugin;
 
 impl SegmentPlugin for Plugin {
     fn extensions(&self) -> &[&str] {
@@ -75,7 +75,7 @@ impl SegmentPlugin for Plugin {
 
 /// The files of a segment that is being written.
 #[derive(Default)]
-pub struct Writer {
+pub(super) struct Writer {
     docs: Vec<DocId>,
     /// Where the runs of each file end.
     ends: Vec<usize>,
@@ -84,14 +84,14 @@ pub struct Writer {
 
 impl Writer {
     /// Adds the runs of a file, each once.
-    pub fn add(&mut self, doc: DocId, runs: &[u16]) {
+    pub(super) fn add(&mut self, doc: DocId, runs: &[u16]) {
         self.runs.extend_from_slice(runs);
         self.docs.push(doc);
         self.ends.push(self.runs.len());
     }
 
     /// Bytes that it takes.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.runs.len() * size_of::<u16>() + self.docs.len() * size_of::<(u32, usize)>()
     }
 
@@ -100,7 +100,7 @@ impl Writer {
     /// # Errors
     ///
     /// When it cannot be written.
-    pub fn write(&self, segment: &Segment) -> tantivy::Result<()> {
+    pub(super) fn write(&self, segment: &Segment) -> tantivy::Result<()> {
         self.lists().write(&self.docs, segment)
     }
 
@@ -199,7 +199,7 @@ impl Lists {
 }
 
 /// A component that is read.
-pub struct Runs {
+pub(super) struct Runs {
     docs: OwnedBytes,
     runs: OwnedBytes,
     ends: OwnedBytes,
@@ -212,7 +212,7 @@ impl Runs {
     /// # Errors
     ///
     /// When it is not there, or shorter than it says.
-    pub fn open(segment: &SegmentReader) -> tantivy::Result<Runs> {
+    pub(super) fn open(segment: &SegmentReader) -> tantivy::Result<Runs> {
         let mut rest = segment.open_read(component())?.read_bytes()?;
         let mut take = |count: Option<usize>| {
             let count = count.filter(|count| *count <= rest.len());
@@ -239,12 +239,12 @@ impl Runs {
     }
 
     /// The document of a file.
-    pub fn doc(&self, place: u32) -> DocId {
+    pub(super) fn doc(&self, place: u32) -> DocId {
         number(&self.docs, place as usize)
     }
 
     /// The places of the files of which a formula is true, ascending; none where it says nothing.
-    pub fn places(&self, formula: &Formula) -> Option<Vec<u32>> {
+    pub(super) fn places(&self, formula: &Formula) -> Option<Vec<u32>> {
         match formula {
             Formula::Any => None,
             Formula::Has(gram) => Some(Places::of(self.list_of(*gram)).collect()),

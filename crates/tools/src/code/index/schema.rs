@@ -7,7 +7,7 @@ use tantivy::schema::{
 
 /// The fields that words are looked for in, each with lengths of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scored {
+pub(crate) enum Scored {
     /// Code without comments.
     Body,
     /// Comments and docstrings.
@@ -22,7 +22,7 @@ pub enum Scored {
 
 impl Scored {
     /// All of them, by number.
-    pub const ALL: [Scored; 5] = [
+    pub(crate) const ALL: [Scored; 5] = [
         Scored::Body,
         Scored::Comment,
         Scored::Symbol,
@@ -33,7 +33,7 @@ impl Scored {
 
 /// The fields of the documents. A unit has one document for the file, and one for each chunk.
 #[derive(Clone, Copy, Debug)]
-pub struct Fields {
+pub(crate) struct Fields {
     /// Which unit a document is of.
     pub unit: Field,
     /// The same, on the document of the file only.
@@ -54,16 +54,16 @@ pub struct Fields {
 
 impl Fields {
     /// A field of words.
-    pub fn of(&self, scored: Scored) -> Field {
+    pub(crate) fn of(&self, scored: Scored) -> Field {
         self.scored[scored as usize]
     }
 }
 
 /// The tokenizer of words.
-pub const WORDS: &str = "weir-words";
+pub(super) const WORDS: &str = "weir-words";
 
 /// The schema, and its fields.
-pub fn schema() -> (Schema, Fields) {
+pub(super) fn schema() -> (Schema, Fields) {
     let mut schema = Schema::builder();
     let text = |tokenizer: &str, record: IndexRecordOption, lengths: bool| {
         let indexing = TextFieldIndexing::default()

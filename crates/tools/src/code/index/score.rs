@@ -34,7 +34,7 @@ const SLACK: f32 = 1.000_1;
 
 /// A word in a field, and how much it counts.
 #[derive(Clone, Debug)]
-pub struct Clause {
+pub(crate) struct Clause {
     /// The word.
     pub term: Term,
     /// Its weight, over zero.
@@ -42,7 +42,7 @@ pub struct Clause {
 }
 
 /// What is counted over several trees at once, so that their scores can be compared.
-pub struct Pool<'a> {
+pub(crate) struct Pool<'a> {
     /// The trees.
     pub views: Vec<&'a View>,
 }
@@ -118,7 +118,7 @@ struct Word<'c> {
 }
 
 /// What a search for the best is about.
-pub struct Choice<'a> {
+pub(crate) struct Choice<'a> {
     /// How many.
     pub most: usize,
     /// Only chunks that define one of these kinds.
@@ -135,7 +135,7 @@ impl View {
     /// # Errors
     ///
     /// When the index cannot be read.
-    pub fn best(
+    pub(crate) fn best(
         &self,
         clauses: &[Clause],
         pool: &Pool<'_>,

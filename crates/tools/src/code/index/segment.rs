@@ -26,7 +26,7 @@ const CHUNKS_MAX: usize = DOCS_MAX / 2 - 1;
 const NAME_BYTES_MAX: usize = u16::MAX as usize - 5;
 
 /// A segment and what will be in it.
-pub struct Writing {
+pub(super) struct Writing {
     fields: Fields,
     segment: Segment,
     lexicon: Lexicon,
@@ -50,7 +50,7 @@ impl Writing {
     /// # Errors
     ///
     /// When its files cannot be written.
-    pub fn new(index: &Index, fields: Fields) -> tantivy::Result<Writing> {
+    pub(super) fn new(index: &Index, fields: Fields) -> tantivy::Result<Writing> {
         let segment = index.new_segment();
         let (schema, settings) = (segment.schema(), index.settings());
         let tokenizers = index.fast_field_tokenizer().clone();
@@ -82,7 +82,7 @@ impl Writing {
     /// # Errors
     ///
     /// When its files cannot be written. The segment must not be used any more.
-    pub fn add(&mut self, file: &document::File<'_>) -> tantivy::Result<()> {
+    pub(super) fn add(&mut self, file: &document::File<'_>) -> tantivy::Result<()> {
         self.files.push((file.unit.0, self.docs));
         self.runs.add(self.docs, file.runs);
         self.lengths.record(self.docs, self.fields.file, 1);
@@ -113,12 +113,12 @@ impl Writing {
     }
 
     /// The units whose documents are in it.
-    pub fn holds(&self) -> impl Iterator<Item = UnitId> + '_ {
+    pub(super) fn holds(&self) -> impl Iterator<Item = UnitId> + '_ {
         self.files.iter().map(|(unit, _)| UnitId(*unit))
     }
 
     /// Whether it is time to write it, when it should take no more memory than this.
-    pub fn is_full(&self, bytes_max: usize) -> bool {
+    pub(super) fn is_full(&self, bytes_max: usize) -> bool {
         let logs = self.scored.iter().chain([&self.named]).map(Log::bytes);
         let others = [
             self.lexicon.bytes(),
@@ -135,7 +135,7 @@ impl Writing {
     /// # Errors
     ///
     /// When its files cannot be written.
-    pub fn finish(mut self) -> tantivy::Result<SegmentMeta> {
+    pub(super) fn finish(mut self) -> tantivy::Result<SegmentMeta> {
         let segment = self.segment.clone().with_max_doc(self.docs);
         self.lengths.fill_up_to_max_doc(self.docs);
         let out = segment.open_write(SegmentComponent::FieldNorms)?;

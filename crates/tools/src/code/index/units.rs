@@ -16,14 +16,14 @@ use crate::code::parse::Parsed;
 const CACHED_BYTES_MAX: usize = 8 << 20;
 
 /// What is kept of a unit.
-pub struct Unit {
+pub(crate) struct Unit {
     /// What the parser made of it.
     pub parsed: Parsed,
 }
 
 /// Units that were asked for lately.
 #[derive(Default)]
-pub struct Cache {
+pub(super) struct Cache {
     kept: Mutex<Kept>,
 }
 
@@ -68,7 +68,7 @@ impl Kept {
 }
 
 impl Cache {
-    pub fn get(
+    pub(super) fn get(
         &self,
         searcher: &Searcher,
         fields: &Fields,
@@ -91,11 +91,11 @@ impl Cache {
     }
 
     /// Lets go of all.
-    pub fn rest(&self) {
+    pub(super) fn rest(&self) {
         *self.lock() = Kept::default();
     }
 
-    pub fn forget(&self, unit: UnitId) {
+    pub(super) fn forget(&self, unit: UnitId) {
         self.lock().forget(unit);
     }
 
@@ -125,7 +125,7 @@ fn find(searcher: &Searcher, fields: &Fields, unit: UnitId) -> Result<Option<Doc
 }
 
 /// All units of an index.
-pub fn all(searcher: &Searcher) -> Result<HashSet<UnitId>> {
+pub(super) fn all(searcher: &Searcher) -> Result<HashSet<UnitId>> {
     let mut units = HashSet::new();
     for segment in searcher.segment_readers() {
         let fast = segment.fast_fields();

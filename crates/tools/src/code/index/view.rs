@@ -27,7 +27,7 @@ use crate::code::api::{ChunkKey, Result};
 use crate::code::trigram::Formula;
 
 /// A document that belongs to no file of the view.
-pub const NONE: u32 = u32::MAX;
+pub(super) const NONE: u32 = u32::MAX;
 /// Words of which it is remembered what the index says.
 const KNOWN_MAX: usize = 4096;
 /// Bytes of what is remembered of where words count.
@@ -39,7 +39,7 @@ const FEW: usize = 32;
 
 /// A document that a query found.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Found {
+pub(crate) struct Found {
     /// The place of the file in [`View::entries`].
     pub entry: u32,
     /// The number of the chunk in its file.
@@ -53,7 +53,7 @@ pub struct Found {
 }
 
 /// One state of one tree.
-pub struct View {
+pub(crate) struct View {
     /// Counts the states.
     pub generation: u64,
     /// When the files were looked at.
@@ -87,7 +87,7 @@ struct Body {
 }
 
 /// What is kept at hand of a segment.
-pub struct Part {
+pub(crate) struct Part {
     /// For each document, the entry that it belongs to.
     pub owners: Vec<u32>,
     /// Documents of no entry, ascending.
@@ -105,7 +105,7 @@ pub struct Part {
 }
 
 /// What the index says of a word in a field.
-pub struct Known {
+pub(crate) struct Known {
     /// How many chunks of the tree have it.
     pub count: u64,
     /// Its postings in each segment.
@@ -120,7 +120,7 @@ impl View {
     /// # Errors
     ///
     /// When the index cannot be read.
-    pub fn new(
+    pub(crate) fn new(
         generation: u64,
         as_of: SystemTime,
         walked: bool,
@@ -143,7 +143,7 @@ impl View {
     /// # Errors
     ///
     /// As [`View::new`].
-    pub fn next(
+    pub(crate) fn next(
         &self,
         as_of: SystemTime,
         walked: bool,
@@ -167,12 +167,12 @@ impl View {
     }
 
     /// The file with this path.
-    pub fn entry(&self, path: &str) -> Option<&Arc<Entry>> {
+    pub(crate) fn entry(&self, path: &str) -> Option<&Arc<Entry>> {
         self.place(path).map(|at| &self.entries[at])
     }
 
     /// The place of the file with this path.
-    pub fn place(&self, path: &str) -> Option<usize> {
+    pub(crate) fn place(&self, path: &str) -> Option<usize> {
         let found = self
             .entries
             .binary_search_by(|entry| (*entry.path).cmp(path));
@@ -180,52 +180,52 @@ impl View {
     }
 
     /// Whether a file's documents are there (or it has none to wait for).
-    pub fn is_ready(&self, entry: usize) -> bool {
+    pub(crate) fn is_ready(&self, entry: usize) -> bool {
         self.body.ready.get(entry).copied().unwrap_or(false)
     }
 
     /// Files that wait for their documents.
-    pub fn pending(&self) -> u64 {
+    pub(crate) fn pending(&self) -> u64 {
         self.body.ready.iter().filter(|ready| !**ready).count() as u64
     }
 
     /// Files of which the index cannot tell what is in them: those that wait, and those that could not be read.
-    pub fn unread(&self) -> &[usize] {
+    pub(crate) fn unread(&self) -> &[usize] {
         &self.body.unread
     }
 
     /// Chunks of the tree in the index.
-    pub fn chunks(&self) -> u64 {
+    pub(crate) fn chunks(&self) -> u64 {
         self.body.chunks
     }
 
     /// What the view searches.
-    pub fn searcher(&self) -> &Searcher {
+    pub(crate) fn searcher(&self) -> &Searcher {
         &self.body.searcher
     }
 
     /// The fields of its documents.
-    pub fn fields(&self) -> &Fields {
+    pub(crate) fn fields(&self) -> &Fields {
         &self.body.fields
     }
 
     /// What is kept at hand of each segment.
-    pub fn parts(&self) -> &[Part] {
+    pub(crate) fn parts(&self) -> &[Part] {
         &self.body.parts
     }
 
     /// The [`Entry::marks`] of a file.
-    pub fn marks(&self, entry: u32) -> u32 {
+    pub(crate) fn marks(&self, entry: u32) -> u32 {
         self.body.marks[entry as usize]
     }
 
     /// The paths of the files in lower case, made when they are first asked for.
-    pub fn paths(&self) -> &Paths {
+    pub(crate) fn paths(&self) -> &Paths {
         self.body.paths.get_or_init(|| Paths::of(&self.entries))
     }
 
     /// The words of all chunks in a field, counted.
-    pub fn length(&self, scored: Scored) -> u64 {
+    pub(crate) fn length(&self, scored: Scored) -> u64 {
         self.body.lengths[scored as usize]
     }
 
@@ -234,7 +234,7 @@ impl View {
     /// # Errors
     ///
     /// When the index cannot be read.
-    pub fn count(&self, term: &Term) -> Result<u64> {
+    pub(crate) fn count(&self, term: &Term) -> Result<u64> {
         Ok(self.known(term)?.count)
     }
 
@@ -243,7 +243,7 @@ impl View {
     /// # Errors
     ///
     /// When the index cannot be read.
-    pub fn known(&self, term: &Term) -> Result<Arc<Known>> {
+    pub(crate) fn known(&self, term: &Term) -> Result<Arc<Known>> {
         let words = &self.body.words;
         let lock = || words.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lock().get(term) {
@@ -268,7 +268,7 @@ impl View {
     /// # Errors
     ///
     /// When the index cannot be read.
-    pub fn positions(&self, term: &Term, segment: u32) -> Result<Option<SegmentPostings>> {
+    pub(crate) fn positions(&self, term: &Term, segment: u32) -> Result<Option<SegmentPostings>> {
         let known = self.known(term)?;
         let Some(info) = known.infos.get(segment as usize).and_then(Option::as_ref) else {
             return Ok(None);
@@ -285,7 +285,7 @@ impl View {
     /// # Errors
     ///
     /// Those of `find`.
-    pub fn alike(
+    pub(crate) fn alike(
         &self,
         word: &str,
         find: impl FnOnce() -> Result<Option<String>>,
@@ -313,7 +313,7 @@ impl View {
     /// # Errors
     ///
     /// When the index cannot be read.
-    pub fn keys(&self, each: &mut dyn FnMut(ChunkKey, Found)) -> Result<()> {
+    pub(crate) fn keys(&self, each: &mut dyn FnMut(ChunkKey, Found)) -> Result<()> {
         for (ord, segment) in self.searcher().segment_readers().iter().enumerate() {
             let fast = segment.fast_fields();
             let chunk = &self.body.parts[ord].chunk;
@@ -341,7 +341,7 @@ impl View {
     }
 
     /// The files of the tree of whose runs a formula is true, by their places; none where it says nothing.
-    pub fn with_runs(&self, formula: &Formula) -> Option<Vec<usize>> {
+    pub(crate) fn with_runs(&self, formula: &Formula) -> Option<Vec<usize>> {
         let mut files = Vec::new();
         for part in self.parts() {
             let docs = part.runs.places(formula)?;
@@ -361,7 +361,11 @@ impl View {
     /// # Errors
     ///
     /// When the index cannot be read.
-    pub fn each(&self, query: &dyn Query, each: &mut dyn FnMut(u32, u32, DocId)) -> Result<()> {
+    pub(crate) fn each(
+        &self,
+        query: &dyn Query,
+        each: &mut dyn FnMut(u32, u32, DocId),
+    ) -> Result<()> {
         let scoring = EnableScoring::disabled_from_searcher(self.searcher());
         let weight = query.weight(scoring).map_err(store)?;
         for (ord, segment) in self.searcher().segment_readers().iter().enumerate() {

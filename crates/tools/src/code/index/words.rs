@@ -3,7 +3,7 @@
 use crate::code::parse::words::{Part, Words};
 
 /// The words of a text as the index has them: the text, its place, and what it is.
-pub fn words_of(text: &str) -> Vec<(String, usize, Part)> {
+pub(crate) fn words_of(text: &str) -> Vec<(String, usize, Part)> {
     let mut words = Words::of(text);
     let mut found = Vec::new();
     while words.advance() {

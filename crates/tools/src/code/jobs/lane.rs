@@ -30,12 +30,12 @@ struct Read {
 }
 
 /// Whether git takes a file for binary.
-pub fn is_binary(bytes: &[u8]) -> bool {
+pub(crate) fn is_binary(bytes: &[u8]) -> bool {
     memchr(0, &bytes[..bytes.len().min(BINARY_HEAD_BYTES)]).is_some()
 }
 
 /// Works until nothing is left, the job is given up, or the store fails.
-pub fn run(shared: &Shared<'_>) {
+pub(super) fn run(shared: &Shared<'_>) {
     let mut lane = Lane {
         shared,
         batch: Vec::new(),

@@ -11,14 +11,14 @@ use crate::code::parse::worker::Pool;
 const IDLE_MS: u64 = 5_000;
 
 /// Gives out the parsers.
-pub struct Parsers {
+pub(crate) struct Parsers {
     by: ParseBy,
     pool: Mutex<Option<(Arc<Pool>, Instant)>>,
 }
 
 impl Parsers {
     /// Parsers of a kind; none is started yet.
-    pub fn new(by: ParseBy) -> Parsers {
+    pub(crate) fn new(by: ParseBy) -> Parsers {
         Parsers {
             by,
             pool: Mutex::default(),
@@ -30,7 +30,7 @@ impl Parsers {
     }
 
     /// The parsers, to be given back by dropping them.
-    pub fn pool(&self) -> Arc<Pool> {
+    pub(crate) fn pool(&self) -> Arc<Pool> {
         let mut pool = self.lock();
         let (pool, used) = pool.get_or_insert_with(|| (Arc::new(make(&self.by)), Instant::now()));
         *used = Instant::now();
@@ -38,12 +38,12 @@ impl Parsers {
     }
 
     /// Whether parsers may be running.
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.lock().is_some()
     }
 
     /// Ends parsers that nobody used lately.
-    pub fn rest(&self) {
+    pub(crate) fn rest(&self) {
         let idle = Duration::from_millis(IDLE_MS);
         self.lock()
             .take_if(|(pool, used)| Arc::strong_count(pool) == 1 && used.elapsed() >= idle);

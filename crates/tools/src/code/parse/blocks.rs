@@ -12,7 +12,7 @@ const TAB: usize = 4;
 const STEPS_MAX: usize = 24;
 
 /// The depth of each line: twice its indent, one less behind a blank line, one more where it only closes.
-pub fn depths(text: &[u8], lines: &Lines) -> Vec<usize> {
+pub(super) fn depths(text: &[u8], lines: &Lines) -> Vec<usize> {
     let mut depths = Vec::with_capacity(lines.count());
     let mut after_blank = true;
     for row in 0..lines.count() {
@@ -26,7 +26,7 @@ pub fn depths(text: &[u8], lines: &Lines) -> Vec<usize> {
 }
 
 /// The steps of indent of a line.
-pub fn indent(line: &[u8]) -> usize {
+pub(super) fn indent(line: &[u8]) -> usize {
     let mut columns = 0;
     for byte in line.iter().take(STEP * STEPS_MAX) {
         match byte {

@@ -10,7 +10,7 @@ use super::types::{Bytes, Chunk, Symbol};
 use super::{CHUNK_BYTES, CHUNK_BYTES_MAX};
 
 /// How bad a cut before each line is. Rows count from 0.
-pub struct Depths(Vec<u8>);
+pub(super) struct Depths(Vec<u8>);
 
 /// A cut before a blank line: it belongs to what stands above.
 const BLANK: u8 = u8::MAX;
@@ -23,7 +23,7 @@ const SLACK_BYTES: usize = 200;
 
 impl Depths {
     /// Takes a depth for each line, and marks those that are blank.
-    pub fn new(text: &[u8], lines: &Lines, depth: impl Fn(usize) -> usize) -> Depths {
+    pub(super) fn new(text: &[u8], lines: &Lines, depth: impl Fn(usize) -> usize) -> Depths {
         let of = |row| {
             let line = lines.bytes(row, row + 1).of(text);
             let is_blank = line.iter().all(u8::is_ascii_whitespace);
@@ -39,7 +39,7 @@ impl Depths {
 
 /// A name around code: what a breadcrumb is made of.
 #[derive(Clone, Debug)]
-pub struct Scope {
+pub(super) struct Scope {
     /// Where it reaches.
     pub bytes: Bytes,
     /// Its name.
@@ -47,7 +47,7 @@ pub struct Scope {
 }
 
 /// The pieces of a text, in order and without gaps.
-pub fn cut(text: &[u8], lines: &Lines, depths: &Depths) -> Vec<Bytes> {
+pub(super) fn cut(text: &[u8], lines: &Lines, depths: &Depths) -> Vec<Bytes> {
     let mut cutter = Cutter {
         text,
         lines,
@@ -158,7 +158,7 @@ fn closes(text: &[u8]) -> bool {
 }
 
 /// Makes chunks of pieces: with the names around them, what they define, and their comments.
-pub fn assemble(
+pub(super) fn assemble(
     text: &[u8],
     lines: &Lines,
     pieces: &[Bytes],

@@ -18,7 +18,7 @@ use super::types::{Bytes, Note, Symbol};
 
 /// What was found in a file.
 #[derive(Default)]
-pub struct Found {
+pub(super) struct Found {
     /// By the place of the definition; an outer one before those in it.
     pub symbols: Vec<Symbol>,
     /// What gives a parent to what is in it; by place, an outer one before those in it.
@@ -32,20 +32,20 @@ pub struct Found {
 }
 
 /// Nodes of a tree that are walked.
-pub const NODES_MAX: usize = 8_000_000;
+pub(super) const NODES_MAX: usize = 8_000_000;
 /// Nodes between two looks at whether to stop.
 const NODES_BETWEEN: usize = 4096;
 /// Nodes above a node; deeper ones are not looked at.
-pub const DEPTH_MAX: usize = 400;
+pub(super) const DEPTH_MAX: usize = 400;
 /// Symbols of one file.
-pub const SYMBOLS_MAX: usize = 20_000;
+pub(super) const SYMBOLS_MAX: usize = 20_000;
 
 /// Reads `text`. `stop` is asked often; once it says so, nothing more is done.
 ///
 /// # Errors
 ///
 /// [`Note::TimedOut`] when it was stopped, [`Note::NotParsed`] when there are too many nodes.
-pub fn find(
+pub(super) fn find(
     shape: &'static Shape,
     joint: &'static str,
     text: &[u8],

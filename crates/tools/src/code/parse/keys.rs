@@ -23,7 +23,7 @@ struct Key {
 }
 
 /// Reads a file of lines: `key: value`, `key = value`, `[section]`, `block "label" {`.
-pub fn find(text: &[u8], lines: &Lines) -> Found {
+pub(super) fn find(text: &[u8], lines: &Lines) -> Found {
     let mut found = Found::default();
     let mut keys = Vec::new();
     let mut in_section = false;
@@ -135,7 +135,7 @@ fn key(line: &[u8]) -> Option<&[u8]> {
 }
 
 /// Reads JSON, with comments or without.
-pub fn json(text: &[u8], lines: &Lines) -> Found {
+pub(super) fn json(text: &[u8], lines: &Lines) -> Found {
     let mut found = Found {
         depths: vec![0; lines.count()],
         ..Found::default()

@@ -3,14 +3,14 @@
 use super::types::{Bytes, Span};
 
 /// The lines of a text. A last line without a newline is a line; an empty text has none.
-pub struct Lines {
+pub(super) struct Lines {
     /// The first byte of each line, then the length of the text.
     starts: Vec<u32>,
 }
 
 impl Lines {
     /// The lines of `text`.
-    pub fn of(text: &[u8]) -> Lines {
+    pub(super) fn of(text: &[u8]) -> Lines {
         let mut starts = Vec::with_capacity(text.len() / 32 + 2);
         if !text.is_empty() {
             starts.push(0);
@@ -23,28 +23,28 @@ impl Lines {
     }
 
     /// How many.
-    pub fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.starts.len() - 1
     }
 
     /// The first byte of a row, counted from 0; the length of the text for rows behind it.
-    pub fn start(&self, row: usize) -> usize {
+    pub(super) fn start(&self, row: usize) -> usize {
         self.starts[row.min(self.count())] as usize
     }
 
     /// The bytes of the rows from `from` to before `to`.
-    pub fn bytes(&self, from: usize, to: usize) -> Bytes {
+    pub(super) fn bytes(&self, from: usize, to: usize) -> Bytes {
         Bytes::new(self.start(from), self.start(to))
     }
 
     /// The row of a byte, counted from 0.
-    pub fn row(&self, byte: u32) -> usize {
+    pub(super) fn row(&self, byte: u32) -> usize {
         let after = self.starts.partition_point(|start| *start <= byte);
         after.saturating_sub(1).min(self.count().saturating_sub(1))
     }
 
     /// Bytes with their lines.
-    pub fn span(&self, bytes: Bytes) -> Span {
+    pub(super) fn span(&self, bytes: Bytes) -> Span {
         let last = bytes.end.saturating_sub(1).max(bytes.start);
         Span {
             bytes,

@@ -24,7 +24,7 @@ struct Heading {
 }
 
 /// Reads a text.
-pub fn find(text: &[u8], lines: &Lines) -> Found {
+pub(super) fn find(text: &[u8], lines: &Lines) -> Found {
     let mut found = Found::default();
     let headings = headings(text, lines, &mut found.depths);
     let mut around: Vec<&Heading> = Vec::new();

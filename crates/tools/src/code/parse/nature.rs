@@ -20,7 +20,7 @@ pub fn is_binary(bytes: &[u8]) -> bool {
 }
 
 /// Who wrote a file.
-pub fn nature(path: &str, text: &[u8], language: Language, lines: &Lines) -> Nature {
+pub(super) fn nature(path: &str, text: &[u8], language: Language, lines: &Lines) -> Nature {
     if is_binary(text) {
         Nature::Binary
     } else if is_pressed(path, text, language, lines) {

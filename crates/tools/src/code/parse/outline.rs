@@ -187,7 +187,7 @@ struct Open {
 }
 
 /// Reads a text; `None` where its language is not read so.
-pub fn find(language: Language, text: &[u8], lines: &Lines) -> Option<Found> {
+pub(super) fn find(language: Language, text: &[u8], lines: &Lines) -> Option<Found> {
     let (sign, _) = LANGUAGES
         .iter()
         .find(|(_, names)| names.contains(&language.name()))?;

@@ -16,11 +16,11 @@ use tree_sitter_language::LanguageFn;
 
 use super::types::SymbolKind;
 
-pub use brace::{GO, RUST, SWIFT};
-pub use cfamily::{C, CPP};
-pub use managed::{CSHARP, JAVA, KOTLIN};
-pub use script::{BASH, JAVASCRIPT, PHP, PYTHON, RUBY, TSX, TYPESCRIPT};
-pub use sql::SQL;
+pub(super) use brace::{GO, RUST, SWIFT};
+pub(super) use cfamily::{C, CPP};
+pub(super) use managed::{CSHARP, JAVA, KOTLIN};
+pub(super) use script::{BASH, JAVASCRIPT, PHP, PYTHON, RUBY, TSX, TYPESCRIPT};
+pub(super) use sql::SQL;
 
 /// What the nodes of one grammar mean.
 pub struct Shape {
@@ -92,7 +92,7 @@ pub enum When {
 }
 
 /// A definition that always counts and has its name in the field `name`.
-pub const fn def(node: &'static str, kind: SymbolKind) -> Def {
+pub(super) const fn def(node: &'static str, kind: SymbolKind) -> Def {
     Def {
         node,
         kind,
@@ -112,7 +112,7 @@ impl Def {
 }
 
 /// For grammars whose nodes tell all.
-pub fn as_is(_: Node<'_>, _: &[u8], kind: SymbolKind) -> Option<SymbolKind> {
+pub(super) fn as_is(_: Node<'_>, _: &[u8], kind: SymbolKind) -> Option<SymbolKind> {
     Some(kind)
 }
 
@@ -154,11 +154,11 @@ pub struct Act {
     pub is_body: bool,
 }
 
-pub const COMMENT: u8 = 1;
-pub const BETWEEN: u8 = 1 << 1;
-pub const WRAP: u8 = 1 << 2;
-pub const LAMBDA: u8 = 1 << 3;
-pub const DOCSTRING: u8 = 1 << 4;
+pub(super) const COMMENT: u8 = 1;
+pub(super) const BETWEEN: u8 = 1 << 1;
+pub(super) const WRAP: u8 = 1 << 2;
+pub(super) const LAMBDA: u8 = 1 << 3;
+pub(super) const DOCSTRING: u8 = 1 << 4;
 
 /// Bodies that have no field: what stands before them is the signature.
 const BODIES: &[&str] = &[

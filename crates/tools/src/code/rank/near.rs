@@ -1,7 +1,7 @@
 //! Words that are spelt alike.
 
 /// How many letters must be changed, put in, left out or swapped with their neighbour, if at most `most`.
-pub fn distance(one: &str, other: &str, most: usize) -> Option<usize> {
+pub(crate) fn distance(one: &str, other: &str, most: usize) -> Option<usize> {
     let (a, b): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     if a.len().abs_diff(b.len()) > most {
         return None;
@@ -27,7 +27,7 @@ pub fn distance(one: &str, other: &str, most: usize) -> Option<usize> {
 }
 
 /// How far a word may be from what was meant.
-pub fn tolerance(word: &str) -> usize {
+pub(crate) fn tolerance(word: &str) -> usize {
     match word.chars().count() {
         0..=3 => 0,
         4..=7 => 1,

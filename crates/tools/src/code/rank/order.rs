@@ -13,7 +13,7 @@ use crate::code::parse::words::{Sieve, Words};
 
 /// A candidate with the parts of its score.
 #[derive(Clone, Debug)]
-pub struct Ranked {
+pub(crate) struct Ranked {
     /// Which of the views it is of.
     pub view: usize,
     /// The document.
@@ -29,7 +29,7 @@ pub struct Ranked {
 /// # Errors
 ///
 /// When the index cannot be read.
-pub fn order(plan: &Plan, views: &[&View], mut ranked: Vec<Ranked>) -> Result<Vec<Ranked>> {
+pub(crate) fn order(plan: &Plan, views: &[&View], mut ranked: Vec<Ranked>) -> Result<Vec<Ranked>> {
     for (at, view) in views.iter().enumerate() {
         proximity(plan, view, at, &mut ranked)?;
     }
@@ -52,7 +52,7 @@ pub fn order(plan: &Plan, views: &[&View], mut ranked: Vec<Ranked>) -> Result<Ve
 
 /// Rounds scores to four digits, and sorts by them; then by path and place, so that the order does not hang on how
 /// sums were made.
-pub fn sort(views: &[&View], ranked: &mut [Ranked]) {
+pub(crate) fn sort(views: &[&View], ranked: &mut [Ranked]) {
     let coarse = |score: f32| {
         let size = 10f32.powi(3 - score.abs().max(f32::MIN_POSITIVE).log10().floor() as i32);
         (score * size).round() / size

@@ -8,7 +8,7 @@ use crate::code::parse::words::Part;
 
 /// What a question looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
+pub(crate) enum Class {
     /// One name, perhaps with parents.
     Symbol,
     /// A path or a file's name.
@@ -24,7 +24,7 @@ const NAMES_MAX: usize = 8;
 
 /// A word to look for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wanted {
+pub(crate) struct Wanted {
     /// The word, as the index has it.
     pub text: String,
     /// How much it counts.
@@ -35,7 +35,7 @@ pub struct Wanted {
 
 /// What to look for.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// What the question looks like.
     pub class: Class,
     /// The question.
@@ -48,13 +48,13 @@ pub struct Plan {
 
 impl Plan {
     /// Reads a question.
-    pub fn of(query: &str) -> Plan {
+    pub(crate) fn of(query: &str) -> Plan {
         let query = query.trim();
         Plan::as_class(query, class(query))
     }
 
     /// Reads a question as one of a class.
-    pub fn as_class(query: &str, class: Class) -> Plan {
+    pub(crate) fn as_class(query: &str, class: Class) -> Plan {
         let mut plan = Plan {
             class,
             query: query.to_owned(),
@@ -66,7 +66,7 @@ impl Plan {
     }
 
     /// Looks for one more word.
-    pub fn want(&mut self, text: String, weight: f32, place: usize) {
+    pub(crate) fn want(&mut self, text: String, weight: f32, place: usize) {
         self.wanted.push(Wanted {
             text,
             weight,
@@ -75,7 +75,7 @@ impl Plan {
     }
 
     /// Looks for another word in the place of one that no piece has.
-    pub fn respelt(&mut self, word: &str, alike: &str, place: usize) {
+    pub(crate) fn respelt(&mut self, word: &str, alike: &str, place: usize) {
         let meant = self.wanted.iter().filter(|one| one.place == place);
         let weight = meant.map(|one| one.weight).fold(0.0, f32::max);
         self.wanted.retain(|one| one.place != place);
@@ -91,7 +91,7 @@ impl Plan {
     }
 
     /// The words that were asked for, as they were written, in lower case.
-    pub fn words(&self) -> Vec<&str> {
+    pub(crate) fn words(&self) -> Vec<&str> {
         self.wanted
             .iter()
             .map(|wanted| wanted.text.as_str())
@@ -99,7 +99,7 @@ impl Plan {
     }
 
     /// The words to look for, each in all fields.
-    pub fn clauses(&self, fields: &Fields) -> Vec<Clause> {
+    pub(crate) fn clauses(&self, fields: &Fields) -> Vec<Clause> {
         let weights = match self.class {
             Class::Symbol => table::SYMBOL,
             Class::Path => table::PATH,
@@ -158,7 +158,7 @@ impl Plan {
 }
 
 /// A name in its parts, in lower case: `net::Pool.take()` is net, pool, take.
-pub fn parts_of_name(name: &str) -> Vec<String> {
+pub(crate) fn parts_of_name(name: &str) -> Vec<String> {
     let parts = name.split(|letter: char| {
         !(letter.is_alphanumeric() || matches!(letter, '_' | '$' | '-' | '?' | '!'))
     });

@@ -190,13 +190,13 @@ fn has_dir(path: &str, names: &[&str]) -> bool {
 
 /// The rows that a question leaves on.
 #[derive(Clone, Copy, Debug)]
-pub struct Priors {
+pub(crate) struct Priors {
     on: u32,
 }
 
 impl Priors {
     /// All rows but those that a word of the question switches off.
-    pub fn of(words: &[&str]) -> Priors {
+    pub(crate) fn of(words: &[&str]) -> Priors {
         let named = |row: &Row| row.asked.iter().any(|asked| words.contains(asked));
         let on = ROWS.iter().enumerate();
         let on = on.filter(|(_, row)| !named(row));
@@ -206,7 +206,7 @@ impl Priors {
     }
 
     /// The factor of a file of which [`marks`] are known.
-    pub fn factor(self, marks: u32) -> f32 {
+    pub(crate) fn factor(self, marks: u32) -> f32 {
         let mut factor = 1.0;
         let mut left = marks & self.on;
         while left != 0 {
@@ -218,7 +218,7 @@ impl Priors {
 }
 
 /// The rows that fit a file, one bit each.
-pub fn marks(entry: &Entry) -> u32 {
+pub(crate) fn marks(entry: &Entry) -> u32 {
     let path = entry.path.to_ascii_lowercase();
     let name = path.rsplit('/').next().unwrap_or(&path);
     let fitting = ROWS.iter().enumerate();

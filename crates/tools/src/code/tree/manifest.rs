@@ -20,7 +20,7 @@ const VERSION: u32 = 1;
 const BYTES_MAX: u64 = 1 << 30;
 
 /// What was kept.
-pub struct Kept {
+pub(super) struct Kept {
     /// When the files were looked at.
     pub as_of: SystemTime,
     /// Whether all files of the tree are among them.
@@ -58,7 +58,7 @@ struct File {
 }
 
 /// Reads a manifest.
-pub fn read(path: &Path) -> Option<Kept> {
+pub(super) fn read(path: &Path) -> Option<Kept> {
     let size = std::fs::metadata(path).ok()?.len();
     let bytes = (size <= BYTES_MAX).then(|| std::fs::read(path).ok())??;
     let (digest, rest) = bytes.split_at_checked(32)?;
@@ -84,7 +84,7 @@ pub fn read(path: &Path) -> Option<Kept> {
 }
 
 /// Writes a manifest.
-pub fn write(path: &Path, view: &View) -> Result<()> {
+pub(super) fn write(path: &Path, view: &View) -> Result<()> {
     let file = |entry: &Arc<Entry>| File {
         path: entry.path.clone(),
         stamp: entry.stamp,

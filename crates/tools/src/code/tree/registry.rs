@@ -10,7 +10,7 @@ use crate::code::api::{Error, Result};
 
 /// What is kept of a tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Row {
+pub(crate) struct Row {
     /// Which it is: of its project and directory.
     pub id: String,
     /// Its project.
@@ -25,14 +25,14 @@ pub struct Row {
 
 /// The trees of a tenant.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Registry {
+pub(crate) struct Registry {
     /// The trees, in the order that they came.
     pub trees: Vec<Row>,
 }
 
 impl Row {
     /// A row for a directory of a project.
-    pub fn new(project: &str, name: &str, dir: &Path, family: &Path) -> Row {
+    pub(crate) fn new(project: &str, name: &str, dir: &Path, family: &Path) -> Row {
         use std::os::unix::ffi::OsStrExt;
         Row {
             id: digest(&[project.as_bytes(), dir.as_os_str().as_bytes()]),
@@ -45,7 +45,7 @@ impl Row {
 }
 
 /// 24 hexadecimal digits that stand for some texts.
-pub fn digest(parts: &[&[u8]]) -> String {
+pub(crate) fn digest(parts: &[&[u8]]) -> String {
     let mut hash = Sha256::new();
     for part in parts {
         hash.update((part.len() as u64).to_le_bytes());
@@ -63,7 +63,7 @@ impl Registry {
     /// # Errors
     ///
     /// [`Error::Store`] when it cannot be read. It is not made anew: it names what people asked for.
-    pub fn read(path: &Path) -> Result<Registry> {
+    pub(crate) fn read(path: &Path) -> Result<Registry> {
         let bytes = match std::fs::read(path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -80,7 +80,7 @@ impl Registry {
     /// # Errors
     ///
     /// [`Error::Store`].
-    pub fn write(&self, path: &Path) -> Result<()> {
+    pub(crate) fn write(&self, path: &Path) -> Result<()> {
         let bytes = serde_json::to_vec_pretty(self);
         let bytes = bytes.map_err(|error| Error::Store(error.to_string()))?;
         replace(path, &bytes)
@@ -88,7 +88,7 @@ impl Registry {
 }
 
 /// Replaces a file so that it is the old one or the new one, whatever happens.
-pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let failed = |error: std::io::Error| Error::Store(format!("writing: {error}"));
     let beside = path.with_extension("new");
     let mut file = std::fs::File::create(&beside).map_err(failed)?;

@@ -11,7 +11,7 @@ use super::Gram;
 
 /// What a file must have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Formula {
+pub(crate) enum Formula {
     /// Nothing in particular.
     Any,
     /// One run.
@@ -37,12 +37,12 @@ enum Known {
 
 impl Formula {
     /// What a match of `hir` needs.
-    pub fn of(hir: &Hir) -> Formula {
+    pub(crate) fn of(hir: &Hir) -> Formula {
         known(hir).formula()
     }
 
     /// What a text needs.
-    pub fn of_text(text: &[u8]) -> Formula {
+    pub(crate) fn of_text(text: &[u8]) -> Formula {
         let mut grams: Vec<Gram> = text
             .windows(3)
             .map(|run| Gram::of([run[0], run[1], run[2]]))

@@ -24,7 +24,7 @@ const RANGES_MAX: usize = MEMORY_MAX >> 12;
 const NEEDLE_BYTES_MIN: usize = 3;
 
 /// What is matched.
-pub struct Pattern {
+pub(crate) struct Pattern {
     hir: Hir,
     /// Made with the pattern, unless `ascii` is there: then when a line is not ASCII.
     regex: OnceLock<Regex>,
@@ -48,7 +48,7 @@ enum Sieve {
 
 /// A line with a match: byte offsets in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line {
+pub(crate) struct Line {
     /// From 1.
     pub number: u32,
     /// First byte of the line.
@@ -65,7 +65,7 @@ impl Pattern {
     /// # Errors
     ///
     /// [`Error::Ask`] when it is empty, too long, or has a line break.
-    pub fn text(text: &str, ignore_case: bool) -> Result<Pattern> {
+    pub(crate) fn text(text: &str, ignore_case: bool) -> Result<Pattern> {
         if text.contains('\n') {
             return Err(bad(
                 "has a line break; search for one of its lines".to_owned()
@@ -79,7 +79,7 @@ impl Pattern {
     /// # Errors
     ///
     /// As [`Pattern::text`].
-    pub fn word(word: &str) -> Result<Pattern> {
+    pub(crate) fn word(word: &str) -> Result<Pattern> {
         let escaped = regex_syntax::escape(word);
         match word.is_ascii() {
             true => Pattern::regex(&format!(r"(?-u:\b{escaped}\b)"), false),
@@ -92,7 +92,7 @@ impl Pattern {
     /// # Errors
     ///
     /// [`Error::Ask`] when it is empty, too long, too large, or not one; with the place of the fault.
-    pub fn regex(source: &str, ignore_case: bool) -> Result<Pattern> {
+    pub(crate) fn regex(source: &str, ignore_case: bool) -> Result<Pattern> {
         if source.is_empty() {
             return Err(bad("is empty".to_owned()));
         }
@@ -134,12 +134,12 @@ impl Pattern {
     }
 
     /// What a file must have.
-    pub fn formula(&self) -> &Formula {
+    pub(crate) fn formula(&self) -> &Formula {
         &self.formula
     }
 
     /// Hands each line of `bytes` that matches to `each`, until that answers false.
-    pub fn lines(&self, bytes: &[u8], mut each: impl FnMut(Line) -> bool) {
+    pub(crate) fn lines(&self, bytes: &[u8], mut each: impl FnMut(Line) -> bool) {
         let (mut number, mut counted, mut at) = (1, 0, 0);
         while let Some((start, end, first)) = self.next(bytes, at) {
             let breaks = memchr_iter(b'\n', &bytes[counted..start]).count();
@@ -159,7 +159,7 @@ impl Pattern {
     }
 
     /// How many lines of `bytes` match.
-    pub fn count(&self, bytes: &[u8]) -> u64 {
+    pub(crate) fn count(&self, bytes: &[u8]) -> u64 {
         let (mut count, mut at) = (0, 0);
         while let Some((_, end, _)) = self.next(bytes, at) {
             count += 1;

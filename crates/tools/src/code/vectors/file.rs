@@ -10,12 +10,12 @@ use crate::code::embed::DIMENSIONS_MAX;
 /// What a file begins with: its form, and its version.
 const MAGIC: &[u8; 8] = b"weirvec1";
 /// Magic, dimensions.
-pub const HEAD_BYTES: u64 = 12;
+pub(super) const HEAD_BYTES: u64 = 12;
 /// Key, scale and check of a record, beside its numbers.
-pub const RECORD_BYTES: usize = 16 + 4 + 4;
+pub(super) const RECORD_BYTES: usize = 16 + 4 + 4;
 
 /// Appends a record.
-pub fn record(bytes: &mut Vec<u8>, key: &ChunkKey, scale: f32, numbers: &[i8]) {
+pub(super) fn record(bytes: &mut Vec<u8>, key: &ChunkKey, scale: f32, numbers: &[i8]) {
     let start = bytes.len();
     bytes.extend_from_slice(key);
     bytes.extend_from_slice(&scale.to_le_bytes());
@@ -31,7 +31,7 @@ fn check(bytes: &[u8]) -> u32 {
 }
 
 /// The dimensions that a file says; none where it is of another form.
-pub fn head(reader: &mut impl Read) -> io::Result<Option<usize>> {
+pub(super) fn head(reader: &mut impl Read) -> io::Result<Option<usize>> {
     let mut head = [0; HEAD_BYTES as usize];
     if !filled(reader, &mut head)? || head[..8] != *MAGIC {
         return Ok(None);
@@ -43,7 +43,7 @@ pub fn head(reader: &mut impl Read) -> io::Result<Option<usize>> {
 }
 
 /// Whether the whole buffer was read.
-pub fn filled(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
+pub(super) fn filled(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     match reader.read_exact(buffer) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
@@ -52,7 +52,7 @@ pub fn filled(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
 }
 
 /// A record, if it is whole.
-pub fn parsed(record: &[u8]) -> Option<(ChunkKey, f32, &[u8])> {
+pub(super) fn parsed(record: &[u8]) -> Option<(ChunkKey, f32, &[u8])> {
     let (body, told) = record.split_last_chunk::<4>()?;
     let (key, rest) = body.split_first_chunk::<16>()?;
     let (scale, numbers) = rest.split_first_chunk::<4>()?;
@@ -62,7 +62,7 @@ pub fn parsed(record: &[u8]) -> Option<(ChunkKey, f32, &[u8])> {
 }
 
 /// A new file; those of other embedders, which nobody asks for any more, are removed.
-pub fn begun(path: &Path, dimensions: usize) -> io::Result<File> {
+pub(super) fn begun(path: &Path, dimensions: usize) -> io::Result<File> {
     if let Some(dir) = path.parent() {
         let others = std::fs::read_dir(dir)?
             .filter_map(Result::ok)
@@ -80,7 +80,7 @@ pub fn begun(path: &Path, dimensions: usize) -> io::Result<File> {
 }
 
 /// A file without records.
-pub fn empty(path: &Path, dimensions: usize) -> io::Result<File> {
+pub(super) fn empty(path: &Path, dimensions: usize) -> io::Result<File> {
     let mut file = File::options()
         .create(true)
         .truncate(true)

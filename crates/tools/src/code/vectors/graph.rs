@@ -28,7 +28,7 @@ const NONE: u32 = u32::MAX;
 
 /// The graph.
 #[derive(Default)]
-pub struct Graph {
+pub(super) struct Graph {
     /// Rows in the graph: those before this one.
     count: u32,
     /// Where a search begins: a row of the highest level.
@@ -69,7 +69,7 @@ fn most(level: usize) -> usize {
 
 impl Graph {
     /// Rows in the graph.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.count as usize
     }
 
@@ -90,7 +90,7 @@ impl Graph {
     }
 
     /// How the next row of `rows` is to be joined (algorithm 1): to be carried out by [`Graph::join`]. None when all are.
-    pub fn joint(&self, rows: &Rows<'_>) -> Option<Joint> {
+    pub(super) fn joint(&self, rows: &Rows<'_>) -> Option<Joint> {
         let row = self.count;
         let level = level_of(rows.key(row)?);
         let mut joint = Joint {
@@ -137,7 +137,7 @@ impl Graph {
     }
 
     /// Joins a row. Does nothing when it is not the next one: then the rows became others since it was planned.
-    pub fn join(&mut self, joint: Joint) {
+    pub(super) fn join(&mut self, joint: Joint) {
         if joint.row != self.count {
             return;
         }
@@ -171,7 +171,7 @@ impl Graph {
 
     /// The rows nearest to one among those that are wanted, best first (algorithm 5), found among `width` candidates.
     /// None when the walk would be longer than comparing all rows.
-    pub fn nearest(
+    pub(super) fn nearest(
         &self,
         rows: &Rows<'_>,
         to: Row<'_>,

@@ -6,13 +6,13 @@ use crate::code::api::ChunkKey;
 
 /// A vector: what one step of its numbers is worth, and the numbers.
 #[derive(Clone, Copy)]
-pub struct Row<'r> {
+pub(super) struct Row<'r> {
     pub scale: f32,
     pub numbers: &'r [i8],
 }
 
 /// Vectors that stand one after the other.
-pub struct Rows<'r> {
+pub(super) struct Rows<'r> {
     pub dimensions: usize,
     pub keys: &'r [ChunkKey],
     pub scales: &'r [f32],
@@ -21,11 +21,11 @@ pub struct Rows<'r> {
 
 impl<'r> Rows<'r> {
     /// The key of a row, if there is such a row.
-    pub fn key(&self, row: u32) -> Option<&'r ChunkKey> {
+    pub(super) fn key(&self, row: u32) -> Option<&'r ChunkKey> {
         self.keys.get(row as usize)
     }
 
-    pub fn row(&self, row: u32) -> Row<'r> {
+    pub(super) fn row(&self, row: u32) -> Row<'r> {
         let at = row as usize * self.dimensions;
         Row {
             scale: self.scales[row as usize],
@@ -34,7 +34,7 @@ impl<'r> Rows<'r> {
     }
 
     /// How near a row is to a vector.
-    pub fn near(&self, to: Row<'_>, row: u32) -> Near {
+    pub(super) fn near(&self, to: Row<'_>, row: u32) -> Near {
         let of = self.row(row);
         Near {
             cosine: dot(to.numbers, of.numbers) as f32 * (to.scale * of.scale),
@@ -45,7 +45,7 @@ impl<'r> Rows<'r> {
 
 /// A row and how near it is; the greatest is the worst, so that a heap gives it up first.
 #[derive(Clone, Copy, Debug)]
-pub struct Near {
+pub(super) struct Near {
     pub cosine: f32,
     pub i: u32,
 }
@@ -72,7 +72,7 @@ impl PartialEq for Near {
 impl Eq for Near {}
 
 /// The scale of a vector and its numbers in a byte each.
-pub fn small(vector: &[f32]) -> (f32, Vec<i8>) {
+pub(super) fn small(vector: &[f32]) -> (f32, Vec<i8>) {
     let most = vector.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
     let scale = if most > 0.0 { most / 127.0 } else { 1.0 };
     let number = |x: &f32| (x / scale).round().clamp(-127.0, 127.0) as i8;

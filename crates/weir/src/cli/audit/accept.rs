@@ -31,7 +31,7 @@ Examples:
   weir audit accept ./state/log.admin --reason \"the disk was repaired\"
 
 Exit codes: 0 accepted, or there was nothing to accept, 2 it could not be done.")]
-pub struct Accept {
+pub(crate) struct Accept {
     #[command(flatten)]
     place: Place,
     /// Why, in a sentence for whoever reads the log
@@ -43,7 +43,7 @@ pub struct Accept {
 }
 
 impl Accept {
-    pub fn run(self) -> Ended {
+    pub(crate) fn run(self) -> Ended {
         let reason = self.reason.trim();
         if reason.is_empty() || reason.len() > AUDIT_REASON_BYTES_MAX {
             let what = format!("a reason has 1 to {AUDIT_REASON_BYTES_MAX} bytes");

@@ -21,7 +21,7 @@ const WAIT_S: u32 = 50;
 
 /// Which trees, and where their index is.
 #[derive(Args, Debug)]
-pub struct Index {
+pub(crate) struct Index {
     /// A folder to search; may be given more than once; by default the git repository that this one is in
     #[arg(long, value_name = "DIR")]
     root: Vec<PathBuf>,
@@ -32,7 +32,7 @@ pub struct Index {
 
 impl Index {
     /// Roots and a folder of their own, which is made.
-    pub fn settings(&self, index_roots: bool) -> Result<Settings, Failure> {
+    pub(crate) fn settings(&self, index_roots: bool) -> Result<Settings, Failure> {
         let given = match self.root.is_empty() {
             true => vec![repository()?],
             false => self.root.clone(),
@@ -124,14 +124,14 @@ fn name(roots: &[PathBuf]) -> String {
 }
 
 /// Calls of one command, on a desk of its own.
-pub struct Calls {
+pub(crate) struct Calls {
     runtime: tokio::runtime::Runtime,
     desk: Desk,
 }
 
 impl Calls {
     /// Opens the index, or finds the process that has it.
-    pub fn open(settings: Settings) -> Result<Calls, Failure> {
+    pub(crate) fn open(settings: Settings) -> Result<Calls, Failure> {
         let runtime = crate::serve::runtime().map_err(|what| Failure::new(what, ""))?;
         let opened = runtime.block_on(async { Desk::open(settings) });
         let desk = opened.map_err(|error| Failure::new(format!("the index: {error}"), ""))?;
@@ -139,7 +139,7 @@ impl Calls {
     }
 
     /// Calls a tool, telling the states of the job that it waits for.
-    pub fn call(
+    pub(crate) fn call(
         &self,
         tool: &str,
         arguments: Map<String, Value>,
@@ -162,7 +162,7 @@ impl Calls {
     }
 
     /// Indexes a tree to the end, with a line of progress on a terminal.
-    pub fn index(&self, dir: &Path, force: bool) -> Result<Job, Failure> {
+    pub(crate) fn index(&self, dir: &Path, force: bool) -> Result<Job, Failure> {
         let path = dir.display().to_string();
         let mut line = Line::new();
         let mut again = force;
@@ -183,7 +183,7 @@ impl Calls {
 }
 
 /// A problem with a call as the end of a command.
-pub fn failure(problem: Problem) -> Failure {
+pub(crate) fn failure(problem: Problem) -> Failure {
     Failure::new(problem.message, "")
 }
 
@@ -244,7 +244,7 @@ Examples:
   weir code index
   weir code index ~/src/app --json
   weir code index --data /tmp/index --force ~/src/app")]
-pub struct IndexCommand {
+pub(crate) struct IndexCommand {
     /// The folder; by default the git repository that this one is in
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -260,7 +260,7 @@ pub struct IndexCommand {
 }
 
 impl IndexCommand {
-    pub fn run(self) -> Ended {
+    pub(crate) fn run(self) -> Ended {
         let index = Index {
             root: self.dir.into_iter().collect(),
             data: self.data,

@@ -21,7 +21,7 @@ Examples:
   weir code search --mode text 'TODO(' --limit 50 --json
 
 Exit codes: 0 something was found, 1 nothing was, 2 it could not be searched.")]
-pub struct SearchCommand {
+pub(crate) struct SearchCommand {
     /// What to look for: words, a name, a path, exact text or a regular expression
     #[arg(value_name = "QUERY", required = true)]
     query: Vec<String>,
@@ -81,7 +81,7 @@ fn word<T: ValueEnum>(value: T) -> String {
 }
 
 impl SearchCommand {
-    pub fn run(self) -> Ended {
+    pub(crate) fn run(self) -> Ended {
         let settings = self.index.settings(false)?;
         let roots = settings.engine.roots.clone();
         let calls = Calls::open(settings)?;

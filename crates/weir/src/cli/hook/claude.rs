@@ -24,7 +24,7 @@ struct Event<'e> {
     prompt: Option<String>,
 }
 
-pub fn run(options: &Options) -> Ended {
+pub(super) fn run(options: &Options) -> Ended {
     let answer = guarded(|| {
         let text = read()?;
         let event: Event<'_> = serde_json::from_str(&text).map_err(|error| complaint(&error))?;
@@ -103,7 +103,7 @@ fn after(found: &str, refused: bool, redacted: Option<Box<RawValue>>) -> Value {
 }
 
 /// What to put into `.claude/settings.json`.
-pub fn settings(command: &str) -> Value {
+pub(super) fn settings(command: &str) -> Value {
     let hooks = json!([{ "type": "command", "command": command, "timeout": 10 }]);
     json!({ "hooks": {
         "PreToolUse": [{ "matcher": "*", "hooks": hooks }],

@@ -36,7 +36,7 @@ struct Edit {
     new_string: Option<String>,
 }
 
-pub fn run(options: &Options) -> Ended {
+pub(super) fn run(options: &Options) -> Ended {
     let answer = guarded(|| {
         let text = read()?;
         let event: Event<'_> = serde_json::from_str(&text).map_err(|error| complaint(&error))?;
@@ -157,7 +157,7 @@ fn raw(value: &Value) -> Box<RawValue> {
 }
 
 /// What to put into `.cursor/hooks.json`.
-pub fn settings(command: &str) -> Value {
+pub(super) fn settings(command: &str) -> Value {
     let hook = json!([{ "command": command, "failClosed": true }]);
     let events = [
         "beforeShellExecution",

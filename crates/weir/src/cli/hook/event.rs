@@ -26,7 +26,7 @@ const EDITS: [&str; 6] = [
 const FETCHES: [&str; 4] = ["WebFetch", "web_fetch", "Fetch", "fetch"];
 
 /// Reads the event. Errors: it cannot be read, or is too large.
-pub fn read() -> Result<String, String> {
+pub(super) fn read() -> Result<String, String> {
     let mut bytes = Vec::new();
     let mut stdin = std::io::stdin().lock().take(EVENT_BYTES_MAX + 1);
     let read = stdin.read_to_end(&mut bytes);
@@ -38,12 +38,12 @@ pub fn read() -> Result<String, String> {
 }
 
 /// Runs the engine over an event. A mistake of ours is an error too, for it must not let anything pass.
-pub fn guarded<R>(body: impl FnOnce() -> Result<R, String>) -> Result<R, String> {
+pub(super) fn guarded<R>(body: impl FnOnce() -> Result<R, String>) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| Err("weir failed".to_owned()))
 }
 
 /// What is wrong with an event, without any of it.
-pub fn complaint(error: &serde_json::Error) -> String {
+pub(super) fn complaint(error: &serde_json::Error) -> String {
     let at = error.column();
     match error.classify() {
         serde_json::error::Category::Data => {
@@ -54,7 +54,7 @@ pub fn complaint(error: &serde_json::Error) -> String {
 }
 
 /// The engine, and what was found so far that must not pass.
-pub struct Judge {
+pub(super) struct Judge {
     engine: Engine,
     /// What it is, where it is, and what to do about it.
     found: Vec<String>,
@@ -62,7 +62,7 @@ pub struct Judge {
 }
 
 impl Judge {
-    pub fn new(with: &With) -> Result<Judge, super::Failure> {
+    pub(super) fn new(with: &With) -> Result<Judge, super::Failure> {
         // Nothing of a hook shows fingerprints, so they need no key.
         Ok(Judge {
             engine: with.engine([0; 32])?,
@@ -72,7 +72,7 @@ impl Judge {
     }
 
     /// Judges the call of a tool with its input, as JSON.
-    pub fn tool(&mut self, tool: &str, input: &RawValue) {
+    pub(super) fn tool(&mut self, tool: &str, input: &RawValue) {
         let (server, name) = match tool.strip_prefix("mcp__").and_then(|t| t.split_once("__")) {
             Some((server, name)) => (server, name),
             None => ("", tool),
@@ -98,7 +98,7 @@ impl Judge {
     }
 
     /// Judges what came back, as JSON; answers it with what must be hidden replaced.
-    pub fn answer(&mut self, response: &RawValue) -> Option<Box<RawValue>> {
+    pub(super) fn answer(&mut self, response: &RawValue) -> Option<Box<RawValue>> {
         let json = response.get();
         let report = self
             .engine
@@ -112,13 +112,13 @@ impl Judge {
     }
 
     /// Judges a text that comes back.
-    pub fn text(&mut self, text: &str) {
+    pub(super) fn text(&mut self, text: &str) {
         let report = self.engine.text(place(Direction::Incoming), text, "");
         self.add(report, |_| true);
     }
 
     /// Judges what a person typed: it may say what it likes, and must not hold a secret.
-    pub fn prompt(&mut self, text: &str) {
+    pub(super) fn prompt(&mut self, text: &str) {
         let report = self.engine.text(place(Direction::Outgoing), text, "");
         self.add(report, |class| class == Class::Secret);
     }
@@ -156,7 +156,7 @@ impl Judge {
     }
 
     /// Why it must not pass; nothing where it may.
-    pub fn reason(&self, what: &str) -> Option<String> {
+    pub(super) fn reason(&self, what: &str) -> Option<String> {
         let named = self.found.iter().take(NAMED_MAX);
         let named: Vec<&str> = named.map(|line| line.trim_end()).collect();
         let more = match self.found.len().saturating_sub(NAMED_MAX) {
@@ -170,7 +170,7 @@ impl Judge {
     }
 
     /// Whether something was found that is refused, rather than hidden.
-    pub fn refused(&self) -> bool {
+    pub(super) fn refused(&self) -> bool {
         self.refused
     }
 }

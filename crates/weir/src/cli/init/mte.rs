@@ -13,7 +13,7 @@ use crate::config::settings::Url;
 use crate::config::values;
 
 /// Most bytes of such a file.
-pub const FILE_BYTES_MAX: usize = 64 << 10;
+pub(super) const FILE_BYTES_MAX: usize = 64 << 10;
 /// Most variables of it.
 const VARIABLES_MAX: usize = 256;
 /// The port of a relay that names none.
@@ -54,7 +54,7 @@ const WITHOUT: &[(&str, &str)] = &[
 ];
 
 /// What became of a file.
-pub struct Taken {
+pub(super) struct Taken {
     /// The configuration; `@HASH@` stands for the hash of the key of [`AGENT`].
     pub config: String,
     pub policy: &'static str,
@@ -67,7 +67,7 @@ pub struct Taken {
 }
 
 /// The agent that callers of the outbound are.
-pub const AGENT: &str = "app";
+pub(super) const AGENT: &str = "app";
 
 const POLICY: &str = "\
 // Whoever is enrolled may call what the relay has a route for. Narrow it by name:
@@ -84,7 +84,7 @@ struct Origin {
 }
 
 /// Reads the lines of an environment file: `NAME=VALUE`, with quotes or without.
-pub fn read(text: &str) -> Result<Taken, String> {
+pub(super) fn read(text: &str) -> Result<Taken, String> {
     let variables = variables(text)?;
     let mut taken = Taken {
         config: String::new(),

@@ -32,7 +32,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const NO_LOGIN: u32 = u32::MAX;
 
 /// The log of approvals, and who approves.
-pub struct Approvals {
+pub(super) struct Approvals {
     log: Log,
     by: String,
     login: Option<String>,
@@ -40,7 +40,7 @@ pub struct Approvals {
 
 impl Approvals {
     /// Opens the log of a state folder, or begins it.
-    pub fn open(state: &Path) -> Result<Approvals, Failure> {
+    pub(super) fn open(state: &Path) -> Result<Approvals, Failure> {
         let dir = state.join(FOLDER);
         make_dir(&dir).map_err(not_recorded)?;
         let log = open(&dir)
@@ -50,7 +50,13 @@ impl Approvals {
     }
 
     /// Records that what waits of a tool is approved now, in Unix milliseconds.
-    pub fn record(&self, server: &Name, tool: &str, pin: &Pin, now_ms: u64) -> Result<(), Failure> {
+    pub(super) fn record(
+        &self,
+        server: &Name,
+        tool: &str,
+        pin: &Pin,
+        now_ms: u64,
+    ) -> Result<(), Failure> {
         let Some(waiting) = &pin.waiting else {
             return Ok(());
         };
@@ -74,14 +80,14 @@ impl Approvals {
     }
 
     /// Signs what was recorded.
-    pub fn close(self) -> Result<(), Failure> {
+    pub(super) fn close(self) -> Result<(), Failure> {
         let closed = self.log.close();
         closed.map_err(|error| not_recorded(format!("the log: {error}")))
     }
 }
 
 /// Who runs this, as the system knows them, and who they logged in as where it keeps that.
-pub fn who() -> std::io::Result<(String, Option<String>)> {
+pub(crate) fn who() -> std::io::Result<(String, Option<String>)> {
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let by = std::fs::metadata("/proc/self")?.uid();
     let login = std::fs::read_to_string("/proc/self/loginuid").ok();

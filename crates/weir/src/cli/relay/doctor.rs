@@ -36,7 +36,7 @@ Examples:
 The last check sends a request to the origin: HEAD /, or what --path says.
 
 Exit codes: 0 all is good, 1 something is not, 2 it could not be tried.")]
-pub struct Doctor {
+pub(crate) struct Doctor {
     #[command(flatten)]
     file: ConfigFile,
     /// Check the way to this inbound, without a configuration
@@ -153,7 +153,7 @@ impl Checks {
 }
 
 impl Doctor {
-    pub fn run(self) -> Ended {
+    pub(crate) fn run(self) -> Ended {
         let side = match &self.to {
             Some(to) => self.named(to)?,
             None => match self.configured()? {

@@ -33,7 +33,7 @@ Examples:
 
 With --tickets, a file that is there is brought up to date: keys that ended are taken out, and keys for the next
 three hours put in. Do it once an hour and copy the file to every instance; a running one notices by itself.")]
-pub struct Keygen {
+pub(crate) struct Keygen {
     /// Where to write; never overwritten (but with --tickets, brought up to date)
     file: PathBuf,
     /// Make a pre-shared key of a pair instead
@@ -48,7 +48,7 @@ pub struct Keygen {
 }
 
 impl Keygen {
-    pub fn run(self) -> Ended {
+    pub(crate) fn run(self) -> Ended {
         match (self.psk, self.tickets) {
             (true, _) => self.psk(),
             (_, true) => self.tickets(),
@@ -123,7 +123,7 @@ impl Keygen {
 }
 
 /// Makes a key pair: the private key in this file, the public one beside it in another that ends in `.pub`.
-pub fn make_pair_files(file: &Path) -> Result<(seal::Public, PathBuf), Failure> {
+pub(crate) fn make_pair_files(file: &Path) -> Result<(seal::Public, PathBuf), Failure> {
     let mut public_file = file.to_path_buf().into_os_string();
     public_file.push(".pub");
     let public_file = PathBuf::from(public_file);

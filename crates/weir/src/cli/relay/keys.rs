@@ -13,7 +13,7 @@ use crate::config::settings::Reference;
 use crate::config::{SECRET_BYTES_MAX, keytext, read, values};
 
 /// Random bytes from the kernel, not from a generator in the process.
-pub fn random<const N: usize>() -> Result<Zeroizing<[u8; N]>, Failure> {
+pub(super) fn random<const N: usize>() -> Result<Zeroizing<[u8; N]>, Failure> {
     let mut bytes = Zeroizing::new([0; N]);
     let drawn =
         std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes[..]));
@@ -23,7 +23,7 @@ pub fn random<const N: usize>() -> Result<Zeroizing<[u8; N]>, Failure> {
 }
 
 /// Writes a new file that only this user can read; fails where one is there already.
-pub fn write_secret(path: &Path, text: &str) -> Result<(), Failure> {
+pub(super) fn write_secret(path: &Path, text: &str) -> Result<(), Failure> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create_new(true).mode(0o600).open(path);
     let written = file.and_then(|mut file| {
@@ -40,14 +40,14 @@ pub fn write_secret(path: &Path, text: &str) -> Result<(), Failure> {
 }
 
 /// The first line of a small file.
-pub fn read_line(path: &Path, bytes_max: usize) -> Result<Secret, Failure> {
+pub(super) fn read_line(path: &Path, bytes_max: usize) -> Result<Secret, Failure> {
     let failed = |message: String| Failure::new(format!("{} {message}", path.display()), "");
     let text = read::read_text(path, bytes_max).map_err(failed)?;
     Ok(Secret::new(text.trim().to_owned()))
 }
 
 /// A secret where `env:NAME`, `file:PATH` or a path says that it is. `what` names it in errors.
-pub fn secret(what: &str, text: &str) -> Result<Secret, Failure> {
+pub(super) fn secret(what: &str, text: &str) -> Result<Secret, Failure> {
     let secret = match values::reference(text) {
         Ok(Reference::Env(name)) => crate::cli::variable(&name)
             .map(Secret::new)
@@ -71,7 +71,10 @@ pub fn secret(what: &str, text: &str) -> Result<Secret, Failure> {
 }
 
 /// A public key or a pin: the text itself, or the file that holds it.
-pub fn public<T>(text: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<T, Failure> {
+pub(super) fn public<T>(
+    text: &str,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<T, Failure> {
     let path = Path::new(text.strip_prefix("file:").unwrap_or(text));
     let is_text = text.starts_with("shr1_") || keytext::pin(text).is_ok();
     let help = "weir relay show FILE prints the public key and the pin of a key file.";

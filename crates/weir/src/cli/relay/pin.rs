@@ -25,7 +25,7 @@ Compare the pin with the one that weir relay show prints at the other side, by t
 you trust. --write keeps the key in a file only where its pin is the one of --expect.
 
 Exit codes: 0 shown, or the pin is among them; 1 the pin is not among them; 2 it could not be asked.")]
-pub struct Pin {
+pub(crate) struct Pin {
     /// Where the inbound is reached
     url: String,
     /// The pin that it has to have, as its operator told you
@@ -49,7 +49,7 @@ pub struct Pin {
 }
 
 impl Pin {
-    pub fn run(self) -> Ended {
+    pub(crate) fn run(self) -> Ended {
         let ask = Ask {
             url: &self.url,
             address: &self.address,

@@ -24,9 +24,9 @@ use crate::config::settings::relay::Outbound;
 use crate::routes::new_call_id;
 
 /// Where an inbound lists its keys.
-pub const KEYS_PATH: &str = "/.well-known/shr/keys";
+pub(super) const KEYS_PATH: &str = "/.well-known/shr/keys";
 /// Where an inbound takes messages.
-pub const MESSAGES_PATH: &str = "/.well-known/shr/1";
+pub(super) const MESSAGES_PATH: &str = "/.well-known/shr/1";
 /// Most bytes of an answer that is read here.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// For one connection, and for one exchange on it, in milliseconds.
@@ -36,7 +36,7 @@ const EXCHANGE_MS: u64 = 15_000;
 const KEYS_MAX: usize = 16;
 
 /// One way to ask one inbound.
-pub struct Probe {
+pub(super) struct Probe {
     gateway: Gateway,
     runtime: tokio::runtime::Runtime,
     peer: Name,
@@ -44,7 +44,7 @@ pub struct Probe {
 }
 
 /// What came back in plain, and what its way looked like.
-pub struct Reply {
+pub(super) struct Reply {
     pub status: u16,
     pub version: &'static str,
     /// What stands between, as it says itself: the Via, Server and Alt-Svc fields.
@@ -55,13 +55,13 @@ pub struct Reply {
 }
 
 /// One key of an inbound's list.
-pub struct Listed {
+pub(super) struct Listed {
     pub public: Public,
 }
 
 impl Probe {
     /// A way to the first peer of this outbound.
-    pub fn new(side: Outbound, state: PathBuf) -> Result<Probe, Failure> {
+    pub(super) fn new(side: Outbound, state: PathBuf) -> Result<Probe, Failure> {
         let Some(peer) = side.peers.first().map(|peer| peer.place.name.clone()) else {
             return Err(Failure::new("there is no peer to ask", ""));
         };
@@ -78,7 +78,7 @@ impl Probe {
     }
 
     /// The clocks now.
-    pub fn now(&self) -> Now {
+    pub(super) fn now(&self) -> Now {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Now {
@@ -88,7 +88,12 @@ impl Probe {
     }
 
     /// Sends one request and reads its whole answer.
-    pub fn ask(&self, method: &str, path: &str, body: Option<&[u8]>) -> Result<Reply, String> {
+    pub(super) fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&[u8]>,
+    ) -> Result<Reply, String> {
         let exchange = self.exchange(method, path, body);
         LocalSet::new().block_on(&self.runtime, async {
             let limit = Duration::from_millis(CONNECT_MS + EXCHANGE_MS);
@@ -188,7 +193,7 @@ impl Probe {
     }
 
     /// Writes down what was asked.
-    pub fn close(self) -> Result<(), Failure> {
+    pub(super) fn close(self) -> Result<(), Failure> {
         let closed = self.gateway.log.close();
         closed.map_err(|error| Failure::new(format!("the log: {error:?}"), ""))
     }
@@ -200,7 +205,7 @@ fn told(error: &net::SendError) -> String {
 }
 
 /// The keys of a list, which nothing vouches for.
-pub fn listed(body: &[u8]) -> Result<Vec<Listed>, String> {
+pub(super) fn listed(body: &[u8]) -> Result<Vec<Listed>, String> {
     let list: Value =
         serde_json::from_slice(body).map_err(|_| "the answer is not JSON".to_owned())?;
     let keys = list.get("keys").and_then(Value::as_array);

@@ -36,7 +36,7 @@ const PEER: &str = "peer";
 const FIELD: &str = "proxy-authorization";
 const ORIGIN: &str = "origin";
 /// Processes that may share one state folder: each writes a log of its own.
-pub const LOGS_MAX: usize = base::limit::LOGS_MAX;
+pub(super) const LOGS_MAX: usize = base::limit::LOGS_MAX;
 
 /// What both sides take.
 #[derive(Args, Debug)]
@@ -81,7 +81,7 @@ Examples:
 
 The inbound has to know this side's public key (--allow): without --key, one is made at the first
 start, and told of.")]
-pub struct Outbound {
+pub(crate) struct Outbound {
     /// Where applications connect: an address of this machine, or unix:PATH
     #[arg(long, value_name = "ADDR", value_parser = values::listen)]
     listen: Listen,
@@ -124,7 +124,7 @@ Examples:
 
 An outbound has to know this side's pin (--peer): the log says it when it starts. It listens from
 two seconds after that, because what was sealed before cannot be told from a repetition.")]
-pub struct Inbound {
+pub(crate) struct Inbound {
     /// Where outbounds connect, or what stands before us: an address, or unix:PATH
     #[arg(long, value_name = "ADDR", value_parser = values::listen)]
     listen: Listen,
@@ -184,7 +184,7 @@ fn level(text: &str) -> Result<LogLevel, String> {
 }
 
 impl Outbound {
-    pub fn run(self) -> Ended {
+    pub(crate) fn run(self) -> Ended {
         let settings = self.settings()?;
         let (edge, seen) = (self.common.status.is_some(), self.seen());
         serve(settings, edge, seen, move |seen| {
@@ -267,7 +267,7 @@ impl Outbound {
 }
 
 impl Inbound {
-    pub fn run(self) -> Ended {
+    pub(crate) fn run(self) -> Ended {
         let settings = self.settings()?;
         let (edge, seen) = (self.common.status.is_some(), self.seen());
         serve(settings, edge, seen, move |seen| {
@@ -369,7 +369,7 @@ impl Cipher {
 }
 
 /// A gateway that relays nothing yet, and permits all.
-pub fn gateway_settings() -> Result<Settings, Failure> {
+pub(super) fn gateway_settings() -> Result<Settings, Failure> {
     let path = Path::new("built-in");
     let loaded = read::load_text(path, BUILT_IN, &variable, &mut Seen::default());
     let mut settings = loaded.map_err(|problems| {
@@ -509,7 +509,7 @@ fn seen<'a>(arguments: impl Iterator<Item = &'a str>) -> Seen {
 }
 
 /// Who is asked, as a command line says it.
-pub struct Ask<'a> {
+pub(super) struct Ask<'a> {
     pub url: &'a str,
     pub address: &'a [gate::Range],
     pub ca: Option<&'a Path>,
@@ -517,7 +517,7 @@ pub struct Ask<'a> {
 
 impl Ask<'_> {
     /// An outbound that is nobody: its key was made for this process, and no inbound knows it.
-    pub fn nobody(&self) -> Result<OutboundSide, Failure> {
+    pub(super) fn nobody(&self) -> Result<OutboundSide, Failure> {
         let seed = keys::random()?;
         let key = keytext::identity_text(&seed);
         // A peer has a key; this one stands in until one is given.
@@ -574,7 +574,7 @@ impl Ask<'_> {
 }
 
 /// Everything to one peer.
-pub fn to_peer(peer: &Name) -> Vec<Route> {
+pub(super) fn to_peer(peer: &Name) -> Vec<Route> {
     vec![everything(To::Peer(peer.clone()))]
 }
 
@@ -590,7 +590,7 @@ fn everything(to: To) -> Route {
     }
 }
 
-pub fn psk_of(text: Option<&str>) -> Result<Option<Secret>, Failure> {
+pub(super) fn psk_of(text: Option<&str>) -> Result<Option<Secret>, Failure> {
     let Some(text) = text else {
         return Ok(None);
     };
@@ -600,7 +600,7 @@ pub fn psk_of(text: Option<&str>) -> Result<Option<Secret>, Failure> {
     Ok(Some(held))
 }
 
-pub fn token_of(text: &str) -> Result<Secret, Failure> {
+pub(super) fn token_of(text: &str) -> Result<Secret, Failure> {
     let held = keys::secret("--join-token", text)?;
     seal::JoinToken::new(held.expose().as_bytes()).map_err(|error| {
         Failure::new(
@@ -659,7 +659,7 @@ fn certified(text: &str) -> Result<Certified, Failure> {
 }
 
 /// Where programs keep what outlives them (XDG Base Directory Specification).
-pub fn state(named: Option<&Path>, what: &str) -> Result<PathBuf, Failure> {
+pub(super) fn state(named: Option<&Path>, what: &str) -> Result<PathBuf, Failure> {
     if let Some(state) = named {
         return Ok(state.to_path_buf());
     }

@@ -22,7 +22,7 @@ Examples:
 
 An outbound names an inbound by its pin or its public key; an inbound names an outbound by its public key, and
 its log by the peer id.")]
-pub struct Show {
+pub(crate) struct Show {
     /// A file that `weir relay keygen` wrote
     file: PathBuf,
     /// Print JSON
@@ -31,7 +31,7 @@ pub struct Show {
 }
 
 impl Show {
-    pub fn run(self) -> Ended {
+    pub(crate) fn run(self) -> Ended {
         let public = self.public()?;
         print(&match self.json {
             true => format!("{}\n", json(&public)),
@@ -59,7 +59,7 @@ impl Show {
 }
 
 /// The names of a key, a line each.
-pub fn text(public: &Public) -> String {
+pub(super) fn text(public: &Public) -> String {
     let mut text = String::new();
     let (pin, kid, peer_id) = (public.pin(), public.kid(), public.peer_id());
     let lines = [
@@ -75,7 +75,7 @@ pub fn text(public: &Public) -> String {
 }
 
 /// The same for programs.
-pub fn json(public: &Public) -> Value {
+pub(super) fn json(public: &Public) -> Value {
     json!({
         "pin": public.pin().to_string(),
         "kid": public.kid().to_string(),

@@ -19,7 +19,7 @@ use super::with::{With, place};
 use super::{key, lines};
 
 /// Bytes of a text that are read whole; a longer one flows.
-pub const WHOLE_BYTES_MAX: usize = 16 << 20;
+pub(super) const WHOLE_BYTES_MAX: usize = 16 << 20;
 /// Bytes that are read at once.
 const PIECE_BYTES: usize = 64 << 10;
 /// Findings of one text that are kept; more are counted.
@@ -27,7 +27,7 @@ const FINDINGS_KEPT_MAX: usize = 4096;
 
 /// What is to be judged.
 #[derive(Args, Debug)]
-pub struct Files {
+pub(super) struct Files {
     /// What each file is; of text and response, a file *.json is read as JSON
     #[arg(long, default_value = "text", value_name = "KIND")]
     #[arg(value_parser = PossibleValuesParser::new(SubjectKind::ALL.map(SubjectKind::as_str)))]
@@ -52,13 +52,13 @@ pub struct Files {
 }
 
 /// An input, and what it is called.
-pub struct Input {
+pub(super) struct Input {
     pub name: String,
     pub from: Box<dyn Read>,
 }
 
 impl Input {
-    pub fn open(path: &Path) -> std::io::Result<Input> {
+    pub(super) fn open(path: &Path) -> std::io::Result<Input> {
         if path == Path::new("-") {
             let from: Box<dyn Read> = Box::new(std::io::stdin().lock());
             let name = "-".to_owned();
@@ -77,7 +77,7 @@ impl Input {
 }
 
 impl Files {
-    pub fn run(mut self) -> Ended {
+    pub(super) fn run(mut self) -> Ended {
         if self.files.is_empty() {
             if std::io::stdin().is_terminal() {
                 let help = "Name files, or - for what is typed: weir scan --explain notes.md";
@@ -153,7 +153,7 @@ impl Files {
 
 /// How many texts there were, and what was found in them.
 #[derive(Default)]
-pub struct Sum {
+pub(super) struct Sum {
     texts: usize,
     found: usize,
     bounds: usize,
@@ -161,18 +161,18 @@ pub struct Sum {
 }
 
 impl Sum {
-    pub fn add(&mut self, judged: &Judged) {
+    pub(super) fn add(&mut self, judged: &Judged) {
         self.texts += 1;
         self.found += judged.findings.len() + judged.more;
         self.bounds += usize::from(judged.bound.is_some());
         self.block += usize::from(judged.block);
     }
 
-    pub fn texts(&self) -> usize {
+    pub(super) fn texts(&self) -> usize {
         self.texts
     }
 
-    pub fn words(&self, one: &str) -> String {
+    pub(super) fn words(&self, one: &str) -> String {
         let texts = count(self.texts, one);
         let bounds = match self.bounds {
             0 => String::new(),
@@ -201,7 +201,7 @@ fn mend(error: &std::io::Error) -> &'static str {
 }
 
 /// Prints what was found in one file.
-pub fn show(
+pub(super) fn show(
     output: &mut Output,
     name: &str,
     judged: &Judged,
@@ -226,7 +226,7 @@ pub fn show(
 
 /// A file and what was found in it, as JSON.
 #[derive(Serialize)]
-pub struct FileAsJson<'j> {
+pub(super) struct FileAsJson<'j> {
     file: &'j str,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub version: Option<FileVersion<'j>>,
@@ -241,13 +241,13 @@ pub struct FileAsJson<'j> {
 
 /// Which version of a file it is, in a history.
 #[derive(Serialize)]
-pub struct FileVersion<'j> {
+pub(super) struct FileVersion<'j> {
     pub commit: &'j str,
     pub blob: &'j str,
 }
 
 impl<'j> FileAsJson<'j> {
-    pub fn of(file: &'j str, kind: SubjectKind, judged: &'j Judged, explain: bool) -> Self {
+    pub(super) fn of(file: &'j str, kind: SubjectKind, judged: &'j Judged, explain: bool) -> Self {
         FileAsJson {
             file,
             version: None,
@@ -384,7 +384,7 @@ impl Judge {
 }
 
 /// Judges a text, or JSON.
-pub fn text(engine: &Engine, place: Place<'_>, bytes: &[u8], json: bool) -> Judged {
+pub(super) fn text(engine: &Engine, place: Place<'_>, bytes: &[u8], json: bool) -> Judged {
     let json = json && serde_json::from_slice::<&RawValue>(bytes).is_ok();
     let report = match json {
         true => engine.json(place, bytes, ""),

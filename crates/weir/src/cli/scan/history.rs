@@ -25,7 +25,7 @@ const ELSEWHERE: [&str; 6] = [
 ];
 
 /// A version of a file.
-pub struct Version {
+pub(super) struct Version {
     /// Where it is in the first commit that has it.
     pub path: PathBuf,
     /// That commit; empty where a tag names the file by itself.
@@ -36,7 +36,7 @@ pub struct Version {
 }
 
 /// What the history gives next.
-pub enum Next {
+pub(super) enum Next {
     Version(Version),
     /// An object that is not there, with what git says of it.
     Missing(String),
@@ -44,7 +44,7 @@ pub enum Next {
 }
 
 /// The history of a repository, as it is read.
-pub struct History {
+pub(super) struct History {
     list: Child,
     types: Child,
     names: BufReader<ChildStdout>,
@@ -58,7 +58,7 @@ pub struct History {
 
 impl History {
     /// Begins to read the history of the repository that a folder is in, of all its branches and tags.
-    pub fn open(dir: &Path) -> Result<History, Failure> {
+    pub(super) fn open(dir: &Path) -> Result<History, Failure> {
         let shallow = git(dir, &["rev-parse", "--is-shallow-repository"]).output();
         let shallow = shallow.map_err(|error| not_started(&error))?;
         if !shallow.status.success() {
@@ -107,7 +107,7 @@ impl History {
     }
 
     /// The next version. Errors: git failed, and the history was not read to its end.
-    pub fn next(&mut self) -> Result<Next, Failure> {
+    pub(super) fn next(&mut self) -> Result<Next, Failure> {
         loop {
             let line = line(&mut self.names)?;
             if line.is_empty() {
@@ -139,7 +139,7 @@ impl History {
     }
 
     /// What a version says.
-    pub fn contents(&mut self, version: &Version) -> Result<Vec<u8>, Failure> {
+    pub(super) fn contents(&mut self, version: &Version) -> Result<Vec<u8>, Failure> {
         let asked = writeln!(self.ask, "{}", version.blob).and_then(|()| self.ask.flush());
         asked.map_err(|error| failed(&error))?;
         let head = line(&mut self.answer)?;

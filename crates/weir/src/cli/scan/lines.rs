@@ -51,7 +51,7 @@ struct Lines {
 }
 
 /// Judges the lines of files, one file after the other.
-pub fn run(files: &[PathBuf], with: &With, session: bool) -> Ended {
+pub(super) fn run(files: &[PathBuf], with: &With, session: bool) -> Ended {
     let mut lines = Lines {
         engine: with.engine(key()?)?,
         sessions: session.then(Sessions::default),

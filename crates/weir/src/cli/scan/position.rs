@@ -2,16 +2,16 @@
 
 /// The line and the character of an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Position {
+pub(super) struct Position {
     pub line: usize,
     pub column: usize,
 }
 
 impl Position {
-    pub const START: Position = Position { line: 1, column: 1 };
+    pub(super) const START: Position = Position { line: 1, column: 1 };
 
     /// Where one is after these bytes.
-    pub fn after(self, bytes: &[u8]) -> Position {
+    pub(super) fn after(self, bytes: &[u8]) -> Position {
         let characters = |bytes: &[u8]| bytes.iter().filter(|b| **b & 0xc0 != 0x80).count();
         match bytes.iter().rposition(|byte| *byte == b'\n') {
             None => Position {
@@ -27,7 +27,7 @@ impl Position {
 }
 
 /// The end of a text that flows by, and where it begins.
-pub struct Trail {
+pub(super) struct Trail {
     kept: Vec<u8>,
     /// Of the first byte that is kept.
     offset: usize,
@@ -38,7 +38,7 @@ pub struct Trail {
 const KEPT_BYTES: usize = 64 << 10;
 
 impl Trail {
-    pub fn new() -> Trail {
+    pub(super) fn new() -> Trail {
         Trail {
             kept: Vec::new(),
             offset: 0,
@@ -46,7 +46,7 @@ impl Trail {
         }
     }
 
-    pub fn push(&mut self, piece: &[u8]) {
+    pub(super) fn push(&mut self, piece: &[u8]) {
         let over = self.kept.len().saturating_sub(KEPT_BYTES);
         self.position = self.position.after(&self.kept[..over]);
         self.kept.drain(..over);
@@ -55,7 +55,7 @@ impl Trail {
     }
 
     /// Where an offset of the text is; of one that is gone, where what is kept begins.
-    pub fn at(&self, offset: usize) -> Position {
+    pub(super) fn at(&self, offset: usize) -> Position {
         let length = offset.saturating_sub(self.offset).min(self.kept.len());
         self.position.after(&self.kept[..length])
     }

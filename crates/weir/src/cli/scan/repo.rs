@@ -44,7 +44,7 @@ With --history, every version of every file in any branch or tag is read once, i
 files of the folder. A finding names the first commit that has it. git has to be installed.
 
 Exit codes: 0 nothing found that would be redacted, 1 something was, 2 not everything could be read.")]
-pub struct Repo {
+pub(super) struct Repo {
     /// The folder
     dir: PathBuf,
     /// Write what was found as SARIF 2.1.0; - is standard output
@@ -81,7 +81,7 @@ struct Walk<'r> {
 }
 
 impl Repo {
-    pub fn run(self) -> Ended {
+    pub(super) fn run(self) -> Ended {
         let dir = self.dir.metadata();
         let dir = dir.map_err(|error| super::with::unreadable(&self.dir, &error))?;
         let mut settings = self.with.settings()?;
@@ -302,7 +302,7 @@ impl Walk<'_> {
 }
 
 /// Where a text is from.
-pub struct Source<'s> {
+pub(super) struct Source<'s> {
     /// The folder that the path is told from.
     pub root: &'s Path,
     pub path: &'s Path,

@@ -18,7 +18,7 @@ Examples:
 
 The columns: rule, class, kind and language (of injection), severity, what is done about what goes out /
 comes back / describes a tool, what it is, and where that is documented.")]
-pub struct Rules {
+pub(super) struct Rules {
     /// Only the rules of this class
     #[arg(long, value_name = "CLASS")]
     #[arg(value_parser = PossibleValuesParser::new(Class::ALL.map(Class::as_str)))]
@@ -31,7 +31,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    pub fn run(self) -> Ended {
+    pub(super) fn run(self) -> Ended {
         let settings = self.with.settings()?;
         let own = settings.rules.iter().copied();
         let asked = |rule: &&Rule| {

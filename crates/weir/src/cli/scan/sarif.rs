@@ -17,7 +17,7 @@ use super::say::{Found, Judged};
 
 /// What was found, as results and the rules that they name.
 #[derive(Default)]
-pub struct Sarif {
+pub(super) struct Sarif {
     rules: Vec<&'static Rule>,
     results: Vec<Value>,
     notifications: Vec<Value>,
@@ -25,7 +25,7 @@ pub struct Sarif {
 
 impl Sarif {
     /// Adds what was found in a file, or in a version of it.
-    pub fn add(&mut self, source: &Source<'_>, bytes: &[u8], judged: &Judged) {
+    pub(super) fn add(&mut self, source: &Source<'_>, bytes: &[u8], judged: &Judged) {
         let uri = uri(source.root, source.path);
         let mut seen: Vec<&str> = Vec::new();
         for found in &judged.findings {
@@ -86,7 +86,7 @@ impl Sarif {
     }
 
     /// Says of a file that it was not, or not wholly, read.
-    pub fn note(&mut self, source: &Source<'_>, what: &str) {
+    pub(super) fn note(&mut self, source: &Source<'_>, what: &str) {
         let location = json!({ "physicalLocation": { "artifactLocation":
             { "uri": uri(source.root, source.path), "uriBaseId": "%SRCROOT%" } } });
         let mut note = json!({
@@ -101,13 +101,13 @@ impl Sarif {
     }
 
     /// Says what could not be read: as a warning or an error.
-    pub fn trouble(&mut self, level: &'static str, what: &str) {
+    pub(super) fn trouble(&mut self, level: &'static str, what: &str) {
         let text = json!({ "level": level, "message": { "text": what } });
         self.notifications.push(text);
     }
 
     /// The whole document.
-    pub fn document(&self, read_all: bool) -> Value {
+    pub(super) fn document(&self, read_all: bool) -> Value {
         json!({
             "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
             "version": "2.1.0",

@@ -10,7 +10,7 @@ use super::super::Failure;
 use super::position::Position;
 
 /// A finding, and where it begins in the file.
-pub struct Found {
+pub(super) struct Found {
     pub finding: Finding,
     pub at: Position,
     pub direction: Direction,
@@ -18,7 +18,7 @@ pub struct Found {
 
 /// What was found in one text.
 #[derive(Default)]
-pub struct Judged {
+pub(super) struct Judged {
     pub findings: Vec<Found>,
     /// How many more there were than are kept.
     pub more: usize,
@@ -27,18 +27,18 @@ pub struct Judged {
 }
 
 impl Judged {
-    pub fn verdict(&self) -> &'static str {
+    pub(super) fn verdict(&self) -> &'static str {
         verdict(self.block)
     }
 }
 
-pub fn verdict(block: bool) -> &'static str {
+pub(super) fn verdict(block: bool) -> &'static str {
     if block { "block" } else { "allow" }
 }
 
 /// A finding as JSON.
 #[derive(Serialize)]
-pub struct AsJson<'f> {
+pub(super) struct AsJson<'f> {
     rule: &'f str,
     class: &'static str,
     severity: &'static str,
@@ -65,7 +65,7 @@ pub struct AsJson<'f> {
 }
 
 impl AsJson<'_> {
-    pub fn of(finding: &Finding) -> AsJson<'_> {
+    pub(super) fn of(finding: &Finding) -> AsJson<'_> {
         AsJson {
             rule: finding.rule.id,
             class: finding.rule.class.as_str(),
@@ -88,7 +88,7 @@ impl AsJson<'_> {
 }
 
 impl Found {
-    pub fn as_json(&self, explain: bool) -> AsJson<'_> {
+    pub(super) fn as_json(&self, explain: bool) -> AsJson<'_> {
         let rule = self.finding.rule;
         AsJson {
             line: Some(self.at.line),
@@ -101,7 +101,7 @@ impl Found {
     }
 
     /// `file:line:column: rule severity action`, and the disguise that was undone.
-    pub fn line(&self, name: &str, paint: Paint) -> String {
+    pub(super) fn line(&self, name: &str, paint: Paint) -> String {
         let Found { finding, at, .. } = self;
         let rule = finding.rule;
         let colour = match rule.severity {
@@ -129,7 +129,7 @@ impl Found {
     }
 
     /// What is known about a finding, a fact a line.
-    pub fn explanation(&self) -> String {
+    pub(super) fn explanation(&self) -> String {
         let Found { finding, .. } = self;
         let rule = finding.rule;
         let undone = match finding.disguise {
@@ -186,7 +186,7 @@ impl Found {
 }
 
 /// Words that are shown as they are: what would move the cursor, or hide or reorder text, is written out.
-pub fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     let hides = |c: char| {
         c.is_control()
             || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
@@ -205,7 +205,7 @@ pub fn plain(text: &str) -> String {
 
 /// How a word looks on a terminal.
 #[derive(Clone, Copy)]
-pub enum Colour {
+pub(super) enum Colour {
     Plain,
     Bold,
     Red,
@@ -214,10 +214,10 @@ pub enum Colour {
 
 /// Whether there are colours.
 #[derive(Clone, Copy)]
-pub struct Paint(pub bool);
+pub(super) struct Paint(pub bool);
 
 impl Paint {
-    pub fn with(self, colour: Colour, text: &str) -> String {
+    pub(super) fn with(self, colour: Colour, text: &str) -> String {
         let code = match colour {
             Colour::Bold => "1",
             Colour::Red => "31",
@@ -232,14 +232,14 @@ impl Paint {
 }
 
 /// Standard output, which may be closed by its reader: then nothing more is written, and it is no failure.
-pub struct Output {
+pub(super) struct Output {
     to: std::io::BufWriter<std::io::StdoutLock<'static>>,
     closed: bool,
     pub paint: Paint,
 }
 
 impl Output {
-    pub fn new() -> Output {
+    pub(super) fn new() -> Output {
         let to = std::io::stdout().lock();
         let paint = Paint(to.is_terminal() && std::env::var_os("NO_COLOR").is_none());
         Output {
@@ -250,11 +250,11 @@ impl Output {
     }
 
     /// Whether the reader went away.
-    pub fn closed(&self) -> bool {
+    pub(super) fn closed(&self) -> bool {
         self.closed
     }
 
-    pub fn text(&mut self, text: &str) -> Result<(), Failure> {
+    pub(super) fn text(&mut self, text: &str) -> Result<(), Failure> {
         if self.closed {
             return Ok(());
         }
@@ -263,7 +263,7 @@ impl Output {
     }
 
     /// Writes a line of JSON.
-    pub fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+    pub(super) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         if self.closed {
             return Ok(());
         }
@@ -272,7 +272,7 @@ impl Output {
         self.text("\n")
     }
 
-    pub fn flush(&mut self) -> Result<(), Failure> {
+    pub(super) fn flush(&mut self) -> Result<(), Failure> {
         let flushed = self.to.flush();
         self.keep(flushed)
     }
@@ -293,7 +293,7 @@ impl Output {
 }
 
 /// `1 file`, `2 files`.
-pub fn count(number: usize, one: &str) -> String {
+pub(super) fn count(number: usize, one: &str) -> String {
     let s = if number == 1 { "" } else { "s" };
     format!("{number} {one}{s}")
 }

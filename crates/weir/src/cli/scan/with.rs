@@ -21,7 +21,7 @@ const SECRETS_BYTES_MAX: u64 = 16 << 20;
 
 /// Beyond the rules that are built in
 #[derive(Args, Clone, Debug, Default)]
-pub struct With {
+pub(crate) struct With {
     /// Rules of your own: a folder with files *.toml, or one such file
     #[arg(long, value_name = "DIR")]
     rules: Option<PathBuf>,
@@ -35,7 +35,7 @@ pub struct With {
 
 impl With {
     /// What is to be done about each rule.
-    pub fn settings(&self) -> Result<Settings, Failure> {
+    pub(crate) fn settings(&self) -> Result<Settings, Failure> {
         let mut settings = match &self.config {
             None => Settings::default(),
             Some(path) => match crate::config::load(path, &variable, &mut Seen::default()) {
@@ -61,13 +61,13 @@ impl With {
     }
 
     /// The engine with these settings. Fingerprints have this key.
-    pub fn engine(&self, key: [u8; 32]) -> Result<Engine, Failure> {
+    pub(crate) fn engine(&self, key: [u8; 32]) -> Result<Engine, Failure> {
         Ok(Engine::new(self.settings()?, key))
     }
 }
 
 /// Where a text stands that goes this way, now.
-pub fn place(direction: Direction) -> Place<'static> {
+pub(crate) fn place(direction: Direction) -> Place<'static> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     Place {
         now_s: now.unwrap_or_default().as_secs(),
@@ -76,7 +76,7 @@ pub fn place(direction: Direction) -> Place<'static> {
 }
 
 /// A failure to read a file.
-pub fn unreadable(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+pub(crate) fn unreadable(path: &Path, error: &dyn std::fmt::Display) -> Failure {
     Failure::new(format!("{} cannot be read: {error}", path.display()), "")
 }
 

@@ -11,7 +11,7 @@ use crate::config::settings::{ChildServer, EnvValue, Server, ServerKind};
 /// This binary, also where its file was replaced while it runs.
 const OURSELVES: &str = "/proc/self/exe";
 /// The variable that hands the key of the embedding endpoint to the child.
-pub const EMBED_KEY: &str = "WEIR_EMBED_KEY";
+pub(crate) const EMBED_KEY: &str = "WEIR_EMBED_KEY";
 /// Variables of ours that the child has: git's global ignore files are found by them.
 const HANDED_ON: &[&str] = &["HOME", "XDG_CONFIG_HOME"];
 

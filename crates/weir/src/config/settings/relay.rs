@@ -15,21 +15,21 @@ use crate::config::keytext::{PeerKey, TicketKey};
 
 /// Both sides of the relay; a process may be one of them, or both.
 #[derive(Clone, Default)]
-pub struct Relay {
+pub(crate) struct Relay {
     pub outbound: Option<Outbound>,
     pub inbound: Option<Inbound>,
 }
 
 /// Where a relay listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Listen {
+pub(crate) enum Listen {
     Tcp(SocketAddr),
     Unix(PathBuf),
 }
 
 /// A host that is dialled.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub(crate) struct Place {
     pub name: Name,
     pub url: Url,
     pub ca: Option<Ca>,
@@ -38,7 +38,7 @@ pub struct Place {
 
 /// TLS with certificates on both sides, in place of the seal. It was checked when it was read.
 #[derive(Clone)]
-pub struct Mutual {
+pub(crate) struct Mutual {
     /// Our certificate, as PEM.
     pub certificate: Ca,
     /// Its private key, as PEM.
@@ -51,7 +51,7 @@ pub struct Mutual {
 
 /// The side that applications speak to.
 #[derive(Clone)]
-pub struct Outbound {
+pub(crate) struct Outbound {
     pub listen: Listen,
     /// Our private key, as text; there is one if there is a peer to seal for.
     pub key: Option<Secret>,
@@ -70,7 +70,7 @@ pub struct Outbound {
 
 /// An inbound.
 #[derive(Clone)]
-pub struct Peer {
+pub(crate) struct Peer {
     pub place: Place,
     /// With it nothing is sealed, and what follows means nothing.
     pub mutual: Option<Mutual>,
@@ -84,7 +84,7 @@ pub struct Peer {
 
 /// Where requests of a host and path go: by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Route {
+pub(crate) struct Route {
     pub host: HostMatch,
     pub path: String,
     pub to: To,
@@ -92,7 +92,7 @@ pub struct Route {
 
 /// What a route leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum To {
+pub(crate) enum To {
     Peer(Name),
     /// As plain HTTP: what is not sealed of an outbound, the origin of an inbound.
     Plain(Name),
@@ -100,7 +100,7 @@ pub enum To {
 
 /// The side that origins are behind.
 #[derive(Clone)]
-pub struct Inbound {
+pub(crate) struct Inbound {
     pub listen: Listen,
     /// With it nothing is sealed, and keys, tokens and tickets mean nothing.
     pub mutual: Option<Mutual>,
@@ -125,7 +125,7 @@ pub struct Inbound {
 
 /// An outbound that may call.
 #[derive(Clone)]
-pub struct Enrolled {
+pub(crate) struct Enrolled {
     pub name: Name,
     pub public: Public,
     pub groups: Vec<Name>,
@@ -136,7 +136,7 @@ pub struct Enrolled {
 
 /// An outbound that may call by mtls.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Certified {
+pub(crate) struct Certified {
     pub name: Name,
     pub groups: Vec<Name>,
     /// What its certificate is for.
@@ -146,7 +146,7 @@ pub struct Certified {
 impl Place {
     /// Where it may be dialled: public addresses, the ranges that are named, and loopback where the URL names this
     /// machine.
-    pub fn reach(&self) -> gate::Reach {
+    pub(crate) fn reach(&self) -> gate::Reach {
         let mut reach = match self.url.is_loopback() {
             true => gate::Reach::loopback(),
             false => gate::Reach::default(),
@@ -158,7 +158,7 @@ impl Place {
 
 impl Relay {
     /// Every place that requests go to.
-    pub fn places(&self) -> impl Iterator<Item = &Place> {
+    pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
         let outbound = self.outbound.iter();
         let peers = outbound
             .clone()

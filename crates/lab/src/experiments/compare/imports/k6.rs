@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::super::metrics::{Errors, Measured, place};
 
 /// What a summary says; nothing where this is none.
-pub fn totals(json: &Value) -> Option<Measured> {
+pub(super) fn totals(json: &Value) -> Option<Measured> {
     let duration = values(json, "http_req_duration")?;
     let mut measured = Measured {
         errors: errors(json),

@@ -11,7 +11,7 @@ const PARTS_MAX: usize = 10;
 const PART_CELLS_MIN: usize = 2;
 
 /// Samples of each metric, by the order of the metrics; all empty where the series is too short to be cut.
-pub fn parts(run: &Run) -> Vec<Vec<f64>> {
+pub(super) fn parts(run: &Run) -> Vec<Vec<f64>> {
     let mut samples = vec![Vec::new(); METRICS];
     let cells = cells(run);
     let count = (cells.len() / PART_CELLS_MIN).min(PARTS_MAX);

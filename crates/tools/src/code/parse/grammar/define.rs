@@ -24,7 +24,7 @@ struct Named<'t> {
 }
 
 /// Keeps what a node defines, and opens its scope.
-pub fn define<'t>(walk: &mut Walk<'t, '_>, frame: &mut Frame<'t>) {
+pub(super) fn define<'t>(walk: &mut Walk<'t, '_>, frame: &mut Frame<'t>) {
     let shape = walk.shape;
     if let Some(def) = frame
         .act
@@ -469,7 +469,7 @@ fn marked<'t>(walk: &Walk<'t, '_>, node: Node<'t>) -> Option<Node<'t>> {
 }
 
 /// Joins the words of a text by single spaces, cuts it, and takes off what opens a body.
-pub fn one_line(text: &[u8]) -> String {
+pub(super) fn one_line(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let mut line = String::with_capacity(text.len());
     for word in text.split_whitespace() {

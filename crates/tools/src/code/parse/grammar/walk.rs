@@ -10,7 +10,7 @@ use super::super::types::{Bytes, Note};
 use super::{DEPTH_MAX, Found, NODES_BETWEEN, NODES_MAX, define};
 
 /// A node whose children are being walked.
-pub struct Frame<'t> {
+pub(super) struct Frame<'t> {
     pub node: Node<'t>,
     pub act: Act,
     /// Whether it stands in a function.
@@ -32,12 +32,12 @@ struct Run {
 }
 
 /// A definition or scope around the node in hand.
-pub struct Open {
+pub(super) struct Open {
     pub name: Box<str>,
     pub is_type: bool,
 }
 
-pub struct Walk<'t, 'x> {
+pub(super) struct Walk<'t, 'x> {
     pub shape: &'static Shape,
     pub acts: &'static Acts,
     pub joint: &'static str,
@@ -57,7 +57,7 @@ pub struct Walk<'t, 'x> {
 const GLUE: usize = 6;
 
 /// Walks a tree.
-pub fn walk(
+pub(super) fn walk(
     shape: &'static Shape,
     joint: &'static str,
     text: &[u8],
@@ -281,7 +281,7 @@ fn apart(mut comments: Vec<Bytes>) -> Vec<Bytes> {
 }
 
 /// The bytes of a node.
-pub fn bytes(node: Node<'_>) -> Bytes {
+pub(super) fn bytes(node: Node<'_>) -> Bytes {
     Bytes::new(node.start_byte(), node.end_byte())
 }
 
@@ -306,7 +306,7 @@ fn end_row(node: Node<'_>) -> usize {
 }
 
 /// Whether a statement is nothing but a string.
-pub fn is_only_string(node: Node<'_>) -> bool {
+pub(super) fn is_only_string(node: Node<'_>) -> bool {
     node.named_child_count() == 1
         && node
             .named_child(0)

@@ -10,7 +10,7 @@ use super::super::types::SymbolKind::{
 };
 use super::{At, Shape, When, as_is, def};
 
-pub static RUST: Shape = Shape {
+pub(crate) static RUST: Shape = Shape {
     grammar: tree_sitter_rust::LANGUAGE,
     defs: &[
         def("function_item", Function),
@@ -39,7 +39,7 @@ pub static RUST: Shape = Shape {
     acts: OnceLock::new(),
 };
 
-pub static GO: Shape = Shape {
+pub(crate) static GO: Shape = Shape {
     grammar: tree_sitter_go::LANGUAGE,
     defs: &[
         def("function_declaration", Function),
@@ -72,7 +72,7 @@ fn go(node: Node<'_>, _: &[u8], kind: SymbolKind) -> Option<SymbolKind> {
     })
 }
 
-pub static SWIFT: Shape = Shape {
+pub(crate) static SWIFT: Shape = Shape {
     grammar: tree_sitter_swift::LANGUAGE,
     defs: &[
         def("function_declaration", Function),

@@ -9,7 +9,7 @@ use super::super::types::SymbolKind::{
 };
 use super::{At, Shape, When, def};
 
-pub static C: Shape = Shape {
+pub(crate) static C: Shape = Shape {
     grammar: tree_sitter_c::LANGUAGE,
     defs: &[
         def("function_definition", Function).at(At::Declarator),
@@ -36,7 +36,7 @@ pub static C: Shape = Shape {
     acts: OnceLock::new(),
 };
 
-pub static CPP: Shape = Shape {
+pub(crate) static CPP: Shape = Shape {
     grammar: tree_sitter_cpp::LANGUAGE,
     defs: &[
         def("function_definition", Function).at(At::Declarator),

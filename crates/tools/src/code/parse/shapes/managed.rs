@@ -9,7 +9,7 @@ use super::super::types::SymbolKind::{
 };
 use super::{At, Shape, When, as_is, def};
 
-pub static JAVA: Shape = Shape {
+pub(crate) static JAVA: Shape = Shape {
     grammar: tree_sitter_java::LANGUAGE,
     defs: &[
         def("class_declaration", Class),
@@ -35,7 +35,7 @@ pub static JAVA: Shape = Shape {
     acts: OnceLock::new(),
 };
 
-pub static CSHARP: Shape = Shape {
+pub(crate) static CSHARP: Shape = Shape {
     grammar: tree_sitter_c_sharp::LANGUAGE,
     defs: &[
         def("class_declaration", Class),
@@ -71,7 +71,7 @@ pub static CSHARP: Shape = Shape {
     acts: OnceLock::new(),
 };
 
-pub static KOTLIN: Shape = Shape {
+pub(crate) static KOTLIN: Shape = Shape {
     grammar: tree_sitter_kotlin_ng::LANGUAGE,
     defs: &[
         def("class_declaration", Class),

@@ -8,7 +8,7 @@ use super::super::types::SymbolKind::{
 };
 use super::{At, Def, Shape, When, as_is, def};
 
-pub static PYTHON: Shape = Shape {
+pub(crate) static PYTHON: Shape = Shape {
     grammar: tree_sitter_python::LANGUAGE,
     defs: &[
         def("function_definition", Function),
@@ -51,7 +51,7 @@ const JAVASCRIPT_DEFS: [Def; 11] = [
     def("export_specifier", Variable).at(At::Field("alias")),
 ];
 
-pub static JAVASCRIPT: Shape = Shape {
+pub(crate) static JAVASCRIPT: Shape = Shape {
     grammar: tree_sitter_javascript::LANGUAGE,
     defs: &JAVASCRIPT_DEFS,
     scopes: &[],
@@ -131,10 +131,10 @@ const fn typescript(grammar: tree_sitter_language::LanguageFn) -> Shape {
     }
 }
 
-pub static TYPESCRIPT: Shape = typescript(tree_sitter_typescript::LANGUAGE_TYPESCRIPT);
-pub static TSX: Shape = typescript(tree_sitter_typescript::LANGUAGE_TSX);
+pub(crate) static TYPESCRIPT: Shape = typescript(tree_sitter_typescript::LANGUAGE_TYPESCRIPT);
+pub(crate) static TSX: Shape = typescript(tree_sitter_typescript::LANGUAGE_TSX);
 
-pub static RUBY: Shape = Shape {
+pub(crate) static RUBY: Shape = Shape {
     grammar: tree_sitter_ruby::LANGUAGE,
     defs: &[
         def("method", Function),
@@ -156,7 +156,7 @@ pub static RUBY: Shape = Shape {
     acts: OnceLock::new(),
 };
 
-pub static PHP: Shape = Shape {
+pub(crate) static PHP: Shape = Shape {
     grammar: tree_sitter_php::LANGUAGE_PHP,
     defs: &[
         def("function_definition", Function),
@@ -180,7 +180,7 @@ pub static PHP: Shape = Shape {
     acts: OnceLock::new(),
 };
 
-pub static BASH: Shape = Shape {
+pub(crate) static BASH: Shape = Shape {
     grammar: tree_sitter_bash::LANGUAGE,
     defs: &[
         def("function_definition", Function),

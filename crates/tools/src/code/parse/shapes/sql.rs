@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use super::super::types::SymbolKind::{Field, Function, Module, Table, Type, Variable};
 use super::{At, Shape, as_is, def};
 
-pub static SQL: Shape = Shape {
+pub(crate) static SQL: Shape = Shape {
     grammar: tree_sitter_sequel::LANGUAGE,
     defs: &[
         def("create_table", Table).at(At::Child("object_reference")),

@@ -20,7 +20,7 @@ pub fn stem(word: &str) -> Cow<'_, str> {
 }
 
 /// What is left of a word, and the letters to put behind it.
-pub fn parted(word: &str) -> (&str, &'static str) {
+pub(super) fn parted(word: &str) -> (&str, &'static str) {
     let ends = matches!(
         word.as_bytes().last(),
         Some(b'd' | b'e' | b'g' | b'n' | b'r' | b's')

@@ -14,7 +14,7 @@ use super::super::types::Parsed;
 use super::{ANSWER_BYTES_MAX, Error, answer, wire};
 
 /// A child that runs.
-pub struct Process {
+pub(super) struct Process {
     child: Child,
     input: ChildStdin,
     output: ChildStdout,
@@ -25,7 +25,7 @@ pub struct Process {
 
 /// How a child was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lost {
+pub(super) enum Lost {
     /// It ended.
     Died,
     /// It said nothing for too long.
@@ -36,7 +36,11 @@ pub enum Lost {
 
 impl Process {
     /// Starts a child and waits until it says what it is.
-    pub fn start(program: &Path, args: &[OsString], silence: Duration) -> Result<Process, Error> {
+    pub(super) fn start(
+        program: &Path,
+        args: &[OsString],
+        silence: Duration,
+    ) -> Result<Process, Error> {
         let mut child = Command::new(program)
             .args(args)
             .env_clear()
@@ -71,12 +75,16 @@ impl Process {
     }
 
     /// How many files it was sent.
-    pub fn files(&self) -> usize {
+    pub(super) fn files(&self) -> usize {
         self.files
     }
 
     /// Parses files and adds what was made of each. After an error the next file is the one that did it.
-    pub fn parse(&mut self, files: &[(&str, &[u8])], parsed: &mut Vec<Parsed>) -> Result<(), Lost> {
+    pub(super) fn parse(
+        &mut self,
+        files: &[(&str, &[u8])],
+        parsed: &mut Vec<Parsed>,
+    ) -> Result<(), Lost> {
         self.files += files.len();
         let mut frame = std::mem::take(&mut self.frame);
         wire::write(files, &mut frame);

@@ -77,7 +77,7 @@ impl Graph {
     /// # Errors
     ///
     /// When it cannot be written.
-    pub fn draft(&self, path: &Path, rows: &Rows<'_>) -> io::Result<Draft> {
+    pub(crate) fn draft(&self, path: &Path, rows: &Rows<'_>) -> io::Result<Draft> {
         let mut to = Digested {
             to: BufWriter::with_capacity(1 << 20, File::create(draft(path))?),
             digest: Sha256::new(),
@@ -111,7 +111,7 @@ impl Graph {
     /// # Errors
     ///
     /// When there is a file that cannot be read.
-    pub fn read(path: &Path, rows: &Rows<'_>) -> io::Result<Option<Graph>> {
+    pub(crate) fn read(path: &Path, rows: &Rows<'_>) -> io::Result<Option<Graph>> {
         let length = match std::fs::metadata(path) {
             Ok(metadata) => metadata.len(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
