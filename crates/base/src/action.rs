@@ -1,82 +1,99 @@
-//! What an agent asks for: the lane it came in by, the action, and the target it is asked of.
+//! Lanes and what agents can do in them, as rows of a table that each lane owns.
+//!
+//! It exists so that a new lane edits nobody else's list: the gate, the policies and the scan read the row and have
+//! no case for any lane. A row holds data and pure functions; it decides nothing.
 
-use crate::Name;
+use std::borrow::Cow;
+use std::fmt;
+use std::hash::{Hash, Hasher};
 
-/// A protocol that weir speaks. Each has a crate of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Lane {
-    Mcp,
-    /// The sealed relay.
-    Relay,
+use crate::Resource;
+
+/// A family of protocols that the gateway speaks, such as MCP. Each lane's crate has one, as a `static`.
+pub struct Lane {
+    /// In policies, records and settings: `mcp`.
+    pub name: &'static str,
+    /// Whether the scan reads what passes; without it, a policy that reads findings permits nothing here.
+    pub is_scanned: bool,
+    /// What agents can do here.
+    pub actions: &'static [&'static Action],
+    /// The lane's part of the Cedar schema: its actions, and entity types that no other lane has.
+    pub schema: &'static str,
 }
 
-impl Lane {
-    /// The lanes whose messages the scan reads. The relay's are not read.
-    pub const SCANNED: &[Lane] = &[Lane::Mcp];
+/// One thing that an agent can do, such as `mcp:call`: a row of its lane's table.
+pub struct Action {
+    pub lane: &'static Lane,
+    /// The id of the Cedar action, in records too.
+    pub name: &'static str,
+    /// The protocol's method that stands for the action where an operator asks what would happen.
+    pub method: &'static str,
+    /// The Cedar entity of what the action is asked of; nothing where the resource is not one that the action goes
+    /// with, and then it is refused.
+    pub entity: fn(&Resource) -> Option<Entity<'_>>,
+    /// Whether policies read the declared arguments of it.
+    pub has_arguments: bool,
+    pub scan_as: ScanAs,
+    /// Whether the definition of what it is asked of has to be approved.
+    pub is_pinned: bool,
+}
 
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Lane::Mcp => "mcp",
-            Lane::Relay => "relay",
+/// How the scan takes the content of an action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScanAs {
+    /// As a text that goes out.
+    Message,
+    /// As the parameters of a tool call, `{"name": …, "arguments": {…}}`: what the tool would do is judged too.
+    ToolCall,
+    /// As parameters that name a resource by `uri`, which is judged as a tool that reads it.
+    ResourceRead,
+}
+
+/// A Cedar entity, without its attributes of other types than text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entity<'a> {
+    /// The entity type, such as `Server`.
+    pub kind: &'static str,
+    pub id: Cow<'a, str>,
+    /// Attributes by name; all of them are strings.
+    pub attributes: Vec<(&'static str, Cow<'a, str>)>,
+    pub parents: Vec<Entity<'a>>,
+}
+
+impl<'a> Entity<'a> {
+    /// The entity of a name from the configuration, which is its id and its attribute `name`.
+    pub fn named(kind: &'static str, name: &'a str) -> Entity<'a> {
+        Entity {
+            kind,
+            id: Cow::Borrowed(name),
+            attributes: vec![("name", Cow::Borrowed(name))],
+            parents: Vec::new(),
         }
     }
 }
 
-/// What is asked, as policies name it (`Action::"mcp:call"`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Action {
-    /// `tools/list`, `resources/list`, `resources/templates/list`, `prompts/list`.
-    McpList,
-    /// `tools/call`.
-    McpCall,
-    /// `resources/read`, `resources/subscribe`, `resources/unsubscribe`.
-    McpRead,
-    /// `prompts/get`.
-    McpPrompt,
-    /// Everything else of the protocol: `initialize`, `ping`, notifications, the event stream,
-    /// ending a session, and methods that weir does not know.
-    McpUse,
-    /// An HTTP request through the relay: on the outbound side to a peer, on the inbound side to an origin.
-    RelayPass,
-}
-
-impl Action {
-    pub const ALL: &[Action] = &[
-        Action::McpList,
-        Action::McpCall,
-        Action::McpRead,
-        Action::McpPrompt,
-        Action::McpUse,
-        Action::RelayPass,
-    ];
-
-    /// The lane that it is asked in.
-    pub fn lane(self) -> Lane {
-        match self {
-            Action::McpList
-            | Action::McpCall
-            | Action::McpRead
-            | Action::McpPrompt
-            | Action::McpUse => Lane::Mcp,
-            Action::RelayPass => Lane::Relay,
-        }
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Action::McpList => "mcp:list",
-            Action::McpCall => "mcp:call",
-            Action::McpRead => "mcp:read",
-            Action::McpPrompt => "mcp:prompt",
-            Action::McpUse => "mcp:use",
-            Action::RelayPass => "relay:pass",
-        }
+impl PartialEq for Action {
+    fn eq(&self, other: &Action) -> bool {
+        std::ptr::eq(self, other) || self.name == other.name
     }
 }
 
-/// What is asked of: a configured server, and one of its tools where the action names one.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Target {
-    pub server: Name,
-    pub tool: Option<String>,
+impl Eq for Action {}
+
+impl Hash for Action {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl fmt::Debug for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl fmt::Debug for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
 }

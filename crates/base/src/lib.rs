@@ -1,4 +1,4 @@
-//! The shared words of weir: what every other crate means by a name, a target, a refusal, a record.
+//! The shared words of weir: what every other crate means by a name, a resource, a refusal, a record.
 //!
 //! Nothing here decides anything. A type lives here when two crates that must not know each other have
 //! to mean the same thing by it.
@@ -13,12 +13,14 @@ pub mod never;
 pub mod permit;
 pub mod record;
 pub mod refusal;
+pub mod resource;
 pub mod secret;
 
-pub use action::{Action, Lane, Target};
+pub use action::{Action, Entity, Lane, ScanAs};
 pub use address::network;
 pub use clock::Now;
 pub use id::{CallId, Digest, Name};
 pub use permit::Permit;
 pub use refusal::{Code, Refusal};
+pub use resource::{Destination, Item, ItemKind, Resource, Site};
 pub use secret::Secret;

@@ -60,6 +60,10 @@ pub const LOG_UNSIGNED_MS_MAX: u64 = 10_000;
 pub const LOG_LOOK_MS: (u64, u64) = (100, 1_000);
 /// Bytes of one context attribute in a record.
 pub const RECORD_ATTRIBUTE_BYTES_MAX: usize = 256;
+/// Bytes of a text that one record has of a snapshot, as JSON writes them.
+pub const SNAPSHOT_PART_BYTES_MAX: usize = 48 << 10;
+/// Ids of calls in one record of those that are open.
+pub const OPEN_CALLS_PART_MAX: usize = 1024;
 /// Findings kept of one text.
 pub const FINDINGS_MAX: usize = 64;
 /// Sessions open at one server at once.

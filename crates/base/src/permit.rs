@@ -2,17 +2,24 @@
 
 use std::net::IpAddr;
 
-use crate::{CallId, Name, Refusal};
+use crate::{CallId, Destination, Name, Refusal};
 
 /// What `net` asks of whoever wants to send. Only `gate` makes values that answer.
 ///
-/// `net` has no opinions: it asks the permit which target it is for, and asks again for each address
-/// that the target's name resolved to, so that a name cannot move between the check and the use.
+/// `net` has no opinions: it asks the permit where the call may go, and asks again for each address that
+/// this resolved to, so that a name cannot move between the check and the use.
 pub trait Permit {
     /// The call that was judged.
     fn call(&self) -> CallId;
-    /// The configured target that may be spoken to; `net` refuses any other.
-    fn target(&self) -> &Name;
-    /// Whether this address may be dialled for that target.
+    /// The one place that may be spoken to; `net` refuses any other.
+    fn destination(&self) -> Destination<'_>;
+    /// The configured name of that place; nothing where an agent named it.
+    fn target(&self) -> Option<&Name> {
+        match self.destination() {
+            Destination::Configured(name) => Some(name),
+            Destination::Site(_) | Destination::Gateway => None,
+        }
+    }
+    /// Whether this address may be dialled for it.
     fn dial(&self, address: IpAddr) -> Result<(), Refusal>;
 }

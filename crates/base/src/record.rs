@@ -1,11 +1,18 @@
-//! What happened, as the log keeps it: one record for each judgement, one for each outcome.
+//! What happened, as the log keeps it: one record for each judgement, one for each outcome, and those of the gateway's
+//! own life, which `process` has.
 //!
 //! A record is canonical JSON (RFC 8785: keys sorted, no white space), so that its bytes follow from what
 //! it says. Secrets never enter it: findings carry fingerprints, arguments only where a policy names them.
 
 use crate::clock::{Now, rfc3339};
 use crate::limit::RECORD_ATTRIBUTE_BYTES_MAX;
-use crate::{Action, CallId, Digest, Lane};
+use crate::{CallId, Digest, Name};
+
+use json::Object;
+pub use process::{Admin, Lost, Open, Snapshot, Start, Stop, Subject, parts};
+
+mod json;
+mod process;
 
 /// What the scan saw, without what it saw.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,10 +41,20 @@ pub struct Judgement<'a> {
     pub peer: std::net::IpAddr,
     /// The agent's name; absent where nobody was recognised.
     pub agent: Option<&'a str>,
+    /// The agent's groups, as they were when it was judged.
+    pub groups: &'a [Name],
+    /// The person for whom the agent acts, where the credential says so.
+    pub behalf: Option<&'a str>,
     /// SHA-256 of the credential's SHA-256: names it without being of use to a thief of the log.
     pub credential: Option<Digest>,
-    pub lane: Lane,
-    pub action: Action,
+    /// The kind of the credential, such as `key`, `token`, `certificate` or `peer`.
+    pub by: Option<&'a str>,
+    /// The call that this one tries again at another target.
+    pub first: Option<CallId>,
+    /// The W3C `traceparent` that came with the call, once it was checked.
+    pub trace: Option<&'a str>,
+    pub lane: &'a str,
+    pub action: &'a str,
     pub method: &'a str,
     /// The request id that the agent sent, if it did.
     pub request: Option<&'a str>,
@@ -80,6 +97,27 @@ impl End {
     }
 }
 
+/// What a model counted for a call, in tokens; 0 where it did not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Tokens of the input, without those that were read from or written to a cache.
+    pub input: u64,
+    pub cached_read: u64,
+    pub cached_write: u64,
+    /// Tokens of the output, with those of its reasoning.
+    pub output: u64,
+    pub reasoning: u64,
+}
+
+impl Usage {
+    /// All tokens, in and out.
+    pub fn total(&self) -> u64 {
+        let input = self.input.saturating_add(self.cached_read);
+        let input = input.saturating_add(self.cached_write);
+        input.saturating_add(self.output)
+    }
+}
+
 /// What became of a call that passed.
 #[derive(Clone, Debug)]
 pub struct Outcome<'a> {
@@ -93,6 +131,8 @@ pub struct Outcome<'a> {
     pub duration_ms: u64,
     /// How many calls were made under the judgement, where it was a grant.
     pub calls: Option<u64>,
+    /// What a model counted, where one was asked.
+    pub usage: Option<Usage>,
     pub findings: &'a [Finding],
     /// The code of the refusal or error, and its private reason.
     pub why: Option<(&'static str, &'a str)>,
@@ -117,20 +157,18 @@ pub struct Approval<'a> {
 impl Approval<'_> {
     /// Canonical JSON.
     pub fn to_json(&self) -> Vec<u8> {
-        let mut json = Object::new();
-        json.text("at", &rfc3339(self.at.unix_ms));
-        if let Some(before) = self.before {
-            json.text("before", &before.to_string());
-        }
-        json.text("by", bounded(self.by));
-        json.text("digest", &self.digest.to_string());
-        json.text("kind", "approval");
-        if let Some(login) = self.login {
-            json.text("login", bounded(login));
-        }
-        json.text("server", self.server);
-        json.text("tool", bounded(self.tool));
-        json.close()
+        json::object(|json| {
+            json.text("at", &rfc3339(self.at.unix_ms));
+            if let Some(before) = self.before {
+                json.plain("before", before);
+            }
+            json.text("by", bounded(self.by));
+            json.plain("digest", self.digest);
+            json.text("kind", "approval");
+            json.text_if("login", self.login.map(bounded));
+            json.text("server", self.server);
+            json.text("tool", bounded(self.tool));
+        })
     }
 }
 
@@ -152,97 +190,124 @@ pub struct Accepted<'a> {
 impl Accepted<'_> {
     /// Canonical JSON.
     pub fn to_json(&self) -> Vec<u8> {
-        let mut json = Object::new();
-        json.text("at", &rfc3339(self.at.unix_ms));
-        json.text("by", bounded(self.by));
-        json.text("found", self.found);
-        json.text("kind", "accepted");
-        if let Some(login) = self.login {
-            json.text("login", bounded(login));
-        }
-        json.text("reason", self.reason);
-        json.number("unsigned", self.unsigned);
-        json.close()
+        json::object(|json| {
+            json.text("at", &rfc3339(self.at.unix_ms));
+            json.text("by", bounded(self.by));
+            json.text("found", self.found);
+            json.text("kind", "accepted");
+            json.text_if("login", self.login.map(bounded));
+            json.text("reason", self.reason);
+            json.number("unsigned", self.unsigned);
+        })
     }
 }
 
 impl Judgement<'_> {
     /// Canonical JSON.
     pub fn to_json(&self) -> Vec<u8> {
-        let mut json = Object::new();
-        json.text("action", self.action.as_str());
-        if let Some(agent) = self.agent {
-            json.text("agent", agent);
-        }
-        json.text("at", &rfc3339(self.at.unix_ms));
-        if !self.attributes.is_empty() {
-            json.key("attributes");
-            let mut inner = Object::new();
-            for (name, value) in self.attributes {
-                inner.key(name);
-                inner.0.extend_from_slice(bounded_json(value).as_bytes());
+        json::object(|json| {
+            json.text("action", self.action);
+            json.text_if("agent", self.agent);
+            json.text("at", &rfc3339(self.at.unix_ms));
+            if !self.attributes.is_empty() {
+                json.object("attributes", |json| {
+                    for (name, value) in self.attributes {
+                        json.raw(name, bounded_json(value));
+                    }
+                });
             }
-            json.0.extend_from_slice(&inner.close());
-        }
-        json.number("bytes", self.bytes);
-        json.text("call", &self.call.to_string());
-        if let Some(credential) = self.credential {
-            json.text("credential", &credential.to_string());
-        }
-        json.text(
-            "decision",
-            if self.refused.is_some() {
-                "refuse"
-            } else {
-                "pass"
-            },
-        );
-        json.findings(self.findings);
-        json.text("kind", "judgement");
-        json.text("lane", self.lane.as_str());
-        json.text("method", bounded(self.method));
-        json.text("peer", &self.peer.to_string());
-        if !self.policies.is_empty() {
-            json.key("policies");
-            json.array(self.policies.iter().map(|p| bounded(p)));
-        }
-        json.text("policy_set", &self.policy_set.to_string());
-        if let Some((code, private)) = self.refused {
-            json.text("refusal", code);
-            json.text("refusal_private", bounded(private));
-        }
-        if let Some(request) = self.request {
-            json.text("request", bounded(request));
-        }
-        json.text("server", self.server);
-        if let Some(tool) = self.tool {
-            json.text("tool", bounded(tool));
-        }
-        json.close()
+            json.text_if("behalf", self.behalf.map(bounded));
+            json.text_if("by", self.by);
+            json.number("bytes", self.bytes);
+            json.plain("call", self.call);
+            if let Some(credential) = self.credential {
+                json.plain("credential", credential);
+            }
+            let passed = self.refused.is_none();
+            json.text("decision", if passed { "pass" } else { "refuse" });
+            findings(json, self.findings);
+            if let Some(first) = self.first {
+                json.plain("first", first);
+            }
+            if !self.groups.is_empty() {
+                json.texts("groups", self.groups.iter().map(Name::as_str));
+            }
+            json.text("kind", "judgement");
+            json.text("lane", self.lane);
+            json.text("method", bounded(self.method));
+            json.plain("peer", self.peer);
+            if !self.policies.is_empty() {
+                json.texts("policies", self.policies.iter().map(|p| bounded(p)));
+            }
+            json.plain("policy_set", self.policy_set);
+            if let Some((code, private)) = self.refused {
+                json.text("refusal", code);
+                json.text("refusal_private", bounded(private));
+            }
+            json.text_if("request", self.request.map(bounded));
+            json.text("server", self.server);
+            json.text_if("tool", self.tool.map(bounded));
+            json.text_if("trace", self.trace.map(bounded));
+        })
     }
 }
 
 impl Outcome<'_> {
     /// Canonical JSON.
     pub fn to_json(&self) -> Vec<u8> {
-        let mut json = Object::new();
-        json.text("at", &rfc3339(self.at.unix_ms));
-        json.number("bytes", self.bytes);
-        json.text("call", &self.call.to_string());
-        if let Some(calls) = self.calls {
-            json.number("calls", calls);
-        }
-        json.number("duration_ms", self.duration_ms);
-        json.text("end", self.end.as_str());
-        json.findings(self.findings);
-        json.text("kind", "outcome");
-        json.number("status", u64::from(self.status));
-        if let Some((code, private)) = self.why {
-            json.text("why", code);
-            json.text("why_private", bounded(private));
-        }
-        json.close()
+        json::object(|json| {
+            json.text("at", &rfc3339(self.at.unix_ms));
+            json.number("bytes", self.bytes);
+            json.plain("call", self.call);
+            if let Some(calls) = self.calls {
+                json.number("calls", calls);
+            }
+            json.number("duration_ms", self.duration_ms);
+            json.text("end", self.end.as_str());
+            findings(json, self.findings);
+            json.text("kind", "outcome");
+            json.number("status", u64::from(self.status));
+            if let Some(usage) = &self.usage {
+                json.object("usage", |json| usage.fields(json));
+            }
+            if let Some((code, private)) = self.why {
+                json.text("why", code);
+                json.text("why_private", bounded(private));
+            }
+        })
     }
+}
+
+impl Usage {
+    fn fields(&self, json: &mut Object<'_, '_>) {
+        let counts = [
+            ("cached_read", self.cached_read),
+            ("cached_write", self.cached_write),
+            ("input", self.input),
+            ("output", self.output),
+            ("reasoning", self.reasoning),
+        ];
+        let counts = counts.into_iter().filter(|(_, count)| *count > 0);
+        counts.for_each(|(name, count)| json.number(name, count));
+    }
+}
+
+fn findings(json: &mut Object<'_, '_>, findings: &[Finding]) {
+    if findings.is_empty() {
+        return;
+    }
+    json.objects("findings", findings.iter(), |json, finding| {
+        json.text("action", finding.action);
+        if !finding.disguise.is_empty() {
+            json.text("disguise", finding.disguise);
+        }
+        json.text_if("exempt", finding.exempt.as_deref().map(bounded));
+        json.plain("fingerprint", format_args!("{:016x}", finding.fingerprint));
+        json.text("path", bounded(&finding.path));
+        json.text("rule", finding.rule);
+        let (start, end) = finding.span;
+        json.plain("span", format_args!("{start}..{end}"));
+    });
 }
 
 /// The start of a text, at most [`RECORD_ATTRIBUTE_BYTES_MAX`] bytes, cut between characters.
@@ -256,84 +321,6 @@ fn bounded_json(text: &str) -> &str {
         text
     } else {
         "\"(longer than 256 bytes)\""
-    }
-}
-
-/// Writes one JSON object; the caller gives the keys in sorted order.
-struct Object(Vec<u8>);
-
-impl Object {
-    fn new() -> Object {
-        let mut bytes = Vec::with_capacity(512);
-        bytes.push(b'{');
-        Object(bytes)
-    }
-
-    fn key(&mut self, key: &str) {
-        if self.0.len() > 1 {
-            self.0.push(b',');
-        }
-        self.string(key);
-        self.0.push(b':');
-    }
-
-    fn text(&mut self, key: &str, value: &str) {
-        self.key(key);
-        self.string(value);
-    }
-
-    fn number(&mut self, key: &str, value: u64) {
-        self.key(key);
-        self.0.extend_from_slice(value.to_string().as_bytes());
-    }
-
-    fn array<'t>(&mut self, values: impl Iterator<Item = &'t str>) {
-        self.0.push(b'[');
-        for (i, value) in values.enumerate() {
-            if i > 0 {
-                self.0.push(b',');
-            }
-            self.string(value);
-        }
-        self.0.push(b']');
-    }
-
-    fn findings(&mut self, findings: &[Finding]) {
-        if findings.is_empty() {
-            return;
-        }
-        self.key("findings");
-        self.0.push(b'[');
-        for (i, finding) in findings.iter().enumerate() {
-            if i > 0 {
-                self.0.push(b',');
-            }
-            let mut json = Object::new();
-            json.text("action", finding.action);
-            if !finding.disguise.is_empty() {
-                json.text("disguise", finding.disguise);
-            }
-            if let Some(reason) = &finding.exempt {
-                json.text("exempt", bounded(reason));
-            }
-            json.text("fingerprint", &format!("{:016x}", finding.fingerprint));
-            json.text("path", bounded(&finding.path));
-            json.text("rule", finding.rule);
-            let (start, end) = finding.span;
-            json.text("span", &format!("{start}..{end}"));
-            let bytes = json.close();
-            self.0.extend_from_slice(&bytes);
-        }
-        self.0.push(b']');
-    }
-
-    fn string(&mut self, value: &str) {
-        serde_json::to_writer(&mut self.0, value).expect("a string always serializes");
-    }
-
-    fn close(mut self) -> Vec<u8> {
-        self.0.push(b'}');
-        self.0
     }
 }
 
@@ -361,15 +348,23 @@ mod tests {
             peer: std::net::Ipv4Addr::LOCALHOST.into(),
             agent: Some("dev"),
             credential: Some(Digest([2; 32])),
-            lane: Lane::Mcp,
-            action: Action::McpCall,
+            by: Some("key"),
+            behalf: Some("ann"),
+            groups: &[Name::new("engineers").expect("a name")],
+            first: Some(CallId([7; 16])),
+            trace: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+            lane: "mcp",
+            action: "mcp:call",
             method: "tools/call",
             request: Some("r-1"),
             server: "files",
             tool: Some("read \"it\""),
             policies: &["starter".into()],
             policy_set: Digest([3; 32]),
-            attributes: &[("path".into(), "\"/tmp\"".into())],
+            attributes: &[
+                ("path".into(), "\"/tmp\"".into()),
+                ("kind".into(), "{\"a\":1}".into()),
+            ],
             findings: &findings,
             bytes: 9,
             refused: Some(("policy.forbidden", "why")),
@@ -384,6 +379,43 @@ mod tests {
         assert_eq!(value["attributes"]["path"], "/tmp");
         assert_eq!(value["findings"][0]["span"], "3..9");
         assert_eq!(value["findings"][0]["exempt"], "a sample");
+        assert_eq!(value["groups"][0], "engineers");
+        assert_eq!(value["first"], "07".repeat(16));
+    }
+
+    #[test]
+    fn an_outcome_says_what_was_counted_and_no_zeros() {
+        let mut outcome = Outcome {
+            call: CallId([1; 16]),
+            at: Now {
+                unix_ms: 0,
+                mono_ms: 0,
+            },
+            end: End::Complete,
+            status: 200,
+            bytes: 9,
+            duration_ms: 3,
+            calls: None,
+            usage: Some(Usage {
+                input: 12,
+                output: 7,
+                ..Usage::default()
+            }),
+            findings: &[],
+            why: Some(("upstream.failed", "it \"ended\"")),
+        };
+        let value: serde_json::Value = serde_json::from_slice(&outcome.to_json()).expect("JSON");
+        assert_eq!(
+            value["usage"],
+            serde_json::json!({ "input": 12, "output": 7 })
+        );
+        assert_eq!(
+            serde_json::to_vec(&sorted(value)).expect("JSON"),
+            outcome.to_json()
+        );
+        outcome.usage = None;
+        let text = String::from_utf8(outcome.to_json()).expect("text");
+        assert!(!text.contains("usage"), "{text}");
     }
 
     #[test]

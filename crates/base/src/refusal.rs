@@ -85,12 +85,18 @@ codes! {
     KEY_MALFORMED "agent.key_malformed" 401 "Send the key exactly as it was shown: weir_ and 43 characters.";
     KEY_UNKNOWN "agent.key_unknown" 401 "Ask the operator for a key of this gateway.";
     KEY_EXPIRED "agent.key_expired" 401 "Ask the operator for a new key.";
+    KEY_USED "agent.key_used" 401 "Make a new proof for each request.";
+    SUSPENDED "agent.suspended" 403 "The operator suspended this agent; ask when it may go on.";
 
     // May they.
     FORBIDDEN "policy.forbidden" 403 "Ask the operator for a policy that permits this.";
     POLICY_BROKEN "policy.broken" 503 "The operator has to mend the policy: weir policy check.";
     ARGUMENT_TYPE "policy.argument_type" 400 "Send the argument with the type that the message names.";
     ARGUMENT_BOUND "policy.argument_bound" 413 "Send a shorter argument; a policy reads this one.";
+
+    ADVISOR "policy.advisor" 403 "A decision point outside of the gateway refused this or did not answer; ask the operator.";
+    HELD "policy.held" 403 "A person has to approve this call; send the same call again once that is done.";
+    STOPPED "gate.stopped" 503 "The operator stopped this; ask when it goes on.";
 
     // Is it safe.
     SECRET "scan.secret" 403 "Take the secret out of the call; it was not sent on.";
@@ -104,6 +110,8 @@ codes! {
 
     // Spent.
     LIMIT_AGENT "limit.agent" 429 "Wait as long as Retry-After says, or have the operator raise limits.agent_per_minute.";
+    LIMIT_TOKENS "limit.tokens" 429 "Wait as long as Retry-After says, or ask for less.";
+    BUDGETS "limit.budgets" 503 "The budgets do not answer; try again in a moment.";
     LIMIT_STRANGERS "limit.strangers" 429 "Send a good key, which this limit does not count; or wait as long as Retry-After says, or have the operator raise limits.strangers_per_minute.";
     LIMIT_ADDRESS "limit.address" 429 "Wait as long as Retry-After says, or have the operator raise limits.address_per_minute.";
 

@@ -3,99 +3,117 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use base::{Now, Refusal, refusal};
-use identity::Verified;
+use base::{Refusal, refusal};
 use policy::{Context, Principal, Slice};
 use serde_json::value::RawValue;
 
-use crate::pass::{Call, Rules};
-use crate::trail::Trail;
+use crate::judge::{Asker, Case};
 
-/// The proof that policy permits the call, or that only a policy which reads findings can say.
-pub(crate) struct Permitted {
-    slice: Arc<Slice>,
-    pending: bool,
+/// The proof that no stop is in force, and that policy permits the call or that only a policy which reads findings can
+/// say.
+pub struct Permitted {
+    pub(crate) asker: Asker,
+    pub(crate) principal: Arc<Principal>,
+    /// Absent for the gateway's own calls, which no policy is asked about.
+    slice: Option<Arc<Slice>>,
+    is_pending: bool,
 }
 
-pub(crate) fn admit(
-    rules: &Rules,
-    verified: &Verified,
-    call: &Call<'_>,
-    now: Now,
-    trail: &mut Trail<'_>,
-) -> Result<Permitted, Refusal> {
-    let slice = rules
-        .policies
-        .slice(&principal(verified), call.action, call.target);
-    let admission = slice.admit(&context(call, now))?;
-    trail.admitted(admission.policies, admission.attributes);
-    Ok(Permitted {
-        pending: admission.pending || slice.has_late(),
-        slice,
-    })
-}
-
-/// Asks again, now that the findings are known. Costs nothing where no policy of the slice reads them.
-pub(crate) fn decide(
-    permitted: &Permitted,
-    call: &Call<'_>,
-    now: Now,
-    trail: &mut Trail<'_>,
-) -> Result<(), Refusal> {
-    if !permitted.pending {
-        return Ok(());
+impl Case<'_> {
+    /// Asks the stops, and the policies that do not read findings.
+    ///
+    /// # Errors
+    /// `gate.stopped`, and the refusals of policy; `mcp.server_unknown` for a call of the gateway's own to what the
+    /// configuration does not name.
+    pub fn admit(&mut self, asker: Asker) -> Result<Permitted, Refusal> {
+        let (lane, agent) = (self.call.action.lane, asker.agent());
+        let name = agent.map(|verified| &verified.agent().name);
+        self.gate.stops.borrow().check(lane.name, name)?;
+        let principal = principal(&asker);
+        if agent.is_none() {
+            return match self.rules.is_configured(self.call.resource) {
+                true => Ok(Permitted {
+                    asker,
+                    principal,
+                    slice: None,
+                    is_pending: false,
+                }),
+                false => Err(unknown()),
+            };
+        }
+        let policies = &self.rules.policies;
+        let slice = policies.slice(&principal, self.call.action, self.call.resource)?;
+        let admission = slice.admit(self.call.resource, &self.context())?;
+        let is_pending = admission.pending || slice.has_late();
+        self.trail
+            .admitted(admission.policies, admission.attributes);
+        if is_pending && !lane.is_scanned {
+            // What a policy cannot see is absent, never empty.
+            let public = "a policy that reads findings speaks of this, and the lane is not scanned";
+            return Err(Refusal::new(refusal::FORBIDDEN, public));
+        }
+        Ok(Permitted {
+            asker,
+            principal,
+            slice: Some(slice),
+            is_pending,
+        })
     }
-    let policies = permitted.slice.decide(&context(call, now), &found(trail))?;
-    trail.decided(policies);
-    Ok(())
-}
 
-/// Asks all policies again about the arguments as the scan redacted them, because these are what is sent: a
-/// permit may depend on what was taken out.
-pub(crate) fn again(
-    permitted: &Permitted,
-    call: &Call<'_>,
-    redacted: Option<&[u8]>,
-    now: Now,
-    trail: &Trail<'_>,
-) -> Result<(), Refusal> {
-    let Some(redacted) = redacted.filter(|_| call.arguments.is_some()) else {
-        return Ok(());
-    };
-    let unread = |_| Refusal::new(refusal::SECRET, "the arguments cannot be redacted");
-    let params: HashMap<String, Box<RawValue>> =
-        serde_json::from_slice(redacted).map_err(unread)?;
-    let context = Context {
-        arguments: params.get("arguments").map(|json| json.get().as_bytes()),
-        ..context(call, now)
-    };
-    permitted.slice.admit(&context)?;
-    if permitted.pending {
-        permitted.slice.decide(&context, &found(trail))?;
+    fn context(&self) -> Context<'_> {
+        Context {
+            method: self.call.method,
+            peer: self.call.peer,
+            unix_ms: self.now.unix_ms,
+            arguments: self.call.arguments,
+        }
     }
-    Ok(())
+
+    /// Asks again, now that the findings are known. Costs nothing where no policy of the slice reads them.
+    pub(crate) fn decide_late(&mut self, permitted: &Permitted) -> Result<(), Refusal> {
+        let Some(slice) = permitted.slice.as_ref().filter(|_| permitted.is_pending) else {
+            return Ok(());
+        };
+        let policies = slice.decide(self.call.resource, &self.context(), &self.trail.rules())?;
+        self.trail.decided(policies);
+        Ok(())
+    }
+
+    /// Asks all policies again about the arguments as the scan redacted them, because these are what is sent: a
+    /// permit may depend on what was taken out.
+    pub(crate) fn admit_redacted(
+        &self,
+        permitted: &Permitted,
+        redacted: &[u8],
+    ) -> Result<(), Refusal> {
+        let Some(slice) = &permitted.slice else {
+            return Ok(());
+        };
+        let unread = |_| Refusal::new(refusal::SECRET, "the arguments cannot be redacted");
+        let params: HashMap<String, Box<RawValue>> =
+            serde_json::from_slice(redacted).map_err(unread)?;
+        let context = Context {
+            arguments: params.get("arguments").map(|json| json.get().as_bytes()),
+            ..self.context()
+        };
+        slice.admit(self.call.resource, &context)?;
+        if permitted.is_pending {
+            slice.decide(self.call.resource, &context, &self.trail.rules())?;
+        }
+        Ok(())
+    }
 }
 
-/// The rules that the scan found something by.
-fn found<'t>(trail: &'t Trail<'_>) -> Vec<&'t str> {
-    let findings = trail.findings().iter();
-    findings.map(|finding| finding.rule).collect()
+fn unknown() -> Refusal {
+    Refusal::new(refusal::SERVER_UNKNOWN, "no such server is configured")
 }
 
-pub(crate) fn principal(verified: &Verified) -> Arc<Principal> {
-    let agent = verified.agent();
+fn principal(asker: &Asker) -> Arc<Principal> {
+    let groups = asker
+        .agent()
+        .map(|verified| verified.agent().groups.clone());
     Arc::new(Principal {
-        name: agent.name.clone(),
-        groups: agent.groups.clone(),
+        name: asker.name(),
+        groups: groups.unwrap_or_default(),
     })
-}
-
-fn context<'a>(call: &Call<'a>, now: Now) -> Context<'a> {
-    Context {
-        lane: call.lane,
-        method: call.method,
-        peer: call.peer,
-        unix_ms: now.unix_ms,
-        arguments: call.arguments,
-    }
 }

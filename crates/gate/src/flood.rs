@@ -8,12 +8,33 @@
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use base::{Action, CallId, Lane, Name, Now, Refusal, Target, limit, refusal};
+use base::{Action, CallId, Lane, Name, Now, Refusal, Resource, ScanAs, limit, refusal};
 use identity::Verified;
 
-use crate::pass::{Call, Gate, Rules};
-use crate::ports::Counted;
+use crate::call::Call;
+use crate::gate::Gate;
+use crate::ports::{BudgetLine, Counted, Spent, Unit};
+use crate::reserve;
 use crate::trail::Trail;
+
+/// The gateway itself, where a record is of no lane.
+static GATEWAY: Lane = Lane {
+    name: "gateway",
+    is_scanned: false,
+    actions: &[],
+    schema: "",
+};
+
+/// What is recorded of requests that no record tells of by itself.
+static FLOOD: Action = Action {
+    lane: &GATEWAY,
+    name: "gateway:flood",
+    method: "over a budget",
+    entity: |_| None,
+    has_arguments: false,
+    scan_as: ScanAs::Message,
+    is_pinned: false,
+};
 
 /// Refusals over a budget that no record tells of yet.
 #[derive(Default)]
@@ -49,49 +70,84 @@ impl Gate {
     /// Refuses a request that shows no good key, or that a page of another site makes. It counts against
     /// the strangers' budget of its address; over that, the refusal is `limit.strangers`.
     pub async fn turn_away(&self, call: &Call<'_>, refusal: Refusal) -> Refusal {
-        let per_minute = self.rules.load().strangers_per_minute;
+        let per_minute = self.rules.load().rates.strangers_per_minute;
         let stranger = Counted::Stranger(call.peer);
         let now = self.ports.clock.now();
-        match self.ports.counters.take(&stranger, per_minute, now) {
-            Ok(()) => self.reject(None, call, refusal).await,
-            Err(retry_ms) => {
+        match self.spend(vec![(stranger, per_minute)], now).await {
+            Ok(Ok(())) => self.reject(None, call, refusal).await,
+            Ok(Err((_, retry_ms))) => {
                 let public = format!(
                     "more than {per_minute} requests a minute without a good key from this address"
                 );
                 let over = Refusal::new(refusal::LIMIT_STRANGERS, public).with_retry_ms(retry_ms);
                 self.flooded(None, call, over).await
             }
+            Err(silent) => self.reject(None, call, silent).await,
         }
     }
 
     /// Takes a request of a known agent from the budgets that it has before it is judged.
-    pub(crate) fn budget(
+    pub(crate) async fn budget(
         &self,
-        rules: &Rules,
         verified: &Verified,
         call: &Call<'_>,
         now: Now,
     ) -> Result<(), Refusal> {
-        let counters = &self.ports.counters;
-        if let Some(per_minute) = rules.address_per_minute {
-            let address = Counted::Address(call.peer);
-            counters
-                .take(&address, per_minute, now)
-                .map_err(|retry_ms| {
-                    let public = format!("more than {per_minute} calls a minute from this address");
-                    Refusal::new(refusal::LIMIT_ADDRESS, public).with_retry_ms(retry_ms)
-                })?;
-        }
+        let rates = self.rules.load().rates;
         let agent = Counted::Requests(verified.agent().name.clone());
-        let per_minute = rules
+        let requests = rates
             .agent_per_minute
             .saturating_mul(limit::REQUESTS_PER_CALL_MAX);
-        counters.take(&agent, per_minute, now).map_err(|retry_ms| {
-            let public = format!(
-                "this agent made more than {per_minute} requests a minute, with those that were refused"
-            );
-            Refusal::new(refusal::LIMIT_AGENT, public).with_retry_ms(retry_ms)
-        })
+        let mut budgets = vec![(agent, requests)];
+        budgets.extend(
+            rates
+                .address_per_minute
+                .map(|per_minute| (Counted::Address(call.peer), per_minute)),
+        );
+        let over = match self.spend(budgets, now).await? {
+            Ok(()) => return Ok(()),
+            Err(over) => over,
+        };
+        let (budget, retry_ms) = over;
+        let refusal = match budget {
+            (Counted::Address(_), per_minute) => {
+                let public = format!("more than {per_minute} calls a minute from this address");
+                Refusal::new(refusal::LIMIT_ADDRESS, public)
+            }
+            (_, per_minute) => {
+                let public = format!(
+                    "this agent made more than {per_minute} requests a minute, with those that were refused"
+                );
+                Refusal::new(refusal::LIMIT_AGENT, public)
+            }
+        };
+        Err(refusal.with_retry_ms(retry_ms))
+    }
+
+    /// Takes one from each of these budgets for good, or none. Where one is spent: which, and when there is one again.
+    async fn spend(
+        &self,
+        budgets: Vec<(Counted, u32)>,
+        now: Now,
+    ) -> Result<Result<(), ((Counted, u32), u64)>, Refusal> {
+        let line = |(counted, per_minute): &(Counted, u32)| BudgetLine {
+            counted: counted.clone(),
+            unit: Unit::Calls,
+            amount: 1,
+            per_minute: *per_minute,
+        };
+        let lines = budgets.iter().map(line).collect();
+        match reserve::answer(self.ports.budgets.reserve(lines, now)).await? {
+            Ok(ticket) => {
+                let spent = Spent {
+                    calls: 1,
+                    tokens: 0,
+                };
+                self.ports.budgets.settle(ticket, spent, now);
+                Ok(Ok(()))
+            }
+            Err(over) => Ok(Err((budgets[over.line].clone(), over.retry_ms))),
+        }
     }
 
     /// Records how many refusals over a budget no record tells of yet, once one is due; `last` is for the end of
@@ -101,29 +157,46 @@ impl Gate {
         let Some(number) = self.flood.rest(now, last) else {
             return;
         };
-        let target = Target {
-            server: Name::new("weir").expect("weir is a name"),
-            tool: None,
-        };
-        let call = Call {
-            id: CallId([0; 16]),
-            peer: Ipv4Addr::UNSPECIFIED.into(),
-            lane: Lane::Mcp,
-            action: Action::McpUse,
-            method: "over a budget",
-            request: None,
-            target: &target,
-            params: None,
-            root: "params",
-            arguments: None,
-            bytes: 0,
-        };
+        let resource = Resource::Setting(Name::new("weir").expect("weir is a name"));
+        let peer = Ipv4Addr::UNSPECIFIED.into();
+        let call = Call::new(CallId([0; 16]), peer, &FLOOD, &resource, FLOOD.method);
         let told = format!("requests over a budget since the last record of one: {number}");
         let refusal = Refusal::new(refusal::LIMIT_STRANGERS, told);
         let rules = self.rules();
         let mut trail = Trail::new(&call, None, &rules, now);
         let record = trail.refused(&refusal).to_json(&rules.engine);
         self.ports.recorder.note(record);
+    }
+
+    /// Records a refusal that a lane found itself, such as a message that is not of its protocol, and
+    /// gives it back.
+    pub async fn reject(
+        &self,
+        verified: Option<&Verified>,
+        call: &Call<'_>,
+        refusal: Refusal,
+    ) -> Refusal {
+        let trail = Trail::new(call, verified, &self.rules(), self.ports.clock.now());
+        self.record_refusal(trail, refusal).await
+    }
+
+    /// Nothing passes either way, so a refusal stands even where it cannot be recorded; the log's
+    /// trouble is then the health check's to tell.
+    pub(crate) async fn record_refusal(&self, mut trail: Trail<'_>, refusal: Refusal) -> Refusal {
+        self.ports
+            .meter
+            .judged(trail.resource(), Some(refusal.code.name));
+        self.count(&trail);
+        let record = trail.refused(&refusal).to_json(&self.rules.load().engine);
+        drop(trail);
+        let _ = self.ports.recorder.append(record).await;
+        refusal
+    }
+
+    pub(crate) fn count(&self, trail: &Trail<'_>) {
+        for finding in trail.findings() {
+            self.ports.meter.found(finding.rule, finding.action);
+        }
     }
 
     /// Refuses what is over a budget: always counted, and recorded where a record is due.
@@ -135,8 +208,8 @@ impl Gate {
     ) -> Refusal {
         let now = self.ports.clock.now();
         let Some(number) = self.flood.count(now) else {
-            let (server, code) = (&call.target.server, refusal.code.name);
-            self.ports.meter.judged(server, Some(code));
+            let code = Some(refusal.code.name);
+            self.ports.meter.judged(call.resource, code);
             return refusal;
         };
         let told = format!(

@@ -1,77 +1,124 @@
 //! Is it safe: the scan of what the agent sends.
 
-use base::{Action, Lane, Name, Now, Refusal, refusal};
-use scan::{Class, Direction, Pending, Place, Report, Sessions};
+use base::record::Finding;
+use base::{Digest, Refusal, ScanAs, refusal};
+use scan::{Class, Direction, Pending, Place as ScanPlace, Report, Session};
+use sha2::{Digest as _, Sha256};
 
-use crate::pass::{Call, Rules};
-use crate::trail::{Trail, to_record};
+use crate::admit::Permitted;
+use crate::call::{Form, Part, Repeat};
+use crate::judge::Case;
+use crate::pinned::Approved;
+use crate::trail::to_record;
 
 /// The proof that what the agent sends was scanned, with what is to be sent in its place.
-#[derive(Default)]
-pub(crate) struct Scanned {
-    pub(crate) redacted: Option<Vec<u8>>,
+pub struct Scanned {
+    pub(crate) permitted: Permitted,
+    pub(crate) redacted: Redacted,
     /// What is remembered of the call if it passes.
     pub(crate) pending: Option<Pending>,
+    /// SHA-256 of the content and what was found in it, where the call may be repeated.
+    pub(crate) content: Option<(Digest, Vec<Finding>)>,
 }
 
-pub(crate) fn inspect(
-    rules: &Rules,
-    sessions: &Sessions,
-    call: &Call<'_>,
-    agent: &str,
-    now: Now,
-    trail: &mut Trail<'_>,
-) -> Result<Scanned, Refusal> {
-    let Some(params) = call.params else {
-        return Ok(Scanned::default());
-    };
-    let place = place(
-        Direction::Outgoing,
-        call.lane,
-        &call.target.server,
-        agent,
-        now,
-    );
-    let judge = |session: &mut scan::Session| {
-        let session = (session, now.mono_ms);
-        match call.action {
-            Action::McpCall => rules.engine.call(place, params, call.root, Some(session)),
-            Action::McpRead => rules
-                .engine
-                .resource(place, params, call.root, Some(session)),
-            _ => rules.engine.outgoing(place, params, call.root, session),
+/// What is to be sent in the place of parts of a call, by the number of the part.
+pub(crate) type Redacted = Vec<(usize, Vec<u8>)>;
+
+impl Case<'_> {
+    /// Scans all parts of the call.
+    ///
+    /// # Errors
+    /// The refusal of the first finding that asks for one, and `scan.bound`.
+    pub fn inspect(&mut self, approved: Approved) -> Result<Scanned, Refusal> {
+        let Approved { permitted } = approved;
+        if self.call.content.is_empty() || !self.call.action.lane.is_scanned {
+            return Ok(Scanned {
+                permitted,
+                redacted: Vec::new(),
+                pending: None,
+                content: self.evidence(),
+            });
         }
-    };
-    // Whatever refuses the call from here on drops this, and with it what is remembered of the call.
-    let (report, pending) = sessions.judge(agent, now.mono_ms, judge);
-    let report = report.map_err(too_much)?;
-    trail.found(to_record(&report));
-    trail.scanned(report.found_nothing);
-    let redacted = match report.action {
-        scan::Action::Refuse => return Err(refuse(&report)),
-        scan::Action::Redact => Some(report.redacted(params)),
-        scan::Action::Warn | scan::Action::Off => None,
-    };
-    Ok(Scanned {
-        redacted,
-        pending: Some(pending),
-    })
-}
+        let agent = permitted.principal.name.clone();
+        let mono_ms = self.now.mono_ms;
+        let gate = self.gate;
+        // Whatever refuses the call from here on drops `pending`, and with it what is remembered of the call.
+        let (reports, pending) = gate.sessions.judge(agent.as_str(), mono_ms, |session| {
+            let parts = self.call.content.iter();
+            let reports = parts.map(|part| self.scan_part(part, agent.as_str(), session));
+            reports.collect::<Result<Vec<Report>, scan::Bound>>()
+        });
+        let reports = reports.map_err(too_much)?;
+        let found = reports.iter().flat_map(|report| &report.findings);
+        self.trail.found(found.map(to_record).collect());
+        self.trail
+            .scanned(reports.iter().all(|report| report.found_nothing));
+        let mut redacted = Vec::new();
+        for (number, (report, part)) in reports.iter().zip(self.call.content).enumerate() {
+            match report.action {
+                scan::Action::Refuse => return Err(refuse(report)),
+                scan::Action::Redact => redacted.push((number, report.redacted(part.bytes))),
+                scan::Action::Warn | scan::Action::Off => {}
+            }
+        }
+        if let (Some((_, params)), Some(_)) = (redacted.first(), self.call.arguments) {
+            self.admit_redacted(&permitted, params)?;
+        }
+        Ok(Scanned {
+            permitted,
+            redacted,
+            pending: Some(pending),
+            content: self.evidence(),
+        })
+    }
 
-/// Where a text of this call stands.
-pub(crate) fn place<'a>(
-    direction: Direction,
-    lane: Lane,
-    server: &'a Name,
-    agent: &'a str,
-    now: Now,
-) -> Place<'a> {
-    Place {
-        direction,
-        lane: lane.as_str(),
-        target: server.as_str(),
-        agent,
-        now_s: now.unix_ms / 1000,
+    /// What shows later that the same content was scanned, and what was found in it.
+    fn evidence(&self) -> Option<(Digest, Vec<Finding>)> {
+        match self.call.repeat {
+            Repeat::No => None,
+            Repeat::Maybe => Some((self.content_digest(), self.trail.findings().to_vec())),
+        }
+    }
+
+    fn scan_part(
+        &self,
+        part: &Part<'_>,
+        agent: &str,
+        session: &mut Session,
+    ) -> Result<Report, scan::Bound> {
+        let place = ScanPlace {
+            direction: part.role.direction(),
+            lane: self.call.action.lane.name,
+            target: self.call.resource.place(),
+            agent,
+            now_s: self.now.unix_ms / 1000,
+        };
+        let (engine, mono_ms) = (&self.rules.engine, self.now.mono_ms);
+        let (bytes, path) = (part.bytes, part.path);
+        match (part.form, place.direction, self.call.action.scan_as) {
+            (Form::Text, _, _) => engine.bytes(place, bytes, path),
+            (Form::Json, Direction::Outgoing, ScanAs::ToolCall) => {
+                engine.call(place, bytes, path, Some((session, mono_ms)))
+            }
+            (Form::Json, Direction::Outgoing, ScanAs::ResourceRead) => {
+                engine.resource(place, bytes, path, Some((session, mono_ms)))
+            }
+            (Form::Json, Direction::Outgoing, ScanAs::Message) => {
+                engine.outgoing(place, bytes, path, (session, mono_ms))
+            }
+            (Form::Json, _, _) => engine.json(place, bytes, path),
+        }
+    }
+
+    /// SHA-256 of all that the agent wrote.
+    pub(crate) fn content_digest(&self) -> Digest {
+        let mut hash = Sha256::new();
+        for part in self.call.content {
+            // The length first, so that no two lists of parts are the same bytes.
+            hash.update((part.bytes.len() as u64).to_be_bytes());
+            hash.update(part.bytes);
+        }
+        Digest(hash.finalize().into())
     }
 }
 
@@ -92,6 +139,21 @@ pub(crate) fn refuse(report: &Report) -> Refusal {
         base::never!("a report that refuses has no finding that does");
         return Refusal::new(refusal::FAILED, "the scan gave no reason");
     };
+    let refusal = refuse_for(finding, &finding.path);
+    let links = &mut report.links.iter();
+    match links.find(|link| link.rule == finding.rule.id) {
+        Some(link) => {
+            let (after, seconds) = (link.after, link.for_ms.div_ceil(1000));
+            let (code, what) = (refusal.code, refusal.public);
+            let what = format!("{what}: it follows {after}, which counts for {seconds} s more");
+            Refusal::new(code, what).with_retry_ms(link.for_ms)
+        }
+        None => refusal,
+    }
+}
+
+/// The refusal for a finding at this path.
+pub(crate) fn refuse_for(finding: &scan::Finding, path: &str) -> Refusal {
     let (code, what) = match finding.rule.class {
         Class::Secret => (refusal::SECRET, "a secret"),
         Class::Injection => (refusal::INJECTION, "an injected instruction"),
@@ -101,16 +163,7 @@ pub(crate) fn refuse(report: &Report) -> Refusal {
         Class::Tool => (refusal::TOOL_CHANGED, "a tool that is not what it was"),
         Class::Chain => (refusal::CHAIN, "a chain of calls"),
     };
-    let what = format!("{what} ({}) at {}", finding.rule.id, finding.path);
-    let links = &mut report.links.iter();
-    match links.find(|link| link.rule == finding.rule.id) {
-        Some(link) => {
-            let (after, seconds) = (link.after, link.for_ms.div_ceil(1000));
-            let what = format!("{what}: it follows {after}, which counts for {seconds} s more");
-            Refusal::new(code, what).with_retry_ms(link.for_ms)
-        }
-        None => Refusal::new(code, what),
-    }
+    Refusal::new(code, format!("{what} ({}) at {path}", finding.rule.id))
 }
 
 /// More than the scan's bounds allow is a refusal, never a part that was skipped.

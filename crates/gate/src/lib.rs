@@ -1,4 +1,4 @@
-//! The one path: every call of every lane goes through [`Gate::pass`], and leaves a record.
+//! The one path: every call of every lane goes through one judge, and leaves a record.
 //!
 //! The gate asks identity, policy and scan, takes from limits, has the judgement written down, and only
 //! then hands out a [`Passed`]. It opens no socket or file and reads no clock: all of that is a port.
@@ -10,22 +10,37 @@
 
 mod pass;
 
+pub mod judge;
+
 mod admit;
-mod flood;
+mod append;
 mod inspect;
 mod pinned;
 mod reserve;
 
+mod again;
+mod flow;
 mod grant;
 mod passed;
 mod stream;
-mod trail;
 
+mod call;
+mod flood;
+mod gate;
 pub mod ports;
 mod reach;
+mod rules;
+mod stop;
+mod trail;
 
-pub use grant::{Ask, GRANT_BYTES_MAX, GRANT_CALLS_MAX, GRANT_MS_MAX, Grant, Under, Who};
-pub use pass::{Call, Gate, Rules};
+pub use call::{Call, Cost, Form, Part, Repeat, Role};
+pub use flow::Channel;
+pub use gate::Gate;
+pub use grant::{GRANT_BYTES_MAX, GRANT_CALLS_MAX, GRANT_MS_MAX, Grant, Under};
+pub use judge::{Asker, Case, Scanned};
 pub use passed::{Ending, Passed};
 pub use reach::{Range, Reach};
+pub use reserve::Reservation;
+pub use rules::{Rates, Rules};
+pub use stop::Stops;
 pub use stream::Answer;

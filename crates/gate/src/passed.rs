@@ -3,17 +3,23 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use base::record::{End, Finding, Outcome};
-use base::{Action, CallId, Digest, Lane, Name, Now, Permit, Refusal, Target, refusal};
+use base::record::{End, Finding, Outcome, Usage};
+use base::{Action, CallId, Destination, Digest, Name, Now, Permit, Refusal, Resource, refusal};
 use policy::Principal;
-use scan::{Direction, Fragments, Place};
+use scan::{Direction, Fragments};
 
-use crate::inspect::{self, Scanned};
-use crate::pass::{Call, Gate, Rules};
+use crate::call::Call;
+use crate::gate::Gate;
+use crate::inspect::Redacted;
+use crate::judge::Asker;
+use crate::ports::{Spent, Unit};
+use crate::reserve::{Reservation, Reserved};
+use crate::rules::Rules;
 
-/// A call that passed. [`Gate::pass`] is the only function that hands one out.
+/// A call that passed. [`Gate::pass`], [`Gate::own`] and [`Gate::again`] hand one out, for one judge.
 ///
-/// It ends once, by [`Passed::end`]; dropped without that, its outcome is recorded as cut.
+/// It ends once, by [`Passed::end`]; dropped without that, its outcome is recorded as cut. What was reserved for it is
+/// settled then.
 ///
 /// ```compile_fail
 /// let forged = gate::Passed { ticket: todo!() };
@@ -26,18 +32,21 @@ use crate::pass::{Call, Gate, Rules};
 pub struct Passed {
     gate: Arc<Gate>,
     pub(crate) rules: Arc<Rules>,
-    principal: Arc<Principal>,
+    pub(crate) asker: Asker,
+    pub(crate) principal: Arc<Principal>,
     call: CallId,
-    lane: Lane,
-    target: Target,
+    action: &'static Action,
+    resource: Resource,
     started: Now,
-    /// The thumbprint of the agent's key; absent for the gateway's own calls.
-    thumbprint: Option<Digest>,
-    redacted: Option<Vec<u8>>,
+    pub(crate) redacted: Redacted,
+    /// SHA-256 of the content and what was found in it, where the call may be repeated.
+    pub(crate) content: Option<(Digest, Vec<Finding>)>,
     pub(crate) findings: Vec<Finding>,
     /// Ends of what came, where the answer comes in several messages.
     pub(crate) fragments: Option<Fragments>,
-    open: bool,
+    /// Absent once it is settled.
+    reservation: Option<Reservation>,
+    is_open: bool,
 }
 
 /// How a call ended, as its lane saw it.
@@ -50,33 +59,53 @@ pub struct Ending<'a> {
     pub bytes: u64,
     /// How many calls there were under a grant; absent for a call that was judged by itself.
     pub calls: Option<u64>,
+    /// What a model counted, where one was asked.
+    pub usage: Option<Usage>,
     /// The code and private reason of what went wrong.
     pub why: Option<(&'static str, &'a str)>,
 }
 
+impl Ending<'_> {
+    /// An ending of which no more is known.
+    pub fn of(end: End) -> Ending<'static> {
+        Ending {
+            end,
+            status: 0,
+            bytes: 0,
+            calls: None,
+            usage: None,
+            why: None,
+        }
+    }
+}
+
 impl Passed {
     pub(crate) fn new(
-        gate: Arc<Gate>,
+        gate: &Arc<Gate>,
         rules: Arc<Rules>,
-        principal: Arc<Principal>,
         call: &Call<'_>,
-        scanned: Scanned,
+        reserved: Reserved,
         started: Now,
-        thumbprint: Option<Digest>,
     ) -> Passed {
+        let Reserved {
+            scanned,
+            reservation,
+        } = reserved;
         Passed {
-            gate,
+            gate: Arc::clone(gate),
             rules,
-            principal,
+            asker: scanned.permitted.asker,
+            principal: scanned.permitted.principal,
             call: call.id,
-            lane: call.lane,
-            target: call.target.clone(),
+            action: call.action,
+            resource: call.resource.clone(),
             started,
-            thumbprint,
             redacted: scanned.redacted,
+            content: scanned.content,
             findings: Vec::new(),
             fragments: None,
-            open: true,
+            reservation: Some(reservation),
+            is_open: true,
         }
     }
 
@@ -85,16 +114,37 @@ impl Passed {
         &self.principal.name
     }
 
-    /// The thumbprint of the agent's key; absent for the gateway's own calls.
-    pub fn thumbprint(&self) -> Option<Digest> {
-        self.thumbprint
+    /// What the call is asked of.
+    pub fn resource(&self) -> &Resource {
+        &self.resource
     }
 
-    /// Whether the key that the call was made with is still its agent's. A call that lasts is asked now and
-    /// then, and ended where it is not.
-    pub fn is_agent_known(&self) -> bool {
-        self.thumbprint
-            .is_none_or(|thumbprint| self.gate.knows(self.agent(), &thumbprint))
+    /// The thumbprint of the agent's credential; absent for the gateway's own calls.
+    pub fn thumbprint(&self) -> Option<Digest> {
+        self.asker.agent()?.thumbprint()
+    }
+
+    /// Whether the call could still go on: no stop is in force for it, and its credential is still its agent's and has
+    /// not expired. A call that lasts is asked now and then, and ended where it is not.
+    pub fn is_in_force(&self) -> bool {
+        let Asker::Agent(verified) = &self.asker else {
+            let stops = self.gate.stops.borrow();
+            return stops.check(self.action.lane.name, None).is_ok();
+        };
+        let name = Some(&verified.agent().name);
+        let stops = self.gate.stops.borrow();
+        if stops.check(self.action.lane.name, name).is_err() {
+            return false;
+        }
+        let now = self.now().unix_ms;
+        if verified.expires_unix_ms().is_some_and(|at| at <= now) {
+            return false;
+        }
+        // Nothing changed in the directory since it was asked.
+        verified.epoch() == self.gate.epoch()
+            || verified
+                .thumbprint()
+                .is_none_or(|thumbprint| self.gate.knows(self.agent(), &thumbprint))
     }
 
     /// The answer comes in several messages: what is split over them is looked for too.
@@ -103,56 +153,55 @@ impl Passed {
     }
 
     /// Where a text that answers this call stands.
-    pub(crate) fn place(&self, direction: Direction, now: Now) -> Place<'_> {
-        let agent = self.principal.name.as_str();
-        inspect::place(direction, self.lane, &self.target.server, agent, now)
+    pub(crate) fn place(&self, direction: Direction, now: Now) -> scan::Place<'_> {
+        scan::Place {
+            direction,
+            lane: self.action.lane.name,
+            target: self.resource.place(),
+            agent: self.principal.name.as_str(),
+            now_s: now.unix_ms / 1000,
+        }
     }
 
-    /// The server that the call is asked of.
-    pub fn server(&self) -> &Name {
-        &self.target.server
+    /// What is to be sent in place of a part of the call, by its number, where the scan redacted something.
+    pub fn redacted(&self, part: usize) -> Option<&[u8]> {
+        let mut redacted = self.redacted.iter();
+        let (_, bytes) = redacted.find(|(number, _)| *number == part)?;
+        Some(bytes)
     }
 
-    /// What is to be sent in place of the call's `params`, where the scan redacted something.
-    pub fn take_redacted(&mut self) -> Option<Vec<u8>> {
-        self.redacted.take()
+    /// Whether policy lets this agent do something with this resource, in some call. What it may not do is not shown
+    /// to it.
+    pub fn may_list(&self, action: &'static Action, resource: &Resource) -> bool {
+        let slice = self.rules.policies.slice(&self.principal, action, resource);
+        slice.is_ok_and(|slice| slice.listable(resource))
     }
 
-    /// Whether policy lets this agent call a tool of the call's server, with some arguments. A tool that
-    /// it may not call is not shown to it.
-    pub fn may_list(&self, tool: &str) -> bool {
-        let target = Target {
-            server: self.target.server.clone(),
-            tool: Some(tool.to_owned()),
-        };
-        self.rules
-            .policies
-            .slice(&self.principal, Action::McpCall, &target)
-            .listable()
-    }
-
-    /// Records the outcome.
+    /// Records the outcome, and settles what was reserved.
     pub fn end(mut self, ending: Ending<'_>) {
         self.close(ending);
     }
 
-    /// Takes back a `Passed` whose judgement was not recorded: it never passed, so it has no outcome.
+    /// Takes back a `Passed` whose judgement was not recorded: it never passed, so it has no outcome, and what was
+    /// reserved for it is given back.
     pub(crate) fn void(&mut self) {
-        self.open = false;
+        self.is_open = false;
+        self.reservation = None;
     }
 
     pub(crate) fn now(&self) -> Now {
         self.gate.ports.clock.now()
     }
 
-    pub(crate) fn gate(&self) -> &Gate {
+    pub(crate) fn gate(&self) -> &Arc<Gate> {
         &self.gate
     }
 
     pub(crate) fn close(&mut self, ending: Ending<'_>) {
-        if !std::mem::take(&mut self.open) {
+        if !std::mem::take(&mut self.is_open) {
             return;
         }
+        self.settle(&ending);
         let now = self.gate.ports.clock.now();
         let duration_ms = now.mono_ms.saturating_sub(self.started.mono_ms);
         let outcome = Outcome {
@@ -163,6 +212,7 @@ impl Passed {
             bytes: ending.bytes,
             duration_ms,
             calls: ending.calls,
+            usage: ending.usage,
             findings: &self.findings,
             why: ending.why,
         };
@@ -170,7 +220,22 @@ impl Passed {
         self.gate
             .ports
             .meter
-            .ended(&self.target.server, ending.end, duration_ms);
+            .ended(&self.resource, ending.end, duration_ms);
+    }
+
+    /// A call that is complete costs what was counted. Of one that is not, what was counted may be a part only, so it
+    /// costs the larger of that and what was reserved.
+    fn settle(&mut self, ending: &Ending<'_>) {
+        let Some(reservation) = self.reservation.take() else {
+            return;
+        };
+        let reserved = reservation.reserved(Unit::Tokens);
+        let counted = ending.usage.map(|usage| usage.total());
+        let tokens = match (counted, ending.end) {
+            (Some(counted), End::Complete) => counted,
+            (counted, _) => counted.unwrap_or_default().max(reserved),
+        };
+        reservation.settle(Spent { calls: 1, tokens });
     }
 }
 
@@ -179,30 +244,24 @@ impl Permit for Passed {
         self.call
     }
 
-    fn target(&self) -> &Name {
-        &self.target.server
+    fn destination(&self) -> Destination<'_> {
+        self.resource.destination()
     }
 
     fn dial(&self, address: IpAddr) -> Result<(), Refusal> {
-        match self.rules.reach.get(&self.target.server) {
+        match self.rules.reach_of(&self.resource) {
             Some(reach) if reach.allows(address) => Ok(()),
             _ => Err(Refusal::new(
                 refusal::ADDRESS,
                 "the server is at an address that is not allowed",
             )
-            .with_private(format!("{} resolved to {address}", self.target.server))),
+            .with_private(format!("{} resolved to {address}", self.resource.place()))),
         }
     }
 }
 
 impl Drop for Passed {
     fn drop(&mut self) {
-        self.close(Ending {
-            end: End::Cut,
-            status: 0,
-            bytes: 0,
-            calls: None,
-            why: None,
-        });
+        self.close(Ending::of(End::Cut));
     }
 }

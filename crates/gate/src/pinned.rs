@@ -6,59 +6,60 @@
 use std::sync::Mutex;
 
 use base::record::Finding;
-use base::{Action as Asked, Digest, Name, Refusal, refusal};
-use identity::Verified;
+use base::{Digest, Name, Refusal, refusal};
 use scan::tool::{Definition, Judged, Likeness, Names, Wrong};
 use scan::{Action, Direction};
 
-use crate::inspect;
-use crate::pass::{Call, Rules};
+use crate::admit::Permitted;
+use crate::judge::Case;
 use crate::passed::Passed;
-use crate::ports::{Held, Pins, Ports, Sight, Standing, Trust, Why};
-use crate::trail::Trail;
+use crate::ports::{HeldTool, HoldReason, Pins, SeenDefinition, Standing, Trust};
 
 /// The names of all tools that are remembered, made when the first new tool comes.
 #[derive(Default)]
-pub(crate) struct Known(Mutex<Option<Names>>);
+pub(crate) struct ApprovedNames(Mutex<Option<Names>>);
 
-/// Refuses the call of a tool that is held.
-pub(crate) fn call(
-    ports: &Ports,
-    rules: &Rules,
-    verified: &Verified,
-    call: &Call<'_>,
-    trail: &mut Trail<'_>,
-) -> Result<(), Refusal> {
-    let (Some(pins), Some(tool)) = (&ports.pins, &call.target.tool) else {
-        return Ok(());
-    };
-    if call.action != Asked::McpCall {
-        return Ok(());
-    }
-    let Some(held) = pins.held(&call.target.server, tool) else {
-        return Ok(());
-    };
-    let (server, agent) = (&call.target.server, verified.agent().name.as_str());
-    let place = inspect::place(
-        Direction::Description,
-        call.lane,
-        server,
-        agent,
-        trail.now(),
-    );
-    let judged = rules.engine.tool_is(wrong(held.why), place);
-    if judged.action != Action::Refuse {
-        return Ok(());
-    }
-    trail.found(vec![finding(judged, "params.name".into(), &held.digest)]);
-    Err(refuse(judged, &held))
+/// The proof that what is asked of is what was approved, where that is asked for.
+pub struct Approved {
+    pub(crate) permitted: Permitted,
 }
 
-fn wrong(why: Why) -> Wrong {
+impl Case<'_> {
+    /// Refuses the call of a tool that is held.
+    ///
+    /// # Errors
+    /// `scan.tool` where it is.
+    pub fn approve(&mut self, permitted: Permitted) -> Result<Approved, Refusal> {
+        let tool = self.call.resource.as_tool();
+        let tool = tool.filter(|_| self.call.action.is_pinned);
+        let (Some(pins), Some((server, tool))) = (&self.gate.ports.pins, tool) else {
+            return Ok(Approved { permitted });
+        };
+        let Some(held) = pins.held(server, tool) else {
+            return Ok(Approved { permitted });
+        };
+        let place = scan::Place {
+            direction: Direction::Description,
+            lane: self.call.action.lane.name,
+            target: server.as_str(),
+            agent: permitted.principal.name.as_str(),
+            now_s: self.now.unix_ms / 1000,
+        };
+        let judged = self.rules.engine.tool_is(wrong(held.why), place);
+        if judged.action != Action::Refuse {
+            return Ok(Approved { permitted });
+        }
+        self.trail
+            .found(vec![finding(judged, "params.name".into(), &held.digest)]);
+        Err(refuse(judged, &held))
+    }
+}
+
+fn wrong(why: HoldReason) -> Wrong {
     match why {
-        Why::Changed => Wrong::Changed,
-        Why::Lookalike => Wrong::Like(Likeness::Confusable),
-        Why::Refused => Wrong::Refused,
+        HoldReason::Changed => Wrong::Changed,
+        HoldReason::Lookalike => Wrong::Like(Likeness::Confusable),
+        HoldReason::Refused => Wrong::Refused,
     }
 }
 
@@ -77,7 +78,7 @@ fn finding(judged: Judged, path: String, digest: &Digest) -> Finding {
     }
 }
 
-fn refuse(judged: Judged, held: &Held) -> Refusal {
+fn refuse(judged: Judged, held: &HeldTool) -> Refusal {
     let why = match &held.rule {
         Some(rule) => format!("{}: its definition met {rule}", judged.rule.id),
         None => judged.rule.id.to_owned(),
@@ -108,13 +109,15 @@ impl Passed {
         root: &str,
         refused: Option<&'static str>,
     ) -> Result<bool, Refusal> {
-        let Some(pins) = self.gate().ports.pins.clone() else {
+        let pins = self.gate().ports.pins.clone();
+        let server = self.resource().as_server().cloned();
+        let Some((pins, server)) = pins.zip(server) else {
             return Ok(false);
         };
         let bytes = Digest(scan::tool::digest(json));
-        let standing = match pins.known(self.server(), tool, &bytes) {
+        let standing = match pins.known(&server, tool, &bytes) {
             Some(standing) if is_current(&standing, refused) => standing,
-            _ => self.look(&*pins, tool, json, bytes, root, refused)?,
+            _ => self.look(&*pins, (&server, tool), json, bytes, root, refused)?,
         };
         let held = match standing {
             Standing::Held(held) => held,
@@ -141,7 +144,7 @@ impl Passed {
     fn look(
         &mut self,
         pins: &dyn Pins,
-        tool: &str,
+        (server, tool): (&Name, &str),
         json: &[u8],
         bytes: Digest,
         root: &str,
@@ -149,14 +152,14 @@ impl Passed {
     ) -> Result<Standing, Refusal> {
         let definition = Definition::read(json)
             .map_err(|error| Refusal::new(refusal::ANSWER_INVALID, error.to_string()))?;
-        let sight = Sight {
-            server: &self.server().clone(),
+        let sight = SeenDefinition {
+            server,
             tool,
             digest: Digest(definition.digest()),
             definition: definition.as_str(),
             bytes,
         };
-        let like = self.gate().known.find(pins, sight.server, tool);
+        let like = self.gate().approved_names.find(pins, sight.server, tool);
         let trust = match (&like, refused) {
             (_, Some(rule)) => Trust::Refused(rule.into()),
             (Some((likeness, what)), None)
@@ -172,7 +175,7 @@ impl Passed {
             Refusal::new(refusal::ANSWER_TOO_LARGE, what)
         })?;
         if standing == Standing::New {
-            self.gate().known.add(sight.server, tool);
+            self.gate().approved_names.add(sight.server, tool);
             let judged = like.map(|(likeness, _)| self.judged(Wrong::Like(likeness)));
             if let Some(judged) = judged.filter(|judged| judged.action != Action::Off) {
                 self.note(finding(judged, format!("{root}.name"), &sight.digest));
@@ -182,7 +185,7 @@ impl Passed {
     }
 }
 
-impl Known {
+impl ApprovedNames {
     /// What a tool can be taken for, in words too.
     fn find(&self, pins: &dyn Pins, server: &Name, tool: &str) -> Option<(Likeness, String)> {
         self.with(pins, |names| {

@@ -1,19 +1,48 @@
-//! What the gate has to ask of the world, each with a bound, and *refuse* on failure.
+//! The traits that the gate needs from outside. Each has a bound, and a failure means that the call is refused.
 //!
-//! `store` implements these. A port that answers from memory is a plain function; only the recorder, which
-//! may wait for a disk, is awaited.
+//! Ports of two kinds. A snapshot answers from memory, because it is asked for each call and while streams run: the
+//! directory, the pins, the clock, the meter. Whoever keeps it brings it up to date. The others may have to wait for a
+//! disk or a network, and answer with a [`Reply`]: at once where they can, which costs no await, and else in at most
+//! [`REPLY_MS_MAX`]. A port whose feature is off is absent.
 
 use std::fmt;
+use std::future::Future;
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::record::End;
-use base::{Digest, Name, Now};
+use base::{Action, CallId, Digest, Name, Now, Resource};
 use identity::Agent;
 use tokio::sync::oneshot;
 
-/// Who is known. Answers from a snapshot in memory.
+/// How long a port may take to answer, in milliseconds; an answer that is late is none.
+pub const REPLY_MS_MAX: u64 = 2_000;
+
+/// The answer of a port.
+pub enum Reply<T> {
+    Ready(T),
+    Later(Pin<Box<dyn Future<Output = T> + Send>>),
+}
+
+impl<T> Reply<T> {
+    /// The answer, unless it is late.
+    pub(crate) async fn within_bound(self) -> Option<T> {
+        match self {
+            Reply::Ready(answer) => Some(answer),
+            Reply::Later(answer) => {
+                let bound = Duration::from_millis(REPLY_MS_MAX);
+                tokio::time::timeout(bound, answer).await.ok()
+            }
+        }
+    }
+}
+
+/// Who is known: a snapshot in memory.
 pub trait Directory: Send + Sync {
+    /// A number that grows with each change.
+    fn epoch(&self) -> u64;
     /// The agent whose key has this SHA-256.
     fn agent_by_key(&self, key: &Digest) -> Option<Arc<Agent>>;
     /// The agent whose key has this thumbprint: whether a key that was good still is.
@@ -32,15 +61,114 @@ pub enum Counted {
     Stranger(IpAddr),
 }
 
-/// Limits and budgets, exact across threads.
-pub trait Counters: Send + Sync {
-    /// Takes one call from a limit of `per_minute`. On refusal: milliseconds until one is free.
-    fn take(&self, counted: &Counted, per_minute: u32, now: Now) -> Result<(), u64>;
-    /// Gives back one call that was taken and not used.
-    fn give_back(&self, counted: &Counted, per_minute: u32, now: Now);
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unit {
+    Calls,
+    /// Tokens of a model.
+    Tokens,
 }
 
-/// Why a record could not be kept.
+/// An amount that is taken from one budget.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BudgetLine {
+    pub counted: Counted,
+    pub unit: Unit,
+    pub amount: u64,
+    /// The budget: how much of the unit there may be in a minute.
+    pub per_minute: u32,
+}
+
+/// What was taken, to be settled once.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Ticket {
+    pub lines: Vec<BudgetLine>,
+}
+
+/// Which line found too little, and when that much may be there, in milliseconds from now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverBudget {
+    pub line: usize,
+    pub retry_ms: u64,
+}
+
+/// What a call used, by unit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    pub calls: u64,
+    pub tokens: u64,
+}
+
+impl Spent {
+    /// How much of a unit.
+    pub fn of(&self, unit: Unit) -> u64 {
+        match unit {
+            Unit::Calls => self.calls,
+            Unit::Tokens => self.tokens,
+        }
+    }
+}
+
+/// Limits and budgets, exact across threads.
+pub trait Budgets: Send + Sync {
+    /// Takes all lines, or none where one of them finds too little.
+    fn reserve(&self, lines: Vec<BudgetLine>, now: Now) -> Reply<Result<Ticket, OverBudget>>;
+    /// Puts what was spent in the place of what was reserved: gives the rest back, or takes what is missing, even
+    /// where the budget has less.
+    fn settle(&self, ticket: Ticket, spent: Spent, now: Now);
+}
+
+/// Ids that may be used once, such as those of proofs.
+pub trait OnceIds: Send + Sync {
+    /// Whether this is the first time that the id is seen; it is remembered until then, in Unix milliseconds.
+    fn is_first(&self, id: &Digest, until_unix_ms: u64) -> Reply<bool>;
+}
+
+/// A call that is about to pass, for those who have a say beside the policies.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    pub call: CallId,
+    pub agent: &'a Name,
+    pub groups: &'a [Name],
+    pub action: &'static Action,
+    pub resource: &'a Resource,
+    /// The ids of the policies that permit it.
+    pub policies: &'a [String],
+    /// The ids of the scan's rules that matched.
+    pub findings: &'a [&'a str],
+    /// SHA-256 of what the agent wrote.
+    pub content: Digest,
+}
+
+/// What an outside decision point says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Advice {
+    Permit,
+    /// With the reason, which only the record keeps.
+    Refuse(String),
+}
+
+/// A decision point outside of the gateway. It is asked after the policies and can only refuse.
+pub trait Advisor: Send + Sync {
+    fn advise(&self, question: &Question<'_>) -> Reply<Advice>;
+}
+
+/// Whether a call has to wait for a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hold {
+    NotNeeded,
+    /// A person approved this very call; the approval is used up.
+    Approved,
+    /// It waits under this id.
+    Waiting(String),
+}
+
+/// Calls that wait for a person.
+pub trait Holds: Send + Sync {
+    fn claim(&self, question: &Question<'_>) -> Reply<Hold>;
+}
+
+/// HoldReason a record could not be kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordError {
     /// The log reached its bound, or its disk is full.
@@ -86,7 +214,7 @@ pub enum Trust {
 
 /// A definition of a tool as a server gave it just now.
 #[derive(Clone, Copy, Debug)]
-pub struct Sight<'a> {
+pub struct SeenDefinition<'a> {
     pub server: &'a Name,
     pub tool: &'a str,
     /// SHA-256 of the canonical definition.
@@ -106,22 +234,22 @@ pub enum Standing {
     Approved,
     /// The scan refused it, and a person approved it all the same.
     Accepted,
-    Held(Held),
+    Held(HeldTool),
 }
 
 /// A definition that waits for a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
-    pub why: Why,
+pub struct HeldTool {
+    pub why: HoldReason,
     /// The rule of the scan that refused it, where one did.
     pub rule: Option<Arc<str>>,
     /// SHA-256 of the canonical definition that waits.
     pub digest: Digest,
 }
 
-/// Why a tool is held.
+/// HoldReason a tool is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum HoldReason {
     /// It is not what was approved.
     Changed,
     /// Its name is like another's, and it was never approved.
@@ -137,11 +265,12 @@ pub struct PinsFull;
 /// Which definitions of tools are approved. Answers from memory; what has to be kept is queued.
 pub trait Pins: Send + Sync {
     /// Whether a tool is held. Asked for each call of a tool.
-    fn held(&self, server: &Name, tool: &str) -> Option<Held>;
+    fn held(&self, server: &Name, tool: &str) -> Option<HeldTool>;
     /// What is known of a definition with these bytes, where they were seen since the start.
     fn known(&self, server: &Name, tool: &str, bytes: &Digest) -> Option<Standing>;
-    /// Takes notice of a definition. Held for later changes even where it is not to be trusted.
-    fn see(&self, sight: &Sight<'_>, trust: Trust, now: Now) -> Result<Standing, PinsFull>;
+    /// Takes notice of a definition. HeldTool for later changes even where it is not to be trusted.
+    fn see(&self, sight: &SeenDefinition<'_>, trust: Trust, now: Now)
+    -> Result<Standing, PinsFull>;
     /// Calls `each` with the server and name of every tool that was ever approved: what only poses as one
     /// of them is not to be compared with.
     fn names(&self, each: &mut dyn FnMut(&Name, &str));
@@ -155,13 +284,12 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> Now;
 }
 
-/// What is counted for `/metrics`. A server's name may be what an agent asked for: only configured names
-/// become labels.
+/// What is counted for `/metrics`. Agents choose what they ask for: only configured names become labels.
 pub trait Meter: Send + Sync {
     /// A call was judged; `code` is the refusal's, absent where it passed.
-    fn judged(&self, server: &Name, code: Option<&'static str>);
+    fn judged(&self, resource: &Resource, code: Option<&'static str>);
     /// A call that passed has ended.
-    fn ended(&self, server: &Name, end: End, duration_ms: u64);
+    fn ended(&self, resource: &Resource, end: End, duration_ms: u64);
     /// The scan found something, and this was done about it.
     fn found(&self, rule: &'static str, action: &'static str);
 }
@@ -169,10 +297,39 @@ pub trait Meter: Send + Sync {
 /// All ports of one gate.
 pub struct Ports {
     pub directory: Arc<dyn Directory>,
-    pub counters: Arc<dyn Counters>,
+    pub budgets: Arc<dyn Budgets>,
     pub recorder: Arc<dyn Recorder>,
     pub clock: Arc<dyn Clock>,
     pub meter: Arc<dyn Meter>,
     /// Absent where definitions are not pinned.
     pub pins: Option<Arc<dyn Pins>>,
+    /// Absent where no credential has an id that may be used once.
+    pub once_ids: Option<Arc<dyn OnceIds>>,
+    /// Asked in this order.
+    pub advisors: Vec<Arc<dyn Advisor>>,
+    /// Absent where no call waits for a person.
+    pub holds: Option<Arc<dyn Holds>>,
+}
+
+impl Ports {
+    /// The ports that every gate has; the others are absent.
+    pub fn new(
+        directory: Arc<dyn Directory>,
+        budgets: Arc<dyn Budgets>,
+        recorder: Arc<dyn Recorder>,
+        clock: Arc<dyn Clock>,
+        meter: Arc<dyn Meter>,
+    ) -> Ports {
+        Ports {
+            directory,
+            budgets,
+            recorder,
+            clock,
+            meter,
+            pins: None,
+            once_ids: None,
+            advisors: Vec::new(),
+            holds: None,
+        }
+    }
 }

@@ -63,8 +63,8 @@ impl Passed {
 
     /// Findings of a long stream are kept up to a bound; each is counted.
     fn keep(&mut self, report: &Report) {
-        for finding in to_record(report) {
-            self.note(finding);
+        for finding in &report.findings {
+            self.note(to_record(finding));
         }
     }
 

@@ -3,24 +3,29 @@
 use std::borrow::Cow;
 
 use base::record::{Finding, Judgement};
-use base::{Digest, Now, Refusal};
+use base::{CallId, Digest, Name, Now, Refusal, Resource};
 use identity::Verified;
 use scan::{Direction, Engine, Report};
 
-use crate::pass::{Call, Rules};
+use crate::call::Call;
+use crate::rules::Rules;
 
 pub(crate) struct Trail<'a> {
     call: Call<'a>,
     now: Now,
-    agent: Option<base::Name>,
-    credential: Option<Digest>,
+    /// Who was recognised.
+    verified: Option<Verified>,
+    /// The gateway's own name, for calls of its own.
+    own: Option<Name>,
+    /// The call that this one tries again.
+    first: Option<CallId>,
     policy_set: Digest,
     policies: Vec<String>,
     attributes: Vec<(String, String)>,
     /// All that the attributes were read from was scanned, and nothing was found.
     clean: bool,
     /// The server is configured: its name is the operator's and not the caller's.
-    server_is_known: bool,
+    is_configured: bool,
     findings: Vec<Finding>,
     refused: Option<(&'static str, String)>,
 }
@@ -35,43 +40,44 @@ impl<'a> Trail<'a> {
         Trail {
             call: *call,
             now,
-            agent: verified.map(|v| v.agent().name.clone()),
-            credential: verified.map(Verified::thumbprint),
+            verified: verified.cloned(),
+            own: None,
+            first: None,
             policy_set: rules.policies.digest(),
             policies: Vec::new(),
             attributes: Vec::new(),
             clean: false,
-            server_is_known: rules.reach.contains_key(&call.target.server),
+            is_configured: rules.is_configured(call.resource),
             findings: Vec::new(),
             refused: None,
         }
     }
 
-    pub(crate) fn now(&self) -> Now {
-        self.now
-    }
-
-    pub(crate) fn server(&self) -> &'a base::Name {
-        &self.call.target.server
-    }
-
-    pub(crate) fn agent(&mut self, name: base::Name) {
-        self.agent = Some(name);
-    }
-
-    pub(crate) fn credential(&mut self, credential: Option<Digest>) {
-        self.credential = credential;
-    }
-
-    /// The thumbprint of the agent's key.
-    pub(crate) fn thumbprint(&self) -> Option<Digest> {
-        self.credential
+    pub(crate) fn resource(&self) -> &'a Resource {
+        self.call.resource
     }
 
     /// The gateway's own call, permitted by the configuration that names its target.
-    pub(crate) fn own(&mut self, agent: base::Name) {
-        self.agent = Some(agent);
+    pub(crate) fn own(&mut self, name: Name) {
+        self.own = Some(name);
         self.policies = vec!["configuration".into()];
+    }
+
+    pub(crate) fn tries_again(&mut self, first: CallId) {
+        self.first = Some(first);
+    }
+
+    pub(crate) fn is_tried_again(&self) -> bool {
+        self.first.is_some()
+    }
+
+    pub(crate) fn policies(&self) -> &[String] {
+        &self.policies
+    }
+
+    /// The ids of the scan's rules that matched.
+    pub(crate) fn rules(&self) -> Vec<&'static str> {
+        self.findings.iter().map(|finding| finding.rule).collect()
     }
 
     pub(crate) fn admitted(&mut self, policies: Vec<String>, attributes: Vec<(String, String)>) {
@@ -120,36 +126,41 @@ impl<'a> Trail<'a> {
                 &cleaned
             }
         };
-        let tool = self
-            .call
-            .target
-            .tool
-            .as_deref()
-            .map(|tool| clean(engine, tool));
+        let part = self.call.resource.part();
+        let part = part.map(|(_, name)| clean(engine, name));
+        let agent = self.verified.as_ref().map(|verified| &**verified.agent());
+        let name = agent.map(|agent| &agent.name).or(self.own.as_ref());
         // Of a stranger nothing is kept that it may choose at will.
-        let request = self.call.request.filter(|_| self.agent.is_some());
+        let request = self.call.request.filter(|_| name.is_some());
         let request = request.map(|request| clean(engine, request));
-        let server = self.call.target.server.as_str();
-        let server = match self.server_is_known {
-            true => Cow::Borrowed(server),
-            false => clean(engine, server),
+        let trace = self.call.trace.filter(|_| name.is_some());
+        let place = self.call.resource.place();
+        let server = match self.is_configured {
+            true => Cow::Borrowed(place),
+            false => clean(engine, place),
         };
         let why = self
             .refused
             .as_ref()
             .map(|(code, why)| (*code, clean(engine, why)));
+        let verified = self.verified.as_ref();
         Judgement {
             call: self.call.id,
             at: self.now,
             peer: self.call.peer,
-            agent: self.agent.as_ref().map(base::Name::as_str),
-            credential: self.credential,
-            lane: self.call.lane,
-            action: self.call.action,
+            agent: name.map(Name::as_str),
+            groups: agent.map_or(&[], |agent| &agent.groups),
+            behalf: verified.and_then(Verified::behalf),
+            credential: verified.and_then(Verified::thumbprint),
+            by: verified.map(|verified| verified.by().as_str()),
+            first: self.first,
+            trace: trace.filter(|trace| is_traceparent(trace)),
+            lane: self.call.action.lane.name,
+            action: self.call.action.name,
             method: &clean(engine, self.call.method),
             request: request.as_deref(),
             server: &server,
-            tool: tool.as_deref(),
+            tool: part.as_deref(),
             policies: &self.policies,
             policy_set: self.policy_set,
             attributes,
@@ -159,6 +170,14 @@ impl<'a> Trail<'a> {
         }
         .to_json()
     }
+}
+
+/// Whether a text is a `traceparent` of version 00 (W3C Trace Context, section 3.2): 55 characters.
+fn is_traceparent(text: &str) -> bool {
+    let is_hex = |part: &str| part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    let parts: Vec<&str> = text.split('-').collect();
+    let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
+    lengths == [2, 32, 16, 2] && parts[0] == "00" && parts.into_iter().all(is_hex)
 }
 
 /// A text, or in its place the rule that it met.
@@ -187,19 +206,35 @@ fn marker(report: &Report) -> String {
     )
 }
 
-/// Findings as a record keeps them: without the text that matched.
-pub(crate) fn to_record(report: &Report) -> Vec<Finding> {
-    report
-        .findings
-        .iter()
-        .map(|finding| Finding {
-            rule: finding.rule.id,
-            path: finding.path.clone(),
-            action: finding.action.as_str(),
-            fingerprint: finding.fingerprint,
-            span: (finding.span.start, finding.span.end),
-            disguise: finding.disguise,
-            exempt: finding.exempt.clone(),
-        })
-        .collect()
+/// A finding as a record keeps it: without the text that matched.
+pub(crate) fn to_record(finding: &scan::Finding) -> Finding {
+    Finding {
+        rule: finding.rule.id,
+        path: finding.path.clone(),
+        action: finding.action.as_str(),
+        fingerprint: finding.fingerprint,
+        span: (finding.span.start, finding.span.end),
+        disguise: finding.disguise,
+        exempt: finding.exempt.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_traceparent;
+
+    #[test]
+    fn only_a_traceparent_is_recorded_as_one() {
+        let (trace, span) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
+        assert!(is_traceparent(&format!("00-{trace}-{span}-01")));
+        for other in [
+            String::new(),
+            format!("01-{trace}-{span}-01"),
+            format!("00-{trace}-{span}"),
+            format!("00-{}-{span}-01", trace.to_uppercase()),
+            format!("00-{trace}-{span}-01-more"),
+        ] {
+            assert!(!is_traceparent(&other), "{other}");
+        }
+    }
 }

@@ -5,13 +5,17 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
 
 use base::record::End;
-use base::{Action, CallId, Lane, Name, Now, Target};
+use base::{CallId, Lane, Name, Now, Resource};
 use gate::ports::{Clock, Meter, Ports, RecordError, Recorder};
-use gate::{Call, Gate, Passed, Rules};
+use gate::{Call, Gate, Passed, Rates, Rules};
+use identity::Presented;
+use mcp::actions::{CALL, LIST};
 use store::pins::Folder;
 use store::{Agents, Limits, Pins};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
+
+static LANES: &[&Lane] = &[&mcp::LANE];
 
 const NOW: Now = Now {
     unix_ms: 1_800_000_000_000,
@@ -44,8 +48,8 @@ impl Recorder for Kept {
 }
 
 impl Meter for Kept {
-    fn judged(&self, _: &Name, _: Option<&'static str>) {}
-    fn ended(&self, _: &Name, _: End, _: u64) {}
+    fn judged(&self, _: &Resource, _: Option<&'static str>) {}
+    fn ended(&self, _: &Resource, _: End, _: u64) {}
     fn found(&self, rule: &'static str, action: &'static str) {
         let mut found = self.found.lock().expect("no test panics here");
         found.push((rule, action));
@@ -76,31 +80,33 @@ fn rig(settings: scan::Settings) -> Rig {
     let agent = identity::Agent {
         name: name("dev"),
         groups: vec![],
+        state: identity::AgentState::Active,
         expires_unix_ms: None,
     };
     let source = policy::Source {
         file: "test.cedar",
         text: "permit (principal, action, resource);",
     };
-    let policies = policy::Policies::load(&[source], &BTreeMap::new()).expect("a valid policy");
+    let policies =
+        policy::Policies::load(LANES, &[source], &BTreeMap::new()).expect("a valid policy");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let servers = [name("files"), name("web")];
     let pins = Pins::open(folder.path(), servers.clone().into_iter()).expect("a new folder");
     let kept = Arc::new(Kept::default());
     let ports = Ports {
-        directory: Arc::new(Agents::new([(digest, Arc::new(agent))].into_iter())),
-        counters: Arc::new(Limits::new()),
-        recorder: kept.clone(),
-        clock: Arc::new(Still),
-        meter: kept.clone(),
         pins: Some(Arc::new(pins)),
+        ..Ports::new(
+            Arc::new(Agents::new([(digest, Arc::new(agent))].into_iter())),
+            Arc::new(Limits::new()),
+            kept.clone(),
+            Arc::new(Still),
+            kept.clone(),
+        )
     };
     let rules = Rules {
         policies,
         engine: scan::Engine::new(settings, [7; 32]),
-        agent_per_minute: 100,
-        address_per_minute: None,
-        strangers_per_minute: 1_000_000,
+        rates: Rates::of_agent(100),
         reach: servers
             .map(|server| (server, gate::Reach::default()))
             .into(),
@@ -115,32 +121,20 @@ fn rig(settings: scan::Settings) -> Rig {
 
 impl Rig {
     fn pass(&self, server: &str, tool: Option<&str>) -> Result<Passed, &'static str> {
-        let target = Target {
-            server: name(server),
-            tool: tool.map(str::to_owned),
+        let (action, resource) = match tool {
+            Some(tool) => (&CALL, Resource::tool(name(server), tool)),
+            None => (&LIST, Resource::server(name(server))),
         };
-        let (action, method) = match tool {
-            Some(_) => (Action::McpCall, "tools/call"),
-            None => (Action::McpList, "tools/list"),
-        };
-        let call = Call {
-            id: CallId([1; 16]),
-            peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            lane: Lane::Mcp,
-            action,
-            method,
-            request: None,
-            target: &target,
-            params: None,
-            root: "params",
-            arguments: None,
-            bytes: 0,
-        };
+        let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let call = Call::new(CallId([1; 16]), peer, action, &resource, action.method);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .expect("a runtime");
         runtime.block_on(async {
-            let verified = self.gate.verify(&call, Some(&self.key)).await;
+            let verified = self
+                .gate
+                .verify(&call, &Presented::bearer(Some(&self.key), peer))
+                .await;
             let passed = self.gate.pass(verified.expect("the key is good"), call);
             passed.await.map_err(|refusal| refusal.code.name)
         })

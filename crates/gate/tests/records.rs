@@ -6,11 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use base::record::End;
-use base::{Action, CallId, Lane, Name, Now, Target};
+use base::{CallId, Lane, Name, Now, Resource};
 use gate::ports::{Clock, Meter, Ports, RecordError, Recorder};
-use gate::{Call, Ending, Gate, Rules};
+use gate::{Call, Ending, Form, Gate, Part, Rates, Role, Rules};
+use identity::Presented;
+use mcp::actions::{CALL, USE};
 use store::{Agents, Limits};
 use tokio::sync::oneshot;
+
+static LANES: &[&Lane] = &[&mcp::LANE];
 
 const SECRET_PARTS: [&str; 2] = ["ghp_", "16C7e42F292c6912E7710c838347Ae178B4a"];
 
@@ -61,8 +65,8 @@ impl Clock for Still {
 }
 
 impl Meter for Still {
-    fn judged(&self, _: &Name, _: Option<&'static str>) {}
-    fn ended(&self, _: &Name, _: End, _: u64) {}
+    fn judged(&self, _: &Resource, _: Option<&'static str>) {}
+    fn ended(&self, _: &Resource, _: End, _: u64) {}
     fn found(&self, _: &'static str, _: &'static str) {}
 }
 
@@ -82,6 +86,7 @@ fn rig(action: scan::Action) -> Rig {
     let agent = identity::Agent {
         name: name("dev"),
         groups: vec![],
+        state: identity::AgentState::Active,
         expires_unix_ms: None,
     };
     let text = r#"permit (principal, action, resource);
@@ -92,7 +97,8 @@ fn rig(action: scan::Action) -> Rig {
         text,
     };
     let declared = BTreeMap::from([("text".to_owned(), policy::ArgumentType::String)]);
-    let policies = policy::Policies::load(&[source], &declared).expect("the policy is valid");
+    let policies =
+        policy::Policies::load(LANES, &[source], &declared).expect("the policy is valid");
     let mut settings = scan::Settings::default();
     settings
         .set("secret", Some(scan::Direction::Outgoing), action)
@@ -107,20 +113,17 @@ fn rig(action: scan::Action) -> Rig {
         .set_in("aws_access_key_id", left_alone, scan::Action::Off)
         .expect("a rule");
     let kept = Arc::new(Kept::default());
-    let ports = Ports {
-        directory: Arc::new(Agents::new([(digest, Arc::new(agent))].into_iter())),
-        counters: Arc::new(Limits::new()),
-        recorder: kept.clone(),
-        clock: Arc::new(Still),
-        meter: Arc::new(Still),
-        pins: None,
-    };
+    let ports = Ports::new(
+        Arc::new(Agents::new([(digest, Arc::new(agent))].into_iter())),
+        Arc::new(Limits::new()),
+        kept.clone(),
+        Arc::new(Still),
+        Arc::new(Still),
+    );
     let rules = Rules {
         policies,
         engine: scan::Engine::new(settings, [7; 32]),
-        agent_per_minute: 100,
-        address_per_minute: None,
-        strangers_per_minute: 1_000_000,
+        rates: Rates::of_agent(100),
         reach: [(name("files"), gate::Reach::default())].into(),
     };
     let authorization = format!("Bearer {}", key.expose());
@@ -135,28 +138,29 @@ fn rig(action: scan::Action) -> Rig {
 fn call(rig: &Rig, tool: &str, text: &str) -> Option<&'static str> {
     let arguments = serde_json::json!({ "text": text }).to_string();
     let params = format!(r#"{{"name":"{tool}","arguments":{arguments}}}"#);
-    let target = Target {
-        server: name("files"),
-        tool: Some(tool.to_owned()),
-    };
+    let resource = Resource::tool(name("files"), tool);
+    let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let content = [Part {
+        role: Role::Argument,
+        form: Form::Json,
+        path: "params",
+        bytes: params.as_bytes(),
+    }];
     let call = Call {
-        id: CallId([1; 16]),
-        peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        lane: Lane::Mcp,
-        action: Action::McpCall,
-        method: "tools/call",
         request: Some("r-1"),
-        target: &target,
-        params: Some(params.as_bytes()),
-        root: "params",
+        content: &content,
         arguments: Some(arguments.as_bytes()),
         bytes: params.len() as u64,
+        ..Call::new(CallId([1; 16]), peer, &CALL, &resource, "tools/call")
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .expect("a runtime");
     runtime.block_on(async {
-        let verified = rig.gate.verify(&call, Some(&rig.authorization)).await;
+        let verified = rig
+            .gate
+            .verify(&call, &Presented::bearer(Some(&rig.authorization), peer))
+            .await;
         match rig
             .gate
             .pass(verified.expect("the key is good"), call)
@@ -164,11 +168,9 @@ fn call(rig: &Rig, tool: &str, text: &str) -> Option<&'static str> {
         {
             Ok(passed) => {
                 passed.end(Ending {
-                    end: End::Complete,
                     status: 200,
                     bytes: 3,
-                    calls: None,
-                    why: None,
+                    ..Ending::of(End::Complete)
                 });
                 None
             }
@@ -259,11 +261,17 @@ fn a_call_that_is_dropped_has_an_outcome() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .expect("a runtime");
-    let passed = runtime.block_on(rig.gate.own(CallId([2; 16]), &name("files"), "probe"));
+    let own = |id: u8, server: &str| {
+        let resource = Resource::server(name(server));
+        let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let call = Call::new(CallId([id; 16]), peer, &USE, &resource, "probe");
+        runtime.block_on(rig.gate.own(call))
+    };
+    let passed = own(2, "files");
     drop(passed.expect("the configuration names the server"));
     let records = rig.kept.all();
     assert!(records[2].contains(r#""end":"cut""#), "{records:?}");
-    let other = runtime.block_on(rig.gate.own(CallId([3; 16]), &name("nosuch"), "probe"));
+    let other = own(3, "nosuch");
     assert_eq!(
         other.err().map(|refusal| refusal.code.name),
         Some("mcp.server_unknown")

@@ -12,11 +12,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use base::record::End;
-use base::{Action, CallId, Lane, Name, Now, Permit, Refusal, Target};
+use base::{CallId, Lane, Name, Now, Permit, Refusal, Resource};
 use gate::ports::{Clock, Meter, Ports};
-use gate::{Call, Ending, Gate, Passed, Rules};
+use gate::{Call, Ending, Form, Gate, Part, Passed, Rates, Role, Rules};
+use identity::Presented;
+use mcp::actions::CALL;
 use store::disk::{Fault, MemoryDisk};
 use store::{Agents, Durability, Limits, Log, LogSettings, audit};
+
+static LANES: &[&Lane] = &[&mcp::LANE];
 
 const TOOLS: &[&str] = &["read", "write", "search", "delete"];
 const PER_MINUTE: u32 = 20;
@@ -60,8 +64,8 @@ impl Clock for SimClock {
 struct NoMeter;
 
 impl Meter for NoMeter {
-    fn judged(&self, _: &Name, _: Option<&'static str>) {}
-    fn ended(&self, _: &Name, _: End, _: u64) {}
+    fn judged(&self, _: &Resource, _: Option<&'static str>) {}
+    fn ended(&self, _: &Resource, _: End, _: u64) {}
     fn found(&self, _: &'static str, _: &'static str) {}
 }
 
@@ -116,6 +120,7 @@ impl World {
                 let entry = identity::Agent {
                     name: name(agent),
                     groups,
+                    state: identity::AgentState::Active,
                     expires_unix_ms,
                 };
                 known.push((digest, Arc::new(entry)));
@@ -159,25 +164,22 @@ impl World {
             file: "sim.cedar",
             text: &text,
         };
-        policy::Policies::load(&[source], &BTreeMap::new())
+        policy::Policies::load(LANES, &[source], &BTreeMap::new())
             .unwrap_or_else(|problems| panic!("{text}\n{problems:?}"))
     }
 
     fn gate(&self, log: &Arc<Log>) -> Arc<Gate> {
-        let ports = Ports {
-            directory: self.directory.clone(),
-            counters: self.limits.clone(),
-            recorder: log.clone(),
-            clock: self.clock.clone(),
-            meter: Arc::new(NoMeter),
-            pins: None,
-        };
+        let ports = Ports::new(
+            self.directory.clone(),
+            self.limits.clone(),
+            log.clone(),
+            self.clock.clone(),
+            Arc::new(NoMeter),
+        );
         let rules = Rules {
             policies: self.policies(),
             engine: scan::Engine::new(scan::Settings::default(), [7; 32]),
-            agent_per_minute: PER_MINUTE,
-            address_per_minute: None,
-            strangers_per_minute: 1_000_000,
+            rates: Rates::of_agent(PER_MINUTE),
             reach: [(name("files"), gate::Reach::loopback())].into(),
         };
         Arc::new(Gate::new(ports, rules))
@@ -249,24 +251,23 @@ async fn call(
         wanted.tool
     );
     let arguments = format!(r#"{{"text":"{secret}"}}"#);
-    let target = Target {
-        server: name("files"),
-        tool: Some(wanted.tool.to_owned()),
-    };
+    let resource = Resource::tool(name("files"), wanted.tool);
+    let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let content = [Part {
+        role: Role::Argument,
+        form: Form::Json,
+        path: "params",
+        bytes: params.as_bytes(),
+    }];
     let call = Call {
-        id: wanted.id,
-        peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        lane: Lane::Mcp,
-        action: Action::McpCall,
-        method: "tools/call",
-        request: None,
-        target: &target,
-        params: Some(params.as_bytes()),
-        root: "params",
+        content: &content,
         arguments: Some(arguments.as_bytes()),
         bytes: params.len() as u64,
+        ..Call::new(wanted.id, peer, &CALL, &resource, "tools/call")
     };
-    let verified = gate.verify(&call, authorization.as_deref()).await?;
+    let verified = gate
+        .verify(&call, &Presented::bearer(authorization.as_deref(), peer))
+        .await?;
     gate.pass(verified, call).await
 }
 
@@ -329,11 +330,9 @@ fn end(world: &mut World, wanted: &Wanted, passed: Passed) {
     }
     if !world.random.one_in(4) {
         passed.end(Ending {
-            end: End::Complete,
             status: 200,
             bytes: 2,
-            calls: None,
-            why: None,
+            ..Ending::of(End::Complete)
         });
     }
 }

@@ -1,7 +1,7 @@
 //! Who is calling: a key becomes an agent, or a refusal that says what to do.
 //!
 //! It exists so that one place turns a credential into a name, and so that having done it shows in a
-//! type: only [`verify`] makes a [`Verified`]. It keeps nothing and knows nobody: the caller passes in the
+//! type: [`verify`] makes a [`Verified`]. It keeps nothing and knows nobody: the caller passes in the
 //! time and the look-up, so that a judgement can be replayed. It refuses to do I/O, to read a clock, and
 //! to keep, print or return a key that an agent sent.
 
@@ -11,4 +11,4 @@ mod key;
 mod verified;
 
 pub use key::{key_digest, new_key};
-pub use verified::{Agent, Verified, thumbprint, verify};
+pub use verified::{Agent, AgentState, Credential, Peer, Presented, Verified, thumbprint, verify};

@@ -4,34 +4,119 @@
 //! asks for a [`Verified`]. It refuses to guess: no key, a text that is no key, an unknown key and an
 //! expired one are four different answers.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use base::refusal::{KEY_EXPIRED, KEY_MALFORMED, KEY_MISSING, KEY_UNKNOWN};
+use base::refusal::{KEY_EXPIRED, KEY_MALFORMED, KEY_MISSING, KEY_UNKNOWN, SUSPENDED};
 use base::{Digest, Name, Now, Refusal};
 
 use crate::key::{key_digest, sha256};
+
+/// What a caller shows of who it is, as the edge read it.
+#[derive(Clone, Copy)]
+pub struct Presented<'a> {
+    /// The value of the `Authorization` field.
+    pub authorization: Option<&'a str>,
+    /// The value of the `DPoP` field (RFC 9449 §4.1).
+    pub proof: Option<&'a str>,
+    /// Keys in fields of other dialects, which the lane reads beside `Authorization`: name and value, such as
+    /// `x-api-key`. A caller that shows two different keys is refused.
+    pub fields: &'a [(&'a str, &'a str)],
+    /// The request's method and target URI, which a proof is bound to (RFC 9449 §4.3).
+    pub method: &'a str,
+    pub target: &'a str,
+    pub peer: Peer<'a>,
+}
+
+/// The other end of the connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer<'a> {
+    pub address: IpAddr,
+    /// The certificate that it proved to have in the TLS handshake, in DER.
+    pub certificate: Option<&'a [u8]>,
+}
+
+impl<'a> Presented<'a> {
+    /// What a caller shows that has no more than an `Authorization` field.
+    pub fn bearer(authorization: Option<&'a str>, address: IpAddr) -> Presented<'a> {
+        Presented {
+            authorization,
+            proof: None,
+            fields: &[],
+            method: "",
+            target: "",
+            peer: Peer {
+                address,
+                certificate: None,
+            },
+        }
+    }
+}
+
+/// By what an agent was recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Credential {
+    /// A key of weir.
+    Key,
+    /// A token that a lane's own settings know, such as one of the relay's callers.
+    Token,
+    /// A certificate, by the public key in it.
+    Certificate,
+    /// A peer of the relay, by the key that it enrolled.
+    Peer,
+    /// The user of this machine at the other end of a Unix socket.
+    User,
+    /// Nothing but the socket that it came by: whoever reaches it is this agent.
+    Socket,
+}
+
+impl Credential {
+    /// In records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Credential::Key => "key",
+            Credential::Token => "token",
+            Credential::Certificate => "certificate",
+            Credential::Peer => "peer",
+            Credential::User => "user",
+            Credential::Socket => "socket",
+        }
+    }
+}
+
+/// Whether an agent may call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AgentState {
+    #[default]
+    Active,
+    /// Known, and refused until the operator says otherwise.
+    Suspended,
+}
 
 /// A caller that the operator configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agent {
     pub name: Name,
     pub groups: Vec<Name>,
+    pub state: AgentState,
     /// From when on the key is refused, in Unix milliseconds; never where absent.
     pub expires_unix_ms: Option<u64>,
 }
 
-/// The proof that a call's agent was recognised. Only [`verify`] makes one:
+/// The proof that a call's agent was recognised: who, by which credential, on whose behalf, limited to what, until when,
+/// and by which state of the directory. [`verify`] makes it:
 ///
 /// ```
 /// # use std::sync::Arc;
 /// # use base::{Name, Now};
-/// # use identity::{Agent, new_key, verify};
+/// # use identity::{Agent, Presented, new_key, verify};
 /// # let now = Now { unix_ms: 1, mono_ms: 1 };
-/// # let agent = Agent { name: Name::new("dev").unwrap(), groups: vec![], expires_unix_ms: None };
+/// # let agent = Agent { name: Name::new("dev").unwrap(), groups: vec![], state: Default::default(), expires_unix_ms: None };
 /// # let agent = Arc::new(agent);
 /// let (key, _) = new_key([7; 32]);
 /// let header = format!("Bearer {}", key.expose());
-/// let verified = verify(Some(&header), |_| Some(agent), now).unwrap();
+/// let presented = Presented::bearer(Some(&header), [127, 0, 0, 1].into());
+/// let verified = verify(&presented, |_| Some(agent), 0, now).unwrap();
 /// assert_eq!(verified.agent().name.as_str(), "dev");
 /// ```
 ///
@@ -40,32 +125,80 @@ pub struct Agent {
 /// ```compile_fail,E0451
 /// # use std::sync::Arc;
 /// # use base::{Digest, Name};
-/// # use identity::{Agent, Verified};
-/// # let agent = Agent { name: Name::new("dev").unwrap(), groups: vec![], expires_unix_ms: None };
-/// # let agent = Arc::new(agent);
-/// let forged = Verified { agent, thumbprint: Digest([0; 32]) };
+/// # use identity::{Agent, Credential, Verified};
+/// # let agent = Agent { name: Name::new("dev").unwrap(), groups: vec![], state: Default::default(), expires_unix_ms: None };
+/// # let (agent, by) = (Arc::new(agent), Credential::Key);
+/// # let (thumbprint, expires_unix_ms, epoch) = (Some(Digest([0; 32])), None, 0);
+/// let forged = Verified { agent, by, thumbprint, behalf: None, scopes: None, expires_unix_ms, epoch };
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Verified {
     agent: Arc<Agent>,
-    thumbprint: Digest,
+    by: Credential,
+    thumbprint: Option<Digest>,
+    /// The person or system that the agent acts for.
+    behalf: Option<Arc<str>>,
+    /// What the credential is limited to; absent where it is not.
+    scopes: Option<Arc<[Arc<str>]>>,
+    expires_unix_ms: Option<u64>,
+    epoch: u64,
 }
 
 impl Verified {
+    /// What a lane found that knows its callers by its own settings: the relay.
+    ///
+    /// `thumbprint` names the credential in records, where there is one. `epoch` is the directory's.
+    pub fn by_lane(
+        agent: Arc<Agent>,
+        by: Credential,
+        thumbprint: Option<Digest>,
+        epoch: u64,
+    ) -> Verified {
+        Verified {
+            expires_unix_ms: agent.expires_unix_ms,
+            agent,
+            by,
+            thumbprint,
+            behalf: None,
+            scopes: None,
+            epoch,
+        }
+    }
+
     /// Who is calling.
     pub fn agent(&self) -> &Arc<Agent> {
         &self.agent
     }
 
-    /// SHA-256 of the key's SHA-256. It names the credential in records; a thief of the log cannot even
+    /// By what it was recognised.
+    pub fn by(&self) -> Credential {
+        self.by
+    }
+
+    /// Names the credential in records: of a key the SHA-256 of its SHA-256, so that a thief of the log cannot even
     /// look it up in the configuration, which holds the key's SHA-256.
-    pub fn thumbprint(&self) -> Digest {
+    pub fn thumbprint(&self) -> Option<Digest> {
         self.thumbprint
+    }
+
+    /// On whose behalf it calls, where a credential says so.
+    pub fn behalf(&self) -> Option<&str> {
+        self.behalf.as_deref()
+    }
+
+    /// What the credential is limited to; nothing where it is not limited.
+    pub fn scopes(&self) -> Option<&[Arc<str>]> {
+        self.scopes.as_deref()
     }
 
     /// From when on this proof is void, in Unix milliseconds; never where absent.
     pub fn expires_unix_ms(&self) -> Option<u64> {
-        self.agent.expires_unix_ms
+        self.expires_unix_ms
+    }
+
+    /// Which state of the directory it was made of: in a later one, the agent may be gone.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
     }
 }
 
@@ -74,41 +207,27 @@ pub fn thumbprint(key: &Digest) -> Digest {
     sha256(&key.0)
 }
 
-/// Recognises the agent by the value of the `Authorization` field: `Bearer weir_…` (RFC 6750 §2.1; the
-/// scheme in either case, RFC 9110 §11.1).
+/// Recognises the agent by the key that it shows: in the `Authorization` field as `Bearer weir_…` (RFC 6750 §2.1;
+/// the scheme in either case, RFC 9110 §11.1), or in a field that its lane reads.
 ///
 /// `lookup` finds an agent by the SHA-256 of its key. The key itself is never compared with anything, so
 /// there is no comparison whose duration tells how much of it was right. A hash map that is asked for
 /// the digest may well take longer for one digest than for another, but what that betrays is some bits of
-/// a SHA-256, and whoever can choose a text by its SHA-256 can already guess 256 random bits.
+/// a SHA-256, and whoever can choose a text by its SHA-256 can already guess 256 random bits. `epoch` is the state
+/// of the directory that `lookup` asks, read before it is asked.
 ///
 /// # Errors
-/// `agent.key_missing` without a `Bearer` credential, `agent.key_malformed` where it is no key of weir,
-/// `agent.key_unknown`, and `agent.key_expired` from the moment of expiry on. None repeats what was sent.
+/// `agent.key_missing` without a credential, `agent.key_malformed` where it is no key of weir or two different ones
+/// are shown, `agent.key_unknown`, `agent.key_expired` from the moment of expiry on, and `agent.suspended`. None repeats what was sent.
 pub fn verify(
-    authorization: Option<&str>,
+    presented: &Presented<'_>,
     lookup: impl FnOnce(&Digest) -> Option<Arc<Agent>>,
+    epoch: u64,
     now: Now,
 ) -> Result<Verified, Refusal> {
-    let Some(value) = authorization else {
-        return Err(Refusal::new(
-            KEY_MISSING,
-            "the request has no Authorization field",
-        ));
-    };
-    let value = value.trim_matches(' ');
-    let (scheme, key) = value.split_once(' ').unwrap_or((value, ""));
-    if !scheme.eq_ignore_ascii_case("bearer") {
-        return Err(Refusal::new(
-            KEY_MISSING,
-            "the Authorization field is not of scheme Bearer",
-        ));
-    }
-    let Some(digest) = key_digest(key.trim_start_matches(' ')) else {
-        return Err(Refusal::new(
-            KEY_MALFORMED,
-            "the bearer credential is not a key of weir",
-        ));
+    let Some(digest) = key_digest(shown_key(presented)?) else {
+        let public = "the credential is not a key of weir";
+        return Err(Refusal::new(KEY_MALFORMED, public));
     };
     let thumbprint = thumbprint(&digest);
     let Some(agent) = lookup(&digest) else {
@@ -122,7 +241,47 @@ pub fn verify(
         return Err(Refusal::new(KEY_EXPIRED, "the key has expired")
             .with_private(format!("agent {}, credential {thumbprint}", agent.name)));
     }
-    Ok(Verified { agent, thumbprint })
+    if agent.state == AgentState::Suspended {
+        return Err(Refusal::new(SUSPENDED, "the agent is suspended")
+            .with_private(format!("agent {}, credential {thumbprint}", agent.name)));
+    }
+    Ok(Verified {
+        expires_unix_ms: agent.expires_unix_ms,
+        agent,
+        by: Credential::Key,
+        thumbprint: Some(thumbprint),
+        behalf: None,
+        scopes: None,
+        epoch,
+    })
+}
+
+/// The text that stands where a key is expected.
+fn shown_key<'a>(presented: &Presented<'a>) -> Result<&'a str, Refusal> {
+    let mut keys = presented
+        .fields
+        .iter()
+        .map(|(_, value)| value.trim_matches(' '));
+    let first = keys.next();
+    let two = || Refusal::new(KEY_MALFORMED, "the request shows two different keys");
+    if first.is_some_and(|first| keys.any(|other| other != first)) {
+        return Err(two());
+    }
+    let Some(value) = presented.authorization else {
+        let missing = "the request has no Authorization field";
+        return first.ok_or_else(|| Refusal::new(KEY_MISSING, missing));
+    };
+    let value = value.trim_matches(' ');
+    let (scheme, key) = value.split_once(' ').unwrap_or((value, ""));
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        let other = "the Authorization field is not of scheme Bearer";
+        return Err(Refusal::new(KEY_MISSING, other));
+    }
+    let key = key.trim_start_matches(' ');
+    match first {
+        Some(first) if first != key => Err(two()),
+        _ => Ok(key),
+    }
 }
 
 #[cfg(test)]
@@ -142,6 +301,7 @@ mod tests {
         Arc::new(Agent {
             name: Name::new("dev").unwrap(),
             groups,
+            state: AgentState::Active,
             expires_unix_ms,
         })
     }
@@ -153,12 +313,21 @@ mod tests {
 
     /// Asks with this header, of a directory that knows one key.
     fn ask(header: Option<&str>, expires_unix_ms: Option<u64>) -> Result<Verified, Refusal> {
+        with_fields(header, &[], expires_unix_ms)
+    }
+
+    fn with_fields(
+        header: Option<&str>,
+        fields: &[(&str, &str)],
+        expires_unix_ms: Option<u64>,
+    ) -> Result<Verified, Refusal> {
         let (_, known) = key();
-        verify(
-            header,
-            |digest| (*digest == known).then(|| agent(expires_unix_ms)),
-            NOW,
-        )
+        let presented = Presented {
+            fields,
+            ..Presented::bearer(header, [127, 0, 0, 1].into())
+        };
+        let lookup = |digest: &Digest| (*digest == known).then(|| agent(expires_unix_ms));
+        verify(&presented, lookup, 7, NOW)
     }
 
     fn refused(header: Option<&str>, code: &'static Code) {
@@ -179,7 +348,8 @@ mod tests {
         for scheme in ["Bearer ", "bearer ", "BEARER ", "Bearer   ", " Bearer "] {
             let verified = ask(Some(&format!("{scheme}{text}")), Some(1_001)).unwrap();
             assert_eq!(**verified.agent(), *agent(Some(1_001)));
-            assert_eq!(verified.thumbprint(), sha256(&digest.0));
+            assert_eq!(verified.thumbprint(), Some(sha256(&digest.0)));
+            assert_eq!((verified.by(), verified.epoch()), (Credential::Key, 7));
             assert_eq!(verified.expires_unix_ms(), Some(1_001));
         }
     }
@@ -228,8 +398,45 @@ mod tests {
     }
 
     #[test]
+    fn a_suspended_agent_is_refused() {
+        let suspended = Arc::new(Agent {
+            state: AgentState::Suspended,
+            ..Agent::clone(&agent(None))
+        });
+        let header = format!("Bearer {}", key().0);
+        let presented = Presented::bearer(Some(&header), [127, 0, 0, 1].into());
+        let refusal = verify(&presented, |_| Some(suspended), 0, NOW).unwrap_err();
+        assert_eq!(refusal.code, SUSPENDED);
+    }
+
+    #[test]
     fn what_is_no_key_is_not_looked_up() {
         let lookup = |_: &Digest| panic!("looked up");
-        assert!(verify(Some("Bearer weir_short"), lookup, NOW).is_err());
+        let presented = Presented::bearer(Some("Bearer weir_short"), [127, 0, 0, 1].into());
+        assert!(verify(&presented, lookup, 0, NOW).is_err());
+    }
+
+    #[test]
+    fn a_key_in_a_field_of_another_dialect_is_one_key_or_refused() {
+        let (text, _) = key();
+        let (bearer, other) = (format!("Bearer {text}"), new_key([8; 32]).0);
+        let code = |header: Option<&str>, fields: &[(&str, &str)]| {
+            with_fields(header, fields, None).err().map(|r| r.code.name)
+        };
+        let (mine, theirs) = (text.as_str(), other.expose());
+        assert_eq!(code(None, &[("x-api-key", mine)]), None);
+        assert_eq!(code(Some(&bearer), &[("x-api-key", mine)]), None);
+        assert_eq!(code(None, &[("x-api-key", mine), ("key", mine)]), None);
+        let malformed = Some("agent.key_malformed");
+        assert_eq!(code(Some(&bearer), &[("x-api-key", theirs)]), malformed);
+        assert_eq!(
+            code(None, &[("x-api-key", mine), ("key", theirs)]),
+            malformed
+        );
+        assert_eq!(code(None, &[("x-api-key", "sk-1")]), malformed);
+        assert_eq!(
+            code(None, &[("x-api-key", theirs)]),
+            Some("agent.key_unknown")
+        );
     }
 }

@@ -11,6 +11,7 @@ use gate::{Answer, Ending, Passed};
 use crate::calls::{Calls, Client, UnderWay, own_id};
 use crate::declared::Declared;
 use crate::envelope::{Id, Message, Object, Sender, span, splice};
+use crate::lane::server_of;
 use crate::{refuse, shape, tools};
 
 /// Stands in the place of an id while an answer is judged.
@@ -113,7 +114,7 @@ impl Answers {
         let Some(ids) = &self.ids else { return };
         let client = Client {
             agent: self.passed.agent(),
-            server: self.passed.server(),
+            server: server_of(&self.passed),
             session,
         };
         self.under_way = Some(calls.begin(client, &ids.client, ids.call));
@@ -241,11 +242,10 @@ impl Answers {
             .as_ref()
             .map(|(code, why)| (*code, why.as_str()));
         self.passed.end(Ending {
-            end,
             status,
             bytes: self.bytes,
-            calls: None,
             why,
+            ..Ending::of(end)
         });
     }
 }

@@ -4,24 +4,29 @@
 //! the caller is known.
 
 use base::record::End;
-use base::{Action, CallId, Name, Refusal, Target, refusal};
+use base::{CallId, Name, Refusal, Resource, refusal};
 use bytes::Bytes;
 use gate::{Call, Passed};
 use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, StatusCode};
-use identity::Verified;
+use identity::{Presented, Verified};
 use net::{Body, Request, Response};
 
+use crate::actions::USE;
 use crate::answers::{Answers, Asked};
 use crate::calls::{Client, own_id};
 use crate::envelope::{Id, Message};
 use crate::incoming::{self, Incoming, Parsed};
-use crate::lane::{Lane, Server, ServerKind};
+use crate::lane::{Lane, Server, ServerKind, server_of};
 use crate::outbound::{self, Outgoing};
 use crate::token::{Resume, Tokens};
 use crate::{origin, refuse, session};
 
+/// The proof of a key that a token is bound to (RFC 9449 §4.1).
+const PROOF: HeaderName = HeaderName::from_static("dpop");
+/// W3C Trace Context, section 3.2.
+const TRACE: HeaderName = HeaderName::from_static("traceparent");
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 /// Revisions that a client may name. 2025-03-26 is what the absence of the field means.
 pub(crate) const REVISIONS: &[&str] = &["2025-11-25", "2025-06-18", "2025-03-26"];
@@ -44,26 +49,17 @@ impl Lane {
             let refusal = Refusal::new(refusal::NOT_FOUND, "that cannot be a server's name");
             return refuse::problem(&refusal, id);
         };
-        let target = Target {
-            server: name,
-            tool: None,
-        };
+        let resource = Resource::server(name.clone());
         let method = request.head.method.clone();
         let request_id = request_id(&request.head).map(str::to_owned);
+        let trace = field(&request.head, &TRACE).map(str::to_owned);
+        let peer = request.peer.address.ip();
         let call = Call {
-            id,
-            peer: request.peer.address.ip(),
-            lane: base::Lane::Mcp,
-            action: Action::McpUse,
-            method: method.as_str(),
             request: request_id.as_deref(),
-            target: &target,
-            params: None,
-            root: "params",
-            arguments: None,
-            bytes: 0,
+            trace: trace.as_deref(),
+            ..Call::new(id, peer, &USE, &resource, method.as_str())
         };
-        let asking = match self.know(call, &request.head).await {
+        let asking = match self.know(call, &name, &request.head).await {
             Ok(asking) => asking,
             Err(refusal) => return refuse::refuse_http(&refusal, id, None),
         };
@@ -81,16 +77,23 @@ impl Lane {
 
     /// Origin, then who, then which server: in this order, so that a page of another site learns nothing
     /// and a stranger does not learn which servers there are.
-    async fn know<'a>(&'a self, call: Call<'a>, head: &Parts) -> Result<Asking<'a>, Refusal> {
+    async fn know<'a>(
+        &'a self,
+        call: Call<'a>,
+        server: &Name,
+        head: &Parts,
+    ) -> Result<Asking<'a>, Refusal> {
         if let Err(refusal) = self.check_origin(head) {
             return Err(self.shared.gate.turn_away(&call, refusal).await);
         }
-        let authorization = head
-            .headers
-            .get(AUTHORIZATION)
-            .and_then(|v| v.to_str().ok());
-        let verified = self.shared.gate.verify(&call, authorization).await?;
-        match self.settings().servers.get(&call.target.server) {
+        let presented = Presented {
+            proof: field(head, &PROOF),
+            method: head.method.as_str(),
+            target: head.uri.path(),
+            ..Presented::bearer(field(head, &AUTHORIZATION), call.peer)
+        };
+        let verified = self.shared.gate.verify(&call, &presented).await?;
+        match self.settings().servers.get(server) {
             Some(server) => Ok(Asking {
                 id: call.id,
                 verified,
@@ -98,7 +101,7 @@ impl Lane {
                 call,
             }),
             None => {
-                let what = format!("no server is named {}", call.target.server);
+                let what = format!("no server is named {server}");
                 let refusal = Refusal::new(refusal::SERVER_UNKNOWN, what);
                 Err(self
                     .shared
@@ -140,18 +143,18 @@ impl Lane {
         };
         let declared = &self.shared.declared;
         let read = check_revision(head)
-            .and_then(|()| Incoming::read(parsed, body, asking.call.target, declared));
+            .and_then(|()| Incoming::read(parsed, body, &asking.server.name, declared));
         let incoming = match read {
             Ok(incoming) => incoming,
             Err(refusal) => return self.say_no(&asking, refusal, id).await,
         };
-        let target = incoming.target(asking.call.target);
-        let call = incoming.call(asking.call, &target, body);
+        let resource = incoming.resource(&asking.server.name);
+        let call = incoming.call(asking.call, &resource, body);
         let session = match self.session(&asking, head, incoming.method == "initialize") {
             Ok(session) => session,
             Err(refusal) => return self.say_no(&Asking { call, ..asking }, refusal, id).await,
         };
-        let mut passed = match self.shared.gate.pass(asking.verified, call).await {
+        let passed = match self.shared.gate.pass(asking.verified, call).await {
             Ok(passed) => passed,
             Err(refusal) => return say(&refusal, asking.id, id),
         };
@@ -159,7 +162,7 @@ impl Lane {
             .cancels()
             .map(|id| self.under_way(&passed, &session, id));
         let cancels = cancelled.as_ref().and_then(|own| own.as_deref());
-        let message = incoming.message(&mut passed, body, cancels);
+        let message = incoming.message(&passed, body, cancels);
         let answers = incoming.answers(passed);
         if matches!(cancelled, Some(None)) {
             // The request was answered, or never made: the server has nothing to cancel.
@@ -193,7 +196,7 @@ impl Lane {
         };
         let client = Client {
             agent: passed.agent(),
-            server: passed.server(),
+            server: server_of(passed),
             session: upstream,
         };
         self.shared.calls.find(client, id).map(own_id)

@@ -4,11 +4,12 @@
 //! another's, and so that an id carries nothing out. All else goes on as the bytes that came, but for what
 //! the scan redacted.
 
-use base::{Refusal, Target, refusal};
+use base::{Name, Refusal, Resource, refusal};
 use bytes::Bytes;
-use gate::{Call, Passed};
+use gate::{Call, Form, Part, Passed, Role};
 use serde_json::value::RawValue;
 
+use crate::actions::{CALL, USE};
 use crate::answers::{Answers, Asked};
 use crate::calls::own_id;
 use crate::declared::Declared;
@@ -24,6 +25,8 @@ pub(crate) struct Incoming<'m> {
     known: Method,
     /// What of the message is the agent's to write, and not looked at yet.
     content: Content<'m>,
+    /// The same, for the gate.
+    part: Option<Part<'m>>,
     tool: Option<String>,
 }
 
@@ -34,6 +37,21 @@ enum Content<'m> {
     Params(Option<&'m RawValue>),
     /// The whole of a message whose method or id is the agent's own words.
     Whole(&'m [u8]),
+}
+
+impl<'m> Content<'m> {
+    fn part(self) -> Option<Part<'m>> {
+        let (bytes, path) = match self {
+            Content::Params(params) => (params?.get().as_bytes(), "params"),
+            Content::Whole(body) => (body, ""),
+        };
+        Some(Part {
+            role: Role::Argument,
+            form: Form::Json,
+            path,
+            bytes,
+        })
+    }
 }
 
 /// A message of an agent that can be read. `folds` is for [`Incoming::read`].
@@ -57,7 +75,7 @@ impl<'m> Incoming<'m> {
     pub(crate) fn read(
         parsed: &'m Parsed<'m>,
         body: &'m [u8],
-        bare: &Target,
+        server: &Name,
         declared: &Declared,
     ) -> Result<Incoming<'m>, Refusal> {
         let (method, id, params) = match &parsed.message {
@@ -66,11 +84,11 @@ impl<'m> Incoming<'m> {
             Message::Response { .. } => return Ok(Incoming::response(body)),
         };
         let known = methods::read(method, id.is_some())?;
-        let (read, tool) = if known.action == base::Action::McpCall {
+        let (read, tool) = if *known.action == CALL {
             let read = Params::read(params).map_err(refusal_of)?;
             let tool = tool(&read)?;
             let arguments = read.arguments.map(RawValue::get);
-            declared.check(&bare.server, &tool, arguments, parsed.folds)?;
+            declared.check(server, &tool, arguments, parsed.folds)?;
             (read, Some(tool))
         } else {
             // Other methods may use the same names for something else.
@@ -86,6 +104,7 @@ impl<'m> Incoming<'m> {
             params: read,
             known,
             content,
+            part: content.part(),
             tool,
         })
     }
@@ -97,34 +116,35 @@ impl<'m> Incoming<'m> {
             id: None,
             params: Params::default(),
             known: Method {
-                action: base::Action::McpUse,
+                action: &USE,
                 is_known: false,
             },
             content: Content::Whole(body),
+            part: Content::Whole(body).part(),
             tool: None,
         }
     }
 
     /// What the message is asked of: the server, and the tool that it names.
-    pub(crate) fn target(&self, bare: &Target) -> Target {
-        Target {
-            tool: self.tool.clone(),
-            ..bare.clone()
+    pub(crate) fn resource(&self, server: &Name) -> Resource {
+        match &self.tool {
+            Some(tool) => Resource::tool(server.clone(), tool),
+            None => Resource::server(server.clone()),
         }
     }
 
     /// The call that the message is; `bare` says what is known of it without the message.
-    pub(crate) fn call<'c>(&'c self, bare: Call<'c>, target: &'c Target, body: &Bytes) -> Call<'c> {
-        let (params, root) = match self.content {
-            Content::Params(params) => (params.map(|params| params.get().as_bytes()), "params"),
-            Content::Whole(body) => (Some(body), ""),
-        };
+    pub(crate) fn call<'c>(
+        &'c self,
+        bare: Call<'c>,
+        resource: &'c Resource,
+        body: &Bytes,
+    ) -> Call<'c> {
         Call {
             action: self.known.action,
             method: self.method,
-            target,
-            params,
-            root,
+            resource,
+            content: self.part.as_slice(),
             arguments: self.params.arguments.map(|a| a.get().as_bytes()),
             bytes: body.len() as u64,
             ..bare
@@ -135,12 +155,12 @@ impl<'m> Incoming<'m> {
     /// `cancels` is the id that the server was given for the request that a `notifications/cancelled` is about.
     pub(crate) fn message(
         &self,
-        passed: &mut Passed,
+        passed: &Passed,
         body: &Bytes,
         cancels: Option<&str>,
     ) -> Result<Bytes, Refusal> {
         let own = self.id.map(|_| own_id(base::Permit::call(passed)));
-        let Some(redacted) = passed.take_redacted() else {
+        let Some(redacted) = passed.redacted(0) else {
             let requested = self.params.request_id.map(RawValue::get);
             let id = self.id.map(|id| id.0).zip(own.as_deref());
             // One of the two at most: a notification has no id.
@@ -150,18 +170,19 @@ impl<'m> Incoming<'m> {
                 None => body.clone(),
             });
         };
-        self.redacted(body, redacted, own, cancels).ok_or_else(|| {
-            let public =
-                "a secret stands where it cannot be taken out: in a name, a method or an id";
-            Refusal::new(refusal::SECRET, public)
-        })
+        self.with_redacted(body, redacted, own, cancels)
+            .ok_or_else(|| {
+                let public =
+                    "a secret stands where it cannot be taken out: in a name, a method or an id";
+                Refusal::new(refusal::SECRET, public)
+            })
     }
 
     /// The message as the scan redacted it. Nothing where that took away what it is.
-    fn redacted(
+    fn with_redacted(
         &self,
         body: &[u8],
-        redacted: Vec<u8>,
+        redacted: &[u8],
         own: Option<String>,
         cancels: Option<&str>,
     ) -> Option<Bytes> {
@@ -169,16 +190,16 @@ impl<'m> Incoming<'m> {
             Content::Params(params) => params?.get().as_bytes(),
             Content::Whole(body) => body,
         };
-        if !shape::is_kept(judged, &redacted) {
+        if !shape::is_kept(judged, redacted) {
             return None;
         }
-        let redacted = String::from_utf8(redacted).ok()?;
+        let redacted = std::str::from_utf8(redacted).ok()?;
         let before = std::str::from_utf8(body).ok()?;
         let mut object = Object::read(before)?;
         match self.content {
-            Content::Params(_) => object.set("params", redacted)?,
+            Content::Params(_) => object.set("params", redacted.to_owned())?,
             Content::Whole(_) => {
-                let after = Object::read(&redacted)?;
+                let after = Object::read(redacted)?;
                 for key in ["params", "result", "error"] {
                     if let Some(value) = after.get(key) {
                         object.set(key, value.get().to_owned())?;

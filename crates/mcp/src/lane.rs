@@ -106,6 +106,12 @@ fn approved(gate: &Gate) -> Declared {
     declared
 }
 
+/// The server that a call of this lane is asked of.
+pub(crate) fn server_of(passed: &Passed) -> &Name {
+    let server = passed.resource().as_server();
+    server.expect("the lane asks servers alone")
+}
+
 /// The lane on one thread.
 #[derive(Clone)]
 pub struct Lane {

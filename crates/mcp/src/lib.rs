@@ -9,6 +9,8 @@
     allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")
 )]
 
+pub mod actions;
+
 mod inbound;
 mod incoming;
 mod lane;
@@ -35,6 +37,7 @@ pub mod envelope;
 pub mod fuzzing;
 pub mod sse;
 
+pub use actions::LANE;
 pub use inbound::request_id;
 pub use lane::{Lane, Server, ServerKind, Settings, Shared};
 pub use probe::{Health, probe};

@@ -8,13 +8,15 @@
 
 use base::{Action, Refusal, refusal};
 
+use crate::actions::{CALL, LIST, PROMPT, READ, USE};
+
 /// Longest method, in bytes.
 const METHOD_BYTES_MAX: usize = 128;
 
 /// Whether a method is asked with an id or told without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    Request(Action),
+    Request(&'static Action),
     Notification,
 }
 
@@ -22,29 +24,29 @@ use Kind::{Notification, Request};
 
 /// Every method of MCP.
 const METHODS: &[(&str, Kind)] = &[
-    ("tools/call", Request(Action::McpCall)),
-    ("tools/list", Request(Action::McpList)),
-    ("resources/list", Request(Action::McpList)),
-    ("resources/templates/list", Request(Action::McpList)),
-    ("prompts/list", Request(Action::McpList)),
-    ("resources/read", Request(Action::McpRead)),
-    ("resources/subscribe", Request(Action::McpRead)),
-    ("resources/unsubscribe", Request(Action::McpRead)),
-    ("prompts/get", Request(Action::McpPrompt)),
-    ("initialize", Request(Action::McpUse)),
-    ("ping", Request(Action::McpUse)),
-    ("completion/complete", Request(Action::McpUse)),
-    ("logging/setLevel", Request(Action::McpUse)),
-    ("server/discover", Request(Action::McpUse)),
-    ("subscriptions/listen", Request(Action::McpUse)),
-    ("tasks/get", Request(Action::McpUse)),
-    ("tasks/result", Request(Action::McpUse)),
-    ("tasks/list", Request(Action::McpUse)),
-    ("tasks/cancel", Request(Action::McpUse)),
-    ("tasks/update", Request(Action::McpUse)),
-    ("sampling/createMessage", Request(Action::McpUse)),
-    ("elicitation/create", Request(Action::McpUse)),
-    ("roots/list", Request(Action::McpUse)),
+    ("tools/call", Request(&CALL)),
+    ("tools/list", Request(&LIST)),
+    ("resources/list", Request(&LIST)),
+    ("resources/templates/list", Request(&LIST)),
+    ("prompts/list", Request(&LIST)),
+    ("resources/read", Request(&READ)),
+    ("resources/subscribe", Request(&READ)),
+    ("resources/unsubscribe", Request(&READ)),
+    ("prompts/get", Request(&PROMPT)),
+    ("initialize", Request(&USE)),
+    ("ping", Request(&USE)),
+    ("completion/complete", Request(&USE)),
+    ("logging/setLevel", Request(&USE)),
+    ("server/discover", Request(&USE)),
+    ("subscriptions/listen", Request(&USE)),
+    ("tasks/get", Request(&USE)),
+    ("tasks/result", Request(&USE)),
+    ("tasks/list", Request(&USE)),
+    ("tasks/cancel", Request(&USE)),
+    ("tasks/update", Request(&USE)),
+    ("sampling/createMessage", Request(&USE)),
+    ("elicitation/create", Request(&USE)),
+    ("roots/list", Request(&USE)),
     ("notifications/initialized", Notification),
     ("notifications/cancelled", Notification),
     ("notifications/progress", Notification),
@@ -63,7 +65,7 @@ const METHODS: &[(&str, Kind)] = &[
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Method {
     /// What policies call it.
-    pub(crate) action: Action,
+    pub(crate) action: &'static Action,
     /// It is in the table, so its name holds nothing that an agent wrote.
     pub(crate) is_known: bool,
 }
@@ -82,7 +84,7 @@ pub(crate) fn read(method: &str, has_id: bool) -> Result<Method, Refusal> {
                 is_known: true,
             }),
             (Notification, false) => Ok(Method {
-                action: Action::McpUse,
+                action: &USE,
                 is_known: true,
             }),
             (Request(_), false) => invalid("this method is a request, and the message has no id"),
@@ -101,7 +103,7 @@ pub(crate) fn read(method: &str, has_id: bool) -> Result<Method, Refusal> {
         return invalid("this method is a notification, and has an id");
     }
     Ok(Method {
-        action: Action::McpUse,
+        action: &USE,
         is_known: false,
     })
 }
@@ -119,10 +121,10 @@ mod tests {
     #[test]
     fn methods_are_what_the_table_says() {
         let call = read("tools/call", true).unwrap();
-        assert_eq!((call.action, call.is_known), (Action::McpCall, true));
+        assert_eq!((call.action, call.is_known), (&CALL, true));
         assert!(read("notifications/initialized", false).unwrap().is_known);
         let other = read("com.example/ask", true).unwrap();
-        assert_eq!((other.action, other.is_known), (Action::McpUse, false));
+        assert_eq!((other.action, other.is_known), (&USE, false));
         assert!(read("com.example/tell", false).is_ok());
         assert!(read("notifications/com.example", false).is_ok());
     }

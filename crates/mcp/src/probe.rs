@@ -3,16 +3,18 @@
 //! The gateway's own traffic is made of calls too: by the agent `weir`, to servers that the configuration
 //! names, each recorded.
 
+use std::net::Ipv4Addr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use base::record::End;
-use base::{CallId, Digest, Name};
+use base::{CallId, Digest, Name, Resource};
 use bytes::Bytes;
-use gate::{Ending, Passed};
+use gate::{Call, Ending, Passed};
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use net::{Backoff, LineError, children};
 
+use crate::actions::USE;
 use crate::envelope::{Message, Sender};
 use crate::lane::{Lane, Server, ServerKind};
 use crate::outbound::refusal_of;
@@ -107,7 +109,9 @@ async fn watch(lane: Lane, name: Name, new_id: fn() -> CallId) {
 }
 
 async fn ask(lane: &Lane, server: &Server, id: CallId) -> Result<(), String> {
-    let passed = lane.shared.gate.own(id, &server.name, "probe").await;
+    let resource = Resource::server(server.name.clone());
+    let call = Call::new(id, Ipv4Addr::LOCALHOST.into(), &USE, &resource, "probe");
+    let passed = lane.shared.gate.own(call).await;
     let passed = passed.map_err(|refusal| format!("{refusal:?}"))?;
     let wait = Duration::from_millis(PROBE_MS_MAX);
     let seen = tokio::time::timeout(wait, async {
@@ -126,11 +130,8 @@ async fn ask(lane: &Lane, server: &Server, id: CallId) -> Result<(), String> {
         Err(why) => (End::Failed, Some(("mcp.server_down", why.as_str()))),
     };
     passed.end(Ending {
-        end,
-        status: 0,
-        bytes: 0,
-        calls: None,
         why,
+        ..Ending::of(end)
     });
     seen
 }

@@ -17,15 +17,17 @@ use std::time::Duration;
 
 use base::limit::{CHILD_GRACE_MS, GIVEN_UP_MAX, SESSION_CALLS_MAX};
 use base::record::End;
-use base::{Action, CallId, Name, Refusal, Secret, Target, refusal};
+use base::{CallId, Name, Refusal, Resource, Secret, refusal};
 use bytes::Bytes;
 use gate::{Call, Passed};
+use identity::Presented;
 use net::{ChildIn, ChildOut, LineError, children};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 pub use lines::{Line, Lines};
 
+use crate::actions::USE;
 use crate::answers::{Answers, Asked};
 use crate::calls::own_id;
 use crate::envelope::{Id, Message, Params, Sender};
@@ -86,10 +88,8 @@ impl Lane {
         let Client { lines, .. } = client;
         let session = Session {
             lane: self,
-            target: Target {
-                server: server.clone(),
-                tool: None,
-            },
+            server,
+            resource: Resource::server(server.clone()),
             authorization: client.authorization,
             new_id: client.new_id,
             out: client.out,
@@ -122,7 +122,8 @@ struct Waiting {
 
 struct Session<'a> {
     lane: &'a Lane,
-    target: Target,
+    server: &'a Name,
+    resource: Resource,
     authorization: Secret,
     new_id: fn() -> CallId,
     out: mpsc::Sender<Bytes>,
@@ -139,26 +140,19 @@ impl Session<'_> {
     async fn own(&self) -> Result<Passed, Refusal> {
         let call = self.bare((self.new_id)());
         let gate = &self.lane.shared.gate;
-        let authorization = Some(self.authorization.expose());
-        let verified = gate.verify(&call, authorization).await?;
+        let verified = gate.verify(&call, &self.presented()).await?;
         gate.pass(verified, call).await
     }
 
     /// A call of which only the server is known.
     fn bare(&self, id: CallId) -> Call<'_> {
-        Call {
-            id,
-            peer: Ipv4Addr::LOCALHOST.into(),
-            lane: base::Lane::Mcp,
-            action: Action::McpUse,
-            method: OWN_METHOD,
-            request: None,
-            target: &self.target,
-            params: None,
-            root: "params",
-            arguments: None,
-            bytes: 0,
-        }
+        let peer = Ipv4Addr::LOCALHOST.into();
+        Call::new(id, peer, &USE, &self.resource, OWN_METHOD)
+    }
+
+    fn presented(&self) -> Presented<'_> {
+        let authorization = Some(self.authorization.expose());
+        Presented::bearer(authorization, Ipv4Addr::LOCALHOST.into())
     }
 
     async fn serve(
@@ -294,8 +288,7 @@ impl Session<'_> {
             ..self.bare(id)
         };
         let gate = &self.lane.shared.gate;
-        let authorization = Some(self.authorization.expose());
-        let refusal = match gate.verify(&call, authorization).await {
+        let refusal = match gate.verify(&call, &self.presented()).await {
             Ok(verified) => {
                 let refusal = Refusal::new(refusal::BODY_TOO_LARGE, "the line is too long");
                 gate.reject(Some(&verified), &call, refusal).await
@@ -310,8 +303,7 @@ impl Session<'_> {
         let gate = &self.lane.shared.gate;
         let bare = self.bare(id);
         let asked = || To::Client(Top::of(line).id(true).map(str::to_owned));
-        let authorization = Some(self.authorization.expose());
-        let verified = gate.verify(&bare, authorization).await;
+        let verified = gate.verify(&bare, &self.presented()).await;
         let verified = verified.map_err(|refusal| refusal.to(asked()))?;
         let parsed = match incoming::parse(line) {
             Ok(parsed) => parsed,
@@ -322,21 +314,21 @@ impl Session<'_> {
         };
         let to = || To::sender_of(&parsed.message);
         let declared = &self.lane.shared.declared;
-        let said = match Incoming::read(&parsed, line, &self.target, declared) {
+        let said = match Incoming::read(&parsed, line, self.server, declared) {
             Ok(said) => said,
             Err(refusal) => {
                 let refusal = gate.reject(Some(&verified), &bare, refusal);
                 return Err(refusal.await.to(to()));
             }
         };
-        let target = said.target(&self.target);
-        let call = said.call(bare, &target, line);
+        let resource = said.resource(self.server);
+        let call = said.call(bare, &resource, line);
         if let Err(refusal) = self.has_room(said.id) {
             let refusal = gate.reject(Some(&verified), &call, refusal);
             return Err(refusal.await.to(to()));
         }
         let passed = gate.pass(verified, call).await;
-        let mut passed = passed.map_err(|refusal| refusal.to(to()))?;
+        let passed = passed.map_err(|refusal| refusal.to(to()))?;
         let cancelled = said.cancels().map(|id| self.under_way(id));
         if matches!(cancelled, Some(None)) {
             // The request was answered, or never made: the child has nothing to cancel.
@@ -344,7 +336,7 @@ impl Session<'_> {
             return Ok(());
         }
         let cancelled = cancelled.flatten();
-        let message = said.message(&mut passed, line, cancelled.as_deref());
+        let message = said.message(&passed, line, cancelled.as_deref());
         let answers = said.answers(passed);
         self.send(&said, message, answers, child)
             .await

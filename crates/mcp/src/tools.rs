@@ -4,14 +4,16 @@
 use std::borrow::Cow;
 
 use base::limit::TOOLS_MAX;
-use base::{Refusal, refusal};
+use base::{Refusal, Resource, refusal};
 use bytes::Bytes;
 use gate::{Answer, Passed};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::actions::CALL;
 use crate::declared::Declared;
 use crate::envelope::{Object, names};
+use crate::lane::server_of;
 use crate::shape;
 
 #[derive(Deserialize)]
@@ -88,9 +90,10 @@ fn judge_tool<'t>(
         return Ok(None);
     }
     if let Some(schema) = definition.schema {
-        declared.see(passed.server(), &definition.name, schema.get());
+        declared.see(server_of(passed), &definition.name, schema.get());
     }
-    if !passed.may_list(&definition.name) {
+    let resource = Resource::tool(server_of(passed).clone(), &definition.name);
+    if !passed.may_list(&CALL, &resource) {
         return Ok(None);
     }
     let root = format!("result.tools[{at}]");

@@ -21,8 +21,8 @@ impl Permit for Pass {
         CallId([7; 16])
     }
 
-    fn target(&self) -> &Name {
-        &self.0
+    fn destination(&self) -> base::Destination<'_> {
+        base::Destination::Configured(&self.0)
     }
 
     fn dial(&self, _: IpAddr) -> Result<(), Refusal> {

@@ -35,8 +35,8 @@ impl Permit for Pass {
         CallId([1; 16])
     }
 
-    fn target(&self) -> &Name {
-        &self.target
+    fn destination(&self) -> base::Destination<'_> {
+        base::Destination::Configured(&self.target)
     }
 
     fn dial(&self, address: IpAddr) -> Result<(), Refusal> {

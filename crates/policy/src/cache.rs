@@ -1,20 +1,30 @@
-//! The slices that were made, found again by agent, action and target.
+//! The slices that were made, found again by agent, action and the resource's class.
 //!
 //! It exists because making a slice costs as much as several decisions, and the same few are asked for
-//! again and again. It holds at most `SLICES_MAX`; where a shard is full, one of its slices gives way, so
-//! that whoever asks for ever new tools costs time and no memory.
+//! again and again. Agents cannot make ever new ones, because a class holds nothing that they choose; agents
+//! and classes are still bounded together by `SLICES_MAX`, and where a shard is full, one of its slices gives way.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use base::Action;
 use base::limit::SLICES_MAX;
-use base::{Action, Target};
 
+use crate::class::Class;
 use crate::{Principal, Slice};
 
 /// Threads that look up at once seldom meet in one of so many.
 const SHARDS: usize = 64;
+
+/// What calls have one slice.
+pub(crate) struct Key<'a> {
+    pub(crate) principal: &'a Arc<Principal>,
+    pub(crate) action: &'static Action,
+    /// The resource's entity type.
+    pub(crate) kind: &'static str,
+    pub(crate) class: Class,
+}
 
 /// Keyed hash to slice. Two keys of one hash take turns: a slice is used only if it is of this very call.
 pub(crate) struct Cache {
@@ -34,12 +44,10 @@ impl Cache {
     /// The slice of this call; made if there is none.
     pub(crate) fn get(
         &self,
-        principal: &Arc<Principal>,
-        action: Action,
-        target: &Target,
-        make: impl FnOnce() -> Slice,
-    ) -> Arc<Slice> {
-        let hash = self.hash(principal, action, target);
+        key: Key<'_>,
+        make: impl FnOnce(Key<'_>) -> Option<Slice>,
+    ) -> Option<Arc<Slice>> {
+        let hash = self.hash(&key);
         let shard = &self.shards[hash as usize % SHARDS];
         let known = shard
             .read()
@@ -47,29 +55,31 @@ impl Cache {
             .get(&hash)
             .cloned();
         match known {
-            Some(slice) if slice.is_of(principal, action, target) => slice,
+            Some(slice) if slice.is_of(&key) => Some(slice),
             _ => {
-                let slice = Arc::new(make());
+                let slice = Arc::new(make(key)?);
                 let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
                 if shard.len() >= SLICES_MAX / SHARDS && !shard.contains_key(&hash) {
                     let victim = shard.keys().next().copied();
                     victim.and_then(|victim| shard.remove(&victim));
                 }
                 shard.insert(hash, slice.clone());
-                slice
+                Some(slice)
             }
         }
     }
 
     /// Groups are left out: an agent whose groups changed gets a new slice in the place of the old one.
-    fn hash(&self, principal: &Principal, action: Action, target: &Target) -> u64 {
+    fn hash(&self, key: &Key<'_>) -> u64 {
         let mut hasher = self.hasher.build_hasher();
-        hasher.write(principal.name.as_str().as_bytes());
+        hasher.write(key.principal.name.as_str().as_bytes());
         hasher.write_u8(0);
-        hasher.write_u8(action as u8);
-        hasher.write(target.server.as_str().as_bytes());
+        hasher.write(key.action.name.as_bytes());
         hasher.write_u8(0);
-        hasher.write(target.tool.as_deref().unwrap_or_default().as_bytes());
+        hasher.write(key.kind.as_bytes());
+        for number in &key.class {
+            hasher.write_u32(*number);
+        }
         hasher.finish()
     }
 

@@ -14,21 +14,21 @@ use crate::reads::{ARGUMENTS, FINDINGS, Reads};
 /// One call, as policies may look at it.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    pub lane: Lane,
     /// The protocol's method, such as `tools/call`.
     pub method: &'a str,
     /// Where the call came from.
     pub peer: IpAddr,
     /// When it came, in Unix milliseconds.
     pub unix_ms: u64,
-    /// The arguments of a tool call: raw JSON, one object.
+    /// The arguments of the call: raw JSON, one object.
     pub arguments: Option<&'a [u8]>,
 }
 
 impl Context<'_> {
-    /// Builds what is read. `findings` are absent before the scan; arguments belong to tool calls.
+    /// Builds what is read. `findings` are absent before the scan; arguments belong to actions that have them.
     pub(crate) fn cedar(
         &self,
+        lane: &Lane,
         reads: &Reads,
         arguments: Option<&[(String, Argument)]>,
         findings: Option<&[&str]>,
@@ -37,7 +37,7 @@ impl Context<'_> {
         let mut pairs = Vec::with_capacity(reads.attributes.len());
         for name in &reads.attributes {
             let value = match *name {
-                "lane" => text(self.lane.as_str()),
+                "lane" => text(lane.name),
                 "method" => text(self.method),
                 // An IPv4 peer of an IPv6 listener is the IPv4 address that policies name.
                 "peer" => RestrictedExpression::new_ip(self.peer.to_canonical().to_string()),

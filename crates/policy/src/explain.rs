@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use base::{Action, Refusal, Target};
+use base::{Action, Refusal, Resource};
 use cedar_policy::{Authorizer, Effect, Entities, PolicySet, Request};
 
 use crate::load::Rule;
@@ -42,20 +42,24 @@ impl Policies {
     pub fn explain(
         &self,
         principal: &Arc<Principal>,
-        action: Action,
-        target: &Target,
+        action: &'static Action,
+        resource: &Resource,
         context: &Context<'_>,
     ) -> Explanation {
-        let slice = self.slice(principal, action, target);
+        let slice = self.slice(principal, action, resource);
         let mut explanation = Explanation {
-            decision: decision(&slice, context),
+            decision: decision(&slice, resource, context),
             permitted: Vec::new(),
             forbade: Vec::new(),
             unsatisfied: Vec::new(),
             late: Vec::new(),
             errors: Vec::new(),
         };
-        let (uids, entities) = self.call(principal, action, target);
+        let entity = (action.entity)(resource);
+        let call = entity.and_then(|entity| self.call(principal, action, &entity));
+        let (Ok(slice), Some((uids, entities))) = (slice, call) else {
+            return explanation;
+        };
         for rule in self.select(&uids, &entities) {
             if rule.reads.late() {
                 explanation.late.push(rule.id.clone());
@@ -75,8 +79,13 @@ impl Policies {
     }
 }
 
-fn decision(slice: &Slice, context: &Context<'_>) -> Decision {
-    match slice.admit(context) {
+fn decision(
+    slice: &Result<Arc<Slice>, Refusal>,
+    resource: &Resource,
+    context: &Context<'_>,
+) -> Decision {
+    let slice = slice.as_ref().map_err(Refusal::clone);
+    match slice.and_then(|slice| slice.admit(resource, context)) {
         Ok(admission) if admission.pending => Decision::AfterScan,
         Ok(_) => Decision::Permitted,
         Err(refusal) => Decision::Refused(refusal),

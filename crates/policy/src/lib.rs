@@ -9,7 +9,9 @@
 
 mod arguments;
 mod cache;
+mod class;
 mod context;
+mod entities;
 mod explain;
 mod load;
 mod part;

@@ -6,9 +6,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::str::FromStr;
 
+use base::Lane;
 use base::limit::{ARGUMENTS_DECLARED_MAX, POLICIES_MAX};
 use cedar_policy::{Effect, Policy, PolicyId, PolicySet, Schema, ValidationMode, Validator};
 
+use crate::class::Named;
 use crate::problem::{Problem, position};
 use crate::reads::Reads;
 use crate::schema::{declarable, schema_text};
@@ -31,17 +33,26 @@ pub(crate) struct Rule {
     pub effect: Effect,
 }
 
+/// All policies, checked, and what they name.
+pub(crate) struct Loaded {
+    pub schema: Schema,
+    pub rules: Vec<Rule>,
+    pub named: Named,
+}
+
 /// Loads every text, or says everything that is wrong.
 pub(crate) fn load(
+    lanes: &[&'static Lane],
     sources: &[Source<'_>],
     arguments: &BTreeMap<String, ArgumentType>,
-) -> Result<(Schema, Vec<Rule>), Vec<Problem>> {
-    let schema = schema(arguments)?;
+) -> Result<Loaded, Vec<Problem>> {
+    let schema = schema(lanes, arguments)?;
     let validator = Validator::new(schema.clone());
     let (mut rules, mut problems) = (Vec::new(), Vec::new());
+    let mut named = Named::default();
     let mut seen = HashMap::new();
     for source in sources {
-        for found in rules_of(source, &validator, &mut problems) {
+        for found in rules_of(source, &validator, &mut named, &mut problems) {
             let place = format!("{}:{}:{}", source.file, found.line, found.column);
             if let Some(first) = seen.insert(found.rule.id.clone(), place) {
                 let message = format!("a policy at {first} is named {:?} too", found.rule.id);
@@ -69,14 +80,21 @@ pub(crate) fn load(
         problems.push(Problem::at(source.file, source.text, 0, message));
     }
     if problems.is_empty() {
-        Ok((schema, rules))
+        Ok(Loaded {
+            schema,
+            rules,
+            named,
+        })
     } else {
         Err(problems)
     }
 }
 
-/// The schema with these arguments.
-pub(crate) fn schema(arguments: &BTreeMap<String, ArgumentType>) -> Result<Schema, Vec<Problem>> {
+/// The schema of these lanes with these arguments.
+pub(crate) fn schema(
+    lanes: &[&'static Lane],
+    arguments: &BTreeMap<String, ArgumentType>,
+) -> Result<Schema, Vec<Problem>> {
     let problem = |message: String, help: &str| Problem {
         file: "policy.arguments".into(),
         line: 1,
@@ -96,7 +114,7 @@ pub(crate) fn schema(arguments: &BTreeMap<String, ArgumentType>) -> Result<Schem
     if !problems.is_empty() {
         return Err(problems);
     }
-    match Schema::from_cedarschema_str(&schema_text(arguments)) {
+    match Schema::from_cedarschema_str(&schema_text(lanes, arguments)) {
         Ok((schema, _)) => Ok(schema),
         Err(error) => Err(vec![problem(error.to_string(), "")]),
     }
@@ -110,7 +128,12 @@ struct Found {
 }
 
 /// The rules of one text; what is wrong with it is added to the problems.
-fn rules_of(source: &Source<'_>, validator: &Validator, problems: &mut Vec<Problem>) -> Vec<Found> {
+fn rules_of(
+    source: &Source<'_>,
+    validator: &Validator,
+    named: &mut Named,
+    problems: &mut Vec<Problem>,
+) -> Vec<Found> {
     let Source { file, text } = *source;
     let set = match PolicySet::from_str(text) {
         Ok(set) => set,
@@ -148,7 +171,7 @@ fn rules_of(source: &Source<'_>, validator: &Validator, problems: &mut Vec<Probl
             problems.push(Problem::at(file, text, offset, message));
         }
         found.push(Found {
-            rule: rule(policy, id),
+            rule: rule(policy, id, named),
             line,
             column,
         });
@@ -156,16 +179,20 @@ fn rules_of(source: &Source<'_>, validator: &Validator, problems: &mut Vec<Probl
     found
 }
 
-fn rule(policy: &Policy, id: String) -> Rule {
+fn rule(policy: &Policy, id: String, named: &mut Named) -> Rule {
+    let scope = Scope::of(policy);
     let reads = match policy.to_json() {
-        Ok(json) => Reads::of(&json),
+        Ok(json) => {
+            let mut reads = Reads::of(&json);
+            reads.is_opaque |= !named.add(&scope, &json);
+            reads
+        }
         Err(_) => {
             let mut reads = Reads::default();
             reads.everything();
             reads
         }
     };
-    let scope = Scope::of(policy);
     let effect = policy.effect();
     Rule {
         index: 0,

@@ -25,6 +25,10 @@ impl Scope {
         }
     }
 
+    pub(crate) fn resource(&self) -> &ResourceConstraint {
+        &self.resource
+    }
+
     /// Whether a call by, of and on these can be in scope.
     pub(crate) fn matches(&self, call: &Uids, entities: &Entities) -> bool {
         let is_in = |entity: &EntityUid, group: &EntityUid| {

@@ -1,46 +1,73 @@
-//! The policies that can matter to one agent's one action on one target, ready to be asked.
+//! The policies that can matter to one agent's one action on one class of resources, ready to be asked.
 //!
-//! It exists because asking all policies costs over 100 µs a call. What does not read the context is
-//! answered when the slice is made; what reads findings is asked after the scan. It refuses where Cedar
+//! It exists because asking all policies costs over 100 µs a call. What reads neither the context nor the resource
+//! itself is answered when the slice is made; what reads findings is asked after the scan. It refuses where Cedar
 //! goes on: a policy that cannot be evaluated refuses the call, since it may have been a `forbid`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base::refusal::{FORBIDDEN, POLICY_BROKEN};
-use base::{Action, Refusal, Target};
+use base::refusal::POLICY_BROKEN;
+use base::{Action, Refusal, Resource};
 use cedar_policy::{Authorizer, Decision, Effect, Entities, Request};
 
 use crate::arguments::{self, Argument};
+use crate::cache::Key;
+use crate::class::Class;
+use crate::entities::Types;
 use crate::load::Rule;
 use crate::part::Part;
+use crate::policies::refusal;
 use crate::reads::Reads;
 use crate::scope::Uids;
 use crate::{ArgumentType, Context, Policies, Principal};
 
 /// The policies of one kind of call.
 pub struct Slice {
-    asked: Asked,
+    principal: Arc<Principal>,
+    action: &'static Action,
+    kind: &'static str,
+    class: Class,
+    /// Of the resource that the slice was made for: it stands for all of its class.
     uids: Uids,
     /// Empty where no policy is left to ask: most slices are like that, and entities are large.
     entities: Entities,
-    /// What the policies say that do not read the context: the ids that permit, or a refusal.
-    fixed: Result<Vec<String>, Refusal>,
-    /// Policies that read the context, but not its findings.
+    types: Arc<Types>,
+    /// The ids of the policies that permit whatever the context and the resource, or why the call is refused.
+    fixed: Result<Vec<String>, Denied>,
+    /// Policies that have to be asked, but not those that read findings.
     early: Arc<Part>,
-    /// Policies that read the context, with those that read its findings.
+    /// Policies that have to be asked, with those that read findings.
     all: Arc<Part>,
     late: bool,
     late_permits: bool,
-    listable: bool,
+    /// A policy that has to be asked permits.
+    may_permit: bool,
+    /// Policies that have to be asked about the resource, and read nothing of the context.
+    of_resource: Arc<Part>,
     /// Every declared argument, sorted by name: each is checked, whether or not a policy here reads it.
     declared: Vec<(String, ArgumentType)>,
     /// Those among them that a policy here reads.
     names: Vec<String>,
 }
 
-/// Who asks for what.
-pub(crate) type Asked = (Arc<Principal>, Action, Target);
+/// Why policies do not permit a call.
+#[derive(Clone)]
+enum Denied {
+    Broken,
+    /// For the agent, and what only the record keeps.
+    Because(&'static str, String),
+}
+
+impl Denied {
+    fn nothing_permits() -> Denied {
+        Denied::Because("no policy permits it", String::new())
+    }
+
+    fn failed(private: String) -> Denied {
+        Denied::Because("a policy cannot be evaluated", private)
+    }
+}
 
 /// What policy says before the scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,69 +82,71 @@ pub struct Admission {
 
 impl Slice {
     pub(crate) fn new(
-        asked: Asked,
+        key: Key<'_>,
         uids: Uids,
         entities: Entities,
         rules: &[&Rule],
         policies: &Policies,
     ) -> Slice {
-        let late = |rule: &&&Rule| rule.reads.late();
-        let all: Vec<&Rule> = rules
-            .iter()
-            .copied()
-            .filter(|rule| rule.reads.any())
-            .collect();
-        let early: Vec<&Rule> = all
-            .iter()
-            .copied()
-            .filter(|rule| !rule.reads.late())
-            .collect();
-        let free: Vec<&Rule> = rules
-            .iter()
-            .copied()
-            .filter(|rule| !rule.reads.any())
-            .collect();
-        let permits = |rule: &&&Rule| rule.effect == Effect::Permit;
+        let those = |which: &dyn Fn(&Reads) -> bool| -> Vec<&Rule> {
+            let rules = rules.iter().copied();
+            rules.filter(|rule| which(&rule.reads)).collect()
+        };
+        let free = those(&|reads| !reads.any());
+        let all = those(&Reads::any);
+        let early = those(&|reads| reads.any() && !reads.late());
+        let late = those(&Reads::late);
+        let of_resource = those(&|reads| reads.any() && reads.attributes.is_empty());
+        let permits = |rules: &[&Rule]| rules.iter().any(|rule| rule.effect == Effect::Permit);
         let part = policies.parts.of(&all);
         let declared = policies.arguments.iter();
         let declared = declared.map(|(name, kind)| (name.clone(), *kind)).collect();
         let mut slice = Slice {
-            asked,
+            principal: Arc::clone(key.principal),
+            action: key.action,
+            kind: key.kind,
+            class: key.class,
             uids,
             entities,
-            fixed: Ok(Vec::new()),
+            types: Arc::clone(&policies.types),
+            fixed: Err(Denied::Broken),
             early: policies.parts.of(&early),
-            late: all.iter().any(|rule| late(&rule)),
-            late_permits: all.iter().filter(late).any(|rule| permits(&rule)),
-            listable: false,
+            late: !late.is_empty(),
+            late_permits: permits(&late),
+            may_permit: permits(&all),
+            of_resource: policies.parts.of(&of_resource),
             names: names(&part.reads, &policies.arguments),
             declared,
             all: part,
         };
-        slice.fixed = match policies.loaded {
-            false => Err(Refusal::new(POLICY_BROKEN, "the policies cannot be read")),
-            true if slice.asked.1 == Action::McpCall && slice.asked.2.tool.is_none() => {
-                Err(slice.refusal("no tool is named"))
-            }
-            true => {
-                let free = policies.parts.of(&free);
-                slice.ask(&free, cedar_policy::Context::empty())
-            }
-        };
-        slice.listable = slice
-            .fixed
-            .as_ref()
-            .is_ok_and(|fixed| !fixed.is_empty() || all.iter().any(|rule| permits(&rule)));
+        if policies.loaded {
+            let free = policies.parts.of(&free);
+            let asked = (&slice.uids, &slice.entities);
+            slice.fixed = ask(&free, asked, cedar_policy::Context::empty());
+        }
         if all.is_empty() {
             slice.entities = Entities::empty();
         }
         slice
     }
 
+    /// Who asks.
+    pub fn principal(&self) -> &Arc<Principal> {
+        &self.principal
+    }
+
     /// Whether some call of this kind can pass: a policy permits it or may, depending on the context, and
     /// none forbids it whatever the context. A tool that is not listable is hidden.
-    pub fn listable(&self) -> bool {
-        self.listable
+    pub fn listable(&self, resource: &Resource) -> bool {
+        let empty = cedar_policy::Context::empty;
+        let more = match self.of_resource.set.is_empty() {
+            true => Ok(Vec::new()),
+            false => self.ask(&self.of_resource, resource, empty()),
+        };
+        let (Ok(fixed), Ok(more)) = (&self.fixed, more) else {
+            return false;
+        };
+        !fixed.is_empty() || !more.is_empty() || self.may_permit
     }
 
     /// The names of the arguments that policies here read, sorted.
@@ -136,15 +165,15 @@ impl Slice {
     /// `policy.forbidden` where a policy forbids the call, none permits it, or one cannot be evaluated;
     /// `policy.argument_type` and `policy.argument_bound` where an argument cannot be judged;
     /// `policy.broken` where the policies did not load. The ids of forbidding policies are private.
-    pub fn admit(&self, context: &Context<'_>) -> Result<Admission, Refusal> {
-        let mut policies = self.fixed.clone()?;
+    pub fn admit(&self, resource: &Resource, context: &Context<'_>) -> Result<Admission, Refusal> {
+        let mut policies = self.fixed(resource)?;
         let arguments = self.arguments_of(context)?;
         if !self.early.set.is_empty() {
-            policies.extend(self.ask_with(&self.early, context, &arguments, None)?);
+            policies.extend(self.ask_with(&self.early, resource, context, &arguments, None)?);
             policies.sort_unstable();
         }
         if policies.is_empty() && !self.late_permits {
-            return Err(self.refusal("no policy permits it"));
+            return Err(self.refusal(resource, Denied::nothing_permits()));
         }
         let attributes = arguments
             .iter()
@@ -161,55 +190,68 @@ impl Slice {
     ///
     /// # Errors
     /// As [`Slice::admit`].
-    pub fn decide(&self, context: &Context<'_>, findings: &[&str]) -> Result<Vec<String>, Refusal> {
-        let mut policies = self.fixed.clone()?;
+    pub fn decide(
+        &self,
+        resource: &Resource,
+        context: &Context<'_>,
+        findings: &[&str],
+    ) -> Result<Vec<String>, Refusal> {
+        let mut policies = self.fixed(resource)?;
         let arguments = self.arguments_of(context)?;
         if !self.all.set.is_empty() {
-            policies.extend(self.ask_with(&self.all, context, &arguments, Some(findings))?);
+            policies.extend(self.ask_with(
+                &self.all,
+                resource,
+                context,
+                &arguments,
+                Some(findings),
+            )?);
             policies.sort_unstable();
         }
         if policies.is_empty() {
-            Err(self.refusal("no policy permits it"))
+            Err(self.refusal(resource, Denied::nothing_permits()))
         } else {
             Ok(policies)
         }
     }
 
-    pub(crate) fn is_of(&self, who: &Arc<Principal>, action: Action, target: &Target) -> bool {
-        let (principal, asked, on) = &self.asked;
-        (Arc::ptr_eq(principal, who) || principal == who) && *asked == action && on == target
+    pub(crate) fn is_of(&self, key: &Key<'_>) -> bool {
+        let who = key.principal;
+        (Arc::ptr_eq(&self.principal, who) || self.principal == *who)
+            && self.action == key.action
+            && self.kind == key.kind
+            && self.class == key.class
+    }
+
+    fn fixed(&self, resource: &Resource) -> Result<Vec<String>, Refusal> {
+        let fixed = self.fixed.clone();
+        fixed.map_err(|denied| self.refusal(resource, denied))
     }
 
     /// The arguments that policies here read, after every declared one was found to be of its type.
     fn arguments_of(&self, context: &Context<'_>) -> Result<Vec<(String, Argument)>, Refusal> {
-        match self.asked.1 {
-            Action::McpCall => {
-                let mut arguments = arguments::read(&self.declared, context.arguments)?;
-                arguments.retain(|(name, _)| self.names.binary_search(name).is_ok());
-                Ok(arguments)
-            }
-            Action::McpList
-            | Action::McpRead
-            | Action::McpPrompt
-            | Action::McpUse
-            | Action::RelayPass => Ok(vec![]),
+        if !self.action.has_arguments {
+            return Ok(Vec::new());
         }
+        let mut arguments = arguments::read(&self.declared, context.arguments)?;
+        arguments.retain(|(name, _)| self.names.binary_search(name).is_ok());
+        Ok(arguments)
     }
 
     fn ask_with(
         &self,
         part: &Part,
+        resource: &Resource,
         context: &Context<'_>,
         arguments: &[(String, Argument)],
         findings: Option<&[&str]>,
     ) -> Result<Vec<String>, Refusal> {
-        let arguments = (self.asked.1 == Action::McpCall).then_some(arguments);
-        match context.cedar(&part.reads, arguments, findings) {
-            Ok(context) => self.ask(part, context),
-            Err(error) => Err(self
-                .refusal("a policy cannot be evaluated")
-                .with_private(error)),
-        }
+        let arguments = self.action.has_arguments.then_some(arguments);
+        let context = context.cedar(self.action.lane, &part.reads, arguments, findings);
+        context
+            .map_err(Denied::failed)
+            .and_then(|context| self.ask(part, resource, context))
+            .map_err(|denied| self.refusal(resource, denied))
     }
 
     /// The context before the scan, for policies that read this.
@@ -221,57 +263,67 @@ impl Slice {
         let arguments = self
             .arguments_of(context)
             .map_err(|refusal| refusal.public)?;
-        let arguments = (self.asked.1 == Action::McpCall).then_some(arguments);
-        context.cedar(reads, arguments.as_deref(), None)
+        let arguments = self.action.has_arguments.then_some(arguments);
+        context.cedar(self.action.lane, reads, arguments.as_deref(), None)
     }
 
-    /// The ids of the policies that permit, or the refusal of those that forbid or fail.
-    fn ask(&self, part: &Part, context: cedar_policy::Context) -> Result<Vec<String>, Refusal> {
-        let Uids {
-            principal,
-            action,
-            resource,
-        } = self.uids.clone();
-        let request = Request::new(principal, action, resource, context, None);
-        let request = request.map_err(|error| {
-            self.refusal("a policy cannot be evaluated")
-                .with_private(error.to_string())
-        })?;
-        let response = Authorizer::new().is_authorized(&request, &part.set, &self.entities);
-        let mut ids: Vec<String> = response
-            .diagnostics()
-            .reason()
-            .map(|id| AsRef::<str>::as_ref(id).into())
-            .collect();
-        ids.sort_unstable();
-        let errors: Vec<_> = response
-            .diagnostics()
-            .errors()
-            .map(ToString::to_string)
-            .collect();
-        if response.decision() == Decision::Deny && !ids.is_empty() {
-            let private = format!("forbidden by {}", ids.join(", "));
-            return Err(self.refusal("a policy forbids it").with_private(private));
+    /// The ids of the policies that permit, or why the call is refused. What an opaque policy is asked about is the
+    /// resource itself; the others cannot tell it from the one that the slice was made for.
+    fn ask(
+        &self,
+        part: &Part,
+        resource: &Resource,
+        context: cedar_policy::Context,
+    ) -> Result<Vec<String>, Denied> {
+        if !part.reads.is_opaque {
+            return ask(part, (&self.uids, &self.entities), context);
         }
-        if !errors.is_empty() {
-            let private = errors.join("; ");
-            return Err(self
-                .refusal("a policy cannot be evaluated")
-                .with_private(private));
+        let entity = (self.action.entity)(resource);
+        let call = entity.and_then(|of| self.types.call(&self.principal, self.action, &of));
+        match call {
+            Some((uids, entities)) => ask(part, (&uids, &entities), context),
+            None => Err(Denied::failed(
+                "the resource is not one of the action".into(),
+            )),
         }
-        Ok(ids)
     }
 
-    /// A refusal that says what was asked and what came of it.
-    fn refusal(&self, why: &str) -> Refusal {
-        let (principal, action, target) = &self.asked;
-        let tool = match (&target.tool, action) {
-            (Some(tool), Action::McpCall) => format!("tool {tool:?} of "),
-            _ => String::new(),
-        };
-        let (agent, action, server) = (&principal.name, action.as_str(), &target.server);
-        let asked = format!("agent {agent} may not {action} on {tool}server {server}");
-        Refusal::new(FORBIDDEN, format!("{asked}: {why}"))
+    fn refusal(&self, resource: &Resource, denied: Denied) -> Refusal {
+        match denied {
+            Denied::Broken => Refusal::new(POLICY_BROKEN, "the policies cannot be read"),
+            Denied::Because(public, private) => {
+                refusal(&self.principal, self.action, resource, public).with_private(private)
+            }
+        }
+    }
+}
+
+/// The ids of the policies that permit, or why the call is refused.
+fn ask(
+    part: &Part,
+    (uids, entities): (&Uids, &Entities),
+    context: cedar_policy::Context,
+) -> Result<Vec<String>, Denied> {
+    let Uids {
+        principal,
+        action,
+        resource,
+    } = uids.clone();
+    let request = Request::new(principal, action, resource, context, None);
+    let request = request.map_err(|error| Denied::failed(error.to_string()))?;
+    let response = Authorizer::new().is_authorized(&request, &part.set, entities);
+    let reasons = response.diagnostics().reason();
+    let mut ids: Vec<String> = reasons.map(|id| AsRef::<str>::as_ref(id).into()).collect();
+    ids.sort_unstable();
+    let errors = response.diagnostics().errors();
+    let errors: Vec<_> = errors.map(ToString::to_string).collect();
+    if response.decision() == Decision::Deny && !ids.is_empty() {
+        let private = format!("forbidden by {}", ids.join(", "));
+        return Err(Denied::Because("a policy forbids it", private));
+    }
+    match errors.is_empty() {
+        true => Ok(ids),
+        false => Err(Denied::failed(errors.join("; "))),
     }
 }
 

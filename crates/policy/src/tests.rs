@@ -4,60 +4,87 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::limit::SLICES_MAX;
-use base::{Action, Name, Target};
+use base::{Name, Resource};
+use mcp::actions::{CALL, USE};
 
 use crate::{Policies, Principal, Source};
 
-#[test]
-fn the_slices_kept_are_bounded() {
-    let text = "permit(principal in Group::\"g\", action, resource);";
+fn load(text: &str) -> Policies {
     let sources = [Source {
         file: "p.cedar",
         text,
     }];
-    let policies = Policies::load(&sources, &BTreeMap::new()).unwrap();
+    Policies::load(&[&mcp::LANE], &sources, &BTreeMap::new()).unwrap()
+}
+
+#[test]
+fn the_slices_kept_are_bounded() {
+    let text = "permit(principal in Group::\"g\", action, resource);";
+    let policies = load(text);
     let groups = vec![Name::new("g").unwrap()];
     let who = Arc::new(Principal {
         name: Name::new("a").unwrap(),
         groups,
     });
-    let target = |tool: usize| Target {
-        server: Name::new("s").unwrap(),
-        tool: Some(format!("tool{tool}")),
-    };
-    let first = policies.slice(&who, Action::McpCall, &target(0));
-    assert!(Arc::ptr_eq(
-        &first,
-        &policies.slice(&who, Action::McpCall, &target(0))
-    ));
+    let tool = |tool: usize| Resource::tool(Name::new("s").unwrap(), &format!("tool{tool}"));
+    let first = policies.slice(&who, &CALL, &tool(0)).unwrap();
     let twin = Arc::new(Principal::clone(&who));
-    assert!(Arc::ptr_eq(
-        &first,
-        &policies.slice(&twin, Action::McpCall, &target(0))
-    ));
-    for tool in 0..SLICES_MAX + 2000 {
-        assert!(
-            policies
-                .slice(&who, Action::McpCall, &target(tool))
-                .listable()
-        );
+    let again = policies.slice(&twin, &CALL, &tool(0)).unwrap();
+    assert!(Arc::ptr_eq(&first, &again));
+    // Agents choose tools, and no policy here can tell one from another.
+    for number in 0..SLICES_MAX + 2000 {
+        let slice = policies.slice(&who, &CALL, &tool(number)).unwrap();
+        assert!(slice.listable(&tool(number)));
+    }
+    assert_eq!(policies.slices(), 1);
+    for number in 0..SLICES_MAX + 2000 {
+        let name = Name::new(&format!("a{number}")).unwrap();
+        let groups = who.groups.clone();
+        let other = Arc::new(Principal { name, groups });
+        assert!(policies.slice(&other, &CALL, &tool(0)).is_ok());
     }
     assert!(policies.slices() <= SLICES_MAX, "{}", policies.slices());
     assert!(policies.slices() > SLICES_MAX / 2, "{}", policies.slices());
 }
 
 #[test]
+fn a_policy_that_looks_closer_is_asked_about_the_tool_itself() {
+    let policies = load(
+        "permit(principal, action, resource) when { resource.name == principal.name };
+         permit(principal, action, resource)
+         when { resource.name == context.method };",
+    );
+    let who = Arc::new(Principal {
+        name: Name::new("dev").unwrap(),
+        groups: vec![],
+    });
+    let tool = |tool: &str| Resource::tool(Name::new("s").unwrap(), tool);
+    let context = crate::Context {
+        method: "m",
+        peer: [127, 0, 0, 1].into(),
+        unix_ms: 0,
+        arguments: None,
+    };
+    for (name, may) in [
+        ("other", false),
+        ("dev", true),
+        ("m", true),
+        ("third", false),
+    ] {
+        let slice = policies.slice(&who, &CALL, &tool(name)).unwrap();
+        let admission = slice.admit(&tool(name), &context);
+        assert_eq!(admission.is_ok(), may, "{name}");
+    }
+    let slice = policies.slice(&who, &CALL, &tool("dev")).unwrap();
+    assert!(slice.listable(&tool("dev")) && slice.listable(&tool("other")));
+    assert_eq!(policies.slices(), 1);
+}
+
+#[test]
 fn changed_groups_make_a_new_slice() {
     let text = "permit(principal in Group::\"g\", action, resource);";
-    let sources = [Source {
-        file: "p.cedar",
-        text,
-    }];
-    let policies = Policies::load(&sources, &BTreeMap::new()).unwrap();
-    let target = Target {
-        server: Name::new("s").unwrap(),
-        tool: None,
-    };
+    let policies = load(text);
+    let server = Resource::server(Name::new("s").unwrap());
     for (groups, listable) in [(vec!["g"], true), (vec![], false), (vec!["h", "g"], true)] {
         let groups = groups
             .into_iter()
@@ -67,10 +94,8 @@ fn changed_groups_make_a_new_slice() {
             name: Name::new("a").unwrap(),
             groups,
         });
-        assert_eq!(
-            policies.slice(&who, Action::McpUse, &target).listable(),
-            listable
-        );
+        let slice = policies.slice(&who, &USE, &server).unwrap();
+        assert_eq!(slice.listable(&server), listable);
         assert_eq!(policies.slices(), 1);
     }
 }

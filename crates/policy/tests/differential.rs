@@ -7,10 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use base::{Action, Lane, Name, Target};
+use base::{Action, Name, Resource};
 use cedar_policy::{Authorizer, Entities, EntityUid, PolicyId, PolicySet, Request, Schema};
+use mcp::actions::CALL;
 use policy::{ArgumentType, Context, Decision, Policies, Principal, Source};
 use serde_json::{Value, json};
+
+static LANES: &[&base::Lane] = &[&mcp::LANE, &relay::LANE];
 
 const SEED: u64 = 0x7765_6972;
 const POOL: usize = 150;
@@ -50,6 +53,7 @@ const ACTIONS: &[&str] = &[
     "action in Action::\"mcp\"",
     "action in [Action::\"mcp:call\", Action::\"mcp:read\"]",
     "action in [Action::\"mcp:use\"]",
+    "action in [Action::\"mcp\", Action::\"relay\"]",
 ];
 const RESOURCES: &[&str] = &[
     "resource",
@@ -70,6 +74,11 @@ const CONDITIONS: &[&str] = &[
     "unless { principal.name == \"a0\" }",
     "when { resource.name like \"*1\" }",
     "when { resource in [Server::\"s0\", Server::\"s2\"] }",
+    "when { [\"s0\", \"t0\", \"a\"].contains(resource.name) }",
+    "unless { resource.name != \"t1\" }",
+    "when { resource.name == principal.name }",
+    "when { resource in [Server::\"s1\", Tool::\"s0/t2\"] && resource.name like \"*0\" }",
+    "when { if resource is Tool then resource.name like \"*1\" else true }",
     "when { context.method == \"m1\" }",
     "unless { context.method == \"m0\" }",
     "when { context.lane == \"mcp\" && context.at > 1000 }",
@@ -112,6 +121,7 @@ fn pool(draw: &mut Draw) -> Vec<String> {
             pool.len()
         );
         if Policies::load(
+            LANES,
             &[Source {
                 file: "f",
                 text: &text,
@@ -129,7 +139,7 @@ fn pool(draw: &mut Draw) -> Vec<String> {
 /// One call, as both sides need it.
 struct Call {
     principal: usize,
-    action: Action,
+    action: &'static Action,
     server: usize,
     tool: usize,
     method: &'static str,
@@ -156,10 +166,10 @@ fn draw_call(draw: &mut Draw) -> Call {
     let findings: BTreeSet<_> = (0..draw.below(3)).map(|_| draw.of(&["f0", "f1"])).collect();
     Call {
         principal: draw.below(GROUPS.len()),
-        action: if draw.below(2) == 0 {
-            Action::McpCall
-        } else {
-            Action::ALL[draw.below(Action::ALL.len())]
+        action: match (draw.below(2), draw.below(6)) {
+            (0, _) => &CALL,
+            (_, 5) => &relay::actions::PASS,
+            (_, nth) => mcp::LANE.actions[nth],
         },
         server: draw.below(3),
         tool: draw.below(3),
@@ -219,13 +229,13 @@ fn world(schema: &Schema) -> Entities {
 /// Cedar's answer over all policies: the permitting ids, or nothing.
 fn whole(set: &PolicySet, world: &Entities, schema: &Schema, call: &Call) -> Option<Vec<String>> {
     let uid = |text: String| text.parse::<EntityUid>().unwrap();
-    let is_call = call.action == Action::McpCall;
+    let is_call = *call.action == CALL;
     let resource = match is_call {
         true => uid(format!("Tool::\"s{}/t{}\"", call.server, call.tool)),
         false => uid(format!("Server::\"s{}\"", call.server)),
     };
     let mut context = json!({
-        "lane": "mcp",
+        "lane": call.action.lane.name,
         "method": call.method,
         "peer": { "__extn": { "fn": "ip", "arg": call.peer } },
         "at": call.unix_ms / 1000,
@@ -234,7 +244,7 @@ fn whole(set: &PolicySet, world: &Entities, schema: &Schema, call: &Call) -> Opt
     if is_call {
         context["arguments"] = call.arguments.clone();
     }
-    let action = uid(format!("Action::\"{}\"", call.action.as_str()));
+    let action = uid(format!("Action::\"{}\"", call.action.name));
     let context = cedar_policy::Context::from_json_value(context, Some((schema, &action))).unwrap();
     let principal = uid(format!("Agent::\"a{}\"", call.principal));
     let request = Request::new(principal, action, resource, context, Some(schema)).unwrap();
@@ -258,24 +268,23 @@ fn sliced(policies: &Policies, call: &Call) -> Option<Vec<String>> {
     let name = Name::new(&format!("a{}", call.principal)).unwrap();
     let who = Arc::new(Principal { name, groups });
     let server = Name::new(&format!("s{}", call.server)).unwrap();
-    let target = Target {
-        server,
-        tool: Some(format!("t{}", call.tool)),
+    let resource = match call.action.lane.name {
+        "relay" => Resource::Route(server),
+        _ => Resource::tool(server, &format!("t{}", call.tool)),
     };
     let arguments = serde_json::to_vec(&call.arguments).unwrap();
     let context = Context {
-        lane: Lane::Mcp,
         method: call.method,
         peer: call.peer.parse::<IpAddr>().unwrap(),
         unix_ms: call.unix_ms,
         arguments: Some(&arguments),
     };
-    let slice = policies.slice(&who, call.action, &target);
-    let admission = slice.admit(&context);
-    let explained = policies.explain(&who, call.action, &target, &context);
+    let slice = policies.slice(&who, call.action, &resource).unwrap();
+    let admission = slice.admit(&resource, &context);
+    let explained = policies.explain(&who, call.action, &resource, &context);
     match (&admission, &explained.decision) {
         (Ok(admission), Decision::Permitted | Decision::AfterScan) => {
-            assert!(slice.listable(), "admitted, but hidden");
+            assert!(slice.listable(&resource), "admitted, but hidden");
             let mut permitted = explained.permitted.clone();
             permitted.sort();
             assert_eq!(permitted, admission.policies);
@@ -285,7 +294,7 @@ fn sliced(policies: &Policies, call: &Call) -> Option<Vec<String>> {
         other => panic!("the explanation disagrees: {other:?}"),
     }
     match admission.ok()? {
-        admission if admission.pending => slice.decide(&context, &call.findings).ok(),
+        admission if admission.pending => slice.decide(&resource, &context, &call.findings).ok(),
         admission => Some(admission.policies),
     }
 }
@@ -294,13 +303,15 @@ fn sliced(policies: &Policies, call: &Call) -> Option<Vec<String>> {
 fn a_slice_decides_as_the_whole_does() {
     let mut draw = Draw(SEED);
     let pool = pool(&mut draw);
-    let (schema, _) = Schema::from_cedarschema_str(&policy::schema_text(&declared())).unwrap();
+    let (schema, _) =
+        Schema::from_cedarschema_str(&policy::schema_text(LANES, &declared())).unwrap();
     let world = world(&schema);
     let (mut permitted, mut refused) = (0, 0);
     for set in 0..SETS {
         let chosen: BTreeSet<usize> = (0..1 + draw.below(16)).map(|_| draw.below(POOL)).collect();
         let text: String = chosen.iter().map(|index| pool[*index].as_str()).collect();
         let policies = Policies::load(
+            LANES,
             &[Source {
                 file: "f",
                 text: &text,

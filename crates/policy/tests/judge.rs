@@ -6,8 +6,11 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use base::{Action, Lane, Name, Refusal, Target};
+use base::{Action, Lane, Name, Refusal, Resource};
+use mcp::actions::{CALL, LIST, USE};
 use policy::{ArgumentType, Context, Decision, Policies, Principal, Problem, Slice, Source};
+
+static LANES: &[&Lane] = &[&mcp::LANE, &relay::LANE];
 
 fn declared() -> BTreeMap<String, ArgumentType> {
     let kinds = [
@@ -23,6 +26,7 @@ fn declared() -> BTreeMap<String, ArgumentType> {
 
 fn load(text: &str) -> Result<Policies, Vec<Problem>> {
     Policies::load(
+        LANES,
         &[Source {
             file: "p.cedar",
             text,
@@ -31,22 +35,37 @@ fn load(text: &str) -> Result<Policies, Vec<Problem>> {
     )
 }
 
-fn slice(policies: &Policies, action: Action, tool: Option<&str>) -> Arc<Slice> {
+fn resource(tool: Option<&str>) -> Resource {
+    let server = Name::new("files").unwrap();
+    match tool {
+        Some(tool) => Resource::tool(server, tool),
+        None => Resource::server(server),
+    }
+}
+
+fn read() -> Resource {
+    resource(Some("read"))
+}
+
+fn slice(policies: &Policies, action: &'static Action, tool: Option<&str>) -> Arc<Slice> {
+    ask(policies, action, tool).unwrap()
+}
+
+fn ask(
+    policies: &Policies,
+    action: &'static Action,
+    tool: Option<&str>,
+) -> Result<Arc<Slice>, Refusal> {
     let groups = vec![Name::new("engineers").unwrap()];
     let who = Arc::new(Principal {
         name: Name::new("dev").unwrap(),
         groups,
     });
-    let target = Target {
-        server: Name::new("files").unwrap(),
-        tool: tool.map(ToString::to_string),
-    };
-    policies.slice(&who, action, &target)
+    policies.slice(&who, action, &resource(tool))
 }
 
 fn context(arguments: Option<&str>) -> Context<'_> {
     Context {
-        lane: Lane::Mcp,
         method: "tools/call",
         peer: IpAddr::from([10, 1, 2, 3]),
         unix_ms: 1_795_271_130_123,
@@ -57,11 +76,11 @@ fn context(arguments: Option<&str>) -> Context<'_> {
 /// Calls the tool `read` with these arguments, all the way: early policies, then late ones.
 fn call(text: &str, arguments: &str, findings: &[&str]) -> Result<Vec<String>, Refusal> {
     let policies = load(text).unwrap();
-    let slice = slice(&policies, Action::McpCall, Some("read"));
-    let admission = slice.admit(&context(Some(arguments)))?;
+    let slice = slice(&policies, &CALL, Some("read"));
+    let admission = slice.admit(&read(), &context(Some(arguments)))?;
     assert_eq!(admission.pending, slice.has_late());
     if admission.pending {
-        slice.decide(&context(Some(arguments)), findings)
+        slice.decide(&read(), &context(Some(arguments)), findings)
     } else {
         Ok(admission.policies)
     }
@@ -112,27 +131,27 @@ fn forbid_wins_and_its_name_is_private() {
     assert!(!refusal.public.contains("no-reading"));
     assert_eq!(refusal.private, "forbidden by no-reading");
     let policies = load(&text).unwrap();
-    assert!(!slice(&policies, Action::McpCall, Some("read")).listable());
-    assert!(slice(&policies, Action::McpCall, Some("write")).listable());
+    assert!(!slice(&policies, &CALL, Some("read")).listable(&read()));
+    assert!(slice(&policies, &CALL, Some("write")).listable(&read()));
     assert!(
-        slice(&policies, Action::McpList, None)
-            .admit(&context(None))
+        slice(&policies, &LIST, None)
+            .admit(&read(), &context(None))
             .is_ok()
     );
 }
 
 #[test]
 fn broken_refuses_everything() {
-    let policies = Policies::broken();
-    for action in Action::ALL {
-        let slice = slice(&policies, *action, Some("read"));
-        assert!(!slice.listable());
+    let policies = Policies::broken(LANES);
+    for action in mcp::LANE.actions {
+        let slice = slice(&policies, action, Some("read"));
+        assert!(!slice.listable(&read()));
         let context = context(Some("{}"));
         assert_eq!(
-            slice.admit(&context).unwrap_err().code.name,
+            slice.admit(&read(), &context).unwrap_err().code.name,
             "policy.broken"
         );
-        assert_eq!(code(slice.decide(&context, &[])), "policy.broken");
+        assert_eq!(code(slice.decide(&read(), &context, &[])), "policy.broken");
     }
     assert!(policies.is_empty());
     assert_ne!(policies.digest(), load("").unwrap().digest());
@@ -140,12 +159,8 @@ fn broken_refuses_everything() {
 
 #[test]
 fn a_tool_call_without_a_tool_is_refused() {
-    let slice = slice(&load(ALL).unwrap(), Action::McpCall, None);
-    assert_eq!(
-        slice.admit(&context(None)).unwrap_err().code.name,
-        "policy.forbidden"
-    );
-    assert!(!slice.listable());
+    let refused = ask(&load(ALL).unwrap(), &CALL, None).err().unwrap();
+    assert_eq!(refused.code.name, "policy.forbidden");
 }
 
 #[test]
@@ -180,10 +195,13 @@ fn arguments_are_judged_by_their_type() {
     );
     assert!(call(text, r#"{"amount":5,"tags":["a"]}"#, &[]).is_ok());
     let policies = load(text).unwrap();
-    let slice = slice(&policies, Action::McpCall, Some("read"));
+    let slice = slice(&policies, &CALL, Some("read"));
     assert_eq!(slice.arguments(), ["amount", "path"]);
     let admission = slice
-        .admit(&context(Some(r#"{"path":"\u002ftmp", "amount": 5}"#)))
+        .admit(
+            &read(),
+            &context(Some(r#"{"path":"\u002ftmp", "amount": 5}"#)),
+        )
         .unwrap();
     let kept = [
         ("amount".to_string(), "5".to_string()),
@@ -199,13 +217,16 @@ fn policies_that_read_findings_wait_for_them() {
          when {{ context has findings && context.findings.contains(\"github_token\") }};"
     );
     let policies = load(&text).unwrap();
-    let slice = slice(&policies, Action::McpCall, Some("read"));
-    assert!(slice.has_late() && slice.listable());
-    assert!(slice.admit(&context(None)).unwrap().pending);
-    assert_eq!(slice.decide(&context(None), &[]).unwrap(), ["all"]);
-    assert_eq!(slice.decide(&context(None), &["other"]).unwrap(), ["all"]);
+    let slice = slice(&policies, &CALL, Some("read"));
+    assert!(slice.has_late() && slice.listable(&read()));
+    assert!(slice.admit(&read(), &context(None)).unwrap().pending);
+    assert_eq!(slice.decide(&read(), &context(None), &[]).unwrap(), ["all"]);
+    assert_eq!(
+        slice.decide(&read(), &context(None), &["other"]).unwrap(),
+        ["all"]
+    );
     let refusal = slice
-        .decide(&context(None), &["other", "github_token"])
+        .decide(&read(), &context(None), &["other", "github_token"])
         .unwrap_err();
     assert_eq!(refusal.private, "forbidden by clean");
     // A late permit alone lets a call be admitted, and decides.
@@ -215,9 +236,9 @@ fn policies_that_read_findings_wait_for_them() {
     assert_eq!(code(call(late, "{}", &["x"])), "policy.forbidden");
     // A late forbid alone does not.
     let policies = load(&text.replace(ALL, "")).unwrap();
-    let slice = self::slice(&policies, Action::McpCall, Some("read"));
+    let slice = self::slice(&policies, &CALL, Some("read"));
     assert_eq!(
-        slice.admit(&context(None)).unwrap_err().code.name,
+        slice.admit(&read(), &context(None)).unwrap_err().code.name,
         "policy.forbidden"
     );
 }
@@ -278,7 +299,7 @@ fn an_ipv4_peer_of_an_ipv6_listener_is_ipv4() {
     let text = "permit(principal, action, resource)
         when { context.peer.isInRange(ip(\"10.0.0.0/8\")) };";
     let policies = load(text).unwrap();
-    let slice = slice(&policies, Action::McpUse, None);
+    let slice = slice(&policies, &USE, None);
     let mut context = context(None);
     for (peer, permitted) in [
         ("::ffff:10.1.2.3", true),
@@ -287,7 +308,7 @@ fn an_ipv4_peer_of_an_ipv6_listener_is_ipv4() {
         ("::1", false),
     ] {
         context.peer = peer.parse().unwrap();
-        assert_eq!(slice.admit(&context).is_ok(), permitted, "{peer}");
+        assert_eq!(slice.admit(&read(), &context).is_ok(), permitted, "{peer}");
     }
 }
 
@@ -299,7 +320,7 @@ fn every_problem_is_said_at_once_with_its_place() {
     let third = "permit(principal, action, resource) when { ;";
     let sources = [("a.cedar", first), ("b.cedar", second), ("c.cedar", third)];
     let sources = sources.map(|(file, text)| Source { file, text });
-    let problems = Policies::load(&sources, &declared()).err().unwrap();
+    let problems = Policies::load(LANES, &sources, &declared()).err().unwrap();
     let at = |file: &str, line: usize| {
         problems
             .iter()
@@ -388,7 +409,7 @@ fn two_policies_of_one_name_do_not_load() {
             text: ALL,
         },
     ];
-    let problems = Policies::load(&sources, &declared()).err().unwrap();
+    let problems = Policies::load(LANES, &sources, &declared()).err().unwrap();
     let text = problems[0].to_string();
     assert!(
         text.starts_with("b:1:1: a policy at a:1:1 is named \"all\" too"),
@@ -404,19 +425,19 @@ fn two_policies_of_one_name_do_not_load() {
 fn bad_declarations_do_not_load() {
     for name in ["", "a b", "a\"?: Long, \"b"] {
         let declared = BTreeMap::from([(name.to_string(), ArgumentType::Long)]);
-        let problems = Policies::load(&[], &declared).err().unwrap();
+        let problems = Policies::load(LANES, &[], &declared).err().unwrap();
         assert_eq!(problems[0].file, "policy.arguments");
     }
     let many = (0..257)
         .map(|i| (format!("a{i}"), ArgumentType::Bool))
         .collect();
-    assert!(Policies::load(&[], &many).is_err());
+    assert!(Policies::load(LANES, &[], &many).is_err());
 }
 
 #[test]
 fn the_digest_is_of_all_that_decides() {
     let digest = |file: &str, text: &str, declared: &BTreeMap<_, _>| {
-        Policies::load(&[Source { file, text }], declared)
+        Policies::load(LANES, &[Source { file, text }], declared)
             .unwrap()
             .digest()
     };
@@ -444,12 +465,9 @@ fn an_explanation_names_each_policy() {
         name: Name::new("dev").unwrap(),
         groups: vec![],
     });
-    let target = |tool: &str| Target {
-        server: Name::new("files").unwrap(),
-        tool: Some(tool.to_string()),
-    };
+    let tool = |tool: &str| resource(Some(tool));
     let context = context(Some("{}"));
-    let explained = policies.explain(&who, Action::McpCall, &target("read"), &context);
+    let explained = policies.explain(&who, &CALL, &tool("read"), &context);
     assert!(matches!(explained.decision, Decision::Refused(_)));
     assert_eq!(explained.permitted, ["all"]);
     assert_eq!(explained.forbade, ["read"]);
@@ -457,7 +475,7 @@ fn an_explanation_names_each_policy() {
     assert_eq!(explained.late, ["late"]);
     assert_eq!(explained.errors[0].0, "bad");
     let policies = load(&text.replace("9223372036854775807", "1")).unwrap();
-    let explained = policies.explain(&who, Action::McpCall, &target("list"), &context);
+    let explained = policies.explain(&who, &CALL, &tool("list"), &context);
     assert!(matches!(explained.decision, Decision::AfterScan));
     assert_eq!(explained.permitted, ["all", "bad"]);
     assert_eq!(explained.unsatisfied, ["early", "read"]);

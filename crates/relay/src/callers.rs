@@ -7,8 +7,10 @@ use std::collections::HashMap;
 
 use aws_lc_rs::digest;
 use base::{Digest, Refusal, refusal};
+use identity::Credential;
 use net::h1::{Fields, Peer};
 
+use crate::grants::Caller;
 use crate::settings::{Agent, CALLERS_MAX, Callers, Problem};
 
 /// The field that a proxy's own credentials stand in (RFC 9110 §11.7.2).
@@ -20,7 +22,7 @@ pub(crate) struct Known {
     tokens: HashMap<Digest, usize>,
     users: HashMap<u32, usize>,
     anyone: Option<usize>,
-    agents: Vec<(Agent, Option<Digest>)>,
+    agents: Vec<(Agent, Credential, Option<Digest>)>,
 }
 
 impl Known {
@@ -33,18 +35,23 @@ impl Known {
             return Err(Problem::TooMany("callers"));
         }
         let mut agents = Vec::new();
-        let mut add = |agent: &Agent, credential| {
-            agents.push((agent.clone(), credential));
+        let mut add = |agent: &Agent, by, thumbprint| {
+            agents.push((agent.clone(), by, thumbprint));
             agents.len() - 1
         };
         let token = |(digest, agent): &(Digest, Agent)| {
             // What names it in records cannot be looked up among the digests that are configured.
-            (*digest, add(agent, Some(sha256(&digest.0))))
+            (
+                *digest,
+                add(agent, Credential::Token, Some(sha256(&digest.0))),
+            )
         };
         let tokens = callers.tokens.iter().map(token).collect();
         let users = callers.users.iter();
-        let users = users.map(|(uid, agent)| (*uid, add(agent, None))).collect();
-        let anyone = callers.anyone.as_ref().map(|agent| add(agent, None));
+        let users = users.map(|(uid, agent)| (*uid, add(agent, Credential::User, None)));
+        let users = users.collect();
+        let anyone = callers.anyone.as_ref();
+        let anyone = anyone.map(|agent| add(agent, Credential::Socket, None));
         Ok(Known {
             field: callers.field.to_ascii_lowercase().into_bytes().into(),
             tokens,
@@ -83,9 +90,13 @@ impl Known {
         })
     }
 
-    pub(crate) fn agent(&self, index: usize) -> (&Agent, Option<Digest>) {
-        let (agent, credential) = &self.agents[index];
-        (agent, *credential)
+    pub(crate) fn agent(&self, index: usize) -> Caller<'_> {
+        let (agent, by, thumbprint) = &self.agents[index];
+        Caller {
+            agent,
+            by: *by,
+            thumbprint: *thumbprint,
+        }
     }
 
     fn token<'v>(&self, value: &'v [u8]) -> Option<&'v [u8]> {

@@ -9,12 +9,15 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use base::{Action, Name, Now, Refusal, Target, refusal};
-use gate::{Ask, Gate, Grant, Under, Who};
+use base::{Digest, Name, Now, Refusal, Resource, refusal};
+use gate::{Asker, Call, Gate, Grant, Under};
+use identity::{AgentState, Credential, Verified};
 use tokio::sync::Mutex;
 
+use crate::actions::PASS;
 use crate::random;
 use crate::routes::Way;
+use crate::settings::Agent;
 
 /// Pairs of agent and target that one thread keeps grants for; over it, those that ran out are forgotten.
 const PLACES_MAX: usize = 4096;
@@ -40,9 +43,19 @@ fn over() -> Refusal {
     Refusal::new(refusal::FAILED, "the rules changed while they were asked")
 }
 
-/// Who asks, for the record.
+/// An agent as the relay's own settings know it, and how it was recognised.
+#[derive(Clone, Copy)]
+pub(crate) struct Caller<'a> {
+    pub(crate) agent: &'a Agent,
+    pub(crate) by: Credential,
+    /// Names the credential in the record without being of use to a thief of the log.
+    pub(crate) thumbprint: Option<Digest>,
+}
+
+/// Who asks, and for what.
 pub(crate) struct Asking<'a> {
-    pub(crate) who: Who<'a>,
+    /// Absent for the relay's own traffic.
+    pub(crate) caller: Option<Caller<'a>>,
     pub(crate) peer: IpAddr,
     pub(crate) method: &'a str,
     pub(crate) target: &'a Name,
@@ -97,21 +110,23 @@ impl Grants {
     }
 
     async fn ask(&self, asking: Asking<'_>) -> Result<Grant, Refusal> {
-        let target = Target {
-            server: asking.target.clone(),
-            tool: None,
-        };
+        let resource = Resource::Route(asking.target.clone());
         let id = random::call_id();
         let no_id = |_| Refusal::new(refusal::FAILED, "the kernel gives no random bytes");
-        let ask = Ask {
-            id: id.map_err(no_id)?,
-            peer: asking.peer,
-            who: asking.who,
-            action: Action::RelayPass,
-            method: asking.method,
-            target: &target,
-        };
-        self.gate.grant(ask).await
+        let id = id.map_err(no_id)?;
+        let call = Call::new(id, asking.peer, &PASS, &resource, asking.method);
+        let epoch = self.gate.epoch();
+        let asker = asking.caller.map_or(Asker::Gateway, |caller| {
+            let agent = Arc::new(identity::Agent {
+                name: caller.agent.name.clone(),
+                groups: caller.agent.groups.clone(),
+                state: AgentState::Active,
+                expires_unix_ms: None,
+            });
+            let verified = Verified::by_lane(agent, caller.by, caller.thumbprint, epoch);
+            Asker::Agent(verified)
+        });
+        self.gate.grant(asker, call).await
     }
 
     /// Forgets all that ran out; their counts are recorded by that.

@@ -10,6 +10,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
 
+pub mod actions;
 pub mod counters;
 pub mod inbound;
 pub mod outbound;
@@ -26,6 +27,7 @@ mod refuse;
 mod routes;
 mod said;
 
+pub use actions::LANE;
 pub use counters::Snapshot;
 pub use inbound::Inbound;
 pub use outbound::Outbound;

@@ -16,6 +16,7 @@ pub struct Agents {
     by_key: HashMap<Digest, Arc<Agent>>,
     /// By the thumbprints of their keys.
     by_thumbprint: HashMap<Digest, Arc<Agent>>,
+    epoch: u64,
 }
 
 impl Agents {
@@ -29,11 +30,21 @@ impl Agents {
         Agents {
             by_thumbprint: thumbprints.collect(),
             by_key,
+            epoch: 0,
         }
+    }
+
+    /// The same agents, as the state of the directory that has this number.
+    pub fn at_epoch(self, epoch: u64) -> Agents {
+        Agents { epoch, ..self }
     }
 }
 
 impl Directory for Agents {
+    fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
     fn agent_by_key(&self, key: &Digest) -> Option<Arc<Agent>> {
         self.by_key.get(key).cloned()
     }
@@ -55,6 +66,7 @@ mod tests {
         let agent = Arc::new(Agent {
             name,
             groups: Vec::new(),
+            state: identity::AgentState::Active,
             expires_unix_ms: None,
         });
         let keys = [Digest([1; 32]), Digest([2; 32])];

@@ -1,6 +1,6 @@
-//! Limits of calls a minute, exact across threads, in memory.
+//! Budgets of a minute, exact across threads, in memory.
 //!
-//! Each counted thing has a bucket that holds a minute's calls and drains evenly, so that a burst is
+//! Each counted thing has a bucket for each unit that holds a minute's amount and drains evenly, so that a burst is
 //! allowed and a steady excess is not. Nothing here survives a restart. At most [`COUNTED_MAX`] buckets
 //! are kept: the longest unseen goes first, which is also the one that has drained most.
 
@@ -10,24 +10,26 @@ use std::sync::{Mutex, PoisonError};
 
 use base::Now;
 use base::limit::COUNTED_MAX;
-use gate::ports::{Counted, Counters};
+use gate::ports::{BudgetLine, Budgets, Counted, OverBudget, Reply, Spent, Ticket, Unit};
 
 /// Maps that the counted are spread over, so that threads seldom meet.
 const SHARDS: usize = 64;
-/// What one call fills. A limit of `n` drains `n` units each millisecond: one call for each 60,000 / n ms.
-const CALL: u64 = 60_000;
+/// What one of a unit fills. A budget of `n` drains `n` of these each millisecond: one unit for each 60,000 / n ms.
+const ONE: u64 = 60_000;
 
 #[derive(Clone, Copy)]
 struct Bucket {
-    /// Units of [`CALL`] that have not drained yet.
+    /// What has not drained yet, in parts of which [`ONE`] is one unit.
     level: u64,
     /// When it was last seen, in milliseconds since the process started.
     seen_ms: u64,
 }
 
-/// The counters of one process.
+type Key = (Counted, Unit);
+
+/// The budgets of one process.
 pub struct Limits {
-    shards: Vec<Mutex<HashMap<Counted, Bucket>>>,
+    shards: Vec<Mutex<HashMap<Key, Bucket>>>,
     spread: RandomState,
     shard_max: usize,
 }
@@ -60,15 +62,9 @@ impl Limits {
         self.shards.iter().map(len).sum()
     }
 
-    /// Runs `change` on the drained bucket of `counted`, which is made where it is missing.
-    fn with<T>(
-        &self,
-        counted: &Counted,
-        per_minute: u32,
-        now: Now,
-        change: impl FnOnce(&mut u64) -> T,
-    ) -> T {
-        let counted = by_network(counted);
+    /// Runs `change` on the drained bucket of a line, which is made where it is missing.
+    fn with<T>(&self, line: &BudgetLine, now: Now, change: impl FnOnce(&mut u64) -> T) -> T {
+        let counted = (by_network(&line.counted), line.unit);
         let shard = &self.shards[self.spread.hash_one(&counted) as usize % SHARDS];
         // A panic cannot leave a bucket half changed, so a poisoned lock is still right.
         let mut buckets = shard.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,31 +79,58 @@ impl Limits {
         let drained = now
             .mono_ms
             .saturating_sub(bucket.seen_ms)
-            .saturating_mul(u64::from(per_minute));
+            .saturating_mul(u64::from(line.per_minute));
         bucket.level = bucket.level.saturating_sub(drained);
         bucket.seen_ms = bucket.seen_ms.max(now.mono_ms);
         change(&mut bucket.level)
     }
-}
 
-impl Counters for Limits {
-    fn take(&self, counted: &Counted, per_minute: u32, now: Now) -> Result<(), u64> {
-        let rate = u64::from(per_minute);
-        self.with(counted, per_minute, now, |level| {
-            match (*level + CALL).checked_sub(rate * CALL) {
+    /// Takes one line. On refusal: milliseconds until there is enough.
+    fn take(&self, line: &BudgetLine, now: Now) -> Result<(), u64> {
+        let rate = u64::from(line.per_minute);
+        let amount = line.amount.saturating_mul(ONE);
+        self.with(line, now, |level| {
+            match level.saturating_add(amount).checked_sub(rate * ONE) {
                 None | Some(0) => {
-                    *level += CALL;
+                    *level += amount;
                     Ok(())
                 }
-                Some(over) => Err(over.checked_div(rate).map_or(CALL, |_| over.div_ceil(rate))),
+                Some(over) => Err(over.checked_div(rate).map_or(ONE, |_| over.div_ceil(rate))),
             }
         })
     }
 
-    fn give_back(&self, counted: &Counted, per_minute: u32, now: Now) {
-        self.with(counted, per_minute, now, |level| {
-            *level = level.saturating_sub(CALL)
+    /// Puts an amount in the place of the one that a line took.
+    fn correct(&self, line: &BudgetLine, spent: u64, now: Now) {
+        let (took, spent) = (line.amount.saturating_mul(ONE), spent.saturating_mul(ONE));
+        self.with(line, now, |level| {
+            *level = level.saturating_sub(took.saturating_sub(spent));
+            *level = level.saturating_add(spent.saturating_sub(took));
         });
+    }
+}
+
+impl Budgets for Limits {
+    fn reserve(&self, lines: Vec<BudgetLine>, now: Now) -> Reply<Result<Ticket, OverBudget>> {
+        for (number, line) in lines.iter().enumerate() {
+            if let Err(retry_ms) = self.take(line, now) {
+                lines[..number]
+                    .iter()
+                    .for_each(|taken| self.correct(taken, 0, now));
+                let line = number;
+                return Reply::Ready(Err(OverBudget { line, retry_ms }));
+            }
+        }
+        Reply::Ready(Ok(Ticket { lines }))
+    }
+
+    fn settle(&self, ticket: Ticket, spent: Spent, now: Now) {
+        for line in &ticket.lines {
+            let spent = spent.of(line.unit);
+            if spent != line.amount {
+                self.correct(line, spent, now);
+            }
+        }
     }
 }
 
@@ -120,7 +143,7 @@ fn by_network(counted: &Counted) -> Counted {
     }
 }
 
-fn forget_longest_unseen(buckets: &mut HashMap<Counted, Bucket>) {
+fn forget_longest_unseen(buckets: &mut HashMap<Key, Bucket>) {
     let oldest = buckets.iter().min_by_key(|(_, bucket)| bucket.seen_ms);
     if let Some(key) = oldest.map(|(key, _)| key.clone()) {
         buckets.remove(&key);
@@ -142,6 +165,57 @@ mod tests {
         }
     }
 
+    fn line(counted: &Counted, amount: u64, per_minute: u32) -> BudgetLine {
+        BudgetLine {
+            counted: counted.clone(),
+            unit: Unit::Calls,
+            amount,
+            per_minute,
+        }
+    }
+
+    fn reserve(limits: &Limits, lines: Vec<BudgetLine>, now: Now) -> Result<Ticket, OverBudget> {
+        match limits.reserve(lines, now) {
+            Reply::Ready(ticket) => ticket,
+            Reply::Later(_) => panic!("memory answers at once"),
+        }
+    }
+
+    fn take(limits: &Limits, counted: &Counted, per_minute: u32, now: Now) -> Result<(), u64> {
+        let ticket = reserve(limits, vec![line(counted, 1, per_minute)], now);
+        ticket.map(drop).map_err(|over| over.retry_ms)
+    }
+
+    fn give_back(limits: &Limits, counted: &Counted, per_minute: u32, now: Now) {
+        let lines = vec![line(counted, 1, per_minute)];
+        limits.settle(Ticket { lines }, Spent::default(), now);
+    }
+
+    #[test]
+    fn several_lines_are_taken_together_or_not_at_all() {
+        let limits = Limits::new();
+        let (dev, eve) = (agent("dev"), agent("eve"));
+        let tokens = |amount| BudgetLine {
+            unit: Unit::Tokens,
+            ..line(&dev, amount, 1_000)
+        };
+        let both = |amount| vec![line(&dev, 1, 2), tokens(amount)];
+        let first = reserve(&limits, both(900), at(0)).unwrap();
+        let over = reserve(&limits, both(200), at(0)).unwrap_err();
+        assert_eq!((over.line, over.retry_ms), (1, 6_000));
+        // The refused call took nothing: there is room for one more, and no more than that.
+        let second = reserve(&limits, both(100), at(0)).unwrap();
+        assert_eq!(reserve(&limits, both(0), at(0)).unwrap_err().line, 0);
+        assert_eq!(take(&limits, &eve, 2, at(0)), Ok(()));
+        // Less was used than was reserved, and then more: the budget owes, and drains before it gives again.
+        let spent = |tokens| Spent { calls: 1, tokens };
+        limits.settle(first, spent(500), at(0));
+        limits.settle(second, spent(700), at(0));
+        let over = reserve(&limits, vec![tokens(1)], at(0)).unwrap_err();
+        assert_eq!(over.retry_ms, 201 * 60);
+        assert!(reserve(&limits, vec![tokens(1)], at(201 * 60)).is_ok());
+    }
+
     fn agent(name: &str) -> Counted {
         Counted::Agent(Name::new(name).unwrap())
     }
@@ -159,65 +233,60 @@ mod tests {
         let limits = Limits::new();
         let dev = agent("dev");
         for _ in 0..600 {
-            assert_eq!(limits.take(&dev, 600, at(5)), Ok(()));
+            assert_eq!(take(&limits, &dev, 600, at(5)), Ok(()));
         }
-        assert_eq!(limits.take(&dev, 600, at(5)), Err(100));
-        assert_eq!(limits.take(&dev, 600, at(104)), Err(1));
-        assert_eq!(limits.take(&dev, 600, at(105)), Ok(()));
-        assert_eq!(limits.take(&dev, 600, at(105)), Err(100));
-        assert_eq!(limits.take(&agent("other"), 600, at(105)), Ok(()));
+        assert_eq!(take(&limits, &dev, 600, at(5)), Err(100));
+        assert_eq!(take(&limits, &dev, 600, at(104)), Err(1));
+        assert_eq!(take(&limits, &dev, 600, at(105)), Ok(()));
+        assert_eq!(take(&limits, &dev, 600, at(105)), Err(100));
+        assert_eq!(take(&limits, &agent("other"), 600, at(105)), Ok(()));
     }
 
     #[test]
     fn what_is_given_back_can_be_taken_again() {
         let limits = Limits::new();
         let dev = agent("dev");
-        assert_eq!(limits.take(&dev, 1, at(0)), Ok(()));
-        assert_eq!(limits.take(&dev, 1, at(0)), Err(60_000));
-        limits.give_back(&dev, 1, at(0));
-        assert_eq!(limits.take(&dev, 1, at(0)), Ok(()));
-        limits.give_back(&dev, 1, at(0));
-        limits.give_back(&dev, 1, at(0));
-        assert_eq!(limits.take(&dev, 1, at(0)), Ok(()));
-        assert!(limits.take(&dev, 1, at(0)).is_err());
+        assert_eq!(take(&limits, &dev, 1, at(0)), Ok(()));
+        assert_eq!(take(&limits, &dev, 1, at(0)), Err(60_000));
+        give_back(&limits, &dev, 1, at(0));
+        assert_eq!(take(&limits, &dev, 1, at(0)), Ok(()));
+        give_back(&limits, &dev, 1, at(0));
+        give_back(&limits, &dev, 1, at(0));
+        assert_eq!(take(&limits, &dev, 1, at(0)), Ok(()));
+        assert!(take(&limits, &dev, 1, at(0)).is_err());
     }
 
     #[test]
     fn odd_limits_hold() {
         let limits = Limits::new();
-        assert_eq!(limits.take(&agent("none"), 0, at(0)), Err(60_000));
+        assert_eq!(take(&limits, &agent("none"), 0, at(0)), Err(60_000));
         for _ in 0..7 {
-            assert_eq!(limits.take(&agent("seven"), 7, at(0)), Ok(()));
+            assert_eq!(take(&limits, &agent("seven"), 7, at(0)), Ok(()));
         }
-        let wait = limits.take(&agent("seven"), 7, at(0)).unwrap_err();
-        assert!(limits.take(&agent("seven"), 7, at(wait - 1)).is_err());
-        assert_eq!(limits.take(&agent("seven"), 7, at(wait)), Ok(()));
-        assert_eq!(limits.take(&agent("most"), u32::MAX, at(u64::MAX)), Ok(()));
-        assert_eq!(limits.take(&agent("most"), u32::MAX, at(0)), Ok(()));
+        let wait = take(&limits, &agent("seven"), 7, at(0)).unwrap_err();
+        assert!(take(&limits, &agent("seven"), 7, at(wait - 1)).is_err());
+        assert_eq!(take(&limits, &agent("seven"), 7, at(wait)), Ok(()));
+        assert_eq!(
+            take(&limits, &agent("most"), u32::MAX, at(u64::MAX)),
+            Ok(())
+        );
+        assert_eq!(take(&limits, &agent("most"), u32::MAX, at(0)), Ok(()));
     }
 
     #[test]
     fn a_host_is_one_whatever_address_it_takes() {
         let limits = Limits::new();
-        assert_eq!(limits.take(&address("2001:db8:0:1::1"), 1, at(0)), Ok(()));
-        assert!(
-            limits
-                .take(&address("2001:db8:0:1:ffff::2"), 1, at(0))
-                .is_err()
-        );
-        assert_eq!(limits.take(&address("2001:db8:0:2::1"), 1, at(0)), Ok(()));
-        assert_eq!(limits.take(&address("192.0.2.1"), 1, at(0)), Ok(()));
-        assert!(limits.take(&address("::ffff:192.0.2.1"), 1, at(0)).is_err());
-        assert_eq!(limits.take(&address("192.0.2.2"), 1, at(0)), Ok(()));
+        assert_eq!(take(&limits, &address("2001:db8:0:1::1"), 1, at(0)), Ok(()));
+        assert!(take(&limits, &address("2001:db8:0:1:ffff::2"), 1, at(0)).is_err());
+        assert_eq!(take(&limits, &address("2001:db8:0:2::1"), 1, at(0)), Ok(()));
+        assert_eq!(take(&limits, &address("192.0.2.1"), 1, at(0)), Ok(()));
+        assert!(take(&limits, &address("::ffff:192.0.2.1"), 1, at(0)).is_err());
+        assert_eq!(take(&limits, &address("192.0.2.2"), 1, at(0)), Ok(()));
         // Strangers at an address are counted beside its agents, by the same rule.
-        assert_eq!(limits.take(&stranger("192.0.2.1"), 1, at(0)), Ok(()));
-        assert!(
-            limits
-                .take(&stranger("::ffff:192.0.2.1"), 1, at(0))
-                .is_err()
-        );
+        assert_eq!(take(&limits, &stranger("192.0.2.1"), 1, at(0)), Ok(()));
+        assert!(take(&limits, &stranger("::ffff:192.0.2.1"), 1, at(0)).is_err());
         let networks = ["2001:db8:0:1::1", "2001:db8:0:1:ffff::2", "2001:db8:0:2::1"];
-        let room = networks.map(|text| limits.take(&stranger(text), 1, at(0)).is_ok());
+        let room = networks.map(|text| take(&limits, &stranger(text), 1, at(0)).is_ok());
         assert_eq!(room, [true, false, true]);
     }
 
@@ -229,7 +298,7 @@ mod tests {
             for _ in 0..16 {
                 scope.spawn(|| {
                     for _ in 0..200 {
-                        if limits.take(&agent("dev"), 1000, at(7)).is_ok() {
+                        if take(&limits, &agent("dev"), 1000, at(7)).is_ok() {
                             passed.fetch_add(1, Ordering::Relaxed);
                         }
                     }
@@ -243,11 +312,14 @@ mod tests {
     fn the_longest_unseen_is_forgotten() {
         let limits = Limits::with_room(SHARDS * 4);
         let kept = agent("kept");
-        assert_eq!(limits.take(&kept, 1, at(0)), Ok(()));
+        assert_eq!(take(&limits, &kept, 1, at(0)), Ok(()));
         for i in 0..5000_u64 {
-            assert!(limits.take(&kept, 1, at(i)).is_err(), "{i}");
+            assert!(take(&limits, &kept, 1, at(i)).is_err(), "{i}");
             let v4 = std::net::Ipv4Addr::from_bits(i as u32);
-            assert_eq!(limits.take(&Counted::Address(v4.into()), 1, at(i)), Ok(()));
+            assert_eq!(
+                take(&limits, &Counted::Address(v4.into()), 1, at(i)),
+                Ok(())
+            );
         }
         assert!(limits.counted() <= SHARDS * 4);
     }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 use std::thread::JoinHandle;
 
 use base::{Digest, Name, Now};
-use gate::ports::{Held, PinsFull, Sight, Standing, Trust};
+use gate::ports::{HeldTool, PinsFull, SeenDefinition, Standing, Trust};
 
 pub use book::{Book, Pin, Version};
 pub use folder::{Folder, PinsError};
@@ -132,7 +132,7 @@ impl Drop for Pins {
 }
 
 impl gate::ports::Pins for Pins {
-    fn held(&self, server: &Name, tool: &str) -> Option<Held> {
+    fn held(&self, server: &Name, tool: &str) -> Option<HeldTool> {
         let (name, server) = self.shared.servers.get_key_value(server)?;
         if server.held.load(Ordering::Acquire) == 0 {
             return None;
@@ -162,7 +162,12 @@ impl gate::ports::Pins for Pins {
         }
     }
 
-    fn see(&self, sight: &Sight<'_>, trust: Trust, now: Now) -> Result<Standing, PinsFull> {
+    fn see(
+        &self,
+        sight: &SeenDefinition<'_>,
+        trust: Trust,
+        now: Now,
+    ) -> Result<Standing, PinsFull> {
         let Some((name, server)) = self.shared.servers.get_key_value(sight.server) else {
             return Ok(Standing::New);
         };
@@ -263,7 +268,7 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
-    use gate::ports::{Pins as _, Why};
+    use gate::ports::{HoldReason, Pins as _};
     use sha2::Digest as _;
 
     use super::*;
@@ -287,7 +292,7 @@ mod tests {
 
     fn see(pins: &Pins, tool: &str, definition: &str) -> Standing {
         let (digest, bytes) = (digest(definition), digest(&format!(" {definition}")));
-        let sight = Sight {
+        let sight = SeenDefinition {
             server: &name("files"),
             tool,
             digest,
@@ -302,7 +307,7 @@ mod tests {
         standing
     }
 
-    fn held(pins: &Pins, tool: &str) -> Option<Why> {
+    fn held(pins: &Pins, tool: &str) -> Option<HoldReason> {
         pins.held(&name("files"), tool).map(|held| held.why)
     }
 
@@ -315,7 +320,7 @@ mod tests {
         assert!(matches!(see(&pins, "add", "two"), Standing::Held(_)));
         pins.close();
         let pins = open(dir.path());
-        assert_eq!(held(&pins, "add"), Some(Why::Changed));
+        assert_eq!(held(&pins, "add"), Some(HoldReason::Changed));
         assert_eq!(held(&pins, "sub"), None);
         assert_eq!(held(&pins, "never"), None);
         assert_eq!(pins.held(&name("other"), "add"), None);
@@ -334,7 +339,7 @@ mod tests {
         see(&pins, "add", "two");
         pins.close();
         let pins = open(dir.path());
-        assert_eq!(held(&pins, "add"), Some(Why::Changed));
+        assert_eq!(held(&pins, "add"), Some(HoldReason::Changed));
         let folder = Folder::new(dir.path());
         let approved = folder.change(&name("files"), |book| {
             let approved = book.approve("add", 1);
@@ -376,7 +381,7 @@ mod tests {
         see(&pins, "add", "one");
         see(&pins, "add", "two");
         std::fs::write(&path, "{}").unwrap();
-        assert_eq!(held(&pins, "add"), Some(Why::Changed));
+        assert_eq!(held(&pins, "add"), Some(HoldReason::Changed));
     }
 
     #[test]

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use base::limit::LOGS_MAX;
 use base::{Digest, Secret};
 use gate::ports::Ports;
-use gate::{Gate, Passed, Rules};
+use gate::{Gate, Passed, Rates, Rules};
+use identity::AgentState;
 use net::h1::Wires;
 use net::upstream::Scheme;
 use net::{Drain, EdgeSettings, EdgeShared, Endpoint, Targets, Upstreams};
@@ -65,12 +66,14 @@ impl Gateway {
         let known = Arc::new(Known::new(agents(settings)));
         let clock = Arc::new(Clock::new());
         let ports = Ports {
-            directory: Arc::clone(&known) as Arc<dyn gate::ports::Directory>,
-            counters: Arc::new(store::Limits::new()),
-            recorder: Arc::clone(&log) as Arc<dyn gate::ports::Recorder>,
-            clock: Arc::clone(&clock) as Arc<dyn gate::ports::Clock>,
-            meter: Arc::clone(&metrics) as Arc<dyn gate::ports::Meter>,
             pins: pins.clone().map(|pins| pins as Arc<dyn gate::ports::Pins>),
+            ..Ports::new(
+                Arc::clone(&known) as Arc<dyn gate::ports::Directory>,
+                Arc::new(store::Limits::new()),
+                Arc::clone(&log) as Arc<dyn gate::ports::Recorder>,
+                Arc::clone(&clock) as Arc<dyn gate::ports::Clock>,
+                Arc::clone(&metrics) as Arc<dyn gate::ports::Meter>,
+            )
         };
         let gate = Arc::new(Gate::new(ports, rules));
         let session_key = key(&settings.state, "session.key")?;
@@ -194,9 +197,12 @@ fn rules(
     Ok(Rules {
         policies,
         engine,
-        agent_per_minute: settings.limits.agent_per_minute,
-        address_per_minute: settings.limits.address_per_minute,
-        strangers_per_minute: settings.limits.strangers_per_minute,
+        rates: Rates {
+            agent_per_minute: settings.limits.agent_per_minute,
+            agent_tokens_per_minute: None,
+            address_per_minute: settings.limits.address_per_minute,
+            strangers_per_minute: settings.limits.strangers_per_minute,
+        },
         reach: servers
             .map(|s| (s.name.clone(), s.reach()))
             .chain(started.relay.places().map(|p| (p.name.clone(), p.reach())))
@@ -255,6 +261,7 @@ fn agents(settings: &Settings) -> store::Agents {
         let known = Arc::new(identity::Agent {
             name: agent.name.clone(),
             groups: agent.groups.clone(),
+            state: AgentState::Active,
             expires_unix_ms: agent.expires_unix_ms,
         });
         agent

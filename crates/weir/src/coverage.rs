@@ -5,11 +5,11 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use base::Lane;
 use scan::{Action, Class, Direction, Place, Rule};
 use serde_json::{Value, json};
 
 use crate::config::Settings;
+use crate::lanes;
 
 /// What the scan does in each place.
 pub(crate) struct Coverage {
@@ -22,7 +22,7 @@ pub(crate) struct Coverage {
 
 /// One lane, direction and class.
 struct Row {
-    lane: Lane,
+    lane: &'static str,
     direction: Direction,
     class: Class,
     /// Rules by their action, as in [`Action::ALL`].
@@ -32,12 +32,12 @@ struct Row {
 impl Coverage {
     pub(crate) fn new(settings: &Settings) -> Coverage {
         let mut rows = Vec::new();
-        for lane in Lane::SCANNED {
+        for lane in lanes::scanned() {
             for direction in Direction::ALL {
                 let classes = Class::ALL
                     .into_iter()
                     .filter(|class| judged(*class, direction));
-                rows.extend(classes.map(|class| Row::new(settings, *lane, direction, class)));
+                rows.extend(classes.map(|class| Row::new(settings, lane.name, direction, class)));
             }
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -55,7 +55,7 @@ impl Coverage {
         let same = |a: &Row, b: &Row| (a.lane, a.direction) == (b.lane, b.direction);
         let places = self.rows.chunk_by(same).map(|rows| {
             let classes: Vec<String> = rows.iter().map(Row::text).collect();
-            let (lane, direction) = (rows[0].lane.as_str(), rows[0].direction.as_str());
+            let (lane, direction) = (rows[0].lane, rows[0].direction.as_str());
             format!("{lane} {direction}: {}", classes.join("; "))
         });
         let parts = format!(
@@ -72,9 +72,9 @@ impl Coverage {
 }
 
 impl Row {
-    fn new(settings: &Settings, lane: Lane, direction: Direction, class: Class) -> Row {
+    fn new(settings: &Settings, lane: &'static str, direction: Direction, class: Class) -> Row {
         let place = Place {
-            lane: lane.as_str(),
+            lane,
             ..direction.into()
         };
         let own = settings.scan.rules.iter().copied();
@@ -112,7 +112,7 @@ impl Row {
             .map(|(action, rules)| (action.to_owned(), rules.into()))
             .collect();
         json!({
-            "lane": self.lane.as_str(),
+            "lane": self.lane,
             "direction": self.direction.as_str(),
             "scanner": self.class.as_str(),
             "rules": actions,

@@ -13,6 +13,7 @@ mod cli;
 mod config;
 mod coverage;
 mod health;
+mod lanes;
 mod metrics;
 mod ports;
 mod reload;

@@ -7,8 +7,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use base::Name;
 use base::record::End;
+use base::{Destination, Name, Resource};
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -241,11 +241,16 @@ impl Metrics {
     }
 
     /// A configured name as a label; every other name is one label.
-    fn label(&self, server: &Name) -> Arc<str> {
-        self.servers
-            .get(server.as_str())
-            .unwrap_or(&self.other)
-            .clone()
+    fn label(&self, resource: &Resource) -> Arc<str> {
+        match resource.destination() {
+            Destination::Configured(name) => self.label_of(name),
+            Destination::Site(_) | Destination::Gateway => self.other.clone(),
+        }
+    }
+
+    fn label_of(&self, name: &Name) -> Arc<str> {
+        let known = self.servers.get(name.as_str());
+        known.unwrap_or(&self.other).clone()
     }
 
     pub(crate) fn count_request(&self, route: &'static str, status: u16) {
@@ -254,17 +259,17 @@ impl Metrics {
             .inc();
     }
 
-    pub(crate) fn count_judgement(&self, server: &Name, code: &'static str) {
+    pub(crate) fn count_judgement(&self, resource: &Resource, code: &'static str) {
         self.judgements
             .get_or_create(&Judged {
-                server: self.label(server),
+                server: self.label(resource),
                 code,
             })
             .inc();
     }
 
-    pub(crate) fn count_outcome(&self, server: &Name, end: End, duration_ms: u64) {
-        let server = self.label(server);
+    pub(crate) fn count_outcome(&self, resource: &Resource, end: End, duration_ms: u64) {
+        let server = self.label(resource);
         let seconds = duration_ms as f64 / 1000.0;
         self.call_seconds
             .get_or_create(&Server {
@@ -334,7 +339,7 @@ impl Metrics {
         self.sessions.set(mcp.sessions() as i64);
         for (name, health) in mcp.health() {
             let server = Server {
-                server: self.label(name),
+                server: self.label_of(name),
             };
             self.server_up
                 .get_or_create(&server)
@@ -362,9 +367,9 @@ mod tests {
     fn names_that_are_not_configured_share_one_label() {
         let name = |text: &str| Name::new(text).unwrap();
         let metrics = Metrics::new([name("files")].into_iter());
-        metrics.count_judgement(&name("files"), "passed");
-        metrics.count_judgement(&name("a"), "mcp.server_unknown");
-        metrics.count_judgement(&name("b"), "mcp.server_unknown");
+        metrics.count_judgement(&Resource::server(name("files")), "passed");
+        metrics.count_judgement(&Resource::server(name("a")), "mcp.server_unknown");
+        metrics.count_judgement(&Resource::server(name("b")), "mcp.server_unknown");
         let mut page = String::new();
         text::encode(&mut page, &metrics.registry).unwrap();
         assert!(
@@ -381,7 +386,7 @@ mod tests {
     fn every_metric_of_the_table_is_on_the_page() {
         let metrics = Metrics::new(std::iter::empty());
         // A family shows nothing before it has a member.
-        let server = Name::new("files").unwrap();
+        let server = Resource::server(Name::new("files").unwrap());
         metrics.count_request("/health", 200);
         metrics.count_judgement(&server, "passed");
         metrics.count_outcome(&server, End::Complete, 1);

@@ -1,11 +1,12 @@
 //! The gate's ports that `store` does not implement: the clock, the meter, and who is known now.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use base::record::End;
-use base::{Digest, Name, Now};
+use base::{Digest, Now, Resource};
 use identity::Agent;
 
 use crate::metrics::Metrics;
@@ -36,25 +37,36 @@ impl gate::ports::Clock for Clock {
 }
 
 /// Who is known now: replaced whole when the configuration is read again.
-pub(crate) struct Known(ArcSwap<store::Agents>);
+pub(crate) struct Known {
+    agents: ArcSwap<store::Agents>,
+    epoch: AtomicU64,
+}
 
 impl Known {
     pub(crate) fn new(agents: store::Agents) -> Known {
-        Known(ArcSwap::from_pointee(agents))
+        Known {
+            agents: ArcSwap::from_pointee(agents),
+            epoch: AtomicU64::new(0),
+        }
     }
 
     pub(crate) fn replace(&self, agents: store::Agents) {
-        self.0.store(Arc::new(agents));
+        let epoch = self.epoch.fetch_add(1, Ordering::Relaxed) + 1;
+        self.agents.store(Arc::new(agents.at_epoch(epoch)));
     }
 }
 
 impl gate::ports::Directory for Known {
+    fn epoch(&self) -> u64 {
+        self.agents.load().epoch()
+    }
+
     fn agent_by_key(&self, key: &Digest) -> Option<Arc<Agent>> {
-        self.0.load().agent_by_key(key)
+        self.agents.load().agent_by_key(key)
     }
 
     fn agent_by_thumbprint(&self, thumbprint: &Digest) -> Option<Arc<Agent>> {
-        self.0.load().agent_by_thumbprint(thumbprint)
+        self.agents.load().agent_by_thumbprint(thumbprint)
     }
 }
 
@@ -63,12 +75,12 @@ fn millis(duration: std::time::Duration) -> u64 {
 }
 
 impl gate::ports::Meter for Metrics {
-    fn judged(&self, server: &Name, code: Option<&'static str>) {
-        self.count_judgement(server, code.unwrap_or("passed"));
+    fn judged(&self, resource: &Resource, code: Option<&'static str>) {
+        self.count_judgement(resource, code.unwrap_or("passed"));
     }
 
-    fn ended(&self, server: &Name, end: End, duration_ms: u64) {
-        self.count_outcome(server, end, duration_ms);
+    fn ended(&self, resource: &Resource, end: End, duration_ms: u64) {
+        self.count_outcome(resource, end, duration_ms);
     }
 
     fn found(&self, rule: &'static str, action: &'static str) {

@@ -224,7 +224,7 @@ async fn pump(
         let said = tokio::select! {
             said = tokio::time::timeout_at(heard_at + silence, heard.recv()) => said,
             () = sender.closed() => return Err(None),
-            _ = look.tick() => match answers.passed().is_agent_known() {
+            _ = look.tick() => match answers.passed().is_in_force() {
                 true => continue,
                 false => return Err(Some(taken_back())),
             },

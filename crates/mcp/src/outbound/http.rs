@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::{Outgoing, look_every, refusal_of, taken_back};
 use crate::answers::Answers;
 use crate::inbound::{SESSION, accepted, event_stream, json, rpc_error};
-use crate::lane::{Lane, Server, ServerKind, Shared};
+use crate::lane::{Lane, Server, ServerKind, Shared, server_of};
 use crate::token::{Resume, Tokens};
 use crate::{session, sse};
 
@@ -313,7 +313,7 @@ impl Pump {
             let chunk = tokio::select! {
                 chunk = tokio::time::timeout_at(heard + self.silence, answer.chunk()) => chunk,
                 () = self.sender.closed() => return Over::ClientGone,
-                _ = look.tick() => match self.answers.passed().is_agent_known() {
+                _ = look.tick() => match self.answers.passed().is_in_force() {
                     true => continue,
                     false => return Over::Failed(taken_back()),
                 },
@@ -385,7 +385,7 @@ impl Pump {
         let tokens = Tokens {
             key: &self.shared.settings.session_key,
             agent: passed.agent(),
-            server: passed.server(),
+            server: server_of(passed),
         };
         tokens.event(&Resume {
             event,

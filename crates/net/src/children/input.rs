@@ -74,8 +74,9 @@ impl std::error::Error for SendLineError {}
 impl<P: Permit> ChildIn<P> {
     /// Queues a line, without its newline; waits while the queue is full, for at most `CHILD_SEND_MS_MAX`.
     pub async fn send(&self, permit: &P, line: Bytes) -> Result<(), SendLineError> {
-        if *permit.target() != self.name {
-            base::never!("a permit for {} writes to {}", permit.target(), self.name);
+        if permit.target() != Some(&self.name) {
+            let permitted = permit.destination();
+            base::never!("a permit for {permitted} writes to {}", self.name);
             return Err(SendLineError::NotPermitted);
         }
         if memchr::memchr2(b'\n', b'\r', &line).is_some() {

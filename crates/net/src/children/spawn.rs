@@ -29,8 +29,9 @@ pub fn spawn<P: Permit>(
     command: &Command,
     line_bytes_max: usize,
 ) -> io::Result<(ChildIn<P>, ChildOut)> {
-    if *permit.target() != command.name {
-        base::never!("a permit for {} starts {}", permit.target(), command.name);
+    if permit.target() != Some(&command.name) {
+        let permitted = permit.destination();
+        base::never!("a permit for {permitted} starts {}", command.name);
         let why = format!("the permit is not for {}", command.name);
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }

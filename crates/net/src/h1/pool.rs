@@ -113,18 +113,23 @@ impl<P: Permit> Wires<P> {
 
     /// The target of a permit, and the place of its shelf.
     fn target(&self, permit: &P) -> Result<(Arc<Target>, usize), SendError> {
-        let (name, last) = (permit.target(), self.pool.last.get());
+        let unknown = || {
+            never!(
+                "a permit for {}, which is not configured",
+                permit.destination()
+            );
+            let public = "The permit is for a server that is not configured.";
+            SendError::Refused(Refusal::new(refusal::SERVER_UNKNOWN, public))
+        };
+        let name = permit.target().ok_or_else(unknown)?;
+        let last = self.pool.last.get();
         let mut shelves = self.pool.shelves.borrow_mut();
         if let Some(shelf) = shelves.get(last)
             && shelf.target.name == *name
         {
             return Ok((Arc::clone(&shelf.target), last));
         }
-        let target = self.targets.get(name).ok_or_else(|| {
-            never!("a permit for {name}, which is not configured");
-            let public = "The permit is for a server that is not configured.";
-            SendError::Refused(Refusal::new(refusal::SERVER_UNKNOWN, public))
-        })?;
+        let target = self.targets.get(name).ok_or_else(unknown)?;
         let found = shelves
             .iter()
             .position(|shelf| Arc::ptr_eq(&shelf.target, target));

@@ -77,8 +77,12 @@ impl<P: Permit> Upstreams<P> {
         deadline_ms: u64,
         pooled: bool,
     ) -> Result<Answer, SendError> {
-        let Some(target) = self.targets.get(permit.target()) else {
-            never!("a permit for {}, which is not configured", permit.target());
+        let target = permit.target().and_then(|name| self.targets.get(name));
+        let Some(target) = target else {
+            never!(
+                "a permit for {}, which is not configured",
+                permit.destination()
+            );
             let public = "The permit is for a server that is not configured.";
             return Err(SendError::Refused(Refusal::new(
                 refusal::SERVER_UNKNOWN,

@@ -5,8 +5,9 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::rc::Rc;
 
-use base::{Action, CallId, Lane, Now, Refusal, Target, refusal};
-use gate::{Call, Under, Who};
+use base::{CallId, Now, Refusal, Resource, refusal};
+use gate::{Call, Under};
+use identity::Credential;
 use net::h1::{Error, Framing, Peer, Server, Stream, Thread};
 use seal::bhttp::{Decoder, Reading};
 use seal::head::{CHUNK_HEAD_BYTES, HEAD_BYTES, INIT_BYTES, Kind, REQUEST_BYTES, TAG_BYTES};
@@ -17,9 +18,10 @@ use super::answer::Halt;
 use super::desk::{Current, Desk};
 use super::keys;
 use super::reader::{Bad, Part, Reader, Shared, fill};
+use crate::actions::PASS;
 use crate::connection;
 use crate::counters::Stages;
-use crate::grants::Asking;
+use crate::grants::{Asking, Caller};
 use crate::outbound::{address, path_of};
 use crate::routes::Way;
 use crate::{outer, random};
@@ -322,11 +324,11 @@ impl Desk {
             return Err(Refusal::new(refusal::RELAY_ROUTE, public));
         };
         let asking = Asking {
-            who: Who::Agent {
-                name: &agent.name,
-                groups: &agent.groups,
-                credential: Some(*credential),
-            },
+            caller: Some(Caller {
+                agent,
+                by: Credential::Peer,
+                thumbprint: Some(*credential),
+            }),
             peer: address(peer),
             method: "http",
             target: &live.origins[origin],
@@ -347,23 +349,10 @@ impl Desk {
 
     /// Records and counts a refusal of this lane's own.
     pub(super) async fn reject(&self, peer: Peer, refusal: Refusal) -> Refusal {
-        let target = Target {
-            server: base::Name::new("relay").expect("relay is a name"),
-            tool: None,
-        };
-        let call = Call {
-            id: random::call_id().unwrap_or(CallId([0; 16])),
-            peer: address(peer),
-            lane: Lane::Relay,
-            action: Action::RelayPass,
-            method: "http",
-            request: None,
-            target: &target,
-            params: None,
-            root: "params",
-            arguments: None,
-            bytes: 0,
-        };
+        let relay = base::Name::new("relay").expect("relay is a name");
+        let resource = Resource::Route(relay);
+        let id = random::call_id().unwrap_or(CallId([0; 16]));
+        let call = Call::new(id, address(peer), &PASS, &resource, "http");
         self.counters.refused.one();
         self.shared.gate.reject(None, &call, refusal).await
     }

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{Action, CallId, Lane, Name, Refusal, Target, refusal};
-use gate::{Call, Under, Who};
+use base::{CallId, Name, Refusal, Resource, refusal};
+use gate::{Call, Under};
 use net::h1::{Error, Peer, Server, Stream, Thread};
 use seal::bhttp::{Decoder, Fault, Reading};
 use seal::{Mode, Session};
@@ -16,6 +16,7 @@ use super::handshake::NoSession;
 use super::kept::Kept;
 use super::link::Link;
 use super::retry::{self, Fate, Next};
+use crate::actions::PASS;
 use crate::connection;
 use crate::counters::Stages;
 use crate::grants::Asking;
@@ -184,18 +185,13 @@ impl Desk {
         if let Some(grant) = current.grants.kept(key, self.now()) {
             return Ok(grant);
         }
-        let (agent, credential) = current.live.callers.agent(agent);
+        let caller = current.live.callers.agent(agent);
         let target = match way {
             Way::Peer(index) => &current.live.links[index].name,
             Way::Plain(index) => &current.live.plain[index].name,
         };
-        let who = Who::Agent {
-            name: &agent.name,
-            groups: &agent.groups,
-            credential,
-        };
         let asking = Asking {
-            who,
+            caller: Some(caller),
             peer: address(peer),
             method: "http",
             target,
@@ -210,23 +206,10 @@ impl Desk {
         peer: Peer,
         refusal: Refusal,
     ) -> Result<(), Option<Error>> {
-        let target = Target {
-            server: Name::new("relay").expect("relay is a name"),
-            tool: None,
-        };
-        let call = Call {
-            id: random::call_id().unwrap_or(CallId([0; 16])),
-            peer: address(peer),
-            lane: Lane::Relay,
-            action: Action::RelayPass,
-            method: "http",
-            request: None,
-            target: &target,
-            params: None,
-            root: "params",
-            arguments: None,
-            bytes: 0,
-        };
+        let relay = Name::new("relay").expect("relay is a name");
+        let resource = Resource::Route(relay);
+        let id = random::call_id().unwrap_or(CallId([0; 16]));
+        let call = Call::new(id, address(peer), &PASS, &resource, "http");
         let refusal = self.shared.gate.reject(None, &call, refusal).await;
         self.refuse(server, &refusal)
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use base::limit;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use gate::{Under, Who};
+use gate::Under;
 use net::SendError;
 use net::h1::{Error, Framing, Wire};
 use seal::head::REPLY_BYTES;
@@ -213,7 +213,7 @@ impl Desk {
 
     async fn own_grant(&self, link: &Link, method: &'static str) -> Result<Under, NoSession> {
         let asking = Asking {
-            who: Who::Weir,
+            caller: None,
             peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
             method,
             target: &link.name,

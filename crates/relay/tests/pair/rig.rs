@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use base::record::End;
-use base::{Name, Now};
+use base::{Name, Now, Resource};
 use gate::ports::{Clock, Meter, Ports, RecordError, Recorder};
 use gate::{Gate, Reach, Rules};
 use net::h1::{Listener, Settings, Wires};
@@ -113,8 +113,8 @@ impl Recorder for Kept {
 struct Unmetered;
 
 impl Meter for Unmetered {
-    fn judged(&self, _: &Name, _: Option<&'static str>) {}
-    fn ended(&self, _: &Name, _: End, _: u64) {}
+    fn judged(&self, _: &Resource, _: Option<&'static str>) {}
+    fn ended(&self, _: &Resource, _: End, _: u64) {}
     fn found(&self, _: &'static str, _: &'static str) {}
 }
 
@@ -126,11 +126,10 @@ pub(crate) fn rules(policy: &str, names: &[&str]) -> Rules {
         text: policy,
     };
     Rules {
-        policies: policy::Policies::load(&[source], &BTreeMap::new()).expect("a policy"),
+        policies: policy::Policies::load(&[&relay::LANE], &[source], &BTreeMap::new())
+            .expect("a policy"),
         engine: scan::Engine::new(scan::Settings::default(), [7; 32]),
-        agent_per_minute: 1_000_000,
-        address_per_minute: None,
-        strangers_per_minute: 1_000_000,
+        rates: gate::Rates::of_agent(1_000_000),
         reach: names
             .iter()
             .map(|text| (name(text), Reach::loopback()))
@@ -140,14 +139,13 @@ pub(crate) fn rules(policy: &str, names: &[&str]) -> Rules {
 
 pub(crate) fn gate(policy: &str, names: &[&str], clock: &Arc<Shifted>) -> (Arc<Gate>, Arc<Kept>) {
     let kept = Arc::new(Kept::default());
-    let ports = Ports {
-        directory: Arc::new(store::Agents::new(std::iter::empty())),
-        counters: Arc::new(store::Limits::new()),
-        recorder: kept.clone(),
-        clock: Arc::clone(clock) as Arc<dyn Clock>,
-        meter: Arc::new(Unmetered),
-        pins: None,
-    };
+    let ports = Ports::new(
+        Arc::new(store::Agents::new(std::iter::empty())),
+        Arc::new(store::Limits::new()),
+        kept.clone(),
+        Arc::clone(clock) as Arc<dyn Clock>,
+        Arc::new(Unmetered),
+    );
     (Arc::new(Gate::new(ports, rules(policy, names))), kept)
 }
 

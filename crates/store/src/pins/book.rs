@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use base::Digest;
 use base::limit::{PIN_TEXT_BYTES_MAX, PINS_MAX, PINS_TEXT_BYTES_MAX, TOOL_NAME_CHARS_MAX};
-use gate::ports::{Held, PinsFull, Standing, Trust, Why};
+use gate::ports::{HeldTool, HoldReason, PinsFull, Standing, Trust};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -34,7 +34,7 @@ pub struct Pin {
     pub first_seen_ms: u64,
     pub approved: Option<Version>,
     pub waiting: Option<Version>,
-    /// Why a tool was held when it was new; empty where it was not.
+    /// HoldReason a tool was held when it was new; empty where it was not.
     pub note: String,
 }
 
@@ -56,14 +56,14 @@ pub(super) struct Seen<'a> {
 
 impl Pin {
     /// What waits, if anything, and why.
-    pub fn held(&self) -> Option<Held> {
+    pub fn held(&self) -> Option<HeldTool> {
         let waiting = self.waiting.as_ref()?;
         let why = match (&waiting.refused, &self.approved) {
-            (Some(_), _) => Why::Refused,
-            (None, Some(_)) => Why::Changed,
-            (None, None) => Why::Lookalike,
+            (Some(_), _) => HoldReason::Refused,
+            (None, Some(_)) => HoldReason::Changed,
+            (None, None) => HoldReason::Lookalike,
         };
-        Some(Held {
+        Some(HeldTool {
             why,
             rule: waiting.refused.clone(),
             digest: waiting.digest,
@@ -386,8 +386,8 @@ mod tests {
         answer
     }
 
-    fn held(why: Why, text: &str) -> Standing {
-        Standing::Held(Held {
+    fn held(why: HoldReason, text: &str) -> Standing {
+        Standing::Held(HeldTool {
             why,
             rule: None,
             digest: digest(text),
@@ -400,12 +400,12 @@ mod tests {
         let mut see = |text| see(&mut book, "add", text, Trust::FirstUse);
         assert_eq!(see("one"), (Standing::New, true));
         assert_eq!(see("one"), (Standing::Approved, false));
-        assert_eq!(see("two"), (held(Why::Changed, "two"), true));
-        assert_eq!(see("two"), (held(Why::Changed, "two"), false));
-        assert_eq!(see("three"), (held(Why::Changed, "three"), true));
+        assert_eq!(see("two"), (held(HoldReason::Changed, "two"), true));
+        assert_eq!(see("two"), (held(HoldReason::Changed, "two"), false));
+        assert_eq!(see("three"), (held(HoldReason::Changed, "three"), true));
         // What was approved is good again.
         assert_eq!(see("one"), (Standing::Approved, true));
-        assert_eq!(see("two"), (held(Why::Changed, "two"), true));
+        assert_eq!(see("two"), (held(HoldReason::Changed, "two"), true));
         assert_eq!(book.held(), 1);
         assert_eq!(book.approve("add", 9), Some(digest("two")));
         assert_eq!(book.approve("add", 9), None);
@@ -417,11 +417,11 @@ mod tests {
     fn a_new_tool_can_be_held() {
         let mut book = Book::default();
         let hold = || Trust::Hold("it looks like another".into());
-        let waits = held(Why::Lookalike, "one");
+        let waits = held(HoldReason::Lookalike, "one");
         assert_eq!(see(&mut book, "a", "one", hold()), (waits.clone(), true));
         // Not to be trusted is not known better the second time.
         assert_eq!(see(&mut book, "a", "one", Trust::FirstUse), (waits, false));
-        let waits = held(Why::Lookalike, "two");
+        let waits = held(HoldReason::Lookalike, "two");
         assert_eq!(see(&mut book, "a", "two", hold()), (waits, true));
         assert_eq!(book.approve("a", 9), Some(digest("two")));
         assert_eq!(
@@ -435,8 +435,8 @@ mod tests {
     fn a_definition_that_the_scan_refuses_is_held_whether_or_not_it_was_trusted() {
         let refused = || Trust::Refused("some_rule".into());
         let held = |text| {
-            Standing::Held(Held {
-                why: Why::Refused,
+            Standing::Held(HeldTool {
+                why: HoldReason::Refused,
                 rule: Some("some_rule".into()),
                 digest: digest(text),
             })

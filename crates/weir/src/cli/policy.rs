@@ -4,13 +4,14 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use base::{Action, Target};
+use base::{Action, Resource};
 use clap::{Args, Subcommand};
 use policy::{Context, Decision, Explanation, Principal};
 use serde_json::json;
 
 use super::{Answer, ConfigFile, Ended, Failure, print, print_problems};
 use crate::config::{Settings, compile};
+use crate::lanes;
 
 /// Check the policies, or ask what they would say of a call
 #[derive(Debug, Subcommand)]
@@ -103,7 +104,7 @@ impl Explain {
             Ok(loaded) => loaded,
             Err(answer) => return Ok(answer),
         };
-        let (principal, action, target) = self.question(&settings)?;
+        let (principal, action, resource) = self.question(&settings)?;
         if let Some(text) = &self.arguments {
             serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text).map_err(
                 |error| {
@@ -118,13 +119,12 @@ impl Explain {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let context = Context {
-            lane: action.lane(),
-            method: method(action),
+            method: action.method,
             peer: self.peer,
             unix_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
             arguments: self.arguments.as_deref().map(str::as_bytes),
         };
-        let explanation = policies.explain(&principal, action, &target, &context);
+        let explanation = policies.explain(&principal, action, &resource, &context);
         print(&match self.json {
             true => format!("{}\n", to_json(&explanation)),
             false => to_text(&explanation),
@@ -136,7 +136,10 @@ impl Explain {
     }
 
     /// Who asks for what, if the configuration knows them.
-    fn question(&self, settings: &Settings) -> Result<(Arc<Principal>, Action, Target), Failure> {
+    fn question(
+        &self,
+        settings: &Settings,
+    ) -> Result<(Arc<Principal>, &'static Action, Resource), Failure> {
         let agents = || settings.agents.iter().map(|agent| &agent.name);
         let servers = || settings.servers.iter().map(|server| &server.name);
         let agent = settings
@@ -146,23 +149,22 @@ impl Explain {
         let agent = agent.ok_or_else(|| unknown("agent", &self.agent, agents()))?;
         let server = servers().find(|name| name.as_str() == self.server);
         let server = server.ok_or_else(|| unknown("server", &self.server, servers()))?;
-        let action = Action::ALL
-            .iter()
-            .find(|action| action.as_str() == self.action);
-        let actions = || Action::ALL.iter().map(|action| action.as_str());
+        let action = lanes::actions().find(|action| action.name == self.action);
+        let actions = || lanes::actions().map(|action| action.name);
         let action = action.ok_or_else(|| unknown("action", &self.action, actions()))?;
-        if self.tool.is_some() && *action != Action::McpCall {
+        if self.tool.is_some() && *action != mcp::actions::CALL {
             return Err(Failure::new("--tool goes with --action mcp:call only", ""));
         }
         let principal = Principal {
             name: agent.name.clone(),
             groups: agent.groups.clone(),
         };
-        let target = Target {
-            server: server.clone(),
-            tool: self.tool.clone(),
+        let resource = match &self.tool {
+            Some(tool) => Resource::tool(server.clone(), tool),
+            None if *action == relay::actions::PASS => Resource::Route(server.clone()),
+            None => Resource::server(server.clone()),
         };
-        Ok((Arc::new(principal), *action, target))
+        Ok((Arc::new(principal), action, resource))
     }
 }
 
@@ -173,18 +175,6 @@ fn unknown<T: ToString>(what: &str, given: &str, known: impl Iterator<Item = T>)
         false => format!("There are: {}.", known.join(", ")),
     };
     Failure::new(format!("there is no {what} {given:?}"), help)
-}
-
-/// The protocol's method that stands for an action.
-fn method(action: Action) -> &'static str {
-    match action {
-        Action::McpList => "tools/list",
-        Action::McpCall => "tools/call",
-        Action::McpRead => "resources/read",
-        Action::McpPrompt => "prompts/get",
-        Action::McpUse => "initialize",
-        Action::RelayPass => "passage",
-    }
 }
 
 fn word(decision: &Decision) -> &'static str {

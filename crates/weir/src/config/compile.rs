@@ -3,6 +3,7 @@
 //! `weir config check` and `weir serve` both take it, so what the one finds good the other can serve.
 
 use super::{Problem, Settings};
+use crate::lanes;
 
 /// Compiles the policies. Errors: every problem of every policy file.
 pub(crate) fn policies(settings: &Settings) -> Result<policy::Policies, Vec<Problem>> {
@@ -13,7 +14,7 @@ pub(crate) fn policies(settings: &Settings) -> Result<policy::Policies, Vec<Prob
             text: &file.text,
         })
         .collect();
-    policy::Policies::load(&sources, &settings.policy.arguments).map_err(|problems| {
+    policy::Policies::load(lanes::ALL, &sources, &settings.policy.arguments).map_err(|problems| {
         let mut problems: Vec<Problem> = problems.into_iter().map(Problem::from).collect();
         // The compiler gives them in no order of its own.
         problems.sort_by(|a, b| {

@@ -670,10 +670,7 @@ mod tests {
     fn words_are_those_of_the_engine() {
         let classes = scan::Class::ALL.map(scan::Class::as_str);
         let directions = scan::Direction::ALL.map(scan::Direction::as_str);
-        let lanes: Vec<&str> = base::Lane::SCANNED
-            .iter()
-            .map(|lane| lane.as_str())
-            .collect();
+        let lanes: Vec<&str> = crate::lanes::scanned().map(|lane| lane.name).collect();
         let actions = scan::Action::ALL.map(scan::Action::as_str);
         assert_eq!(CLASSES, classes);
         assert_eq!(DIRECTIONS, directions);

@@ -8,9 +8,10 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use base::{Action, Name, Now, Target};
-use gate::{Ask, Passed, Who};
+use base::{Name, Now, Resource};
+use gate::{Asker, Call, Passed};
 use net::h1::{Framing, Thread, Version, Wires};
+use relay::actions::PASS;
 use seal::Kid;
 use seal::Public;
 use serde_json::Value;
@@ -109,19 +110,10 @@ impl Probe {
         path: &str,
         body: Option<&[u8]>,
     ) -> Result<Reply, String> {
-        let target = Target {
-            server: self.peer.clone(),
-            tool: None,
-        };
-        let ask = Ask {
-            id: new_call_id(),
-            peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            who: Who::Weir,
-            action: Action::RelayPass,
-            method: "probe",
-            target: &target,
-        };
-        let grant = self.gateway.gate().grant(ask).await;
+        let resource = Resource::Route(self.peer.clone());
+        let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let call = Call::new(new_call_id(), peer, &PASS, &resource, "probe");
+        let grant = self.gateway.gate().grant(Asker::Gateway, call).await;
         let grant = Rc::new(grant.map_err(|refusal| refusal.public)?);
         let under = grant.call(self.gateway.now()).ok_or("the grant is over")?;
         let passed = under.permit();

@@ -1,0 +1,120 @@
+//! One thing that an agent asks, in the words that all lanes share.
+
+use std::net::IpAddr;
+
+use base::{Action, CallId, Resource};
+use scan::Direction;
+
+/// One thing that an agent asks.
+#[derive(Clone, Copy)]
+pub struct Call<'a> {
+    pub id: CallId,
+    pub peer: IpAddr,
+    pub action: &'static Action,
+    pub resource: &'a Resource,
+    /// The protocol's own name for it, such as `tools/call`.
+    pub method: &'a str,
+    /// The request id that the agent sent, if it did.
+    pub request: Option<&'a str>,
+    /// What the agent wrote, as far as it is not the protocol's: scanned.
+    pub content: &'a [Part<'a>],
+    /// The arguments among it, as a JSON object: policies may read those that are declared.
+    pub arguments: Option<&'a [u8]>,
+    /// Size of the whole message.
+    pub bytes: u64,
+    pub cost: Cost,
+    /// The `traceparent` of W3C Trace Context, where the agent sent one.
+    pub trace: Option<&'a str>,
+    pub repeat: Repeat,
+}
+
+/// A part of what is said in a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    pub role: Role,
+    pub form: Form,
+    /// Where it stands in the message, for the paths of findings: `params`, or nothing where it is all of it.
+    pub path: &'a str,
+    pub bytes: &'a [u8],
+}
+
+/// Who says a part, and to whom: it decides the direction that the scan takes it in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// What a tool is to do.
+    Argument,
+    /// What a model is told by whoever runs it. It may give orders.
+    System,
+    User,
+    Assistant,
+    /// What a tool or a server answered: it comes in, and is nobody's order.
+    ToolResult,
+    /// A field of an HTTP message.
+    Header,
+    /// The content of an HTTP request.
+    Body,
+}
+
+impl Role {
+    /// Whether it goes out from the agent, or came in from elsewhere.
+    pub fn direction(self) -> Direction {
+        match self {
+            Role::ToolResult => Direction::Incoming,
+            Role::Argument
+            | Role::System
+            | Role::User
+            | Role::Assistant
+            | Role::Header
+            | Role::Body => Direction::Outgoing,
+        }
+    }
+}
+
+/// What a part's bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// One JSON value.
+    Json,
+    Text,
+}
+
+/// What a call is expected to use, beside being one call: reserved before it, settled by what it used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Tokens of a model, in and out.
+    pub tokens: u64,
+}
+
+/// Whether a call may be asked again of another resource, with the same content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeat {
+    No,
+    /// What proves that the content is the same is kept, which costs a SHA-256 of it.
+    Maybe,
+}
+
+impl<'a> Call<'a> {
+    /// A call of which no more is known than who asks for what: without content.
+    pub fn new(
+        id: CallId,
+        peer: IpAddr,
+        action: &'static Action,
+        resource: &'a Resource,
+        method: &'a str,
+    ) -> Call<'a> {
+        Call {
+            id,
+            peer,
+            action,
+            resource,
+            method,
+            request: None,
+            content: &[],
+            arguments: None,
+            bytes: 0,
+            cost: Cost::default(),
+            trace: None,
+            repeat: Repeat::No,
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The gate itself: its ports, the rules in force, the stops, and what is remembered of agents.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use base::{Digest, Name, Refusal, refusal};
+use identity::AgentState;
+use scan::Sessions;
+use tokio::sync::watch;
+
+use crate::flood::Flood;
+use crate::pinned::ApprovedNames;
+use crate::ports::{Ports, RecordError};
+use crate::rules::Rules;
+use crate::stop::Stops;
+
+/// The one gate of a process, shared by all its threads.
+pub struct Gate {
+    pub(crate) ports: Ports,
+    pub(crate) approved_names: ApprovedNames,
+    pub(crate) rules: ArcSwap<Rules>,
+    /// What agents did lately: it outlives the rules.
+    pub(crate) sessions: Sessions,
+    pub(crate) flood: Flood,
+    pub(crate) stops: watch::Sender<Arc<Stops>>,
+}
+
+impl Gate {
+    pub fn new(ports: Ports, rules: Rules) -> Gate {
+        Gate {
+            ports,
+            approved_names: ApprovedNames::default(),
+            rules: ArcSwap::from_pointee(rules),
+            sessions: Sessions::default(),
+            flood: Flood::default(),
+            stops: watch::Sender::default(),
+        }
+    }
+
+    /// What is in force now.
+    pub fn rules(&self) -> Arc<Rules> {
+        self.rules.load_full()
+    }
+
+    /// Puts other rules in force for all calls from the next one on. A call that was passed goes on under
+    /// the rules that passed it.
+    pub fn replace(&self, rules: Rules) {
+        self.rules.store(Arc::new(rules));
+    }
+
+    /// Puts these stops in force, in the place of those before: for the next calls, and for what runs.
+    pub fn stop(&self, stops: Stops) {
+        self.stops.send_replace(Arc::new(stops));
+    }
+
+    /// The stops in force, for tasks that wait: they are woken by each change.
+    pub fn stops(&self) -> watch::Receiver<Arc<Stops>> {
+        self.stops.subscribe()
+    }
+
+    /// What is wrong with the log now, if anything.
+    pub fn log_trouble(&self) -> Option<RecordError> {
+        self.ports.recorder.trouble()
+    }
+
+    /// Calls `each` with the server, the name and the definition of every tool that is approved.
+    pub fn definitions(&self, each: &mut dyn FnMut(&Name, &str, &str)) {
+        if let Some(pins) = &self.ports.pins {
+            pins.definitions(each);
+        }
+    }
+
+    /// The state of the directory that is in force, for proofs that are made of it.
+    pub fn epoch(&self) -> u64 {
+        self.ports.directory.epoch()
+    }
+
+    /// Whether the key with this thumbprint is this agent's still: asked while a session or a stream is open, because
+    /// a key can be taken back in the meantime.
+    pub fn knows(&self, agent: &Name, thumbprint: &Digest) -> bool {
+        let now = self.ports.clock.now();
+        let known = self.ports.directory.agent_by_thumbprint(thumbprint);
+        known.is_some_and(|known| {
+            let expired = |at: u64| at <= now.unix_ms;
+            known.name == *agent
+                && known.state == AgentState::Active
+                && !known.expires_unix_ms.is_some_and(expired)
+        })
+    }
+
+    /// Uses an id that may be used once, such as that of a proof; it is remembered until then, in Unix milliseconds.
+    ///
+    /// # Errors
+    /// `agent.key_used` where it was used before, and where nobody can say in time.
+    pub async fn use_once(&self, id: &Digest, until_unix_ms: u64) -> Result<(), Refusal> {
+        let Some(port) = &self.ports.once_ids else {
+            return Err(Refusal::new(refusal::KEY_USED, "no proofs are taken here"));
+        };
+        match port.is_first(id, until_unix_ms).within_bound().await {
+            Some(true) => Ok(()),
+            Some(false) => Err(Refusal::new(refusal::KEY_USED, "the proof was used before")),
+            None => {
+                let public = "nobody can say whether the proof was used before";
+                Err(Refusal::new(refusal::KEY_USED, public))
+            }
+        }
+    }
+}

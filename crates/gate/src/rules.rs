@@ -1,0 +1,59 @@
+//! What is in force: swapped whole when the configuration is loaded again.
+
+use std::collections::HashMap;
+
+use base::{Destination, Name, Resource};
+use policy::Policies;
+use scan::Engine;
+
+use crate::reach::Reach;
+
+/// What is in force.
+pub struct Rules {
+    pub policies: Policies,
+    pub engine: Engine,
+    pub rates: Rates,
+    /// Where each configured server may be.
+    pub reach: HashMap<Name, Reach>,
+}
+
+/// How much there may be in a minute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rates {
+    /// Calls of one agent.
+    pub agent_per_minute: u32,
+    /// Tokens of models for one agent, where they are limited.
+    pub agent_tokens_per_minute: Option<u32>,
+    /// Calls of agents from one address, where they are limited.
+    pub address_per_minute: Option<u32>,
+    /// Requests without a good key, for each address.
+    pub strangers_per_minute: u32,
+}
+
+impl Rates {
+    /// Those of an agent, and none besides that could be met.
+    pub fn of_agent(agent_per_minute: u32) -> Rates {
+        Rates {
+            agent_per_minute,
+            agent_tokens_per_minute: None,
+            address_per_minute: None,
+            strangers_per_minute: u32::MAX,
+        }
+    }
+}
+
+impl Rules {
+    /// Where a resource may be dialled; nothing where it may not be dialled at all.
+    pub fn reach_of(&self, resource: &Resource) -> Option<&Reach> {
+        match resource.destination() {
+            Destination::Configured(name) => self.reach.get(name),
+            // Which sites may be dialled is the web lane's to configure, and there is none yet.
+            Destination::Site(_) | Destination::Gateway => None,
+        }
+    }
+
+    /// Whether the resource's name is the operator's and not the agent's.
+    pub(crate) fn is_configured(&self, resource: &Resource) -> bool {
+        self.reach_of(resource).is_some()
+    }
+}
