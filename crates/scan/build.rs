@@ -4,6 +4,12 @@
 //! of its type does not compile. A test holds that what it writes is what the reader of the operator's
 //! files reads.
 
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    reason = "a build script reads and writes files"
+)]
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -252,6 +252,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test has threads of its own")]
     fn threads_tell_of_each_refusal_once() {
         let (flood, told) = (Flood::default(), AtomicU64::new(0));
         std::thread::scope(|scope| {

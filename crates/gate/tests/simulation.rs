@@ -4,6 +4,11 @@
 //! passage without a durable record, at most one outcome a call, the log verifies, no limit was exceeded,
 //! and every call ended. A seed that fails is printed; `WEIR_SEED=n` runs it alone, `WEIR_SEEDS=n` runs more.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test has tasks, deadlines and an environment"
+)]
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;

@@ -4,6 +4,11 @@
 //! `pair outbound ADDRESS INBOUND`, and `pair load OUTBOUND CONNECTIONS SECONDS PID…`, which sends 10 KB that nobody
 //! sent before, compares every byte of the echo, and prints the CPU time of the processes for each request.
 
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "an example has arguments and sockets of its own"
+)]
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,

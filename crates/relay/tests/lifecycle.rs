@@ -1,5 +1,10 @@
 //! What happens to keys, sessions, callers and instances over time, with nobody in between.
 
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a test has files and sockets of its own"
+)]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "pair/rig.rs"]

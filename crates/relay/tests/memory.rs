@@ -1,5 +1,9 @@
 //! A body of a gigabyte, each way, in the memory of a few chunks. A process of its own, so that nothing else grows.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test asks the kernel for its memory"
+)]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "pair/rig.rs"]

@@ -1,6 +1,11 @@
 //! The transport `mtls`: who may speak, what passes, what is refused, and keys that change, with clients that are ours
 //! and clients that are not.
 
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a test has files, sockets and programs of its own"
+)]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "pair/rig.rs"]

@@ -8,6 +8,11 @@
 //! Which words open a branch is decided by how often they would, so each is counted as it is waited for: anywhere, where
 //! a word begins, or as a whole word. The text is documentation, source and JSON, as much of each.
 
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    reason = "an example reads files and prints"
+)]
 #![allow(
     clippy::expect_used,
     reason = "who counts words wants to know where it ends"

@@ -222,6 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test reads the files")]
     fn what_was_built_is_what_the_files_say() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("patterns");
         let list = std::fs::read_to_string(folder.join("list.txt")).unwrap();

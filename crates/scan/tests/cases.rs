@@ -1,5 +1,12 @@
 //! The engine against labelled cases: our own, and those in the folder that `WEIR_CASES` names.
 
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::disallowed_macros,
+    reason = "a test reads its cases and prints"
+)]
+
 use std::fs;
 use std::io::Read as _;
 use std::path::Path;

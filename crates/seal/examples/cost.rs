@@ -3,6 +3,8 @@
 //! `cargo run --release -p seal --example cost`. It prints and judges nothing: these numbers are of the
 //! machine that it runs on. A junk init should be under 10 µs, and sealing 10 KB about 2.
 
+#![expect(clippy::disallowed_macros, reason = "an example prints")]
+
 use std::collections::HashMap;
 use std::hint::black_box;
 use std::sync::Arc;

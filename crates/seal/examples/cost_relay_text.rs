@@ -3,6 +3,12 @@
 //! `cargo run --release -p seal --example cost_relay_text`. It prints nanoseconds of the best of several rounds, by the
 //! wall, on an otherwise idle core; it judges nothing.
 
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    reason = "an example measures time and prints"
+)]
+
 use std::hint::black_box;
 use std::time::Instant;
 

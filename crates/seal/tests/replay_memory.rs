@@ -2,6 +2,12 @@
 //!
 //! It is a program of its own, so that nothing else is in the figures, which the kernel gives.
 
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    reason = "a test asks the kernel for its memory, and prints"
+)]
+
 use base::Now;
 use seal::replay::{Claim, Refused, Replay, SESSION_SENDERS_MAX, WINDOWS_DEFAULT};
 use seal::{Attempt, PeerId, SenderId, Sid};

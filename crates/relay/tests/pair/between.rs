@@ -1,6 +1,8 @@
 //! What stands between the two relays and reads whole messages, as a load balancer does: it may change, keep, repeat,
 //! swap and lose them.
 
+#![expect(clippy::disallowed_types, reason = "a test has sockets of its own")]
+
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;

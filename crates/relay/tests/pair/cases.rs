@@ -1,5 +1,7 @@
 //! The corpus of `net` that two readers could take in two ways.
 
+#![expect(clippy::disallowed_methods, reason = "a test reads its cases")]
+
 /// Files with requests.
 pub(crate) const REQUESTS: [&str; 4] = [
     "request-smuggling.txt",

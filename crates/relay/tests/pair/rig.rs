@@ -1,5 +1,7 @@
 //! Two relays in one process with real sockets, an origin that is none of ours, and something in between.
 
+#![expect(clippy::disallowed_types, reason = "a test has sockets of its own")]
+
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

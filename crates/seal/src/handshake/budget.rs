@@ -93,6 +93,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test has threads of its own")]
     fn threads_together_get_no_more_than_one() {
         let budget = Budget::new(1_000 * HANDSHAKE_CPU_US);
         let taken: usize = std::thread::scope(|scope| {

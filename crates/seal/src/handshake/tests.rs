@@ -158,6 +158,7 @@ fn an_init_is_opened_once() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test has threads of its own")]
 fn of_threads_with_one_init_one_opens_it() {
     let (setup, responder) = (Setup::new(Suite::AesGcm), patient(&[0], &[]));
     let pending = setup.initiate();

@@ -166,6 +166,7 @@ fn x25519(own: &agreement::PrivateKey, other: &[u8]) -> Vec<u8> {
 }
 
 /// Encapsulates to an X-Wing key with aws-lc, by random bytes of its own.
+#[expect(clippy::disallowed_methods, reason = "a test makes keys at random")]
 fn encapsulate_second(to: &Public) -> (Vec<u8>, [u8; 32]) {
     let (pk_m, pk_x) = to.bytes().split_at(1184);
     let pk_m = ml_kem::EncapsulationKey::new(&ml_kem::ML_KEM_768, pk_m).unwrap();
@@ -195,6 +196,7 @@ fn what_the_second_implementation_seals_we_open() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test makes keys at random")]
 fn what_we_seal_the_second_implementation_opens() {
     for suite in Suite::ALL {
         for random in [0, 0x55, 0xaa] {

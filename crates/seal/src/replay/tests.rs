@@ -463,6 +463,7 @@ fn it_agrees_with_a_plain_model() {
 
 /// Every connection on a thread of its own, all with the same messages: each is let through once.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test has threads of its own")]
 fn it_is_exact_over_threads() {
     const THREADS: u64 = 8;
     const SENDERS: u64 = 5;
@@ -504,6 +505,7 @@ fn it_is_exact_over_threads() {
 /// First attempts and many retries of each, by all threads at once, across each other: one of them runs, and nobody
 /// waits for ever.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test has threads of its own")]
 fn retries_are_exact_over_threads() {
     const THREADS: u64 = 6;
     const CALLS: u64 = 4_000;
@@ -543,6 +545,7 @@ fn retries_are_exact_over_threads() {
 
 /// New senders, sweeps and a full table, from all threads: the room is counted right.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test has threads of its own")]
 fn room_is_counted_right_over_threads() {
     let replay = replay(500);
     std::thread::scope(|scope| {

@@ -5,6 +5,8 @@
 //! `UPDATE=1` writes the files anew; `independent.txt` holds values that another program made, and is never
 //! written. The random bytes are those of `fixture`.
 
+#![expect(clippy::disallowed_methods, reason = "a test reads its vectors")]
+
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs;
