@@ -17,7 +17,10 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
-use net::h1::{self, Error, Framing, Listener, Peer, Server, Service, Stream, Thread, Wires};
+use net::h1::{
+    self, ConnectionService, Error, Framing, Listener, PeerAddress, ServerConnection, Stream,
+    Thread, Wires,
+};
 use net::{Drain, Endpoint, Targets};
 use tokio::net::TcpStream;
 use tokio::task::{LocalSet, spawn_local};
@@ -44,9 +47,9 @@ enum Bare {
     Proxy(Wires<Open>, Open),
 }
 
-impl Service for Bare {
-    async fn connection(&self, stream: Stream, _: Peer, thread: Rc<Thread>) {
-        let mut server = Server::new(stream, &thread);
+impl ConnectionService for Bare {
+    async fn connection(&self, stream: Stream, _: PeerAddress, thread: Rc<Thread>) {
+        let mut server = ServerConnection::new(stream, &thread);
         let served = match self {
             Bare::Echo => echo(&mut server).await,
             Bare::Proxy(wires, permit) => proxy(&mut server, wires, permit).await,
@@ -57,7 +60,7 @@ impl Service for Bare {
     }
 }
 
-async fn echo(server: &mut Server<Stream>) -> Result<(), Error> {
+async fn echo(server: &mut ServerConnection<Stream>) -> Result<(), Error> {
     let mut body = Vec::new();
     while server.head().await?.is_some() {
         body.clear();
@@ -73,7 +76,7 @@ async fn echo(server: &mut Server<Stream>) -> Result<(), Error> {
 }
 
 async fn proxy(
-    server: &mut Server<Stream>,
+    server: &mut ServerConnection<Stream>,
     wires: &Wires<Open>,
     permit: &Open,
 ) -> Result<(), Error> {
@@ -169,7 +172,7 @@ async fn connect(upstream: SocketAddr) -> SendRequest<Incoming> {
 }
 
 async fn own(address: SocketAddr, upstream: Option<&str>) -> std::io::Result<()> {
-    let thread = Thread::new(h1::Settings::default());
+    let thread = Thread::new(h1::ConnectionSettings::default());
     let bare = match upstream {
         None => Bare::Echo,
         Some(upstream) => {

@@ -24,7 +24,7 @@ use base::{Refusal, limit};
 
 pub use body::{Body, BodySender, CutShort, Gone, StreamBody};
 pub use drain::Drain;
-pub(crate) use listen::Place;
+pub(crate) use listen::ConnectionSlot;
 pub(crate) use listen::open;
 pub use listen::{bind, reserve, serve};
 pub use request::Request;

@@ -43,16 +43,16 @@ mod write;
 use base::limit;
 
 pub use body::Framing;
-pub use client::{Answer, Client, Sent};
+pub use client::{AnswerView, ClientConnection, SendOutcome};
 pub use error::{Error, Fault, Wait};
-pub use field::{Field, Fields, Kind};
+pub use field::{Field, FieldKind, Fields};
 pub(crate) use head::is_authority;
 pub use head::{Form, Version};
 pub use pool::{Wire, Wires};
 pub use prepared::{AnswerLines, RequestLines};
-pub use serve::{Listener, Service, serve};
-pub use server::{Request, Server};
-pub use stream::{Peer, Socket, Stream};
+pub use serve::{ConnectionService, Listener, serve};
+pub use server::{RequestView, ServerConnection};
+pub use stream::{PeerAddress, Socket, Stream};
 pub use thread::Thread;
 
 /// Largest head, in bytes, where the settings do not say otherwise.
@@ -85,7 +85,7 @@ pub const OUTPUT_BYTES_MAX: usize = 64 << 10;
 
 /// The bounds of connections, both of servers and of clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct ConnectionSettings {
     /// Largest head, in bytes.
     pub head_bytes_max: usize,
     /// Most fields in a head or in trailers; at most [`FIELDS_MAX`].
@@ -112,9 +112,9 @@ pub struct Settings {
     pub drain_idle_ms: u64,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
+impl Default for ConnectionSettings {
+    fn default() -> ConnectionSettings {
+        ConnectionSettings {
             head_bytes_max: HEAD_BYTES_DEFAULT,
             fields_max: limit::HEAD_FIELDS_MAX,
             target_bytes_max: TARGET_BYTES_DEFAULT,

@@ -18,4 +18,4 @@ pub use children::{Backoff, ChildIn, ChildOut, LineError, SendLineError};
 pub use edge::{Body, BodySender, Drain, EdgeSettings, EdgeShared, Gone, Peer, Request, Response};
 pub use edge::{Service, bind, reserve, serve};
 pub use generation::Generations;
-pub use upstream::{Answer, Endpoint, SendError, Targets, Upstreams};
+pub use upstream::{Endpoint, SendError, Targets, UpstreamAnswer, Upstreams};

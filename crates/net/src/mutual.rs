@@ -210,19 +210,19 @@ fn several<T>(found: impl Iterator<Item = Result<T, pem::Error>>) -> Result<Vec<
 }
 
 /// How one target is dialled: with a certificate of ours. It can be put in the place of the one before.
-pub struct Client(ArcSwap<ClientConfig>);
+pub struct MutualClient(ArcSwap<ClientConfig>);
 
-impl Client {
+impl MutualClient {
     /// # Errors
     /// The key is not that of the certificate.
-    pub fn new(credentials: &Credentials) -> Result<Client, CredentialsError> {
-        Ok(Client(ArcSwap::from_pointee(credentials.client()?)))
+    pub fn new(credentials: &Credentials) -> Result<MutualClient, CredentialsError> {
+        Ok(MutualClient(ArcSwap::from_pointee(credentials.client()?)))
     }
 
     /// Puts other credentials in force, from the next connection on.
     ///
     /// # Errors
-    /// As of [`Client::new`]; nothing was changed then.
+    /// As of [`MutualClient::new`]; nothing was changed then.
     pub fn replace(&self, credentials: &Credentials) -> Result<(), CredentialsError> {
         self.0.store(Arc::new(credentials.client()?));
         Ok(())
@@ -233,7 +233,7 @@ impl Client {
     }
 }
 
-impl fmt::Debug for Client {
+impl fmt::Debug for MutualClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Client")
     }

@@ -14,10 +14,10 @@ use std::fmt;
 
 use base::Refusal;
 
-pub use answer::Answer;
+pub use answer::UpstreamAnswer;
 pub(crate) use dial::dial;
 pub use send::Upstreams;
-pub(crate) use targets::Target;
+pub(crate) use targets::DialTarget;
 pub use targets::{Endpoint, EndpointError, Scheme, TargetError, Targets};
 
 /// Why there is no answer.

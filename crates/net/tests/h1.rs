@@ -6,7 +6,10 @@
 use std::future::Future;
 use std::time::Duration;
 
-use net::h1::{Client, Error, Fault, Framing, Sent, Server, Settings, Thread, Wait};
+use net::h1::{
+    ClientConnection, ConnectionSettings, Error, Fault, Framing, SendOutcome, ServerConnection,
+    Thread, Wait,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{LocalSet, spawn_local};
@@ -37,17 +40,17 @@ fn run_on(paused: bool, test: impl Future<Output = ()>) {
 }
 
 /// A server, and the client's end of its stream, which holds so many bytes each way.
-fn server(bytes: usize) -> (Server<DuplexStream>, DuplexStream) {
+fn server(bytes: usize) -> (ServerConnection<DuplexStream>, DuplexStream) {
     let (ours, theirs) = duplex(bytes);
-    let thread = Thread::new(Settings::default());
-    (Server::new(ours, &thread), theirs)
+    let thread = Thread::new(ConnectionSettings::default());
+    (ServerConnection::new(ours, &thread), theirs)
 }
 
 /// A client, and the server's end of its stream.
-fn client(bytes: usize) -> (Client<DuplexStream>, DuplexStream) {
+fn client(bytes: usize) -> (ClientConnection<DuplexStream>, DuplexStream) {
     let (ours, theirs) = duplex(bytes);
-    let thread = Thread::new(Settings::default());
-    (Client::new(ours, &thread), theirs)
+    let thread = Thread::new(ConnectionSettings::default());
+    (ClientConnection::new(ours, &thread), theirs)
 }
 
 /// Reads exactly this.
@@ -64,7 +67,7 @@ async fn expect_end(stream: &mut DuplexStream, text: &str) {
     assert_eq!(all, text);
 }
 
-async fn whole(server: &mut Server<DuplexStream>) -> Vec<u8> {
+async fn whole(server: &mut ServerConnection<DuplexStream>) -> Vec<u8> {
     let mut body = Vec::new();
     while let Some(piece) = server.piece().await.unwrap() {
         body.extend_from_slice(piece);
@@ -73,7 +76,12 @@ async fn whole(server: &mut Server<DuplexStream>) -> Vec<u8> {
 }
 
 /// Answers with these, and flushes.
-async fn answer(server: &mut Server<DuplexStream>, status: u16, framing: Framing, body: &[u8]) {
+async fn answer(
+    server: &mut ServerConnection<DuplexStream>,
+    status: u16,
+    framing: Framing,
+    body: &[u8],
+) {
     server.respond(status, NO_FIELDS, framing).unwrap();
     server.body(body).await.unwrap();
     server.end().unwrap();
@@ -451,7 +459,7 @@ fn large_pieces_are_had_in_one() {
 
 #[test]
 fn waits_are_bounded() {
-    let settings = Settings::default();
+    let settings = ConnectionSettings::default();
     run(async {
         let (mut server, mut peer) = server(1 << 20);
         let start = tokio::time::Instant::now();
@@ -521,7 +529,11 @@ fn waits_are_bounded() {
     });
 }
 
-async fn expect_end_of(server: Server<DuplexStream>, peer: &mut DuplexStream, text: &str) {
+async fn expect_end_of(
+    server: ServerConnection<DuplexStream>,
+    peer: &mut DuplexStream,
+    text: &str,
+) {
     drop(server);
     expect_end(peer, text).await;
 }
@@ -531,10 +543,10 @@ fn a_refusal_reaches_a_client_that_still_sends() {
     run_real(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let thread = Thread::new(Settings::default());
+        let thread = Thread::new(ConnectionSettings::default());
         let serve = async {
             let (stream, _) = listener.accept().await.unwrap();
-            let mut server = Server::new(stream, &thread);
+            let mut server = ServerConnection::new(stream, &thread);
             server.head().await.unwrap().unwrap();
             server.refuse(413, NO_FIELDS, b"too much").await.unwrap();
         };
@@ -559,10 +571,10 @@ fn a_cut_answer_never_looks_whole() {
     run_real(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let thread = Thread::new(Settings::default());
+        let thread = Thread::new(ConnectionSettings::default());
         let serve = async {
             let (stream, _) = listener.accept().await.unwrap();
-            let mut server = Server::new(stream, &thread);
+            let mut server = ServerConnection::new(stream, &thread);
             server.head().await.unwrap().unwrap();
             server.respond(200, NO_FIELDS, Framing::Chunked).unwrap();
             server.body(b"half").await.unwrap();
@@ -584,10 +596,10 @@ fn a_client_that_closed_its_side_still_gets_its_answer() {
     run_real(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let thread = Thread::new(Settings::default());
+        let thread = Thread::new(ConnectionSettings::default());
         let serve = async {
             let (stream, _) = listener.accept().await.unwrap();
-            let mut server = Server::new(stream, &thread);
+            let mut server = ServerConnection::new(stream, &thread);
             server.head().await.unwrap().unwrap();
             server.respond(200, NO_FIELDS, Framing::Length(2)).unwrap();
             server.body(b"ok").await.unwrap();
@@ -609,17 +621,17 @@ fn a_client_that_closed_its_side_still_gets_its_answer() {
 #[test]
 fn a_drain_ends_busy_connections_after_their_answer_and_idle_ones_a_moment_later() {
     run(async {
-        let settings = Settings {
+        let settings = ConnectionSettings {
             drain_idle_ms: 1_000,
-            ..Settings::default()
+            ..ConnectionSettings::default()
         };
         let tick = Duration::from_millis(250);
         let thread = Thread::new(settings);
         let (ours, _idle_peer) = duplex(1 << 16);
-        let mut idle = Server::new(ours, &thread);
+        let mut idle = ServerConnection::new(ours, &thread);
         let idle = spawn_local(async move { idle.head().await.unwrap().is_none() });
         let (ours, mut peer) = duplex(1 << 16);
-        let mut busy = Server::new(ours, &thread);
+        let mut busy = ServerConnection::new(ours, &thread);
         peer.write_all(GET).await.unwrap();
         busy.head().await.unwrap().unwrap();
         tokio::task::yield_now().await;
@@ -640,9 +652,9 @@ fn a_drain_ends_busy_connections_after_their_answer_and_idle_ones_a_moment_later
 #[test]
 fn a_request_that_was_on_its_way_when_the_drain_began_is_answered() {
     run(async {
-        let thread = Thread::new(Settings::default());
+        let thread = Thread::new(ConnectionSettings::default());
         let (ours, mut peer) = duplex(1 << 16);
-        let mut server = Server::new(ours, &thread);
+        let mut server = ServerConnection::new(ours, &thread);
         peer.write_all(GET).await.unwrap();
         server.head().await.unwrap().unwrap();
         answer(&mut server, 200, Framing::None, b"").await;
@@ -745,7 +757,7 @@ fn an_early_answer_is_heard_before_the_request_is_out() {
         peer.write_all(b"HTTP/1.1 413 Too Much\r\ncontent-length: 0\r\n\r\n")
             .await
             .unwrap();
-        assert_eq!(client.send().await, Ok(Sent::Early));
+        assert_eq!(client.send().await, Ok(SendOutcome::Early));
         assert_eq!(client.answer().await.unwrap().status(), 413);
         assert_eq!(client.piece().await, Ok(None));
         assert!(
@@ -833,8 +845,11 @@ fn both_directions_can_flow_at_once() {
     // room for all of it.
     run(async {
         let (ours, theirs) = duplex(1 << 12);
-        let thread = Thread::new(Settings::default());
-        let (mut server, mut client) = (Server::new(ours, &thread), Client::new(theirs, &thread));
+        let thread = Thread::new(ConnectionSettings::default());
+        let (mut server, mut client) = (
+            ServerConnection::new(ours, &thread),
+            ClientConnection::new(theirs, &thread),
+        );
         let total = 1 << 20;
         let serve = async {
             server.head().await.unwrap().unwrap();
@@ -904,11 +919,11 @@ fn every_fault_has_a_status_and_a_sentence() {
 #[test]
 fn buffers_are_given_back_while_a_connection_waits() {
     run(async {
-        let thread = Thread::new(Settings::default());
+        let thread = Thread::new(ConnectionSettings::default());
         let mut peers = Vec::new();
         for _ in 0..100 {
             let (ours, peer) = duplex(1 << 16);
-            let mut server = Server::new(ours, &thread);
+            let mut server = ServerConnection::new(ours, &thread);
             spawn_local(async move {
                 while server.head().await.unwrap().is_some() {
                     answer(&mut server, 200, Framing::Length(1), b"x").await;
@@ -966,11 +981,11 @@ fn a_forgotten_request_lends_its_buffer_and_loses_nothing_behind_it() {
 #[test]
 fn connections_whose_requests_are_forgotten_need_one_buffer() {
     run(async {
-        let thread = Thread::new(Settings::default());
+        let thread = Thread::new(ConnectionSettings::default());
         let mut open = Vec::new();
         for _ in 0..50 {
             let (ours, mut peer) = duplex(1 << 16);
-            let mut server = Server::new(ours, &thread);
+            let mut server = ServerConnection::new(ours, &thread);
             peer.write_all(GET).await.unwrap();
             assert!(server.head().await.unwrap().is_some());
             server.forget_request();

@@ -14,14 +14,14 @@ mod text;
 
 use std::fs;
 
-use net::h1::{Settings, probe};
+use net::h1::{ConnectionSettings, probe};
 use text::Case;
 
 /// Inputs longer than this are cut at a few bytes only.
 const EVERY_CUT_BYTES_MAX: usize = 2000;
 
 fn tell(case: &Case, answers: bool, pieces: Vec<&[u8]>) -> String {
-    let settings = Settings::default();
+    let settings = ConnectionSettings::default();
     if !answers {
         return probe::requests(pieces, &settings);
     }

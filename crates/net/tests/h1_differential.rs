@@ -19,7 +19,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use net::h1::{Settings, probe};
+use net::h1::{ConnectionSettings, probe};
 use text::Case;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::task::{LocalSet, spawn_local};
@@ -138,14 +138,14 @@ fn compare(file: &str, case: &Case) -> Option<String> {
         let told = probe::answers(
             &[method.as_bytes()],
             parts[0].chunks(1 << 20),
-            &Settings::default(),
+            &ConnectionSettings::default(),
         );
         (
             ours(&told, true),
             run(hyper_answer(method, parts[0].clone())),
         )
     } else {
-        let told = probe::requests(parts[0].chunks(1 << 20), &Settings::default());
+        let told = probe::requests(parts[0].chunks(1 << 20), &ConnectionSettings::default());
         (ours(&told, false), run(hyper_requests(parts[0].clone())))
     };
     let line = |told: &str| {

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use base::{CallId, Name, Permit, Refusal, refusal};
 use net::h1::{
-    self, Error, Framing, Listener, Peer, Server, Service, Settings, Stream, Thread, Wires,
+    self, ConnectionService, ConnectionSettings, Error, Framing, Listener, PeerAddress,
+    ServerConnection, Stream, Thread, Wires,
 };
 use net::{Drain, EdgeShared, Endpoint, SendError, Targets};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -76,7 +77,7 @@ fn wires(address: SocketAddr, change: impl FnOnce(&mut Endpoint)) -> Wires<Pass>
     let mut endpoint = Endpoint::parse(&format!("http://{address}")).unwrap();
     change(&mut endpoint);
     let targets = Arc::new(Targets::new([(name(), endpoint)]).unwrap());
-    Wires::new(targets, Thread::new(Settings::default()))
+    Wires::new(targets, Thread::new(ConnectionSettings::default()))
 }
 
 /// Listens, and answers the first request of each connection with these bytes, more of them with
@@ -224,19 +225,22 @@ fn what_cannot_be_reached_says_so() {
 /// Answers `ok`; `/wait` only when the connection is told to go on by another byte.
 struct Plain;
 
-impl Service for Plain {
-    async fn connection(&self, stream: Stream, peer: Peer, thread: Rc<Thread>) {
-        let mut server = Server::new(stream, &thread);
+impl ConnectionService for Plain {
+    async fn connection(&self, stream: Stream, peer: PeerAddress, thread: Rc<Thread>) {
+        let mut server = ServerConnection::new(stream, &thread);
         // What a client does wrong is its own matter.
         let _ = serve_plain(&mut server, peer).await;
     }
 
     fn busy(&self) -> &[u8] {
-        b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 4\r\nconnection: close\r\n\r\nbusy"
+        b"HTTP/1.1 503 ConnectionService Unavailable\r\ncontent-length: 4\r\nconnection: close\r\n\r\nbusy"
     }
 }
 
-async fn serve_plain(server: &mut Server<Stream>, peer: Peer) -> Result<(), Error> {
+async fn serve_plain(
+    server: &mut ServerConnection<Stream>,
+    peer: PeerAddress,
+) -> Result<(), Error> {
     loop {
         match server.head().await {
             Ok(None) => return Ok(()),
@@ -250,8 +254,8 @@ async fn serve_plain(server: &mut Server<Stream>, peer: Peer) -> Result<(), Erro
         }
         while server.piece().await?.is_some() {}
         let said = match peer {
-            Peer::Tcp(_) => "ok",
-            Peer::Unix { .. } => "unix",
+            PeerAddress::Tcp(_) => "ok",
+            PeerAddress::Unix { .. } => "unix",
         };
         server.respond(200, NO_FIELDS, Framing::Length(said.len() as u64))?;
         server.body(said.as_bytes()).await?;
@@ -265,7 +269,7 @@ struct Edge {
     serving: JoinHandle<()>,
 }
 
-fn start(listener: Listener, settings: Settings) -> Edge {
+fn start(listener: Listener, settings: ConnectionSettings) -> Edge {
     let (shared, drain) = (Arc::<EdgeShared>::default(), Drain::new());
     let thread = Thread::new(settings);
     let serving = h1::serve(
@@ -295,9 +299,9 @@ fn an_edge_serves_refuses_and_drains() {
         let (listener, address) = tcp();
         let edge = start(
             listener,
-            Settings {
+            ConnectionSettings {
                 connections_max: 2,
-                ..Settings::default()
+                ..ConnectionSettings::default()
             },
         );
         let mut one = TcpStream::connect(address).await.unwrap();
@@ -337,9 +341,9 @@ fn a_drain_lets_a_request_end_and_waits_no_longer_than_it_may() {
         let (listener, address) = tcp();
         let edge = start(
             listener,
-            Settings {
+            ConnectionSettings {
                 drain_ms: 10_000,
-                ..Settings::default()
+                ..ConnectionSettings::default()
             },
         );
         let mut stream = TcpStream::connect(address).await.unwrap();
@@ -362,9 +366,9 @@ fn a_drain_lets_a_request_end_and_waits_no_longer_than_it_may() {
         let (listener, address) = tcp();
         let edge = start(
             listener,
-            Settings {
+            ConnectionSettings {
                 drain_ms: 1,
-                ..Settings::default()
+                ..ConnectionSettings::default()
             },
         );
         let mut stream = TcpStream::connect(address).await.unwrap();
@@ -385,7 +389,7 @@ fn a_drain_lets_a_request_end_and_waits_no_longer_than_it_may() {
 fn a_connection_that_stands_in_the_queue_when_the_drain_begins_is_served() {
     run(async {
         let (listener, address) = tcp();
-        let edge = start(listener, Settings::default());
+        let edge = start(listener, ConnectionSettings::default());
         // Nothing is awaited until the drain has begun, so nobody has accepted it.
         let stream = std::net::TcpStream::connect(address).unwrap();
         edge.drain.start();
@@ -409,7 +413,7 @@ fn a_reserved_port_is_closed_until_it_is_opened() {
         let listener = Listener::Tcp(listener);
         listener.open().unwrap();
         listener.open().unwrap();
-        let edge = start(listener, Settings::default());
+        let edge = start(listener, ConnectionSettings::default());
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(GET).await.unwrap();
         let mut bytes = vec![0; OK.len()];
@@ -429,7 +433,7 @@ fn a_unix_socket_is_its_owners_alone_and_replaces_a_dead_one() {
         let mode = std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions());
         assert_eq!(mode & 0o777, 0o600);
         assert!(Listener::unix(&path).is_err(), "somebody listens there");
-        let edge = start(listener.share().unwrap(), Settings::default());
+        let edge = start(listener.share().unwrap(), ConnectionSettings::default());
         let mut stream = UnixStream::connect(&path).await.unwrap();
         stream.write_all(GET).await.unwrap();
         let mut bytes = [0; 42];

@@ -24,7 +24,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use net::h1::{self, Framing, Listener, Server, Stream, Thread};
+use net::h1::{self, Framing, Listener, ServerConnection, Stream, Thread};
 use net::{Drain, EdgeShared};
 use rig::{Shifted, inbound_at, inbound_settings, outbound_at, outbound_settings, threads};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -67,9 +67,9 @@ fn main() {
 
 struct Echo;
 
-impl h1::Service for Echo {
-    async fn connection(&self, stream: Stream, _: h1::Peer, thread: Rc<Thread>) {
-        let mut server = Server::new(stream, &thread);
+impl h1::ConnectionService for Echo {
+    async fn connection(&self, stream: Stream, _: h1::PeerAddress, thread: Rc<Thread>) {
+        let mut server = ServerConnection::new(stream, &thread);
         while let Ok(Some(head)) = server.head().await {
             let Framing::Length(bytes) = head.framing() else {
                 return;
@@ -88,7 +88,7 @@ impl h1::Service for Echo {
 }
 
 async fn echo(listener: Listener) {
-    let thread = Thread::new(h1::Settings::default());
+    let thread = Thread::new(h1::ConnectionSettings::default());
     let shared = EdgeShared::default().into();
     h1::serve(listener, Rc::new(Echo), thread, shared, Drain::new())
         .await

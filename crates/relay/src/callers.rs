@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use aws_lc_rs::digest;
 use base::{Digest, Refusal, refusal};
 use identity::Credential;
-use net::h1::{Fields, Peer};
+use net::h1::{Fields, PeerAddress};
 
 use crate::grants::Caller;
 use crate::settings::{Agent, CALLERS_MAX, Callers, Problem};
@@ -70,7 +70,7 @@ impl Known {
     ///
     /// # Errors
     /// The refusal of a stranger. A token that is wrong is refused, whoever else the caller might be.
-    pub(crate) fn caller(&self, peer: Peer, fields: Fields<'_>) -> Result<usize, Refusal> {
+    pub(crate) fn caller(&self, peer: PeerAddress, fields: Fields<'_>) -> Result<usize, Refusal> {
         if !self.tokens.is_empty() {
             let mut given = fields.iter().filter(|field| self.is_ours(field.name));
             if let Some(field) = given.next() {
@@ -82,8 +82,8 @@ impl Known {
             }
         }
         let user = match peer {
-            Peer::Unix { uid, .. } => self.users.get(&uid).copied(),
-            Peer::Tcp(_) => None,
+            PeerAddress::Unix { uid, .. } => self.users.get(&uid).copied(),
+            PeerAddress::Tcp(_) => None,
         };
         user.or(self.anyone).ok_or_else(|| {
             Refusal::new(refusal::RELAY_CALLER, "the request does not say who calls")

@@ -1,12 +1,12 @@
 //! The loop of one connection, whatever is spoken on it: one request after the other, until an end or an error.
 
-use net::h1::{Error, Server, Stream};
+use net::h1::{Error, ServerConnection, Stream};
 
 /// Has each request of a connection answered. An error of `answer` ends the connection; with one, an answer is owed if
 /// it has a status.
 pub(crate) async fn serve(
-    mut server: Server<Stream>,
-    mut answer: impl AsyncFnMut(&mut Server<Stream>) -> Result<(), Option<Error>>,
+    mut server: ServerConnection<Stream>,
+    mut answer: impl AsyncFnMut(&mut ServerConnection<Stream>) -> Result<(), Option<Error>>,
 ) {
     loop {
         let done = match server.head().await {

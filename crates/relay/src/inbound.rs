@@ -21,7 +21,7 @@ use arc_swap::ArcSwap;
 use base::{Name, Now};
 use gate::ports::Clock;
 use gate::{Gate, Passed};
-use net::h1::{self, Listener, Peer, Stream, Thread, Wires};
+use net::h1::{self, Listener, PeerAddress, Stream, Thread, Wires};
 use net::{Drain, EdgeShared};
 use seal::replay::Replay;
 use seal::{Budget, Guard, Responder};
@@ -57,8 +57,8 @@ pub struct Inbound {
     shaking: Semaphore,
     counters: All,
     said: Mutex<Said>,
-    edge: h1::Settings,
-    upstream: h1::Settings,
+    edge: h1::ConnectionSettings,
+    upstream: h1::ConnectionSettings,
 }
 
 /// The settings in force.
@@ -221,8 +221,8 @@ impl Live {
 
 struct Service(Rc<Desk>);
 
-impl h1::Service for Service {
-    async fn connection(&self, stream: Stream, peer: Peer, thread: Rc<Thread>) {
+impl h1::ConnectionService for Service {
+    async fn connection(&self, stream: Stream, peer: PeerAddress, thread: Rc<Thread>) {
         let desk = Rc::clone(&self.0);
         match desk.current().live.trust.is_some() {
             true => mutual::connection(desk, stream, peer, thread).await,

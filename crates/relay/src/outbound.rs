@@ -20,7 +20,7 @@ use arc_swap::ArcSwap;
 use base::Name;
 use gate::ports::Clock;
 use gate::{Gate, Passed};
-use net::h1::{self, Listener, Peer, Stream, Thread, Wires};
+use net::h1::{self, Listener, PeerAddress, Stream, Thread, Wires};
 use net::{Drain, EdgeShared};
 use tokio::task::spawn_local;
 
@@ -45,8 +45,8 @@ pub struct Outbound {
     counters: All,
     /// When the drain began, by the monotonic clock; 0 before.
     drained_mono_ms: AtomicU64,
-    edge: h1::Settings,
-    upstream: h1::Settings,
+    edge: h1::ConnectionSettings,
+    upstream: h1::ConnectionSettings,
 }
 
 /// The settings in force.
@@ -192,8 +192,8 @@ impl Live {
 
 struct Service(Rc<Desk>);
 
-impl h1::Service for Service {
-    async fn connection(&self, stream: Stream, peer: Peer, thread: Rc<Thread>) {
+impl h1::ConnectionService for Service {
+    async fn connection(&self, stream: Stream, peer: PeerAddress, thread: Rc<Thread>) {
         exchange::connection(Rc::clone(&self.0), stream, peer, thread).await;
     }
 }

@@ -11,7 +11,7 @@ use std::task::Poll;
 use base::{Code, Refusal, limit, refusal};
 use gate::Passed;
 use net::SendError;
-use net::h1::{Error, Fields, Framing, Server, Stream, Wire, Wires};
+use net::h1::{Error, Fields, Framing, ServerConnection, Stream, Wire, Wires};
 
 use crate::outbound::path_of;
 use crate::refuse;
@@ -86,7 +86,7 @@ type Shared<'a, T> = RefCell<&'a mut T>;
 
 /// Passes one request on. `ours` says which fields are for this relay alone.
 pub(crate) async fn pass(
-    server: &mut Server<Stream>,
+    server: &mut ServerConnection<Stream>,
     wires: &Wires<Passed>,
     permit: &Passed,
     ours: &dyn Fn(&[u8]) -> bool,
@@ -101,7 +101,7 @@ pub(crate) async fn pass(
 }
 
 async fn try_pass(
-    server: &mut Server<Stream>,
+    server: &mut ServerConnection<Stream>,
     wires: &Wires<Passed>,
     permit: &Passed,
     ours: &dyn Fn(&[u8]) -> bool,
@@ -159,7 +159,7 @@ fn failed(code: &'static Code) -> Refusal {
 
 /// Writes the head of the request.
 fn begin(
-    server: &Server<Stream>,
+    server: &ServerConnection<Stream>,
     wire: &mut Wire,
     ours: &dyn Fn(&[u8]) -> bool,
 ) -> Result<(), Ended> {
@@ -177,7 +177,7 @@ fn begin(
 
 /// The request's body. An error without one of the application's is the server's, which may have answered.
 async fn up(
-    server: &Shared<'_, Server<Stream>>,
+    server: &Shared<'_, ServerConnection<Stream>>,
     wire: &Shared<'_, Wire>,
     counted: &std::cell::Cell<u64>,
 ) -> Result<(), Option<Error>> {
@@ -227,7 +227,7 @@ fn passed<'f>(
 
 /// The answer.
 async fn down(
-    server: &Shared<'_, Server<Stream>>,
+    server: &Shared<'_, ServerConnection<Stream>>,
     wire: &Shared<'_, Wire>,
     told: Told,
     counted: &std::cell::Cell<u64>,
@@ -280,7 +280,7 @@ async fn down(
     flush(server).await
 }
 
-async fn flush(server: &Shared<'_, Server<Stream>>) -> Result<(), Ended> {
+async fn flush(server: &Shared<'_, ServerConnection<Stream>>) -> Result<(), Ended> {
     let flushed = poll_fn(|context| server.borrow_mut().poll_flush(context)).await;
     flushed.map_err(Ended::App)
 }

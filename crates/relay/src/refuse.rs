@@ -3,7 +3,7 @@
 //! Nothing of what came from the other side is in it.
 
 use base::{Code, Refusal};
-use net::h1::{Error, Framing, Server, Socket};
+use net::h1::{Error, Framing, ServerConnection, Socket};
 
 /// The field that says of an answer that it is weir's own, and its code.
 const FIELD: &[u8] = b"weir-refusal";
@@ -21,7 +21,10 @@ pub(crate) fn is_ours(name: &[u8]) -> bool {
 }
 
 /// Answers the request that is owed an answer, and keeps the connection if that can be.
-pub(crate) fn answer<S: Socket>(server: &mut Server<S>, refusal: &Refusal) -> Result<(), Error> {
+pub(crate) fn answer<S: Socket>(
+    server: &mut ServerConnection<S>,
+    refusal: &Refusal,
+) -> Result<(), Error> {
     let Code { name, status, mend } = *refusal.code;
     let body = serde_json::json!({
         "type": format!("urn:weir:refusal:{name}"),

@@ -134,9 +134,9 @@ pub struct OutboundSettings {
     /// Longest content of one message, in bytes.
     pub content_bytes_max: u64,
     /// Bounds of connections with applications.
-    pub edge: net::h1::Settings,
+    pub edge: net::h1::ConnectionSettings,
     /// Bounds of connections with peers and plain targets.
-    pub upstream: net::h1::Settings,
+    pub upstream: net::h1::ConnectionSettings,
 }
 
 /// An outbound, as an inbound sees it.
@@ -199,9 +199,9 @@ pub struct InboundSettings {
     /// Whether the lengths of answers are hidden in buckets.
     pub padding: bool,
     /// Bounds of connections with outbounds, or whatever stands before them.
-    pub edge: net::h1::Settings,
+    pub edge: net::h1::ConnectionSettings,
     /// Bounds of connections with origins.
-    pub upstream: net::h1::Settings,
+    pub upstream: net::h1::ConnectionSettings,
 }
 
 /// A relay has one target for many connections, so it keeps more of them than a gateway does for each of its servers.
@@ -212,10 +212,10 @@ fn pooled((name, endpoint): (&Name, &Endpoint)) -> (Name, Endpoint) {
 }
 
 /// The bounds of connections that go out, where nothing else is set: an event stream may be silent for five minutes.
-pub fn upstream() -> net::h1::Settings {
-    net::h1::Settings {
+pub fn upstream() -> net::h1::ConnectionSettings {
+    net::h1::ConnectionSettings {
         piece_ms: STREAM_MS_DEFAULT,
-        ..net::h1::Settings::default()
+        ..net::h1::ConnectionSettings::default()
     }
 }
 

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use net::h1::Settings;
+use net::h1::ConnectionSettings;
 use relay::{Inbound, Outbound};
 use rig::*;
 
@@ -22,13 +22,13 @@ struct Pair {
     clock: Arc<Shifted>,
 }
 
-fn short() -> Settings {
-    Settings {
+fn short() -> ConnectionSettings {
+    ConnectionSettings {
         head_ms: 400,
         piece_ms: 400,
         answer_ms: 400,
         drain_ms: 500,
-        ..Settings::default()
+        ..ConnectionSettings::default()
     }
 }
 

@@ -17,18 +17,18 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
 use between::*;
-use net::h1::Settings;
+use net::h1::ConnectionSettings;
 use relay::{Enrolled, Inbound, InboundSettings, Key32, PeerKey, TicketKey, TicketKeys};
 use rig::*;
 use seal::{Identity, Suite};
 
 /// Waits that a test can afford.
-fn short() -> Settings {
-    Settings {
+fn short() -> ConnectionSettings {
+    ConnectionSettings {
         piece_ms: 2_000,
         answer_ms: 2_000,
         drain_ms: 500,
-        ..Settings::default()
+        ..ConnectionSettings::default()
     }
 }
 

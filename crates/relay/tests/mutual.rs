@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex};
 
 use authority::{Authority, Leaf};
 use cases::{REQUESTS, cases};
-use net::mutual::{Client, Credentials};
+use net::mutual::{Credentials, MutualClient};
 use relay::{Inbound, InboundSettings, Mutual, Outbound, OutboundSettings, Problem, To};
 use rig::*;
 use rustls::pki_types::pem::PemObject;
@@ -59,7 +59,7 @@ fn inbound_by(authority: &Authority, origin: SocketAddr) -> InboundSettings {
 }
 
 /// An outbound that shows this certificate.
-fn outbound_by(inbound: SocketAddr, client: Arc<Client>) -> OutboundSettings {
+fn outbound_by(inbound: SocketAddr, client: Arc<MutualClient>) -> OutboundSettings {
     let mut settings = outbound_settings(inbound);
     settings.peers.clear();
     let mut endpoint = net::Endpoint::parse(&format!("https://{inbound}")).unwrap();
@@ -72,7 +72,7 @@ fn outbound_by(inbound: SocketAddr, client: Arc<Client>) -> OutboundSettings {
 struct Pair {
     authority: Authority,
     clock: Arc<Shifted>,
-    client: Arc<Client>,
+    client: Arc<MutualClient>,
     inbound: Serving<Inbound>,
     outbound: Serving<Outbound>,
 }
@@ -84,7 +84,7 @@ fn pair(origin: &Origin) -> Pair {
     let inbound = inbound_at(settings, &clock, 1, anywhere());
     assert!(inbound.relay.is_ready());
     let own = credentials(&authority.client(&[APP]), &authority);
-    let client = Arc::new(Client::new(&own).unwrap());
+    let client = Arc::new(MutualClient::new(&own).unwrap());
     let outbound = outbound(outbound_by(inbound.address, Arc::clone(&client)), &clock);
     Pair {
         authority,
@@ -145,7 +145,7 @@ fn the_path_sees_nothing() {
     );
     let middle = Middle::new(inbound.address, Arc::new(|_, _| true));
     let own = credentials(&authority.client(&["canary-name.example", APP]), &authority);
-    let client = Arc::new(Client::new(&own).unwrap());
+    let client = Arc::new(MutualClient::new(&own).unwrap());
     let outbound = outbound(outbound_by(middle.address, client), &clock);
     let answer = Line::to(outbound.address)
         .ask(&request("POST", "/canary", b"canary"))
@@ -188,7 +188,7 @@ fn a_changed_byte_ends_the_connection_and_nothing_runs_twice() {
         }),
     );
     let own = credentials(&authority.client(&[APP]), &authority);
-    let client = Arc::new(Client::new(&own).unwrap());
+    let client = Arc::new(MutualClient::new(&own).unwrap());
     let outbound = outbound(outbound_by(middle.address, client), &clock);
     let mut line = Line::to(outbound.address);
     assert_eq!(line.ask(&request("POST", "/", b"x")).unwrap().status(), 200);
@@ -311,7 +311,7 @@ fn an_outbound_speaks_to_nobody_but_its_inbound() {
     let origin = Origin::echo();
     let (authority, clock) = (Authority::new(), Shifted::new());
     let own = credentials(&authority.client(&[APP]), &authority);
-    let client = Arc::new(Client::new(&own).unwrap());
+    let client = Arc::new(MutualClient::new(&own).unwrap());
     let other = Authority::new();
     let servers = [
         (&authority, authority.server(&["elsewhere.example"])),
@@ -433,7 +433,7 @@ fn who_is_on_a_revocation_list_is_refused_at_the_next_request() {
         settings
     };
     let side = |leaf: &Leaf| {
-        let client = Client::new(&credentials(leaf, &authority)).unwrap();
+        let client = MutualClient::new(&credentials(leaf, &authority)).unwrap();
         outbound(outbound_by(inbound.address, Arc::new(client)), &clock)
     };
     let get = request("GET", "/", b"");
@@ -478,7 +478,7 @@ fn an_outbound_does_not_speak_to_an_inbound_that_was_revoked() {
     for (revoked, status) in [(vec![], 200), (vec![&own], 502)] {
         let list = authority.revoked(&revoked, 2090);
         let shown = credentials(&leaf, &authority).with_revoked(list.as_bytes());
-        let client = Client::new(&shown.unwrap()).unwrap();
+        let client = MutualClient::new(&shown.unwrap()).unwrap();
         let side = outbound(outbound_by(inbound.address, Arc::new(client)), &clock);
         let answer = Line::to(side.address).ask(&request("GET", "/", b""));
         assert_eq!(answer.unwrap().status() >= 500, status >= 500);
@@ -571,7 +571,7 @@ fn settings_that_cannot_be_are_refused() {
     }
     // The key of another certificate.
     let mixed = new(&own.certificate, &key.key, &authority.pem).unwrap();
-    assert!(Client::new(&mixed).is_err() && net::mutual::Acceptor::new(&mixed).is_err());
+    assert!(MutualClient::new(&mixed).is_err() && net::mutual::Acceptor::new(&mixed).is_err());
     let clock = Shifted::new();
     let inbound = inbound_at(inbound_by(&authority, NOWHERE), &clock, 1, anywhere());
     let with = |names: &[&str]| {
@@ -588,7 +588,7 @@ fn settings_that_cannot_be_are_refused() {
     );
     assert_eq!(with(&["a.example", "127.0.0.1"]), Ok(()));
     // A certificate is shown by https alone.
-    let client = Arc::new(Client::new(&credentials(&own, &authority)).unwrap());
+    let client = Arc::new(MutualClient::new(&credentials(&own, &authority)).unwrap());
     let mut endpoint = endpoint(inbound.address);
     endpoint.mutual = Some(client);
     assert!(net::Targets::new([(name("peer"), endpoint)]).is_err());

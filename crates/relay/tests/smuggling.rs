@@ -14,16 +14,16 @@ use std::net::Shutdown;
 use std::sync::{Arc, Mutex};
 
 use cases::{Case, REQUESTS, cases};
-use net::h1::Settings;
+use net::h1::ConnectionSettings;
 use rig::*;
 
-fn short() -> Settings {
-    Settings {
+fn short() -> ConnectionSettings {
+    ConnectionSettings {
         head_ms: 300,
         piece_ms: 300,
         answer_ms: 300,
         drain_ms: 300,
-        ..Settings::default()
+        ..ConnectionSettings::default()
     }
 }
 

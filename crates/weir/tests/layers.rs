@@ -5,6 +5,8 @@
 
 #[path = "layers/bans.rs"]
 mod bans;
+#[path = "layers/names.rs"]
+mod names;
 #[path = "layers/sources.rs"]
 mod sources;
 

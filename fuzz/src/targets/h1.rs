@@ -3,10 +3,10 @@
 //! What it takes of a body in chunks is held against a second, careless decoder: that one may take
 //! more, but where both take a body it is the same.
 
-use net::h1::{Settings, probe};
+use net::h1::{ConnectionSettings, probe};
 
-fn settings() -> Settings {
-    Settings::default()
+fn settings() -> ConnectionSettings {
+    ConnectionSettings::default()
 }
 
 /// What clients send; the first byte says how it is cut.

@@ -156,14 +156,14 @@ async fn send(
     lane: &Lane,
     answers: &Answers,
     request: http::Request<Bytes>,
-) -> Result<net::Answer, Refusal> {
+) -> Result<net::UpstreamAnswer, Refusal> {
     let answer_ms = lane.settings().answer_ms;
     let sent = lane.upstreams.send(answers.passed(), request, answer_ms);
     known(sent.await.map_err(refusal_of)?)
 }
 
 /// Refuses what no server that knows the gateway answers.
-fn known(answer: net::Answer) -> Result<net::Answer, Refusal> {
+fn known(answer: net::UpstreamAnswer) -> Result<net::UpstreamAnswer, Refusal> {
     match answer.head.status.as_u16() {
         300..=399 => Err(Refusal::new(
             refusal::ANSWER_INVALID,
@@ -182,7 +182,7 @@ async fn read(
     lane: &Lane,
     server: &Server,
     mut answers: Answers,
-    mut answer: net::Answer,
+    mut answer: net::UpstreamAnswer,
     takes_events: bool,
 ) -> Response {
     let status = answer.head.status;
@@ -245,7 +245,12 @@ async fn read(
 }
 
 /// Passes an event stream on, each message judged as it comes.
-fn stream(lane: &Lane, answers: Answers, answer: net::Answer, session: Option<String>) -> Response {
+fn stream(
+    lane: &Lane,
+    answers: Answers,
+    answer: net::UpstreamAnswer,
+    session: Option<String>,
+) -> Response {
     let (sender, body) = Body::stream(CHUNKS_WAITING_MAX);
     let settings = lane.settings();
     // A stream that answers a request may not be silent for longer than an answer may take; one that
@@ -293,7 +298,7 @@ enum Over {
 }
 
 impl Pump {
-    async fn run(mut self, mut answer: net::Answer) {
+    async fn run(mut self, mut answer: net::UpstreamAnswer) {
         let over = self.events(&mut answer).await;
         if self.answers.is_clean() {
             answer.reuse();
@@ -305,7 +310,7 @@ impl Pump {
         }
     }
 
-    async fn events(&mut self, answer: &mut net::Answer) -> Over {
+    async fn events(&mut self, answer: &mut net::UpstreamAnswer) -> Over {
         let mut reader = sse::Reader::new(self.shared.settings.answer_bytes_max);
         let mut look = look_every();
         let mut heard = Instant::now();

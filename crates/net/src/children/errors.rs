@@ -26,8 +26,10 @@ pub(super) fn log(stderr: ChildStderr, command: &Command) {
         let mut lines = Lines::new(secrets);
         read(stderr, |bytes, second| {
             lines.take(bytes, second, |said| match said {
-                Said::Line(line) => tracing::info!(target: "child", server = %name, "{line}"),
-                Said::Dropped(lines) => report(&name, lines),
+                ErrorOutput::Line(line) => {
+                    tracing::info!(target: "child", server = %name, "{line}")
+                }
+                ErrorOutput::Dropped(lines) => report(&name, lines),
             });
         })
         .await;
@@ -52,7 +54,7 @@ async fn read(mut stderr: ChildStderr, mut take: impl FnMut(&[u8], u64)) {
 
 /// What goes to the log.
 #[derive(Debug, PartialEq, Eq)]
-enum Said {
+enum ErrorOutput {
     Line(String),
     /// So many lines of the second before were not logged.
     Dropped(u64),
@@ -87,11 +89,11 @@ impl Lines {
         }
     }
 
-    fn take(&mut self, bytes: &[u8], second: u64, mut say: impl FnMut(Said)) {
+    fn take(&mut self, bytes: &[u8], second: u64, mut say: impl FnMut(ErrorOutput)) {
         if second != self.second {
             (self.second, self.logged) = (second, 0);
             if self.dropped > 0 {
-                say(Said::Dropped(std::mem::take(&mut self.dropped)));
+                say(ErrorOutput::Dropped(std::mem::take(&mut self.dropped)));
             }
         }
         for &byte in bytes {
@@ -103,7 +105,7 @@ impl Lines {
             }
             if self.logged < limit::CHILD_STDERR_LINES_MAX {
                 self.logged += 1;
-                say(Said::Line(clean(&self.line, &self.secrets)));
+                say(ErrorOutput::Line(clean(&self.line, &self.secrets)));
             } else {
                 self.dropped += 1;
             }
@@ -132,7 +134,7 @@ fn clean(line: &[u8], secrets: &[Secret]) -> String {
 mod tests {
     use super::*;
 
-    fn said(secrets: &[&str], bytes: &[u8], second: u64) -> Vec<Said> {
+    fn said(secrets: &[&str], bytes: &[u8], second: u64) -> Vec<ErrorOutput> {
         let secrets = secrets
             .iter()
             .map(|secret| Secret::new((*secret).to_owned()))
@@ -145,7 +147,7 @@ mod tests {
 
     #[test]
     fn lines_are_cut_and_cleaned() {
-        let line = |text: &str| Said::Line(text.to_owned());
+        let line = |text: &str| ErrorOutput::Line(text.to_owned());
         assert_eq!(
             said(&[], b"one\ntwo\r\n", 0),
             [line("one"), line("two\u{fffd}")]
@@ -163,13 +165,13 @@ mod tests {
         let secret = "hunter2-hunter2-hunter2";
         let text = format!("{}{secret}\n", "x".repeat(1015));
         let lines = said(&[secret], text.as_bytes(), 0);
-        assert_eq!(lines, [Said::Line("x".repeat(1015) + "[secret]")]);
+        assert_eq!(lines, [ErrorOutput::Line("x".repeat(1015) + "[secret]")]);
         let lines = said(
             &["first-line-of-it\nsecond-line-of-it"],
             b"a second-line-of-it b\n",
             0,
         );
-        assert_eq!(lines, [Said::Line("a [secret] b".to_owned())]);
+        assert_eq!(lines, [ErrorOutput::Line("a [secret] b".to_owned())]);
     }
 
     #[test]
@@ -178,7 +180,7 @@ mod tests {
         assert_eq!(lines.len(), limit::CHILD_STDERR_LINES_MAX as usize + 1);
         assert_eq!(
             lines.last(),
-            Some(&Said::Dropped(1000 - limit::CHILD_STDERR_LINES_MAX))
+            Some(&ErrorOutput::Dropped(1000 - limit::CHILD_STDERR_LINES_MAX))
         );
     }
 }

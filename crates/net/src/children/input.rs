@@ -21,12 +21,12 @@ use tokio::task::spawn_local;
 pub(super) type Exit = watch::Receiver<Option<io::Result<ExitStatus>>>;
 
 /// A line and its share of the bytes that may wait.
-type Waiting = (Bytes, OwnedSemaphorePermit);
+type WaitingLine = (Bytes, OwnedSemaphorePermit);
 
 /// The writing end of a child. When the last clone is dropped, the child's input is closed.
 pub struct ChildIn<P: Permit> {
     name: Name,
-    lines: mpsc::Sender<Waiting>,
+    lines: mpsc::Sender<WaitingLine>,
     bytes: Arc<Semaphore>,
     permit: PhantomData<fn(&P)>,
 }
@@ -125,7 +125,7 @@ pub(super) fn start<P: Permit>(stdin: ChildStdin, name: Name, exit: Exit) -> Chi
     }
 }
 
-async fn write(mut stdin: ChildStdin, mut waiting: mpsc::Receiver<Waiting>, mut exit: Exit) {
+async fn write(mut stdin: ChildStdin, mut waiting: mpsc::Receiver<WaitingLine>, mut exit: Exit) {
     let lines = async {
         let mut buffer = Vec::new();
         while let Some((line, _share)) = waiting.recv().await {

@@ -24,14 +24,14 @@ use tokio::net::TcpStream;
 use super::body::{Body, CutShort};
 use super::io::EdgeIo;
 use super::pulse::{Pulse, Stop};
-use super::strict::What;
+use super::strict::FaultKind;
 use super::{Peer, Request, Response, Service};
 
 /// How a connection stopped being hyper's.
 enum Ended {
     Stopped(Stop),
     /// What came next must not be read.
-    Bad(What),
+    Bad(FaultKind),
     Done,
     Failed(hyper::Error),
 }
@@ -114,8 +114,8 @@ async fn finish<S: Service>(
             "The request head took too long.",
         )),
         Ended::Stopped(Stop::Unused | Stop::Kill) => return,
-        Ended::Bad(What::Large) => Some(too_large()),
-        Ended::Bad(What::Head(why) | What::Body(why)) => Some(unclear(why)),
+        Ended::Bad(FaultKind::Large) => Some(too_large()),
+        Ended::Bad(FaultKind::Head(why) | FaultKind::Body(why)) => Some(unclear(why)),
         Ended::Failed(error) if !pulse.owes() => head_refusal(&error),
         Ended::Failed(_) => return cut(&stream, pulse),
         Ended::Done => None,

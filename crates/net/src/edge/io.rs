@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::pulse::Pulse;
-use super::strict::{Strict, What};
+use super::strict::{FaultKind, Strict};
 
 /// Bytes that are read and looked at in one go.
 const READ_BYTES: usize = 32 << 10;
@@ -30,7 +30,7 @@ pub(super) struct EdgeIo {
     stream: TokioIo<TcpStream>,
     pulse: Rc<Pulse>,
     strict: Strict,
-    fault: Option<What>,
+    fault: Option<FaultKind>,
 }
 
 impl EdgeIo {
@@ -87,14 +87,14 @@ impl Read for EdgeIo {
     ) -> Poll<io::Result<()>> {
         match self.fault {
             None => {}
-            Some(What::Body(why)) => return Poll::Ready(Err(invalid(why))),
+            Some(FaultKind::Body(why)) => return Poll::Ready(Err(invalid(why))),
             // The connection ends once the answers before the bad head are out: it looks after each poll.
-            Some(What::Head(_) | What::Large) => return Poll::Pending,
+            Some(FaultKind::Head(_) | FaultKind::Large) => return Poll::Pending,
         }
         let read = ready!(self.poll_good(context, &mut buffer));
         self.pulse.has_read();
         match (read, self.fault) {
-            (Ok(0), Some(What::Body(why))) => Poll::Ready(Err(invalid(why))),
+            (Ok(0), Some(FaultKind::Body(why))) => Poll::Ready(Err(invalid(why))),
             (Ok(0), Some(_)) => Poll::Pending,
             (Ok(_), _) => Poll::Ready(Ok(())),
             (Err(error), _) => Poll::Ready(Err(error)),

@@ -17,7 +17,7 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_local;
 
-use super::places::{Full, Seat};
+use super::places::{StrangerSlot, StrangersFull};
 use super::pulse::Pulses;
 use super::{Drain, EdgeSettings, EdgeShared, Peer, Service, connection};
 
@@ -136,7 +136,7 @@ impl<S: Service> Edge<S> {
         self.shared.accepted.fetch_add(1, Ordering::Relaxed);
         // An error here means that the client is gone already; the first read will say so.
         let _ = stream.set_nodelay(true);
-        let seat = match Seat::take(&self.shared, peer.address.ip(), &self.settings) {
+        let seat = match StrangerSlot::take(&self.shared, peer.address.ip(), &self.settings) {
             Ok(seat) => seat,
             Err(full) => return self.turn_away(stream, full),
         };
@@ -156,7 +156,7 @@ impl<S: Service> Edge<S> {
         });
     }
 
-    fn turn_away(self: &Rc<Self>, stream: TcpStream, full: Full) {
+    fn turn_away(self: &Rc<Self>, stream: TcpStream, full: StrangersFull) {
         self.shared.refused_busy.fetch_add(1, Ordering::Relaxed);
         if self.refusing.get() >= limit::REFUSING_MAX {
             return;
@@ -165,8 +165,8 @@ impl<S: Service> Edge<S> {
         let edge = Rc::clone(self);
         spawn_local(async move {
             let public = match full {
-                Full::Everywhere => "The gateway has as many connections as it may have.",
-                Full::Address => {
+                StrangersFull::Everywhere => "The gateway has as many connections as it may have.",
+                StrangersFull::Address => {
                     "This address has as many connections without a good key as it may have."
                 }
             };
@@ -179,18 +179,18 @@ impl<S: Service> Edge<S> {
 }
 
 /// One of the `connections_max` places; dropping it frees it.
-pub(crate) struct Place(Arc<EdgeShared>);
+pub(crate) struct ConnectionSlot(Arc<EdgeShared>);
 
-impl Place {
-    pub(crate) fn take(shared: &Arc<EdgeShared>, max: usize) -> Option<Place> {
-        let place = Place(Arc::clone(shared));
+impl ConnectionSlot {
+    pub(crate) fn take(shared: &Arc<EdgeShared>, max: usize) -> Option<ConnectionSlot> {
+        let place = ConnectionSlot(Arc::clone(shared));
         // Relaxed: the count guards nothing but itself.
         let before = shared.connections.fetch_add(1, Ordering::Relaxed);
         (before < max).then_some(place)
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.0.connections.fetch_sub(1, Ordering::Relaxed);
     }

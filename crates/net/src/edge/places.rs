@@ -48,31 +48,31 @@ pub(super) struct Guest {
 }
 
 /// One connection's place; dropping it frees it.
-pub(super) struct Seat(Arc<Guest>);
+pub(super) struct StrangerSlot(Arc<Guest>);
 
 /// Why there is no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Full {
+pub(super) enum StrangersFull {
     /// All are taken, by agents or by requests that are being answered.
     Everywhere,
     /// The address has as many strangers as it may have, and all are being answered.
     Address,
 }
 
-impl Seat {
+impl StrangerSlot {
     /// Takes a place for a connection from this address, if need be of a stranger that asks nothing.
     pub(super) fn take(
         shared: &Arc<EdgeShared>,
         address: IpAddr,
         settings: &EdgeSettings,
-    ) -> Result<Seat, Full> {
+    ) -> Result<StrangerSlot, StrangersFull> {
         let network = base::network(address);
         let mut strangers = shared.strangers();
         let here = strangers.by_network.get(&network).copied();
         if here.unwrap_or(0) >= settings.strangers_max {
             // Whoever comes may be an agent, and who is here asks nothing.
             let one = strangers.close_one(shared, |guest| guest.network == network);
-            one.map_err(|_| Full::Address)?;
+            one.map_err(|_| StrangersFull::Address)?;
         }
         if shared.connections() >= settings.connections_max {
             strangers.close_one(shared, |_| true)?;
@@ -89,7 +89,7 @@ impl Seat {
         strangers.next += 1;
         strangers.by_age.insert(age, Arc::clone(&guest));
         *strangers.by_network.entry(network).or_default() += 1;
-        Ok(Seat(guest))
+        Ok(StrangerSlot(guest))
     }
 
     pub(super) fn guest(&self) -> Arc<Guest> {
@@ -122,7 +122,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for StrangerSlot {
     fn drop(&mut self) {
         let shared = &self.0.shared;
         let mut strangers = shared.strangers();
@@ -177,15 +177,19 @@ impl Guest {
 impl Strangers {
     /// Tells the longest open stranger that asks nothing, among those that `may` be told, to close, and takes
     /// its place away.
-    fn close_one(&mut self, shared: &EdgeShared, may: impl Fn(&Guest) -> bool) -> Result<(), Full> {
+    fn close_one(
+        &mut self,
+        shared: &EdgeShared,
+        may: impl Fn(&Guest) -> bool,
+    ) -> Result<(), StrangersFull> {
         if self.closing >= limit::CLOSING_MAX {
-            return Err(Full::Everywhere);
+            return Err(StrangersFull::Everywhere);
         }
         let mut oldest = self.by_age.values();
         // The exchange decides: a request that has come just now is answered.
         let guest = oldest.find(|guest| may(guest) && guest.change(SILENT, CLOSING));
         let guest = guest.cloned();
-        let guest = guest.ok_or(Full::Everywhere)?;
+        let guest = guest.ok_or(StrangersFull::Everywhere)?;
         self.remove(&guest);
         self.closing += 1;
         shared.connections.fetch_sub(1, Ordering::Relaxed);
@@ -241,26 +245,26 @@ mod tests {
     #[test]
     fn an_address_has_a_bound_that_known_connections_do_not_count_for() {
         let (shared, settings) = (Arc::default(), settings(100, 2));
-        let take = |address| Seat::take(&shared, ip(address), &settings);
+        let take = |address| StrangerSlot::take(&shared, ip(address), &settings);
         let first = take("2001:db8::1").unwrap();
         let second = take("2001:db8::2:1").unwrap();
         assert!(first.guest().asks() && second.guest().asks());
-        assert_eq!(take("2001:db8::3").err(), Some(Full::Address));
+        assert_eq!(take("2001:db8::3").err(), Some(StrangersFull::Address));
         let _other = take("2001:db8:0:1::1").unwrap();
         first.guest().is_known();
         let third = take("2001:db8::3").unwrap();
         assert!(third.guest().asks());
-        assert_eq!(take("2001:db8::4").err(), Some(Full::Address));
+        assert_eq!(take("2001:db8::4").err(), Some(StrangersFull::Address));
         drop(first);
-        assert_eq!(take("2001:db8::4").err(), Some(Full::Address));
+        assert_eq!(take("2001:db8::4").err(), Some(StrangersFull::Address));
         assert_eq!(shared.connections(), 3);
     }
 
     #[test]
     fn at_the_bound_of_an_address_the_oldest_of_it_that_is_silent_gives_way() {
         let (shared, settings) = (Arc::default(), settings(100, 2));
-        let take = |address| Seat::take(&shared, ip(address), &settings);
-        let closing = |seat: &Seat| seat.0.state.load(Ordering::Relaxed) == CLOSING;
+        let take = |address| StrangerSlot::take(&shared, ip(address), &settings);
+        let closing = |seat: &StrangerSlot| seat.0.state.load(Ordering::Relaxed) == CLOSING;
         let other = take("192.0.2.9").unwrap();
         let busy = take("192.0.2.1").unwrap();
         assert!(busy.guest().asks());
@@ -273,8 +277,8 @@ mod tests {
     #[test]
     fn the_oldest_silent_stranger_gives_up_its_place() {
         let (shared, settings) = (Arc::default(), settings(3, 3));
-        let take = |address| Seat::take(&shared, ip(address), &settings);
-        let closing = |seat: &Seat| seat.0.state.load(Ordering::Relaxed) == CLOSING;
+        let take = |address| StrangerSlot::take(&shared, ip(address), &settings);
+        let closing = |seat: &StrangerSlot| seat.0.state.load(Ordering::Relaxed) == CLOSING;
         let known = take("192.0.2.1").unwrap();
         known.guest().is_known();
         let busy = take("192.0.2.1").unwrap();
@@ -284,7 +288,7 @@ mod tests {
         assert!(closing(&silent) && !closing(&busy) && !closing(&known));
         assert!(!silent.guest().asks(), "it is too late to ask");
         assert!(newer.guest().asks());
-        assert_eq!(take("192.0.2.3").err(), Some(Full::Everywhere));
+        assert_eq!(take("192.0.2.3").err(), Some(StrangersFull::Everywhere));
         busy.guest().is_silent();
         let last = take("192.0.2.3").unwrap();
         assert!(closing(&busy) && !closing(&newer));
@@ -301,10 +305,11 @@ mod tests {
     fn threads_count_exactly() {
         let (shared, settings) = (Arc::default(), settings(1000, 64));
         let taken = AtomicUsize::new(0);
-        let seats: Vec<Vec<Seat>> = std::thread::scope(|scope| {
+        let seats: Vec<Vec<StrangerSlot>> = std::thread::scope(|scope| {
             let take = || {
-                let seats = (0..50).filter_map(|_| Seat::take(&shared, ip("::1"), &settings).ok());
-                let seats: Vec<Seat> = seats.collect();
+                let seats =
+                    (0..50).filter_map(|_| StrangerSlot::take(&shared, ip("::1"), &settings).ok());
+                let seats: Vec<StrangerSlot> = seats.collect();
                 taken.fetch_add(seats.len(), Ordering::Relaxed);
                 seats
             };

@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 
 use super::EdgeSettings;
 use super::places::Guest;
-use super::strict::What;
+use super::strict::FaultKind;
 
 const NEVER: u64 = u64::MAX;
 
@@ -36,7 +36,7 @@ pub(super) enum Phase {
 
 /// How far the answer to the last head is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Owed {
+enum AnswerProgress {
     /// All answers are flushed. What hyper writes now is its own word on a bad head.
     Nothing,
     /// The service is asked, or its body is being read.
@@ -74,7 +74,7 @@ pub(super) struct Pulse {
     phase: Cell<Phase>,
     due: Cell<u64>,
     write_due: Cell<u64>,
-    owed: Cell<Owed>,
+    owed: Cell<AnswerProgress>,
     stop: Cell<Option<Stop>>,
     draining: Cell<bool>,
     late_body: Cell<bool>,
@@ -83,7 +83,7 @@ pub(super) struct Pulse {
     /// Heads that the service was asked for.
     heads: Cell<u64>,
     /// A bad head, and how many good ones came before it.
-    fault: Cell<Option<(What, u64)>>,
+    fault: Cell<Option<(FaultKind, u64)>>,
     task: RefCell<Option<Waker>>,
     reader: RefCell<Option<Waker>>,
 }
@@ -98,7 +98,7 @@ impl Pulse {
             phase: Cell::new(Phase::Idle),
             due: Cell::new(due),
             write_due: Cell::new(NEVER),
-            owed: Cell::new(Owed::Nothing),
+            owed: Cell::new(AnswerProgress::Nothing),
             stop: Cell::new(None),
             draining: Cell::new(false),
             late_body: Cell::new(false),
@@ -130,20 +130,20 @@ impl Pulse {
         self.heads.set(self.heads.get() + 1);
         self.phase.set(Phase::Answer);
         self.due.set(NEVER);
-        self.owed.set(Owed::Answer);
+        self.owed.set(AnswerProgress::Answer);
         self.guest.asks()
     }
 
     /// What came is bad, after this many good heads.
-    pub(super) fn has_fault(&self, what: What, heads: u64) {
+    pub(super) fn has_fault(&self, what: FaultKind, heads: u64) {
         self.fault.set(Some((what, heads)));
     }
 
     /// A bad head, once the requests before it have their answers.
-    pub(super) fn fault(&self) -> Option<What> {
+    pub(super) fn fault(&self) -> Option<FaultKind> {
         let (what, heads) = self.fault.get()?;
         let is_next = !self.owes() && self.heads.get() >= heads;
-        (is_next && !matches!(what, What::Body(_))).then_some(what)
+        (is_next && !matches!(what, FaultKind::Body(_))).then_some(what)
     }
 
     /// The request was of a known agent.
@@ -166,13 +166,13 @@ impl Pulse {
 
     /// hyper let go of the answer's body: all of it is in hyper's buffer.
     pub(super) fn has_answer(&self) {
-        self.owed.set(Owed::Flush);
+        self.owed.set(AnswerProgress::Flush);
     }
 
     /// hyper's buffer is on its way.
     pub(super) fn has_flushed(&self) {
-        if self.owed.get() == Owed::Flush {
-            self.owed.set(Owed::Nothing);
+        if self.owed.get() == AnswerProgress::Flush {
+            self.owed.set(AnswerProgress::Nothing);
             self.enter(Phase::Idle, self.ticks.idle);
             self.guest.is_silent();
         }
@@ -180,7 +180,7 @@ impl Pulse {
 
     /// Whether what hyper writes now belongs to an answer of the service.
     pub(super) fn owes(&self) -> bool {
-        self.owed.get() != Owed::Nothing
+        self.owed.get() != AnswerProgress::Nothing
     }
 
     /// The socket takes nothing more for now.
@@ -325,13 +325,13 @@ impl Pulses {
     }
 
     /// Takes in a connection; it counts as open until what this returns is dropped.
-    pub(super) fn open(self: &Rc<Pulses>, guest: Arc<Guest>) -> Open {
+    pub(super) fn open(self: &Rc<Pulses>, guest: Arc<Guest>) -> OpenConnection {
         let id = self.next.get();
         self.next.set(id + 1);
         let pulse = Rc::new(Pulse::new(Rc::clone(&self.now), self.ticks, guest));
         self.open.borrow_mut().insert(id, Rc::clone(&pulse));
         self.changed.notify_one();
-        Open {
+        OpenConnection {
             id,
             pulse,
             pulses: Rc::clone(self),
@@ -375,13 +375,13 @@ impl Pulses {
 }
 
 /// One open connection's place among [`Pulses`].
-pub(super) struct Open {
+pub(super) struct OpenConnection {
     id: u64,
     pub(super) pulse: Rc<Pulse>,
     pulses: Rc<Pulses>,
 }
 
-impl Drop for Open {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.pulses.open.borrow_mut().remove(&self.id);
         self.pulses.changed.notify_one();

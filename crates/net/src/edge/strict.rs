@@ -18,14 +18,14 @@ const NOT_IN_TRAILERS: [&[u8]; 3] = [b"content-length", b"transfer-encoding", b"
 
 /// What is wrong, and how much of the last bytes stands before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fault {
-    pub(super) what: What,
+pub(super) struct FramingFault {
+    pub(super) what: FaultKind,
     /// Of the bytes that were looked at: those before the bad head, or before the bad line of a body.
     pub(super) good: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum FaultKind {
     Head(&'static str),
     /// A line of the head is longer than a head may be.
     Large,
@@ -33,7 +33,7 @@ pub(super) enum What {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum MessageStage {
     /// Before a head: empty lines are skipped.
     Before,
     Head,
@@ -51,7 +51,7 @@ enum Stage {
 /// The framing of one connection's requests.
 #[derive(Debug)]
 pub(super) struct Strict {
-    stage: Stage,
+    stage: MessageStage,
     /// The beginning of a line whose end has not come.
     held: Vec<u8>,
     /// Of the head that is being read.
@@ -66,7 +66,7 @@ pub(super) struct Strict {
 impl Strict {
     pub(super) fn new() -> Strict {
         Strict {
-            stage: Stage::Before,
+            stage: MessageStage::Before,
             held: Vec::new(),
             old: false,
             lengths: 0,
@@ -83,18 +83,18 @@ impl Strict {
     }
 
     /// Looks at the next bytes.
-    pub(super) fn look(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+    pub(super) fn look(&mut self, bytes: &[u8]) -> Result<(), FramingFault> {
         let (mut at, mut head) = (0, 0);
         while at < bytes.len() {
             if let Some(left) = self.skip((bytes.len() - at) as u64) {
                 at += left as usize;
                 continue;
             }
-            if self.stage == Stage::Before && self.held.is_empty() {
+            if self.stage == MessageStage::Before && self.held.is_empty() {
                 head = at;
             }
             let good = if self.in_head() { head } else { at };
-            let fault = |what| Fault { what, good };
+            let fault = |what| FramingFault { what, good };
             let Some(end) = memchr(b'\n', &bytes[at..]) else {
                 return self.hold(&bytes[at..]).map_err(fault);
             };
@@ -118,29 +118,29 @@ impl Strict {
     }
 
     fn in_head(&self) -> bool {
-        matches!(self.stage, Stage::Before | Stage::Head)
+        matches!(self.stage, MessageStage::Before | MessageStage::Head)
     }
 
     /// Passes over bytes of a body: says how many, of those that are here.
     fn skip(&mut self, here: u64) -> Option<u64> {
-        let (Stage::Length(left) | Stage::Chunk(left)) = self.stage else {
+        let (MessageStage::Length(left) | MessageStage::Chunk(left)) = self.stage else {
             return None;
         };
         let skipped = left.min(here);
         self.stage = match self.stage {
-            Stage::Length(_) if skipped == left => Stage::Before,
-            Stage::Length(_) => Stage::Length(left - skipped),
-            _ if skipped == left => Stage::ChunkEnd,
-            _ => Stage::Chunk(left - skipped),
+            MessageStage::Length(_) if skipped == left => MessageStage::Before,
+            MessageStage::Length(_) => MessageStage::Length(left - skipped),
+            _ if skipped == left => MessageStage::ChunkEnd,
+            _ => MessageStage::Chunk(left - skipped),
         };
         Some(skipped)
     }
 
-    fn hold(&mut self, bytes: &[u8]) -> Result<(), What> {
+    fn hold(&mut self, bytes: &[u8]) -> Result<(), FaultKind> {
         if self.held.len() + bytes.len() > limit::HEAD_BYTES_MAX {
             return Err(match self.in_head() {
-                true => What::Large,
-                false => What::Body("a line between chunks is too long"),
+                true => FaultKind::Large,
+                false => FaultKind::Body("a line between chunks is too long"),
             });
         }
         self.held.extend_from_slice(bytes);
@@ -148,42 +148,42 @@ impl Strict {
     }
 
     /// A line, without its LF.
-    fn line(&mut self, line: &[u8]) -> Result<(), What> {
+    fn line(&mut self, line: &[u8]) -> Result<(), FaultKind> {
         let wrong = |in_head, why| match in_head {
-            true => What::Head(why),
-            false => What::Body(why),
+            true => FaultKind::Head(why),
+            false => FaultKind::Body(why),
         };
         let in_head = self.in_head();
         let Some(line) = line.strip_suffix(b"\r") else {
             return Err(wrong(in_head, "a line ends in LF alone, not in CR LF"));
         };
         match self.stage {
-            Stage::Before if line.is_empty() => Ok(()),
-            Stage::Before => {
+            MessageStage::Before if line.is_empty() => Ok(()),
+            MessageStage::Before => {
                 (self.lengths, self.length) = (0, None);
                 (self.codings, self.chunked) = (0, false);
                 self.old = line.ends_with(b"HTTP/1.0");
-                self.stage = Stage::Head;
+                self.stage = MessageStage::Head;
                 Ok(())
             }
-            Stage::Head if line.is_empty() => {
-                self.stage = self.framing().map_err(What::Head)?;
+            MessageStage::Head if line.is_empty() => {
+                self.stage = self.framing().map_err(FaultKind::Head)?;
                 self.heads += 1;
                 Ok(())
             }
-            Stage::Head => self.field(line).map_err(What::Head),
-            Stage::Size => self.size(line).map_err(What::Body),
-            Stage::ChunkEnd if line.is_empty() => {
-                self.stage = Stage::Size;
+            MessageStage::Head => self.field(line).map_err(FaultKind::Head),
+            MessageStage::Size => self.size(line).map_err(FaultKind::Body),
+            MessageStage::ChunkEnd if line.is_empty() => {
+                self.stage = MessageStage::Size;
                 Ok(())
             }
-            Stage::ChunkEnd => Err(What::Body("a chunk is longer than its size")),
-            Stage::Trailers if line.is_empty() => {
-                self.stage = Stage::Before;
+            MessageStage::ChunkEnd => Err(FaultKind::Body("a chunk is longer than its size")),
+            MessageStage::Trailers if line.is_empty() => {
+                self.stage = MessageStage::Before;
                 Ok(())
             }
-            Stage::Trailers => trailer(line).map_err(What::Body),
-            Stage::Length(_) | Stage::Chunk(_) => Ok(()),
+            MessageStage::Trailers => trailer(line).map_err(FaultKind::Body),
+            MessageStage::Length(_) | MessageStage::Chunk(_) => Ok(()),
         }
     }
 
@@ -202,17 +202,17 @@ impl Strict {
         Ok(())
     }
 
-    fn framing(&self) -> Result<Stage, &'static str> {
+    fn framing(&self) -> Result<MessageStage, &'static str> {
         match (self.codings, self.lengths) {
-            (0, 0) => Ok(Stage::Before),
+            (0, 0) => Ok(MessageStage::Before),
             (0, 1) => Ok(match self.length {
-                Some(length @ 1..) => Stage::Length(length),
-                _ => Stage::Before,
+                Some(length @ 1..) => MessageStage::Length(length),
+                _ => MessageStage::Before,
             }),
             (0, _) => Err("the request has more than one Content-Length field"),
             (_, 1..) => Err("the request has both Transfer-Encoding and Content-Length"),
             _ if self.old => Err("a request of HTTP/1.0 cannot have Transfer-Encoding"),
-            (1, 0) if self.chunked => Ok(Stage::Size),
+            (1, 0) if self.chunked => Ok(MessageStage::Size),
             _ => Err("Transfer-Encoding is not chunked alone"),
         }
     }
@@ -228,8 +228,8 @@ impl Strict {
             return Err("what follows a chunk's size is no extension");
         }
         self.stage = match size {
-            0 => Stage::Trailers,
-            size => Stage::Chunk(size),
+            0 => MessageStage::Trailers,
+            size => MessageStage::Chunk(size),
         };
         Ok(())
     }
@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     /// The outcome of bytes that come in pieces of this size.
-    fn outcome(bytes: &[u8], piece: usize) -> Result<Stage, What> {
+    fn outcome(bytes: &[u8], piece: usize) -> Result<MessageStage, FaultKind> {
         let mut strict = Strict::new();
         for piece in bytes.chunks(piece) {
             strict.look(piece).map_err(|fault| fault.what)?;
@@ -272,7 +272,7 @@ mod tests {
         Ok(strict.stage)
     }
 
-    fn each_way(text: &str) -> Result<Stage, What> {
+    fn each_way(text: &str) -> Result<MessageStage, FaultKind> {
         let whole = outcome(text.as_bytes(), text.len());
         for piece in 1..text.len() {
             assert_eq!(
@@ -294,10 +294,10 @@ mod tests {
             "POST / HTTP/1.1\r\nTransfer-Encoding:CHUNKED \r\n\r\n3;x=y\r\n\n\n\n\r\n0\r\nt: v\r\n\r\nGET / HTTP/1.1\r\n\r\n",
             "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nA ;x\r\n0123456789\r\n00\r\n\r\n",
         ] {
-            assert_eq!(each_way(text), Ok(Stage::Before), "{text:?}");
+            assert_eq!(each_way(text), Ok(MessageStage::Before), "{text:?}");
         }
         let open = each_way("POST / HTTP/1.1\r\ncontent-length: 9\r\n\r\nabc");
-        assert_eq!(open, Ok(Stage::Length(6)));
+        assert_eq!(open, Ok(MessageStage::Length(6)));
     }
 
     #[test]
@@ -323,13 +323,16 @@ mod tests {
             "a: b\r\n\n",
         ] {
             let found = each_way(&format!("{post}{fields}\r\n"));
-            assert!(matches!(found, Err(What::Head(_))), "{fields:?}: {found:?}");
+            assert!(
+                matches!(found, Err(FaultKind::Head(_))),
+                "{fields:?}: {found:?}"
+            );
         }
         let old = each_way("POST / HTTP/1.0\r\ntransfer-encoding: chunked\r\n\r\n");
-        assert!(matches!(old, Err(What::Head(_))));
+        assert!(matches!(old, Err(FaultKind::Head(_))));
         assert!(matches!(
             each_way("\nGET / HTTP/1.1\r\n\r\n"),
-            Err(What::Head(_))
+            Err(FaultKind::Head(_))
         ));
         let chunked = format!("{post}transfer-encoding: chunked\r\n\r\n");
         for body in [
@@ -350,10 +353,13 @@ mod tests {
             "10000000000000000\r\n",
         ] {
             let found = each_way(&format!("{chunked}{body}"));
-            assert!(matches!(found, Err(What::Body(_))), "{body:?}: {found:?}");
+            assert!(
+                matches!(found, Err(FaultKind::Body(_))),
+                "{body:?}: {found:?}"
+            );
         }
         let long = format!("{post}a: {}", "b".repeat(limit::HEAD_BYTES_MAX));
-        assert_eq!(outcome(long.as_bytes(), 4096), Err(What::Large));
+        assert_eq!(outcome(long.as_bytes(), 4096), Err(FaultKind::Large));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use memchr::memchr;
 
 use super::buffer::Input;
 use super::error::Fault;
-use super::field::Place;
+use super::field::FieldSpans;
 use super::head::{self, Scan};
 use super::{CHUNK_EXTENSION_BYTES_MAX, CHUNK_LINE_BYTES_MAX, TRAILER_BYTES_MAX};
 
@@ -25,7 +25,7 @@ pub enum Framing {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum BodyState {
     Done,
     /// So many bytes are missing.
     Length(u64),
@@ -41,17 +41,17 @@ enum State {
 
 /// The decoder of one body.
 #[derive(Debug)]
-pub(super) struct Body {
-    state: State,
+pub(super) struct BodyDecoder {
+    state: BodyState,
     extension_bytes: usize,
     scan: Scan,
-    pub(super) trailers: Vec<Place>,
+    pub(super) trailers: Vec<FieldSpans>,
 }
 
-impl Body {
-    pub(super) fn new() -> Body {
-        Body {
-            state: State::Done,
+impl BodyDecoder {
+    pub(super) fn new() -> BodyDecoder {
+        BodyDecoder {
+            state: BodyState::Done,
             extension_bytes: 0,
             scan: Scan::default(),
             trailers: Vec::new(),
@@ -60,10 +60,10 @@ impl Body {
 
     pub(super) fn begin(&mut self, framing: Framing) {
         self.state = match framing {
-            Framing::None | Framing::Length(0) => State::Done,
-            Framing::Length(length) => State::Length(length),
-            Framing::Chunked => State::Size,
-            Framing::UntilClose => State::UntilClose,
+            Framing::None | Framing::Length(0) => BodyState::Done,
+            Framing::Length(length) => BodyState::Length(length),
+            Framing::Chunked => BodyState::Size,
+            Framing::UntilClose => BodyState::UntilClose,
         };
         self.extension_bytes = 0;
         self.scan = Scan::default();
@@ -72,13 +72,13 @@ impl Body {
 
     /// Whether all of it came, with its trailers. Data may still be there to be used.
     pub(super) fn is_done(&self) -> bool {
-        self.state == State::Done
+        self.state == BodyState::Done
     }
 
     /// The connection ended: whether that is the end of the body, too.
     pub(super) fn end_of_input(&mut self) -> bool {
-        if self.state == State::UntilClose {
-            self.state = State::Done;
+        if self.state == BodyState::UntilClose {
+            self.state = BodyState::Done;
         }
         self.is_done()
     }
@@ -93,42 +93,42 @@ impl Body {
         loop {
             let came = input.raw().len();
             self.state = match self.state {
-                State::Done => return Ok(()),
-                State::UntilClose => {
+                BodyState::Done => return Ok(()),
+                BodyState::UntilClose => {
                     input.take_data(came);
                     return Ok(());
                 }
-                State::Length(left) => match take(input, left) {
-                    0 => State::Done,
+                BodyState::Length(left) => match take(input, left) {
+                    0 => BodyState::Done,
                     left => {
-                        self.state = State::Length(left);
+                        self.state = BodyState::Length(left);
                         return Ok(());
                     }
                 },
-                State::Data(_) if came == 0 => return Ok(()),
-                State::Data(_) if input.is_apart() && input.data_len() >= want => return Ok(()),
-                State::Data(left) => match take(input, left) {
-                    0 => State::DataEnd,
-                    left => State::Data(left),
+                BodyState::Data(_) if came == 0 => return Ok(()),
+                BodyState::Data(_) if input.is_apart() && input.data_len() >= want => return Ok(()),
+                BodyState::Data(left) => match take(input, left) {
+                    0 => BodyState::DataEnd,
+                    left => BodyState::Data(left),
                 },
-                State::DataEnd => match input.raw() {
+                BodyState::DataEnd => match input.raw() {
                     [b'\r', b'\n', ..] => {
                         input.skip(2);
-                        State::Size
+                        BodyState::Size
                     }
                     [] | [b'\r'] => return Ok(()),
                     _ => return Err(Fault::ChunkEnd),
                 },
-                State::Size => match self.size(input)? {
+                BodyState::Size => match self.size(input)? {
                     None => return Ok(()),
-                    Some(0) => State::Trailers,
-                    Some(size) => State::Data(size),
+                    Some(0) => BodyState::Trailers,
+                    Some(size) => BodyState::Data(size),
                 },
-                State::Trailers => {
+                BodyState::Trailers => {
                     if !self.read_trailers(input, fields_max)? {
                         return Ok(());
                     }
-                    State::Done
+                    BodyState::Done
                 }
             };
         }

@@ -8,7 +8,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
-use super::body::{Body, Framing};
+use super::body::{BodyDecoder, Framing};
 use super::connection::Connection;
 use super::error::{Error, Fault, Wait};
 use super::field::{Fields, is_token};
@@ -20,7 +20,7 @@ use super::write::{self, Sending, put_length};
 
 /// Where the connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ClientStage {
     /// Nothing is asked.
     Idle,
     /// A request is begun; its answer is not.
@@ -29,9 +29,9 @@ enum Stage {
     Answered,
 }
 
-/// What became of [`Client::send`].
+/// What became of [`ClientConnection::send`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
+pub enum SendOutcome {
     /// The output is written out.
     All,
     /// The server begins to answer before it took all of it.
@@ -39,12 +39,12 @@ pub enum Sent {
 }
 
 /// One connection, as its client.
-pub struct Client<S: Socket> {
+pub struct ClientConnection<S: Socket> {
     connection: Connection<S>,
     head: AnswerHead,
-    body: Body,
+    body: BodyDecoder,
     scan: Scan,
-    stage: Stage,
+    stage: ClientStage,
     sending: Sending,
     to_head: bool,
     close: bool,
@@ -52,14 +52,14 @@ pub struct Client<S: Socket> {
     written_before: u64,
 }
 
-impl<S: Socket> Client<S> {
-    pub fn new(io: S, thread: &Rc<Thread>) -> Client<S> {
-        Client {
+impl<S: Socket> ClientConnection<S> {
+    pub fn new(io: S, thread: &Rc<Thread>) -> ClientConnection<S> {
+        ClientConnection {
             connection: Connection::new(io, thread),
             head: AnswerHead::new(),
-            body: Body::new(),
+            body: BodyDecoder::new(),
             scan: Scan::default(),
-            stage: Stage::Idle,
+            stage: ClientStage::Idle,
             sending: Sending::Done,
             to_head: false,
             close: false,
@@ -72,9 +72,9 @@ impl<S: Socket> Client<S> {
     /// and neither wants to close.
     pub fn is_reusable(&self) -> bool {
         let whole = match self.stage {
-            Stage::Idle => true,
-            Stage::Asked => false,
-            Stage::Answered => self.body.is_done() && self.sending == Sending::Done,
+            ClientStage::Idle => true,
+            ClientStage::Asked => false,
+            ClientStage::Answered => self.body.is_done() && self.sending == Sending::Done,
         };
         whole
             && !self.close
@@ -131,7 +131,7 @@ impl<S: Socket> Client<S> {
         self.begin(Asks::of(method), framing, put)
     }
 
-    /// As [`Client::request`], with a head that was checked before.
+    /// As [`Self::request`], with a head that was checked before.
     pub fn request_as(&mut self, lines: &RequestLines, framing: Framing) -> Result<(), Error> {
         self.begin(lines.kind, framing, |out| {
             out.extend_from_slice(&lines.bytes);
@@ -163,7 +163,7 @@ impl<S: Socket> Client<S> {
             Ok(())
         })?;
         self.sending = Sending::of(framing);
-        (self.stage, self.to_head) = (Stage::Asked, asks == Asks::Head);
+        (self.stage, self.to_head) = (ClientStage::Asked, asks == Asks::Head);
         (self.informational, self.scan) = (0, Scan::default());
         self.body.begin(Framing::None);
         self.connection.watch.read_done();
@@ -183,7 +183,7 @@ impl<S: Socket> Client<S> {
 
     /// Lets `fill` append bytes of the body to the output, where they are made in place; it must
     /// not touch what stands there already. Waits for nothing: whoever writes more than a few of
-    /// them calls [`Client::flush`] between.
+    /// them calls [`Self::flush`] between.
     pub fn body_with<R>(&mut self, fill: impl FnOnce(&mut Vec<u8>) -> R) -> Result<R, Error> {
         self.sending.push_with(self.connection.out(), fill)
     }
@@ -201,13 +201,13 @@ impl<S: Socket> Client<S> {
         self.sending.end(self.connection.out(), trailers)
     }
 
-    /// Writes out what is in the output. After an error [`Client::answer`] may still have one: a
+    /// Writes out what is in the output. After an error [`Self::answer`] may still have one: a
     /// server that refuses a body closes its side.
     pub async fn flush(&mut self) -> Result<(), Error> {
         poll_fn(|context| self.poll_flush(context)).await
     }
 
-    /// As [`Client::flush`], for a caller that waits for other things, too.
+    /// As [`Self::flush`], for a caller that waits for other things, too.
     pub fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let flushed = ready!(self.connection.poll_flush(context));
         self.close |= flushed.is_err();
@@ -215,16 +215,16 @@ impl<S: Socket> Client<S> {
     }
 
     /// Writes out what is in the output, until the server begins to answer.
-    pub async fn send(&mut self) -> Result<Sent, Error> {
+    pub async fn send(&mut self) -> Result<SendOutcome, Error> {
         poll_fn(|context| {
             if let Poll::Ready(flushed) = self.poll_flush(context) {
-                return Poll::Ready(flushed.map(|()| Sent::All));
+                return Poll::Ready(flushed.map(|()| SendOutcome::All));
             }
-            if self.stage == Stage::Asked && self.connection.input.raw().is_empty() {
+            if self.stage == ClientStage::Asked && self.connection.input.raw().is_empty() {
                 self.connection.watch.read_done();
                 match ready!(self.connection.poll_more(context))? {
                     Some(0) => return Poll::Ready(Err(Error::Cut)),
-                    _ => return Poll::Ready(Ok(Sent::Early)),
+                    _ => return Poll::Ready(Ok(SendOutcome::Early)),
                 }
             }
             Poll::Pending
@@ -240,24 +240,24 @@ impl<S: Socket> Client<S> {
     /// The next answer: informational ones (1xx) one by one, then the final one.
     ///
     /// What is in the output is not written out by this: a request may be half sent on purpose.
-    pub async fn answer(&mut self) -> Result<Answer<'_>, Error> {
+    pub async fn answer(&mut self) -> Result<AnswerView<'_>, Error> {
         poll_fn(|context| self.poll_answer(context)).await?;
         Ok(self.answered())
     }
 
     /// The answer that was read last. Its head stays readable until the next call of
-    /// [`Client::answer`] or [`Client::request`].
-    pub fn answered(&self) -> Answer<'_> {
-        Answer {
+    /// [`Self::answer`] or [`Self::request`].
+    pub fn answered(&self) -> AnswerView<'_> {
+        AnswerView {
             bytes: self.connection.input.bytes(),
             head: &self.head,
         }
     }
 
-    /// As [`Client::answer`], for a caller that waits for other things, too; [`Client::answered`]
+    /// As [`Self::answer`], for a caller that waits for other things, too; [`Self::answered`]
     /// has it.
     pub fn poll_answer(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        if self.stage != Stage::Asked {
+        if self.stage != ClientStage::Asked {
             return Poll::Ready(Err(Error::Misuse("nothing is asked")));
         }
         let answer = ready!(self.poll_head(context));
@@ -324,7 +324,7 @@ impl<S: Socket> Client<S> {
             }
             return Ok(true);
         }
-        self.stage = Stage::Answered;
+        self.stage = ClientStage::Answered;
         self.body.begin(self.head.framing);
         // Bytes behind an answer that has none belong to nothing.
         if self.body.is_done() && !input.raw().is_empty() {
@@ -345,16 +345,16 @@ impl<S: Socket> Client<S> {
     }
 
     /// The next `want` bytes of the body or more, in one piece; fewer only at its end. They stay
-    /// until [`Client::consume`]; `want` is at most [`super::PIECE_BYTES_MAX`].
+    /// until [`Self::consume`]; `want` is at most [`super::PIECE_BYTES_MAX`].
     pub async fn fill(&mut self, want: usize) -> Result<&mut [u8], Error> {
         poll_fn(|context| self.poll_fill(context, want)).await?;
         Ok(self.connection.input.data())
     }
 
-    /// As [`Client::fill`], for a caller that waits for other things, too; [`Client::filled`] has
+    /// As [`Self::fill`], for a caller that waits for other things, too; [`Self::filled`] has
     /// the bytes.
     pub fn poll_fill(&mut self, context: &mut Context<'_>, want: usize) -> Poll<Result<(), Error>> {
-        if self.stage != Stage::Answered {
+        if self.stage != ClientStage::Answered {
             return Poll::Ready(Err(Error::Misuse("there is no answer to read")));
         }
         let filled = ready!(self.connection.poll_fill(context, &mut self.body, want));
@@ -367,7 +367,7 @@ impl<S: Socket> Client<S> {
         self.connection.input.data()
     }
 
-    /// Uses up bytes of [`Client::fill`]; at most those that it had.
+    /// Uses up bytes of [`Self::fill`]; at most those that it had.
     pub fn consume(&mut self, bytes: usize) {
         self.connection.input.consume(bytes);
     }
@@ -396,12 +396,12 @@ pub(super) fn check_request(method: &[u8], target: &[u8], authority: &[u8]) -> R
 
 /// An answer's head, lent from the buffer that it was read into.
 #[derive(Clone, Copy)]
-pub struct Answer<'a> {
+pub struct AnswerView<'a> {
     bytes: &'a [u8],
     head: &'a AnswerHead,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> AnswerView<'a> {
     /// 100 to 999.
     pub fn status(&self) -> u16 {
         self.head.status

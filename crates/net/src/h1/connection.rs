@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use super::PIECE_BYTES_MAX;
-use super::body::Body;
+use super::body::BodyDecoder;
 use super::buffer::Input;
 use super::error::{Error, Fault, Wait};
 use super::head::Scan;
@@ -124,7 +124,7 @@ impl<S: Socket> Connection<S> {
     pub(super) fn poll_fill(
         &mut self,
         context: &mut Context<'_>,
-        body: &mut Body,
+        body: &mut BodyDecoder,
         want: usize,
     ) -> Poll<Result<(), Error>> {
         if want > PIECE_BYTES_MAX {

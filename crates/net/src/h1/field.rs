@@ -5,7 +5,7 @@
 
 /// What a field is for, as far as the engine has to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FieldKind {
     /// For whoever is at the end: it is passed on.
     Plain,
     /// Host: passed on by other means.
@@ -22,21 +22,21 @@ pub enum Kind {
     Hop,
 }
 
-impl Kind {
+impl FieldKind {
     /// The kind of a field of this name, without what Connection says of it.
-    pub fn of(name: &[u8]) -> Kind {
+    pub fn of(name: &[u8]) -> FieldKind {
         let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
         match name.len() {
-            2 if is(b"te") => Kind::Hop,
-            4 if is(b"host") => Kind::Host,
-            6 if is(b"expect") => Kind::Expect,
-            7 if is(b"upgrade") => Kind::Hop,
-            10 if is(b"connection") => Kind::Connection,
-            10 if is(b"keep-alive") => Kind::Hop,
-            14 if is(b"content-length") => Kind::Length,
-            16 if is(b"proxy-connection") => Kind::Hop,
-            17 if is(b"transfer-encoding") => Kind::Coding,
-            _ => Kind::Plain,
+            2 if is(b"te") => FieldKind::Hop,
+            4 if is(b"host") => FieldKind::Host,
+            6 if is(b"expect") => FieldKind::Expect,
+            7 if is(b"upgrade") => FieldKind::Hop,
+            10 if is(b"connection") => FieldKind::Connection,
+            10 if is(b"keep-alive") => FieldKind::Hop,
+            14 if is(b"content-length") => FieldKind::Length,
+            16 if is(b"proxy-connection") => FieldKind::Hop,
+            17 if is(b"transfer-encoding") => FieldKind::Coding,
+            _ => FieldKind::Plain,
         }
     }
 }
@@ -75,10 +75,10 @@ impl Span {
 
 /// One field, by its place in the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct FieldSpans {
     pub(super) name: Span,
     pub(super) value: Span,
-    pub(super) kind: Kind,
+    pub(super) kind: FieldKind,
 }
 
 /// One field of a head or of trailers.
@@ -88,18 +88,18 @@ pub struct Field<'a> {
     pub name: &'a [u8],
     /// Without whitespace around it, and without CR, LF and NUL; not always UTF-8.
     pub value: &'a [u8],
-    pub kind: Kind,
+    pub kind: FieldKind,
 }
 
 /// The fields of a head or of trailers, in the order that they came in.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'a> {
     bytes: &'a [u8],
-    places: &'a [Place],
+    places: &'a [FieldSpans],
 }
 
 impl<'a> Fields<'a> {
-    pub(super) fn new(bytes: &'a [u8], places: &'a [Place]) -> Fields<'a> {
+    pub(super) fn new(bytes: &'a [u8], places: &'a [FieldSpans]) -> Fields<'a> {
         Fields { bytes, places }
     }
 
@@ -126,7 +126,7 @@ impl<'a> Fields<'a> {
     /// alone.
     pub fn passed_on(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
         self.iter()
-            .filter(|field| field.kind == Kind::Plain)
+            .filter(|field| field.kind == FieldKind::Plain)
             .map(|field| (field.name, field.value))
     }
 

@@ -13,8 +13,8 @@ use memchr::memmem::Finder;
 
 use super::body::Framing;
 use super::error::Fault;
-use super::field::{Kind, Place, Span, elements};
-use super::{CONNECTION_OPTIONS_MAX, FIELDS_MAX, METHOD_BYTES_MAX, Settings};
+use super::field::{FieldKind, FieldSpans, Span, elements};
+use super::{CONNECTION_OPTIONS_MAX, ConnectionSettings, FIELDS_MAX, METHOD_BYTES_MAX};
 
 /// The largest Content-Length: more would not fit the offset types of most systems.
 const LENGTH_MAX: u64 = i64::MAX as u64;
@@ -94,7 +94,7 @@ fn has_bare_lf(bytes: &[u8], after_cr: bool) -> bool {
 #[derive(Debug)]
 pub(super) struct Common {
     pub(super) version: Version,
-    pub(super) fields: Vec<Place>,
+    pub(super) fields: Vec<FieldSpans>,
     /// The one Content-Length.
     pub(super) length: Option<u64>,
     /// There is a Transfer-Encoding, and it is exactly chunked.
@@ -150,26 +150,26 @@ impl Common {
     ) -> Result<(), Fault> {
         let mut options = 0;
         for field in fields {
-            let kind = Kind::of(field.name.as_bytes());
+            let kind = FieldKind::of(field.name.as_bytes());
             let value = Span::of(field.value, head, base);
             match kind {
-                Kind::Plain | Kind::Hop => {}
-                Kind::Host if self.host.is_some() => return Err(Fault::HostTwice),
-                Kind::Host => self.host = Some(value),
-                Kind::Length if self.length.is_some() => return Err(Fault::LengthTwice),
-                Kind::Length => self.length = Some(length(field.value)?),
-                Kind::Coding if self.chunked => return Err(Fault::CodingTwice),
-                Kind::Coding if !field.value.eq_ignore_ascii_case(b"chunked") => {
+                FieldKind::Plain | FieldKind::Hop => {}
+                FieldKind::Host if self.host.is_some() => return Err(Fault::HostTwice),
+                FieldKind::Host => self.host = Some(value),
+                FieldKind::Length if self.length.is_some() => return Err(Fault::LengthTwice),
+                FieldKind::Length => self.length = Some(length(field.value)?),
+                FieldKind::Coding if self.chunked => return Err(Fault::CodingTwice),
+                FieldKind::Coding if !field.value.eq_ignore_ascii_case(b"chunked") => {
                     return Err(Fault::CodingUnknown);
                 }
-                Kind::Coding => self.chunked = true,
-                Kind::Connection => options += self.options(field.value),
-                Kind::Expect if !field.value.eq_ignore_ascii_case(b"100-continue") => {
+                FieldKind::Coding => self.chunked = true,
+                FieldKind::Connection => options += self.options(field.value),
+                FieldKind::Expect if !field.value.eq_ignore_ascii_case(b"100-continue") => {
                     return Err(Fault::Expectation);
                 }
-                Kind::Expect => self.expect = true,
+                FieldKind::Expect => self.expect = true,
             }
-            self.fields.push(Place {
+            self.fields.push(FieldSpans {
                 name: Span::of(field.name.as_bytes(), head, base),
                 value,
                 kind,
@@ -210,14 +210,16 @@ impl Common {
     fn hide_listed(&mut self, head: &[u8], base: usize) {
         let bytes = |span: Span| span.back(base).in_(head);
         for listing in 0..self.fields.len() {
-            let Place { value, kind, .. } = self.fields[listing];
-            if kind != Kind::Connection {
+            let FieldSpans { value, kind, .. } = self.fields[listing];
+            if kind != FieldKind::Connection {
                 continue;
             }
             for option in elements(bytes(value)) {
                 for field in &mut self.fields {
-                    if field.kind == Kind::Plain && bytes(field.name).eq_ignore_ascii_case(option) {
-                        field.kind = Kind::Hop;
+                    if field.kind == FieldKind::Plain
+                        && bytes(field.name).eq_ignore_ascii_case(option)
+                    {
+                        field.kind = FieldKind::Hop;
                     }
                 }
             }
@@ -261,7 +263,7 @@ impl RequestHead {
         &mut self,
         head: &[u8],
         base: usize,
-        settings: &Settings,
+        settings: &ConnectionSettings,
     ) -> Result<(), Fault> {
         self.common.clear();
         let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
@@ -361,7 +363,7 @@ impl AnswerHead {
         head: &[u8],
         base: usize,
         to_head: bool,
-        settings: &Settings,
+        settings: &ConnectionSettings,
     ) -> Result<(), Fault> {
         self.common.clear();
         let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
@@ -518,18 +520,18 @@ pub(super) fn trailers(
     section: &[u8],
     base: usize,
     fields_max: usize,
-    places: &mut Vec<Place>,
+    places: &mut Vec<FieldSpans>,
 ) -> Result<(), Fault> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let most = fields_max.min(FIELDS_MAX);
     match httparse::parse_headers(section, &mut fields[..most]) {
         Ok(httparse::Status::Complete((used, fields))) if used == section.len() => {
             for field in fields {
-                let kind = Kind::of(field.name.as_bytes());
-                if kind != Kind::Plain {
+                let kind = FieldKind::of(field.name.as_bytes());
+                if kind != FieldKind::Plain {
                     return Err(Fault::TrailerField);
                 }
-                places.push(Place {
+                places.push(FieldSpans {
                     name: Span::of(field.name.as_bytes(), section, base),
                     value: Span::of(field.value, section, base),
                     kind,

@@ -20,10 +20,10 @@ use tokio::task::spawn_local;
 use tokio::time::Instant;
 use tokio_rustls::{TlsConnector, TlsStream};
 
-use super::client::Client;
+use super::client::ClientConnection;
 use super::stream::Stream;
 use super::thread::Thread;
-use crate::upstream::{SendError, Target, Targets, dial};
+use crate::upstream::{DialTarget, SendError, Targets, dial};
 
 /// How often connections that grew old are looked for while there are any, in milliseconds.
 const SWEEP_MS: u64 = 1_000;
@@ -45,13 +45,13 @@ struct Pool {
 
 /// The idle connections to one target. A target has its shelf from its first call on.
 struct Shelf {
-    target: Arc<Target>,
+    target: Arc<DialTarget>,
     idle: Vec<Idle>,
 }
 
 /// A connection that nobody uses.
 struct Idle {
-    client: Box<Client<Stream>>,
+    client: Box<ClientConnection<Stream>>,
     address: IpAddr,
     until: u64,
 }
@@ -59,10 +59,10 @@ struct Idle {
 /// A connection that is lent. It goes back by itself if its exchange is whole, and is closed
 /// otherwise.
 pub struct Wire {
-    client: Option<Box<Client<Stream>>>,
+    client: Option<Box<ClientConnection<Stream>>>,
     address: IpAddr,
     is_fresh: bool,
-    target: Arc<Target>,
+    target: Arc<DialTarget>,
     /// The place of the target's shelf.
     shelf: usize,
     pool: Rc<Pool>,
@@ -100,7 +100,7 @@ impl<P: Permit> Wires<P> {
         let (target, shelf) = self.target(permit)?;
         let deadline = Instant::now() + Duration::from_millis(deadline_ms);
         let (stream, address) = dial(&target, permit, deadline, open).await?;
-        let client = Box::new(Client::new(stream, &self.pool.thread));
+        let client = Box::new(ClientConnection::new(stream, &self.pool.thread));
         Ok(self.lend(target, shelf, client, address, true))
     }
 
@@ -112,7 +112,7 @@ impl<P: Permit> Wires<P> {
     }
 
     /// The target of a permit, and the place of its shelf.
-    fn target(&self, permit: &P) -> Result<(Arc<Target>, usize), SendError> {
+    fn target(&self, permit: &P) -> Result<(Arc<DialTarget>, usize), SendError> {
         let unknown = || {
             never!(
                 "a permit for {}, which is not configured",
@@ -145,9 +145,9 @@ impl<P: Permit> Wires<P> {
 
     fn lend(
         &self,
-        target: Arc<Target>,
+        target: Arc<DialTarget>,
         shelf: usize,
-        client: Box<Client<Stream>>,
+        client: Box<ClientConnection<Stream>>,
         address: IpAddr,
         is_fresh: bool,
     ) -> Wire {
@@ -163,7 +163,7 @@ impl<P: Permit> Wires<P> {
 }
 
 /// Connects to one address that the permit allowed.
-async fn open(target: &Target, address: SocketAddr) -> Result<Stream, String> {
+async fn open(target: &DialTarget, address: SocketAddr) -> Result<Stream, String> {
     let stream = TcpStream::connect(address)
         .await
         .map_err(|error| error.to_string())?;
@@ -197,15 +197,15 @@ impl Wire {
 }
 
 impl Deref for Wire {
-    type Target = Client<Stream>;
+    type Target = ClientConnection<Stream>;
 
-    fn deref(&self) -> &Client<Stream> {
+    fn deref(&self) -> &ClientConnection<Stream> {
         self.client.as_ref().expect("lent until it is dropped")
     }
 }
 
 impl DerefMut for Wire {
-    fn deref_mut(&mut self) -> &mut Client<Stream> {
+    fn deref_mut(&mut self) -> &mut ClientConnection<Stream> {
         self.client.as_mut().expect("lent until it is dropped")
     }
 }
@@ -237,7 +237,12 @@ impl Pool {
         None
     }
 
-    fn keep(self: &Rc<Pool>, shelf: usize, mut client: Box<Client<Stream>>, address: IpAddr) {
+    fn keep(
+        self: &Rc<Pool>,
+        shelf: usize,
+        mut client: Box<ClientConnection<Stream>>,
+        address: IpAddr,
+    ) {
         client.rest();
         let mut shelves = self.shelves.borrow_mut();
         let Some(Shelf { target, idle }) = shelves.get_mut(shelf) else {

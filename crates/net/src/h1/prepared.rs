@@ -1,7 +1,8 @@
 //! Heads that are written many times: checked once, and then copied.
 //!
 //! Whoever sends every message to one place with the same fields need not have each of its bytes looked at again. It
-//! holds what `Client::request` and `Server::respond` would write, but for the framing, which differs each time.
+//! holds what `ClientConnection::request` and `ServerConnection::respond` would write, but for the framing, which
+//! differs each time.
 
 use super::body::Framing;
 use super::client::check_request;
@@ -9,14 +10,14 @@ use super::error::Error;
 use super::server::put_status;
 use super::write::{put_field, put_fields};
 
-/// The head of a request: see [`super::Client::request_as`].
+/// The head of a request: see [`super::ClientConnection::request_as`].
 #[derive(Debug)]
 pub struct RequestLines {
     pub(super) bytes: Box<[u8]>,
     pub(super) kind: Asks,
 }
 
-/// The head of an answer: see [`super::Server::respond_as`].
+/// The head of an answer: see [`super::ServerConnection::respond_as`].
 #[derive(Debug)]
 pub struct AnswerLines {
     pub(super) bytes: Box<[u8]>,
@@ -45,7 +46,7 @@ impl Asks {
 
 impl RequestLines {
     /// # Errors
-    /// As of [`super::Client::request`].
+    /// As of [`super::ClientConnection::request`].
     pub fn new<'f>(
         method: &[u8],
         target: &[u8],
@@ -63,7 +64,7 @@ impl RequestLines {
 
 impl AnswerLines {
     /// # Errors
-    /// As of [`super::Server::respond`].
+    /// As of [`super::ServerConnection::respond`].
     pub fn new<'f>(
         status: u16,
         fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,

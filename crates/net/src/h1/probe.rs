@@ -13,7 +13,10 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::{Client, Error, Field, Form, Framing, Server, Settings, Socket, Thread, Version};
+use super::{
+    ClientConnection, ConnectionSettings, Error, Field, Form, Framing, ServerConnection, Socket,
+    Thread, Version,
+};
 
 /// Messages told of one connection; more than a test needs.
 const MESSAGES_MAX: usize = 1000;
@@ -90,11 +93,14 @@ fn now<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// What a server made of what a client sent. Each request is answered with an empty 200.
-pub fn requests<'p>(pieces: impl IntoIterator<Item = &'p [u8]>, settings: &Settings) -> String {
+pub fn requests<'p>(
+    pieces: impl IntoIterator<Item = &'p [u8]>,
+    settings: &ConnectionSettings,
+) -> String {
     let thread = Thread::new(settings.clone());
     let mut told = String::new();
     now(async {
-        let mut server = Server::new(Script::new(pieces), &thread);
+        let mut server = ServerConnection::new(Script::new(pieces), &thread);
         for _ in 0..MESSAGES_MAX {
             match exchange(&mut server, &mut told).await {
                 Ok(true) => {}
@@ -106,7 +112,7 @@ pub fn requests<'p>(pieces: impl IntoIterator<Item = &'p [u8]>, settings: &Setti
     told
 }
 
-async fn exchange(server: &mut Server<Script>, told: &mut String) -> Result<bool, Error> {
+async fn exchange(server: &mut ServerConnection<Script>, told: &mut String) -> Result<bool, Error> {
     let Some(request) = server.head().await? else {
         return Ok(false);
     };
@@ -147,12 +153,12 @@ async fn exchange(server: &mut Server<Script>, told: &mut String) -> Result<bool
 pub fn answers<'p>(
     methods: &[&[u8]],
     pieces: impl IntoIterator<Item = &'p [u8]>,
-    settings: &Settings,
+    settings: &ConnectionSettings,
 ) -> String {
     let thread = Thread::new(settings.clone());
     let mut told = String::new();
     now(async {
-        let mut client = Client::new(Script::new(pieces), &thread);
+        let mut client = ClientConnection::new(Script::new(pieces), &thread);
         for method in methods {
             if let Err(error) = ask(&mut client, method, &mut told).await {
                 return tell_error(error, &mut told);
@@ -166,7 +172,11 @@ pub fn answers<'p>(
     told
 }
 
-async fn ask(client: &mut Client<Script>, method: &[u8], told: &mut String) -> Result<(), Error> {
+async fn ask(
+    client: &mut ClientConnection<Script>,
+    method: &[u8],
+    told: &mut String,
+) -> Result<(), Error> {
     client.request(method, b"/", b"a", [], Framing::None)?;
     client.flush().await?;
     loop {

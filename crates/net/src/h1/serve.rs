@@ -3,7 +3,7 @@
 //! As in the edge: each thread has a listener of its own (SO_REUSEPORT), the connections of all
 //! threads are counted together, one over the bound is told so and closed, and a drain waits for
 //! what is in flight. What is spoken on a connection is the service's matter: plain HTTP by a
-//! `Server`, or TLS first.
+//! `ServerConnection`, or TLS first.
 
 use std::cell::Cell;
 use std::fs;
@@ -21,10 +21,10 @@ use std::time::Duration;
 use base::limit;
 use tokio::task::{JoinSet, spawn_local};
 
-use super::server::Server;
-use super::stream::{Peer, Stream};
+use super::server::ServerConnection;
+use super::stream::{PeerAddress, Stream};
 use super::thread::Thread;
-use crate::edge::{Drain, EdgeShared, Place};
+use crate::edge::{ConnectionSlot, Drain, EdgeShared};
 
 /// How long to wait after a failure to accept, such as no file descriptor left.
 const ACCEPT_AGAIN_MS: u64 = 50;
@@ -32,20 +32,20 @@ const ACCEPT_AGAIN_MS: u64 = 50;
 const QUEUED_MAX: usize = 4096;
 
 /// What serves connections.
-pub trait Service: 'static {
-    /// Serves one connection to its end. It ends by itself when the thread drains, as a `Server`
+pub trait ConnectionService: 'static {
+    /// Serves one connection to its end. It ends by itself when the thread drains, as a `ServerConnection`
     /// does; otherwise it is dropped when the drain has taken too long.
     fn connection(
         &self,
         stream: Stream,
-        peer: Peer,
+        peer: PeerAddress,
         thread: Rc<Thread>,
     ) -> impl Future<Output = ()>;
 
     /// A whole answer, as bytes, for a connection over the bound; it has to say `connection:
     /// close`.
     fn busy(&self) -> &[u8] {
-        b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+        b"HTTP/1.1 503 ConnectionService Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
     }
 }
 
@@ -106,7 +106,7 @@ impl Accepting {
         })
     }
 
-    async fn accept(&self) -> io::Result<(Stream, Peer)> {
+    async fn accept(&self) -> io::Result<(Stream, PeerAddress)> {
         match self {
             Accepting::Tcp(listener) => {
                 let (stream, address) = listener.accept().await?;
@@ -118,7 +118,7 @@ impl Accepting {
 
     /// Closes the socket and gives what stood in its queue, which the kernel would reset with it. Nothing is done
     /// between the last that is taken and the close, so that hardly any can come between.
-    fn close(self) -> io::Result<Vec<(Stream, Peer)>> {
+    fn close(self) -> io::Result<Vec<(Stream, PeerAddress)>> {
         Ok(match self {
             Accepting::Tcp(listener) => {
                 let listener = listener.into_std()?;
@@ -146,16 +146,16 @@ impl Accepting {
     }
 }
 
-fn tcp(stream: tokio::net::TcpStream, address: SocketAddr) -> (Stream, Peer) {
+fn tcp(stream: tokio::net::TcpStream, address: SocketAddr) -> (Stream, PeerAddress) {
     // An error here means that the client is gone already; the first read will say so.
     let _ = stream.set_nodelay(true);
-    (Stream::Tcp(stream), Peer::Tcp(address))
+    (Stream::Tcp(stream), PeerAddress::Tcp(address))
 }
 
-fn unix(stream: tokio::net::UnixStream) -> io::Result<(Stream, Peer)> {
+fn unix(stream: tokio::net::UnixStream) -> io::Result<(Stream, PeerAddress)> {
     let cred = stream.peer_cred()?;
     let (uid, pid) = (cred.uid(), cred.pid());
-    Ok((Stream::Unix(stream), Peer::Unix { uid, pid }))
+    Ok((Stream::Unix(stream), PeerAddress::Unix { uid, pid }))
 }
 
 /// Accepts and serves until the drain starts; then accepts what is queued already, lets what is in
@@ -163,7 +163,7 @@ fn unix(stream: tokio::net::UnixStream) -> io::Result<(Stream, Peer)> {
 ///
 /// Fails only if the listener cannot be used at all. Must run inside a `LocalSet`. A thread that
 /// listens on several sockets runs this once for each.
-pub async fn serve<S: Service>(
+pub async fn serve<S: ConnectionService>(
     listener: Listener,
     service: Rc<S>,
     thread: Rc<Thread>,
@@ -203,7 +203,7 @@ struct Floor<S> {
     shared: Arc<EdgeShared>,
 }
 
-impl<S: Service> Floor<S> {
+impl<S: ConnectionService> Floor<S> {
     async fn accept_until(&mut self, accepting: &Accepting, end: impl Future<Output = ()>) {
         let mut end = std::pin::pin!(end);
         loop {
@@ -222,10 +222,10 @@ impl<S: Service> Floor<S> {
         }
     }
 
-    fn begin(&mut self, stream: Stream, peer: Peer) {
+    fn begin(&mut self, stream: Stream, peer: PeerAddress) {
         self.shared.accepted.fetch_add(1, Ordering::Relaxed);
         let max = self.thread.settings().connections_max;
-        let Some(place) = Place::take(&self.shared, max) else {
+        let Some(place) = ConnectionSlot::take(&self.shared, max) else {
             return turn_away(
                 stream,
                 &self.service,
@@ -244,7 +244,7 @@ impl<S: Service> Floor<S> {
 
 /// Tells a connection that there is no place for it; if too many are being told, closes it without
 /// a word.
-fn turn_away<S: Service>(
+fn turn_away<S: ConnectionService>(
     stream: Stream,
     service: &Rc<S>,
     thread: &Rc<Thread>,
@@ -257,7 +257,7 @@ fn turn_away<S: Service>(
     }
     refusing.set(refusing.get() + 1);
     let (service, refusing) = (Rc::clone(service), Rc::clone(refusing));
-    let server = Server::new(stream, thread);
+    let server = ServerConnection::new(stream, thread);
     spawn_local(async move {
         server.turn_away(service.busy()).await;
         refusing.set(refusing.get() - 1);

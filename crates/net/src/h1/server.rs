@@ -13,10 +13,10 @@ use std::task::{Context, Poll, ready};
 use base::limit;
 use tokio::io::ReadBuf;
 
-use super::body::{Body, Framing};
+use super::body::{BodyDecoder, Framing};
 use super::connection::Connection;
 use super::error::{Error, Fault, Wait};
-use super::field::{Fields, Kind};
+use super::field::{FieldKind, Fields};
 use super::head::{Form, RequestHead, Scan, Version};
 use super::prepared::AnswerLines;
 use super::stream::Socket;
@@ -25,7 +25,7 @@ use super::write::{self, Sending, put_decimal, put_fields, put_length};
 
 /// Where the connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ServerStage {
     /// Before a request, or in its head.
     Between,
     /// A head was read, or could not be; an answer is owed.
@@ -35,12 +35,12 @@ enum Stage {
 }
 
 /// One connection, as its server.
-pub struct Server<S: Socket> {
+pub struct ServerConnection<S: Socket> {
     connection: Connection<S>,
     head: RequestHead,
-    body: Body,
+    body: BodyDecoder,
     scan: Scan,
-    stage: Stage,
+    stage: ServerStage,
     sending: Sending,
     /// A 100 (Continue) is due before the body is read.
     expects: bool,
@@ -54,14 +54,14 @@ pub struct Server<S: Socket> {
     informational: usize,
 }
 
-impl<S: Socket> Server<S> {
-    pub fn new(io: S, thread: &Rc<Thread>) -> Server<S> {
-        Server {
+impl<S: Socket> ServerConnection<S> {
+    pub fn new(io: S, thread: &Rc<Thread>) -> ServerConnection<S> {
+        ServerConnection {
             connection: Connection::new(io, thread),
             head: RequestHead::new(),
-            body: Body::new(),
+            body: BodyDecoder::new(),
             scan: Scan::default(),
-            stage: Stage::Between,
+            stage: ServerStage::Between,
             sending: Sending::Done,
             expects: false,
             close: false,
@@ -77,9 +77,9 @@ impl<S: Socket> Server<S> {
     ///
     /// The answer to the last request has to be whole. What is not read of its body is thrown away
     /// if it is here already; otherwise the connection ends. After [`Error::Fault`] and
-    /// `Slow(Head)` an answer is owed, and [`Server::refuse`] gives it.
-    pub async fn head(&mut self) -> Result<Option<Request<'_>>, Error> {
-        if self.stage != Stage::Between && !self.next().await? {
+    /// `Slow(Head)` an answer is owed, and [`Self::refuse`] gives it.
+    pub async fn head(&mut self) -> Result<Option<RequestView<'_>>, Error> {
+        if self.stage != ServerStage::Between && !self.next().await? {
             return Ok(None);
         }
         let found = poll_fn(|context| self.poll_head(context)).await?;
@@ -87,9 +87,9 @@ impl<S: Socket> Server<S> {
     }
 
     /// The request that was read last. Its head stays readable until the next call of
-    /// [`Server::head`].
-    pub fn request(&self) -> Request<'_> {
-        Request {
+    /// [`Self::head`].
+    pub fn request(&self) -> RequestView<'_> {
+        RequestView {
             bytes: self.connection.input.bytes(),
             head: &self.head,
         }
@@ -97,7 +97,7 @@ impl<S: Socket> Server<S> {
 
     /// Finishes the last exchange; says whether there may be another.
     async fn next(&mut self) -> Result<bool, Error> {
-        if self.stage == Stage::Owed || self.sending != Sending::Done {
+        if self.stage == ServerStage::Owed || self.sending != Sending::Done {
             return Err(Error::Misuse("the last request has no whole answer"));
         }
         self.flush().await?;
@@ -116,7 +116,7 @@ impl<S: Socket> Server<S> {
         }
         self.connection.input.next_message();
         self.connection.watch.read_done();
-        (self.stage, self.scan) = (Stage::Between, Scan::default());
+        (self.stage, self.scan) = (ServerStage::Between, Scan::default());
         (self.line_skipped, self.informational) = (false, 0);
         Ok(true)
     }
@@ -176,7 +176,7 @@ impl<S: Socket> Server<S> {
 
     /// Notes that the connection ends with an error that the client is told.
     fn owe(&mut self, error: Error) -> Error {
-        (self.stage, self.lost, self.close) = (Stage::Owed, true, true);
+        (self.stage, self.lost, self.close) = (ServerStage::Owed, true, true);
         (self.head.is_head, self.head.common.version) = (false, Version::Http11);
         (self.expects, self.sending) = (false, Sending::Done);
         error
@@ -206,7 +206,7 @@ impl<S: Socket> Server<S> {
         input.take_head(end);
         self.connection.watch.read_done();
         self.body.begin(self.head.framing);
-        (self.stage, self.used) = (Stage::Owed, true);
+        (self.stage, self.used) = (ServerStage::Owed, true);
         (self.expects, self.close) = (self.head.expects, self.head.common.close);
         // What follows a CONNECT is for a tunnel that we do not make.
         self.lost = self.head.is_connect;
@@ -228,13 +228,13 @@ impl<S: Socket> Server<S> {
     }
 
     /// The next `want` bytes of the body or more, in one piece; fewer only at its end. They stay
-    /// until [`Server::consume`]; `want` is at most [`super::PIECE_BYTES_MAX`].
+    /// until [`Self::consume`]; `want` is at most [`super::PIECE_BYTES_MAX`].
     pub async fn fill(&mut self, want: usize) -> Result<&mut [u8], Error> {
         poll_fn(|context| self.poll_fill(context, want)).await?;
         Ok(self.connection.input.data())
     }
 
-    /// As [`Server::fill`], for a caller that waits for other things, too; [`Server::filled`] has
+    /// As [`Self::fill`], for a caller that waits for other things, too; [`Self::filled`] has
     /// the bytes.
     pub fn poll_fill(&mut self, context: &mut Context<'_>, want: usize) -> Poll<Result<(), Error>> {
         if self.lost {
@@ -242,13 +242,13 @@ impl<S: Socket> Server<S> {
         }
         if self.expects && self.connection.input.is_empty() && !self.body.is_done() {
             self.expects = false;
-            if self.stage == Stage::Owed {
+            if self.stage == ServerStage::Owed {
                 self.connection
                     .out()
                     .extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
             }
         }
-        if self.stage == Stage::Owed && !self.connection.is_flushed() {
+        if self.stage == ServerStage::Owed && !self.connection.is_flushed() {
             ready!(self.connection.poll_flush(context))?;
         }
         let filled = ready!(self.connection.poll_fill(context, &mut self.body, want));
@@ -263,7 +263,7 @@ impl<S: Socket> Server<S> {
         self.connection.input.data()
     }
 
-    /// Uses up bytes of [`Server::fill`]; at most those that it had.
+    /// Uses up bytes of [`Self::fill`]; at most those that it had.
     pub fn consume(&mut self, bytes: usize) {
         self.connection.input.consume(bytes);
     }
@@ -298,7 +298,7 @@ impl<S: Socket> Server<S> {
         status: u16,
         fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
     ) -> Result<(), Error> {
-        if self.stage != Stage::Owed || !(100..200).contains(&status) || status == 101 {
+        if self.stage != ServerStage::Owed || !(100..200).contains(&status) || status == 101 {
             return Err(Error::Misuse("no informational answer can be given now"));
         }
         if self.informational == super::INFORMATIONAL_MAX {
@@ -336,7 +336,7 @@ impl<S: Socket> Server<S> {
         })
     }
 
-    /// As [`Server::respond`], with a head that was checked before.
+    /// As [`Self::respond`], with a head that was checked before.
     pub fn respond_as(&mut self, lines: &AnswerLines, framing: Framing) -> Result<(), Error> {
         self.begin(lines.status, framing, |out| {
             out.extend_from_slice(&lines.bytes);
@@ -350,7 +350,7 @@ impl<S: Socket> Server<S> {
         framing: Framing,
         put: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        if self.stage != Stage::Owed || !(200..1000).contains(&status) {
+        if self.stage != ServerStage::Owed || !(200..1000).contains(&status) {
             return Err(Error::Misuse("no answer with this status can be given now"));
         }
         if status == 204 && !matches!(framing, Framing::None | Framing::Length(0)) {
@@ -389,7 +389,7 @@ impl<S: Socket> Server<S> {
         } else {
             Sending::of(framing)
         };
-        (self.stage, self.expects) = (Stage::Answering, false);
+        (self.stage, self.expects) = (ServerStage::Answering, false);
         Ok(())
     }
 
@@ -406,7 +406,7 @@ impl<S: Socket> Server<S> {
 
     /// Lets `fill` append bytes of the body to the output, where they are made in place; it must
     /// not touch what stands there already. Waits for nothing: whoever writes more than a few of
-    /// them calls [`Server::flush`] between.
+    /// them calls [`Self::flush`] between.
     pub fn body_with<R>(&mut self, fill: impl FnOnce(&mut Vec<u8>) -> R) -> Result<R, Error> {
         self.sending.push_with(self.connection.out(), fill)
     }
@@ -421,18 +421,18 @@ impl<S: Socket> Server<S> {
         &mut self,
         trailers: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
     ) -> Result<(), Error> {
-        if self.stage != Stage::Answering {
+        if self.stage != ServerStage::Answering {
             return Err(Error::Misuse("there is no answer to end"));
         }
         self.sending.end(self.connection.out(), trailers)
     }
 
-    /// Writes out what is in the output. [`Server::head`] does it, too.
+    /// Writes out what is in the output. [`Self::head`] does it, too.
     pub async fn flush(&mut self) -> Result<(), Error> {
         poll_fn(|context| self.poll_flush(context)).await
     }
 
-    /// As [`Server::flush`], for a caller that waits for other things, too.
+    /// As [`Self::flush`], for a caller that waits for other things, too.
     pub fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         self.connection.poll_flush(context)
     }
@@ -512,7 +512,7 @@ impl<S: Socket> Server<S> {
     }
 }
 
-impl<S: Socket> Drop for Server<S> {
+impl<S: Socket> Drop for ServerConnection<S> {
     fn drop(&mut self) {
         if self.sending == Sending::UntilClose {
             // Otherwise what was cut would look whole.
@@ -537,12 +537,12 @@ pub(super) fn put_status(out: &mut Vec<u8>, status: u16) {
 
 /// A request's head, lent from the buffer that it was read into.
 #[derive(Clone, Copy)]
-pub struct Request<'a> {
+pub struct RequestView<'a> {
     bytes: &'a [u8],
     head: &'a RequestHead,
 }
 
-impl<'a> Request<'a> {
+impl<'a> RequestView<'a> {
     /// A token; methods are case-sensitive.
     pub fn method(&self) -> &'a [u8] {
         self.head.method.in_(self.bytes)
@@ -587,7 +587,7 @@ impl<'a> Request<'a> {
     /// Whether the client asks to switch to another protocol, which this engine never does.
     pub fn wants_upgrade(&self) -> bool {
         let named = |field: super::Field<'_>| {
-            field.kind == Kind::Hop && field.name.eq_ignore_ascii_case(b"upgrade")
+            field.kind == FieldKind::Hop && field.name.eq_ignore_ascii_case(b"upgrade")
         };
         self.head.common.upgrade && self.fields().iter().any(named)
     }

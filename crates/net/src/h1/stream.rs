@@ -43,7 +43,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket for tokio_rustls::TlsStream<S> {
 
 /// Who is at the other end of an accepted connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Peer {
+pub enum PeerAddress {
     Tcp(SocketAddr),
     /// A process of this machine, as the kernel names it.
     Unix {
@@ -52,12 +52,12 @@ pub enum Peer {
     },
 }
 
-impl fmt::Display for Peer {
+impl fmt::Display for PeerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Peer::Tcp(address) => address.fmt(f),
-            Peer::Unix { uid, pid: None } => write!(f, "uid {uid}"),
-            Peer::Unix {
+            PeerAddress::Tcp(address) => address.fmt(f),
+            PeerAddress::Unix { uid, pid: None } => write!(f, "uid {uid}"),
+            PeerAddress::Unix {
                 uid,
                 pid: Some(pid),
             } => write!(f, "uid {uid}, pid {pid}"),

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tokio::task::spawn_local;
 
-use super::Settings;
+use super::ConnectionSettings;
 use super::buffer::Buffers;
 
 const NEVER: u64 = u64::MAX;
@@ -26,7 +26,7 @@ const TRIM_TICKS: u64 = 8;
 /// The state of one thread that its connections share. Made once for each thread, inside a
 /// `LocalSet`.
 pub struct Thread {
-    settings: Settings,
+    settings: ConnectionSettings,
     pub(super) buffers: Buffers,
     tick_ms: u64,
     now: Cell<u64>,
@@ -46,7 +46,7 @@ struct Slot {
 }
 
 impl Thread {
-    pub fn new(settings: Settings) -> Rc<Thread> {
+    pub fn new(settings: ConnectionSettings) -> Rc<Thread> {
         let shortest = settings.head_ms.min(settings.piece_ms);
         let shortest = shortest.min(settings.write_ms).min(settings.answer_ms);
         Rc::new(Thread {
@@ -61,7 +61,7 @@ impl Thread {
         })
     }
 
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &ConnectionSettings {
         &self.settings
     }
 

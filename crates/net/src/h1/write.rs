@@ -5,7 +5,7 @@
 
 use super::body::Framing;
 use super::error::Error;
-use super::field::{Kind, is_token, is_value};
+use super::field::{FieldKind, is_token, is_value};
 
 /// Digits of a chunk's size where it is written before the chunk is known.
 const SIZE_DIGITS: usize = 8;
@@ -133,7 +133,7 @@ pub(super) fn put_fields<'f>(
     fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
 ) -> Result<(), Error> {
     for (name, value) in fields {
-        if !matches!(Kind::of(name), Kind::Plain | Kind::Expect) {
+        if !matches!(FieldKind::of(name), FieldKind::Plain | FieldKind::Expect) {
             continue;
         }
         if !is_token(name) || !is_value(value) {

@@ -1,7 +1,7 @@
 //! An answer: its head at once, its body as it comes.
 //!
 //! The connection goes back to the pool after the last byte of the body, and only if the caller said that the
-//! answer is the one to its request ([`Answer::reuse`]): a server that answers twice is one answer ahead
+//! answer is the one to its request ([`UpstreamAnswer::reuse`]): a server that answers twice is one answer ahead
 //! from then on, and its next answer would be given to another caller. An answer that is dropped before that
 //! takes its connection along.
 
@@ -18,15 +18,15 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 
 use super::SendError;
-use super::dial::Sender;
+use super::dial::RequestSender;
 use super::pool::Pool;
-use super::targets::Target;
+use super::targets::DialTarget;
 
 /// Bytes set aside for an answer in parts before more of it came.
 const FIRST_BYTES: usize = 64 << 10;
 
 /// An upstream's answer.
-pub struct Answer {
+pub struct UpstreamAnswer {
     pub head: http::response::Parts,
     body: Incoming,
     lease: Option<Lease>,
@@ -38,17 +38,17 @@ pub struct Answer {
 
 /// A connection that is in use, and where it goes afterwards.
 pub(super) struct Lease {
-    pub(super) sender: Sender,
+    pub(super) sender: RequestSender,
     pub(super) address: IpAddr,
-    pub(super) target: Arc<Target>,
+    pub(super) target: Arc<DialTarget>,
     pub(super) pool: Rc<Pool>,
 }
 
-impl Answer {
-    pub(super) fn new(response: http::Response<Incoming>, lease: Lease) -> Answer {
+impl UpstreamAnswer {
+    pub(super) fn new(response: http::Response<Incoming>, lease: Lease) -> UpstreamAnswer {
         let (head, body) = response.into_parts();
         let done = body.is_end_stream();
-        Answer {
+        UpstreamAnswer {
             head,
             body,
             lease: Some(lease),
@@ -141,7 +141,7 @@ impl Answer {
     }
 }
 
-impl fmt::Debug for Answer {
+impl fmt::Debug for UpstreamAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Not the head: its fields may be secrets.
         f.debug_struct("Answer")

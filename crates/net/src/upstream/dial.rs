@@ -17,17 +17,17 @@ use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 
 use super::SendError;
-use super::targets::Target;
+use super::targets::DialTarget;
 
 /// What sends requests over one connection.
-pub(super) type Sender = SendRequest<Full<Bytes>>;
+pub(super) type RequestSender = SendRequest<Full<Bytes>>;
 
 /// Dials a target, within `DIAL_MS_MAX` and the deadline. `open` makes the connection to one address.
 pub(crate) async fn dial<P: Permit, T>(
-    target: &Target,
+    target: &DialTarget,
     permit: &P,
     deadline: Instant,
-    open: impl AsyncFn(&Target, SocketAddr) -> Result<T, String>,
+    open: impl AsyncFn(&DialTarget, SocketAddr) -> Result<T, String>,
 ) -> Result<(T, IpAddr), SendError> {
     let dial_deadline = Instant::now() + Duration::from_millis(limit::DIAL_MS_MAX);
     let until = dial_deadline.min(deadline);
@@ -42,10 +42,10 @@ pub(crate) async fn dial<P: Permit, T>(
 }
 
 async fn connect<P: Permit, T>(
-    target: &Target,
+    target: &DialTarget,
     permit: &P,
     until: Instant,
-    open: impl AsyncFn(&Target, SocketAddr) -> Result<T, String>,
+    open: impl AsyncFn(&DialTarget, SocketAddr) -> Result<T, String>,
 ) -> Result<(T, IpAddr), SendError> {
     let addresses = judge(resolve(target).await?, permit).map_err(SendError::Refused)?;
     let mut failure = String::new();
@@ -62,7 +62,7 @@ async fn connect<P: Permit, T>(
     Err(SendError::Unreachable(failure))
 }
 
-async fn resolve(target: &Target) -> Result<Vec<SocketAddr>, SendError> {
+async fn resolve(target: &DialTarget) -> Result<Vec<SocketAddr>, SendError> {
     let (host, port) = (target.endpoint.host.as_str(), target.endpoint.port);
     if let Ok(ip) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(ip, port)]);
@@ -93,7 +93,10 @@ fn judge<P: Permit>(addresses: Vec<SocketAddr>, permit: &P) -> Result<Vec<Socket
 }
 
 /// Connects to one address, for hyper.
-pub(super) async fn open(target: &Target, address: SocketAddr) -> Result<Sender, String> {
+pub(super) async fn open(
+    target: &DialTarget,
+    address: SocketAddr,
+) -> Result<RequestSender, String> {
     let stream = TcpStream::connect(address)
         .await
         .map_err(|error| error.to_string())?;
@@ -113,7 +116,7 @@ pub(super) async fn open(target: &Target, address: SocketAddr) -> Result<Sender,
     }
 }
 
-async fn speak<T>(io: T) -> Result<Sender, String>
+async fn speak<T>(io: T) -> Result<RequestSender, String>
 where
     T: hyper::rt::Read + hyper::rt::Write + Unpin + 'static,
 {

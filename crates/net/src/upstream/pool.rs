@@ -14,15 +14,15 @@ use base::Name;
 use tokio::task::spawn_local;
 use tokio::time::Instant;
 
-use super::dial::Sender;
-use super::targets::Target;
+use super::dial::RequestSender;
+use super::targets::DialTarget;
 
 /// How often connections that grew old are looked for while there are any, in milliseconds.
 const SWEEP_MS: u64 = 1_000;
 
 /// A connection that nobody uses.
 struct Idle {
-    sender: Sender,
+    sender: RequestSender,
     address: IpAddr,
     until: Instant,
 }
@@ -40,7 +40,7 @@ impl Pool {
         &self,
         name: &Name,
         allowed: impl Fn(IpAddr) -> bool,
-    ) -> Option<(Sender, IpAddr)> {
+    ) -> Option<(RequestSender, IpAddr)> {
         let mut idle = self.idle.borrow_mut();
         let connections = idle.get_mut(name)?;
         while let Some(Idle {
@@ -55,7 +55,12 @@ impl Pool {
     }
 
     /// Keeps a connection whose answer is complete. `sender` may need a moment to be ready.
-    pub(super) fn keep(self: &Rc<Pool>, target: &Arc<Target>, mut sender: Sender, address: IpAddr) {
+    pub(super) fn keep(
+        self: &Rc<Pool>,
+        target: &Arc<DialTarget>,
+        mut sender: RequestSender,
+        address: IpAddr,
+    ) {
         if sender.is_ready() {
             return self.put(target, sender, address);
         }
@@ -68,7 +73,7 @@ impl Pool {
         });
     }
 
-    fn put(self: &Rc<Pool>, target: &Target, sender: Sender, address: IpAddr) {
+    fn put(self: &Rc<Pool>, target: &DialTarget, sender: RequestSender, address: IpAddr) {
         let until = Instant::now() + Duration::from_millis(target.endpoint.idle_ms);
         let mut idle = self.idle.borrow_mut();
         let connections = match idle.get_mut(&target.name) {

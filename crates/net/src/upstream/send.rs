@@ -17,10 +17,10 @@ use http_body_util::Full;
 use tokio::time::Instant;
 
 use super::answer::Lease;
-use super::dial::{Sender, dial, open};
+use super::dial::{RequestSender, dial, open};
 use super::pool::Pool;
-use super::targets::{Target, Targets};
-use super::{Answer, SendError};
+use super::targets::{DialTarget, Targets};
+use super::{SendError, UpstreamAnswer};
 
 /// The upstreams of one thread. What may be sent is decided by whoever makes values of `P`.
 pub struct Upstreams<P: Permit> {
@@ -55,7 +55,7 @@ impl<P: Permit> Upstreams<P> {
         permit: &P,
         request: http::Request<Bytes>,
         deadline_ms: u64,
-    ) -> Result<Answer, SendError> {
+    ) -> Result<UpstreamAnswer, SendError> {
         self.send_on(permit, request, deadline_ms, true).await
     }
 
@@ -66,7 +66,7 @@ impl<P: Permit> Upstreams<P> {
         permit: &P,
         request: http::Request<Bytes>,
         deadline_ms: u64,
-    ) -> Result<Answer, SendError> {
+    ) -> Result<UpstreamAnswer, SendError> {
         self.send_on(permit, request, deadline_ms, false).await
     }
 
@@ -76,7 +76,7 @@ impl<P: Permit> Upstreams<P> {
         request: http::Request<Bytes>,
         deadline_ms: u64,
         pooled: bool,
-    ) -> Result<Answer, SendError> {
+    ) -> Result<UpstreamAnswer, SendError> {
         let target = permit.target().and_then(|name| self.targets.get(name));
         let Some(target) = target else {
             never!(
@@ -104,12 +104,12 @@ impl<P: Permit> Upstreams<P> {
 
     async fn exchange(
         &self,
-        target: &Arc<Target>,
+        target: &Arc<DialTarget>,
         permit: &P,
         mut request: http::Request<Full<Bytes>>,
         deadline: Instant,
         pooled: bool,
-    ) -> Result<Answer, SendError> {
+    ) -> Result<UpstreamAnswer, SendError> {
         // A pooled connection was judged for another call: this permit is asked about its address, too.
         let allowed = |address| permit.dial(address).is_ok();
         let pooled = pooled
@@ -133,11 +133,11 @@ impl<P: Permit> Upstreams<P> {
 
     async fn attempt(
         &self,
-        target: &Arc<Target>,
-        mut sender: Sender,
+        target: &Arc<DialTarget>,
+        mut sender: RequestSender,
         address: IpAddr,
         request: http::Request<Full<Bytes>>,
-    ) -> Result<Answer, Failed> {
+    ) -> Result<UpstreamAnswer, Failed> {
         // A pooled connection is ready; a new one is as soon as its task has run.
         if let Err(error) = poll_fn(|context| sender.poll_ready(context)).await {
             return Err(Failed::Unsent(Box::new(request), error.to_string()));
@@ -145,7 +145,7 @@ impl<P: Permit> Upstreams<P> {
         match sender.try_send_request(request).await {
             Ok(response) => {
                 let (target, pool) = (Arc::clone(target), Rc::clone(&self.pool));
-                Ok(Answer::new(
+                Ok(UpstreamAnswer::new(
                     response,
                     Lease {
                         sender,
@@ -165,7 +165,7 @@ impl<P: Permit> Upstreams<P> {
 
 /// Makes the request fit for this target: its path behind the endpoint's, Host, framing by hyper alone.
 fn prepare(
-    target: &Target,
+    target: &DialTarget,
     request: http::Request<Bytes>,
 ) -> Result<http::Request<Full<Bytes>>, SendError> {
     let (mut head, body) = request.into_parts();

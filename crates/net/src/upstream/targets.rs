@@ -35,7 +35,7 @@ pub struct Endpoint {
     /// Certificate authorities to trust instead of the usual ones, as PEM.
     pub ca: Option<Vec<u8>>,
     /// Our certificate, and whose is trusted in place of all others; of https alone.
-    pub mutual: Option<Arc<mutual::Client>>,
+    pub mutual: Option<Arc<mutual::MutualClient>>,
     /// Most idle connections that one thread keeps.
     pub idle_max: usize,
     /// How long an idle connection is kept, in milliseconds.
@@ -131,10 +131,10 @@ impl fmt::Display for TargetError {
 impl std::error::Error for TargetError {}
 
 /// Which name stands for which endpoint.
-pub struct Targets(HashMap<Name, Arc<Target>>);
+pub struct Targets(HashMap<Name, Arc<DialTarget>>);
 
 /// An endpoint, ready to be dialled.
-pub(crate) struct Target {
+pub(crate) struct DialTarget {
     pub(crate) name: Name,
     pub(crate) endpoint: Endpoint,
     /// The Host field.
@@ -152,7 +152,7 @@ pub(crate) struct Tls {
 
 enum Trust {
     Usual(Arc<ClientConfig>),
-    Mutual(Arc<mutual::Client>),
+    Mutual(Arc<mutual::MutualClient>),
 }
 
 impl Tls {
@@ -173,7 +173,7 @@ impl Targets {
         let (mut targets, mut errors) = (HashMap::new(), Vec::new());
         let mut usual = None;
         for (name, endpoint) in endpoints {
-            match Target::new(name.clone(), endpoint, &mut usual) {
+            match DialTarget::new(name.clone(), endpoint, &mut usual) {
                 Ok(target) => {
                     targets.insert(name, Arc::new(target));
                 }
@@ -192,17 +192,17 @@ impl Targets {
         self.0.get(name).map(|target| &target.endpoint)
     }
 
-    pub(crate) fn get(&self, name: &Name) -> Option<&Arc<Target>> {
+    pub(crate) fn get(&self, name: &Name) -> Option<&Arc<DialTarget>> {
         self.0.get(name)
     }
 }
 
-impl Target {
+impl DialTarget {
     fn new(
         name: Name,
         endpoint: Endpoint,
         usual: &mut Option<Arc<ClientConfig>>,
-    ) -> Result<Target, String> {
+    ) -> Result<DialTarget, String> {
         let Endpoint {
             scheme,
             host,
@@ -246,7 +246,7 @@ impl Target {
                     .map_err(|error| format!("the host {host:?}: {error}"))?,
             }),
         };
-        Ok(Target {
+        Ok(DialTarget {
             name,
             endpoint,
             host: host_field,

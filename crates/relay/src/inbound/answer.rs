@@ -1,6 +1,6 @@
 //! The answer to a request, sealed: whole where all of it is here, piece by piece elsewhere, or in our own words.
 
-use net::h1::{Error, Fields, Framing, Server, Stream, Wire};
+use net::h1::{Error, Fields, Framing, ServerConnection, Stream, Wire};
 use seal::bhttp::{Answering, Encoder, Fault, Length, Limits};
 use seal::head::{CHUNK_EXTRA_BYTES, CHUNK_PLAIN_BYTES_MAX, RESPONSE_BYTES};
 use seal::{Answer, Code, Opened, Piece, Sealing, Voice, padding_bytes};
@@ -45,7 +45,7 @@ impl Desk {
     /// Answers in our own words.
     pub(super) fn answer(
         &self,
-        server: &mut Server<Stream>,
+        server: &mut ServerConnection<Stream>,
         opened: &Opened,
         code: Code,
     ) -> Result<(), Option<Error>> {
@@ -131,7 +131,7 @@ impl<'a> Reply<'a> {
     /// Seals an answer of which all is here: false if it does not fit one chunk, and nothing was done.
     pub(super) fn whole(
         &mut self,
-        server: &mut Server<Stream>,
+        server: &mut ServerConnection<Stream>,
         wire: &mut Wire,
     ) -> Result<bool, Halt> {
         let failed = |_: Fault| Halt::Code(Code::Failed);
@@ -179,7 +179,7 @@ impl<'a> Reply<'a> {
     /// Seals an informational answer; the answer is sent piece by piece from here on.
     pub(super) fn interim(
         &mut self,
-        server: &mut Server<Stream>,
+        server: &mut ServerConnection<Stream>,
         status: u16,
         fields: Fields<'_>,
     ) -> Result<(), Halt> {
@@ -196,7 +196,11 @@ impl<'a> Reply<'a> {
     }
 
     /// Seals the head of an answer whose body follows piece by piece.
-    pub(super) fn head(&mut self, server: &mut Server<Stream>, wire: &Wire) -> Result<(), Halt> {
+    pub(super) fn head(
+        &mut self,
+        server: &mut ServerConnection<Stream>,
+        wire: &Wire,
+    ) -> Result<(), Halt> {
         let answer = wire.answered();
         let length = match answer.framing() {
             Framing::Length(bytes) => Some(bytes),
@@ -222,7 +226,7 @@ impl<'a> Reply<'a> {
     /// Seals what is here of the origin's body; says whether that was the end.
     pub(super) fn piece(
         &mut self,
-        server: &mut Server<Stream>,
+        server: &mut ServerConnection<Stream>,
         wire: &mut Wire,
     ) -> Result<bool, Halt> {
         let Some(Begun {
@@ -264,7 +268,7 @@ impl<'a> Reply<'a> {
     }
 
     /// Writes the outer head, and what stands before the first chunk.
-    fn begin(&mut self, server: &mut Server<Stream>) -> Result<(), Halt> {
+    fn begin(&mut self, server: &mut ServerConnection<Stream>) -> Result<(), Halt> {
         if self.is_begun() {
             return Ok(());
         }
@@ -282,7 +286,7 @@ impl<'a> Reply<'a> {
         Ok(())
     }
 
-    fn push_head(&mut self, server: &mut Server<Stream>) -> Result<(), Halt> {
+    fn push_head(&mut self, server: &mut ServerConnection<Stream>) -> Result<(), Halt> {
         let begun = self.begun.as_mut().ok_or(Halt::Cut)?;
         let sealed = server.body_with(|out| begun.sealing.push(out, self.head, Piece::More));
         sealed.map_err(cut)?.map_err(cut)

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use base::{CallId, Now, Refusal, Resource, refusal};
 use gate::{Call, Under};
 use identity::Credential;
-use net::h1::{Error, Framing, Peer, Server, Stream, Thread};
+use net::h1::{Error, Framing, PeerAddress, ServerConnection, Stream, Thread};
 use seal::bhttp::{Decoder, Reading};
 use seal::head::{CHUNK_HEAD_BYTES, HEAD_BYTES, INIT_BYTES, Kind, REQUEST_BYTES, TAG_BYTES};
 use seal::replay::{Claim, Claimed};
@@ -42,14 +42,19 @@ enum Closed {
 }
 
 /// Serves one connection to its end.
-pub(super) async fn connection(desk: Rc<Desk>, stream: Stream, peer: Peer, thread: Rc<Thread>) {
+pub(super) async fn connection(
+    desk: Rc<Desk>,
+    stream: Stream,
+    peer: PeerAddress,
+    thread: Rc<Thread>,
+) {
     let limits = outer::limits(desk.current().live.content_bytes_max);
     let mut tools = Tools {
         decoder: Decoder::new(limits, Reading::Request),
         head: Vec::new(),
         body: Vec::new(),
     };
-    let server = Server::new(stream, &thread);
+    let server = ServerConnection::new(stream, &thread);
     connection::serve(server, async |server| {
         desk.exchange(server, peer, &mut tools).await
     })
@@ -60,8 +65,8 @@ impl Desk {
     /// Answers one request of the outer connection. An error ends it; with one, an answer is owed if it has a status.
     async fn exchange(
         &self,
-        server: &mut Server<Stream>,
-        peer: Peer,
+        server: &mut ServerConnection<Stream>,
+        peer: PeerAddress,
         tools: &mut Tools,
     ) -> Result<(), Option<Error>> {
         if self.shared.is_draining() {
@@ -77,7 +82,7 @@ impl Desk {
     }
 
     /// What anyone may ask.
-    fn public(&self, server: &mut Server<Stream>) -> Result<(), Option<Error>> {
+    fn public(&self, server: &mut ServerConnection<Stream>) -> Result<(), Option<Error>> {
         match path_of(server.request().target()) {
             path if path.ends_with(outer::KEYS_PATH) => {
                 let current = self.current();
@@ -95,8 +100,8 @@ impl Desk {
 
     async fn message(
         &self,
-        server: &mut Server<Stream>,
-        peer: Peer,
+        server: &mut ServerConnection<Stream>,
+        peer: PeerAddress,
         tools: &mut Tools,
     ) -> Result<(), Option<Error>> {
         let current = self.current();
@@ -159,7 +164,7 @@ impl Desk {
     async fn handshake(
         &self,
         current: &Current,
-        server: &mut Server<Stream>,
+        server: &mut ServerConnection<Stream>,
     ) -> Result<(), Option<Error>> {
         // One byte more than there may be, so that a longer message is seen to be one.
         let init = server.fill(INIT_BYTES + 1).await.map_err(Some)?;
@@ -204,7 +209,7 @@ impl Desk {
     async fn open<'d>(
         &self,
         current: &Current,
-        server: &Shared<'_, Server<Stream>>,
+        server: &Shared<'_, ServerConnection<Stream>>,
         decoder: &'d mut Decoder,
         now: Now,
     ) -> Result<(Opened, Reader<'d>), Closed> {
@@ -259,8 +264,8 @@ impl Desk {
     async fn judge(
         &self,
         current: &Current,
-        server: &Shared<'_, Server<Stream>>,
-        peer: Peer,
+        server: &Shared<'_, ServerConnection<Stream>>,
+        peer: PeerAddress,
         opened: &Opened,
         reader: &mut Reader<'_>,
     ) -> Result<(Under, Claimed), Halt> {
@@ -300,7 +305,7 @@ impl Desk {
         current: &Current,
         place: usize,
         way: Way,
-        peer: Peer,
+        peer: PeerAddress,
     ) -> Result<Under, Halt> {
         let granted = self.ask(current, place, way, peer).await;
         granted.map_err(|_| Halt::Code(Code::Refused))
@@ -312,7 +317,7 @@ impl Desk {
         current: &Current,
         place: usize,
         way: Way,
-        peer: Peer,
+        peer: PeerAddress,
     ) -> Result<Under, Refusal> {
         let live = &current.live;
         let (agent, credential) = match &live.trust {
@@ -341,14 +346,14 @@ impl Desk {
     }
 
     /// Records that a request was for no route.
-    async fn no_route(&self, peer: Peer) -> Halt {
+    async fn no_route(&self, peer: PeerAddress) -> Halt {
         let refusal = Refusal::new(refusal::RELAY_ROUTE, "no route is for this host and path");
         self.reject(peer, refusal).await;
         Halt::Code(Code::Refused)
     }
 
     /// Records and counts a refusal of this lane's own.
-    pub(super) async fn reject(&self, peer: Peer, refusal: Refusal) -> Refusal {
+    pub(super) async fn reject(&self, peer: PeerAddress, refusal: Refusal) -> Refusal {
         let relay = base::Name::new("relay").expect("relay is a name");
         let resource = Resource::Route(relay);
         let id = random::call_id().unwrap_or(CallId([0; 16]));
@@ -358,7 +363,11 @@ impl Desk {
     }
 
     /// Says in plain, and in one word, why a message was not opened.
-    fn hint(&self, server: &mut Server<Stream>, refused: Refused) -> Result<(), Option<Error>> {
+    fn hint(
+        &self,
+        server: &mut ServerConnection<Stream>,
+        refused: Refused,
+    ) -> Result<(), Option<Error>> {
         match refused.hint {
             Hint::UnknownTicket => &self.counters.unknown_ticket,
             Hint::OpenFailed => &self.counters.open_failed,
@@ -376,7 +385,11 @@ impl Desk {
 }
 
 /// A plain answer.
-fn answer(server: &mut Server<Stream>, status: u16, body: &[u8]) -> Result<(), Option<Error>> {
+fn answer(
+    server: &mut ServerConnection<Stream>,
+    status: u16,
+    body: &[u8],
+) -> Result<(), Option<Error>> {
     let kind: &[u8] = match body.first() {
         Some(b'{') => b"application/json",
         _ => b"text/plain",
@@ -396,7 +409,7 @@ fn answer(server: &mut Server<Stream>, status: u16, body: &[u8]) -> Result<(), O
 }
 
 /// Writes out what is in the output.
-pub(super) async fn flush(server: &Shared<'_, Server<Stream>>) -> Result<(), Halt> {
+pub(super) async fn flush(server: &Shared<'_, ServerConnection<Stream>>) -> Result<(), Halt> {
     let flushed = poll_fn(|context| server.borrow_mut().poll_flush(context)).await;
     flushed.map_err(Halt::Outer)
 }

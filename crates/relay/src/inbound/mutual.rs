@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use aws_lc_rs::digest;
 use base::{Digest, Now, Refusal, refusal};
-use net::h1::{Error, Framing, Peer, Server, Stream, Thread};
+use net::h1::{Error, Framing, PeerAddress, ServerConnection, Stream, Thread};
 use net::mutual::{Acceptor, PeerName, Shown};
 
 use super::Live;
@@ -96,7 +96,12 @@ impl Known {
 }
 
 /// Serves one connection to its end.
-pub(super) async fn connection(desk: Rc<Desk>, stream: Stream, peer: Peer, thread: Rc<Thread>) {
+pub(super) async fn connection(
+    desk: Rc<Desk>,
+    stream: Stream,
+    peer: PeerAddress,
+    thread: Rc<Thread>,
+) {
     // A Unix socket needs no certificates, and the settings name none for it.
     let Stream::Tcp(stream) = stream else { return };
     let Ok(place) = desk.shared.shaking.try_acquire() else {
@@ -118,7 +123,7 @@ pub(super) async fn connection(desk: Rc<Desk>, stream: Stream, peer: Peer, threa
         asked: None,
         place: None,
     };
-    let server = Server::new(stream, &thread);
+    let server = ServerConnection::new(stream, &thread);
     connection::serve(server, async |server| {
         desk.pass(server, &mut known, peer).await
     })
@@ -135,9 +140,9 @@ impl Desk {
     /// Passes one request on. An error ends the connection; with one, an answer is owed if it has a status.
     async fn pass(
         &self,
-        server: &mut Server<Stream>,
+        server: &mut ServerConnection<Stream>,
         known: &mut Known,
-        peer: Peer,
+        peer: PeerAddress,
     ) -> Result<(), Option<Error>> {
         self.counters.requests.one();
         if self.shared.is_draining() {
@@ -185,7 +190,7 @@ impl Desk {
     fn find(
         &self,
         current: &Current,
-        server: &mut Server<Stream>,
+        server: &mut ServerConnection<Stream>,
         known: &mut Known,
     ) -> Result<(usize, crate::routes::Way), Refusal> {
         let Some(place) = known.place(&current.live, self.now()) else {

@@ -13,7 +13,7 @@ use std::task::Poll;
 use base::limit;
 use gate::Under;
 use net::SendError;
-use net::h1::{Framing, Server, Stream, Wire};
+use net::h1::{Framing, ServerConnection, Stream, Wire};
 use seal::replay::Claimed;
 use seal::session::STREAM_AFTER_MS;
 use seal::{Code, Opened, Peers};
@@ -59,7 +59,7 @@ impl<'a> Leg<'a> {
     /// Carries a request that was let through to its origin, and the answer back.
     pub(super) async fn carry(
         &mut self,
-        server: &Shared<'_, Server<Stream>>,
+        server: &Shared<'_, ServerConnection<Stream>>,
         reader: &mut Reader<'_>,
         claimed: Claimed,
     ) -> Result<(), Halt> {
@@ -81,7 +81,7 @@ impl<'a> Leg<'a> {
     /// Reads the request to its end.
     async fn gather(
         &mut self,
-        server: &Shared<'_, Server<Stream>>,
+        server: &Shared<'_, ServerConnection<Stream>>,
         reader: &mut Reader<'_>,
         bytes: usize,
     ) -> Result<Body, Halt> {
@@ -107,7 +107,7 @@ impl<'a> Leg<'a> {
     /// Sends a request whose body is at hand.
     async fn whole(
         &mut self,
-        server: &Shared<'_, Server<Stream>>,
+        server: &Shared<'_, ServerConnection<Stream>>,
         reader: &mut Reader<'_>,
         body: Body,
     ) -> Result<(), Halt> {
@@ -128,7 +128,7 @@ impl<'a> Leg<'a> {
 
     fn write_whole(
         &self,
-        server: &Shared<'_, Server<Stream>>,
+        server: &Shared<'_, ServerConnection<Stream>>,
         reader: &Reader<'_>,
         wire: &mut Wire,
         body: &Body,
@@ -189,7 +189,7 @@ impl<'a> Leg<'a> {
     /// Sends a request piece by piece, while its answer may already come.
     async fn stream(
         &mut self,
-        server: &Shared<'_, Server<Stream>>,
+        server: &Shared<'_, ServerConnection<Stream>>,
         reader: &mut Reader<'_>,
     ) -> Result<(), Halt> {
         let framing = match reader.decoder.length() {
@@ -236,7 +236,7 @@ impl<'a> Leg<'a> {
     /// The answer of the origin, sealed as it comes.
     async fn down(
         &mut self,
-        server: &Shared<'_, Server<Stream>>,
+        server: &Shared<'_, ServerConnection<Stream>>,
         wire: &Shared<'_, Wire>,
         is_head: bool,
         expects: bool,
@@ -283,7 +283,7 @@ enum Stopped {
 
 /// The request's body, piece by piece.
 async fn up(
-    server: &Shared<'_, Server<Stream>>,
+    server: &Shared<'_, ServerConnection<Stream>>,
     wire: &Shared<'_, Wire>,
     reader: &mut Reader<'_>,
     grant: &Under,
@@ -320,7 +320,7 @@ async fn up(
 }
 
 async fn down(
-    server: &Shared<'_, Server<Stream>>,
+    server: &Shared<'_, ServerConnection<Stream>>,
     wire: &Shared<'_, Wire>,
     reply: &mut Reply<'_>,
     expects: bool,

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::ops::Range;
 
-use net::h1::{Error, Server, Stream};
+use net::h1::{Error, ServerConnection, Stream};
 use seal::bhttp::{Decoder, Event};
 use seal::head::{CHUNK_HEAD_BYTES, TAG_BYTES};
 use seal::{ChunkHead, Opening};
@@ -68,7 +68,10 @@ impl<'d> Reader<'d> {
     }
 
     /// Reads on. While all of it is here this waits for nothing, and what was lent stays where it is.
-    pub(super) async fn next(&mut self, server: &Shared<'_, Server<Stream>>) -> Result<Part, Bad> {
+    pub(super) async fn next(
+        &mut self,
+        server: &Shared<'_, ServerConnection<Stream>>,
+    ) -> Result<Part, Bad> {
         loop {
             if let Some(part) = self.read(&mut server.borrow_mut())? {
                 return Ok(part);
@@ -87,7 +90,7 @@ impl<'d> Reader<'d> {
     }
 
     /// What is next in the chunk that is open.
-    fn read(&mut self, server: &mut Server<Stream>) -> Result<Option<Part>, Bad> {
+    fn read(&mut self, server: &mut ServerConnection<Stream>) -> Result<Option<Part>, Bad> {
         loop {
             let mut input: &[u8] = &server.filled()[self.text.clone()];
             let event = self.decoder.read(&mut input).map_err(|_| Bad::Malformed)?;
@@ -111,7 +114,10 @@ impl<'d> Reader<'d> {
         }
     }
 
-    async fn next_chunk(&mut self, server: &Shared<'_, Server<Stream>>) -> Result<(), Bad> {
+    async fn next_chunk(
+        &mut self,
+        server: &Shared<'_, ServerConnection<Stream>>,
+    ) -> Result<(), Bad> {
         server.borrow_mut().consume(self.chunk_end);
         (self.text, self.chunk_end) = (0..0, 0);
         fill(server, CHUNK_HEAD_BYTES).await?;
@@ -128,7 +134,10 @@ impl<'d> Reader<'d> {
 }
 
 /// Waits for so many bytes; that there are fewer is a cut.
-pub(super) async fn fill(server: &Shared<'_, Server<Stream>>, bytes: usize) -> Result<(), Bad> {
+pub(super) async fn fill(
+    server: &Shared<'_, ServerConnection<Stream>>,
+    bytes: usize,
+) -> Result<(), Bad> {
     let filled = poll_fn(|context| server.borrow_mut().poll_fill(context, bytes)).await;
     filled.map_err(Bad::Outer)?;
     match server.borrow_mut().filled().len() >= bytes {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use base::{Now, Refusal, limit};
 use gate::Under;
 use net::SendError;
-use net::h1::{self, Error, Framing, Server, Stream, Wire};
+use net::h1::{self, Error, Framing, ServerConnection, Stream, Wire};
 use seal::bhttp::{Decoder, Encoder, Event, Length, Reading, Scheme, request_line};
 use seal::head::{
     CHUNK_EXTRA_BYTES, CHUNK_HEAD_BYTES, CHUNK_PLAIN_BYTES_MAX, REQUEST_BYTES, RESPONSE_BYTES,
@@ -54,7 +54,7 @@ struct Down<'a> {
 impl Desk {
     pub(super) async fn attempt(
         &self,
-        server: &mut Server<Stream>,
+        server: &mut ServerConnection<Stream>,
         tools: &mut Tools,
         job: &Job<'_>,
         call: &mut Call,
@@ -126,7 +126,7 @@ impl Desk {
     /// Writes the head of the request as Binary HTTP; says whether all of the message fits one chunk.
     fn encode_head(
         &self,
-        server: &Server<Stream>,
+        server: &ServerConnection<Stream>,
         tools: &mut Tools,
         job: &Job<'_>,
         call: &Call,
@@ -176,7 +176,7 @@ impl Desk {
     )]
     fn write_whole(
         &self,
-        server: &mut Server<Stream>,
+        server: &mut ServerConnection<Stream>,
         wire: &mut Wire,
         tools: &Tools,
         job: &Job<'_>,
@@ -250,7 +250,7 @@ impl Desk {
     /// Sends a request that is in the output, and passes the answer on.
     async fn ask_whole(
         &self,
-        server: &mut Server<Stream>,
+        server: &mut ServerConnection<Stream>,
         wire: &mut Wire,
         decoder: &mut Decoder,
         down: Down<'_>,
@@ -266,7 +266,7 @@ impl Desk {
     /// Sends a request piece by piece, and passes the answer on as it comes.
     async fn ask_stream(
         &self,
-        server: &mut Server<Stream>,
+        server: &mut ServerConnection<Stream>,
         wire: &mut Wire,
         tools: &mut Tools,
         down: Down<'_>,
@@ -306,7 +306,7 @@ impl Desk {
     /// The body, piece by piece, each sealed as it comes.
     async fn up(
         &self,
-        server: &Shared<'_, Server<Stream>>,
+        server: &Shared<'_, ServerConnection<Stream>>,
         wire: &Shared<'_, Wire>,
         up: Up,
         kept: &mut Option<Kept>,
@@ -366,7 +366,7 @@ impl Desk {
     /// Seals what is here of the body as one chunk, the last one if that is all.
     fn seal_piece(
         &self,
-        server: &mut Server<Stream>,
+        server: &mut ServerConnection<Stream>,
         wire: &mut Wire,
         kept: &mut Option<Kept>,
         encoder: &mut Option<Encoder>,
@@ -424,7 +424,7 @@ impl Desk {
     /// The answer: opened chunk by chunk into the application's connection.
     async fn down(
         &self,
-        server: &Shared<'_, Server<Stream>>,
+        server: &Shared<'_, ServerConnection<Stream>>,
         wire: &Shared<'_, Wire>,
         decoder: &mut Decoder,
         down: Down<'_>,
@@ -513,7 +513,7 @@ impl Desk {
     /// The first chunk of an answer, which says who speaks.
     fn first(
         &self,
-        server: &mut Server<Stream>,
+        server: &mut ServerConnection<Stream>,
         wire: &mut Wire,
         chunk: usize,
         passing: &mut Passing<'_>,
@@ -573,7 +573,7 @@ struct Passing<'a> {
 
 impl Passing<'_> {
     /// Writes what a chunk holds into the application's connection.
-    fn pass(&mut self, server: &mut Server<Stream>, text: &[u8]) -> Result<(), Ended> {
+    fn pass(&mut self, server: &mut ServerConnection<Stream>, text: &[u8]) -> Result<(), Ended> {
         let mut input = text;
         loop {
             let Ok(event) = self.decoder.read(&mut input) else {
@@ -592,7 +592,7 @@ impl Passing<'_> {
         }
     }
 
-    fn interim(&mut self, server: &mut Server<Stream>) -> Result<(), Error> {
+    fn interim(&mut self, server: &mut ServerConnection<Stream>) -> Result<(), Error> {
         let status = self.decoder.status().unwrap_or_default();
         if status == 100 {
             self.down.go.set(true);
@@ -604,7 +604,7 @@ impl Passing<'_> {
         server.inform(status, theirs(self.decoder.fields().passed_on()))
     }
 
-    fn head(&mut self, server: &mut Server<Stream>) -> Result<(), Error> {
+    fn head(&mut self, server: &mut ServerConnection<Stream>) -> Result<(), Error> {
         let status = self.decoder.status().unwrap_or_default();
         let is_empty = self.down.is_head || matches!(status, 204 | 304);
         let framing = match (
@@ -623,7 +623,7 @@ impl Passing<'_> {
     }
 
     /// Ends the answer, now that its final chunk has verified.
-    fn end(&mut self, server: &mut Server<Stream>) -> Result<(), Ended> {
+    fn end(&mut self, server: &mut ServerConnection<Stream>) -> Result<(), Ended> {
         if self.decoder.end().is_err() {
             return Err(self.broken());
         }
@@ -641,7 +641,7 @@ impl Passing<'_> {
 }
 
 /// The length of the body, where it is known.
-fn length(request: &h1::Request<'_>) -> Option<u64> {
+fn length(request: &h1::RequestView<'_>) -> Option<u64> {
     match request.framing() {
         Framing::Length(bytes) => Some(bytes),
         _ => None,
@@ -650,7 +650,7 @@ fn length(request: &h1::Request<'_>) -> Option<u64> {
 
 /// Whether the origin is asked before the body is taken. A body that the inbound verifies whole before the origin sees
 /// any of it is taken at once, because whoever waits for the origin's word would wait for nothing.
-fn expects_far(request: &h1::Request<'_>) -> bool {
+fn expects_far(request: &h1::RequestView<'_>) -> bool {
     let gathered = matches!(request.framing(), Framing::Length(bytes) if bytes <= GATHER_BYTES_MAX);
     request.expects_continue() && !gathered
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base::{CallId, Name, Refusal, Resource, refusal};
 use gate::{Call, Under};
-use net::h1::{Error, Peer, Server, Stream, Thread};
+use net::h1::{Error, PeerAddress, ServerConnection, Stream, Thread};
 use seal::bhttp::{Decoder, Fault, Reading};
 use seal::{Mode, Session};
 
@@ -59,14 +59,19 @@ pub(super) struct Job<'a> {
 }
 
 /// Serves one connection to its end.
-pub(super) async fn connection(desk: Rc<Desk>, stream: Stream, peer: Peer, thread: Rc<Thread>) {
+pub(super) async fn connection(
+    desk: Rc<Desk>,
+    stream: Stream,
+    peer: PeerAddress,
+    thread: Rc<Thread>,
+) {
     let limits = outer::limits(desk.current().live.content_bytes_max);
     let mut tools = Tools {
         decoder: Decoder::new(limits, Reading::Response),
         head: Vec::new(),
         kept: None,
     };
-    let server = Server::new(stream, &thread);
+    let server = ServerConnection::new(stream, &thread);
     connection::serve(server, async |server| {
         desk.exchange(server, peer, &mut tools).await
     })
@@ -77,8 +82,8 @@ impl Desk {
     /// Answers one request. An error ends the connection; with one, an answer is owed if it has a status.
     async fn exchange(
         &self,
-        server: &mut Server<Stream>,
-        peer: Peer,
+        server: &mut ServerConnection<Stream>,
+        peer: PeerAddress,
         tools: &mut Tools,
     ) -> Result<(), Option<Error>> {
         self.counters.requests.one();
@@ -125,7 +130,7 @@ impl Desk {
     /// Passes a request on as it is: unsealed, or by TLS with certificates on both sides.
     async fn pass(
         &self,
-        server: &mut Server<Stream>,
+        server: &mut ServerConnection<Stream>,
         grant: &Under,
         ours: &dyn Fn(&[u8]) -> bool,
         told: Told,
@@ -159,8 +164,8 @@ impl Desk {
     fn find(
         &self,
         current: &Current,
-        server: &Server<Stream>,
-        peer: Peer,
+        server: &ServerConnection<Stream>,
+        peer: PeerAddress,
     ) -> Result<(usize, Way), Refusal> {
         let request = server.request();
         let agent = current.live.callers.caller(peer, request.fields())?;
@@ -179,7 +184,7 @@ impl Desk {
         current: &Current,
         agent: usize,
         way: Way,
-        peer: Peer,
+        peer: PeerAddress,
     ) -> Result<Under, Refusal> {
         let key = (agent, way);
         if let Some(grant) = current.grants.kept(key, self.now()) {
@@ -202,8 +207,8 @@ impl Desk {
     /// Answers with a refusal of this lane's own, which is recorded.
     async fn reject(
         &self,
-        server: &mut Server<Stream>,
-        peer: Peer,
+        server: &mut ServerConnection<Stream>,
+        peer: PeerAddress,
         refusal: Refusal,
     ) -> Result<(), Option<Error>> {
         let relay = Name::new("relay").expect("relay is a name");
@@ -214,7 +219,11 @@ impl Desk {
         self.refuse(server, &refusal)
     }
 
-    fn refuse(&self, server: &mut Server<Stream>, refusal: &Refusal) -> Result<(), Option<Error>> {
+    fn refuse(
+        &self,
+        server: &mut ServerConnection<Stream>,
+        refusal: &Refusal,
+    ) -> Result<(), Option<Error>> {
         self.counters.refused.one();
         refuse::answer(server, refusal).map_err(Some)
     }
@@ -222,7 +231,7 @@ impl Desk {
     /// Relays one request: at most three attempts.
     async fn relay(
         &self,
-        server: &mut Server<Stream>,
+        server: &mut ServerConnection<Stream>,
         tools: &mut Tools,
         job: &mut Job<'_>,
     ) -> Result<(), Option<Error>> {
@@ -314,7 +323,7 @@ impl Desk {
 
     fn give(
         &self,
-        server: &mut Server<Stream>,
+        server: &mut ServerConnection<Stream>,
         code: &'static base::Code,
     ) -> Result<(), Option<Error>> {
         if std::ptr::eq(code, refusal::RELAY_MAYBE) {
@@ -373,10 +382,10 @@ pub(crate) fn path_of(target: &[u8]) -> &[u8] {
 }
 
 /// The address that a record says of a peer.
-pub(crate) fn address(peer: Peer) -> IpAddr {
+pub(crate) fn address(peer: PeerAddress) -> IpAddr {
     match peer {
-        Peer::Tcp(address) => address.ip(),
-        Peer::Unix { .. } => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        PeerAddress::Tcp(address) => address.ip(),
+        PeerAddress::Unix { .. } => IpAddr::V4(Ipv4Addr::LOCALHOST),
     }
 }
 

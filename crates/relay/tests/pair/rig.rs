@@ -15,7 +15,7 @@ use base::record::End;
 use base::{Name, Now, Resource};
 use gate::ports::{Clock, Meter, Ports, RecordError, Recorder};
 use gate::{Gate, Reach, Rules};
-use net::h1::{Listener, Settings, Wires};
+use net::h1::{ConnectionSettings, Listener, Wires};
 use net::{Drain, EdgeShared, Endpoint, Targets};
 use relay::settings::{CONTENT_BYTES_DEFAULT, SESSION_MS_DEFAULT};
 use relay::{
@@ -170,10 +170,10 @@ pub(crate) fn endpoint(address: SocketAddr) -> Endpoint {
     Endpoint::parse(&format!("http://{address}")).expect("a URL")
 }
 
-pub(crate) fn edge() -> Settings {
-    Settings {
+pub(crate) fn edge() -> ConnectionSettings {
+    ConnectionSettings {
         drain_ms: 2_000,
-        ..Settings::default()
+        ..ConnectionSettings::default()
     }
 }
 

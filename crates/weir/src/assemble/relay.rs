@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::{Name, Secret};
 use net::h1::Listener;
-use net::mutual::{Acceptor, Client, Credentials, CredentialsError};
+use net::mutual::{Acceptor, Credentials, CredentialsError, MutualClient};
 use net::upstream::Scheme;
 use net::{Endpoint, Targets};
 use relay::{
@@ -182,7 +182,7 @@ pub(crate) fn endpoints(relay: &Relay) -> Vec<(Name, Endpoint)> {
 
 /// A certificate that a peer is to be shown from now on.
 pub(crate) struct Renewal<'t> {
-    client: &'t Client,
+    client: &'t MutualClient,
     credentials: Credentials,
 }
 
@@ -214,7 +214,7 @@ impl Renewal<'_> {
 /// Whether a certificate can be shown and others checked.
 pub(crate) fn check(mutual: &Mutual) -> Result<(), CredentialsError> {
     let credentials = credentials(mutual)?;
-    Client::new(&credentials)?;
+    MutualClient::new(&credentials)?;
     Acceptor::new(&credentials).map(drop)
 }
 
@@ -232,7 +232,7 @@ fn peer_endpoint(peer: &Peer) -> (Name, Endpoint) {
     let mut endpoint = endpoint(&peer.place);
     endpoint.mutual = peer.mutual.as_ref().map(|mutual| {
         let credentials = credentials(mutual).expect(CHECKED);
-        Arc::new(Client::new(&credentials).expect(CHECKED))
+        Arc::new(MutualClient::new(&credentials).expect(CHECKED))
     });
     (peer.place.name.clone(), endpoint)
 }
@@ -299,14 +299,14 @@ fn route(route: &Route) -> relay::Route {
     }
 }
 
-fn bounds(limits: &Limits) -> net::h1::Settings {
-    net::h1::Settings {
+fn bounds(limits: &Limits) -> net::h1::ConnectionSettings {
+    net::h1::ConnectionSettings {
         head_ms: limits.head_ms,
         piece_ms: limits.body_ms,
         answer_ms: limits.answer_ms,
         connections_max: limits.connections_max,
         drain_ms: limits.drain_ms,
-        ..net::h1::Settings::default()
+        ..net::h1::ConnectionSettings::default()
     }
 }
 

@@ -117,9 +117,9 @@ impl Probe {
         let grant = Rc::new(grant.map_err(|refusal| refusal.public)?);
         let under = grant.call(self.gateway.now()).ok_or("the grant is over")?;
         let passed = under.permit();
-        let settings = net::h1::Settings {
+        let settings = net::h1::ConnectionSettings {
             answer_ms: EXCHANGE_MS,
-            ..net::h1::Settings::default()
+            ..net::h1::ConnectionSettings::default()
         };
         let thread = Thread::new(settings);
         let wires: Wires<Passed> = self.gateway.wires()(Rc::clone(&thread));
