@@ -3,6 +3,8 @@
 //! A script must tell "slow" from "not measured", so each verdict has a code of its own. 99 is k6's code for a
 //! breached threshold, and 105 its code for an interrupted run.
 
+pub use terminal::Failure;
+
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -82,34 +84,6 @@ impl Exit {
         }
     }
 }
-
-/// Why a command could not be carried out, and how to mend it (may be empty).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    pub what: String,
-    pub help: String,
-}
-
-impl Failure {
-    pub fn new(what: impl Into<String>, help: impl Into<String>) -> Failure {
-        Failure {
-            what: what.into(),
-            help: help.into(),
-        }
-    }
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.what)?;
-        if !self.help.is_empty() {
-            write!(f, "; {}", self.help)?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for Failure {}
 
 /// What each command of the lab returns.
 pub type Ended = Result<Exit, Failure>;

@@ -1,6 +1,6 @@
 //! The command line: what a person or a script can ask of the binary.
 //!
-//! Each command is one file below `cli/` and one row here. What a command has to say goes to standard output;
+//! Each command is one file below `cli/`, or a crate of its own, and one row here. What a command has to say goes to standard output;
 //! what went wrong, where, and how to mend it goes to standard error.
 
 mod agent;
@@ -8,7 +8,6 @@ mod audit;
 mod code;
 mod completions;
 mod config;
-mod hook;
 mod init;
 mod lab;
 mod mcp;
@@ -16,15 +15,16 @@ mod pins;
 mod policy;
 mod reference;
 mod relay;
-mod scan;
 mod serve;
 mod tools;
 
-use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use scancli::{Hook, Scan};
+
+pub(crate) use terminal::{Answer, Ended, Failure, complain, print, remark, warn, write_new};
 
 use crate::config::{Problem, Seen, Settings};
 
@@ -71,45 +71,16 @@ enum Command {
     Mcp(mcp::Mcp),
     #[command(subcommand)]
     Relay(Box<relay::Relay>),
-    Scan(Box<scan::Scan>),
+    Scan(Box<Scan>),
     #[command(subcommand)]
     Code(code::Code),
     #[command(subcommand)]
     Tools(tools::Tools),
-    Hook(Box<hook::Hook>),
+    Hook(Box<Hook>),
     Lab(lab::Lab),
     Completions(completions::Completions),
     Reference(reference::Reference),
 }
-
-/// How a command ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
-    /// Done, or yes: exit code 0.
-    Yes,
-    /// No: exit code 1.
-    No,
-}
-
-/// Why a command could not be done: exit code 2.
-#[derive(Debug)]
-pub(crate) struct Failure {
-    what: String,
-    help: String,
-}
-
-impl Failure {
-    /// What went wrong and where, and how to mend it (may be empty).
-    pub(crate) fn new(what: impl Into<String>, help: impl Into<String>) -> Failure {
-        Failure {
-            what: what.into(),
-            help: help.into(),
-        }
-    }
-}
-
-/// What each command returns.
-pub(crate) type Ended = Result<Answer, Failure>;
 
 /// Runs the command that the arguments name.
 pub(crate) fn run() -> ExitCode {
@@ -123,22 +94,15 @@ pub(crate) fn run() -> ExitCode {
         Command::Agent(command) => command.run(),
         Command::Mcp(command) => return command.run(),
         Command::Relay(command) => command.run(),
-        Command::Scan(command) => command.run(),
+        Command::Scan(command) => command.run(scan_settings),
         Command::Code(command) => command.run(),
         Command::Tools(command) => command.run(),
-        Command::Hook(command) => command.run(),
+        Command::Hook(command) => command.run(scan_settings),
         Command::Lab(command) => return command.run(),
         Command::Completions(command) => command.run(),
         Command::Reference(command) => command.run(),
     };
-    match ended {
-        Ok(Answer::Yes) => ExitCode::SUCCESS,
-        Ok(Answer::No) => ExitCode::from(1),
-        Err(failure) => {
-            complain(&failure.what, &failure.help);
-            ExitCode::from(2)
-        }
-    }
+    terminal::exit(ended)
 }
 
 /// Where the configuration is.
@@ -175,6 +139,17 @@ impl ConfigFile {
     }
 }
 
+/// The scan settings of a configuration. Problems are printed.
+fn scan_settings(path: &Path) -> Result<scan::Settings, Failure> {
+    let loaded = crate::config::load(path, &variable, &mut Seen::default());
+    let settings = loaded.map_err(|problems| {
+        print_problems(&problems);
+        let what = format!("{} cannot be used", path.display());
+        Failure::new(what, "See weir config check.")
+    })?;
+    Ok(settings.scan)
+}
+
 /// A variable of the process's environment, if it is set and UTF-8.
 pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
@@ -202,62 +177,4 @@ pub(crate) fn print_problems(problems: &[Problem]) {
         "problems"
     };
     complain(&format!("{} {many}", problems.len()), "");
-}
-
-/// Writes an error and its help to standard error, in colour on a terminal only.
-pub(crate) fn complain(what: &str, help: &str) {
-    tell("error", "\x1b[31m", what, help);
-}
-
-/// The same of what should be known, and keeps nothing from working.
-pub(crate) fn warn(what: &str, help: &str) {
-    tell("warning", "\x1b[33m", what, help);
-}
-
-fn tell(kind: &str, colour_of_kind: &str, what: &str, help: &str) {
-    let mut stderr = std::io::stderr().lock();
-    let colour = stderr.is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let (start, end) = if colour {
-        (colour_of_kind, "\x1b[0m")
-    } else {
-        ("", "")
-    };
-    let mut text = format!("{start}{kind}:{end} {what}\n");
-    if !help.is_empty() {
-        text.push_str(&format!("  help: {help}\n"));
-    }
-    // There is nobody to tell where standard error is closed.
-    let _ = stderr.write_all(text.as_bytes());
-}
-
-/// A line for the person at the terminal, on standard error.
-pub(crate) fn remark(text: &str) {
-    // There is nobody to tell where standard error is closed.
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
-}
-
-/// Writes to standard output. A reader that went away (`| head`) is no failure.
-pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    let mut stdout = std::io::stdout().lock();
-    match stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush())
-    {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        Err(error) => Err(Failure::new(
-            format!("standard output cannot be written: {error}"),
-            "",
-        )),
-    }
-}
-
-/// Writes a new file; fails where one is there already.
-pub(crate) fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
-    let file = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(path);
-    file.and_then(|mut file| file.write_all(text.as_bytes()))
-        .map_err(|error| Failure::new(format!("{} cannot be written: {error}", path.display()), ""))
 }

@@ -26,15 +26,17 @@ const MAY: &[(&str, &[&str])] = &[
     ("gate", &["base", "identity", "policy", "scan"]),
     ("store", &["base", "gate", "identity", "policy"]),
     ("mcp", &["base", "gate", "identity", "net"]),
-    ("lab", &["base"]),
+    ("lab", &["base", "terminal"]),
     ("seal", &["base"]),
     ("relay", &["base", "gate", "net", "seal"]),
     ("tools", &["base"]),
+    ("terminal", &[]),
+    ("scancli", &["base", "scan", "terminal"]),
     (
         "weir",
         &[
             "base", "identity", "policy", "scan", "gate", "net", "store", "mcp", "lab", "relay",
-            "seal", "tools",
+            "scancli", "seal", "terminal", "tools",
         ],
     ),
 ];
@@ -81,6 +83,16 @@ const NEVER: &[(&str, &[&str], &str)] = &[
         "relay",
         &["hyper", "socket2", "rustls"],
         "sockets are net's",
+    ),
+    (
+        "terminal",
+        &["tokio", "hyper", "clap"],
+        "it knows nothing of what commands do",
+    ),
+    (
+        "scancli",
+        &["tokio", "hyper", "socket2", "rustls", "cedar-policy"],
+        "it judges what is on this machine, and sends nothing",
     ),
     (
         "weir",

@@ -3,7 +3,6 @@
 //! It works without the gateway and beside a running one, which notices an approval by itself. What it
 //! prints was written by servers, so nothing of it can steer a terminal or stay unseen.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -339,7 +338,7 @@ struct Pen {
 
 impl Pen {
     fn new() -> Pen {
-        let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        let colour = terminal::has_colour(&std::io::stdout());
         match colour {
             true => Pen {
                 removed: ["\x1b[31m", "\x1b[0m"],

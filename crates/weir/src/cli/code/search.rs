@@ -1,7 +1,5 @@
 //! `weir code search`: find code and show the lines.
 
-use std::io::IsTerminal;
-
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use tools::code::api::{Answer as Found, Hit, Repositories};
@@ -126,7 +124,7 @@ fn read<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, Failure> {
 }
 
 fn shown(found: &Found, several: bool) -> String {
-    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let colour = terminal::has_colour(&std::io::stdout());
     let mut text = String::new();
     for hit in &found.hits {
         text.push_str(&place(hit, several, colour));

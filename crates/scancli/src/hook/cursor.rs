@@ -6,10 +6,10 @@
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
+use terminal::{Answer, Ended, complain, print};
 
-use super::super::{Answer, Ended, complain, print};
-use super::Options;
 use super::event::{Judge, complaint, guarded, read};
+use super::{Options, ReadSettings};
 
 /// What is read of an event.
 #[derive(Deserialize)]
@@ -36,11 +36,11 @@ struct Edit {
     new_string: Option<String>,
 }
 
-pub(super) fn run(options: &Options) -> Ended {
+pub(super) fn run(options: &Options, read_settings: ReadSettings) -> Ended {
     let answer = guarded(|| {
         let text = read()?;
         let event: Event<'_> = serde_json::from_str(&text).map_err(|error| complaint(&error))?;
-        answer(&event, options)
+        answer(&event, options, read_settings)
     });
     let answer = answer.unwrap_or_else(|error| {
         complain(&error, "");
@@ -53,8 +53,12 @@ pub(super) fn run(options: &Options) -> Ended {
     Ok(Answer::Yes)
 }
 
-fn answer(event: &Event<'_>, options: &Options) -> Result<Value, String> {
-    let mut judge = Judge::new(&options.with).map_err(|failure| failure.what)?;
+fn answer(
+    event: &Event<'_>,
+    options: &Options,
+    read_settings: ReadSettings,
+) -> Result<Value, String> {
+    let mut judge = Judge::new(&options.with, read_settings).map_err(|failure| failure.what)?;
     let refused = if options.ask { "ask" } else { "deny" };
     Ok(match event.hook_event_name.as_str() {
         "beforeShellExecution" => {

@@ -10,12 +10,11 @@ use std::time::Instant;
 use scan::{Direction, Engine, Sessions, Subject, Verdict};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use terminal::{Answer, Ended, Failure};
 
-use super::super::{Answer, Ended, Failure};
 use super::files::Input;
-use super::key;
 use super::say::{AsJson, Output, count, verdict};
-use super::with::{With, place, unreadable};
+use super::with::{place, unreadable};
 
 /// Bytes of one line.
 const LINE_BYTES_MAX: usize = 16 << 20;
@@ -51,9 +50,9 @@ struct Lines {
 }
 
 /// Judges the lines of files, one file after the other.
-pub(super) fn run(files: &[PathBuf], with: &With, session: bool) -> Ended {
+pub(super) fn run(files: &[PathBuf], engine: Engine, session: bool) -> Ended {
     let mut lines = Lines {
-        engine: with.engine(key()?)?,
+        engine,
         sessions: session.then(Sessions::default),
         began: Instant::now(),
         output: Output::new(),

@@ -10,9 +10,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use base::Secret;
 use clap::Args;
 use scan::{Direction, Engine, Place, Settings, ValueKind, Values};
+use terminal::{Failure, complain};
 
-use super::super::{Failure, complain, print_problems, variable};
-use crate::config::Seen;
+use super::ReadSettings;
 
 /// Files of rules in one folder.
 const RULE_FILES_MAX: usize = 256;
@@ -35,17 +35,10 @@ pub(crate) struct With {
 
 impl With {
     /// What is to be done about each rule.
-    pub(crate) fn settings(&self) -> Result<Settings, Failure> {
+    pub(crate) fn settings(&self, read_settings: ReadSettings) -> Result<Settings, Failure> {
         let mut settings = match &self.config {
             None => Settings::default(),
-            Some(path) => match crate::config::load(path, &variable, &mut Seen::default()) {
-                Ok(settings) => settings.scan,
-                Err(problems) => {
-                    print_problems(&problems);
-                    let what = format!("{} cannot be used", path.display());
-                    return Err(Failure::new(what, "See weir config check."));
-                }
-            },
+            Some(path) => read_settings(path)?,
         };
         if let Some(path) = &self.rules {
             settings.rules.extend(own_rules(path)?);
@@ -61,8 +54,12 @@ impl With {
     }
 
     /// The engine with these settings. Fingerprints have this key.
-    pub(crate) fn engine(&self, key: [u8; 32]) -> Result<Engine, Failure> {
-        Ok(Engine::new(self.settings()?, key))
+    pub(crate) fn engine(
+        &self,
+        read_settings: ReadSettings,
+        key: [u8; 32],
+    ) -> Result<Engine, Failure> {
+        Ok(Engine::new(self.settings(read_settings)?, key))
     }
 }
 

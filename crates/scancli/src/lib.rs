@@ -1,22 +1,30 @@
-//! `weir scan`: judge files, lines, URLs, calls and folders as the gate would, with nothing else running.
+//! The command lines of `weir scan` and `weir hook`: they judge files, lines, URLs, calls, folders and the events of
+//! coding agents as the gate would, with nothing else running.
 //!
-//! It asks the engine that the gate asks, and says what it found, where, and what to do about it. It never
-//! prints what matched, and what it could not read to its end is never called clean.
+//! They ask the engine that the gate asks, and say what it found, where, and what to do about it. They never print what
+//! matched, and what they could not read to its end is never called clean. They know no configuration: whoever calls
+//! them reads its scan settings.
 
 mod files;
 mod history;
+mod hook;
 mod lines;
 mod position;
 mod repo;
 mod rules;
 mod sarif;
 mod say;
-pub(super) mod with;
+mod with;
+
+use std::path::Path;
 
 use clap::{Args, Subcommand};
+use terminal::{Ended, Failure};
 
-use super::{Ended, Failure};
-pub(super) use say::plain;
+pub use hook::Hook;
+
+/// Reads the scan settings of a configuration file. Its problems are printed before it fails.
+pub type ReadSettings = fn(&Path) -> Result<scan::Settings, Failure>;
 
 /// Judge texts, URLs, tool definitions, calls and messages
 #[derive(Args, Debug)]
@@ -35,7 +43,7 @@ A line of --jsonl has an `id` and a `kind`: `url`, `text` (it goes out) or `resp
 JSON-RPC message, and `direction`.
 
 Exit codes: 0 nothing that is refused or redacted, 1 something is or a bound was reached, 2 an error.")]
-pub(super) struct Scan {
+pub struct Scan {
     #[command(subcommand)]
     what: Option<What>,
     #[command(flatten)]
@@ -49,11 +57,12 @@ enum What {
 }
 
 impl Scan {
-    pub(super) fn run(self) -> Ended {
+    /// Judges what was named. `read` reads the configuration of `--config`.
+    pub fn run(self, read: ReadSettings) -> Ended {
         match self.what {
-            Some(What::Rules(command)) => command.run(),
-            Some(What::Repo(command)) => command.run(),
-            None => self.files.run(),
+            Some(What::Rules(command)) => command.run(read),
+            Some(What::Repo(command)) => command.run(read),
+            None => self.files.run(read),
         }
     }
 }

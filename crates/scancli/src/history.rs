@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use super::super::Failure;
+use terminal::Failure;
 
 /// Bytes of a line that git writes: a path, a name and a size.
 const LINE_BYTES_MAX: u64 = 64 << 10;

@@ -11,12 +11,12 @@ use scan::{Action, Direction, Engine, Finding, Place, Scope, Settings, Stream};
 use scan::{Subject, SubjectKind};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use terminal::{Answer, Ended, Failure, complain, remark};
 
-use super::super::{Answer, Ended, Failure, complain, remark};
 use super::position::{Position, Trail};
 use super::say::{AsJson, Found, Judged, Output, count, plain};
 use super::with::{With, place};
-use super::{key, lines};
+use super::{ReadSettings, key, lines};
 
 /// Bytes of a text that are read whole; a longer one flows.
 pub(super) const WHOLE_BYTES_MAX: usize = 16 << 20;
@@ -77,7 +77,7 @@ impl Input {
 }
 
 impl Files {
-    pub(super) fn run(mut self) -> Ended {
+    pub(super) fn run(mut self, read: ReadSettings) -> Ended {
         if self.files.is_empty() {
             if std::io::stdin().is_terminal() {
                 let help = "Name files, or - for what is typed: weir scan --explain notes.md";
@@ -86,12 +86,12 @@ impl Files {
             self.files.push("-".into());
         }
         if self.jsonl {
-            return lines::run(&self.files, &self.with, self.session);
+            return lines::run(&self.files, self.with.engine(read, key()?)?, self.session);
         }
         let kind = SubjectKind::ALL
             .into_iter()
             .find(|k| k.as_str() == self.kind);
-        let settings = self.with.settings()?;
+        let settings = self.with.settings(read)?;
         let judge = Judge {
             kind: kind.expect("clap lets no other word pass"),
             engine: Engine::new(settings.clone(), key()?),

@@ -6,8 +6,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use scan::{Action, Bound, Class, Direction, Engine, Place, Report};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use terminal::Failure;
 
-use super::super::scan::with::{With, place};
+use crate::ReadSettings;
+use crate::say::plain;
+use crate::with::{With, place};
 
 /// Bytes of an event; a larger one is refused.
 const EVENT_BYTES_MAX: u64 = 16 << 20;
@@ -62,10 +65,10 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    pub(super) fn new(with: &With) -> Result<Judge, super::Failure> {
+    pub(super) fn new(with: &With, read_settings: ReadSettings) -> Result<Judge, Failure> {
         // Nothing of a hook shows fingerprints, so they need no key.
         Ok(Judge {
-            engine: with.engine([0; 32])?,
+            engine: with.engine(read_settings, [0; 32])?,
             found: Vec::new(),
             refused: false,
         })
@@ -141,7 +144,7 @@ impl Judge {
             self.refused |= finding.action == Action::Refuse;
             let at = match finding.path.as_str() {
                 "" => String::new(),
-                path => format!(" at {}", super::super::scan::plain(path)),
+                path => format!(" at {}", plain(path)),
             };
             let undone = match finding.disguise {
                 "" => String::new(),

@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use scan::{Class, Direction, Engine, SubjectKind};
+use terminal::{Answer, Ended, Failure, complain, remark};
 
-use super::super::{Answer, Ended, Failure, complain, remark};
 use super::files::{FileAsJson, FileVersion, Sum, show, text};
 use super::history::{History, Next, Version};
-use super::key;
 use super::sarif::Sarif;
 use super::say::{Judged, Output, count, plain};
 use super::with::{With, place};
+use super::{ReadSettings, key};
 
 /// Bytes of the largest file that is read.
 const FILE_BYTES_MAX: u64 = 4 << 20;
@@ -81,10 +81,10 @@ struct Walk<'r> {
 }
 
 impl Repo {
-    pub(super) fn run(self) -> Ended {
+    pub(super) fn run(self, read: ReadSettings) -> Ended {
         let dir = self.dir.metadata();
         let dir = dir.map_err(|error| super::with::unreadable(&self.dir, &error))?;
-        let mut settings = self.with.settings()?;
+        let mut settings = self.with.settings(read)?;
         for class in Class::ALL {
             if !matches!(class, Class::Secret | Class::Personal) {
                 let off = settings.set(class.as_str(), None, scan::Action::Off);

@@ -1,12 +1,12 @@
 //! What a finding says: as a line for people, explained at length, and as JSON. Never what matched.
 
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 
 use scan::{Action, Bound, Direction, Finding, Severity};
 use serde::Serialize;
+use terminal::{Failure, has_colour, unwritable_output};
 
-use super::super::Failure;
 use super::position::Position;
 
 /// A finding, and where it begins in the file.
@@ -241,7 +241,7 @@ pub(super) struct Output {
 impl Output {
     pub(super) fn new() -> Output {
         let to = std::io::stdout().lock();
-        let paint = Paint(to.is_terminal() && std::env::var_os("NO_COLOR").is_none());
+        let paint = Paint(has_colour(&to));
         Output {
             to: std::io::BufWriter::with_capacity(64 << 10, to),
             closed: false,
@@ -279,10 +279,9 @@ impl Output {
 
     fn keep(&mut self, result: std::io::Result<()>) -> Result<(), Failure> {
         match result {
-            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::new(
-                format!("standard output cannot be written: {error}"),
-                "",
-            )),
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                Err(unwritable_output(&error))
+            }
             Err(_) => {
                 self.closed = true;
                 Ok(())

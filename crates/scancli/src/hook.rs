@@ -9,9 +9,10 @@ mod cursor;
 mod event;
 
 use clap::{Args, Subcommand};
+use terminal::{Answer, Ended, Failure, print};
 
-use super::scan::with::With;
-use super::{Ended, Failure, print};
+use super::ReadSettings;
+use super::with::With;
 
 /// Judge an event of Claude Code or Cursor, as a hook of that program
 #[derive(Args, Debug)]
@@ -20,7 +21,7 @@ Examples:
   weir hook claude --print-settings    What to put into .claude/settings.json
   weir hook cursor --print-settings    What to put into .cursor/hooks.json
   weir hook claude < event.json")]
-pub(super) struct Hook {
+pub struct Hook {
     #[command(subcommand)]
     program: Program,
 }
@@ -62,18 +63,19 @@ struct Options {
 }
 
 impl Hook {
-    pub(super) fn run(self) -> Ended {
+    /// Answers the event, or prints how the hook is installed. `read` reads the configuration of `--config`.
+    pub fn run(self, read: ReadSettings) -> Ended {
         match self.program {
             Program::Claude(Claude { options }) if options.print_settings => {
                 print(&format!("{:#}\n", claude::settings(&command("claude")?)))?;
-                Ok(super::Answer::Yes)
+                Ok(Answer::Yes)
             }
             Program::Cursor(Cursor { options }) if options.print_settings => {
                 print(&format!("{:#}\n", cursor::settings(&command("cursor")?)))?;
-                Ok(super::Answer::Yes)
+                Ok(Answer::Yes)
             }
-            Program::Claude(Claude { options }) => claude::run(&options),
-            Program::Cursor(Cursor { options }) => cursor::run(&options),
+            Program::Claude(Claude { options }) => claude::run(&options, read),
+            Program::Cursor(Cursor { options }) => cursor::run(&options, read),
         }
     }
 }

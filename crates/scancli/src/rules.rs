@@ -4,8 +4,9 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use scan::{Class, Direction, Rule, Settings};
 use serde_json::json;
+use terminal::{Answer, Ended};
 
-use super::super::{Answer, Ended};
+use super::ReadSettings;
 use super::say::Output;
 use super::with::With;
 
@@ -31,8 +32,8 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    pub(super) fn run(self) -> Ended {
-        let settings = self.with.settings()?;
+    pub(super) fn run(self, read: ReadSettings) -> Ended {
+        let settings = self.with.settings(read)?;
         let own = settings.rules.iter().copied();
         let asked = |rule: &&Rule| {
             let class = self.class.as_deref();

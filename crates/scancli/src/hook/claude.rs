@@ -4,10 +4,10 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use terminal::{Answer, Ended, Failure, print};
 
-use super::super::{Answer, Ended, Failure, print};
-use super::Options;
 use super::event::{Judge, complaint, guarded, read};
+use super::{Options, ReadSettings};
 
 /// Tools whose answer says again what was judged when they were called, and what the file held before.
 const WRITERS: [&str; 5] = ["Write", "Edit", "MultiEdit", "NotebookEdit", "TodoWrite"];
@@ -24,11 +24,11 @@ struct Event<'e> {
     prompt: Option<String>,
 }
 
-pub(super) fn run(options: &Options) -> Ended {
+pub(super) fn run(options: &Options, read_settings: ReadSettings) -> Ended {
     let answer = guarded(|| {
         let text = read()?;
         let event: Event<'_> = serde_json::from_str(&text).map_err(|error| complaint(&error))?;
-        answer(&event, options)
+        answer(&event, options, read_settings)
     });
     // Exit code 2 refuses, with the reason on standard error.
     match answer {
@@ -38,12 +38,16 @@ pub(super) fn run(options: &Options) -> Ended {
     }
 }
 
-fn answer(event: &Event<'_>, options: &Options) -> Result<Option<Value>, String> {
+fn answer(
+    event: &Event<'_>,
+    options: &Options,
+    read_settings: ReadSettings,
+) -> Result<Option<Value>, String> {
     let tool = event
         .tool_name
         .as_deref()
         .ok_or("the event has no tool_name");
-    let judge = || Judge::new(&options.with).map_err(|failure| failure.what);
+    let judge = || Judge::new(&options.with, read_settings).map_err(|failure| failure.what);
     Ok(match event.hook_event_name.as_str() {
         "PreToolUse" => {
             let input = event.tool_input.ok_or("the event has no tool_input")?;
