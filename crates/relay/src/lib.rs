@@ -31,7 +31,9 @@ pub use actions::LANE;
 pub use counters::Snapshot;
 pub use inbound::Inbound;
 pub use outbound::Outbound;
+pub use seal::Key32;
+pub use seal::keytext::{PeerKey, TicketKey};
 pub use settings::{
-    Agent, Callers, Enrolled, HostMatch, InboundSettings, Key32, Mutual, OutboundSettings, Peer,
-    PeerKey, Problem, Route, TicketKey, TicketKeys, To, Token,
+    Agent, Callers, Enrolled, HostMatch, InboundSettings, Mutual, OutboundSettings, Peer, Problem,
+    Route, TicketKeys, To, Token,
 };

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use base::{Digest, Name};
 use net::Endpoint;
 use net::mutual::{Credentials, CredentialsError};
-use seal::{Identity, Pin, Public, Suite};
+use seal::keytext::{PeerKey, TicketKey};
+use seal::{Identity, Key32, Pin, Public, Suite};
 use zeroize::Zeroizing;
 
 /// Most routes of one relay.
@@ -29,16 +30,6 @@ pub const SESSION_MS_DEFAULT: u64 = seal::session::SESSION_MS;
 pub const IDLE_MAX: usize = 1024;
 /// How long a stream of an answer may be silent, in milliseconds.
 pub const STREAM_MS_DEFAULT: u64 = 300_000;
-
-/// 32 secret bytes.
-#[derive(Clone)]
-pub struct Key32(pub(crate) Zeroizing<[u8; 32]>);
-
-impl Key32 {
-    pub fn new(bytes: [u8; 32]) -> Key32 {
-        Key32(Zeroizing::new(bytes))
-    }
-}
 
 /// A join token: 16 to 64 secret bytes, shared by a fleet.
 #[derive(Clone)]
@@ -99,15 +90,6 @@ pub struct Callers {
     pub anyone: Option<Agent>,
 }
 
-/// A key of an inbound.
-#[derive(Clone, Debug)]
-pub enum PeerKey {
-    /// The whole key.
-    Public(Public),
-    /// Its pin: the key is asked for at `/.well-known/shr/keys`, and used only if it is the one.
-    Pin(Pin),
-}
-
 /// An inbound, as an outbound sees it.
 pub struct Peer {
     pub name: Name,
@@ -146,15 +128,6 @@ pub struct Enrolled {
     pub psk: Option<Key32>,
     /// Sessions from before this time are refused, in Unix milliseconds.
     pub sessions_after_unix_ms: u64,
-}
-
-/// A ticket key that instances share.
-#[derive(Clone)]
-pub struct TicketKey {
-    pub id: u32,
-    pub key: Key32,
-    /// From when on it seals, for an hour, in Unix milliseconds; it opens for one hour more.
-    pub begins_unix_ms: u64,
 }
 
 /// Where ticket keys come from.

@@ -186,6 +186,20 @@ impl Identity {
     }
 }
 
+/// 32 secret bytes that are not told apart by kind yet: a pre-shared key or a ticket key that somebody holds for later.
+#[derive(Clone)]
+pub struct Key32(Zeroizing<[u8; 32]>);
+
+impl Key32 {
+    pub fn new(bytes: [u8; 32]) -> Key32 {
+        Key32(Zeroizing::new(bytes))
+    }
+
+    pub fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
 /// A pre-shared key of one pair of weirs: 32 random bytes, beside the public keys.
 pub struct Psk(Zeroizing<[u8; 32]>);
 

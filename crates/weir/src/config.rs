@@ -8,7 +8,6 @@
 pub(crate) mod compile;
 pub(crate) mod file;
 pub(crate) mod keys;
-pub(crate) mod keytext;
 pub(crate) mod problem;
 pub(crate) mod read;
 pub(crate) mod schema;
@@ -20,6 +19,7 @@ pub(crate) mod yaml;
 
 pub(crate) use problem::Problem;
 pub(crate) use read::load;
+pub(crate) use seal::keytext;
 pub(crate) use seen::Seen;
 pub(crate) use settings::Settings;
 

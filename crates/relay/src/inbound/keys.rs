@@ -8,15 +8,14 @@ use arc_swap::ArcSwap;
 use base::{Digest, Now};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use seal::keytext::TicketKey;
 use seal::ticket::TEK_MS;
 use seal::{
-    Guard, JoinToken, Kid, Mode, PeerId, Psk, Public, Responder, Suite, Tek, TekRing, Today,
+    Guard, JoinToken, Key32, Kid, Mode, PeerId, Psk, Public, Responder, Suite, TekRing, Today,
 };
 
 use crate::random;
-use crate::settings::{
-    Agent, Enrolled, InboundSettings, Key32, PEERS_MAX, Problem, TicketKey, TicketKeys,
-};
+use crate::settings::{Agent, Enrolled, InboundSettings, PEERS_MAX, Problem, TicketKeys};
 
 /// How long before its hour is over the instance's own ticket key gets a successor, in milliseconds.
 const EARLY_MS: u64 = 60_000;
@@ -52,7 +51,7 @@ impl Roll {
             let id = public.peer_id();
             let peer = seal::Peer {
                 public,
-                psk: psk.map(|psk| Psk::new(*psk.0)).transpose()?,
+                psk: psk.map(|psk| Psk::new(*psk.bytes())).transpose()?,
                 mode: Mode::Local,
                 sessions_after_unix_ms,
             };
@@ -164,8 +163,7 @@ impl Teks {
 }
 
 fn ring(keys: &[TicketKey]) -> Result<TekRing, Problem> {
-    let tek = |key: &TicketKey| Tek::new(key.id, *key.key.0, key.begins_unix_ms);
-    Ok(TekRing::new(keys.iter().map(tek).collect())?)
+    Ok(TekRing::new(keys.iter().map(TicketKey::tek).collect())?)
 }
 
 fn fresh(now: Now) -> Result<TicketKey, Problem> {

@@ -11,13 +11,14 @@ use base::{Name, Now};
 use net::Endpoint;
 use net::h1::RequestLines;
 use net::upstream::Scheme;
+use seal::keytext::PeerKey;
 use seal::{JoinToken, Pin, Psk, Public, Session};
 use tokio::sync::Mutex;
 
 use super::handshake::NoSession;
 use crate::outer;
 use crate::random;
-use crate::settings::{PEER_KEYS_MAX, Peer, PeerKey, Problem};
+use crate::settings::{PEER_KEYS_MAX, Peer, Problem};
 
 /// Between two handshakes that plain answers asked for, in milliseconds.
 const FORCED_MS: u64 = 1_000;
@@ -100,7 +101,7 @@ impl Link {
     }
 
     fn secrets(&self) -> Result<(Vec<Psk>, Option<JoinToken>), Problem> {
-        let psks = self.peer.psks.iter().map(|psk| Psk::new(*psk.0));
+        let psks = self.peer.psks.iter().map(|psk| Psk::new(*psk.bytes()));
         let token = self.peer.token.as_ref();
         let token = token.map(|token| JoinToken::new(&token.0)).transpose()?;
         Ok((psks.collect::<Result<_, _>>()?, token))
@@ -175,12 +176,8 @@ impl Link {
 
 impl Door {
     fn new(key: &PeerKey) -> Door {
-        let pin = match key {
-            PeerKey::Public(public) => public.pin(),
-            PeerKey::Pin(pin) => *pin,
-        };
         Door {
-            pin,
+            pin: key.pin(),
             outbound: OnceLock::new(),
         }
     }

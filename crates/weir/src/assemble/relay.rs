@@ -14,9 +14,8 @@ use net::{Endpoint, Targets};
 use relay::{
     Agent, Callers, HostMatch, InboundSettings, Key32, OutboundSettings, TicketKeys, Token,
 };
-use seal::Identity;
+use seal::{Identity, keytext};
 
-use crate::config::keytext;
 use crate::config::settings::relay::{
     Inbound, Listen, Mutual, Outbound, Peer, Place, Relay, Route, To,
 };
@@ -64,7 +63,7 @@ pub(crate) fn outbound(outbound: &Outbound, settings: &Settings, unix_ms: u64) -
         Some(relay::Peer {
             name: peer.place.name.clone(),
             endpoint: endpoint(&peer.place),
-            keys: peer.keys.iter().map(peer_key).collect(),
+            keys: peer.keys.clone(),
             suite: peer.suite,
             identity: Arc::clone(identity),
             psks: peer.psks.iter().map(psk).collect(),
@@ -130,7 +129,7 @@ pub(crate) fn inbound(inbound: &Inbound, settings: &Settings) -> InboundSettings
         tokens: inbound.join_tokens.iter().map(token).collect(),
         ticket_keys: match &inbound.ticket_keys {
             None => TicketKeys::Own,
-            Some(keys) => TicketKeys::Given(keys.iter().map(keytext::TicketKey::shared).collect()),
+            Some(keys) => TicketKeys::Given(keys.clone()),
         },
         session_ms: inbound.session_ms,
         next_pin: inbound.next_key,
@@ -320,11 +319,4 @@ fn psk(text: &Secret) -> Key32 {
 
 fn token(text: &Secret) -> Token {
     Token::new(text.expose().as_bytes().to_vec())
-}
-
-fn peer_key(key: &keytext::PeerKey) -> relay::PeerKey {
-    match key {
-        keytext::PeerKey::Public(public) => relay::PeerKey::Public(public.clone()),
-        keytext::PeerKey::Pin(pin) => relay::PeerKey::Pin(*pin),
-    }
 }

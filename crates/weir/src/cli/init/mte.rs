@@ -422,7 +422,7 @@ export SOMETHING=else # ours
             let taken = read(env).unwrap();
             let dir = tempfile::tempdir().unwrap();
             let seed = [7; 32];
-            let key = crate::config::keytext::identity_text(&seed);
+            let key = seal::keytext::identity_text(&seed);
             std::fs::write(dir.path().join("inbound.key"), key.expose()).unwrap();
             std::fs::write(dir.path().join("policy.cedar"), taken.policy).unwrap();
             let text = taken.config.replace("@HASH@", &"a".repeat(64));

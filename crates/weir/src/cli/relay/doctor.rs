@@ -9,6 +9,7 @@ use std::sync::Arc;
 use clap::Args;
 use seal::bhttp::{Decoder, Encoder, Event, Length, Limits, Reading, RequestLine};
 use seal::chunk::Piece;
+use seal::keytext::{self, PeerKey};
 use seal::{InitRandom, Moment, Outbox, Pending, Public, Random, Response, Session};
 use serde_json::{Value, json};
 
@@ -16,7 +17,6 @@ use super::probe::{KEYS_PATH, Listed, MESSAGES_PATH, Probe, Reply, listed};
 use super::run::{Ask, psk_of, state, token_of};
 use super::{keys, run};
 use crate::cli::{Answer, ConfigFile, Ended, Failure, print};
-use crate::config::keytext::{self, PeerKey};
 use crate::config::settings::relay::{Outbound, Peer};
 
 /// Clocks that differ by more than this are told of, in milliseconds. Messages are refused from 2 s on, but an

@@ -8,18 +8,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use base::clock::rfc3339;
 use clap::Args;
-use seal::ticket::{TEK_MS, TICKET_KEYS_MAX};
+use seal::Key32;
+use seal::keytext::{self, Renewed, TicketKey};
 use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::keys;
 use crate::cli::relay::show;
 use crate::cli::{Answer, Ended, Failure, print, write_new};
-use crate::config::keytext::{self, TicketKey};
 use crate::config::{SECRET_BYTES_MAX, read};
-
-/// Ticket keys that lie ready for the hours to come.
-const AHEAD: u64 = 3;
 
 /// Make a key pair: write the private key, print the public one and its pin
 ///
@@ -92,22 +89,18 @@ impl Keygen {
             .unwrap_or_default();
         let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
         let mut held = read_tickets(&self.file)?;
-        let before = held.len();
-        held.retain(|key| now < key.begins_unix_ms.saturating_add(2 * TEK_MS));
-        let ended = before - held.len();
-        let made = extend(&mut held, now)?;
-        let text: Zeroizing<String> = Zeroizing::new(
-            held.iter()
-                .map(|key| format!("{}\n", key.text().as_str()))
-                .collect(),
+        let renewed = keytext::renew(
+            &mut held,
+            now,
+            || Ok(*keys::random()?),
+            || Ok(Key32::new(*keys::random()?)),
+        )?;
+        replace(&self.file, &keytext::ticket_file(&held))?;
+        let Renewed { made, ended, .. } = renewed;
+        let (file, until) = (
+            self.file.display().to_string(),
+            rfc3339(renewed.until_unix_ms),
         );
-        replace(&self.file, &text)?;
-        let until = held
-            .iter()
-            .map(|key| key.begins_unix_ms + TEK_MS)
-            .max()
-            .unwrap_or(now);
-        let (file, until) = (self.file.display().to_string(), rfc3339(until));
         print(&match self.json {
             true => format!(
                 "{}\n",
@@ -167,27 +160,6 @@ fn read_tickets(path: &Path) -> Result<Vec<TicketKey>, Failure> {
     }
 }
 
-/// Adds keys, an hour after the other, until the hours to come have theirs. Gives how many.
-fn extend(held: &mut Vec<TicketKey>, now: u64) -> Result<usize, Failure> {
-    let mut made = 0;
-    loop {
-        let last = held.iter().map(|key| key.begins_unix_ms + TEK_MS).max();
-        // A gap is not filled backwards: a key begins now at the earliest.
-        let begins = last.map_or(now, |until| until.max(now));
-        if begins > now + AHEAD * TEK_MS || held.len() == TICKET_KEYS_MAX {
-            return Ok(made);
-        }
-        let id = loop {
-            let id = u32::from_be_bytes(*keys::random()?);
-            if held.iter().all(|key| key.id != id) {
-                break id;
-            }
-        };
-        held.push(TicketKey::new(id, begins, keys::random()?));
-        made += 1;
-    }
-}
-
 /// Puts a file in the place of another at once, so that nobody reads half of it.
 fn replace(path: &Path, text: &str) -> Result<(), Failure> {
     let mut draft = path.to_path_buf().into_os_string();
@@ -198,29 +170,4 @@ fn replace(path: &Path, text: &str) -> Result<(), Failure> {
         let _ = std::fs::remove_file(&draft);
         Failure::new(format!("{} cannot be written: {error}", path.display()), "")
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const HOUR: u64 = TEK_MS;
-
-    #[test]
-    fn each_hour_to_come_has_a_key_and_only_one() {
-        let mut held = Vec::new();
-        assert_eq!(extend(&mut held, 1_000).map_err(drop), Ok(4));
-        let begins: Vec<u64> = held.iter().map(|key| key.begins_unix_ms).collect();
-        assert_eq!(
-            begins,
-            [1_000, 1_000 + HOUR, 1_000 + 2 * HOUR, 1_000 + 3 * HOUR]
-        );
-        assert_eq!(extend(&mut held, 1_000).map_err(drop), Ok(0));
-        assert_eq!(extend(&mut held, 1_000 + HOUR).map_err(drop), Ok(1));
-        // Long after: what is new begins now.
-        held.truncate(1);
-        assert_eq!(extend(&mut held, 10 * HOUR).map_err(drop), Ok(4));
-        assert_eq!(held[1].begins_unix_ms, 10 * HOUR);
-        assert!(keytext::ring(&held).is_ok());
-    }
 }

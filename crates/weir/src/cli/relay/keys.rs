@@ -6,11 +6,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use base::Secret;
+use seal::keytext;
 use zeroize::Zeroizing;
 
 use crate::cli::Failure;
 use crate::config::settings::Reference;
-use crate::config::{SECRET_BYTES_MAX, keytext, read, values};
+use crate::config::{SECRET_BYTES_MAX, read, values};
 
 /// Random bytes from the kernel, not from a generator in the process.
 pub(super) fn random<const N: usize>() -> Result<Zeroizing<[u8; N]>, Failure> {
@@ -53,7 +54,7 @@ pub(super) fn secret(what: &str, text: &str) -> Result<Secret, Failure> {
             .map(Secret::new)
             .ok_or_else(|| Failure::new(format!("{what}: the variable {name} is not set"), ""))?,
         Ok(Reference::File(path)) => read_line(&path, SECRET_BYTES_MAX)?,
-        Err(_) if text.starts_with("shr1_") => {
+        Err(_) if keytext::begins_as_key(text) => {
             // The text is not repeated: it is in the shell's history already.
             return Err(Failure::new(
                 format!(
@@ -76,9 +77,8 @@ pub(super) fn public<T>(
     parse: impl Fn(&str) -> Result<T, String>,
 ) -> Result<T, Failure> {
     let path = Path::new(text.strip_prefix("file:").unwrap_or(text));
-    let is_text = text.starts_with("shr1_") || keytext::pin(text).is_ok();
     let help = "weir relay show FILE prints the public key and the pin of a key file.";
-    if is_text {
+    if keytext::is_key_text(text) {
         return parse(text).map_err(|message| Failure::new(format!("the key {message}"), help));
     }
     let held = read_line(path, keytext::PUBLIC_FILE_BYTES_MAX);

@@ -6,13 +6,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use seal::keytext;
 use serde_json::json;
 
 use super::probe::{KEYS_PATH, Listed, Probe, listed};
 use super::run::{Ask, state};
 use super::show;
 use crate::cli::{Answer, Ended, Failure, print, write_new};
-use crate::config::keytext;
 
 /// Show the pins of an inbound's keys, to compare with what its operator says
 #[derive(Args, Debug)]

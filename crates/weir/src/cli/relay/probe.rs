@@ -12,15 +12,13 @@ use base::{Name, Now, Resource};
 use gate::{Asker, Call, Passed};
 use net::h1::{Framing, Thread, Version, Wires};
 use relay::actions::PASS;
-use seal::Kid;
-use seal::Public;
+use seal::{Kid, Public, keytext};
 use serde_json::Value;
 use tokio::task::LocalSet;
 
 use super::run::gateway_settings;
 use crate::assemble::Gateway;
 use crate::cli::Failure;
-use crate::config::keytext;
 use crate::config::settings::relay::Outbound;
 use crate::routes::new_call_id;
 

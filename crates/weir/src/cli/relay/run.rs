@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use base::{Name, Secret};
 use clap::{Args, ValueEnum};
 use relay::HostMatch;
-use seal::Suite;
+use seal::{Suite, keytext};
 
 use super::{keygen, keys};
 use crate::cli::{Answer, Ended, Failure, variable};
@@ -17,7 +17,7 @@ use crate::config::settings::relay::{
     Place, Route, To,
 };
 use crate::config::settings::{Ca, LogLevel, PolicyFile};
-use crate::config::{Problem, Seen, Settings, keytext, read, values};
+use crate::config::{Problem, Seen, Settings, read, values};
 use crate::serve::Process;
 
 /// The configuration that both begin with. The policy is put in its place below.
@@ -501,7 +501,7 @@ fn seen<'a>(arguments: impl Iterator<Item = &'a str>) -> Seen {
     let mut seen = Seen::default();
     for text in arguments {
         let path = Path::new(text.strip_prefix("file:").unwrap_or(text));
-        if !text.starts_with("shr1_") && !text.starts_with("env:") && path.is_file() {
+        if !keytext::begins_as_key(text) && !text.starts_with("env:") && path.is_file() {
             seen.note(path);
         }
     }

@@ -4,12 +4,12 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use seal::Public;
+use seal::{Public, keytext};
 use serde_json::{Value, json};
 
 use super::keys;
 use crate::cli::{Answer, Ended, Failure, print};
-use crate::config::{SECRET_BYTES_MAX, keytext};
+use crate::config::SECRET_BYTES_MAX;
 
 /// Print the public key, pin and ids of a key file
 ///

@@ -7,32 +7,41 @@
 use base::Secret;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use relay::Key32;
-use seal::{Identity, Pin, Public, Tek, TekRing};
 use zeroize::Zeroizing;
 
-/// What a private key begins with.
-pub(crate) const PRIVATE: &str = "shr1_key_";
-/// What a public key begins with.
-pub(crate) const PUBLIC: &str = "shr1_pub_";
-/// What a pre-shared key begins with.
-pub(crate) const PSK: &str = "shr1_psk_";
-/// What a ticket key begins with.
-pub(crate) const TICKET: &str = "shr1_tek_";
-/// Bytes of a file of a public key; the text alone has 1,631.
-pub(crate) const PUBLIC_FILE_BYTES_MAX: usize = 4096;
+use crate::key::{Identity, Key32, Pin, Psk, Public};
+use crate::ticket::{TEK_MS, TICKET_KEYS_MAX, Tek, TekRing};
 
-/// What an outbound knows an inbound by.
+/// What every key begins with.
+const ANY: &str = "shr1_";
+/// What a private key begins with.
+pub const PRIVATE: &str = "shr1_key_";
+/// What a public key begins with.
+pub const PUBLIC: &str = "shr1_pub_";
+/// What a pre-shared key begins with.
+pub const PSK: &str = "shr1_psk_";
+/// What a ticket key begins with.
+pub const TICKET: &str = "shr1_tek_";
+/// Bytes of a file of a public key; the text alone has 1,631.
+pub const PUBLIC_FILE_BYTES_MAX: usize = 4096;
+/// Bytes of a line of a file of ticket keys: the prefix, an id of 8 digits, a time of at most 20, the key of 43, two `_`
+/// and the end of the line.
+const TICKET_LINE_BYTES_MAX: usize = TICKET.len() + 8 + 20 + 43 + 3;
+/// Ticket keys that lie ready for the hours to come.
+const TICKETS_AHEAD: u64 = 3;
+
+/// The key of an inbound, as an outbound knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum PeerKey {
+pub enum PeerKey {
+    /// The whole key.
     Public(Public),
-    /// The key itself is asked of the inbound, and has to match.
+    /// Its pin: the key is asked for at `/.well-known/shr/keys`, and used only if it is the one.
     Pin(Pin),
 }
 
 impl PeerKey {
     /// The pin, which both forms have.
-    pub(crate) fn pin(&self) -> Pin {
+    pub fn pin(&self) -> Pin {
         match self {
             PeerKey::Public(public) => public.pin(),
             PeerKey::Pin(pin) => *pin,
@@ -40,17 +49,27 @@ impl PeerKey {
     }
 }
 
-/// A ticket key as the file of a fleet holds it.
+/// A ticket key that the instances of a fleet share.
 #[derive(Clone)]
-pub(crate) struct TicketKey {
+pub struct TicketKey {
     pub id: u32,
-    /// From when on it mints, in Unix milliseconds.
+    pub key: Key32,
+    /// From when on it seals, for an hour, in Unix milliseconds; it opens for one hour more.
     pub begins_unix_ms: u64,
-    key: Zeroizing<[u8; 32]>,
+}
+
+/// Whether a text is itself a key or a pin, and not the name of a file with one.
+pub fn is_key_text(text: &str) -> bool {
+    begins_as_key(text) || pin(text).is_ok()
+}
+
+/// Whether a text is a key, of whatever kind; not a pin.
+pub fn begins_as_key(text: &str) -> bool {
+    text.starts_with(ANY)
 }
 
 /// The private key of a text.
-pub(crate) fn identity(text: &str) -> Result<Identity, String> {
+pub fn identity(text: &str) -> Result<Identity, String> {
     if text.starts_with(PUBLIC) {
         return Err("is a public key; the private one is wanted here".to_owned());
     }
@@ -61,7 +80,7 @@ pub(crate) fn identity(text: &str) -> Result<Identity, String> {
 }
 
 /// The public key of a text.
-pub(crate) fn public(text: &str) -> Result<Public, String> {
+pub fn public(text: &str) -> Result<Public, String> {
     if text.starts_with(PRIVATE) {
         return Err(
             "is a private key, which nobody else may have; write the public one, and replace this pair if \
@@ -77,14 +96,14 @@ pub(crate) fn public(text: &str) -> Result<Public, String> {
 }
 
 /// A pin: 64 hex digits.
-pub(crate) fn pin(text: &str) -> Result<Pin, String> {
+pub fn pin(text: &str) -> Result<Pin, String> {
     text.parse()
         .map_err(|_| "is no pin of 64 hex digits, as weir relay show prints it".to_owned())
 }
 
 /// A public key or a pin.
-pub(crate) fn peer_key(text: &str) -> Result<PeerKey, String> {
-    if text.starts_with("shr1_") {
+pub fn peer_key(text: &str) -> Result<PeerKey, String> {
+    if begins_as_key(text) {
         return public(text).map(PeerKey::Public);
     }
     match pin(text) {
@@ -96,22 +115,22 @@ pub(crate) fn peer_key(text: &str) -> Result<PeerKey, String> {
 }
 
 /// A pre-shared key.
-pub(crate) fn psk(text: &str) -> Result<Key32, String> {
+pub fn psk(text: &str) -> Result<Key32, String> {
     let bytes = secret_bytes(text, PSK).ok_or_else(|| {
         format!("is no pre-shared key ({PSK}…); make one with weir relay keygen --psk")
     })?;
-    seal::Psk::new(*bytes).map_err(|error| format!("is {error}"))?;
+    Psk::new(*bytes).map_err(|error| format!("is {error}"))?;
     Ok(Key32::new(*bytes))
 }
 
-/// The same, as `seal` takes it.
-pub(crate) fn seal_psk(text: &str) -> Result<seal::Psk, String> {
+/// The same, as a handshake takes it.
+pub fn seal_psk(text: &str) -> Result<Psk, String> {
     let bytes = secret_bytes(text, PSK).ok_or_else(|| format!("is no pre-shared key ({PSK}…)"))?;
-    seal::Psk::new(*bytes).map_err(|error| format!("is {error}"))
+    Psk::new(*bytes).map_err(|error| format!("is {error}"))
 }
 
 /// The ticket keys of a file, one a line; empty lines and those that begin with `#` are left out.
-pub(crate) fn ticket_keys(text: &str) -> Result<Vec<TicketKey>, String> {
+pub fn ticket_keys(text: &str) -> Result<Vec<TicketKey>, String> {
     let mut keys = Vec::new();
     for (at, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -122,10 +141,9 @@ pub(crate) fn ticket_keys(text: &str) -> Result<Vec<TicketKey>, String> {
             let n = at + 1;
             format!("has no ticket key ({TICKET}ID_TIME_KEY) on line {n}; make the file with weir relay keygen --tickets")
         })?;
-        if keys.len() == seal::ticket::TICKET_KEYS_MAX {
-            let max = seal::ticket::TICKET_KEYS_MAX;
+        if keys.len() == TICKET_KEYS_MAX {
             return Err(format!(
-                "has more than {max} ticket keys; take out those that ended"
+                "has more than {TICKET_KEYS_MAX} ticket keys; take out those that ended"
             ));
         }
         keys.push(key);
@@ -134,11 +152,68 @@ pub(crate) fn ticket_keys(text: &str) -> Result<Vec<TicketKey>, String> {
 }
 
 /// The ring of these keys.
-pub(crate) fn ring(keys: &[TicketKey]) -> Result<TekRing, String> {
-    let teks = keys
-        .iter()
-        .map(|key| Tek::new(key.id, *key.key, key.begins_unix_ms));
+pub fn ring(keys: &[TicketKey]) -> Result<TekRing, String> {
+    let teks = keys.iter().map(TicketKey::tek);
     TekRing::new(teks.collect()).map_err(|error| error.to_string())
+}
+
+/// How a file of ticket keys was brought up to date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Renewed {
+    pub made: usize,
+    pub ended: usize,
+    /// Until when the keys mint, in Unix milliseconds.
+    pub until_unix_ms: u64,
+}
+
+/// Brings ticket keys up to date: takes out those that open nothing any more, and makes one for each of the hours to
+/// come. `id` and `key` draw random bytes. The error is theirs.
+pub fn renew<E>(
+    keys: &mut Vec<TicketKey>,
+    now_unix_ms: u64,
+    mut id: impl FnMut() -> Result<[u8; 4], E>,
+    mut key: impl FnMut() -> Result<Key32, E>,
+) -> Result<Renewed, E> {
+    let before = keys.len();
+    keys.retain(|key| now_unix_ms < key.begins_unix_ms.saturating_add(2 * TEK_MS));
+    let ended = before - keys.len();
+    let mut made = 0;
+    loop {
+        let until = keys.iter().map(|key| key.begins_unix_ms + TEK_MS).max();
+        // A gap is not filled backwards: a key begins now at the earliest.
+        let begins_unix_ms = until.map_or(now_unix_ms, |until| until.max(now_unix_ms));
+        if begins_unix_ms > now_unix_ms + TICKETS_AHEAD * TEK_MS || keys.len() == TICKET_KEYS_MAX {
+            let until_unix_ms = until.unwrap_or(now_unix_ms);
+            return Ok(Renewed {
+                made,
+                ended,
+                until_unix_ms,
+            });
+        }
+        let id = loop {
+            let id = u32::from_be_bytes(id()?);
+            if keys.iter().all(|key| key.id != id) {
+                break id;
+            }
+        };
+        keys.push(TicketKey {
+            id,
+            begins_unix_ms,
+            key: key()?,
+        });
+        made += 1;
+    }
+}
+
+/// The text of a file of ticket keys, one a line.
+pub fn ticket_file(keys: &[TicketKey]) -> Zeroizing<String> {
+    // All lines fit, so that no shorter copy of a secret is left behind when the text grows.
+    let mut text = Zeroizing::new(String::with_capacity(keys.len() * TICKET_LINE_BYTES_MAX));
+    for key in keys {
+        text.push_str(&key.text());
+        text.push('\n');
+    }
+    text
 }
 
 fn ticket_key(line: &str) -> Option<TicketKey> {
@@ -148,32 +223,20 @@ fn ticket_key(line: &str) -> Option<TicketKey> {
     let key = TicketKey {
         id: u32::from_str_radix(id, 16).ok()?,
         begins_unix_ms: begins.parse().ok()?,
-        key: secret_bytes(line, &prefix)?,
+        key: Key32::new(*secret_bytes(line, &prefix)?),
     };
     (*key.text() == *line).then_some(key)
 }
 
 impl TicketKey {
-    pub(crate) fn new(id: u32, begins_unix_ms: u64, key: Zeroizing<[u8; 32]>) -> TicketKey {
-        TicketKey {
-            id,
-            begins_unix_ms,
-            key,
-        }
-    }
-
-    /// The same for the relay.
-    pub(crate) fn shared(&self) -> relay::TicketKey {
-        relay::TicketKey {
-            id: self.id,
-            key: Key32::new(*self.key),
-            begins_unix_ms: self.begins_unix_ms,
-        }
+    /// The same as tickets are sealed with it.
+    pub fn tek(&self) -> Tek {
+        Tek::new(self.id, *self.key.bytes(), self.begins_unix_ms)
     }
 
     /// The line of a file.
-    pub(crate) fn text(&self) -> Zeroizing<String> {
-        let body = encode(&self.key);
+    pub fn text(&self) -> Zeroizing<String> {
+        let body = encode(self.key.bytes());
         Zeroizing::new(format!(
             "{TICKET}{:08x}_{}_{}",
             self.id,
@@ -184,17 +247,17 @@ impl TicketKey {
 }
 
 /// The text of the private key of a seed.
-pub(crate) fn identity_text(seed: &[u8; 32]) -> Secret {
+pub fn identity_text(seed: &[u8; 32]) -> Secret {
     Secret::new(format!("{PRIVATE}{}", encode(seed).as_str()))
 }
 
 /// The text of a pre-shared key.
-pub(crate) fn psk_text(bytes: &[u8; 32]) -> Secret {
+pub fn psk_text(bytes: &[u8; 32]) -> Secret {
     Secret::new(format!("{PSK}{}", encode(bytes).as_str()))
 }
 
 /// The text of a public key.
-pub(crate) fn public_text(public: &Public) -> String {
+pub fn public_text(public: &Public) -> String {
     format!("{PUBLIC}{}", URL_SAFE_NO_PAD.encode(public.bytes()))
 }
 
@@ -286,7 +349,11 @@ mod tests {
 
     #[test]
     fn a_file_of_ticket_keys() {
-        let key = |id, begins| TicketKey::new(id, begins, Zeroizing::new(seed(id as u8)));
+        let key = |id, begins_unix_ms| TicketKey {
+            id,
+            begins_unix_ms,
+            key: Key32::new(seed(id as u8)),
+        };
         let lines = [key(7, 1_000), key(0xfeed_beef, 3_601_000)].map(|key| key.text().to_string());
         let file = format!("# of the fleet\n\n{}\n{}\n", lines[0], lines[1]);
         let keys = ticket_keys(&file).unwrap();
@@ -300,7 +367,7 @@ mod tests {
         let twice = format!("{0}\n{0}\n", lines[0]);
         assert!(ring(&ticket_keys(&twice).unwrap()).is_err());
         assert!(ring(&[]).is_err());
-        let many = format!("{}\n", lines[0]).repeat(seal::ticket::TICKET_KEYS_MAX + 1);
+        let many = format!("{}\n", lines[0]).repeat(TICKET_KEYS_MAX + 1);
         for bad in [
             many,
             lines[0].replace("00000007", "7"),
@@ -312,5 +379,36 @@ mod tests {
             let error = ticket_keys(&bad).map(drop).unwrap_err();
             assert!(!error.contains("hunter2"), "{error}");
         }
+    }
+
+    #[test]
+    fn each_hour_to_come_has_a_key_and_only_one() {
+        const HOUR: u64 = TEK_MS;
+        let mut drawn = 0_u32;
+        let mut renew = |keys: &mut Vec<TicketKey>, now| {
+            let id = || {
+                drawn += 1;
+                Ok(drawn.to_be_bytes())
+            };
+            let renewed = renew(keys, now, id, || Ok::<_, ()>(Key32::new(seed(1)))).unwrap();
+            (renewed.made, renewed.ended)
+        };
+        let mut held = Vec::new();
+        assert_eq!(renew(&mut held, 1_000), (4, 0));
+        let begins: Vec<u64> = held.iter().map(|key| key.begins_unix_ms).collect();
+        assert_eq!(
+            begins,
+            [1_000, 1_000 + HOUR, 1_000 + 2 * HOUR, 1_000 + 3 * HOUR]
+        );
+        assert_eq!(renew(&mut held, 1_000), (0, 0));
+        assert_eq!(renew(&mut held, 1_000 + HOUR), (1, 0));
+        // Long after: what ended is gone, and what is new begins now.
+        held.truncate(1);
+        assert_eq!(renew(&mut held, 10 * HOUR), (4, 1));
+        assert_eq!(held[0].begins_unix_ms, 10 * HOUR);
+        assert!(ring(&held).is_ok());
+        let file = ticket_file(&held);
+        assert!(ticket_keys(&file).is_ok_and(|keys| keys.len() == 4));
+        assert!(file.lines().all(|line| line.len() < TICKET_LINE_BYTES_MAX));
     }
 }
