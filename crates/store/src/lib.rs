@@ -15,6 +15,7 @@ pub mod pins;
 
 pub mod audit;
 pub mod log;
+pub mod state;
 
 mod entry;
 pub mod note;
@@ -27,3 +28,4 @@ pub use agents::Agents;
 pub use limits::Limits;
 pub use log::{Durability, Log, LogError, LogSettings, LogStats};
 pub use pins::Pins;
+pub use state::{State, StateError};

@@ -6,20 +6,17 @@
 pub(crate) mod relay;
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use base::limit::LOGS_MAX;
-use base::{Digest, Secret};
+use base::Digest;
 use gate::ports::Ports;
 use gate::{Gate, Passed, Rates, Rules};
 use identity::AgentState;
 use net::h1::Wires;
 use net::upstream::Scheme;
 use net::{Drain, EdgeSettings, EdgeShared, Endpoint, Targets, Upstreams};
-use store::disk::FileDisk;
-use store::log::{Log, LogError, LogSettings, Witness};
+use store::{Log, LogSettings, State};
 
 use crate::config::settings::{ChildServer, Durability, HttpServer, ServerKind, Settings};
 use crate::config::{Problem, compile};
@@ -54,15 +51,18 @@ impl Gateway {
     /// writes the first of `logs` logs that no other writes. The error is for the operator.
     pub(crate) fn with_logs(settings: &Settings, logs: usize) -> Result<Gateway, String> {
         let targets = Arc::new(targets(settings)?);
-        make_dir(&settings.state)?;
-        let fingerprint_key = key(&settings.state, "fingerprint.key")?;
+        let failed = |error: store::StateError| error.to_string();
+        let state = State::open(&settings.state).map_err(failed)?;
+        let fingerprint_key = state.key("fingerprint.key").map_err(failed)?;
         let rules = rules(settings, settings, fingerprint_key).map_err(|problems| {
             let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
             lines.join("\n")
         })?;
-        let log = Arc::new(open_log(settings, logs)?);
+        let witness = settings.log.witness.as_deref();
+        let log = state.log(&log_settings(settings), witness, logs);
+        let log = Arc::new(log.map_err(failed)?);
         let metrics = Arc::new(Metrics::new(names(settings)));
-        let pins = pins(settings)?;
+        let pins = pins(settings, &state)?;
         let known = Arc::new(Known::new(agents(settings)));
         let clock = Arc::new(Clock::new());
         let ports = Ports {
@@ -76,7 +76,7 @@ impl Gateway {
             )
         };
         let gate = Arc::new(Gate::new(ports, rules));
-        let session_key = key(&settings.state, "session.key")?;
+        let session_key = state.key("session.key").map_err(failed)?;
         let mcp = mcp::Shared::new(mcp_settings(settings, session_key), Arc::clone(&gate));
         let sides = relays(settings, &gate, &clock)?;
         Ok(Gateway {
@@ -355,117 +355,22 @@ fn command(name: &base::Name, child: &ChildServer) -> net::children::Command {
 }
 
 /// Which definitions of tools are approved, where that is asked for.
-fn pins(settings: &Settings) -> Result<Option<Arc<store::Pins>>, String> {
+fn pins(settings: &Settings, state: &State) -> Result<Option<Arc<store::Pins>>, String> {
     if !settings.pins {
         return Ok(None);
     }
-    let dir = settings.state.join("pins");
-    make_dir(&dir)?;
     let servers = settings.servers.iter().map(|server| server.name.clone());
-    let pins = store::Pins::open(&dir, servers).map_err(|error| error.to_string())?;
+    let pins = state.pins(servers).map_err(|error| error.to_string())?;
     Ok(Some(Arc::new(pins)))
 }
 
-/// The logs of a state folder, which processes that share it take one each, with the witness of each.
-pub(crate) fn log_names(witness: &Path) -> impl Iterator<Item = (String, PathBuf)> + '_ {
-    let numbered = |name: &str, nth: usize| match nth {
-        1 => name.to_owned(),
-        nth => format!("{name}.{nth}"),
-    };
-    let witness = witness.display().to_string();
-    (1..=LOGS_MAX).map(move |nth| (numbered("log", nth), numbered(&witness, nth).into()))
-}
-
-fn open_log(settings: &Settings, logs: usize) -> Result<Log, String> {
-    let durability = match settings.log.durability {
-        Durability::Fsync => store::log::Durability::Fsync,
-        Durability::Os => store::log::Durability::Os,
-    };
-    let configured = settings.log.witness.as_deref();
-    let names = log_names(configured.unwrap_or(Path::new("")));
-    for (nth, (name, witness)) in names.enumerate() {
-        let log = LogSettings {
-            origin: ORIGIN.to_owned(),
-            durability,
-            bytes_max: settings.log.bytes_max,
-        };
-        let dir = settings.state.join(name);
-        make_dir(&dir)?;
-        let witness = configured.map(|_| witness_at(&witness, &dir)).transpose()?;
-        let disk = Arc::new(FileDisk::new(&dir));
-        match Log::open_witnessed(disk, &dir, log, witness) {
-            Err(LogError::Locked) if nth + 1 < logs => {}
-            opened => {
-                return opened.map_err(|error| format!("the log in {}: {error}", dir.display()));
-            }
-        }
-    }
-    Err("all logs of the state folder are written by others".to_owned())
-}
-
-/// A log's witness, which has to be where whoever writes the log's folder does not reach it.
-pub(crate) fn witness_at(path: &Path, log: &Path) -> Result<Witness, String> {
-    let failed = |why: &dyn std::fmt::Display| format!("log.witness {}: {why}", path.display());
-    let witness = Witness::new(path).ok_or_else(|| failed(&"name a file"))?;
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new(".")).canonicalize();
-    let folder = folder.map_err(|error| {
-        failed(&format!(
-            "its folder: {error}; make the folder, or mount it"
-        ))
-    })?;
-    let log = log.canonicalize().map_err(|error| failed(&error))?;
-    if folder.starts_with(&log) {
-        let why = "it is inside the log's folder and would be lost or changed with it; name a file elsewhere";
-        return Err(failed(&why));
-    }
-    Ok(witness)
-}
-
-/// Makes a folder that only this user can look into.
-pub(crate) fn make_dir(dir: &Path) -> Result<(), String> {
-    use std::os::unix::fs::DirBuilderExt;
-    let made = std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir);
-    made.map_err(|error| format!("the folder {} cannot be made: {error}", dir.display()))
-}
-
-/// A secret key of this gateway, made when it is first needed.
-fn key(state: &Path, file: &str) -> Result<[u8; 32], String> {
-    use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
-    let path = state.join(file);
-    let failed = |error: &dyn std::fmt::Display| format!("the key {}: {error}", path.display());
-    match std::fs::read_to_string(&path) {
-        Ok(text) => {
-            let text = Secret::new(text);
-            let key = Digest::from_hex(text.expose().trim());
-            Ok(key
-                .ok_or_else(|| failed(&"is not 64 hex digits; remove it to have a new one"))?
-                .0)
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let mut new = [0; 32];
-            aws_lc_rs::rand::fill(&mut new).map_err(|_| failed(&"no random bytes"))?;
-            // Under a name of its own until it is whole: another process may be at the same.
-            let draft = state.join(format!("{file}.{}", std::process::id()));
-            let mut options = std::fs::OpenOptions::new();
-            let options = options.write(true).create(true).truncate(true).mode(0o600);
-            let written = options
-                .open(&draft)
-                .and_then(|mut file| writeln!(file, "{}", Digest(new)));
-            let linked = written.and_then(|()| std::fs::hard_link(&draft, &path));
-            let _ = std::fs::remove_file(&draft);
-            match linked {
-                Ok(()) => Ok(new),
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => key(state, file),
-                Err(error) => Err(failed(&error)),
-            }
-        }
-        Err(error) => Err(failed(&error)),
+fn log_settings(settings: &Settings) -> LogSettings {
+    LogSettings {
+        origin: ORIGIN.to_owned(),
+        durability: match settings.log.durability {
+            Durability::Fsync => store::Durability::Fsync,
+            Durability::Os => store::Durability::Os,
+        },
+        bytes_max: settings.log.bytes_max,
     }
 }

@@ -158,7 +158,7 @@ impl Place {
         let (state, Some(witness)) = kept? else {
             return Ok(None);
         };
-        let mut witnesses = crate::assemble::log_names(&witness);
+        let mut witnesses = store::state::log_names(&witness);
         let same = |log: &Path| log.canonicalize().ok() == dir.canonicalize().ok();
         let of = witnesses.find(|(log, _)| same(&state.join(log)));
         Ok(of.map(|(_, witness)| witness))

@@ -14,9 +14,9 @@ use clap::Args;
 use store::disk::FileDisk;
 use store::log::{Durability, Found, Log, LogError, LogSettings, Witness};
 use store::note::Verifier;
+use store::state::{StateError, witness_at};
 
 use super::Place;
-use crate::assemble;
 use crate::cli::{Answer, Ended, Failure, pins, print};
 
 /// Go on with a log whose end nobody signed, and record why
@@ -93,12 +93,12 @@ impl Accept {
     /// configuration's: none.
     fn witness(&self, dir: &Path) -> Result<Option<Witness>, Failure> {
         if let Some(witness) = &self.witness {
-            let witness = assemble::witness_at(witness, dir);
-            return witness.map(Some).map_err(|why| Failure::new(why, ""));
+            let witness = witness_at(witness, dir);
+            return witness.map(Some).map_err(unusable);
         }
         let of = self.place.witness(dir)?;
-        let of = of.map(|witness| assemble::witness_at(&witness, dir));
-        of.transpose().map_err(|why| Failure::new(why, ""))
+        let of = of.map(|witness| witness_at(&witness, dir));
+        of.transpose().map_err(unusable)
     }
 }
 
@@ -113,6 +113,10 @@ fn settings(dir: &Path) -> Result<LogSettings, Failure> {
         durability: Durability::Fsync,
         bytes_max: u64::MAX,
     })
+}
+
+fn unusable(error: StateError) -> Failure {
+    Failure::new(error.to_string(), "")
 }
 
 fn failed(dir: &Path, why: &str) -> Failure {

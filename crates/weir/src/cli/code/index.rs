@@ -48,7 +48,7 @@ impl Index {
             Some(data) => data.clone(),
             None => cache()?.join(name(&roots)),
         };
-        crate::assemble::make_dir(&data).map_err(|what| Failure::new(what, ""))?;
+        store::state::make_dir(&data).map_err(|error| Failure::new(error.to_string(), ""))?;
         let program = std::env::current_exe()
             .map_err(|error| Failure::new(format!("this program: {error}"), ""))?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);

@@ -14,9 +14,9 @@ use base::record::Approval;
 use gate::ports::Recorder;
 use store::log::{Durability, Log, LogError, LogSettings};
 use store::pins::Pin;
+use store::state::make_dir;
 
 use super::Failure;
-use crate::assemble::make_dir;
 
 /// The folder of the log, in the state folder.
 const FOLDER: &str = "log.admin";
@@ -42,7 +42,7 @@ impl Approvals {
     /// Opens the log of a state folder, or begins it.
     pub(super) fn open(state: &Path) -> Result<Approvals, Failure> {
         let dir = state.join(FOLDER);
-        make_dir(&dir).map_err(not_recorded)?;
+        make_dir(&dir).map_err(|error| not_recorded(error.to_string()))?;
         let log = open(&dir)
             .map_err(|error| not_recorded(format!("the log in {}: {error}", dir.display())))?;
         let (by, login) = who().map_err(|error| not_recorded(format!("who this is: {error}")))?;

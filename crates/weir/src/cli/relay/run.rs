@@ -406,7 +406,8 @@ impl Common {
         let path = settings.state.join(file);
         if path.symlink_metadata().is_err() {
             let help = "Name another with --state DIR, or a key with --key FILE.";
-            crate::assemble::make_dir(&settings.state).map_err(|what| Failure::new(what, help))?;
+            store::state::make_dir(&settings.state)
+                .map_err(|error| Failure::new(error.to_string(), help))?;
             let (_, public_file) = keygen::make_pair_files(&path)?;
             crate::cli::warn(
                 &format!("there was no key; made {}", path.display()),
