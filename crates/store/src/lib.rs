@@ -19,6 +19,7 @@ pub mod state;
 
 mod entry;
 pub mod note;
+mod operator;
 pub mod tree;
 mod unsigned;
 

@@ -20,10 +20,12 @@ use crate::log::queue::Queue;
 use crate::log::writer::Writer;
 use crate::note::{Checkpoint, NoteError};
 
+pub use accept::{AcceptError, accept};
 pub use witness::Witness;
 
 pub(crate) use open::{CHECKPOINTS, KEY_PUB, read_text, stored_leaves};
 
+mod accept;
 mod open;
 mod queue;
 mod standing;

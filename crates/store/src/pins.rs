@@ -3,6 +3,7 @@
 //! All answers come from memory. A thread writes what changed, and an approval that the command line wrote
 //! is noticed when a tool that waits is asked for. It does not judge: what a change means is the gate's.
 
+mod approval;
 mod book;
 mod folder;
 
@@ -16,10 +17,12 @@ use std::thread::JoinHandle;
 use base::{Digest, Name, Now};
 use gate::ports::{HeldTool, PinsFull, SeenDefinition, Standing, Trust};
 
+pub use approval::{ApprovalError, Approved, Wanted, approve};
 pub use book::{Book, Pin, Version};
 pub use folder::{Folder, PinsError};
 
 use book::Seen;
+pub(crate) use folder::FOLDER;
 use folder::Stamp;
 
 /// The pins of all configured servers.

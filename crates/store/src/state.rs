@@ -102,7 +102,7 @@ impl State {
 
     /// Which definitions of tools of these servers are approved.
     pub fn pins(&self, servers: impl Iterator<Item = Name>) -> Result<Pins, StateError> {
-        let dir = self.dir.join("pins");
+        let dir = self.dir.join(crate::pins::FOLDER);
         make_dir(&dir)?;
         Pins::open(&dir, servers).map_err(StateError::Pins)
     }

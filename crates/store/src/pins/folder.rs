@@ -16,6 +16,9 @@ use base::limit::PINS_FILE_BYTES_MAX;
 use super::book::Book;
 use crate::disk::{Disk, FileDisk};
 
+/// The folder of the pins, in the state folder.
+pub(crate) const FOLDER: &str = "pins";
+
 /// The folder of all books.
 #[derive(Clone, Debug)]
 pub struct Folder {
@@ -60,6 +63,11 @@ impl Folder {
         Folder {
             dir: dir.to_owned(),
         }
+    }
+
+    /// The folder of the pins in a state folder.
+    pub fn of_state(state: &Path) -> Folder {
+        Folder::new(&state.join(FOLDER))
     }
 
     fn path(&self, server: &Name) -> PathBuf {

@@ -9,16 +9,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use base::Name;
 use base::clock::rfc3339;
 use clap::{Args, Subcommand};
+use gate::ports::Why;
 use scan::tool::{Change, Likeness, Names, Word, shown};
 use serde_json::{Value, json};
-use store::pins::{Book, Folder, Pin, PinsError, Version};
+use store::pins::{ApprovalError, Approved, Book, Folder, Pin, PinsError, Version, Wanted};
 
 use super::{Answer, ConfigFile, Ended, Failure, print, print_problems};
-
-mod record;
-
-use record::Approvals;
-pub(super) use record::who;
 
 /// List the tools that are pinned, show what changed, and approve it
 #[derive(Debug, Subcommand)]
@@ -120,7 +116,7 @@ impl Pins {
 impl Place {
     /// The folder of the pins.
     fn folder(&self) -> Result<Folder, Failure> {
-        Ok(Folder::new(&self.state()?.join("pins")))
+        Ok(Folder::of_state(&self.state()?))
     }
 
     fn state(&self) -> Result<PathBuf, Failure> {
@@ -182,11 +178,11 @@ fn known<'n>(what: &str, given: &str, names: impl Iterator<Item = &'n str>) -> R
 }
 
 fn state(pin: &Pin) -> &'static str {
-    match (&pin.approved, &pin.waiting) {
-        (_, None) => "approved",
-        (_, Some(waiting)) if waiting.refused.is_some() => "refused",
-        (Some(_), Some(_)) => "changed",
-        (None, Some(_)) => "new",
+    match pin.held().map(|held| held.why) {
+        None => "approved",
+        Some(Why::Refused) => "refused",
+        Some(Why::Changed) => "changed",
+        Some(Why::Lookalike) => "new",
     }
 }
 
@@ -428,72 +424,32 @@ impl Approve {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let now_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
-        let said = folder.change(server, |book| self.approve(server, book, now_ms));
-        let said = said.map_err(|error| unreadable(&error))??;
-        let lines: String = said.iter().map(|(_, line)| line.as_str()).collect();
-        print(if lines.is_empty() {
-            "nothing waits for approval\n"
-        } else {
-            &lines
-        })?;
-        match said.iter().any(|(approved, _)| *approved) {
-            true => Ok(Answer::Yes),
-            false => Ok(Answer::No),
-        }
-    }
-
-    /// Approves, and says of each tool whether and what. It is recorded before it takes effect: where it
-    /// cannot be, nothing is approved. The first answer is whether the book changed.
-    fn approve(
-        &self,
-        server: &Name,
-        book: &mut Book,
-        now_ms: u64,
-    ) -> (bool, Result<Vec<(bool, String)>, Failure>) {
-        let held = |(tool, pin): (&str, &Pin)| pin.waiting.as_ref().map(|_| tool.to_owned());
-        let tools: Vec<String> = match self.all {
-            true => book.tools().filter_map(held).collect(),
-            false => self.tools.clone(),
+        let wanted = Wanted {
+            tools: (!self.all).then_some(&self.tools[..]),
+            digest: self.digest.as_deref().unwrap_or_default(),
         };
-        let said: Vec<(bool, String)> = tools
-            .iter()
-            .map(|tool| self.may_approve(server, tool, book))
-            .collect();
-        let approved = tools.iter().zip(&said).filter(|(_, (may, _))| *may);
-        let approved: Vec<&String> = approved.map(|(tool, _)| tool).collect();
-        if approved.is_empty() {
-            return (false, Ok(said));
+        let answers = store::pins::approve(&self.place.state()?, server, &wanted, now_ms);
+        let answers = answers.map_err(|error| match error {
+            ApprovalError::Pins(error) => unreadable(&error),
+            error => Failure::new(error.to_string(), "Nothing was approved."),
+        })?;
+        if answers.is_empty() {
+            print("nothing waits for approval\n")?;
         }
-        let recorded = self.place.state().and_then(|state| {
-            let log = Approvals::open(&state)?;
-            let tools = approved
-                .iter()
-                .filter_map(|tool| Some((*tool, book.get(tool)?)));
-            let recorded = tools.map(|(tool, pin)| log.record(server, tool, pin, now_ms));
-            recorded.collect::<Result<(), Failure>>()?;
-            log.close()
-        });
-        if let Err(failure) = recorded {
-            return (false, Err(failure));
+        let mut any = Answer::No;
+        for (tool, answer) in &answers {
+            let name = format!("{server}/{}", shown(tool));
+            print(&match answer {
+                Approved::Nothing => format!("{name}: nothing waits\n"),
+                Approved::Another(digest) => {
+                    format!("{name}: another definition waits: {digest}\n")
+                }
+                Approved::Yes(digest) => format!("{name}: approved {digest}\n"),
+            })?;
+            if matches!(answer, Approved::Yes(_)) {
+                any = Answer::Yes;
+            }
         }
-        for tool in approved {
-            book.approve(tool, now_ms);
-        }
-        (true, Ok(said))
-    }
-
-    /// Whether what waits of a tool is what is meant, and what is said about it.
-    fn may_approve(&self, server: &Name, tool: &str, book: &Book) -> (bool, String) {
-        let name = format!("{server}/{}", shown(tool));
-        let waiting = book.get(tool).and_then(Pin::held);
-        let wanted = self.digest.as_deref().unwrap_or_default();
-        match waiting.map(|held| held.digest.to_string()) {
-            None => (false, format!("{name}: nothing waits\n")),
-            Some(digest) if !digest.starts_with(wanted) => (
-                false,
-                format!("{name}: another definition waits: {digest}\n"),
-            ),
-            Some(digest) => (true, format!("{name}: approved {digest}\n")),
-        }
+        Ok(any)
     }
 }

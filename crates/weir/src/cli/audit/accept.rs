@@ -4,20 +4,15 @@
 //! denies, and what is no entry, stays refused.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use base::clock::Now;
 use base::limit::AUDIT_REASON_BYTES_MAX;
-use base::record::Accepted;
 use clap::Args;
-use store::disk::FileDisk;
-use store::log::{Durability, Found, Log, LogError, LogSettings, Witness};
-use store::note::Verifier;
+use store::log::{self, AcceptError, LogError, Witness};
 use store::state::{StateError, witness_at};
 
 use super::Place;
-use crate::cli::{Answer, Ended, Failure, pins, print};
+use crate::cli::{Answer, Ended, Failure, print};
 
 /// Go on with a log whose end nobody signed, and record why
 #[derive(Args, Debug)]
@@ -51,28 +46,10 @@ impl Accept {
         }
         let dir = self.place.dir()?;
         let witness = self.witness(&dir)?;
-        let (by, login) =
-            pins::who().map_err(|error| failed(&dir, &format!("who this is: {error}")))?;
         let unix_ms = SystemTime::now().duration_since(UNIX_EPOCH);
         let unix_ms = unix_ms.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0));
-        let record = |found: &Found| {
-            let accepted = Accepted {
-                at: Now {
-                    unix_ms,
-                    mono_ms: 0,
-                },
-                by: &by,
-                login: login.as_deref(),
-                found: &found.what,
-                reason,
-                unsigned: found.unsigned,
-            };
-            accepted.to_json()
-        };
-        let settings = settings(&dir)?;
-        let disk = Arc::new(FileDisk::new(&dir));
-        let found = match Log::accept(disk, &settings, witness, record) {
-            Err(LogError::Locked) => {
+        let found = match log::accept(&dir, witness, reason, unix_ms) {
+            Err(AcceptError::Log(LogError::Locked)) => {
                 let what = format!("{}: another process writes this log", dir.display());
                 return Err(Failure::new(what, "Stop the gateway first."));
             }
@@ -100,19 +77,6 @@ impl Accept {
         let of = of.map(|witness| witness_at(&witness, dir));
         of.transpose().map_err(unusable)
     }
-}
-
-/// The settings that a log was begun with, as far as accepting needs them.
-fn settings(dir: &Path) -> Result<LogSettings, Failure> {
-    let key = std::fs::read_to_string(dir.join("key.pub"));
-    let key = key.map_err(|error| failed(dir, &format!("key.pub: {error}")))?;
-    let verifier = Verifier::parse(&key);
-    let verifier = verifier.map_err(|error| failed(dir, &format!("key.pub: {error}")))?;
-    Ok(LogSettings {
-        origin: verifier.name().to_owned(),
-        durability: Durability::Fsync,
-        bytes_max: u64::MAX,
-    })
 }
 
 fn unusable(error: StateError) -> Failure {

@@ -1,0 +1,211 @@
+//! Approving what waits, by an administrator at the command line.
+//!
+//! A gateway that runs holds its own log, so what administrators do stands in another one beside it, of the same kind:
+//! `log.admin` in the state folder, which `weir audit` verifies and shows. A tool is approved after its record is on
+//! the disk, and not at all where it cannot be written.
+
+use std::fmt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use base::clock::Now;
+use base::record::Approval;
+use base::{Digest, Name};
+use gate::ports::Recorder;
+
+use super::{Book, Folder, Pin, PinsError};
+use crate::log::{Durability, Log, LogError, LogSettings};
+use crate::operator::Operator;
+use crate::state::make_dir;
+
+/// The folder of the log, in the state folder.
+const FOLDER: &str = "log.admin";
+/// What its checkpoints call it.
+const ORIGIN: &str = "weir.local/log.admin";
+/// Bytes of the whole log: a million approvals.
+const LOG_BYTES_MAX: u64 = 1 << 30;
+/// How long another approval is waited for.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+/// How often it is looked whether that one has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Which definitions of one server are to be approved.
+pub struct Wanted<'w> {
+    /// The tools by name; all that wait where this is absent.
+    pub tools: Option<&'w [String]>,
+    /// What the digest of a definition begins with; empty where any is meant.
+    pub digest: &'w str,
+}
+
+/// What became of a tool that was to be approved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Approved {
+    /// Nothing of it waits.
+    Nothing,
+    /// Another definition waits than was meant: this one.
+    Another(Digest),
+    /// This definition is approved.
+    Yes(Digest),
+}
+
+/// Why nothing was approved.
+#[derive(Debug)]
+pub enum ApprovalError {
+    Pins(PinsError),
+    /// The approval cannot be recorded; the text says why.
+    NotRecorded(String),
+}
+
+impl fmt::Display for ApprovalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ApprovalError::Pins(error) => write!(f, "{error}"),
+            ApprovalError::NotRecorded(why) => {
+                write!(f, "the approval cannot be recorded: {why}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ApprovalError {}
+
+/// Approves what waits of a server in this state folder, and answers for each tool that was asked for, in order. It is
+/// recorded before it takes effect.
+pub fn approve(
+    state: &Path,
+    server: &Name,
+    wanted: &Wanted<'_>,
+    now_ms: u64,
+) -> Result<Vec<(String, Approved)>, ApprovalError> {
+    let folder = Folder::of_state(state);
+    let answer = folder.change(server, |book| {
+        let answers = wanted.of(book);
+        let may = |(tool, answer): &(String, Approved)| {
+            matches!(answer, Approved::Yes(_)).then(|| tool.clone())
+        };
+        let tools: Vec<String> = answers.iter().filter_map(may).collect();
+        if tools.is_empty() {
+            return (false, Ok(answers));
+        }
+        if let Err(error) = record(state, server, book, &tools, now_ms) {
+            return (false, Err(error));
+        }
+        for tool in &tools {
+            book.approve(tool, now_ms);
+        }
+        (true, Ok(answers))
+    });
+    answer.map_err(ApprovalError::Pins)?
+}
+
+impl Wanted<'_> {
+    fn of(&self, book: &Book) -> Vec<(String, Approved)> {
+        let answer = |tool: &str| match book.get(tool).and_then(Pin::held) {
+            None => Approved::Nothing,
+            Some(held) if held.digest.to_string().starts_with(self.digest) => {
+                Approved::Yes(held.digest)
+            }
+            Some(held) => Approved::Another(held.digest),
+        };
+        let answered = |tool: &str| (tool.to_owned(), answer(tool));
+        match self.tools {
+            Some(tools) => tools.iter().map(|tool| answered(tool)).collect(),
+            None => {
+                let waiting = book.tools().filter(|(_, pin)| pin.waiting.is_some());
+                waiting.map(|(tool, _)| answered(tool)).collect()
+            }
+        }
+    }
+}
+
+/// Puts the approval of these tools on the disk.
+fn record(
+    state: &Path,
+    server: &Name,
+    book: &Book,
+    tools: &[String],
+    now_ms: u64,
+) -> Result<(), ApprovalError> {
+    let log = Approvals::open(state)?;
+    for tool in tools {
+        if let Some(pin) = book.get(tool) {
+            log.record(server, tool, pin, now_ms)?;
+        }
+    }
+    log.close()
+}
+
+/// The log of approvals, and who approves.
+struct Approvals {
+    log: Log,
+    operator: Operator,
+}
+
+impl Approvals {
+    /// Opens the log of a state folder, or begins it.
+    fn open(state: &Path) -> Result<Approvals, ApprovalError> {
+        let dir = state.join(FOLDER);
+        make_dir(&dir).map_err(|error| not_recorded(error.to_string()))?;
+        let log = open(&dir)
+            .map_err(|error| not_recorded(format!("the log in {}: {error}", dir.display())))?;
+        let operator = Operator::who();
+        let operator = operator.map_err(|error| not_recorded(format!("who this is: {error}")))?;
+        Ok(Approvals { log, operator })
+    }
+
+    /// Records that what waits of a tool is approved now, in Unix milliseconds.
+    fn record(
+        &self,
+        server: &Name,
+        tool: &str,
+        pin: &Pin,
+        now_ms: u64,
+    ) -> Result<(), ApprovalError> {
+        let Some(waiting) = &pin.waiting else {
+            return Ok(());
+        };
+        let approval = Approval {
+            at: Now {
+                unix_ms: now_ms,
+                mono_ms: 0,
+            },
+            by: &self.operator.by,
+            login: self.operator.login.as_deref(),
+            server: server.as_str(),
+            tool,
+            digest: waiting.digest,
+            before: pin.approved.as_ref().map(|approved| approved.digest),
+        };
+        match self.log.append(approval.to_json()).blocking_recv() {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(not_recorded(format!("the log: {error}"))),
+            Err(_) => Err(not_recorded("the log took no record".to_owned())),
+        }
+    }
+
+    /// Signs what was recorded.
+    fn close(self) -> Result<(), ApprovalError> {
+        let closed = self.log.close();
+        closed.map_err(|error| not_recorded(format!("the log: {error}")))
+    }
+}
+
+/// Opens the log, after whoever writes it now.
+fn open(dir: &Path) -> Result<Log, LogError> {
+    let began = Instant::now();
+    loop {
+        let settings = LogSettings {
+            origin: ORIGIN.to_owned(),
+            durability: Durability::Fsync,
+            bytes_max: LOG_BYTES_MAX,
+        };
+        match Log::open(dir, settings) {
+            Err(LogError::Locked) if began.elapsed() < WAIT_MAX => std::thread::sleep(LOOK_EVERY),
+            opened => return opened,
+        }
+    }
+}
+
+fn not_recorded(why: String) -> ApprovalError {
+    ApprovalError::NotRecorded(why)
+}
