@@ -12,6 +12,7 @@
 
 pub mod actions;
 pub mod counters;
+pub mod doctor;
 pub mod inbound;
 pub mod outbound;
 pub mod settings;

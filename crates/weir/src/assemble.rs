@@ -3,6 +3,7 @@
 //! This file alone names `Upstreams<Passed>`: whatever goes out of this process goes out by those, for a
 //! call that the gate passed.
 
+pub(crate) mod probe;
 pub(crate) mod relay;
 
 use std::collections::HashMap;
@@ -160,8 +161,7 @@ impl Gateway {
 
     /// Connections of one thread, for one side of the relay.
     pub(crate) fn wires(&self) -> impl FnOnce(Rc<net::h1::Thread>) -> Wires<Passed> + use<> {
-        let targets = Arc::clone(&self.targets);
-        move |thread| Wires::new(targets, thread)
+        wires(&self.targets)
     }
 
     pub(crate) fn outbound_edge(&self) -> Arc<EdgeShared> {
@@ -184,6 +184,12 @@ impl Gateway {
     pub(crate) fn edge(&self) -> Arc<EdgeShared> {
         Arc::clone(&self.edge)
     }
+}
+
+/// Connections of one thread to these targets.
+fn wires(targets: &Arc<Targets>) -> impl FnOnce(Rc<net::h1::Thread>) -> Wires<Passed> + use<> {
+    let targets = Arc::clone(targets);
+    move |thread| Wires::new(targets, thread)
 }
 
 /// What judges, by these settings. The servers are those that the gateway started with.
@@ -280,7 +286,11 @@ fn targets(settings: &Settings) -> Result<Targets, String> {
             ServerKind::Http(http) => Some((server.name.clone(), endpoint(http))),
             ServerKind::Child(_) => None,
         });
-    let endpoints = endpoints.chain(relay::endpoints(&settings.relay));
+    dialled(endpoints.chain(relay::endpoints(&settings.relay)))
+}
+
+/// Where these names are dialled. The error is for the operator.
+fn dialled(endpoints: impl IntoIterator<Item = (base::Name, Endpoint)>) -> Result<Targets, String> {
     Targets::new(endpoints).map_err(|errors| {
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
         lines.join("\n")

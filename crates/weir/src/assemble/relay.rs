@@ -57,20 +57,6 @@ impl Sides {
 
 /// What an outbound of these settings is told. Agents' keys that have expired by `unix_ms` are left out.
 pub(crate) fn outbound(outbound: &Outbound, settings: &Settings, unix_ms: u64) -> OutboundSettings {
-    let identity = outbound.key.as_ref().map(|key| Arc::new(identity(key)));
-    let sealed = |peer: &Peer| {
-        let identity = identity.as_ref().filter(|_| peer.mutual.is_none())?;
-        Some(relay::Peer {
-            name: peer.place.name.clone(),
-            endpoint: endpoint(&peer.place),
-            keys: peer.keys.clone(),
-            suite: peer.suite,
-            identity: Arc::clone(identity),
-            psks: peer.psks.iter().map(psk).collect(),
-            token: peer.join_token.as_ref().map(token),
-            padding: peer.padding,
-        })
-    };
     let by_tls = outbound.peers.iter().filter(|peer| peer.mutual.is_some());
     let by_tls: Vec<_> = by_tls.collect();
     let route = |written: &Route| {
@@ -86,13 +72,31 @@ pub(crate) fn outbound(outbound: &Outbound, settings: &Settings, unix_ms: u64) -
     let by_tls = by_tls.iter().map(|peer| peer_endpoint(peer));
     OutboundSettings {
         routes: outbound.routes.iter().map(route).collect(),
-        peers: outbound.peers.iter().filter_map(sealed).collect(),
+        peers: sealed(outbound).flatten().collect(),
         plain: plain.chain(by_tls).collect(),
         callers: callers(outbound, settings, unix_ms),
         content_bytes_max: outbound.content_bytes_max,
         edge: bounds(&settings.limits),
         upstream: bounds(&settings.limits),
     }
+}
+
+/// The peers of an outbound that it seals for, in the place of each; nothing for one that is spoken to by TLS.
+pub(crate) fn sealed(outbound: &Outbound) -> impl Iterator<Item = Option<relay::Peer>> + '_ {
+    let own = outbound.key.as_ref().map(|key| Arc::new(identity(key)));
+    outbound.peers.iter().map(move |peer| {
+        let identity = own.as_ref().filter(|_| peer.mutual.is_none())?;
+        Some(relay::Peer {
+            name: peer.place.name.clone(),
+            endpoint: endpoint(&peer.place),
+            keys: peer.keys.clone(),
+            suite: peer.suite,
+            identity: Arc::clone(identity),
+            psks: peer.psks.iter().map(psk).collect(),
+            token: peer.join_token.as_ref().map(token),
+            padding: peer.padding,
+        })
+    })
 }
 
 /// What an inbound of these settings is told.
@@ -227,7 +231,8 @@ fn credentials(mutual: &Mutual) -> Result<Credentials, CredentialsError> {
     }
 }
 
-fn peer_endpoint(peer: &Peer) -> (Name, Endpoint) {
+/// A peer as `net` is told of it.
+pub(crate) fn peer_endpoint(peer: &Peer) -> (Name, Endpoint) {
     let mut endpoint = endpoint(&peer.place);
     endpoint.mutual = peer.mutual.as_ref().map(|mutual| {
         let credentials = credentials(mutual).expect(CHECKED);
@@ -317,6 +322,6 @@ fn psk(text: &Secret) -> Key32 {
     keytext::psk(text.expose()).expect("the key was checked when it was read")
 }
 
-fn token(text: &Secret) -> Token {
+pub(crate) fn token(text: &Secret) -> Token {
     Token::new(text.expose().as_bytes().to_vec())
 }

@@ -7,7 +7,6 @@ mod doctor;
 mod keygen;
 mod keys;
 mod pin;
-mod probe;
 mod run;
 mod show;
 

@@ -6,12 +6,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use seal::keytext;
+use seal::{Public, keytext};
 use serde_json::json;
 
-use super::probe::{KEYS_PATH, Listed, Probe, listed};
-use super::run::{Ask, state};
+use super::run::{Ask, PEER, state};
 use super::show;
+use crate::assemble::probe::Probe;
+use crate::assemble::relay::endpoint;
 use crate::cli::{Answer, Ended, Failure, print, write_new};
 
 /// Show the pins of an inbound's keys, to compare with what its operator says
@@ -55,40 +56,34 @@ impl Pin {
             address: &self.address,
             ca: self.ca.as_deref(),
         };
-        let probe = Probe::new(ask.nobody()?, state(self.state.as_deref(), "probe")?)?;
-        let keys = self.ask(&probe);
-        probe.close()?;
-        let keys = keys?;
+        let place = ask.place(PEER, "the url")?;
+        let state = state(self.state.as_deref(), "probe")?;
+        let failed = |what: String| Failure::new(what, "");
+        let probe = Probe::new(&state, &place, endpoint(&place)).map_err(failed)?;
+        let keys = probe.run(async |way| relay::doctor::keys(way).await);
+        probe.close().map_err(failed)?;
+        let keys = keys.map_err(|what| {
+            let help = "weir relay doctor says more about the way to it.";
+            Failure::new(format!("{}: {what}", self.url), help)
+        })?;
         let found = match self.expect {
             None => None,
-            Some(pin) => match keys.iter().find(|key| key.public.pin() == pin) {
+            Some(pin) => match keys.iter().find(|key| key.pin() == pin) {
                 Some(key) => Some(key),
                 None => return self.not_there(&keys),
             },
         };
         if let (Some(path), Some(key)) = (&self.write, found) {
-            write_new(path, &format!("{}\n", keytext::public_text(&key.public)))?;
+            write_new(path, &format!("{}\n", keytext::public_text(key)))?;
         }
         self.show(&keys, found)?;
         Ok(Answer::Yes)
     }
 
-    fn ask(&self, probe: &Probe) -> Result<Vec<Listed>, Failure> {
-        let help = "weir relay doctor says more about the way to it.";
-        let failed = |what: String| Failure::new(format!("{}: {what}", self.url), help);
-        let reply = probe.ask("GET", KEYS_PATH, None).map_err(failed)?;
-        match reply.status {
-            200 => listed(&reply.body).map_err(failed),
-            status => Err(failed(format!(
-                "{KEYS_PATH} answered {status}; is a weir there that relays inbound?"
-            ))),
-        }
-    }
-
-    fn show(&self, keys: &[Listed], found: Option<&Listed>) -> Result<(), Failure> {
+    fn show(&self, keys: &[Public], found: Option<&Public>) -> Result<(), Failure> {
         if self.json {
-            let keys: Vec<_> = keys.iter().map(|key| show::json(&key.public)).collect();
-            let matched = found.map(|key| key.public.pin().to_string());
+            let keys: Vec<_> = keys.iter().map(show::json).collect();
+            let matched = found.map(|key| key.pin().to_string());
             return print(&format!(
                 "{}\n",
                 json!({ "keys": keys, "matched": matched })
@@ -96,12 +91,12 @@ impl Pin {
         }
         let mut text = String::new();
         for key in keys {
-            let mark = if found.is_some_and(|found| found.public == key.public) {
+            let mark = if found == Some(key) {
                 "  as expected"
             } else {
                 ""
             };
-            text.push_str(&format!("pin {}{mark}\n", key.public.pin()));
+            text.push_str(&format!("pin {}{mark}\n", key.pin()));
         }
         if let Some(path) = &self.write {
             text.push_str(&format!("wrote {}\n", path.display()));
@@ -112,7 +107,7 @@ impl Pin {
         print(&text)
     }
 
-    fn not_there(&self, keys: &[Listed]) -> Ended {
+    fn not_there(&self, keys: &[Public]) -> Ended {
         self.show(keys, None)?;
         crate::cli::complain(
             "the pin is not among them: this is another weir, its key was replaced, or somebody stands in between",

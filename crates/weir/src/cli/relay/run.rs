@@ -31,12 +31,12 @@ const PERMIT_ALL: &str = "@id(\"relay\") permit (principal, action, resource);\n
 /// Who callers of an outbound are.
 const LOCAL: &str = "local";
 /// The peer of an outbound, and the origin of an inbound.
-const PEER: &str = "peer";
+pub(super) const PEER: &str = "peer";
 /// Where a caller's key would stand; no caller has one here.
 const FIELD: &str = "proxy-authorization";
 const ORIGIN: &str = "origin";
 /// Processes that may share one state folder: each writes a log of its own.
-pub(super) const LOGS_MAX: usize = base::limit::LOGS_MAX;
+const LOGS_MAX: usize = base::limit::LOGS_MAX;
 
 /// What both sides take.
 #[derive(Args, Debug)]
@@ -243,7 +243,7 @@ impl Outbound {
                 padding: self.common.padding,
             }],
             plain: Vec::new(),
-            routes: to_peer(&name(PEER)),
+            routes: vec![everything(To::Peer(name(PEER)))],
             anyone: Some(name(LOCAL)),
             users: Vec::new(),
             field: FIELD.to_owned(),
@@ -369,7 +369,7 @@ impl Cipher {
 }
 
 /// A gateway that relays nothing yet, and permits all.
-pub(super) fn gateway_settings() -> Result<Settings, Failure> {
+fn gateway_settings() -> Result<Settings, Failure> {
     let path = Path::new("built-in");
     let loaded = read::load_text(path, BUILT_IN, &variable, &mut Seen::default());
     let mut settings = loaded.map_err(|problems| {
@@ -517,34 +517,8 @@ pub(super) struct Ask<'a> {
 }
 
 impl Ask<'_> {
-    /// An outbound that is nobody: its key was made for this process, and no inbound knows it.
-    pub(super) fn nobody(&self) -> Result<OutboundSide, Failure> {
-        let seed = keys::random()?;
-        let key = keytext::identity_text(&seed);
-        // A peer has a key; this one stands in until one is given.
-        let pin = seal::Pin(*keys::random()?);
-        Ok(OutboundSide {
-            listen: Listen::Unix(PathBuf::new()),
-            key: Some(key),
-            peers: vec![Peer {
-                place: self.place(PEER, "the url")?,
-                mutual: None,
-                keys: vec![keytext::PeerKey::Pin(pin)],
-                psks: Vec::new(),
-                join_token: None,
-                suite: Suite::AesGcm,
-                padding: false,
-            }],
-            plain: Vec::new(),
-            routes: to_peer(&name(PEER)),
-            anyone: None,
-            users: Vec::new(),
-            field: FIELD.to_owned(),
-            content_bytes_max: relay::settings::CONTENT_BYTES_DEFAULT,
-        })
-    }
-
-    fn place(&self, place: &str, flag: &str) -> Result<Place, Failure> {
+    /// The place, by this name. `flag` names the url in errors.
+    pub(super) fn place(&self, place: &str, flag: &str) -> Result<Place, Failure> {
         let wrong = |message: String| Failure::new(format!("{flag} {message}"), "");
         let url = values::url(self.url).map_err(wrong)?;
         if url.path != "/" {
@@ -572,11 +546,6 @@ impl Ask<'_> {
             addresses: self.address.iter().copied().chain(typed).collect(),
         })
     }
-}
-
-/// Everything to one peer.
-pub(super) fn to_peer(peer: &Name) -> Vec<Route> {
-    vec![everything(To::Peer(peer.clone()))]
 }
 
 fn name(text: &str) -> Name {
