@@ -13,6 +13,7 @@
 pub mod actions;
 pub mod counters;
 pub mod doctor;
+pub mod import;
 pub mod inbound;
 pub mod outbound;
 pub mod settings;

@@ -2,16 +2,15 @@
 //!
 //! It never overwrites, and the key that it makes is printed once and stored as a hash only.
 
-mod mte;
-
 use std::path::{Path, PathBuf};
 
+use ::relay::import::{self, Taken};
 use clap::Args;
 use serde_json::json;
 
 use super::agent::new_key;
 use super::{Answer, Ended, Failure, print, relay, write_new};
-use crate::config::show;
+use crate::config::{show, values};
 
 const CONFIG: &str = include_str!("init/weir.yaml");
 const POLICY: &str = include_str!("init/policy.cedar");
@@ -101,8 +100,8 @@ impl Init {
     fn take_over(&self, file: &Path) -> Ended {
         let help = "The file is one of NAME=VALUE lines, such as docker run --env-file takes.";
         let failed = |message: String| Failure::new(format!("{} {message}", file.display()), help);
-        let text = crate::config::read::read_text(file, mte::FILE_BYTES_MAX).map_err(failed)?;
-        let taken = mte::read(&text).map_err(failed)?;
+        let text = crate::config::read::read_text(file, import::FILE_BYTES_MAX).map_err(failed)?;
+        let taken = import::mte(&text, &import_url).map_err(failed)?;
         let at = |name: &str| self.dir.join(name);
         let (config, policy, inbound, outbound) = (
             at("weir.yaml"),
@@ -128,6 +127,17 @@ impl Init {
     }
 }
 
+/// A URL, read as that of a configuration.
+fn import_url(text: &str) -> Result<import::Url, String> {
+    let url = values::url(text)?;
+    Ok(import::Url {
+        origin: url.origin(),
+        is_loopback: url.is_loopback(),
+        host: url.host,
+        path: url.path,
+    })
+}
+
 /// The configuration to begin with. Its comments show the defaults as the table of keys has them.
 fn config_text(hash: &str) -> String {
     let defaults = show::defaults(DEFAULTS);
@@ -137,7 +147,7 @@ fn config_text(hash: &str) -> String {
         .replace("@DEFAULTS@", &defaults)
 }
 
-fn taken_text(taken: &mte::Taken, config: &str, key: Option<&str>) -> String {
+fn taken_text(taken: &Taken, config: &str, key: Option<&str>) -> String {
     let mut text = format!("wrote {config}, its policy and its keys\n");
     let mut list = |what: &str, pairs: &[(String, String)]| {
         text.push_str(what);
@@ -150,7 +160,7 @@ fn taken_text(taken: &mte::Taken, config: &str, key: Option<&str>) -> String {
     if let Some(key) = key {
         text.push_str(&format!(
             "key for the agent {}, shown once:  {key}\n",
-            mte::AGENT
+            import::AGENT
         ));
     }
     text.push_str(&format!(
@@ -160,7 +170,7 @@ fn taken_text(taken: &mte::Taken, config: &str, key: Option<&str>) -> String {
     text
 }
 
-fn taken_json(taken: &mte::Taken, config: &str, key: Option<&str>) -> serde_json::Value {
+fn taken_json(taken: &Taken, config: &str, key: Option<&str>) -> serde_json::Value {
     let map = |pairs: &[(String, String)]| {
         let pairs = pairs
             .iter()
@@ -171,7 +181,7 @@ fn taken_json(taken: &mte::Taken, config: &str, key: Option<&str>) -> serde_json
         "config": config,
         "taken": map(&taken.as_what),
         "without": map(&taken.not),
-        "agent": key.map(|_| mte::AGENT),
+        "agent": key.map(|_| import::AGENT),
         "key": key,
     })
 }
@@ -242,6 +252,54 @@ mod tests {
             "limits: { agent_per_minute: 7 }",
         ] {
             assert_ne!(settings(&format!("{before}{other}\n")), without, "{other}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_a_good_configuration() {
+        let envs = [
+            "UPSTREAM='https://api.my-company.com'\nPORT=3000\nDEBUG=true\nMTE_ROUTES='/api/v1/*,/api/v2/*'\nOUTBOUND_TOKEN=x",
+            "UPSTREAM=10.0.0.7:3000",
+            "UPSTREAM=http://[::1]:3000/base",
+            "DOMAIN_MAP={\"a.example\":{\"upstream\":\"https://a.internal\"},\"b.example\":{\"upstream\":\"http://10.1.1.1\"}}",
+            "UPSTREAM=https://x.example\nMTE_ROUTES=*,/a*b,/c*",
+        ];
+        for env in envs {
+            let taken = import::mte(env, &import_url).unwrap();
+            let dir = tempfile::tempdir().unwrap();
+            let seed = [7; 32];
+            let key = seal::keytext::identity_text(&seed);
+            std::fs::write(dir.path().join("inbound.key"), key.expose()).unwrap();
+            std::fs::write(dir.path().join("policy.cedar"), taken.policy).unwrap();
+            let text = taken.config.replace("@HASH@", &"a".repeat(64));
+            let path = dir.path().join("weir.yaml");
+            let read = load_text(&path, &text, &|_| None, &mut Default::default());
+            let problems = read.as_ref().err().map(|problems| {
+                problems
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect::<Vec<_>>()
+                    .join("\n")
+            });
+            assert!(problems.is_none(), "{text}\n{}", problems.unwrap());
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_an_error_without_the_value() {
+        for (env, word) in [
+            ("PORT=1", "neither UPSTREAM"),
+            ("UPSTREAM=http://a\nPORT=hunter2", "PORT"),
+            ("hunter2", "line 1"),
+            ("UPSTREAM=https://u:hunter2@a", "UPSTREAM"),
+            ("DOMAIN_MAP=hunter2", "DOMAIN_MAP"),
+            ("DOMAIN_MAP={\"a\":{}}", "has no upstream"),
+        ] {
+            let error = import::mte(env, &import_url).map(drop).unwrap_err();
+            assert!(
+                error.contains(word) && !error.contains("hunter2"),
+                "{env}: {error}"
+            );
         }
     }
 }

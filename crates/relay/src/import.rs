@@ -1,4 +1,5 @@
-//! `weir init --from mte-env FILE`: from the environment of an MTE Relay to a configuration that does the same.
+//! Taking over what another relay was told: from the environment of an MTE Relay to the text of a configuration that
+//! does the same.
 //!
 //! Read from the public usage guides of MTE Relay Server and MTE API Relay (releases 4.x), which share these
 //! variables. What has no counterpart is said, with the reason; nothing is dropped in silence, and no secret of the
@@ -9,13 +10,12 @@ use std::fmt::Write;
 use base::Name;
 use serde_json::Value;
 
-use crate::config::settings::Url;
-use crate::config::values;
-
 /// Most bytes of such a file.
-pub(super) const FILE_BYTES_MAX: usize = 64 << 10;
+pub const FILE_BYTES_MAX: usize = 64 << 10;
 /// Most variables of it.
 const VARIABLES_MAX: usize = 256;
+/// Most bytes of a variable's name.
+const NAME_BYTES_MAX: usize = 128;
 /// The port of a relay that names none.
 const PORT_DEFAULT: u16 = 8080;
 
@@ -54,7 +54,7 @@ const WITHOUT: &[(&str, &str)] = &[
 ];
 
 /// What became of a file.
-pub(super) struct Taken {
+pub struct Taken {
     /// The configuration; `@HASH@` stands for the hash of the key of [`AGENT`].
     pub config: String,
     pub policy: &'static str,
@@ -67,7 +67,7 @@ pub(super) struct Taken {
 }
 
 /// The agent that callers of the outbound are.
-pub(super) const AGENT: &str = "app";
+pub const AGENT: &str = "app";
 
 const POLICY: &str = "\
 // Whoever is enrolled may call what the relay has a route for. Narrow it by name:
@@ -83,8 +83,21 @@ struct Origin {
     host: Option<String>,
 }
 
-/// Reads the lines of an environment file: `NAME=VALUE`, with quotes or without.
-pub(super) fn read(text: &str) -> Result<Taken, String> {
+/// A URL, as whoever reads configurations reads one.
+pub struct Url {
+    /// Scheme, host and port, as one writes them.
+    pub origin: String,
+    pub host: String,
+    pub path: String,
+    /// Whether it names this machine.
+    pub is_loopback: bool,
+}
+
+/// Reads a URL. The error says what is wrong with it, without the text.
+type ReadUrl<'r> = &'r dyn Fn(&str) -> Result<Url, String>;
+
+/// Reads the lines of an environment file: `NAME=VALUE`, with quotes or without. No error repeats a value.
+pub fn mte(text: &str, read_url: ReadUrl<'_>) -> Result<Taken, String> {
     let variables = variables(text)?;
     let mut taken = Taken {
         config: String::new(),
@@ -99,7 +112,7 @@ pub(super) fn read(text: &str) -> Result<Taken, String> {
             .map(|(_, value)| value.as_str())
             .filter(|value| !value.is_empty())
     };
-    let origins = taken.origins(get("UPSTREAM"), get("DOMAIN_MAP"))?;
+    let origins = taken.origins(get("UPSTREAM"), get("DOMAIN_MAP"), read_url)?;
     let port = match get("PORT") {
         Some(port) => port
             .parse()
@@ -140,6 +153,7 @@ impl Taken {
         &mut self,
         upstream: Option<&str>,
         domains: Option<&str>,
+        read_url: ReadUrl<'_>,
     ) -> Result<Vec<Origin>, String> {
         let mut origins = Vec::new();
         if let Some(domains) = domains {
@@ -149,14 +163,14 @@ impl Taken {
                 let name = Name::new(host).ok_or("DOMAIN_MAP has a host that is none")?;
                 let url = domain.get("upstream").and_then(Value::as_str);
                 let url = url.ok_or_else(|| format!("DOMAIN_MAP: {host} has no upstream"))?;
-                let url = self.url("DOMAIN_MAP", url)?;
+                let url = self.url("DOMAIN_MAP", url, read_url)?;
                 let host = Some(host.clone());
                 origins.push(Origin { name, url, host });
             }
             self.took("DOMAIN_MAP", "relay.inbound.origins and routes", true);
         }
         if let Some(upstream) = upstream {
-            let url = self.url("UPSTREAM", upstream)?;
+            let url = self.url("UPSTREAM", upstream, read_url)?;
             let name = Name::new("api").expect("a word is a name");
             origins.push(Origin {
                 name,
@@ -171,20 +185,19 @@ impl Taken {
         }
     }
 
-    fn url(&mut self, variable: &str, text: &str) -> Result<Url, String> {
+    fn url(&mut self, variable: &str, text: &str, read_url: ReadUrl<'_>) -> Result<Url, String> {
         // An address or a name alone is allowed there.
         let whole = match text.contains("://") {
             true => text.to_owned(),
             false => format!("http://{text}"),
         };
-        let mut url = values::url(&whole).map_err(|wrong| format!("{variable} {wrong}"))?;
+        let url = read_url(&whole).map_err(|wrong| format!("{variable} {wrong}"))?;
         if url.path != "/" {
             let why = format!(
                 "its path {} is left out: weir keeps the path of the request, so have callers or the origin add it",
                 shown(&url.path)
             );
             self.not.push((variable.to_owned(), why));
-            url.path = "/".to_owned();
         }
         Ok(url)
     }
@@ -262,7 +275,7 @@ fn variables(text: &str) -> Result<Vec<(String, String)>, String> {
         }
         let pair = line
             .split_once('=')
-            .filter(|(name, _)| values::env_name(name.trim()));
+            .filter(|(name, _)| is_variable(name.trim()));
         let (name, value) =
             pair.ok_or_else(|| format!("line {}: this is not NAME=VALUE", at + 1))?;
         if variables.len() == VARIABLES_MAX {
@@ -271,6 +284,13 @@ fn variables(text: &str) -> Result<Vec<(String, String)>, String> {
         variables.push((name.trim().to_owned(), unquoted(value.trim()).to_owned()));
     }
     Ok(variables)
+}
+
+/// Whether a text can name a variable of the environment.
+fn is_variable(name: &str) -> bool {
+    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    let begins = name.bytes().next().is_some_and(|b| !b.is_ascii_digit());
+    begins && name.len() <= NAME_BYTES_MAX && name.bytes().all(word)
 }
 
 /// A value without its quotes, or without the comment behind it.
@@ -301,9 +321,9 @@ fn config(origins: &[Origin], routes: &[String], port: u16, debug: bool, outboun
          keys: file:inbound.key\n    origins:\n"
     );
     for origin in origins {
-        let (name, url) = (&origin.name, origin.url.origin());
+        let (name, url) = (&origin.name, &origin.url.origin);
         let private = origin.url.host.parse::<std::net::IpAddr>();
-        let private = private.ok().filter(|_| !origin.url.is_loopback());
+        let private = private.ok().filter(|_| !origin.url.is_loopback);
         let addresses = private
             .map(|address| format!(", addresses: [\"{address}\"]"))
             .unwrap_or_default();
@@ -345,7 +365,7 @@ fn private_name(origins: &[Origin]) -> bool {
     let named = |origin: &Origin| origin.url.host.parse::<std::net::IpAddr>().is_err();
     origins
         .iter()
-        .any(|origin| named(origin) && !origin.url.is_loopback())
+        .any(|origin| named(origin) && !origin.url.is_loopback)
 }
 
 #[cfg(test)]
@@ -369,9 +389,19 @@ OUTBOUND_TOKEN='abcdefg1234567`
 export SOMETHING=else # ours
 ";
 
+    /// The URL of the file, which is a good one.
+    fn url(text: &str) -> Result<Url, String> {
+        Ok(Url {
+            origin: text.to_owned(),
+            host: "api.my-company.com".to_owned(),
+            path: "/".to_owned(),
+            is_loopback: false,
+        })
+    }
+
     #[test]
     fn each_variable_is_taken_over_or_told_of() {
-        let taken = read(FULL).unwrap();
+        let taken = mte(FULL, &url).unwrap();
         let took: Vec<&str> = taken
             .as_what
             .iter()
@@ -406,55 +436,6 @@ export SOMETHING=else # ours
         let all = format!("{} {:?} {:?}", taken.config, taken.as_what, taken.not);
         for secret in ["2DkV4", "hunter2", "abcdefg"] {
             assert!(!all.contains(secret), "{secret}");
-        }
-    }
-
-    #[test]
-    fn what_is_written_is_a_good_configuration() {
-        let envs = [
-            FULL,
-            "UPSTREAM=10.0.0.7:3000",
-            "UPSTREAM=http://[::1]:3000/base",
-            "DOMAIN_MAP={\"a.example\":{\"upstream\":\"https://a.internal\"},\"b.example\":{\"upstream\":\"http://10.1.1.1\"}}",
-            "UPSTREAM=https://x.example\nMTE_ROUTES=*,/a*b,/c*",
-        ];
-        for env in envs {
-            let taken = read(env).unwrap();
-            let dir = tempfile::tempdir().unwrap();
-            let seed = [7; 32];
-            let key = seal::keytext::identity_text(&seed);
-            std::fs::write(dir.path().join("inbound.key"), key.expose()).unwrap();
-            std::fs::write(dir.path().join("policy.cedar"), taken.policy).unwrap();
-            let text = taken.config.replace("@HASH@", &"a".repeat(64));
-            let path = dir.path().join("weir.yaml");
-            let read =
-                crate::config::read::load_text(&path, &text, &|_| None, &mut Default::default());
-            let problems = read.as_ref().err().map(|problems| {
-                problems
-                    .iter()
-                    .map(ToString::to_string)
-                    .collect::<Vec<_>>()
-                    .join("\n")
-            });
-            assert!(problems.is_none(), "{text}\n{}", problems.unwrap());
-        }
-    }
-
-    #[test]
-    fn what_cannot_be_is_an_error_without_the_value() {
-        for (env, word) in [
-            ("PORT=1", "neither UPSTREAM"),
-            ("UPSTREAM=http://a\nPORT=hunter2", "PORT"),
-            ("hunter2", "line 1"),
-            ("UPSTREAM=https://u:hunter2@a", "UPSTREAM"),
-            ("DOMAIN_MAP=hunter2", "DOMAIN_MAP"),
-            ("DOMAIN_MAP={\"a\":{}}", "has no upstream"),
-        ] {
-            let error = read(env).map(drop).unwrap_err();
-            assert!(
-                error.contains(word) && !error.contains("hunter2"),
-                "{env}: {error}"
-            );
         }
     }
 }
