@@ -17,7 +17,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use base::{Action, Lane, Name, Target};
+use base::{Name, Resource};
 use mcp::envelope::{Message, Params, Sender};
 use policy::{ArgumentType, Context, Policies, Principal, Slice, Source};
 use scan::tool::{self, Definition, Names};
@@ -194,12 +194,14 @@ pub fn identity_key(data: &[u8]) {
 pub fn identity_field(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let now = base::Now { unix_ms: 0, mono_ms: 0 };
-    let known = identity::verify(Some(text), |_| None, now);
+    let presented = identity::Presented::bearer(Some(text), Ipv4Addr::LOCALHOST.into());
+    let known = identity::verify(&presented, |_| None, 0, now);
     assert!(known.is_err_and(|refusal| refusal.code.name.starts_with("agent.key_")));
 }
 
 /// The arguments of a tool call, read by policies of each type.
 pub fn policy_arguments(data: &[u8]) {
+    let tool = || Resource::tool(Name::new("s").expect("a name"), "t");
     static SLICE: OnceLock<Arc<Slice>> = OnceLock::new();
     let slice = SLICE.get_or_init(|| {
         let types = [("s", ArgumentType::String), ("n", ArgumentType::Long), ("b", ArgumentType::Bool)];
@@ -211,20 +213,19 @@ pub fn policy_arguments(data: &[u8]) {
                 context.arguments has n && context.arguments.n > 7 ||
                 context.arguments has b && context.arguments.b };"#;
         let sources = [Source { file: "fuzz.cedar", text }];
-        let policies = Policies::load(&sources, &declared).expect("the policy is valid");
+        let policies = Policies::load(&[&mcp::LANE], &sources, &declared).expect("the policy is valid");
         let name = |text| Name::new(text).expect("a name");
         let principal = Arc::new(Principal { name: name("a"), groups: vec![] });
-        let target = Target { server: name("s"), tool: Some("t".to_owned()) };
-        policies.slice(&principal, Action::McpCall, &target)
+        let slice = policies.slice(&principal, &mcp::actions::CALL, &tool());
+        slice.expect("a tool is what the action goes with")
     });
     let context = Context {
-        lane: Lane::Mcp,
         method: "tools/call",
         peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
         unix_ms: 0,
         arguments: Some(data),
     };
-    let _ = slice.admit(&context);
+    let _ = slice.admit(&tool(), &context);
 }
 
 /// A signed note and a checkpoint; no note that the fuzzer makes is signed by this key.

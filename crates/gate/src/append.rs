@@ -34,6 +34,7 @@ impl Case<'_> {
 
     async fn ask_outside(&self, permitted: &Permitted) -> Result<(), Refusal> {
         let ports = &self.gate.ports;
+        let clock = &*ports.clock;
         let findings = self.trail.rules();
         let question = Question {
             call: self.call.id,
@@ -49,7 +50,7 @@ impl Case<'_> {
             let refused = |public: &str, private: String| {
                 Refusal::new(refusal::ADVISOR, public).with_private(private)
             };
-            match advisor.advise(&question).within_bound().await {
+            match advisor.advise(&question).within_bound(clock).await {
                 Some(Advice::Permit) => {}
                 Some(Advice::Refuse(why)) => {
                     return Err(refused("a decision point refused it", why));
@@ -61,7 +62,7 @@ impl Case<'_> {
             return Ok(());
         };
         let held = |public: String| Refusal::new(refusal::HELD, public);
-        match holds.claim(&question).within_bound().await {
+        match holds.claim(&question).within_bound(clock).await {
             Some(Hold::NotNeeded | Hold::Approved) => Ok(()),
             Some(Hold::Waiting(id)) => Err(held(format!("the call waits for approval as {id}"))),
             None => Err(held("nobody can say whether the call was approved".into())),

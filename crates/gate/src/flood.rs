@@ -137,7 +137,8 @@ impl Gate {
             per_minute: *per_minute,
         };
         let lines = budgets.iter().map(line).collect();
-        match reserve::answer(self.ports.budgets.reserve(lines, now)).await? {
+        let reply = self.ports.budgets.reserve(lines, now);
+        match reserve::answer(self, reply).await? {
             Ok(ticket) => {
                 let spent = Spent {
                     calls: 1,

@@ -96,7 +96,8 @@ impl Gate {
         let Some(port) = &self.ports.once_ids else {
             return Err(Refusal::new(refusal::KEY_USED, "no proofs are taken here"));
         };
-        match port.is_first(id, until_unix_ms).within_bound().await {
+        let clock = &*self.ports.clock;
+        match port.is_first(id, until_unix_ms).within_bound(clock).await {
             Some(true) => Ok(()),
             Some(false) => Err(Refusal::new(refusal::KEY_USED, "the proof was used before")),
             None => {

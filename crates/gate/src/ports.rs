@@ -10,7 +10,6 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use base::record::End;
 use base::{Action, CallId, Digest, Name, Now, Resource};
@@ -27,14 +26,14 @@ pub enum Reply<T> {
 }
 
 impl<T> Reply<T> {
-    /// The answer, unless it is late.
-    pub(crate) async fn within_bound(self) -> Option<T> {
+    /// The answer, unless it is late by this clock.
+    pub(crate) async fn within_bound(self, clock: &dyn Clock) -> Option<T> {
         match self {
             Reply::Ready(answer) => Some(answer),
-            Reply::Later(answer) => {
-                let bound = Duration::from_millis(REPLY_MS_MAX);
-                tokio::time::timeout(bound, answer).await.ok()
-            }
+            Reply::Later(answer) => tokio::select! {
+                answer = answer => Some(answer),
+                () = clock.after(REPLY_MS_MAX) => None,
+            },
         }
     }
 }
@@ -282,6 +281,8 @@ pub trait Pins: Send + Sync {
 /// The clocks, read where the gate needs to know how late it is.
 pub trait Clock: Send + Sync {
     fn now(&self) -> Now;
+    /// Is done once this many milliseconds have passed.
+    fn after(&self, ms: u64) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
 
 /// What is counted for `/metrics`. Agents choose what they ask for: only configured names become labels.

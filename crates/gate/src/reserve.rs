@@ -97,7 +97,8 @@ impl Case<'_> {
         let calls = Some(calls).filter(|_| !self.trail.is_tried_again());
         let lines: Vec<BudgetLine> = calls.into_iter().chain(tokens).collect();
         let units: Vec<(Unit, u32)> = lines.iter().map(|l| (l.unit, l.per_minute)).collect();
-        let ticket = answer(self.gate.ports.budgets.reserve(lines, self.now)).await?;
+        let reply = self.gate.ports.budgets.reserve(lines, self.now);
+        let ticket = answer(self.gate, reply).await?;
         let ticket = ticket.map_err(|over| over_agent(over, &units))?;
         Ok(Reserved {
             scanned,
@@ -108,10 +109,12 @@ impl Case<'_> {
 
 /// What the budgets answer, which is a refusal where they do not in time.
 pub(crate) async fn answer(
+    gate: &Gate,
     reply: Reply<Result<Ticket, OverBudget>>,
 ) -> Result<Result<Ticket, OverBudget>, Refusal> {
     let silent = || Refusal::new(refusal::BUDGETS, "the budgets do not answer");
-    reply.within_bound().await.ok_or_else(silent)
+    let answer = reply.within_bound(&*gate.ports.clock).await;
+    answer.ok_or_else(silent)
 }
 
 fn over_agent(over: OverBudget, units: &[(Unit, u32)]) -> Refusal {

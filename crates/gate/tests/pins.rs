@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 use base::record::End;
@@ -61,6 +62,10 @@ struct Still;
 impl Clock for Still {
     fn now(&self) -> Now {
         NOW
+    }
+
+    fn after(&self, _ms: u64) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::pending())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -61,6 +62,10 @@ impl Clock for Still {
             unix_ms: 1_800_000_000_000,
             mono_ms: 5,
         }
+    }
+
+    fn after(&self, _ms: u64) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::pending())
     }
 }
 

@@ -36,6 +36,8 @@ pub(crate) struct Named {
     patterns: Vec<Pattern>,
     seen: HashSet<Pattern>,
     numbers: u32,
+    /// Whether all patterns of the policy that was added last found room.
+    has_room: bool,
 }
 
 /// A pattern of Cedar's `like`: texts between wildcards.
@@ -56,7 +58,11 @@ impl Named {
             | ResourceConstraint::IsIn(_, uid) => self.add_uid(uid),
             ResourceConstraint::Any | ResourceConstraint::Is(_) => {}
         }
-        policy.get("conditions").is_none_or(|all| self.walk(all))
+        self.has_room = true;
+        if let Some(conditions) = policy.get("conditions") {
+            self.walk(conditions);
+        }
+        self.has_room
     }
 
     fn add_uid(&mut self, uid: &EntityUid) {
@@ -70,43 +76,36 @@ impl Named {
         kind.entry(id).or_insert(number);
     }
 
-    fn walk(&mut self, value: &Value) -> bool {
+    fn walk(&mut self, value: &Value) {
         if let Some((kind, id)) = entity(value) {
-            self.add_entity(kind.to_owned(), id.to_owned());
-            return true;
+            return self.add_entity(kind.to_owned(), id.to_owned());
         }
         match value {
             Value::String(text) => {
                 let number = self.number();
                 self.texts.entry(text.clone()).or_insert(number);
-                true
             }
-            Value::Array(items) => items
-                .iter()
-                .fold(true, |room, item| self.walk(item) && room),
+            Value::Array(items) => items.iter().for_each(|item| self.walk(item)),
             Value::Object(fields) => {
-                let room = match fields.get("pattern").and_then(pattern) {
-                    Some(pattern) => self.add_pattern(pattern),
-                    None => true,
-                };
-                fields
-                    .values()
-                    .fold(room, |room, field| self.walk(field) && room)
+                if let Some(pattern) = fields.get("pattern").and_then(pattern) {
+                    self.add_pattern(pattern);
+                }
+                fields.values().for_each(|field| self.walk(field));
             }
-            _ => true,
+            _ => {}
         }
     }
 
-    fn add_pattern(&mut self, pattern: Pattern) -> bool {
+    fn add_pattern(&mut self, pattern: Pattern) {
         if self.seen.contains(&pattern) {
-            return true;
+            return;
         }
-        let room = self.patterns.len() < PATTERNS_MAX;
-        if room {
-            self.seen.insert(pattern.clone());
-            self.patterns.push(pattern);
+        if self.patterns.len() >= PATTERNS_MAX {
+            self.has_room = false;
+            return;
         }
-        room
+        self.seen.insert(pattern.clone());
+        self.patterns.push(pattern);
     }
 
     /// The class of a resource.

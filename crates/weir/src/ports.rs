@@ -1,8 +1,9 @@
 //! The gate's ports that `store` does not implement: the clock, the meter, and who is known now.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use base::record::End;
@@ -33,6 +34,10 @@ impl gate::ports::Clock for Clock {
             unix_ms: millis(unix),
             mono_ms: millis(self.start.elapsed()),
         }
+    }
+
+    fn after(&self, ms: u64) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(tokio::time::sleep(Duration::from_millis(ms)))
     }
 }
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use base::{Name, Now};
 use gate::ports::Clock;
-use gate::{Gate, Passed, Under, Who};
-use net::h1::{Framing, Settings, Thread, Version, Wire, Wires};
+use gate::{Gate, Passed, Under};
+use net::h1::{ConnectionSettings, Framing, Thread, Version, Wire, Wires};
 
 use crate::grants::{Asking, Grants};
 use crate::outer;
@@ -46,9 +46,9 @@ impl Way {
         target: Name,
         wires: impl FnOnce(Rc<Thread>) -> Wires<Passed>,
     ) -> Way {
-        let settings = Settings {
+        let settings = ConnectionSettings {
             answer_ms: EXCHANGE_MS,
-            ..Settings::default()
+            ..ConnectionSettings::default()
         };
         Way {
             grants: Grants::new(gate),
@@ -100,7 +100,7 @@ impl Way {
 
     async fn grant(&self) -> Result<Under, String> {
         let asking = Asking {
-            who: Who::Weir,
+            caller: None,
             peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
             method: "probe",
             target: &self.target,

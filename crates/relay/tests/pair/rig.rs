@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Once};
@@ -77,6 +78,10 @@ impl Clock for Shifted {
             unix_ms: unix.as_millis() as u64 + self.unix_ms.load(Ordering::SeqCst),
             mono_ms: self.start.elapsed().as_millis() as u64 + self.mono_ms.load(Ordering::SeqCst),
         }
+    }
+
+    fn after(&self, ms: u64) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(tokio::time::sleep(Duration::from_millis(ms)))
     }
 }
 

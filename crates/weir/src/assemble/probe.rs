@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use base::limit::LOGS_MAX;
 use gate::ports::Ports;
-use gate::{Gate, Rules};
+use gate::{Gate, Rates, Rules};
 use net::{Endpoint, Targets};
 use relay::doctor::Way;
 use store::{Durability, Log, LogSettings, State};
@@ -17,6 +17,7 @@ use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
 
 use crate::config::settings::relay::Place;
+use crate::lanes;
 use crate::metrics::Metrics;
 use crate::ports::{Clock, Known};
 
@@ -48,14 +49,13 @@ impl Probe {
         let log = Arc::new(log.map_err(|error| error.to_string())?);
         let clock = Arc::new(Clock::new());
         let metrics = Metrics::new(std::iter::once(target.clone()));
-        let ports = Ports {
-            directory: Arc::new(Known::new(store::Agents::new(std::iter::empty()))),
-            counters: Arc::new(store::Limits::new()),
-            recorder: Arc::clone(&log) as Arc<dyn gate::ports::Recorder>,
-            clock: Arc::clone(&clock) as Arc<dyn gate::ports::Clock>,
-            meter: Arc::new(metrics),
-            pins: None,
-        };
+        let ports = Ports::new(
+            Arc::new(Known::new(store::Agents::new(std::iter::empty()))),
+            Arc::new(store::Limits::new()),
+            Arc::clone(&log) as Arc<dyn gate::ports::Recorder>,
+            Arc::clone(&clock) as Arc<dyn gate::ports::Clock>,
+            Arc::new(metrics),
+        );
         let gate = Arc::new(Gate::new(ports, rules(place)));
         Ok(Probe {
             log,
@@ -85,14 +85,12 @@ impl Probe {
 
 /// What judges: nobody may do anything, and the gateway itself may ask this place.
 fn rules(place: &Place) -> Rules {
-    let policies = policy::Policies::load(&[], &BTreeMap::new());
+    let policies = policy::Policies::load(lanes::ALL, &[], &BTreeMap::new());
     Rules {
         policies: policies.expect("no policy has no problem"),
         // Nothing is scanned here, so fingerprints need no key.
         engine: scan::Engine::new(scan::Settings::default(), [0; 32]),
-        agent_per_minute: 0,
-        address_per_minute: Some(0),
-        strangers_per_minute: 0,
+        rates: Rates::of_agent(0),
         reach: [(place.name.clone(), place.reach())].into(),
     }
 }

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use base::Name;
 use base::clock::rfc3339;
 use clap::{Args, Subcommand};
-use gate::ports::Why;
+use gate::ports::HoldReason;
 use scan::tool::{Change, Likeness, Names, Word, shown};
 use serde_json::{Value, json};
 use store::pins::{ApprovalError, Approved, Book, Folder, Pin, PinsError, Version, Wanted};
@@ -180,9 +180,9 @@ fn known<'n>(what: &str, given: &str, names: impl Iterator<Item = &'n str>) -> R
 fn state(pin: &Pin) -> &'static str {
     match pin.held().map(|held| held.why) {
         None => "approved",
-        Some(Why::Refused) => "refused",
-        Some(Why::Changed) => "changed",
-        Some(Why::Lookalike) => "new",
+        Some(HoldReason::Refused) => "refused",
+        Some(HoldReason::Changed) => "changed",
+        Some(HoldReason::Lookalike) => "new",
     }
 }
 
