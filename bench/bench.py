@@ -24,12 +24,13 @@ import threading
 import time
 from pathlib import Path
 
+import figures
+
 ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / "target/bench/run"
 AGENTS, SERVERS, TOOLS, GROUPS = 1000, 3, 20, 20
 CONNECTIONS, LOAD_THREADS = 32, 1
 TICK = os.sysconf("SC_CLK_TCK")
-MARKS = ("<!-- bench:begin -->", "<!-- bench:end -->")
 PROSE = ("The quarterly survey lists each station by its distance from the weir, the mean depth of the channel "
          "and the days on which the gauge was read by hand. ")
 
@@ -227,18 +228,19 @@ def spread(values):
     return f"{statistics.median(values):.1f} ({min(values):.1f} to {max(values):.1f})"
 
 
-def report(runs, ratios, sync, idle_mb, loaded_mb, digest, options):
+def report(runs, ratios, instructions, sync, idle_mb, loaded_mb, digest, options):
     model = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
     machine = f"{os.cpu_count()} cores, {model[1] if model else platform.machine()}"
     rows = [("weir, `os`", "weir-os"), ("weir, `fsync`", "weir-fsync"), ("nginx", "nginx"),
             ("weir `/health/live`", "live")]
-    lines = [f"Measured {time.strftime('%Y-%m-%d', time.gmtime())} on {machine}; {options.pairs} pairs of "
+    lines = [f"{figures.measured()}, on {machine}; {options.pairs} pairs of "
              f"{options.seconds} s, {CONNECTIONS} connections; median (least to most).", "",
              "| what | CPU µs a request | requests/s |", "|---|---|---|"]
     for label, name in rows:
         lines.append(f"| {label} | {spread([c for c, _ in runs[name]])} | {spread([r for _, r in runs[name]])} |")
     lines += ["", "| what | value |", "|---|---|",
               f"| weir `os` / nginx, CPU a call, by pair | {spread(ratios)} |",
+              f"| instructions of weir `os` for a call, by callgrind | {instructions} |",
               f"| fdatasync of 4 KiB on this disk | median {sync[0]:.2f} ms, p95 {sync[1]:.2f} ms |",
               f"| memory of the gateway (RSS), idle | {idle_mb:.1f} MB |",
               f"| memory of the gateway (RSS), after the load | {loaded_mb:.1f} MB |",
@@ -246,18 +248,11 @@ def report(runs, ratios, sync, idle_mb, loaded_mb, digest, options):
     return "\n".join(lines)
 
 
-def write(text):
-    page = ROOT / "docs/performance.md"
-    old = page.read_text()
-    head, rest = old.split(MARKS[0], 1)
-    tail = rest.split(MARKS[1], 1)[1]
-    page.write_text(f"{head}{MARKS[0]}\n{text}\n{MARKS[1]}{tail}")
-
-
-def prepare():
+def prepare(needs=("wrk",)):
     """An empty work folder with the policies; builds and starts the server behind. Gives it and its port."""
-    if shutil.which("wrk") is None:
-        sys.exit("bench: wrk, the load tool, is not installed: make bench installs what it needs")
+    for program in needs:
+        if shutil.which(program) is None:
+            sys.exit(f"bench: {program} is not installed: make bench installs what it needs")
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
     (WORK / "policy.cedar").write_text(policies())
@@ -321,7 +316,12 @@ def main():
         sync = fdatasync_ms()
         runs = run_pairs(options, gateways, nginx, gateways["weir-os"])
         ratios = [w[0] / n[0] for w, n in zip(runs["weir-os"], runs["nginx"])]
-        text = report(runs, ratios, sync, idle_mb, rss_mb(gateways["weir-os"][0]), digest, options)
+        loaded_mb = rss_mb(gateways["weir-os"][0])
+        # Imported here, as it imports this file.
+        import call_instructions
+        costs = call_instructions.measure(weir, origin_port)
+        instructions = call_instructions.spread(costs) if costs else "–"
+        text = report(runs, ratios, instructions, sync, idle_mb, loaded_mb, digest, options)
     finally:
         for process in reversed(started):
             process.send_signal(signal.SIGTERM)
@@ -331,7 +331,7 @@ def main():
                 process.kill()
     print(text)
     if not options.dry:
-        write(text)
+        figures.write("bench", text)
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ import code_questions as questions
 import code_rivals as rivals
 import code_score as score
 import code_trees as trees
+import figures
 
-MARKS = ("<!-- bench-code:begin -->", "<!-- bench-code:end -->")
 NAMES = ("weir", "BM25", "BM25, names cut", "ripgrep")
 DUE = 0.10
 WAIT_S, INDEX_S_MAX = 50, 300
@@ -184,8 +184,7 @@ def table(rows, metric):
 
 def report(asking, rows, options):
     shown = [row for row in rows if not row["form"]]
-    today = time.strftime("%Y-%m-%d", time.gmtime())
-    lines = [f"Measured {today} on the {options.split} split: {asking.files:,} files "
+    lines = [f"{figures.measured()}, on the {options.split} split: {asking.files:,} files "
              f"that were searched, {len(asking.rows):,} questions, {asking.cpu_s / len(asking.rows) * 1000:.1f} ms of "
              "CPU time a question; differences with 95 % intervals."]
     for metric in score.METRICS:
@@ -197,12 +196,6 @@ def by_form(rows):
     for row in rows:
         means = "  ".join(f"{name} {values[0]:.3f}" for name, values in row["means"].items())
         print(f"{row['class']:13} {row['form']:34} {row['questions']:5}  {means}", flush=True)
-
-
-def write(text):
-    page = trees.ROOT / "docs/code-search.md"
-    head, rest = page.read_text().split(MARKS[0], 1)
-    page.write_text(f"{head}{MARKS[0]}\n{text}\n{MARKS[1]}{rest.split(MARKS[1], 1)[1]}")
 
 
 def main():
@@ -229,7 +222,7 @@ def main():
     lead = rows[-1]["lead"]["BM25"][0][0]
     print(f"\nover BM25 by {lead:.3f} NDCG@10; due: {DUE:.2f}")
     if options.split == "test":
-        write(text)
+        figures.write("bench-code", text, trees.ROOT / "docs/code-search.md")
 
 
 if __name__ == "__main__":

@@ -11,13 +11,12 @@ import os
 import random
 import re
 import statistics
-import time
 from pathlib import Path
 
+import figures
 import generators as g
 
 CONNECTIONS, SEED = 64, 20
-MARKS = ("<!-- bench-lab:begin -->", "<!-- bench-lab:end -->")
 POST = """
 wrk.method = "POST"
 wrk.headers["content-type"] = "application/json"
@@ -87,7 +86,7 @@ def steady(weir, options):
 def report(file, echoed, open_runs, options):
     model = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
     machine = f"{os.cpu_count()} cores, {model[1] if model else 'unknown'}"
-    lines = [f"Measured {time.strftime('%Y-%m-%d', time.gmtime())} on {machine}; {options.rounds} rounds of "
+    lines = [f"{figures.measured()}, on {machine}; {options.rounds} rounds of "
              f"{options.seconds} s, {CONNECTIONS} connections, one generator thread (oha: two; k6: its own); median "
              "(least to most).", "", "nginx, one worker, a file of 128 bytes:", ""]
     lines += table(file, "wrk")
@@ -102,13 +101,6 @@ def report(file, echoed, open_runs, options):
     return "\n".join(lines)
 
 
-def write(text):
-    page = g.ROOT / "docs/performance.md"
-    old = page.read_text()
-    head, rest = old.split(MARKS[0], 1)
-    page.write_text(f"{head}{MARKS[0]}\n{text}\n{MARKS[1]}{rest.split(MARKS[1], 1)[1]}")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--weir", required=True, help="the binary to measure")
@@ -119,7 +111,7 @@ def main():
     g.WORK.mkdir(parents=True, exist_ok=True)
     text = report(small_file(weir, options), echo(weir, options), steady(weir, options), options)
     print(text)
-    write(text)
+    figures.write("bench-lab", text)
 
 
 main()

@@ -17,15 +17,14 @@ import socket
 import statistics
 import sys
 import threading
-import time
 from pathlib import Path
 
+import figures
 import generators as g
 import pairs
 
 SEED, SIZE_KB = 20, 10
 LEVELS, MODEL_LEVEL, MODEL_KB = (8, 32, 128), 32, (2, 5, 10)
-MARKS = ("<!-- bench-relay:begin -->", "<!-- bench-relay:end -->")
 RATIO_DUE, CPU_DUE_US, ADDED_DUE_US, RSS_DUE_MB = 0.65, 65, 150, 64
 BLOCK = 64 << 10
 SMALL, BIG = 64 << 20, 1 << 30
@@ -210,7 +209,7 @@ def rest_table(names, seen, memory, big):
 
 def report(options, names, runs, seen, memory, big):
     model = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
-    lines = [f"Measured {time.strftime('%Y-%m-%d', time.gmtime())} on {os.cpu_count()} cores, "
+    lines = [f"{figures.measured()}, on {os.cpu_count()} cores, "
              f"{model[1] if model else 'unknown'}; {options.rounds} rounds of {options.seconds} s, {options.workers} "
              "threads or workers in each process; CPU time of both processes of a pair over verified requests; median "
              "(least to most).", "", f"{SIZE_KB} KB of JSON echoed:", ""]
@@ -218,12 +217,6 @@ def report(options, names, runs, seen, memory, big):
     lines += ["", "By size, CPU µs a request (medians; a KB is one KB each way):", ""] + model_table(names, runs)
     lines += [""] + rest_table(names, seen, memory, big)
     return "\n".join(lines)
-
-
-def write(text):
-    page = g.ROOT / "docs/performance.md"
-    head, rest = page.read_text().split(MARKS[0], 1)
-    page.write_text(f"{head}{MARKS[0]}\n{text}\n{MARKS[1]}{rest.split(MARKS[1], 1)[1]}")
 
 
 def main():
@@ -266,7 +259,7 @@ def main():
     text = report(options, list(makers), runs, seen, memory, big)
     print(text)
     if options.pair == "both" and not options.dry:
-        write(text)
+        figures.write("bench-relay", text)
 
 
 if __name__ == "__main__":

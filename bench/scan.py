@@ -15,8 +15,9 @@ import tempfile
 import time
 from pathlib import Path
 
+import figures
+
 ROOT = Path(__file__).resolve().parent.parent
-MARKS = ("<!-- bench-scan:begin -->", "<!-- bench-scan:end -->")
 HOOK_RUNS = 20
 EVENT = {"hook_event_name": "PreToolUse", "session_id": "bench", "tool_name": "Bash",
          "tool_input": {"command": "ls -la && cat Cargo.toml"}}
@@ -61,7 +62,7 @@ def short(value):
 def report(result, counted, hooked):
     model = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
     text = "real text" if result["real"] else "a small text of our own, since cargo has no sources here"
-    lines = [f"Measured {time.strftime('%Y-%m-%d', time.gmtime())} on {os.cpu_count()} cores, "
+    lines = [f"{figures.measured()}, on {os.cpu_count()} cores, "
              f"{model[1] if model else 'unknown'}, on {text}; µs of CPU time, median (least to most).", "",
              "| operation | weir | instructions | rules one by one | due | peer |", "|---|--:|--:|--:|--:|--:|"]
     for operation in result["operations"]:
@@ -90,12 +91,6 @@ def report(result, counted, hooked):
     return "\n".join(lines)
 
 
-def write(text):
-    page = ROOT / "docs/performance.md"
-    head, rest = page.read_text().split(MARKS[0], 1)
-    page.write_text(f"{head}{MARKS[0]}\n{text}\n{MARKS[1]}{rest.split(MARKS[1], 1)[1]}")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--program", required=True, help="bench-scan, built")
@@ -109,7 +104,7 @@ def main():
     names = [operation["name"] for operation in result["operations"]]
     text = report(result, instructions(options.program, names), hook(options.weir))
     print(text)
-    write(text)
+    figures.write("bench-scan", text)
 
 
 main()
