@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Ok(());
     }
     // As the server does; without it, what was written with is kept.
-    tools::code::memory::give_back()?;
+    tools::serve::memory::give_back()?;
     let here = args.iter().any(|arg| arg == "--here");
     let scratch = std::env::temp_dir().join(format!("measure-code-{}", std::process::id()));
     let (dir, data) = (scratch.join("tree"), scratch.join("data"));

@@ -10,3 +10,4 @@
 )]
 
 pub mod code;
+pub mod serve;

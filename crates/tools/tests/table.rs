@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use serde_json::{Map, Value, json};
+use tools::code::Call;
 use tools::code::api::{Cancel, Engine, Job, Limits, ParseBy, Settings};
-use tools::code::call::{Ask, Call, Problem, Said, Session, WAITS_MAX, Waits};
 use tools::code::table::{self, Tool};
+use tools::serve::call::{Ask, Problem, Said, Session, WAITS_MAX, Waits};
 
 /// An engine over a tree of two files, and what keeps them.
 struct House {
@@ -60,7 +61,7 @@ impl House {
         let call = Call {
             engine: &self.engine,
             session: &session,
-            codebase,
+            compat: codebase,
             cancel: &Cancel::new(),
             progress,
             waits: &self.waits,
@@ -69,7 +70,7 @@ impl House {
             tool: tool.to_owned(),
             arguments: arguments.as_object().cloned().unwrap_or_default(),
             session: session.clone(),
-            codebase,
+            compat: codebase,
         };
         table::run(&call, ask)
     }

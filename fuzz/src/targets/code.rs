@@ -7,9 +7,10 @@
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use tools::code::desk::frame::{self, Asked, Frame};
+use tools::code::api::Job;
 use tools::code::embed::{self, Kind};
 use tools::code::parse::{self, Parsed, worker};
+use tools::serve::desk::frame::{self, Asked, Frame};
 
 /// Names of files that no grammar reads.
 const NAMES: [&str; 6] = ["a.md", "a.json", "a.yaml", "a.toml", "a.txt", "Makefile"];
@@ -69,13 +70,13 @@ pub fn code_desk(data: &[u8]) {
     if let Some(ask) = read::<Asked>(data) {
         assert_eq!(again(&ask), serde_json::to_value(&ask).ok(), "another call");
     }
-    if let Some(frame) = read::<Frame>(data) {
+    if let Some(frame) = read::<Frame<Job>>(data) {
         let _ = serde_json::to_vec(&frame).expect("what was read can be written");
     }
     // With a head that is right.
     let mut framed = u32::try_from(data.len()).expect("an input is short").to_be_bytes().to_vec();
     framed.extend_from_slice(data);
-    let (ask, frame) = (read::<Asked>(&framed), read::<Frame>(&framed));
+    let (ask, frame) = (read::<Asked>(&framed), read::<Frame<Job>>(&framed));
     assert!(ask.is_none() || frame.is_none(), "one text is both a call and an answer");
 }
 

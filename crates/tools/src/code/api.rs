@@ -10,6 +10,7 @@ mod error;
 mod settings;
 
 pub use super::engine::Engine;
+pub use crate::serve::Cancel;
 pub use answer::{
     Answer, FileFound, FilesAnswer, Gone, Hit, Job, JobState, LeftOut, ReadAnswer, Removed,
     Repositories, RepositoryStatus, ScoreParts, Standing, Status, Updates, VectorStatus,
@@ -19,4 +20,4 @@ pub use ask::{
     StatusAsk, SymbolAsk, SymbolWant,
 };
 pub use error::{Error, Result};
-pub use settings::{Cancel, ChunkKey, Dense, Limits, ParseBy, Settings};
+pub use settings::{ChunkKey, Dense, Limits, ParseBy, Settings};

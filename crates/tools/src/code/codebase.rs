@@ -13,10 +13,12 @@ use std::time::Instant;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+use super::Call;
 use super::api::{Detail, Hit, IndexAsk, Job, JobState, ReadAsk, Search, StatusAsk};
-use super::call::{Call, Problem, Said, arguments, schema};
 use super::say;
-use super::table::{Effect, Tool, Whose, said};
+use super::table::Tool;
+use crate::serve::call::{Problem, Said, arguments, schema};
+use crate::serve::table::{Effect, Whose, said};
 use types::{CodeResult, DirectoryCall, DirectorySet, JobStatus, StartCall, Started, StatusCall};
 pub(super) use types::{Found, SearchCall};
 
@@ -33,7 +35,7 @@ pub(super) const START: Tool = Tool {
     title: "Start indexing",
     doc: "Indexes a repository in the background; get_indexing_status tells how far it is. (As codebase-mcp has it; index_repository is the same with more.)",
     effect: Effect::Adds,
-    whose: Whose::Codebase,
+    whose: Whose::Theirs,
     input: schema::<StartCall>,
     output: schema::<Started>,
     run: start,
@@ -45,7 +47,7 @@ pub(super) const STATUS: Tool = Tool {
     title: "How far indexing is",
     doc: "Tells how far a job of start_indexing_background is. (As codebase-mcp has it; index_status is the same with more.)",
     effect: Effect::Reads,
-    whose: Whose::Codebase,
+    whose: Whose::Theirs,
     input: schema::<StatusCall>,
     output: schema::<JobStatus>,
     run: status,
@@ -57,7 +59,7 @@ pub(super) const DIRECTORY: Tool = Tool {
     title: "Set the working directory",
     doc: "Makes the project that .codebase-mcp/config.json in or above a directory names that of this session's calls. (As codebase-mcp has it.)",
     effect: Effect::Adds,
-    whose: Whose::Codebase,
+    whose: Whose::Theirs,
     input: schema::<DirectoryCall>,
     output: schema::<DirectorySet>,
     run: directory::set,

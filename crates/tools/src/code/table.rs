@@ -6,62 +6,24 @@
 
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::api::{
     Answer, CancelAsk, FilesAnswer, FilesAsk, IndexAsk, Job, ListAsk, ReadAnswer, ReadAsk, Related,
     Remove, Removed, Repositories, Search, Status, StatusAsk, SymbolAsk,
 };
-use super::call::{Ask, Call, Problem, Said, WAITS_MAX, arguments, bounded, schema};
-use super::{codebase, say};
+use super::{Call, codebase, say};
+use crate::serve::call::{Problem, Said, WAITS_MAX, arguments, schema};
+pub use crate::serve::table::run;
+use crate::serve::table::{Effect, Whose, said};
 
 /// Longest time that `index_repository` waits for the end of its job, in seconds.
 pub const WAIT_S_MAX: u32 = 50;
 /// How often a job that is waited for is told of, in milliseconds.
 const TELL_MS: u64 = 200;
 
-/// One tool.
-pub struct Tool {
-    /// Its name.
-    pub name: &'static str,
-    /// Its name for people.
-    pub title: &'static str,
-    /// What it is for, and when to take it.
-    pub doc: &'static str,
-    /// What it does to what is kept.
-    pub effect: Effect,
-    /// Whose tool it is.
-    pub whose: Whose,
-    /// The schema of its arguments.
-    pub input: fn() -> Map<String, Value>,
-    /// The schema of its answers.
-    pub output: fn() -> Map<String, Value>,
-    /// Answers a call.
-    pub run: fn(&Call<'_>, Map<String, Value>) -> Result<Said, Problem>,
-}
-
-/// What a tool does to what is kept. None touches the files of a tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// Nothing.
-    Reads,
-    /// It adds; doing it twice is doing it once.
-    Adds,
-    /// It takes away; doing it twice is doing it once.
-    Removes,
-}
-
-/// Whose tool a row is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
-    /// Always listed.
-    Ours,
-    /// Of codebase-mcp: listed where that is asked for.
-    Codebase,
-    /// Both have one of this name: always listed, with the schemas of whose keys are asked for.
-    Both,
-}
+/// A tool of code search.
+pub type Tool = crate::serve::table::Tool<super::Code>;
 
 /// Every tool, in the order of the listing.
 pub const ALL: &[Tool] = &[
@@ -70,7 +32,10 @@ pub const ALL: &[Tool] = &[
         title: "Search code",
         doc: "Finds code by meaning, by name or by text, best first. Say what it does in words, or give a name, a path, an exact text (mode text) or a regular expression (mode regex). Filters narrow the search itself. What is found was compared with the files a moment before; `coverage` under 1 means that indexing goes on, `left_out` says what did not fit, `cursor` goes on.",
         effect: Effect::Reads,
-        whose: Whose::Both,
+        whose: Whose::Both {
+            input: schema::<codebase::SearchCall>,
+            output: schema::<codebase::Found>,
+        },
         input: schema::<Search>,
         output: schema::<Answer>,
         run: search,
@@ -203,53 +168,6 @@ pub const ALL: &[Tool] = &[
     codebase::DIRECTORY,
 ];
 
-impl Tool {
-    /// Whether it stands in a listing.
-    pub fn is_listed(&self, codebase: bool) -> bool {
-        codebase || self.whose != Whose::Codebase
-    }
-
-    /// The schemas of its arguments and answers.
-    pub fn schemas(&self, codebase: bool) -> (Map<String, Value>, Map<String, Value>) {
-        match self.whose {
-            Whose::Both if codebase => (
-                schema::<codebase::SearchCall>(),
-                schema::<codebase::Found>(),
-            ),
-            Whose::Both | Whose::Ours | Whose::Codebase => ((self.input)(), (self.output)()),
-        }
-    }
-}
-
-/// The tool of a name.
-pub fn find(name: &str) -> Option<&'static Tool> {
-    ALL.iter().find(|tool| tool.name == name)
-}
-
-/// Answers one call.
-///
-/// # Errors
-///
-/// What is wrong with the call and how to mend it, or what failed.
-pub fn run(call: &Call<'_>, ask: Ask) -> Result<Said, Problem> {
-    let tool = find(&ask.tool).ok_or_else(|| Problem {
-        code: "no_tool".to_owned(),
-        message: format!("there is no tool {:?}", ask.tool),
-    })?;
-    (tool.run)(call, ask.arguments).and_then(bounded)
-}
-
-/// An answer in both its forms.
-pub fn said<T: Serialize>(answer: &T, text: String) -> Result<Said, Problem> {
-    let value =
-        serde_json::to_value(answer).map_err(|error| Problem::ours(format!("JSON: {error}")))?;
-    Ok(Said {
-        value,
-        text,
-        session: None,
-    })
-}
-
 fn hits(answer: Answer) -> Result<Said, Problem> {
     said(&answer, say::hits(&answer))
 }
@@ -265,7 +183,7 @@ fn required(name: &str, value: String) -> Result<String, Problem> {
 /// Both generations of clients call this name: whoever sends arguments that only codebase-mcp has is answered
 /// with its keys.
 fn search(call: &Call<'_>, map: Map<String, Value>) -> Result<Said, Problem> {
-    if call.codebase || codebase::ONLY.iter().any(|name| map.contains_key(*name)) {
+    if call.compat || codebase::ONLY.iter().any(|name| map.contains_key(*name)) {
         return codebase::search(call, map);
     }
     let mut ask: Search = arguments(map)?;

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 
 use base::Secret;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
-use tools::code::desk::Desk;
+use tools::code::Desk;
 use tools::code::embed::{Embedder, Endpoint, Kind};
-use tools::code::fence::{self, Fence, Held};
 use tools::code::parse::worker;
-use tools::code::{http, memory, server};
+use tools::serve::fence::{self, Fence, Held};
+use tools::serve::{http, memory, session};
 
 use super::code::index::Index;
 use super::{Answer, Ended, Failure};
@@ -156,7 +156,7 @@ impl Code {
                         .map_err(|failure| std::io::Error::other(failure.what))?;
                     http::serve(listener, desk, codebase).await
                 }
-                None => server::stdio(desk, codebase).await,
+                None => session::stdio(desk, codebase).await,
             }
         });
         // Threads that wait, for a lock or a client, are not waited for.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::serve::call::Problem;
+
 /// What code search answers, or why it does not.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -102,3 +104,12 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Problem {
+        Problem {
+            code: error.code().to_owned(),
+            message: error.to_string(),
+        }
+    }
+}

@@ -6,9 +6,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::types::{DirectoryCall, DirectorySet, ProjectInfo};
+use crate::code::Call;
 use crate::code::api;
-use crate::code::call::{Call, Problem, Said, Session, arguments};
-use crate::code::table::said;
+use crate::serve::call::{Problem, Said, Session, arguments};
+use crate::serve::table::said;
 
 /// Folders above a working directory that are looked at for a configuration.
 const PARENTS_MAX: usize = 20;

@@ -7,8 +7,9 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use tools::code::api::{self, Job, JobState, ParseBy};
-use tools::code::call::{Ask, Problem, Said};
-use tools::code::desk::{self, Desk, Settings};
+use tools::code::{Desk, Settings};
+use tools::serve::call::{Ask, Problem, Said};
+use tools::serve::desk;
 
 use super::super::{Answer, Ended, Failure, print};
 

@@ -1,7 +1,7 @@
-//! Where calls are answered: in the one process that has the index, whichever that is.
+//! Where calls are answered: in the one process that has the engine, whichever that is.
 //!
-//! A gateway starts a process for each session, and one index has one writer. So the first process that locks a data
-//! folder opens the index and answers the others over a Unix socket beside it; the others wait for the lock, and
+//! A gateway starts a process for each session, and one engine has one writer. So the first process that locks a data
+//! folder opens the engine and answers the others over a Unix socket beside it; the others wait for the lock, and
 //! when its owner ends, one of them goes on. Every tool may be called twice, so a call whose owner ended
 //! meanwhile is made again. Only processes of the same user are answered.
 
@@ -14,21 +14,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sha2::{Digest, Sha256};
 use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, mpsc, watch};
 
-use super::api::{self, Cancel, Engine, Job};
 use super::call::{Ask, Call, Problem, Said, Waits};
-use super::embed::Endpoint;
-use super::table;
+use super::{Cancel, Service, table};
 use frame::{Asked, Frame};
 
 /// Calls that are worked on at once; each has a thread.
 pub const CALLS_MAX: usize = 64;
 /// Calls that wait for one of those; more are refused.
 pub const WAITING_MAX: usize = 1024;
-/// How long a call waits for an index that nobody has opened yet, in milliseconds.
+/// How long a call waits for an engine that nobody has opened yet, in milliseconds.
 const OPEN_MS_MAX: u64 = 20_000;
 /// How often it looks again, in milliseconds.
 const LOOK_MS: u64 = 20;
@@ -39,62 +36,48 @@ const LOCK: &str = "owner.lock";
 /// The socket of its owner.
 const SOCKET: &str = "owner.sock";
 
-/// What a desk is opened with.
-#[derive(Clone)]
-pub struct Settings {
-    /// What the index is opened with, where it is ours to open.
-    pub engine: api::Settings,
-    /// Whether each root is indexed once the index is open.
-    pub index_roots: bool,
-    /// Where vectors are made, if anywhere.
-    pub endpoint: Option<Endpoint>,
-}
-
 /// Answers calls. Made inside a runtime; cheap to clone.
 #[derive(Clone)]
-pub struct Desk {
-    place: watch::Receiver<Place>,
+pub struct Desk<S: Service> {
+    place: watch::Receiver<Place<S::Engine>>,
     socket: PathBuf,
-    /// Whose index it is: of which tenant, and of which roots.
+    /// Whose engine it is.
     of: Arc<str>,
     calls: Arc<Semaphore>,
     waits: Arc<Waits>,
 }
 
-/// Where the index is.
+/// Where the engine is.
 #[derive(Clone)]
-enum Place {
+enum Place<E> {
     /// Another process has it, or nobody yet.
     Elsewhere,
     /// Here.
-    Here(Engine),
+    Here(E),
     /// It is ours to open, and cannot be opened.
     Failed(Problem),
 }
 
-/// Receives the states of the job that a call waits for.
-pub type Progress = mpsc::Receiver<Job>;
-
-/// The two ends of a progress.
-pub fn progress() -> (mpsc::Sender<Job>, Progress) {
+/// Tells the states of the job that a call waits for, and receives them.
+pub fn progress<J>() -> (mpsc::Sender<J>, mpsc::Receiver<J>) {
     mpsc::channel(PROGRESS_MAX)
 }
 
-impl Desk {
-    /// A desk for the index in a data folder. The folder is made; the index is opened in the background.
+impl<S: Service> Desk<S> {
+    /// A desk for the engine of a data folder. The folder is made; the engine is opened in the background.
     ///
     /// # Errors
     ///
     /// Where the folder cannot be made, or its lock cannot be opened.
-    pub fn open(settings: Settings) -> io::Result<Desk> {
-        let dir = settings.engine.data_dir.clone();
+    pub fn open(settings: S::Settings) -> io::Result<Desk<S>> {
+        let dir = S::data_dir(&settings).to_path_buf();
         owner::make_dir(&dir)?;
         let calls = Arc::new(Semaphore::new(CALLS_MAX + WAITING_MAX));
         let (says, place) = watch::channel(Place::Elsewhere);
         let desk = Desk {
             place,
             socket: dir.join(SOCKET),
-            of: whose(&settings.engine).into(),
+            of: S::whose(&settings).into(),
             calls,
             waits: Arc::default(),
         };
@@ -107,14 +90,14 @@ impl Desk {
     /// # Errors
     ///
     /// What is wrong with the call, or that nobody answers.
-    pub async fn call(&self, ask: Ask, told: mpsc::Sender<Job>) -> Result<Said, Problem> {
+    pub async fn call(&self, ask: Ask, told: mpsc::Sender<S::Job>) -> Result<Said, Problem> {
         let _permit = self.calls.try_acquire().map_err(|_| busy())?;
         let mut place = self.place.clone();
         let mut waits = OPEN_MS_MAX / LOOK_MS;
         loop {
             let now = place.borrow_and_update().clone();
             match now {
-                Place::Here(engine) => return here(engine, &self.waits, ask, told).await,
+                Place::Here(engine) => return here::<S>(engine, &self.waits, ask, told).await,
                 Place::Failed(problem) => return Err(problem),
                 Place::Elsewhere => match self.there(&ask, &told).await {
                     Ok(answer) => return answer,
@@ -139,7 +122,7 @@ impl Desk {
     async fn there(
         &self,
         ask: &Ask,
-        told: &mpsc::Sender<Job>,
+        told: &mpsc::Sender<S::Job>,
     ) -> io::Result<Result<Said, Problem>> {
         let mut stream = owner::connect(&self.socket).await?;
         owner::same_user(&stream)?;
@@ -150,7 +133,7 @@ impl Desk {
         frame::write(&mut stream, &asked).await?;
         loop {
             match frame::read(&mut stream).await? {
-                Frame::Progress(job) => {
+                Frame::<S::Job>::Progress(job) => {
                     let _ = told.try_send(*job);
                 }
                 Frame::Answer(answer) => return Ok(*answer),
@@ -160,11 +143,11 @@ impl Desk {
 }
 
 /// Answers on a thread of its own. Dropping the future gives the call up, and the thread ends soon after.
-async fn here(
-    engine: Engine,
+async fn here<S: Service>(
+    engine: S::Engine,
     waits: &Arc<Waits>,
     ask: Ask,
-    told: mpsc::Sender<Job>,
+    told: mpsc::Sender<S::Job>,
 ) -> Result<Said, Problem> {
     struct GiveUp(Cancel);
     impl Drop for GiveUp {
@@ -177,14 +160,14 @@ async fn here(
     let waits = Arc::clone(waits);
     let work = tokio::task::spawn_blocking(move || {
         let session = ask.session.clone();
-        let progress = move |job: &Job| {
+        let progress = move |job: &S::Job| {
             // Full: nobody listens as fast, and the next state says all of this one.
             let _ = told.try_send(job.clone());
         };
-        let call = Call {
+        let call: Call<'_, S> = Call {
             engine: &engine,
             session: &session,
-            codebase: ask.codebase,
+            compat: ask.compat,
             cancel: &cancel,
             progress: &progress,
             waits: &waits,
@@ -200,7 +183,7 @@ async fn here(
 }
 
 /// Answers one connection of another process.
-async fn answer(desk: Desk, mut stream: UnixStream) -> io::Result<()> {
+async fn answer<S: Service>(desk: Desk<S>, mut stream: UnixStream) -> io::Result<()> {
     owner::same_user(&stream)?;
     let Asked { of, ask } = frame::read(&mut stream).await?;
     let Place::Here(engine) = desk.place.borrow().clone() else {
@@ -210,13 +193,13 @@ async fn answer(desk: Desk, mut stream: UnixStream) -> io::Result<()> {
     let permit = desk.calls.try_acquire();
     let refused = match permit.is_ok() {
         false => Some(busy()),
-        true => (*of != *desk.of).then(other_roots),
+        true => (*of != *desk.of).then(S::not_yours),
     };
     if let Some(problem) = refused {
-        return frame::write(&mut to, &Frame::Answer(Box::new(Err(problem)))).await;
+        return frame::write(&mut to, &Frame::<S::Job>::Answer(Box::new(Err(problem)))).await;
     }
     let (told, mut jobs) = progress();
-    let mut work = std::pin::pin!(here(engine, &desk.waits, ask, told));
+    let mut work = std::pin::pin!(here::<S>(engine, &desk.waits, ask, told));
     let mut more = [0; 1];
     loop {
         tokio::select! {
@@ -225,7 +208,7 @@ async fn answer(desk: Desk, mut stream: UnixStream) -> io::Result<()> {
                 frame::write(&mut to, &Frame::Progress(Box::new(job))).await?;
             }
             answer = &mut work => {
-                return frame::write(&mut to, &Frame::Answer(Box::new(answer))).await;
+                return frame::write(&mut to, &Frame::<S::Job>::Answer(Box::new(answer))).await;
             }
             // Nothing more is due of the other side: whatever it is, the call is given up.
             _ = tokio::io::AsyncReadExt::read(&mut from, &mut more) => return Ok(()),
@@ -238,28 +221,4 @@ fn busy() -> Problem {
         code: "busy".to_owned(),
         message: "too many calls at once; ask again in a moment".to_owned(),
     }
-}
-
-/// The owner may read what the asker may not.
-fn other_roots() -> Problem {
-    Problem {
-        code: "other_roots".to_owned(),
-        message: "the process that has this data folder searches other roots; whoever runs this server has to give each a data folder of its own".to_owned(),
-    }
-}
-
-/// A digest of the tenant and the roots.
-fn whose(settings: &api::Settings) -> String {
-    let mut digest = Sha256::new();
-    let real = |root: &PathBuf| root.canonicalize().unwrap_or_else(|_| root.clone());
-    let mut roots: Vec<PathBuf> = settings.roots.iter().map(real).collect();
-    roots.sort();
-    roots.dedup();
-    let roots = roots.iter().map(|root| root.as_os_str().as_encoded_bytes());
-    for part in std::iter::once(settings.tenant.as_bytes()).chain(roots) {
-        digest.update((part.len() as u64).to_be_bytes());
-        digest.update(part);
-    }
-    let digits = digest.finalize();
-    digits.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -10,13 +10,10 @@ use std::sync::Arc;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{oneshot, watch};
 
-use super::{Desk, LOCK, Place, SOCKET, Settings, answer};
-use crate::code::api::{self, Engine, IndexAsk};
-use crate::code::call::Problem;
-use crate::code::dense::Channel;
+use super::{Desk, LOCK, Place, SOCKET, answer};
+use crate::serve::Service;
+use crate::serve::call::Problem;
 
-/// The folder of vectors, in the data folder.
-const VECTORS: &str = "vectors";
 /// Connections of other processes at once; more wait in the kernel.
 const CONNECTIONS_MAX: usize = 1024;
 
@@ -28,12 +25,12 @@ pub(super) fn make_dir(dir: &Path) -> io::Result<()> {
         .create(dir)
 }
 
-/// Waits for the folder's lock on a thread of its own, and then opens the index.
-pub(super) fn start(
-    settings: Settings,
+/// Waits for the folder's lock on a thread of its own, and then opens the engine.
+pub(super) fn start<S: Service>(
+    settings: S::Settings,
     dir: PathBuf,
-    says: watch::Sender<Place>,
-    desk: Desk,
+    says: watch::Sender<Place<S::Engine>>,
+    desk: Desk<S>,
 ) -> io::Result<()> {
     let lock = File::options()
         .create(true)
@@ -50,24 +47,24 @@ pub(super) fn start(
         }
     });
     // A thread and no task: it waits in the kernel for as long as another process lives.
-    let body = move || own(&settings, &dir, lock, &says, owned);
+    let body = move || own::<S>(&settings, &dir, lock, &says, owned);
     std::thread::Builder::new()
         .name("owner".to_owned())
         .spawn(body)?;
     Ok(())
 }
 
-fn own(
-    settings: &Settings,
+fn own<S: Service>(
+    settings: &S::Settings,
     dir: &Path,
     lock: File,
-    says: &watch::Sender<Place>,
+    says: &watch::Sender<Place<S::Engine>>,
     owned: oneshot::Sender<std::os::unix::net::UnixListener>,
 ) {
     let opened = lock
         .lock()
         .map_err(|error| Problem::ours(format!("the lock of the index: {error}")))
-        .and_then(|()| open(settings, dir).map_err(Problem::from));
+        .and_then(|()| S::open(settings));
     let engine = match opened {
         Ok(engine) => engine,
         Err(problem) => {
@@ -81,35 +78,11 @@ fn own(
         Ok(listener) => drop(owned.send(listener)),
         Err(error) => tracing::error!(%error, "other sessions cannot be answered"),
     }
-    if settings.index_roots {
-        index(settings, &engine);
-    }
+    S::begin(settings, &engine);
     // The lock is held until the process ends: a thread that ended would give it back.
     loop {
         std::thread::park();
         let _ = &lock;
-    }
-}
-
-/// Opens the index, and the vectors where there is an endpoint. Only who has the lock may.
-fn open(settings: &Settings, dir: &Path) -> api::Result<Engine> {
-    let mut engine = settings.engine.clone();
-    if let Some(endpoint) = settings.endpoint.clone() {
-        let channel = Channel::open(&dir.join(VECTORS), endpoint)?;
-        engine.embed = Some(Arc::new(channel));
-    }
-    Engine::open(engine)
-}
-
-fn index(settings: &Settings, engine: &Engine) {
-    for root in &settings.engine.roots {
-        let ask = IndexAsk {
-            path: root.display().to_string(),
-            ..IndexAsk::default()
-        };
-        if let Err(error) = engine.index(&ask) {
-            tracing::warn!(root = %root.display(), %error, "a root is not indexed");
-        }
     }
 }
 
@@ -146,7 +119,10 @@ pub(super) fn same_user(stream: &UnixStream) -> io::Result<()> {
     Err(io::ErrorKind::PermissionDenied.into())
 }
 
-async fn answer_others(listener: std::os::unix::net::UnixListener, desk: Desk) -> io::Result<()> {
+async fn answer_others<S: Service>(
+    listener: std::os::unix::net::UnixListener,
+    desk: Desk<S>,
+) -> io::Result<()> {
     let listener = UnixListener::from_std(listener)?;
     let connections = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
     loop {

@@ -1,6 +1,6 @@
 //! One call of a tool: what it may use, what it says, and why it may not answer.
 //!
-//! These are what the process that owns the index and those that ask it tell each other, too.
+//! These are what the process that owns the engine and those that ask it tell each other, too.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,20 +9,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::api::{self, Cancel, Engine, Job};
+use super::{Cancel, Service};
 
 /// What a tool may use.
-pub struct Call<'c> {
-    /// The index.
-    pub engine: &'c Engine,
+pub struct Call<'c, S: Service> {
+    /// The engine.
+    pub engine: &'c S::Engine,
     /// What the session was told before.
     pub session: &'c Session,
-    /// Whether answers have the keys of codebase-mcp where that has the tool, too.
-    pub codebase: bool,
+    /// Whether answers have the keys of the server that this one takes the place of, where that has the tool, too.
+    pub compat: bool,
     /// Gives up.
     pub cancel: &'c Cancel,
     /// Told how far a job is.
-    pub progress: &'c dyn Fn(&Job),
+    pub progress: &'c dyn Fn(&S::Job),
     /// Places for calls that wait for a job.
     pub waits: &'c Waits,
 }
@@ -73,8 +73,10 @@ pub struct Ask {
     pub arguments: Map<String, Value>,
     /// The session that calls.
     pub session: Session,
-    /// Whether answers have the keys of codebase-mcp.
-    pub codebase: bool,
+    /// Whether answers have the keys of the server that this one takes the place of. The name is that of older
+    /// processes, which may share the data folder.
+    #[serde(rename = "codebase")]
+    pub compat: bool,
 }
 
 /// The answer of a tool.
@@ -115,15 +117,6 @@ impl Problem {
     }
 }
 
-impl From<api::Error> for Problem {
-    fn from(error: api::Error) -> Problem {
-        Problem {
-            code: error.code().to_owned(),
-            message: error.to_string(),
-        }
-    }
-}
-
 /// Arguments as the type that a tool takes. The error names the argument.
 pub fn arguments<T: for<'a> Deserialize<'a>>(map: Map<String, Value>) -> Result<T, Problem> {
     serde_path_to_error::deserialize(Value::Object(map)).map_err(|error| {
@@ -153,12 +146,13 @@ pub fn schema<T: JsonSchema>() -> Map<String, Value> {
 }
 
 /// What becomes of an answer that is too large for one message.
-pub fn bounded(said: Said) -> Result<Said, Problem> {
+pub(super) fn bounded<S: Service>(said: Said) -> Result<Said, Problem> {
     // Structure and text both go over the wire.
     let size = said.value.to_string().len() + said.text.len();
     if size > limit::ANSWER_BYTES_DEFAULT / 4 {
         return Err(Problem::argument(format!(
-            "the answer has {size} bytes; ask for less: a lower `limit` or `max_tokens`, or detail `paths`"
+            "the answer has {size} bytes; ask for less: {}",
+            S::ASK_LESS
         )));
     }
     Ok(said)

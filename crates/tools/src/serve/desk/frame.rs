@@ -5,8 +5,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::code::api::Job;
-use crate::code::call::{Ask, Problem, Said};
+use crate::serve::call::{Ask, Problem, Said};
 
 /// Longest frame, in bytes.
 pub const BYTES_MAX: usize = 16 << 20;
@@ -14,7 +13,7 @@ pub const BYTES_MAX: usize = 16 << 20;
 /// What the owner is asked.
 #[derive(Serialize, Deserialize)]
 pub struct Asked {
-    /// Whose index is meant: an owner with other roots may read what the asker may not.
+    /// Whose engine is meant: an owner with other settings may read what the asker may not.
     pub of: String,
     /// The call.
     pub ask: Ask,
@@ -22,9 +21,9 @@ pub struct Asked {
 
 /// What the owner says: any number of states, then the answer.
 #[derive(Serialize, Deserialize)]
-pub enum Frame {
+pub enum Frame<J> {
     /// How far the job is.
-    Progress(Box<Job>),
+    Progress(Box<J>),
     /// The end.
     Answer(Box<Result<Said, Problem>>),
 }
@@ -69,10 +68,10 @@ mod tests {
     async fn a_frame_comes_as_it_went() {
         let (mut a, mut b) = tokio::io::duplex(64);
         let problem = Problem::argument("no");
-        let sent = Frame::Answer(Box::new(Err(problem.clone())));
+        let sent = Frame::<String>::Answer(Box::new(Err(problem.clone())));
         let (wrote, got) = tokio::join!(write(&mut a, &sent), read(&mut b));
         wrote.unwrap();
-        let Frame::Answer(answer) = got.unwrap() else {
+        let Frame::<String>::Answer(answer) = got.unwrap() else {
             panic!("another frame");
         };
         assert_eq!(answer.unwrap_err(), problem);
@@ -84,7 +83,10 @@ mod tests {
         let cut = [0, 0, 0, 9, b'{'];
         let odd = [0, 0, 0, 2, b'{', b'x'];
         for bytes in [&long[..], &cut, &odd, &[0, 0]] {
-            assert!(read::<Frame>(&mut &bytes[..]).await.is_err(), "{bytes:?}");
+            assert!(
+                read::<Frame<String>>(&mut &bytes[..]).await.is_err(),
+                "{bytes:?}"
+            );
         }
     }
 }

@@ -18,8 +18,9 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
+use super::Service;
 use super::desk::Desk;
-use super::server::Server;
+use super::session::Server;
 
 /// Where it answers.
 const PATH: &str = "/mcp";
@@ -48,7 +49,11 @@ pub fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
 /// # Errors
 ///
 /// Where the listener fails.
-pub async fn serve(listener: std::net::TcpListener, desk: Desk, codebase: bool) -> io::Result<()> {
+pub async fn serve<S: Service>(
+    listener: std::net::TcpListener,
+    desk: Desk<S>,
+    compat: bool,
+) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
     // A page of ours would have one of these; every other site is refused.
     let port = listener.local_addr()?.port();
@@ -57,8 +62,9 @@ pub async fn serve(listener: std::net::TcpListener, desk: Desk, codebase: bool) 
         .enforce_origin_validation()
         .with_allowed_origins(own)
         .with_max_request_body_bytes(limit::BODY_BYTES_DEFAULT);
+    let first = Server::new(desk, compat);
     let service = StreamableHttpService::new(
-        move || Ok(Server::new(desk.clone(), codebase)),
+        move || Ok(first.another()),
         Arc::new(LocalSessionManager::default()),
         config,
     );
