@@ -32,6 +32,8 @@ pub mod result;
 pub mod run;
 pub mod stats;
 
+pub mod bench;
+
 pub mod output;
 pub mod report;
 

@@ -9,7 +9,6 @@ pub mod blocks;
 pub mod comparison;
 pub mod imports;
 pub mod metrics;
-pub mod process;
 pub mod repeat;
 pub mod rig;
 pub mod table;
@@ -19,6 +18,8 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::bench::launch::Launch;
+use crate::bench::side::{Spec, given};
 use crate::exit::{Ended, Exit, Failure};
 use crate::experiments::load::Load;
 use crate::interrupt;
@@ -27,9 +28,8 @@ use crate::scenario::Flags;
 use answer::{Answer, Rule};
 use blocks::{Count, interleave};
 use comparison::{Comparison, Question};
-use process::Launch;
 use repeat::Truth;
-use rig::{Rig, Spec, given};
+use rig::Rig;
 
 /// The name of the file in `--out`.
 pub const COMPARE_FILE: &str = "compare.json";
