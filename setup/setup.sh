@@ -1,6 +1,10 @@
 #!/usr/bin/env bash
-# Installs what `make run` and `make test` need, into .setup; with `bench`, also what `make bench` and `make
-# certify-lab` need; with `generators`, load generators to compare the lab with.
+# Installs what the commands need, into .setup. The argument says how much, and each level has all of the one before:
+#
+#   run         what `make run` needs
+#   test        what `make test` adds: Chromium, older clients, g++ and the crates of the fuzzer (the level without an argument)
+#   bench       what `make bench`, `make certify-lab` and `make certify-relay` add: nginx, wrk, valgrind
+#   generators  load generators to compare the lab with, beside the level `test`
 #
 # It starts from Debian 12 with Rust, Python 3.11, Node 20 and a C compiler. A part is done again only when
 # the files that decide it have changed, so that a second run takes a moment. It installs a Debian package
@@ -11,6 +15,12 @@ mkdir -p .setup
 
 say() { printf 'setup: %s\n' "$*"; }
 fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+
+level=${1:-test}
+case $level in
+  run | test | bench | generators) ;;
+  *) fail "there is no level $level; there are run, test, bench and generators" ;;
+esac
 
 # as_root COMMAND…: runs a command as root.
 as_root() {
@@ -39,6 +49,10 @@ once() {
 python_venv() { # FOLDER REQUIREMENTS
   rm -rf "$1"
   python3 -m venv "$1"
+  python_packages "$1" "$2"
+}
+
+python_packages() { # FOLDER REQUIREMENTS
   "$1/bin/pip" install --quiet --disable-pip-version-check --no-deps --requirement "$2"
   "$1/bin/pip" check
 }
@@ -56,11 +70,13 @@ command -v node >/dev/null || fail "node is missing: install Node 20 or newer"
 
 need make make
 need cc gcc
-need g++ g++ # libFuzzer is C++
-need prlimit util-linux
-need chromium chromium
 python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
-if [ "${1:-}" = bench ]; then
+if [ "$level" != run ]; then
+  need g++ g++ # libFuzzer is C++
+  need prlimit util-linux
+  need chromium chromium
+fi
+if [ "$level" = bench ]; then
   need nginx nginx-light
   need wrk wrk
   need valgrind valgrind
@@ -72,13 +88,16 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 
 once python setup/requirements.txt -- python_venv .setup/venv setup/requirements.txt
-once python-legacy setup/requirements-legacy.txt -- python_venv .setup/venv-legacy setup/requirements-legacy.txt
 once node setup/package.json setup/package-lock.json -- node_servers
 once crates Cargo.lock -- cargo fetch --locked --quiet
-if [ -f fuzz/Cargo.lock ]; then
+if [ "$level" != run ]; then
+  # A new environment has lost them, so its file counts too.
+  once python-test setup/requirements.txt setup/requirements-test.txt -- \
+    python_packages .setup/venv setup/requirements-test.txt
+  once python-legacy setup/requirements-legacy.txt -- python_venv .setup/venv-legacy setup/requirements-legacy.txt
   once crates-fuzz fuzz/Cargo.lock -- cargo fetch --locked --quiet --manifest-path fuzz/Cargo.toml
 fi
-if [ "${1:-}" = generators ]; then
+if [ "$level" = generators ]; then
   once oha setup/setup.sh -- cargo install --quiet --locked --root .setup/tools --no-default-features --features rustls oha@1.16.0
   if command -v go >/dev/null; then
     once k6 setup/setup.sh -- env GOBIN="$PWD/.setup/tools/bin" go install go.k6.io/k6@v1.8.1
@@ -86,7 +105,7 @@ if [ "${1:-}" = generators ]; then
     say "k6 is left out: it needs Go"
   fi
 fi
-if [ "${1:-}" = bench ]; then
+if [ "$level" = bench ]; then
   once crates-bench bench/origin/Cargo.lock -- cargo fetch --locked --quiet --manifest-path bench/origin/Cargo.toml
   once crates-bench-scan bench/scan/Cargo.lock -- cargo fetch --locked --quiet --manifest-path bench/scan/Cargo.toml
 fi

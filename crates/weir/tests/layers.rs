@@ -10,7 +10,9 @@ mod names;
 #[path = "layers/sources.rs"]
 mod sources;
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::process::Command;
 
 use syn::visit::{self, Visit};
 
@@ -127,6 +129,59 @@ fn every_crate_is_in_the_table() {
     let mut table: Vec<&str> = MAY.iter().map(|(name, _)| *name).collect();
     table.sort_unstable();
     assert_eq!(found, table);
+}
+
+/// What only the fuzzer is built on.
+const FUZZ_ALONE: &[&str] = &["arbitrary", "libfuzzer-sys"];
+
+/// Packages with their features, as `cargo tree` resolves them.
+fn resolved(more: &[&str]) -> BTreeSet<String> {
+    let done = Command::new(env!("CARGO"))
+        .current_dir(root())
+        .args(["tree", "--locked", "--offline", "--prefix", "none"])
+        .args(["--format", "{p} {f}"])
+        .args(more)
+        .output()
+        .expect("cargo");
+    let problem = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success(), "{problem}");
+    let text = String::from_utf8(done.stdout).expect("UTF-8");
+    let lines = text.lines().map(|line| line.trim_end_matches(" (*)"));
+    lines.map(str::to_owned).collect()
+}
+
+/// `make run`, the tests and the fuzzer share what they build only where they find the same versions and features.
+#[test]
+fn nothing_is_built_twice() {
+    let of_weir = dependencies("weir");
+    for (name, _) in MAY.iter().filter(|(name, _)| *name != "weir") {
+        let known = of_weir.iter().any(|dependency| dependency == name);
+        assert!(known, "`cargo build -p weir` leaves {name} out");
+    }
+    let run = resolved(&["-p", "weir", "--features", "tested", "-e", "normal,build"]);
+    let tests = ["--workspace", "--features", "weir/tested"];
+    let tests = resolved(&[&tests[..], &["-e", "normal,build,dev"]].concat());
+    let other: Vec<&String> = run.difference(&tests).collect();
+    assert!(
+        other.is_empty(),
+        "the tests build these again, with other features: {other:?}"
+    );
+    let fuzz = ["--manifest-path", "fuzz/Cargo.toml", "-e", "normal,build"];
+    let fuzz = resolved(&fuzz);
+    let other: Vec<&String> = fuzz
+        .difference(&tests)
+        .filter(|package| !package.contains("(/") && !FUZZ_ALONE.contains(&first(package)))
+        .collect();
+    assert!(
+        other.is_empty(),
+        "the fuzzer builds these again: give fuzz/Cargo.toml their features, or do \
+         `cp Cargo.lock fuzz/ && (cd fuzz && cargo update --workspace)`: {other:?}"
+    );
+}
+
+/// The name of a package in a line of `cargo tree`.
+fn first(line: &str) -> &str {
+    line.split(' ').next().unwrap_or(line)
 }
 
 #[test]
