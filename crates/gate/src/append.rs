@@ -82,7 +82,7 @@ impl Case<'_> {
         // Made before the record is durable, so that a call that is given up while it waits for the
         // disk still leaves an outcome.
         let record = self.trail.to_json(&self.rules.engine);
-        let appended = gate.ports.recorder.append(record);
+        let appended = gate.ports.recorder.passes(self.call.id, record);
         let mut passed = Passed::new(gate, self.rules, &self.call, reserved, self.now);
         let error = match appended.await {
             Ok(Ok(_index)) => {

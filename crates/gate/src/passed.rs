@@ -216,7 +216,8 @@ impl Passed {
             findings: &self.findings,
             why: ending.why,
         };
-        self.gate.ports.recorder.note(outcome.to_json());
+        let recorder = &self.gate.ports.recorder;
+        recorder.ends(self.call, outcome.to_json());
         self.gate
             .ports
             .meter

@@ -188,14 +188,28 @@ impl fmt::Display for RecordError {
     }
 }
 
+/// The answer to a judgement that was queued.
+pub type Appended = oneshot::Receiver<Result<u64, RecordError>>;
+
 /// The log. Keeps bytes in the order that it took them, and chains them.
 pub trait Recorder: Send + Sync {
     /// Queues a judgement. The answer comes once it is as durable as the log's setting says; a call
     /// passes only after `Ok`, which carries the record's index in the log.
-    fn append(&self, record: Vec<u8>) -> oneshot::Receiver<Result<u64, RecordError>>;
+    fn append(&self, record: Vec<u8>) -> Appended;
     /// Queues an outcome, which no call waits for. A log that has taken a judgement keeps room for its
     /// outcome, so this does not fail for want of room; a disk that fails is the health check's to tell.
     fn note(&self, record: Vec<u8>);
+    /// Queues the judgement of a call that passes, as [`Recorder::append`] does. The call is open from then on: a log
+    /// says of it that it was lost where its outcome does not come before the process dies.
+    fn passes(&self, call: CallId, record: Vec<u8>) -> Appended {
+        let _ = call;
+        self.append(record)
+    }
+    /// Queues the outcome of a call that passed, as [`Recorder::note`] does.
+    fn ends(&self, call: CallId, record: Vec<u8>) {
+        let _ = call;
+        self.note(record);
+    }
     /// What is wrong with the log now, if anything.
     fn trouble(&self) -> Option<RecordError>;
 }
