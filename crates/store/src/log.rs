@@ -4,21 +4,25 @@
 //! then answers everyone. A log whose disk failed takes nothing more until it is opened again, because
 //! nothing is known of what a failed sync left behind; a full disk is waited out.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use gate::ports::{RecordError, Recorder};
-use tokio::sync::oneshot;
+use base::record::{Lost, Snapshot, Subject, parts};
+use base::{CallId, Digest, Now};
+use gate::ports::{Appended, RecordError, Recorder};
+use sha2::{Digest as _, Sha256};
 
 use crate::disk::{Disk, FileDisk};
+use crate::log::ledger::Step;
 use crate::log::open::Doubt;
-use crate::log::queue::Queue;
+use crate::log::queue::{Queue, Room};
 use crate::log::writer::Writer;
-use crate::note::{Checkpoint, NoteError};
+use crate::note::{Checkpoint, NoteError, Verifier};
 
 pub use accept::{AcceptError, accept};
 pub use witness::Witness;
@@ -26,6 +30,7 @@ pub use witness::Witness;
 pub(crate) use open::{CHECKPOINTS, KEY_PUB, read_text, stored_leaves};
 
 mod accept;
+mod ledger;
 mod open;
 mod queue;
 mod standing;
@@ -167,7 +172,31 @@ pub struct Log {
     vkey: String,
     queue: Arc<Queue>,
     stats: Arc<LogStats>,
+    /// Calls that were open when it was opened, and of which nothing more was said yet.
+    left_open: Mutex<Vec<CallId>>,
+    /// The newest snapshot of each subject.
+    snapshots: Mutex<BTreeMap<Subject, Digest>>,
     writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// SHA-256 of a text, which names its snapshot.
+pub fn text_digest(text: &str) -> Digest {
+    Digest(Sha256::digest(text).into())
+}
+
+/// The origin of the log in a directory; nothing where none has begun there.
+///
+/// # Errors
+/// Those of the disk, and a key line that is none.
+pub fn origin_of(dir: &Path) -> Result<Option<String>, LogError> {
+    match read_text(&FileDisk::new(dir), KEY_PUB) {
+        Ok(text) => {
+            let verifier = Verifier::parse(&text).map_err(LogError::Checkpoint)?;
+            Ok(Some(verifier.name().to_owned()))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(LogError::Io("the log's key", error)),
+    }
 }
 
 impl Log {
@@ -214,7 +243,7 @@ impl Log {
         let stats = Arc::new(LogStats::default());
         // The bound on the size of the log is not for this one record.
         let queue = Arc::new(Queue::new(u64::MAX, Arc::clone(&stats)));
-        let kept = queue.append(record(&found));
+        let kept = queue.append(record(&found), None, Room::Bounded);
         queue.close();
         Writer::new(disk, opened, Durability::Fsync, &queue, &stats).run();
         let failed =
@@ -248,6 +277,8 @@ impl Log {
         let stats = Arc::new(LogStats::default());
         let queue = Arc::new(Queue::new(settings.bytes_max, Arc::clone(&stats)));
         let vkey = opened.signer.vkey();
+        let left_open = Mutex::new(opened.ledger.open());
+        let snapshots = Mutex::new(opened.ledger.snapshots().clone());
         let writer = Writer::new(disk, opened, settings.durability, &queue, &stats);
         let thread = std::thread::Builder::new().name("log".into());
         let thread = thread.spawn(move || writer.run());
@@ -258,6 +289,8 @@ impl Log {
             vkey,
             queue,
             stats,
+            left_open,
+            snapshots,
             writer: Mutex::new(Some(thread)),
         })
     }
@@ -268,14 +301,53 @@ impl Log {
     /// What was wrong with the log at the end.
     pub fn close(&self) -> Result<(), RecordError> {
         self.queue.close();
-        let thread = self
-            .writer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let thread = lock(&self.writer).take();
         // A writer that panicked has left its trouble in the queue.
         let _ = thread.map(JoinHandle::join);
         self.queue.trouble().map_or(Ok(()), Err)
+    }
+
+    /// How many calls an earlier process left open, and [`Log::tell_lost`] has not told of.
+    pub fn left_open(&self) -> u64 {
+        lock(&self.left_open).len() as u64
+    }
+
+    /// Records of each call that an earlier process left open that it was lost.
+    pub fn tell_lost(&self, now: Now) {
+        for call in lock(&self.left_open).drain(..) {
+            self.ends(call, Lost { call, at: now }.to_json());
+        }
+    }
+
+    /// Keeps a text that is about to be in force, where the newest snapshot of its subject is another, and waits until
+    /// it is as durable as the log's setting says. Blocks the thread for that long.
+    ///
+    /// # Errors
+    /// What is wrong with the log; then no record names the text yet.
+    pub fn keep_snapshot(&self, of: Subject, text: &str, now: Now) -> Result<Digest, RecordError> {
+        let digest = text_digest(text);
+        let mut newest = lock(&self.snapshots);
+        if newest.get(&of) == Some(&digest) {
+            return Ok(digest);
+        }
+        let waiting = snapshot(of, digest, text, now);
+        // Its parts are not refused at the bound of the log: what a judgement names has to stand before it.
+        let waiting = waiting.map(|(record, step)| self.queue.append(record, step, Room::Kept));
+        let waiting: Vec<Appended> = waiting.collect();
+        wait(waiting)?;
+        newest.insert(of, digest);
+        Ok(digest)
+    }
+
+    /// As [`Log::keep_snapshot`], without waiting: it stands before every record that follows, and so before the first
+    /// that names it, whenever the disk has room again.
+    pub fn note_snapshot(&self, of: Subject, text: &str, now: Now) -> Digest {
+        let digest = text_digest(text);
+        for (record, step) in snapshot(of, digest, text, now) {
+            self.queue.note(record, step);
+        }
+        lock(&self.snapshots).insert(of, digest);
+        digest
     }
 
     /// Entries that are in the log.
@@ -299,6 +371,49 @@ impl Log {
     }
 }
 
+/// The records of a snapshot, in order, the last with what it does to the ledger.
+fn snapshot(
+    of: Subject,
+    digest: Digest,
+    text: &str,
+    now: Now,
+) -> impl Iterator<Item = (Vec<u8>, Option<Step>)> + '_ {
+    let parts = parts(text);
+    let count = parts.len() as u64;
+    (1..).zip(parts).map(move |(part, text)| {
+        let record = Snapshot {
+            at: now,
+            of,
+            digest,
+            part,
+            parts: count,
+            text,
+        };
+        let step = (part == count).then_some(Step::Snapshot(of, digest));
+        (record.to_json(), step)
+    })
+}
+
+/// Waits for answers, also where the caller's thread runs a runtime, which must not be blocked from within.
+fn wait(answers: Vec<Appended>) -> Result<(), RecordError> {
+    let closed = || RecordError::Failed("the log is closed".into());
+    let wait = || {
+        let mut answers = answers.into_iter();
+        answers.try_for_each(|answer| {
+            let answer = answer.blocking_recv();
+            answer.unwrap_or_else(|_| Err(closed())).map(drop)
+        })
+    };
+    std::thread::scope(|scope| {
+        let waited = scope.spawn(wait).join();
+        waited.unwrap_or_else(|_| Err(closed()))
+    })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Drop for Log {
     fn drop(&mut self) {
         let _ = self.close();
@@ -306,12 +421,21 @@ impl Drop for Log {
 }
 
 impl Recorder for Log {
-    fn append(&self, record: Vec<u8>) -> oneshot::Receiver<Result<u64, RecordError>> {
-        self.queue.append(record)
+    fn append(&self, record: Vec<u8>) -> Appended {
+        self.queue.append(record, None, Room::Bounded)
     }
 
     fn note(&self, record: Vec<u8>) {
-        self.queue.note(record);
+        self.queue.note(record, None);
+    }
+
+    fn passes(&self, call: CallId, record: Vec<u8>) -> Appended {
+        let step = Some(Step::Opens(call));
+        self.queue.append(record, step, Room::Bounded)
+    }
+
+    fn ends(&self, call: CallId, record: Vec<u8>) {
+        self.queue.note(record, Some(Step::Closes(call)));
     }
 
     fn trouble(&self) -> Option<RecordError> {

@@ -228,8 +228,8 @@ impl Open<'_> {
             if let Some(at) = self.at {
                 json.text("at", &rfc3339(at.unix_ms));
             }
-            json.plains("calls", self.calls.iter());
             json.text("kind", "open");
+            json.plains("open", self.calls.iter());
             json.number("part", self.part);
             json.number("parts", self.parts);
             json.object("snapshots", |json| {
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(
             open.into_iter().map(text).collect::<Vec<_>>(),
             [format!(
-                r#"{{"calls":["03030303030303030303030303030303"],"kind":"open","part":1,"parts":1,"snapshots":{{"policies":"{one}"}}}}"#
+                r#"{{"kind":"open","open":["03030303030303030303030303030303"],"part":1,"parts":1,"snapshots":{{"policies":"{one}"}}}}"#
             )]
         );
     }

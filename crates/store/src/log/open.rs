@@ -1,11 +1,13 @@
 //! Opening a log: finding where it ends, and refusing to go on from anything that a crash does not explain.
 //!
-//! Only the last segment is read. Of the others the roots are enough, which lie in their leaf-hash files.
+//! Only the last segment is read. Of the others the roots are enough, which lie in their leaf-hash files; unless the
+//! last does not begin with what is still open of those before it, as logs of older versions do not.
 
 use std::io::{self, ErrorKind, Read};
 
 use base::Digest;
 
+use super::ledger::Ledger;
 use super::witness::Witness;
 use super::{Found, LogError, LogSettings, Newest};
 use crate::disk::{Disk, DiskFile, Held};
@@ -39,6 +41,10 @@ pub(super) struct Opened {
     /// Entries that the newest checkpoint covers, and those after it.
     pub(super) signed: u64,
     pub(super) unsigned: Unsigned,
+    /// The open calls, and the snapshots that stand in the log.
+    pub(super) ledger: Ledger,
+    /// The segment does not say yet what is open of those before it.
+    pub(super) unbased: bool,
     pub(super) witness: Option<Witness>,
     /// What an operator has to accept before anything more is signed.
     pub(super) found: Option<Found>,
@@ -82,6 +88,8 @@ pub(super) fn open(
     let tail = Tail::read(disk, segment, (base, last), signed)?;
     let mut witness = witness;
     let found = hold_against(disk, &signer, &tail, newest.as_ref(), &mut witness, doubt)?;
+    let unbased = segment > 0 && !tail.ledger.is_based();
+    let ledger = read_back(disk, segment, tail.ledger)?;
     // Nothing but a torn checkpoint has been changed until here: a log that is refused stays as it is.
     let mut opened = Opened {
         file: open_segment(disk, segment, tail.len)?,
@@ -95,6 +103,8 @@ pub(super) fn open(
         checkpoints_len,
         signed,
         unsigned: tail.unsigned,
+        ledger,
+        unbased,
         witness,
         found,
         bytes: files.iter().map(|(_, len)| len).sum(),
@@ -353,6 +363,48 @@ fn read_hash(disk: &dyn Disk, name: &str, offset: u64) -> Option<Digest> {
     Some(Digest(hash))
 }
 
+/// What the last segment's ledger does not say, from the segments before it.
+fn read_back(disk: &dyn Disk, segment: u64, last: Ledger) -> Result<Ledger, LogError> {
+    let mut ledger = last;
+    for before in (0..segment).rev() {
+        if ledger.is_based() {
+            break;
+        }
+        if before + 1 == segment {
+            tracing::info!(
+                segments = segment,
+                "the log's last segment does not say which calls were open; reading those before it"
+            );
+        }
+        ledger = segment_ledger(disk, before)?.then(ledger);
+    }
+    Ok(ledger)
+}
+
+/// The ledger of one finished segment alone.
+fn segment_ledger(disk: &dyn Disk, segment: u64) -> Result<Ledger, LogError> {
+    let reading = |error| LogError::Io("one of the log's segments", error);
+    let mut reader = disk
+        .read(&entry::segment_name(segment), 0)
+        .map_err(reading)?;
+    let (mut ledger, mut buffer) = (Ledger::default(), Vec::new());
+    let mut index = segment * SEGMENT_ENTRIES;
+    loop {
+        let next = entry::read_next(&mut reader, &mut buffer).map_err(reading)?;
+        let entry = match next {
+            Next::End if index == (segment + 1) * SEGMENT_ENTRIES => return Ok(ledger),
+            Next::Entry => Entry::parse(&buffer),
+            Next::End | Next::Torn | Next::Empty => None,
+        };
+        let Some(entry) = entry else {
+            let what = "it is not an entry";
+            return Err(LogError::Damaged { index, what });
+        };
+        ledger.read(entry.record);
+        index += 1;
+    }
+}
+
 /// The last segment as far as it is whole, and the tree with it.
 struct Tail {
     len: u64,
@@ -360,6 +412,7 @@ struct Tail {
     edge: Edge,
     prev: Digest,
     unsigned: Unsigned,
+    ledger: Ledger,
 }
 
 impl Tail {
@@ -374,6 +427,7 @@ impl Tail {
         let mut tail = Tail {
             len: 0,
             leaves: Vec::new(),
+            ledger: Ledger::default(),
             unsigned: Unsigned::of(edge.size().saturating_sub(signed)),
             edge,
             prev,
@@ -417,6 +471,7 @@ impl Tail {
         if index >= signed {
             self.unsigned.push(entry.record);
         }
+        self.ledger.read(entry.record);
         self.prev = tree::leaf_hash(bytes);
         self.edge.push(self.prev);
         self.leaves.push(self.prev);

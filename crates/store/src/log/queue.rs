@@ -8,11 +8,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use base::limit::{RECORD_BYTES_MAX, RECORDS_WAITING_MAX};
-use gate::ports::RecordError;
+use gate::ports::{Appended, RecordError};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::oneshot;
 
 use super::LogStats;
+use super::ledger::Step;
 use crate::entry::{ENTRY_EXTRA_BYTES, RECORD_BYTES_HARD_MAX};
 
 /// Most bytes of the log that are kept for outcomes when judgements are refused.
@@ -21,10 +22,20 @@ const HEADROOM_BYTES_MAX: u64 = 16 << 20;
 /// Where the answer to a judgement goes.
 pub(super) type Answer = oneshot::Sender<Result<u64, RecordError>>;
 
+/// Which bound of the log's size holds for a record.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Room {
+    /// That of judgements.
+    Bounded,
+    /// That of outcomes, for which some room is kept.
+    Kept,
+}
+
 /// One record that waits; an outcome has nobody who waits for it.
 pub(super) struct Item {
     pub(super) record: Vec<u8>,
     pub(super) answer: Option<Answer>,
+    pub(super) step: Option<Step>,
 }
 
 /// What the writer does, so that it is woken only where it has to be.
@@ -86,10 +97,12 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn append(&self, record: Vec<u8>) -> oneshot::Receiver<Result<u64, RecordError>> {
+    /// Queues a record that is waited for. `room` says that it counts as one of the judgements, which are refused where
+    /// the log reaches its bound.
+    pub(super) fn append(&self, record: Vec<u8>, step: Option<Step>, room: Room) -> Appended {
         let (answer, receiver) = oneshot::channel();
         let mut state = self.state();
-        if let Some(refusal) = self.refusal(&state, record.len()) {
+        if let Some(refusal) = self.refusal(&state, record.len(), room) {
             drop(state);
             let _ = answer.send(Err(refusal));
             return receiver;
@@ -99,6 +112,7 @@ impl Queue {
         state.items.push(Item {
             record,
             answer: Some(answer),
+            step,
         });
         let wake = state.writer != Writer::Busy;
         state.writer = Writer::Busy;
@@ -109,7 +123,7 @@ impl Queue {
         receiver
     }
 
-    fn refusal(&self, state: &State, len: usize) -> Option<RecordError> {
+    fn refusal(&self, state: &State, len: usize, room: Room) -> Option<RecordError> {
         if let Some(RecordError::Failed(why)) = &state.trouble {
             return Some(RecordError::Failed(why.clone()));
         }
@@ -124,7 +138,8 @@ impl Queue {
             return Some(RecordError::Busy);
         }
         let more = len + ENTRY_EXTRA_BYTES;
-        self.is_over(state, more).then_some(RecordError::Full)
+        let full = room == Room::Bounded && self.is_over(state, more);
+        full.then_some(RecordError::Full)
     }
 
     fn is_over(&self, state: &State, more: usize) -> bool {
@@ -132,9 +147,9 @@ impl Queue {
         bytes > self.bytes_max
     }
 
-    pub(super) fn note(&self, record: Vec<u8>) {
+    pub(super) fn note(&self, record: Vec<u8>, step: Option<Step>) {
         let record = if record.len() > RECORD_BYTES_HARD_MAX {
-            oversized(&record)
+            oversized(&record, step)
         } else {
             record
         };
@@ -148,6 +163,7 @@ impl Queue {
         state.items.push(Item {
             record,
             answer: None,
+            step,
         });
         let wake = state.writer == Writer::Sleeps;
         if wake {
@@ -230,8 +246,12 @@ pub(super) fn count_lost(lost: &AtomicU64, records: u64) {
 }
 
 /// What stands in the log for an outcome that does not fit into an entry.
-fn oversized(record: &[u8]) -> Vec<u8> {
+fn oversized(record: &[u8], step: Option<Step>) -> Vec<u8> {
     let sha256 = base::Digest(Sha256::digest(record).into());
     let bytes = record.len();
-    format!(r#"{{"bytes":{bytes},"kind":"oversized","sha256":"{sha256}"}}"#).into_bytes()
+    let call = match step {
+        Some(Step::Closes(call)) => format!(r#""call":"{call}","#),
+        _ => String::new(),
+    };
+    format!(r#"{{"bytes":{bytes},{call}"kind":"oversized","sha256":"{sha256}"}}"#).into_bytes()
 }

@@ -8,6 +8,8 @@ use crate::disk::{Fault, MemoryDisk, Op};
 use crate::entry;
 use base::limit::{LOG_UNSIGNED_ENTRIES_MAX, RECORDS_WAITING_MAX};
 
+mod lost;
+
 fn settings(durability: Durability) -> LogSettings {
     LogSettings {
         origin: "test.example/log".into(),
@@ -303,10 +305,12 @@ fn a_record_that_no_entry_can_hold_is_refused_or_named() {
 fn segments_roll_and_only_the_last_is_read_again() {
     let disk = MemoryDisk::new();
     let log = open(&disk, settings(Durability::Os)).unwrap();
-    let total = 2 * entry::SEGMENT_ENTRIES + 10;
-    for _ in 0..total {
+    let notes = 2 * entry::SEGMENT_ENTRIES + 10;
+    for _ in 0..notes {
         log.note(b"{}".to_vec());
     }
+    // The second segment and the third begin with what is open.
+    let total = notes + 2;
     until(|| log.size() == total);
     assert_eq!(append(&log, 1), Ok(total));
     drop(log);

@@ -19,7 +19,7 @@ use crate::disk::{Disk, DiskFile};
 use crate::entry::{self, ENTRY_EXTRA_BYTES, SEGMENT_ENTRIES};
 use crate::note::Checkpoint;
 use crate::tree::{self, Edge};
-use crate::unsigned::Unsigned;
+use crate::unsigned::{Unsigned, recorded_at};
 
 /// How long outcomes may wait for a judgement to share a write with.
 const OUTCOME_WAIT: Duration = Duration::from_millis(50);
@@ -154,9 +154,7 @@ impl Writer {
             self.probe()?;
         }
         while !items.is_empty() {
-            if self.log.leaves.len() as u64 == SEGMENT_ENTRIES {
-                self.roll()?;
-            }
+            self.make_room(items)?;
             let room = SEGMENT_ENTRIES as usize - self.log.leaves.len();
             let mut count = items.len().min(room);
             // Who accepts an end that is over the bound signs it with the record that says so, and not before.
@@ -170,11 +168,14 @@ impl Writer {
             }
             let started = Instant::now();
             let waited = items[..count].iter().any(|item| item.answer.is_some());
-            self.write(&items[..count])?;
+            self.write(items[..count].iter().map(|item| &item.record[..]))?;
             let mut settled = 0;
             let first = self.log.edge.size() - count as u64;
             for (index, item) in (first..).zip(items.drain(..count)) {
                 settled += (item.record.len() + ENTRY_EXTRA_BYTES) as u64;
+                item.step
+                    .into_iter()
+                    .for_each(|step| self.log.ledger.take(step));
                 self.answers
                     .extend(item.answer.map(|answer| (index, answer)));
             }
@@ -186,16 +187,49 @@ impl Writer {
         Ok(())
     }
 
+    /// Begins another segment where this one is full. Each begins with what is open of those before it, so that the
+    /// next start has to read no other.
+    fn make_room(&mut self, items: &[Item]) -> Result<(), Fail> {
+        if self.log.leaves.len() as u64 == SEGMENT_ENTRIES {
+            self.roll()?;
+        }
+        // Nothing may be signed before the record that accepts what is there.
+        if !self.log.unbased || self.log.found.is_some() {
+            return Ok(());
+        }
+        // It stands there at the time of the record that follows: nothing has happened since.
+        let at = items.first().and_then(|item| recorded_at(&item.record));
+        let base = self.log.ledger.base(at);
+        // In the last entries of a segment of an older version there may be no room for it; the next one begins with it.
+        if self.log.leaves.len() + base.len() >= SEGMENT_ENTRIES as usize {
+            return Ok(());
+        }
+        let records = || base.iter().map(|record| &record[..]);
+        if self.log.unsigned.room(records()) < base.len() {
+            self.checkpoint()?;
+        }
+        self.write(records())?;
+        self.log.unbased = false;
+        self.count_bytes();
+        Ok(())
+    }
+
+    /// Adds what the last write wrote to the bytes of the log.
+    fn count_bytes(&self) {
+        let written = self.buffer.len() as u64;
+        self.stats.bytes.fetch_add(written, Ordering::Relaxed);
+    }
+
     /// Puts records behind the last entry, in one write. On a failure nothing has changed.
-    fn write(&mut self, items: &[Item]) -> Result<(), Fail> {
+    fn write<'r>(&mut self, records: impl Iterator<Item = &'r [u8]> + Clone) -> Result<(), Fail> {
         let log = &mut self.log;
         log.trim()?;
         let leaves_before = log.leaves.len();
         let mut prev = log.prev;
         self.edge_next.copy_from(&log.edge);
         self.buffer.clear();
-        for item in items {
-            prev = entry::push(&mut self.buffer, &prev, &item.record, self.edge_next.size());
+        for record in records.clone() {
+            prev = entry::push(&mut self.buffer, &prev, record, self.edge_next.size());
             self.edge_next.push(prev);
             log.leaves.push(prev);
         }
@@ -206,9 +240,7 @@ impl Writer {
         }
         log.prev = prev;
         log.file_len += self.buffer.len() as u64;
-        items
-            .iter()
-            .for_each(|item| log.unsigned.push(&item.record));
+        records.for_each(|record| log.unsigned.push(record));
         std::mem::swap(&mut log.edge, &mut self.edge_next);
         self.unsynced = true;
         Ok(())
@@ -227,9 +259,7 @@ impl Writer {
         let size = self.log.edge.size();
         let stats = &self.stats;
         stats.entries.store(size, Ordering::Relaxed);
-        stats
-            .bytes
-            .fetch_add(self.buffer.len() as u64, Ordering::Relaxed);
+        self.count_bytes();
         stats.commits.fetch_add(1, Ordering::Relaxed);
         let took = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
         stats.commit_us_last.store(took, Ordering::Relaxed);
@@ -264,6 +294,7 @@ impl Writer {
         }
         log.file_len = 0;
         log.segment += 1;
+        log.unbased = true;
         log.leaves.clear();
         self.stats
             .bytes
