@@ -9,6 +9,7 @@ use std::sync::Arc;
 use base::refusal::FORBIDDEN;
 use base::{Action, Digest, Entity, Lane, Name, Refusal, Resource};
 use cedar_policy::Entities;
+use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use crate::cache::{Cache, Key};
@@ -37,6 +38,8 @@ pub struct Principal {
 
 /// The policies in force. Shared by all threads.
 pub struct Policies {
+    /// The texts and the schema, as one JSON text, and its SHA-256.
+    text: String,
     digest: Digest,
     /// False where a text did not load: everything is refused.
     pub(crate) loaded: bool,
@@ -64,8 +67,10 @@ impl Policies {
             rules,
             named,
         } = load::load(lanes, sources, arguments)?;
+        let text = text(lanes, sources, arguments);
         Ok(Policies {
-            digest: digest(lanes, sources, arguments),
+            digest: digest(&text),
+            text,
             loaded: true,
             rules,
             arguments: arguments.clone(),
@@ -80,8 +85,10 @@ impl Policies {
     pub fn broken(lanes: &[&'static Lane]) -> Policies {
         let schema = load::schema(lanes, &BTreeMap::new());
         let schema = schema.expect("the schema without arguments is valid");
+        let text = "weir: broken policies".to_owned();
         Policies {
-            digest: Digest(Sha256::digest(b"weir: broken policies").into()),
+            digest: digest(&text),
+            text,
             loaded: false,
             rules: Vec::new(),
             arguments: BTreeMap::new(),
@@ -92,9 +99,15 @@ impl Policies {
         }
     }
 
-    /// SHA-256 over the texts, their names, and the schema with the declared arguments.
+    /// SHA-256 of [`Policies::text`].
     pub fn digest(&self) -> Digest {
         self.digest
+    }
+
+    /// The texts with their names, and the schema with the declared arguments, as canonical JSON:
+    /// `{"files":[{"file":…,"text":…}],"schema":…}`.
+    pub fn text(&self) -> &str {
+        &self.text
     }
 
     /// How many policies there are.
@@ -171,18 +184,18 @@ pub(crate) fn refusal(
     Refusal::new(FORBIDDEN, asked)
 }
 
-fn digest(
+fn text(
     lanes: &[&'static Lane],
     sources: &[Source<'_>],
     arguments: &BTreeMap<String, ArgumentType>,
-) -> Digest {
-    let mut hash = Sha256::new();
-    let schema = schema_text(lanes, arguments);
-    let texts = sources.iter().flat_map(|source| [source.file, source.text]);
-    for text in texts.chain([schema.as_str()]) {
-        // The length first, so that no two lists of texts are the same bytes.
-        hash.update((text.len() as u64).to_be_bytes());
-        hash.update(text.as_bytes());
-    }
-    Digest(hash.finalize().into())
+) -> String {
+    let files: Vec<_> = sources
+        .iter()
+        .map(|source| json!({ "file": source.file, "text": source.text }))
+        .collect();
+    json!({ "files": files, "schema": schema_text(lanes, arguments) }).to_string()
+}
+
+fn digest(text: &str) -> Digest {
+    Digest(Sha256::digest(text).into())
 }
