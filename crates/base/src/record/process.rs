@@ -166,6 +166,9 @@ pub struct Admin<'a> {
     pub changed: &'a [String],
     /// Keys that changed and take a restart.
     pub waiting: &'a [String],
+    /// The policies and the agents that are in force from now on, where it was done and is about them.
+    pub policy_set: Option<Digest>,
+    pub directory: Option<Digest>,
     /// Why it was not done, where it was not.
     pub refused: Option<&'a str>,
 }
@@ -179,7 +182,13 @@ impl Admin<'_> {
             if !self.changed.is_empty() {
                 json.texts("changed", self.changed.iter().map(|key| bounded(key)));
             }
+            if let Some(directory) = self.directory {
+                json.plain("directory", directory);
+            }
             json.text("kind", "admin");
+            if let Some(policy_set) = self.policy_set {
+                json.plain("policy_set", policy_set);
+            }
             json.text_if("refused", self.refused.map(bounded));
             if !self.waiting.is_empty() {
                 json.texts("waiting", self.waiting.iter().map(|key| bounded(key)));
@@ -288,11 +297,15 @@ mod tests {
             by: "files",
             changed: &["policy".into()],
             waiting: &[],
+            policy_set: Some(Digest([1; 32])),
+            directory: None,
             refused: None,
         };
         assert_eq!(
             text(admin.to_json()),
-            r#"{"at":"1970-01-01T00:00:00.000Z","by":"files","changed":["policy"],"kind":"admin","what":"reload"}"#
+            format!(
+                r#"{{"at":"1970-01-01T00:00:00.000Z","by":"files","changed":["policy"],"kind":"admin","policy_set":"{one}","what":"reload"}}"#
+            )
         );
         let open = Open::all(None, &[call], &[(Subject::Policies, Digest([1; 32]))]);
         assert_eq!(
