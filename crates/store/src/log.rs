@@ -360,6 +360,11 @@ impl Log {
         &self.path
     }
 
+    /// Its name in its checkpoints.
+    pub fn origin(&self) -> &str {
+        self.vkey.split('+').next().unwrap_or_default()
+    }
+
     /// The verifier key line that its checkpoints are checked with.
     pub fn vkey(&self) -> &str {
         &self.vkey

@@ -13,8 +13,14 @@ use base::limit::LOGS_MAX;
 use base::{Digest, Name, Secret};
 
 use crate::disk::FileDisk;
-use crate::log::{Log, LogError, LogSettings, Witness};
+use crate::log::{Log, LogError, LogSettings, Witness, origin_of};
+use crate::note::is_key_name;
 use crate::pins::{Pins, PinsError};
+
+/// The file that keeps what logs are called that begin here.
+const ORIGIN: &str = "origin";
+/// Random bytes in it.
+const ORIGIN_BYTES: usize = 8;
 
 /// A folder that only this user can look into.
 pub struct State {
@@ -27,6 +33,12 @@ pub enum StateError {
     Folder(PathBuf, io::Error),
     Key(PathBuf, KeyError),
     Log(PathBuf, LogError),
+    /// The log has another origin than was asked for: its own, and what to ask for instead.
+    Origin {
+        log: PathBuf,
+        own: String,
+        instead: String,
+    },
     /// Every log that may be written has another writer.
     Taken,
     /// The log's witness is not where it proves something.
@@ -59,25 +71,60 @@ impl State {
     }
 
     fn read_or_make(&self, path: &Path) -> Result<[u8; 32], KeyError> {
-        match std::fs::read_to_string(path) {
-            Ok(text) => {
-                let text = Secret::new(text);
-                let key = Digest::from_hex(text.expose().trim());
-                Ok(key.ok_or(KeyError::Damaged)?.0)
+        let make = || {
+            let mut key = [0; 32];
+            aws_lc_rs::rand::fill(&mut key).ok()?;
+            Some(Digest(key).to_string())
+        };
+        let text = Secret::new(made_once(path, 0o600, make)?);
+        let key = Digest::from_hex(text.expose().trim());
+        Ok(key.ok_or(KeyError::Damaged)?.0)
+    }
+
+    /// The origin that logs of this folder begin with, made at random when it is first asked for.
+    pub fn origin(&self) -> Result<String, StateError> {
+        let path = self.dir.join(ORIGIN);
+        let make = || {
+            let mut bytes = [0; ORIGIN_BYTES];
+            aws_lc_rs::rand::fill(&mut bytes).ok()?;
+            Some(format!("weir.local/{:016x}", u64::from_be_bytes(bytes)))
+        };
+        // It is no secret, and whoever approves tools may be another user than the gateway.
+        let text = made_once(&path, 0o644, make);
+        let text = text.map_err(|error| StateError::Key(path.clone(), error))?;
+        let origin = text.trim();
+        match is_key_name(origin) {
+            true => Ok(origin.to_owned()),
+            false => Err(StateError::Log(path, LogError::Origin(origin.to_owned()))),
+        }
+    }
+
+    /// The origin of the `nth` log, in this folder. One that has begun keeps its own; what is asked for has to be that.
+    fn origin_of(&self, dir: &Path, asked: &str, nth: usize) -> Result<String, StateError> {
+        let numbered = |origin: String| match nth {
+            1 => origin,
+            nth => format!("{origin}/{nth}"),
+        };
+        let asked = (!asked.is_empty()).then(|| numbered(asked.to_owned()));
+        let own = origin_of(dir).map_err(|error| StateError::Log(dir.to_owned(), error))?;
+        match (own, asked) {
+            (Some(own), Some(asked)) if own != asked => {
+                let instead = own.strip_suffix(&format!("/{nth}")).unwrap_or(&own);
+                Err(StateError::Origin {
+                    log: dir.to_owned(),
+                    instead: instead.to_owned(),
+                    own,
+                })
             }
-            Err(error) if error.kind() == ErrorKind::NotFound => match make_key(path) {
-                // Another process was at the same, and was first.
-                Err(KeyError::Io(error)) if error.kind() == ErrorKind::AlreadyExists => {
-                    self.read_or_make(path)
-                }
-                made => made,
-            },
-            Err(error) => Err(KeyError::Io(error)),
+            (Some(own), _) => Ok(own),
+            (None, Some(asked)) => Ok(asked),
+            (None, None) => self.origin().map(numbered),
         }
     }
 
     /// The first log of this folder that no other process writes, of as many as there may be. Where there is a
-    /// witness, the second log has its own beside it, and so on.
+    /// witness, the second log has its own beside it, and so on. Where the settings' origin is empty, a log that has
+    /// begun keeps its own, and another takes [`State::origin`]; the second has `/2` behind it.
     pub fn log(
         &self,
         settings: &LogSettings,
@@ -91,8 +138,12 @@ impl State {
             let witness = witness
                 .map(|_| witness_at(&witness_file, &dir))
                 .transpose()?;
+            let settings = LogSettings {
+                origin: self.origin_of(&dir, &settings.origin, nth + 1)?,
+                ..settings.clone()
+            };
             let disk = Arc::new(FileDisk::new(&dir));
-            match Log::open_witnessed(disk, &dir, settings.clone(), witness) {
+            match Log::open_witnessed(disk, &dir, settings, witness) {
                 Err(LogError::Locked) if nth + 1 < logs => {}
                 opened => return opened.map_err(|error| StateError::Log(dir, error)),
             }
@@ -108,23 +159,41 @@ impl State {
     }
 }
 
-/// Makes a key in a new file. It is written under a name of its own until it is whole, for another process may be at
-/// the same.
-fn make_key(path: &Path) -> Result<[u8; 32], KeyError> {
-    let mut key = [0; 32];
-    aws_lc_rs::rand::fill(&mut key).map_err(|_| KeyError::NoRandom)?;
+/// The text of a file, made when it is first needed, once, by whichever process is first.
+fn made_once(
+    path: &Path,
+    mode: u32,
+    make: impl Fn() -> Option<String>,
+) -> Result<String, KeyError> {
+    match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let text = make().ok_or(KeyError::NoRandom)?;
+            match make_file(path, mode, &text) {
+                // Another process was at the same, and was first.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                    made_once(path, mode, make)
+                }
+                made => made.map(|()| text).map_err(KeyError::Io),
+            }
+        }
+        read => read.map_err(KeyError::Io),
+    }
+}
+
+/// Makes a new file of one line. It is written under a name of its own until it is whole, for another process may be
+/// at the same.
+fn make_file(path: &Path, mode: u32, text: &str) -> io::Result<()> {
     let mut draft = path.to_owned().into_os_string();
     draft.push(format!(".{}", std::process::id()));
     let draft = PathBuf::from(draft);
     let mut options = std::fs::OpenOptions::new();
-    let options = options.write(true).create(true).truncate(true).mode(0o600);
+    let options = options.write(true).create(true).truncate(true).mode(mode);
     let written = options
         .open(&draft)
-        .and_then(|mut file| writeln!(file, "{}", Digest(key)));
+        .and_then(|mut file| writeln!(file, "{text}"));
     let linked = written.and_then(|()| std::fs::hard_link(&draft, path));
     let _ = std::fs::remove_file(&draft);
-    linked.map_err(KeyError::Io)?;
-    Ok(key)
+    linked
 }
 
 /// The logs of a state folder, which processes that share it take one each, with the witness of each.
@@ -174,6 +243,12 @@ impl fmt::Display for StateError {
                 write!(f, "the folder {} cannot be made: {error}", dir.display())
             }
             StateError::Key(path, error) => write!(f, "the key {}: {error}", path.display()),
+            StateError::Origin { log, own, instead } => write!(
+                f,
+                "the log in {} has the origin {own}, which never changes, and log.origin is another: write log.origin: \
+                 {instead}, or move the folder away to begin another log",
+                log.display()
+            ),
             StateError::Log(dir, error) => write!(f, "the log in {}: {error}", dir.display()),
             StateError::Taken => f.write_str("all logs of the state folder are written by others"),
             StateError::Witness(path, why) => write!(f, "log.witness {}: {why}", path.display()),

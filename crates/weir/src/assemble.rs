@@ -3,6 +3,7 @@
 //! This file alone names `Upstreams<Passed>`: whatever goes out of this process goes out by those, for a
 //! call that the gate passed.
 
+mod log;
 pub(crate) mod probe;
 pub(crate) mod relay;
 
@@ -11,7 +12,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use base::Digest;
-use gate::ports::Ports;
+use gate::ports::{Ports, RecordError};
 use gate::{Gate, Passed, Rates, Rules};
 use identity::AgentState;
 use net::h1::Wires;
@@ -25,8 +26,7 @@ use crate::metrics::Metrics;
 use crate::ports::{Clock, Known};
 use crate::routes::Routes;
 
-/// The log's name in its checkpoints.
-const ORIGIN: &str = "weir.local/log";
+pub(crate) use log::InForce;
 
 /// What all threads of a gateway share.
 pub(crate) struct Gateway {
@@ -62,10 +62,12 @@ impl Gateway {
         let witness = settings.log.witness.as_deref();
         let log = state.log(&log_settings(settings), witness, logs);
         let log = Arc::new(log.map_err(failed)?);
+        let clock = Arc::new(Clock::new());
+        let in_force = InForce::new(&rules.policies, &settings.agents);
+        log::begin(&log, settings, &in_force, gate::ports::Clock::now(&*clock))?;
         let metrics = Arc::new(Metrics::new(names(settings)));
         let pins = pins(settings, &state)?;
         let known = Arc::new(Known::new(agents(settings)));
-        let clock = Arc::new(Clock::new());
         let ports = Ports {
             pins: pins.clone().map(|pins| pins as Arc<dyn gate::ports::Pins>),
             ..Ports::new(
@@ -115,17 +117,28 @@ impl Gateway {
     }
 
     /// Puts other settings in force, as far as that can be done while serving: agents, policies, the scan,
-    /// and rates. `started` are those that this gateway was made of. Errors: nothing was changed.
+    /// and rates. `started` are those that this gateway was made of. Gives the texts that are in force from now on.
+    /// Errors: nothing was changed.
     pub(crate) fn reload(
         &self,
         started: &Settings,
         settings: &Settings,
-    ) -> Result<(), Vec<Problem>> {
+    ) -> Result<InForce, Vec<Problem>> {
         let rules = rules(settings, started, self.fingerprint_key)?;
+        let in_force = InForce::new(&rules.policies, &settings.agents);
+        // In the log first: no judgement names a text that does not stand before it.
+        in_force
+            .keep(&self.log, self.now())
+            .map_err(|error| vec![unkept(settings, &error)])?;
         self.reload_relay(settings)?;
         self.gate.replace(rules);
         self.known.replace(agents(settings));
-        Ok(())
+        Ok(in_force)
+    }
+
+    /// Records that the gateway ends by itself, and closes its log.
+    pub(crate) fn close(&self) -> Result<(), RecordError> {
+        log::end(&self.log, self.now())
     }
 
     /// Keys, peers, routes and callers of the relay. Sides and places are those that it started with.
@@ -190,6 +203,20 @@ impl Gateway {
 fn wires(targets: &Arc<Targets>) -> impl FnOnce(Rc<net::h1::Thread>) -> Wires<Passed> + use<> {
     let targets = Arc::clone(targets);
     move |thread| Wires::new(targets, thread)
+}
+
+/// What comes into force cannot be recorded, so it does not.
+fn unkept(settings: &Settings, error: &RecordError) -> Problem {
+    Problem {
+        file: settings.file.display().to_string(),
+        line: 0,
+        column: 0,
+        key: "log".to_owned(),
+        message: format!(
+            "the log cannot keep the policies and agents that would be in force: {error}"
+        ),
+        help: "See /health/ready; nothing comes into force unrecorded.".to_owned(),
+    }
 }
 
 /// What judges, by these settings. The servers are those that the gateway started with.
@@ -376,7 +403,8 @@ fn pins(settings: &Settings, state: &State) -> Result<Option<Arc<store::Pins>>, 
 
 fn log_settings(settings: &Settings) -> LogSettings {
     LogSettings {
-        origin: ORIGIN.to_owned(),
+        // Empty: its own, or one that the state folder keeps.
+        origin: settings.log.origin.clone().unwrap_or_default(),
         durability: match settings.log.durability {
             Durability::Fsync => store::Durability::Fsync,
             Durability::Os => store::Durability::Os,

@@ -5,14 +5,33 @@
 
 use std::sync::Arc;
 
-use crate::assemble::Gateway;
+use base::record::Admin;
+use gate::ports::Recorder;
+
+use crate::assemble::{Gateway, InForce};
 use crate::config::settings::relay::Outbound;
-use crate::config::settings::{ServerKind, Settings};
+use crate::config::settings::{Agent, ServerKind, Settings};
 use crate::config::{Problem, Seen};
 use crate::coverage::Coverage;
 
 /// Reads the settings again, and notes the files that they come from.
 pub(crate) type Load = Box<dyn Fn(&mut Seen) -> Result<Settings, Vec<Problem>> + Send>;
+
+/// What has the configuration read again. Nobody says who changed a file or sent a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    Files,
+    Signal,
+}
+
+impl By {
+    fn as_str(self) -> &'static str {
+        match self {
+            By::Files => "files",
+            By::Signal => "signal",
+        }
+    }
+}
 
 /// A running gateway, and the files that its settings came from.
 pub(crate) struct Reload {
@@ -49,30 +68,70 @@ impl Reload {
         let now = self.seen.again();
         let still = now == self.last;
         if still && now != self.seen {
-            self.now();
+            self.now(By::Files);
         } else {
             self.last = now;
         }
     }
 
     /// Reads the configuration again.
-    pub(crate) fn now(&mut self) {
+    pub(crate) fn now(&mut self, by: By) {
         let mut seen = Seen::default();
         let loaded = (self.load)(&mut seen);
         self.last = seen.clone();
         self.seen = seen;
         let done = loaded.and_then(|settings| {
-            self.gateway.reload(&self.started, &settings)?;
-            Ok(settings)
+            let in_force = self.gateway.reload(&self.started, &settings)?;
+            Ok((settings, in_force))
         });
         self.gateway.metrics.count_reload(done.is_ok());
         match done {
-            Ok(settings) => {
+            Ok((settings, in_force)) => {
+                self.record_done(by, &settings, &in_force);
                 self.say_done(&settings);
                 self.current = settings;
             }
-            Err(problems) => say_refused(&problems),
+            Err(problems) => {
+                self.record_refused(by, &problems);
+                say_refused(&problems);
+            }
         }
+    }
+
+    /// Records which settings changed, by their keys: values may be nobody's business.
+    fn record_done(&self, by: By, settings: &Settings, in_force: &InForce) {
+        let keys = |keys: Vec<&str>| keys.into_iter().map(str::to_owned).collect::<Vec<_>>();
+        self.record(&Admin {
+            at: self.gateway.now(),
+            what: "reload",
+            by: by.as_str(),
+            changed: &changed(&self.current, settings),
+            waiting: &keys(only_at_start(&self.started, settings)),
+            policy_set: Some(in_force.policy_set()),
+            directory: Some(in_force.directory()),
+            refused: None,
+        });
+    }
+
+    fn record_refused(&self, by: By, problems: &[Problem]) {
+        let refused = match problems.len() {
+            1 => "1 problem".to_owned(),
+            problems => format!("{problems} problems"),
+        };
+        self.record(&Admin {
+            at: self.gateway.now(),
+            what: "reload",
+            by: by.as_str(),
+            changed: &[],
+            waiting: &[],
+            policy_set: None,
+            directory: None,
+            refused: Some(&refused),
+        });
+    }
+
+    fn record(&self, admin: &Admin<'_>) {
+        self.gateway.log.note(admin.to_json());
     }
 
     /// Takes keys that have expired since the last look from the relay, which asks nobody else about them.
@@ -111,6 +170,48 @@ fn say_refused(problems: &[Problem]) {
     }
     let problems = problems.len();
     tracing::error!(problems, "not reloaded: the running settings stay in force");
+}
+
+/// The keys that differ from those before: of agents by name, of others the key of the whole.
+fn changed(old: &Settings, new: &Settings) -> Vec<String> {
+    let mut keys: Vec<String> = agents(old, new)
+        .map(|name| format!("agents.{name}"))
+        .collect();
+    let scan = |settings: &Settings| format!("{:?}", settings.scan);
+    let policy = |settings: &Settings| {
+        (
+            settings.policy.files.clone(),
+            settings.policy.arguments.clone(),
+        )
+    };
+    let rates = |settings: &Settings| {
+        let limits = &settings.limits;
+        (
+            limits.agent_per_minute,
+            limits.address_per_minute,
+            limits.strangers_per_minute,
+        )
+    };
+    let differs = [
+        ("policy", policy(old) != policy(new)),
+        ("scan", scan(old) != scan(new)),
+        ("limits", rates(old) != rates(new)),
+    ];
+    let differs = differs.into_iter().filter(|(_, differs)| *differs);
+    let differs = differs.map(|(key, _)| key).chain(only_at_start(old, new));
+    keys.extend(differs.map(str::to_owned));
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
+/// The names of agents that came, went or are known by something else.
+fn agents<'s>(old: &'s Settings, new: &'s Settings) -> impl Iterator<Item = &'s base::Name> {
+    let missing = |of: &'s Settings, from: &'s Settings| {
+        let missing = |agent: &&Agent| !from.agents.contains(agent);
+        of.agents.iter().filter(missing).map(|agent| &agent.name)
+    };
+    missing(old, new).chain(missing(new, old))
 }
 
 /// The keys that differ and are read at the start alone.

@@ -16,7 +16,7 @@ use crate::assemble::{self, Gateway};
 use crate::config::settings::{LogFormat, Logs};
 use crate::config::{Seen, Settings};
 use crate::coverage::Coverage;
-use crate::reload::{Load, Reload};
+use crate::reload::{By, Load, Reload};
 use crate::routes::{Routes, new_call_id};
 
 /// "File size limit exceeded" (POSIX); 25 on every Linux that Rust is built for but MIPS.
@@ -77,7 +77,6 @@ pub(crate) fn run_as(settings: Settings, seen: Seen, process: Process) -> Result
     }
     gateway.gate().tell_of_floods(true);
     let closed = gateway
-        .log
         .close()
         .map_err(|error| format!("the log: {error:?}"));
     tracing::info!(entries = gateway.log.size(), "stopped");
@@ -269,7 +268,7 @@ fn wait_for_end(gate: &gate::Gate, mut reload: Reload) -> Result<(), String> {
             tokio::select! {
                 _ = terminate.recv() => return Ok(()),
                 _ = interrupt.recv() => return Ok(()),
-                _ = hangup.recv() => reload.now(),
+                _ = hangup.recv() => reload.now(By::Signal),
                 _ = look.tick() => {
                     gate.tell_of_floods(false);
                     reload.look();

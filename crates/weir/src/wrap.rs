@@ -80,7 +80,7 @@ pub(crate) fn run(
     if let Some(pins) = &gateway.pins {
         pins.close();
     }
-    let closed = gateway.log.close();
+    let closed = gateway.close();
     closed.map_err(|error| format!("the log: {error:?}"))?;
     match over? {
         Over::Child(status) => Ok(status),

@@ -14,14 +14,14 @@ use base::{Digest, Name};
 use gate::ports::Recorder;
 
 use super::{Book, Folder, Pin, PinsError};
-use crate::log::{Durability, Log, LogError, LogSettings};
+use crate::log::{Durability, Log, LogError, LogSettings, origin_of};
 use crate::operator::Operator;
-use crate::state::make_dir;
+use crate::state::{State, make_dir};
 
 /// The folder of the log, in the state folder.
 const FOLDER: &str = "log.admin";
-/// What its checkpoints call it.
-const ORIGIN: &str = "weir.local/log.admin";
+/// What stands behind the state folder's origin in what its checkpoints call it.
+const ORIGIN: &str = "admin";
 /// Bytes of the whole log: a million approvals.
 const LOG_BYTES_MAX: u64 = 1 << 30;
 /// How long another approval is waited for.
@@ -146,7 +146,8 @@ impl Approvals {
     fn open(state: &Path) -> Result<Approvals, ApprovalError> {
         let dir = state.join(FOLDER);
         make_dir(&dir).map_err(|error| not_recorded(error.to_string()))?;
-        let log = open(&dir)
+        let origin = origin(state, &dir)?;
+        let log = open(&dir, &origin)
             .map_err(|error| not_recorded(format!("the log in {}: {error}", dir.display())))?;
         let operator = Operator::who();
         let operator = operator.map_err(|error| not_recorded(format!("who this is: {error}")))?;
@@ -190,12 +191,27 @@ impl Approvals {
     }
 }
 
+/// The origin of the log: its own where it has begun.
+fn origin(state: &Path, dir: &Path) -> Result<String, ApprovalError> {
+    let own = origin_of(dir);
+    let own =
+        own.map_err(|error| not_recorded(format!("the log in {}: {error}", dir.display())))?;
+    match own {
+        Some(own) => Ok(own),
+        None => {
+            let origin = State::open(state).and_then(|state| state.origin());
+            let origin = origin.map_err(|error| not_recorded(error.to_string()))?;
+            Ok(format!("{origin}/{ORIGIN}"))
+        }
+    }
+}
+
 /// Opens the log, after whoever writes it now.
-fn open(dir: &Path) -> Result<Log, LogError> {
+fn open(dir: &Path, origin: &str) -> Result<Log, LogError> {
     let began = Instant::now();
     loop {
         let settings = LogSettings {
-            origin: ORIGIN.to_owned(),
+            origin: origin.to_owned(),
             durability: Durability::Fsync,
             bytes_max: LOG_BYTES_MAX,
         };

@@ -41,7 +41,8 @@ impl Probe {
         let target = place.name.clone();
         let targets = super::dialled([(target.clone(), endpoint)])?;
         let settings = LogSettings {
-            origin: super::ORIGIN.to_owned(),
+            // Its own, or one that the state folder keeps.
+            origin: String::new(),
             durability: Durability::Os,
             bytes_max: LOG_BYTES_MAX,
         };

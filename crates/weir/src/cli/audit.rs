@@ -4,6 +4,8 @@
 //! the log only: of the configuration it reads no more than where that is.
 
 mod accept;
+mod line;
+mod snapshot;
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -16,6 +18,8 @@ use serde_json::{Value, json};
 use store::audit::{self, Against, Damage, ExportError, Kind, Verified};
 
 use accept::Accept;
+use line::line;
+use snapshot::Snapshot;
 
 use super::{Answer, ConfigFile, Ended, Failure, complain, print, print_problems};
 
@@ -24,6 +28,7 @@ use super::{Answer, ConfigFile, Ended, Failure, complain, print, print_problems}
 pub(super) enum Audit {
     Verify(Verify),
     Show(Show),
+    Snapshot(Snapshot),
     Export(Export),
     Accept(Accept),
 }
@@ -117,6 +122,7 @@ impl Audit {
         match self {
             Audit::Verify(command) => command.run(),
             Audit::Show(command) => command.run(),
+            Audit::Snapshot(command) => command.run(),
             Audit::Export(command) => command.run(),
             Audit::Accept(command) => command.run(),
         }
@@ -339,66 +345,6 @@ impl Show {
         };
         is("call", &self.call) && is("agent", &self.agent)
     }
-}
-
-/// One record in one line for people: when, which call, who, what, and what came of it.
-fn line(index: u64, record: &Value) -> String {
-    let text = |key: &str| plain(record[key].as_str().unwrap_or("-"));
-    let (at, call) = (text("at"), text("call"));
-    let what = match record["kind"].as_str() {
-        Some("outcome") => {
-            let why = record["why"].as_str().map(|why| format!(" {}", plain(why)));
-            let number = |key: &str| record[key].as_u64().unwrap_or(0);
-            let (status, bytes, ms) = (number("status"), number("bytes"), number("duration_ms"));
-            let (end, why) = (text("end"), why.unwrap_or_default());
-            format!("  {end}{why}, status {status}, {bytes} bytes, {ms} ms")
-        }
-        Some("approval") => {
-            let login = record["login"].as_str();
-            let login = login.map_or(String::new(), |login| {
-                format!(", logged in as {}", plain(login))
-            });
-            let (server, tool, digest, by) =
-                (text("server"), text("tool"), text("digest"), text("by"));
-            return format!("{index:>6}  {at}  approved {server}/{tool} {digest} by {by}{login}");
-        }
-        Some("accepted") => {
-            let (reason, found, by) = (text("reason"), text("found"), text("by"));
-            return format!("{index:>6}  {at}  accepted by {by}: {reason} ({found})");
-        }
-        _ => {
-            let tool = record["tool"]
-                .as_str()
-                .map(|tool| format!("/{}", plain(tool)));
-            let why = record["refusal"]
-                .as_str()
-                .map(|code| format!(" {}", plain(code)));
-            let (agent, action, server) = (text("agent"), text("action"), text("server"));
-            let (tool, why) = (tool.unwrap_or_default(), why.unwrap_or_default());
-            format!("{} {agent} {action} {server}{tool}{why}", text("decision"))
-        }
-    };
-    format!("{index:>6}  {at}  {call}  {what}{}", findings(record))
-}
-
-fn findings(record: &Value) -> String {
-    let rules = record["findings"].as_array().into_iter().flatten();
-    let rules = rules
-        .filter_map(|finding| finding["rule"].as_str())
-        .map(plain);
-    let rules = rules.collect::<Vec<_>>().join(", ");
-    if rules.is_empty() {
-        rules
-    } else {
-        format!("  [{rules}]")
-    }
-}
-
-/// A text that an agent may have written, without what could steer a terminal.
-fn plain(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect()
 }
 
 impl Export {

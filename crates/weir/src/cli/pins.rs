@@ -95,7 +95,7 @@ pub(super) struct Approve {
 /// Fewest digits of a digest that name one definition.
 const DIGEST_DIGITS_MIN: usize = 8;
 
-fn digest_start(text: &str) -> Result<String, String> {
+pub(super) fn digest_start(text: &str) -> Result<String, String> {
     let digits = text.chars().all(|c| c.is_ascii_hexdigit());
     match digits && (DIGEST_DIGITS_MIN..=64).contains(&text.len()) {
         true => Ok(text.to_ascii_lowercase()),

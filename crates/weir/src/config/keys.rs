@@ -79,6 +79,8 @@ pub(crate) enum Kind {
     Url,
     Range,
     Origin,
+    /// What the checkpoints of a log call it.
+    LogOrigin,
     /// `env:NAME` or `file:PATH`.
     Secret,
     /// `file:PATH`.
@@ -128,6 +130,10 @@ impl Kind {
             Kind::Url => values::url(text).map(drop),
             Kind::Range => values::range(text).map(drop),
             Kind::Origin => values::origin(text).map(drop),
+            Kind::LogOrigin if store::note::is_key_name(text) && text.len() <= 255 => Ok(()),
+            Kind::LogOrigin => {
+                Err("must have 1 to 255 bytes, and neither white space nor a +".to_owned())
+            }
             Kind::Secret => values::reference(text).map(drop),
             Kind::File => match text.strip_prefix("file:") {
                 Some(path) if !path.is_empty() => Ok(()),
@@ -163,6 +169,7 @@ impl Kind {
             Kind::Url => "URL".to_owned(),
             Kind::Range => "address range".to_owned(),
             Kind::Origin => "origin".to_owned(),
+            Kind::LogOrigin => "name of a log".to_owned(),
             Kind::Secret => "env:NAME or file:PATH".to_owned(),
             Kind::File => "file:PATH".to_owned(),
             Kind::EnvValue => "text, env:NAME or file:PATH".to_owned(),
@@ -579,6 +586,8 @@ keys! {
         "When a record counts as kept: once the disk says so, or once the operating system has it.", "fsync";
     "log.bytes_max" Kind::Count { min: 1 << 20, max: 1 << 50 }, Number(10 << 30),
         "Bytes on disk after which calls are refused rather than unrecorded.", "10737418240";
+    "log.origin" Kind::LogOrigin, Nothing,
+        "What the signed checkpoints of the log call it, for a log that begins; without it, a name is made at random. It never changes.", "weir.example/replica-1";
     "log.witness" Kind::Path, Nothing,
         "A file outside the log's folder, relative to this file, that keeps the newest signed checkpoint; the gateway starts only on a log that follows it.", "/mnt/witness/weir";
     "origins" Kind::List(&Kind::Origin), Text("[]"),

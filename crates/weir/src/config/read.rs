@@ -625,6 +625,7 @@ fn log(group: &Group<'_>, folder: &Path) -> Option<Log> {
     Some(Log {
         durability,
         bytes_max: group.count("bytes_max")?,
+        origin: group.text("origin").map(str::to_owned),
         witness: group.text("witness").map(|text| folder.join(text)),
     })
 }

@@ -76,6 +76,7 @@ fn kind(kind: Kind, path: &str) -> Value {
         Kind::Digest => json!({ "type": "string", "pattern": "^sha256:[0-9A-Fa-f]{64}$" }),
         Kind::Time => json!({ "type": "string", "format": "date-time" }),
         Kind::Url => json!({ "type": "string", "pattern": "^https?://" }),
+        Kind::LogOrigin => json!({ "type": "string", "pattern": r"^[^\s+]{1,255}$" }),
         Kind::Origin => json!({ "type": "string", "pattern": "^https?://[^/]+$" }),
         Kind::Secret => json!({ "type": "string", "pattern": "^(env|file):." }),
         Kind::File => json!({ "type": "string", "pattern": "^file:." }),

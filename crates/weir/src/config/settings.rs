@@ -212,6 +212,8 @@ pub(crate) struct Log {
     pub durability: Durability,
     /// Bytes on disk after which calls are refused.
     pub bytes_max: u64,
+    /// What the checkpoints of a log that begins call it; made at random where nothing was written.
+    pub origin: Option<String>,
     /// Where the newest checkpoint is kept a second time.
     pub witness: Option<PathBuf>,
 }
@@ -223,6 +225,16 @@ pub(crate) enum Durability {
     Fsync,
     /// Once the operating system has it: survives the process, not the machine.
     Os,
+}
+
+impl Durability {
+    /// The word for it in the configuration.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Durability::Fsync => "fsync",
+            Durability::Os => "os",
+        }
+    }
 }
 
 /// The gateway's own messages.

@@ -1,0 +1,156 @@
+//! A record in one line for people: when, which call, who, what, and what came of it.
+//!
+//! Agents and servers wrote some of it, so nothing of it can steer a terminal.
+
+use serde_json::Value;
+
+/// The line of the record with this index.
+pub(super) fn line(index: u64, record: &Value) -> String {
+    let told = match record["kind"].as_str() {
+        Some("outcome") => of_call(record, &outcome(record)),
+        Some("lost") => of_call(record, "  lost: the process died before it ended"),
+        Some("approval") => approval(record),
+        Some("accepted") => accepted(record),
+        Some("start") => start(record),
+        Some("stop") => "stopped".to_owned(),
+        Some("snapshot") => snapshot(record),
+        Some("admin") => admin(record),
+        Some("open") => open(record),
+        _ => of_call(record, &judgement(record)),
+    };
+    format!("{index:>6}  {}  {told}", text(record, "at"))
+}
+
+fn of_call(record: &Value, what: &str) -> String {
+    format!("{}  {what}{}", text(record, "call"), findings(record))
+}
+
+fn judgement(record: &Value) -> String {
+    let text = |key: &str| text(record, key);
+    let tool = given(record, "tool").map(|tool| format!("/{tool}"));
+    let why = given(record, "refusal").map(|code| format!(" {code}"));
+    let behalf = given(record, "behalf").map(|person| format!(" for {person}"));
+    let (agent, action, server) = (text("agent"), text("action"), text("server"));
+    let (tool, why) = (tool.unwrap_or_default(), why.unwrap_or_default());
+    let behalf = behalf.unwrap_or_default();
+    format!(
+        "{} {agent}{behalf} {action} {server}{tool}{why}",
+        text("decision")
+    )
+}
+
+fn outcome(record: &Value) -> String {
+    let why = given(record, "why").map(|why| format!(" {why}"));
+    let (status, bytes) = (number(record, "status"), number(record, "bytes"));
+    let (end, why) = (text(record, "end"), why.unwrap_or_default());
+    let ms = number(record, "duration_ms");
+    let usage = record["usage"].as_object().map(|usage| {
+        let counts = usage
+            .iter()
+            .map(|(name, count)| format!("{} {count}", plain(name)));
+        format!(", tokens: {}", counts.collect::<Vec<_>>().join(", "))
+    });
+    let usage = usage.unwrap_or_default();
+    format!("  {end}{why}, status {status}, {bytes} bytes, {ms} ms{usage}")
+}
+
+fn approval(record: &Value) -> String {
+    let text = |key: &str| text(record, key);
+    let login = given(record, "login").map(|login| format!(", logged in as {login}"));
+    let (server, tool, digest, by) = (text("server"), text("tool"), text("digest"), text("by"));
+    let login = login.unwrap_or_default();
+    format!("approved {server}/{tool} {digest} by {by}{login}")
+}
+
+fn accepted(record: &Value) -> String {
+    let text = |key: &str| text(record, key);
+    format!(
+        "accepted by {}: {} ({})",
+        text("by"),
+        text("reason"),
+        text("found")
+    )
+}
+
+fn start(record: &Value) -> String {
+    let text = |key: &str| text(record, key);
+    let lost = match number(record, "lost") {
+        0 => String::new(),
+        lost => format!(", {lost} calls lost"),
+    };
+    format!(
+        "started weir {}, process {}, policies {}, directory {}{lost}",
+        text("version"),
+        number(record, "pid"),
+        text("policy_set"),
+        text("directory")
+    )
+}
+
+fn snapshot(record: &Value) -> String {
+    format!(
+        "snapshot of the {} {}, part {} of {}",
+        text(record, "of"),
+        text(record, "digest"),
+        number(record, "part"),
+        number(record, "parts")
+    )
+}
+
+fn admin(record: &Value) -> String {
+    let list = |key: &str, before: &str| {
+        let keys = record[key].as_array().into_iter().flatten();
+        let keys = keys.filter_map(Value::as_str).map(plain);
+        match keys.collect::<Vec<_>>().join(", ") {
+            keys if keys.is_empty() => keys,
+            keys => format!(", {before}: {keys}"),
+        }
+    };
+    let refused = given(record, "refused").map(|why| format!(", refused: {why}"));
+    format!(
+        "{} by {}{}{}{}",
+        text(record, "what"),
+        text(record, "by"),
+        list("changed", "changed"),
+        list("waiting", "waits for a restart"),
+        refused.unwrap_or_default()
+    )
+}
+
+fn open(record: &Value) -> String {
+    let calls = record["open"].as_array().map_or(0, Vec::len);
+    let (part, parts) = (number(record, "part"), number(record, "parts"));
+    format!("open here: {calls} calls, part {part} of {parts}")
+}
+
+fn findings(record: &Value) -> String {
+    let rules = record["findings"].as_array().into_iter().flatten();
+    let rules = rules
+        .filter_map(|finding| finding["rule"].as_str())
+        .map(plain);
+    let rules = rules.collect::<Vec<_>>().join(", ");
+    if rules.is_empty() {
+        rules
+    } else {
+        format!("  [{rules}]")
+    }
+}
+
+fn given(record: &Value, key: &str) -> Option<String> {
+    record[key].as_str().map(plain)
+}
+
+fn text(record: &Value, key: &str) -> String {
+    given(record, key).unwrap_or_else(|| "-".to_owned())
+}
+
+fn number(record: &Value, key: &str) -> u64 {
+    record[key].as_u64().unwrap_or(0)
+}
+
+/// A text without what could steer a terminal.
+pub(super) fn plain(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect()
+}
