@@ -96,7 +96,7 @@ def test_killed_calls_are_told_to_be_lost(origin, tmp_path):
     shown = gateway.weir("audit", "show", "state", "--call", never[0]).stdout
     assert "lost: the process died" in shown, shown
     with gateway:
-        pass
+        gateway.post("web", CALL)
     assert of_kind(gateway, "start")[2]["lost"] == 0
     gateway.verify()
 
@@ -126,7 +126,7 @@ def test_after_many_kills_each_call_that_passed_has_an_end(origin, tmp_path):
         for thread in threads:
             thread.join(30)
     with gateway:
-        pass
+        gateway.post("web", CALL)
     check_ends(gateway.records())
     gateway.verify()
 
@@ -208,14 +208,14 @@ def test_each_log_has_a_name_of_its_own(origin, tmp_path):
     for folder in ("one", "two"):
         gateway = Gateway(tmp_path / folder, {"web": {"url": origin.url}})
         with gateway:
-            pass
+            gateway.post("web", CALL)
         names.add(origin_of(gateway))
         assert re.fullmatch(r"weir\.local/[0-9a-f]{16}", origin_of(gateway))
         # A log that is moved away is followed by one with the same name and another key.
         before = (gateway.state / "log/key.pub").read_text()
         (gateway.state / "log").rename(gateway.state / "log.old")
         with gateway:
-            pass
+            gateway.post("web", CALL)
         assert before.split("+")[0] == origin_of(gateway) and before != (gateway.state / "log/key.pub").read_text()
     assert len(names) == 2
 
@@ -231,12 +231,12 @@ def test_the_name_of_a_log_is_set_before_it_begins(origin, tmp_path):
     servers = {"web": {"url": origin.url}}
     gateway = Gateway(tmp_path, servers, log={"origin": "weir.example/replica-1"})
     with gateway:
-        pass
+        gateway.post("web", CALL)
     assert origin_of(gateway) == "weir.example/replica-1"
     gateway.verify()
     # Without the setting the log goes on; another name is refused, with what to write.
-    with Gateway(tmp_path, servers):
-        pass
+    with Gateway(tmp_path, servers) as again:
+        again.post("web", CALL)
     other = Gateway(tmp_path, servers, log={"origin": "weir.example/replica-2"})
     assert "log.origin: weir.example/replica-1" in refused_start(other)
     bad = Gateway(tmp_path, servers, log={"origin": "white space"})
