@@ -23,7 +23,7 @@ build:
 	cargo build --locked -p weir --features tested
 
 run: ## Starts the gateway with a demo and shows what it does. ONCE=1 stops after the show.
-	@[ -x $(WEIR) ] || echo "run: on a new machine this takes about @MINUTES@ minutes with two cores, most of it to compile; the next time, seconds"
+	@[ -x $(WEIR) ] || echo "run: on a new machine this takes about ten minutes with two cores, most of it to compile; the next time, seconds"
 	@$(PART) "set-up for run" setup/setup.sh run
 	@$(PART) "build weir" cargo build --locked -p weir --features tested
 	@$(if $(ONCE),$(PART) "demo") $(VENV)/python demo/run.py --weir $(WEIR) $(if $(ONCE),--once)
