@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::hex;
+
 /// A name from the configuration: of an agent, a group or a server.
 ///
 /// 1 to 64 characters of `a-z A-Z 0-9 . _ -`, the first a letter or a digit, so that it can stand in a
@@ -52,19 +54,19 @@ pub struct CallId(pub [u8; 16]);
 impl CallId {
     /// Reads 32 hex digits, of either case.
     pub fn from_hex(text: &str) -> Option<CallId> {
-        from_hex(text).map(CallId)
+        hex::decode(text).map(CallId)
     }
 }
 
 impl fmt::Display for CallId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        hex(f, &self.0)
+        put(f, &self.0)
     }
 }
 
 impl fmt::Debug for CallId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        hex(f, &self.0)
+        put(f, &self.0)
     }
 }
 
@@ -75,42 +77,27 @@ pub struct Digest(pub [u8; 32]);
 impl Digest {
     /// Reads 64 hex digits, of either case.
     pub fn from_hex(text: &str) -> Option<Digest> {
-        from_hex(text).map(Digest)
+        hex::decode(text).map(Digest)
     }
-}
-
-/// Reads twice as many hex digits as there are bytes, of either case.
-fn from_hex<const BYTES: usize>(text: &str) -> Option<[u8; BYTES]> {
-    let mut bytes = [0; BYTES];
-    if text.len() != 2 * BYTES {
-        return None;
-    }
-    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-        let high = char::from(pair[0]).to_digit(16)?;
-        let low = char::from(pair[1]).to_digit(16)?;
-        *byte = (high * 16 + low) as u8;
-    }
-    Some(bytes)
 }
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        hex(f, &self.0)
+        put(f, &self.0)
     }
 }
 
 impl fmt::Debug for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        hex(f, &self.0)
+        put(f, &self.0)
     }
 }
 
-fn hex(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+/// Writes the digits of at most 32 bytes at once.
+fn put(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
     let mut text = [0; 64];
     for (pair, byte) in text.chunks_exact_mut(2).zip(bytes) {
-        pair[0] = DIGITS[usize::from(byte >> 4)];
-        pair[1] = DIGITS[usize::from(byte & 15)];
+        pair.copy_from_slice(&hex::pair(*byte));
     }
     f.write_str(std::str::from_utf8(&text[..bytes.len() * 2]).expect("hex digits are ASCII"))
 }

@@ -7,6 +7,7 @@ pub mod action;
 pub mod address;
 pub mod clock;
 pub mod fold;
+pub mod hex;
 pub mod id;
 pub mod limit;
 pub mod never;

@@ -24,6 +24,7 @@ mod yaml;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use base::hex;
 use sha2::{Digest, Sha256};
 
 use self::check::Check;
@@ -365,8 +366,7 @@ pub fn without_user(word: &str) -> String {
 
 /// A text's SHA-256 in hex.
 fn digest(text: &str) -> String {
-    let bytes = Sha256::digest(text.as_bytes());
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(&Sha256::digest(text.as_bytes()))
 }
 
 /// A file's text as a tree, before its keys are read.

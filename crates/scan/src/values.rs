@@ -108,7 +108,7 @@ impl Values {
 /// The forms in which a value is looked for.
 fn encoded(value: &[u8]) -> Vec<Vec<u8>> {
     let mut forms = vec![value.to_vec()];
-    let lower: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
+    let lower = base::hex::encode(value);
     forms.push(lower.to_ascii_uppercase().into_bytes());
     forms.push(lower.into_bytes());
     for (alphabet, bits) in [(STANDARD, 6), (URL, 6), (THIRTY_TWO, 5)] {

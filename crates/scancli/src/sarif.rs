@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use base::hex;
 use scan::{Action, Rule, Severity};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -191,7 +192,7 @@ fn uri(root: &Path, path: &Path) -> String {
 
 fn fingerprint(rule: &str, uri: &str, number: usize) -> String {
     let hash = Sha256::digest(format!("{rule}\n{uri}\n{number}"));
-    hash[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(&hash[..8])
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use base::hex;
 use hpke::kem::XWing;
 use hpke::{Deserializable, Kem, Serializable};
 use zeroize::Zeroizing;
@@ -27,7 +28,7 @@ macro_rules! id {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+                f.write_str(&hex::encode(&self.0))
             }
         }
 
@@ -42,7 +43,7 @@ macro_rules! id {
 
             /// Reads hex digits of either case.
             fn from_str(text: &str) -> Result<$name, Error> {
-                from_hex(text).map($name)
+                hex::decode(text).map($name).ok_or(Error::Hex)
             }
         }
     };
@@ -67,19 +68,6 @@ id! {
 id! {
     /// The id of a sender: one (thread, session) for a while.
     SenderId, 16
-}
-
-fn from_hex<const N: usize>(text: &str) -> Result<[u8; N], Error> {
-    let mut bytes = [0; N];
-    if text.len() != N * 2 {
-        return Err(Error::Hex);
-    }
-    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-        let high = char::from(pair[0]).to_digit(16).ok_or(Error::Hex)?;
-        let low = char::from(pair[1]).to_digit(16).ok_or(Error::Hex)?;
-        *byte = (high * 16 + low) as u8;
-    }
-    Ok(bytes)
 }
 
 impl Pin {

@@ -80,10 +80,8 @@ pub(crate) fn push(buffer: &mut Vec<u8>, prev: &Digest, record: &[u8], seq: u64)
 }
 
 fn push_hex(buffer: &mut Vec<u8>, digest: &Digest) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     for byte in digest.0 {
-        buffer.push(DIGITS[usize::from(byte >> 4)]);
-        buffer.push(DIGITS[usize::from(byte & 15)]);
+        buffer.extend_from_slice(&base::hex::pair(byte));
     }
 }
 

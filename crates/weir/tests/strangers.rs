@@ -65,10 +65,7 @@ fn start() -> Gateway {
 
 fn sha256_hex(text: &str) -> String {
     use sha2::Digest;
-    sha2::Sha256::digest(text)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    base::hex::encode(&sha2::Sha256::digest(text))
 }
 
 /// The status and the body of one request.

@@ -17,6 +17,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use base::hex;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -276,8 +277,7 @@ fn root_group(run: &Run) -> Value {
 
 /// As long as k6's, which are MD5: the first half of the path's SHA-256.
 fn id(path: &str) -> String {
-    let hash = Sha256::digest(path.as_bytes());
-    hash.iter().take(16).map(|b| format!("{b:02x}")).collect()
+    hex::encode(&Sha256::digest(path.as_bytes())[..16])
 }
 
 #[cfg(test)]

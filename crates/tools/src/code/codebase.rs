@@ -10,6 +10,7 @@ mod types;
 use std::path::Path;
 use std::time::Instant;
 
+use base::hex;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
@@ -77,7 +78,7 @@ fn id_of(kind: &str, words: &[&str]) -> String {
     bytes.copy_from_slice(&digest[..16]);
     bytes[6] = bytes[6] & 0x0f | 0x80;
     bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = hex::encode(&bytes);
     let parts = [
         &hex[..8],
         &hex[8..12],

@@ -26,6 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use base::hex;
 use sha2::{Digest, Sha256};
 use tantivy::directory::MmapDirectory;
 use tantivy::indexer::LogMergePolicy;
@@ -83,10 +84,7 @@ impl Blob {
 
     /// The first 16 hexadecimal digits: what references carry.
     pub(super) fn short(&self) -> String {
-        self.0[..8]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        hex::encode(&self.0[..8])
     }
 }
 

@@ -15,6 +15,7 @@ use std::io::{self, BufReader, BufWriter, Seek, SeekFrom, Write};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
+use base::hex;
 use sha2::{Digest, Sha256};
 
 use super::api::ChunkKey;
@@ -79,12 +80,7 @@ impl Vectors {
 
     fn open_with(dir: &Path, embedder: &str, graph_min: usize) -> io::Result<Vectors> {
         std::fs::create_dir_all(dir)?;
-        let digest = Sha256::digest(embedder.as_bytes());
-        let name: String = digest
-            .iter()
-            .take(8)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let name = hex::encode(&Sha256::digest(embedder.as_bytes())[..8]);
         let mut vectors = Vectors {
             path: dir.join(format!("{name}.vectors")),
             file: None,

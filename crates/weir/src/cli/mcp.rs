@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 
-use base::{Digest, Name, Secret};
+use base::{Digest, Name, Secret, hex};
 use clap::{Args, Subcommand};
 use sha2::{Digest as _, Sha256};
 
@@ -173,8 +173,7 @@ impl Wrap {
             digest.update(word.as_bytes());
         }
         let digest = digest.finalize();
-        let digits = digest.iter().take(NAME_DIGEST_BYTES);
-        let digits: String = digits.map(|byte| format!("{byte:02x}")).collect();
+        let digits = hex::encode(&digest[..NAME_DIGEST_BYTES]);
         Name::new(&format!("{stem}-{digits}")).expect("letters and digits make a name")
     }
 

@@ -5,6 +5,7 @@
 
 use std::io;
 
+use base::hex;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
@@ -281,7 +282,7 @@ impl Worker<'_> {
             let mut note = note(&self.flow.name, s, self.begin.ns());
             note.fault = Fault::Protocol.as_str().to_owned();
             note.what = "the server sent bytes that no request asked for".to_owned();
-            note.received_hex = Some(hex(&bytes[..count.min(32)]));
+            note.received_hex = Some(hex::encode(&bytes[..count.min(32)]));
             self.tallies.note(|| note);
         } else {
             let target = &self.flow.targets[s.target];
@@ -366,7 +367,7 @@ impl Worker<'_> {
         let mut note = note(&self.flow.name, &self.slots[slot], self.begin.ns());
         note.fault = Fault::Protocol.as_str().to_owned();
         note.what = format!("the answer {why}");
-        note.received_hex = Some(hex(&self.buffer[from..count.min(from + 32)]));
+        note.received_hex = Some(hex::encode(&self.buffer[from..count.min(from + 32)]));
         self.tallies.note(|| note);
         self.lost(slot, Fault::Protocol);
     }
@@ -420,17 +421,8 @@ fn describe(mut note: Note, difference: Difference) -> Note {
     note.what = difference.what;
     if let Some((offset, expected, received)) = difference.at {
         note.offset = Some(offset);
-        note.expected_hex = Some(hex(&expected));
-        note.received_hex = Some(hex(&received));
+        note.expected_hex = Some(hex::encode(&expected));
+        note.received_hex = Some(hex::encode(&received));
     }
     note
-}
-
-fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
-    bytes
-        .iter()
-        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
-        .collect()
 }

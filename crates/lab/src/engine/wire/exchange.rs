@@ -9,6 +9,7 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
+use base::hex;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -352,7 +353,6 @@ fn is_noteworthy(thread: &Thread, fault: Fault) -> bool {
 }
 
 fn note(thread: &Thread, life: &Life, bad: Bad, now_ns: u64) -> Note {
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let spot = bad.spot.as_ref();
     Note {
         flow: thread.flow.name.clone(),
@@ -361,8 +361,8 @@ fn note(thread: &Thread, life: &Life, bad: Bad, now_ns: u64) -> Note {
         t_s: now_ns as f64 / 1e9,
         what: bad.what,
         offset: spot.map(|spot| spot.offset),
-        expected_hex: spot.map(|spot| hex(&spot.expected)),
-        received_hex: spot.map(|spot| hex(&spot.received)),
+        expected_hex: spot.map(|spot| hex::encode(&spot.expected)),
+        received_hex: spot.map(|spot| hex::encode(&spot.received)),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
+use base::hex;
 use clap::Args;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -104,12 +105,7 @@ fn name(roots: &[PathBuf]) -> String {
         digest.update((bytes.len() as u64).to_be_bytes());
         digest.update(bytes);
     }
-    let digits = digest.finalize();
-    let digits: String = digits
-        .iter()
-        .take(6)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let digits = hex::encode(&digest.finalize()[..6]);
     let stem = roots
         .first()
         .and_then(|root| root.file_name())
