@@ -35,6 +35,7 @@ pub mod stdio;
 
 pub mod envelope;
 pub mod fuzzing;
+pub mod metrics;
 pub mod sse;
 
 pub use actions::LANE;

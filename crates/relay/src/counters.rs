@@ -7,12 +7,55 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use base::Metric;
+
 /// One message in this many has its stages timed.
 pub const TIMED_EVERY: u64 = 16;
 
-/// Makes the counters and their snapshot: one line each.
+/// What `/metrics` shows of a relay.
+pub const EVENTS: Metric = Metric {
+    name: "weir_relay_events",
+    kind: "counter",
+    labels: "side, event",
+    help: "What happened in the sealed relay; the guide says what each event is",
+};
+/// See [`EVENTS`].
+pub const BYTES: Metric = Metric {
+    name: "weir_relay_bytes",
+    kind: "counter",
+    labels: "side, way",
+    help: "Bytes of content and heads that were `sealed` or `opened`",
+};
+/// See [`EVENTS`]. The counters have nanoseconds.
+pub const STAGES: Metric = Metric {
+    name: "weir_relay_stage_seconds",
+    kind: "counter",
+    labels: "side, stage",
+    help: "Time that messages took, of one in sixteen (event `timed`): `first` to the sealed or opened request, `wait` to the first byte of the answer, `last` to its end",
+};
+/// See [`EVENTS`]. It is no counter, but what a side says of itself.
+pub const READY: Metric = Metric {
+    name: "weir_relay_ready",
+    kind: "gauge",
+    labels: "side",
+    help: "1 where this side of the relay lets requests through",
+};
+
+/// The metric that shows a counter, with the label that tells it from the others there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// In [`EVENTS`], by its `event`.
+    Event(&'static str),
+    /// In [`BYTES`], by its `way`.
+    Bytes(&'static str),
+    /// In [`STAGES`], by its `stage`.
+    Stage(&'static str),
+}
+
+/// Makes the counters and their snapshot, one row each: the field, and where it is shown under which label. A label is
+/// public: it stays when a field is renamed.
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident;)*) => {
+    ($($(#[$doc:meta])* $name:ident $shown:ident($label:ident);)*) => {
         /// The counters of one thread.
         #[derive(Default)]
         pub(crate) struct Counters {
@@ -26,9 +69,9 @@ macro_rules! counters {
         }
 
         impl Snapshot {
-            /// Every counter with its name, in order.
-            pub fn all(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                [$((stringify!($name), self.$name),)*].into_iter()
+            /// Every counter, in order.
+            pub fn all(&self) -> impl Iterator<Item = (Shown, u64)> {
+                [$((Shown::$shown(stringify!($label)), self.$name),)*].into_iter()
             }
 
             fn add(&mut self, counters: &Counters) {
@@ -40,56 +83,56 @@ macro_rules! counters {
 
 counters! {
     /// Requests that came.
-    requests;
+    requests Event(requests);
     /// Requests that were passed on sealed, or opened and passed on.
-    passages;
+    passages Event(passages);
     /// Requests that were passed on as they are.
-    plain;
+    plain Event(plain);
     /// Requests that were answered whole.
-    completed;
+    completed Event(completed);
     /// Answers that were cut.
-    cut;
+    cut Event(cut);
     /// Requests that the gate, the routes or the caller check refused.
-    refused;
+    refused Event(refused);
     /// Answers `maybe_executed`.
-    maybe_executed;
+    maybe_executed Event(maybe_executed);
     /// Bytes of content and heads that were sealed.
-    sealed_bytes;
+    sealed_bytes Bytes(sealed);
     /// Bytes of content and heads that were opened.
-    opened_bytes;
+    opened_bytes Bytes(opened);
     /// Handshakes that made a session.
-    handshakes;
+    handshakes Event(handshakes);
     /// Handshakes that failed or were refused.
-    handshakes_failed;
+    handshakes_failed Event(handshakes_failed);
     /// Attempts after the first.
-    retries;
+    retries Event(retries);
     /// Requests that had been let through before.
-    replays;
+    replays Event(replays);
     /// Weir-made answers, by their code.
-    claimed;
-    stale;
-    draining;
-    overload;
-    malformed;
-    forbidden;
-    not_reached;
-    failed;
-    cut_requests;
+    claimed Event(claimed);
+    stale Event(stale);
+    draining Event(draining);
+    overload Event(overload);
+    malformed Event(malformed);
+    forbidden Event(forbidden);
+    not_reached Event(not_reached);
+    failed Event(failed);
+    cut_requests Event(cut_requests);
     /// Plain hints, by their word.
-    unknown_ticket;
-    open_failed;
-    unknown_kid;
-    other_hints;
+    unknown_ticket Event(unknown_ticket);
+    open_failed Event(open_failed);
+    unknown_kid Event(unknown_kid);
+    other_hints Event(other_hints);
     /// Answers that were lost, forged, or did not open.
-    lost;
+    lost Event(lost);
     /// Messages of which the stages were timed.
-    timed;
+    timed Event(timed);
     /// Nanoseconds of those: from the head to the sealed request, or to the opened and claimed one.
-    first_ns;
+    first_ns Stage(first);
     /// Nanoseconds of those: from there to the first byte of the answer.
-    wait_ns;
+    wait_ns Stage(wait);
     /// Nanoseconds of those: from there to the end of the answer.
-    last_ns;
+    last_ns Stage(last);
 }
 
 /// One counter, written by one thread.

@@ -8,31 +8,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::record::End;
-use base::{Destination, Name, Resource};
+use base::{Destination, Metric, Name, Resource};
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
+use relay::counters::{self, Shown};
 use store::log::Log;
 
 use crate::assemble::relay::Sides;
 
-/// One metric as the reference page shows it.
-pub(crate) struct Doc {
-    pub name: &'static str,
-    pub kind: &'static str,
-    pub labels: &'static str,
-    pub help: &'static str,
-}
-
 macro_rules! docs {
     ($($constant:ident $name:literal $kind:literal $labels:literal $help:literal;)*) => {
-        $(const $constant: &Doc =
-            &Doc { name: $name, kind: $kind, labels: $labels, help: $help };)*
-        /// Every metric, in the order that `/metrics` shows them.
-        pub(crate) const DOCS: &[&Doc] = &[$($constant),*];
+        $(const $constant: Metric =
+            Metric { name: $name, kind: $kind, labels: $labels, help: $help };)*
     };
 }
 
@@ -47,12 +38,6 @@ docs! {
     ACCEPTED "weir_connections_accepted" "gauge" "" "Connections accepted since the start";
     REFUSED "weir_connections_refused" "gauge" "" "Connections refused since the start, because all places or those of their address were taken";
     CLOSED "weir_connections_closed_silent" "gauge" "" "Connections without a good key closed since the start, because they asked nothing while all places were taken";
-    SESSIONS "weir_mcp_sessions" "gauge" "" "MCP sessions that weir keeps a child process for";
-    SERVERS "weir_server_up" "gauge" "server" "1 where the server answered when it was last asked";
-    RELAY_EVENTS "weir_relay_events" "counter" "side, event" "What happened in the sealed relay; the guide says what each event is";
-    RELAY_BYTES "weir_relay_bytes" "counter" "side, way" "Bytes of content and heads that were `sealed` or `opened`";
-    RELAY_STAGES "weir_relay_stage_seconds" "counter" "side, stage" "Time that messages took, of one in sixteen (event `timed`): `first` to the sealed or opened request, `wait` to the first byte of the answer, `last` to its end";
-    RELAY_READY "weir_relay_ready" "gauge" "side" "1 where this side of the relay lets requests through";
     ENTRIES "weir_log_entries" "gauge" "" "Records in the log";
     LOG_BYTES "weir_log_bytes" "gauge" "" "Bytes of the log on the disk";
     COMMITS "weir_log_commits" "gauge" "" "Group commits of the log since the start";
@@ -60,6 +45,32 @@ docs! {
     LOST "weir_log_outcomes_lost" "gauge" "" "Outcomes that a failed log could not take";
     NEVERS "weir_nevers" "gauge" "" "Impossible states that were reached; anything but 0 is a bug";
 }
+
+/// Every metric, in the order that `/metrics` shows them.
+pub(crate) const DOCS: &[Metric] = &[
+    REQUESTS,
+    JUDGEMENTS,
+    OUTCOMES,
+    CALL_SECONDS,
+    FINDINGS,
+    RELOADS,
+    CONNECTIONS,
+    ACCEPTED,
+    REFUSED,
+    CLOSED,
+    mcp::metrics::SESSIONS,
+    mcp::metrics::SERVER_UP,
+    counters::EVENTS,
+    counters::BYTES,
+    counters::STAGES,
+    counters::READY,
+    ENTRIES,
+    LOG_BYTES,
+    COMMITS,
+    COMMIT_SECONDS,
+    LOST,
+    NEVERS,
+];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Request {
@@ -95,28 +106,8 @@ struct Reloaded {
     result: &'static str,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Event {
-    side: &'static str,
-    event: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Moved {
-    side: &'static str,
-    way: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Stage {
-    side: &'static str,
-    stage: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Side {
-    side: &'static str,
-}
+/// The labels of what a side of the relay counts: which side, and what tells it from the others of the metric.
+type OfSide = [(&'static str, &'static str); 2];
 
 /// What can come of a reload: done, or not.
 const RELOAD_RESULTS: [&str; 2] = ["done", "refused"];
@@ -140,10 +131,10 @@ pub(crate) struct Metrics {
     closed: Gauge,
     sessions: Gauge,
     server_up: Family<Server, Gauge>,
-    relay_events: Family<Event, Counter>,
-    relay_bytes: Family<Moved, Counter>,
-    relay_stages: Family<Stage, Counter<f64, AtomicU64>>,
-    relay_ready: Family<Side, Gauge>,
+    relay_events: Family<OfSide, Counter>,
+    relay_bytes: Family<OfSide, Counter>,
+    relay_stages: Family<OfSide, Counter<f64, AtomicU64>>,
+    relay_ready: Family<[(&'static str, &'static str); 1], Gauge>,
     entries: Gauge,
     log_bytes: Gauge,
     commits: Gauge,
@@ -199,44 +190,43 @@ impl Metrics {
 
     fn register(&mut self) {
         let registry = &mut self.registry;
-        let named = |doc: &Doc| (doc.name, doc.help.to_owned());
         macro_rules! register {
-            ($($doc:ident $metric:ident;)*) => {$({
-                let (name, help) = named($doc);
+            ($($doc:path, $metric:ident;)*) => {$({
+                let Metric { name, help, .. } = $doc;
                 registry.register(name, help, self.$metric.clone());
             })*};
         }
         register! {
-            REQUESTS requests;
-            JUDGEMENTS judgements;
-            OUTCOMES outcomes;
+            REQUESTS, requests;
+            JUDGEMENTS, judgements;
+            OUTCOMES, outcomes;
         }
         let seconds = CALL_SECONDS.name.trim_end_matches("_seconds");
         let metric = self.call_seconds.clone();
         registry.register_with_unit(seconds, CALL_SECONDS.help, Unit::Seconds, metric);
         register! {
-            FINDINGS findings;
-            RELOADS reloads;
-            CONNECTIONS connections;
-            ACCEPTED accepted;
-            REFUSED refused;
-            CLOSED closed;
-            SESSIONS sessions;
-            SERVERS server_up;
-            RELAY_EVENTS relay_events;
-            RELAY_BYTES relay_bytes;
+            FINDINGS, findings;
+            RELOADS, reloads;
+            CONNECTIONS, connections;
+            ACCEPTED, accepted;
+            REFUSED, refused;
+            CLOSED, closed;
+            mcp::metrics::SESSIONS, sessions;
+            mcp::metrics::SERVER_UP, server_up;
+            counters::EVENTS, relay_events;
+            counters::BYTES, relay_bytes;
         }
-        let seconds = RELAY_STAGES.name.trim_end_matches("_seconds");
+        let seconds = counters::STAGES.name.trim_end_matches("_seconds");
         let metric = self.relay_stages.clone();
-        registry.register_with_unit(seconds, RELAY_STAGES.help, Unit::Seconds, metric);
+        registry.register_with_unit(seconds, counters::STAGES.help, Unit::Seconds, metric);
         register! {
-            RELAY_READY relay_ready;
-            ENTRIES entries;
-            LOG_BYTES log_bytes;
-            COMMITS commits;
-            COMMIT_SECONDS commit_seconds;
-            LOST lost;
-            NEVERS nevers;
+            counters::READY, relay_ready;
+            ENTRIES, entries;
+            LOG_BYTES, log_bytes;
+            COMMITS, commits;
+            COMMIT_SECONDS, commit_seconds;
+            LOST, lost;
+            NEVERS, nevers;
         }
     }
 
@@ -297,26 +287,24 @@ impl Metrics {
     /// What the sides of the relay counted by themselves: their counters only grow, as these do.
     fn read_relay(&self, relay: &Sides) {
         for side in relay.now() {
-            let (name, is_ready) = (side.name, side.is_ready);
-            self.relay_ready
-                .get_or_create(&Side { side: name })
-                .set(i64::from(is_ready));
-            for (what, value) in side.counted.all() {
-                if let Some(way) = what.strip_suffix("_bytes") {
-                    let counter = self.relay_bytes.get_or_create(&Moved { side: name, way });
-                    counter.inner().store(value, Ordering::Relaxed);
-                } else if let Some(stage) = what.strip_suffix("_ns") {
-                    let stage = Stage { side: name, stage };
-                    let seconds = value as f64 / 1e9;
-                    let counter = self.relay_stages.get_or_create(&stage);
-                    counter.inner().store(seconds.to_bits(), Ordering::Relaxed);
-                } else {
-                    let event = Event {
-                        side: name,
-                        event: what,
-                    };
-                    let counter = self.relay_events.get_or_create(&event);
-                    counter.inner().store(value, Ordering::Relaxed);
+            let ready = self.relay_ready.get_or_create(&[("side", side.name)]);
+            ready.set(i64::from(side.is_ready));
+            let labels = |name, value| [("side", side.name), (name, value)];
+            for (shown, value) in side.counted.all() {
+                match shown {
+                    Shown::Event(event) => {
+                        let counter = self.relay_events.get_or_create(&labels("event", event));
+                        counter.inner().store(value, Ordering::Relaxed);
+                    }
+                    Shown::Bytes(way) => {
+                        let counter = self.relay_bytes.get_or_create(&labels("way", way));
+                        counter.inner().store(value, Ordering::Relaxed);
+                    }
+                    Shown::Stage(stage) => {
+                        let seconds = value as f64 / 1e9;
+                        let counter = self.relay_stages.get_or_create(&labels("stage", stage));
+                        counter.inner().store(seconds.to_bits(), Ordering::Relaxed);
+                    }
                 }
             }
         }
@@ -395,23 +383,15 @@ mod tests {
             server: metrics.label(&server),
         };
         metrics.server_up.get_or_create(&up).set(1);
-        let side = "outbound";
-        let event = Event {
-            side,
-            event: "requests",
-        };
+        let labels = |name, value| [("side", "outbound"), (name, value)];
+        let event = labels("event", "requests");
         metrics.relay_events.get_or_create(&event).inc();
-        let way = "sealed";
-        metrics
-            .relay_bytes
-            .get_or_create(&Moved { side, way })
-            .inc();
-        let stage = "first";
-        metrics
-            .relay_stages
-            .get_or_create(&Stage { side, stage })
-            .inc();
-        metrics.relay_ready.get_or_create(&Side { side }).set(1);
+        let way = labels("way", "sealed");
+        metrics.relay_bytes.get_or_create(&way).inc();
+        let stage = labels("stage", "first");
+        metrics.relay_stages.get_or_create(&stage).inc();
+        let side = [("side", "outbound")];
+        metrics.relay_ready.get_or_create(&side).set(1);
         let mut page = String::new();
         text::encode(&mut page, &metrics.registry).unwrap();
         for doc in DOCS {

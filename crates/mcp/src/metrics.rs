@@ -1,0 +1,18 @@
+//! What the MCP lane counts, for whoever shows it.
+
+use base::Metric;
+
+/// See [`crate::Shared::sessions`].
+pub const SESSIONS: Metric = Metric {
+    name: "weir_mcp_sessions",
+    kind: "gauge",
+    labels: "",
+    help: "MCP sessions that weir keeps a child process for",
+};
+/// See [`crate::Shared::health`].
+pub const SERVER_UP: Metric = Metric {
+    name: "weir_server_up",
+    kind: "gauge",
+    labels: "server",
+    help: "1 where the server answered when it was last asked",
+};
