@@ -3,6 +3,7 @@
 //! Each command is one file below `cli/relay/`. Keys are texts or files of them, as everywhere; a private key is
 //! never printed and never taken from the command line itself.
 
+mod arguments;
 mod doctor;
 mod keygen;
 mod keys;

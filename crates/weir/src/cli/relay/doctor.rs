@@ -12,8 +12,8 @@ use relay::doctor::{self, Findings, Request, State};
 use seal::{Identity, Suite, keytext};
 use serde_json::{Value, json};
 
+use super::arguments::{Ask, PEER, psk_of, state, token_of};
 use super::keys;
-use super::run::{Ask, PEER, psk_of, state, token_of};
 use crate::assemble::probe::Probe;
 use crate::assemble::relay::{endpoint, peer_endpoint, sealed, token};
 use crate::cli::{Answer, ConfigFile, Ended, Failure, print};

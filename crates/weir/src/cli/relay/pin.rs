@@ -9,7 +9,7 @@ use clap::Args;
 use seal::{Public, keytext};
 use serde_json::json;
 
-use super::run::{Ask, PEER, state};
+use super::arguments::{Ask, PEER, state};
 use super::show;
 use crate::assemble::probe::Probe;
 use crate::assemble::relay::endpoint;
