@@ -11,6 +11,7 @@
 #[allow(dead_code, reason = "each test file uses its part")]
 mod rig;
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
@@ -107,6 +108,10 @@ impl Clock for Standing {
             unix_ms: 1_790_000_000_000 + mono_ms,
             mono_ms,
         }
+    }
+
+    fn after(&self, _ms: u64) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::pending())
     }
 }
 
