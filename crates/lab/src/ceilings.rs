@@ -20,7 +20,7 @@ struct Remembered {
 }
 
 /// Where they are kept: `weir/lab/ceilings.json` in the user's cache folder (XDG Base Directory Specification).
-pub fn path() -> Option<PathBuf> {
+pub(crate) fn path() -> Option<PathBuf> {
     let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let cache = named("XDG_CACHE_HOME")
         .map(PathBuf::from)
@@ -30,7 +30,7 @@ pub fn path() -> Option<PathBuf> {
 }
 
 /// The ceilings of this machine, if they were measured on it.
-pub fn recall(machine: &Machine) -> Option<Ceilings> {
+pub(crate) fn recall(machine: &Machine) -> Option<Ceilings> {
     let path = path()?;
     let is_small = std::fs::metadata(&path).is_ok_and(|meta| meta.len() <= FILE_BYTES_MAX);
     let text = is_small.then(|| std::fs::read(&path).ok())??;
@@ -43,7 +43,7 @@ pub fn recall(machine: &Machine) -> Option<Ceilings> {
 /// # Errors
 ///
 /// There is no cache folder, or it cannot be written.
-pub fn remember(machine: &Machine, ceilings: &Ceilings) -> Result<PathBuf, Failure> {
+pub(crate) fn remember(machine: &Machine, ceilings: &Ceilings) -> Result<PathBuf, Failure> {
     let help = "set XDG_CACHE_HOME to a folder that can be written";
     let path = path().ok_or_else(|| Failure::new("there is no cache folder", help))?;
     let fail = |error: std::io::Error| Failure::new(format!("{}: {error}", path.display()), help);

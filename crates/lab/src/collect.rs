@@ -162,19 +162,6 @@ impl<'a> Collector<'a> {
         self.totals.values().map(|tally| tally.completed).sum()
     }
 
-    /// Requests completed in each step's name, over all flows, set-up left out.
-    pub fn completed_by_step(&self) -> BTreeMap<String, u64> {
-        let mut found = BTreeMap::new();
-        for (key, tally) in &self.totals {
-            let flow = &self.plan.flows[usize::from(key.flow)];
-            if is_own(flow, usize::from(key.request)) {
-                let step = &flow.profile.steps()[usize::from(key.step)];
-                *found.entry(step.name.clone()).or_insert(0) += tally.completed;
-            }
-        }
-        found
-    }
-
     pub fn notes(&self) -> &[Note] {
         &self.notes
     }

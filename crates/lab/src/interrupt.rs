@@ -15,7 +15,7 @@ static LISTENING: Once = Once::new();
 /// # Errors
 ///
 /// No thread can be started.
-pub fn listen() -> Result<(), Failure> {
+pub(crate) fn listen() -> Result<(), Failure> {
     let mut started = Ok(());
     LISTENING.call_once(|| {
         let thread = std::thread::Builder::new().name("interrupt".into());
@@ -25,7 +25,7 @@ pub fn listen() -> Result<(), Failure> {
 }
 
 /// Whether the run was asked to stop.
-pub fn asked() -> bool {
+pub(crate) fn asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }
 

@@ -5,9 +5,8 @@
 //! metric without a sample is a breach: silence never passes.
 
 mod metrics;
-pub mod thresholds;
-pub mod validity;
+pub(crate) mod thresholds;
+pub(crate) mod validity;
 
-pub use self::metrics::METRICS;
-pub use self::thresholds::{Known, Threshold, judge};
-pub use self::validity::{Claim, validity};
+pub(crate) use self::thresholds::{Known, Threshold, judge};
+pub(crate) use self::validity::{Claim, validity};

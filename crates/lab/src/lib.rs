@@ -24,12 +24,12 @@ pub mod engine;
 pub mod tally;
 pub mod watch;
 
-pub mod ceilings;
-pub mod interrupt;
-pub mod judge;
-pub mod origin;
+mod ceilings;
+mod interrupt;
+mod judge;
+mod origin;
 pub mod result;
-pub mod run;
+mod run;
 pub mod stats;
 
 pub mod bench;

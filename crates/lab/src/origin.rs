@@ -30,7 +30,7 @@ struct RunCounts {
 ///
 /// A sentence: it does not answer, what answers is not the built-in origin, or it had no room to tell every
 /// request apart, so that nothing is proved.
-pub fn counts(url: &str, run: u32) -> Result<OriginCounts, String> {
+pub(crate) fn counts(url: &str, run: u32) -> Result<OriginCounts, String> {
     let url = format!("{}/lab/counts", url.trim_end_matches('/'));
     let text = Endpoint::new(&url, &[])?.fetch()?;
     let counts: Counts = serde_json::from_str(&text)

@@ -45,7 +45,7 @@ pub struct Around {
 ///
 /// The run cannot begin: a target that cannot be reached, a subject that cannot be watched; or it cannot go on:
 /// the target does not speak the protocol.
-pub fn carry_out(
+pub(crate) fn carry_out(
     plan: &Plan,
     around: &Around,
     observer: &mut dyn Observer,
@@ -179,7 +179,7 @@ fn conclude(run: &mut Run, plan: &Plan, around: &Around) {
 }
 
 /// The lab's own version and profile.
-pub fn version() -> String {
+pub(crate) fn version() -> String {
     let profile = if cfg!(debug_assertions) {
         "debug"
     } else {

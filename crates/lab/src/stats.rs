@@ -13,4 +13,3 @@ pub mod location;
 pub mod margin;
 pub mod power;
 pub mod rank;
-pub mod trend;

@@ -10,7 +10,7 @@ use std::time::Instant;
 use base::Metric;
 
 /// One message in this many has its stages timed.
-pub const TIMED_EVERY: u64 = 16;
+pub(crate) const TIMED_EVERY: u64 = 16;
 
 /// What `/metrics` shows of a relay.
 pub const EVENTS: Metric = Metric {

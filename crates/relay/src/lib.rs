@@ -14,8 +14,8 @@ pub mod actions;
 pub mod counters;
 pub mod doctor;
 pub mod import;
-pub mod inbound;
-pub mod outbound;
+mod inbound;
+mod outbound;
 pub mod settings;
 
 mod callers;

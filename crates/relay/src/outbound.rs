@@ -26,7 +26,6 @@ use tokio::task::spawn_local;
 
 pub(crate) use desk::sender_id;
 pub(crate) use exchange::{address, path_of};
-pub use handshake::NoSession;
 
 use crate::callers::Known;
 use crate::counters::{All, Snapshot};

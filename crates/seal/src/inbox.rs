@@ -23,9 +23,9 @@ use crate::table::Table;
 use crate::ticket::{Mode, TekRing, Ticket, tek_id};
 
 /// Most sessions of which one thread keeps the opened ticket, and of which it keeps a response sender.
-pub const SESSIONS_MAX: usize = 4_096;
+pub(crate) const SESSIONS_MAX: usize = 4_096;
 /// Most senders of which one thread keeps the receive key.
-pub const LINES_MAX: usize = 4_096;
+pub(crate) const LINES_MAX: usize = 4_096;
 
 /// What is true of an inbound now; asked on every message.
 #[derive(Clone, Copy)]

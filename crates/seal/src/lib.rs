@@ -8,20 +8,20 @@
 
 pub mod answer;
 pub mod chunk;
-pub mod error;
+mod error;
 pub mod handshake;
 pub mod head;
 pub mod hint;
-pub mod inbox;
-pub mod key;
+mod inbox;
+mod key;
 pub mod keytext;
-pub mod outbox;
-pub mod padding;
-pub mod peers;
-pub mod random;
-pub mod sender;
+mod outbox;
+mod padding;
+mod peers;
+mod random;
+mod sender;
 pub mod session;
-pub mod suite;
+mod suite;
 pub mod ticket;
 
 #[cfg(any(test, feature = "audit"))]

@@ -18,9 +18,9 @@ use crate::session::Session;
 use crate::table::Table;
 
 /// Most sessions of which one thread of an outbound keeps a sender.
-pub const SENDERS_MAX: usize = 256;
+pub(crate) const SENDERS_MAX: usize = 256;
 /// Most inbound senders of which one thread of an outbound keeps the receive key.
-pub const RETURNS_MAX: usize = 4_096;
+pub(crate) const RETURNS_MAX: usize = 4_096;
 
 /// Everything that one thread of an outbound keeps about messages.
 pub struct Outbox {

@@ -4,9 +4,9 @@
 //! more: how often and when somebody speaks stays visible. The other side only checks that it is zeros.
 
 /// Every padded length is a multiple of this, in bytes.
-pub const PAD_STEP_MIN: u64 = 256;
+pub(crate) const PAD_STEP_MIN: u64 = 256;
 /// No padding is as long as this, in bytes: it fits into one chunk.
-pub const PAD_STEP_MAX: u64 = 65_536;
+pub(crate) const PAD_STEP_MAX: u64 = 65_536;
 
 /// Zeros to append to a plaintext of this length, in bytes.
 ///

@@ -20,9 +20,9 @@ use crate::session::Session;
 use crate::suite::Suite;
 
 /// How long a sender is used, in milliseconds.
-pub const SENDER_MS: u64 = 600_000;
+pub(crate) const SENDER_MS: u64 = 600_000;
 /// How far the wall clock may step against the monotonic clock in that time, in milliseconds.
-pub const CLOCK_STEP_MS: u64 = 1_000;
+pub(crate) const CLOCK_STEP_MS: u64 = 1_000;
 
 /// When something is sealed, and on which copy of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,8 +9,8 @@
     allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")
 )]
 
-pub mod agents;
-pub mod limits;
+mod agents;
+mod limits;
 pub mod pins;
 
 pub mod audit;
@@ -20,7 +20,7 @@ pub mod state;
 mod entry;
 pub mod note;
 mod operator;
-pub mod tree;
+mod tree;
 mod unsigned;
 
 pub mod disk;

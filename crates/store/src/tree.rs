@@ -7,7 +7,7 @@ use base::Digest;
 use sha2::{Digest as _, Sha256};
 
 /// SHA-256 of `0x00` and the entry: the leaf hash of RFC 6962.
-pub fn leaf_hash(entry: &[u8]) -> Digest {
+pub(crate) fn leaf_hash(entry: &[u8]) -> Digest {
     let mut sha = Sha256::new();
     sha.update([0]);
     sha.update(entry);
@@ -15,7 +15,7 @@ pub fn leaf_hash(entry: &[u8]) -> Digest {
 }
 
 /// SHA-256 of `0x01` and both children: the interior hash of RFC 6962.
-pub fn node_hash(left: &Digest, right: &Digest) -> Digest {
+pub(crate) fn node_hash(left: &Digest, right: &Digest) -> Digest {
     let mut input = [1; 65];
     input[1..33].copy_from_slice(&left.0);
     input[33..].copy_from_slice(&right.0);
@@ -24,7 +24,7 @@ pub fn node_hash(left: &Digest, right: &Digest) -> Digest {
 
 /// The right edge of a tree: the roots of the perfect subtrees that its size is made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Edge {
+pub(crate) struct Edge {
     size: u64,
     /// The largest subtree first; as many as `size` has bits set.
     roots: Vec<Digest>,
@@ -32,17 +32,17 @@ pub struct Edge {
 
 impl Edge {
     /// Entries in the tree.
-    pub fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
     /// Adds one leaf.
-    pub fn push(&mut self, leaf: Digest) {
+    pub(crate) fn push(&mut self, leaf: Digest) {
         self.push_subtree(leaf, 0);
     }
 
     /// Adds a perfect subtree of `2^level` leaves. The size must be a multiple of that.
-    pub fn push_subtree(&mut self, root: Digest, level: u32) {
+    pub(crate) fn push_subtree(&mut self, root: Digest, level: u32) {
         debug_assert_eq!(
             self.size % (1 << level),
             0,
@@ -63,7 +63,7 @@ impl Edge {
     }
 
     /// The tree's root; of an empty tree, the SHA-256 of nothing.
-    pub fn root(&self) -> Digest {
+    pub(crate) fn root(&self) -> Digest {
         let mut roots = self.roots.iter().rev();
         let Some(last) = roots.next() else {
             return Digest(Sha256::digest([]).into());
@@ -79,7 +79,7 @@ impl Edge {
 }
 
 /// The root of the tree over these leaves.
-pub fn root_of(leaves: &[Digest]) -> Digest {
+pub(crate) fn root_of(leaves: &[Digest]) -> Digest {
     let mut edge = Edge::default();
     for leaf in leaves {
         edge.push(*leaf);

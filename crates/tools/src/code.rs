@@ -21,7 +21,7 @@ mod engine;
 pub mod table;
 
 pub mod embed;
-pub mod vectors;
+mod vectors;
 
 mod codebase;
 mod dense;

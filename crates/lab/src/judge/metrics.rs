@@ -8,7 +8,7 @@ use crate::tally::Fault;
 
 /// What kind of numbers a metric gives, and so which statistics it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub(crate) enum Shape {
     /// A distribution of durations; bounds are in ms.
     Duration,
     /// A distribution of plain numbers.
@@ -23,7 +23,7 @@ pub enum Shape {
 
 impl Shape {
     /// The statistics that it has, as they are written.
-    pub fn statistics(self) -> &'static str {
+    pub(crate) fn statistics(self) -> &'static str {
         match self {
             Shape::Duration | Shape::Number => {
                 "avg, min, med, max, count, p(50), p(75), p(90), p(95), p(99), p(99.9), p(99.99)"
@@ -37,7 +37,7 @@ impl Shape {
 
 /// Where a run keeps a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub(crate) enum Source {
     /// `Summary::latency` by this name.
     Latency(&'static str),
     TokensPerSecond,
@@ -57,7 +57,7 @@ pub enum Source {
 }
 
 /// Every metric: its name, what it gives, where it is, in the order that they are listed in errors.
-pub const METRICS: &[(&str, Shape, Source)] = &[
+pub(crate) const METRICS: &[(&str, Shape, Source)] = &[
     (
         "http_req_duration",
         Shape::Duration,

@@ -13,13 +13,13 @@ use super::metrics::{self, METRICS, Only, Shape, Source, Statistic, Window};
 use crate::result::{FlowResult, Run, ThresholdResult};
 
 /// The most thresholds of one run.
-pub const THRESHOLDS_MAX: usize = 256;
+pub(crate) const THRESHOLDS_MAX: usize = 256;
 /// The most bytes of a threshold's metric or expression.
-pub const TEXT_BYTES_MAX: usize = 1024;
+pub(crate) const TEXT_BYTES_MAX: usize = 1024;
 
 /// How a number is compared with its bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operator {
+pub(crate) enum Operator {
     Less,
     LessOrEqual,
     Greater,
@@ -67,7 +67,7 @@ struct Tags {
 
 /// What a plan has, so that a threshold on what it has not is found before load is sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Known {
+pub(crate) struct Known {
     pub flows: Vec<String>,
     /// Each step's name, and whether it is a hold that is no warm-up.
     pub steps: Vec<(String, bool)>,
@@ -77,7 +77,7 @@ pub struct Known {
 
 impl Known {
     /// What this plan has.
-    pub fn of(plan: &crate::plan::Plan) -> Known {
+    pub(crate) fn of(plan: &crate::plan::Plan) -> Known {
         let mut known = Known::default();
         for flow in &plan.flows {
             known.flows.push(flow.name.clone());
@@ -98,7 +98,7 @@ impl Known {
 ///
 /// # Errors
 /// Every problem found, each a sentence that begins with the metric.
-pub fn read(map: &Value, known: Option<&Known>) -> Result<Vec<Threshold>, Vec<String>> {
+pub(crate) fn read(map: &Value, known: Option<&Known>) -> Result<Vec<Threshold>, Vec<String>> {
     let Some(map) = map.as_object() else {
         return Err(vec![
             "thresholds are a map from a metric to its expressions".to_owned(),
@@ -177,7 +177,7 @@ fn read_one(metric: &str, expression: &Value) -> Result<Threshold, String> {
 ///
 /// # Errors
 /// A sentence that begins with the metric and says what there is.
-pub fn parse(metric: &str, expression: &str) -> Result<Threshold, String> {
+pub(crate) fn parse(metric: &str, expression: &str) -> Result<Threshold, String> {
     if metric.len() > TEXT_BYTES_MAX || expression.len() > TEXT_BYTES_MAX {
         return Err(format!("a threshold is longer than {TEXT_BYTES_MAX} bytes"));
     }
@@ -554,7 +554,7 @@ impl Threshold {
 }
 
 /// Judges all thresholds on a run.
-pub fn judge(thresholds: &[Threshold], run: &Run) -> Vec<ThresholdResult> {
+pub(crate) fn judge(thresholds: &[Threshold], run: &Run) -> Vec<ThresholdResult> {
     thresholds
         .iter()
         .map(|threshold| threshold.judge(run))

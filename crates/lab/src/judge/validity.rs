@@ -7,27 +7,27 @@ use crate::exit::Exit;
 use crate::result::{Criterion, FlowResult, Run, StepResult, SubjectResult, Validity, Verdict};
 
 /// The share of the time that the generator's threads may be busy in a closed hold.
-pub const GENERATOR_BUSY_MAX: f64 = 0.90;
+pub(crate) const GENERATOR_BUSY_MAX: f64 = 0.90;
 /// The share of the arrivals planned that must be answered in an open hold.
-pub const ACHIEVED_MIN: f64 = 0.99;
+pub(crate) const ACHIEVED_MIN: f64 = 0.99;
 /// Lag p99 as a share of response p99, and in µs: over both, the generator was late.
-pub const LAG_SHARE_MAX: f64 = 0.05;
-pub const LAG_US_MAX: f64 = 1000.0;
+pub(crate) const LAG_SHARE_MAX: f64 = 0.05;
+pub(crate) const LAG_US_MAX: f64 = 1000.0;
 /// The share of requests that may have waited for a connection while lag is still called the generator's.
-pub const QUEUED_SHARE_MAX: f64 = 0.01;
+pub(crate) const QUEUED_SHARE_MAX: f64 = 0.01;
 /// The share of all cores that the hypervisor, and others on this machine, may have taken.
-pub const STEAL_SHARE_MAX: f64 = 0.02;
-pub const OTHERS_SHARE_MAX: f64 = 0.10;
+pub(crate) const STEAL_SHARE_MAX: f64 = 0.02;
+pub(crate) const OTHERS_SHARE_MAX: f64 = 0.10;
 /// The shortest hold that is judged, in seconds.
-pub const HOLD_S_MIN: f64 = 5.0;
+pub(crate) const HOLD_S_MIN: f64 = 5.0;
 /// The share of its time that a target at its limit is busy.
-pub const SATURATED_MIN: f64 = 0.90;
+pub(crate) const SATURATED_MIN: f64 = 0.90;
 /// Two sides whose busiest threads differ by less are equally busy.
 const TIE: f64 = 0.05;
 
 /// What a run claims.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Claim {
+pub(crate) enum Claim {
     /// What happened under this load.
     #[default]
     Load,
@@ -37,7 +37,7 @@ pub enum Claim {
 
 /// Judges a run. The verdict is that of the first criterion that does not hold, in the order of the list:
 /// interrupted, noisy-host, generator-bound, too-short, not-saturated.
-pub fn validity(run: &Run, claim: Claim) -> Validity {
+pub(crate) fn validity(run: &Run, claim: Claim) -> Validity {
     let mut criteria = vec![end(run)];
     // A generator that others kept from its CPU is late too; then the noise is what to mend.
     criteria.extend(noise(run));
@@ -61,7 +61,7 @@ pub fn validity(run: &Run, claim: Claim) -> Validity {
 }
 
 /// The verdict when some are accepted: that of the first criterion that does not hold and is not accepted.
-pub fn unaccepted(validity: &Validity, accept: &[Verdict]) -> Verdict {
+pub(crate) fn unaccepted(validity: &Validity, accept: &[Verdict]) -> Verdict {
     if !accept.contains(&validity.verdict) {
         return validity.verdict;
     }
@@ -72,7 +72,7 @@ pub fn unaccepted(validity: &Validity, accept: &[Verdict]) -> Verdict {
 }
 
 /// How a command ends whose run was judged so.
-pub fn exit(verdict: Verdict) -> Exit {
+pub(crate) fn exit(verdict: Verdict) -> Exit {
     match verdict {
         Verdict::Valid => Exit::Pass,
         Verdict::GeneratorBound => Exit::GeneratorBound,

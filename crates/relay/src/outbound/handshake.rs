@@ -31,7 +31,7 @@ const SHAKE_WAIT_MS: u64 = 250;
 
 /// Why there is no session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NoSession {
+pub(crate) enum NoSession {
     /// The gate says no.
     Refused(&'static str),
     /// No connection.

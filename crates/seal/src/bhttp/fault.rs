@@ -64,13 +64,6 @@ faults! {
     Misuse 500 "The message was written in the wrong order.";
 }
 
-impl Fault {
-    /// Whether the message asks for what this protocol has no words for, though another might.
-    pub const fn is_unsupported(self) -> bool {
-        self.status() == 501
-    }
-}
-
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.text())

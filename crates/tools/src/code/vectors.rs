@@ -22,15 +22,15 @@ use super::api::ChunkKey;
 use super::embed::DIMENSIONS_MAX;
 use file::{HEAD_BYTES, RECORD_BYTES, begun, empty, filled, head, parsed, record};
 use graph::Graph;
-pub use graph::{Draft, Joint};
+pub(crate) use graph::{Draft, Joint};
 use rows::{Near, Row, Rows, small};
 
 /// Most vectors kept.
-pub const VECTORS_MAX: usize = 1 << 20;
+pub(crate) const VECTORS_MAX: usize = 1 << 20;
 /// Bytes of all their numbers.
 const NUMBERS_BYTES_MAX: usize = 1 << 30;
 /// Vectors from which on a graph is made of them.
-pub const GRAPH_MIN: usize = 200_000;
+pub(crate) const GRAPH_MIN: usize = 200_000;
 /// Rows that a graph may lack when it is used, and when it was last written; they are compared one by one, and joined
 /// again after a restart.
 const BEHIND_MAX: usize = 8_192;
@@ -40,10 +40,10 @@ const WIDTHS: [usize; 4] = [128, 256, 512, 1024];
 const PROBES: usize = 64;
 const PROBE_NEIGHBOURS: usize = 10;
 /// The share of those neighbours that a graph has to find.
-pub const RECALL_MIN: f32 = 0.95;
+pub(crate) const RECALL_MIN: f32 = 0.95;
 
 /// The vectors of one embedder.
-pub struct Vectors {
+pub(crate) struct Vectors {
     path: PathBuf,
     file: Option<File>,
     dimensions: usize,
@@ -61,7 +61,7 @@ pub struct Vectors {
 }
 
 /// Vectors without those that nobody needs, as they were written.
-pub struct Compacted {
+pub(crate) struct Compacted {
     file: File,
     /// The rows that stay.
     rows: Vec<usize>,
@@ -74,7 +74,7 @@ impl Vectors {
     /// # Errors
     ///
     /// Where the folder cannot be made, or the file cannot be read.
-    pub fn open(dir: &Path, embedder: &str) -> io::Result<Vectors> {
+    pub(crate) fn open(dir: &Path, embedder: &str) -> io::Result<Vectors> {
         Vectors::open_with(dir, embedder, GRAPH_MIN)
     }
 
@@ -109,17 +109,12 @@ impl Vectors {
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.at.len()
     }
 
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.at.is_empty()
-    }
-
     /// Whether there is one of a key.
-    pub fn has(&self, key: &ChunkKey) -> bool {
+    pub(crate) fn has(&self, key: &ChunkKey) -> bool {
         self.at.contains_key(key)
     }
 
@@ -174,7 +169,7 @@ impl Vectors {
     ///
     /// Where a vector has another number of dimensions than the first one had, where there are too many, or where
     /// the file cannot be written: then none is kept.
-    pub fn put(&mut self, vectors: &[(ChunkKey, Vec<f32>)]) -> io::Result<()> {
+    pub(crate) fn put(&mut self, vectors: &[(ChunkKey, Vec<f32>)]) -> io::Result<()> {
         let new: Vec<_> = vectors.iter().filter(|(key, _)| !self.has(key)).collect();
         let Some((_, first)) = new.first() else {
             return Ok(());
@@ -226,7 +221,7 @@ impl Vectors {
     }
 
     /// The nearest to a vector of length one among those that are allowed, with the cosine, best first.
-    pub fn nearest(
+    pub(crate) fn nearest(
         &self,
         query: &[f32],
         limit: usize,
@@ -309,12 +304,12 @@ impl Vectors {
     }
 
     /// Whether there are so many that a graph is due, and it lacks some.
-    pub fn is_behind(&self) -> bool {
+    pub(crate) fn is_behind(&self) -> bool {
         self.keys.len() >= self.graph_min && self.behind() > 0
     }
 
     /// How the next vector is to be joined to the graph; none where there are too few for one, or all are in it.
-    pub fn joint(&self) -> Option<Joint> {
+    pub(crate) fn joint(&self) -> Option<Joint> {
         match self.is_behind() {
             true => self.graph.joint(&self.rows()),
             false => None,
@@ -322,12 +317,12 @@ impl Vectors {
     }
 
     /// Joins a vector to the graph.
-    pub fn join(&mut self, joint: Joint) {
+    pub(crate) fn join(&mut self, joint: Joint) {
         self.graph.join(joint);
     }
 
     /// Whether the graph is to be measured: it has all vectors, and twice as many as when it was measured last.
-    pub fn is_unmeasured(&self) -> bool {
+    pub(crate) fn is_unmeasured(&self) -> bool {
         self.graph.len() > 0 && self.behind() == 0 && self.graph.len() >= 2 * self.probed
     }
 
@@ -346,7 +341,7 @@ impl Vectors {
 
     /// The least width with which the graph finds [`RECALL_MIN`] of what comparing finds; none where no width does. The
     /// vectors are asked for again and again, so that nobody waits long for them.
-    pub fn measured<V: Deref<Target = Vectors>>(vectors: impl Fn() -> V) -> Option<usize> {
+    pub(crate) fn measured<V: Deref<Target = Vectors>>(vectors: impl Fn() -> V) -> Option<usize> {
         WIDTHS.into_iter().find(|width| {
             let probes = (0..PROBES).map(|number| vectors().probe(number, *width));
             let (due, found) = probes.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
@@ -355,7 +350,7 @@ impl Vectors {
     }
 
     /// Has searches use the graph with a width; none has them compare every vector.
-    pub fn use_graph(&mut self, width: Option<usize>) {
+    pub(crate) fn use_graph(&mut self, width: Option<usize>) {
         (self.width, self.probed) = (width, self.graph.len());
     }
 
@@ -364,7 +359,7 @@ impl Vectors {
     /// # Errors
     ///
     /// When it cannot be written; then it is made again after a restart.
-    pub fn graph_draft(&self) -> io::Result<Option<Draft>> {
+    pub(crate) fn graph_draft(&self) -> io::Result<Option<Draft>> {
         if self.graph.len() < self.written + BEHIND_MAX.min(self.graph_min) {
             return Ok(None);
         }
@@ -373,7 +368,7 @@ impl Vectors {
     }
 
     /// Remembers how much of the graph was written.
-    pub fn graph_written(&mut self, rows: usize) {
+    pub(crate) fn graph_written(&mut self, rows: usize) {
         self.written = rows;
     }
 
@@ -383,7 +378,7 @@ impl Vectors {
     /// # Errors
     ///
     /// When it cannot be written; then the old file is as it was.
-    pub fn compacted(&self, needed: &dyn Fn(&ChunkKey) -> bool) -> io::Result<Compacted> {
+    pub(crate) fn compacted(&self, needed: &dyn Fn(&ChunkKey) -> bool) -> io::Result<Compacted> {
         let draft = self.path.with_extension("draft");
         let mut to = BufWriter::with_capacity(1 << 20, empty(&draft, self.dimensions)?);
         let (all, mut rows, mut bytes) = (self.rows(), Vec::new(), Vec::new());
@@ -404,7 +399,7 @@ impl Vectors {
     }
 
     /// Takes out what was not written by [`Vectors::compacted`]. The graph is of other rows then, and is made anew.
-    pub fn compact(&mut self, compacted: Compacted) {
+    pub(crate) fn compact(&mut self, compacted: Compacted) {
         self.at.clear();
         for (to, from) in compacted.rows.iter().copied().enumerate() {
             self.keys[to] = self.keys[from];

@@ -117,7 +117,6 @@ pub struct Reader {
     interim: u8,
     to_head: bool,
     keeps: bool,
-    begun: bool,
 }
 
 impl Reader {
@@ -129,12 +128,6 @@ impl Reader {
         self.interim = 0;
         self.to_head = to_head;
         self.keeps = false;
-        self.begun = false;
-    }
-
-    /// Whether any byte of the answer came.
-    pub fn has_begun(&self) -> bool {
-        self.begun
     }
 
     /// Whether the connection can be used again after this answer.
@@ -159,7 +152,6 @@ impl Reader {
         listener: &mut impl Listener,
     ) -> Result<Fed, Wrong> {
         let mut used = 0;
-        self.begun |= !bytes.is_empty();
         while used < bytes.len() {
             let rest = &bytes[used..];
             match self.state {

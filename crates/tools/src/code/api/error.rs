@@ -58,18 +58,6 @@ impl Error {
             Error::Io(_) => "io",
         }
     }
-
-    /// Whether another argument would help: else it is a failure of the server.
-    pub fn is_callers(&self) -> bool {
-        matches!(
-            self,
-            Error::Ask { .. }
-                | Error::NotAllowed(_)
-                | Error::NoRepository { .. }
-                | Error::NoJob(_)
-                | Error::NoFile(_)
-        )
-    }
 }
 
 impl fmt::Display for Error {

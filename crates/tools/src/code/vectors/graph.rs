@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use super::rows::{Near, Row, Rows};
-pub use file::Draft;
+pub(crate) use file::Draft;
 
 /// Links of a row on every level but the lowest (M of the paper), and as many are made for a new row.
 const LINKS_MAX: usize = 16;
@@ -42,7 +42,7 @@ pub(super) struct Graph {
 }
 
 /// How the next row is joined to a graph.
-pub struct Joint {
+pub(crate) struct Joint {
     row: u32,
     level: usize,
     /// Rows, levels, and their links from now on.

@@ -48,7 +48,7 @@ impl<W: Write> Digested<W> {
 }
 
 /// A graph that was written beside the place of its file.
-pub struct Draft {
+pub(crate) struct Draft {
     file: File,
     path: PathBuf,
     rows: usize,
@@ -60,7 +60,7 @@ impl Draft {
     /// # Errors
     ///
     /// When it cannot be written; then the file is as it was.
-    pub fn keep(self) -> io::Result<usize> {
+    pub(crate) fn keep(self) -> io::Result<usize> {
         self.file.sync_all()?;
         std::fs::rename(draft(&self.path), &self.path)?;
         Ok(self.rows)
