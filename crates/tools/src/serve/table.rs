@@ -8,6 +8,9 @@ use serde_json::{Map, Value};
 use super::Service;
 use super::call::{Ask, Call, Problem, Said, bounded};
 
+/// What a tool does with its arguments.
+pub type Run<S> = fn(&Call<'_, S>, Map<String, Value>) -> Result<Said, Problem>;
+
 /// One tool.
 pub struct Tool<S: Service> {
     /// Its name.
@@ -25,7 +28,7 @@ pub struct Tool<S: Service> {
     /// The schema of its answers.
     pub output: fn() -> Map<String, Value>,
     /// Answers a call.
-    pub run: fn(&Call<'_, S>, Map<String, Value>) -> Result<Said, Problem>,
+    pub run: Run<S>,
 }
 
 /// What a tool does to what is kept. None touches the files of a tree.
