@@ -11,6 +11,7 @@ pub mod hex;
 pub mod id;
 pub mod limit;
 pub mod metric;
+pub mod near;
 pub mod never;
 pub mod permit;
 pub mod record;

@@ -11,7 +11,6 @@ pub mod flags;
 mod limits;
 mod load;
 mod matrix;
-pub mod problem;
 pub(crate) mod read;
 mod requests;
 pub mod schema;
@@ -19,7 +18,6 @@ pub mod show;
 mod source;
 mod tls;
 pub(crate) mod units;
-mod yaml;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -29,7 +27,6 @@ use sha2::{Digest, Sha256};
 
 use self::check::Check;
 use self::file::{Accepted, File};
-use self::problem::{PROBLEMS_MAX, Path, Problem};
 use self::source::Source;
 use crate::exit::Failure;
 use crate::experiments::load::Load;
@@ -38,6 +35,8 @@ use crate::plan::Plan;
 use crate::result::{Meta, Verdict};
 use crate::run;
 use crate::watch::{SUBJECTS_MAX, Subject, listener};
+pub use config::Problem;
+use config::{PROBLEMS_MAX, Path};
 
 pub use self::flags::Flags;
 
@@ -141,7 +140,7 @@ fn source(args: &Load) -> Result<Source, Problem> {
         args.source.iter().partition(|word| word.contains("://"));
     let mut source = match files.as_slice() {
         [] => Source::empty(),
-        [name] => match read::text(name.as_ref(), yaml::FILE_BYTES_MAX) {
+        [name] => match read::text(name.as_ref(), config::FILE_BYTES_MAX) {
             Ok(text) => Source::read(name, &text)?,
             Err(message) => {
                 let help = format!("if it is a target, write http://{name}");
@@ -222,6 +221,12 @@ fn thresholds(
         problems.push(source.problem(&Path::of("thresholds"), message, ""));
     }
     (problems.len() == before).then_some(all)
+}
+
+/// All problems as the one failure of a command.
+pub fn failure(problems: &[Problem]) -> Failure {
+    let texts: Vec<String> = problems.iter().map(Problem::to_string).collect();
+    Failure::new(texts.join("\n"), "")
 }
 
 /// What is not the plan.

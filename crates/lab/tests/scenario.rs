@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use clap::{CommandFactory, Parser};
 use lab::exit::Exit;
 use lab::experiments::load::Load;
+use lab::scenario::Problem;
 use lab::scenario::flags::{FLAGS, Given};
-use lab::scenario::problem::Problem;
 use lab::scenario::{self, Around, Cell, RunSettings, schema, show};
 use serde_json::Value;
 

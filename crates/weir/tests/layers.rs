@@ -21,24 +21,25 @@ use sources::{all_sources, attributes, is_for_tests, root, sources, type_name};
 /// What each crate may depend on, among ours.
 const MAY: &[(&str, &[&str])] = &[
     ("base", &[]),
+    ("config", &["base"]),
     ("identity", &["base"]),
     ("policy", &["base"]),
-    ("scan", &["base"]),
+    ("scan", &["base", "config"]),
     ("net", &["base"]),
     ("gate", &["base", "identity", "policy", "scan"]),
-    ("store", &["base", "gate", "identity", "policy"]),
-    ("mcp", &["base", "gate", "identity", "net"]),
-    ("lab", &["base", "terminal"]),
+    ("store", &["base", "config", "gate", "identity", "policy"]),
+    ("mcp", &["base", "config", "gate", "identity", "net"]),
+    ("lab", &["base", "config", "terminal"]),
     ("seal", &["base"]),
-    ("relay", &["base", "gate", "net", "seal"]),
-    ("tools", &["base"]),
+    ("relay", &["base", "config", "gate", "net", "seal"]),
+    ("tools", &["base", "config"]),
     ("terminal", &[]),
     ("scancli", &["base", "scan", "terminal"]),
     (
         "weir",
         &[
-            "base", "identity", "policy", "scan", "gate", "net", "store", "mcp", "lab", "relay",
-            "scancli", "seal", "terminal", "tools",
+            "base", "config", "identity", "policy", "scan", "gate", "net", "store", "mcp", "lab",
+            "relay", "scancli", "seal", "terminal", "tools",
         ],
     ),
 ];
@@ -46,6 +47,11 @@ const MAY: &[(&str, &[&str])] = &[
 /// Outside crates that a crate must not depend on, and why.
 const NEVER: &[(&str, &[&str], &str)] = &[
     ("base", &["tokio", "hyper"], "words do nothing"),
+    (
+        "config",
+        &["tokio", "hyper", "rustix"],
+        "what was written is read, and the world is asked for by a port",
+    ),
     (
         "identity",
         &["tokio", "hyper", "rustix"],

@@ -11,8 +11,8 @@ use crate::experiments::load::Load;
 use crate::output::Nobody;
 use crate::result::{Run, Verdict};
 use crate::run::{self, Around};
+use crate::scenario;
 use crate::scenario::flags::{FLAGS, Given};
-use crate::scenario::{self, problem};
 use crate::watch::Subject;
 
 /// How often the watched are looked at, at least: a run of an experiment is short.
@@ -95,7 +95,7 @@ impl Spec {
                 .given
                 .push(given("env", &format!("BASE=http://127.0.0.1:{port}"))?);
         }
-        let (cells, settings) = scenario::plan(&load).map_err(|found| problem::failure(&found))?;
+        let (cells, settings) = scenario::plan(&load).map_err(|found| scenario::failure(&found))?;
         let count = cells.len();
         match cells.into_iter().next() {
             Some(cell) if count == 1 => Ok((cell, settings)),

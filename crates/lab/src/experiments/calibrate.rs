@@ -18,7 +18,7 @@ use crate::interrupt;
 use crate::output::{Nobody, units};
 use crate::result::{Ceilings, Run, Verdict};
 use crate::run::{self, Around};
-use crate::scenario::{self, problem};
+use crate::scenario;
 use crate::target;
 use crate::watch;
 
@@ -183,7 +183,7 @@ fn load(words: &[&str]) -> Result<Run, Failure> {
         .map_err(|e| Failure::new(e.to_string(), ""))?
         .load;
     let (cells, settings) =
-        scenario::plan(&load).map_err(|problems| problem::failure(&problems))?;
+        scenario::plan(&load).map_err(|problems| scenario::failure(&problems))?;
     let cell = cells.first().expect("no matrix was asked for");
     let around = Around {
         watch_every: settings.watch_every,

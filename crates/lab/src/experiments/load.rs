@@ -8,7 +8,7 @@ use clap::Args;
 use crate::exit::{Ended, Exit, Failure};
 use crate::output::{self, Observer, Wanted, artefact};
 use crate::result::{Run, Verdict};
-use crate::scenario::{self, Cell, Flags, RunSettings, problem, show};
+use crate::scenario::{self, Cell, Flags, RunSettings, show};
 use crate::tally::Fault;
 use crate::{interrupt, judge, report, run};
 
@@ -67,7 +67,7 @@ impl Load {
     /// The load cannot be begun or cannot go on, or a result cannot be written.
     pub fn run_to(self, out: &mut dyn Write) -> Ended {
         let planned = scenario::plan(&self);
-        let (cells, settings) = planned.map_err(|problems| problem::failure(&problems))?;
+        let (cells, settings) = planned.map_err(|problems| scenario::failure(&problems))?;
         if self.dry_run || self.print_profile {
             let text: String = cells.iter().map(|cell| self.preview(cell)).collect();
             output::say(out, &text)?;

@@ -10,11 +10,12 @@ use serde_json::json;
 
 use crate::exit::{Ended, Exit, Failure};
 use crate::scenario::read;
-use crate::scenario::units::{self, Reference};
+use crate::scenario::units;
 use crate::target::{
     self, Answers, Auth, Behaviour, Chance, Distribution, Every, Freeze, Llm, Mcp, Running,
     Settings, Tls, Zero,
 };
+use config::Reference;
 
 /// Starts a fake server to measure against
 #[derive(Debug, Args)]
@@ -226,14 +227,14 @@ fn say(line: &str) -> Result<(), Failure> {
 
 /// Reads the one line that `env:NAME` or `file:PATH` leads to. What is wrong with it is said without it.
 fn credential(from: &str) -> Result<Secret, Failure> {
-    let text = match units::reference(from) {
+    let text = match Reference::parse(from) {
         Ok(Reference::Env(name)) => {
             std::env::var(&name).map_err(|_| format!("the variable {name} is not set"))
         }
         Ok(Reference::File(path)) => read::text(Path::new(&path), read::SECRET_BYTES_MAX),
         Err(what) => Err(what),
     };
-    text.and_then(|text| read::one_line(&text))
+    text.and_then(|text| config::one_line(&text))
         .map(Secret::new)
         .map_err(|what| Failure::new(what, ""))
 }

@@ -7,8 +7,8 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use http::uri::Authority;
 
 use super::check::{Lookup, One};
-use super::problem::Path;
 use crate::plan::{Protocol, Target};
+use config::Path;
 
 /// Most targets of one scenario.
 pub(super) const TARGETS_MAX: usize = 1024;

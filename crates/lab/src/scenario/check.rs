@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::problem::{Path, Problem};
 use super::source::Source;
-use super::units::{Count, Reference, Span, Text};
+use super::units::{Count, Span, Text};
 use super::{Around, address, feeds, file, limits, load, read, requests, tls};
 use crate::plan::{FLOWS_MAX, Flow, McpRevision, Plan, Protocol, THREADS_MAX};
 use crate::template::Feed;
+use config::{Path, Problem, Reference};
 
 /// Longest name of a scenario, a stage or a request, in bytes.
 pub(super) const NAME_BYTES_MAX: usize = 64;
@@ -61,13 +61,13 @@ impl<'s> Check<'s> {
     }
 
     /// The path of a file that a key names: beside the scenario file, or as the flag has it.
-    pub(super) fn beside(&self, path: &Path, name: &str) -> PathBuf {
+    pub(super) fn beside(&self, path: &Path, name: impl AsRef<std::path::Path>) -> PathBuf {
         match self.source.file().filter(|_| self.source.in_file(path)) {
             Some(file) => std::path::Path::new(file)
                 .parent()
                 .unwrap_or(std::path::Path::new(""))
                 .join(name),
-            None => PathBuf::from(name),
+            None => name.as_ref().to_path_buf(),
         }
     }
 
@@ -79,7 +79,7 @@ impl<'s> Check<'s> {
                 .ok_or_else(|| format!("the variable {name} is not set")),
             Reference::File(file) => read::text(&self.beside(path, file), read::SECRET_BYTES_MAX),
         };
-        match found.and_then(|text| read::one_line(&text)) {
+        match found.and_then(|text| config::one_line(&text)) {
             Ok(secret) => Some(base::Secret::new(secret)),
             Err(message) => {
                 self.say(path, message, "");
@@ -94,7 +94,7 @@ impl<'s> Check<'s> {
             let message = format!("{version} is not a version that is known");
             self.say(&Path::of("version"), message, "write version: 1");
         }
-        let empty = file::Named::default();
+        let empty = config::Named::default();
         let scenarios = file.scenarios.as_ref().unwrap_or(&empty);
         let above = Path::of("scenarios");
         let unreadable = unread.iter().any(|path| path.0.len() <= 1);

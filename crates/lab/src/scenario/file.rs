@@ -5,12 +5,13 @@
 
 use std::borrow::Cow;
 
+use config::{Named, Reference};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::de::{Deserializer, Error};
 use serde_json::{Map, Value};
 
-use super::units::{Count, Level, Reference, Size, Span, Switch, Text};
+use super::units::{Count, Level, Size, Span, Switch, Text};
 
 /// A scenario file for weir lab load.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -360,53 +361,6 @@ pub enum Accepted {
     NoisyHost,
     NotSaturated,
     TooShort,
-}
-
-/// A map that keeps the order in which it was written.
-#[derive(Clone, Debug)]
-pub struct Named<T>(pub Vec<(String, T)>);
-
-impl<T> Default for Named<T> {
-    fn default() -> Named<T> {
-        Named(Vec::new())
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Named<T> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Named<T>, D::Error> {
-        struct Read<T>(std::marker::PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Read<T> {
-            type Value = Named<T>;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a map")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Named<T>, A::Error> {
-                let mut all = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    all.push(entry);
-                }
-                Ok(Named(all))
-            }
-        }
-        from.deserialize_map(Read(std::marker::PhantomData))
-    }
-}
-
-impl<T: JsonSchema> JsonSchema for Named<T> {
-    fn schema_name() -> Cow<'static, str> {
-        format!("MapOf{}", T::schema_name()).into()
-    }
-
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let of = generator.subschema_for::<T>();
-        json_schema!({ "type": "object", "additionalProperties": of })
-    }
 }
 
 /// One status, or several.

@@ -6,7 +6,7 @@
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use serde_json::{Map, Value, json};
 
-use super::yaml;
+use config::yaml;
 
 /// One flag.
 #[derive(Debug)]
@@ -277,7 +277,7 @@ fn api_key(text: &str) -> Result<Value, String> {
 fn basic(text: &str) -> Result<Value, String> {
     let wrong = "is not USER:env:NAME or USER:file:PATH";
     let (user, password) = text.split_once(':').ok_or(wrong)?;
-    super::units::reference(password)?;
+    config::Reference::parse(password)?;
     Ok(json!({ "basic": { "user": user, "password": password } }))
 }
 
@@ -298,12 +298,12 @@ impl Flags {
 /// A flag's text without what may be a secret: references stay, values with a name that looks like one go.
 fn without_secret(flag: &str, text: &str) -> String {
     let kept = match flag {
-        "bearer" | "api-key" => super::units::reference(text).is_ok(),
+        "bearer" | "api-key" => config::Reference::parse(text).is_ok(),
         "basic" => basic(text).is_ok(),
         "header" | "env" => {
             let name = text.split([':', '=']).next().unwrap_or_default();
             let value = text[name.len()..].trim_start_matches([':', '=', ' ']);
-            !sounds_secret(name) || super::units::reference(value).is_ok()
+            !sounds_secret(name) || config::Reference::parse(value).is_ok()
         }
         _ => true,
     };

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::problem::Problem;
 use crate::plan::Plan;
+use config::Problem;
 
 /// Descriptors beside the connections: files, timers, watched endpoints.
 pub(super) const DESCRIPTORS_SLACK: u64 = 64;

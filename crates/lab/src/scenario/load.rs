@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use super::check::One;
 use super::file::{self, Stage};
-use super::problem::Path;
 use super::units::{Count, Level, Span, Text};
 use crate::plan::{Arrivals, CONNECTIONS_MAX, Model, STAGES_MAX};
 use crate::schedule::{Profile, Shape};
+use config::Path;
 
 /// Connections of a closed load that says nothing else.
 pub(super) const CONNECTIONS_CLOSED: usize = 10;

@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use super::file::File;
-use super::problem::{Path, Problem, meant};
 use super::source::Source;
+use base::near::meant;
+use config::{Path, Problem};
 
 /// Most runs of one matrix.
 pub(super) const CELLS_MAX: usize = 256;

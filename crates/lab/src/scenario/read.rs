@@ -35,17 +35,3 @@ pub(crate) fn text(path: &Path, bytes_max: usize) -> Result<String, String> {
     let bytes = bytes(path, bytes_max)?;
     String::from_utf8(bytes).map_err(|_| format!("the file {} is not UTF-8", path.display()))
 }
-
-/// A secret without the end of its line.
-///
-/// # Errors
-///
-/// It is empty, or more than one line.
-pub(crate) fn one_line(text: &str) -> Result<String, String> {
-    let text = text.trim_end_matches(['\r', '\n']);
-    match text {
-        "" => Err("the secret is empty".to_owned()),
-        text if text.contains(['\0', '\r', '\n']) => Err("the secret is not one line".to_owned()),
-        text => Ok(text.to_owned()),
-    }
-}

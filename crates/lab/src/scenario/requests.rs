@@ -13,11 +13,11 @@ use super::address::check_path;
 use super::check::One;
 use super::feeds;
 use super::file;
-use super::problem::Path;
 use super::read;
 use super::units::{Count, Size, Text};
 use crate::plan::{BodyCheck, Expect, KEPT_BYTES_MAX, Protocol, REQUESTS_MAX, Request, Value};
 use crate::template::{Body, Feed, Template, UNIQUE_BYTES_MAX, UNIQUE_BYTES_MIN};
+use config::Path;
 
 /// Heaviest weight of a kind of request.
 pub(super) const WEIGHT_MAX: u64 = 1_000_000;

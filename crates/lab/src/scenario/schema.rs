@@ -9,6 +9,7 @@ use super::file::File;
 /// The schema of the whole file.
 pub fn schema() -> Value {
     let mut schema = schemars::schema_for!(File).to_value();
+    config::schema::strip(&mut schema);
     if let Some(root) = schema.as_object_mut() {
         root.insert("title".into(), "weir lab scenario".into());
     }

@@ -3,15 +3,12 @@
 //! Everything is laid over as values before anything is judged, so a flag is checked by the same code, and
 //! complained about in the same words, as its key.
 
-use std::collections::BTreeSet;
-
+use config::yaml::{self, Scalars, Spot};
+use config::{Path, Problem, Step, read};
 use serde_json::{Map, Value};
-use serde_path_to_error::Segment;
 
 use super::file::File;
 use super::flags::{Flag, Given};
-use super::problem::{PROBLEMS_MAX, Path, Place, Problem, Step, meant};
-use super::yaml::{self, Spot};
 
 /// The name of the one scenario of a run without a file.
 pub(super) const ONLY: &str = "load";
@@ -48,17 +45,12 @@ impl Source {
     /// It is not YAML, or not a map.
     pub(super) fn read(name: &str, text: &str) -> Result<Source, Problem> {
         let wrong = |line, column, message: &str| Problem {
-            place: Place::File {
-                name: name.to_owned(),
-                line,
-                column,
-            },
-            key: String::new(),
-            message: message.to_owned(),
-            help: String::new(),
+            line,
+            column,
+            ..Problem::of_file(name, message, "")
         };
-        let (tree, spot) =
-            yaml::parse(text).map_err(|w| wrong(w.at.line, w.at.column, &w.message))?;
+        let parsed = yaml::parse(text, Scalars::Json);
+        let (tree, spot) = parsed.map_err(|w| wrong(w.at.line, w.at.column, &w.message))?;
         if !tree.is_object() {
             let message = "is not a map of keys, such as scenarios:";
             return Err(wrong(1, 1, message));
@@ -75,37 +67,42 @@ impl Source {
 
     /// A problem of the part at a path.
     pub(super) fn problem(&self, path: &Path, message: impl Into<String>, help: &str) -> Problem {
-        let (place, key) = self.whence(path);
         Problem {
-            place,
-            key,
             message: message.into(),
             help: help.to_owned(),
+            ..self.whence(path)
         }
     }
 
-    fn whence(&self, path: &Path) -> (Place, String) {
-        let by = self.given.iter().rev().find(|(part, _)| part.covers(path));
-        if let Some((part, what)) = by {
+    /// What gave the last flag that covers a path, if one did.
+    fn flag(&self, path: &Path) -> Option<&(Path, String)> {
+        self.given.iter().rev().find(|(part, _)| part.covers(path))
+    }
+
+    /// Where a path came from, as a problem that says nothing yet.
+    fn whence(&self, path: &Path) -> Problem {
+        if let Some((part, what)) = self.flag(path) {
             let inner = Path(path.0[part.0.len()..].to_vec());
-            return (Place::Given(what.clone()), inner.to_string());
+            return Problem {
+                key: inner.to_string(),
+                ..Problem::of_file(what, "", "")
+            };
         }
         match &self.file {
             Some((name, spot)) => {
-                let at = spot.find(path);
-                let place = Place::File {
-                    name: name.clone(),
+                let at = spot.key(path);
+                Problem {
                     line: at.line,
                     column: at.column,
-                };
-                (place, path.to_string())
+                    key: path.to_string(),
+                    ..Problem::of_file(name, "", "")
+                }
             }
             // Without a file, a problem of a whole group is a problem of the flags in it.
             None => {
-                let below = |part: &Path| part.0.len() > path.0.len() && part.covers_end(path);
+                let below = |part: &Path| part.0.len() > path.0.len() && covers_end(part, path);
                 let by = self.given.iter().rev().find(|(part, _)| below(part));
-                let what = by.map_or_else(String::new, |(_, what)| what.clone());
-                (Place::Given(what), String::new())
+                Problem::of_file(by.map_or("", |(_, what)| what), "", "")
             }
         }
     }
@@ -117,9 +114,7 @@ impl Source {
             let value = match (flag.read)(text) {
                 Ok(value) => value,
                 Err(message) => {
-                    let mut problem = Problem::general(message, "");
-                    problem.place = Place::Given(format!("--{}", flag.name));
-                    problems.push(problem);
+                    problems.push(Problem::of_file(format!("--{}", flag.name), message, ""));
                     continue;
                 }
             };
@@ -150,7 +145,7 @@ impl Source {
 
     /// Whether the value at a path stands in the file, so that what it names is beside the file.
     pub(super) fn in_file(&self, path: &Path) -> bool {
-        matches!(self.whence(path).0, Place::File { .. })
+        self.file.is_some() && self.flag(path).is_none()
     }
 
     /// Sets one value of one key, as a matrix does.
@@ -210,25 +205,18 @@ impl Source {
 
     /// Reads the tree, and finds everything that is no key or has the wrong type.
     pub(super) fn file_tree(&self) -> (File, Vec<(Path, Problem)>) {
-        let (mut tree, mut problems) = (self.tree.clone(), Vec::new());
-        let mut seen = BTreeSet::new();
-        while problems.len() < PROBLEMS_MAX {
-            let error = match serde_path_to_error::deserialize::<_, File>(&tree) {
-                Ok(file) => return (file, problems),
-                Err(error) => error,
-            };
-            let path = path_of(error.path());
-            let (message, help) = reworded(&error.into_inner().to_string());
-            let unknown = message == "is not a key here";
-            if seen.insert(path.to_string()) {
-                problems.push((path.clone(), self.problem(&path, message, &help)));
-            }
-            if !forget(&mut tree, &path, unknown) {
-                break;
-            }
-        }
-        (File::default(), problems)
+        let (file, wrong) = read::all(self.tree.clone());
+        let problems = wrong.into_iter().map(|(path, wrong)| {
+            let problem = self.problem(&path, wrong.message(), &wrong.help(&path));
+            (path, problem)
+        });
+        (file.unwrap_or_default(), problems.collect())
     }
+}
+
+/// Whether a path, in which the key `*` is any key, begins with that path and is inside a scenario's group.
+fn covers_end(part: &Path, above: &Path) -> bool {
+    above.0.len() > 2 && Path(part.0[..above.0.len()].to_vec()).covers(above)
 }
 
 /// Lays a value over another: maps are merged, all else is replaced. Flags of one key also add to its list.
@@ -246,88 +234,5 @@ fn merge(below: &mut Value, over: Value, append: bool) {
         }
         (Value::Array(below), Value::Array(over)) if append => below.extend(over),
         (below, over) => *below = over,
-    }
-}
-
-fn path_of(path: &serde_path_to_error::Path) -> Path {
-    let steps = path.iter().filter_map(|segment| match segment {
-        Segment::Seq { index } => Some(Step::Index(*index)),
-        Segment::Map { key } => Some(Step::Key(key.clone())),
-        Segment::Enum { variant } => Some(Step::Key(variant.clone())),
-        Segment::Unknown => None,
-    });
-    Path(steps.collect())
-}
-
-/// Takes what is wrong out of the tree, so that what comes after it is read. What is nothing already has to go
-/// with what it is in. Nothing is left to forget when this is false.
-fn forget(tree: &mut Value, path: &Path, remove: bool) -> bool {
-    let mut steps = path.0.as_slice();
-    loop {
-        let value = steps.iter().try_fold(&mut *tree, |value, step| match step {
-            Step::Key(key) => value.get_mut(key),
-            Step::Index(index) => value.get_mut(index),
-        });
-        match value {
-            Some(found) if !found.is_null() && !steps.is_empty() => {
-                *found = Value::Null;
-                break;
-            }
-            Some(_) if remove && steps.len() == path.0.len() && !steps.is_empty() => break,
-            _ => {}
-        }
-        match steps.split_last() {
-            Some((_, above)) => steps = above,
-            None => return false,
-        }
-    }
-    if remove
-        && let Some((Step::Key(key), above)) = path.0.split_last()
-        && let Some(Value::Object(map)) = above.iter().try_fold(tree, |value, step| match step {
-            Step::Key(key) => value.get_mut(key),
-            Step::Index(index) => value.get_mut(index),
-        })
-    {
-        map.shift_remove(key);
-    }
-    true
-}
-
-/// Serde's words in ours: the message and the help.
-fn reworded(error: &str) -> (String, String) {
-    let quoted: Vec<&str> = error.split('`').skip(1).step_by(2).collect();
-    let known = quoted.get(1..).unwrap_or_default();
-    let listed = || format!("there are {}", known.join(", "));
-    let suggested = || {
-        let near = quoted
-            .first()
-            .and_then(|written| meant(written, known.iter().copied()));
-        match near {
-            Some(near) => format!("did you mean {near}?"),
-            None => listed(),
-        }
-    };
-    if error.starts_with("unknown field") {
-        return ("is not a key here".to_owned(), suggested());
-    }
-    if error.starts_with("unknown variant") {
-        let written = quoted.first().unwrap_or(&"");
-        return (format!("`{written}` is not known"), suggested());
-    }
-    let expected = error.split_once("expected ").map(|(_, expected)| expected);
-    match expected {
-        Some(expected) if error.starts_with("invalid ") => {
-            let expected = match expected {
-                "string or map" | "map with a single key" => "a word, or a map with one key",
-                expected if expected.starts_with("struct ") => "a map",
-                "a sequence" => "a list",
-                expected => expected,
-            };
-            (
-                format!("is not what it should be: {expected}"),
-                String::new(),
-            )
-        }
-        _ => (error.to_owned(), String::new()),
     }
 }

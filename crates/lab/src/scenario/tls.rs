@@ -129,7 +129,7 @@ fn identity(one: &mut One, tls: &file::Tls) -> Option<Option<Identity>> {
 }
 
 fn pem(one: &mut One, key: &str, file: &str) -> Option<Vec<u8>> {
-    let at = super::problem::Path([&one.path.0[..], &super::problem::Path::of(key).0[..]].concat());
+    let at = config::Path([&one.path.0[..], &config::Path::of(key).0[..]].concat());
     match read::bytes(&one.check.beside(&at, file), read::PEM_BYTES_MAX) {
         Ok(pem) => Some(pem),
         Err(message) => {

@@ -37,13 +37,6 @@ pub struct Text(pub String);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switch(pub bool);
 
-/// Where a secret is found: `env:NAME` or `file:PATH`. Never the secret itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reference {
-    Env(String),
-    File(String),
-}
-
 /// Reads a duration. Parts may follow each other: `1m30s`.
 ///
 /// # Errors
@@ -108,30 +101,6 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     Ok(bytes as u64)
 }
 
-/// Reads `env:NAME` or `file:PATH`.
-///
-/// # Errors
-///
-/// What is expected; the text is not repeated, since it may be the secret.
-pub(crate) fn reference(text: &str) -> Result<Reference, String> {
-    match text.split_once(':') {
-        Some(("env", name)) if is_variable(name) => Ok(Reference::Env(name.to_owned())),
-        Some(("file", path)) if !path.is_empty() => Ok(Reference::File(path.to_owned())),
-        _ => Err(
-            "a secret is not written here; put it in a variable or a file, and write \
-                  env:NAME or file:PATH"
-                .to_owned(),
-        ),
-    }
-}
-
-/// Whether a text may be the name of a variable of the environment.
-pub(crate) fn is_variable(name: &str) -> bool {
-    !name.is_empty()
-        && !name.starts_with(|c: char| c.is_ascii_digit())
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-}
-
 fn span(value: &Value) -> Result<Span, String> {
     match value {
         Value::String(text) => duration(text).map(Span),
@@ -181,10 +150,6 @@ fn text(value: &Value) -> Result<Text, String> {
 fn switch(value: &Value) -> Result<Switch, String> {
     let found = value.as_bool().map(Switch);
     found.ok_or_else(|| format!("{} is neither true nor false", shown(value)))
-}
-
-fn secret(value: &Value) -> Result<Reference, String> {
-    reference(value.as_str().unwrap_or_default())
 }
 
 /// A value as an error shows it.
@@ -245,10 +210,6 @@ from_value!(Count, count, "Count", {
 });
 from_value!(Text, text, "Text", { "type": ["string", "integer", "boolean"] });
 from_value!(Switch, switch, "Switch", { "type": "boolean" });
-from_value!(Reference, secret, "SecretReference", {
-    "description": "Where a secret is found: env:NAME or file:PATH",
-    "type": "string", "pattern": "^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$"
-});
 
 #[cfg(test)]
 mod tests {
@@ -277,19 +238,6 @@ mod tests {
         assert_eq!(size("1MiB"), Ok(1 << 20));
         for wrong in ["", "KB", "-1", "1.5", "10XB", "1e9", "99999999GiB"] {
             assert!(size(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn secrets_are_never_repeated() {
-        assert_eq!(reference("env:TOKEN"), Ok(Reference::Env("TOKEN".into())));
-        assert_eq!(
-            reference("file:/run/t"),
-            Ok(Reference::File("/run/t".into()))
-        );
-        for wrong in ["hunter2", "env:", "env:A-B", "file:", "ENV:X", ""] {
-            let why = reference(wrong).unwrap_err();
-            assert!(wrong.is_empty() || !why.contains("hunter2"), "{why}");
         }
     }
 }

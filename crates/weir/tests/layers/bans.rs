@@ -11,7 +11,9 @@ use std::process::Command;
 use crate::sources::root;
 
 /// Crates without files, sockets, processes, environment, threads, terminal or clock.
-const PURE: &[&str] = &["base", "identity", "policy", "scan", "seal", "gate"];
+const PURE: &[&str] = &[
+    "base", "config", "identity", "policy", "scan", "seal", "gate",
+];
 
 /// Crates without files, sockets, processes or environment.
 const LANES: &[&str] = &["mcp", "relay"];

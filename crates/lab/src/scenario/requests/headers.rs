@@ -7,9 +7,9 @@ use http::{HeaderName, HeaderValue};
 use super::{Words, text_value};
 use crate::plan::{Protocol, Value};
 use crate::scenario::check::One;
-use crate::scenario::file::{Auth, Named};
-use crate::scenario::problem::Path;
-use crate::scenario::units::{self, Reference, Text};
+use crate::scenario::file::Auth;
+use crate::scenario::units::Text;
+use config::{Named, Path, Reference};
 
 /// Most fields of one request.
 pub(crate) const FIELDS_MAX: usize = 64;
@@ -176,7 +176,7 @@ fn is_credential(name: &str) -> bool {
 }
 
 fn value(one: &mut One, words: &Words, at: &Path, name: &str, text: &str) -> Option<Value> {
-    if let Ok(reference) = units::reference(text) {
+    if let Ok(reference) = Reference::parse(text) {
         return secret(one, at, &reference, "");
     }
     if is_credential(name) && !text.contains("${") {

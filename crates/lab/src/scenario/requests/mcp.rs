@@ -6,9 +6,9 @@ use super::{Words, distinct, expect, headers, path, weight};
 use crate::plan::{Ask, Expect, McpRevision, REQUESTS_MAX, Request};
 use crate::scenario::check::One;
 use crate::scenario::file;
-use crate::scenario::problem::Path;
 use crate::scenario::units::Text;
 use crate::template::{Body, Template};
+use config::Path;
 
 /// Reads a scenario that speaks MCP. Where the revision has sessions, `initialize` comes first, with weight 0.
 pub(crate) fn requests(

@@ -1,24 +1,30 @@
-//! YAML as a JSON value with a position for each part of it.
+//! YAML as a JSON value, with a position for each part of it.
 //!
-//! The rest of YAML surprises, so anchors, aliases, tags, several documents and duplicate keys are refused. A
-//! plain scalar is a number only when it is spelled as JSON spells numbers: `007`, `1_000` and `2025-11-25`
-//! stay texts, and so do `yes`, `off` and `.nan`.
+//! The rest of YAML surprises, so anchors, aliases, tags, several documents and duplicate keys are refused.
 
 use std::collections::BTreeMap;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Span, StrInput};
 use serde_json::{Map, Number, Value};
 
-use super::problem::{Path, Step};
+use crate::FILE_BYTES_MAX;
+use crate::problem::{Path, Step};
 
-/// Largest scenario file, in bytes.
-pub(super) const FILE_BYTES_MAX: usize = 1 << 20;
 /// Deepest nesting.
-pub(super) const DEPTH_MAX: usize = 32;
+pub const DEPTH_MAX: usize = 32;
+
+/// What plain scalars are read as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scalars {
+    /// The text that was written: `off`, `1_000` and `1.10` mean nothing until a key says what they mean.
+    Written,
+    /// Numbers and booleans where they are spelled as in JSON: `007`, `1_000`, `yes` and `.nan` stay texts.
+    Json,
+}
 
 /// A line and a column, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct At {
+pub struct At {
     pub line: usize,
     pub column: usize,
 }
@@ -36,9 +42,10 @@ impl At {
 
 /// Where a value stands, and what is inside it.
 #[derive(Clone, Debug)]
-pub(super) struct Spot {
-    /// Of its key, where it has one.
+pub struct Spot {
     at: At,
+    /// Of its key, where it has one.
+    key: Option<At>,
     inside: Inside,
 }
 
@@ -50,8 +57,18 @@ enum Inside {
 }
 
 impl Spot {
-    /// The position of a path, or of the nearest above it that was written.
-    pub(super) fn find(&self, path: &Path) -> At {
+    /// The position of a path's value, or of the nearest above it that was written.
+    pub fn value(&self, path: &Path) -> At {
+        self.find(path).at
+    }
+
+    /// The same of its key, where it has one.
+    pub fn key(&self, path: &Path) -> At {
+        let spot = self.find(path);
+        spot.key.unwrap_or(spot.at)
+    }
+
+    fn find(&self, path: &Path) -> &Spot {
         let mut spot = self;
         for step in &path.0 {
             let below = match (&spot.inside, step) {
@@ -62,13 +79,13 @@ impl Spot {
             let Some(below) = below else { break };
             spot = below;
         }
-        spot.at
+        spot
     }
 }
 
 /// What is wrong with the text, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Wrong {
+pub struct Wrong {
     pub at: At,
     pub message: String,
 }
@@ -78,13 +95,14 @@ pub(super) struct Wrong {
 /// # Errors
 ///
 /// The first thing that is not YAML, or that is refused here.
-pub(super) fn parse(text: &str) -> Result<(Value, Spot), Wrong> {
+pub fn parse(text: &str, scalars: Scalars) -> Result<(Value, Spot), Wrong> {
     if text.len() > FILE_BYTES_MAX {
-        let message = format!("is larger than {FILE_BYTES_MAX} bytes");
+        let message = format!("the file is larger than {FILE_BYTES_MAX} bytes");
         let at = At::BEGIN;
         return Err(Wrong { at, message });
     }
-    let mut reader = Reader(Parser::new_from_str(text));
+    let events = Parser::new_from_str(text);
+    let mut reader = Reader { events, scalars };
     let mut root = None;
     loop {
         let (event, span) = reader.next()?;
@@ -97,16 +115,16 @@ pub(super) fn parse(text: &str) -> Result<(Value, Spot), Wrong> {
     }
     let empty = || {
         let inside = Inside::Map(BTreeMap::new());
-        let at = At::BEGIN;
-        (Value::Object(Map::new()), Spot { at, inside })
+        let (at, key) = (At::BEGIN, None);
+        (Value::Object(Map::new()), Spot { at, key, inside })
     };
     Ok(root.filter(|(v, _)| !v.is_null()).unwrap_or_else(empty))
 }
 
-/// What a plain scalar means.
-pub(super) fn scalar(text: &str) -> Value {
+/// What a plain scalar means in JSON.
+pub fn scalar(text: &str) -> Value {
     match text {
-        "" | "~" | "null" => return Value::Null,
+        _ if is_nothing(text) => return Value::Null,
         "true" => return Value::Bool(true),
         "false" => return Value::Bool(false),
         _ => {}
@@ -118,6 +136,10 @@ pub(super) fn scalar(text: &str) -> Value {
     }
 }
 
+fn is_nothing(text: &str) -> bool {
+    matches!(text, "" | "~" | "null" | "Null" | "NULL")
+}
+
 fn wrong<T>(span: &Span, message: impl Into<String>) -> Result<T, Wrong> {
     Err(Wrong {
         at: At::new(&span.start),
@@ -125,19 +147,22 @@ fn wrong<T>(span: &Span, message: impl Into<String>) -> Result<T, Wrong> {
     })
 }
 
-struct Reader<'t>(Parser<'t, StrInput<'t>>);
+struct Reader<'t> {
+    events: Parser<'t, StrInput<'t>>,
+    scalars: Scalars,
+}
 
 impl<'t> Reader<'t> {
     fn next(&mut self) -> Result<(Event<'t>, Span), Wrong> {
-        match self.0.next_event() {
+        match self.events.next_event() {
             Some(Ok(event)) => Ok(event),
             Some(Err(error)) => Err(Wrong {
                 at: At::new(error.marker()),
-                message: format!("is not YAML: {}", error.info()),
+                message: format!("this is not YAML: {}", error.info()),
             }),
             None => Err(Wrong {
                 at: At::BEGIN,
-                message: "is not YAML: it ends early".to_owned(),
+                message: "this is not YAML: it ends early".to_owned(),
             }),
         }
     }
@@ -149,7 +174,8 @@ impl<'t> Reader<'t> {
         depth: usize,
     ) -> Result<(Value, Spot), Wrong> {
         if depth > DEPTH_MAX {
-            return wrong(span, format!("is nested deeper than {DEPTH_MAX} levels"));
+            let message = format!("this is nested deeper than {DEPTH_MAX} levels");
+            return wrong(span, message);
         }
         let (value, inside) = match event {
             Event::Alias(_) => return wrong(span, "aliases (*name) are not allowed"),
@@ -165,14 +191,21 @@ impl<'t> Reader<'t> {
             | Event::MappingStart(_, Some(_)) => {
                 return wrong(span, "tags (!name) are not allowed");
             }
-            Event::Scalar(text, ScalarStyle::Plain, ..) => (scalar(&text), Inside::Nothing),
-            Event::Scalar(text, ..) => (Value::String(text.into_owned()), Inside::Nothing),
+            Event::Scalar(text, style, ..) => (self.text(&text, style), Inside::Nothing),
             Event::SequenceStart(..) => self.list(depth)?,
             Event::MappingStart(..) => self.map(depth)?,
             _ => return wrong(span, "a value is expected here"),
         };
-        let at = At::new(&span.start);
-        Ok((value, Spot { at, inside }))
+        let (at, key) = (At::new(&span.start), None);
+        Ok((value, Spot { at, key, inside }))
+    }
+
+    fn text(&self, text: &str, style: ScalarStyle) -> Value {
+        match (style, self.scalars) {
+            (ScalarStyle::Plain, Scalars::Json) => scalar(text),
+            (ScalarStyle::Plain, Scalars::Written) if is_nothing(text) => Value::Null,
+            _ => Value::String(text.to_owned()),
+        }
     }
 
     fn list(&mut self, depth: usize) -> Result<(Value, Inside), Wrong> {
@@ -193,16 +226,25 @@ impl<'t> Reader<'t> {
         let (mut values, mut spots) = (Map::new(), BTreeMap::new());
         loop {
             let (event, key_span) = self.next()?;
+            if event == Event::MappingEnd {
+                return Ok((values.into(), Inside::Map(spots)));
+            }
+            let is_plain = |style: &ScalarStyle| *style == ScalarStyle::Plain;
             let key = match event {
-                Event::MappingEnd => return Ok((values.into(), Inside::Map(spots))),
-                Event::Scalar(key, _, 0, None) => key.into_owned(),
-                _ => return wrong(&key_span, "a key must be a plain text"),
+                Event::Scalar(key, style, 0, None) if !(is_plain(&style) && is_nothing(&key)) => {
+                    key.into_owned()
+                }
+                // An anchor or a tag is told as such.
+                event => {
+                    self.node(event, &key_span, depth + 1)?;
+                    return wrong(&key_span, "a key must be a text");
+                }
             };
             let (event, span) = self.next()?;
             let (value, mut spot) = self.node(event, &span, depth + 1)?;
-            spot.at = At::new(&key_span.start);
+            spot.key = Some(At::new(&key_span.start));
             if spots.insert(key.clone(), spot).is_some() {
-                return wrong(&key_span, format!("the key `{key}` is here twice"));
+                return wrong(&key_span, format!("the key {key:?} is here twice"));
             }
             values.insert(key, value);
         }
@@ -215,18 +257,24 @@ mod tests {
     use serde_json::json;
 
     fn refused(text: &str) -> String {
-        parse(text).unwrap_err().message
+        let wrong = parse(text, Scalars::Written).expect_err("refused");
+        format!("{}:{}: {}", wrong.at.line, wrong.at.column, wrong.message)
     }
 
     #[test]
     fn values_and_positions() {
-        let (value, spot) = parse("a: 1\nb:\n  - x: 2.5\n    y: '3'\n  - off\n").unwrap();
+        let text = "a: 1\nb:\n  - x: 2.50\n    y: '3'\n  - off\n";
+        let (value, spot) = parse(text, Scalars::Json).unwrap();
         assert_eq!(value, json!({"a": 1, "b": [{"x": 2.5, "y": "3"}, "off"]}));
+        let (value, _) = parse(text, Scalars::Written).unwrap();
+        let written = json!({"a": "1", "b": [{"x": "2.50", "y": "3"}, "off"]});
+        assert_eq!(value, written);
         let y = Path::of("b").index(0).key("y");
-        assert_eq!(spot.find(&y), At { line: 4, column: 5 });
-        assert_eq!(spot.find(&y.key("deeper")), At { line: 4, column: 5 });
+        assert_eq!(spot.key(&y), At { line: 4, column: 5 });
+        assert_eq!(spot.value(&y), At { line: 4, column: 8 });
+        assert_eq!(spot.value(&y.key("deeper")), At { line: 4, column: 8 });
         let second = Path::of("b").index(1);
-        assert_eq!(spot.find(&second), At { line: 5, column: 5 });
+        assert_eq!(spot.key(&second), At { line: 5, column: 5 });
     }
 
     #[test]
@@ -251,22 +299,42 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused() {
-        assert!(refused("a: &x 1\nb: *x").contains("anchors"));
-        assert!(refused("a: !!int 1").contains("tags"));
-        assert!(refused("a: 1\na: 2").contains("twice"));
-        assert!(refused("--- {}\n--- {}").contains("one YAML document"));
-        assert!(refused("? [a]\n: 1").contains("key"));
-        assert!(refused("a: [1").contains("not YAML"));
-        assert!(refused(&"[".repeat(40)).contains("nested deeper"));
-        assert!(refused(&" ".repeat(FILE_BYTES_MAX + 1)).contains("larger"));
-        assert_eq!(parse("").unwrap().0, json!({}));
+    fn an_empty_file_is_an_empty_map() {
+        for text in ["", "\n# nothing\n", "---\n", "~"] {
+            let (value, _) = parse(text, Scalars::Written).unwrap();
+            assert_eq!(value, json!({}), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_surprises_is_refused() {
+        let cases = [
+            ("a: &x 1\nb: *x\n", "1:4: anchors (&name) are not allowed"),
+            ("a: !!int 1\n", "1:4: tags (!name) are not allowed"),
+            ("a: 1\nb: 2\na: 3\n", "3:1: the key \"a\" is here twice"),
+            ("a: 1\n---\nb: 2\n", "3:1: a file holds one YAML document"),
+            ("[a]: 1\n", "1:1: a key must be a text"),
+            ("? [a]\n: 1", "1:3: a key must be a text"),
+            ("~: 1", "1:1: a key must be a text"),
+        ];
+        for (text, message) in cases {
+            assert_eq!(refused(text), message, "{text:?}");
+        }
+        assert!(refused("a: [1\nb: 2").contains("this is not YAML"));
+        assert!(refused("a: {b: *nobody}").contains("not"));
+    }
+
+    #[test]
+    fn size_and_depth_are_bounded() {
+        assert!(refused(&"[".repeat(40)).contains("nested deeper than 32 levels"));
+        assert!(refused(&format!("a: {}", "x".repeat(FILE_BYTES_MAX))).contains("larger than"));
+        assert!(refused(&"- ".repeat(5000)).contains("nested deeper"));
     }
 
     #[test]
     fn json_is_read_as_it_is() {
         let text = r#"{"a": [1, -2.5, true, null, "x\ny"], "b": {"c": {}}}"#;
         let expected: Value = serde_json::from_str(text).unwrap();
-        assert_eq!(parse(text).unwrap().0, expected);
+        assert_eq!(parse(text, Scalars::Json).unwrap().0, expected);
     }
 }
