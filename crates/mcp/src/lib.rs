@@ -36,6 +36,7 @@ pub mod stdio;
 pub mod envelope;
 pub mod fuzzing;
 pub mod metrics;
+pub mod section;
 pub mod sse;
 
 pub use actions::LANE;

@@ -16,6 +16,7 @@ pub mod doctor;
 pub mod import;
 mod inbound;
 mod outbound;
+pub mod section;
 pub mod settings;
 
 mod callers;

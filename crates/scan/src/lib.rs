@@ -70,6 +70,7 @@ mod mention;
 mod placeholder;
 mod report;
 
+pub mod section;
 pub mod tool;
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 //! The narrower override wins: one of a rule over one of its class, then the one that names more of
 //! direction, lane, target and agent, then the one that was set last.
 
+use base::near;
+
 use crate::patterns::rules;
 use crate::place::Place;
 use crate::rule::{Action, Class, Direction, Rule};
@@ -174,7 +176,8 @@ impl Settings {
         let own = self.rules.iter().map(|rule| rule.id);
         let names = || names().chain(own.clone());
         names().find(|name| *name == given).ok_or_else(|| {
-            let nearest = names().min_by_key(|name| distance(name, given));
+            let given: String = given.chars().take(64).collect();
+            let nearest = names().min_by_key(|name| near::distance(name, &given));
             let nearest = nearest.expect("there are classes");
             format!("no rule or class is named so; the nearest is `{nearest}`")
         })
@@ -186,22 +189,6 @@ fn names() -> impl Iterator<Item = &'static str> {
         .into_iter()
         .map(Class::as_str)
         .chain(rules().iter().map(|rule| rule.id))
-}
-
-/// Edits between two names (Levenshtein), reading at most 64 characters of the one that was given.
-fn distance(name: &str, given: &str) -> usize {
-    let given: Vec<char> = given.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=given.len()).collect();
-    for (i, a) in name.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in given.iter().enumerate() {
-            let edited = diagonal + usize::from(a != *b);
-            diagonal = row[j + 1];
-            row[j + 1] = edited.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[given.len()]
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ mod tree;
 mod unsigned;
 
 pub mod disk;
+pub mod section;
 
 pub use agents::Agents;
 pub use limits::Limits;

@@ -16,6 +16,8 @@ use base::record::{Lost, Snapshot, Subject, parts};
 use base::{CallId, Digest, Now};
 use gate::ports::{Appended, RecordError, Recorder};
 use sha2::{Digest as _, Sha256};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::disk::{Disk, FileDisk};
 use crate::log::ledger::Step;
@@ -38,7 +40,8 @@ mod witness;
 mod writer;
 
 /// When a judgement counts as recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Durability {
     /// Once it is on the disk: survives a loss of power.
     Fsync,

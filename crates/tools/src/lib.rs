@@ -10,4 +10,5 @@
 )]
 
 pub mod code;
+pub mod section;
 pub mod serve;

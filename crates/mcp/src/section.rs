@@ -1,0 +1,80 @@
+//! The `mcp` section of a configuration, as it is written: a server's keys, what they mean, and their defaults.
+//!
+//! What one key says about another, and what files hold, is checked where the configuration is read.
+
+use base::limit;
+use config::{ByVariable, Count, EnvValue, FilePath, FileReference, List, Reference, Text, Url};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Addresses that may be dialled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddressRange(pub gate::Range);
+
+config::scalar!(AddressRange, range, "address range", { "type": "string", "minLength": 1 });
+
+fn range(text: &str) -> Result<AddressRange, String> {
+    let found = gate::Range::parse(text).map(AddressRange);
+    found.ok_or_else(|| "must be an address range such as 10.0.0.0/8, or one address".to_owned())
+}
+
+/// One variable; a name that says secret (TOKEN, PASSWORD, …) has to be a reference.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[schemars(example = &"env:TOKEN")]
+pub struct Variable(pub EnvValue);
+
+/// One server: either a command or a url.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(example = &"{ command: [mcp-server-filesystem, .] }")]
+pub struct ServerSection {
+    /// The program and its arguments, started without a shell; it speaks over standard input and output.
+    #[schemars(example = &"[mcp-server-filesystem, .]")]
+    pub command: Option<List<Text>>,
+    /// The program's whole environment: nothing of the gateway's own is handed on, not even PATH.
+    #[schemars(example = &"{ HOME: /tmp, TOKEN: env:TOKEN }", extend("x-with" = "command"))]
+    pub env: ByVariable<Variable>,
+    /// The folder that the program starts in, relative to this file.
+    #[schemars(example = &".", extend("x-with" = "command"))]
+    pub dir: FilePath,
+    /// Where the server answers streamable HTTP.
+    #[schemars(example = &"https://tracker.example/mcp")]
+    pub url: Option<Url>,
+    /// Sent to the server as Authorization: Bearer; over https, or to this machine.
+    #[schemars(example = &"env:TRACKER_TOKEN")]
+    pub token: Option<Reference>,
+    /// Certificates to trust for this server instead of the public ones, as PEM.
+    #[schemars(example = &"file:ca.pem")]
+    pub ca: Option<FileReference>,
+    /// Private address ranges that may be dialled for this server; those that are not public are refused
+    /// otherwise.
+    #[schemars(example = &"[10.0.0.0/8]", extend("x-with" = "url"))]
+    pub addresses: List<AddressRange>,
+    /// Most sessions open at the server at once; each is a process where the server is a command.
+    #[schemars(example = &"64")]
+    pub sessions_max: Count<1, 4096>,
+    /// Most of these sessions that one agent may have; a new one ends that which it used the longest time ago,
+    /// where none is under way in it.
+    #[schemars(example = &"16")]
+    pub agent_sessions_max: Count<1, 4096>,
+    /// How long a session may be unused before it is ended, in milliseconds.
+    #[schemars(example = &"1800000")]
+    pub session_idle_ms: Count<1, 86_400_000>,
+}
+
+impl Default for ServerSection {
+    fn default() -> ServerSection {
+        ServerSection {
+            command: None,
+            env: Default::default(),
+            dir: FilePath(".".into()),
+            url: None,
+            token: None,
+            ca: None,
+            addresses: Default::default(),
+            sessions_max: Count(limit::SESSIONS_DEFAULT as u64),
+            agent_sessions_max: Count(limit::AGENT_SESSIONS_DEFAULT as u64),
+            session_idle_ms: Count(limit::SESSION_IDLE_MS_DEFAULT),
+        }
+    }
+}
