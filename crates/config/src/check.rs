@@ -155,6 +155,16 @@ impl<'c> Check<'c> {
         text.map_err(|message| format!("the file {message}"))
     }
 
+    /// What a key that may be absent leads to.
+    pub fn of<T, U>(
+        &mut self,
+        value: &Option<T>,
+        at: &Path,
+        find: impl FnOnce(&mut Self, &T, &Path) -> Option<U>,
+    ) -> Option<U> {
+        find(self, value.as_ref()?, at)
+    }
+
     /// What was found, or nothing and the problem.
     pub fn good<T>(&mut self, path: &Path, found: Result<T, String>) -> Option<T> {
         found.map_err(|message| self.say(path, message)).ok()

@@ -42,14 +42,16 @@ impl Document {
             spot,
             schema: schema::of::<T>(),
         };
-        let mut problems = Vec::new();
         if !document.tree.is_object() {
             let help = "Begin with a line such as listen: 127.0.0.1:8700.";
             let at = document.spot.value(&Path::default());
-            problems.push(of_file(at, "must be a map of keys".to_owned(), help));
+            let problem = of_file(at, "must be a map of keys".to_owned(), help);
             document.tree = Value::Object(Map::new());
+            return Ok((document, of_nothing(), vec![problem]));
         }
+        let mut problems = Vec::new();
         let value = document.value(&mut problems);
+        problems.sort_by_key(|problem| (problem.line, problem.column));
         problems.truncate(PROBLEMS_MAX);
         Ok((document, value, problems))
     }
@@ -71,8 +73,7 @@ impl Document {
         schema::check(&self.schema, &mut tree, &Path::default(), &mut say);
         let (value, wrong) = read::all(tree);
         problems.extend(wrong.iter().map(|(path, wrong)| self.wrong(path, wrong)));
-        let empty = || serde_json::from_value(Value::Object(Map::new()));
-        value.unwrap_or_else(|| empty().expect("a struct of defaults is read from an empty map"))
+        value.unwrap_or_else(of_nothing)
     }
 
     fn wrong(&self, path: &Path, wrong: &Wrong) -> Problem {
@@ -140,10 +141,10 @@ impl Document {
     }
 
     fn get(&self, path: &Path) -> Option<&Value> {
-        let steps = path.0.iter();
-        steps.fold(Some(&self.tree), |value, step| match step {
-            Step::Key(key) => value?.get(key),
-            Step::Index(index) => value?.get(index),
+        let mut steps = path.0.iter();
+        steps.try_fold(&self.tree, |value, step| match step {
+            Step::Key(key) => value.get(key),
+            Step::Index(index) => value.get(index),
         })
     }
 
@@ -156,4 +157,10 @@ impl Document {
     pub fn show(&self) -> String {
         crate::show::show(&self.schema, &self.tree)
     }
+}
+
+/// What holds where nothing is written.
+fn of_nothing<T: DeserializeOwned>() -> T {
+    let empty = serde_json::from_value(Value::Object(Map::new()));
+    empty.expect("a struct of defaults is read from an empty map")
 }

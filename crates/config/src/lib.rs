@@ -5,6 +5,11 @@
 //! reference, its `Default` is the default. The struct belongs to whoever has the setting; there are no settings
 //! here. Nothing here reads a file, a variable or a clock: [`Outside`] is asked.
 
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")
+)]
+
 pub mod check;
 pub mod document;
 pub mod kinds;

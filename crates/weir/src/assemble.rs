@@ -20,7 +20,7 @@ use net::upstream::Scheme;
 use net::{Drain, EdgeSettings, EdgeShared, Endpoint, Targets, Upstreams};
 use store::{Log, LogSettings, State};
 
-use crate::config::settings::{ChildServer, Durability, HttpServer, ServerKind, Settings};
+use crate::config::settings::{ChildServer, HttpServer, ServerKind, Settings};
 use crate::config::{Problem, compile};
 use crate::metrics::Metrics;
 use crate::ports::{Clock, Known};
@@ -405,10 +405,7 @@ fn log_settings(settings: &Settings) -> LogSettings {
     LogSettings {
         // Empty: its own, or one that the state folder keeps.
         origin: settings.log.origin.clone().unwrap_or_default(),
-        durability: match settings.log.durability {
-            Durability::Fsync => store::Durability::Fsync,
-            Durability::Os => store::Durability::Os,
-        },
+        durability: settings.log.durability,
         bytes_max: settings.log.bytes_max,
     }
 }

@@ -158,18 +158,14 @@ pub(crate) fn variable(name: &str) -> Option<String> {
 /// Prints what the operator should know of.
 pub(crate) fn print_warnings(warnings: &[Problem]) {
     for warning in warnings {
-        let text = warning.to_string();
-        let (what, help) = text.split_once("\n  help: ").unwrap_or((&text, ""));
-        warn(what, help);
+        warn(&without_help(warning), &warning.help);
     }
 }
 
 /// Prints every problem and how many there are.
 pub(crate) fn print_problems(problems: &[Problem]) {
     for problem in problems {
-        let text = problem.to_string();
-        let (what, help) = text.split_once("\n  help: ").unwrap_or((&text, ""));
-        complain(what, help);
+        complain(&without_help(problem), &problem.help);
     }
     let many = if problems.len() == 1 {
         "problem"
@@ -177,4 +173,13 @@ pub(crate) fn print_problems(problems: &[Problem]) {
         "problems"
     };
     complain(&format!("{} {many}", problems.len()), "");
+}
+
+/// Where a problem is and what it is.
+fn without_help(problem: &Problem) -> String {
+    let bare = Problem {
+        help: String::new(),
+        ..problem.clone()
+    };
+    bare.to_string()
 }

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 
 use super::{Answer, ConfigFile, Ended, Failure, print, print_problems, print_warnings};
-use crate::config::file::File;
+use crate::config::file;
 use crate::coverage::Coverage;
 
 /// Check or show a configuration, or print its schema
@@ -50,7 +50,7 @@ impl Config {
             Config::Check(command) => command.run(),
             Config::Show(command) => command.run(),
             Config::Schema => {
-                let schema = crate::config::schema::schema();
+                let schema = config::schema::publish(&file::schema(), "weir configuration");
                 print(&format!("{schema:#}\n"))?;
                 Ok(Answer::Yes)
             }
@@ -96,17 +96,16 @@ impl Show {
                 )
             },
         )?;
-        let (file, problems) = File::parse(&path.display().to_string(), &text);
-        match file {
-            Some(file) if problems.is_empty() => {
-                print(&crate::config::show::show(&file))?;
-                Ok(Answer::Yes)
+        let problems = match file::read(&path.display().to_string(), &text) {
+            Ok((document, _, problems)) if problems.is_empty() => {
+                print(&document.show())?;
+                return Ok(Answer::Yes);
             }
-            Some(_) | None => {
-                print_problems(&problems);
-                Ok(Answer::No)
-            }
-        }
+            Ok((_, _, problems)) => problems,
+            Err(problem) => vec![problem],
+        };
+        print_problems(&problems);
+        Ok(Answer::No)
     }
 
     fn coverage(self) -> Ended {

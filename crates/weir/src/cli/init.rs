@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::agent::new_key;
 use super::{Answer, Ended, Failure, print, relay, write_new};
-use crate::config::{show, values};
+use crate::config::values;
 
 const CONFIG: &str = include_str!("init/weir.yaml");
 const POLICY: &str = include_str!("init/policy.cedar");
@@ -140,7 +140,7 @@ fn import_url(text: &str) -> Result<import::Url, String> {
 
 /// The configuration to begin with. Its comments show the defaults as the table of keys has them.
 fn config_text(hash: &str) -> String {
-    let defaults = show::defaults(DEFAULTS);
+    let defaults = config::show::defaults(&crate::config::file::schema(), DEFAULTS);
     let defaults: String = defaults.lines().map(|line| format!("# {line}\n")).collect();
     CONFIG
         .replace("@HASH@", hash)

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory};
 
 use super::{Answer, Cli, Ended, Failure};
-use crate::config::keys;
 use crate::routes::Open;
 
 /// Write the reference pages to a folder
@@ -23,7 +22,7 @@ const MADE: &str =
 impl Reference {
     pub(super) fn run(self) -> Ended {
         let pages = [
-            ("config.md", config()),
+            ("config.md", config_keys()),
             ("refusals.md", refusals()),
             ("commands.md", commands()),
             ("rules.md", rules()),
@@ -45,7 +44,7 @@ fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
 
-fn config() -> String {
+fn config_keys() -> String {
     let mut page = format!(
         "# Configuration\n\n{MADE}\
          One YAML file, by default `weir.yaml`. `weir config check` says every problem at once, \
@@ -55,20 +54,16 @@ fn config() -> String {
          tags of YAML are not allowed.\n\n\
          | key | value | default | what it says | example |\n|---|---|---|---|---|\n"
     );
-    for key in keys::ALL {
-        let default = match key.default {
-            keys::Unset::Required => "required".to_owned(),
-            keys::Unset::Nothing => String::new(),
-            keys::Unset::Text(_) | keys::Unset::Number(_) => key
-                .default
-                .text()
-                .map(|text| format!("`{text}`"))
-                .unwrap_or_default(),
+    for row in config::schema::rows(&crate::config::file::schema()) {
+        let default = match &row.default {
+            _ if row.required => "required".to_owned(),
+            Some(default) => format!("`{default}`"),
+            None => String::new(),
         };
-        let (value, doc, example) = (cell(&key.kind.describe()), cell(key.doc), cell(key.example));
+        let (value, doc, example) = (cell(&row.kind), cell(&row.doc), cell(&row.example));
         page.push_str(&format!(
             "| `{}` | {value} | {default} | {doc} | `{example}` |\n",
-            key.path
+            row.path
         ));
     }
     page

@@ -15,7 +15,7 @@ pub(crate) fn policies(settings: &Settings) -> Result<policy::Policies, Vec<Prob
         })
         .collect();
     policy::Policies::load(lanes::ALL, &sources, &settings.policy.arguments).map_err(|problems| {
-        let mut problems: Vec<Problem> = problems.into_iter().map(Problem::from).collect();
+        let mut problems: Vec<Problem> = problems.into_iter().map(of_policy).collect();
         // The compiler gives them in no order of its own.
         problems.sort_by(|a, b| {
             let place = |p: &Problem| (p.file.clone(), p.line, p.column, p.message.clone());
@@ -31,12 +31,12 @@ pub(crate) fn engine(
     fingerprint_key: [u8; 32],
 ) -> Result<scan::Engine, Problem> {
     scan::Engine::compile(settings.scan.clone(), fingerprint_key).map_err(|message| Problem {
-        file: settings.file.display().to_string(),
-        line: 0,
-        column: 0,
         key: "scan.folder".to_owned(),
-        message: format!("the rules cannot be compiled together: {message}"),
-        help: "Give your rules fewer or shorter literals.".to_owned(),
+        ..Problem::of_file(
+            settings.file.display().to_string(),
+            format!("the rules cannot be compiled together: {message}"),
+            "Give your rules fewer or shorter literals.",
+        )
     })
 }
 
@@ -55,22 +55,10 @@ pub(crate) fn all(
     }
 }
 
-impl From<policy::Problem> for Problem {
-    fn from(problem: policy::Problem) -> Problem {
-        let policy::Problem {
-            file,
-            line,
-            column,
-            message,
-            help,
-        } = problem;
-        Problem {
-            file,
-            line,
-            column,
-            key: String::new(),
-            message,
-            help,
-        }
+fn of_policy(problem: policy::Problem) -> Problem {
+    Problem {
+        line: problem.line,
+        column: problem.column,
+        ..Problem::of_file(problem.file, problem.message, problem.help)
     }
 }

@@ -1,204 +1,213 @@
-//! A configuration file exactly as it was written, checked against the table of keys.
+//! The configuration as it is written: what is not a crate's own section, and where those are.
 //!
-//! This stage knows shapes and words, not meanings: whether two keys go together, or a file is there, is for
-//! `config::read`. It never stops at the first problem.
+//! A key is one field: its type reads it, its comment is its help, its default stands in `Default` or beside it.
 
-use super::PROBLEMS_MAX;
-use super::keys::{self, Kind};
-use super::problem::Problem;
-use super::values;
-use super::yaml::{self, At, Entry, Node, Value};
+use std::net::{Ipv4Addr, SocketAddr};
 
-/// What was written.
+use ::config::{
+    ByArgument, ByName, Count, Document, FilePath, Label, List, OneOr, OneOrMore, Socket, Switch,
+    Time,
+};
+use base::Digest;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::settings::{Limits, Logs};
+
+/// A configuration, as it is written.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct File {
-    /// The file's name, as the operator gave it.
-    pub name: String,
-    pub root: Node,
+    /// Where agents connect; only a loopback address, unless listen_public is true.
+    #[schemars(example = &"127.0.0.1:8700")]
+    #[serde(default = "listen")]
+    pub listen: Socket,
+    /// Allows a listen address that other machines reach; agents' keys cross that network in the clear, so put
+    /// a proxy that speaks TLS in front.
+    #[schemars(example = &"true")]
+    #[serde(default)]
+    pub listen_public: Switch,
+    /// The folder of the log and its keys, relative to this file.
+    #[schemars(example = &"./state")]
+    #[serde(default = "state")]
+    pub state: FilePath,
+    /// Who may call; without an agent nobody may.
+    #[schemars(example = &"{ dev: { key: sha256:9f2c…, groups: [engineers] } }")]
+    #[serde(default)]
+    pub agents: ByName<Agent>,
+    /// The MCP servers behind the gateway; agents reach each at /mcp/<name>.
+    #[schemars(example = &"{ files: { command: [mcp-server-filesystem, .] } }")]
+    #[serde(default)]
+    pub mcp: ByName<mcp::section::ServerSection>,
+    /// The MCP servers that weir ships, written in short: each is a child process like any other server.
+    #[schemars(example = &"{ code: { roots: [.] } }")]
+    pub tools: Option<tools::section::Tools>,
+    /// The Cedar policies: one file, or a map; what no policy permits is refused.
+    #[schemars(required, example = &"policy.cedar")]
+    pub policy: Option<OneOr<FilePath, Policy>>,
+    /// What is looked for in calls and answers, and what is done about it.
+    #[schemars(example = &"{ secrets: { outgoing: refuse } }")]
+    #[serde(default)]
+    pub scan: scan::section::Section,
+    /// The sealed relay: an outbound seals what applications send, an inbound opens it for origins.
+    #[schemars(example = &"{ outbound: { … } }")]
+    pub relay: Option<relay::section::Section>,
+    /// Bounds on what agents may ask.
+    #[schemars(example = &"{ agent_per_minute: 600 }")]
+    #[serde(default)]
+    pub limits: Limits,
+    /// The log of records: what every agent asked, and what became of it.
+    #[schemars(example = &"{ durability: fsync }")]
+    #[serde(default)]
+    pub log: store::section::Log,
+    /// Web sites whose pages may call, beside the gateway's own address.
+    #[schemars(example = &"[https://app.example]")]
+    #[serde(default)]
+    pub origins: List<Origin>,
+    /// The gateway's own messages, on standard error.
+    #[schemars(example = &"{ format: json, level: info }")]
+    #[serde(default)]
+    pub logs: Logs,
+    /// Serving threads; 0 is one for each core.
+    #[schemars(example = &"0")]
+    #[serde(default)]
+    pub threads: Count<0, 1024>,
 }
 
-impl File {
-    /// Reads the text and checks every key. A file that is not YAML is one problem and no file.
-    pub(crate) fn parse(name: &str, text: &str) -> (Option<File>, Vec<Problem>) {
-        let root = match yaml::parse(text) {
-            Ok(root) => root,
-            Err(wrong) => {
-                let problem = problem_at(name, wrong.at, "", wrong.message, String::new());
-                return (None, vec![problem]);
-            }
-        };
-        let mut check = Check {
-            name,
-            problems: Vec::new(),
-        };
-        match &root.value {
-            Value::Map(entries) => check.group(entries, "", "", root.at),
-            Value::Null | Value::Text(_) | Value::List(_) => {
-                check.say(
-                    root.at,
-                    "",
-                    "must be a map of keys",
-                    "Begin with a line such as listen: 127.0.0.1:8700.",
-                );
-            }
-        }
-        let problems = check.problems;
-        (
-            Some(File {
-                name: name.to_owned(),
-                root,
-            }),
-            problems,
-        )
-    }
-
-    /// A problem at a place of this file, with the help of the key's row.
-    pub(crate) fn problem(
-        &self,
-        at: At,
-        path: &str,
-        pattern: &str,
-        message: impl Into<String>,
-    ) -> Problem {
-        problem_at(&self.name, at, path, message.into(), help(pattern))
-    }
+fn listen() -> Socket {
+    Socket(SocketAddr::from((Ipv4Addr::LOCALHOST, 8700)))
 }
 
-fn problem_at(file: &str, at: At, key: &str, message: String, help: String) -> Problem {
-    let (line, column) = (at.line, at.column);
-    Problem {
-        file: file.to_owned(),
-        line,
-        column,
-        key: key.to_owned(),
-        message,
-        help,
-    }
+fn state() -> FilePath {
+    FilePath("./state".into())
 }
 
-/// The help of a key, from its row.
-fn help(pattern: &str) -> String {
-    keys::find(pattern)
-        .map(|key| {
-            let last = key.path.rsplit('.').next().filter(|part| *part != "*");
-            let last = last.map(|part| format!("{part}: ")).unwrap_or_default();
-            format!("{} Example: {last}{}", key.doc, key.example)
-        })
-        .unwrap_or_default()
+/// One agent.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = &"{ key: sha256:9f2c…, groups: [engineers] }")]
+pub(crate) struct Agent {
+    /// The hash of the agent's key, as `weir agent key` prints it; list two while one replaces the other.
+    #[schemars(required, example = &"sha256:9f2c…")]
+    pub key: Option<OneOrMore<KeyHash>>,
+    /// The groups that policies know the agent by.
+    #[schemars(example = &"[engineers]")]
+    #[serde(default)]
+    pub groups: List<Label>,
+    /// When the agent's keys stop being good; without it they do not.
+    #[schemars(example = &"2027-01-01T00:00:00Z")]
+    pub expires: Option<Time>,
 }
 
-struct Check<'f> {
-    name: &'f str,
-    problems: Vec<Problem>,
+/// The SHA-256 of an agent's key, as `weir agent key` prints it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeyHash(pub Digest);
+
+::config::scalar!(KeyHash, key_hash, "sha256:…", {
+    "type": "string", "pattern": "^sha256:[0-9A-Fa-f]{64}$"
+});
+
+fn key_hash(text: &str) -> Result<KeyHash, String> {
+    if text.starts_with("weir_") {
+        let message =
+            "is a key itself; write its hash, and make a new key: this one was written down";
+        return Err(message.to_owned());
+    }
+    let digest = text.strip_prefix("sha256:").and_then(Digest::from_hex);
+    let wrong = || "must be sha256: and 64 hex digits".to_owned();
+    digest.map(KeyHash).ok_or_else(wrong)
 }
 
-impl Check<'_> {
-    fn say(&mut self, at: At, path: &str, message: &str, help: &str) {
-        if self.problems.len() < PROBLEMS_MAX {
-            let problem = problem_at(self.name, at, path, message.to_owned(), help.to_owned());
-            self.problems.push(problem);
-        }
-    }
+/// The Cedar policies: one file, or a map; what no policy permits is refused.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Policy {
+    /// The policy files, relative to this file.
+    #[schemars(required, example = &"[base.cedar, team.cedar]")]
+    pub files: Option<List<FilePath>>,
+    /// The arguments of tools that policies may read, with their types.
+    #[schemars(example = &"{ path: String }")]
+    #[serde(default)]
+    pub arguments: ByArgument<Argument>,
+}
 
-    /// A map of keys that the table names.
-    fn group(&mut self, entries: &[Entry], pattern: &str, path: &str, at: At) {
-        for entry in entries {
-            let (below, inner) = (join(pattern, &entry.key), join(path, &entry.key));
-            // A `*` in the file would be a pattern of the table by chance, so it is no key.
-            match keys::find(&below).filter(|_| !entry.key.contains(['*', '.'])) {
-                Some(key) => self.value(&entry.node, key.kind, &below, &inner),
-                None => self.unknown(entry, pattern, &inner),
-            }
-        }
-        for (name, key) in keys::children(pattern) {
-            let there = entries.iter().any(|entry| entry.key == name);
-            if key.default == keys::Unset::Required && !there {
-                let message = format!("{name} is missing");
-                self.say(at, path, &message, &help(key.path));
-            }
-        }
-    }
+/// A type that policies can read an argument as, by its Cedar name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Argument(pub policy::ArgumentType);
 
-    fn unknown(&mut self, entry: &Entry, pattern: &str, path: &str) {
-        let names = || keys::children(pattern).map(|(name, _)| name);
-        let help = match keys::nearest(&entry.key, names()) {
-            Some(near) => format!("Did you mean {near}?"),
-            None => format!(
-                "The keys here are {}.",
-                names().collect::<Vec<_>>().join(", ")
-            ),
-        };
-        self.say(entry.at, &shown(path), "there is no such key", &help);
-    }
+::config::scalar!(Argument, argument, "String or Long or Bool or Set<String> or Set<Long>", {
+    "enum": ["String", "Long", "Bool", "Set<String>", "Set<Long>"],
+    "description": "The type of one argument; a call that sends another type is refused.",
+    "examples": ["String"]
+});
 
-    fn value(&mut self, node: &Node, kind: Kind, pattern: &str, path: &str) {
-        match (kind, &node.value) {
-            (_, Value::Null) => {
-                self.say(
-                    node.at,
-                    path,
-                    "has no value; leave the key out or give it one",
-                    &help(pattern),
-                );
-            }
-            (Kind::Group | Kind::Feature | Kind::GroupOr(_), Value::Map(entries)) => {
-                self.group(entries, pattern, path, node.at);
-            }
-            (
-                Kind::Names | Kind::Variables | Kind::Arguments | Kind::Rules,
-                Value::Map(entries),
-            ) => {
-                self.named(entries, kind, pattern, path);
-            }
-            (Kind::List(kind) | Kind::OneOrMore(kind), Value::List(nodes)) => {
-                for (i, node) in nodes.iter().enumerate() {
-                    self.value(node, *kind, pattern, &format!("{path}[{i}]"));
-                }
-            }
-            (kind, Value::Text(text)) => {
-                if let Err(message) = kind.check(text) {
-                    self.say(node.at, path, &message, &help(pattern));
-                }
-            }
-            (_, Value::Map(_) | Value::List(_)) => {
-                let message = format!("has to be: {}", kind.describe());
-                self.say(node.at, path, &message, &help(pattern));
-            }
-        }
-    }
+fn argument(text: &str) -> Result<Argument, String> {
+    let wrong = |_| "must be one of String, Long, Bool, Set<String>, Set<Long>".to_owned();
+    text.parse().map(Argument).map_err(wrong)
+}
 
-    /// A map whose keys the operator names.
-    fn named(&mut self, entries: &[Entry], kind: Kind, pattern: &str, path: &str) {
-        let below = join(pattern, "*");
-        let row = keys::find(&below).expect("a map by name has a row for its values");
-        for entry in entries {
-            let inner = join(path, &entry.key);
-            let fits = match kind {
-                Kind::Variables if !values::env_name(&entry.key) => {
-                    Err("must be a variable's name: letters, digits and _".to_owned())
-                }
-                Kind::Names => values::name(&entry.key).map(drop),
-                Kind::Arguments if !(1..=256).contains(&entry.key.len()) => {
-                    Err("must be an argument's name of 1 to 256 bytes".to_owned())
-                }
-                _ => Ok(()),
-            };
-            if let Err(message) = fits {
-                self.say(entry.at, &shown(&inner), &message, &help(pattern));
-            }
-            self.value(&entry.node, row.kind, &below, &inner);
+/// A web site: scheme, host and port, nothing after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Origin(pub String);
+
+::config::scalar!(Origin, origin, "origin", { "type": "string", "pattern": "^https?://[^/]+$" });
+
+fn origin(text: &str) -> Result<Origin, String> {
+    let parsed = ::config::url::parse(text).ok();
+    let bare = parsed.filter(|url| url.path == "/" && !text.ends_with(['/', '?']));
+    let wrong = || "must be an origin such as https://app.example, without a path".to_owned();
+    bare.map(|url| Origin(url.origin())).ok_or_else(wrong)
+}
+
+/// What every key is.
+pub(crate) fn schema() -> Value {
+    ::config::schema::of::<File>()
+}
+
+/// Reads a text, and tells everything that is wrong with single keys.
+///
+/// # Errors
+///
+/// The text is not YAML.
+pub(crate) fn read(
+    name: &str,
+    text: &str,
+) -> Result<(Document, File, Vec<::config::Problem>), ::config::Problem> {
+    Document::read(name, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_key_has_a_sentence_and_an_example() {
+        let rows = ::config::schema::rows(&schema());
+        assert!(rows.len() > 150, "{}", rows.len());
+        for row in rows {
+            assert!(row.doc.ends_with('.'), "{row:?}");
+            assert!(!row.example.is_empty() && !row.kind.is_empty(), "{row:?}");
         }
     }
-}
 
-fn join(path: &str, key: &str) -> String {
-    if path.is_empty() {
-        key.to_owned()
-    } else {
-        format!("{path}.{key}")
+    #[test]
+    fn origins_and_hashes() {
+        let good = |text: &str| origin(text).map(|origin| origin.0);
+        assert_eq!(
+            good("https://App.example"),
+            Ok("https://app.example".into())
+        );
+        assert_eq!(
+            good("http://localhost:3000"),
+            Ok("http://localhost:3000".into())
+        );
+        for bad in ["https://a/", "https://a/x", "*", "null", "https://a?x"] {
+            assert!(origin(bad).is_err(), "{bad}");
+        }
+        assert!(key_hash(&format!("sha256:{}", "a".repeat(64))).is_ok());
+        let written = key_hash("weir_abc").unwrap_err();
+        assert!(written.contains("is a key itself") && !written.contains("abc"));
+        assert!(key_hash("sha256:12").is_err());
     }
-}
-
-/// A path for a message: what was written may be long or hold control characters.
-fn shown(path: &str) -> String {
-    path.chars().filter(|c| !c.is_control()).take(200).collect()
 }

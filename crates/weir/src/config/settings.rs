@@ -6,12 +6,19 @@
 pub(crate) mod relay;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use base::{Digest, Name, Secret};
+use ::config::Count;
+use ::config::kinds::{plain, some};
+use base::{Digest, Name, Secret, limit};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use store::section::Log;
 
 use super::Problem;
+
+pub(crate) use ::config::{Pem as Ca, Reference, Url};
 
 /// Everything that the configuration says, with defaults filled in.
 #[derive(Clone)]
@@ -55,7 +62,7 @@ pub(crate) struct Agent {
 }
 
 /// An MCP server behind the gateway.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Server {
     pub name: Name,
     pub kind: ServerKind,
@@ -84,14 +91,14 @@ impl Server {
 }
 
 /// How a server is reached.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) enum ServerKind {
     Child(ChildServer),
     Http(HttpServer),
 }
 
 /// A server that is a child process and speaks over its standard input and output.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct ChildServer {
     /// The program and its arguments; never empty, and no shell between.
     pub command: Vec<String>,
@@ -103,14 +110,14 @@ pub(crate) struct ChildServer {
 }
 
 /// One variable of a child's environment.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct EnvValue {
     pub name: String,
     pub value: Secret,
 }
 
 /// A server that is reached over streamable HTTP.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct HttpServer {
     pub url: Url,
     /// Sent as `Authorization: Bearer`.
@@ -120,53 +127,6 @@ pub(crate) struct HttpServer {
     /// Private ranges that may be dialled for this server. Loopback may be dialled where
     /// [`Url::is_loopback`] says that the URL itself names it.
     pub addresses: Vec<gate::Range>,
-}
-
-/// A file of certificates.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Ca {
-    pub file: PathBuf,
-    /// PEM text, not checked yet.
-    pub pem: String,
-}
-
-/// An `http` or `https` URL in its parts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Url {
-    pub https: bool,
-    /// Lower case; an IPv6 address stands without brackets.
-    pub host: String,
-    pub port: u16,
-    /// Path and query; starts with `/`.
-    pub path: String,
-}
-
-impl Url {
-    /// Host and port as a `Host` field has them: the port only where it is not the scheme's own.
-    pub(crate) fn authority(&self) -> String {
-        let host = match self.host.contains(':') {
-            true => format!("[{}]", self.host),
-            false => self.host.clone(),
-        };
-        let usual = if self.https { 443 } else { 80 };
-        if self.port == usual {
-            host
-        } else {
-            format!("{host}:{}", self.port)
-        }
-    }
-
-    /// Scheme, host and port, as browsers write an origin.
-    pub(crate) fn origin(&self) -> String {
-        let scheme = if self.https { "https" } else { "http" };
-        format!("{scheme}://{}", self.authority())
-    }
-
-    /// Whether the URL names this machine: `localhost`, or a loopback address written out.
-    pub(crate) fn is_loopback(&self) -> bool {
-        let literal = self.host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
-        literal || self.host == "localhost"
-    }
 }
 
 /// The policies, read but not compiled.
@@ -186,76 +146,109 @@ pub(crate) struct PolicyFile {
     pub text: String,
 }
 
-/// Bounds on what agents may ask. Times are in milliseconds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+type PerMinute = Count<1, 10_000_000>;
+type Bytes = Count<1024, { 1 << 30 }>;
+type Ms = Count<1, 86_400_000>;
+type Connections = Count<1, 1_000_000>;
+
+/// Bounds on what agents may ask.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub(crate) struct Limits {
-    /// Calls a minute for one agent; at least 1.
+    /// Calls a minute for one agent.
+    #[serde(deserialize_with = "plain::<PerMinute, _, _>")]
+    #[schemars(with = "PerMinute", example = &"600")]
     pub agent_per_minute: u32,
-    /// Calls of agents a minute for one address, where they are limited; at least 1.
+    /// Calls a minute of all agents at one address (IPv6: one /64) together; not limited where it is not set.
+    #[serde(deserialize_with = "some::<PerMinute, _, _>")]
+    #[schemars(with = "Option<PerMinute>", example = &"6000")]
     pub address_per_minute: Option<u32>,
-    /// Requests a minute without a good key for one address; at least 1.
+    /// Requests a minute without a good key from one address (IPv6: one /64); agents at that address are not
+    /// counted.
+    #[serde(deserialize_with = "plain::<PerMinute, _, _>")]
+    #[schemars(with = "PerMinute", example = &"60")]
     pub strangers_per_minute: u32,
+    /// Largest request body, in bytes.
+    #[serde(deserialize_with = "plain::<Bytes, _, _>")]
+    #[schemars(with = "Bytes", example = &"4194304")]
     pub body_bytes_max: usize,
+    /// Largest answer of a server, in bytes: one JSON body, one event, or one line.
+    #[serde(deserialize_with = "plain::<Bytes, _, _>")]
+    #[schemars(with = "Bytes", example = &"8388608")]
     pub answer_bytes_max: usize,
+    /// How long a request head may take, in milliseconds.
+    #[serde(deserialize_with = "plain::<Ms, _, _>")]
+    #[schemars(with = "Ms", example = &"10000")]
     pub head_ms: u64,
+    /// How long a request body may take, in milliseconds.
+    #[serde(deserialize_with = "plain::<Ms, _, _>")]
+    #[schemars(with = "Ms", example = &"30000")]
     pub body_ms: u64,
+    /// How long a server may take to answer a call, in milliseconds.
+    #[serde(deserialize_with = "plain::<Ms, _, _>")]
+    #[schemars(with = "Ms", example = &"60000")]
     pub answer_ms: u64,
+    /// Most connections of agents open at once. When all are taken, those that ask nothing and have shown no
+    /// good key are closed, the oldest first.
+    #[serde(deserialize_with = "plain::<Connections, _, _>")]
+    #[schemars(with = "Connections", example = &"4096")]
     pub connections_max: usize,
-    /// Of those, from one address, on which no good key was shown yet.
+    /// Of those, most from one address (IPv6: one /64) on which no good key was shown yet.
+    #[serde(deserialize_with = "plain::<Connections, _, _>")]
+    #[schemars(with = "Connections", example = &"1024")]
     pub strangers_connections_max: usize,
+    /// How long the gateway waits for calls in flight when it is told to stop, in milliseconds.
+    #[serde(deserialize_with = "plain::<Ms, _, _>")]
+    #[schemars(with = "Ms", example = &"10000")]
     pub drain_ms: u64,
 }
 
-/// How the log of records is kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Log {
-    pub durability: Durability,
-    /// Bytes on disk after which calls are refused.
-    pub bytes_max: u64,
-    /// What the checkpoints of a log that begins call it; made at random where nothing was written.
-    pub origin: Option<String>,
-    /// Where the newest checkpoint is kept a second time.
-    pub witness: Option<PathBuf>,
-}
-
-/// When a record counts as kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Durability {
-    /// Once the disk says so.
-    Fsync,
-    /// Once the operating system has it: survives the process, not the machine.
-    Os,
-}
-
-impl Durability {
-    /// The word for it in the configuration.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Durability::Fsync => "fsync",
-            Durability::Os => "os",
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            agent_per_minute: limit::CALLS_PER_MINUTE_DEFAULT,
+            address_per_minute: None,
+            strangers_per_minute: limit::STRANGERS_PER_MINUTE_DEFAULT,
+            body_bytes_max: limit::BODY_BYTES_DEFAULT,
+            answer_bytes_max: limit::ANSWER_BYTES_DEFAULT,
+            head_ms: limit::HEAD_MS_DEFAULT,
+            body_ms: limit::BODY_MS_DEFAULT,
+            answer_ms: limit::ANSWER_MS_DEFAULT,
+            connections_max: limit::CONNECTIONS_DEFAULT,
+            strangers_connections_max: limit::STRANGERS_CONNECTIONS_DEFAULT,
+            drain_ms: limit::DRAIN_MS_DEFAULT,
         }
     }
 }
 
-/// The gateway's own messages.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The gateway's own messages, on standard error.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub(crate) struct Logs {
+    /// The form of the messages.
+    #[schemars(example = &"json")]
     pub format: LogFormat,
+    /// The least urgent message that is written.
+    #[schemars(example = &"info")]
     pub level: LogLevel,
 }
 
 /// The form of the gateway's own messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum LogFormat {
+    #[default]
     Text,
     Json,
 }
 
 /// The least urgent message that is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum LogLevel {
     Error,
     Warn,
+    #[default]
     Info,
     Debug,
     Trace,
@@ -272,13 +265,4 @@ impl LogLevel {
             LogLevel::Trace => "trace",
         }
     }
-}
-
-/// Where a secret is kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Reference {
-    /// A variable of the gateway's environment.
-    Env(String),
-    /// A file, relative to the configuration file.
-    File(PathBuf),
 }

@@ -3,9 +3,6 @@
 //! Key texts were checked when they were read; private ones stay texts, so that they can be kept and compared,
 //! and become keys when a relay is made of them.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
-
 use base::{Name, Secret};
 use relay::HostMatch;
 use seal::{Pin, Public, Suite};
@@ -13,18 +10,13 @@ use seal::{Pin, Public, Suite};
 use super::{Ca, Url};
 use crate::config::keytext::{PeerKey, TicketKey};
 
+pub(crate) use relay::section::Listen;
+
 /// Both sides of the relay; a process may be one of them, or both.
 #[derive(Clone, Default)]
 pub(crate) struct Relay {
     pub outbound: Option<Outbound>,
     pub inbound: Option<Inbound>,
-}
-
-/// Where a relay listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Listen {
-    Tcp(SocketAddr),
-    Unix(PathBuf),
 }
 
 /// A host that is dialled.

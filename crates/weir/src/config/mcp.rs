@@ -1,0 +1,118 @@
+//! The `mcp:` section: what a server's keys say about each other, and the secrets and files that they name.
+
+use ::config::{ByName, Check, EnvValue as Written, Path as Key};
+use base::{Name, Secret};
+use mcp::section;
+
+use super::settings::{ChildServer, EnvValue, HttpServer, Server, ServerKind};
+
+/// The servers that can be used.
+pub(super) fn servers(
+    written: &ByName<section::ServerSection>,
+    check: &mut Check<'_>,
+) -> Vec<Server> {
+    let servers = written.iter().filter_map(|(name, server)| {
+        let at = Key::of("mcp").key(name);
+        let kind = kind(server, &at, check);
+        Some(Server {
+            name: Name::new(name)?,
+            kind: kind?,
+            sessions_max: server.sessions_max.size(),
+            agent_sessions_max: server.agent_sessions_max.size(),
+            session_idle_ms: server.session_idle_ms.0,
+        })
+    });
+    servers.collect()
+}
+
+fn kind(server: &section::ServerSection, at: &Key, check: &mut Check<'_>) -> Option<ServerKind> {
+    match (check.wrote(&at.key("command")), check.wrote(&at.key("url"))) {
+        (true, false) => child(server, at, check).map(ServerKind::Child),
+        (false, true) => http(server, at, check).map(ServerKind::Http),
+        (true, true) => {
+            check.say_of_name(at, "has both a command and a url; keep one");
+            None
+        }
+        (false, false) => {
+            check.say_of_name(at, "needs a command or a url");
+            None
+        }
+    }
+}
+
+fn child(server: &section::ServerSection, at: &Key, check: &mut Check<'_>) -> Option<ChildServer> {
+    check.not_with(at, "command", &["token", "ca", "addresses"]);
+    let command = server.command.as_ref();
+    if command.is_some_and(|command| command.is_empty()) {
+        check.say(&at.key("command"), "must name a program");
+    }
+    let mut env = Vec::new();
+    for (name, section::Variable(value)) in server.env.iter() {
+        let value = env_value(name, value, &at.key("env").key(name), check);
+        env.extend(value.map(|value| EnvValue {
+            name: name.to_owned(),
+            value,
+        }));
+    }
+    let mut dir = check.folder.join(&server.dir.0);
+    if dir.as_os_str().is_empty() {
+        dir = ".".into();
+    }
+    if !check.outside.is_folder(&dir) {
+        check.say(&at.key("dir"), "is not a folder");
+    }
+    Some(ChildServer {
+        command: command?.values().map(|word| word.0.clone()).collect(),
+        env,
+        dir,
+        errors: net::children::Errors::Log,
+    })
+}
+
+fn env_value(name: &str, value: &Written, at: &Key, check: &mut Check<'_>) -> Option<Secret> {
+    match value {
+        Written::Secret(reference) => check.secret(reference, at),
+        Written::Plain(text) => {
+            if is_secret(name) {
+                let message = "looks like a secret, so it must not be written here; put it in a \
+                               variable or a file and write env:NAME or file:PATH";
+                check.say(at, message);
+            }
+            Some(Secret::new(text.clone()))
+        }
+    }
+}
+
+/// Whether a variable of this name is likely to hold a secret.
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    let words = [
+        "TOKEN",
+        "SECRET",
+        "PASSWORD",
+        "PASSWD",
+        "APIKEY",
+        "CREDENTIAL",
+    ];
+    words.iter().any(|word| name.contains(word)) || name.ends_with("_KEY") || name == "KEY"
+}
+
+fn http(server: &section::ServerSection, at: &Key, check: &mut Check<'_>) -> Option<HttpServer> {
+    check.not_with(at, "url", &["env", "dir"]);
+    let token = check.of(&server.token, &at.key("token"), Check::secret);
+    let ca = check.of(&server.ca, &at.key("ca"), Check::certificates);
+    let url = server.url.clone()?;
+    if !url.https && !url.is_loopback() && check.wrote(&at.key("token")) {
+        let message = "would cross the network in the clear; use an https url";
+        check.say(&at.key("token"), message);
+    }
+    if !url.https && ca.is_some() {
+        check.say(&at.key("ca"), "is for https, and the url is http");
+    }
+    Some(HttpServer {
+        url,
+        token,
+        ca,
+        addresses: server.addresses.values().map(|range| range.0).collect(),
+    })
+}

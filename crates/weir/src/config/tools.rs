@@ -1,0 +1,125 @@
+//! The `tools:` section: servers that weir ships, written in short.
+//!
+//! Each becomes a server of kind stdio, as `mcp:` could have written it: a child with a whole environment of
+//! its own, known to policies by its name. Nothing here gives it more than that.
+
+use std::path::Path;
+
+use ::config::{Check, Path as Key};
+use base::{Name, Secret};
+use tools::section::{Code, Embed};
+
+use super::file::File;
+use super::settings::{ChildServer, EnvValue, Server, ServerKind};
+
+/// This binary, also where its file was replaced while it runs.
+const OURSELVES: &str = "/proc/self/exe";
+/// The variable that hands the key of the embedding endpoint to the child.
+pub(crate) const EMBED_KEY: &str = "WEIR_EMBED_KEY";
+/// Variables of ours that the child has: git's global ignore files are found by them.
+const HANDED_ON: &[&str] = &["HOME", "XDG_CONFIG_HOME"];
+
+/// The shipped servers that are asked for. `taken` are the names of the others.
+pub(super) fn servers(file: &File, taken: &[Name], check: &mut Check<'_>) -> Option<Server> {
+    let code = file.tools.as_ref()?.code.as_ref()?;
+    let at = Key::of("tools.code");
+    if taken.iter().any(|name| name.as_str() == "code") {
+        check.say(&at, "mcp has a server of that name; give that one another");
+    }
+    Some(server(code, &at, &file.state.0, check))
+}
+
+fn server(code: &Code, at: &Key, state: &Path, check: &mut Check<'_>) -> Server {
+    let mut command: Vec<String> = [OURSELVES, "tools", "code", "--stdio"]
+        .map(str::to_owned)
+        .into();
+    if code.roots.as_ref().is_some_and(|roots| roots.is_empty()) {
+        check.say(&at.key("roots"), "must name at least one folder");
+    }
+    for root in code.roots.iter().flat_map(|roots| roots.values()) {
+        let path = absolute(&root.0, check);
+        if !check.outside.is_folder(Path::new(&path)) {
+            let message = format!("{:?} is not a folder", root.0);
+            check.say(&at.key("roots"), message);
+        }
+        command.extend(["--root".to_owned(), path]);
+    }
+    let data = match &code.data {
+        Some(data) => absolute(&data.0, check),
+        None => absolute(&state.join("tools/code"), check),
+    };
+    command.extend(["--data".to_owned(), data]);
+    if let Some(compat) = code.compat {
+        command.extend(["--compat".to_owned(), compat.as_str().to_owned()]);
+    }
+    let mut env = handed_on(check);
+    if let Some(embed) = &code.embed {
+        self::embed(embed, &at.key("embed"), check, &mut command, &mut env);
+    }
+    Server {
+        name: Name::new("code").expect("a name"),
+        kind: ServerKind::Child(ChildServer {
+            command,
+            env,
+            dir: "/".into(),
+            errors: net::children::Errors::Log,
+        }),
+        sessions_max: code.sessions_max.size(),
+        agent_sessions_max: code.agent_sessions_max.size(),
+        session_idle_ms: code.session_idle_ms.0,
+    }
+}
+
+fn absolute(path: &Path, check: &Check<'_>) -> String {
+    let path = check.folder.join(path);
+    // Fails for an empty path only, or where there is no working folder.
+    let path = std::path::absolute(&path).unwrap_or(path);
+    path.display().to_string()
+}
+
+fn handed_on(check: &Check<'_>) -> Vec<EnvValue> {
+    let set = |name: &&'static str| {
+        let value = check.outside.variable(name)?;
+        Some(EnvValue {
+            name: (*name).to_owned(),
+            value: Secret::new(value),
+        })
+    };
+    HANDED_ON.iter().filter_map(set).collect()
+}
+
+/// The endpoint as arguments; its key as a variable, because arguments can be read by every process.
+fn embed(
+    embed: &Embed,
+    at: &Key,
+    check: &mut Check<'_>,
+    command: &mut Vec<String>,
+    env: &mut Vec<EnvValue>,
+) {
+    let url = check.document.text(&at.key("url"));
+    let text = |text: &Option<::config::Text>| text.as_ref().map(|text| text.0.clone());
+    let flags = [
+        ("--embed-url", url.map(str::to_owned)),
+        ("--embed-kind", Some(embed.kind.as_str().to_owned())),
+        ("--embed-model", text(&embed.model)),
+        ("--embed-query-prefix", text(&embed.query_prefix)),
+        ("--embed-document-prefix", text(&embed.document_prefix)),
+    ];
+    for (flag, text) in flags {
+        // Joined by =, so that a text that begins with a dash is no flag.
+        command.extend(text.map(|text| format!("{flag}={text}")));
+    }
+    let Some(reference) = &embed.key else { return };
+    let at = at.key("key");
+    if let Some(url) = &embed.url
+        && !url.https
+        && !url.is_loopback()
+    {
+        let message = "would cross the network in the clear; use an https url";
+        check.say(&at, message);
+    }
+    if let Some(value) = check.secret(reference, &at) {
+        let name = EMBED_KEY.to_owned();
+        env.push(EnvValue { name, value });
+    }
+}
