@@ -119,7 +119,7 @@ def test_sighup_reads_the_configuration_at_once_and_says_what_takes_a_restart(ru
     restart = [line for line in running.logs.all if "takes a restart" in line]
     keys = {json.loads(line)["fields"]["key"] if "fields" in json.loads(line) else json.loads(line)["key"]
             for line in restart}
-    assert keys == {"threads", "limits"}
+    assert keys == {"threads", "limits.head_ms"}
 
 
 def test_an_agent_that_is_taken_out_is_a_stranger_at_once(running):

@@ -3,14 +3,18 @@
 //! It is all or nothing: a file that is not good leaves what is in force, and says why. A file that is being
 //! written is left alone until it has stood still from one look to the next.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use base::Name;
 use base::record::Admin;
 use gate::ports::Recorder;
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::assemble::{Gateway, InForce};
-use crate::config::settings::relay::Outbound;
-use crate::config::settings::{Agent, ServerKind, Settings};
+use crate::config::settings::relay::{Outbound, Place};
+use crate::config::settings::{Agent, Server, ServerKind, Settings};
 use crate::config::{Problem, Seen};
 use crate::coverage::Coverage;
 
@@ -198,8 +202,8 @@ fn changed(old: &Settings, new: &Settings) -> Vec<String> {
         ("limits", rates(old) != rates(new)),
     ];
     let differs = differs.into_iter().filter(|(_, differs)| *differs);
-    let differs = differs.map(|(key, _)| key).chain(only_at_start(old, new));
-    keys.extend(differs.map(str::to_owned));
+    keys.extend(differs.map(|(key, _)| key.to_owned()));
+    keys.extend(only_at_start(old, new));
     keys.sort_unstable();
     keys.dedup();
     keys
@@ -214,8 +218,9 @@ fn agents<'s>(old: &'s Settings, new: &'s Settings) -> impl Iterator<Item = &'s 
     missing(old, new).chain(missing(new, old))
 }
 
-/// The keys that differ and are read at the start alone.
-fn only_at_start(old: &Settings, new: &Settings) -> Vec<&'static str> {
+/// The keys that differ and are read at the start alone. Settings are compared as values: what a secret became is
+/// seen, and never shown.
+fn only_at_start(old: &Settings, new: &Settings) -> Vec<String> {
     let limits = |settings: &Settings| {
         let mut limits = settings.limits.clone();
         // Rates are part of the rules.
@@ -223,62 +228,208 @@ fn only_at_start(old: &Settings, new: &Settings) -> Vec<&'static str> {
         limits.strangers_per_minute = 1;
         limits
     };
-    let differs = [
+    let single = [
         ("listen", old.listen != new.listen),
         ("state", old.state != new.state),
-        ("mcp", servers(old) != servers(new)),
-        ("relay", relays(old) != relays(new)),
         ("scan.pins", old.pins != new.pins),
-        ("limits", limits(old) != limits(new)),
-        ("log", old.log != new.log),
         ("origins", old.origins != new.origins),
-        ("logs", old.logs != new.logs),
         ("threads", old.threads != new.threads),
     ];
-    let differs = differs.into_iter().filter(|(_, differs)| *differs);
-    differs.map(|(key, _)| key).collect()
+    let single = single.into_iter().filter(|(_, differs)| *differs);
+    let mut keys: Vec<String> = single.map(|(key, _)| key.to_owned()).collect();
+    keys.extend(fields("limits", &limits(old), &limits(new)));
+    keys.extend(fields("log", &old.log, &new.log));
+    keys.extend(fields("logs", &old.logs, &new.logs));
+    keys.extend(servers(old, new));
+    keys.extend(outbounds(old, new));
+    keys.extend(inbounds(old, new));
+    keys
 }
 
-/// What of the relay is read at the start alone: which sides there are, where they listen, and where they go.
-fn relays(settings: &Settings) -> impl PartialEq + '_ {
-    let outbound = settings.relay.outbound.as_ref();
-    let inbound = settings.relay.inbound.as_ref();
-    let places: Vec<_> = settings.relay.places().collect();
-    let windows = inbound.map(|side| (&side.listen, side.windows_max));
-    let by_tls = |side: &Outbound| -> Vec<bool> {
-        let peers = side.peers.iter();
-        peers.map(|peer| peer.mutual.is_some()).collect()
+/// The fields of a section that differ.
+fn fields(section: &str, old: &impl Serialize, new: &impl Serialize) -> Vec<String> {
+    let map = |value: Result<Value, _>| match value {
+        Ok(Value::Object(map)) => map,
+        Ok(_) | Err::<_, serde_json::Error>(_) => Map::new(),
     };
-    let by_tls = (
-        outbound.map(by_tls),
-        inbound.map(|side| side.mutual.is_some()),
-    );
-    (outbound.map(|side| &side.listen), windows, places, by_tls)
+    let old = map(serde_json::to_value(old));
+    let new = map(serde_json::to_value(new));
+    let differ = new
+        .iter()
+        .filter(|(key, value)| old.get(*key) != Some(value));
+    differ.map(|(key, _)| format!("{section}.{key}")).collect()
 }
 
-/// All that servers are made of, to be compared and never shown: there are secrets in it.
-fn servers(settings: &Settings) -> Vec<Vec<String>> {
-    let servers = settings.servers.iter().map(|server| {
-        let mut parts = vec![
-            server.name.to_string(),
-            server.sessions_max.to_string(),
-            server.agent_sessions_max.to_string(),
-            server.session_idle_ms.to_string(),
-        ];
-        match &server.kind {
-            ServerKind::Child(child) => {
-                parts.push(child.dir.display().to_string());
-                parts.extend(child.command.iter().cloned());
-                let env = child.env.iter();
-                parts.extend(env.map(|env| format!("{}={}", env.name, env.value.expose())));
-            }
-            ServerKind::Http(http) => {
-                let token = http.token.as_ref();
-                parts.push(format!("{:?} {:?} {:?}", http.url, http.ca, http.addresses));
-                parts.extend(token.map(|token| token.expose().to_owned()));
-            }
+/// The names of a map that are in one of two and not in the other, or that stand for something else there.
+fn named<'s, T: PartialEq>(
+    at: &str,
+    old: impl Iterator<Item = (&'s Name, T)>,
+    new: impl Iterator<Item = (&'s Name, T)>,
+) -> Vec<String> {
+    let (old, new): (BTreeMap<_, _>, BTreeMap<_, _>) = (old.collect(), new.collect());
+    let names: BTreeSet<&Name> = old.keys().chain(new.keys()).copied().collect();
+    let differ = names
+        .into_iter()
+        .filter(|name| old.get(name) != new.get(name));
+    differ.map(|name| format!("{at}.{name}")).collect()
+}
+
+/// The MCP servers that differ, each with its keys where it is the same kind of server.
+fn servers(old: &Settings, new: &Settings) -> Vec<String> {
+    fn all(settings: &Settings) -> impl Iterator<Item = (&Name, &Server)> {
+        settings.servers.iter().map(|server| (&server.name, server))
+    }
+    let one = |settings: &'_ Settings, at: &str| {
+        let mut servers = settings.servers.iter();
+        servers
+            .find(|server| at == format!("mcp.{}", server.name))
+            .cloned()
+    };
+    let mut keys = Vec::new();
+    for at in named("mcp", all(old), all(new)) {
+        match one(old, &at).zip(one(new, &at)) {
+            Some((old, new)) => keys.extend(of_server(&at, &old, &new)),
+            None => keys.push(at),
         }
-        parts
-    });
-    servers.collect()
+    }
+    keys
+}
+
+fn of_server(at: &str, old: &Server, new: &Server) -> Vec<String> {
+    let mut differ = vec![
+        ("sessions_max", old.sessions_max != new.sessions_max),
+        (
+            "agent_sessions_max",
+            old.agent_sessions_max != new.agent_sessions_max,
+        ),
+        (
+            "session_idle_ms",
+            old.session_idle_ms != new.session_idle_ms,
+        ),
+    ];
+    match (&old.kind, &new.kind) {
+        (ServerKind::Child(old), ServerKind::Child(new)) => differ.extend([
+            ("command", old.command != new.command),
+            ("env", old.env != new.env),
+            ("dir", old.dir != new.dir),
+        ]),
+        (ServerKind::Http(old), ServerKind::Http(new)) => differ.extend([
+            ("url", old.url != new.url),
+            ("token", old.token != new.token),
+            ("ca", old.ca != new.ca),
+            ("addresses", old.addresses != new.addresses),
+        ]),
+        (ServerKind::Child(_), ServerKind::Http(_)) => differ.push(("url", true)),
+        (ServerKind::Http(_), ServerKind::Child(_)) => differ.push(("command", true)),
+    }
+    let differ = differ.into_iter().filter(|(_, differs)| *differs);
+    differ.map(|(key, _)| format!("{at}.{key}")).collect()
+}
+
+/// What of an outbound is read at the start alone: whether there is one, where it listens, and where it goes.
+fn outbounds(old: &Settings, new: &Settings) -> Vec<String> {
+    let (old, new) = match (&old.relay.outbound, &new.relay.outbound) {
+        (Some(old), Some(new)) => (old, new),
+        (None, None) => return Vec::new(),
+        _ => return vec!["relay.outbound".to_owned()],
+    };
+    fn peers(side: &Outbound) -> impl Iterator<Item = (&Name, (&Place, bool))> {
+        let peers = side.peers.iter();
+        peers.map(|peer| (&peer.place.name, (&peer.place, peer.mutual.is_some())))
+    }
+    let mut keys = Vec::new();
+    if old.listen != new.listen {
+        keys.push("relay.outbound.listen".to_owned());
+    }
+    keys.extend(named("relay.outbound.peers", peers(old), peers(new)));
+    keys.extend(named(
+        "relay.outbound.plain",
+        places(&old.plain),
+        places(&new.plain),
+    ));
+    keys
+}
+
+/// The same of an inbound, and how many senders it tells apart.
+fn inbounds(old: &Settings, new: &Settings) -> Vec<String> {
+    let (old, new) = match (&old.relay.inbound, &new.relay.inbound) {
+        (Some(old), Some(new)) => (old, new),
+        (None, None) => return Vec::new(),
+        _ => return vec!["relay.inbound".to_owned()],
+    };
+    let single = [
+        ("listen", old.listen != new.listen),
+        ("transport", old.mutual.is_some() != new.mutual.is_some()),
+        ("windows_max", old.windows_max != new.windows_max),
+    ];
+    let single = single.into_iter().filter(|(_, differs)| *differs);
+    let mut keys: Vec<String> = single
+        .map(|(key, _)| format!("relay.inbound.{key}"))
+        .collect();
+    keys.extend(named(
+        "relay.inbound.origins",
+        places(&old.origins),
+        places(&new.origins),
+    ));
+    keys
+}
+
+fn places(places: &[Place]) -> impl Iterator<Item = (&Name, &Place)> {
+    places.iter().map(|place| (&place.name, place))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::read::load_text;
+
+    fn settings(text: &str, token: &str) -> Settings {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("policy.cedar"), "").unwrap();
+        let text = format!("policy: policy.cedar\nstate: /tmp/state\n{text}");
+        let path = dir.path().join("weir.yaml");
+        let environment = |_: &str| Some(token.to_owned());
+        load_text(&path, &text, &environment, &mut Seen::default())
+            .unwrap_or_else(|problems| panic!("{problems:?}"))
+    }
+
+    #[test]
+    fn the_keys_that_take_a_restart_are_named_and_no_others() {
+        let old = "mcp: { a: { command: [srv, A=1], dir: / }, b: { url: https://b.example } }";
+        let cases = [
+            (old, "x", ""),
+            (
+                "mcp: { b: { url: https://b.example }, a: { dir: /, command: [srv, A=1] } }",
+                "x",
+                "",
+            ),
+            (
+                "mcp: { a: { command: [srv], env: { A: '1' }, dir: / }, b: { url: https://b.example } }",
+                "x",
+                "mcp.a.command mcp.a.env",
+            ),
+            (
+                "mcp: { a: { command: [srv, A=1], dir: / }, c: { url: https://b.example } }",
+                "x",
+                "mcp.b mcp.c",
+            ),
+            (
+                "limits: { agent_per_minute: 1, head_ms: 5 }\nlog: { durability: os }\nlogs: { level: debug }\n\
+                 mcp: { a: { command: [srv, A=1], dir: / }, b: { url: https://b.example } }",
+                "x",
+                "limits.head_ms log.durability logs.level",
+            ),
+        ];
+        for (new, token, keys) in cases {
+            let found = only_at_start(&settings(old, "x"), &settings(new, token));
+            assert_eq!(found.join(" "), keys, "{new}");
+        }
+    }
+
+    #[test]
+    fn a_secret_that_changed_behind_its_reference_is_noticed_and_not_shown() {
+        let text = "mcp: { b: { url: https://b.example, token: env:TOKEN } }";
+        let (old, new) = (settings(text, "one"), settings(text, "two"));
+        assert_eq!(only_at_start(&old, &new), ["mcp.b.token"]);
+    }
 }
