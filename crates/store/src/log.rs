@@ -15,9 +15,9 @@ use std::thread::JoinHandle;
 use base::record::{Lost, Snapshot, Subject, parts};
 use base::{CallId, Digest, Now};
 use gate::ports::{Appended, RecordError, Recorder};
-use sha2::{Digest as _, Sha256};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use crate::disk::{Disk, FileDisk};
 use crate::log::ledger::Step;
