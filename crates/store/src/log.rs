@@ -50,6 +50,16 @@ pub enum Durability {
     Os,
 }
 
+impl Durability {
+    /// As the configuration writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Durability::Fsync => "fsync",
+            Durability::Os => "os",
+        }
+    }
+}
+
 /// How a log is kept.
 #[derive(Clone, Debug)]
 pub struct LogSettings {

@@ -104,13 +104,12 @@ impl Reload {
 
     /// Records which settings changed, by their keys: values may be nobody's business.
     fn record_done(&self, by: By, settings: &Settings, in_force: &InForce) {
-        let keys = |keys: Vec<&str>| keys.into_iter().map(str::to_owned).collect::<Vec<_>>();
         self.record(&Admin {
             at: self.gateway.now(),
             what: "reload",
             by: by.as_str(),
             changed: &changed(&self.current, settings),
-            waiting: &keys(only_at_start(&self.started, settings)),
+            waiting: &only_at_start(&self.started, settings),
             policy_set: Some(in_force.policy_set()),
             directory: Some(in_force.directory()),
             refused: None,
