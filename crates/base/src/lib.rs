@@ -26,5 +26,5 @@ pub use id::{CallId, Digest, Name};
 pub use metric::Metric;
 pub use permit::Permit;
 pub use refusal::{Code, Refusal};
-pub use resource::{Destination, Item, ItemKind, Resource, Site};
+pub use resource::{Destination, ItemKind, Resource, ServerItem, Site};
 pub use secret::Secret;

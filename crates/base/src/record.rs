@@ -9,7 +9,7 @@ use crate::limit::RECORD_ATTRIBUTE_BYTES_MAX;
 use crate::{CallId, Digest, Name};
 
 use json::Object;
-pub use process::{Admin, Lost, Open, Snapshot, Start, Stop, Subject, parts};
+pub use process::{Admin, Lost, OpenCalls, Snapshot, Start, Stop, Subject, parts};
 
 mod json;
 mod process;
@@ -75,7 +75,7 @@ pub struct Judgement<'a> {
 
 /// How a call that passed ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum CallEnd {
     /// The whole answer reached the agent.
     Complete,
     /// The answer was not passed on, by a decision.
@@ -86,13 +86,13 @@ pub enum End {
     Failed,
 }
 
-impl End {
+impl CallEnd {
     pub fn as_str(self) -> &'static str {
         match self {
-            End::Complete => "complete",
-            End::Refused => "refused",
-            End::Cut => "cut",
-            End::Failed => "failed",
+            CallEnd::Complete => "complete",
+            CallEnd::Refused => "refused",
+            CallEnd::Cut => "cut",
+            CallEnd::Failed => "failed",
         }
     }
 }
@@ -123,7 +123,7 @@ impl Usage {
 pub struct Outcome<'a> {
     pub call: CallId,
     pub at: Now,
-    pub end: End,
+    pub end: CallEnd,
     /// The HTTP status of the answer, or 0 where there was none.
     pub status: u16,
     /// Bytes of the answer, as they came from the server.
@@ -391,7 +391,7 @@ mod tests {
                 unix_ms: 0,
                 mono_ms: 0,
             },
-            end: End::Complete,
+            end: CallEnd::Complete,
             status: 200,
             bytes: 9,
             duration_ms: 3,

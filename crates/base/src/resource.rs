@@ -8,7 +8,10 @@ use crate::Name;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Resource {
     /// A configured server, and the item of it that the call names.
-    Server { server: Name, item: Option<Item> },
+    Server {
+        server: Name,
+        item: Option<ServerItem>,
+    },
     /// A model of a configured provider. Its name is the agent's to choose: `meta/llama:70b`.
     Model { provider: Name, model: Box<str> },
     /// A place on the web that the agent names.
@@ -23,7 +26,7 @@ pub enum Resource {
 
 /// An item that a server offers, by the name that the agent gave.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Item {
+pub struct ServerItem {
     pub kind: ItemKind,
     pub name: Box<str>,
 }
@@ -68,7 +71,7 @@ impl Resource {
 
     /// A tool of a server.
     pub fn tool(server: Name, tool: &str) -> Resource {
-        let item = Some(Item {
+        let item = Some(ServerItem {
             kind: ItemKind::Tool,
             name: tool.into(),
         });
@@ -160,7 +163,7 @@ impl fmt::Display for Resource {
             Resource::Server { server, item: None } => write!(f, "server {server}"),
             Resource::Server {
                 server,
-                item: Some(Item { kind, name }),
+                item: Some(ServerItem { kind, name }),
             } => write!(f, "{} {name:?} of server {server}", kind.as_str()),
             Resource::Model { provider, model } => {
                 write!(f, "model {model:?} of provider {provider}")

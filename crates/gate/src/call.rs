@@ -17,7 +17,7 @@ pub struct Call<'a> {
     /// The request id that the agent sent, if it did.
     pub request: Option<&'a str>,
     /// What the agent wrote, as far as it is not the protocol's: scanned.
-    pub content: &'a [Part<'a>],
+    pub content: &'a [ContentPart<'a>],
     /// The arguments among it, as a JSON object: policies may read those that are declared.
     pub arguments: Option<&'a [u8]>,
     /// Size of the whole message.
@@ -30,7 +30,7 @@ pub struct Call<'a> {
 
 /// A part of what is said in a call.
 #[derive(Clone, Copy, Debug)]
-pub struct Part<'a> {
+pub struct ContentPart<'a> {
     pub role: Role,
     pub form: Form,
     /// Where it stands in the message, for the paths of findings: `params`, or nothing where it is all of it.

@@ -13,7 +13,7 @@ use identity::Verified;
 
 use crate::call::Call;
 use crate::gate::Gate;
-use crate::ports::{BudgetLine, Counted, Spent, Unit};
+use crate::ports::{BudgetLine, BudgetSpent, Counted, Unit};
 use crate::reserve;
 use crate::trail::Trail;
 
@@ -140,7 +140,7 @@ impl Gate {
         let reply = self.ports.budgets.reserve(lines, now);
         match reserve::answer(self, reply).await? {
             Ok(ticket) => {
-                let spent = Spent {
+                let spent = BudgetSpent {
                     calls: 1,
                     tokens: 0,
                 };

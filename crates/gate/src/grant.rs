@@ -10,13 +10,13 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use base::record::End;
+use base::record::CallEnd;
 use base::{Now, Refusal};
 
 use crate::call::Call;
 use crate::gate::Gate;
 use crate::judge::Asker;
-use crate::passed::{Ending, Passed};
+use crate::passed::{CallEnding, Passed};
 
 /// How long a grant holds, in milliseconds.
 pub const GRANT_MS_MAX: u64 = 60_000;
@@ -26,7 +26,7 @@ pub const GRANT_CALLS_MAX: u64 = 1 << 20;
 pub const GRANT_BYTES_MAX: u64 = 1 << 36;
 
 /// Leave for many calls of one thread. [`Gate::grant`] is the only function that hands one out; a call under it is an
-/// [`Under`], which shows the grant's [`Passed`].
+/// [`GrantedCall`], which shows the grant's [`Passed`].
 ///
 /// ```compile_fail
 /// fn twice(grant: gate::Grant) -> (gate::Grant, gate::Grant) {
@@ -62,12 +62,12 @@ impl Gate {
 
 impl Grant {
     /// Begins one call, if the grant still covers it. A call that was begun may go on after the grant is over.
-    pub fn call(self: &Rc<Grant>, now: Now) -> Option<Under> {
+    pub fn call(self: &Rc<Grant>, now: Now) -> Option<GrantedCall> {
         if !self.covers(now) {
             return None;
         }
         self.calls.set(self.calls.get() + 1);
-        Some(Under(Rc::clone(self)))
+        Some(GrantedCall(Rc::clone(self)))
     }
 
     /// Whether it covers a call now: its minute, its bounds, the rules and the agents that it was judged by, and no
@@ -86,13 +86,13 @@ impl Grant {
 /// One call under a grant. Only [`Grant::call`] makes one.
 ///
 /// ```compile_fail,E0423
-/// fn forge(grant: std::rc::Rc<gate::Grant>) -> gate::Under {
-///     gate::Under(grant)
+/// fn forge(grant: std::rc::Rc<gate::Grant>) -> gate::GrantedCall {
+///     gate::GrantedCall(grant)
 /// }
 /// ```
-pub struct Under(Rc<Grant>);
+pub struct GrantedCall(Rc<Grant>);
 
-impl Under {
+impl GrantedCall {
     /// What `net` asks for.
     pub fn permit(&self) -> &Passed {
         &self.0.passed
@@ -108,10 +108,10 @@ impl Under {
 /// Records what was counted. Calls that are still under way keep their grant, so nothing is missing.
 impl Drop for Grant {
     fn drop(&mut self) {
-        self.passed.close(Ending {
+        self.passed.close(CallEnding {
             bytes: self.bytes.get(),
             calls: Some(self.calls.get()),
-            ..Ending::of(End::Complete)
+            ..CallEnding::of(CallEnd::Complete)
         });
     }
 }

@@ -6,7 +6,7 @@ use scan::{Class, Direction, Pending, Place as ScanPlace, Report, Session};
 use sha2::{Digest as _, Sha256};
 
 use crate::admit::Permitted;
-use crate::call::{Form, Part, Repeat};
+use crate::call::{ContentPart, Form, Repeat};
 use crate::judge::Case;
 use crate::pinned::Approved;
 use crate::trail::to_record;
@@ -82,7 +82,7 @@ impl Case<'_> {
 
     fn scan_part(
         &self,
-        part: &Part<'_>,
+        part: &ContentPart<'_>,
         agent: &str,
         session: &mut Session,
     ) -> Result<Report, scan::Bound> {

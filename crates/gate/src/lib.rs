@@ -33,12 +33,12 @@ mod rules;
 mod stop;
 mod trail;
 
-pub use call::{Call, Cost, Form, Part, Repeat, Role};
+pub use call::{Call, ContentPart, Cost, Form, Repeat, Role};
 pub use flow::Channel;
 pub use gate::Gate;
-pub use grant::{GRANT_BYTES_MAX, GRANT_CALLS_MAX, GRANT_MS_MAX, Grant, Under};
+pub use grant::{GRANT_BYTES_MAX, GRANT_CALLS_MAX, GRANT_MS_MAX, Grant, GrantedCall};
 pub use judge::{Asker, Case, Scanned};
-pub use passed::{Ending, Passed};
+pub use passed::{CallEnding, Passed};
 pub use reach::{Range, Reach};
 pub use reserve::Reservation;
 pub use rules::{Rates, Rules};

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use base::record::{End, Finding, Outcome, Usage};
+use base::record::{CallEnd, Finding, Outcome, Usage};
 use base::{Action, CallId, Destination, Digest, Name, Now, Permit, Refusal, Resource, refusal};
 use policy::Principal;
 use scan::{Direction, Fragments};
@@ -12,7 +12,7 @@ use crate::call::Call;
 use crate::gate::Gate;
 use crate::inspect::Redacted;
 use crate::judge::Asker;
-use crate::ports::{Spent, Unit};
+use crate::ports::{BudgetSpent, Unit};
 use crate::reserve::{Reservation, Reserved};
 use crate::rules::Rules;
 
@@ -51,8 +51,8 @@ pub struct Passed {
 
 /// How a call ended, as its lane saw it.
 #[derive(Clone, Copy, Debug)]
-pub struct Ending<'a> {
-    pub end: End,
+pub struct CallEnding<'a> {
+    pub end: CallEnd,
     /// The HTTP status of the answer, or 0 where there was none.
     pub status: u16,
     /// Bytes that the server answered; of a grant those of all its calls, both ways.
@@ -65,10 +65,10 @@ pub struct Ending<'a> {
     pub why: Option<(&'static str, &'a str)>,
 }
 
-impl Ending<'_> {
+impl CallEnding<'_> {
     /// An ending of which no more is known.
-    pub fn of(end: End) -> Ending<'static> {
-        Ending {
+    pub fn of(end: CallEnd) -> CallEnding<'static> {
+        CallEnding {
             end,
             status: 0,
             bytes: 0,
@@ -178,7 +178,7 @@ impl Passed {
     }
 
     /// Records the outcome, and settles what was reserved.
-    pub fn end(mut self, ending: Ending<'_>) {
+    pub fn end(mut self, ending: CallEnding<'_>) {
         self.close(ending);
     }
 
@@ -197,7 +197,7 @@ impl Passed {
         &self.gate
     }
 
-    pub(crate) fn close(&mut self, ending: Ending<'_>) {
+    pub(crate) fn close(&mut self, ending: CallEnding<'_>) {
         if !std::mem::take(&mut self.is_open) {
             return;
         }
@@ -226,17 +226,17 @@ impl Passed {
 
     /// A call that is complete costs what was counted. Of one that is not, what was counted may be a part only, so it
     /// costs the larger of that and what was reserved.
-    fn settle(&mut self, ending: &Ending<'_>) {
+    fn settle(&mut self, ending: &CallEnding<'_>) {
         let Some(reservation) = self.reservation.take() else {
             return;
         };
         let reserved = reservation.reserved(Unit::Tokens);
         let counted = ending.usage.map(|usage| usage.total());
         let tokens = match (counted, ending.end) {
-            (Some(counted), End::Complete) => counted,
+            (Some(counted), CallEnd::Complete) => counted,
             (counted, _) => counted.unwrap_or_default().max(reserved),
         };
-        reservation.settle(Spent { calls: 1, tokens });
+        reservation.settle(BudgetSpent { calls: 1, tokens });
     }
 }
 
@@ -263,6 +263,6 @@ impl Permit for Passed {
 
 impl Drop for Passed {
     fn drop(&mut self) {
-        self.close(Ending::of(End::Cut));
+        self.close(CallEnding::of(CallEnd::Cut));
     }
 }

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use base::record::End;
+use base::record::CallEnd;
 use base::{Action, CallId, Digest, Name, Now, Resource};
 use identity::Agent;
 use tokio::sync::oneshot;
@@ -93,12 +93,12 @@ pub struct OverBudget {
 
 /// What a call used, by unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spent {
+pub struct BudgetSpent {
     pub calls: u64,
     pub tokens: u64,
 }
 
-impl Spent {
+impl BudgetSpent {
     /// How much of a unit.
     pub fn of(&self, unit: Unit) -> u64 {
         match unit {
@@ -114,7 +114,7 @@ pub trait Budgets: Send + Sync {
     fn reserve(&self, lines: Vec<BudgetLine>, now: Now) -> Reply<Result<Ticket, OverBudget>>;
     /// Puts what was spent in the place of what was reserved: gives the rest back, or takes what is missing, even
     /// where the budget has less.
-    fn settle(&self, ticket: Ticket, spent: Spent, now: Now);
+    fn settle(&self, ticket: Ticket, spent: BudgetSpent, now: Now);
 }
 
 /// Ids that may be used once, such as those of proofs.
@@ -304,7 +304,7 @@ pub trait Meter: Send + Sync {
     /// A call was judged; `code` is the refusal's, absent where it passed.
     fn judged(&self, resource: &Resource, code: Option<&'static str>);
     /// A call that passed has ended.
-    fn ended(&self, resource: &Resource, end: End, duration_ms: u64);
+    fn ended(&self, resource: &Resource, end: CallEnd, duration_ms: u64);
     /// The scan found something, and this was done about it.
     fn found(&self, rule: &'static str, action: &'static str);
 }

@@ -7,7 +7,7 @@ use base::{Refusal, refusal};
 use crate::gate::Gate;
 use crate::inspect::Scanned;
 use crate::judge::Case;
-use crate::ports::{BudgetLine, Counted, OverBudget, Reply, Spent, Ticket, Unit};
+use crate::ports::{BudgetLine, BudgetSpent, Counted, OverBudget, Reply, Ticket, Unit};
 
 /// The proof that the budgets have room for the call.
 pub struct Reserved {
@@ -39,7 +39,7 @@ impl Reservation {
     }
 
     /// Puts what was spent in the place of what was reserved.
-    pub(crate) fn settle(mut self, spent: Spent) {
+    pub(crate) fn settle(mut self, spent: BudgetSpent) {
         self.settle_once(spent);
     }
 
@@ -50,7 +50,7 @@ impl Reservation {
         amounts.map(|line| line.amount).max().unwrap_or_default()
     }
 
-    fn settle_once(&mut self, spent: Spent) {
+    fn settle_once(&mut self, spent: BudgetSpent) {
         if let Some(ticket) = self.ticket.take() {
             let now = self.gate.ports.clock.now();
             self.gate.ports.budgets.settle(ticket, spent, now);
@@ -60,7 +60,7 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.settle_once(Spent::default());
+        self.settle_once(BudgetSpent::default());
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
-use base::record::End;
+use base::record::CallEnd;
 use base::{CallId, Lane, Name, Now, Resource};
 use gate::ports::{Clock, Meter, Ports, RecordError, Recorder};
 use gate::{Call, Gate, Passed, Rates, Rules};
@@ -50,7 +50,7 @@ impl Recorder for Kept {
 
 impl Meter for Kept {
     fn judged(&self, _: &Resource, _: Option<&'static str>) {}
-    fn ended(&self, _: &Resource, _: End, _: u64) {}
+    fn ended(&self, _: &Resource, _: CallEnd, _: u64) {}
     fn found(&self, rule: &'static str, action: &'static str) {
         let mut found = self.found.lock().expect("no test panics here");
         found.push((rule, action));

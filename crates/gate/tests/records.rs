@@ -6,10 +6,10 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use base::record::End;
+use base::record::CallEnd;
 use base::{CallId, Lane, Name, Now, Resource};
 use gate::ports::{Clock, Meter, Ports, RecordError, Recorder};
-use gate::{Call, Ending, Form, Gate, Part, Rates, Role, Rules};
+use gate::{Call, CallEnding, ContentPart, Form, Gate, Rates, Role, Rules};
 use identity::Presented;
 use mcp::actions::{CALL, USE};
 use store::{Agents, Limits};
@@ -71,7 +71,7 @@ impl Clock for Still {
 
 impl Meter for Still {
     fn judged(&self, _: &Resource, _: Option<&'static str>) {}
-    fn ended(&self, _: &Resource, _: End, _: u64) {}
+    fn ended(&self, _: &Resource, _: CallEnd, _: u64) {}
     fn found(&self, _: &'static str, _: &'static str) {}
 }
 
@@ -145,7 +145,7 @@ fn call(rig: &Rig, tool: &str, text: &str) -> Option<&'static str> {
     let params = format!(r#"{{"name":"{tool}","arguments":{arguments}}}"#);
     let resource = Resource::tool(name("files"), tool);
     let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let content = [Part {
+    let content = [ContentPart {
         role: Role::Argument,
         form: Form::Json,
         path: "params",
@@ -172,10 +172,10 @@ fn call(rig: &Rig, tool: &str, text: &str) -> Option<&'static str> {
             .await
         {
             Ok(passed) => {
-                passed.end(Ending {
+                passed.end(CallEnding {
                     status: 200,
                     bytes: 3,
-                    ..Ending::of(End::Complete)
+                    ..CallEnding::of(CallEnd::Complete)
                 });
                 None
             }

@@ -17,10 +17,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use base::record::End;
+use base::record::CallEnd;
 use base::{CallId, Lane, Name, Now, Permit, Refusal, Resource};
 use gate::ports::{Clock, Meter, Ports};
-use gate::{Call, Ending, Form, Gate, Part, Passed, Rates, Role, Rules};
+use gate::{Call, CallEnding, ContentPart, Form, Gate, Passed, Rates, Role, Rules};
 use identity::Presented;
 use mcp::actions::CALL;
 use store::disk::{Fault, MemoryDisk};
@@ -75,7 +75,7 @@ struct NoMeter;
 
 impl Meter for NoMeter {
     fn judged(&self, _: &Resource, _: Option<&'static str>) {}
-    fn ended(&self, _: &Resource, _: End, _: u64) {}
+    fn ended(&self, _: &Resource, _: CallEnd, _: u64) {}
     fn found(&self, _: &'static str, _: &'static str) {}
 }
 
@@ -263,7 +263,7 @@ async fn call(
     let arguments = format!(r#"{{"text":"{secret}"}}"#);
     let resource = Resource::tool(name("files"), wanted.tool);
     let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let content = [Part {
+    let content = [ContentPart {
         role: Role::Argument,
         form: Form::Json,
         path: "params",
@@ -339,10 +339,10 @@ fn end(world: &mut World, wanted: &Wanted, passed: Passed) {
         );
     }
     if !world.random.one_in(4) {
-        passed.end(Ending {
+        passed.end(CallEnding {
             status: 200,
             bytes: 2,
-            ..Ending::of(End::Complete)
+            ..CallEnding::of(CallEnd::Complete)
         });
     }
 }

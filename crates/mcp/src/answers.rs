@@ -3,12 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use base::record::End;
+use base::record::CallEnd;
 use base::{CallId, Permit, Refusal, refusal};
 use bytes::Bytes;
-use gate::{Answer, Ending, Passed};
+use gate::{Answer, CallEnding, Passed};
 
-use crate::calls::{Calls, Client, UnderWay, own_id};
+use crate::calls::{CallClient, Calls, UnderWay, own_id};
 use crate::declared::Declared;
 use crate::envelope::{Id, Message, Object, Sender, span, splice};
 use crate::lane::server_of;
@@ -19,7 +19,7 @@ const NO_ID: &str = "0";
 
 /// What the call asked for, as far as its answer is treated differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum AskedMethod {
     ToolsList,
     Other,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Ids {
 /// The answers of one call that passed.
 pub(crate) struct Answers {
     passed: Passed,
-    asked: Asked,
+    asked: AskedMethod,
     /// Absent for a stream that answers no request.
     ids: Option<Ids>,
     bytes: u64,
@@ -52,14 +52,14 @@ pub(crate) struct Answers {
 
 impl Answers {
     /// `id` is the request's id as it was written.
-    pub(crate) fn new(passed: Passed, asked: Asked, id: Option<String>) -> Answers {
+    pub(crate) fn new(passed: Passed, asked: AskedMethod, id: Option<String>) -> Answers {
         let call = passed.call();
         let ids = id.map(|client| Ids { client, call });
         Answers::resumed(passed, asked, ids)
     }
 
     /// The rest of the answers to a request that an earlier call asked.
-    pub(crate) fn resumed(passed: Passed, asked: Asked, ids: Option<Ids>) -> Answers {
+    pub(crate) fn resumed(passed: Passed, asked: AskedMethod, ids: Option<Ids>) -> Answers {
         Answers {
             passed,
             asked,
@@ -81,7 +81,7 @@ impl Answers {
         self.passed.call()
     }
 
-    pub(crate) fn asked(&self) -> Asked {
+    pub(crate) fn asked(&self) -> AskedMethod {
         self.asked
     }
 
@@ -112,7 +112,7 @@ impl Answers {
     /// Lets the call be found by its client's id for as long as it lasts.
     pub(crate) fn begin(&mut self, calls: &Arc<Calls>, session: Option<&str>) {
         let Some(ids) = &self.ids else { return };
-        let client = Client {
+        let client = CallClient {
             agent: self.passed.agent(),
             server: server_of(&self.passed),
             session,
@@ -153,7 +153,7 @@ impl Answers {
             self.passed.more_to_come();
             return self.scan(message);
         };
-        let lists = self.asked == Asked::ToolsList && result.is_some();
+        let lists = self.asked == AskedMethod::ToolsList && result.is_some();
         let Some((at, client)) = self.own(message, id)? else {
             return self.scan(message);
         };
@@ -231,21 +231,21 @@ impl Answers {
     }
 
     /// Records how the call ended. `fallback` is what it is where nothing was refused.
-    pub(crate) fn end(self, fallback: End, status: u16) {
+    pub(crate) fn end(self, fallback: CallEnd, status: u16) {
         let end = match &self.refused {
-            Some((code, _)) if code.starts_with("scan.") => End::Refused,
-            Some(_) if fallback == End::Complete => End::Failed,
+            Some((code, _)) if code.starts_with("scan.") => CallEnd::Refused,
+            Some(_) if fallback == CallEnd::Complete => CallEnd::Failed,
             _ => fallback,
         };
         let why = self
             .refused
             .as_ref()
             .map(|(code, why)| (*code, why.as_str()));
-        self.passed.end(Ending {
+        self.passed.end(CallEnding {
             status,
             bytes: self.bytes,
             why,
-            ..Ending::of(end)
+            ..CallEnding::of(end)
         });
     }
 }

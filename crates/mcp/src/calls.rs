@@ -14,7 +14,7 @@ const SHARDS: usize = 16;
 
 /// Whose id it is: each client has ids of its own, in each of its sessions.
 #[derive(Clone, Copy, Hash)]
-pub(crate) struct Client<'a> {
+pub(crate) struct CallClient<'a> {
     pub(crate) agent: &'a Name,
     pub(crate) server: &'a Name,
     /// The server's session, where there is one.
@@ -51,7 +51,12 @@ impl Calls {
     }
 
     /// Remembers that the client's request `id` goes on as `call`.
-    pub(crate) fn begin(self: &Arc<Calls>, client: Client<'_>, id: &str, call: CallId) -> UnderWay {
+    pub(crate) fn begin(
+        self: &Arc<Calls>,
+        client: CallClient<'_>,
+        id: &str,
+        call: CallId,
+    ) -> UnderWay {
         let key = self.spread.hash_one((client, id));
         self.shard(key).entry(key).or_default().push(call);
         UnderWay {
@@ -63,7 +68,7 @@ impl Calls {
 
     /// The call that the client's request `id` went on as. Nothing where none is under way, or several: a
     /// client without a session may use an id twice, and nobody can say which it means.
-    pub(crate) fn find(&self, client: Client<'_>, id: &str) -> Option<CallId> {
+    pub(crate) fn find(&self, client: CallClient<'_>, id: &str) -> Option<CallId> {
         let key = self.spread.hash_one((client, id));
         match self.shard(key).get(&key)?.as_slice() {
             [one] => Some(*one),
@@ -99,7 +104,7 @@ mod tests {
         let (dev, eve, files) = ["dev", "eve", "files"]
             .map(|name| Name::new(name).unwrap())
             .into();
-        let client = |agent, session| Client {
+        let client = |agent, session| CallClient {
             agent,
             server: &files,
             session,

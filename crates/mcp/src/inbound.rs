@@ -3,7 +3,7 @@
 //! Source: MCP 2025-11-25, "Transports", section "Streamable HTTP". Nothing of the body is read before
 //! the caller is known.
 
-use base::record::End;
+use base::record::CallEnd;
 use base::{CallId, Name, Refusal, Resource, refusal};
 use bytes::Bytes;
 use gate::{Call, Passed};
@@ -14,11 +14,11 @@ use identity::{Presented, Verified};
 use net::{Body, Request, Response};
 
 use crate::actions::USE;
-use crate::answers::{Answers, Asked};
-use crate::calls::{Client, own_id};
+use crate::answers::{Answers, AskedMethod};
+use crate::calls::{CallClient, own_id};
 use crate::envelope::{Id, Message};
 use crate::incoming::{self, Incoming, Parsed};
-use crate::lane::{Lane, Server, ServerKind, server_of};
+use crate::lane::{McpLane, Server, ServerKind, server_of};
 use crate::outbound::{self, Outgoing};
 use crate::token::{Resume, Tokens};
 use crate::{origin, refuse, session};
@@ -42,7 +42,7 @@ struct Asking<'a> {
     call: Call<'a>,
 }
 
-impl Lane {
+impl McpLane {
     /// Answers one request to `/mcp/<server>`.
     pub async fn serve(&self, server: &str, mut request: Request, id: CallId) -> Response {
         let Some(name) = Name::new(server) else {
@@ -166,7 +166,7 @@ impl Lane {
         let answers = incoming.answers(passed);
         if matches!(cancelled, Some(None)) {
             // The request was answered, or never made: the server has nothing to cancel.
-            answers.end(End::Complete, 202);
+            answers.end(CallEnd::Complete, 202);
             return accepted();
         }
         let message = match message {
@@ -194,7 +194,7 @@ impl Lane {
             Session::Upstream(id) => Some(id.as_str()),
             Session::None => None,
         };
-        let client = Client {
+        let client = CallClient {
             agent: passed.agent(),
             server: server_of(passed),
             session: upstream,
@@ -236,11 +236,11 @@ impl Lane {
         };
         let (asked, ids, after) = match resume {
             Some(Resume { event, asked, ids }) => (asked, ids, Some(event)),
-            None => (Asked::Other, None, None),
+            None => (AskedMethod::Other, None, None),
         };
         let upstream = match session {
             Session::Child(session) => {
-                let answers = Answers::new(passed, Asked::Other, None);
+                let answers = Answers::new(passed, AskedMethod::Other, None);
                 return outbound::child::listen(self, &session, answers);
             }
             Session::Upstream(id) => Some(id),
@@ -278,11 +278,11 @@ impl Lane {
             Ok(passed) => passed,
             Err(response) => return response,
         };
-        let answers = Answers::new(passed, Asked::Other, None);
+        let answers = Answers::new(passed, AskedMethod::Other, None);
         match session {
             Session::Child(session) => {
                 self.shared.sessions.end(&session, "its client ended it");
-                answers.end(End::Complete, 200);
+                answers.end(CallEnd::Complete, 200);
                 Response::new(Body::Empty)
             }
             Session::Upstream(id) => outbound::http::end(self, server, answers, Some(id)).await,
@@ -436,7 +436,7 @@ pub(crate) fn http_error(mut answers: Answers, refusal: &Refusal) -> Response {
     let call = answers.call();
     let client = answers.ids().map(|ids| ids.client.clone());
     answers.error(refusal);
-    answers.end(End::Failed, refusal.code.status);
+    answers.end(CallEnd::Failed, refusal.code.status);
     refuse::refuse_http(refusal, call, client.as_deref().map(Id))
 }
 
@@ -444,7 +444,7 @@ pub(crate) fn http_error(mut answers: Answers, refusal: &Refusal) -> Response {
 pub(crate) fn rpc_error(mut answers: Answers, refusal: &Refusal) -> Response {
     let call = answers.call();
     let message = answers.error(refusal);
-    answers.end(End::Failed, 0);
+    answers.end(CallEnd::Failed, 0);
     match message {
         Some(message) => json(StatusCode::OK, message, None),
         None => refuse::refuse_http(refusal, call, None),

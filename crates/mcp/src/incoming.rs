@@ -6,11 +6,11 @@
 
 use base::{Name, Refusal, Resource, refusal};
 use bytes::Bytes;
-use gate::{Call, Form, Part, Passed, Role};
+use gate::{Call, ContentPart, Form, Passed, Role};
 use serde_json::value::RawValue;
 
 use crate::actions::{CALL, USE};
-use crate::answers::{Answers, Asked};
+use crate::answers::{Answers, AskedMethod};
 use crate::calls::own_id;
 use crate::declared::Declared;
 use crate::envelope::{Id, Invalid, Message, Object, Params, Sender, span, splice};
@@ -26,7 +26,7 @@ pub(crate) struct Incoming<'m> {
     /// What of the message is the agent's to write, and not looked at yet.
     content: Content<'m>,
     /// The same, for the gate.
-    part: Option<Part<'m>>,
+    part: Option<ContentPart<'m>>,
     tool: Option<String>,
 }
 
@@ -40,12 +40,12 @@ enum Content<'m> {
 }
 
 impl<'m> Content<'m> {
-    fn part(self) -> Option<Part<'m>> {
+    fn part(self) -> Option<ContentPart<'m>> {
         let (bytes, path) = match self {
             Content::Params(params) => (params?.get().as_bytes(), "params"),
             Content::Whole(body) => (body, ""),
         };
-        Some(Part {
+        Some(ContentPart {
             role: Role::Argument,
             form: Form::Json,
             path,
@@ -222,8 +222,8 @@ impl<'m> Incoming<'m> {
     /// What judges the answers.
     pub(crate) fn answers(&self, passed: Passed) -> Answers {
         let asked = match self.method {
-            "tools/list" => Asked::ToolsList,
-            _ => Asked::Other,
+            "tools/list" => AskedMethod::ToolsList,
+            _ => AskedMethod::Other,
         };
         Answers::new(passed, asked, self.id.map(|id| id.0.to_owned()))
     }

@@ -114,14 +114,14 @@ pub(crate) fn server_of(passed: &Passed) -> &Name {
 
 /// The lane on one thread.
 #[derive(Clone)]
-pub struct Lane {
+pub struct McpLane {
     pub(crate) shared: Arc<Shared>,
     pub(crate) upstreams: Rc<Upstreams<Passed>>,
 }
 
-impl Lane {
-    pub fn new(shared: Arc<Shared>, upstreams: Rc<Upstreams<Passed>>) -> Lane {
-        Lane { shared, upstreams }
+impl McpLane {
+    pub fn new(shared: Arc<Shared>, upstreams: Rc<Upstreams<Passed>>) -> McpLane {
+        McpLane { shared, upstreams }
     }
 
     pub(crate) fn settings(&self) -> &Settings {

@@ -41,6 +41,6 @@ pub mod sse;
 
 pub use actions::LANE;
 pub use inbound::request_id;
-pub use lane::{Lane, Server, ServerKind, Settings, Shared};
+pub use lane::{McpLane, Server, ServerKind, Settings, Shared};
 pub use probe::{Health, probe};
 pub use refuse::problem;

@@ -15,15 +15,15 @@ const METHOD_BYTES_MAX: usize = 128;
 
 /// Whether a method is asked with an id or told without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum MethodKind {
     Request(&'static Action),
     Notification,
 }
 
-use Kind::{Notification, Request};
+use MethodKind::{Notification, Request};
 
 /// Every method of MCP.
-const METHODS: &[(&str, Kind)] = &[
+const METHODS: &[(&str, MethodKind)] = &[
     ("tools/call", Request(&CALL)),
     ("tools/list", Request(&LIST)),
     ("resources/list", Request(&LIST)),

@@ -7,16 +7,16 @@ use std::net::Ipv4Addr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use base::record::End;
+use base::record::CallEnd;
 use base::{CallId, Digest, Name, Resource};
 use bytes::Bytes;
-use gate::{Call, Ending, Passed};
+use gate::{Call, CallEnding, Passed};
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use net::{Backoff, LineError, children};
 
 use crate::actions::USE;
 use crate::envelope::{Message, Sender};
-use crate::lane::{Lane, Server, ServerKind};
+use crate::lane::{McpLane, Server, ServerKind};
 use crate::outbound::refusal_of;
 
 /// How long a server may take to answer a probe, in milliseconds. Some fetch what they need first.
@@ -56,7 +56,7 @@ pub(crate) fn mono_ms() -> u64 {
 
 /// Starts the tasks that watch every server and end idle sessions. Must be called inside a `LocalSet`, on
 /// one thread of the process; the tasks end with it.
-pub fn probe(lane: &Lane, new_id: fn() -> CallId) {
+pub fn probe(lane: &McpLane, new_id: fn() -> CallId) {
     for name in lane.settings().servers.keys() {
         tokio::task::spawn_local(watch(lane.clone(), name.clone(), new_id));
     }
@@ -73,7 +73,7 @@ pub fn probe(lane: &Lane, new_id: fn() -> CallId) {
     });
 }
 
-async fn watch(lane: Lane, name: Name, new_id: fn() -> CallId) {
+async fn watch(lane: McpLane, name: Name, new_id: fn() -> CallId) {
     let (Some(server), Some(health)) = (
         lane.settings().servers.get(&name),
         lane.shared.health.get(&name),
@@ -108,7 +108,7 @@ async fn watch(lane: Lane, name: Name, new_id: fn() -> CallId) {
     }
 }
 
-async fn ask(lane: &Lane, server: &Server, id: CallId) -> Result<(), String> {
+async fn ask(lane: &McpLane, server: &Server, id: CallId) -> Result<(), String> {
     let resource = Resource::server(server.name.clone());
     let call = Call::new(id, Ipv4Addr::LOCALHOST.into(), &USE, &resource, "probe");
     let passed = lane.shared.gate.own(call).await;
@@ -126,18 +126,18 @@ async fn ask(lane: &Lane, server: &Server, id: CallId) -> Result<(), String> {
     .await
     .unwrap_or_else(|_| Err("it did not answer in time".into()));
     let (end, why) = match &seen {
-        Ok(()) => (End::Complete, None),
-        Err(why) => (End::Failed, Some(("mcp.server_down", why.as_str()))),
+        Ok(()) => (CallEnd::Complete, None),
+        Err(why) => (CallEnd::Failed, Some(("mcp.server_down", why.as_str()))),
     };
-    passed.end(Ending {
+    passed.end(CallEnding {
         why,
-        ..Ending::of(end)
+        ..CallEnding::of(end)
     });
     seen
 }
 
 /// Any answer of HTTP that does not say that the server failed or knows us not.
-async fn ask_http(lane: &Lane, passed: &Passed, token: Option<&str>) -> Result<(), String> {
+async fn ask_http(lane: &McpLane, passed: &Passed, token: Option<&str>) -> Result<(), String> {
     let ping = Bytes::from_static(br#"{"jsonrpc":"2.0","id":"weir:probe","method":"ping"}"#);
     let mut request = http::Request::new(ping);
     *request.method_mut() = http::Method::POST;
@@ -165,7 +165,7 @@ async fn ask_http(lane: &Lane, passed: &Passed, token: Option<&str>) -> Result<(
 
 /// A child of its own that answers `initialize`; it ends when this returns.
 async fn ask_child(
-    lane: &Lane,
+    lane: &McpLane,
     passed: &Passed,
     command: &children::Command,
 ) -> Result<(), String> {

@@ -25,7 +25,7 @@ const MESSAGES_WAITING_MAX: usize = 64;
 
 /// What a child says, on its way to whoever waits for it.
 #[derive(Clone, Debug)]
-pub(crate) enum Said {
+pub(crate) enum ChildAnswer {
     Message(Bytes),
     /// A line was over the bound.
     TooLarge,
@@ -34,8 +34,8 @@ pub(crate) enum Said {
 }
 
 /// A call that waits for its answer.
-struct Waiting {
-    said: mpsc::Sender<Said>,
+struct WaitingCall {
+    said: mpsc::Sender<ChildAnswer>,
     /// The client's id as it was written.
     client: String,
     progress: Option<String>,
@@ -56,7 +56,7 @@ pub(crate) struct ChildSession {
     pub(crate) backoff: Mutex<Restart>,
     /// Told when the session ends.
     pub(crate) over: Notify,
-    state: Mutex<State>,
+    state: Mutex<SessionState>,
     used_ms: AtomicU64,
 }
 
@@ -68,19 +68,19 @@ pub(crate) struct Restart {
 }
 
 #[derive(Default)]
-struct State {
+struct SessionState {
     /// By the id that the child was given.
-    waiting: HashMap<String, Waiting>,
+    waiting: HashMap<String, WaitingCall>,
     /// Ids of calls that nobody waits for any more, of the last [`GIVEN_UP_MAX`]: their answers are dropped.
     given_up: VecDeque<String>,
-    listener: Option<mpsc::Sender<Said>>,
+    listener: Option<mpsc::Sender<ChildAnswer>>,
     /// What came while nobody listened; the oldest is dropped at the bound.
     unheard: VecDeque<Bytes>,
     ended: bool,
 }
 
 impl ChildSession {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SessionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -92,7 +92,7 @@ impl ChildSession {
         client: &str,
         progress: Option<String>,
         takes_events: bool,
-    ) -> Result<mpsc::Receiver<Said>, Refusal> {
+    ) -> Result<mpsc::Receiver<ChildAnswer>, Refusal> {
         let mut state = self.state();
         if state.ended {
             return Err(Refusal::new(
@@ -119,7 +119,7 @@ impl ChildSession {
         let (said, heard) = mpsc::channel(MESSAGES_WAITING_MAX);
         state.waiting.insert(
             own.to_owned(),
-            Waiting {
+            WaitingCall {
                 said,
                 client: client.to_owned(),
                 progress,
@@ -151,7 +151,7 @@ impl ChildSession {
     }
 
     /// Registers the session's event stream, and what it missed.
-    pub(crate) fn listen(&self) -> Result<(mpsc::Receiver<Said>, Vec<Bytes>), Refusal> {
+    pub(crate) fn listen(&self) -> Result<(mpsc::Receiver<ChildAnswer>, Vec<Bytes>), Refusal> {
         let mut state = self.state();
         if state.listener.as_ref().is_some_and(|l| !l.is_closed()) {
             return Err(Refusal::new(
@@ -166,7 +166,7 @@ impl ChildSession {
 
     /// Gives an answer to the call that waits for it, or drops it where nobody does any more. False where no
     /// request had this id, or it was answered before.
-    pub(crate) fn answer(&self, own: &str, said: Said) -> bool {
+    pub(crate) fn answer(&self, own: &str, said: ChildAnswer) -> bool {
         let mut state = self.state();
         if let Some(waiting) = state.waiting.remove(own) {
             // A reader that does not keep up is told when its channel closes.
@@ -191,20 +191,20 @@ impl ChildSession {
     /// else keeps it until there is one. A reader that does not keep up is cut off, not waited for.
     pub(crate) fn tell(&self, message: Bytes, progress: Option<&str>) {
         let mut state = self.state();
-        let by_token = |w: &&Waiting| w.progress.as_deref() == progress && w.takes_events;
+        let by_token = |w: &&WaitingCall| w.progress.as_deref() == progress && w.takes_events;
         let called = progress.and_then(|_| state.waiting.values().find(by_token));
         if let Some(waiting) = called {
-            let _ = waiting.said.try_send(Said::Message(message));
+            let _ = waiting.said.try_send(ChildAnswer::Message(message));
             return;
         }
         if let Some(listener) = state.listener.as_ref().filter(|l| !l.is_closed()) {
-            if listener.try_send(Said::Message(message)).is_err() {
+            if listener.try_send(ChildAnswer::Message(message)).is_err() {
                 state.listener = None;
             }
             return;
         }
         if let Some(waiting) = state.waiting.values().find(|w| w.takes_events) {
-            let _ = waiting.said.try_send(Said::Message(message));
+            let _ = waiting.said.try_send(ChildAnswer::Message(message));
             return;
         }
         if state.unheard.len() >= EVENTS_WAITING_MAX {
@@ -214,7 +214,7 @@ impl ChildSession {
     }
 
     /// Tells every call under way, as when the child is gone.
-    pub(crate) fn tell_all(&self, said: &Said) {
+    pub(crate) fn tell_all(&self, said: &ChildAnswer) {
         for (_, waiting) in self.state().waiting.drain() {
             let _ = waiting.said.try_send(said.clone());
         }
@@ -230,7 +230,7 @@ impl ChildSession {
         state.listener = None;
         drop(state);
         self.over.notify_waiters();
-        self.tell_all(&Said::Gone(why.to_owned()));
+        self.tell_all(&ChildAnswer::Gone(why.to_owned()));
     }
 }
 
@@ -467,10 +467,13 @@ mod tests {
         assert_eq!(session.under_way("1").as_deref(), Some("w1"));
         session.tell(Bytes::from_static(b"progress"), Some("7"));
         session.tell(Bytes::from_static(b"other"), Some("8"));
-        assert!(session.answer("w1", Said::TooLarge) && !session.answer("w1", Said::TooLarge));
-        assert!(matches!(call.try_recv(), Ok(Said::Message(m)) if m == "progress"));
-        assert!(matches!(call.try_recv(), Ok(Said::TooLarge)));
-        assert!(matches!(stream.try_recv(), Ok(Said::Message(m)) if m == "other"));
+        assert!(
+            session.answer("w1", ChildAnswer::TooLarge)
+                && !session.answer("w1", ChildAnswer::TooLarge)
+        );
+        assert!(matches!(call.try_recv(), Ok(ChildAnswer::Message(m)) if m == "progress"));
+        assert!(matches!(call.try_recv(), Ok(ChildAnswer::TooLarge)));
+        assert!(matches!(stream.try_recv(), Ok(ChildAnswer::Message(m)) if m == "other"));
     }
 
     #[test]
@@ -481,14 +484,20 @@ mod tests {
         drop(call);
         session.forget("w1");
         assert_eq!(session.under_way("1"), None);
-        assert!(session.answer("w1", Said::TooLarge) && !session.answer("w1", Said::TooLarge));
+        assert!(
+            session.answer("w1", ChildAnswer::TooLarge)
+                && !session.answer("w1", ChildAnswer::TooLarge)
+        );
         session.forget("w9");
-        assert!(!session.answer("w9", Said::TooLarge));
+        assert!(!session.answer("w9", ChildAnswer::TooLarge));
         for i in 0..=GIVEN_UP_MAX {
             let own = format!("w{i}");
             session.wait(&own, &i.to_string(), None, true).unwrap();
             session.forget(&own);
         }
-        assert!(!session.answer("w0", Said::TooLarge) && session.answer("w1", Said::TooLarge));
+        assert!(
+            !session.answer("w0", ChildAnswer::TooLarge)
+                && session.answer("w1", ChildAnswer::TooLarge)
+        );
     }
 }

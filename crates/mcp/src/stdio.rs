@@ -16,7 +16,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use base::limit::{CHILD_GRACE_MS, GIVEN_UP_MAX, SESSION_CALLS_MAX};
-use base::record::End;
+use base::record::CallEnd;
 use base::{CallId, Name, Refusal, Resource, Secret, refusal};
 use bytes::Bytes;
 use gate::{Call, Passed};
@@ -25,14 +25,14 @@ use net::{ChildIn, ChildOut, LineError, children};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-pub use lines::{Line, Lines};
+pub use lines::{ClientLine, Lines};
 
 use crate::actions::USE;
-use crate::answers::{Answers, Asked};
+use crate::answers::{Answers, AskedMethod};
 use crate::calls::own_id;
 use crate::envelope::{Id, Message, Params, Sender};
 use crate::incoming::{self, Incoming};
-use crate::lane::{Lane, ServerKind};
+use crate::lane::{McpLane, ServerKind};
 use crate::outbound::child::one_line;
 use crate::refuse;
 use lines::Top;
@@ -49,7 +49,7 @@ const UNSAID_MAX: usize = 16;
 /// Who is at the other end.
 pub struct Client {
     /// What it writes. Closed when it has no more to say.
-    pub lines: mpsc::Receiver<Line>,
+    pub lines: mpsc::Receiver<ClientLine>,
     /// What it reads: messages without line breaks.
     pub out: mpsc::Sender<Bytes>,
     /// Its key, as an `Authorization` field.
@@ -69,7 +69,7 @@ pub enum Over {
     Client,
 }
 
-impl Lane {
+impl McpLane {
     /// Serves one client over stdio until it has no more to say, `stop` is done, or the child ends.
     ///
     /// Must be called inside a `LocalSet`. The error is why there was no session: the server is not a child,
@@ -103,7 +103,7 @@ impl Lane {
             let why = format!("the server cannot be started: {error}");
             Refusal::new(refusal::SERVER_DOWN, why)
         })?;
-        let own = Answers::new(own, Asked::Other, None);
+        let own = Answers::new(own, AskedMethod::Other, None);
         Ok(session
             .serve(lines, child, out, own, stop, client.drain_ms)
             .await)
@@ -111,7 +111,7 @@ impl Lane {
 }
 
 /// A request under way.
-struct Waiting {
+struct WaitingRequest {
     answers: Answers,
     /// The client's id as it was written.
     client: String,
@@ -121,14 +121,14 @@ struct Waiting {
 }
 
 struct Session<'a> {
-    lane: &'a Lane,
+    lane: &'a McpLane,
     server: &'a Name,
     resource: Resource,
     authorization: Secret,
     new_id: fn() -> CallId,
     out: mpsc::Sender<Bytes>,
     /// By the id that the child was given.
-    waiting: RefCell<HashMap<String, Waiting>>,
+    waiting: RefCell<HashMap<String, WaitingRequest>>,
     /// Ids of calls that nobody waits for any more, of the last [`GIVEN_UP_MAX`].
     given_up: RefCell<VecDeque<String>>,
     /// Told when no call is under way any more.
@@ -157,7 +157,7 @@ impl Session<'_> {
 
     async fn serve(
         self,
-        lines: mpsc::Receiver<Line>,
+        lines: mpsc::Receiver<ClientLine>,
         child: ChildIn<Passed>,
         mut out: ChildOut,
         mut own: Answers,
@@ -196,7 +196,7 @@ impl Session<'_> {
             }
         };
         self.give_up(over);
-        own.end(End::Complete, 0);
+        own.end(CallEnd::Complete, 0);
         over
     }
 
@@ -228,10 +228,10 @@ impl Session<'_> {
             Over::Child(None) => "it ended".to_owned(),
             Over::Client => "the session was ended".to_owned(),
         };
-        for (_, Waiting { mut answers, .. }) in self.waiting.borrow_mut().drain() {
+        for (_, WaitingRequest { mut answers, .. }) in self.waiting.borrow_mut().drain() {
             let refusal = Refusal::new(refusal::SERVER_DOWN, "the server stopped");
             let error = answers.error(&refusal.with_private(why.clone()));
-            answers.end(End::Failed, 0);
+            answers.end(CallEnd::Failed, 0);
             // A client that does not read is not waited for at the end.
             let _ = error.map(|error| self.out.try_send(error));
         }
@@ -249,15 +249,17 @@ impl Session<'_> {
 impl Session<'_> {
     async fn read(
         &self,
-        mut lines: mpsc::Receiver<Line>,
+        mut lines: mpsc::Receiver<ClientLine>,
         child: ChildIn<Passed>,
         unsaid: mpsc::Sender<String>,
     ) {
         while let Some(line) = lines.recv().await {
             let id = (self.new_id)();
             let refused = match line {
-                Line::Whole(line) => self.line(id, &line, &child).await,
-                Line::TooLong { bytes, id: request } => self.too_long(id, bytes, request).await,
+                ClientLine::Whole(line) => self.line(id, &line, &child).await,
+                ClientLine::TooLong { bytes, id: request } => {
+                    self.too_long(id, bytes, request).await
+                }
             };
             if let Err(Refused { refusal, to }) = refused {
                 let (code, public) = (refusal.code.name, &refusal.public);
@@ -332,7 +334,7 @@ impl Session<'_> {
         let cancelled = said.cancels().map(|id| self.under_way(id));
         if matches!(cancelled, Some(None)) {
             // The request was answered, or never made: the child has nothing to cancel.
-            said.answers(passed).end(End::Complete, 0);
+            said.answers(passed).end(CallEnd::Complete, 0);
             return Ok(());
         }
         let cancelled = cancelled.flatten();
@@ -378,14 +380,14 @@ impl Session<'_> {
         };
         if let Err(refusal) = sent {
             answers.error(&refusal);
-            answers.end(End::Failed, 0);
+            answers.end(CallEnd::Failed, 0);
             return Err(refusal);
         }
         // The child cannot have answered yet: nothing else ran since its line was queued.
         match said.id {
             Some(id) => {
                 let own = own_id(answers.call());
-                let waiting = Waiting {
+                let waiting = WaitingRequest {
                     answers,
                     client: id.0.to_owned(),
                     progress: said.progress(),
@@ -394,7 +396,7 @@ impl Session<'_> {
                 self.waiting.borrow_mut().insert(own, waiting);
             }
             None => {
-                answers.end(End::Complete, 0);
+                answers.end(CallEnd::Complete, 0);
                 self.forget_cancelled(said);
             }
         }
@@ -406,7 +408,7 @@ impl Session<'_> {
         if let Some(own) = said.cancels().and_then(|id| self.under_way(id))
             && let Some(waiting) = self.give_up_on(&own)
         {
-            waiting.answers.end(End::Cut, 0);
+            waiting.answers.end(CallEnd::Cut, 0);
         }
     }
 
@@ -420,7 +422,7 @@ impl Session<'_> {
     }
 
     /// Takes a call that is not waited for any more: its answer is dropped when it comes.
-    fn give_up_on(&self, own: &str) -> Option<Waiting> {
+    fn give_up_on(&self, own: &str) -> Option<WaitingRequest> {
         let removed = self.remove(own)?;
         let mut given_up = self.given_up.borrow_mut();
         if given_up.len() >= GIVEN_UP_MAX {
@@ -430,7 +432,7 @@ impl Session<'_> {
         Some(removed)
     }
 
-    fn remove(&self, own: &str) -> Option<Waiting> {
+    fn remove(&self, own: &str) -> Option<WaitingRequest> {
         let mut waiting = self.waiting.borrow_mut();
         let removed = waiting.remove(own);
         if waiting.is_empty() {
@@ -570,10 +572,10 @@ impl Session<'_> {
         Heard::Mcp
     }
 
-    async fn answer(&self, waiting: Waiting, line: &Bytes) -> Heard {
+    async fn answer(&self, waiting: WaitingRequest, line: &Bytes) -> Heard {
         let mut answers = waiting.answers;
         let judged = answers.take(&self.lane.shared.declared, line);
-        answers.end(End::Complete, 0);
+        answers.end(CallEnd::Complete, 0);
         self.say(judged).await;
         Heard::Mcp
     }
@@ -611,7 +613,7 @@ impl Session<'_> {
             .await;
     }
 
-    async fn end_those(&self, refusal: &Refusal, which: impl Fn(&Waiting) -> bool) {
+    async fn end_those(&self, refusal: &Refusal, which: impl Fn(&WaitingRequest) -> bool) {
         let ids: Vec<String> = {
             let waiting = self.waiting.borrow();
             let those = waiting.iter().filter(|(_, waiting)| which(waiting));
@@ -620,7 +622,7 @@ impl Session<'_> {
         for waiting in ids.iter().filter_map(|id| self.give_up_on(id)) {
             let mut answers = waiting.answers;
             let error = answers.error(refusal);
-            answers.end(End::Failed, 0);
+            answers.end(CallEnd::Failed, 0);
             self.say(error).await;
         }
     }

@@ -8,7 +8,7 @@ use base::{CallId, Name};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use crate::answers::{Asked, Ids};
+use crate::answers::{AskedMethod, Ids};
 
 /// Longest text inside, in bytes.
 const INSIDE_BYTES_MAX: usize = 4096;
@@ -26,7 +26,7 @@ pub(crate) struct Tokens<'a> {
 pub(crate) struct Resume {
     /// The server's own id of the event.
     pub(crate) event: String,
-    pub(crate) asked: Asked,
+    pub(crate) asked: AskedMethod,
     /// The request that the stream answers, if it answers one.
     pub(crate) ids: Option<Ids>,
 }
@@ -48,7 +48,7 @@ impl Tokens<'_> {
             .ids
             .as_ref()
             .map(|ids| (&ids.client, ids.call.to_string()));
-        let lists = resume.asked == Asked::ToolsList;
+        let lists = resume.asked == AskedMethod::ToolsList;
         let inside = serde_json::json!([resume.event, lists, request]);
         self.sign("event", &inside.to_string())
     }
@@ -66,8 +66,8 @@ impl Tokens<'_> {
             None => None,
         };
         let asked = match lists {
-            true => Asked::ToolsList,
-            false => Asked::Other,
+            true => AskedMethod::ToolsList,
+            false => AskedMethod::Other,
         };
         Some(Resume { event, asked, ids })
     }
@@ -138,7 +138,10 @@ mod tests {
             client: "\"a\\\"b\"".into(),
             call: CallId([9; 16]),
         };
-        for (asked, ids) in [(Asked::ToolsList, Some(ids)), (Asked::Other, None)] {
+        for (asked, ids) in [
+            (AskedMethod::ToolsList, Some(ids)),
+            (AskedMethod::Other, None),
+        ] {
             let resume = Resume {
                 event: "s/7 \u{e9}".into(),
                 asked,

@@ -121,7 +121,7 @@ pub(crate) fn schema(
 }
 
 /// A rule and where it stands.
-struct Found {
+struct LoadedRule {
     rule: Rule,
     line: usize,
     column: usize,
@@ -133,7 +133,7 @@ fn rules_of(
     validator: &Validator,
     named: &mut Named,
     problems: &mut Vec<Problem>,
-) -> Vec<Found> {
+) -> Vec<LoadedRule> {
     let Source { file, text } = *source;
     let set = match PolicySet::from_str(text) {
         Ok(set) => set,
@@ -170,7 +170,7 @@ fn rules_of(
             let message = format!("the @id is not 1 to {ID_CHARS_MAX} printable characters");
             problems.push(Problem::at(file, text, offset, message));
         }
-        found.push(Found {
+        found.push(LoadedRule {
             rule: rule(policy, id, named),
             line,
             column,

@@ -14,14 +14,14 @@ use crate::reads::Reads;
 
 /// Some policies, and what they read.
 #[derive(Default)]
-pub(crate) struct Part {
+pub(crate) struct PolicyPart {
     pub set: PolicySet,
     pub reads: Reads,
 }
 
-impl Part {
-    fn of(rules: &[&Rule]) -> Part {
-        let mut part = Part::default();
+impl PolicyPart {
+    fn of(rules: &[&Rule]) -> PolicyPart {
+        let mut part = PolicyPart::default();
         for rule in rules {
             part.reads.merge(&rule.reads);
             let added = part.set.add(rule.policy.clone());
@@ -33,11 +33,11 @@ impl Part {
 
 /// The sets made so far, by their rules' places in loading order.
 #[derive(Default)]
-pub(crate) struct Parts(Mutex<HashMap<Vec<u32>, Arc<Part>>>);
+pub(crate) struct Parts(Mutex<HashMap<Vec<u32>, Arc<PolicyPart>>>);
 
 impl Parts {
     /// The set of these rules, the one that others have where there is one.
-    pub(crate) fn of(&self, rules: &[&Rule]) -> Arc<Part> {
+    pub(crate) fn of(&self, rules: &[&Rule]) -> Arc<PolicyPart> {
         let key: Vec<u32> = rules.iter().map(|rule| rule.index).collect();
         let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(part) = parts.get(&key) {
@@ -46,7 +46,7 @@ impl Parts {
         if parts.len() >= PARTS_MAX {
             parts.clear();
         }
-        let part = Arc::new(Part::of(rules));
+        let part = Arc::new(PolicyPart::of(rules));
         parts.insert(key, part.clone());
         part
     }

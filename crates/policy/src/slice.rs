@@ -16,7 +16,7 @@ use crate::cache::Key;
 use crate::class::Class;
 use crate::entities::Types;
 use crate::load::Rule;
-use crate::part::Part;
+use crate::part::PolicyPart;
 use crate::policies::refusal;
 use crate::reads::Reads;
 use crate::scope::Uids;
@@ -36,15 +36,15 @@ pub struct Slice {
     /// The ids of the policies that permit whatever the context and the resource, or why the call is refused.
     fixed: Result<Vec<String>, Denied>,
     /// Policies that have to be asked, but not those that read findings.
-    early: Arc<Part>,
+    early: Arc<PolicyPart>,
     /// Policies that have to be asked, with those that read findings.
-    all: Arc<Part>,
+    all: Arc<PolicyPart>,
     late: bool,
     late_permits: bool,
     /// A policy that has to be asked permits.
     may_permit: bool,
     /// Policies that have to be asked about the resource, and read nothing of the context.
-    of_resource: Arc<Part>,
+    of_resource: Arc<PolicyPart>,
     /// Every declared argument, sorted by name: each is checked, whether or not a policy here reads it.
     declared: Vec<(String, ArgumentType)>,
     /// Those among them that a policy here reads.
@@ -240,7 +240,7 @@ impl Slice {
 
     fn ask_with(
         &self,
-        part: &Part,
+        part: &PolicyPart,
         resource: &Resource,
         context: &Context<'_>,
         arguments: &[(String, Argument)],
@@ -271,7 +271,7 @@ impl Slice {
     /// resource itself; the others cannot tell it from the one that the slice was made for.
     fn ask(
         &self,
-        part: &Part,
+        part: &PolicyPart,
         resource: &Resource,
         context: cedar_policy::Context,
     ) -> Result<Vec<String>, Denied> {
@@ -300,7 +300,7 @@ impl Slice {
 
 /// The ids of the policies that permit, or why the call is refused.
 fn ask(
-    part: &Part,
+    part: &PolicyPart,
     (uids, entities): (&Uids, &Entities),
     context: cedar_policy::Context,
 ) -> Result<Vec<String>, Denied> {

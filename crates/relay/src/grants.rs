@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use base::{Digest, Name, Now, Refusal, Resource, refusal};
-use gate::{Asker, Call, Gate, Grant, Under};
+use gate::{Asker, Call, Gate, Grant, GrantedCall};
 use identity::{AgentState, Credential, Verified};
 use tokio::sync::Mutex;
 
@@ -71,7 +71,7 @@ impl Grants {
     }
 
     /// Begins a call under a grant that is kept, without asking.
-    pub(crate) fn kept(&self, key: Key, now: Now) -> Option<Under> {
+    pub(crate) fn kept(&self, key: Key, now: Now) -> Option<GrantedCall> {
         let mut last = self.last.borrow_mut();
         if last.as_ref().is_none_or(|(of, _)| *of != key) {
             *last = Some((key, Rc::clone(self.places.borrow().get(&key)?)));
@@ -89,7 +89,7 @@ impl Grants {
         key: Key,
         asking: Asking<'_>,
         now: impl Fn() -> Now,
-    ) -> Result<Under, Refusal> {
+    ) -> Result<GrantedCall, Refusal> {
         let place = self.place(key, now());
         let _alone = place.asking.lock().await;
         let kept = place.grant.borrow().clone();
@@ -104,7 +104,7 @@ impl Grants {
     }
 
     /// One call that nobody else shares a grant with: for the gateway's own traffic.
-    pub(crate) async fn once(&self, asking: Asking<'_>, now: Now) -> Result<Under, Refusal> {
+    pub(crate) async fn once(&self, asking: Asking<'_>, now: Now) -> Result<GrantedCall, Refusal> {
         let grant = Rc::new(self.ask(asking).await?);
         grant.call(now).ok_or_else(over)
     }

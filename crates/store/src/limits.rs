@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use base::Now;
 use base::limit::COUNTED_MAX;
-use gate::ports::{BudgetLine, Budgets, Counted, OverBudget, Reply, Spent, Ticket, Unit};
+use gate::ports::{BudgetLine, BudgetSpent, Budgets, Counted, OverBudget, Reply, Ticket, Unit};
 
 /// Maps that the counted are spread over, so that threads seldom meet.
 const SHARDS: usize = 64;
@@ -124,7 +124,7 @@ impl Budgets for Limits {
         Reply::Ready(Ok(Ticket { lines }))
     }
 
-    fn settle(&self, ticket: Ticket, spent: Spent, now: Now) {
+    fn settle(&self, ticket: Ticket, spent: BudgetSpent, now: Now) {
         for line in &ticket.lines {
             let spent = spent.of(line.unit);
             if spent != line.amount {
@@ -188,7 +188,7 @@ mod tests {
 
     fn give_back(limits: &Limits, counted: &Counted, per_minute: u32, now: Now) {
         let lines = vec![line(counted, 1, per_minute)];
-        limits.settle(Ticket { lines }, Spent::default(), now);
+        limits.settle(Ticket { lines }, BudgetSpent::default(), now);
     }
 
     #[test]
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(reserve(&limits, both(0), at(0)).unwrap_err().line, 0);
         assert_eq!(take(&limits, &eve, 2, at(0)), Ok(()));
         // Less was used than was reserved, and then more: the budget owes, and drains before it gives again.
-        let spent = |tokens| Spent { calls: 1, tokens };
+        let spent = |tokens| BudgetSpent { calls: 1, tokens };
         limits.settle(first, spent(500), at(0));
         limits.settle(second, spent(700), at(0));
         let over = reserve(&limits, vec![tokens(1)], at(0)).unwrap_err();

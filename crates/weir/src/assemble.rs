@@ -105,7 +105,7 @@ impl Gateway {
     pub(crate) fn thread(&self) -> Routes {
         let upstreams: Rc<Upstreams<Passed>> = Rc::new(Upstreams::new(Arc::clone(&self.targets)));
         Routes {
-            mcp: mcp::Lane::new(Arc::clone(&self.mcp), upstreams),
+            mcp: mcp::McpLane::new(Arc::clone(&self.mcp), upstreams),
             mcp_shared: Arc::clone(&self.mcp),
             gate: Arc::clone(&self.gate),
             metrics: Arc::clone(&self.metrics),

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use base::record::End;
+use base::record::CallEnd;
 use base::{Destination, Metric, Name, Resource};
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
@@ -258,7 +258,7 @@ impl Metrics {
             .inc();
     }
 
-    pub(crate) fn count_outcome(&self, resource: &Resource, end: End, duration_ms: u64) {
+    pub(crate) fn count_outcome(&self, resource: &Resource, end: CallEnd, duration_ms: u64) {
         let server = self.label(resource);
         let seconds = duration_ms as f64 / 1000.0;
         self.call_seconds
@@ -377,7 +377,7 @@ mod tests {
         let server = Resource::server(Name::new("files").unwrap());
         metrics.count_request("/health", 200);
         metrics.count_judgement(&server, "passed");
-        metrics.count_outcome(&server, End::Complete, 1);
+        metrics.count_outcome(&server, CallEnd::Complete, 1);
         metrics.count_finding("rule", "warn");
         let up = Server {
             server: metrics.label(&server),

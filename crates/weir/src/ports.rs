@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
-use base::record::End;
+use base::record::CallEnd;
 use base::{Digest, Now, Resource};
 use identity::Agent;
 
@@ -84,7 +84,7 @@ impl gate::ports::Meter for Metrics {
         self.count_judgement(resource, code.unwrap_or("passed"));
     }
 
-    fn ended(&self, resource: &Resource, end: End, duration_ms: u64) {
+    fn ended(&self, resource: &Resource, end: CallEnd, duration_ms: u64) {
         self.count_outcome(resource, end, duration_ms);
     }
 

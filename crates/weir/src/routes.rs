@@ -96,7 +96,7 @@ pub(crate) fn find(path: &str) -> Option<(&'static Route, &str)> {
 
 /// The routes on one thread.
 pub(crate) struct Routes {
-    pub mcp: mcp::Lane,
+    pub mcp: mcp::McpLane,
     pub mcp_shared: Arc<mcp::Shared>,
     pub gate: Arc<gate::Gate>,
     pub metrics: Arc<Metrics>,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use base::{Name, Refusal, Secret};
 use bytes::Bytes;
-use mcp::stdio::{Client, Line, Lines, Over};
+use mcp::stdio::{Client, ClientLine, Lines, Over};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
@@ -149,7 +149,7 @@ fn thread(
 }
 
 /// Reads standard input to its end.
-fn read(bytes_max: usize, to: &mpsc::Sender<Line>) {
+fn read(bytes_max: usize, to: &mpsc::Sender<ClientLine>) {
     let mut stdin = std::io::stdin().lock();
     let mut lines = Lines::new(bytes_max);
     let mut buffer = vec![0; READ_BYTES];

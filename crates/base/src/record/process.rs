@@ -201,7 +201,7 @@ impl Admin<'_> {
 /// What a reader who begins here has to know of the records before: the log's writer puts it at the beginning of each
 /// segment, so that the next start reads one segment only.
 #[derive(Clone, Debug)]
-pub struct Open<'a> {
+pub struct OpenCalls<'a> {
     /// When it was written, as the records beside it say.
     pub at: Option<Now>,
     /// Calls that passed and have not ended.
@@ -213,13 +213,13 @@ pub struct Open<'a> {
     pub parts: u64,
 }
 
-impl Open<'_> {
+impl OpenCalls<'_> {
     /// The records that say it all, in order.
     pub fn all(at: Option<Now>, calls: &[CallId], snapshots: &[(Subject, Digest)]) -> Vec<Vec<u8>> {
         let parts = calls.len().div_ceil(OPEN_CALLS_PART_MAX).max(1);
         let part = |part: usize| {
             let calls = calls.chunks(OPEN_CALLS_PART_MAX).nth(part).unwrap_or(&[]);
-            let open = Open {
+            let open = OpenCalls {
                 at,
                 calls,
                 snapshots,
@@ -307,7 +307,7 @@ mod tests {
                 r#"{{"at":"1970-01-01T00:00:00.000Z","by":"files","changed":["policy"],"kind":"admin","policy_set":"{one}","what":"reload"}}"#
             )
         );
-        let open = Open::all(None, &[call], &[(Subject::Policies, Digest([1; 32]))]);
+        let open = OpenCalls::all(None, &[call], &[(Subject::Policies, Digest([1; 32]))]);
         assert_eq!(
             open.into_iter().map(text).collect::<Vec<_>>(),
             [format!(
@@ -319,10 +319,10 @@ mod tests {
     #[test]
     fn what_is_open_is_told_in_parts_that_fit() {
         let calls = vec![CallId([3; 16]); OPEN_CALLS_PART_MAX + 1];
-        let open = Open::all(Some(AT), &calls, &[]);
+        let open = OpenCalls::all(Some(AT), &calls, &[]);
         assert_eq!(open.len(), 2);
         assert!(open.iter().all(|part| part.len() < 65_000));
-        assert_eq!(Open::all(None, &[], &[]).len(), 1);
+        assert_eq!(OpenCalls::all(None, &[], &[]).len(), 1);
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub(super) struct Folds {
 /// Checks a message: JSON of at most [`JSON_DEPTH_MAX`] levels, no member twice in one object, no member of
 /// the envelope that JSON-RPC does not name, and where an agent sent it, no known member in another spelling.
 pub(super) fn check(text: &[u8], sender: Sender) -> Result<Folds, Invalid> {
-    let mut found = Found::default();
+    let mut found = FoundNames::default();
     let mut reader = serde_json::Deserializer::from_slice(text);
     let strict = Strict {
         depth: 0,
@@ -44,7 +44,7 @@ pub(super) fn check(text: &[u8], sender: Sender) -> Result<Folds, Invalid> {
 }
 
 #[derive(Default)]
-struct Found {
+struct FoundNames {
     invalid: Option<Invalid>,
     folds: Folds,
 }
@@ -54,7 +54,7 @@ struct Strict<'f> {
     depth: usize,
     position: Position,
     sender: Sender,
-    found: &'f mut Found,
+    found: &'f mut FoundNames,
 }
 
 impl Strict<'_> {

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use base::record::End;
+use base::record::CallEnd;
 use base::{Refusal, refusal};
 use bytes::Bytes;
 use gate::Passed;
@@ -20,8 +20,8 @@ use crate::answers::Answers;
 use crate::calls::own_id;
 use crate::envelope::{Message, Params, Sender};
 use crate::inbound::{accepted, event_stream, http_error, json, rpc_error};
-use crate::lane::{Lane, Server, ServerKind, Shared};
-use crate::session::{ChildSession, LISTEN_SILENCE_MS, Said};
+use crate::lane::{McpLane, Server, ServerKind, Shared};
+use crate::session::{ChildAnswer, ChildSession, LISTEN_SILENCE_MS};
 use crate::sse;
 
 /// Events that may wait for a slow client.
@@ -35,7 +35,7 @@ const REPLAY_ID: &str = "\"weir:initialize\"";
 
 /// Begins a session: starts a child and says the client's `initialize` to it.
 pub(crate) async fn open(
-    lane: &Lane,
+    lane: &McpLane,
     server: &Server,
     answers: Answers,
     outgoing: Outgoing,
@@ -80,7 +80,7 @@ impl Drop for Begun<'_> {
 
 /// Carries one message, and its answer where it is a request.
 pub(crate) async fn carry(
-    lane: &Lane,
+    lane: &McpLane,
     server: &Server,
     session: &Arc<ChildSession>,
     answers: Answers,
@@ -112,7 +112,7 @@ pub(crate) async fn carry(
             if let Some(cancelled) = &outgoing.cancelled {
                 session.forget(cancelled);
             }
-            answers.end(End::Complete, 202);
+            answers.end(CallEnd::Complete, 202);
             accepted()
         }
         (Err(refusal), _) => rpc_error(answers, &refusal),
@@ -120,13 +120,13 @@ pub(crate) async fn carry(
 }
 
 /// Opens the session's event stream.
-pub(crate) fn listen(lane: &Lane, session: &Arc<ChildSession>, answers: Answers) -> Response {
+pub(crate) fn listen(lane: &McpLane, session: &Arc<ChildSession>, answers: Answers) -> Response {
     session.used(crate::probe::mono_ms());
     let (mut heard, missed) = match session.listen() {
         Ok(heard) => heard,
         Err(refusal) => {
             let call = answers.call();
-            answers.end(End::Failed, refusal.code.status);
+            answers.end(CallEnd::Failed, refusal.code.status);
             return crate::refuse::refuse_http(&refusal, call, None);
         }
     };
@@ -139,7 +139,7 @@ pub(crate) fn listen(lane: &Lane, session: &Arc<ChildSession>, answers: Answers)
                 .await
                 .is_err()
             {
-                return answers.end(End::Cut, 200);
+                return answers.end(CallEnd::Cut, 200);
             }
         }
         let end = pump(
@@ -150,7 +150,7 @@ pub(crate) fn listen(lane: &Lane, session: &Arc<ChildSession>, answers: Answers)
             LISTEN_SILENCE_MS,
         )
         .await;
-        answers.end(end.map_or(End::Cut, |_| End::Complete), 200);
+        answers.end(end.map_or(CallEnd::Cut, |_| CallEnd::Complete), 200);
     });
     event_stream(body, None)
 }
@@ -160,7 +160,7 @@ struct Heard {
     session: Arc<ChildSession>,
     /// The id that the child was given.
     own: String,
-    heard: Receiver<Said>,
+    heard: Receiver<ChildAnswer>,
 }
 
 impl Drop for Heard {
@@ -171,7 +171,7 @@ impl Drop for Heard {
 
 /// The answer as JSON where it is the first thing that the child says about the call, else as a stream.
 async fn answer(
-    lane: &Lane,
+    lane: &McpLane,
     mut answers: Answers,
     mut call: Heard,
     named: Option<String>,
@@ -187,7 +187,7 @@ async fn answer(
     };
     let first = answers.take(&shared.declared, &message);
     if answers.is_done() {
-        answers.end(End::Complete, 200);
+        answers.end(CallEnd::Complete, 200);
         return match first {
             Some(first) => json(StatusCode::OK, first, named.as_deref()),
             None => json(StatusCode::BAD_GATEWAY, Bytes::new(), None),
@@ -198,12 +198,12 @@ async fn answer(
         if let Some(first) = first
             && send_event(first, &sender).await.is_err()
         {
-            return answers.end(End::Cut, 200);
+            return answers.end(CallEnd::Cut, 200);
         }
         match pump(&shared, &mut answers, &mut call.heard, &sender, answer_ms).await {
-            Ok(_) => answers.end(End::Complete, 200),
+            Ok(_) => answers.end(CallEnd::Complete, 200),
             Err(Some(refusal)) => cut(answers, &refusal, sender).await,
-            Err(None) => answers.end(End::Cut, 200),
+            Err(None) => answers.end(CallEnd::Cut, 200),
         }
     });
     event_stream(body, named.as_deref())
@@ -213,7 +213,7 @@ async fn answer(
 async fn pump(
     shared: &Shared,
     answers: &mut Answers,
-    heard: &mut Receiver<Said>,
+    heard: &mut Receiver<ChildAnswer>,
     sender: &BodySender,
     silence_ms: u64,
 ) -> Result<(), Option<Refusal>> {
@@ -259,14 +259,14 @@ async fn send_event(message: Bytes, sender: &BodySender) -> Result<(), net::Gone
     sender.send(Bytes::from(sse::write(&event))).await
 }
 
-fn message(said: Option<Said>) -> Result<Bytes, Refusal> {
+fn message(said: Option<ChildAnswer>) -> Result<Bytes, Refusal> {
     match said {
-        Some(Said::Message(message)) => Ok(message),
-        Some(Said::TooLarge) => Err(Refusal::new(
+        Some(ChildAnswer::Message(message)) => Ok(message),
+        Some(ChildAnswer::TooLarge) => Err(Refusal::new(
             refusal::ANSWER_TOO_LARGE,
             "the server's answer is too large",
         )),
-        Some(Said::Gone(why)) => {
+        Some(ChildAnswer::Gone(why)) => {
             Err(Refusal::new(refusal::SERVER_DOWN, "the server stopped").with_private(why))
         }
         None => Err(Refusal::new(refusal::SERVER_DOWN, "the call was given up")
@@ -280,7 +280,7 @@ fn slow() -> Refusal {
 
 /// Sends one message to the session's child, starting it where it does not run.
 async fn send(
-    lane: &Lane,
+    lane: &McpLane,
     server: &Server,
     session: &Arc<ChildSession>,
     answers: &Answers,
@@ -315,7 +315,7 @@ async fn send(
 
 /// Starts a child, and where it takes the place of another, says the session's `initialize` again.
 async fn start(
-    lane: &Lane,
+    lane: &McpLane,
     server: &Server,
     session: &Arc<ChildSession>,
     passed: &Passed,
@@ -367,7 +367,7 @@ async fn initialize(
     session: &ChildSession,
     passed: &Passed,
     child: &ChildIn<Passed>,
-    mut heard: Receiver<Said>,
+    mut heard: Receiver<ChildAnswer>,
 ) -> Result<(), String> {
     let kept = session
         .initialize
@@ -385,7 +385,7 @@ async fn initialize(
         .map_err(said)?;
     let wait = Duration::from_millis(INITIALIZE_MS_MAX);
     match tokio::time::timeout(wait, heard.recv()).await {
-        Ok(Some(Said::Message(_))) => {}
+        Ok(Some(ChildAnswer::Message(_))) => {}
         _ => return Err("it did not answer initialize again".into()),
     }
     let done = Bytes::from_static(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
@@ -403,11 +403,11 @@ async fn read(shared: Arc<Shared>, session: Arc<ChildSession>, mut out: ChildOut
         };
         match line {
             Some(Ok(line)) => match dispatch(&session, line) {
-                Line::Mcp => {}
-                Line::NotMcp => garbage += 1,
-                Line::Foreign => break "it answered what it was not asked".into(),
+                ChildLine::Mcp => {}
+                ChildLine::NotMcp => garbage += 1,
+                ChildLine::Foreign => break "it answered what it was not asked".into(),
             },
-            Some(Err(LineError::TooLong)) => session.tell_all(&Said::TooLarge),
+            Some(Err(LineError::TooLong)) => session.tell_all(&ChildAnswer::TooLarge),
             Some(Err(LineError::Exited(status))) => {
                 break status.map_or("it ended".into(), |status| format!("it ended: {status}"));
             }
@@ -418,7 +418,7 @@ async fn read(shared: Arc<Shared>, session: Arc<ChildSession>, mut out: ChildOut
         }
     };
     ended(&shared, &session, &why);
-    session.tell_all(&Said::Gone(why));
+    session.tell_all(&ChildAnswer::Gone(why));
 }
 
 /// Resolves when the session has ended.
@@ -436,7 +436,7 @@ async fn session_closed(session: &ChildSession) {
 }
 
 /// What a line of a child is.
-enum Line {
+enum ChildLine {
     Mcp,
     NotMcp,
     /// An answer to a request that was not made, or is answered.
@@ -444,26 +444,26 @@ enum Line {
 }
 
 /// Gives one line to whom it belongs.
-fn dispatch(session: &ChildSession, line: Bytes) -> Line {
+fn dispatch(session: &ChildSession, line: Bytes) -> ChildLine {
     let id = match Message::parse(&line, Sender::Server) {
         Ok(Message::Response { id: Some(id), .. }) => id.0.to_owned(),
         Ok(Message::Response { id: None, .. }) => {
             tracing::warn!(server = %session.server, "the server says that it could not read a message");
-            return Line::NotMcp;
+            return ChildLine::NotMcp;
         }
         Ok(Message::Notification { params, .. } | Message::Request { params, .. }) => {
             let token = Params::read(params).ok().and_then(|p| p.progress_token);
             session.tell(line.clone(), token.map(|t| t.get()));
-            return Line::Mcp;
+            return ChildLine::Mcp;
         }
         Err(why) => {
             tracing::warn!(server = %session.server, ?why, "the server printed what is not MCP");
-            return Line::NotMcp;
+            return ChildLine::NotMcp;
         }
     };
-    match session.answer(&id, Said::Message(line)) {
-        true => Line::Mcp,
-        false => Line::Foreign,
+    match session.answer(&id, ChildAnswer::Message(line)) {
+        true => ChildLine::Mcp,
+        false => ChildLine::Foreign,
     }
 }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::record::End;
+use base::record::CallEnd;
 use base::{Name, Refusal, refusal};
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::{Outgoing, look_every, refusal_of, taken_back};
 use crate::answers::Answers;
 use crate::inbound::{SESSION, accepted, event_stream, json, rpc_error};
-use crate::lane::{Lane, Server, ServerKind, Shared, server_of};
+use crate::lane::{McpLane, Server, ServerKind, Shared, server_of};
 use crate::token::{Resume, Tokens};
 use crate::{session, sse};
 
@@ -29,7 +29,7 @@ const CHUNKS_WAITING_MAX: usize = 16;
 
 /// Carries one message and its answer.
 pub(crate) async fn carry(
-    lane: &Lane,
+    lane: &McpLane,
     server: &Server,
     mut answers: Answers,
     outgoing: Outgoing,
@@ -51,7 +51,11 @@ pub(crate) async fn carry(
         Ok(answer) if !is_request => {
             let status = answer.head.status;
             let ok = status.is_success();
-            let end = if ok { End::Complete } else { End::Failed };
+            let end = if ok {
+                CallEnd::Complete
+            } else {
+                CallEnd::Failed
+            };
             answers.end(end, status.as_u16());
             if ok { accepted() } else { plain(status) }
         }
@@ -63,7 +67,7 @@ pub(crate) async fn carry(
 /// Opens the stream on which a server sends what answers no request, or what is left of another stream after
 /// the event `after`.
 pub(crate) async fn listen(
-    lane: &Lane,
+    lane: &McpLane,
     server: &Server,
     mut answers: Answers,
     upstream_session: Option<String>,
@@ -91,7 +95,7 @@ pub(crate) async fn listen(
         Ok(answer) => {
             // 405: a server that has no such stream says so, and the client goes on without.
             let status = answer.head.status;
-            answers.end(End::Complete, status.as_u16());
+            answers.end(CallEnd::Complete, status.as_u16());
             plain(match status.is_client_error() {
                 true => status,
                 false => StatusCode::METHOD_NOT_ALLOWED,
@@ -103,7 +107,7 @@ pub(crate) async fn listen(
 
 /// Ends the server's session.
 pub(crate) async fn end(
-    lane: &Lane,
+    lane: &McpLane,
     server: &Server,
     answers: Answers,
     upstream_session: Option<String>,
@@ -113,7 +117,7 @@ pub(crate) async fn end(
     match send(lane, &answers, request).await {
         Ok(answer) => {
             let status = answer.head.status;
-            answers.end(End::Complete, status.as_u16());
+            answers.end(CallEnd::Complete, status.as_u16());
             plain(if status.is_success() {
                 StatusCode::OK
             } else {
@@ -153,7 +157,7 @@ fn request(method: Method, fields: HeaderMap, body: Bytes) -> http::Request<Byte
 }
 
 async fn send(
-    lane: &Lane,
+    lane: &McpLane,
     answers: &Answers,
     request: http::Request<Bytes>,
 ) -> Result<net::UpstreamAnswer, Refusal> {
@@ -179,7 +183,7 @@ fn known(answer: net::UpstreamAnswer) -> Result<net::UpstreamAnswer, Refusal> {
 
 /// Reads the answer to a request: one JSON message, or an event stream that ends with it.
 async fn read(
-    lane: &Lane,
+    lane: &McpLane,
     server: &Server,
     mut answers: Answers,
     mut answer: net::UpstreamAnswer,
@@ -189,12 +193,12 @@ async fn read(
     if !status.is_success() && !is(&answer.head.headers, "application/json") {
         if status == StatusCode::NOT_FOUND {
             // The transport's way to say that the session is over; the client has to see it as such.
-            answers.end(End::Complete, status.as_u16());
+            answers.end(CallEnd::Complete, status.as_u16());
             return plain(status);
         }
         let public = format!("the server answered with HTTP status {}", status.as_u16());
         let message = answers.error(&Refusal::new(refusal::SERVER_DOWN, public));
-        answers.end(End::Failed, status.as_u16());
+        answers.end(CallEnd::Failed, status.as_u16());
         let mut response = json(status, message.unwrap_or_default(), None);
         if let Some(again) = answer.head.headers.get(RETRY_AFTER) {
             response.headers_mut().insert(RETRY_AFTER, again.clone());
@@ -234,7 +238,7 @@ async fn read(
                 true => StatusCode::OK,
                 false => status,
             };
-            answers.end(End::Complete, status.as_u16());
+            answers.end(CallEnd::Complete, status.as_u16());
             match message {
                 Some(message) => json(status, message, session.as_deref()),
                 None => plain(StatusCode::BAD_GATEWAY),
@@ -246,7 +250,7 @@ async fn read(
 
 /// Passes an event stream on, each message judged as it comes.
 fn stream(
-    lane: &Lane,
+    lane: &McpLane,
     answers: Answers,
     answer: net::UpstreamAnswer,
     session: Option<String>,
@@ -271,7 +275,7 @@ fn stream(
     event_stream(body, session.as_deref())
 }
 
-fn tokens<'a>(lane: &'a Lane, answers: &'a Answers, server: &'a Name) -> Tokens<'a> {
+fn tokens<'a>(lane: &'a McpLane, answers: &'a Answers, server: &'a Name) -> Tokens<'a> {
     Tokens {
         key: &lane.settings().session_key,
         agent: answers.passed().agent(),
@@ -304,8 +308,8 @@ impl Pump {
             answer.reuse();
         }
         match over {
-            Over::Ended => self.answers.end(End::Complete, 200),
-            Over::ClientGone => self.answers.end(End::Cut, 200),
+            Over::Ended => self.answers.end(CallEnd::Complete, 200),
+            Over::ClientGone => self.answers.end(CallEnd::Cut, 200),
             Over::Failed(refusal) => cut(self.answers, &refusal, self.sender).await,
         }
     }
@@ -410,7 +414,7 @@ pub(crate) async fn cut(mut answers: Answers, refusal: &Refusal, sender: BodySen
         }
         None => sender.abort(),
     }
-    answers.end(End::Cut, 200);
+    answers.end(CallEnd::Cut, 200);
 }
 
 fn is(fields: &HeaderMap, media_type: &str) -> bool {

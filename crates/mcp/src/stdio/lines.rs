@@ -12,7 +12,7 @@ const ID_BYTES_MAX: usize = 256;
 
 /// One line, without its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum ClientLine {
     Whole(Bytes),
     /// Over the bound, and not kept.
     TooLong {
@@ -39,7 +39,7 @@ impl Lines {
     }
 
     /// Reads a piece; each line that it completes goes to `each`, but those of white space only.
-    pub fn push(&mut self, mut piece: &[u8], mut each: impl FnMut(Line)) {
+    pub fn push(&mut self, mut piece: &[u8], mut each: impl FnMut(ClientLine)) {
         while let Some(at) = memchr::memchr(b'\n', piece) {
             self.take(&piece[..at]);
             if let Some(line) = self.end() {
@@ -51,14 +51,14 @@ impl Lines {
     }
 
     /// Ends the line that was begun, as a line's end or the end of all does.
-    pub fn end(&mut self) -> Option<Line> {
+    pub fn end(&mut self) -> Option<ClientLine> {
         let line = std::mem::take(&mut self.line);
         if let Some((bytes, top)) = self.skipped.take() {
             let id = top.id(true).map(str::to_owned);
-            return Some(Line::TooLong { bytes, id });
+            return Some(ClientLine::TooLong { bytes, id });
         }
         let blank = line.iter().all(u8::is_ascii_whitespace);
-        (!blank).then(|| Line::Whole(Bytes::from(line)))
+        (!blank).then(|| ClientLine::Whole(Bytes::from(line)))
     }
 
     fn take(&mut self, piece: &[u8]) {
@@ -178,7 +178,7 @@ fn id(value: &[u8]) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn lines(pieces: &[&[u8]], bytes_max: usize) -> Vec<Line> {
+    fn lines(pieces: &[&[u8]], bytes_max: usize) -> Vec<ClientLine> {
         let mut lines = Lines::new(bytes_max);
         let mut all = Vec::new();
         for piece in pieces {
@@ -188,8 +188,8 @@ mod tests {
         all
     }
 
-    fn whole(text: &str) -> Line {
-        Line::Whole(Bytes::from(text.to_owned()))
+    fn whole(text: &str) -> ClientLine {
+        ClientLine::Whole(Bytes::from(text.to_owned()))
     }
 
     #[test]
@@ -200,7 +200,7 @@ mod tests {
         let expected = vec![
             whole("one"),
             whole("two"),
-            Line::TooLong {
+            ClientLine::TooLong {
                 bytes: long.len() as u64,
                 id: Some(r#""a\"b""#.into()),
             },
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn the_bound_is_of_the_line_without_its_end() {
         assert_eq!(lines(&[b"1234\n"], 4), [whole("1234")]);
-        let too_long = Line::TooLong { bytes: 5, id: None };
+        let too_long = ClientLine::TooLong { bytes: 5, id: None };
         assert_eq!(lines(&[b"12345\n67"], 4), [too_long, whole("67")]);
     }
 

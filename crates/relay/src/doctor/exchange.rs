@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use base::{Name, Now};
 use gate::ports::Clock;
-use gate::{Gate, Passed, Under};
+use gate::{Gate, GrantedCall, Passed};
 use net::h1::{ConnectionSettings, Framing, Thread, Version, Wire, Wires};
 
 use crate::grants::{Asking, Grants};
@@ -98,7 +98,7 @@ impl Way {
         Ok(reply)
     }
 
-    async fn grant(&self) -> Result<Under, String> {
+    async fn grant(&self) -> Result<GrantedCall, String> {
         let asking = Asking {
             caller: None,
             peer: IpAddr::V4(Ipv4Addr::LOCALHOST),

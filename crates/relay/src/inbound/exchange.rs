@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 
 use base::{CallId, Now, Refusal, Resource, refusal};
-use gate::{Call, Under};
+use gate::{Call, GrantedCall};
 use identity::Credential;
 use net::h1::{Error, Framing, PeerAddress, ServerConnection, Stream, Thread};
 use seal::bhttp::{Decoder, Reading};
@@ -268,7 +268,7 @@ impl Desk {
         peer: PeerAddress,
         opened: &Opened,
         reader: &mut Reader<'_>,
-    ) -> Result<(Under, Claimed), Halt> {
+    ) -> Result<(GrantedCall, Claimed), Halt> {
         let malformed = Halt::Code(Code::Malformed);
         let claim = Claim::of(opened).map_err(|refused| Halt::Code(refused.code()))?;
         if reader.next(server).await? != Part::Head {
@@ -306,7 +306,7 @@ impl Desk {
         place: usize,
         way: Way,
         peer: PeerAddress,
-    ) -> Result<Under, Halt> {
+    ) -> Result<GrantedCall, Halt> {
         let granted = self.ask(current, place, way, peer).await;
         granted.map_err(|_| Halt::Code(Code::Refused))
     }
@@ -318,7 +318,7 @@ impl Desk {
         place: usize,
         way: Way,
         peer: PeerAddress,
-    ) -> Result<Under, Refusal> {
+    ) -> Result<GrantedCall, Refusal> {
         let live = &current.live;
         let (agent, credential) = match &live.trust {
             Some(trust) => trust.agent(place),

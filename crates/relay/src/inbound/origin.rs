@@ -11,7 +11,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use base::limit;
-use gate::Under;
+use gate::GrantedCall;
 use net::SendError;
 use net::h1::{Framing, ServerConnection, Stream, Wire};
 use seal::replay::Claimed;
@@ -33,7 +33,7 @@ pub(super) struct Leg<'a> {
     pub(super) desk: &'a Desk,
     pub(super) current: &'a Current,
     pub(super) opened: &'a Opened,
-    pub(super) grant: &'a Under,
+    pub(super) grant: &'a GrantedCall,
     pub(super) stages: &'a Stages,
     pub(super) head: &'a mut Vec<u8>,
     pub(super) body: &'a mut Vec<u8>,
@@ -256,7 +256,7 @@ impl<'a> Leg<'a> {
 
 /// Whether a stream may go on.
 struct Watch<'a> {
-    grant: &'a Under,
+    grant: &'a GrantedCall,
     stages: &'a Stages,
     desk: &'a Desk,
     opened: &'a Opened,
@@ -286,7 +286,7 @@ async fn up(
     server: &Shared<'_, ServerConnection<Stream>>,
     wire: &Shared<'_, Wire>,
     reader: &mut Reader<'_>,
-    grant: &Under,
+    grant: &GrantedCall,
     watch: &Watch<'_>,
 ) -> Result<(), Stopped> {
     loop {

@@ -12,7 +12,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use base::{Now, Refusal, limit};
-use gate::Under;
+use gate::GrantedCall;
 use net::SendError;
 use net::h1::{self, Error, Framing, ServerConnection, Stream, Wire};
 use seal::bhttp::{Decoder, Encoder, Event, Length, Reading, Scheme, request_line};
@@ -40,7 +40,7 @@ type Shared<'a, T> = RefCell<&'a mut T>;
 
 /// What an answer is read with.
 struct Down<'a> {
-    grant: &'a Under,
+    grant: &'a GrantedCall,
     stages: &'a Stages,
     session: &'a Arc<Session>,
     attempt: Attempt,
@@ -311,7 +311,7 @@ impl Desk {
         up: Up,
         kept: &mut Option<Kept>,
         go: &Cell<bool>,
-        grant: &Under,
+        grant: &GrantedCall,
     ) -> Result<(), Broken> {
         let Up {
             encoder,
@@ -371,7 +371,7 @@ impl Desk {
         kept: &mut Option<Kept>,
         encoder: &mut Option<Encoder>,
         sealing: &mut Sealing,
-        grant: &Under,
+        grant: &GrantedCall,
     ) -> Result<(), Broken> {
         let is_here = server.is_body_here();
         let sealed = wire.body_with(|out| {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{CallId, Name, Refusal, Resource, refusal};
-use gate::{Call, Under};
+use gate::{Call, GrantedCall};
 use net::h1::{Error, PeerAddress, ServerConnection, Stream, Thread};
 use seal::bhttp::{Decoder, Fault, Reading};
 use seal::{Mode, Session};
@@ -50,7 +50,7 @@ pub(super) enum Ended {
 /// What the attempts of one request share.
 pub(super) struct Job<'a> {
     pub(super) link: &'a Link,
-    pub(super) grant: &'a Under,
+    pub(super) grant: &'a GrantedCall,
     pub(super) ours: &'a dyn Fn(&[u8]) -> bool,
     pub(super) content_bytes_max: u64,
     pub(super) stages: &'a Stages,
@@ -131,7 +131,7 @@ impl Desk {
     async fn pass(
         &self,
         server: &mut ServerConnection<Stream>,
-        grant: &Under,
+        grant: &GrantedCall,
         ours: &dyn Fn(&[u8]) -> bool,
         told: Told,
     ) -> Result<(), Option<Error>> {
@@ -185,7 +185,7 @@ impl Desk {
         agent: usize,
         way: Way,
         peer: PeerAddress,
-    ) -> Result<Under, Refusal> {
+    ) -> Result<GrantedCall, Refusal> {
         let key = (agent, way);
         if let Some(grant) = current.grants.kept(key, self.now()) {
             return Ok(grant);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use base::limit;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use gate::Under;
+use gate::GrantedCall;
 use net::SendError;
 use net::h1::{Error, Framing, Wire};
 use seal::head::REPLY_BYTES;
@@ -173,7 +173,7 @@ impl Desk {
         &self,
         link: &Link,
         outbound: Arc<seal::Outbound>,
-        grant: &Under,
+        grant: &GrantedCall,
     ) -> Result<Arc<Session>, NoSession> {
         let drawn = random::draw().map_err(|_| NoSession::Random)?;
         let mut wire = self.own_wire(grant).await?;
@@ -194,7 +194,7 @@ impl Desk {
         &self,
         link: &Link,
         door: &Door,
-        grant: &Under,
+        grant: &GrantedCall,
     ) -> Result<Arc<seal::Outbound>, NoSession> {
         let keys = self.keys(link, grant).await?;
         let key = keys.iter().find(|key| key.pin() == door.pin);
@@ -203,7 +203,7 @@ impl Desk {
     }
 
     /// The keys that the peer lists: nothing to be believed but what a pin confirms.
-    async fn keys(&self, link: &Link, grant: &Under) -> Result<Vec<Public>, NoSession> {
+    async fn keys(&self, link: &Link, grant: &GrantedCall) -> Result<Vec<Public>, NoSession> {
         let mut wire = self.own_wire(grant).await?;
         wire.request(b"GET", &link.keys_path, &link.host, [], Framing::None)?;
         final_answer(&mut wire).await?;
@@ -211,7 +211,7 @@ impl Desk {
         Ok(read_keys(list))
     }
 
-    async fn own_grant(&self, link: &Link, method: &'static str) -> Result<Under, NoSession> {
+    async fn own_grant(&self, link: &Link, method: &'static str) -> Result<GrantedCall, NoSession> {
         let asking = Asking {
             caller: None,
             peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -222,7 +222,7 @@ impl Desk {
         grant.map_err(|refusal| NoSession::Refused(refusal.code.name))
     }
 
-    async fn own_wire(&self, grant: &Under) -> Result<Wire, NoSession> {
+    async fn own_wire(&self, grant: &GrantedCall) -> Result<Wire, NoSession> {
         Ok(self.wires.take(grant.permit(), DIAL_MS).await?)
     }
 }

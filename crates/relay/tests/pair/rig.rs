@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, Once};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use base::record::End;
+use base::record::CallEnd;
 use base::{Name, Now, Resource};
 use gate::ports::{Clock, Meter, Ports, RecordError, Recorder};
 use gate::{Gate, Reach, Rules};
@@ -121,7 +121,7 @@ struct Unmetered;
 
 impl Meter for Unmetered {
     fn judged(&self, _: &Resource, _: Option<&'static str>) {}
-    fn ended(&self, _: &Resource, _: End, _: u64) {}
+    fn ended(&self, _: &Resource, _: CallEnd, _: u64) {}
     fn found(&self, _: &'static str, _: &'static str) {}
 }
 

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use base::record::{Open, Subject};
+use base::record::{OpenCalls, Subject};
 use base::{CallId, Digest, Now};
 use serde::Deserialize;
 
@@ -199,7 +199,7 @@ impl Ledger {
         });
         let snapshots = self.snapshots.iter();
         let snapshots: Vec<_> = snapshots.map(|(of, digest)| (*of, *digest)).collect();
-        Open::all(at, &self.open(), &snapshots)
+        OpenCalls::all(at, &self.open(), &snapshots)
     }
 }
 

@@ -21,36 +21,6 @@ const BARE: &[&str] = &[
     "Waiting", "Way", "What", "Who", "Whole",
 ];
 
-/// PENDING: shared names that are still to be changed, each with the crates that have it. Nothing may be
-/// added here; a row goes when its name is told apart.
-const PENDING_SHARED: &[(&str, &[&str])] = &[
-    ("Asked", &["policy", "mcp"]),
-    ("Client", &["mcp", "mcp"]),
-    ("Lane", &["base", "mcp"]),
-];
-
-/// PENDING: bare names that are still to be changed. Nothing may be added here.
-const PENDING_BARE: &[(&str, &str)] = &[
-    ("base", "End"),
-    ("gate", "Ending"),
-    ("gate", "Held"),
-    ("gate", "Known"),
-    ("gate", "Under"),
-    ("gate", "Who"),
-    ("mcp", "Asked"),
-    ("mcp", "Found"),
-    ("mcp", "Kind"),
-    ("mcp", "Line"),
-    ("mcp", "Line"),
-    ("mcp", "Said"),
-    ("mcp", "State"),
-    ("mcp", "Waiting"),
-    ("mcp", "Waiting"),
-    ("policy", "Asked"),
-    ("policy", "Found"),
-    ("policy", "Part"),
-];
-
 /// The types that a file declares outside tests, in modules and in functions.
 #[derive(Default)]
 struct Types {
@@ -100,9 +70,7 @@ fn no_two_visible_types_share_a_name() {
         }
     }
     crates.retain(|_, crates| crates.len() > 1);
-    let pending = PENDING_SHARED.iter();
-    let pending = pending.map(|(of, crates)| ((*of).to_owned(), crates.to_vec()));
-    assert_eq!(crates, pending.collect::<BTreeMap<_, _>>());
+    assert_eq!(crates, BTreeMap::new());
 }
 
 #[test]
@@ -112,7 +80,5 @@ fn names_say_of_what() {
         .filter(|(_, of, _)| BARE.contains(&of.as_str()));
     let mut found: Vec<(&str, String)> = bare.map(|(name, of, _)| (name, of)).collect();
     found.sort();
-    let pending = PENDING_BARE.iter();
-    let pending = pending.map(|(name, of)| (*name, (*of).to_owned()));
-    assert_eq!(found, pending.collect::<Vec<_>>());
+    assert_eq!(found, Vec::new());
 }
