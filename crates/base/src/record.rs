@@ -8,8 +8,8 @@ use crate::clock::{Now, rfc3339};
 use crate::limit::RECORD_ATTRIBUTE_BYTES_MAX;
 use crate::{CallId, Digest, Name};
 
-use json::Object;
-pub use process::{Admin, Lost, OpenCalls, Snapshot, Start, Stop, Subject, parts};
+use json::RecordObject;
+pub use process::{Admin, Lost, OpenCalls, ProcessStop, Snapshot, Start, Subject, parts};
 
 mod json;
 mod process;
@@ -279,7 +279,7 @@ impl Outcome<'_> {
 }
 
 impl Usage {
-    fn fields(&self, json: &mut Object<'_, '_>) {
+    fn fields(&self, json: &mut RecordObject<'_, '_>) {
         let counts = [
             ("cached_read", self.cached_read),
             ("cached_write", self.cached_write),
@@ -292,7 +292,7 @@ impl Usage {
     }
 }
 
-fn findings(json: &mut Object<'_, '_>, findings: &[Finding]) {
+fn findings(json: &mut RecordObject<'_, '_>, findings: &[Finding]) {
     if findings.is_empty() {
         return;
     }

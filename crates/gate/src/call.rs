@@ -32,7 +32,7 @@ pub struct Call<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct ContentPart<'a> {
     pub role: Role,
-    pub form: Form,
+    pub form: PartForm,
     /// Where it stands in the message, for the paths of findings: `params`, or nothing where it is all of it.
     pub path: &'a str,
     pub bytes: &'a [u8],
@@ -72,7 +72,7 @@ impl Role {
 
 /// What a part's bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum PartForm {
     /// One JSON value.
     Json,
     Text,

@@ -6,7 +6,7 @@ use scan::{Class, Direction, Pending, Place as ScanPlace, Report, Session};
 use sha2::{Digest as _, Sha256};
 
 use crate::admit::Permitted;
-use crate::call::{ContentPart, Form, Repeat};
+use crate::call::{ContentPart, PartForm, Repeat};
 use crate::judge::Case;
 use crate::pinned::Approved;
 use crate::trail::to_record;
@@ -96,17 +96,17 @@ impl Case<'_> {
         let (engine, mono_ms) = (&self.rules.engine, self.now.mono_ms);
         let (bytes, path) = (part.bytes, part.path);
         match (part.form, place.direction, self.call.action.scan_as) {
-            (Form::Text, _, _) => engine.bytes(place, bytes, path),
-            (Form::Json, Direction::Outgoing, ScanAs::ToolCall) => {
+            (PartForm::Text, _, _) => engine.bytes(place, bytes, path),
+            (PartForm::Json, Direction::Outgoing, ScanAs::ToolCall) => {
                 engine.call(place, bytes, path, Some((session, mono_ms)))
             }
-            (Form::Json, Direction::Outgoing, ScanAs::ResourceRead) => {
+            (PartForm::Json, Direction::Outgoing, ScanAs::ResourceRead) => {
                 engine.resource(place, bytes, path, Some((session, mono_ms)))
             }
-            (Form::Json, Direction::Outgoing, ScanAs::Message) => {
+            (PartForm::Json, Direction::Outgoing, ScanAs::Message) => {
                 engine.outgoing(place, bytes, path, (session, mono_ms))
             }
-            (Form::Json, _, _) => engine.json(place, bytes, path),
+            (PartForm::Json, _, _) => engine.json(place, bytes, path),
         }
     }
 

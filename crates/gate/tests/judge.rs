@@ -1,5 +1,7 @@
 //! The one judge: stops, revocation, budgets, text in pieces, calls tried again, and those who have a say outside.
 
+#![expect(clippy::disallowed_types, reason = "a test has a runtime")]
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
@@ -14,8 +16,8 @@ use gate::ports::{
     Recorder, Reply,
 };
 use gate::{
-    Asker, Call, CallEnding, Channel, ContentPart, Cost, Form, Gate, Passed, Rates, Repeat, Role,
-    Rules, Stops,
+    Asker, Call, CallEnding, Channel, ContentPart, Cost, Gate, PartForm, Passed, Rates, Repeat,
+    Role, Rules, Stops,
 };
 use identity::{Agent, AgentState, Presented, Verified};
 use mcp::actions::{CALL, USE};
@@ -169,7 +171,7 @@ fn rig(with: impl FnOnce(Ports) -> Ports) -> Rig {
 
 const CONTENT: &[ContentPart<'static>] = &[ContentPart {
     role: Role::Argument,
-    form: Form::Json,
+    form: PartForm::Json,
     path: "params",
     bytes: br#"{"name":"echo","arguments":{"text":"hello"}}"#,
 }];

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use base::record::CallEnd;
 use base::{CallId, Lane, Name, Now, Resource};
 use gate::ports::{Clock, Meter, Ports, RecordError, Recorder};
-use gate::{Call, CallEnding, ContentPart, Form, Gate, Rates, Role, Rules};
+use gate::{Call, CallEnding, ContentPart, Gate, PartForm, Rates, Role, Rules};
 use identity::Presented;
 use mcp::actions::{CALL, USE};
 use store::{Agents, Limits};
@@ -147,7 +147,7 @@ fn call(rig: &Rig, tool: &str, text: &str) -> Option<&'static str> {
     let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let content = [ContentPart {
         role: Role::Argument,
-        form: Form::Json,
+        form: PartForm::Json,
         path: "params",
         bytes: params.as_bytes(),
     }];

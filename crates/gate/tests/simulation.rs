@@ -20,7 +20,7 @@ use std::time::Duration;
 use base::record::CallEnd;
 use base::{CallId, Lane, Name, Now, Permit, Refusal, Resource};
 use gate::ports::{Clock, Meter, Ports};
-use gate::{Call, CallEnding, ContentPart, Form, Gate, Passed, Rates, Role, Rules};
+use gate::{Call, CallEnding, ContentPart, Gate, PartForm, Passed, Rates, Role, Rules};
 use identity::Presented;
 use mcp::actions::CALL;
 use store::disk::{Fault, MemoryDisk};
@@ -265,7 +265,7 @@ async fn call(
     let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let content = [ContentPart {
         role: Role::Argument,
-        form: Form::Json,
+        form: PartForm::Json,
         path: "params",
         bytes: params.as_bytes(),
     }];

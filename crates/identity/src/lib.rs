@@ -11,4 +11,6 @@ mod key;
 mod verified;
 
 pub use key::{key_digest, new_key};
-pub use verified::{Agent, AgentState, Credential, Peer, Presented, Verified, thumbprint, verify};
+pub use verified::{
+    Agent, AgentState, Credential, Presented, PresentedPeer, Verified, thumbprint, verify,
+};

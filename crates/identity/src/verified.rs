@@ -25,12 +25,12 @@ pub struct Presented<'a> {
     /// The request's method and target URI, which a proof is bound to (RFC 9449 §4.3).
     pub method: &'a str,
     pub target: &'a str,
-    pub peer: Peer<'a>,
+    pub peer: PresentedPeer<'a>,
 }
 
 /// The other end of the connection.
 #[derive(Clone, Copy, Debug)]
-pub struct Peer<'a> {
+pub struct PresentedPeer<'a> {
     pub address: IpAddr,
     /// The certificate that it proved to have in the TLS handshake, in DER.
     pub certificate: Option<&'a [u8]>,
@@ -45,7 +45,7 @@ impl<'a> Presented<'a> {
             fields: &[],
             method: "",
             target: "",
-            peer: Peer {
+            peer: PresentedPeer {
                 address,
                 certificate: None,
             },

@@ -6,7 +6,7 @@
 
 use base::{Name, Refusal, Resource, refusal};
 use bytes::Bytes;
-use gate::{Call, ContentPart, Form, Passed, Role};
+use gate::{Call, ContentPart, PartForm, Passed, Role};
 use serde_json::value::RawValue;
 
 use crate::actions::{CALL, USE};
@@ -47,7 +47,7 @@ impl<'m> Content<'m> {
         };
         Some(ContentPart {
             role: Role::Argument,
-            form: Form::Json,
+            form: PartForm::Json,
             path,
             bytes,
         })

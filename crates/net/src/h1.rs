@@ -10,8 +10,8 @@
 //! A server's loop reads from top to bottom:
 //!
 //! ```no_run
-//! # use net::h1::{Error, Framing, Server, Socket};
-//! # async fn serve<S: Socket>(mut server: Server<S>) -> Result<(), Error> {
+//! # use net::h1::{Error, Framing, ServerConnection, Socket};
+//! # async fn serve<S: Socket>(mut server: ServerConnection<S>) -> Result<(), Error> {
 //! while server.head().await?.is_some() {
 //!     while let Some(piece) = server.piece().await? {
 //!         println!("{} bytes", piece.len());

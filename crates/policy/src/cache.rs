@@ -18,7 +18,7 @@ use crate::{Principal, Slice};
 const SHARDS: usize = 64;
 
 /// What calls have one slice.
-pub(crate) struct Key<'a> {
+pub(crate) struct SliceKey<'a> {
     pub(crate) principal: &'a Arc<Principal>,
     pub(crate) action: &'static Action,
     /// The resource's entity type.
@@ -44,8 +44,8 @@ impl Cache {
     /// The slice of this call; made if there is none.
     pub(crate) fn get(
         &self,
-        key: Key<'_>,
-        make: impl FnOnce(Key<'_>) -> Option<Slice>,
+        key: SliceKey<'_>,
+        make: impl FnOnce(SliceKey<'_>) -> Option<Slice>,
     ) -> Option<Arc<Slice>> {
         let hash = self.hash(&key);
         let shard = &self.shards[hash as usize % SHARDS];
@@ -70,7 +70,7 @@ impl Cache {
     }
 
     /// Groups are left out: an agent whose groups changed gets a new slice in the place of the old one.
-    fn hash(&self, key: &Key<'_>) -> u64 {
+    fn hash(&self, key: &SliceKey<'_>) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         hasher.write(key.principal.name.as_str().as_bytes());
         hasher.write_u8(0);

@@ -12,7 +12,7 @@ use cedar_policy::Entities;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use crate::cache::{Cache, Key};
+use crate::cache::{Cache, SliceKey};
 use crate::class::Named;
 use crate::entities::Types;
 use crate::load::{self, Loaded, Rule};
@@ -132,7 +132,7 @@ impl Policies {
     ) -> Result<Arc<Slice>, Refusal> {
         let mismatch = || refusal(principal, action, resource, "it does not say of what");
         let entity = (action.entity)(resource).ok_or_else(mismatch)?;
-        let key = Key {
+        let key = SliceKey {
             principal,
             action,
             kind: entity.kind,

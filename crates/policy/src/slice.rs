@@ -12,7 +12,7 @@ use base::{Action, Refusal, Resource};
 use cedar_policy::{Authorizer, Decision, Effect, Entities, Request};
 
 use crate::arguments::{self, Argument};
-use crate::cache::Key;
+use crate::cache::SliceKey;
 use crate::class::Class;
 use crate::entities::Types;
 use crate::load::Rule;
@@ -82,7 +82,7 @@ pub struct Admission {
 
 impl Slice {
     pub(crate) fn new(
-        key: Key<'_>,
+        key: SliceKey<'_>,
         uids: Uids,
         entities: Entities,
         rules: &[&Rule],
@@ -215,7 +215,7 @@ impl Slice {
         }
     }
 
-    pub(crate) fn is_of(&self, key: &Key<'_>) -> bool {
+    pub(crate) fn is_of(&self, key: &SliceKey<'_>) -> bool {
         let who = key.principal;
         (Arc::ptr_eq(&self.principal, who) || self.principal == *who)
             && self.action == key.action

@@ -31,7 +31,10 @@ const MAY: &[(&str, &[&str])] = &[
     ("mcp", &["base", "config", "gate", "identity", "net"]),
     ("lab", &["base", "config", "terminal"]),
     ("seal", &["base"]),
-    ("relay", &["base", "config", "gate", "net", "seal"]),
+    (
+        "relay",
+        &["base", "config", "gate", "identity", "net", "seal"],
+    ),
     ("tools", &["base", "config"]),
     ("terminal", &[]),
     ("scancli", &["base", "scan", "terminal"]),
@@ -392,7 +395,7 @@ fn one_permit_and_one_way_out() {
     assert_eq!(
         found,
         [
-            "crates/gate/src/pass.rs: Passed::new",
+            "crates/gate/src/append.rs: Passed::new",
             "crates/gate/src/passed.rs: Passed {}",
             "crates/gate/src/passed.rs: impl Permit",
             "crates/mcp/src/lane.rs: Upstreams<Passed>",

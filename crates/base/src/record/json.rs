@@ -8,7 +8,7 @@ use std::fmt::Display;
 use std::io::Write as _;
 
 /// One object that is being written.
-pub(super) struct Object<'b, 'k> {
+pub(super) struct RecordObject<'b, 'k> {
     out: &'b mut Vec<u8>,
     /// Where the first field begins.
     start: usize,
@@ -17,16 +17,16 @@ pub(super) struct Object<'b, 'k> {
 }
 
 /// The bytes of an object, as `fill` gives its fields.
-pub(super) fn object<'k>(fill: impl FnOnce(&mut Object<'_, 'k>)) -> Vec<u8> {
+pub(super) fn object<'k>(fill: impl FnOnce(&mut RecordObject<'_, 'k>)) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024);
-    Object::write(&mut out, 24, fill);
+    RecordObject::write(&mut out, 24, fill);
     out
 }
 
-impl<'k> Object<'_, 'k> {
-    fn write(out: &mut Vec<u8>, fields: usize, fill: impl FnOnce(&mut Object<'_, 'k>)) {
+impl<'k> RecordObject<'_, 'k> {
+    fn write(out: &mut Vec<u8>, fields: usize, fill: impl FnOnce(&mut RecordObject<'_, 'k>)) {
         out.push(b'{');
-        let mut object = Object {
+        let mut object = RecordObject {
             start: out.len(),
             out,
             fields: Vec::with_capacity(fields),
@@ -79,16 +79,20 @@ impl<'k> Object<'_, 'k> {
         self.list(key, values, |json, value| json.string(value));
     }
 
-    /// A list of values as [`Object::plain`] takes them.
+    /// A list of values as [`RecordObject::plain`] takes them.
     pub(super) fn plains(&mut self, key: &'k str, values: impl Iterator<Item = impl Display>) {
         self.list(key, values, |json, value| {
             write!(json.out, "\"{value}\"").expect("a vector takes all bytes");
         });
     }
 
-    pub(super) fn object<'i>(&mut self, key: &'k str, fill: impl FnOnce(&mut Object<'_, 'i>)) {
+    pub(super) fn object<'i>(
+        &mut self,
+        key: &'k str,
+        fill: impl FnOnce(&mut RecordObject<'_, 'i>),
+    ) {
         self.key(key);
-        Object::write(self.out, 8, fill);
+        RecordObject::write(self.out, 8, fill);
     }
 
     /// A list of objects.
@@ -96,10 +100,10 @@ impl<'k> Object<'_, 'k> {
         &mut self,
         key: &'k str,
         values: impl Iterator<Item = T>,
-        fill: impl Fn(&mut Object<'_, 'i>, T),
+        fill: impl Fn(&mut RecordObject<'_, 'i>, T),
     ) {
         self.list(key, values, |json, value| {
-            Object::write(json.out, 8, |object| fill(object, value));
+            RecordObject::write(json.out, 8, |object| fill(object, value));
         });
     }
 
@@ -126,7 +130,7 @@ impl<'k> Object<'_, 'k> {
 
     /// Puts the fields in order and ends the object.
     fn close(self) {
-        let Object {
+        let RecordObject {
             out,
             start,
             mut fields,

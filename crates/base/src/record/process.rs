@@ -48,11 +48,11 @@ impl Start<'_> {
 
 /// That a process ended by itself, and wrote all that it had.
 #[derive(Clone, Copy, Debug)]
-pub struct Stop {
+pub struct ProcessStop {
     pub at: Now,
 }
 
-impl Stop {
+impl ProcessStop {
     /// Canonical JSON.
     pub fn to_json(&self) -> Vec<u8> {
         json::object(|json| {
@@ -288,7 +288,7 @@ mod tests {
             r#"{"at":"1970-01-01T00:00:00.000Z","call":"03030303030303030303030303030303","kind":"lost"}"#
         );
         assert_eq!(
-            text(Stop { at: AT }.to_json()),
+            text(ProcessStop { at: AT }.to_json()),
             r#"{"at":"1970-01-01T00:00:00.000Z","kind":"stop"}"#
         );
         let admin = Admin {

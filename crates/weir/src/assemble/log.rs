@@ -3,7 +3,7 @@
 //! A process says first that it started, then of each call that the one before left open that it was lost. The texts of
 //! the policies and of the directory stand in the log before the first record that was made by them.
 
-use base::record::{Start, Stop, Subject};
+use base::record::{ProcessStop, Start, Subject};
 use base::{Digest, Now};
 use gate::ports::{RecordError, Recorder};
 use serde_json::json;
@@ -105,7 +105,7 @@ pub(super) fn begin(
 /// Records that this process ends by itself, and closes the log.
 pub(super) fn end(log: &Log, now: Now) -> Result<(), RecordError> {
     if !matches!(log.trouble(), Some(RecordError::Failed(_))) {
-        log.note(Stop { at: now }.to_json());
+        log.note(ProcessStop { at: now }.to_json());
     }
     log.close()
 }
