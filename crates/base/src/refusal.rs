@@ -11,7 +11,12 @@ pub struct Code {
     pub status: u16,
     /// One sentence for the agent: what to do about it.
     pub mend: &'static str,
+    /// The error code where JSON-RPC carries it.
+    pub rpc: i64,
 }
+
+/// The JSON-RPC code of refusals that have none of their own: in the range that JSON-RPC leaves to servers.
+pub const RPC_REFUSED: i64 = -32050;
 
 /// A decision not to do what was asked.
 #[derive(Clone)]
@@ -55,8 +60,13 @@ impl fmt::Debug for Refusal {
 
 /// Makes the table: one line a code, and a constant for each.
 macro_rules! codes {
-    ($($constant:ident $name:literal $status:literal $mend:literal;)*) => {
-        $(pub const $constant: &Code = &Code { name: $name, status: $status, mend: $mend };)*
+    ($($constant:ident $name:literal $status:literal $mend:literal $(rpc $rpc:literal)?;)*) => {
+        $(pub const $constant: &Code = &Code {
+            name: $name,
+            status: $status,
+            mend: $mend,
+            rpc: [$($rpc,)? RPC_REFUSED][0],
+        };)*
         /// Every refusal code, in the order of the path.
         pub const ALL: &[&Code] = &[$($constant),*];
     };
@@ -121,13 +131,13 @@ codes! {
     LOG_BUSY "log.busy" 503 "Too many calls wait to be recorded; try again in a moment.";
 
     // MCP.
-    JSON_INVALID "mcp.json_invalid" 400 "Send one JSON-RPC 2.0 message as JSON.";
-    JSON_DUPLICATE "mcp.json_duplicate" 400 "Send each key of an object once; keys that differ only in case count as one.";
-    NAME_SPELLING "mcp.name_spelling" 400 "Spell the names of members as MCP and the tool's schema do; case counts.";
-    JSON_DEEP "mcp.json_deep" 400 "Send JSON with at most 64 levels and 4,096 keys an object.";
-    MESSAGE_INVALID "mcp.message_invalid" 400 "Send a JSON-RPC 2.0 request, notification or response.";
-    BATCH "mcp.batch" 400 "Send one message a request; this revision has no batches.";
-    REVISION "mcp.revision" 400 "Send MCP-Protocol-Version: 2025-11-25 or 2025-06-18.";
+    JSON_INVALID "mcp.json_invalid" 400 "Send one JSON-RPC 2.0 message as JSON." rpc -32700;
+    JSON_DUPLICATE "mcp.json_duplicate" 400 "Send each key of an object once; keys that differ only in case count as one." rpc -32600;
+    NAME_SPELLING "mcp.name_spelling" 400 "Spell the names of members as MCP and the tool's schema do; case counts." rpc -32600;
+    JSON_DEEP "mcp.json_deep" 400 "Send JSON with at most 64 levels and 4,096 keys an object." rpc -32600;
+    MESSAGE_INVALID "mcp.message_invalid" 400 "Send a JSON-RPC 2.0 request, notification or response." rpc -32600;
+    BATCH "mcp.batch" 400 "Send one message a request; this revision has no batches." rpc -32600;
+    REVISION "mcp.revision" 400 "Send MCP-Protocol-Version: 2025-11-25 or 2025-06-18." rpc -32022;
     SESSION_MISSING "mcp.session_missing" 400 "Send the Mcp-Session-Id that initialize gave.";
     SESSION_UNKNOWN "mcp.session_unknown" 404 "The session has ended or is not this agent's; initialize again.";
     SESSION_BUSY "mcp.session_busy" 429 "Wait for calls of this session to end; it has as many as it may have.";

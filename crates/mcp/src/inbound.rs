@@ -44,14 +44,10 @@ struct Asking<'a> {
 
 impl McpLane {
     /// Answers one request to `/mcp/<server>`.
-    pub async fn serve(&self, server: &str, mut request: Request, id: CallId) -> Response {
-        let Some(name) = Name::new(server) else {
-            let refusal = Refusal::new(refusal::NOT_FOUND, "that cannot be a server's name");
-            return refuse::problem(&refusal, id);
-        };
+    pub async fn serve(&self, name: Name, mut request: Request, id: CallId) -> Response {
         let resource = Resource::server(name.clone());
         let method = request.head.method.clone();
-        let request_id = request_id(&request.head).map(str::to_owned);
+        let request_id = request.id().map(str::to_owned);
         let trace = field(&request.head, &TRACE).map(str::to_owned);
         let peer = request.peer.address.ip();
         let call = Call {
@@ -404,15 +400,6 @@ fn accepts(head: &Parts, media_type: &str) -> bool {
         }
     }
     !any
-}
-
-/// The request id that a client sent, if it is one that can be kept: 1 to 64 letters, digits, `.`, `_`, `-`.
-pub fn request_id(head: &Parts) -> Option<&str> {
-    let id = field(head, &HeaderName::from_static("x-request-id"))?;
-    let plain = id
-        .bytes()
-        .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
-    (plain && (1..=64).contains(&id.len())).then_some(id)
 }
 
 fn field<'a>(head: &'a Parts, name: &HeaderName) -> Option<&'a str> {

@@ -40,7 +40,5 @@ pub mod section;
 pub mod sse;
 
 pub use actions::LANE;
-pub use inbound::request_id;
 pub use lane::{McpLane, Server, ServerKind, Settings, Shared};
 pub use probe::{Health, probe};
-pub use refuse::problem;

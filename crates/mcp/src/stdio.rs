@@ -632,7 +632,7 @@ impl Session<'_> {
 async fn refuse_child(id: &str, own: &Answers, child: &ChildIn<Passed>) {
     let error = format!(
         r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{},"message":"refused by weir"}}}}"#,
-        refuse::REFUSED
+        base::refusal::RPC_REFUSED
     );
     if let Err(error) = child.send(own.passed(), Bytes::from(error)).await {
         tracing::warn!("the server was not told: {error}");

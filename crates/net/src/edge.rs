@@ -12,6 +12,7 @@ mod listen;
 mod places;
 pub mod probe;
 mod pulse;
+mod refused;
 mod request;
 mod strict;
 
@@ -27,6 +28,7 @@ pub use drain::Drain;
 pub(crate) use listen::ConnectionSlot;
 pub(crate) use listen::open;
 pub use listen::{bind, reserve, serve};
+pub use refused::refused;
 pub use request::Request;
 
 /// What a [`Service`] answers with.

@@ -16,6 +16,6 @@ pub mod upstream;
 
 pub use children::{Backoff, ChildIn, ChildOut, LineError, SendLineError};
 pub use edge::{Body, BodySender, Drain, EdgeSettings, EdgeShared, Gone, Peer, Request, Response};
-pub use edge::{Service, bind, reserve, serve};
+pub use edge::{Service, bind, refused, reserve, serve};
 pub use generation::Generations;
 pub use upstream::{Endpoint, SendError, Targets, UpstreamAnswer, Upstreams};

@@ -25,7 +25,9 @@ pub(crate) fn answer<S: Socket>(
     server: &mut ServerConnection<S>,
     refusal: &Refusal,
 ) -> Result<(), Error> {
-    let Code { name, status, mend } = *refusal.code;
+    let Code {
+        name, status, mend, ..
+    } = *refusal.code;
     let body = serde_json::json!({
         "type": format!("urn:weir:refusal:{name}"),
         "status": status,

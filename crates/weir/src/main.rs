@@ -16,6 +16,7 @@ mod health;
 mod lanes;
 mod metrics;
 mod ports;
+mod refuse;
 mod reload;
 mod routes;
 mod serve;

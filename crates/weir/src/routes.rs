@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use base::{CallId, Refusal, refusal};
+use base::{CallId, Name, Refusal, refusal};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
@@ -12,6 +12,7 @@ use store::log::Log;
 use crate::assemble::relay::Sides;
 use crate::health::{self, Health};
 use crate::metrics::Metrics;
+use crate::refuse;
 
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -109,14 +110,14 @@ pub(crate) struct Routes {
 impl net::Service for Routes {
     async fn call(&self, request: Request) -> Response {
         let id = new_call_id();
-        let named = mcp::request_id(&request.head).and_then(|id| HeaderValue::try_from(id).ok());
+        let named = request.id().and_then(|id| HeaderValue::try_from(id).ok());
         let method = request.head.method.clone();
         let path = request.head.uri.path().to_owned();
         let (template, mut response) = match find(&path) {
             Some((route, rest)) => (route.template, self.answer(route, rest, request, id).await),
             None => {
                 let refusal = Refusal::new(refusal::NOT_FOUND, "there is nothing at this path");
-                ("(none)", mcp::problem(&refusal, id))
+                ("(none)", refuse::problem(&refusal, id))
             }
         };
         let status = response.status().as_u16();
@@ -132,7 +133,7 @@ impl net::Service for Routes {
 
     fn refuse(&self, refusal: &Refusal) -> Response {
         self.metrics.count_request("(none)", refusal.code.status);
-        mcp::problem(refusal, new_call_id())
+        refuse::problem(refusal, new_call_id())
     }
 }
 
@@ -141,20 +142,24 @@ impl Routes {
         let near = is_near(&request);
         if near && !self.mcp_shared.is_trusted_host(&request.head) {
             let public = "the Host of this request is not a name of this gateway";
-            return mcp::problem(&Refusal::new(refusal::HOST, public), id);
+            return refuse::problem(&Refusal::new(refusal::HOST, public), id);
         }
         if let Open::ThisMachine(why) = route.open
             && !near
         {
             let refusal = Refusal::new(refusal::FORBIDDEN, "this page answers its machine only");
-            return mcp::problem(&refusal.with_private(why), id);
+            return refuse::problem(&refusal.with_private(why), id);
         }
         if route.answers == Answers::Mcp {
-            return self.mcp.serve(rest, request, id).await;
+            let Some(server) = Name::new(rest) else {
+                let refusal = Refusal::new(refusal::NOT_FOUND, "that cannot be a server's name");
+                return refuse::problem(&refusal, id);
+            };
+            return self.mcp.serve(server, request, id).await;
         }
         if !matches!(request.head.method, Method::GET | Method::HEAD) {
             let refusal = Refusal::new(refusal::METHOD, "this page is only read");
-            let mut response = mcp::problem(&refusal, id);
+            let mut response = refuse::problem(&refusal, id);
             let allow = HeaderValue::from_static("GET, HEAD");
             response.headers_mut().insert(http::header::ALLOW, allow);
             return response;

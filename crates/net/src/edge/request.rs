@@ -48,6 +48,15 @@ impl Request {
         }
     }
 
+    /// The request id that the client sent, if it is one that can be kept: 1 to 64 letters, digits, `.`, `_`, `-`.
+    pub fn id(&self) -> Option<&str> {
+        let id = self.head.headers.get("x-request-id")?.to_str().ok()?;
+        let plain = id
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
+        (plain && (1..=64).contains(&id.len())).then_some(id)
+    }
+
     /// Says that this request is of a known agent: its connection is no stranger's from now on.
     pub fn is_of_known_agent(&self) {
         self.pulse.is_known();
