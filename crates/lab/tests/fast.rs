@@ -605,7 +605,8 @@ fn a_target_that_goes_away_costs_failures_and_not_the_cpu() {
     let refused = outcome.fault(Fault::Refused);
     // It rests 1, 2, 4 … 256 ms: ten attempts or so, not as many as fit.
     assert!((2..=12).contains(&refused), "{refused}");
-    assert!(outcome.sum.failures() <= refused + 1);
+    // Besides, the request that was under way, and one that the closing socket still took.
+    assert!(outcome.sum.failures() <= refused + 2);
 }
 
 #[test]
