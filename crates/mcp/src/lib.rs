@@ -14,8 +14,6 @@ pub mod actions;
 mod inbound;
 mod incoming;
 mod lane;
-mod origin;
-
 mod outbound;
 
 mod answers;
@@ -39,6 +37,9 @@ pub mod metrics;
 pub mod section;
 pub mod sse;
 
+use net::origin;
+
 pub use actions::LANE;
 pub use lane::{McpLane, Server, ServerKind, Settings, Shared};
 pub use probe::{Health, probe};
+pub use refuse::refuse;

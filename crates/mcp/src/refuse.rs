@@ -12,6 +12,11 @@ use serde_json::json;
 use crate::envelope::Id;
 use crate::inbound::REVISIONS;
 
+/// The form of a refusal of this lane before any message of the request is read.
+pub fn refuse(refusal: &Refusal, call: CallId) -> Response {
+    refuse_http(refusal, call, None)
+}
+
 /// A JSON-RPC error with the refusal's HTTP status: for what is wrong with the exchange. The id is the
 /// request's, where it was read.
 pub(crate) fn refuse_http(refusal: &Refusal, call: CallId, id: Option<Id<'_>>) -> Response {

@@ -12,6 +12,7 @@ pub mod edge;
 mod generation;
 pub mod h1;
 pub mod mutual;
+pub mod origin;
 pub mod upstream;
 
 pub use children::{Backoff, ChildIn, ChildOut, LineError, SendLineError};

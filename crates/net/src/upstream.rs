@@ -12,7 +12,7 @@ mod targets;
 
 use std::fmt;
 
-use base::Refusal;
+use base::{Refusal, refusal};
 
 pub use answer::UpstreamAnswer;
 pub(crate) use dial::dial;
@@ -48,3 +48,24 @@ impl fmt::Display for SendError {
 }
 
 impl std::error::Error for SendError {}
+
+impl From<SendError> for Refusal {
+    fn from(error: SendError) -> Refusal {
+        match error {
+            SendError::Refused(refusal) => refusal,
+            SendError::Slow => {
+                Refusal::new(refusal::SERVER_SLOW, "the server did not answer in time")
+            }
+            SendError::TooLarge => Refusal::new(
+                refusal::ANSWER_TOO_LARGE,
+                "the server's answer is too large",
+            ),
+            SendError::Unreachable(why) => {
+                Refusal::new(refusal::SERVER_DOWN, "the server cannot be reached").with_private(why)
+            }
+            SendError::Broken(why) => {
+                Refusal::new(refusal::SERVER_DOWN, "the server broke off").with_private(why)
+            }
+        }
+    }
+}

@@ -61,23 +61,6 @@ config::scalar!(
     { "enum": ["outgoing", "incoming", "description"] }
 );
 
-/// How calls come in, of the lanes that are scanned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ScannedLane {
-    Mcp,
-}
-
-impl ScannedLane {
-    pub const ALL: &[ScannedLane] = &[ScannedLane::Mcp];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ScannedLane::Mcp => "mcp",
-        }
-    }
-}
-
 /// The id of a rule; whether there is such a rule is known once all rules are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleId(pub String);
@@ -329,9 +312,9 @@ pub struct Override {
     /// The direction that it holds in; without it, all.
     #[schemars(example = &"incoming")]
     pub direction: Option<Way>,
-    /// The lane that it holds in; without it, all.
+    /// The lane that it holds in, one whose messages the scan reads; without it, all.
     #[schemars(example = &"mcp")]
-    pub lane: Option<ScannedLane>,
+    pub lane: Option<Label>,
     /// The server that it holds for, or the host; without it, all.
     #[schemars(example = &"files")]
     pub target: Option<Text>,

@@ -7,7 +7,7 @@ mod log;
 pub(crate) mod probe;
 pub(crate) mod relay;
 
-use std::collections::HashMap;
+use std::any::Any;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -20,13 +20,24 @@ use net::upstream::Scheme;
 use net::{Drain, EdgeSettings, EdgeShared, Endpoint, Targets, Upstreams};
 use store::{Log, LogSettings, State};
 
-use crate::config::settings::{ChildServer, HttpServer, ServerKind, Settings};
+use crate::config::settings::{Ca, Settings, Url};
 use crate::config::{Problem, compile};
+use crate::lanes::{self, OnThread, Parts, Running};
 use crate::metrics::Metrics;
 use crate::ports::{Clock, Known};
 use crate::routes::Routes;
 
 pub(crate) use log::InForce;
+
+/// Connections of one thread to what weir calls, for calls that the gate passed.
+#[derive(Clone)]
+pub(crate) struct WayOut(Rc<Upstreams<Passed>>);
+
+impl WayOut {
+    pub(crate) fn upstreams(&self) -> Rc<Upstreams<Passed>> {
+        Rc::clone(&self.0)
+    }
+}
 
 /// What all threads of a gateway share.
 pub(crate) struct Gateway {
@@ -39,12 +50,11 @@ pub(crate) struct Gateway {
     gate: Arc<Gate>,
     pub metrics: Arc<Metrics>,
     edge: Arc<EdgeShared>,
-    mcp: Arc<mcp::Shared>,
     targets: Arc<Targets>,
     clock: Arc<Clock>,
-    pub sides: relay::Sides,
-    outbound_edge: Arc<EdgeShared>,
-    inbound_edge: Arc<EdgeShared>,
+    /// In the order of [`lanes::ALL`].
+    pub lanes: Arc<[Arc<dyn Running>]>,
+    origins: Arc<[String]>,
 }
 
 impl Gateway {
@@ -79,41 +89,60 @@ impl Gateway {
             )
         };
         let gate = Arc::new(Gate::new(ports, rules));
-        let session_key = state.key("session.key").map_err(failed)?;
-        let mcp = mcp::Shared::new(mcp_settings(settings, session_key), Arc::clone(&gate));
-        let sides = relays(settings, &gate, &clock)?;
+        let drain = Drain::new();
+        let parts = Parts {
+            gate: &gate,
+            clock: &clock,
+            targets: &targets,
+            drain: &drain,
+            state: &state,
+        };
+        let lanes = lanes::ALL.iter().map(|row| (row.open)(settings, &parts));
+        let lanes: Result<_, String> = lanes.collect();
         Ok(Gateway {
+            lanes: lanes?,
             log,
             pins,
-            drain: Drain::new(),
+            drain,
             edge_settings: edge_settings(settings),
             fingerprint_key,
             known,
             gate,
             metrics,
             edge: Arc::default(),
-            mcp: Arc::new(mcp),
             targets,
             clock,
-            sides,
-            outbound_edge: Arc::default(),
-            inbound_edge: Arc::default(),
+            origins: settings.origins.clone().into(),
         })
     }
 
     /// The routes of one thread, with upstream connections of its own.
     pub(crate) fn thread(&self) -> Routes {
-        let upstreams: Rc<Upstreams<Passed>> = Rc::new(Upstreams::new(Arc::clone(&self.targets)));
+        let out = self.way_out();
+        let lanes = self.lanes.iter().map(|lane| lane.thread(&out));
         Routes {
-            mcp: mcp::McpLane::new(Arc::clone(&self.mcp), upstreams),
-            mcp_shared: Arc::clone(&self.mcp),
+            lanes: lanes.collect::<Vec<Rc<dyn OnThread>>>(),
+            running: Arc::clone(&self.lanes),
             gate: Arc::clone(&self.gate),
             metrics: Arc::clone(&self.metrics),
             edge: Arc::clone(&self.edge),
             log: Arc::clone(&self.log),
             drain: self.drain.clone(),
-            relay: self.sides.clone(),
+            origins: Arc::clone(&self.origins),
         }
+    }
+
+    /// Upstream connections of one thread.
+    pub(crate) fn way_out(&self) -> WayOut {
+        WayOut(Rc::new(Upstreams::new(Arc::clone(&self.targets))))
+    }
+
+    /// The lane of this type, for who serves one lane and no routes.
+    pub(crate) fn lane<L: Running>(&self) -> Option<&L> {
+        self.lanes.iter().find_map(|lane| {
+            let lane: &dyn Any = &**lane;
+            lane.downcast_ref()
+        })
     }
 
     /// Puts other settings in force, as far as that can be done while serving: agents, policies, the scan,
@@ -130,7 +159,7 @@ impl Gateway {
         in_force
             .keep(&self.log, self.now())
             .map_err(|error| vec![unkept(settings, &error)])?;
-        self.reload_relay(settings)?;
+        self.reload_lanes(settings)?;
         self.gate.replace(rules);
         self.known.replace(agents(settings));
         Ok(in_force)
@@ -141,48 +170,10 @@ impl Gateway {
         log::end(&self.log, self.now())
     }
 
-    /// Keys, peers, routes and callers of the relay. Sides and places are those that it started with.
-    pub(crate) fn reload_relay(&self, settings: &Settings) -> Result<(), Vec<Problem>> {
-        let problem = |message: String| {
-            vec![Problem {
-                file: settings.file.display().to_string(),
-                line: 0,
-                column: 0,
-                key: "relay".to_owned(),
-                message,
-                help: "What the relay listens on and where it goes takes a restart.".to_owned(),
-            }]
-        };
-        let now = gate::ports::Clock::now(&*self.clock);
-        if let (Some(running), Some(side)) = (&self.sides.outbound, &settings.relay.outbound) {
-            let told = relay::outbound(side, settings, now.unix_ms);
-            let renewals = relay::renewals(side, &self.targets).map_err(|peer| {
-                problem(format!("{peer} was not spoken to by mtls when this began"))
-            })?;
-            running
-                .reload(told)
-                .map_err(|error| problem(error.to_string()))?;
-            renewals.iter().for_each(relay::Renewal::apply);
-        }
-        if let (Some(running), Some(side)) = (&self.sides.inbound, &settings.relay.inbound) {
-            running
-                .reload(relay::inbound(side, settings))
-                .map_err(|error| problem(error.to_string()))?;
-        }
-        Ok(())
-    }
-
-    /// Connections of one thread, for one side of the relay.
-    pub(crate) fn wires(&self) -> impl FnOnce(Rc<net::h1::Thread>) -> Wires<Passed> + use<> {
-        wires(&self.targets)
-    }
-
-    pub(crate) fn outbound_edge(&self) -> Arc<EdgeShared> {
-        Arc::clone(&self.outbound_edge)
-    }
-
-    pub(crate) fn inbound_edge(&self) -> Arc<EdgeShared> {
-        Arc::clone(&self.inbound_edge)
+    /// What the lanes can change while serving.
+    pub(crate) fn reload_lanes(&self, settings: &Settings) -> Result<(), Vec<Problem>> {
+        let mut lanes = self.lanes.iter();
+        lanes.try_for_each(|lane| lane.reload(settings))
     }
 
     pub(crate) fn gate(&self) -> &Arc<Gate> {
@@ -200,7 +191,9 @@ impl Gateway {
 }
 
 /// Connections of one thread to these targets.
-fn wires(targets: &Arc<Targets>) -> impl FnOnce(Rc<net::h1::Thread>) -> Wires<Passed> + use<> {
+pub(crate) fn wires(
+    targets: &Arc<Targets>,
+) -> impl FnOnce(Rc<net::h1::Thread>) -> Wires<Passed> + use<> {
     let targets = Arc::clone(targets);
     move |thread| Wires::new(targets, thread)
 }
@@ -226,7 +219,7 @@ fn rules(
     fingerprint_key: [u8; 32],
 ) -> Result<Rules, Vec<Problem>> {
     let (policies, engine) = compile::all(settings, fingerprint_key)?;
-    let servers = started.servers.iter();
+    let reach = lanes::ALL.iter().flat_map(|row| (row.reach)(started));
     Ok(Rules {
         policies,
         engine,
@@ -236,44 +229,14 @@ fn rules(
             address_per_minute: settings.limits.address_per_minute,
             strangers_per_minute: settings.limits.strangers_per_minute,
         },
-        reach: servers
-            .map(|s| (s.name.clone(), s.reach()))
-            .chain(started.relay.places().map(|p| (p.name.clone(), p.reach())))
-            .collect(),
+        reach: reach.collect(),
     })
 }
 
 /// What policies and metrics know by name.
 fn names(settings: &Settings) -> impl Iterator<Item = base::Name> + '_ {
-    let servers = settings.servers.iter().map(|server| &server.name);
-    let places = settings.relay.places().map(|place| &place.name);
-    servers.chain(places).cloned()
-}
-
-/// The sides of the relay that the configuration asks for.
-fn relays(
-    settings: &Settings,
-    gate: &Arc<Gate>,
-    clock: &Arc<Clock>,
-) -> Result<relay::Sides, String> {
-    let now = gate::ports::Clock::now(&**clock);
-    let clock = || Arc::clone(clock) as Arc<dyn gate::ports::Clock>;
-    let outbound = settings.relay.outbound.as_ref().map(|side| {
-        let told = relay::outbound(side, settings, now.unix_ms);
-        ::relay::Outbound::new(told, Arc::clone(gate), clock())
-    });
-    let inbound = settings.relay.inbound.as_ref().map(|side| {
-        let told = relay::inbound(side, settings);
-        ::relay::Inbound::new(told, Arc::clone(gate), clock())
-    });
-    let failed = |side: &str, error: ::relay::Problem| format!("relay.{side}: {error}");
-    let outbound = outbound
-        .transpose()
-        .map_err(|error| failed("outbound", error))?;
-    let inbound = inbound
-        .transpose()
-        .map_err(|error| failed("inbound", error))?;
-    Ok(relay::Sides { outbound, inbound })
+    let reach = lanes::ALL.iter().flat_map(|row| (row.reach)(settings));
+    reach.map(|(name, _)| name)
 }
 
 fn edge_settings(settings: &Settings) -> EdgeSettings {
@@ -306,14 +269,7 @@ fn agents(settings: &Settings) -> store::Agents {
 }
 
 fn targets(settings: &Settings) -> Result<Targets, String> {
-    let endpoints = settings
-        .servers
-        .iter()
-        .filter_map(|server| match &server.kind {
-            ServerKind::Http(http) => Some((server.name.clone(), endpoint(http))),
-            ServerKind::Child(_) => None,
-        });
-    dialled(endpoints.chain(relay::endpoints(&settings.relay)))
+    dialled(lanes::ALL.iter().flat_map(|row| (row.endpoints)(settings)))
 }
 
 /// Where these names are dialled. The error is for the operator.
@@ -324,70 +280,20 @@ fn dialled(endpoints: impl IntoIterator<Item = (base::Name, Endpoint)>) -> Resul
     })
 }
 
-fn endpoint(http: &HttpServer) -> Endpoint {
+/// What stands at a URL, as `net` is told of it. `ca` are the certificates to trust instead of the public ones.
+pub(crate) fn endpoint(url: &Url, ca: Option<&Ca>) -> Endpoint {
     Endpoint {
-        scheme: if http.url.https {
-            Scheme::Https
-        } else {
-            Scheme::Http
+        scheme: match url.https {
+            true => Scheme::Https,
+            false => Scheme::Http,
         },
-        host: http.url.host.clone(),
-        port: http.url.port,
-        path: http.url.path.clone(),
-        ca: http.ca.as_ref().map(|ca| ca.pem.clone().into_bytes()),
+        host: url.host.clone(),
+        port: url.port,
+        path: url.path.clone(),
+        ca: ca.map(|ca| ca.pem.clone().into_bytes()),
         mutual: None,
         idle_max: base::limit::IDLE_UPSTREAMS_MAX,
         idle_ms: base::limit::IDLE_UPSTREAM_MS_MAX,
-    }
-}
-
-fn mcp_settings(settings: &Settings, session_key: [u8; 32]) -> mcp::Settings {
-    let servers: HashMap<_, _> = settings
-        .servers
-        .iter()
-        .map(|server| {
-            let kind = match &server.kind {
-                ServerKind::Http(http) => mcp::ServerKind::Url {
-                    token: http.token.clone(),
-                },
-                ServerKind::Child(child) => mcp::ServerKind::Child(command(&server.name, child)),
-            };
-            let server = mcp::Server {
-                name: server.name.clone(),
-                kind,
-                sessions_max: server.sessions_max,
-                agent_sessions_max: server.agent_sessions_max,
-                session_idle_ms: server.session_idle_ms,
-            };
-            (server.name.clone(), server)
-        })
-        .collect();
-    mcp::Settings {
-        servers,
-        origins: settings.origins.clone(),
-        answer_ms: settings.limits.answer_ms,
-        answer_bytes_max: settings.limits.answer_bytes_max,
-        session_key,
-    }
-}
-
-fn command(name: &base::Name, child: &ChildServer) -> net::children::Command {
-    let (program, args) = child
-        .command
-        .split_first()
-        .expect("a command names its program");
-    net::children::Command {
-        program: program.clone(),
-        args: args.to_vec(),
-        env: child
-            .env
-            .iter()
-            .map(|env| (env.name.clone(), env.value.clone()))
-            .collect(),
-        dir: Some(child.dir.clone()),
-        name: name.clone(),
-        errors: child.errors,
-        guard: Some(net::children::OWN_GUARD.into()),
     }
 }
 

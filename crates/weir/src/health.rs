@@ -1,23 +1,51 @@
 //! `/health`, `/health/live`, `/health/ready`: whether the process runs, and whether it does its work.
 //!
-//! Honest: ready means that calls can pass and be recorded. A server that does not work is named, and
-//! does not take the others away; where none works, nothing can be called and the gateway is not ready.
+//! Honest: ready means that calls can pass and be recorded. Each lane says how it is, and the gateway is as ready as
+//! the least ready of them.
 //!
-//! Everyone is told one word. Which servers there are, what is wrong with them, and which version this is,
-//! is told to this machine alone.
+//! Everyone is told one word. What there is, what is wrong with it, and which version this is, is told to this machine
+//! alone.
 
-use crate::assemble::relay::Sides;
 use bytes::Bytes;
+use gate::Gate;
+use gate::ports::RecordError;
 use http::StatusCode;
 use net::{Body, Drain, Response};
 use serde_json::{Map, Value, json};
 
+/// How one lane is.
+pub(crate) struct LaneHealth {
+    /// What its parts are called together, such as `servers`.
+    pub title: &'static str,
+    /// Each part by name, and one word for how it is.
+    pub parts: Vec<(String, &'static str)>,
+    pub readiness: Readiness,
+}
+
+/// Whether work can be done; the worst last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Readiness {
+    Ready,
+    /// Some of it.
+    Degraded,
+    NotReady,
+}
+
+impl Readiness {
+    fn as_str(self) -> &'static str {
+        match self {
+            Readiness::Ready => "ready",
+            Readiness::Degraded => "degraded",
+            Readiness::NotReady => "not ready",
+        }
+    }
+}
+
 /// What readiness is read from.
 pub(crate) struct Health<'a> {
-    pub gate: &'a gate::Gate,
-    pub mcp: &'a mcp::Shared,
+    pub gate: &'a Gate,
     pub drain: &'a Drain,
-    pub relay: &'a Sides,
+    pub lanes: Vec<LaneHealth>,
 }
 
 /// The process runs. Says nothing else, and costs nothing.
@@ -33,53 +61,47 @@ impl Health<'_> {
     /// 200 where calls can pass, else 503; `near` also says what is wrong.
     pub(crate) fn ready(&self, near: bool) -> Response {
         let trouble = self.gate.log_trouble();
-        let log = match &trouble {
-            None => "works",
-            Some(gate::ports::RecordError::Full) => "full",
-            Some(gate::ports::RecordError::Busy) => "busy",
-            Some(gate::ports::RecordError::Failed(_)) => "failed",
-        };
         let policies = self.gate.rules().policies.len();
-        let mut servers = Map::new();
-        let mut down = 0;
-        for (name, health) in self.mcp.health() {
-            down += usize::from(health.is_err());
-            let word = if health.is_ok() { "works" } else { "down" };
-            servers.insert(name.as_str().to_owned(), word.into());
-        }
-        let none_works = !servers.is_empty() && down == servers.len();
-        let sides = self.relay.now();
-        // An outbound without its peer still passes on what goes elsewhere; an inbound lets nothing through yet.
-        let waits = |name| sides.iter().any(|side| side.name == name && !side.is_ready);
-        let status = match () {
-            () if self.drain.is_started() => "draining",
-            () if log != "works" || policies == 0 || none_works || waits("inbound") => "not ready",
-            () if down > 0 || waits("outbound") => "degraded",
-            () => "ready",
+        let own = match trouble.is_some() || policies == 0 {
+            true => Readiness::NotReady,
+            false => Readiness::Ready,
+        };
+        let lanes = self.lanes.iter().map(|lane| lane.readiness);
+        let readiness = lanes.fold(own, Readiness::max);
+        let is_draining = self.drain.is_started();
+        let status = match is_draining {
+            true => "draining",
+            false => readiness.as_str(),
         };
         let mut body = json!({ "status": status });
         if near {
-            body["log"] = log.into();
+            body["log"] = log_word(trouble.as_ref()).into();
             body["policies"] = policies.into();
-            body["servers"] = Value::Object(servers);
             body["version"] = env!("CARGO_PKG_VERSION").into();
+            for lane in &self.lanes {
+                let parts = lane.parts.iter();
+                let parts = parts.map(|(name, word)| (name.clone(), Value::from(*word)));
+                body[lane.title] = Value::Object(parts.collect::<Map<_, _>>());
+            }
         }
-        if let Some(gate::ports::RecordError::Failed(why)) = trouble
+        if let Some(RecordError::Failed(why)) = trouble
             && near
         {
             body["log_failed"] = why.into();
         }
-        if near && !sides.is_empty() {
-            let word = |ready| if ready { "ready" } else { "not ready" };
-            let sides = sides
-                .iter()
-                .map(|side| (side.name.to_owned(), word(side.is_ready).into()));
-            body["relay"] = Value::Object(sides.collect());
-        }
         let mut response = crate::routes::json_response(&body);
-        if matches!(status, "draining" | "not ready") {
+        if is_draining || readiness == Readiness::NotReady {
             *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
         }
         response
+    }
+}
+
+fn log_word(trouble: Option<&RecordError>) -> &'static str {
+    match trouble {
+        None => "works",
+        Some(RecordError::Full) => "full",
+        Some(RecordError::Busy) => "busy",
+        Some(RecordError::Failed(_)) => "failed",
     }
 }

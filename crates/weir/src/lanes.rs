@@ -1,16 +1,124 @@
-//! The lanes of this gateway, each with its table of actions.
+//! The lanes of this gateway: one row each, and what a row brings.
+//!
+//! The rest of this crate knows lanes by this table alone. A request to `/mcp/files` is found in the `mcp` row's
+//! routes, answered by what that row opened, counted in the metrics that it shows, and gone from `/health` when
+//! the row is.
 
-use base::{Action, Lane};
+pub(crate) mod mcp;
+pub(crate) mod relay;
+
+use std::any::Any;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use base::{Action, CallId, Lane, Metric, Name};
+use gate::{Gate, Reach};
+use net::{Drain, Endpoint, Request, Response, Targets};
+use store::State;
+
+use crate::assemble::WayOut;
+use crate::config::{Problem, Settings};
+use crate::health::LaneHealth;
+use crate::ports::Clock;
+use crate::routes::Route;
+
+/// One lane.
+pub(crate) struct Row {
+    /// What agents can do there, and what policies call it.
+    pub lane: &'static Lane,
+    /// The paths that it answers where the gateway listens.
+    pub routes: &'static [Route],
+    /// What it shows at `/metrics`.
+    pub metrics: &'static [Metric],
+    /// Where its configured destinations are, of those that are dialled.
+    pub endpoints: fn(&Settings) -> Vec<(Name, Endpoint)>,
+    /// Every configured destination, and the addresses that may be dialled for it.
+    pub reach: fn(&Settings) -> Vec<(Name, Reach)>,
+    /// The keys of its settings that differ, of those that are read at the start alone.
+    pub only_at_start: fn(&Settings, &Settings) -> Vec<String>,
+    /// Starts it. The error is for the operator.
+    pub open: fn(&Settings, &Parts<'_>) -> Opened,
+}
+
+/// A lane that was opened, or why it was not.
+pub(crate) type Opened = Result<Arc<dyn Running>, String>;
+
+/// What a lane is opened with.
+pub(crate) struct Parts<'a> {
+    pub gate: &'a Arc<Gate>,
+    pub clock: &'a Arc<Clock>,
+    pub targets: &'a Arc<Targets>,
+    pub drain: &'a Drain,
+    pub state: &'a State,
+}
+
+/// A lane of a gateway that runs: what all threads share.
+pub(crate) trait Running: Any + Send + Sync {
+    /// Takes the addresses of its own that it listens on, one socket for each of so many threads. The error is for
+    /// the operator.
+    fn listen(&self, _settings: &Settings, _threads: usize) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Tells the operator that it is there. `edge` is where the gateway listens, if it does.
+    fn say_started(&self, _settings: &Settings, _edge: Option<SocketAddr>) {}
+
+    /// Its part of one thread, which has upstream connections of its own. Each call is for another thread.
+    fn thread(&self, out: &WayOut) -> Rc<dyn OnThread>;
+
+    /// How it is now; nothing where there is nothing to say of it.
+    fn health(&self) -> Option<LaneHealth> {
+        None
+    }
+
+    /// Appends what it counts to a page of metrics, in the OpenMetrics text format.
+    fn show_metrics(&self, _page: &mut String) {}
+
+    /// Puts other settings in force, as far as that can be done while serving. Errors: the lane did not change.
+    fn reload(&self, _settings: &Settings) -> Result<(), Vec<Problem>> {
+        Ok(())
+    }
+}
+
+/// Work of one thread.
+pub(crate) type Local<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+/// A lane on one thread.
+pub(crate) trait OnThread {
+    /// Answers a request to one of the lane's routes. `rest` is the part of the path from the route's first `*` on.
+    fn answer<'a>(&'a self, rest: &'a str, request: Request, id: CallId) -> Local<'a, Response>;
+
+    /// What else the lane does on this thread, until the gateway drains: its own listeners, and on the `first`
+    /// thread what is done once in a process.
+    fn serve(self: Rc<Self>, _first: bool) -> Local<'static, io::Result<()>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
 
 /// All lanes, in the order of the reference.
-pub(crate) static ALL: &[&Lane] = &[&mcp::LANE, &relay::LANE];
+pub(crate) static ALL: &[Row] = &[
+    mcp::ROW,
+    relay::ROW,
+    #[cfg(test)]
+    crate::echo::ROW,
+];
+
+/// The tables of all lanes.
+pub(crate) fn tables() -> Vec<&'static Lane> {
+    ALL.iter().map(|row| row.lane).collect()
+}
 
 /// Everything that agents can do.
 pub(crate) fn actions() -> impl Iterator<Item = &'static Action> {
-    ALL.iter().flat_map(|lane| lane.actions.iter().copied())
+    ALL.iter().flat_map(|row| row.lane.actions.iter().copied())
 }
 
 /// Those whose messages the scan reads.
 pub(crate) fn scanned() -> impl Iterator<Item = &'static Lane> {
-    ALL.iter().copied().filter(|lane| lane.is_scanned)
+    ALL.iter()
+        .map(|row| row.lane)
+        .filter(|lane| lane.is_scanned)
 }

@@ -12,6 +12,9 @@ mod assemble;
 mod cli;
 mod config;
 mod coverage;
+#[cfg(test)]
+#[path = "../tests/echo/lane.rs"]
+mod echo;
 mod health;
 mod lanes;
 mod metrics;

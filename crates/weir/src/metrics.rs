@@ -1,7 +1,7 @@
 //! What `/metrics` shows, in the OpenMetrics text format.
 //!
 //! Labels are route templates, codes and names from the configuration: what an agent sends never becomes
-//! a label, so nobody outside can make a series. The table [`DOCS`] is the reference page too.
+//! a label, so nobody outside can make a series. The tables of [`all`] are the reference page too.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,10 +15,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
-use relay::counters::{self, Shown};
 use store::log::Log;
 
-use crate::assemble::relay::Sides;
+use crate::lanes::{self, Running};
 
 macro_rules! docs {
     ($($constant:ident $name:literal $kind:literal $labels:literal $help:literal;)*) => {
@@ -46,8 +45,8 @@ docs! {
     NEVERS "weir_nevers" "gauge" "" "Impossible states that were reached; anything but 0 is a bug";
 }
 
-/// Every metric, in the order that `/metrics` shows them.
-pub(crate) const DOCS: &[Metric] = &[
+/// Those that no lane brings, in the order that `/metrics` shows them.
+const OWN: &[Metric] = &[
     REQUESTS,
     JUDGEMENTS,
     OUTCOMES,
@@ -58,12 +57,6 @@ pub(crate) const DOCS: &[Metric] = &[
     ACCEPTED,
     REFUSED,
     CLOSED,
-    mcp::metrics::SESSIONS,
-    mcp::metrics::SERVER_UP,
-    counters::EVENTS,
-    counters::BYTES,
-    counters::STAGES,
-    counters::READY,
     ENTRIES,
     LOG_BYTES,
     COMMITS,
@@ -71,6 +64,12 @@ pub(crate) const DOCS: &[Metric] = &[
     LOST,
     NEVERS,
 ];
+
+/// Every metric, in the order that `/metrics` shows them.
+pub(crate) fn all() -> impl Iterator<Item = &'static Metric> {
+    let lanes = lanes::ALL.iter().flat_map(|row| row.metrics);
+    OWN.iter().chain(lanes)
+}
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Request {
@@ -106,9 +105,6 @@ struct Reloaded {
     result: &'static str,
 }
 
-/// The labels of what a side of the relay counts: which side, and what tells it from the others of the metric.
-type OfSide = [(&'static str, &'static str); 2];
-
 /// What can come of a reload: done, or not.
 const RELOAD_RESULTS: [&str; 2] = ["done", "refused"];
 
@@ -129,12 +125,6 @@ pub(crate) struct Metrics {
     accepted: Gauge,
     refused: Gauge,
     closed: Gauge,
-    sessions: Gauge,
-    server_up: Family<Server, Gauge>,
-    relay_events: Family<OfSide, Counter>,
-    relay_bytes: Family<OfSide, Counter>,
-    relay_stages: Family<OfSide, Counter<f64, AtomicU64>>,
-    relay_ready: Family<[(&'static str, &'static str); 1], Gauge>,
     entries: Gauge,
     log_bytes: Gauge,
     commits: Gauge,
@@ -164,12 +154,6 @@ impl Metrics {
             accepted: Gauge::default(),
             refused: Gauge::default(),
             closed: Gauge::default(),
-            sessions: Gauge::default(),
-            server_up: Family::default(),
-            relay_events: Family::default(),
-            relay_bytes: Family::default(),
-            relay_stages: Family::default(),
-            relay_ready: Family::default(),
             entries: Gauge::default(),
             log_bytes: Gauge::default(),
             commits: Gauge::default(),
@@ -211,16 +195,6 @@ impl Metrics {
             ACCEPTED, accepted;
             REFUSED, refused;
             CLOSED, closed;
-            mcp::metrics::SESSIONS, sessions;
-            mcp::metrics::SERVER_UP, server_up;
-            counters::EVENTS, relay_events;
-            counters::BYTES, relay_bytes;
-        }
-        let seconds = counters::STAGES.name.trim_end_matches("_seconds");
-        let metric = self.relay_stages.clone();
-        registry.register_with_unit(seconds, counters::STAGES.help, Unit::Seconds, metric);
-        register! {
-            counters::READY, relay_ready;
             ENTRIES, entries;
             LOG_BYTES, log_bytes;
             COMMITS, commits;
@@ -284,39 +258,12 @@ impl Metrics {
         self.reloads.get_or_create(&Reloaded { result }).inc();
     }
 
-    /// What the sides of the relay counted by themselves: their counters only grow, as these do.
-    fn read_relay(&self, relay: &Sides) {
-        for side in relay.now() {
-            let ready = self.relay_ready.get_or_create(&[("side", side.name)]);
-            ready.set(i64::from(side.is_ready));
-            let labels = |name, value| [("side", side.name), (name, value)];
-            for (shown, value) in side.counted.all() {
-                match shown {
-                    Shown::Event(event) => {
-                        let counter = self.relay_events.get_or_create(&labels("event", event));
-                        counter.inner().store(value, Ordering::Relaxed);
-                    }
-                    Shown::Bytes(way) => {
-                        let counter = self.relay_bytes.get_or_create(&labels("way", way));
-                        counter.inner().store(value, Ordering::Relaxed);
-                    }
-                    Shown::Stage(stage) => {
-                        let seconds = value as f64 / 1e9;
-                        let counter = self.relay_stages.get_or_create(&labels("stage", stage));
-                        counter.inner().store(seconds.to_bits(), Ordering::Relaxed);
-                    }
-                }
-            }
-        }
-    }
-
     /// The page. What is counted elsewhere is read now.
     pub(crate) fn page(
         &self,
         edge: &net::EdgeShared,
-        mcp: &mcp::Shared,
         log: &Log,
-        relay: &Sides,
+        lanes: &[Arc<dyn Running>],
     ) -> String {
         let stats = log.stats();
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as i64;
@@ -324,16 +271,6 @@ impl Metrics {
         self.accepted.set(edge.accepted() as i64);
         self.refused.set(edge.refused_busy() as i64);
         self.closed.set(edge.closed_silent() as i64);
-        self.sessions.set(mcp.sessions() as i64);
-        for (name, health) in mcp.health() {
-            let server = Server {
-                server: self.label_of(name),
-            };
-            self.server_up
-                .get_or_create(&server)
-                .set(i64::from(health.is_ok()));
-        }
-        self.read_relay(relay);
         self.entries.set(read(&stats.entries));
         self.log_bytes.set(read(&stats.bytes));
         self.commits.set(read(&stats.commits));
@@ -342,7 +279,12 @@ impl Metrics {
         self.lost.set(read(&stats.lost));
         self.nevers.set(read(&base::never::NEVERS));
         let mut page = String::new();
-        text::encode(&mut page, &self.registry).expect("a string takes all that is written");
+        let written = text::encode_registry(&mut page, &self.registry);
+        for lane in lanes {
+            lane.show_metrics(&mut page);
+        }
+        let written = written.and_then(|()| text::encode_eof(&mut page));
+        written.expect("a string takes all that is written");
         page
     }
 }
@@ -371,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn every_metric_of_the_table_is_on_the_page() {
+    fn every_metric_of_the_gateways_own_is_on_the_page() {
         let metrics = Metrics::new(std::iter::empty());
         // A family shows nothing before it has a member.
         let server = Resource::server(Name::new("files").unwrap());
@@ -379,22 +321,9 @@ mod tests {
         metrics.count_judgement(&server, "passed");
         metrics.count_outcome(&server, CallEnd::Complete, 1);
         metrics.count_finding("rule", "warn");
-        let up = Server {
-            server: metrics.label(&server),
-        };
-        metrics.server_up.get_or_create(&up).set(1);
-        let labels = |name, value| [("side", "outbound"), (name, value)];
-        let event = labels("event", "requests");
-        metrics.relay_events.get_or_create(&event).inc();
-        let way = labels("way", "sealed");
-        metrics.relay_bytes.get_or_create(&way).inc();
-        let stage = labels("stage", "first");
-        metrics.relay_stages.get_or_create(&stage).inc();
-        let side = [("side", "outbound")];
-        metrics.relay_ready.get_or_create(&side).set(1);
         let mut page = String::new();
         text::encode(&mut page, &metrics.registry).unwrap();
-        for doc in DOCS {
+        for doc in OWN {
             assert!(
                 page.contains(&format!("# TYPE {} {}", doc.name, doc.kind)),
                 "{}",

@@ -13,10 +13,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::assemble::{Gateway, InForce};
-use crate::config::settings::relay::{Outbound, Place};
-use crate::config::settings::{Agent, Server, ServerKind, Settings};
+use crate::config::settings::{Agent, Settings};
 use crate::config::{Problem, Seen};
 use crate::coverage::Coverage;
+use crate::lanes;
 
 /// Reads the settings again, and notes the files that they come from.
 pub(crate) type Load = Box<dyn Fn(&mut Seen) -> Result<Settings, Vec<Problem>> + Send>;
@@ -137,14 +137,14 @@ impl Reload {
         self.gateway.log.note(admin.to_json());
     }
 
-    /// Takes keys that have expired since the last look from the relay, which asks nobody else about them.
+    /// Takes keys that have expired since the last look from lanes that ask nobody else about them.
     fn expire(&mut self) {
         let (before, now) = (self.expired_unix_ms, self.gateway.now().unix_ms);
         self.expired_unix_ms = now;
         let since = |at: u64| before < at && at <= now;
         let mut agents = self.current.agents.iter();
         if agents.any(|agent| agent.expires_unix_ms.is_some_and(since))
-            && let Err(problems) = self.gateway.reload_relay(&self.current)
+            && let Err(problems) = self.gateway.reload_lanes(&self.current)
         {
             say_refused(&problems);
         }
@@ -239,9 +239,11 @@ fn only_at_start(old: &Settings, new: &Settings) -> Vec<String> {
     keys.extend(fields("limits", &limits(old), &limits(new)));
     keys.extend(fields("log", &old.log, &new.log));
     keys.extend(fields("logs", &old.logs, &new.logs));
-    keys.extend(servers(old, new));
-    keys.extend(outbounds(old, new));
-    keys.extend(inbounds(old, new));
+    keys.extend(
+        lanes::ALL
+            .iter()
+            .flat_map(|row| (row.only_at_start)(old, new)),
+    );
     keys
 }
 
@@ -260,7 +262,7 @@ fn fields(section: &str, old: &impl Serialize, new: &impl Serialize) -> Vec<Stri
 }
 
 /// The names of a map that are in one of two and not in the other, or that stand for something else there.
-fn named<'s, T: PartialEq>(
+pub(crate) fn named<'s, T: PartialEq>(
     at: &str,
     old: impl Iterator<Item = (&'s Name, T)>,
     new: impl Iterator<Item = (&'s Name, T)>,
@@ -271,110 +273,6 @@ fn named<'s, T: PartialEq>(
         .into_iter()
         .filter(|name| old.get(name) != new.get(name));
     differ.map(|name| format!("{at}.{name}")).collect()
-}
-
-/// The MCP servers that differ, each with its keys where it is the same kind of server.
-fn servers(old: &Settings, new: &Settings) -> Vec<String> {
-    fn all(settings: &Settings) -> impl Iterator<Item = (&Name, &Server)> {
-        settings.servers.iter().map(|server| (&server.name, server))
-    }
-    let one = |settings: &'_ Settings, at: &str| {
-        let mut servers = settings.servers.iter();
-        servers
-            .find(|server| at == format!("mcp.{}", server.name))
-            .cloned()
-    };
-    let mut keys = Vec::new();
-    for at in named("mcp", all(old), all(new)) {
-        match one(old, &at).zip(one(new, &at)) {
-            Some((old, new)) => keys.extend(of_server(&at, &old, &new)),
-            None => keys.push(at),
-        }
-    }
-    keys
-}
-
-fn of_server(at: &str, old: &Server, new: &Server) -> Vec<String> {
-    let mut differ = vec![
-        ("sessions_max", old.sessions_max != new.sessions_max),
-        (
-            "agent_sessions_max",
-            old.agent_sessions_max != new.agent_sessions_max,
-        ),
-        (
-            "session_idle_ms",
-            old.session_idle_ms != new.session_idle_ms,
-        ),
-    ];
-    match (&old.kind, &new.kind) {
-        (ServerKind::Child(old), ServerKind::Child(new)) => differ.extend([
-            ("command", old.command != new.command),
-            ("env", old.env != new.env),
-            ("dir", old.dir != new.dir),
-        ]),
-        (ServerKind::Http(old), ServerKind::Http(new)) => differ.extend([
-            ("url", old.url != new.url),
-            ("token", old.token != new.token),
-            ("ca", old.ca != new.ca),
-            ("addresses", old.addresses != new.addresses),
-        ]),
-        (ServerKind::Child(_), ServerKind::Http(_)) => differ.push(("url", true)),
-        (ServerKind::Http(_), ServerKind::Child(_)) => differ.push(("command", true)),
-    }
-    let differ = differ.into_iter().filter(|(_, differs)| *differs);
-    differ.map(|(key, _)| format!("{at}.{key}")).collect()
-}
-
-/// What of an outbound is read at the start alone: whether there is one, where it listens, and where it goes.
-fn outbounds(old: &Settings, new: &Settings) -> Vec<String> {
-    let (old, new) = match (&old.relay.outbound, &new.relay.outbound) {
-        (Some(old), Some(new)) => (old, new),
-        (None, None) => return Vec::new(),
-        _ => return vec!["relay.outbound".to_owned()],
-    };
-    fn peers(side: &Outbound) -> impl Iterator<Item = (&Name, (&Place, bool))> {
-        let peers = side.peers.iter();
-        peers.map(|peer| (&peer.place.name, (&peer.place, peer.mutual.is_some())))
-    }
-    let mut keys = Vec::new();
-    if old.listen != new.listen {
-        keys.push("relay.outbound.listen".to_owned());
-    }
-    keys.extend(named("relay.outbound.peers", peers(old), peers(new)));
-    keys.extend(named(
-        "relay.outbound.plain",
-        places(&old.plain),
-        places(&new.plain),
-    ));
-    keys
-}
-
-/// The same of an inbound, and how many senders it tells apart.
-fn inbounds(old: &Settings, new: &Settings) -> Vec<String> {
-    let (old, new) = match (&old.relay.inbound, &new.relay.inbound) {
-        (Some(old), Some(new)) => (old, new),
-        (None, None) => return Vec::new(),
-        _ => return vec!["relay.inbound".to_owned()],
-    };
-    let single = [
-        ("listen", old.listen != new.listen),
-        ("transport", old.mutual.is_some() != new.mutual.is_some()),
-        ("windows_max", old.windows_max != new.windows_max),
-    ];
-    let single = single.into_iter().filter(|(_, differs)| *differs);
-    let mut keys: Vec<String> = single
-        .map(|(key, _)| format!("relay.inbound.{key}"))
-        .collect();
-    keys.extend(named(
-        "relay.inbound.origins",
-        places(&old.origins),
-        places(&new.origins),
-    ));
-    keys
-}
-
-fn places(places: &[Place]) -> impl Iterator<Item = (&Name, &Place)> {
-    places.iter().map(|place| (&place.name, place))
 }
 
 #[cfg(test)]

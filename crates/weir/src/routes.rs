@@ -1,16 +1,18 @@
-//! Which path leads where, and who may ask. The third hop: from a request to its lane.
+//! Which path leads where, by which methods, and who may ask. The third hop: from a request to its lane.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
-use base::{CallId, Name, Refusal, refusal};
+use base::{CallId, Refusal, refusal};
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use gate::Gate;
+use http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
-use net::{Body, Drain, EdgeShared, Request, Response};
+use net::{Body, Drain, EdgeShared, Request, Response, origin};
 use store::log::Log;
 
-use crate::assemble::relay::Sides;
 use crate::health::{self, Health};
+use crate::lanes::{self, OnThread, Running};
 use crate::metrics::Metrics;
 use crate::refuse;
 
@@ -26,7 +28,8 @@ pub(crate) enum Answers {
     Live,
     Ready,
     Metrics,
-    Mcp,
+    /// The lane whose row it stands in.
+    Lane,
 }
 
 /// Who may ask.
@@ -42,69 +45,107 @@ pub(crate) enum Open {
 
 /// One row of the table.
 pub(crate) struct Route {
-    /// The path; `*` stands for one segment.
+    /// The path: `*` stands for one segment, `**` at its end for one or more.
     pub template: &'static str,
+    /// The methods that it answers. A lane refuses others itself, once it knows who asks.
+    pub methods: &'static [Method],
     pub open: Open,
+    /// The form of what is refused before the lane is asked.
+    pub refuse: fn(&Refusal, CallId) -> Response,
     pub answers: Answers,
 }
 
 const PROBES: Open =
     Open::Everyone("orchestrators probe without credentials; it says one word to them");
 
-/// Every route. `docs/reference/routes.md` is made from it, and a test tries each as a stranger.
-pub(crate) const ROUTES: &[Route] = &[
-    Route {
-        template: "/mcp/*",
-        open: Open::Agents,
-        answers: Answers::Mcp,
-    },
-    Route {
-        template: "/health/live",
-        open: PROBES,
-        answers: Answers::Live,
-    },
-    Route {
-        template: "/health/ready",
-        open: PROBES,
-        answers: Answers::Ready,
-    },
-    Route {
-        template: "/health",
-        open: PROBES,
-        answers: Answers::Ready,
-    },
-    Route {
-        template: "/metrics",
-        open: Open::ThisMachine(
-            "scrapers of this machine; the names of servers are not for others",
-        ),
-        answers: Answers::Metrics,
-    },
+/// The routes that no lane brings.
+const OWN: &[Route] = &[
+    page("/health/live", PROBES, Answers::Live),
+    page("/health/ready", PROBES, Answers::Ready),
+    page("/health", PROBES, Answers::Ready),
+    page(
+        "/metrics",
+        Open::ThisMachine("scrapers of this machine; the names of servers are not for others"),
+        Answers::Metrics,
+    ),
 ];
 
-/// The route of a path, and what stood for its `*`.
-pub(crate) fn find(path: &str) -> Option<(&'static Route, &str)> {
-    ROUTES
-        .iter()
-        .find_map(|route| match route.template.strip_suffix('*') {
-            None => (route.template == path).then_some((route, "")),
-            Some(stem) => {
-                let rest = path.strip_prefix(stem)?;
-                (!rest.is_empty() && !rest.contains('/')).then_some((route, rest))
-            }
-        })
+/// A page that is only read.
+const fn page(template: &'static str, open: Open, answers: Answers) -> Route {
+    Route {
+        template,
+        methods: &[Method::GET, Method::HEAD],
+        open,
+        refuse: refuse::problem,
+        answers,
+    }
+}
+
+/// Every route, with the place of its lane in [`lanes::ALL`]. `docs/reference/routes.md` is made from it, and a test
+/// tries each as a stranger.
+pub(crate) fn all() -> impl Iterator<Item = (&'static Route, Option<usize>)> {
+    let of_lanes = lanes::ALL.iter().enumerate();
+    let of_lanes =
+        of_lanes.flat_map(|(i, row)| row.routes.iter().map(move |route| (route, Some(i))));
+    of_lanes.chain(OWN.iter().map(|route| (route, None)))
+}
+
+/// What a path leads to.
+struct Found<'p> {
+    route: &'static Route,
+    /// The place of the lane that answers.
+    lane: Option<usize>,
+    /// The path from the first `*` of the route on.
+    rest: &'p str,
+}
+
+/// The route of a path.
+fn find(path: &str) -> Option<Found<'_>> {
+    all().find_map(|(route, lane)| {
+        let rest = rest_of(route.template, path)?;
+        Some(Found { route, lane, rest })
+    })
+}
+
+/// The path from the template's first `*` on, where it has the template's form. `/web/*/**` takes `/web/a/b/c` and
+/// gives `a/b/c`; an empty segment stands for nothing.
+fn rest_of<'p>(template: &str, path: &'p str) -> Option<&'p str> {
+    let Some(stem) = template.find('*') else {
+        return (template == path).then_some("");
+    };
+    let (stem, stars) = template.split_at(stem);
+    let rest = path.strip_prefix(stem)?;
+    let (many, stars) = match stars.strip_suffix("**") {
+        Some(stars) => (true, stars),
+        None => (false, stars),
+    };
+    let mut segments = rest.split('/');
+    let mut fits = |star: &str| {
+        let segment = segments.next().unwrap_or_default();
+        !segment.is_empty() && (star == "*" || star == segment)
+    };
+    let mut stars = stars.split('/').filter(|star| !star.is_empty());
+    let all_fit = stars.all(&mut fits);
+    let more = segments.next();
+    let ends_well = match many {
+        true => more.is_some_and(|segment| !segment.is_empty()),
+        false => more.is_none(),
+    };
+    (all_fit && ends_well).then_some(rest)
 }
 
 /// The routes on one thread.
 pub(crate) struct Routes {
-    pub mcp: mcp::McpLane,
-    pub mcp_shared: Arc<mcp::Shared>,
-    pub gate: Arc<gate::Gate>,
+    /// In the order of [`lanes::ALL`].
+    pub lanes: Vec<Rc<dyn OnThread>>,
+    pub running: Arc<[Arc<dyn Running>]>,
+    pub gate: Arc<Gate>,
     pub metrics: Arc<Metrics>,
     pub edge: Arc<EdgeShared>,
     pub log: Arc<Log>,
     pub drain: Drain,
-    pub relay: Sides,
+    /// Sites whose pages may call.
+    pub origins: Arc<[String]>,
 }
 
 impl net::Service for Routes {
@@ -114,7 +155,7 @@ impl net::Service for Routes {
         let method = request.head.method.clone();
         let path = request.head.uri.path().to_owned();
         let (template, mut response) = match find(&path) {
-            Some((route, rest)) => (route.template, self.answer(route, rest, request, id).await),
+            Some(found) => (found.route.template, self.answer(found, request, id).await),
             None => {
                 let refusal = Refusal::new(refusal::NOT_FOUND, "there is nothing at this path");
                 ("(none)", refuse::problem(&refusal, id))
@@ -138,49 +179,53 @@ impl net::Service for Routes {
 }
 
 impl Routes {
-    async fn answer(&self, route: &Route, rest: &str, request: Request, id: CallId) -> Response {
+    async fn answer(&self, found: Found<'_>, request: Request, id: CallId) -> Response {
+        let Found { route, lane, rest } = found;
         let near = is_near(&request);
-        if near && !self.mcp_shared.is_trusted_host(&request.head) {
+        if near && !origin::is_trusted_host(&request.head, &self.origins) {
             let public = "the Host of this request is not a name of this gateway";
-            return refuse::problem(&Refusal::new(refusal::HOST, public), id);
+            return (route.refuse)(&Refusal::new(refusal::HOST, public), id);
         }
         if let Open::ThisMachine(why) = route.open
             && !near
         {
             let refusal = Refusal::new(refusal::FORBIDDEN, "this page answers its machine only");
-            return refuse::problem(&refusal.with_private(why), id);
+            return (route.refuse)(&refusal.with_private(why), id);
         }
-        if route.answers == Answers::Mcp {
-            let Some(server) = Name::new(rest) else {
-                let refusal = Refusal::new(refusal::NOT_FOUND, "that cannot be a server's name");
-                return refuse::problem(&refusal, id);
-            };
-            return self.mcp.serve(server, request, id).await;
+        if let Some(lane) = lane {
+            let mut response = self.lanes[lane].answer(rest, request, id).await;
+            if response.status() == StatusCode::METHOD_NOT_ALLOWED {
+                allow(route, &mut response);
+            }
+            return response;
         }
-        if !matches!(request.head.method, Method::GET | Method::HEAD) {
+        if !route.methods.contains(&request.head.method) {
             let refusal = Refusal::new(refusal::METHOD, "this page is only read");
-            let mut response = refuse::problem(&refusal, id);
-            let allow = HeaderValue::from_static("GET, HEAD");
-            response.headers_mut().insert(http::header::ALLOW, allow);
+            let mut response = (route.refuse)(&refusal, id);
+            allow(route, &mut response);
             return response;
         }
         match route.answers {
             Answers::Live => health::live(),
-            Answers::Ready => Health {
-                gate: &self.gate,
-                mcp: &self.mcp_shared,
-                drain: &self.drain,
-                relay: &self.relay,
-            }
-            .ready(near),
-            Answers::Metrics | Answers::Mcp => self.metrics_page(),
+            Answers::Ready => self.health().ready(near),
+            Answers::Metrics | Answers::Lane => self.metrics_page(),
+        }
+    }
+
+    fn health(&self) -> Health<'_> {
+        Health {
+            gate: &self.gate,
+            drain: &self.drain,
+            lanes: self
+                .running
+                .iter()
+                .filter_map(|lane| lane.health())
+                .collect(),
         }
     }
 
     fn metrics_page(&self) -> Response {
-        let page = self
-            .metrics
-            .page(&self.edge, &self.mcp_shared, &self.log, &self.relay);
+        let page = self.metrics.page(&self.edge, &self.log, &self.running);
         let mut response = Response::new(Body::Full(Bytes::from(page)));
         let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
         response
@@ -188,6 +233,13 @@ impl Routes {
             .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
         response
     }
+}
+
+/// Says which methods a route has, as a 405 has to (RFC 9110 §15.5.6).
+fn allow(route: &Route, response: &mut Response) {
+    let methods: Vec<&str> = route.methods.iter().map(Method::as_str).collect();
+    let methods = HeaderValue::try_from(methods.join(", ")).expect("methods are visible");
+    response.headers_mut().insert(ALLOW, methods);
 }
 
 /// Whether a program on this machine asks, for itself. What a proxy passes on is asked by someone else.
@@ -213,11 +265,11 @@ pub(crate) fn new_call_id() -> CallId {
 
 #[cfg(test)]
 mod tests {
-    use super::find;
+    use super::{find, rest_of};
 
     #[test]
     fn a_path_is_one_route_or_none() {
-        let route = |path| find(path).map(|(route, rest)| (route.template, rest));
+        let route = |path| find(path).map(|found| (found.route.template, found.rest));
         assert_eq!(route("/mcp/files"), Some(("/mcp/*", "files")));
         assert_eq!(route("/health/live"), Some(("/health/live", "")));
         for none in [
@@ -230,6 +282,24 @@ mod tests {
             "/metrics/x",
         ] {
             assert_eq!(route(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn stars_stand_for_segments() {
+        for (template, path, rest) in [
+            ("/llm/*/v1/chat", "/llm/a/v1/chat", Some("a/v1/chat")),
+            ("/llm/*/v1/chat", "/llm/a/v2/chat", None),
+            ("/llm/*/v1/chat", "/llm//v1/chat", None),
+            ("/llm/*/v1/chat", "/llm/a/v1/chat/x", None),
+            ("/web/**", "/web/a/b", Some("a/b")),
+            ("/web/**", "/web/a", Some("a")),
+            ("/web/**", "/web/", None),
+            ("/web/*/**", "/web/a/b/c", Some("a/b/c")),
+            ("/web/*/**", "/web/a", None),
+            ("/web/*/**", "/web/a/", None),
+        ] {
+            assert_eq!(rest_of(template, path), rest, "{template} {path}");
         }
     }
 }

@@ -6,23 +6,20 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use net::h1::Listener;
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::LocalSet;
 use tracing_subscriber::EnvFilter;
 
-use crate::assemble::{self, Gateway};
+use crate::assemble::Gateway;
 use crate::config::settings::{LogFormat, Logs};
 use crate::config::{Seen, Settings};
 use crate::coverage::Coverage;
 use crate::reload::{By, Load, Reload};
-use crate::routes::{Routes, new_call_id};
+use crate::routes::Routes;
 
 /// "File size limit exceeded" (POSIX); 25 on every Linux that Rust is built for but MIPS.
 pub(crate) const SIGXFSZ: i32 = 25;
-/// How often an inbound that is not ready yet is looked at.
-const READY_EVERY: Duration = Duration::from_millis(20);
 /// How often the files of the configuration are looked at.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -51,24 +48,32 @@ pub(crate) struct Process {
 /// The same, as a process of this kind.
 pub(crate) fn run_as(settings: Settings, seen: Seen, process: Process) -> Result<(), String> {
     write_logs(&settings.logs);
+    let signals = Signals::new()?;
     let gateway = Arc::new(Gateway::with_logs(&settings, process.logs)?);
-    let listening = Listening::new(&settings, process.edge)?;
-    let addresses = listening.addresses();
+    let threads = threads(&settings);
+    let mut listeners = match process.edge {
+        true => listen(settings.listen, threads)?,
+        false => Vec::new(),
+    };
+    let address = listeners.first().and_then(|first| first.local_addr().ok());
+    for lane in &*gateway.lanes {
+        lane.listen(&settings, threads)?;
+    }
 
     let mut serving = Vec::new();
-    for (i, listeners) in listening.threads.into_iter().enumerate() {
-        let gateway = Arc::clone(&gateway);
+    for i in 0..threads {
+        let (gateway, listener) = (Arc::clone(&gateway), listeners.pop());
         let thread = std::thread::Builder::new().name(format!("core-{i}"));
-        let body = move || serve(&gateway, listeners, i == 0);
+        let body = move || serve(&gateway, listener, i == 0);
         serving.push(
             thread
                 .spawn(body)
                 .map_err(|error| format!("a thread: {error}"))?,
         );
     }
-    say_started(&settings, &gateway, &addresses);
+    say_started(&settings, &gateway, address);
     let reload = Reload::new(Arc::clone(&gateway), settings, seen, process.load);
-    wait_for_end(gateway.gate(), reload)?;
+    signals.wait_for_end(gateway.gate(), reload);
     tracing::info!("draining");
     gateway.drain.start();
     let joined: Vec<Result<(), String>> = serving.into_iter().map(join).collect();
@@ -128,122 +133,39 @@ pub(crate) fn runtime() -> Result<Runtime, String> {
         .map_err(|error| format!("a runtime: {error}"))
 }
 
-/// What one thread listens on.
-#[derive(Default)]
-struct Listeners {
-    edge: Option<TcpListener>,
-    outbound: Option<Listener>,
-    inbound: Option<Listener>,
-}
-
-/// What all threads listen on.
-struct Listening {
-    threads: Vec<Listeners>,
-}
-
-impl Listening {
-    fn new(settings: &Settings, edge: bool) -> Result<Listening, String> {
-        let count = threads(settings);
-        let mut threads: Vec<Listeners> = Vec::new();
-        threads.resize_with(count, Listeners::default);
-        if edge {
-            let listeners = listen(settings.listen, count)?.into_iter();
-            threads
-                .iter_mut()
-                .zip(listeners)
-                .for_each(|(thread, listener)| thread.edge = Some(listener));
-        }
-        if let Some(side) = &settings.relay.outbound {
-            let listeners = assemble::relay::listen(&side.listen, count, net::bind)?.into_iter();
-            threads
-                .iter_mut()
-                .zip(listeners)
-                .for_each(|(thread, listener)| thread.outbound = Some(listener));
-        }
-        if let Some(side) = &settings.relay.inbound {
-            let listeners = assemble::relay::listen(&side.listen, count, net::reserve)?.into_iter();
-            threads
-                .iter_mut()
-                .zip(listeners)
-                .for_each(|(thread, listener)| thread.inbound = Some(listener));
-        }
-        Ok(Listening { threads })
-    }
-
-    fn addresses(&self) -> Addresses {
-        let of = |listener: &Option<Listener>| match listener.as_ref()? {
-            Listener::Tcp(listener) => Some(listener.local_addr().ok()?.to_string()),
-            Listener::Unix(listener) => {
-                let address = listener.local_addr().ok()?;
-                Some(format!("unix:{}", address.as_pathname()?.display()))
-            }
-        };
-        let first = &self.threads[0];
-        Addresses {
-            edge: first
-                .edge
-                .as_ref()
-                .and_then(|listener| listener.local_addr().ok()),
-            outbound: of(&first.outbound),
-            inbound: of(&first.inbound),
-        }
-    }
-}
-
-/// Where the first thread listens, and so all of them.
-struct Addresses {
-    edge: Option<SocketAddr>,
-    outbound: Option<String>,
-    inbound: Option<String>,
-}
-
-fn serve(gateway: &Gateway, listeners: Listeners, first: bool) -> Result<(), String> {
+/// Serves on one thread until the gateway drains.
+pub(crate) fn serve(
+    gateway: &Gateway,
+    listener: Option<TcpListener>,
+    first: bool,
+) -> Result<(), String> {
     let runtime = runtime()?;
     let local = LocalSet::new();
     let routes: Rc<Routes> = Rc::new(gateway.thread());
     let edge_settings = Rc::new(gateway.edge_settings.clone());
     runtime.block_on(local.run_until(async {
-        if first {
-            mcp::probe(&routes.mcp, new_call_id);
-        }
+        let lanes: Vec<_> = routes
+            .lanes
+            .iter()
+            .map(|lane| Rc::clone(lane).serve(first))
+            .collect();
+        let lanes: Vec<_> = lanes.into_iter().map(tokio::task::spawn_local).collect();
         let edge = async {
-            let Some(listener) = listeners.edge else {
+            let Some(listener) = listener else {
                 return Ok(());
             };
             let drain = gateway.drain.clone();
             net::serve(listener, routes, edge_settings, gateway.edge(), drain).await
         };
-        let outbound = outbound(gateway, listeners.outbound);
-        let inbound = inbound(gateway, listeners.inbound);
-        let (edge, outbound, inbound) = tokio::join!(edge, outbound, inbound);
-        let served = edge.and(outbound).and(inbound);
+        let mut served = edge.await;
+        for lane in lanes {
+            served = served.and(
+                lane.await
+                    .unwrap_or_else(|error| Err(std::io::Error::other(error))),
+            );
+        }
         served.map_err(|error| format!("the listener: {error}"))
     }))
-}
-
-async fn outbound(gateway: &Gateway, listener: Option<Listener>) -> std::io::Result<()> {
-    let (Some(side), Some(listener)) = (&gateway.sides.outbound, listener) else {
-        return Ok(());
-    };
-    let (edge, drain) = (gateway.outbound_edge(), gateway.drain.clone());
-    side.serve(listener, gateway.wires(), edge, drain).await
-}
-
-async fn inbound(gateway: &Gateway, listener: Option<Listener>) -> std::io::Result<()> {
-    let (Some(side), Some(listener)) = (&gateway.sides.inbound, listener) else {
-        return Ok(());
-    };
-    // It refuses everything until it is ready. A port that is closed so long says that in every balancer's words: it
-    // asks another instance, and no call is lost to one that has just started.
-    while !side.is_ready() {
-        if gateway.drain.is_started() {
-            return Ok(());
-        }
-        tokio::time::sleep(READY_EVERY).await;
-    }
-    listener.open()?;
-    let (edge, drain) = (gateway.inbound_edge(), gateway.drain.clone());
-    side.serve(listener, gateway.wires(), edge, drain).await
 }
 
 fn join(thread: JoinHandle<Result<(), String>>) -> Result<(), String> {
@@ -252,33 +174,57 @@ fn join(thread: JoinHandle<Result<(), String>>) -> Result<(), String> {
         .unwrap_or_else(|_| Err("a thread failed; see the messages above".into()))
 }
 
-/// Until it is told to stop: reads the configuration again when it is told to, or when its files change.
-fn wait_for_end(gate: &gate::Gate, mut reload: Reload) -> Result<(), String> {
-    runtime()?.block_on(async {
-        let failed = |error: std::io::Error| format!("signals: {error}");
-        let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-        let mut hangup = signal(SignalKind::hangup()).map_err(failed)?;
-        let mut look = tokio::time::interval(LOOK_EVERY);
-        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        // A file over the process's limit is then an error of one write, which the log reports, not the
-        // end of the process.
-        let _file_size = signal(SignalKind::from_raw(SIGXFSZ)).map_err(failed)?;
-        loop {
-            tokio::select! {
-                _ = terminate.recv() => return Ok(()),
-                _ = interrupt.recv() => return Ok(()),
-                _ = hangup.recv() => reload.now(By::Signal),
-                _ = look.tick() => {
-                    gate.tell_of_floods(false);
-                    reload.look();
-                }
-            }
-        }
-    })
+/// What the process is told from outside. They are listened for from before anything is opened, so that none ends the
+/// process with its log open.
+struct Signals {
+    runtime: Runtime,
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+    /// A file over the process's limit is then an error of one write, which the log reports, not the end of the
+    /// process.
+    _file_size: Signal,
 }
 
-fn say_started(settings: &Settings, gateway: &Gateway, addresses: &Addresses) {
+impl Signals {
+    fn new() -> Result<Signals, String> {
+        let runtime = runtime()?;
+        let entered = runtime.enter();
+        let of = |kind| signal(kind).map_err(|error| format!("signals: {error}"));
+        let (terminate, interrupt) = (of(SignalKind::terminate())?, of(SignalKind::interrupt())?);
+        let hangup = of(SignalKind::hangup())?;
+        let file_size = of(SignalKind::from_raw(SIGXFSZ))?;
+        drop(entered);
+        Ok(Signals {
+            runtime,
+            terminate,
+            interrupt,
+            hangup,
+            _file_size: file_size,
+        })
+    }
+
+    /// Until it is told to stop: reads the configuration again when it is told to, or when its files change.
+    fn wait_for_end(mut self, gate: &gate::Gate, mut reload: Reload) {
+        self.runtime.block_on(async {
+            let mut look = tokio::time::interval(LOOK_EVERY);
+            look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            loop {
+                tokio::select! {
+                    _ = self.terminate.recv() => return,
+                    _ = self.interrupt.recv() => return,
+                    _ = self.hangup.recv() => reload.now(By::Signal),
+                    _ = look.tick() => {
+                        gate.tell_of_floods(false);
+                        reload.look();
+                    }
+                }
+            }
+        });
+    }
+}
+
+fn say_started(settings: &Settings, gateway: &Gateway, address: Option<SocketAddr>) {
     tracing::info!(
         agents = settings.agents.len(),
         servers = settings.servers.len(),
@@ -295,33 +241,12 @@ fn say_started(settings: &Settings, gateway: &Gateway, addresses: &Addresses) {
             tracing::info!("coverage: {line}");
         }
     }
-    if let (Some(side), Some(address)) = (&settings.relay.outbound, &addresses.outbound) {
-        let peers = side.peers.len();
-        match &side.key {
-            Some(key) => {
-                let (peer_id, _) = assemble::relay::names(key);
-                tracing::info!(%address, %peer_id, peers, "relay outbound");
-            }
-            None => tracing::info!(%address, transport = "mtls", peers, "relay outbound"),
-        }
+    for lane in &*gateway.lanes {
+        lane.say_started(settings, address);
     }
-    if let (Some(side), Some(address)) = (&settings.relay.inbound, &addresses.inbound) {
-        if side.mutual.is_some() {
-            let allowed = side.certified.len();
-            tracing::info!(%address, transport = "mtls", allowed, "relay inbound");
-        }
-        for key in &side.keys {
-            let (_, pin) = assemble::relay::names(key);
-            tracing::info!(%address, %pin, allowed = side.allow.len(), "relay inbound");
-        }
+    if let Some(address) = address {
+        tracing::info!(%address, "listening");
     }
-    let Some(address) = addresses.edge else {
-        return;
-    };
-    for server in &settings.servers {
-        tracing::info!(server = %server.name, url = %format!("http://{address}/mcp/{}", server.name), "server");
-    }
-    tracing::info!(%address, "listening");
 }
 
 /// The gateway's own messages go to standard error.

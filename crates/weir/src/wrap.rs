@@ -18,6 +18,7 @@ use tokio::task::LocalSet;
 
 use crate::assemble::Gateway;
 use crate::config::{Seen, Settings};
+use crate::lanes::mcp::Mcp;
 use crate::reload::{Load, Reload};
 use crate::routes::new_call_id;
 use crate::serve;
@@ -90,7 +91,8 @@ pub(crate) fn run(
 
 fn serve(gateway: &Gateway, server: &Name, client: Client) -> Result<Over, Failed> {
     let runtime = serve::runtime()?;
-    let routes = gateway.thread();
+    let mcp = gateway.lane::<Mcp>().expect("every gateway has the lane");
+    let mcp = mcp.on_thread(&gateway.way_out());
     LocalSet::new().block_on(&runtime, async {
         let failed = |error: std::io::Error| format!("signals: {error}");
         let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
@@ -105,9 +107,7 @@ fn serve(gateway: &Gateway, server: &Name, client: Client) -> Result<Over, Faile
                 _ = hangup.recv() => {}
             }
         };
-        routes
-            .mcp
-            .stdio(server, client, stop)
+        mcp.stdio(server, client, stop)
             .await
             .map_err(Failed::Refused)
     })

@@ -404,6 +404,7 @@ fn one_permit_and_one_way_out() {
             "crates/net/src/upstream/send.rs: Upstreams {}",
             "crates/weir/src/assemble.rs: Upstreams::new",
             "crates/weir/src/assemble.rs: Upstreams<Passed>",
+            "crates/weir/src/assemble.rs: Upstreams<Passed>",
             "crates/weir/src/assemble.rs: Wires::new",
         ]
     );

@@ -119,7 +119,7 @@ fn routes() -> Vec<(String, String)> {
             .unwrap_or_default()
             .trim_matches('`')
             .to_owned();
-        (template, cells.next().unwrap_or_default().to_owned())
+        (template, cells.nth(1).unwrap_or_default().to_owned())
     })
     .collect()
 }

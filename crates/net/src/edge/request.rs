@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 
 use base::{Refusal, refusal};
 use bytes::{Bytes, BytesMut};
+use http::header::HeaderName;
 use http_body::{Body as _, Frame};
 use hyper::body::Incoming;
 
@@ -55,6 +56,15 @@ impl Request {
             .bytes()
             .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
         (plain && (1..=64).contains(&id.len())).then_some(id)
+    }
+
+    /// The value of a field that stands once in the head, where it is text (RFC 9110 §5.5).
+    pub fn field(&self, name: &HeaderName) -> Option<&str> {
+        let mut values = self.head.headers.get_all(name).iter();
+        match (values.next(), values.next()) {
+            (Some(value), None) => value.to_str().ok(),
+            _ => None,
+        }
     }
 
     /// Says that this request is of a known agent: its connection is no stranger's from now on.

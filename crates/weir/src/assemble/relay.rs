@@ -9,7 +9,6 @@ use std::sync::Arc;
 use base::{Name, Secret};
 use net::h1::Listener;
 use net::mutual::{Acceptor, Credentials, CredentialsError, MutualClient};
-use net::upstream::Scheme;
 use net::{Endpoint, Targets};
 use relay::{
     Agent, Callers, HostMatch, InboundSettings, Key32, OutboundSettings, TicketKeys, Token,
@@ -23,37 +22,6 @@ use crate::config::settings::{Limits, Settings};
 
 /// What is read is checked then.
 const CHECKED: &str = "it was checked when it was read";
-
-/// The sides of the relay that run in this process.
-#[derive(Clone, Default)]
-pub(crate) struct Sides {
-    pub outbound: Option<Arc<relay::Outbound>>,
-    pub inbound: Option<Arc<relay::Inbound>>,
-}
-
-/// How one side is.
-pub(crate) struct Side {
-    pub name: &'static str,
-    pub is_ready: bool,
-    pub counted: relay::Snapshot,
-}
-
-impl Sides {
-    /// Each side that there is, as it is now.
-    pub(crate) fn now(&self) -> Vec<Side> {
-        let outbound = self.outbound.iter().map(|side| Side {
-            name: "outbound",
-            is_ready: side.is_ready(),
-            counted: side.counters(),
-        });
-        let inbound = self.inbound.iter().map(|side| Side {
-            name: "inbound",
-            is_ready: side.is_ready(),
-            counted: side.counters(),
-        });
-        outbound.chain(inbound).collect()
-    }
-}
 
 /// What an outbound of these settings is told. Agents' keys that have expired by `unix_ms` are left out.
 pub(crate) fn outbound(outbound: &Outbound, settings: &Settings, unix_ms: u64) -> OutboundSettings {
@@ -243,19 +211,7 @@ pub(crate) fn peer_endpoint(peer: &Peer) -> (Name, Endpoint) {
 
 /// A place as `net` is told of it.
 pub(crate) fn endpoint(place: &Place) -> Endpoint {
-    Endpoint {
-        scheme: match place.url.https {
-            true => Scheme::Https,
-            false => Scheme::Http,
-        },
-        host: place.url.host.clone(),
-        port: place.url.port,
-        path: place.url.path.clone(),
-        ca: place.ca.as_ref().map(|ca| ca.pem.clone().into_bytes()),
-        mutual: None,
-        idle_max: base::limit::IDLE_UPSTREAMS_MAX,
-        idle_ms: base::limit::IDLE_UPSTREAM_MS_MAX,
-    }
+    super::endpoint(&place.url, place.ca.as_ref())
 }
 
 /// What the key of this text is called: as an outbound, and as an inbound.

@@ -142,7 +142,7 @@ fn metrics() -> String {
          is not configured is `(other)`.\n\n\
          | metric | kind | labels | what it says |\n|---|---|---|---|\n"
     );
-    for doc in crate::metrics::DOCS {
+    for doc in crate::metrics::all() {
         let help = cell(doc.help);
         page.push_str(&format!(
             "| `{}` | {} | {} | {help} |\n",
@@ -157,17 +157,19 @@ fn routes() -> String {
         "# Routes\n\n{MADE}\
          Every path that the gateway answers. Agents are known by their key. Every answer carries \
          `x-request-id` (the one that was sent, if one was) and `weir-call` (the id in the log).\n\n\
-         | path | open to | why |\n|---|---|---|\n"
+         | path | methods | open to | why |\n|---|---|---|---|\n"
     );
-    for route in crate::routes::ROUTES {
+    for (route, _) in crate::routes::all() {
+        let methods: Vec<&str> = route.methods.iter().map(http::Method::as_str).collect();
         let (open, why) = match route.open {
             Open::Agents => ("agents", ""),
             Open::Everyone(why) => ("everyone", why),
             Open::ThisMachine(why) => ("this machine", why),
         };
         page.push_str(&format!(
-            "| `{}` | {open} | {} |\n",
+            "| `{}` | {} | {open} | {} |\n",
             route.template,
+            methods.join(", "),
             cell(why)
         ));
     }

@@ -14,15 +14,17 @@ pub(crate) fn policies(settings: &Settings) -> Result<policy::Policies, Vec<Prob
             text: &file.text,
         })
         .collect();
-    policy::Policies::load(lanes::ALL, &sources, &settings.policy.arguments).map_err(|problems| {
-        let mut problems: Vec<Problem> = problems.into_iter().map(of_policy).collect();
-        // The compiler gives them in no order of its own.
-        problems.sort_by(|a, b| {
-            let place = |p: &Problem| (p.file.clone(), p.line, p.column, p.message.clone());
-            place(a).cmp(&place(b))
-        });
-        problems
-    })
+    policy::Policies::load(&lanes::tables(), &sources, &settings.policy.arguments).map_err(
+        |problems| {
+            let mut problems: Vec<Problem> = problems.into_iter().map(of_policy).collect();
+            // The compiler gives them in no order of its own.
+            problems.sort_by(|a, b| {
+                let place = |p: &Problem| (p.file.clone(), p.line, p.column, p.message.clone());
+                place(a).cmp(&place(b))
+            });
+            problems
+        },
+    )
 }
 
 /// Compiles the scan engine. Errors: the rules do not go together.

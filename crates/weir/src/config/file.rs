@@ -53,6 +53,10 @@ pub(crate) struct File {
     /// The sealed relay: an outbound seals what applications send, an inbound opens it for origins.
     #[schemars(example = &"{ outbound: { … } }")]
     pub relay: Option<relay::section::Section>,
+    /// A lane of the tests.
+    #[cfg(test)]
+    #[schemars(example = &"{ url: 'http://127.0.0.1:9000' }")]
+    pub echo: Option<crate::echo::Section>,
     /// Bounds on what agents may ask.
     #[schemars(example = &"{ agent_per_minute: 600 }")]
     #[serde(default)]

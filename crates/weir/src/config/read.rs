@@ -109,6 +109,8 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
         policy,
         scan,
         relay,
+        #[cfg(test)]
+        echo: file.echo.clone(),
         pins: file.scan.pins.0,
         warnings: Vec::new(),
         limits: file.limits.clone(),

@@ -37,6 +37,8 @@ pub(crate) struct Settings {
     pub scan: scan::Settings,
     /// The sealed relay; off where nothing was written.
     pub relay: relay::Relay,
+    #[cfg(test)]
+    pub echo: Option<crate::echo::Section>,
     /// Whether a tool that changed waits for approval.
     pub pins: bool,
     /// What the operator should know of, and that keeps nothing from working.

@@ -10,8 +10,6 @@ use base::{Refusal, refusal};
 use http::header::{HOST, HeaderName, ORIGIN};
 use http::request::Parts;
 
-use crate::lane::Shared;
-
 /// Longest name of a host (RFC 1035 §2.3.4).
 const NAME_BYTES_MAX: usize = 253;
 
@@ -39,7 +37,7 @@ struct Origin {
 }
 
 /// Whether a text is a serialised origin.
-pub(crate) fn is_origin(text: &str) -> bool {
+pub fn is_origin(text: &str) -> bool {
     Origin::parse(text).is_some()
 }
 
@@ -135,7 +133,7 @@ fn only<'a>(head: &'a Parts, name: &HeaderName) -> Option<&'a str> {
 
 /// A browser names the site whose page calls. Only the gateway's own address and the sites that are
 /// configured may. A program sends no `Origin`.
-pub(crate) fn check(head: &Parts, configured: &[String]) -> Result<(), Refusal> {
+pub fn check(head: &Parts, configured: &[String]) -> Result<(), Refusal> {
     if !head.headers.contains_key(ORIGIN) {
         return Ok(());
     }
@@ -153,7 +151,7 @@ pub(crate) fn check(head: &Parts, configured: &[String]) -> Result<(), Refusal> 
 
 /// Whether a request was sent to a host that cannot have been made to resolve here by a stranger: an
 /// address in numbers, `localhost`, or the host of a site that is configured.
-fn is_trusted_host(head: &Parts, configured: &[String]) -> bool {
+pub fn is_trusted_host(head: &Parts, configured: &[String]) -> bool {
     let is_trusted = |authority: Option<Authority>| match authority.map(|a| a.host) {
         None => false,
         Some(Host::Address(_)) => true,
@@ -168,13 +166,6 @@ fn is_trusted_host(head: &Parts, configured: &[String]) -> bool {
     // HTTP/1.0 has no Host, and no browser speaks it.
     let has_none = head.version < http::Version::HTTP_11 && !head.headers.contains_key(HOST);
     (has_none || is_trusted(Authority::of(head))) && target.is_none_or(is_trusted)
-}
-
-impl Shared {
-    /// Whether a request was sent to a host that is this gateway's: see `is_trusted_host`.
-    pub fn is_trusted_host(&self, head: &Parts) -> bool {
-        is_trusted_host(head, &self.settings.origins)
-    }
 }
 
 #[cfg(test)]
