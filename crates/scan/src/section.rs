@@ -1,12 +1,16 @@
 //! The `scan` section of a configuration, as it is written: its keys, what they mean, and their defaults.
 //!
-//! What rules there are, and what of this they can take, is checked where the configuration is read.
+//! [`settings`] checks what rules there are, and what of this they can take.
+
+mod read;
 
 use config::{ByRule, Count, FilePath, Label, List, OneOr, Reference, Switch, Text, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::{Action, Class, Direction, HostList};
+
+pub use read::settings;
 
 /// What can be done about a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,9 @@ use config::{Count, FilePath, List, Reference, Text, Url};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// The variable that hands the key of the embedding endpoint to the child.
+pub const EMBED_KEY: &str = "WEIR_EMBED_KEY";
+
 /// Whose tools are listed too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

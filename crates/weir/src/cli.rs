@@ -5,7 +5,6 @@
 
 mod agent;
 mod audit;
-mod code;
 mod completions;
 mod config;
 mod init;
@@ -16,15 +15,15 @@ mod policy;
 mod reference;
 mod relay;
 mod serve;
-mod tools;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use scancli::{Hook, Scan};
+use toolscli::{Code, Tools};
 
-pub(crate) use terminal::{Answer, Ended, Failure, complain, print, remark, warn, write_new};
+pub(crate) use terminal::{Answer, Ended, Failure, complain, print, warn, write_new};
 
 use crate::config::{Problem, Seen, Settings};
 
@@ -73,9 +72,9 @@ enum Command {
     Relay(Box<relay::Relay>),
     Scan(Box<Scan>),
     #[command(subcommand)]
-    Code(code::Code),
+    Code(Code),
     #[command(subcommand)]
-    Tools(tools::Tools),
+    Tools(Tools),
     Hook(Box<Hook>),
     Lab(lab::Lab),
     Completions(completions::Completions),

@@ -11,7 +11,6 @@ mod mcp;
 mod outside;
 pub(crate) mod read;
 mod relay;
-mod scanning;
 pub(crate) mod seen;
 pub(crate) mod settings;
 mod tools;
@@ -25,7 +24,3 @@ pub(crate) use settings::Settings;
 
 /// Most bytes of a policy file.
 pub(crate) const POLICY_BYTES_MAX: usize = 1 << 20;
-/// Most files of scan rules in one folder.
-pub(crate) const RULE_FILES_MAX: usize = 256;
-/// Most bytes of a file of values to look for.
-pub(crate) const VALUES_BYTES_MAX: usize = 4 << 20;

@@ -38,11 +38,12 @@ const MAY: &[(&str, &[&str])] = &[
     ("tools", &["base", "config"]),
     ("terminal", &[]),
     ("scancli", &["base", "scan", "terminal"]),
+    ("toolscli", &["base", "store", "terminal", "tools"]),
     (
         "weir",
         &[
             "base", "config", "identity", "policy", "scan", "gate", "net", "store", "mcp", "lab",
-            "relay", "scancli", "seal", "terminal", "tools",
+            "relay", "scancli", "seal", "terminal", "tools", "toolscli",
         ],
     ),
 ];

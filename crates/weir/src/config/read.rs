@@ -13,10 +13,9 @@ use super::file::{self, File};
 use super::outside::Machine;
 use super::seen::Seen;
 use super::settings::{Agent, Policy, PolicyFile, Settings};
-use super::{POLICY_BYTES_MAX, Problem, mcp, relay, scanning, tools};
+use super::{POLICY_BYTES_MAX, Problem, mcp, relay, tools};
 
 pub(crate) use super::outside::{Environment, read_text};
-pub(crate) use super::tools::EMBED_KEY;
 
 /// Reads and checks a configuration file. Each file that is read, or would be if it were there, is noted,
 /// whatever comes of it.
@@ -95,7 +94,8 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
     let taken: Vec<Name> = servers.iter().map(|server| server.name.clone()).collect();
     servers.extend(tools::servers(file, &taken, check));
     let policy = policy(file, check);
-    let scan = scanning::settings(&file.scan, &root.key("scan"), check);
+    let lanes: Vec<&str> = crate::lanes::scanned().map(|lane| lane.name).collect();
+    let scan = scan::section::settings(&file.scan, &root.key("scan"), &lanes, check);
     let names: Vec<Name> = servers.iter().map(|server| server.name.clone()).collect();
     let relay = relay::relay(file.relay.as_ref(), &names, check);
     let mut log = file.log.clone();

@@ -14,8 +14,6 @@ use super::settings::{ChildServer, EnvValue, Server, ServerKind};
 
 /// This binary, also where its file was replaced while it runs.
 const OURSELVES: &str = "/proc/self/exe";
-/// The variable that hands the key of the embedding endpoint to the child.
-pub(crate) const EMBED_KEY: &str = "WEIR_EMBED_KEY";
 /// Variables of ours that the child has: git's global ignore files are found by them.
 const HANDED_ON: &[&str] = &["HOME", "XDG_CONFIG_HOME"];
 
@@ -119,7 +117,7 @@ fn embed(
         check.say(&at, message);
     }
     if let Some(value) = check.secret(reference, &at) {
-        let name = EMBED_KEY.to_owned();
+        let name = tools::section::EMBED_KEY.to_owned();
         env.push(EnvValue { name, value });
     }
 }

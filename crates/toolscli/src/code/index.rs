@@ -12,7 +12,7 @@ use tools::code::{Desk, Settings};
 use tools::serve::call::{Ask, Problem, Said};
 use tools::serve::desk;
 
-use super::super::{Answer, Ended, Failure, print};
+use crate::{Answer, Ended, Failure, print};
 
 /// The tenant of a process that has one.
 const TENANT: &str = "default";
@@ -129,7 +129,7 @@ pub(crate) struct Calls {
 impl Calls {
     /// Opens the index, or finds the process that has it.
     pub(crate) fn open(settings: Settings) -> Result<Calls, Failure> {
-        let runtime = crate::serve::runtime().map_err(|what| Failure::new(what, ""))?;
+        let runtime = crate::runtime()?;
         let opened = runtime.block_on(async { Desk::open(settings) });
         let desk = opened.map_err(|error| Failure::new(format!("the index: {error}"), ""))?;
         Ok(Calls { runtime, desk })
@@ -241,7 +241,7 @@ Examples:
   weir code index
   weir code index ~/src/app --json
   weir code index --data /tmp/index --force ~/src/app")]
-pub(crate) struct IndexCommand {
+pub struct IndexCommand {
     /// The folder; by default the git repository that this one is in
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,

@@ -1,5 +1,6 @@
 //! `weir tools`: the MCP servers that weir ships, run alone or as `weir serve` runs them.
 
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 
 use base::Secret;
@@ -7,17 +8,16 @@ use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use tools::code::Desk;
 use tools::code::embed::{Embedder, Endpoint, Kind};
 use tools::code::parse::worker;
+use tools::section::EMBED_KEY;
 use tools::serve::fence::{self, Fence, Held};
 use tools::serve::{http, memory, session};
 
-use super::code::index::Index;
-use super::{Answer, Ended, Failure};
-use crate::config::read::EMBED_KEY;
-use crate::config::settings::{LogFormat, LogLevel, Logs};
+use crate::code::index::Index;
+use crate::{Answer, Ended, Failure};
 
 /// The MCP servers that weir ships
 #[derive(Debug, Subcommand)]
-pub(super) enum Tools {
+pub enum Tools {
     Code(Box<Code>),
 }
 
@@ -35,7 +35,7 @@ Examples:
 
 In weir.yaml, which runs it behind the gate:
   tools: { code: { roots: [.] } }")]
-pub(super) struct Code {
+pub struct Code {
     /// Speak over standard input and output
     #[arg(long, group = "way")]
     stdio: bool,
@@ -100,7 +100,8 @@ enum EmbedKind {
 }
 
 impl Tools {
-    pub(super) fn run(self) -> Ended {
+    /// Runs the server until it is told to stop.
+    pub fn run(self) -> Ended {
         match self {
             Tools::Code(command) => command.run(),
         }
@@ -117,10 +118,7 @@ impl Code {
                 .map(|()| Answer::Yes)
                 .map_err(|error| Failure::new(format!("the parser: {error}"), ""));
         }
-        crate::serve::write_logs(&Logs {
-            format: LogFormat::Text,
-            level: LogLevel::Warn,
-        });
+        write_logs();
         if let Err(error) = memory::give_back() {
             tracing::info!(%error, "memory that was used once is kept");
         }
@@ -146,13 +144,13 @@ impl Code {
             ports: port.into_iter().collect(),
         })?;
         let codebase = self.compat == Some(Compat::Codebase);
-        let runtime = crate::serve::runtime().map_err(|what| Failure::new(what, ""))?;
+        let runtime = crate::runtime()?;
         let served = runtime.block_on(async {
             let desk = Desk::open(settings)?;
             match listener {
                 Some(listener) => {
                     let address = listener.local_addr()?;
-                    super::print(&format!("http://{address}/mcp\n"))
+                    crate::print(&format!("http://{address}/mcp\n"))
                         .map_err(|failure| std::io::Error::other(failure.what))?;
                     http::serve(listener, desk, codebase).await
                 }
@@ -175,11 +173,21 @@ impl Embed {
                 EmbedKind::Openai => Kind::OpenAi,
             },
             model: self.embed_model.clone()?,
-            key: super::variable(EMBED_KEY).map(Secret::new),
+            key: std::env::var(EMBED_KEY).ok().map(Secret::new),
             query_prefix: self.embed_query_prefix.clone(),
             document_prefix: self.embed_document_prefix.clone(),
         })
     }
+}
+
+/// The server's own messages go to standard error: standard output may be the protocol's.
+fn write_logs() {
+    let builder = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::WARN)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
+    // Only a second call in one process can fail, and the first one's writer is as good.
+    let _ = builder.try_init();
 }
 
 /// The port of an endpoint, which alone may be connected to.

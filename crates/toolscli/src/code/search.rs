@@ -4,8 +4,8 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use tools::code::api::{Answer as Found, Hit, Repositories};
 
-use super::super::{Answer, Ended, Failure, print, remark};
 use super::index::{Calls, Index, failure};
+use crate::{Answer, Ended, Failure, print, remark};
 
 /// Find code by meaning, by name or by text
 ///
@@ -19,7 +19,7 @@ Examples:
   weir code search --mode text 'TODO(' --limit 50 --json
 
 Exit codes: 0 something was found, 1 nothing was, 2 it could not be searched.")]
-pub(crate) struct SearchCommand {
+pub struct SearchCommand {
     /// What to look for: words, a name, a path, exact text or a regular expression
     #[arg(value_name = "QUERY", required = true)]
     query: Vec<String>,

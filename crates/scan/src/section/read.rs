@@ -5,11 +5,14 @@
 
 use std::path::Path as File;
 
-use ::config::{Check, OneOr, Path as Key, Problem, Reference};
-use scan::section::{Act, Exempt, Override, RuleActions, Section, Stop, Urls};
-use scan::{Action, Class, Direction, Exemption, HostList, Scope, UrlRules, ValueKind, Values};
+use super::{Act, Exempt, Override, RuleActions, Section, Stop, Urls};
+use crate::{Action, Class, Direction, Exemption, HostList, Scope, UrlRules, ValueKind, Values};
+use config::{Check, OneOr, Path as Key, Problem, Reference};
 
-use super::{RULE_FILES_MAX, VALUES_BYTES_MAX};
+/// Most files of scan rules in one folder.
+const RULE_FILES_MAX: usize = 256;
+/// Most bytes of a file of values to look for.
+const VALUES_BYTES_MAX: usize = 4 << 20;
 
 /// The key of each class that holds an action.
 const CLASS_KEYS: [(&str, Class); 7] = [
@@ -31,16 +34,22 @@ const ENTROPY: [&str; 4] = [
 ];
 
 /// Most rules of the operator's own, over all files.
-const RULES_MAX: usize = scan::OPERATOR_RULES_MAX;
+const RULES_MAX: usize = crate::OPERATOR_RULES_MAX;
 
 /// An action, in one direction or in all.
 type Given = (Option<Direction>, Action);
 
-/// What `scan` says. `at` is where.
-pub(super) fn settings(section: &Section, at: &Key, check: &mut Check<'_>) -> scan::Settings {
+/// What the section says. `at` is where it stands, and `lanes` are those whose messages the scan reads.
+pub fn settings(
+    section: &Section,
+    at: &Key,
+    lanes: &[&str],
+    check: &mut Check<'_>,
+) -> crate::Settings {
     let mut reading = Reading {
-        settings: scan::Settings::default(),
+        settings: crate::Settings::default(),
         rules_missing: false,
+        lanes,
         at,
         check,
     };
@@ -101,7 +110,8 @@ fn of_class(section: &Section, class: Class) -> Vec<Given> {
 }
 
 struct Reading<'r, 'c> {
-    settings: scan::Settings,
+    settings: crate::Settings,
+    lanes: &'r [&'r str],
     /// Whether rules of the operator's own could not be read.
     rules_missing: bool,
     at: &'r Key,
@@ -135,7 +145,7 @@ impl Reading<'_, '_> {
     /// Sets an action, if it can be taken for this rule or class.
     fn set(&mut self, name: &str, scope: Scope, action: Action) -> Result<(), String> {
         let own = self.settings.rules.iter().find(|rule| rule.id == name);
-        let rule = own.copied().or_else(|| scan::rule(name));
+        let rule = own.copied().or_else(|| crate::rule(name));
         let named = || Class::ALL.into_iter().find(|c| c.as_str() == name);
         let class = rule.map(|rule| rule.class).or_else(named);
         let whole = class.is_some_and(|class| {
@@ -153,19 +163,18 @@ impl Reading<'_, '_> {
     /// Whether a name may be that of a rule whose file could not be read, which was said already.
     fn may_be_own(&self, name: &str) -> bool {
         let class = Class::ALL.iter().any(|class| class.as_str() == name);
-        self.rules_missing && scan::rule(name).is_none() && !class
+        self.rules_missing && crate::rule(name).is_none() && !class
     }
 
     /// A lane that the scan does not read has nothing to override.
-    fn known_lane(&mut self, lane: Option<&::config::Label>, at: &Key) {
-        let names = || crate::lanes::scanned().map(|lane| lane.name);
+    fn known_lane(&mut self, lane: Option<&config::Label>, at: &Key) {
         let Some(lane) = lane.map(|lane| lane.0.as_str()) else {
             return;
         };
-        if !names().any(|name| name == lane) {
-            let names = names().collect::<Vec<_>>().join(", ");
+        if !self.lanes.contains(&lane) {
+            let lanes = self.lanes.join(", ");
             self.check
-                .say(&at.key("lane"), format!("must be one of {names}"));
+                .say(&at.key("lane"), format!("must be one of {lanes}"));
         }
     }
 
@@ -238,8 +247,8 @@ impl Reading<'_, '_> {
     /// A name that nothing here has would never match, and nobody would notice.
     fn known_place(
         &mut self,
-        agent: Option<&::config::Label>,
-        target: Option<&::config::Text>,
+        agent: Option<&config::Label>,
+        target: Option<&config::Text>,
         at: &Key,
     ) {
         let agent = agent.map(|agent| agent.0.as_str());
@@ -291,10 +300,13 @@ impl Reading<'_, '_> {
         }
     }
 
-    fn rule_file(&mut self, file: &File) -> Vec<&'static scan::Rule> {
-        let text = self.check.outside.text(file, scan::OPERATOR_FILE_BYTES_MAX);
+    fn rule_file(&mut self, file: &File) -> Vec<&'static crate::Rule> {
+        let text = self
+            .check
+            .outside
+            .text(file, crate::OPERATOR_FILE_BYTES_MAX);
         let problems = match text {
-            Ok(text) => match scan::operator_rules(&text) {
+            Ok(text) => match crate::operator_rules(&text) {
                 Ok(rules) => return rules,
                 Err(problems) => problems
                     .into_iter()
@@ -417,7 +429,7 @@ impl Reading<'_, '_> {
 
 /// Whether a value can be looked for. The error does not show it.
 fn fits(value: &str) -> Result<(), String> {
-    let allowed = scan::VALUE_BYTES_MIN..=scan::VALUE_BYTES_MAX;
+    let allowed = crate::VALUE_BYTES_MIN..=crate::VALUE_BYTES_MAX;
     let bytes = value.trim_end_matches(['\r', '\n']).len();
     if allowed.contains(&bytes) {
         return Ok(());
@@ -441,13 +453,12 @@ mod tests {
 
     #[test]
     fn each_class_has_a_key() {
-        let rows = ::config::schema::rows(&super::super::file::schema());
+        let rows = config::schema::rows(&config::schema::of::<Section>());
         for class in Class::ALL {
             let key = CLASS_KEYS.iter().find(|(_, of)| *of == class);
             let (key, _) = key.expect("a key for each class");
-            let path = format!("scan.{key}");
-            assert!(rows.iter().any(|row| row.path == path), "{path}");
+            assert!(rows.iter().any(|row| row.path == *key), "{key}");
         }
-        assert!(ENTROPY.iter().all(|rule| scan::rule(rule).is_some()));
+        assert!(ENTROPY.iter().all(|rule| crate::rule(rule).is_some()));
     }
 }
