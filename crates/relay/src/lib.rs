@@ -11,6 +11,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
 
 pub mod actions;
+pub mod configured;
 pub mod counters;
 pub mod doctor;
 pub mod import;

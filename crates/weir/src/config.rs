@@ -10,7 +10,6 @@ pub(crate) mod file;
 mod mcp;
 mod outside;
 pub(crate) mod read;
-mod relay;
 pub(crate) mod seen;
 pub(crate) mod settings;
 mod tools;
@@ -18,7 +17,6 @@ pub(crate) mod values;
 
 pub(crate) use ::config::{FILE_BYTES_MAX, Problem, SECRET_BYTES_MAX};
 pub(crate) use read::load;
-pub(crate) use seal::keytext;
 pub(crate) use seen::Seen;
 pub(crate) use settings::Settings;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::{Name, Secret};
 use net::h1::Listener;
-use net::mutual::{Acceptor, Credentials, CredentialsError, MutualClient};
+use net::mutual::{Credentials, MutualClient};
 use net::{Endpoint, Targets};
 use relay::{
     Agent, Callers, HostMatch, InboundSettings, Key32, OutboundSettings, TicketKeys, Token,
@@ -79,7 +79,7 @@ pub(crate) fn inbound(inbound: &Inbound, settings: &Settings) -> InboundSettings
         sessions_after_unix_ms: peer.sessions_after_unix_ms,
     });
     let mutual = inbound.mutual.as_ref().map(|mutual| relay::Mutual {
-        credentials: credentials(mutual).expect(CHECKED),
+        credentials: mutual.credentials().expect(CHECKED),
         peers: inbound
             .certified
             .iter()
@@ -169,7 +169,7 @@ pub(crate) fn renewals<'t>(
         let client = targets.endpoint(name).and_then(|at| at.mutual.as_deref());
         Ok(Renewal {
             client: client.ok_or_else(|| name.clone())?,
-            credentials: credentials(mutual).expect(CHECKED),
+            credentials: mutual.credentials().expect(CHECKED),
         })
     };
     by_tls.map(renewal).collect()
@@ -182,28 +182,11 @@ impl Renewal<'_> {
     }
 }
 
-/// Whether a certificate can be shown and others checked.
-pub(crate) fn check(mutual: &Mutual) -> Result<(), CredentialsError> {
-    let credentials = credentials(mutual)?;
-    MutualClient::new(&credentials)?;
-    Acceptor::new(&credentials).map(drop)
-}
-
-fn credentials(mutual: &Mutual) -> Result<Credentials, CredentialsError> {
-    let (certificate, ca) = (&mutual.certificate.pem, &mutual.ca.pem);
-    let key = mutual.key.expose();
-    let credentials = Credentials::new(certificate.as_bytes(), key.as_bytes(), ca.as_bytes())?;
-    match &mutual.crl {
-        Some(crl) => credentials.with_revoked(crl.pem.as_bytes()),
-        None => Ok(credentials),
-    }
-}
-
 /// A peer as `net` is told of it.
 pub(crate) fn peer_endpoint(peer: &Peer) -> (Name, Endpoint) {
     let mut endpoint = endpoint(&peer.place);
     endpoint.mutual = peer.mutual.as_ref().map(|mutual| {
-        let credentials = credentials(mutual).expect(CHECKED);
+        let credentials = mutual.credentials().expect(CHECKED);
         Arc::new(MutualClient::new(&credentials).expect(CHECKED))
     });
     (peer.place.name.clone(), endpoint)

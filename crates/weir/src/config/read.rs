@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use ::config::{Check, FILE_BYTES_MAX, OneOr, Path as Key};
+use ::relay::configured as relay;
 use base::{Digest, Name};
 
 use super::file::{self, File};
 use super::outside::Machine;
 use super::seen::Seen;
 use super::settings::{Agent, Policy, PolicyFile, Settings};
-use super::{POLICY_BYTES_MAX, Problem, mcp, relay, tools};
+use super::{POLICY_BYTES_MAX, Problem, mcp, tools};
 
 pub(crate) use super::outside::{Environment, read_text};
 

@@ -3,8 +3,6 @@
 //! Nothing here is optional that has a default, and nothing here can be printed by accident: what holds a
 //! secret has no `Debug`. `config::read` is the one place that makes a [`Settings`].
 
-pub(crate) mod relay;
-
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,6 +17,7 @@ use store::section::Log;
 use super::Problem;
 
 pub(crate) use ::config::{Pem as Ca, Reference, Url};
+pub(crate) use ::relay::configured as relay;
 
 /// Everything that the configuration says, with defaults filled in.
 #[derive(Clone)]

@@ -39,7 +39,8 @@ pub(super) fn mutual(files: [&Option<PathBuf>; 3]) -> Result<Option<Mutual>, Fai
         crl: None,
     };
     let files = [certificate, key, ca].map(|file| file.display().to_string());
-    crate::assemble::relay::check(&mutual)
+    mutual
+        .check()
         .map_err(|error| Failure::new(format!("{}: {error}", files.join(", ")), ""))?;
     Ok(Some(mutual))
 }

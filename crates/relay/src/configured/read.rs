@@ -4,26 +4,22 @@
 
 use std::collections::HashSet;
 
-use ::config::{ByName, Check, FileReference, OneOrMore, Path as Key, Reference};
 use base::{Name, Secret};
-use relay::HostMatch;
-use relay::section::{self as written, KeyText, Transport};
+use config::{ByName, Check, FileReference, OneOrMore, Path as Key, Reference};
 use seal::Public;
+use seal::keytext::{self, TicketKey};
 
-use super::keytext::{self, TicketKey};
-use super::settings::relay::{
+use super::{
     Certified, Enrolled, Inbound, Listen, Mutual, Outbound, Peer, Place, Relay, Route, To,
 };
+use crate::HostMatch;
+use crate::section::{self as written, KeyText, Transport};
 
 /// The name of the one place, where routes are not written.
 const EVERYTHING: &str = "/";
 
 /// `taken` are the names of other targets.
-pub(super) fn relay(
-    section: Option<&written::Section>,
-    taken: &[Name],
-    check: &mut Check<'_>,
-) -> Relay {
+pub fn relay(section: Option<&written::Section>, taken: &[Name], check: &mut Check<'_>) -> Relay {
     let at = Key::of("relay");
     let outbound = section.and_then(|section| section.outbound.as_ref());
     let outbound = outbound.and_then(|side| self::outbound(side, &at.key("outbound"), check));
@@ -43,7 +39,7 @@ pub(super) fn relay(
 }
 
 /// Whether all that is written is in the settings.
-pub(super) fn is_whole(section: Option<&written::Section>, relay: &Relay) -> bool {
+pub fn is_whole(section: Option<&written::Section>, relay: &Relay) -> bool {
     let outbound = section.and_then(|section| section.outbound.as_ref());
     let inbound = section.and_then(|section| section.inbound.as_ref());
     let outbound = match (outbound, &relay.outbound) {
@@ -228,7 +224,7 @@ fn mutual(
     let certificate = check.of(certificate, &of("certificate"), Check::certificates);
     let ca = check.of(ca, &of("ca"), Check::certificates);
     let key = key.as_ref().and_then(|file| {
-        let text = check.text(&file.0, ::config::SECRET_BYTES_MAX);
+        let text = check.text(&file.0, config::SECRET_BYTES_MAX);
         check.good(&of("certificate_key"), text).map(Secret::new)
     });
     let begin = "-----BEGIN X509 CRL-----";
@@ -243,7 +239,7 @@ fn mutual(
         ca: ca?,
         crl,
     };
-    let good = crate::assemble::relay::check(&mutual).map_err(|error| error.to_string());
+    let good = mutual.check().map_err(|error| error.to_string());
     check.good(&of("certificate"), good).map(|()| mutual)
 }
 
@@ -455,9 +451,9 @@ fn places(written: &ByName<written::Place>, at: &Key, check: &mut Check<'_>) -> 
 fn place(
     name: Name,
     (url, ca, addresses): (
-        &Option<::config::Url>,
+        &Option<config::Url>,
         &Option<FileReference>,
-        &::config::List<written::AddressRange>,
+        &config::List<written::AddressRange>,
     ),
     at: &Key,
     check: &mut Check<'_>,
@@ -564,7 +560,7 @@ fn element(at: &Key, index: Option<usize>) -> Key {
 }
 
 fn ticket_keys_of(file: &FileReference, at: &Key, check: &mut Check<'_>) -> Option<Vec<TicketKey>> {
-    let text = check.text(&file.0, ::config::SECRET_BYTES_MAX);
+    let text = check.text(&file.0, config::SECRET_BYTES_MAX);
     let text = text.map(zeroize::Zeroizing::new);
     let keys = text.and_then(|text| keytext::ticket_keys(&text));
     let keys = keys.and_then(|keys| keytext::ring(&keys).map(|_| keys));

@@ -4,24 +4,28 @@
 //! and become keys when a relay is made of them.
 
 use base::{Name, Secret};
-use relay::HostMatch;
+use config::{Pem as Ca, Url};
+use net::mutual::{Acceptor, Credentials, CredentialsError, MutualClient};
+use seal::keytext::{PeerKey, TicketKey};
 use seal::{Pin, Public, Suite};
 
-use super::{Ca, Url};
-use crate::config::keytext::{PeerKey, TicketKey};
+use crate::HostMatch;
 
-pub(crate) use relay::section::Listen;
+pub use crate::section::Listen;
+pub use read::{is_whole, relay};
+
+mod read;
 
 /// Both sides of the relay; a process may be one of them, or both.
 #[derive(Clone, Default)]
-pub(crate) struct Relay {
+pub struct Relay {
     pub outbound: Option<Outbound>,
     pub inbound: Option<Inbound>,
 }
 
 /// A host that is dialled.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub struct Place {
     pub name: Name,
     pub url: Url,
     pub ca: Option<Ca>,
@@ -30,7 +34,7 @@ pub(crate) struct Place {
 
 /// TLS with certificates on both sides, in place of the seal. It was checked when it was read.
 #[derive(Clone)]
-pub(crate) struct Mutual {
+pub struct Mutual {
     /// Our certificate, as PEM.
     pub certificate: Ca,
     /// Its private key, as PEM.
@@ -41,9 +45,34 @@ pub(crate) struct Mutual {
     pub crl: Option<Ca>,
 }
 
+impl Mutual {
+    /// What TLS is told.
+    ///
+    /// # Errors
+    /// A text is not what it should be, or the certificate does not fit the key.
+    pub fn credentials(&self) -> Result<Credentials, CredentialsError> {
+        let (certificate, ca) = (self.certificate.pem.as_bytes(), self.ca.pem.as_bytes());
+        let credentials = Credentials::new(certificate, self.key.expose().as_bytes(), ca)?;
+        match &self.crl {
+            Some(crl) => credentials.with_revoked(crl.pem.as_bytes()),
+            None => Ok(credentials),
+        }
+    }
+
+    /// Whether the certificate can be shown and others checked.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(&self) -> Result<(), CredentialsError> {
+        let credentials = self.credentials()?;
+        MutualClient::new(&credentials)?;
+        Acceptor::new(&credentials).map(drop)
+    }
+}
+
 /// The side that applications speak to.
 #[derive(Clone)]
-pub(crate) struct Outbound {
+pub struct Outbound {
     pub listen: Listen,
     /// Our private key, as text; there is one if there is a peer to seal for.
     pub key: Option<Secret>,
@@ -62,7 +91,7 @@ pub(crate) struct Outbound {
 
 /// An inbound.
 #[derive(Clone)]
-pub(crate) struct Peer {
+pub struct Peer {
     pub place: Place,
     /// With it nothing is sealed, and what follows means nothing.
     pub mutual: Option<Mutual>,
@@ -76,7 +105,7 @@ pub(crate) struct Peer {
 
 /// Where requests of a host and path go: by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Route {
+pub struct Route {
     pub host: HostMatch,
     pub path: String,
     pub to: To,
@@ -84,7 +113,7 @@ pub(crate) struct Route {
 
 /// What a route leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum To {
+pub enum To {
     Peer(Name),
     /// As plain HTTP: what is not sealed of an outbound, the origin of an inbound.
     Plain(Name),
@@ -92,7 +121,7 @@ pub(crate) enum To {
 
 /// The side that origins are behind.
 #[derive(Clone)]
-pub(crate) struct Inbound {
+pub struct Inbound {
     pub listen: Listen,
     /// With it nothing is sealed, and keys, tokens and tickets mean nothing.
     pub mutual: Option<Mutual>,
@@ -117,7 +146,7 @@ pub(crate) struct Inbound {
 
 /// An outbound that may call.
 #[derive(Clone)]
-pub(crate) struct Enrolled {
+pub struct Enrolled {
     pub name: Name,
     pub public: Public,
     pub groups: Vec<Name>,
@@ -128,7 +157,7 @@ pub(crate) struct Enrolled {
 
 /// An outbound that may call by mtls.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Certified {
+pub struct Certified {
     pub name: Name,
     pub groups: Vec<Name>,
     /// What its certificate is for.
@@ -138,7 +167,7 @@ pub(crate) struct Certified {
 impl Place {
     /// Where it may be dialled: public addresses, the ranges that are named, and loopback where the URL names this
     /// machine.
-    pub(crate) fn reach(&self) -> gate::Reach {
+    pub fn reach(&self) -> gate::Reach {
         let mut reach = match self.url.is_loopback() {
             true => gate::Reach::loopback(),
             false => gate::Reach::default(),
@@ -150,7 +179,7 @@ impl Place {
 
 impl Relay {
     /// Every place that requests go to.
-    pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
+    pub fn places(&self) -> impl Iterator<Item = &Place> {
         let outbound = self.outbound.iter();
         let peers = outbound
             .clone()
