@@ -97,6 +97,7 @@ codes! {
     KEY_EXPIRED "agent.key_expired" 401 "Ask the operator for a new key.";
     KEY_USED "agent.key_used" 401 "Make a new proof for each request.";
     SUSPENDED "agent.suspended" 403 "The operator suspended this agent; ask when it may go on.";
+    REVOKED "agent.revoked" 403 "The operator took this agent's access back; ask the operator for another agent.";
 
     // May they.
     FORBIDDEN "policy.forbidden" 403 "Ask the operator for a policy that permits this.";

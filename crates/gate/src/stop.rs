@@ -3,7 +3,9 @@
 //! Example: a stop of the agent `dev` refuses its next call, and ends its open streams when they next look
 //! ([`crate::Passed::is_in_force`]) or are woken by [`crate::Gate::stops`].
 
-use base::{Name, Refusal, refusal};
+use base::{Digest, Name, Refusal, refusal};
+
+use crate::gate::Gate;
 
 /// All stops that are in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +32,15 @@ impl Stops {
         };
         let public = format!("the operator stopped {what}");
         Err(Refusal::new(refusal::STOPPED, public))
+    }
+}
+
+impl Gate {
+    /// Whether a session of this agent may stay open in a lane: no stop ends it, and the key with this thumbprint is
+    /// still the agent's. Without a thumbprint only the stops are asked.
+    pub fn lets_stay(&self, lane: &str, agent: &Name, thumbprint: Option<&Digest>) -> bool {
+        self.stops.borrow().check(lane, Some(agent)).is_ok()
+            && thumbprint.is_none_or(|thumbprint| self.knows(agent, thumbprint))
     }
 }
 

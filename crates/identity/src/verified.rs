@@ -7,7 +7,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use base::refusal::{KEY_EXPIRED, KEY_MALFORMED, KEY_MISSING, KEY_UNKNOWN, SUSPENDED};
+use base::refusal::{KEY_EXPIRED, KEY_MALFORMED, KEY_MISSING, KEY_UNKNOWN, REVOKED, SUSPENDED};
 use base::{Digest, Name, Now, Refusal};
 
 use crate::key::{key_digest, sha256};
@@ -91,6 +91,31 @@ pub enum AgentState {
     Active,
     /// Known, and refused until the operator says otherwise.
     Suspended,
+    /// Known, and refused for good: its keys are kept so that their use is told apart from a stranger's.
+    Revoked,
+}
+
+impl AgentState {
+    /// In records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            AgentState::Active => "active",
+            AgentState::Suspended => "suspended",
+            AgentState::Revoked => "revoked",
+        }
+    }
+
+    /// Lets an active agent call.
+    ///
+    /// # Errors
+    /// `agent.suspended` and `agent.revoked`.
+    pub fn check(self) -> Result<(), Refusal> {
+        match self {
+            AgentState::Active => Ok(()),
+            AgentState::Suspended => Err(Refusal::new(SUSPENDED, "the agent is suspended")),
+            AgentState::Revoked => Err(Refusal::new(REVOKED, "the agent's access was revoked")),
+        }
+    }
 }
 
 /// A caller that the operator configured.
@@ -218,7 +243,8 @@ pub fn thumbprint(key: &Digest) -> Digest {
 ///
 /// # Errors
 /// `agent.key_missing` without a credential, `agent.key_malformed` where it is no key of weir or two different ones
-/// are shown, `agent.key_unknown`, `agent.key_expired` from the moment of expiry on, and `agent.suspended`. None repeats what was sent.
+/// are shown, `agent.key_unknown`, `agent.key_expired` from the moment of expiry on, `agent.suspended` and `agent.revoked`.
+/// None repeats what was sent.
 pub fn verify(
     presented: &Presented<'_>,
     lookup: impl FnOnce(&Digest) -> Option<Arc<Agent>>,
@@ -241,10 +267,9 @@ pub fn verify(
         return Err(Refusal::new(KEY_EXPIRED, "the key has expired")
             .with_private(format!("agent {}, credential {thumbprint}", agent.name)));
     }
-    if agent.state == AgentState::Suspended {
-        return Err(Refusal::new(SUSPENDED, "the agent is suspended")
-            .with_private(format!("agent {}, credential {thumbprint}", agent.name)));
-    }
+    agent.state.check().map_err(|refusal| {
+        refusal.with_private(format!("agent {}, credential {thumbprint}", agent.name))
+    })?;
     Ok(Verified {
         expires_unix_ms: agent.expires_unix_ms,
         agent,

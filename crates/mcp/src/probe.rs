@@ -67,8 +67,10 @@ pub fn probe(lane: &McpLane, new_id: fn() -> CallId) {
             let servers = &lane.settings().servers;
             let idle_ms = |name: &Name| servers.get(name).map_or(0, |s| s.session_idle_ms);
             let gate = &lane.shared.gate;
-            let knows = |agent: &Name, thumbprint: &Digest| gate.knows(agent, thumbprint);
-            lane.shared.sessions.sweep(mono_ms(), idle_ms, knows);
+            let stays = |agent: &Name, thumbprint: Option<&Digest>| {
+                gate.lets_stay(crate::LANE.name, agent, thumbprint)
+            };
+            lane.shared.sessions.sweep(mono_ms(), idle_ms, stays);
         }
     });
 }

@@ -307,20 +307,19 @@ impl Sessions {
     }
 
     /// Ends the sessions that were unused for longer than `idle_ms` says of their server, and those of agents
-    /// whose key `knows` no more.
+    /// that may not `stay`.
     pub(crate) fn sweep(
         &self,
         now_ms: u64,
         idle_ms: impl Fn(&Name) -> u64,
-        knows: impl Fn(&Name, &Digest) -> bool,
+        stays: impl Fn(&Name, Option<&Digest>) -> bool,
     ) {
         let over = |session: &ChildSession| {
             if session.idle_ms(now_ms) > idle_ms(&session.server) {
                 return Some("it was idle");
             }
-            let known = |thumbprint| knows(&session.agent, &thumbprint);
-            let is_known = session.thumbprint.is_none_or(known);
-            (!is_known).then_some("its agent's key was taken back")
+            let stays = stays(&session.agent, session.thumbprint.as_ref());
+            (!stays).then_some("its agent was stopped, or its key was taken back")
         };
         let open: Vec<_> = self.table().values().cloned().collect();
         for session in open {
@@ -420,7 +419,7 @@ mod tests {
         sessions.sweep(
             0,
             |_| 10,
-            |agent, thumbprint| (agent.as_str(), *thumbprint) == ("dev", key),
+            |agent, thumbprint| (agent.as_str(), thumbprint) == ("dev", Some(&key)),
         );
         assert!(!two.is_ended());
         sessions.sweep(0, |_| 10, |_, _| false);

@@ -23,6 +23,22 @@ pub struct Relay {
     pub inbound: Option<Inbound>,
 }
 
+impl Relay {
+    /// Who calls by the relay's own settings: users, callers without a key, and outbounds that may call.
+    pub fn agents(&self) -> impl Iterator<Item = &Name> {
+        let outbound = self.outbound.iter();
+        let callers = outbound.flat_map(|side| {
+            let users = side.users.iter().map(|(name, _)| name);
+            users.chain(&side.anyone)
+        });
+        let inbound = self.inbound.iter();
+        callers.chain(inbound.flat_map(|side| {
+            let sealed = side.allow.iter().map(|peer| &peer.name);
+            sealed.chain(side.certified.iter().map(|peer| &peer.name))
+        }))
+    }
+}
+
 /// A host that is dialled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {

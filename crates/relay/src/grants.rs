@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use base::{Digest, Name, Now, Refusal, Resource, refusal};
 use gate::{Asker, Call, Gate, Grant, GrantedCall};
-use identity::{AgentState, Credential, Verified};
+use identity::{Credential, Verified};
 use tokio::sync::Mutex;
 
 use crate::actions::PASS;
@@ -120,7 +120,7 @@ impl Grants {
             let agent = Arc::new(identity::Agent {
                 name: caller.agent.name.clone(),
                 groups: caller.agent.groups.clone(),
-                state: AgentState::Active,
+                state: caller.agent.state,
                 expires_unix_ms: None,
             });
             let verified = Verified::by_lane(agent, caller.by, caller.thumbprint, epoch);

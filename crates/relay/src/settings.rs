@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use base::{Digest, Name};
+use identity::AgentState;
 use net::Endpoint;
 use net::mutual::{Credentials, CredentialsError};
 use seal::keytext::{PeerKey, TicketKey};
@@ -74,6 +75,7 @@ pub struct Route {
 pub struct Agent {
     pub name: Name,
     pub groups: Vec<Name>,
+    pub state: AgentState,
 }
 
 /// How an outbound knows who calls. What none of it fits is refused.

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use base::Digest;
 use gate::ports::{Ports, RecordError};
 use gate::{Gate, Passed, Rates, Rules};
-use identity::AgentState;
 use net::h1::Wires;
 use net::upstream::Scheme;
 use net::{Drain, EdgeSettings, EdgeShared, Endpoint, Targets, Upstreams};
@@ -89,6 +88,7 @@ impl Gateway {
             )
         };
         let gate = Arc::new(Gate::new(ports, rules));
+        gate.stop(settings.stop.clone());
         let drain = Drain::new();
         let parts = Parts {
             gate: &gate,
@@ -145,8 +145,8 @@ impl Gateway {
         })
     }
 
-    /// Puts other settings in force, as far as that can be done while serving: agents, policies, the scan,
-    /// and rates. `started` are those that this gateway was made of. Gives the texts that are in force from now on.
+    /// Puts other settings in force, as far as that can be done while serving: agents, stops, policies, the
+    /// scan, and rates. `started` are those that this gateway was made of. Gives the texts that are in force from now on.
     /// Errors: nothing was changed.
     pub(crate) fn reload(
         &self,
@@ -162,6 +162,7 @@ impl Gateway {
         self.reload_lanes(settings)?;
         self.gate.replace(rules);
         self.known.replace(agents(settings));
+        self.gate.stop(settings.stop.clone());
         Ok(in_force)
     }
 
@@ -257,7 +258,7 @@ fn agents(settings: &Settings) -> store::Agents {
         let known = Arc::new(identity::Agent {
             name: agent.name.clone(),
             groups: agent.groups.clone(),
-            state: AgentState::Active,
+            state: agent.state,
             expires_unix_ms: agent.expires_unix_ms,
         });
         agent

@@ -196,6 +196,7 @@ fn changed(old: &Settings, new: &Settings) -> Vec<String> {
         )
     };
     let differs = [
+        ("stop", old.stop != new.stop),
         ("policy", policy(old) != policy(new)),
         ("scan", scan(old) != scan(new)),
         ("limits", rates(old) != rates(new)),

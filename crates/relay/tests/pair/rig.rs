@@ -160,6 +160,7 @@ pub(crate) fn agent(text: &str) -> Agent {
     Agent {
         name: name(text),
         groups: Vec::new(),
+        state: identity::AgentState::Active,
     }
 }
 

@@ -6,6 +6,7 @@
 use base::record::{ProcessStop, Start, Subject};
 use base::{Digest, Now};
 use gate::ports::{RecordError, Recorder};
+use identity::AgentState;
 use serde_json::json;
 use store::log::{Log, text_digest};
 
@@ -57,7 +58,13 @@ fn directory(agents: &[Agent]) -> String {
             let keys: Vec<String> = keys.map(|key| key.to_string()).collect();
             let groups: Vec<&str> = agent.groups.iter().map(base::Name::as_str).collect();
             let expires = agent.expires_unix_ms.map(base::clock::rfc3339);
-            json!({ "expires": expires, "groups": groups, "keys": keys, "name": agent.name.as_str() })
+            let name = agent.name.as_str();
+            let mut entry =
+                json!({ "expires": expires, "groups": groups, "keys": keys, "name": name });
+            if agent.state != AgentState::Active {
+                entry["state"] = agent.state.as_str().into();
+            }
+            entry
         })
         .collect();
     json!({ "agents": agents }).to_string()

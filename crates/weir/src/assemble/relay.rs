@@ -73,6 +73,7 @@ pub(crate) fn inbound(inbound: &Inbound, settings: &Settings) -> InboundSettings
         agent: Agent {
             name: peer.name.clone(),
             groups: peer.groups.clone(),
+            state: state(&peer.name, settings),
         },
         public: peer.public.clone(),
         psk: peer.psk.as_ref().map(psk),
@@ -87,6 +88,7 @@ pub(crate) fn inbound(inbound: &Inbound, settings: &Settings) -> InboundSettings
                 let agent = Agent {
                     name: peer.name.clone(),
                     groups: peer.groups.clone(),
+                    state: state(&peer.name, settings),
                 };
                 (agent, peer.certificate_name.clone())
             })
@@ -213,6 +215,7 @@ fn callers(outbound: &Outbound, settings: &Settings, unix_ms: u64) -> Callers {
         Agent {
             name: name.clone(),
             groups: known.map(|agent| agent.groups.clone()).unwrap_or_default(),
+            state: state(name, settings),
         }
     };
     let good = |expires: Option<u64>| expires.is_none_or(|expires| unix_ms < expires);
@@ -229,6 +232,12 @@ fn callers(outbound: &Outbound, settings: &Settings, unix_ms: u64) -> Callers {
             .collect(),
         anyone: outbound.anyone.as_ref().map(agent),
     }
+}
+
+/// The state of the agent that has this name; one that `agents` does not name is active.
+fn state(name: &Name, settings: &Settings) -> identity::AgentState {
+    let known = settings.agents.iter().find(|agent| agent.name == *name);
+    known.map(|agent| agent.state).unwrap_or_default()
 }
 
 fn route(route: &Route) -> relay::Route {

@@ -203,6 +203,7 @@ impl Wrap {
             name: self.agent.clone(),
             keys: vec![key],
             groups: known.map(|agent| agent.groups.clone()).unwrap_or_default(),
+            state: known.map(|agent| agent.state).unwrap_or_default(),
             expires_unix_ms: known.and_then(|agent| agent.expires_unix_ms),
         }
     }

@@ -8,9 +8,9 @@ use ::config::{
     ByArgument, ByName, Count, Document, FilePath, Label, List, OneOr, OneOrMore, Socket, Switch,
     Time,
 };
-use base::Digest;
+use base::{Digest, Name};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::settings::{Limits, Logs};
@@ -36,6 +36,9 @@ pub(crate) struct File {
     #[schemars(example = &"{ dev: { key: sha256:9f2c…, groups: [engineers] } }")]
     #[serde(default)]
     pub agents: ByName<Agent>,
+    /// What nothing passes for, from the next reload on: all, a lane, or an agent; open streams and sessions end.
+    #[schemars(example = &"[agent:dev, lane:relay]")]
+    pub stop: Option<OneOrMore<Stopped>>,
     /// The MCP servers behind the gateway; agents reach each at /mcp/<name>.
     #[schemars(example = &"{ files: { command: [mcp-server-filesystem, .] } }")]
     #[serde(default)]
@@ -99,9 +102,56 @@ pub(crate) struct Agent {
     #[schemars(example = &"[engineers]")]
     #[serde(default)]
     pub groups: List<Label>,
+    /// Whether the agent may call; one that is suspended or revoked is refused, and loses open streams and sessions.
+    #[schemars(example = &"suspended")]
+    #[serde(default)]
+    pub state: Standing,
     /// When the agent's keys stop being good; without it they do not.
     #[schemars(example = &"2027-01-01T00:00:00Z")]
     pub expires: Option<Time>,
+}
+
+/// Whether an agent may call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Standing {
+    #[default]
+    Active,
+    Suspended,
+    Revoked,
+}
+
+impl From<Standing> for identity::AgentState {
+    fn from(standing: Standing) -> identity::AgentState {
+        match standing {
+            Standing::Active => identity::AgentState::Active,
+            Standing::Suspended => identity::AgentState::Suspended,
+            Standing::Revoked => identity::AgentState::Revoked,
+        }
+    }
+}
+
+/// One element of `stop`; whether the lane or the agent exists is checked later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stopped {
+    All,
+    Lane(String),
+    Agent(Name),
+}
+
+::config::scalar!(Stopped, stopped, "all, lane:NAME or agent:NAME", {
+    "type": "string", "pattern": "^(all|(lane|agent):.+)$"
+});
+
+fn stopped(text: &str) -> Result<Stopped, String> {
+    let agent = |name: &str| Name::new(name).map(Stopped::Agent);
+    let found = match text.split_once(':') {
+        None if text == "all" => Some(Stopped::All),
+        Some(("lane", name)) => Some(Stopped::Lane(name.to_owned())),
+        Some(("agent", name)) => agent(name),
+        _ => None,
+    };
+    found.ok_or_else(|| "must be all, lane:NAME or agent:NAME".to_owned())
 }
 
 /// The SHA-256 of an agent's key, as `weir agent key` prints it.
@@ -192,6 +242,25 @@ mod tests {
         for row in rows {
             assert!(row.doc.ends_with('.'), "{row:?}");
             assert!(!row.example.is_empty() && !row.kind.is_empty(), "{row:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_stopped_is_all_a_lane_or_an_agent() {
+        let dev = Name::new("dev").unwrap();
+        assert_eq!(stopped("all"), Ok(Stopped::All));
+        assert_eq!(stopped("lane:mcp"), Ok(Stopped::Lane("mcp".into())));
+        assert_eq!(stopped("agent:dev"), Ok(Stopped::Agent(dev)));
+        for bad in [
+            "",
+            "dev",
+            "All",
+            "all:",
+            "agent:",
+            "agent: dev",
+            "server:files",
+        ] {
+            assert!(stopped(bad).is_err(), "{bad}");
         }
     }
 

@@ -10,11 +10,13 @@ use ::config::{Check, FILE_BYTES_MAX, OneOr, Path as Key};
 use ::relay::configured as relay;
 use base::{Digest, Name};
 
-use super::file::{self, File};
+use super::file::{self, File, Stopped};
 use super::outside::Machine;
 use super::seen::Seen;
+use super::settings::relay::Relay;
 use super::settings::{Agent, Policy, PolicyFile, Settings};
 use super::{POLICY_BYTES_MAX, Problem, mcp, tools};
+use crate::lanes;
 
 pub(crate) use super::outside::{Environment, read_text};
 
@@ -95,10 +97,11 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
     let taken: Vec<Name> = servers.iter().map(|server| server.name.clone()).collect();
     servers.extend(tools::servers(file, &taken, check));
     let policy = policy(file, check);
-    let lanes: Vec<&str> = crate::lanes::scanned().map(|lane| lane.name).collect();
+    let lanes: Vec<&str> = lanes::scanned().map(|lane| lane.name).collect();
     let scan = scan::section::settings(&file.scan, &root.key("scan"), &lanes, check);
     let names: Vec<Name> = servers.iter().map(|server| server.name.clone()).collect();
     let relay = relay::relay(file.relay.as_ref(), &names, check);
+    let stop = stop(file, &agents, &relay, check);
     let mut log = file.log.clone();
     log.witness = log.witness.map(|witness| check.folder.join(witness));
     Settings {
@@ -106,6 +109,7 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
         listen: file.listen.0,
         state: check.folder.join(&file.state.0),
         agents,
+        stop,
         servers,
         policy,
         scan,
@@ -168,10 +172,45 @@ fn agents(file: &File, check: &mut Check<'_>) -> Vec<Agent> {
             name,
             keys,
             groups: agent.groups.values().map(|group| group.0.clone()).collect(),
+            state: agent.state.into(),
             expires_unix_ms: agent.expires.map(|expires| expires.0),
         }));
     }
     agents
+}
+
+/// The stops. A name that nothing has would stop nothing, and nobody would notice.
+fn stop(file: &File, agents: &[Agent], relay: &Relay, check: &mut Check<'_>) -> gate::Stops {
+    let lanes: Vec<&str> = lanes::tables().iter().map(|lane| lane.name).collect();
+    let agents: Vec<&str> = agents
+        .iter()
+        .map(|agent| &agent.name)
+        .chain(relay.agents())
+        .map(Name::as_str)
+        .collect();
+    let mut stops = gate::Stops::default();
+    for (i, stopped) in file.stop.iter().flat_map(|stops| stops.iter()) {
+        let at = Key::of("stop");
+        let at = i.map_or(at.clone(), |i| at.index(i));
+        let mut is_known = |what: &str, name: &str, known: &[&str]| {
+            let is_known = known.contains(&name);
+            if !is_known {
+                let near = base::near::meant(name, known.iter().copied());
+                let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+                check.say(&at, format!("no {what} is named {name:?}{near}"));
+            }
+            is_known
+        };
+        match stopped {
+            Stopped::All => stops.all = true,
+            Stopped::Lane(name) if is_known("lane", name, &lanes) => stops.lanes.push(name.clone()),
+            Stopped::Agent(name) if is_known("agent", name.as_str(), &agents) => {
+                stops.agents.push(name.clone());
+            }
+            Stopped::Lane(_) | Stopped::Agent(_) => {}
+        }
+    }
+    stops
 }
 
 fn policy(file: &File, check: &mut Check<'_>) -> Policy {

@@ -29,6 +29,8 @@ pub(crate) struct Settings {
     pub state: PathBuf,
     /// In the order that they were written; names are unique, and so are keys.
     pub agents: Vec<Agent>,
+    /// What nothing may pass for.
+    pub stop: gate::Stops,
     /// The MCP servers, in the order that they were written; names are unique.
     pub servers: Vec<Server>,
     pub policy: Policy,
@@ -58,6 +60,7 @@ pub(crate) struct Agent {
     /// SHA-256 of each key that is good now; at least one.
     pub keys: Vec<Digest>,
     pub groups: Vec<Name>,
+    pub state: identity::AgentState,
     /// Unix milliseconds after which no key of this agent is good.
     pub expires_unix_ms: Option<u64>,
 }
