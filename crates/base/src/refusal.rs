@@ -13,6 +13,8 @@ pub struct Code {
     pub mend: &'static str,
     /// The error code where JSON-RPC carries it.
     pub rpc: i64,
+    /// Whether the scan says it. A call that passed has then not failed: its answer was refused.
+    pub is_of_scan: bool,
 }
 
 /// The JSON-RPC code of refusals that have none of their own: in the range that JSON-RPC leaves to servers.
@@ -60,12 +62,13 @@ impl fmt::Debug for Refusal {
 
 /// Makes the table: one line a code, and a constant for each.
 macro_rules! codes {
-    ($($constant:ident $name:literal $status:literal $mend:literal $(rpc $rpc:literal)?;)*) => {
+    ($($constant:ident $name:literal $status:literal $mend:literal $(rpc $rpc:literal)? $(of_scan $of_scan:literal)?;)*) => {
         $(pub const $constant: &Code = &Code {
             name: $name,
             status: $status,
             mend: $mend,
             rpc: [$($rpc,)? RPC_REFUSED][0],
+            is_of_scan: [$($of_scan,)? false][0],
         };)*
         /// Every refusal code, in the order of the path.
         pub const ALL: &[&Code] = &[$($constant),*];
@@ -110,14 +113,14 @@ codes! {
     STOPPED "gate.stopped" 503 "The operator stopped this; ask when it goes on.";
 
     // Is it safe.
-    SECRET "scan.secret" 403 "Take the secret out of the call; it was not sent on.";
-    INJECTION "scan.injection" 403 "The text carries instructions that are not its user's; it was not passed on.";
-    PERSONAL "scan.personal" 403 "Take the personal data out of the call, or have the operator exempt this target.";
-    COMMAND "scan.command" 403 "The call asks a tool to do what the operator forbids; ask for something narrower.";
-    URL "scan.url" 403 "The address must not be asked; use another, or have the operator allow it under scan.url.";
-    TOOL_CHANGED "scan.tool" 403 "The tool is not what was approved; have the operator look at `weir pins diff` and approve it.";
-    CHAIN "scan.chain" 403 "Together with the calls before it, this call could give secrets away; wait until they no longer count, or ask the operator.";
-    SCAN_BOUND "scan.bound" 413 "Send less at once; this is more than can be scanned within its bounds.";
+    SECRET "scan.secret" 403 "Take the secret out of the call; it was not sent on." of_scan true;
+    INJECTION "scan.injection" 403 "The text carries instructions that are not its user's; it was not passed on." of_scan true;
+    PERSONAL "scan.personal" 403 "Take the personal data out of the call, or have the operator exempt this target." of_scan true;
+    COMMAND "scan.command" 403 "The call asks a tool to do what the operator forbids; ask for something narrower." of_scan true;
+    URL "scan.url" 403 "The address must not be asked; use another, or have the operator allow it under scan.url." of_scan true;
+    TOOL_CHANGED "scan.tool" 403 "The tool is not what was approved; have the operator look at `weir pins diff` and approve it." of_scan true;
+    CHAIN "scan.chain" 403 "Together with the calls before it, this call could give secrets away; wait until they no longer count, or ask the operator." of_scan true;
+    SCAN_BOUND "scan.bound" 413 "Send less at once; this is more than can be scanned within its bounds." of_scan true;
 
     // Spent.
     LIMIT_AGENT "limit.agent" 429 "Wait as long as Retry-After says, or have the operator raise limits.agent_per_minute.";

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use base::record::CallEnd;
-use base::{CallId, Permit, Refusal, refusal};
+use base::{CallId, Code, Permit, Refusal, refusal};
 use bytes::Bytes;
 use gate::{Answer, CallEnding, Passed};
 
@@ -47,7 +47,7 @@ pub(crate) struct Answers {
     under_way: Option<UnderWay>,
     /// The server answered what it was not asked on this connection.
     foreign: bool,
-    refused: Option<(&'static str, String)>,
+    refused: Option<(&'static Code, String)>,
 }
 
 impl Answers {
@@ -227,20 +227,20 @@ impl Answers {
         } else {
             &refusal.private
         };
-        self.refused.get_or_insert((refusal.code.name, why.clone()));
+        self.refused.get_or_insert((refusal.code, why.clone()));
     }
 
     /// Records how the call ended. `fallback` is what it is where nothing was refused.
     pub(crate) fn end(self, fallback: CallEnd, status: u16) {
         let end = match &self.refused {
-            Some((code, _)) if code.starts_with("scan.") => CallEnd::Refused,
+            Some((code, _)) if code.is_of_scan => CallEnd::Refused,
             Some(_) if fallback == CallEnd::Complete => CallEnd::Failed,
             _ => fallback,
         };
         let why = self
             .refused
             .as_ref()
-            .map(|(code, why)| (*code, why.as_str()));
+            .map(|(code, why)| (code.name, why.as_str()));
         self.passed.end(CallEnding {
             status,
             bytes: self.bytes,

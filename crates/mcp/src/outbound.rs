@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use base::{Refusal, refusal};
 use bytes::Bytes;
-use net::SendError;
 
 /// How often a stream looks whether its agent is still known, in milliseconds.
 const LOOK_MS: u64 = 1_000;
@@ -41,22 +40,4 @@ pub(crate) fn taken_back() -> Refusal {
         refusal::KEY_UNKNOWN,
         "the key of this stream is taken back or has expired",
     )
-}
-
-/// What transport could not do, as the agent is told.
-pub(crate) fn refusal_of(error: SendError) -> Refusal {
-    match error {
-        SendError::Refused(refusal) => refusal,
-        SendError::Slow => Refusal::new(refusal::SERVER_SLOW, "the server did not answer in time"),
-        SendError::TooLarge => Refusal::new(
-            refusal::ANSWER_TOO_LARGE,
-            "the server's answer is too large",
-        ),
-        SendError::Unreachable(why) => {
-            Refusal::new(refusal::SERVER_DOWN, "the server cannot be reached").with_private(why)
-        }
-        SendError::Broken(why) => {
-            Refusal::new(refusal::SERVER_DOWN, "the server broke off").with_private(why)
-        }
-    }
 }

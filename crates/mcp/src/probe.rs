@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use base::record::CallEnd;
-use base::{CallId, Digest, Name, Resource};
+use base::{CallId, Digest, Name, Refusal, Resource};
 use bytes::Bytes;
 use gate::{Call, CallEnding, Passed};
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
@@ -17,7 +17,6 @@ use net::{Backoff, LineError, children};
 use crate::actions::USE;
 use crate::envelope::{Message, Sender};
 use crate::lane::{McpLane, Server, ServerKind};
-use crate::outbound::refusal_of;
 
 /// How long a server may take to answer a probe, in milliseconds. Some fetch what they need first.
 const PROBE_MS_MAX: u64 = 30_000;
@@ -153,7 +152,7 @@ async fn ask_http(lane: &McpLane, passed: &Passed, token: Option<&str>) -> Resul
         fields.insert(http::header::AUTHORIZATION, value);
     }
     let answer = lane.upstreams.send(passed, request, PROBE_MS_MAX).await;
-    let mut answer = answer.map_err(|error| format!("{:?}", refusal_of(error)))?;
+    let mut answer = answer.map_err(|error| format!("{:?}", Refusal::from(error)))?;
     match answer.head.status.as_u16() {
         status @ (401 | 403 | 500..) => Err(format!("it answered {status}")),
         _ => {

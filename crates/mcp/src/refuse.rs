@@ -5,7 +5,6 @@
 //! body) has its HTTP status, as the transport's specification asks.
 
 use base::{CallId, Refusal, refusal};
-use http::header::{ALLOW, HeaderValue};
 use net::Response;
 use serde_json::json;
 
@@ -20,7 +19,7 @@ pub fn refuse(refusal: &Refusal, call: CallId) -> Response {
 /// A JSON-RPC error with the refusal's HTTP status: for what is wrong with the exchange. The id is the
 /// request's, where it was read.
 pub(crate) fn refuse_http(refusal: &Refusal, call: CallId, id: Option<Id<'_>>) -> Response {
-    with_fields(refusal, "application/json", error(refusal, call, id))
+    net::refused(refusal, "application/json", error(refusal, call, id))
 }
 
 /// A JSON-RPC error that answers a request.
@@ -45,13 +44,4 @@ pub(crate) fn error(refusal: &Refusal, call: CallId, id: Option<Id<'_>>) -> Stri
     let error = json!({ "code": code, "message": message, "data": data });
     let id = id.map_or("null", |id| id.0);
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
-}
-
-fn with_fields(refusal: &Refusal, content_type: &'static str, body: String) -> Response {
-    let mut response = net::refused(refusal, content_type, body);
-    if refusal.code == refusal::METHOD {
-        let fields = response.headers_mut();
-        fields.insert(ALLOW, HeaderValue::from_static("GET, POST, DELETE"));
-    }
-    response
 }

@@ -14,7 +14,7 @@ use http::{HeaderMap, Method, StatusCode};
 use net::{Body, BodySender, Response};
 use tokio::time::Instant;
 
-use super::{Outgoing, look_every, refusal_of, taken_back};
+use super::{Outgoing, look_every, taken_back};
 use crate::answers::Answers;
 use crate::inbound::{SESSION, accepted, event_stream, json, rpc_error};
 use crate::lane::{McpLane, Server, ServerKind, Shared, server_of};
@@ -88,7 +88,7 @@ pub(crate) async fn listen(
     let sent = lane
         .upstreams
         .send_fresh(answers.passed(), request, lane.settings().answer_ms);
-    match sent.await.map_err(refusal_of).and_then(known) {
+    match sent.await.map_err(Refusal::from).and_then(known) {
         Ok(answer) if is(&answer.head.headers, "text/event-stream") => {
             stream(lane, answers, answer, None)
         }
@@ -163,7 +163,7 @@ async fn send(
 ) -> Result<net::UpstreamAnswer, Refusal> {
     let answer_ms = lane.settings().answer_ms;
     let sent = lane.upstreams.send(answers.passed(), request, answer_ms);
-    known(sent.await.map_err(refusal_of)?)
+    known(sent.await.map_err(Refusal::from)?)
 }
 
 /// Refuses what no server that knows the gateway answers.
@@ -222,7 +222,7 @@ async fn read(
     match answer
         .whole(settings.answer_bytes_max, settings.answer_ms)
         .await
-        .map_err(refusal_of)
+        .map_err(Refusal::from)
     {
         Ok(message) => {
             let message = answers.take(&lane.shared.declared, &message);
@@ -332,7 +332,7 @@ impl Pump {
                     let refusal = Refusal::new(refusal::SERVER_SLOW, "the server fell silent");
                     return Over::Failed(refusal);
                 }
-                Ok(Err(error)) => return Over::Failed(refusal_of(error)),
+                Ok(Err(error)) => return Over::Failed(error.into()),
                 Ok(Ok(None)) => return self.ended(),
                 Ok(Ok(Some(chunk))) => chunk,
             };
