@@ -9,21 +9,16 @@ use std::process::{ExitCode, ExitStatus};
 use base::{Digest, Name, Secret, hex};
 use clap::{Args, Subcommand};
 use sha2::{Digest as _, Sha256};
+use store::Durability;
 
 use super::agent::new_key;
 use super::{Failure, complain, print_problems, variable};
-use crate::config::settings::{Agent, ChildServer, EnvValue, PolicyFile, Server, ServerKind};
+use crate::config::settings::{Agent, ChildServer, EnvValue, LogLevel, Server, ServerKind};
 use crate::config::{Problem, Seen, Settings, read};
 use crate::reload::Load;
 use crate::wrap::{self, Failed};
 
-/// The configuration where none is named. The policy is put in its place below.
-const BUILT_IN: &str = "\
-policy: /dev/null
-log: { durability: os }
-logs: { level: warn }
-limits: { answer_ms: 3600000, body_bytes_max: 16777216, answer_bytes_max: 16777216 }
-";
+/// The policy where no configuration is named.
 const PERMIT_ALL: &str = "@id(\"wrap\") permit (principal, action, resource);\n";
 /// The agent where none is named.
 const LOCAL: &str = "local";
@@ -33,6 +28,17 @@ const ALWAYS: &[&str] = &["PATH", "HOME"];
 const NAME_DIGEST_BYTES: usize = 4;
 /// Exit code of a child that a signal ended, as shells have it: this and the signal's number.
 const SIGNALLED: i32 = 128;
+
+/// What holds where no configuration is named: everything is permitted, and one client waits as long as it likes.
+fn built_in() -> Settings {
+    let mut settings = Settings::built_in(PERMIT_ALL);
+    settings.log.durability = Durability::Os;
+    settings.logs.level = LogLevel::Warn;
+    settings.limits.answer_ms = 3_600_000;
+    settings.limits.body_bytes_max = 16 << 20;
+    settings.limits.answer_bytes_max = 16 << 20;
+    settings
+}
 
 /// MCP servers without a gateway that runs
 #[derive(Debug, Subcommand)]
@@ -142,14 +148,8 @@ impl Wrap {
     ) -> Result<Settings, Vec<Problem>> {
         let mut settings = match &self.config {
             Some(path) => read::load(path, &variable, seen)?,
-            None => read::load_text(Path::new("built-in"), BUILT_IN, &variable, seen)?,
+            None => built_in(),
         };
-        if self.config.is_none() {
-            settings.policy.files = vec![PolicyFile {
-                file: "built-in.cedar".to_owned(),
-                text: PERMIT_ALL.to_owned(),
-            }];
-        }
         settings.state = state.to_owned();
         settings.agents = vec![self.agent(&settings, key)];
         settings.servers = vec![self.server(name)];

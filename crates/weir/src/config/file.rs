@@ -82,11 +82,11 @@ pub(crate) struct File {
     pub threads: Count<0, 1024>,
 }
 
-fn listen() -> Socket {
+pub(super) fn listen() -> Socket {
     Socket(SocketAddr::from((Ipv4Addr::LOCALHOST, 8700)))
 }
 
-fn state() -> FilePath {
+pub(super) fn state() -> FilePath {
     FilePath("./state".into())
 }
 

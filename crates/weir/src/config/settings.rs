@@ -53,6 +53,38 @@ pub(crate) struct Settings {
     pub threads: usize,
 }
 
+impl Settings {
+    /// What a command serves by that needs no configuration: every default, and one policy.
+    pub(crate) fn built_in(policy: &str) -> Settings {
+        Settings {
+            file: "built-in".into(),
+            listen: super::file::listen().0,
+            state: super::file::state().0,
+            agents: Vec::new(),
+            stop: gate::Stops::default(),
+            servers: Vec::new(),
+            policy: Policy {
+                files: vec![PolicyFile {
+                    file: "built-in.cedar".to_owned(),
+                    text: policy.to_owned(),
+                }],
+                arguments: BTreeMap::new(),
+            },
+            scan: scan::Settings::default(),
+            relay: relay::Relay::default(),
+            #[cfg(test)]
+            echo: None,
+            pins: true,
+            warnings: Vec::new(),
+            limits: Limits::default(),
+            log: Log::default(),
+            origins: Vec::new(),
+            logs: Logs::default(),
+            threads: 0,
+        }
+    }
+}
+
 /// Who may call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Agent {
@@ -268,5 +300,36 @@ impl LogLevel {
             LogLevel::Debug => "debug",
             LogLevel::Trace => "trace",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Seen, read};
+
+    #[test]
+    fn what_is_built_in_is_what_an_empty_configuration_says() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("built-in.cedar"), "").unwrap();
+        let path = dir.path().join("weir.yaml");
+        let text = "policy: built-in.cedar";
+        let read = read::load_text(&path, text, &|_: &str| None, &mut Seen::default());
+        let read = read.unwrap_or_else(|problems| panic!("{problems:?}"));
+        let built_in = Settings::built_in("");
+        let said = |of: &Settings| {
+            let (log, limits, logs) = (of.log.clone(), of.limits.clone(), of.logs.clone());
+            let rest = (
+                of.listen,
+                of.pins,
+                of.threads,
+                of.stop.all,
+                of.servers.len(),
+            );
+            let scan = format!("{:?}", of.scan);
+            (log, limits, logs, rest, scan, of.origins.clone())
+        };
+        assert_eq!(said(&built_in), said(&read));
+        assert_eq!(dir.path().join(built_in.state), read.state);
     }
 }

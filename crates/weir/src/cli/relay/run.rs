@@ -3,32 +3,27 @@
 //! They make the settings of a gateway that relays and does nothing else, and leave the rest to `serve`. Whatever
 //! they do can be written in `weir.yaml` too, where policies, routes and more than one peer are.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use base::Secret;
 use clap::{Args, ValueEnum};
 use relay::HostMatch;
 use seal::{Suite, keytext};
+use store::Durability;
 
 use super::arguments::{
     Ask, PEER, certified, enrolled, mutual, name, note, psk_of, seen, state, token_of,
 };
 use super::{keygen, keys};
-use crate::cli::{Answer, Ended, Failure, variable};
+use crate::cli::{Answer, Ended, Failure};
+use crate::config::settings::LogLevel;
 use crate::config::settings::relay::{
     Inbound as InboundSide, Listen, Outbound as OutboundSide, Peer, Place, Route, To,
 };
-use crate::config::settings::{LogLevel, PolicyFile};
 use crate::config::{Problem, Seen, Settings, read, values};
 use crate::serve::Process;
 
-/// The configuration that both begin with. The policy is put in its place below.
-const BUILT_IN: &str = "\
-policy: /dev/null
-log: { durability: os }
-scan: { pins: false }
-limits: { connections_max: 16384, agent_per_minute: 10000000 }
-";
+/// The policy of both sides: what may pass is said by their keys.
 const PERMIT_ALL: &str = "@id(\"relay\") permit (principal, action, resource);\n";
 /// Who callers of an outbound are.
 const LOCAL: &str = "local";
@@ -370,23 +365,18 @@ impl Cipher {
 }
 
 /// A gateway that relays nothing yet, and permits all.
-fn gateway_settings() -> Result<Settings, Failure> {
-    let path = Path::new("built-in");
-    let loaded = read::load_text(path, BUILT_IN, &variable, &mut Seen::default());
-    let mut settings = loaded.map_err(|problems| {
-        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        Failure::new(lines.join("\n"), "")
-    })?;
-    settings.policy.files = vec![PolicyFile {
-        file: "built-in.cedar".to_owned(),
-        text: PERMIT_ALL.to_owned(),
-    }];
-    Ok(settings)
+fn gateway_settings() -> Settings {
+    let mut settings = Settings::built_in(PERMIT_ALL);
+    settings.log.durability = Durability::Os;
+    settings.pins = false;
+    settings.limits.connections_max = 16_384;
+    settings.limits.agent_per_minute = 10_000_000;
+    settings
 }
 
 impl Common {
     fn settings(&self, side: &str) -> Result<Settings, Failure> {
-        let mut settings = gateway_settings()?;
+        let mut settings = gateway_settings();
         settings.state = state(self.state.as_deref(), side)?;
         settings.threads = self.threads;
         settings.logs.level = self.log_level;
