@@ -191,8 +191,8 @@ pub struct Outbound {
     /// Where requests may be passed on as they are, unsealed.
     #[schemars(example = &"{ health: { url: http://127.0.0.1:3000 } }")]
     pub plain: ByName<Place>,
-    /// Which requests go where: the first that matches; needed where there is more than one peer, else all go
-    /// to that.
+    /// Routing rules, first match wins. Required with more than one peer; otherwise everything goes to the only
+    /// peer.
     #[schemars(example = &"[{ path: /health, plain: health }, { peer: east }]")]
     pub routes: Option<List<OutboundRoute>>,
     /// Who callers are that show no key; without it, the key of an agent is demanded.
@@ -295,8 +295,7 @@ pub struct Place {
     pub addresses: List<AddressRange>,
 }
 
-/// Which requests go where: the first that matches; needed where there is more than one peer, else all go to
-/// that.
+/// Routing rules, first match wins. Required with more than one peer; otherwise everything goes to the only peer.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct OutboundRoute {
@@ -440,7 +439,7 @@ pub struct Allowed {
     /// The groups that policies know the outbound by.
     #[schemars(example = &"[services]")]
     pub groups: List<Label>,
-    /// Ends every session of the outbound that began before: write the time at which its key may have been
+    /// Sessions of this outbound that started before this time are ended. Set it to when its key may have been
     /// stolen.
     #[schemars(example = &"2027-01-01T00:00:00Z")]
     pub sessions_after: Option<Time>,
