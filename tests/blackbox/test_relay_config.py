@@ -192,6 +192,34 @@ def test_a_caller_whose_key_expires_is_refused_from_then_on(tmp_path):
     plain.stop()
 
 
+def test_a_caller_that_is_stopped_or_suspended_is_refused_after_the_reload(tmp_path):
+    """A grant that was good ends with the reload, so the next call is judged again."""
+    keygen(tmp_path, "outbound"), keygen(tmp_path, "inbound")
+    (key, digest), plain = new_key("dev"), Origin()
+    config = {
+        "agents": {"dev": {"key": digest}},
+        "relay": {"outbound": {
+            "listen": "127.0.0.1:0", "key": "file:outbound.key",
+            "peers": {"far": {"url": "http://127.0.0.1:9", "keys": "file:inbound.key.pub"}},
+            "plain": {"here": {"url": plain.url}}, "routes": [{"plain": "here"}],
+        }},
+    }
+    write(tmp_path, config)
+    with Process(tmp_path, "serve") as outbound:
+        port, headers = outbound.port("outbound"), {"proxy-authorization": f"Bearer {key}"}
+        suspended = {"agents": {"dev": {"key": digest, "state": "suspended"}}}
+        for change, code in (({"stop": "agent:dev"}, b"gate.stopped"), ({"stop": ["lane:relay"]}, b"gate.stopped"),
+                             (suspended, b"agent.suspended")):
+            until(lambda: ask(port, headers=headers)[0] == 200, "it may call")
+            write(tmp_path, {**config, **change})
+            outbound.process.send_signal(signal.SIGHUP)
+            until(lambda: ask(port, headers=headers)[0] != 200, "it is refused")
+            assert code in ask(port, headers=headers)[2]
+            write(tmp_path, config)
+            outbound.process.send_signal(signal.SIGHUP)
+    plain.stop()
+
+
 def test_ticket_keys_turn_over_with_no_failed_request(tmp_path):
     weir(tmp_path, "relay", "keygen", "--tickets", "tickets")
     with Pair(tmp_path, inbound=["--ticket-keys", "tickets"]) as pair:
