@@ -175,6 +175,18 @@ mod tests {
     use super::ALL;
 
     #[test]
+    fn the_scan_says_what_is_named_after_it() {
+        for code in ALL {
+            assert_eq!(
+                code.is_of_scan,
+                code.name.starts_with("scan."),
+                "{}",
+                code.name
+            );
+        }
+    }
+
+    #[test]
     fn names_are_dotted_and_unique_and_say_what_to_do() {
         let mut names: Vec<_> = ALL.iter().map(|code| code.name).collect();
         names.sort_unstable();
