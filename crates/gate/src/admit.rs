@@ -23,12 +23,13 @@ impl Case<'_> {
     /// Asks the agent's state, the stops, and the policies that do not read findings.
     ///
     /// # Errors
-    /// `agent.suspended`, `agent.revoked`, `gate.stopped`, and the refusals of policy; `mcp.server_unknown` for a call of the gateway's own to what the
-    /// configuration does not name.
+    /// `agent.suspended`, `agent.revoked`, `agent.key_unknown`, `agent.key_expired`, `gate.stopped`, and the refusals of
+    /// policy; `mcp.server_unknown` for a call of the gateway's own to what the configuration does not name.
     pub fn admit(&mut self, asker: Asker) -> Result<Permitted, Refusal> {
         let (lane, agent) = (self.call.action.lane, asker.agent());
         // A lane that recognises its callers by itself leaves their state to be asked here.
         agent.map_or(Ok(()), |verified| verified.agent().state.check())?;
+        agent.map_or(Ok(()), |verified| self.gate.recognises(verified))?;
         let name = agent.map(|verified| &verified.agent().name);
         self.gate.stops.borrow().check(lane.name, name)?;
         let principal = principal(&asker);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use base::{Digest, Name, Refusal, refusal};
-use identity::AgentState;
+use identity::{AgentState, Verified};
 use scan::Sessions;
 use tokio::sync::watch;
 
@@ -86,6 +86,33 @@ impl Gate {
                 && known.state == AgentState::Active
                 && !known.expires_unix_ms.is_some_and(expired)
         })
+    }
+
+    /// Whether an agent that was recognised when the head of its request came is an agent still. A body may take as long
+    /// as `limits.body_ms`, and the directory may change meanwhile.
+    ///
+    /// # Errors
+    /// What is said to an agent that is not known, or may not call, now.
+    pub(crate) fn recognises(&self, verified: &Verified) -> Result<(), Refusal> {
+        let expired = || Refusal::new(refusal::KEY_EXPIRED, "the agent's key has expired");
+        let now = self.ports.clock.now().unix_ms;
+        let has_expired = |at: Option<u64>| at.is_some_and(|at| at <= now);
+        if has_expired(verified.expires_unix_ms()) {
+            return Err(expired());
+        }
+        let thumbprint = match verified.thumbprint() {
+            Some(thumbprint) if verified.epoch() != self.epoch() => thumbprint,
+            _ => return Ok(()),
+        };
+        let known = self.ports.directory.agent_by_thumbprint(&thumbprint);
+        match known.filter(|known| known.name == verified.agent().name) {
+            None => Err(Refusal::new(
+                refusal::KEY_UNKNOWN,
+                "the agent's key is not known any more",
+            )),
+            Some(known) if has_expired(known.expires_unix_ms) => Err(expired()),
+            Some(known) => known.state.check(),
+        }
     }
 
     /// Uses an id that may be used once, such as that of a proof; it is remembered until then, in Unix milliseconds.

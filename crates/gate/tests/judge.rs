@@ -265,6 +265,48 @@ fn a_stop_refuses_what_comes_and_ends_what_runs() {
 }
 
 #[test]
+fn an_agent_that_goes_while_its_body_comes_is_refused() {
+    let rig = rig(as_ports);
+    let resource = tool("files");
+    let become_known = |agents: Arc<Agents>| {
+        *rig.world.agents.lock().expect("no test panics here") = agents;
+    };
+    let changes = [
+        (agents(rig.key.1, AgentState::Active, 2), None),
+        (
+            agents(rig.key.1, AgentState::Suspended, 3),
+            Some("agent.suspended"),
+        ),
+        (
+            agents(rig.key.1, AgentState::Revoked, 4),
+            Some("agent.revoked"),
+        ),
+        (
+            Arc::new(Agents::default().at_epoch(5)),
+            Some("agent.key_unknown"),
+        ),
+    ];
+    for (id, (changed, refused)) in (1..).zip(changes) {
+        become_known(agents(rig.key.1, AgentState::Active, 1));
+        let verified = rig.verify().expect("the key is good");
+        become_known(changed);
+        let passed = rig.gate.pass(verified, call(id, &resource));
+        let passed = rig.runtime.block_on(passed);
+        assert_eq!(passed.err().map(|refusal| refusal.code.name), refused);
+    }
+    become_known(agents(rig.key.1, AgentState::Active, 1));
+    let verified = rig.verify().expect("the key is good");
+    rig.world.mono_ms.store(900_000, Ordering::Relaxed);
+    let passed = rig
+        .runtime
+        .block_on(rig.gate.pass(verified, call(9, &resource)));
+    assert_eq!(
+        passed.err().map(|refusal| refusal.code.name),
+        Some("agent.key_expired")
+    );
+}
+
+#[test]
 fn an_agent_that_is_gone_loses_what_runs() {
     let rig = rig(as_ports);
     let resource = tool("files");

@@ -24,7 +24,7 @@ pub(crate) const SIGXFSZ: i32 = 25;
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Serves until it is told to stop, then lets calls in flight end. The error is for the operator.
-pub(crate) fn run(settings: Settings, seen: Seen) -> Result<(), String> {
+pub(crate) fn run(signals: Signals, settings: Settings, seen: Seen) -> Result<(), String> {
     let file = settings.file.clone();
     let load = move |seen: &mut Seen| crate::config::load(&file, &crate::cli::variable, seen);
     let process = Process {
@@ -32,7 +32,7 @@ pub(crate) fn run(settings: Settings, seen: Seen) -> Result<(), String> {
         logs: 1,
         load: Box::new(load),
     };
-    run_as(settings, seen, process)
+    run_as(signals, settings, seen, process)
 }
 
 /// How a process serves what its settings say.
@@ -46,9 +46,13 @@ pub(crate) struct Process {
 }
 
 /// The same, as a process of this kind.
-pub(crate) fn run_as(settings: Settings, seen: Seen, process: Process) -> Result<(), String> {
+pub(crate) fn run_as(
+    signals: Signals,
+    settings: Settings,
+    seen: Seen,
+    process: Process,
+) -> Result<(), String> {
     write_logs(&settings.logs);
-    let signals = Signals::new()?;
     let gateway = Arc::new(Gateway::with_logs(&settings, process.logs)?);
     let threads = threads(&settings);
     let mut listeners = match process.edge {
@@ -174,9 +178,9 @@ fn join(thread: JoinHandle<Result<(), String>>) -> Result<(), String> {
         .unwrap_or_else(|_| Err("a thread failed; see the messages above".into()))
 }
 
-/// What the process is told from outside. They are listened for from before anything is opened, so that none ends the
-/// process with its log open.
-struct Signals {
+/// What the process is told from outside. Make them before anything is read or opened: from then on a signal waits until
+/// it is looked at, and none ends the process with its log open or its configuration half read.
+pub(crate) struct Signals {
     runtime: Runtime,
     terminate: Signal,
     interrupt: Signal,
@@ -187,7 +191,7 @@ struct Signals {
 }
 
 impl Signals {
-    fn new() -> Result<Signals, String> {
+    pub(crate) fn new() -> Result<Signals, String> {
         let runtime = runtime()?;
         let entered = runtime.enter();
         let of = |kind| signal(kind).map_err(|error| format!("signals: {error}"));

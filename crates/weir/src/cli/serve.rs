@@ -4,6 +4,7 @@ use clap::Args;
 
 use super::{Answer, ConfigFile, Ended, Failure};
 use crate::config::Seen;
+use crate::serve::Signals;
 
 /// Serve a configuration until SIGTERM or SIGINT, then let calls in flight end
 ///
@@ -18,12 +19,14 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) fn run(self) -> Ended {
+        let failed = |what| Failure::new(what, "");
+        let signals = Signals::new().map_err(failed)?;
         let mut seen = Seen::default();
         let settings = match self.file.load_seen(&mut seen) {
             Ok(settings) => settings,
             Err(answer) => return Ok(answer),
         };
-        crate::serve::run(settings, seen).map_err(|what| Failure::new(what, ""))?;
+        crate::serve::run(signals, settings, seen).map_err(failed)?;
         Ok(Answer::Yes)
     }
 }

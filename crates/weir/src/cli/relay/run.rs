@@ -21,7 +21,7 @@ use crate::config::settings::relay::{
     Inbound as InboundSide, Listen, Outbound as OutboundSide, Peer, Place, Route, To,
 };
 use crate::config::{Problem, Seen, Settings, read, values};
-use crate::serve::Process;
+use crate::serve::{Process, Signals};
 
 /// The policy of both sides: what may pass is said by their keys.
 const PERMIT_ALL: &str = "@id(\"relay\") permit (principal, action, resource);\n";
@@ -449,7 +449,9 @@ fn serve(
         logs: LOGS_MAX,
         load: Box::new(load),
     };
-    crate::serve::run_as(settings, seen, process).map_err(|what| Failure::new(what, ""))?;
+    let failed = |what| Failure::new(what, "");
+    let signals = Signals::new().map_err(failed)?;
+    crate::serve::run_as(signals, settings, seen, process).map_err(failed)?;
     Ok(Answer::Yes)
 }
 
