@@ -135,3 +135,45 @@ def test_a_stop_of_nobody_is_refused_and_changes_nothing(running):
     until(lambda: "not reloaded" in running.logs.text(), "it is refused")
     assert "did you mean eve?" in running.logs.text()
     assert "result" in running.post("web", PING, "eve").messages()[-1]
+
+
+def half_sent(gateway, message):
+    """A connection on which the head and the first bytes of a request were sent, and the rest."""
+    body = json.dumps(message).encode()
+    connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=20)
+    connection.putrequest("POST", "/mcp/web")
+    for name, value in {**gateway.headers("eve"), "content-length": str(len(body))}.items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    connection.send(body[:10])
+    return connection, body[10:]
+
+
+@pytest.mark.parametrize("by", ["agent stopped", "revoked"])
+def test_who_calls_is_asked_again_when_the_body_is_whole(running, by):
+    edit, code, _, _ = ENDED_BY[by]
+    connection, rest = half_sent(running, PING)
+    # The head was read before: a whole request on another connection is answered.
+    assert "result" in running.post("web", PING, "eve").messages()[-1]
+    change(running, edit)
+    connection.send(rest)
+    answer = json.loads(connection.getresponse().read())
+    assert answer["error"]["data"]["code"] == code, answer
+
+
+@pytest.mark.parametrize("by", ["agent stopped", "revoked"])
+def test_a_call_that_a_server_works_on_ends(tmp_path, by):
+    edit, code, _, _ = ENDED_BY[by]
+    origin = Origin()
+    call = {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "never", "arguments": {"text": ""}}}
+    with Gateway(tmp_path, {"web": {"url": origin.url}}, AGENTS) as gateway:
+        connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=10)
+        connection.request("POST", "/mcp/web", json.dumps(call), gateway.headers("eve"))
+        until(lambda: origin.seen().get("tools/call never", 0) > 0, "the server works on it")
+        change(gateway, edit)
+        answer = json.loads(connection.getresponse().read())
+        assert answer["error"]["data"]["code"] == code, answer
+        end = until(lambda: [r for r in gateway.records() if r["kind"] == "outcome" and r.get("why")], "it is recorded")[0]
+        assert (end["end"], end["why"]) == ("failed", code)
+        gateway.verify()
+    origin.stop()

@@ -127,24 +127,23 @@ impl Passed {
     /// Whether the call could still go on: no stop is in force for it, and its credential is still its agent's and has
     /// not expired. A call that lasts is asked now and then, and ended where it is not.
     pub fn is_in_force(&self) -> bool {
-        let Asker::Agent(verified) = &self.asker else {
-            let stops = self.gate.stops.borrow();
-            return stops.check(self.action.lane.name, None).is_ok();
-        };
-        let name = Some(&verified.agent().name);
+        self.in_force().is_ok()
+    }
+
+    /// The same, with what ended the call.
+    ///
+    /// # Errors
+    /// `gate.stopped`, `agent.suspended`, `agent.revoked`, `agent.key_unknown`, `agent.key_expired`.
+    pub fn in_force(&self) -> Result<(), Refusal> {
         let stops = self.gate.stops.borrow();
-        if stops.check(self.action.lane.name, name).is_err() {
-            return false;
+        let lane = self.action.lane.name;
+        match &self.asker {
+            Asker::Agent(verified) => {
+                stops.check(lane, Some(&verified.agent().name))?;
+                self.gate.recognises(verified)
+            }
+            Asker::Gateway => stops.check(lane, None),
         }
-        let now = self.now().unix_ms;
-        if verified.expires_unix_ms().is_some_and(|at| at <= now) {
-            return false;
-        }
-        // Nothing changed in the directory since it was asked.
-        verified.epoch() == self.gate.epoch()
-            || verified
-                .thumbprint()
-                .is_none_or(|thumbprint| self.gate.knows(self.agent(), &thumbprint))
     }
 
     /// The answer comes in several messages: what is split over them is looked for too.

@@ -5,10 +5,11 @@ pub(crate) mod http;
 
 use std::time::Duration;
 
-use base::{Refusal, refusal};
+use base::Refusal;
 use bytes::Bytes;
+use gate::Passed;
 
-/// How often a stream looks whether its agent is still known, in milliseconds.
+/// How often a call that lasts looks whether it is still in force, in milliseconds.
 const LOOK_MS: u64 = 1_000;
 
 /// One message on its way to a server, after it was judged.
@@ -27,17 +28,26 @@ pub(crate) struct Outgoing {
     pub(crate) takes_events: bool,
 }
 
-/// How often a stream looks whether its agent is still known.
+/// The same, as ticks.
 pub(crate) fn look_every() -> tokio::time::Interval {
     let mut look = tokio::time::interval(Duration::from_millis(LOOK_MS));
     look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     look
 }
 
-/// The refusal of a stream whose agent is known no more.
-pub(crate) fn taken_back() -> Refusal {
-    Refusal::new(
-        refusal::KEY_UNKNOWN,
-        "the key of this stream is taken back or has expired",
-    )
+/// What a server does for a call, as long as the call is in force.
+///
+/// # Errors
+/// What ended the call before the server was done: a stop, or the agent's key.
+pub(crate) async fn while_in_force<T>(
+    passed: &Passed,
+    work: impl Future<Output = T>,
+) -> Result<T, Refusal> {
+    let mut work = std::pin::pin!(work);
+    loop {
+        match tokio::time::timeout(Duration::from_millis(LOOK_MS), &mut work).await {
+            Ok(done) => return Ok(done),
+            Err(_) => passed.in_force()?,
+        }
+    }
 }

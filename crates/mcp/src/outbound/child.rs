@@ -15,7 +15,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::time::Instant;
 
 use super::http::cut;
-use super::{Outgoing, look_every, taken_back};
+use super::{Outgoing, look_every};
 use crate::answers::Answers;
 use crate::calls::own_id;
 use crate::envelope::{Message, Params, Sender};
@@ -224,9 +224,9 @@ async fn pump(
         let said = tokio::select! {
             said = tokio::time::timeout_at(heard_at + silence, heard.recv()) => said,
             () = sender.closed() => return Err(None),
-            _ = look.tick() => match answers.passed().is_in_force() {
-                true => continue,
-                false => return Err(Some(taken_back())),
+            _ = look.tick() => match answers.passed().in_force() {
+                Ok(()) => continue,
+                Err(ended) => return Err(Some(ended)),
             },
         };
         heard_at = Instant::now();

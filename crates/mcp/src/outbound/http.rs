@@ -14,7 +14,7 @@ use http::{HeaderMap, Method, StatusCode};
 use net::{Body, BodySender, Response};
 use tokio::time::Instant;
 
-use super::{Outgoing, look_every, taken_back};
+use super::{Outgoing, look_every, while_in_force};
 use crate::answers::Answers;
 use crate::inbound::{SESSION, accepted, event_stream, json, rpc_error};
 use crate::lane::{McpLane, Server, ServerKind, Shared, server_of};
@@ -163,7 +163,8 @@ async fn send(
 ) -> Result<net::UpstreamAnswer, Refusal> {
     let answer_ms = lane.settings().answer_ms;
     let sent = lane.upstreams.send(answers.passed(), request, answer_ms);
-    known(sent.await.map_err(Refusal::from)?)
+    let sent = while_in_force(answers.passed(), sent).await?;
+    known(sent.map_err(Refusal::from)?)
 }
 
 /// Refuses what no server that knows the gateway answers.
@@ -219,11 +220,9 @@ async fn read(
         return rpc_error(answers, &why);
     }
     let settings = lane.settings();
-    match answer
-        .whole(settings.answer_bytes_max, settings.answer_ms)
-        .await
-        .map_err(Refusal::from)
-    {
+    let whole = answer.whole(settings.answer_bytes_max, settings.answer_ms);
+    let whole = while_in_force(answers.passed(), whole).await;
+    match whole.and_then(|whole| whole.map_err(Refusal::from)) {
         Ok(message) => {
             let message = answers.take(&lane.shared.declared, &message);
             if !answers.is_done() {
@@ -322,9 +321,9 @@ impl Pump {
             let chunk = tokio::select! {
                 chunk = tokio::time::timeout_at(heard + self.silence, answer.chunk()) => chunk,
                 () = self.sender.closed() => return Over::ClientGone,
-                _ = look.tick() => match self.answers.passed().is_in_force() {
-                    true => continue,
-                    false => return Over::Failed(taken_back()),
+                _ = look.tick() => match self.answers.passed().in_force() {
+                    Ok(()) => continue,
+                    Err(ended) => return Over::Failed(ended),
                 },
             };
             let chunk = match chunk {
