@@ -22,6 +22,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("scan_stream", targets::scan_stream),
     ("scan_subject", targets::scan_subject),
     ("scan_rules", targets::scan_rules),
+    ("json", targets::json),
     ("mcp_envelope", targets::mcp_envelope),
     ("mcp_sse", targets::mcp_sse),
     ("mcp_arguments", targets::mcp_arguments),

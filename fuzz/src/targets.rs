@@ -3,12 +3,14 @@
 mod bhttp;
 mod code;
 mod h1;
+mod json;
 mod replay;
 mod sealed;
 
 pub use bhttp::{seal_bhttp, seal_target};
 pub use code::{code_desk, code_embedding, code_parse, code_wire};
 pub use h1::{h1_chunked, h1_request, h1_response};
+pub use json::json;
 pub use replay::seal_replay;
 pub use sealed::{seal_init, seal_reply, seal_request_opening, seal_response_opening, seal_ticket};
 
@@ -17,8 +19,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use base::{Name, Resource};
-use mcp::envelope::{Message, Params, Sender};
+use base::{Json, Name, Resource};
+use mcp::envelope::{Message, MessageText, Params, Sender};
 use policy::{ArgumentType, Context, Policies, Principal, Slice, Source};
 use scan::tool::{self, Definition, Names};
 use scan::{Direction, Engine, Sessions, Settings, Subject};
@@ -125,8 +127,9 @@ pub fn scan_tool(data: &[u8]) {
 
 /// A JSON-RPC message: what is read is what serde_json reads.
 pub fn mcp_envelope(data: &[u8]) {
-    let _ = Message::parse(data, Sender::Server);
-    let Ok(message) = Message::parse(data, Sender::Agent) else { return };
+    let text = MessageText::of(data);
+    let _ = text.read(Sender::Server);
+    let Ok(message) = text.read(Sender::Agent) else { return };
     let value: serde_json::Value = serde_json::from_slice(data).expect("it was read as JSON");
     match message {
         Message::Request { method, params, .. } | Message::Notification { method, params } => {
@@ -219,11 +222,12 @@ pub fn policy_arguments(data: &[u8]) {
         let slice = policies.slice(&principal, &mcp::actions::CALL, &tool());
         slice.expect("a tool is what the action goes with")
     });
+    let Ok(arguments) = Json::read(data) else { return };
     let context = Context {
         method: "tools/call",
         peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
         unix_ms: 0,
-        arguments: Some(data),
+        arguments: Some(arguments.root()),
     };
     let _ = slice.admit(&tool(), &context);
 }

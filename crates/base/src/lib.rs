@@ -2,6 +2,10 @@
 //!
 //! Nothing here decides anything. A type lives here when two crates that must not know each other have
 //! to mean the same thing by it.
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")
+)]
 
 pub mod action;
 pub mod address;
@@ -9,6 +13,7 @@ pub mod clock;
 pub mod fold;
 pub mod hex;
 pub mod id;
+pub mod json;
 pub mod limit;
 pub mod metric;
 pub mod near;
@@ -23,6 +28,7 @@ pub use action::{Action, Entity, Lane, ScanAs};
 pub use address::network;
 pub use clock::Now;
 pub use id::{CallId, Digest, Name};
+pub use json::{Json, JsonError, JsonKey, JsonKind, JsonValue};
 pub use metric::Metric;
 pub use permit::Permit;
 pub use refusal::{Code, Refusal};

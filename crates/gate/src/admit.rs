@@ -1,11 +1,9 @@
 //! May this agent do this: policy, asked before the scan and, where a policy reads findings, after it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use base::{Refusal, refusal};
+use base::{Json, Refusal, refusal};
 use policy::{Context, Principal, Slice};
-use serde_json::value::RawValue;
 
 use crate::judge::{Asker, Case};
 
@@ -93,10 +91,9 @@ impl Case<'_> {
             return Ok(());
         };
         let unread = |_| Refusal::new(refusal::SECRET, "the arguments cannot be redacted");
-        let params: HashMap<String, Box<RawValue>> =
-            serde_json::from_slice(redacted).map_err(unread)?;
+        let params = Json::read(redacted).map_err(unread)?;
         let context = Context {
-            arguments: params.get("arguments").map(|json| json.get().as_bytes()),
+            arguments: params.root().get("arguments"),
             ..self.context()
         };
         slice.admit(self.call.resource, &context)?;

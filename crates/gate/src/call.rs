@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use base::{Action, CallId, Resource};
+use base::{Action, CallId, JsonValue, Resource};
 use scan::Direction;
 
 /// One thing that an agent asks.
@@ -18,8 +18,8 @@ pub struct Call<'a> {
     pub request: Option<&'a str>,
     /// What the agent wrote, as far as it is not the protocol's: scanned.
     pub content: &'a [ContentPart<'a>],
-    /// The arguments among it, as a JSON object: policies may read those that are declared.
-    pub arguments: Option<&'a [u8]>,
+    /// The arguments among it: policies may read those that are declared.
+    pub arguments: Option<JsonValue<'a>>,
     /// Size of the whole message.
     pub bytes: u64,
     pub cost: Cost,
@@ -32,10 +32,9 @@ pub struct Call<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct ContentPart<'a> {
     pub role: Role,
-    pub form: PartForm,
     /// Where it stands in the message, for the paths of findings: `params`, or nothing where it is all of it.
     pub path: &'a str,
-    pub bytes: &'a [u8],
+    pub content: PartContent<'a>,
 }
 
 /// Who says a part, and to whom: it decides the direction that the scan takes it in.
@@ -70,12 +69,21 @@ impl Role {
     }
 }
 
-/// What a part's bytes are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PartForm {
-    /// One JSON value.
-    Json,
-    Text,
+/// What a part says.
+#[derive(Clone, Copy, Debug)]
+pub enum PartContent<'a> {
+    Json(JsonValue<'a>),
+    Text(&'a [u8]),
+}
+
+impl<'a> PartContent<'a> {
+    /// It as it was written.
+    pub fn bytes(self) -> &'a [u8] {
+        match self {
+            PartContent::Json(json) => json.bytes(),
+            PartContent::Text(text) => text,
+        }
+    }
 }
 
 /// What a call is expected to use, beside being one call: reserved before it, settled by what it used.

@@ -6,7 +6,7 @@ use scan::{Class, Direction, Pending, Place as ScanPlace, Report, Session};
 use sha2::{Digest as _, Sha256};
 
 use crate::admit::Permitted;
-use crate::call::{ContentPart, PartForm, Repeat};
+use crate::call::{ContentPart, PartContent, Repeat};
 use crate::judge::Case;
 use crate::pinned::Approved;
 use crate::trail::to_record;
@@ -57,7 +57,9 @@ impl Case<'_> {
         for (number, (report, part)) in reports.iter().zip(self.call.content).enumerate() {
             match report.action {
                 scan::Action::Refuse => return Err(refuse(report)),
-                scan::Action::Redact => redacted.push((number, report.redacted(part.bytes))),
+                scan::Action::Redact => {
+                    redacted.push((number, report.redacted(part.content.bytes())))
+                }
                 scan::Action::Warn | scan::Action::Off => {}
             }
         }
@@ -94,19 +96,19 @@ impl Case<'_> {
             now_s: self.now.unix_ms / 1000,
         };
         let (engine, mono_ms) = (&self.rules.engine, self.now.mono_ms);
-        let (bytes, path) = (part.bytes, part.path);
-        match (part.form, place.direction, self.call.action.scan_as) {
-            (PartForm::Text, _, _) => engine.bytes(place, bytes, path),
-            (PartForm::Json, Direction::Outgoing, ScanAs::ToolCall) => {
-                engine.call(place, bytes, path, Some((session, mono_ms)))
+        let path = part.path;
+        match (part.content, place.direction, self.call.action.scan_as) {
+            (PartContent::Text(text), _, _) => engine.bytes(place, text, path),
+            (PartContent::Json(json), Direction::Outgoing, ScanAs::ToolCall) => {
+                engine.call(place, json, path, Some((session, mono_ms)))
             }
-            (PartForm::Json, Direction::Outgoing, ScanAs::ResourceRead) => {
-                engine.resource(place, bytes, path, Some((session, mono_ms)))
+            (PartContent::Json(json), Direction::Outgoing, ScanAs::ResourceRead) => {
+                engine.resource(place, json, path, Some((session, mono_ms)))
             }
-            (PartForm::Json, Direction::Outgoing, ScanAs::Message) => {
-                engine.outgoing(place, bytes, path, (session, mono_ms))
+            (PartContent::Json(json), Direction::Outgoing, ScanAs::Message) => {
+                engine.outgoing(place, json, path, (session, mono_ms))
             }
-            (PartForm::Json, _, _) => engine.json(place, bytes, path),
+            (PartContent::Json(json), _, _) => engine.json(place, json, path),
         }
     }
 
@@ -115,8 +117,9 @@ impl Case<'_> {
         let mut hash = Sha256::new();
         for part in self.call.content {
             // The length first, so that no two lists of parts are the same bytes.
-            hash.update((part.bytes.len() as u64).to_be_bytes());
-            hash.update(part.bytes);
+            let bytes = part.content.bytes();
+            hash.update((bytes.len() as u64).to_be_bytes());
+            hash.update(bytes);
         }
         Digest(hash.finalize().into())
     }

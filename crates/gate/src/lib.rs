@@ -33,7 +33,7 @@ mod rules;
 mod stop;
 mod trail;
 
-pub use call::{Call, ContentPart, Cost, PartForm, Repeat, Role};
+pub use call::{Call, ContentPart, Cost, PartContent, Repeat, Role};
 pub use flow::Channel;
 pub use gate::Gate;
 pub use grant::{GRANT_BYTES_MAX, GRANT_CALLS_MAX, GRANT_MS_MAX, Grant, GrantedCall};

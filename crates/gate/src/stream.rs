@@ -1,10 +1,10 @@
 //! What comes back: scanned message by message as it flows, under the judgement of the call it answers.
 
-use base::Refusal;
 use base::limit::FINDINGS_MAX;
 use base::record::Finding;
 use base::refusal::SCAN_BOUND;
-use scan::{Action, Direction, Report};
+use base::{JsonValue, Refusal};
+use scan::{Action, Direction, Document, Report};
 
 use crate::inspect::{refuse, rule_of, too_much};
 use crate::passed::Passed;
@@ -21,8 +21,8 @@ pub enum Answer {
 
 impl Passed {
     /// Scans one JSON message of the answer. `root` is where it stands, for the findings' paths.
-    pub fn answer(&mut self, json: &[u8], root: &str) -> Result<Answer, Refusal> {
-        let scanned = self.scan(Direction::Incoming, json, root);
+    pub fn answer(&mut self, json: JsonValue<'_>, root: &str) -> Result<Answer, Refusal> {
+        let scanned = self.scan(Direction::Incoming, json.into(), root);
         scanned.map_err(|(refusal, _)| refusal)
     }
 
@@ -31,7 +31,7 @@ impl Passed {
     /// scan refuses is held, so that it is not called either; where a person approved it all the same, it
     /// passes as it came.
     pub fn definition(&mut self, tool: &str, json: &[u8], root: &str) -> Result<Answer, Refusal> {
-        let scanned = self.scan(Direction::Description, json, root);
+        let scanned = self.scan(Direction::Description, json.into(), root);
         let rule = scanned.as_ref().err().map(|(_, rule)| *rule);
         match (self.pin(tool, json, root, rule)?, scanned) {
             (true, Err(_)) => Ok(Answer::AsItCame),
@@ -43,7 +43,7 @@ impl Passed {
     fn scan(
         &mut self,
         direction: Direction,
-        json: &[u8],
+        json: Document<'_>,
         root: &str,
     ) -> Result<Answer, (Refusal, &'static str)> {
         let now = self.now();
@@ -56,7 +56,7 @@ impl Passed {
         self.keep(&report);
         match report.action {
             Action::Refuse => Err((refuse(&report), rule_of(&report))),
-            Action::Redact => Ok(Answer::Redacted(report.redacted(json))),
+            Action::Redact => Ok(Answer::Redacted(report.redacted(json.bytes()))),
             Action::Warn | Action::Off => Ok(Answer::AsItCame),
         }
     }

@@ -7,16 +7,16 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use base::record::{CallEnd, Usage};
-use base::{CallId, Digest, Lane, Name, Now, Refusal, Resource};
+use base::{CallId, Digest, Json, Lane, Name, Now, Refusal, Resource};
 use gate::ports::{
     Advice, Advisor, Clock, Directory, Hold, Holds, Meter, OnceIds, Ports, Question, RecordError,
     Recorder, Reply,
 };
 use gate::{
-    Asker, Call, CallEnding, Channel, ContentPart, Cost, Gate, PartForm, Passed, Rates, Repeat,
+    Asker, Call, CallEnding, Channel, ContentPart, Cost, Gate, PartContent, Passed, Rates, Repeat,
     Role, Rules, Stops,
 };
 use identity::{Agent, AgentState, Presented, Verified};
@@ -169,16 +169,21 @@ fn rig(with: impl FnOnce(Ports) -> Ports) -> Rig {
     }
 }
 
-const CONTENT: &[ContentPart<'static>] = &[ContentPart {
-    role: Role::Argument,
-    form: PartForm::Json,
-    path: "params",
-    bytes: br#"{"name":"echo","arguments":{"text":"hello"}}"#,
-}];
+static JSON: LazyLock<Json<'static>> = LazyLock::new(|| {
+    let params = br#"{"name":"echo","arguments":{"text":"hello"}}"#;
+    Json::read(params).expect("JSON")
+});
+static CONTENT: LazyLock<[ContentPart<'static>; 1]> = LazyLock::new(|| {
+    [ContentPart {
+        role: Role::Argument,
+        path: "params",
+        content: PartContent::Json(JSON.root()),
+    }]
+});
 
 fn call<'a>(id: u8, resource: &'a Resource) -> Call<'a> {
     Call {
-        content: CONTENT,
+        content: &*CONTENT,
         ..Call::new(CallId([id; 16]), PEER, &CALL, resource, "tools/call")
     }
 }

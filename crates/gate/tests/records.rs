@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use base::record::CallEnd;
-use base::{CallId, Lane, Name, Now, Resource};
+use base::{CallId, Json, Lane, Name, Now, Resource};
 use gate::ports::{Clock, Meter, Ports, RecordError, Recorder};
-use gate::{Call, CallEnding, ContentPart, Gate, PartForm, Rates, Role, Rules};
+use gate::{Call, CallEnding, ContentPart, Gate, PartContent, Rates, Role, Rules};
 use identity::Presented;
 use mcp::actions::{CALL, USE};
 use store::{Agents, Limits};
@@ -145,16 +145,16 @@ fn call(rig: &Rig, tool: &str, text: &str) -> Option<&'static str> {
     let params = format!(r#"{{"name":"{tool}","arguments":{arguments}}}"#);
     let resource = Resource::tool(name("files"), tool);
     let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let json = Json::read(params.as_bytes()).expect("JSON");
     let content = [ContentPart {
         role: Role::Argument,
-        form: PartForm::Json,
         path: "params",
-        bytes: params.as_bytes(),
+        content: PartContent::Json(json.root()),
     }];
     let call = Call {
         request: Some("r-1"),
         content: &content,
-        arguments: Some(arguments.as_bytes()),
+        arguments: json.root().get("arguments"),
         bytes: params.len() as u64,
         ..Call::new(CallId([1; 16]), peer, &CALL, &resource, "tools/call")
     };

@@ -4,13 +4,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use base::record::CallEnd;
-use base::{CallId, Code, Permit, Refusal, refusal};
+use base::{CallId, Code, JsonValue, Permit, Refusal, refusal};
 use bytes::Bytes;
 use gate::{Answer, CallEnding, Passed};
 
 use crate::calls::{CallClient, Calls, UnderWay, own_id};
 use crate::declared::Declared;
-use crate::envelope::{Id, Message, Object, Sender, span, splice};
+use crate::envelope::{Id, Message, MessageText, Object, Sender, span, splice};
 use crate::lane::server_of;
 use crate::{refuse, shape, tools};
 
@@ -144,32 +144,68 @@ impl Answers {
     }
 
     fn judge(&mut self, declared: &Declared, message: &Bytes) -> Result<Bytes, Refusal> {
-        let parsed = Message::parse(message, Sender::Server).map_err(|why| {
-            // A server that answers garbage is not waited for: this is the answer.
-            self.done = true;
-            invalid(&format!("{why:?}"))
-        })?;
-        let Message::Response { id, result, .. } = parsed else {
+        let text = MessageText::of(message);
+        let read = text.read(Sender::Server);
+        let (parsed, whole) = read
+            .and_then(|parsed| Ok((parsed, text.whole()?)))
+            .map_err(|why| {
+                // A server that answers garbage is not waited for: this is the answer.
+                self.done = true;
+                invalid(&format!("{why:?}"))
+            })?;
+        let Message::Response { id, result, error } = parsed else {
             self.passed.more_to_come();
-            return self.scan(message);
+            return self.scan(message, whole);
         };
-        let lists = self.asked == AskedMethod::ToolsList && result.is_some();
         let Some((at, client)) = self.own(message, id)? else {
-            return self.scan(message);
+            return self.scan(message, whole);
         };
+        match (result, error) {
+            (Some(_), _) if self.asked == AskedMethod::ToolsList => {
+                self.list(declared, message, at, client)
+            }
+            (Some(said), _) => self.own_part(message, (said, "result"), at, &client),
+            (None, Some(said)) => self.own_part(message, (said, "error"), at, &client),
+            (None, None) => Err(invalid("an answer without a result or an error")),
+        }
+    }
+
+    /// Judges a list of tools that answers the request, whose id stands at `at`.
+    fn list(
+        &mut self,
+        declared: &Declared,
+        message: &Bytes,
+        at: Range<usize>,
+        client: String,
+    ) -> Result<Bytes, Refusal> {
         // The id is the client's own to read: neither ours nor its is looked at, or taken for a finding.
         let neutral = splice(message, at.clone(), NO_ID);
-        let judged = match lists {
-            true => {
-                let text = std::str::from_utf8(&neutral).map_err(|_| invalid("not UTF-8"))?;
-                tools::judge(&mut self.passed, declared, text)?
-            }
-            false => self.scan(&neutral)?,
-        };
+        let text = std::str::from_utf8(&neutral).map_err(|_| invalid("not UTF-8"))?;
+        let judged = tools::judge(&mut self.passed, declared, text)?;
         match judged == neutral {
             true => Ok(splice(message, at, &client)),
             false => with_id(&judged, client),
         }
+    }
+
+    /// Judges what the answer to the request says, and gives the answer the client's id in place of the one at `at`.
+    fn own_part(
+        &mut self,
+        message: &Bytes,
+        (said, path): (JsonValue<'_>, &str),
+        at: Range<usize>,
+        client: &str,
+    ) -> Result<Bytes, Refusal> {
+        let Some(redacted) = self.redacted(said, path)? else {
+            return Ok(splice(message, at, client));
+        };
+        let text = std::str::from_utf8(&redacted).map_err(|_| invalid("not UTF-8"))?;
+        // The later part first, so that the place of the other stays.
+        let (first, last) = match at.start < said.span().start {
+            true => ((at, client), (said.span(), text)),
+            false => ((said.span(), text), (at, client)),
+        };
+        Ok(splice(&splice(message, last.0, last.1), first.0, first.1))
     }
 
     /// Whether an answer is the one to the request: where its id stands, and the id that the client gave.
@@ -198,10 +234,16 @@ impl Answers {
         }
     }
 
-    fn scan(&mut self, message: &Bytes) -> Result<Bytes, Refusal> {
-        match self.passed.answer(message, "")? {
-            Answer::AsItCame => Ok(message.clone()),
-            Answer::Redacted(json) if shape::is_kept(message, &json) => Ok(Bytes::from(json)),
+    fn scan(&mut self, message: &Bytes, whole: JsonValue<'_>) -> Result<Bytes, Refusal> {
+        let redacted = self.redacted(whole, "")?;
+        Ok(redacted.map_or_else(|| message.clone(), Bytes::from))
+    }
+
+    /// Scans a part of what the server said: what is to stand in its place, where that is another.
+    fn redacted(&mut self, part: JsonValue<'_>, path: &str) -> Result<Option<Vec<u8>>, Refusal> {
+        match self.passed.answer(part, path)? {
+            Answer::AsItCame => Ok(None),
+            Answer::Redacted(json) if shape::is_kept(part.bytes(), &json) => Ok(Some(json)),
             Answer::Redacted(_) => {
                 let public = "a secret stands where it cannot be taken out of the answer";
                 Err(Refusal::new(refusal::SECRET, public))

@@ -8,16 +8,14 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use base::fold;
 use base::limit::{JSON_DEPTH_MAX, SCHEMA_BYTES_MAX, TOOLS_MAX};
-use base::{Name, Refusal, refusal};
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use base::{JsonValue, Name, Refusal, refusal};
 use serde_json::{Map, Value};
 
-use crate::envelope::{Key, names};
+use crate::envelope::names;
 
 /// The schemas of one server's tools, by the tool's name.
 type Tools = HashMap<String, Arc<Schema>>;
@@ -105,7 +103,7 @@ impl Declared {
         &self,
         server: &Name,
         tool: &str,
-        arguments: Option<&str>,
+        arguments: Option<JsonValue<'_>>,
         folds: bool,
     ) -> Result<(), Refusal> {
         let Some(arguments) = arguments else {
@@ -120,7 +118,7 @@ impl Declared {
             None => Ok(()),
             // Most calls end here: no name is a declared one in another spelling, wherever it stands.
             Some((schema, _)) if !folds && is_spelled(arguments, schema) => Ok(()),
-            Some((_, root)) => match serde_json::from_str(arguments) {
+            Some((_, root)) => match serde_json::from_str(arguments.text()) {
                 Ok(value) => walk(&value, &[root], root, 0),
                 Err(_) => Err(folded()),
             },
@@ -129,17 +127,8 @@ impl Declared {
 }
 
 /// Whether no name in the arguments is one that the schema declares anywhere in another spelling.
-fn is_spelled(arguments: &str, schema: &Schema) -> bool {
-    let mut reader = serde_json::Deserializer::from_str(arguments);
-    Spelled(schema).deserialize(&mut reader).is_ok()
-}
-
-/// Walks a value and fails at a name that may be misspelled.
-#[derive(Clone, Copy)]
-struct Spelled<'s>(&'s Schema);
-
-impl Spelled<'_> {
-    fn is_good(self, name: &str) -> bool {
+fn is_spelled(arguments: JsonValue<'_>, schema: &Schema) -> bool {
+    let is_good = |name: &str| {
         let is_folded = name
             .bytes()
             .all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase());
@@ -147,56 +136,9 @@ impl Spelled<'_> {
             true => Cow::Borrowed(name),
             false => Cow::Owned(fold::folded(name)),
         };
-        !self.0.folded.contains(&*folded) || self.0.names.contains(name)
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Spelled<'_> {
-    type Value = ();
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
-        from.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Spelled<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        while seq.next_element_seed(self)?.is_some() {}
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(Key(name)) = map.next_key()? {
-            match self.is_good(&name) {
-                true => map.next_value_seed(self)?,
-                false => return Err(serde::de::Error::custom("a name may be misspelled")),
-            }
-        }
-        Ok(())
-    }
+        !schema.folded.contains(&*folded) || schema.names.contains(name)
+    };
+    arguments.names().all(|name| is_good(&name))
 }
 
 /// Judges one value by the schemas that may describe it.
@@ -330,6 +272,8 @@ fn folded() -> Refusal {
 
 #[cfg(test)]
 mod tests {
+    use base::Json;
+
     use super::*;
 
     const SCHEMA: &str = r##"{
@@ -353,7 +297,8 @@ mod tests {
             declared.see(&server, "read", SCHEMA);
         }
         let folds = arguments.contains("FOLDS");
-        let judged = declared.check(&server, "read", Some(arguments), folds);
+        let arguments = Json::read(arguments.as_bytes()).unwrap();
+        let judged = declared.check(&server, "read", Some(arguments.root()), folds);
         judged.map_err(|refusal| refusal.code.name)
     }
 
@@ -406,10 +351,10 @@ mod tests {
     fn the_last_schema_counts_and_one_that_refers_to_itself_ends() {
         let declared = Declared::default();
         let server = Name::new("files").unwrap();
-        let check = |arguments| {
-            declared
-                .check(&server, "read", Some(arguments), false)
-                .is_ok()
+        let check = |arguments: &str| {
+            let arguments = Json::read(arguments.as_bytes()).unwrap();
+            let arguments = Some(arguments.root());
+            declared.check(&server, "read", arguments, false).is_ok()
         };
         declared.see(&server, "read", SCHEMA);
         assert!(!check(r#"{"Path":"a"}"#));

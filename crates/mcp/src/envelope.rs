@@ -1,7 +1,7 @@
 //! Reads a JSON-RPC 2.0 message without copying it: what a judgement needs, and no more.
 //!
-//! The whole text is checked first: valid JSON, bounded depth, and no member twice in one object, also in
-//! another spelling. Two readers of such a text may see two different values, so what was judged might not
+//! The text was indexed ([`Json`]), and the whole of it is checked first: no member twice in one object, also in another
+//! spelling. Two readers of such a text may see two different values, so what was judged might not
 //! be what is carried out.
 
 mod check;
@@ -12,13 +12,11 @@ use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 
-use base::fold;
+use base::{Json, JsonError, JsonKind, JsonValue, fold};
 use bytes::Bytes;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-
-pub(crate) use check::Key;
 
 /// Why a text is not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,18 +46,18 @@ pub enum Message<'a> {
     Request {
         id: Id<'a>,
         method: Cow<'a, str>,
-        params: Option<&'a RawValue>,
+        params: Option<JsonValue<'a>>,
     },
     Notification {
         method: Cow<'a, str>,
-        params: Option<&'a RawValue>,
+        params: Option<JsonValue<'a>>,
     },
     /// The answer to a request: a result or an error.
     Response {
         /// Absent in the error of a server that could not read the request's id.
         id: Option<Id<'a>>,
-        result: Option<&'a RawValue>,
-        error: Option<&'a RawValue>,
+        result: Option<JsonValue<'a>>,
+        error: Option<JsonValue<'a>>,
     },
 }
 
@@ -67,44 +65,73 @@ pub enum Message<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id<'a>(pub &'a str);
 
-#[derive(Deserialize)]
+/// The members of the envelope. `null` is a value that is there, but for a method's name.
+#[derive(Default)]
 struct Fields<'a> {
-    #[serde(borrow)]
-    jsonrpc: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    method: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    params: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    result: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    error: Option<&'a RawValue>,
+    jsonrpc: Option<JsonValue<'a>>,
+    id: Option<JsonValue<'a>>,
+    method: Option<JsonValue<'a>>,
+    params: Option<JsonValue<'a>>,
+    result: Option<JsonValue<'a>>,
+    error: Option<JsonValue<'a>>,
 }
 
-/// `null` is a value that is there, not one that is absent.
-fn present<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<&'a RawValue>, D::Error> {
-    <&RawValue>::deserialize(from).map(Some)
+impl<'a> Fields<'a> {
+    fn of(message: JsonValue<'a>) -> Fields<'a> {
+        let mut fields = Fields::default();
+        for (key, value) in message.members() {
+            let field = match &*key.name() {
+                "jsonrpc" => &mut fields.jsonrpc,
+                "id" => &mut fields.id,
+                "method" => &mut fields.method,
+                "params" => &mut fields.params,
+                "result" => &mut fields.result,
+                "error" => &mut fields.error,
+                _ => continue,
+            };
+            *field = Some(value);
+        }
+        fields
+    }
 }
 
-impl<'a> Message<'a> {
-    /// Reads one message, after checking the whole text.
-    pub fn parse(text: &'a [u8], sender: Sender) -> Result<Message<'a>, Invalid> {
-        let (message, is_ambiguous) = Message::parse_arguments(text, sender)?;
+/// A text that may be a message, indexed once.
+pub struct MessageText<'t>(Result<Json<'t>, Invalid>);
+
+impl<'t> MessageText<'t> {
+    /// Indexes a text.
+    pub fn of(text: &'t [u8]) -> MessageText<'t> {
+        MessageText(Json::read(text).map_err(|error| match error {
+            JsonError::Syntax => Invalid::Json,
+            JsonError::Deep => Invalid::Deep,
+        }))
+    }
+
+    /// All of it.
+    ///
+    /// # Errors
+    /// [`Invalid::Json`] and [`Invalid::Deep`].
+    pub(crate) fn whole(&self) -> Result<JsonValue<'_>, Invalid> {
+        self.0.as_ref().map(Json::root).map_err(|why| *why)
+    }
+
+    /// Reads the message, after checking the whole text.
+    ///
+    /// # Errors
+    /// [`Invalid`].
+    pub fn read(&self, sender: Sender) -> Result<Message<'_>, Invalid> {
+        let (message, is_ambiguous) = self.read_arguments(sender)?;
         match is_ambiguous && sender == Sender::Agent {
             true => Err(Invalid::Folded),
             false => Ok(message),
         }
     }
 
-    /// As [`Message::parse`], and whether an object in its `arguments`, of which only the schema of a tool can
+    /// As [`MessageText::read`], and whether an object in its `arguments`, of which only the schema of a tool can
     /// say what they mean, has two members that are equal when their case is folded.
-    pub(crate) fn parse_arguments(
-        text: &'a [u8],
-        sender: Sender,
-    ) -> Result<(Message<'a>, bool), Invalid> {
-        let folds = check::check(text, sender)?;
+    pub(crate) fn read_arguments(&self, sender: Sender) -> Result<(Message<'_>, bool), Invalid> {
+        let whole = self.whole()?;
+        let folds = check::check(whole, sender)?;
         let is_read = |depth| match sender {
             Sender::Agent => true,
             // Of what servers send, weir reads the envelope and the members of the result.
@@ -113,32 +140,45 @@ impl<'a> Message<'a> {
         if folds.depth.is_some_and(is_read) {
             return Err(Invalid::Folded);
         }
-        match text.iter().find(|b| !b.is_ascii_whitespace()) {
-            Some(b'{') => {}
-            Some(b'[') => return Err(Invalid::Batch),
+        match whole.kind() {
+            JsonKind::Object => {}
+            JsonKind::Array => return Err(Invalid::Batch),
             _ => return Err(Invalid::Message("a message is a JSON object")),
         }
-        let fields: Fields<'a> = serde_json::from_slice(text)
-            .map_err(|_| Invalid::Message("jsonrpc and method are strings"))?;
-        Ok((Message::from_fields(fields, sender)?, folds.in_arguments))
+        let message = Message::from_fields(Fields::of(whole), sender)?;
+        Ok((message, folds.in_arguments))
     }
+}
 
+impl<'a> Message<'a> {
     fn from_fields(fields: Fields<'a>, sender: Sender) -> Result<Message<'a>, Invalid> {
-        if fields.jsonrpc.as_deref() != Some("2.0") {
+        let version = fields.jsonrpc.and_then(JsonValue::as_str);
+        if version.as_deref() != Some("2.0") {
             return Err(Invalid::Message("jsonrpc is missing or not \"2.0\""));
         }
+        let method = match fields.method {
+            Some(method) if method.kind() == JsonKind::Null => None,
+            Some(method) => Some(
+                method
+                    .as_str()
+                    .ok_or(Invalid::Message("method is a string"))?,
+            ),
+            None => None,
+        };
         let params = fields.params;
-        if params.is_some_and(|p| !p.get().starts_with(['{', '['])) {
+        let holds =
+            |params: JsonValue<'_>| matches!(params.kind(), JsonKind::Object | JsonKind::Array);
+        if params.is_some_and(|params| !holds(params)) {
             return Err(Invalid::Message("params is neither an object nor an array"));
         }
         let answers = fields.result.is_some() || fields.error.is_some();
         // JSON-RPC 2.0, section 5: the id of an error is null where the request's could not be read.
-        let unread = sender == Sender::Server && fields.method.is_none() && fields.error.is_some();
+        let unread = sender == Sender::Server && method.is_none() && fields.error.is_some();
         let id = match fields.id {
-            Some(raw) if unread && raw.get() == "null" => None,
+            Some(id) if unread && id.kind() == JsonKind::Null => None,
             id => id.map(Id::read).transpose()?,
         };
-        match (fields.method, id) {
+        match (method, id) {
             (Some(_), _) if answers => Err(Invalid::Message("both a method and an answer")),
             (None, _) if answers && params.is_some() => {
                 Err(Invalid::Message("both params and an answer"))
@@ -177,10 +217,11 @@ pub(crate) fn splice(text: &[u8], span: Range<usize>, with: &str) -> Bytes {
 }
 
 impl<'a> Id<'a> {
-    fn read(raw: &'a RawValue) -> Result<Id<'a>, Invalid> {
-        let text = raw.get();
-        match text.as_bytes().first() {
-            Some(b'"' | b'-' | b'0'..=b'9') if text.len() <= 256 => Ok(Id(text)),
+    fn read(value: JsonValue<'a>) -> Result<Id<'a>, Invalid> {
+        match value.kind() {
+            JsonKind::String | JsonKind::Number if value.span().len() <= 256 => {
+                Ok(Id(value.text()))
+            }
             _ => Err(Invalid::Message(
                 "id is not a string or number of at most 256 characters",
             )),
@@ -188,36 +229,39 @@ impl<'a> Id<'a> {
     }
 }
 
-/// What weir reads of a request's params. Absent fields are normal; other types are not.
-#[derive(Default, Deserialize)]
+/// What weir reads of a request's params. Absent fields are normal, and `null` is as one; other types are not.
+#[derive(Default)]
 pub struct Params<'a> {
-    #[serde(borrow, default)]
     pub name: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    pub arguments: Option<&'a RawValue>,
-    #[serde(borrow, rename = "_meta", default)]
-    pub meta: Option<Meta<'a>>,
+    pub arguments: Option<JsonValue<'a>>,
+    /// `_meta.progressToken`.
+    pub progress: Option<JsonValue<'a>>,
     /// Of `notifications/progress`.
-    #[serde(borrow, rename = "progressToken", default)]
-    pub progress_token: Option<&'a RawValue>,
+    pub progress_token: Option<JsonValue<'a>>,
     /// Of `notifications/cancelled`.
-    #[serde(borrow, rename = "requestId", default)]
-    pub request_id: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-pub struct Meta<'a> {
-    #[serde(borrow, rename = "progressToken", default)]
-    pub progress_token: Option<&'a RawValue>,
+    pub request_id: Option<JsonValue<'a>>,
 }
 
 impl<'a> Params<'a> {
-    pub fn read(params: Option<&'a RawValue>) -> Result<Params<'a>, Invalid> {
-        match params {
-            Some(raw) if raw.get().starts_with('{') => serde_json::from_str(raw.get())
-                .map_err(|_| Invalid::Message("params has a field of another type than MCP's")),
-            _ => Ok(Params::default()),
+    pub fn read(params: Option<JsonValue<'a>>) -> Result<Params<'a>, Invalid> {
+        let mut read = Params::default();
+        let wrong = Invalid::Message("params has a field of another type than MCP's");
+        let members = params.into_iter().flat_map(JsonValue::members);
+        for (key, value) in members.filter(|(_, value)| value.kind() != JsonKind::Null) {
+            match &*key.name() {
+                "name" => read.name = Some(value.as_str().ok_or(wrong)?),
+                "arguments" => read.arguments = Some(value),
+                "_meta" if value.kind() != JsonKind::Object => return Err(wrong),
+                "_meta" => {
+                    let token = value.get("progressToken");
+                    read.progress = token.filter(|token| token.kind() != JsonKind::Null);
+                }
+                "progressToken" => read.progress_token = Some(value),
+                "requestId" => read.request_id = Some(value),
+                _ => {}
+            }
         }
+        Ok(read)
     }
 }
 
@@ -277,7 +321,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
                 let mut fields = Vec::new();
-                while let Some(Key(key)) = map.next_key()? {
+                while let Some(FieldName(key)) = map.next_key()? {
                     fields.push((key, Cow::Borrowed(map.next_value::<&RawValue>()?)));
                 }
                 Ok(Object(fields))
@@ -287,6 +331,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
     }
 }
 
+/// A field's name, borrowed where it has no escapes.
+#[derive(Deserialize)]
+struct FieldName<'a>(#[serde(borrow)] Cow<'a, str>);
+
 #[cfg(test)]
 mod tests {
     use base::limit::{JSON_DEPTH_MAX, JSON_KEYS_MAX};
@@ -294,25 +342,26 @@ mod tests {
     use super::*;
 
     fn invalid(text: &str) -> Invalid {
-        Message::parse(text.as_bytes(), Sender::Agent).expect_err(text)
+        let read = MessageText::of(text.as_bytes());
+        read.read(Sender::Agent).expect_err(text)
     }
 
     #[test]
     fn the_three_kinds() {
         let text =
             br#" {"jsonrpc":"2.0","id":"a\"b","method":"tools/call","params":{"name":"x"}} "#;
-        let Ok(Message::Request { id, method, params }) = Message::parse(text, Sender::Agent)
-        else {
+        let text = MessageText::of(text);
+        let Ok(Message::Request { id, method, params }) = text.read(Sender::Agent) else {
             panic!()
         };
         assert_eq!((id.0, &*method), (r#""a\"b""#, "tools/call"));
         assert_eq!(Params::read(params).unwrap().name.as_deref(), Some("x"));
         assert!(matches!(
-            Message::parse(br#"{"jsonrpc":"2.0","method":"ping"}"#, Sender::Agent),
+            MessageText::of(br#"{"jsonrpc":"2.0","method":"ping"}"#).read(Sender::Agent),
             Ok(Message::Notification { .. })
         ));
         assert!(matches!(
-            Message::parse(br#"{"jsonrpc":"2.0","id":1,"result":null}"#, Sender::Agent),
+            MessageText::of(br#"{"jsonrpc":"2.0","id":1,"result":null}"#).read(Sender::Agent),
             Ok(Message::Response {
                 result: Some(_),
                 error: None,
@@ -362,7 +411,7 @@ mod tests {
         );
         let many: Vec<String> = (0..40).map(|i| format!("\"k{i}\":{i}")).collect();
         let once = with(&format!("{{{}}}", many.join(",")));
-        assert!(Message::parse(once.as_bytes(), Sender::Agent).is_ok());
+        assert!(MessageText::of(once.as_bytes()).read(Sender::Agent).is_ok());
         let twice = with(&format!("{{{},\"k3\":0}}", many.join(",")));
         assert_eq!(invalid(&twice), Invalid::Duplicate);
         let folded = with(&format!("{{{},\"K3\":0}}", many.join(",")));
@@ -380,7 +429,8 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":1,"result":{},"params":{}}"#,
         ] {
             assert!(matches!(invalid(text), Invalid::Message(_)), "{text}");
-            let server = Message::parse(text.as_bytes(), Sender::Server);
+            let server = MessageText::of(text.as_bytes());
+            let server = server.read(Sender::Server);
             assert!(matches!(server, Err(Invalid::Message(_))), "{text}");
         }
         for params in [
@@ -400,13 +450,19 @@ mod tests {
             assert_eq!(invalid(&with(params)), Invalid::Folded, "{params}");
         }
         let deep = with(r#"{"arguments":{"a":{"x":1,"X":2}}}"#);
-        let read = Message::parse_arguments(deep.as_bytes(), Sender::Agent);
-        assert!(matches!(read, Ok((_, true))));
+        let deep = MessageText::of(deep.as_bytes());
+        assert!(matches!(deep.read_arguments(Sender::Agent), Ok((_, true))));
     }
 
     #[test]
     fn a_servers_answer_is_read_as_far_as_it_is_given_a_meaning() {
-        let read = |text: &'static str| Message::parse(text.as_bytes(), Sender::Server);
+        let read = |text: &'static str| {
+            let text = MessageText::of(text.as_bytes());
+            text.read(Sender::Server).map(|message| match message {
+                Message::Response { id, .. } => id.is_some(),
+                _ => panic!("no response"),
+            })
+        };
         let free = r#"{"jsonrpc":"2.0","id":1,"result":{"structuredContent":{"a":1,"A":2}}}"#;
         assert!(read(free).is_ok());
         let twice = r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[],"Tools":[]}}"#;
@@ -415,10 +471,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"x"}}"#,
             r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"x"}}"#,
         ] {
-            assert!(matches!(
-                read(unread),
-                Ok(Message::Response { id: None, .. })
-            ));
+            assert_eq!(read(unread), Ok(false));
             assert!(matches!(invalid(unread), Invalid::Message(_)));
         }
         assert!(read(r#"{"jsonrpc":"2.0","id":null,"result":{}}"#).is_err());
@@ -427,7 +480,10 @@ mod tests {
     #[test]
     fn depth_and_keys_are_bounded() {
         let nested = |n: usize| with(&format!("{}1{}", "[".repeat(n), "]".repeat(n)));
-        let read = |text: &str| Message::parse(text.as_bytes(), Sender::Agent).map(|_| ());
+        let read = |text: &str| {
+            let text = MessageText::of(text.as_bytes());
+            text.read(Sender::Agent).map(|_| ())
+        };
         assert!(read(&nested(JSON_DEPTH_MAX - 1)).is_ok());
         assert_eq!(read(&nested(JSON_DEPTH_MAX)), Err(Invalid::Deep));
         let keys: Vec<String> = (0..=JSON_KEYS_MAX).map(|i| format!("\"{i}\":0")).collect();
@@ -438,7 +494,8 @@ mod tests {
     #[test]
     fn a_part_is_found_where_it_stands_and_replaced() {
         let text = br#" {"jsonrpc":"2.0", "id" : "a\"b" ,"method":"ping"}"#;
-        let Ok(Message::Request { id, .. }) = Message::parse(text, Sender::Agent) else {
+        let indexed = MessageText::of(text);
+        let Ok(Message::Request { id, .. }) = indexed.read(Sender::Agent) else {
             panic!()
         };
         let replaced = splice(text, span(text, id.0), "7");

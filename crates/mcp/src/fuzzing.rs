@@ -1,6 +1,6 @@
 //! Entrances for the fuzzer to parsers that nothing outside this crate calls.
 
-use base::Name;
+use base::{Json, Name};
 
 use crate::declared::Declared;
 use crate::origin;
@@ -14,9 +14,11 @@ fn name() -> Name {
 pub fn arguments(schema: &str, arguments: &str, folds: bool) -> bool {
     let declared = Declared::default();
     declared.see(&name(), "tool", schema);
-    declared
-        .check(&name(), "tool", Some(arguments), folds)
-        .is_ok()
+    let Ok(arguments) = Json::read(arguments.as_bytes()) else {
+        return false;
+    };
+    let arguments = Some(arguments.root());
+    declared.check(&name(), "tool", arguments, folds).is_ok()
 }
 
 /// Whether a text is a serialised origin.

@@ -16,7 +16,7 @@ use net::{Body, Request, Response};
 use crate::actions::USE;
 use crate::answers::{Answers, AskedMethod};
 use crate::calls::{CallClient, own_id};
-use crate::envelope::{Id, Message};
+use crate::envelope::{Id, Message, MessageText};
 use crate::incoming::{self, Incoming, Parsed};
 use crate::lane::{McpLane, Server, ServerKind, server_of};
 use crate::outbound::{self, Outgoing};
@@ -120,7 +120,8 @@ impl McpLane {
             Ok(body) => body,
             Err(refusal) => return self.say_no(&asking, refusal, None).await,
         };
-        match incoming::parse(&body) {
+        let text = MessageText::of(&body);
+        match incoming::parse(&text) {
             Ok(parsed) => self.message(asking, &request.head, &body, &parsed).await,
             Err(refusal) => self.say_no(&asking, refusal, None).await,
         }
@@ -139,7 +140,7 @@ impl McpLane {
         };
         let declared = &self.shared.declared;
         let read = check_revision(head)
-            .and_then(|()| Incoming::read(parsed, body, &asking.server.name, declared));
+            .and_then(|()| Incoming::read(parsed, &asking.server.name, declared));
         let incoming = match read {
             Ok(incoming) => incoming,
             Err(refusal) => return self.say_no(&asking, refusal, id).await,

@@ -4,16 +4,15 @@
 //! another's, and so that an id carries nothing out. All else goes on as the bytes that came, but for what
 //! the scan redacted.
 
-use base::{Name, Refusal, Resource, refusal};
+use base::{JsonValue, Name, Refusal, Resource, refusal};
 use bytes::Bytes;
-use gate::{Call, ContentPart, PartForm, Passed, Role};
-use serde_json::value::RawValue;
+use gate::{Call, ContentPart, PartContent, Passed, Role};
 
 use crate::actions::{CALL, USE};
 use crate::answers::{Answers, AskedMethod};
 use crate::calls::own_id;
 use crate::declared::Declared;
-use crate::envelope::{Id, Invalid, Message, Object, Params, Sender, span, splice};
+use crate::envelope::{Id, Invalid, Message, MessageText, Object, Params, Sender, span, splice};
 use crate::methods::{self, Method};
 use crate::shape;
 
@@ -34,22 +33,21 @@ pub(crate) struct Incoming<'m> {
 #[derive(Clone, Copy)]
 enum Content<'m> {
     /// The parameters of a method that is known.
-    Params(Option<&'m RawValue>),
+    Params(Option<JsonValue<'m>>),
     /// The whole of a message whose method or id is the agent's own words.
-    Whole(&'m [u8]),
+    Whole(JsonValue<'m>),
 }
 
 impl<'m> Content<'m> {
     fn part(self) -> Option<ContentPart<'m>> {
-        let (bytes, path) = match self {
-            Content::Params(params) => (params?.get().as_bytes(), "params"),
-            Content::Whole(body) => (body, ""),
+        let (json, path) = match self {
+            Content::Params(params) => (params?, "params"),
+            Content::Whole(message) => (message, ""),
         };
         Some(ContentPart {
             role: Role::Argument,
-            form: PartForm::Json,
             path,
-            bytes,
+            content: PartContent::Json(json),
         })
     }
 }
@@ -57,16 +55,22 @@ impl<'m> Content<'m> {
 /// A message of an agent that can be read. `folds` is for [`Incoming::read`].
 pub(crate) struct Parsed<'m> {
     pub(crate) message: Message<'m>,
+    whole: JsonValue<'m>,
     folds: bool,
 }
 
 /// Reads a message of an agent.
-pub(crate) fn parse(body: &[u8]) -> Result<Parsed<'_>, Refusal> {
-    let (message, folds) = Message::parse_arguments(body, Sender::Agent).map_err(refusal_of)?;
+pub(crate) fn parse<'m>(body: &'m MessageText<'m>) -> Result<Parsed<'m>, Refusal> {
+    let (message, folds) = body.read_arguments(Sender::Agent).map_err(refusal_of)?;
+    let whole = body.whole().map_err(refusal_of)?;
     let is_call = matches!(&message, Message::Request { method, .. } if method == "tools/call");
     match folds && !is_call {
         true => Err(refusal_of(Invalid::Folded)),
-        false => Ok(Parsed { message, folds }),
+        false => Ok(Parsed {
+            message,
+            whole,
+            folds,
+        }),
     }
 }
 
@@ -74,21 +78,19 @@ impl<'m> Incoming<'m> {
     /// Judges what can be judged without the gate: the method, and the names of a call's arguments.
     pub(crate) fn read(
         parsed: &'m Parsed<'m>,
-        body: &'m [u8],
         server: &Name,
         declared: &Declared,
     ) -> Result<Incoming<'m>, Refusal> {
         let (method, id, params) = match &parsed.message {
             Message::Request { id, method, params } => (&**method, Some(*id), *params),
             Message::Notification { method, params } => (&**method, None, *params),
-            Message::Response { .. } => return Ok(Incoming::response(body)),
+            Message::Response { .. } => return Ok(Incoming::response(parsed.whole)),
         };
         let known = methods::read(method, id.is_some())?;
         let (read, tool) = if *known.action == CALL {
             let read = Params::read(params).map_err(refusal_of)?;
             let tool = tool(&read)?;
-            let arguments = read.arguments.map(RawValue::get);
-            declared.check(server, &tool, arguments, parsed.folds)?;
+            declared.check(server, &tool, read.arguments, parsed.folds)?;
             (read, Some(tool))
         } else {
             // Other methods may use the same names for something else.
@@ -96,7 +98,7 @@ impl<'m> Incoming<'m> {
         };
         let content = match known.is_known {
             true => Content::Params(params),
-            false => Content::Whole(body),
+            false => Content::Whole(parsed.whole),
         };
         Ok(Incoming {
             method,
@@ -110,7 +112,7 @@ impl<'m> Incoming<'m> {
     }
 
     /// The answer to a request of the server.
-    fn response(body: &'m [u8]) -> Incoming<'m> {
+    fn response(whole: JsonValue<'m>) -> Incoming<'m> {
         Incoming {
             method: "response",
             id: None,
@@ -119,8 +121,8 @@ impl<'m> Incoming<'m> {
                 action: &USE,
                 is_known: false,
             },
-            content: Content::Whole(body),
-            part: Content::Whole(body).part(),
+            content: Content::Whole(whole),
+            part: Content::Whole(whole).part(),
             tool: None,
         }
     }
@@ -145,7 +147,7 @@ impl<'m> Incoming<'m> {
             method: self.method,
             resource,
             content: self.part.as_slice(),
-            arguments: self.params.arguments.map(|a| a.get().as_bytes()),
+            arguments: self.params.arguments,
             bytes: body.len() as u64,
             ..bare
         }
@@ -161,7 +163,7 @@ impl<'m> Incoming<'m> {
     ) -> Result<Bytes, Refusal> {
         let own = self.id.map(|_| own_id(base::Permit::call(passed)));
         let Some(redacted) = passed.redacted(0) else {
-            let requested = self.params.request_id.map(RawValue::get);
+            let requested = self.params.request_id.map(JsonValue::text);
             let id = self.id.map(|id| id.0).zip(own.as_deref());
             // One of the two at most: a notification has no id.
             let replaced = id.or(requested.zip(cancels));
@@ -187,8 +189,8 @@ impl<'m> Incoming<'m> {
         cancels: Option<&str>,
     ) -> Option<Bytes> {
         let judged = match self.content {
-            Content::Params(params) => params?.get().as_bytes(),
-            Content::Whole(body) => body,
+            Content::Params(params) => params?.bytes(),
+            Content::Whole(message) => message.bytes(),
         };
         if !shape::is_kept(judged, redacted) {
             return None;
@@ -230,9 +232,7 @@ impl<'m> Incoming<'m> {
 
     /// The token under which the request wants progress, as it was written.
     pub(crate) fn progress(&self) -> Option<String> {
-        let meta = self.params.meta.as_ref();
-        meta.and_then(|m| m.progress_token)
-            .map(|t| t.get().to_owned())
+        self.params.progress.map(|token| token.text().to_owned())
     }
 
     /// The id of the request that the message cancels, as it was written.
@@ -241,7 +241,7 @@ impl<'m> Incoming<'m> {
         self.params
             .request_id
             .filter(|_| is_cancel)
-            .map(RawValue::get)
+            .map(JsonValue::text)
     }
 }
 

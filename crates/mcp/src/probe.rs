@@ -15,7 +15,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use net::{Backoff, LineError, children};
 
 use crate::actions::USE;
-use crate::envelope::{Message, Sender};
+use crate::envelope::{Message, MessageText, Sender};
 use crate::lane::{McpLane, Server, ServerKind};
 
 /// How long a server may take to answer a probe, in milliseconds. Some fetch what they need first.
@@ -186,13 +186,16 @@ async fn ask_child(
     said.map_err(|error| error.to_string())?;
     loop {
         match out.next().await {
-            Some(Ok(line)) => match Message::parse(&line, Sender::Server) {
-                Ok(Message::Response {
-                    result: Some(_), ..
-                }) => return Ok(()),
-                Ok(Message::Response { .. }) => return Err("it refuses initialize".into()),
-                _ => {}
-            },
+            Some(Ok(line)) => {
+                let text = MessageText::of(&line);
+                match text.read(Sender::Server) {
+                    Ok(Message::Response {
+                        result: Some(_), ..
+                    }) => return Ok(()),
+                    Ok(Message::Response { .. }) => return Err("it refuses initialize".into()),
+                    _ => {}
+                }
+            }
             Some(Err(LineError::TooLong)) => return Err("its answer is too large".into()),
             Some(Err(LineError::Exited(status))) => {
                 return Err(status.map_or("it ended".into(), |s| format!("it ended: {s}")));

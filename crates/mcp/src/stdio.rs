@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use base::limit::{CHILD_GRACE_MS, GIVEN_UP_MAX, SESSION_CALLS_MAX};
 use base::record::CallEnd;
-use base::{CallId, Name, Refusal, Resource, Secret, refusal};
+use base::{CallId, JsonValue, Name, Refusal, Resource, Secret, refusal};
 use bytes::Bytes;
 use gate::{Call, Passed};
 use identity::Presented;
@@ -30,7 +30,7 @@ pub use lines::{ClientLine, Lines};
 use crate::actions::USE;
 use crate::answers::{Answers, AskedMethod};
 use crate::calls::own_id;
-use crate::envelope::{Id, Message, Params, Sender};
+use crate::envelope::{Id, Message, MessageText, Params, Sender};
 use crate::incoming::{self, Incoming};
 use crate::lane::{McpLane, ServerKind};
 use crate::outbound::child::one_line;
@@ -307,7 +307,8 @@ impl Session<'_> {
         let asked = || To::Client(Top::of(line).id(true).map(str::to_owned));
         let verified = gate.verify(&bare, &self.presented()).await;
         let verified = verified.map_err(|refusal| refusal.to(asked()))?;
-        let parsed = match incoming::parse(line) {
+        let text = MessageText::of(line);
+        let parsed = match incoming::parse(&text) {
             Ok(parsed) => parsed,
             Err(refusal) => {
                 let refusal = gate.reject(Some(&verified), &bare, refusal);
@@ -316,7 +317,7 @@ impl Session<'_> {
         };
         let to = || To::sender_of(&parsed.message);
         let declared = &self.lane.shared.declared;
-        let said = match Incoming::read(&parsed, line, self.server, declared) {
+        let said = match Incoming::read(&parsed, self.server, declared) {
             Ok(said) => said,
             Err(refusal) => {
                 let refusal = gate.reject(Some(&verified), &bare, refusal);
@@ -539,7 +540,8 @@ impl Session<'_> {
         own: &mut Answers,
         child: Option<&ChildIn<Passed>>,
     ) -> Heard {
-        let message = match Message::parse(line, Sender::Server) {
+        let text = MessageText::of(line);
+        let message = match text.read(Sender::Server) {
             Ok(message) => message,
             // Answers in a form that is none still end their call, with an error.
             Err(_) => match Top::of(line).id(false).and_then(|id| self.remove(id)) {
@@ -556,7 +558,7 @@ impl Session<'_> {
             },
             Message::Notification { params, .. } => {
                 let token = Params::read(params).ok().and_then(|p| p.progress_token);
-                let judged = self.progress(token.map(|t| t.get()), line);
+                let judged = self.progress(token.map(JsonValue::text), line);
                 let judged = judged.unwrap_or_else(|| own.take(&self.lane.shared.declared, line));
                 self.say(judged).await;
             }

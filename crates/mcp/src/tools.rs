@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use base::limit::TOOLS_MAX;
-use base::{Refusal, Resource, refusal};
+use base::{Json, Refusal, Resource, refusal};
 use bytes::Bytes;
 use gate::{Answer, Passed};
 use serde::Deserialize;
@@ -63,7 +63,8 @@ pub(crate) fn judge(
     result.set("tools", "[]".to_owned()).ok_or_else(invalid)?;
     object.set("result", result.to_json()).ok_or_else(invalid)?;
     let rest = object.to_json();
-    match (passed.answer(rest.as_bytes(), "")?, changed) {
+    let index = Json::read(rest.as_bytes()).map_err(|_| invalid())?;
+    match (passed.answer(index.root(), "")?, changed) {
         (Answer::AsItCame, false) => Ok(Bytes::copy_from_slice(message.as_bytes())),
         (Answer::AsItCame, true) => with_tools(&rest, &kept),
         (Answer::Redacted(json), _) if !shape::is_kept(rest.as_bytes(), &json) => {

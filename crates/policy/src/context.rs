@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use base::Lane;
+use base::{JsonValue, Lane};
 use cedar_policy::RestrictedExpression;
 
 use crate::arguments::Argument;
@@ -20,8 +20,8 @@ pub struct Context<'a> {
     pub peer: IpAddr,
     /// When it came, in Unix milliseconds.
     pub unix_ms: u64,
-    /// The arguments of the call: raw JSON, one object.
-    pub arguments: Option<&'a [u8]>,
+    /// The arguments of the call: one object.
+    pub arguments: Option<JsonValue<'a>>,
 }
 
 impl Context<'_> {

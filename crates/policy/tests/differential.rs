@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use base::{Action, Name, Resource};
+use base::{Action, Json, Name, Resource};
 use cedar_policy::{Authorizer, Entities, EntityUid, PolicyId, PolicySet, Request, Schema};
 use mcp::actions::CALL;
 use policy::{ArgumentType, Context, Decision, Policies, Principal, Source};
@@ -273,11 +273,12 @@ fn sliced(policies: &Policies, call: &Call) -> Option<Vec<String>> {
         _ => Resource::tool(server, &format!("t{}", call.tool)),
     };
     let arguments = serde_json::to_vec(&call.arguments).unwrap();
+    let arguments = Json::read(&arguments).unwrap();
     let context = Context {
         method: call.method,
         peer: call.peer.parse::<IpAddr>().unwrap(),
         unix_ms: call.unix_ms,
-        arguments: Some(&arguments),
+        arguments: Some(arguments.root()),
     };
     let slice = policies.slice(&who, call.action, &resource).unwrap();
     let admission = slice.admit(&resource, &context);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use base::{Action, Lane, Name, Refusal, Resource};
+use base::{Action, Json, Lane, Name, Refusal, Resource};
 use mcp::actions::{CALL, LIST, USE};
 use policy::{ArgumentType, Context, Decision, Policies, Principal, Problem, Slice, Source};
 
@@ -64,12 +64,16 @@ fn ask(
     policies.slice(&who, action, &resource(tool))
 }
 
-fn context(arguments: Option<&str>) -> Context<'_> {
+fn context(arguments: Option<&str>) -> Context<'static> {
+    // A context borrows what it reads: in a test that may stay.
+    let arguments = arguments.map(|text| &*Box::leak(text.to_owned().into_boxed_str()));
+    let arguments = arguments.map(|text| Json::read(text.as_bytes()).unwrap());
+    let arguments = arguments.map(|json| &*Box::leak(Box::new(json)));
     Context {
         method: "tools/call",
         peer: IpAddr::from([10, 1, 2, 3]),
         unix_ms: 1_795_271_130_123,
-        arguments: arguments.map(str::as_bytes),
+        arguments: arguments.map(Json::root),
     }
 }
 

@@ -11,7 +11,9 @@ use sha2::{Digest as _, Sha256};
 use crate::command::Commands;
 use crate::found::{Found, once};
 use crate::fragments::Fragments;
+use crate::json::{self, Document};
 use crate::layer::Layer;
+use crate::patterns;
 use crate::place::Place;
 use crate::report::{Bound, Finding, Redaction, Report};
 use crate::rule::{Action, Class, Rule};
@@ -20,7 +22,6 @@ use crate::set::Set;
 use crate::settings::Settings;
 use crate::url::OwnRules;
 use crate::values::Values;
-use crate::{json, patterns};
 
 /// All rules, compiled. Shared by all threads.
 pub struct Engine {
@@ -90,7 +91,7 @@ impl Engine {
     pub fn json<'a>(
         &'a self,
         place: impl Into<Place<'a>>,
-        json: &[u8],
+        json: impl Into<Document<'a>>,
         root: &str,
     ) -> Result<Report, Bound> {
         self.json_after(place, json, root, None)
@@ -101,14 +102,15 @@ impl Engine {
     pub fn json_after<'a>(
         &'a self,
         place: impl Into<Place<'a>>,
-        json: &[u8],
+        json: impl Into<Document<'a>>,
         root: &str,
         before: Option<(&mut Fragments, u64)>,
     ) -> Result<Report, Bound> {
-        let place = place.into();
-        json::with_strings(json, |layer| {
-            let search = Search::new(self, place, json.len());
-            self.document(search, json, root, layer, before)
+        let (place, document) = (place.into(), json.into());
+        json::with_strings(document, |layer| {
+            let bytes = document.bytes();
+            let search = Search::new(self, place, bytes.len());
+            self.document(search, bytes, root, layer, before)
         })
     }
 

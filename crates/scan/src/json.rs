@@ -1,19 +1,54 @@
 //! JSON as the engine reads it: the strings, unescaped where they have escapes, and the path of a place.
 //!
-//! It checks nothing: whoever calls has parsed the message already. Bytes that are not JSON are read as
-//! far as they go, and never panic.
+//! A document that was indexed already is not searched for its strings again. Of bytes it checks nothing: what is not
+//! JSON is read as far as it goes, and never panics.
 
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use base::JsonValue;
 use base::limit::JSON_DEPTH_MAX;
 
 use crate::layer::{Layer, Text};
 
+/// A JSON document that is scanned.
+#[derive(Clone, Copy)]
+pub enum Document<'a> {
+    Bytes(&'a [u8]),
+    /// One that was read, and is known to be JSON.
+    Indexed(JsonValue<'a>),
+}
+
+impl<'a> Document<'a> {
+    /// The document as it was written.
+    pub fn bytes(self) -> &'a [u8] {
+        match self {
+            Document::Bytes(bytes) => bytes,
+            Document::Indexed(value) => value.bytes(),
+        }
+    }
+}
+
+impl<'a> From<&'a [u8]> for Document<'a> {
+    fn from(bytes: &'a [u8]) -> Document<'a> {
+        Document::Bytes(bytes)
+    }
+}
+
+impl<'a> From<JsonValue<'a>> for Document<'a> {
+    fn from(value: JsonValue<'a>) -> Document<'a> {
+        Document::Indexed(value)
+    }
+}
+
 /// Reads the strings of a document, once, for as long as `body` takes.
-pub(crate) fn with_strings<R>(json: &[u8], body: impl FnOnce(&Layer<'_>) -> R) -> R {
+pub(crate) fn with_strings<R>(document: Document<'_>, body: impl FnOnce(&Layer<'_>) -> R) -> R {
     let mut text = Text::take();
-    read(json, &mut text);
+    let json = document.bytes();
+    match document {
+        Document::Indexed(value) if !value.has_escapes() => text.strings.extend(value.strings()),
+        _ => read(json, &mut text),
+    }
     let result = match text.bytes.is_empty() {
         true => body(&Layer::plain(json, &text.strings)),
         false => body(&Layer::view(&text, "", None)),
@@ -337,7 +372,7 @@ mod tests {
                     serde_json::from_str(&json).unwrap();
                 let (key, value) = keys.first_key_value().unwrap();
                 assert_eq!(strings(json.as_bytes()), [key, value[1].as_str().unwrap()]);
-                with_strings(json.as_bytes(), |layer| {
+                with_strings(json.as_bytes().into(), |layer| {
                     let key = &layer.strings[0];
                     assert_eq!(layer.source(key), 2..2 + 20 + escape.len());
                     let last = layer.source(&(key.end - 1..key.end));

@@ -6,6 +6,7 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
+use base::{Json, JsonValue};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -15,7 +16,7 @@ use crate::command::{self, Argument};
 use crate::domain;
 use crate::engine::Engine;
 use crate::joined;
-use crate::json;
+use crate::json::{self, Document};
 use crate::layer::Layer;
 use crate::patterns;
 use crate::place::Place;
@@ -110,11 +111,11 @@ impl Engine {
     pub fn call<'a>(
         &'a self,
         place: impl Into<Place<'a>>,
-        params: &[u8],
+        params: impl Into<Document<'a>>,
         root: &str,
         session: Option<(&mut Session, u64)>,
     ) -> Result<Report, Bound> {
-        self.request(place.into(), params, root, session, None)
+        self.request(place.into(), params.into(), root, session, None)
     }
 
     /// Judges the parameters of a `resources/read` or `resources/subscribe`, as [`Engine::call`] does those of
@@ -124,12 +125,12 @@ impl Engine {
     pub fn resource<'a>(
         &'a self,
         place: impl Into<Place<'a>>,
-        params: &[u8],
+        params: impl Into<Document<'a>>,
         root: &str,
         session: Option<(&mut Session, u64)>,
     ) -> Result<Report, Bound> {
         let reads = Some(("read_resource", "uri"));
-        self.request(place.into(), params, root, session, reads)
+        self.request(place.into(), params.into(), root, session, reads)
     }
 
     /// Judges the parameters of a request by the tool that they name and its arguments, or by the tool that the request
@@ -137,12 +138,13 @@ impl Engine {
     fn request(
         &self,
         place: Place<'_>,
-        params: &[u8],
+        document: Document<'_>,
         root: &str,
         mut session: Option<(&mut Session, u64)>,
         stands_for: Option<(&str, &str)>,
     ) -> Result<Report, Bound> {
-        json::with_strings(params, |layer| {
+        json::with_strings(document, |layer| {
+            let params = document.bytes();
             let before = session
                 .as_mut()
                 .map(|(session, now_ms)| (&mut session.fragments, *now_ms));
@@ -161,7 +163,7 @@ impl Engine {
                 leaves: &leaves,
                 under,
                 flags: match command::is_named_after_command(tool) {
-                    true => flags(params),
+                    true => flags(document),
                     false => Vec::new(),
                 },
             };
@@ -174,7 +176,7 @@ impl Engine {
     pub fn outgoing<'a>(
         &'a self,
         place: impl Into<Place<'a>>,
-        json: &[u8],
+        json: impl Into<Document<'a>>,
         root: &str,
         session: (&mut Session, u64),
     ) -> Result<Report, Bound> {
@@ -466,20 +468,19 @@ fn whole(action: Action) -> Action {
 }
 
 /// The names of a call's arguments that are `true`.
-fn flags(params: &[u8]) -> Vec<String> {
-    #[derive(Deserialize)]
-    struct Params {
-        #[serde(default)]
-        arguments: serde_json::Map<String, serde_json::Value>,
-    }
-    let params = serde_json::from_slice::<Params>(params);
-    let set = |(name, value): (String, serde_json::Value)| {
-        (value == serde_json::Value::Bool(true)).then_some(name)
+fn flags(params: Document<'_>) -> Vec<String> {
+    let set = |params: JsonValue<'_>| {
+        let arguments = params.get("arguments").into_iter();
+        let arguments = arguments.flat_map(JsonValue::members);
+        let set = arguments.filter(|(_, value)| value.text() == "true");
+        set.map(|(key, _)| key.name().into_owned()).collect()
     };
-    params.map_or_else(
-        |_| Vec::new(),
-        |params| params.arguments.into_iter().filter_map(set).collect(),
-    )
+    match params {
+        Document::Indexed(params) => set(params),
+        Document::Bytes(params) => {
+            Json::read(params).map_or_else(|_| Vec::new(), |params| set(params.root()))
+        }
+    }
 }
 
 /// The strings of a call that are values, with their paths.

@@ -83,6 +83,7 @@ pub use command::{Argument, Commands, Hit};
 pub use domain::registrable;
 pub use engine::Engine;
 pub use fragments::Fragments;
+pub use json::Document;
 pub use operator::{OPERATOR_FILE_BYTES_MAX, OPERATOR_RULES_MAX, RuleProblem, operator_rules};
 pub use packed::Texts;
 pub use patterns::{rule, rules};

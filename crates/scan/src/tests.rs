@@ -448,7 +448,7 @@ fn bytes_that_are_not_json_never_panic() {
         }
         let mut flipped = whole.clone();
         flipped[cut] ^= 0x95;
-        if let Ok(report) = engine().json(Direction::Incoming, &flipped, "r") {
+        if let Ok(report) = engine().json(Direction::Incoming, &*flipped, "r") {
             report.redacted(&flipped);
         }
     }

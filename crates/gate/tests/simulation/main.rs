@@ -24,10 +24,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use base::record::CallEnd;
-use base::{CallId, Digest, Lane, Name, Now, Permit, Refusal, Resource};
+use base::{CallId, Digest, Json, Lane, Name, Now, Permit, Refusal, Resource};
 use gate::ports::{Clock, Directory, Meter, Ports, Unit};
 use gate::{
-    Call, CallEnding, ContentPart, Cost, Gate, PartForm, Passed, Rates, Role, Rules, Stops,
+    Call, CallEnding, ContentPart, Cost, Gate, PartContent, Passed, Rates, Role, Rules, Stops,
 };
 use identity::{AgentState, Presented};
 use mcp::actions::CALL;
@@ -425,18 +425,17 @@ async fn call(
         r#"{{"name":"{}","arguments":{{"text":"{secret}"}}}}"#,
         wanted.tool
     );
-    let arguments = format!(r#"{{"text":"{secret}"}}"#);
     let resource = Resource::tool(name("files"), wanted.tool);
     let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let json = Json::read(params.as_bytes()).expect("JSON");
     let content = [ContentPart {
         role: Role::Argument,
-        form: PartForm::Json,
         path: "params",
-        bytes: params.as_bytes(),
+        content: PartContent::Json(json.root()),
     }];
     let call = Call {
         content: &content,
-        arguments: Some(arguments.as_bytes()),
+        arguments: json.root().get("arguments"),
         bytes: params.len() as u64,
         cost: Cost {
             tokens: wanted.tokens,

@@ -1,13 +1,10 @@
-//! Checks a whole JSON text before anything is read of it: valid, bounded, and of one meaning.
+//! Checks a whole JSON text before anything is read of it: bounded, and of one meaning.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::fmt;
 
-use base::fold;
-use base::limit::{JSON_DEPTH_MAX, JSON_KEYS_MAX};
-use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use base::limit::JSON_KEYS_MAX;
+use base::{JsonKind, JsonValue, fold};
 
 use super::names::Position;
 use super::{Invalid, Sender};
@@ -24,133 +21,76 @@ pub(super) struct Folds {
     pub(super) depth: Option<usize>,
 }
 
-/// Checks a message: JSON of at most [`JSON_DEPTH_MAX`] levels, no member twice in one object, no member of
-/// the envelope that JSON-RPC does not name, and where an agent sent it, no known member in another spelling.
-pub(super) fn check(text: &[u8], sender: Sender) -> Result<Folds, Invalid> {
-    let mut found = FoundNames::default();
-    let mut reader = serde_json::Deserializer::from_slice(text);
-    let strict = Strict {
-        depth: 0,
-        position: Position::Envelope,
+/// Checks a message: no member twice in one object, no member of the envelope that JSON-RPC does not name, and where an
+/// agent sent it, no known member in another spelling.
+pub(super) fn check(message: JsonValue<'_>, sender: Sender) -> Result<Folds, Invalid> {
+    let mut check = Check {
         sender,
-        found: &mut found,
+        folds: Folds::default(),
     };
-    let read = strict.deserialize(&mut reader).and_then(|()| reader.end());
-    match (read, found.invalid) {
-        (Ok(()), _) => Ok(found.folds),
-        (Err(_), Some(invalid)) => Err(invalid),
-        (Err(_), None) => Err(Invalid::Json),
-    }
+    check.value(message, 0, Position::Envelope)?;
+    Ok(check.folds)
 }
 
-#[derive(Default)]
-struct FoundNames {
-    invalid: Option<Invalid>,
+struct Check {
+    sender: Sender,
     folds: Folds,
 }
 
-/// Walks a value and keeps nothing but the members of the objects that it is inside of.
-struct Strict<'f> {
-    depth: usize,
-    position: Position,
-    sender: Sender,
-    found: &'f mut FoundNames,
-}
-
-impl Strict<'_> {
-    fn fail<E: serde::de::Error>(self, invalid: Invalid) -> E {
-        self.found.invalid = Some(invalid);
-        E::custom("refused")
-    }
-
-    fn inner(&mut self, position: Position) -> Strict<'_> {
-        Strict {
-            depth: self.depth + 1,
-            position,
-            sender: self.sender,
-            found: self.found,
+impl Check {
+    fn value(
+        &mut self,
+        value: JsonValue<'_>,
+        depth: usize,
+        position: Position,
+    ) -> Result<(), Invalid> {
+        match value.kind() {
+            JsonKind::Object => self.object(value, depth, position),
+            JsonKind::Array => {
+                let position = match position {
+                    Position::Arguments => Position::Arguments,
+                    _ => Position::Other,
+                };
+                let mut items = value.items();
+                items.try_for_each(|item| self.value(item, depth + 1, position))
+            }
+            _ => Ok(()),
         }
     }
 
-    fn member(&mut self, key: &str) -> Result<Position, Invalid> {
-        if self.position == Position::Envelope && !ENVELOPE.contains(&key) {
+    fn object(
+        &mut self,
+        object: JsonValue<'_>,
+        depth: usize,
+        position: Position,
+    ) -> Result<(), Invalid> {
+        let mut keys = Keys::default();
+        for (key, value) in object.members() {
+            let name = key.name();
+            let below = self.member(&name, position)?;
+            keys.insert(name)?;
+            self.value(value, depth + 1, below)?;
+        }
+        match position {
+            _ if !keys.fold() => {}
+            Position::Arguments => self.folds.in_arguments = true,
+            _ => self.folds.depth = Some(self.folds.depth.unwrap_or(depth).min(depth)),
+        }
+        Ok(())
+    }
+
+    fn member(&self, name: &str, position: Position) -> Result<Position, Invalid> {
+        if position == Position::Envelope && !ENVELOPE.contains(&name) {
             return Err(Invalid::Message(
                 "the message has a member that JSON-RPC does not name",
             ));
         }
-        if self.sender == Sender::Agent && self.position.misspells(key) {
+        if self.sender == Sender::Agent && position.misspells(name) {
             return Err(Invalid::Spelling);
         }
-        Ok(self.position.below(key))
+        Ok(position.below(name))
     }
 }
-
-impl<'de> DeserializeSeed<'de> for Strict<'_> {
-    type Value = ();
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
-        if self.depth > JSON_DEPTH_MAX {
-            return Err(self.fail(Invalid::Deep));
-        }
-        from.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Strict<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<(), A::Error> {
-        let position = match self.position {
-            Position::Arguments => Position::Arguments,
-            _ => Position::Other,
-        };
-        while seq.next_element_seed(self.inner(position))?.is_some() {}
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        let mut keys = Keys::default();
-        while let Some(Key(key)) = map.next_key()? {
-            let below = self.member(&key);
-            match below.and_then(|below| keys.insert(key).map(|()| below)) {
-                Ok(below) => map.next_value_seed(self.inner(below))?,
-                Err(invalid) => return Err(self.fail(invalid)),
-            }
-        }
-        let folds = &mut self.found.folds;
-        match self.position {
-            _ if !keys.fold() => {}
-            Position::Arguments => folds.in_arguments = true,
-            _ => folds.depth = Some(folds.depth.unwrap_or(self.depth).min(self.depth)),
-        }
-        Ok(())
-    }
-}
-
-/// A key, borrowed where it has no escapes.
-#[derive(Deserialize)]
-pub(crate) struct Key<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
 /// The members of one object: compared one by one while few, hashed when many.
 #[derive(Default)]

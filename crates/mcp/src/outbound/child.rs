@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use base::record::CallEnd;
-use base::{Refusal, refusal};
+use base::{JsonValue, Refusal, refusal};
 use bytes::Bytes;
 use gate::Passed;
 use http::StatusCode;
@@ -18,7 +18,7 @@ use super::http::cut;
 use super::{Outgoing, look_every};
 use crate::answers::Answers;
 use crate::calls::own_id;
-use crate::envelope::{Message, Params, Sender};
+use crate::envelope::{Message, MessageText, Object, Params, Sender};
 use crate::inbound::{accepted, event_stream, http_error, json, rpc_error};
 use crate::lane::{McpLane, Server, ServerKind, Shared};
 use crate::session::{ChildAnswer, ChildSession, LISTEN_SILENCE_MS};
@@ -376,7 +376,7 @@ async fn initialize(
         .clone();
     let kept = kept.ok_or("its session has no initialize")?;
     let text = std::str::from_utf8(&kept).map_err(|_| "not UTF-8")?;
-    let mut object = crate::envelope::Object::read(text).ok_or("not an object")?;
+    let mut object = Object::read(text).ok_or("not an object")?;
     object.set("id", REPLAY_ID.to_owned()).ok_or("no id")?;
     let said = |error: net::SendLineError| error.to_string();
     child
@@ -445,7 +445,8 @@ enum ChildLine {
 
 /// Gives one line to whom it belongs.
 fn dispatch(session: &ChildSession, line: Bytes) -> ChildLine {
-    let id = match Message::parse(&line, Sender::Server) {
+    let text = MessageText::of(&line);
+    let id = match text.read(Sender::Server) {
         Ok(Message::Response { id: Some(id), .. }) => id.0.to_owned(),
         Ok(Message::Response { id: None, .. }) => {
             tracing::warn!(server = %session.server, "the server says that it could not read a message");
@@ -453,7 +454,7 @@ fn dispatch(session: &ChildSession, line: Bytes) -> ChildLine {
         }
         Ok(Message::Notification { params, .. } | Message::Request { params, .. }) => {
             let token = Params::read(params).ok().and_then(|p| p.progress_token);
-            session.tell(line.clone(), token.map(|t| t.get()));
+            session.tell(line.clone(), token.map(JsonValue::text));
             return ChildLine::Mcp;
         }
         Err(why) => {

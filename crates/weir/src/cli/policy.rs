@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use base::{Action, Resource};
+use base::{Action, Json, JsonKind, Resource};
 use clap::{Args, Subcommand};
 use policy::{Context, Decision, Explanation, Principal};
 use serde_json::json;
@@ -98,6 +98,23 @@ fn load(file: &ConfigFile) -> Result<(Settings, policy::Policies), Answer> {
     }
 }
 
+/// Reads the arguments of a call.
+fn json_object(text: &str) -> Result<Json<'_>, Failure> {
+    let failure = |why: String| {
+        let what = format!("--arguments is not a JSON object{why}");
+        Failure::new(what, "Quote it for the shell: '{\"path\": \"/tmp\"}'.")
+    };
+    let json = Json::read(text.as_bytes()).map_err(|error| {
+        // The index says no more than that it is none; where it goes wrong, serde_json says.
+        let why = serde_json::from_str::<serde_json::Value>(text).err();
+        failure(why.map_or_else(|| format!(": {error:?}"), |why| format!(": {why}")))
+    })?;
+    match json.root().kind() {
+        JsonKind::Object => Ok(json),
+        kind => Err(failure(format!(" but {kind:?}"))),
+    }
+}
+
 impl Explain {
     fn run(self) -> Ended {
         let (settings, policies) = match load(&self.file) {
@@ -105,16 +122,7 @@ impl Explain {
             Err(answer) => return Ok(answer),
         };
         let (principal, action, resource) = self.question(&settings)?;
-        if let Some(text) = &self.arguments {
-            serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text).map_err(
-                |error| {
-                    Failure::new(
-                        format!("--arguments is not a JSON object: {error}"),
-                        "Quote it for the shell: '{\"path\": \"/tmp\"}'.",
-                    )
-                },
-            )?;
-        }
+        let arguments = self.arguments.as_deref().map(json_object).transpose()?;
         let since = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
@@ -122,7 +130,7 @@ impl Explain {
             method: action.method,
             peer: self.peer,
             unix_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
-            arguments: self.arguments.as_deref().map(str::as_bytes),
+            arguments: arguments.as_ref().map(Json::root),
         };
         let explanation = policies.explain(&principal, action, &resource, &context);
         print(&match self.json {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use base::record::CallEnd;
 use base::{Action, CallId, Entity, Lane, Name, Refusal, Resource, ScanAs, refusal};
 use bytes::Bytes;
-use gate::{Call, CallEnding, Channel, ContentPart, Gate, PartForm, Passed, Reach, Role};
+use gate::{Call, CallEnding, Channel, ContentPart, Gate, PartContent, Passed, Reach, Role};
 use http::Method;
 use http::header::AUTHORIZATION;
 use identity::{Presented, Verified};
@@ -143,9 +143,8 @@ impl EchoThread {
         let (verified, body) = self.body(verified, &call, rest, &mut request).await?;
         let content = [ContentPart {
             role: Role::Body,
-            form: PartForm::Text,
             path: "body",
-            bytes: &body,
+            content: PartContent::Text(&body),
         }];
         let call = Call {
             content: &content,
