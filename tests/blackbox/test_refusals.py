@@ -452,8 +452,7 @@ def test_strangers_use_up_their_own_budget_only(origin, tmp_path):
             if authorization:
                 headers["authorization"] = authorization
             return gateway.request("POST", "/mcp/web", json.dumps(CALL), headers)
-        strangers.append(f"Bearer {gateway.keys['old']}")
-        answers = [ask(strangers[i % 5]) for i in range(40)]
+        answers = [ask(strangers[i % 4]) for i in range(40)]
         answers.append(ask(None, origin="https://evil.example"))
         assert [a.status for a in answers[:3]] == [401] * 3
         for answer in answers[3:]:
@@ -468,6 +467,25 @@ def test_strangers_use_up_their_own_budget_only(origin, tmp_path):
         assert len([r for r in refusals if r and r.startswith("agent.key_")]) == 3
         page = gateway.request("GET", "/metrics").body.decode()
         assert 'weir_judgements_total{server="web",code="limit.strangers"} 38' in page
+
+
+@pytest.mark.parametrize("agent, code", [
+    ({"state": "suspended"}, "agent.suspended"), ({"state": "revoked"}, "agent.revoked"),
+    ({"expires": "2020-01-01T00:00:00Z"}, "agent.key_expired")])
+def test_an_agent_that_may_not_call_is_no_stranger(origin, tmp_path, agent, code):
+    limits = {"strangers_per_minute": 3, "address_per_minute": 3, "agent_per_minute": 5}
+    with Gateway(tmp_path, {"web": {"url": origin.url}}, {"dev": {}, "gone": agent}, limits=limits) as gateway:
+        codes = [gateway.post("web", CALL, "gone").refusal()[0] for _ in range(40)]
+        # Its own budget, with those requests that are refused, and after that the same limit as any agent's.
+        assert set(codes[:10]) == {code} and codes[-1] == "limit.agent", codes
+        # Neither strangers at its address nor the other agents there have paid for it.
+        headers = gateway.headers(None)
+        stranger = gateway.request("POST", "/mcp/web", json.dumps(CALL), headers)
+        refused(stranger, 401, "agent.key_missing")
+        assert b'"result"' in gateway.post("web", CALL, "dev").body
+        records = [r for r in gateway.records() if r.get("refusal") == code]
+        assert len(records) == codes.count(code)
+        assert {(r["agent"], r["by"]) for r in records} == {("gone", "key")}
 
 
 def test_an_agent_cannot_flood_the_log_with_refusals(origin, tmp_path):

@@ -1,6 +1,6 @@
 //! Budgets of requests, which are taken before anything is judged.
 //!
-//! Strangers (requests without a good key) have a budget for each address, so that they use up nobody's
+//! Strangers (requests without a key that is known) have a budget for each address, so that they use up nobody's
 //! but their own. Requests of an agent have one for the agent, because those that are refused do not
 //! count against its limit of calls. What is over a budget is refused, counted in the metrics, and
 //! recorded once in an interval with its number: a flood must not fill the log.
@@ -67,7 +67,7 @@ impl Flood {
 }
 
 impl Gate {
-    /// Refuses a request that shows no good key, or that a page of another site makes. It counts against
+    /// Refuses a request that shows no key that is known, or that a page of another site makes. It counts against
     /// the strangers' budget of its address; over that, the refusal is `limit.strangers`.
     pub async fn turn_away(&self, call: &Call<'_>, refusal: Refusal) -> Refusal {
         let per_minute = self.rules.load().rates.strangers_per_minute;
@@ -86,12 +86,14 @@ impl Gate {
         }
     }
 
-    /// Takes a request of a known agent from the budgets that it has before it is judged.
+    /// Takes a request of a known agent from the budgets that it has before it is judged. One that may not call spends
+    /// only what is its own: the budget of an address is for all the agents there.
     pub(crate) async fn budget(
         &self,
         verified: &Verified,
         call: &Call<'_>,
         now: Now,
+        may_call: bool,
     ) -> Result<(), Refusal> {
         let rates = self.rules.load().rates;
         let agent = Counted::Requests(verified.agent().name.clone());
@@ -102,6 +104,7 @@ impl Gate {
         budgets.extend(
             rates
                 .address_per_minute
+                .filter(|_| may_call)
                 .map(|per_minute| (Counted::Address(call.peer), per_minute)),
         );
         let over = match self.spend(budgets, now).await? {

@@ -16,8 +16,8 @@ use crate::judge::{Asker, Case};
 use crate::passed::Passed;
 
 impl Gate {
-    /// **Who**: asked before the body of a request is read. A stranger is refused, and that is recorded,
-    /// within the budget of strangers at its address.
+    /// **Who**: asked before the body of a request is read. A stranger is refused within the budget of strangers at its
+    /// address; an agent that may not call, within its own. Both are recorded, the agent by its name.
     ///
     /// # Errors
     /// The refusal, which is recorded where its budget allows that.
@@ -30,12 +30,18 @@ impl Gate {
         let directory = &self.ports.directory;
         let epoch = directory.epoch();
         let lookup = |key: &Digest| directory.agent_by_key(key);
-        match identity::verify(presented, lookup, epoch, now) {
-            Err(refusal) => Err(self.turn_away(call, refusal).await),
-            Ok(verified) => match self.budget(&verified, call, now).await {
-                Ok(()) => Ok(verified),
-                Err(refusal) => Err(self.flooded(Some(&verified), call, refusal).await),
-            },
+        let verified = match identity::verify(presented, lookup, epoch) {
+            Ok(verified) => verified,
+            Err(refusal) => return Err(self.turn_away(call, refusal).await),
+        };
+        let may_call = verified.check(now);
+        let spent = self.budget(&verified, call, now, may_call.is_ok());
+        if let Err(refusal) = spent.await {
+            return Err(self.flooded(Some(&verified), call, refusal).await);
+        }
+        match may_call {
+            Ok(()) => Ok(verified),
+            Err(refusal) => Err(self.reject(Some(&verified), call, refusal).await),
         }
     }
 

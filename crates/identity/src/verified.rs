@@ -1,8 +1,9 @@
 //! The check of a credential, and the proof that it was made.
 //!
 //! It exists so that "who is this" is asked once for each call and cannot be skipped: what comes after
-//! asks for a [`Verified`]. It refuses to guess: no key, a text that is no key, an unknown key and an
-//! expired one are four different answers.
+//! asks for a [`Verified`]. It refuses to guess: no key, a text that is no key and an unknown key are three
+//! different answers. Whether an agent that is known may call is a question of its own, [`Verified::check`]: one
+//! that may not is still no stranger.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -141,7 +142,8 @@ pub struct Agent {
 /// let (key, _) = new_key([7; 32]);
 /// let header = format!("Bearer {}", key.expose());
 /// let presented = Presented::bearer(Some(&header), [127, 0, 0, 1].into());
-/// let verified = verify(&presented, |_| Some(agent), 0, now).unwrap();
+/// let verified = verify(&presented, |_| Some(agent), 0).unwrap();
+/// assert!(verified.check(now).is_ok());
 /// assert_eq!(verified.agent().name.as_str(), "dev");
 /// ```
 ///
@@ -188,6 +190,18 @@ impl Verified {
             scopes: None,
             epoch,
         }
+    }
+
+    /// Lets an agent call that is active and whose key has not expired. [`verify`] does not ask this, so that a refused
+    /// agent is counted and recorded as itself.
+    ///
+    /// # Errors
+    /// `agent.key_expired` from the moment of expiry on, `agent.suspended` and `agent.revoked`.
+    pub fn check(&self, now: Now) -> Result<(), Refusal> {
+        if self.expires_unix_ms.is_some_and(|at| at <= now.unix_ms) {
+            return Err(Refusal::new(KEY_EXPIRED, "the agent's key has expired"));
+        }
+        self.agent.state.check()
     }
 
     /// Who is calling.
@@ -243,13 +257,11 @@ pub fn thumbprint(key: &Digest) -> Digest {
 ///
 /// # Errors
 /// `agent.key_missing` without a credential, `agent.key_malformed` where it is no key of weir or two different ones
-/// are shown, `agent.key_unknown`, `agent.key_expired` from the moment of expiry on, `agent.suspended` and `agent.revoked`.
-/// None repeats what was sent.
+/// are shown, and `agent.key_unknown`. None repeats what was sent.
 pub fn verify(
     presented: &Presented<'_>,
     lookup: impl FnOnce(&Digest) -> Option<Arc<Agent>>,
     epoch: u64,
-    now: Now,
 ) -> Result<Verified, Refusal> {
     let Some(digest) = key_digest(shown_key(presented)?) else {
         let public = "the credential is not a key of weir";
@@ -260,16 +272,6 @@ pub fn verify(
         return Err(Refusal::new(KEY_UNKNOWN, "no agent has this key")
             .with_private(format!("credential {thumbprint}")));
     };
-    if agent
-        .expires_unix_ms
-        .is_some_and(|expires| now.unix_ms >= expires)
-    {
-        return Err(Refusal::new(KEY_EXPIRED, "the key has expired")
-            .with_private(format!("agent {}, credential {thumbprint}", agent.name)));
-    }
-    agent.state.check().map_err(|refusal| {
-        refusal.with_private(format!("agent {}, credential {thumbprint}", agent.name))
-    })?;
     Ok(Verified {
         expires_unix_ms: agent.expires_unix_ms,
         agent,
@@ -352,7 +354,7 @@ mod tests {
             ..Presented::bearer(header, [127, 0, 0, 1].into())
         };
         let lookup = |digest: &Digest| (*digest == known).then(|| agent(expires_unix_ms));
-        verify(&presented, lookup, 7, NOW)
+        verify(&presented, lookup, 7)
     }
 
     fn refused(header: Option<&str>, code: &'static Code) {
@@ -415,30 +417,37 @@ mod tests {
     fn a_key_ends_at_its_expiry() {
         let header = format!("Bearer {}", key().0);
         for expired in [0, 999, 1_000] {
-            let refusal = ask(Some(&header), Some(expired)).unwrap_err();
-            assert_eq!(refusal.code, KEY_EXPIRED);
+            let verified = ask(Some(&header), Some(expired)).unwrap();
+            assert_eq!(verified.check(NOW).unwrap_err().code, KEY_EXPIRED);
         }
-        assert!(ask(Some(&header), Some(1_001)).is_ok());
-        assert!(ask(Some(&header), None).is_ok());
+        for good in [Some(1_001), None] {
+            assert!(ask(Some(&header), good).unwrap().check(NOW).is_ok());
+        }
     }
 
     #[test]
-    fn a_suspended_agent_is_refused() {
-        let suspended = Arc::new(Agent {
-            state: AgentState::Suspended,
-            ..Agent::clone(&agent(None))
-        });
+    fn an_agent_that_may_not_call_is_known_and_refused() {
         let header = format!("Bearer {}", key().0);
         let presented = Presented::bearer(Some(&header), [127, 0, 0, 1].into());
-        let refusal = verify(&presented, |_| Some(suspended), 0, NOW).unwrap_err();
-        assert_eq!(refusal.code, SUSPENDED);
+        for (state, code) in [
+            (AgentState::Suspended, SUSPENDED),
+            (AgentState::Revoked, REVOKED),
+        ] {
+            let agent = Arc::new(Agent {
+                state,
+                ..Agent::clone(&agent(None))
+            });
+            let verified = verify(&presented, |_| Some(agent), 0).unwrap();
+            assert_eq!(verified.agent().name.as_str(), "dev");
+            assert_eq!(verified.check(NOW).unwrap_err().code, code);
+        }
     }
 
     #[test]
     fn what_is_no_key_is_not_looked_up() {
         let lookup = |_: &Digest| panic!("looked up");
         let presented = Presented::bearer(Some("Bearer weir_short"), [127, 0, 0, 1].into());
-        assert!(verify(&presented, lookup, 0, NOW).is_err());
+        assert!(verify(&presented, lookup, 0).is_err());
     }
 
     #[test]
