@@ -80,6 +80,7 @@ codes! {
     HEAD_TOO_LARGE "http.head_too_large" 431 "Send fewer or shorter header fields.";
     HEAD_TOO_SLOW "http.head_too_slow" 408 "Send the request head at once, or check the network between.";
     HEAD_INVALID "http.head_invalid" 400 "Send a well-formed HTTP/1.1 request.";
+    MISDIRECTED "http.misdirected" 421 "Write http in the URL; or connect by TLS to the proxy before the gateway.";
     BODY_TOO_LARGE "http.body_too_large" 413 "Send a smaller body, or have the operator raise limits.body_bytes_max.";
     BODY_TOO_SLOW "http.body_too_slow" 408 "Send the body without long pauses.";
     BODY_CUT "http.body_cut" 400 "The body ended early; send it again whole.";

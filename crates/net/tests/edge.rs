@@ -350,6 +350,16 @@ fn bad_heads_are_refused_in_words() {
         (
             "400",
             "http.head_invalid",
+            "GET ftp://x/ HTTP/1.1\r\nhost: x\r\n\r\n".to_owned(),
+        ),
+        (
+            "421",
+            "http.misdirected",
+            "GET https://x/ HTTP/1.1\r\nhost: x\r\n\r\n".to_owned(),
+        ),
+        (
+            "400",
+            "http.head_invalid",
             "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(),
         ),
         (

@@ -240,17 +240,17 @@ async fn answer<S: Service>(
 ) -> Result<http::Response<Tracked>, Infallible> {
     let is_in_time = pulse.has_head(request.version() < http::Version::HTTP_11);
     let fault = match is_in_time {
-        true => fault(&request),
+        true => fault(&request).or_else(|| misdirected(&request)),
         // Nobody reads this: the connection closes without a word.
-        false => Some("The connection gave up its place."),
+        false => Some(malformed("The connection gave up its place.")),
     };
     let request = Request::new(request, peer, body_bytes_max, Rc::clone(&pulse));
     let mut response = match fault {
         None => service.call(request).await,
-        Some(public) => {
+        Some(refusal) => {
             drop(request);
             pulse.leave_unread();
-            service.refuse(&Refusal::new(refusal::HEAD_INVALID, public))
+            service.refuse(&refusal)
         }
     };
     if pulse.is_unread() {
@@ -263,9 +263,9 @@ async fn answer<S: Service>(
 
 /// What hyper lets pass and RFC 9112 §3.2 does not: an HTTP/1.1 head without exactly one Host, or a Host that is
 /// none. An empty one is allowed.
-fn fault<B>(request: &http::Request<B>) -> Option<&'static str> {
+fn fault<B>(request: &http::Request<B>) -> Option<Refusal> {
     let mut hosts = request.headers().get_all(HOST).iter();
-    match (hosts.next(), hosts.next()) {
+    let fault = match (hosts.next(), hosts.next()) {
         (Some(host), None) => {
             let is_host = host.is_empty() || crate::h1::is_authority(host.as_bytes());
             (!is_host).then_some("The Host field is not a host and a port.")
@@ -273,7 +273,29 @@ fn fault<B>(request: &http::Request<B>) -> Option<&'static str> {
         (None, _) if request.version() < http::Version::HTTP_11 => None,
         (None, _) => Some("The request has no Host field."),
         (Some(_), Some(_)) => Some("The request has more than one Host field."),
+    };
+    fault.map(malformed)
+}
+
+fn malformed(public: &'static str) -> Refusal {
+    Refusal::new(refusal::HEAD_INVALID, public)
+}
+
+/// A target in absolute form whose scheme is not that of this connection. An `https` URL asks for a connection that is
+/// secured, and it must not be answered on another (RFC 9110 §7.4): 421 says that to a client, which may try again
+/// rightly. A URL of another scheme is no target of HTTP at all (RFC 9112 §3.2.2).
+fn misdirected<B>(request: &http::Request<B>) -> Option<Refusal> {
+    let scheme = request.uri().scheme()?;
+    if *scheme == http::uri::Scheme::HTTP {
+        return None;
     }
+    if *scheme == http::uri::Scheme::HTTPS {
+        let public = "The target is an https URL, and this connection is not secured.";
+        return Some(Refusal::new(refusal::MISDIRECTED, public));
+    }
+    Some(malformed(
+        "The target is a URL of another scheme than http.",
+    ))
 }
 
 /// An answer's body that tells the pulse when hyper is done with it.
