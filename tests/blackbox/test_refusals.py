@@ -63,6 +63,18 @@ def test_a_stranger(gateway, authorization, code):
         assert authorization.split()[-1] not in answer.body.decode()
 
 
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/", "/mcp//web", "/mcp/web/", "/mcp/web/x"])
+def test_all_below_the_prefix_is_refused_as_mcp_has_it(gateway, path):
+    refused(gateway.request("POST", path, json.dumps(CALL), gateway.headers("dev")), 404, "http.not_found")
+    assert gateway.request("POST", path, json.dumps(CALL), gateway.headers("dev")).json()["jsonrpc"] == "2.0"
+
+
+@pytest.mark.parametrize("path", ["/", "/mcpx", "/nothing", "/health/x"])
+def test_what_is_no_lanes_is_refused_as_a_problem(gateway, path):
+    answer = gateway.request("POST", path, json.dumps(CALL), gateway.headers("dev"))
+    assert (answer.status, answer.json()["code"]) == (404, "http.not_found")
+
+
 def test_an_expired_key(gateway):
     call = refused(gateway.post("web", CALL, "old"), 401, "agent.key_expired")
     recorded(gateway, call, "agent.key_expired")

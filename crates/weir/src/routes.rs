@@ -107,6 +107,19 @@ fn find(path: &str) -> Option<Found<'_>> {
     })
 }
 
+/// The form of what is refused at a path that has no route: that of the lane whose prefix it has, because who asks there
+/// reads no other.
+fn form(path: &str) -> fn(&Refusal, CallId) -> Response {
+    let is_below = |route: &Route| {
+        let stem = route.template.split_once('*').map(|(stem, _)| stem);
+        stem.is_some_and(|stem| {
+            path.starts_with(stem) || stem.strip_suffix('/').is_some_and(|stem| stem == path)
+        })
+    };
+    let found = all().find(|(route, _)| is_below(route));
+    found.map_or(refuse::problem, |(route, _)| route.refuse)
+}
+
 /// The path from the template's first `*` on, where it has the template's form. `/web/*/**` takes `/web/a/b/c` and
 /// gives `a/b/c`; an empty segment stands for nothing.
 fn rest_of<'p>(template: &str, path: &'p str) -> Option<&'p str> {
@@ -158,7 +171,7 @@ impl net::Service for Routes {
             Some(found) => (found.route.template, self.answer(found, request, id).await),
             None => {
                 let refusal = Refusal::new(refusal::NOT_FOUND, "there is nothing at this path");
-                ("(none)", refuse::problem(&refusal, id))
+                ("(none)", form(&path)(&refusal, id))
             }
         };
         let status = response.status().as_u16();
