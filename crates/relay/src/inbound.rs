@@ -110,11 +110,22 @@ impl Inbound {
     ///
     /// # Errors
     /// The first problem; nothing was changed then.
-    pub fn reload(&self, mut settings: InboundSettings) -> Result<(), Problem> {
+    pub fn reload(&self, settings: InboundSettings) -> Result<(), Problem> {
+        self.prepare(settings).map(|take| take())
+    }
+
+    /// Checks other settings, and gives what puts them in force as [`Inbound::reload`] does: for who has more to check
+    /// before anything changes.
+    ///
+    /// # Errors
+    /// The first problem.
+    pub fn prepare(&self, mut settings: InboundSettings) -> Result<impl FnOnce() + '_, Problem> {
         let live = Live::new(&mut settings, &self.guard)?;
-        self.teks.reload(&settings.ticket_keys, self.clock.now())?;
-        self.live.store(Arc::new(live));
-        Ok(())
+        let keys = self.teks.prepare(&settings.ticket_keys, self.clock.now())?;
+        Ok(move || {
+            self.teks.take(keys);
+            self.live.store(Arc::new(live));
+        })
     }
 
     /// Serves one listener on this thread until the drain is over. Must run inside a `LocalSet`. `wires` makes the

@@ -93,9 +93,17 @@ impl Outbound {
     /// # Errors
     /// The first problem; nothing was changed then.
     pub fn reload(&self, settings: OutboundSettings) -> Result<(), Problem> {
+        self.prepare(settings).map(|take| take())
+    }
+
+    /// Checks other settings, and gives what puts them in force as [`Outbound::reload`] does: for who has more to check
+    /// before anything changes.
+    ///
+    /// # Errors
+    /// The first problem.
+    pub fn prepare(&self, settings: OutboundSettings) -> Result<impl FnOnce() + '_, Problem> {
         let live = Live::new(settings, Some(&self.live.load()))?;
-        self.live.store(Arc::new(live));
-        Ok(())
+        Ok(move || self.live.store(Arc::new(live)))
     }
 
     /// Serves one listener on this thread until the drain is over. Must run inside a `LocalSet`. `wires` makes the

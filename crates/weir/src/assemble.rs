@@ -155,11 +155,12 @@ impl Gateway {
     ) -> Result<InForce, Vec<Problem>> {
         let rules = rules(settings, started, self.fingerprint_key)?;
         let in_force = InForce::new(&rules.policies, &settings.agents);
+        let lanes = lanes::prepare(&self.lanes, settings)?;
         // In the log first: no judgement names a text that does not stand before it.
         in_force
             .keep(&self.log, self.now())
             .map_err(|error| vec![unkept(settings, &error)])?;
-        self.reload_lanes(settings)?;
+        lanes.into_iter().for_each(|take| take());
         self.gate.replace(rules);
         self.known.replace(agents(settings));
         self.gate.stop(settings.stop.clone());
@@ -171,10 +172,11 @@ impl Gateway {
         log::end(&self.log, self.now())
     }
 
-    /// What the lanes can change while serving.
+    /// What the lanes can change while serving. Errors: no lane changed.
     pub(crate) fn reload_lanes(&self, settings: &Settings) -> Result<(), Vec<Problem>> {
-        let mut lanes = self.lanes.iter();
-        lanes.try_for_each(|lane| lane.reload(settings))
+        let lanes = lanes::prepare(&self.lanes, settings)?;
+        lanes.into_iter().for_each(|take| take());
+        Ok(())
     }
 
     pub(crate) fn gate(&self) -> &Arc<Gate> {

@@ -77,10 +77,22 @@ pub(crate) trait Running: Any + Send + Sync {
     /// Appends what it counts to a page of metrics, in the OpenMetrics text format.
     fn show_metrics(&self, _page: &mut String) {}
 
-    /// Puts other settings in force, as far as that can be done while serving. Errors: the lane did not change.
-    fn reload(&self, _settings: &Settings) -> Result<(), Vec<Problem>> {
-        Ok(())
+    /// Checks other settings, and gives what puts them in force, as far as that can be done while serving. Nothing
+    /// changes before that is called: another lane may refuse the same settings.
+    fn prepare(&self, _settings: &Settings) -> Result<Take<'_>, Vec<Problem>> {
+        Ok(Box::new(|| ()))
     }
+}
+
+/// Puts settings in force that were found good.
+pub(crate) type Take<'a> = Box<dyn FnOnce() + 'a>;
+
+/// Has all lanes check other settings, before any lane changes. Errors: those of the first lane that refuses.
+pub(crate) fn prepare<'a>(
+    lanes: &'a [Arc<dyn Running>],
+    settings: &Settings,
+) -> Result<Vec<Take<'a>>, Vec<Problem>> {
+    lanes.iter().map(|lane| lane.prepare(settings)).collect()
 }
 
 /// Work of one thread.
@@ -121,4 +133,49 @@ pub(crate) fn scanned() -> impl Iterator<Item = &'static Lane> {
     ALL.iter()
         .map(|row| row.lane)
         .filter(|lane| lane.is_scanned)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    /// A lane that counts what it put in force, or refuses all settings.
+    struct Fake {
+        taken: Arc<AtomicU32>,
+        is_refusing: bool,
+    }
+
+    impl Running for Fake {
+        fn thread(&self, _out: &WayOut) -> Rc<dyn OnThread> {
+            unreachable!("it serves nothing")
+        }
+
+        fn prepare(&self, _settings: &Settings) -> Result<Take<'_>, Vec<Problem>> {
+            match self.is_refusing {
+                true => Err(vec![Problem::of_file("weir.yaml", "no", "")]),
+                false => Ok(Box::new(|| {
+                    self.taken.fetch_add(1, Ordering::Relaxed);
+                })),
+            }
+        }
+    }
+
+    #[test]
+    fn a_lane_that_refuses_settings_keeps_the_others_from_taking_them() {
+        let taken = Arc::new(AtomicU32::new(0));
+        let lane = |is_refusing| {
+            let taken = Arc::clone(&taken);
+            Arc::new(Fake { taken, is_refusing }) as Arc<dyn Running>
+        };
+        let settings = Settings::built_in("");
+        let lanes = [lane(false), lane(false), lane(true)];
+        assert!(prepare(&lanes, &settings).is_err());
+        assert_eq!(taken.load(Ordering::Relaxed), 0);
+        for take in prepare(&lanes[..2], &settings).unwrap() {
+            take();
+        }
+        assert_eq!(taken.load(Ordering::Relaxed), 2);
+    }
 }

@@ -101,6 +101,14 @@ pub(super) struct Teks {
     is_own: ArcSwap<bool>,
 }
 
+/// Ticket keys that were found good and are not in force yet.
+pub(super) enum NextTeks {
+    /// Those of the instance itself stay.
+    Same,
+    Given(TekRing),
+    Own(TicketKey, TekRing),
+}
+
 impl Teks {
     pub(super) fn new(keys: &TicketKeys, now: Now) -> Result<Teks, Problem> {
         let mut own = Vec::new();
@@ -122,23 +130,34 @@ impl Teks {
         self.ring.load()
     }
 
-    /// Puts other keys in force; the instance's own stay if there are no others.
-    pub(super) fn reload(&self, keys: &TicketKeys, now: Now) -> Result<(), Problem> {
-        match keys {
-            TicketKeys::Given(keys) => {
-                self.ring.store(Arc::new(ring(keys)?));
-                self.is_own.store(Arc::new(false));
-            }
-            TicketKeys::Own if **self.is_own.load() => {}
+    /// Makes what is to come in force; the instance's own keys stay if there are no others.
+    pub(super) fn prepare(&self, keys: &TicketKeys, now: Now) -> Result<NextTeks, Problem> {
+        Ok(match keys {
+            TicketKeys::Given(keys) => NextTeks::Given(ring(keys)?),
+            TicketKeys::Own if **self.is_own.load() => NextTeks::Same,
             TicketKeys::Own => {
-                let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
-                own.clear();
-                own.push(fresh(now)?);
-                self.ring.store(Arc::new(ring(&own)?));
-                self.is_own.store(Arc::new(true));
+                let key = fresh(now)?;
+                let ring = ring(std::slice::from_ref(&key))?;
+                NextTeks::Own(key, ring)
             }
-        }
-        Ok(())
+        })
+    }
+
+    /// Puts in force what was prepared.
+    pub(super) fn take(&self, next: NextTeks) {
+        let ring = match next {
+            NextTeks::Same => return,
+            NextTeks::Given(ring) => {
+                self.is_own.store(Arc::new(false));
+                ring
+            }
+            NextTeks::Own(key, ring) => {
+                *self.own.lock().unwrap_or_else(PoisonError::into_inner) = vec![key];
+                self.is_own.store(Arc::new(true));
+                ring
+            }
+        };
+        self.ring.store(Arc::new(ring));
     }
 
     /// Makes a new key of its own when it is time, and forgets those that open nothing any more.

@@ -13,7 +13,7 @@ use net::h1::{Listener, Wires};
 use net::{Drain, EdgeShared, Request, Response, Targets};
 use relay::counters::{self, Snapshot};
 
-use super::{Local, OnThread, Opened, Parts, Row, Running};
+use super::{Local, OnThread, Opened, Parts, Row, Running, Take};
 use crate::assemble::WayOut;
 use crate::assemble::relay as told;
 use crate::config::settings::relay::{Outbound, Place};
@@ -215,7 +215,7 @@ impl Running for Relay {
     }
 
     /// Keys, peers, routes and callers. Sides and places are those that it started with.
-    fn reload(&self, settings: &Settings) -> Result<(), Vec<Problem>> {
+    fn prepare(&self, settings: &Settings) -> Result<Take<'_>, Vec<Problem>> {
         let problem = |message: String| {
             vec![Problem {
                 file: settings.file.display().to_string(),
@@ -227,22 +227,24 @@ impl Running for Relay {
             }]
         };
         let now = gate::ports::Clock::now(&*self.clock);
+        let mut takes: Vec<Take<'_>> = Vec::new();
         if let (Some(running), Some(side)) = (&self.outbound, &settings.relay.outbound) {
             let told = told::outbound(side, settings, now.unix_ms);
             let renewals = told::renewals(side, &self.targets).map_err(|peer| {
                 problem(format!("{peer} was not spoken to by mtls when this began"))
             })?;
-            running
-                .reload(told)
-                .map_err(|error| problem(error.to_string()))?;
-            renewals.iter().for_each(told::Renewal::apply);
+            let take = running.prepare(told);
+            let take = take.map_err(|error| problem(error.to_string()))?;
+            takes.push(Box::new(move || {
+                take();
+                renewals.iter().for_each(told::Renewal::apply);
+            }));
         }
         if let (Some(running), Some(side)) = (&self.inbound, &settings.relay.inbound) {
-            running
-                .reload(told::inbound(side, settings))
-                .map_err(|error| problem(error.to_string()))?;
+            let take = running.prepare(told::inbound(side, settings));
+            takes.push(Box::new(take.map_err(|error| problem(error.to_string()))?));
         }
-        Ok(())
+        Ok(Box::new(|| takes.into_iter().for_each(|take| take())))
     }
 }
 
