@@ -265,6 +265,25 @@ misses = ["ACME-12"]
     assert {"scan.secret", "policy.forbidden"} <= kinds
 
 
+def test_a_stop_that_comes_while_it_serves(tmp_path):
+    options = configured(tmp_path, logs={"level": "info"})
+    (tmp_path / "policy.cedar").write_text("permit (principal, action, resource);")
+    with Raw(tmp_path / "state", CHILD, *options).begin() as raw:
+        ids = iter(range(1, 10_000))
+
+        def answer():
+            raw.call(next(ids), "echo", "hello")
+            message = raw.next()
+            return message["error"]["data"]["code"] if "error" in message else "passed"
+
+        assert answer() == "passed"
+        (tmp_path / "weir.yaml").write_text(json.dumps({"policy": "policy.cedar", "stop": "agent:local"}))
+        until(lambda: answer() == "gate.stopped", "the stop is in force")
+        (tmp_path / "weir.yaml").write_text(json.dumps({"policy": "policy.cedar"}))
+        until(lambda: answer() == "passed", "the stop is lifted")
+        assert raw.end() == 0
+
+
 def test_a_tool_that_changed_is_held(tmp_path):
     state, server = tmp_path / "state", Changing(tmp_path / "tools", "calc", add(), subtract())
     command = server.command()["command"]
@@ -384,8 +403,18 @@ def test_what_cannot_be_wrapped(tmp_path):
         return subprocess.run([str(WEIR), "mcp", "wrap", "--state", state, *arguments], capture_output=True, text=True,
                               stdin=subprocess.DEVNULL, timeout=60)
 
-    gone = wrap("--", "no-such-program-here")
-    assert gone.returncode == 2 and "no-such-program-here" in gone.stderr and not gone.stdout
+    folder, plain, script = tmp_path / "folder", tmp_path / "plain", tmp_path / "script"
+    folder.mkdir()
+    plain.write_text("no program")
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+    # As a shell has it: 127 for what is not there, 126 for what cannot be executed.
+    for program, code in [("no-such-program-here", 127), (str(tmp_path / "nowhere"), 127), (str(folder), 126),
+                          (str(plain), 126)]:
+        ended = wrap("--", program)
+        assert ended.returncode == code and program in ended.stderr and not ended.stdout, ended
+    assert not Path(state).exists()
+    assert wrap("--", str(script)).returncode == 127
     (tmp_path / "bad.yaml").write_text("polcy: x\n")
     wrong = wrap("--config", str(tmp_path / "bad.yaml"), "--", "cat")
     assert wrong.returncode == 2 and "policy" in wrong.stderr and not wrong.stdout
@@ -393,4 +422,9 @@ def test_what_cannot_be_wrapped(tmp_path):
     (tmp_path / "none.yaml").write_text("policy: none.cedar\n")
     no = wrap("--config", str(tmp_path / "none.yaml"), "--", "cat")
     assert no.returncode == 1 and not no.stdout, no.stderr
+    (tmp_path / "all.cedar").write_text("permit (principal, action, resource);")
+    for stop in ["all", "lane:mcp", "agent:local"]:
+        (tmp_path / "stop.yaml").write_text(f"policy: all.cedar\nstop: {stop}\n")
+        stopped = wrap("--config", str(tmp_path / "stop.yaml"), "--", "cat")
+        assert stopped.returncode == 1 and "stop" in stopped.stderr and not stopped.stdout, stopped
     assert wrap("cat").returncode == 2

@@ -20,7 +20,7 @@ pub use backoff::Backoff;
 pub use guard::run as run_guard;
 pub use input::{ChildIn, SendLineError};
 pub use output::{ChildOut, LineError};
-pub use spawn::spawn;
+pub use spawn::{find, spawn};
 
 /// The guard that is this very program, also where its file was replaced since it was started.
 pub const OWN_GUARD: &str = spawn::SELF;

@@ -35,8 +35,12 @@ enum Program {
 /// Answer an event of Claude Code: PreToolUse, PostToolUse, UserPromptSubmit
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Nothing is printed where nothing is found, so that the program's own permissions hold. An event that cannot
-be judged is refused with exit code 2.")]
+Examples:
+  weir hook claude --print-settings    What to put into .claude/settings.json
+  weir hook claude < event.json
+
+Nothing is printed where nothing is found, so that the program's own permissions hold. An event that
+cannot be judged is refused with exit code 2.")]
 struct Claude {
     #[command(flatten)]
     options: Options,
@@ -44,7 +48,12 @@ struct Claude {
 
 /// Answer an event of Cursor: before a command, an MCP call, a file that is read, a prompt
 #[derive(Args, Debug)]
-#[command(after_help = "An event that cannot be judged is denied.")]
+#[command(after_help = "\
+Examples:
+  weir hook cursor --print-settings    What to put into .cursor/hooks.json
+  weir hook cursor < event.json
+
+An event that cannot be judged is denied.")]
 struct Cursor {
     #[command(flatten)]
     options: Options,

@@ -9,6 +9,10 @@ use crate::Ended;
 
 /// Find code in the trees of this machine
 #[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  weir code search retries      Find code in this repository
+  weir code index               Bring its index up to date")]
 pub enum Code {
     Search(Box<search::SearchCommand>),
     Index(index::IndexCommand),

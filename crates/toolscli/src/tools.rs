@@ -17,6 +17,9 @@ use crate::{Answer, Ended, Failure};
 
 /// The MCP servers that weir ships
 #[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  weir tools code --stdio --root ~/src/app")]
 pub enum Tools {
     Code(Box<Code>),
 }
@@ -27,7 +30,7 @@ pub enum Tools {
 /// indexed when it starts, and kept up to date; it answers meanwhile. Any number of processes may share
 /// a data folder: one has the index, the others ask it.
 #[derive(Args, Debug)]
-#[command(group = ArgGroup::new("way").required(true), override_usage = "weir tools code [OPTIONS] <--stdio|--http <ADDRESS>>", after_help = "\
+#[command(group = ArgGroup::new("way"), override_usage = "weir tools code [OPTIONS] <--stdio|--http <ADDRESS>>", after_help = "\
 Examples:
   weir tools code --stdio --root ~/src/app
   weir tools code --http 127.0.0.1:8790 --root ~/src --data ~/.cache/app-index
@@ -43,7 +46,7 @@ pub struct Code {
     #[arg(long, group = "way", value_name = "ADDRESS")]
     http: Option<SocketAddr>,
     /// Parse files for a process that says which
-    #[arg(long, group = "way", hide = true)]
+    #[arg(long, conflicts_with = "way", hide = true)]
     parse: bool,
     #[command(flatten)]
     index: Index,
@@ -117,6 +120,14 @@ impl Code {
             return served
                 .map(|()| Answer::Yes)
                 .map_err(|error| Failure::new(format!("the parser: {error}"), ""));
+        }
+        // Said here: clap would name the hidden option too.
+        if !self.stdio && self.http.is_none() {
+            let what = "weir tools code has to be told what to speak over";
+            return Err(Failure::new(
+                what,
+                "Give --stdio, or --http 127.0.0.1:8790.",
+            ));
         }
         write_logs();
         if let Err(error) = memory::give_back() {

@@ -182,3 +182,28 @@ fn without_help(problem: &Problem) -> String {
     };
     bare.to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Cli;
+
+    /// The commands at and below this one whose help has no example.
+    fn without_example(path: &str, command: &clap::Command, found: &mut Vec<String>) {
+        let help = command.get_after_help().map(ToString::to_string);
+        if !help.is_some_and(|help| help.contains("Example")) && !command.is_hide_set() {
+            found.push(path.to_owned());
+        }
+        for below in command.get_subcommands() {
+            without_example(&format!("{path} {}", below.get_name()), below, found);
+        }
+    }
+
+    #[test]
+    fn each_help_has_an_example() {
+        let mut found = Vec::new();
+        without_example("weir", &Cli::command(), &mut found);
+        assert!(found.is_empty(), "{found:?}");
+    }
+}

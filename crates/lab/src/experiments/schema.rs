@@ -9,6 +9,7 @@ use crate::scenario::schema;
 
 /// Prints the JSON Schema of scenario files
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  weir lab schema > scenario.schema.json")]
 pub struct Schema {}
 
 impl Schema {

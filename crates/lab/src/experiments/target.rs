@@ -19,6 +19,10 @@ use config::Reference;
 
 /// Starts a fake server to measure against
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir lab target
+  weir lab target --listen 127.0.0.1:0 --tls")]
 pub struct Target {
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8900")]

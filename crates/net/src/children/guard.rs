@@ -41,8 +41,9 @@ pub(super) const ENDED: u8 = b'e';
 const AGAIN_MS: u64 = 20;
 /// The stack of each of the guard's two threads, which call nothing deep.
 const STACK_BYTES: usize = 128 << 10;
-/// The exit code of a server that could not be started, as shells have it.
-const NOT_STARTED: u8 = 127;
+/// The exit codes of a server that is not there and of one that cannot be executed, as shells have them.
+const NOT_FOUND: u8 = 127;
+const NOT_EXECUTABLE: u8 = 126;
 
 /// Does the work of a guard or of a server's start if the arguments of this process ask for it. A program that is given
 /// as [`super::Command::guard`] calls this first of all.
@@ -56,7 +57,10 @@ pub fn run() -> Option<ExitCode> {
     // Of a guard standard error is the server's, so this stands in the gateway's log.
     Some(work(args).unwrap_or_else(|error| {
         let _ = writeln!(io::stderr(), "the server cannot be started: {error}");
-        ExitCode::from(NOT_STARTED)
+        ExitCode::from(match error.kind() {
+            io::ErrorKind::NotFound => NOT_FOUND,
+            _ => NOT_EXECUTABLE,
+        })
     }))
 }
 

@@ -60,7 +60,7 @@ enum Ward {
 }
 
 fn start(command: &Command) -> io::Result<(Child, ChildStdin, Ward)> {
-    let program = find(&command.program)?;
+    let program = whole(&command.program)?;
     match &command.guard {
         None => {
             let mut process = process(&program, command);
@@ -114,8 +114,21 @@ fn process(program: &Path, command: &Command) -> tokio::process::Command {
     process
 }
 
+/// The path of a program that can be executed: for who asks before anything else is done.
+///
+/// # Errors
+/// `NotFound` where there is none; another kind where what is there cannot be executed.
+pub fn find(program: &str) -> io::Result<PathBuf> {
+    let path = whole(program)?;
+    if path.metadata()?.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    rustix::fs::access(&path, rustix::fs::Access::EXEC_OK)?;
+    Ok(path)
+}
+
 /// The program's path. Looked up here, because the child's environment has no `PATH` to look in.
-fn find(program: &str) -> io::Result<PathBuf> {
+fn whole(program: &str) -> io::Result<PathBuf> {
     if program.contains('/') {
         return std::path::absolute(program);
     }

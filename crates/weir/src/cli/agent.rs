@@ -7,6 +7,9 @@ use super::{Answer, Ended, Failure, print};
 
 /// Make keys for agents
 #[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  weir agent key            Print a new key, and the hash for weir.yaml")]
 pub(super) enum Agent {
     Key(Key),
 }

@@ -21,10 +21,15 @@ use accept::Accept;
 use line::line;
 use snapshot::Snapshot;
 
-use super::{Answer, ConfigFile, Ended, Failure, complain, print, print_problems};
+use super::{Answer, ConfigFile, Ended, Failure, complain, print, print_problems, without_help};
 
 /// Verify, read or export the log
 #[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  weir audit verify state           Prove that the log is whole
+  weir audit show --last 20         Read its last records
+  weir audit export --out exported  Write it for others")]
 pub(super) enum Audit {
     Verify(Verify),
     Show(Show),
@@ -171,12 +176,17 @@ impl Place {
     }
 }
 
+/// Where the configuration has its state. What else is wrong with it is not this command's to say.
 fn state(config: &Path) -> Result<PathBuf, Failure> {
     crate::config::read::state(config).map_err(|problems| {
-        print_problems(&problems);
+        let of_state = problems.iter().find(|problem| problem.key == "state");
+        let what = match of_state.or(problems.first()) {
+            Some(problem) => without_help(problem),
+            None => format!("{} does not say where the log is", config.display()),
+        };
         Failure::new(
-            "the configuration does not say where the log is",
-            "Name the folder instead.",
+            what,
+            "Name a state folder, a log, an export or a configuration.",
         )
     })
 }

@@ -8,6 +8,10 @@ use crate::coverage::Coverage;
 
 /// Check or show a configuration, or print its schema
 #[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  weir config check         Say everything that is wrong with weir.yaml
+  weir config show          Show what holds, with defaults filled in")]
 pub(super) enum Config {
     Check(Check),
     Show(Show),

@@ -2,32 +2,34 @@
 //!
 //! It makes the settings of a gateway of one agent and one server, and leaves the rest to `wrap`.
 
+use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 
-use base::{Digest, Name, Secret, hex};
+use base::{Code, Digest, Name, Secret, hex, refusal};
 use clap::{Args, Subcommand};
 use sha2::{Digest as _, Sha256};
 use store::Durability;
 
 use super::agent::new_key;
 use super::{Failure, complain, print_problems, variable};
-use crate::config::settings::{Agent, ChildServer, EnvValue, LogLevel, Server, ServerKind};
+use crate::config::settings::{Agent, ChildServer, EnvValue, LOCAL, LogLevel, Server, ServerKind};
 use crate::config::{Problem, Seen, Settings, read};
 use crate::reload::Load;
 use crate::wrap::{self, Failed};
 
 /// The policy where no configuration is named.
 const PERMIT_ALL: &str = "@id(\"wrap\") permit (principal, action, resource);\n";
-/// The agent where none is named.
-const LOCAL: &str = "local";
 /// Variables that a server has in any case: without them few programs start.
 const ALWAYS: &[&str] = &["PATH", "HOME"];
 /// Bytes of a digest that make a name one server's own.
 const NAME_DIGEST_BYTES: usize = 4;
 /// Exit code of a child that a signal ended, as shells have it: this and the signal's number.
 const SIGNALLED: i32 = 128;
+/// Exit codes of a program that cannot be executed and of one that is not there, as shells have them.
+const NOT_EXECUTABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
 
 /// What holds where no configuration is named: everything is permitted, and one client waits as long as it likes.
 fn built_in() -> Settings {
@@ -42,6 +44,10 @@ fn built_in() -> Settings {
 
 /// MCP servers without a gateway that runs
 #[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  weir mcp wrap -- mcp-server-filesystem ~/notes
+  weir mcp wrap --help      How a client is told of it")]
 pub(super) enum Mcp {
     Wrap(Wrap),
 }
@@ -65,7 +71,8 @@ Claude Desktop, in claude_desktop_config.json; Cursor, in ~/.cursor/mcp.json or 
                  \"npx\", \"-y\", \"@modelcontextprotocol/server-filesystem\", \"/home/me/notes\"] } } }
 
 Exit codes: the server's own where it ended first (128 and the signal's number where a signal ended it),
-0 where the client ended it, 1 the policy refuses, 2 it could not be done.")]
+0 where the client ended it, 1 the policy, a stop or the agent's state refuses, 2 it could not be done,
+126 COMMAND cannot be executed, 127 there is no such COMMAND.")]
 pub(super) struct Wrap {
     /// What the server is called in policies and records; by default its program and a digest of COMMAND
     #[arg(long, value_name = "NAME", value_parser = name)]
@@ -122,6 +129,10 @@ impl Wrap {
                 return Ok(ExitCode::from(2));
             }
         };
+        // Before anything is written.
+        if let Err(error) = net::children::find(&self.command[0]) {
+            return Ok(self.not_started(&error));
+        }
         let again = self.config.is_some().then(|| {
             let (command, name) = (self.clone(), name.clone());
             let load = move |seen: &mut Seen| command.settings(&name, &state, digest, seen);
@@ -131,11 +142,29 @@ impl Wrap {
             Ok(status) => Ok(status.map_or(ExitCode::SUCCESS, code)),
             Err(Failed::Refused(refusal)) => {
                 complain(&refusal.public, refusal.code.mend);
-                let forbidden = refusal.code.name.starts_with("policy.");
-                Ok(ExitCode::from(if forbidden { 1 } else { 2 }))
+                Ok(ExitCode::from(if is_no(refusal.code) { 1 } else { 2 }))
             }
             Err(Failed::Error(what)) => Err(Failure::new(what, "")),
         }
+    }
+
+    /// Says why COMMAND cannot be started, with the exit code that a shell would have.
+    fn not_started(&self, error: &io::Error) -> ExitCode {
+        let program = &self.command[0];
+        let (what, help, code) = match error.kind() {
+            io::ErrorKind::NotFound => (
+                format!("{program}: there is no such program"),
+                "Write the whole path of the server's program, or a name that is in PATH.",
+                NOT_FOUND,
+            ),
+            _ => (
+                format!("{program} cannot be executed: {error}"),
+                "Name a program that this user may execute.",
+                NOT_EXECUTABLE,
+            ),
+        };
+        complain(&what, help);
+        ExitCode::from(code)
     }
 
     /// The settings of a gateway of this agent and this server, and the files that they come from.
@@ -236,6 +265,12 @@ impl Wrap {
             })
             .collect()
     }
+}
+
+/// Whether a refusal is the operator's no, and not something that failed.
+fn is_no(code: &Code) -> bool {
+    let is_of = |kind: &str| code.name.starts_with(kind);
+    is_of("policy.") || is_of("agent.") || code == refusal::STOPPED
 }
 
 /// How the server ended, as our own exit code.

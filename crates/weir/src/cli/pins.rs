@@ -18,6 +18,11 @@ use super::{Answer, ConfigFile, Ended, Failure, print, print_problems};
 
 /// List the tools that are pinned, show what changed, and approve it
 #[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  weir pins list
+  weir pins diff
+  weir pins approve files read_file")]
 pub(super) enum Pins {
     List(List),
     Diff(Diff),

@@ -15,6 +15,10 @@ use crate::lanes;
 
 /// Check the policies, or ask what they would say of a call
 #[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  weir policy check
+  weir policy explain --help    How a call is described")]
 pub(super) enum Policy {
     Check(Check),
     Explain(Explain),

@@ -19,6 +19,11 @@ use super::Ended;
 
 /// Carry HTTP requests sealed through whatever stands between two weirs
 #[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  weir relay keygen my.key
+  weir relay inbound --listen 0.0.0.0:8702 --origin http://127.0.0.1:3000 --allow outbound.key.pub
+  weir relay outbound --listen 127.0.0.1:8701 --to https://east.example --peer inbound.key.pub")]
 pub(super) enum Relay {
     Outbound(run::Outbound),
     Inbound(run::Inbound),

@@ -14,7 +14,7 @@ use super::file::{self, File, Stopped};
 use super::outside::Machine;
 use super::seen::Seen;
 use super::settings::relay::Relay;
-use super::settings::{Agent, Policy, PolicyFile, Settings};
+use super::settings::{Agent, LOCAL, Policy, PolicyFile, Settings};
 use super::{POLICY_BYTES_MAX, Problem, mcp, tools};
 use crate::lanes;
 
@@ -187,6 +187,7 @@ fn stop(file: &File, agents: &[Agent], relay: &Relay, check: &mut Check<'_>) -> 
         .map(|agent| &agent.name)
         .chain(relay.agents())
         .map(Name::as_str)
+        .chain([LOCAL])
         .collect();
     let mut stops = gate::Stops::default();
     for (i, stopped) in file.stop.iter().flat_map(|stops| stops.iter()) {

@@ -19,6 +19,10 @@ use super::Problem;
 pub(crate) use ::config::{Pem as Ca, Reference, Url};
 pub(crate) use ::relay::configured as relay;
 
+/// The agent of `weir mcp wrap` where none is named. A configuration may be one for it alone, so that a stop may name
+/// this agent although no section does.
+pub(crate) const LOCAL: &str = "local";
+
 /// Everything that the configuration says, with defaults filled in.
 #[derive(Clone)]
 pub(crate) struct Settings {

@@ -43,7 +43,8 @@ struct Common {
     /// Serve /health and /metrics at this address too
     #[arg(long, value_name = "ADDR")]
     status: Option<std::net::SocketAddr>,
-    /// The folder of the log and the key; by default weir/relay in $XDG_STATE_HOME or ~/.local/state
+    /// The folder of the log and the key; by default weir/relay/outbound, or /inbound, in $XDG_STATE_HOME or
+    /// ~/.local/state
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
     /// Private addresses that may be dialled, such as 10.0.0.0/8; may be given more than once
@@ -218,22 +219,25 @@ impl Outbound {
         }
         let mut settings = self.common.settings("outbound")?;
         let mutual = mutual([&self.certificate, &self.certificate_key, &self.common.ca])?;
-        let key = match &mutual {
-            Some(_) => None,
-            None => Some(self.common.key(&settings, "outbound.key")?),
-        };
+        let place = self.place(mutual.is_some())?;
+        let psks = psk_of(self.psk.as_deref())?.into_iter().collect();
         let join_token = match &self.join_token {
             Some(text) => Some(token_of(text)?),
             None => None,
+        };
+        // Last, because it may write a new one.
+        let key = match &mutual {
+            Some(_) => None,
+            None => Some(self.common.key(&settings, "outbound.key")?),
         };
         settings.relay.outbound = Some(OutboundSide {
             listen: self.listen.clone(),
             key,
             peers: vec![Peer {
-                place: self.place(mutual.is_some())?,
+                place,
                 mutual,
                 keys: peer_keys,
-                psks: psk_of(self.psk.as_deref())?.into_iter().collect(),
+                psks,
                 join_token,
                 suite: self.suite.suite(),
                 padding: self.common.padding,
@@ -313,6 +317,9 @@ impl Inbound {
             join_tokens.push(token_of(text)?);
         }
         let mut settings = self.common.settings("inbound")?;
+        let origin = self.common.place(ORIGIN, "--origin", &self.origin)?;
+        let ticket_keys = self.tickets()?;
+        // Last, because it may write a new one.
         let keys = match &mutual {
             Some(_) => Vec::new(),
             None => vec![self.common.key(&settings, "inbound.key")?],
@@ -321,12 +328,12 @@ impl Inbound {
             listen: self.listen.clone(),
             mutual,
             keys,
-            origins: vec![self.common.place(ORIGIN, "--origin", &self.origin)?],
+            origins: vec![origin],
             routes: vec![everything(To::Plain(name(ORIGIN)))],
             allow,
             certified: certified_peers,
             join_tokens,
-            ticket_keys: self.tickets()?,
+            ticket_keys,
             next_key: None,
             windows_max: seal::replay::WINDOWS_DEFAULT,
             handshake_cpu_us_per_s: 100_000,
