@@ -103,6 +103,7 @@ def test_a_reload_ends_what_runs_and_refuses_what_comes(running, by):
     change(running, lambda config: (set_stop()(config), set_state("eve", "active")(config)))
     assert session.ask("ping", {}).status == 404
     assert "result" in running.session("child", "eve").ask("ping", {}).messages()[-1]
+    assert ("was revoked and may call again" in running.logs.text()) == (by == "revoked")
     reloads = [r for r in running.records() if r["kind"] == "admin"]
     assert reloads[0]["changed"] == changed
     assert code in codes(running, "eve")

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use base::Name;
 use base::record::Admin;
 use gate::ports::Recorder;
+use identity::AgentState;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -154,6 +155,12 @@ impl Reload {
         for warning in &settings.warnings {
             tracing::warn!(%warning, "configuration");
         }
+        for agent in restored(&self.current, settings) {
+            tracing::warn!(
+                %agent,
+                "was revoked and may call again: its old keys are good again; list new ones if others may have those"
+            );
+        }
         for line in Coverage::new(settings).lines() {
             tracing::info!("coverage: {line}");
         }
@@ -216,6 +223,18 @@ fn agents<'s>(old: &'s Settings, new: &'s Settings) -> impl Iterator<Item = &'s 
         of.agents.iter().filter(missing).map(|agent| &agent.name)
     };
     missing(old, new).chain(missing(new, old))
+}
+
+/// Agents that were revoked, which is meant for good, and may call again.
+fn restored<'s>(old: &Settings, new: &'s Settings) -> impl Iterator<Item = &'s Name> {
+    let in_state = |settings: &Settings, name: &Name, state| {
+        let mut agents = settings.agents.iter();
+        agents.any(|agent| agent.name == *name && agent.state == state)
+    };
+    let names = new.agents.iter().map(|agent| &agent.name);
+    names.filter(move |name| {
+        in_state(old, name, AgentState::Revoked) && in_state(new, name, AgentState::Active)
+    })
 }
 
 /// The keys that differ and are read at the start alone. Settings are compared as values: what a secret became is
@@ -322,6 +341,24 @@ mod tests {
             let found = only_at_start(&settings(old, "x"), &settings(new, token));
             assert_eq!(found.join(" "), keys, "{new}");
         }
+    }
+
+    #[test]
+    fn an_agent_that_was_revoked_and_may_call_again_is_named() {
+        let states = |states: [&str; 3]| {
+            let agents = ["a", "b", "c"].iter().zip(states).enumerate();
+            let line = |(i, (name, state)): (usize, (&&str, &str))| {
+                format!("  {name}: {{ key: 'sha256:{i:064}', state: {state} }}\n")
+            };
+            settings(
+                &format!("agents:\n{}", agents.map(line).collect::<String>()),
+                "x",
+            )
+        };
+        let old = states(["revoked", "revoked", "suspended"]);
+        let new = states(["active", "revoked", "active"]);
+        let names: Vec<&str> = restored(&old, &new).map(Name::as_str).collect();
+        assert_eq!(names, ["a"]);
     }
 
     #[test]
