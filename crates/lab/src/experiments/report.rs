@@ -11,7 +11,7 @@ use crate::result::Run;
 
 /// Shows what runs found, as one HTML file
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  weir lab report run --out report.html")]
+#[command(after_help = "Examples:\n  weir lab report run --output report.html")]
 pub struct Report {
     /// A run.json, a folder with one, or a folder of such folders
     #[arg(value_name = "RUN", required = true)]

@@ -71,8 +71,8 @@ Claude Desktop, in claude_desktop_config.json; Cursor, in ~/.cursor/mcp.json or 
                  \"npx\", \"-y\", \"@modelcontextprotocol/server-filesystem\", \"/home/me/notes\"] } } }
 
 Exit codes: the server's own where it ended first (128 and the signal's number where a signal ended it),
-0 where the client ended it, 1 the policy, a stop or the agent's state refuses, 2 it could not be done,
-126 COMMAND cannot be executed, 127 there is no such COMMAND.")]
+0 where the client ended it, 1 the policy, a stop or the agent's state refuses, 2 it could not be
+done, 126 COMMAND cannot be executed, 127 there is no such COMMAND.")]
 pub(super) struct Wrap {
     /// What the server is called in policies and records; by default its program and a digest of COMMAND
     #[arg(long, value_name = "NAME", value_parser = name)]
