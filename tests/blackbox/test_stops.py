@@ -6,6 +6,7 @@ import json
 import pytest
 
 from gateway import Gateway, Origin, child_server, until
+from test_wrap import CHILD, Raw, outcomes
 
 AGENTS = {"dev": {"groups": ["engineers"]}, "eve": {"groups": ["guests"]}}
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -177,3 +178,55 @@ def test_a_call_that_a_server_works_on_ends(tmp_path, by):
         assert (end["end"], end["why"]) == ("failed", code)
         gateway.verify()
     origin.stop()
+
+
+@pytest.mark.parametrize("by", ENDED_BY)
+def test_a_call_that_a_child_works_on_ends(running, by):
+    edit, code, status, _ = ENDED_BY[by]
+    session = running.session("child", "eve")
+    call = {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "never", "arguments": {"text": ""}}}
+    connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=10)
+    connection.request("POST", "/mcp/child", json.dumps(call), running.headers("eve", **session.extra))
+    judged = lambda: [r["call"] for r in running.records() if r["kind"] == "judgement" and r.get("tool") == "never"]
+    (id,) = until(judged, "the server works on it")
+    change(running, edit)
+    answer = json.loads(connection.getresponse().read())
+    assert (answer["id"], answer["error"]["data"]["code"]) == (5, code), answer
+    (end,) = until(lambda: [r for r in running.records() if r["kind"] == "outcome" and r["call"] == id], "it is recorded")
+    assert (end["end"], end["why"]) == ("failed", code)
+    # The session is gone, and what ended it is said of it for as long as it is in force.
+    later = session.ask("ping", {})
+    assert (later.refusal()[0], later.status) == (code, status), later.body
+    change(running, lambda config: (set_stop()(config), set_state("eve", "active")(config)))
+    again = session.ask("ping", {})
+    assert (again.refusal()[0], again.status) == ("mcp.session_unknown", 404), again.body
+
+
+@pytest.mark.parametrize("by", ENDED_BY)
+def test_a_call_that_a_wrapped_server_works_on_ends(tmp_path, by):
+    edit, code, _, _ = ENDED_BY[by]
+    path, state = tmp_path / "weir.yaml", tmp_path / "state"
+    config = {"agents": {"eve": {"key": "sha256:" + "0" * 64}}, "policy": "policy.cedar", "state": "elsewhere"}
+    (tmp_path / "policy.cedar").write_text("permit (principal, action, resource);")
+    path.write_text(json.dumps(config))
+    with Raw(state, CHILD, "--config", str(path), "--agent", "eve") as weir:
+        weir.begin().call(1, "never")
+        weir.call(2, "echo", "before")
+        assert weir.next()["id"] == 2
+        edit(config)
+        path.write_text(json.dumps(config))
+        assert weir.code() == (1, code)
+        weir.call(3, "echo", "after")
+        assert weir.code() == (3, code)
+        set_stop()(config)
+        set_state("eve", "active")(config)
+        path.write_text(json.dumps(config))
+        # The server was not ended: the session goes on when the agent may call again.
+        ids = iter(range(4, 10_000))
+
+        def passes():
+            weir.call(next(ids), "echo", "again")
+            return "result" in weir.next()
+        until(passes, "calls pass again")
+        assert weir.end() == 0
+    assert outcomes(state, "never") == ["failed"]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use base::{Digest, Name, Refusal, refusal};
-use identity::{AgentState, Verified};
+use identity::Verified;
 use scan::Sessions;
 use tokio::sync::watch;
 
@@ -77,15 +77,14 @@ impl Gate {
 
     /// Whether the key with this thumbprint is this agent's still: asked while a session or a stream is open, because
     /// a key can be taken back in the meantime.
-    pub fn knows(&self, agent: &Name, thumbprint: &Digest) -> bool {
-        let now = self.ports.clock.now();
+    pub(crate) fn knows(&self, agent: &Name, thumbprint: &Digest) -> Result<(), Refusal> {
         let known = self.ports.directory.agent_by_thumbprint(thumbprint);
-        known.is_some_and(|known| {
-            let expired = |at: u64| at <= now.unix_ms;
-            known.name == *agent
-                && known.state == AgentState::Active
-                && !known.expires_unix_ms.is_some_and(expired)
-        })
+        let known = known.filter(|known| known.name == *agent).ok_or_else(|| {
+            let public = "the agent's key is not known any more";
+            Refusal::new(refusal::KEY_UNKNOWN, public)
+        })?;
+        self.not_expired(known.expires_unix_ms)?;
+        known.state.check()
     }
 
     /// Whether an agent that was recognised when the head of its request came is an agent still. A body may take as long
@@ -94,24 +93,23 @@ impl Gate {
     /// # Errors
     /// What is said to an agent that is not known, or may not call, now.
     pub(crate) fn recognises(&self, verified: &Verified) -> Result<(), Refusal> {
-        let expired = || Refusal::new(refusal::KEY_EXPIRED, "the agent's key has expired");
-        let now = self.ports.clock.now().unix_ms;
-        let has_expired = |at: Option<u64>| at.is_some_and(|at| at <= now);
-        if has_expired(verified.expires_unix_ms()) {
-            return Err(expired());
+        self.not_expired(verified.expires_unix_ms())?;
+        match verified.thumbprint() {
+            Some(thumbprint) if verified.epoch() != self.epoch() => {
+                self.knows(&verified.agent().name, &thumbprint)
+            }
+            _ => Ok(()),
         }
-        let thumbprint = match verified.thumbprint() {
-            Some(thumbprint) if verified.epoch() != self.epoch() => thumbprint,
-            _ => return Ok(()),
-        };
-        let known = self.ports.directory.agent_by_thumbprint(&thumbprint);
-        match known.filter(|known| known.name == verified.agent().name) {
-            None => Err(Refusal::new(
-                refusal::KEY_UNKNOWN,
-                "the agent's key is not known any more",
+    }
+
+    fn not_expired(&self, at: Option<u64>) -> Result<(), Refusal> {
+        let now = self.ports.clock.now().unix_ms;
+        match at.is_some_and(|at| at <= now) {
+            true => Err(Refusal::new(
+                refusal::KEY_EXPIRED,
+                "the agent's key has expired",
             )),
-            Some(known) if has_expired(known.expires_unix_ms) => Err(expired()),
-            Some(known) => known.state.check(),
+            false => Ok(()),
         }
     }
 

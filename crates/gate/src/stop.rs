@@ -38,9 +38,17 @@ impl Stops {
 impl Gate {
     /// Whether a session of this agent may stay open in a lane: no stop ends it, and the key with this thumbprint is
     /// still the agent's. Without a thumbprint only the stops are asked.
-    pub fn lets_stay(&self, lane: &str, agent: &Name, thumbprint: Option<&Digest>) -> bool {
-        self.stops.borrow().check(lane, Some(agent)).is_ok()
-            && thumbprint.is_none_or(|thumbprint| self.knows(agent, thumbprint))
+    ///
+    /// # Errors
+    /// What ends it, as [`crate::Passed::in_force`] says it of a call.
+    pub fn lets_stay(
+        &self,
+        lane: &str,
+        agent: &Name,
+        thumbprint: Option<&Digest>,
+    ) -> Result<(), Refusal> {
+        self.stops.borrow().check(lane, Some(agent))?;
+        thumbprint.map_or(Ok(()), |thumbprint| self.knows(agent, thumbprint))
     }
 }
 

@@ -16,11 +16,13 @@ use net::{Body, Request, Response};
 use crate::actions::USE;
 use crate::answers::{Answers, AskedMethod};
 use crate::calls::{CallClient, own_id};
-use crate::envelope::{Id, Message, MessageText};
-use crate::incoming::{self, Incoming, Parsed};
-use crate::lane::{McpLane, Server, ServerKind, server_of};
-use crate::outbound::{self, Outgoing};
-use crate::token::{Resume, Tokens};
+use crate::drive::{Link, Refused, To, drive, failed};
+use crate::envelope::Id;
+use crate::incoming::Incoming;
+use crate::lane::{McpLane, Server, ServerKind};
+use crate::outbound;
+use crate::token::Resume;
+use crate::waiting::gone;
 use crate::{origin, refuse, session};
 
 /// The proof of a key that a token is bound to (RFC 9449 §4.1).
@@ -36,7 +38,6 @@ const REVISION_CHARS_MAX: usize = 64;
 
 /// Who asked what of which server, once the request's head is judged.
 struct Asking<'a> {
-    id: CallId,
     verified: Verified,
     server: &'a Server,
     call: Call<'a>,
@@ -66,7 +67,7 @@ impl McpLane {
             Method::DELETE => self.delete(asking, &request.head).await,
             _ => {
                 let refusal = Refusal::new(refusal::METHOD, "MCP has no such method");
-                self.say_no(&asking, refusal, None).await
+                self.say_no(&asking, refusal).await
             }
         }
     }
@@ -79,7 +80,7 @@ impl McpLane {
         server: &Name,
         head: &Parts,
     ) -> Result<Asking<'a>, Refusal> {
-        if let Err(refusal) = self.check_origin(head) {
+        if let Err(refusal) = origin::check(head, &self.settings().origins) {
             return Err(self.shared.gate.turn_away(&call, refusal).await);
         }
         let presented = Presented {
@@ -88,129 +89,45 @@ impl McpLane {
             target: head.uri.path(),
             ..Presented::bearer(field(head, &AUTHORIZATION), call.peer)
         };
-        let verified = self.shared.gate.verify(&call, &presented).await?;
-        match self.settings().servers.get(server) {
-            Some(server) => Ok(Asking {
-                id: call.id,
+        let gate = &self.shared.gate;
+        let verified = gate.verify(&call, &presented).await?;
+        if let Some(server) = self.settings().servers.get(server) {
+            return Ok(Asking {
                 verified,
                 server,
                 call,
-            }),
-            None => {
-                let what = format!("no server is named {server}");
-                let refusal = Refusal::new(refusal::SERVER_UNKNOWN, what);
-                Err(self
-                    .shared
-                    .gate
-                    .reject(Some(&verified), &call, refusal)
-                    .await)
-            }
+            });
         }
-    }
-
-    fn check_origin(&self, head: &Parts) -> Result<(), Refusal> {
-        origin::check(head, &self.settings().origins)
+        let what = format!("no server is named {server}");
+        let refusal = Refusal::new(refusal::SERVER_UNKNOWN, what);
+        Err(gate.reject(Some(&verified), &call, refusal).await)
     }
 
     async fn post(&self, asking: Asking<'_>, request: &mut Request) -> Response {
         if let Err(refusal) = check_post(&request.head) {
-            return self.say_no(&asking, refusal, None).await;
+            return self.say_no(&asking, refusal).await;
         }
         let body = match request.body().await {
             Ok(body) => body,
-            Err(refusal) => return self.say_no(&asking, refusal, None).await,
+            Err(refusal) => return self.say_no(&asking, refusal).await,
         };
-        let text = MessageText::of(&body);
-        match incoming::parse(&text) {
-            Ok(parsed) => self.message(asking, &request.head, &body, &parsed).await,
-            Err(refusal) => self.say_no(&asking, refusal, None).await,
-        }
-    }
-
-    async fn message(
-        &self,
-        asking: Asking<'_>,
-        head: &Parts,
-        body: &Bytes,
-        parsed: &Parsed<'_>,
-    ) -> Response {
-        let id = match &parsed.message {
-            Message::Request { id, .. } => Some(*id),
-            Message::Notification { .. } | Message::Response { .. } => None,
+        let (lane, head) = (self, &request.head);
+        let Asking { server, call, .. } = asking;
+        let (id, link) = (call.id, Exchange { lane, server, head });
+        let driven = drive(&self.shared, &link, server, asking.verified, call, &body).await;
+        let driven = match driven {
+            Ok(driven) => driven,
+            Err(refused) => return say(&refused, id),
         };
-        let declared = &self.shared.declared;
-        let read = check_revision(head)
-            .and_then(|()| Incoming::read(parsed, &asking.server.name, declared));
-        let incoming = match read {
-            Ok(incoming) => incoming,
-            Err(refusal) => return self.say_no(&asking, refusal, id).await,
-        };
-        let resource = incoming.resource(&asking.server.name);
-        let call = incoming.call(asking.call, &resource, body);
-        let session = match self.session(&asking, head, incoming.method == "initialize") {
-            Ok(session) => session,
-            Err(refusal) => return self.say_no(&Asking { call, ..asking }, refusal, id).await,
-        };
-        let passed = match self.shared.gate.pass(asking.verified, call).await {
-            Ok(passed) => passed,
-            Err(refusal) => return say(&refusal, asking.id, id),
-        };
-        let cancelled = incoming
-            .cancels()
-            .map(|id| self.under_way(&passed, &session, id));
-        let cancels = cancelled.as_ref().and_then(|own| own.as_deref());
-        let message = incoming.message(&passed, body, cancels);
-        let answers = incoming.answers(passed);
-        if matches!(cancelled, Some(None)) {
-            // The request was answered, or never made: the server has nothing to cancel.
+        let answers = driven.answers;
+        let Some(mut outgoing) = driven.outgoing else {
             answers.end(CallEnd::Complete, 202);
             return accepted();
-        }
-        let message = match message {
-            Ok(message) => message,
-            Err(refusal) => return rpc_error(answers, &refusal),
         };
-        let outgoing = Outgoing {
-            message,
-            id: id.map(|id| id.0.to_owned()),
-            progress: incoming.progress(),
-            cancelled: cancelled.flatten(),
-            is_initialize: incoming.method == "initialize",
-            revision: field(head, &outbound::http::REVISION).map(str::to_owned),
-            takes_events: accepts(head, "text/event-stream"),
-        };
-        self.send_on(asking.server, session, answers, outgoing)
-            .await
-    }
-
-    /// The id that the server was given for a request of the client that is under way.
-    fn under_way(&self, passed: &Passed, session: &Session, id: &str) -> Option<String> {
-        let upstream = match session {
-            Session::Child(session) => return session.under_way(id),
-            Session::NewChild => return None,
-            Session::Upstream(id) => Some(id.as_str()),
-            Session::None => None,
-        };
-        let client = CallClient {
-            agent: passed.agent(),
-            server: server_of(passed),
-            session: upstream,
-        };
-        self.shared.calls.find(client, id).map(own_id)
-    }
-
-    async fn send_on(
-        &self,
-        server: &Server,
-        session: Session,
-        answers: Answers,
-        outgoing: Outgoing,
-    ) -> Response {
-        match session {
-            Session::None => outbound::http::carry(self, server, answers, outgoing, None).await,
-            Session::Upstream(id) => {
-                outbound::http::carry(self, server, answers, outgoing, Some(id)).await
-            }
+        outgoing.revision = field(head, &outbound::http::REVISION).map(str::to_owned);
+        outgoing.takes_events = accepts(head, "text/event-stream");
+        match driven.way {
+            Session::Http(id) => outbound::http::carry(self, server, answers, outgoing, id).await,
             Session::NewChild => outbound::child::open(self, server, answers, outgoing).await,
             Session::Child(session) => {
                 outbound::child::carry(self, server, &session, answers, outgoing).await
@@ -219,13 +136,9 @@ impl McpLane {
     }
 
     async fn get(&self, asking: Asking<'_>, head: &Parts) -> Response {
-        if !accepts(head, "text/event-stream") {
-            let refusal = Refusal::new(refusal::NOT_ACCEPTED, "GET gives an event stream");
-            return self.say_no(&asking, refusal, None).await;
-        }
         let resume = match self.resume(&asking, head) {
             Ok(resume) => resume,
-            Err(refusal) => return self.say_no(&asking, refusal, None).await,
+            Err(refusal) => return self.say_no(&asking, refusal).await,
         };
         let (passed, session, server) = match self.pass_bare(asking, head).await {
             Ok(passed) => passed,
@@ -240,34 +153,31 @@ impl McpLane {
                 let answers = Answers::new(passed, AskedMethod::Other, None);
                 return outbound::child::listen(self, &session, answers);
             }
-            Session::Upstream(id) => Some(id),
-            Session::None | Session::NewChild => None,
+            Session::Http(id) => id,
+            Session::NewChild => None,
         };
         let answers = Answers::resumed(passed, asked, ids);
         let revision = head.headers.get(&outbound::http::REVISION);
         outbound::http::listen(self, server, answers, upstream, revision, after.as_deref()).await
     }
 
-    /// The event after which a stream is to be resumed, if the client names one.
+    /// The event after which the stream that is asked for is to be resumed, if the client names one.
     fn resume(&self, asking: &Asking<'_>, head: &Parts) -> Result<Option<Resume>, Refusal> {
+        if !accepts(head, "text/event-stream") {
+            let public = "GET gives an event stream";
+            return Err(Refusal::new(refusal::NOT_ACCEPTED, public));
+        }
         let Some(given) = head.headers.get(&outbound::http::LAST_EVENT) else {
             return Ok(None);
         };
-        let tokens = self.tokens(asking);
+        let agent = &asking.verified.agent().name;
+        let tokens = self.shared.tokens(agent, &asking.server.name);
         let known = given
             .to_str()
             .ok()
             .and_then(|given| tokens.open_event(given));
         let unknown = || Refusal::new(refusal::EVENT_UNKNOWN, "no stream gave this event id");
         known.map(Some).ok_or_else(unknown)
-    }
-
-    fn tokens<'a>(&'a self, asking: &'a Asking<'_>) -> Tokens<'a> {
-        Tokens {
-            key: &self.settings().session_key,
-            agent: &asking.verified.agent().name,
-            server: &asking.server.name,
-        }
     }
 
     async fn delete(&self, asking: Asking<'_>, head: &Parts) -> Response {
@@ -278,14 +188,13 @@ impl McpLane {
         let answers = Answers::new(passed, AskedMethod::Other, None);
         match session {
             Session::Child(session) => {
-                self.shared.sessions.end(&session, "its client ended it");
+                let why = gone("its client ended it");
+                self.shared.sessions.end(&session, &why);
                 answers.end(CallEnd::Complete, 200);
                 Response::new(Body::Empty)
             }
-            Session::Upstream(id) => outbound::http::end(self, server, answers, Some(id)).await,
-            Session::None | Session::NewChild => {
-                outbound::http::end(self, server, answers, None).await
-            }
+            Session::Http(id) => outbound::http::end(self, server, answers, id).await,
+            Session::NewChild => outbound::http::end(self, server, answers, None).await,
         }
     }
 
@@ -295,66 +204,95 @@ impl McpLane {
         asking: Asking<'a>,
         head: &Parts,
     ) -> Result<(Passed, Session, &'a Server), Response> {
-        let session = check_revision(head).and_then(|()| self.session(&asking, head, false));
+        let Asking { server, call, .. } = asking;
+        let (lane, id) = (self, call.id);
+        let link = Exchange { lane, server, head };
+        let checked = link.check();
+        let session = checked.and_then(|()| link.session(&asking.verified, false));
         let session = match session {
             Ok(session) => session,
-            Err(refusal) => return Err(self.say_no(&asking, refusal, None).await),
+            Err(refusal) => return Err(self.say_no(&asking, refusal).await),
         };
         match self.shared.gate.pass(asking.verified, asking.call).await {
-            Ok(passed) => Ok((passed, session, asking.server)),
-            Err(refusal) => Err(refuse::refuse_http(&refusal, asking.id, None)),
+            Ok(passed) => Ok((passed, session, server)),
+            Err(refusal) => Err(refuse::refuse_http(&refusal, id, None)),
         }
     }
 
+    /// Records a refusal that the lane found, and says it.
+    async fn say_no(&self, asking: &Asking<'_>, refusal: Refusal) -> Response {
+        let gate = &self.shared.gate;
+        let refusal = gate.reject(Some(&asking.verified), &asking.call, refusal);
+        refuse::refuse_http(&refusal.await, asking.call.id, None)
+    }
+}
+
+/// One HTTP request to a server: the way that its message came.
+struct Exchange<'a> {
+    lane: &'a McpLane,
+    server: &'a Server,
+    head: &'a Parts,
+}
+
+impl Link for Exchange<'_> {
+    type Way = Session;
+
+    fn check(&self) -> Result<(), Refusal> {
+        check_revision(self.head)
+    }
+
+    fn begin(&self, verified: &Verified, said: &Incoming<'_>) -> Result<Session, Refusal> {
+        self.session(verified, said.method == "initialize")
+    }
+
+    fn under_way(&self, session: &Session, passed: &Passed, client: &str) -> Option<String> {
+        let upstream = match session {
+            Session::Child(session) => return session.under_way(client),
+            Session::NewChild => return None,
+            Session::Http(id) => id.as_deref(),
+        };
+        let whose = CallClient {
+            agent: passed.agent(),
+            server: &self.server.name,
+            session: upstream,
+        };
+        self.lane.shared.calls.find(whose, client).map(own_id)
+    }
+}
+
+impl Exchange<'_> {
     /// The session that the request names, if it is this agent's.
-    fn session(
-        &self,
-        asking: &Asking<'_>,
-        head: &Parts,
-        is_initialize: bool,
-    ) -> Result<Session, Refusal> {
-        let agent = &asking.verified.agent().name;
-        let unknown = || Refusal::new(refusal::SESSION_UNKNOWN, "there is no such session");
-        let given = field(head, &SESSION);
-        match (&asking.server.kind, given) {
-            (ServerKind::Url { .. }, None) => Ok(Session::None),
-            (ServerKind::Url { .. }, Some(_)) if is_initialize => Ok(Session::None),
-            (ServerKind::Url { .. }, Some(given)) => self
-                .tokens(asking)
-                .open_session(given)
-                .map(Session::Upstream)
-                .ok_or_else(unknown),
+    fn session(&self, verified: &Verified, is_initialize: bool) -> Result<Session, Refusal> {
+        let (shared, agent) = (&self.lane.shared, &verified.agent().name);
+        let server = &self.server.name;
+        match (&self.server.kind, field(self.head, &SESSION)) {
+            (ServerKind::Url { .. }, Some(given)) if !is_initialize => {
+                let opened = shared.tokens(agent, server).open_session(given);
+                Ok(Session::Http(Some(opened.ok_or_else(session::unknown)?)))
+            }
+            (ServerKind::Url { .. }, _) => Ok(Session::Http(None)),
             (ServerKind::Child(_), _) if is_initialize => Ok(Session::NewChild),
             (ServerKind::Child(_), None) => Err(Refusal::new(
                 refusal::SESSION_MISSING,
                 "this server needs a session",
             )),
-            (ServerKind::Child(_), Some(given)) => self
-                .shared
-                .sessions
-                .find(given, agent, &asking.server.name)
-                .map(Session::Child)
-                .ok_or_else(unknown),
+            (ServerKind::Child(_), Some(given)) => {
+                if let Some(session) = shared.sessions.find(given, agent, server) {
+                    return Ok(Session::Child(session));
+                }
+                // A stop ends sessions: while it is in force, that is why there is none.
+                let (lane, key) = (crate::LANE.name, verified.thumbprint());
+                shared.gate.lets_stay(lane, agent, key.as_ref())?;
+                Err(session::unknown())
+            }
         }
-    }
-
-    /// Records a refusal that the lane found, and says it; `id` is the request's, where it was read.
-    async fn say_no(&self, asking: &Asking<'_>, refusal: Refusal, id: Option<Id<'_>>) -> Response {
-        let refusal = self
-            .shared
-            .gate
-            .reject(Some(&asking.verified), &asking.call, refusal)
-            .await;
-        refuse::refuse_http(&refusal, asking.id, id)
     }
 }
 
 /// Where a message goes.
 enum Session {
-    /// To a server over HTTP, without a session.
-    None,
-    /// To a server over HTTP, in the session that it named.
-    Upstream(String),
+    /// To a server over HTTP, in the session that it named, if it named one.
+    Http(Option<String>),
     /// To a child that is to be started.
     NewChild,
     Child(std::sync::Arc<session::ChildSession>),
@@ -407,15 +345,19 @@ fn field<'a>(head: &'a Parts, name: &HeaderName) -> Option<&'a str> {
     head.headers.get(name).and_then(|v| v.to_str().ok())
 }
 
-/// A refusal of a call that was judged: as its JSON-RPC answer where it has an id.
-fn say(refusal: &Refusal, call: CallId, id: Option<Id<'_>>) -> Response {
+/// A refusal of a message: where it was judged, as the answer to its request.
+fn say(refused: &Refused, call: CallId) -> Response {
+    let Refused { refusal, to, .. } = refused;
+    let id = match to {
+        To::Client(id) => id.as_deref().map(Id),
+        To::Server(_) | To::Nobody => None,
+    };
     match id {
-        Some(id) => json(
-            StatusCode::OK,
-            Bytes::from(refuse::error(refusal, call, Some(id))),
-            None,
-        ),
-        None => refuse::refuse_http(refusal, call, None),
+        Some(id) if refused.is_judged => {
+            let error = refuse::error(refusal, call, Some(id));
+            json(StatusCode::OK, Bytes::from(error), None)
+        }
+        id => refuse::refuse_http(refusal, call, id),
     }
 }
 
@@ -429,11 +371,9 @@ pub(crate) fn http_error(mut answers: Answers, refusal: &Refusal) -> Response {
 }
 
 /// A refusal of what came back, or of the way there.
-pub(crate) fn rpc_error(mut answers: Answers, refusal: &Refusal) -> Response {
+pub(crate) fn rpc_error(answers: Answers, refusal: &Refusal) -> Response {
     let call = answers.call();
-    let message = answers.error(refusal);
-    answers.end(CallEnd::Failed, 0);
-    match message {
+    match failed(answers, refusal) {
         Some(message) => json(StatusCode::OK, message, None),
         None => refuse::refuse_http(refusal, call, None),
     }

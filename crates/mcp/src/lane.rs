@@ -13,6 +13,7 @@ use crate::calls::Calls;
 use crate::declared::Declared;
 use crate::probe::Health;
 use crate::session::Sessions;
+use crate::token::Tokens;
 
 /// One MCP server, as configured.
 pub struct Server {
@@ -75,6 +76,12 @@ impl Shared {
             settings,
             gate,
         }
+    }
+
+    /// What makes and opens tokens of an agent for a server.
+    pub(crate) fn tokens<'a>(&'a self, agent: &'a Name, server: &'a Name) -> Tokens<'a> {
+        let key = &self.settings.session_key;
+        Tokens { key, agent, server }
     }
 
     /// Each server's name and what is wrong with it, if anything, as last seen.

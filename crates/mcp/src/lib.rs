@@ -11,6 +11,7 @@
 
 pub mod actions;
 
+mod drive;
 mod inbound;
 mod incoming;
 mod lane;
@@ -22,6 +23,7 @@ mod probe;
 mod session;
 mod token;
 mod tools;
+mod waiting;
 
 mod declared;
 mod methods;

@@ -22,9 +22,9 @@ pub(crate) struct Outgoing {
     /// The id that the server was given for the request that this message cancels.
     pub(crate) cancelled: Option<String>,
     pub(crate) is_initialize: bool,
-    /// The revision that the client names in its header.
+    /// The revision that the client names in its header, over HTTP.
     pub(crate) revision: Option<String>,
-    /// The client takes an event stream for an answer.
+    /// The client takes an event stream for an answer, over HTTP.
     pub(crate) takes_events: bool,
 }
 

@@ -2,19 +2,20 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use aws_lc_rs::rand;
-use base::limit::{EVENTS_WAITING_MAX, GIVEN_UP_MAX, SESSION_CALLS_MAX, SESSION_EVICT_MS};
+use base::limit::{EVENTS_WAITING_MAX, SESSION_EVICT_MS};
 use base::{Digest, Name, Refusal, refusal};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use gate::Passed;
 use net::ChildIn;
-use tokio::sync::{Mutex as AsyncMutex, Notify, mpsc};
+use tokio::sync::{Mutex as AsyncMutex, mpsc, watch};
 
 use crate::lane::Server;
+use crate::waiting::{BadLine, ChildLine, WaitingCalls, gone};
 
 /// How long the stream of a server that answers no request may be silent, in milliseconds.
 pub(crate) const LISTEN_SILENCE_MS: u64 = 3_600_000;
@@ -23,22 +24,12 @@ const SESSION_RETRY_MS: u64 = 10_000;
 /// Messages for one call that its stream has not taken yet.
 const MESSAGES_WAITING_MAX: usize = 64;
 
-/// What a child says, on its way to whoever waits for it.
-#[derive(Clone, Debug)]
-pub(crate) enum ChildAnswer {
-    Message(Bytes),
-    /// A line was over the bound.
-    TooLarge,
-    /// The child is gone; the text is for the record.
-    Gone(String),
-}
+/// What a child says, on its way to whoever waits for it, or why it says nothing more.
+pub(crate) type ChildAnswer = Result<Bytes, Refusal>;
 
 /// A call that waits for its answer.
-struct WaitingCall {
+struct Caller {
     said: mpsc::Sender<ChildAnswer>,
-    /// The client's id as it was written.
-    client: String,
-    progress: Option<String>,
     takes_events: bool,
 }
 
@@ -52,10 +43,10 @@ pub(crate) struct ChildSession {
     /// The child's input; held while a child that ended is started again, so that one call does it.
     pub(crate) input: AsyncMutex<Option<ChildIn<Passed>>>,
     /// The client's `initialize`, said again to a child that takes the place of one that ended.
-    pub(crate) initialize: Mutex<Option<Bytes>>,
+    pub(crate) initialize: OnceLock<Bytes>,
     pub(crate) backoff: Mutex<Restart>,
-    /// Told when the session ends.
-    pub(crate) over: Notify,
+    /// Whether the session has ended; told when it does.
+    pub(crate) over: watch::Sender<bool>,
     state: Mutex<SessionState>,
     used_ms: AtomicU64,
 }
@@ -69,19 +60,28 @@ pub(crate) struct Restart {
 
 #[derive(Default)]
 struct SessionState {
-    /// By the id that the child was given.
-    waiting: HashMap<String, WaitingCall>,
-    /// Ids of calls that nobody waits for any more, of the last [`GIVEN_UP_MAX`]: their answers are dropped.
-    given_up: VecDeque<String>,
+    waiting: WaitingCalls<Caller>,
     listener: Option<mpsc::Sender<ChildAnswer>>,
     /// What came while nobody listened; the oldest is dropped at the bound.
     unheard: VecDeque<Bytes>,
-    ended: bool,
+}
+
+/// Takes a lock, also where whoever had it panicked.
+pub(crate) fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    what.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl SessionState {
+    fn listener(&self) -> Option<&mpsc::Sender<ChildAnswer>> {
+        self.listener
+            .as_ref()
+            .filter(|listener| !listener.is_closed())
+    }
 }
 
 impl ChildSession {
     fn state(&self) -> MutexGuard<'_, SessionState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Registers a call before its message is sent: `own` is the id that the child is given, `client` the
@@ -94,66 +94,30 @@ impl ChildSession {
         takes_events: bool,
     ) -> Result<mpsc::Receiver<ChildAnswer>, Refusal> {
         let mut state = self.state();
-        if state.ended {
-            return Err(Refusal::new(
-                refusal::SESSION_UNKNOWN,
-                "the session has ended",
-            ));
+        if self.is_ended() {
+            return Err(unknown());
         }
-        if state
-            .waiting
-            .values()
-            .any(|waiting| waiting.client == client)
-        {
-            return Err(Refusal::new(
-                refusal::ID_IN_USE,
-                "a call with this id is under way",
-            ));
-        }
-        if state.waiting.len() >= SESSION_CALLS_MAX {
-            return Err(Refusal::new(
-                refusal::SESSION_BUSY,
-                "too many calls are under way",
-            ));
-        }
+        state.waiting.has_room(client)?;
         let (said, heard) = mpsc::channel(MESSAGES_WAITING_MAX);
-        state.waiting.insert(
-            own.to_owned(),
-            WaitingCall {
-                said,
-                client: client.to_owned(),
-                progress,
-                takes_events,
-            },
-        );
+        let caller = Caller { said, takes_events };
+        state.waiting.begin(own, client, progress, caller);
         Ok(heard)
     }
 
     /// Forgets a call that nobody waits for any more: where it was not answered, its answer is dropped.
     pub(crate) fn forget(&self, own: &str) {
-        let mut state = self.state();
-        if state.waiting.remove(own).is_none() {
-            return;
-        }
-        if state.given_up.len() >= GIVEN_UP_MAX {
-            state.given_up.pop_front();
-        }
-        state.given_up.push_back(own.to_owned());
+        self.state().waiting.give_up(own);
     }
 
     /// The id that the child was given for a request of the client that is under way.
     pub(crate) fn under_way(&self, client: &str) -> Option<String> {
-        let state = self.state();
-        let mut calls = state.waiting.iter();
-        calls
-            .find(|(_, waiting)| waiting.client == client)
-            .map(|(own, _)| own.clone())
+        self.state().waiting.under_way(client)
     }
 
     /// Registers the session's event stream, and what it missed.
     pub(crate) fn listen(&self) -> Result<(mpsc::Receiver<ChildAnswer>, Vec<Bytes>), Refusal> {
         let mut state = self.state();
-        if state.listener.as_ref().is_some_and(|l| !l.is_closed()) {
+        if state.listener().is_some() {
             return Err(Refusal::new(
                 refusal::STREAM_OPEN,
                 "the session has an event stream",
@@ -164,47 +128,45 @@ impl ChildSession {
         Ok((heard, state.unheard.drain(..).collect()))
     }
 
-    /// Gives an answer to the call that waits for it, or drops it where nobody does any more. False where no
-    /// request had this id, or it was answered before.
-    pub(crate) fn answer(&self, own: &str, said: ChildAnswer) -> bool {
-        let mut state = self.state();
-        if let Some(waiting) = state.waiting.remove(own) {
-            // A reader that does not keep up is told when its channel closes.
-            let _ = waiting.said.try_send(said);
-            return true;
+    /// Gives a line of the child to whom it belongs.
+    pub(crate) fn hear(&self, line: Bytes) -> Result<(), BadLine> {
+        let answered = |own: &str| self.state().waiting.answered(own);
+        match ChildLine::read(&line, answered)? {
+            ChildLine::Answer(caller) => {
+                // A reader that does not keep up is told when its channel closes.
+                let _ = caller.said.try_send(Ok(line));
+            }
+            ChildLine::Late => {}
+            ChildLine::Says(_, progress) => self.tell(line, progress.as_deref()),
         }
-        let given_up = state.given_up.iter().position(|id| id == own);
-        given_up.and_then(|at| state.given_up.remove(at)).is_some()
+        Ok(())
     }
 
     /// Whether the client does nothing with it: no call is under way, and no stream is open.
     fn is_unused(&self) -> bool {
         let state = self.state();
-        let listens = state
-            .listener
-            .as_ref()
-            .is_some_and(|listener| !listener.is_closed());
-        state.waiting.is_empty() && !listens
+        state.waiting.is_empty() && state.listener().is_none()
     }
 
     /// Gives a message that answers no request to the call that it belongs to, else to the event stream,
     /// else keeps it until there is one. A reader that does not keep up is cut off, not waited for.
-    pub(crate) fn tell(&self, message: Bytes, progress: Option<&str>) {
+    fn tell(&self, message: Bytes, progress: Option<&str>) {
         let mut state = self.state();
-        let by_token = |w: &&WaitingCall| w.progress.as_deref() == progress && w.takes_events;
-        let called = progress.and_then(|_| state.waiting.values().find(by_token));
-        if let Some(waiting) = called {
-            let _ = waiting.said.try_send(ChildAnswer::Message(message));
+        let told = |token: Option<&str>, caller: &Caller| {
+            progress.is_some() && token == progress && caller.takes_events
+        };
+        if let Some(caller) = state.waiting.find(told) {
+            let _ = caller.said.try_send(Ok(message));
             return;
         }
-        if let Some(listener) = state.listener.as_ref().filter(|l| !l.is_closed()) {
-            if listener.try_send(ChildAnswer::Message(message)).is_err() {
+        if let Some(listener) = state.listener() {
+            if listener.try_send(Ok(message)).is_err() {
                 state.listener = None;
             }
             return;
         }
-        if let Some(waiting) = state.waiting.values().find(|w| w.takes_events) {
-            let _ = waiting.said.try_send(ChildAnswer::Message(message));
+        if let Some(caller) = state.waiting.find(|_, caller| caller.takes_events) {
+            let _ = caller.said.try_send(Ok(message));
             return;
         }
         if state.unheard.len() >= EVENTS_WAITING_MAX {
@@ -213,25 +175,37 @@ impl ChildSession {
         state.unheard.push_back(message);
     }
 
-    /// Tells every call under way, as when the child is gone.
-    pub(crate) fn tell_all(&self, said: &ChildAnswer) {
-        for (_, waiting) in self.state().waiting.drain() {
-            let _ = waiting.said.try_send(said.clone());
+    /// Ends every call under way, as when the child is gone.
+    pub(crate) fn end_calls(&self, why: &Refusal) {
+        for (caller, ()) in self.state().waiting.give_up_those(|_| Some(())) {
+            let _ = caller.said.try_send(Err(why.clone()));
         }
     }
 
     pub(crate) fn is_ended(&self) -> bool {
-        self.state().ended
+        *self.over.borrow()
     }
 
-    fn end(&self, why: &str) {
+    pub(crate) fn used(&self, now_ms: u64) {
+        self.used_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    fn idle_ms(&self, now_ms: u64) -> u64 {
+        now_ms.saturating_sub(self.used_ms.load(Ordering::Relaxed))
+    }
+
+    fn end(&self, why: &Refusal) {
         let mut state = self.state();
-        state.ended = true;
+        self.over.send_replace(true);
         state.listener = None;
         drop(state);
-        self.over.notify_waiters();
-        self.tell_all(&ChildAnswer::Gone(why.to_owned()));
+        self.end_calls(why);
     }
+}
+
+/// What is said of a session that there is not, or not any more.
+pub(crate) fn unknown() -> Refusal {
+    Refusal::new(refusal::SESSION_UNKNOWN, "there is no such session")
 }
 
 /// The sessions that weir keeps, of all threads.
@@ -242,7 +216,7 @@ pub(crate) struct Sessions {
 
 impl Sessions {
     fn table(&self) -> MutexGuard<'_, HashMap<String, Arc<ChildSession>>> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.table)
     }
 
     /// A new session. Where the agent or the server has as many as it may have, the one that is unused for
@@ -252,15 +226,6 @@ impl Sessions {
     /// # Errors
     /// `mcp.server_busy` where none can make room.
     pub(crate) fn begin(
-        &self,
-        passed: &Passed,
-        server: &Server,
-        now_ms: u64,
-    ) -> Result<Arc<ChildSession>, Refusal> {
-        self.begin_for(passed.agent(), passed.thumbprint(), server, now_ms)
-    }
-
-    fn begin_for(
         &self,
         agent: &Name,
         thumbprint: Option<Digest>,
@@ -276,9 +241,9 @@ impl Sessions {
             thumbprint,
             server: server.name.clone(),
             input: AsyncMutex::new(None),
-            initialize: Mutex::new(None),
+            initialize: OnceLock::new(),
             backoff: Mutex::default(),
-            over: Notify::new(),
+            over: watch::Sender::new(false),
             state: Mutex::default(),
             used_ms: AtomicU64::new(now_ms),
         });
@@ -290,7 +255,7 @@ impl Sessions {
         table.insert(session.id.clone(), Arc::clone(&session));
         drop(table);
         if let Some(evicted) = evicted {
-            evicted.end("it made room for another");
+            evicted.end(&gone("it made room for another"));
         }
         Ok(session)
     }
@@ -301,46 +266,35 @@ impl Sessions {
         (session.agent == *agent && session.server == *server).then_some(session)
     }
 
-    pub(crate) fn end(&self, session: &ChildSession, why: &str) {
+    pub(crate) fn end(&self, session: &ChildSession, why: &Refusal) {
         self.table().remove(&session.id);
         session.end(why);
     }
 
     /// Ends the sessions that were unused for longer than `idle_ms` says of their server, and those of agents
-    /// that may not `stay`.
+    /// that may not stay, with the reason that `stays` gives.
     pub(crate) fn sweep(
         &self,
         now_ms: u64,
         idle_ms: impl Fn(&Name) -> u64,
-        stays: impl Fn(&Name, Option<&Digest>) -> bool,
+        stays: impl Fn(&Name, Option<&Digest>) -> Result<(), Refusal>,
     ) {
         let over = |session: &ChildSession| {
             if session.idle_ms(now_ms) > idle_ms(&session.server) {
-                return Some("it was idle");
+                return Some(gone("it was idle"));
             }
-            let stays = stays(&session.agent, session.thumbprint.as_ref());
-            (!stays).then_some("its agent was stopped, or its key was taken back")
+            stays(&session.agent, session.thumbprint.as_ref()).err()
         };
         let open: Vec<_> = self.table().values().cloned().collect();
         for session in open {
             if let Some(why) = over(&session) {
-                self.end(&session, why);
+                self.end(&session, &why);
             }
         }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.table().len()
-    }
-}
-
-impl ChildSession {
-    pub(crate) fn used(&self, now_ms: u64) {
-        self.used_ms.store(now_ms, Ordering::Relaxed);
-    }
-
-    fn idle_ms(&self, now_ms: u64) -> u64 {
-        now_ms.saturating_sub(self.used_ms.load(Ordering::Relaxed))
     }
 }
 
@@ -384,6 +338,10 @@ mod tests {
         Name::new(text).unwrap()
     }
 
+    fn stopped() -> Refusal {
+        Refusal::new(refusal::STOPPED, "the operator stopped this agent")
+    }
+
     fn server(sessions_max: usize, agent_sessions_max: usize) -> Server {
         Server {
             name: name("files"),
@@ -395,9 +353,7 @@ mod tests {
     }
 
     fn begin(sessions: &Sessions, agent: &str, server: &Server, now_ms: u64) -> Arc<ChildSession> {
-        sessions
-            .begin_for(&name(agent), None, server, now_ms)
-            .unwrap()
+        sessions.begin(&name(agent), None, server, now_ms).unwrap()
     }
 
     #[test]
@@ -407,23 +363,26 @@ mod tests {
         let one = begin(&sessions, "dev", &server, 0);
         let find = |agent| sessions.find(&one.id, &name(agent), &name("files"));
         assert!(find("dev").is_some() && find("eve").is_none());
-        sessions.sweep(10, |_| 10, |_, _| true);
+        sessions.sweep(10, |_| 10, |_, _| Ok(()));
         assert_eq!(sessions.len(), 1);
-        sessions.sweep(11, |_| 10, |_, _| true);
+        sessions.sweep(11, |_| 10, |_, _| Ok(()));
         assert_eq!(sessions.len(), 0);
         assert!(one.is_ended() && one.wait("w1", "1", None, true).is_err());
         let key = Digest([1; 32]);
-        let two = sessions
-            .begin_for(&name("dev"), Some(key), &server, 0)
-            .unwrap();
-        sessions.sweep(
-            0,
-            |_| 10,
-            |agent, thumbprint| (agent.as_str(), thumbprint) == ("dev", Some(&key)),
-        );
+        let two = sessions.begin(&name("dev"), Some(key), &server, 0).unwrap();
+        let is_dev = |agent: &Name, thumbprint: Option<&Digest>| {
+            let is_dev = (agent.as_str(), thumbprint) == ("dev", Some(&key));
+            is_dev.then_some(()).ok_or_else(stopped)
+        };
+        sessions.sweep(0, |_| 10, is_dev);
         assert!(!two.is_ended());
-        sessions.sweep(0, |_| 10, |_, _| false);
+        let mut call = two.wait("w1", "1", None, true).unwrap();
+        sessions.sweep(0, |_| 10, |_, _| Err(stopped()));
         assert!(two.is_ended());
+        assert_eq!(
+            call.try_recv().unwrap().unwrap_err().code.name,
+            "gate.stopped"
+        );
     }
 
     #[test]
@@ -432,7 +391,7 @@ mod tests {
         let server = server(3, 2);
         let refused = |agent, now_ms| {
             let refused = sessions
-                .begin_for(&name(agent), None, &server, now_ms)
+                .begin(&name(agent), None, &server, now_ms)
                 .err()
                 .unwrap();
             (refused.code.name, refused.retry_ms.is_some())
@@ -461,42 +420,24 @@ mod tests {
         let (mut stream, missed) = session.listen().unwrap();
         assert_eq!(missed, [Bytes::from_static(b"early")]);
         assert!(session.listen().is_err());
-        let mut call = session.wait("w1", "1", Some("7".into()), true).unwrap();
-        assert!(session.wait("w2", "1", None, true).is_err());
-        assert_eq!(session.under_way("1").as_deref(), Some("w1"));
+        let mut call = session.wait("1", "a", Some("7".into()), true).unwrap();
+        assert!(session.wait("2", "a", None, true).is_err());
+        assert_eq!(session.under_way("a").as_deref(), Some("1"));
         session.tell(Bytes::from_static(b"progress"), Some("7"));
         session.tell(Bytes::from_static(b"other"), Some("8"));
-        assert!(
-            session.answer("w1", ChildAnswer::TooLarge)
-                && !session.answer("w1", ChildAnswer::TooLarge)
+        let answer = Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+        assert_eq!(session.hear(answer.clone()), Ok(()));
+        assert_eq!(session.hear(answer.clone()), Err(BadLine::Foreign));
+        let said = |of: &mut mpsc::Receiver<ChildAnswer>| of.try_recv().unwrap().unwrap();
+        assert_eq!(
+            (said(&mut call), said(&mut call)),
+            ("progress".into(), answer.clone())
         );
-        assert!(matches!(call.try_recv(), Ok(ChildAnswer::Message(m)) if m == "progress"));
-        assert!(matches!(call.try_recv(), Ok(ChildAnswer::TooLarge)));
-        assert!(matches!(stream.try_recv(), Ok(ChildAnswer::Message(m)) if m == "other"));
-    }
-
-    #[test]
-    fn a_late_answer_is_dropped_once_and_one_to_nothing_is_told() {
-        let sessions = Sessions::default();
-        let session = begin(&sessions, "dev", &server(1, 1), 0);
-        let call = session.wait("w1", "1", None, true).unwrap();
-        drop(call);
-        session.forget("w1");
-        assert_eq!(session.under_way("1"), None);
-        assert!(
-            session.answer("w1", ChildAnswer::TooLarge)
-                && !session.answer("w1", ChildAnswer::TooLarge)
-        );
-        session.forget("w9");
-        assert!(!session.answer("w9", ChildAnswer::TooLarge));
-        for i in 0..=GIVEN_UP_MAX {
-            let own = format!("w{i}");
-            session.wait(&own, &i.to_string(), None, true).unwrap();
-            session.forget(&own);
-        }
-        assert!(
-            !session.answer("w0", ChildAnswer::TooLarge)
-                && session.answer("w1", ChildAnswer::TooLarge)
-        );
+        assert_eq!(said(&mut stream), "other");
+        // A call that was ended may be answered still.
+        let mut ended = session.wait("1", "a", None, true).unwrap();
+        session.end_calls(&gone("it was ended"));
+        assert!(ended.try_recv().unwrap().is_err());
+        assert_eq!(session.hear(answer), Ok(()));
     }
 }

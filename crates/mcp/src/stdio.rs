@@ -9,33 +9,35 @@
 mod lines;
 
 use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::net::Ipv4Addr;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use base::limit::{CHILD_GRACE_MS, GIVEN_UP_MAX, SESSION_CALLS_MAX};
+use base::limit::CHILD_GRACE_MS;
 use base::record::CallEnd;
-use base::{CallId, JsonValue, Name, Refusal, Resource, Secret, refusal};
+use base::{CallId, Name, Refusal, Resource, Secret, refusal};
 use bytes::Bytes;
 use gate::{Call, Passed};
-use identity::Presented;
+use identity::{Presented, Verified};
 use net::{ChildIn, ChildOut, LineError, children};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
+pub(crate) use lines::Top;
 pub use lines::{ClientLine, Lines};
 
 use crate::actions::USE;
 use crate::answers::{Answers, AskedMethod};
 use crate::calls::own_id;
-use crate::envelope::{Id, Message, MessageText, Params, Sender};
-use crate::incoming::{self, Incoming};
-use crate::lane::{McpLane, ServerKind};
-use crate::outbound::child::one_line;
+use crate::drive::{Driven, Link, Refused, To, drive, failed};
+use crate::envelope::Id;
+use crate::incoming::Incoming;
+use crate::lane::{McpLane, Server, ServerKind, Shared};
+use crate::outbound::Outgoing;
+use crate::outbound::child::{one_line, write};
 use crate::refuse;
-use lines::Top;
+use crate::waiting::{BadLine, ChildLine, WaitingCalls, gone, slow, too_large};
 
 /// The method of the session's own call, under which the child is started and what it says unasked is judged.
 const OWN_METHOD: &str = "stdio";
@@ -88,13 +90,12 @@ impl McpLane {
         let Client { lines, .. } = client;
         let session = Session {
             lane: self,
-            server,
+            server: known,
             resource: Resource::server(server.clone()),
             authorization: client.authorization,
             new_id: client.new_id,
             out: client.out,
             waiting: RefCell::default(),
-            given_up: RefCell::default(),
             idle: Notify::new(),
         };
         let own = session.own().await?;
@@ -110,28 +111,30 @@ impl McpLane {
     }
 }
 
-/// A request under way.
+/// What is kept of a request under way.
 struct WaitingRequest {
     answers: Answers,
-    /// The client's id as it was written.
-    client: String,
-    progress: Option<String>,
     /// When the child last said something about it.
     heard: Instant,
 }
 
+impl WaitingRequest {
+    /// Why it ends before the child answers it, if it does.
+    fn is_over(&self, silence: Duration) -> Option<Refusal> {
+        let ended = self.answers.passed().in_force().err();
+        ended.or_else(|| (self.heard.elapsed() > silence).then(slow))
+    }
+}
+
 struct Session<'a> {
     lane: &'a McpLane,
-    server: &'a Name,
+    server: &'a Server,
     resource: Resource,
     authorization: Secret,
     new_id: fn() -> CallId,
     out: mpsc::Sender<Bytes>,
-    /// By the id that the child was given.
-    waiting: RefCell<HashMap<String, WaitingRequest>>,
-    /// Ids of calls that nobody waits for any more, of the last [`GIVEN_UP_MAX`].
-    given_up: RefCell<VecDeque<String>>,
-    /// Told when no call is under way any more.
+    waiting: RefCell<WaitingCalls<WaitingRequest>>,
+    /// Told when calls under way may have ended.
     idle: Notify,
 }
 
@@ -185,8 +188,8 @@ impl Session<'_> {
             }
         };
         let over = match over {
-            Some(Ended::Exited(status)) => Over::Child(status),
-            Some(Ended::Foreign) => {
+            Some(Ok(status)) => Over::Child(status),
+            Some(Err(_foreign)) => {
                 tracing::error!("the server answered what it was not asked; it is ended");
                 Over::Child(out.end().await)
             }
@@ -203,20 +206,14 @@ impl Session<'_> {
     /// Waits until the child may be ended: no call is under way, and unless somebody asked to `leave`, it had
     /// its time to end by itself.
     async fn drained(&self, leave: bool, stop: impl Future<Output = ()>, drain_ms: u64) {
-        let idle = async {
+        let quietly = async {
+            if !leave {
+                let grace = Duration::from_millis(CHILD_GRACE_MS);
+                let _ = tokio::time::timeout(grace, stop).await;
+            }
             while !self.waiting.borrow().is_empty() {
                 self.idle.notified().await;
             }
-        };
-        let quietly = async {
-            if !leave {
-                let grace = tokio::time::sleep(Duration::from_millis(CHILD_GRACE_MS));
-                tokio::select! {
-                    () = grace => {}
-                    () = stop => {}
-                }
-            }
-            idle.await;
         };
         let _ = tokio::time::timeout(Duration::from_millis(drain_ms), quietly).await;
     }
@@ -228,12 +225,23 @@ impl Session<'_> {
             Over::Child(None) => "it ended".to_owned(),
             Over::Client => "the session was ended".to_owned(),
         };
-        for (_, WaitingRequest { mut answers, .. }) in self.waiting.borrow_mut().drain() {
-            let refusal = Refusal::new(refusal::SERVER_DOWN, "the server stopped");
-            let error = answers.error(&refusal.with_private(why.clone()));
-            answers.end(CallEnd::Failed, 0);
+        for error in self.end_those(|_| Some(gone(&why))) {
             // A client that does not read is not waited for at the end.
-            let _ = error.map(|error| self.out.try_send(error));
+            let _ = self.out.try_send(error);
+        }
+    }
+
+    /// Ends the calls under way for which there is a reason; gives what the client is to be told.
+    fn end_those(&self, why: impl Fn(&WaitingRequest) -> Option<Refusal>) -> Vec<Bytes> {
+        let those = self.waiting.borrow_mut().give_up_those(why).into_iter();
+        let errors = those.filter_map(|(kept, refusal)| failed(kept.answers, &refusal));
+        errors.collect()
+    }
+
+    /// The same, and tells the client.
+    async fn tell_those(&self, why: impl Fn(&WaitingRequest) -> Option<Refusal>) {
+        for error in self.end_those(why) {
+            self.say(Some(error)).await;
         }
     }
 
@@ -255,281 +263,128 @@ impl Session<'_> {
     ) {
         while let Some(line) = lines.recv().await {
             let id = (self.new_id)();
-            let refused = match line {
-                ClientLine::Whole(line) => self.line(id, &line, &child).await,
-                ClientLine::TooLong { bytes, id: request } => {
-                    self.too_long(id, bytes, request).await
-                }
+            let Err(Refused { refusal, to, .. }) = self.line(id, &line, &child).await else {
+                continue;
             };
-            if let Err(Refused { refusal, to }) = refused {
-                let (code, public) = (refusal.code.name, &refusal.public);
-                tracing::warn!(call = %id, code, "{public}");
-                match to {
-                    To::Client(request) => {
-                        let request = request.as_deref().map(Id);
-                        let error = refuse::error(&refusal, id, request);
-                        self.say(Some(Bytes::from(error))).await;
-                    }
-                    To::Child(request) => {
-                        let _ = unsaid.try_send(request);
-                    }
-                    To::Nobody => {}
+            let (code, public) = (refusal.code.name, &refusal.public);
+            tracing::warn!(call = %id, code, "{public}");
+            match to {
+                To::Client(request) => {
+                    let request = request.or_else(|| line.id());
+                    let error = refuse::error(&refusal, id, request.as_deref().map(Id));
+                    self.say(Some(Bytes::from(error))).await;
                 }
+                To::Server(request) => {
+                    let _ = unsaid.try_send(request);
+                }
+                To::Nobody => {}
             }
         }
-    }
-
-    async fn too_long(
-        &self,
-        id: CallId,
-        bytes: u64,
-        request: Option<String>,
-    ) -> Result<(), Refused> {
-        let call = Call {
-            bytes,
-            ..self.bare(id)
-        };
-        let gate = &self.lane.shared.gate;
-        let refusal = match gate.verify(&call, &self.presented()).await {
-            Ok(verified) => {
-                let refusal = Refusal::new(refusal::BODY_TOO_LARGE, "the line is too long");
-                gate.reject(Some(&verified), &call, refusal).await
-            }
-            Err(refusal) => refusal,
-        };
-        Err(refusal.to(To::Client(request)))
     }
 
     /// Judges one line and sends it on.
-    async fn line(&self, id: CallId, line: &Bytes, child: &ChildIn<Passed>) -> Result<(), Refused> {
-        let gate = &self.lane.shared.gate;
-        let bare = self.bare(id);
-        let asked = || To::Client(Top::of(line).id(true).map(str::to_owned));
-        let verified = gate.verify(&bare, &self.presented()).await;
-        let verified = verified.map_err(|refusal| refusal.to(asked()))?;
-        let text = MessageText::of(line);
-        let parsed = match incoming::parse(&text) {
-            Ok(parsed) => parsed,
-            Err(refusal) => {
-                let refusal = gate.reject(Some(&verified), &bare, refusal);
-                return Err(refusal.await.to(asked()));
-            }
-        };
-        let to = || To::sender_of(&parsed.message);
-        let declared = &self.lane.shared.declared;
-        let said = match Incoming::read(&parsed, self.server, declared) {
-            Ok(said) => said,
-            Err(refusal) => {
-                let refusal = gate.reject(Some(&verified), &bare, refusal);
-                return Err(refusal.await.to(to()));
-            }
-        };
-        let resource = said.resource(self.server);
-        let call = said.call(bare, &resource, line);
-        if let Err(refusal) = self.has_room(said.id) {
-            let refusal = gate.reject(Some(&verified), &call, refusal);
-            return Err(refusal.await.to(to()));
-        }
-        let passed = gate.pass(verified, call).await;
-        let passed = passed.map_err(|refusal| refusal.to(to()))?;
-        let cancelled = said.cancels().map(|id| self.under_way(id));
-        if matches!(cancelled, Some(None)) {
-            // The request was answered, or never made: the child has nothing to cancel.
-            said.answers(passed).end(CallEnd::Complete, 0);
-            return Ok(());
-        }
-        let cancelled = cancelled.flatten();
-        let message = said.message(&passed, line, cancelled.as_deref());
-        let answers = said.answers(passed);
-        self.send(&said, message, answers, child)
-            .await
-            .map_err(|refusal| refusal.to(to()))
-    }
-
-    /// Whether a request with this id may begin.
-    fn has_room(&self, id: Option<Id<'_>>) -> Result<(), Refusal> {
-        let waiting = self.waiting.borrow();
-        match id {
-            Some(id) if waiting.values().any(|call| call.client == id.0) => Err(Refusal::new(
-                refusal::ID_IN_USE,
-                "a call with this id is under way",
-            )),
-            Some(_) if waiting.len() >= SESSION_CALLS_MAX => Err(Refusal::new(
-                refusal::SESSION_BUSY,
-                "too many calls are under way",
-            )),
-            _ => Ok(()),
-        }
-    }
-
-    async fn send(
+    async fn line(
         &self,
-        said: &Incoming<'_>,
-        message: Result<Bytes, Refusal>,
-        mut answers: Answers,
+        id: CallId,
+        line: &ClientLine,
         child: &ChildIn<Passed>,
-    ) -> Result<(), Refusal> {
-        let sent = match message {
-            Ok(message) => {
-                let sent = child.send(answers.passed(), one_line(&message)).await;
-                sent.map_err(|error| {
-                    Refusal::new(refusal::SERVER_DOWN, "the server does not take messages")
-                        .with_private(error.to_string())
-                })
+    ) -> Result<(), Refused> {
+        let Shared { gate, .. } = &*self.lane.shared;
+        let mut bare = self.bare(id);
+        let verified = gate.verify(&bare, &self.presented()).await;
+        let verified = verified.map_err(|refusal| Refused::by_gate(refusal, To::Client(None)))?;
+        let line = match line {
+            ClientLine::Whole(line) => line,
+            ClientLine::TooLong { bytes, .. } => {
+                bare.bytes = *bytes;
+                let refusal = Refusal::new(refusal::BODY_TOO_LARGE, "the line is too long");
+                let refusal = gate.reject(Some(&verified), &bare, refusal).await;
+                return Err(Refused::by_gate(refusal, To::Client(None)));
             }
-            Err(refusal) => Err(refusal),
         };
-        if let Err(refusal) = sent {
-            answers.error(&refusal);
-            answers.end(CallEnd::Failed, 0);
-            return Err(refusal);
-        }
-        // The child cannot have answered yet: nothing else ran since its line was queued.
-        match said.id {
-            Some(id) => {
-                let own = own_id(answers.call());
-                let waiting = WaitingRequest {
-                    answers,
-                    client: id.0.to_owned(),
-                    progress: said.progress(),
-                    heard: Instant::now(),
-                };
-                self.waiting.borrow_mut().insert(own, waiting);
-            }
-            None => {
-                answers.end(CallEnd::Complete, 0);
-                self.forget_cancelled(said);
-            }
+        let driven = drive(&self.lane.shared, self, self.server, verified, bare, line).await?;
+        let Driven { answers, to, .. } = driven;
+        let Some(outgoing) = driven.outgoing else {
+            answers.end(CallEnd::Complete, 0);
+            return Ok(());
+        };
+        match write(child, answers.passed(), &outgoing.message).await {
+            Ok(()) => self.sent(answers, outgoing),
+            Err(refusal) => return Err(Refused::passed(answers, refusal, to)),
         }
         Ok(())
     }
 
-    /// A request that the client cancelled is not answered any more.
-    fn forget_cancelled(&self, said: &Incoming<'_>) {
-        if let Some(own) = said.cancels().and_then(|id| self.under_way(id))
-            && let Some(waiting) = self.give_up_on(&own)
-        {
-            waiting.answers.end(CallEnd::Cut, 0);
-        }
-    }
-
-    /// The id that the child was given for a request of the client that is under way.
-    fn under_way(&self, client: &str) -> Option<String> {
-        let waiting = self.waiting.borrow();
-        let mut calls = waiting.iter();
-        calls
-            .find(|(_, call)| call.client == client)
-            .map(|(own, _)| own.clone())
-    }
-
-    /// Takes a call that is not waited for any more: its answer is dropped when it comes.
-    fn give_up_on(&self, own: &str) -> Option<WaitingRequest> {
-        let removed = self.remove(own)?;
-        let mut given_up = self.given_up.borrow_mut();
-        if given_up.len() >= GIVEN_UP_MAX {
-            given_up.pop_front();
-        }
-        given_up.push_back(own.to_owned());
-        Some(removed)
-    }
-
-    fn remove(&self, own: &str) -> Option<WaitingRequest> {
+    /// Notes what the child was sent. It cannot have answered yet: nothing else ran since its line was queued.
+    fn sent(&self, answers: Answers, outgoing: Outgoing) {
         let mut waiting = self.waiting.borrow_mut();
-        let removed = waiting.remove(own);
-        if waiting.is_empty() {
-            self.idle.notify_one();
-        }
-        removed
+        let Some(client) = outgoing.id else {
+            answers.end(CallEnd::Complete, 0);
+            let cancelled = outgoing.cancelled.and_then(|own| waiting.give_up(&own));
+            if let Some(cancelled) = cancelled {
+                cancelled.answers.end(CallEnd::Cut, 0);
+            }
+            return;
+        };
+        let own = own_id(answers.call());
+        let heard = Instant::now();
+        let kept = WaitingRequest { answers, heard };
+        waiting.begin(&own, &client, outgoing.progress, kept);
     }
 }
 
-/// What a line of the child is.
-enum Heard {
-    Mcp,
-    NotMcp,
-    /// An answer to a request that was not made, or is answered.
-    Foreign,
-}
+impl Link for Session<'_> {
+    type Way = ();
 
-/// Why the child is heard no more.
-enum Ended {
-    Exited(Option<ExitStatus>),
-    Foreign,
-}
-
-/// A line of the client that did not go on, and who is told.
-struct Refused {
-    refusal: Refusal,
-    to: To,
-}
-
-enum To {
-    /// The request's id, where it has one that can be told.
-    Client(Option<String>),
-    /// The line answered this request of the child, which waits for it.
-    Child(String),
-    /// A notification: nobody waits.
-    Nobody,
-}
-
-impl To {
-    fn sender_of(message: &Message<'_>) -> To {
-        match message {
-            Message::Request { id, .. } => To::Client(Some(id.0.to_owned())),
-            Message::Response { id: Some(id), .. } => To::Child(id.0.to_owned()),
-            Message::Response { id: None, .. } => To::Nobody,
-            Message::Notification { .. } => To::Nobody,
-        }
+    fn begin(&self, _: &Verified, said: &Incoming<'_>) -> Result<(), Refusal> {
+        let has_room = |id: Id<'_>| self.waiting.borrow().has_room(id.0);
+        said.id.map_or(Ok(()), has_room)
     }
-}
 
-trait ToWhom {
-    fn to(self, to: To) -> Refused;
-}
-
-impl ToWhom for Refusal {
-    fn to(self, to: To) -> Refused {
-        Refused { refusal: self, to }
+    fn under_way(&self, (): &(), _: &Passed, client: &str) -> Option<String> {
+        self.waiting.borrow().under_way(client)
     }
 }
 
 /// What the child says.
 impl Session<'_> {
-    /// Passes on what the child says until it ends, or has to; gives how.
+    /// Passes on what the child says until it ends, or has to be ended; gives how.
     async fn hear(
         &self,
         out: &mut ChildOut,
         own: &mut Answers,
         child: ChildIn<Passed>,
         mut unsaid: mpsc::Receiver<String>,
-    ) -> Ended {
+    ) -> Result<Option<ExitStatus>, BadLine> {
         // Dropped when the client has no more to say, so that the child sees the end of its input.
         let mut child = Some(child);
         let mut garbage = 0;
+        let silence = Duration::from_millis(self.lane.settings().answer_ms);
         let mut tick = tokio::time::interval(Duration::from_millis(TICK_MS));
         loop {
             tokio::select! {
                 line = out.next() => match line {
                     Some(Ok(line)) => match self.heard(&line, own, child.as_ref()).await {
-                        Heard::Mcp => {}
-                        Heard::NotMcp => {
+                        Ok(()) => {}
+                        Err(BadLine::NotMcp(_)) => {
                             garbage += 1;
                             if garbage <= GARBAGE_TOLD_MAX {
                                 tracing::warn!("the server printed what is not MCP; it is left out");
                             }
                         }
-                        Heard::Foreign => return Ended::Foreign,
+                        Err(foreign) => return Err(foreign),
                     },
-                    Some(Err(LineError::TooLong)) => self.answer_is_too_large().await,
-                    Some(Err(LineError::Exited(status))) => return Ended::Exited(status),
-                    None => return Ended::Exited(None),
+                    Some(Err(LineError::TooLong)) => self.tell_those(|_| Some(too_large())).await,
+                    Some(Err(LineError::Exited(status))) => return Ok(status),
+                    None => return Ok(None),
                 },
                 id = unsaid.recv(), if child.is_some() => match (id, &child) {
                     (Some(id), Some(child)) => refuse_child(&id, own, child).await,
                     _ => child = None,
                 },
-                _ = tick.tick() => self.end_the_slow().await,
+                _ = tick.tick() => self.tell_those(|kept| kept.is_over(silence)).await,
             }
+            self.idle.notify_one();
         }
     }
 
@@ -539,94 +394,39 @@ impl Session<'_> {
         line: &Bytes,
         own: &mut Answers,
         child: Option<&ChildIn<Passed>>,
-    ) -> Heard {
-        let text = MessageText::of(line);
-        let message = match text.read(Sender::Server) {
-            Ok(message) => message,
-            // Answers in a form that is none still end their call, with an error.
-            Err(_) => match Top::of(line).id(false).and_then(|id| self.remove(id)) {
-                Some(waiting) => return self.answer(waiting, line).await,
-                None => return Heard::NotMcp,
-            },
-        };
-        match message {
-            Message::Response { id: None, .. } => return Heard::NotMcp,
-            Message::Response { id: Some(id), .. } => match self.remove(id.0) {
-                Some(waiting) => return self.answer(waiting, line).await,
-                None if self.is_late(id.0) => {}
-                None => return Heard::Foreign,
-            },
-            Message::Notification { params, .. } => {
-                let token = Params::read(params).ok().and_then(|p| p.progress_token);
-                let judged = self.progress(token.map(JsonValue::text), line);
-                let judged = judged.unwrap_or_else(|| own.take(&self.lane.shared.declared, line));
-                self.say(judged).await;
+    ) -> Result<(), BadLine> {
+        let declared = &self.lane.shared.declared;
+        let answered = |own: &str| self.waiting.borrow_mut().answered(own);
+        let judged = match ChildLine::read(line, answered)? {
+            ChildLine::Answer(WaitingRequest { mut answers, .. }) => {
+                let judged = answers.take(declared, line);
+                answers.end(CallEnd::Complete, 0);
+                judged
             }
-            Message::Request { id, .. } => {
-                let judged = own.take(&self.lane.shared.declared, line);
+            ChildLine::Late => None,
+            ChildLine::Says(None, progress) => {
+                let judged = self.progress(progress.as_deref(), line);
+                judged.unwrap_or_else(|| own.take(declared, line))
+            }
+            ChildLine::Says(Some(id), _) => {
+                let judged = own.take(declared, line);
                 if let (None, Some(child)) = (&judged, child) {
                     tracing::warn!("a request of the server was refused");
-                    refuse_child(id.0, own, child).await;
+                    refuse_child(&id, own, child).await;
                 }
-                self.say(judged).await;
+                judged
             }
-        }
-        Heard::Mcp
-    }
-
-    async fn answer(&self, waiting: WaitingRequest, line: &Bytes) -> Heard {
-        let mut answers = waiting.answers;
-        let judged = answers.take(&self.lane.shared.declared, line);
-        answers.end(CallEnd::Complete, 0);
+        };
         self.say(judged).await;
-        Heard::Mcp
-    }
-
-    /// Whether this is the answer to a call that was given up, which is dropped once.
-    fn is_late(&self, own: &str) -> bool {
-        let mut given_up = self.given_up.borrow_mut();
-        let at = given_up.iter().position(|id| id == own);
-        at.and_then(|at| given_up.remove(at)).is_some()
+        Ok(())
     }
 
     /// The message as it may pass, judged with the call whose progress it tells; nothing where there is none.
     fn progress(&self, token: Option<&str>, line: &Bytes) -> Option<Option<Bytes>> {
         let mut waiting = self.waiting.borrow_mut();
-        let call = waiting
-            .values_mut()
-            .find(|waiting| token.is_some() && waiting.progress.as_deref() == token)?;
+        let call = waiting.find(|of, _| token.is_some() && of == token)?;
         call.heard = Instant::now();
         Some(call.answers.take(&self.lane.shared.declared, line))
-    }
-
-    /// A line over the bound was skipped. It may have answered any of the calls under way.
-    async fn answer_is_too_large(&self) {
-        let refusal = Refusal::new(
-            refusal::ANSWER_TOO_LARGE,
-            "the server's answer is too large",
-        );
-        self.end_those(&refusal, |_| true).await;
-    }
-
-    async fn end_the_slow(&self) {
-        let silence = Duration::from_millis(self.lane.settings().answer_ms);
-        let refusal = Refusal::new(refusal::SERVER_SLOW, "the server did not answer in time");
-        self.end_those(&refusal, |waiting| waiting.heard.elapsed() > silence)
-            .await;
-    }
-
-    async fn end_those(&self, refusal: &Refusal, which: impl Fn(&WaitingRequest) -> bool) {
-        let ids: Vec<String> = {
-            let waiting = self.waiting.borrow();
-            let those = waiting.iter().filter(|(_, waiting)| which(waiting));
-            those.map(|(id, _)| id.clone()).collect()
-        };
-        for waiting in ids.iter().filter_map(|id| self.give_up_on(id)) {
-            let mut answers = waiting.answers;
-            let error = answers.error(refusal);
-            answers.end(CallEnd::Failed, 0);
-            self.say(error).await;
-        }
     }
 }
 

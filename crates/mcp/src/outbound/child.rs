@@ -1,12 +1,11 @@
 //! To a server over stdio: one child for each session, started at `initialize`, started again when it
 //! ends and is called again.
 
-use std::cell::Cell;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::record::CallEnd;
-use base::{JsonValue, Refusal, refusal};
+use base::{Refusal, refusal};
 use bytes::Bytes;
 use gate::Passed;
 use http::StatusCode;
@@ -15,14 +14,14 @@ use tokio::sync::mpsc::Receiver;
 use tokio::time::Instant;
 
 use super::http::cut;
-use super::{Outgoing, look_every};
+use super::{Outgoing, look_every, while_in_force};
 use crate::answers::Answers;
 use crate::calls::own_id;
-use crate::envelope::{Message, MessageText, Object, Params, Sender};
 use crate::inbound::{accepted, event_stream, http_error, json, rpc_error};
 use crate::lane::{McpLane, Server, ServerKind, Shared};
-use crate::session::{ChildAnswer, ChildSession, LISTEN_SILENCE_MS};
+use crate::session::{self, ChildAnswer, ChildSession, LISTEN_SILENCE_MS, lock};
 use crate::sse;
+use crate::waiting::{BadLine, gone, slow, too_large};
 
 /// Events that may wait for a slow client.
 const EVENTS_MAX: usize = 16;
@@ -40,25 +39,20 @@ pub(crate) async fn open(
     answers: Answers,
     outgoing: Outgoing,
 ) -> Response {
-    let sessions = &lane.shared.sessions;
+    let (sessions, passed) = (&lane.shared.sessions, answers.passed());
     let now_ms = crate::probe::mono_ms();
-    let session = match sessions.begin(answers.passed(), server, now_ms) {
+    let session = match sessions.begin(passed.agent(), passed.thumbprint(), server, now_ms) {
         Ok(session) => session,
         Err(refusal) => return http_error(answers, &refusal),
     };
-    let begun = Begun {
+    let mut begun = Begun {
         shared: &lane.shared,
         session: &session,
-        keep: Cell::new(false),
+        keep: false,
     };
-    *session
-        .initialize
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner) = Some(one_line(&outgoing.message));
+    let _ = session.initialize.set(one_line(&outgoing.message));
     let response = carry(lane, server, &session, answers, outgoing).await;
-    begun
-        .keep
-        .set(response.headers().contains_key(crate::inbound::SESSION));
+    begun.keep = response.headers().contains_key(crate::inbound::SESSION);
     response
 }
 
@@ -67,13 +61,14 @@ pub(crate) async fn open(
 struct Begun<'a> {
     shared: &'a Shared,
     session: &'a ChildSession,
-    keep: Cell<bool>,
+    keep: bool,
 }
 
 impl Drop for Begun<'_> {
     fn drop(&mut self) {
-        if !self.keep.get() {
-            self.shared.sessions.end(self.session, "it did not begin");
+        if !self.keep {
+            let why = gone("it did not begin");
+            self.shared.sessions.end(self.session, &why);
         }
     }
 }
@@ -87,40 +82,48 @@ pub(crate) async fn carry(
     outgoing: Outgoing,
 ) -> Response {
     session.used(crate::probe::mono_ms());
-    let mut call = None;
-    if let Some(client) = &outgoing.id {
-        let own = own_id(answers.call());
-        let (progress, takes_events) = (outgoing.progress.clone(), outgoing.takes_events);
-        match session.wait(&own, client, progress, takes_events) {
-            Ok(heard) => {
-                call = Some(Heard {
-                    session: Arc::clone(session),
-                    own,
-                    heard,
-                });
-            }
-            Err(refusal) => return rpc_error(answers, &refusal),
-        }
-    }
-    let sent = send(lane, server, session, &answers, &outgoing).await;
-    match (sent, call) {
-        (Ok(()), Some(call)) => {
-            let named = outgoing.is_initialize.then(|| session.id.clone());
-            answer(lane, answers, call, named).await
-        }
-        (Ok(()), None) => {
+    let named = outgoing.is_initialize.then(|| session.id.clone());
+    match begin(lane, server, session, &answers, &outgoing).await {
+        Ok(Some(call)) => answer(lane, answers, call, named).await,
+        Ok(None) => {
             if let Some(cancelled) = &outgoing.cancelled {
                 session.forget(cancelled);
             }
             answers.end(CallEnd::Complete, 202);
             accepted()
         }
-        (Err(refusal), _) => rpc_error(answers, &refusal),
+        Err(refusal) => rpc_error(answers, &refusal),
     }
 }
 
+/// Sends one message; gives the call that is under way then, where it is a request.
+async fn begin(
+    lane: &McpLane,
+    server: &Server,
+    session: &Arc<ChildSession>,
+    answers: &Answers,
+    outgoing: &Outgoing,
+) -> Result<Option<Heard>, Refusal> {
+    let mut call = None;
+    if let Some(client) = &outgoing.id {
+        let own = own_id(answers.call());
+        let (progress, takes_events) = (outgoing.progress.clone(), outgoing.takes_events);
+        call = Some(Heard {
+            heard: session.wait(&own, client, progress, takes_events)?,
+            session: Arc::clone(session),
+            own,
+        });
+    }
+    send(lane, server, session, answers, outgoing).await?;
+    Ok(call)
+}
+
 /// Opens the session's event stream.
-pub(crate) fn listen(lane: &McpLane, session: &Arc<ChildSession>, answers: Answers) -> Response {
+pub(crate) fn listen(
+    lane: &McpLane,
+    session: &Arc<ChildSession>,
+    mut answers: Answers,
+) -> Response {
     session.used(crate::probe::mono_ms());
     let (mut heard, missed) = match session.listen() {
         Ok(heard) => heard,
@@ -131,26 +134,17 @@ pub(crate) fn listen(lane: &McpLane, session: &Arc<ChildSession>, answers: Answe
         }
     };
     let (sender, body) = Body::stream(EVENTS_MAX);
-    let mut answers = answers;
     let shared = Arc::clone(&lane.shared);
     tokio::task::spawn_local(async move {
-        for message in missed {
-            if pass_on(&shared, &mut answers, &message, &sender)
-                .await
-                .is_err()
-            {
-                return answers.end(CallEnd::Cut, 200);
+        let said = async {
+            for message in missed {
+                pass_on(answers.take(&shared.declared, &message), &sender).await?;
             }
-        }
-        let end = pump(
-            &shared,
-            &mut answers,
-            &mut heard,
-            &sender,
-            LISTEN_SILENCE_MS,
-        )
-        .await;
-        answers.end(end.map_or(CallEnd::Cut, |_| CallEnd::Complete), 200);
+            let silence_ms = LISTEN_SILENCE_MS;
+            pump(&shared, &mut answers, &mut heard, &sender, silence_ms).await
+        };
+        let end = said.await.map_or(CallEnd::Cut, |()| CallEnd::Complete);
+        answers.end(end, 200);
     });
     event_stream(body, None)
 }
@@ -178,12 +172,12 @@ async fn answer(
 ) -> Response {
     let (shared, answer_ms) = (Arc::clone(&lane.shared), lane.settings().answer_ms);
     let silence = Duration::from_millis(answer_ms);
-    let message = match tokio::time::timeout(silence, call.heard.recv()).await {
-        Err(_elapsed) => return rpc_error(answers, &slow()),
-        Ok(said) => match message(said) {
-            Ok(message) => message,
-            Err(refusal) => return rpc_error(answers, &refusal),
-        },
+    let said = tokio::time::timeout(silence, call.heard.recv());
+    let said = while_in_force(answers.passed(), said).await;
+    let said = said.and_then(|said| said.map_err(|_elapsed| slow()));
+    let message = match said.and_then(message) {
+        Ok(message) => message,
+        Err(refusal) => return rpc_error(answers, &refusal),
     };
     let first = answers.take(&shared.declared, &message);
     if answers.is_done() {
@@ -195,13 +189,12 @@ async fn answer(
     }
     let (sender, body) = Body::stream(EVENTS_MAX);
     tokio::task::spawn_local(async move {
-        if let Some(first) = first
-            && send_event(first, &sender).await.is_err()
-        {
-            return answers.end(CallEnd::Cut, 200);
-        }
-        match pump(&shared, &mut answers, &mut call.heard, &sender, answer_ms).await {
-            Ok(_) => answers.end(CallEnd::Complete, 200),
+        let said = async {
+            pass_on(first, &sender).await?;
+            pump(&shared, &mut answers, &mut call.heard, &sender, answer_ms).await
+        };
+        match said.await {
+            Ok(()) => answers.end(CallEnd::Complete, 200),
             Err(Some(refusal)) => cut(answers, &refusal, sender).await,
             Err(None) => answers.end(CallEnd::Cut, 200),
         }
@@ -235,47 +228,24 @@ async fn pump(
             Ok(None) if !answers.is_for_request() => return Ok(()),
             Ok(said) => message(said).map_err(Some)?,
         };
-        pass_on(shared, answers, &message, sender)
-            .await
-            .map_err(|_| None)?;
+        pass_on(answers.take(&shared.declared, &message), sender).await?;
     }
     Ok(())
 }
 
-async fn pass_on(
-    shared: &Shared,
-    answers: &mut Answers,
-    message: &Bytes,
-    sender: &BodySender,
-) -> Result<(), net::Gone> {
-    match answers.take(&shared.declared, message) {
-        Some(message) => send_event(message, sender).await,
-        None => Ok(()),
-    }
+async fn pass_on(message: Option<Bytes>, sender: &BodySender) -> Result<(), Option<Refusal>> {
+    let Some(message) = message else {
+        return Ok(());
+    };
+    let event = sse::write(&sse::Event::message(&message));
+    sender.send(Bytes::from(event)).await.map_err(|_gone| None)
 }
 
-async fn send_event(message: Bytes, sender: &BodySender) -> Result<(), net::Gone> {
-    let event = sse::Event::message(&message);
-    sender.send(Bytes::from(sse::write(&event))).await
-}
-
-fn message(said: Option<ChildAnswer>) -> Result<Bytes, Refusal> {
-    match said {
-        Some(ChildAnswer::Message(message)) => Ok(message),
-        Some(ChildAnswer::TooLarge) => Err(Refusal::new(
-            refusal::ANSWER_TOO_LARGE,
-            "the server's answer is too large",
-        )),
-        Some(ChildAnswer::Gone(why)) => {
-            Err(Refusal::new(refusal::SERVER_DOWN, "the server stopped").with_private(why))
-        }
-        None => Err(Refusal::new(refusal::SERVER_DOWN, "the call was given up")
-            .with_private("the client read too slowly, or the session ended")),
-    }
-}
-
-fn slow() -> Refusal {
-    Refusal::new(refusal::SERVER_SLOW, "the server did not answer in time")
+fn message(said: Option<ChildAnswer>) -> ChildAnswer {
+    said.unwrap_or_else(|| {
+        let refusal = Refusal::new(refusal::SERVER_DOWN, "the call was given up");
+        Err(refusal.with_private("the client read too slowly, or the session ended"))
+    })
 }
 
 /// Sends one message to the session's child, starting it where it does not run.
@@ -291,10 +261,8 @@ async fn send(
     let child = match running {
         Some(child) => child,
         None if session.is_ended() => {
-            return Err(Refusal::new(
-                refusal::SESSION_UNKNOWN,
-                "the session has ended",
-            ));
+            answers.passed().in_force()?;
+            return Err(session::unknown());
         }
         None => {
             let replay = !outgoing.is_initialize;
@@ -304,13 +272,20 @@ async fn send(
         }
     };
     drop(input);
-    child
-        .send(answers.passed(), one_line(&outgoing.message))
-        .await
-        .map_err(|error| {
-            Refusal::new(refusal::SERVER_DOWN, "the server does not take messages")
-                .with_private(error.to_string())
-        })
+    write(&child, answers.passed(), &outgoing.message).await
+}
+
+/// Gives a child one message.
+pub(crate) async fn write(
+    child: &ChildIn<Passed>,
+    passed: &Passed,
+    message: &Bytes,
+) -> Result<(), Refusal> {
+    let sent = child.send(passed, one_line(message)).await;
+    sent.map_err(|error| {
+        let refusal = Refusal::new(refusal::SERVER_DOWN, "the server does not take messages");
+        refusal.with_private(error.to_string())
+    })
 }
 
 /// Starts a child, and where it takes the place of another, says the session's `initialize` again.
@@ -328,27 +303,20 @@ async fn start(
         base::never!("a session of a server that is no child");
         return Err(down("not a child".into()));
     };
-    let now_ms = crate::probe::mono_ms();
     {
-        let mut restart = session
-            .backoff
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let now_ms = crate::probe::mono_ms();
+        let mut restart = lock(&session.backoff);
         if now_ms < restart.not_before_ms {
             let wait_ms = restart.not_before_ms - now_ms;
-            return Err(
-                down("it ended and waits to be started again".into()).with_retry_ms(wait_ms)
-            );
+            let refusal = down("it ended and waits to be started again".into());
+            return Err(refusal.with_retry_ms(wait_ms));
         }
         restart.backoff.started(now_ms);
     }
     let spawned = children::spawn(passed, command, lane.settings().answer_bytes_max);
     let (child, out) = spawned.map_err(|error| {
-        ended(
-            &lane.shared,
-            session,
-            &format!("it cannot be started: {error}"),
-        );
+        let why = format!("it cannot be started: {error}");
+        ended(&lane.shared, session, &why);
         down(error.to_string())
     })?;
     let initialized = replay
@@ -369,14 +337,10 @@ async fn initialize(
     child: &ChildIn<Passed>,
     mut heard: Receiver<ChildAnswer>,
 ) -> Result<(), String> {
-    let kept = session
-        .initialize
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .clone();
+    let kept = session.initialize.get();
     let kept = kept.ok_or("its session has no initialize")?;
-    let text = std::str::from_utf8(&kept).map_err(|_| "not UTF-8")?;
-    let mut object = Object::read(text).ok_or("not an object")?;
+    let text = std::str::from_utf8(kept).map_err(|_| "not UTF-8")?;
+    let mut object = crate::envelope::Object::read(text).ok_or("not an object")?;
     object.set("id", REPLAY_ID.to_owned()).ok_or("no id")?;
     let said = |error: net::SendLineError| error.to_string();
     child
@@ -385,7 +349,7 @@ async fn initialize(
         .map_err(said)?;
     let wait = Duration::from_millis(INITIALIZE_MS_MAX);
     match tokio::time::timeout(wait, heard.recv()).await {
-        Ok(Some(ChildAnswer::Message(_))) => {}
+        Ok(Some(Ok(_))) => {}
         _ => return Err("it did not answer initialize again".into()),
     }
     let done = Bytes::from_static(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
@@ -395,19 +359,22 @@ async fn initialize(
 /// Reads what a child says until it ends, and gives each message to whom it belongs.
 async fn read(shared: Arc<Shared>, session: Arc<ChildSession>, mut out: ChildOut) {
     let mut garbage = 0;
+    let mut over = session.over.subscribe();
     let why = loop {
-        let closed = session_closed(&session);
         let line = tokio::select! {
             line = out.next() => line,
-            () = closed => break "its session ended".to_owned(),
+            _ = over.wait_for(|over| *over) => break "its session ended".to_owned(),
         };
         match line {
-            Some(Ok(line)) => match dispatch(&session, line) {
-                ChildLine::Mcp => {}
-                ChildLine::NotMcp => garbage += 1,
-                ChildLine::Foreign => break "it answered what it was not asked".into(),
+            Some(Ok(line)) => match session.hear(line) {
+                Ok(()) => {}
+                Err(BadLine::NotMcp(why)) => {
+                    garbage += 1;
+                    tracing::warn!(server = %session.server, why, "the server printed what is not MCP");
+                }
+                Err(BadLine::Foreign) => break "it answered what it was not asked".into(),
             },
-            Some(Err(LineError::TooLong)) => session.tell_all(&ChildAnswer::TooLarge),
+            Some(Err(LineError::TooLong)) => session.end_calls(&too_large()),
             Some(Err(LineError::Exited(status))) => {
                 break status.map_or("it ended".into(), |status| format!("it ended: {status}"));
             }
@@ -418,62 +385,15 @@ async fn read(shared: Arc<Shared>, session: Arc<ChildSession>, mut out: ChildOut
         }
     };
     ended(&shared, &session, &why);
-    session.tell_all(&ChildAnswer::Gone(why));
-}
-
-/// Resolves when the session has ended.
-async fn session_closed(session: &ChildSession) {
-    loop {
-        let over = session.over.notified();
-        let mut over = std::pin::pin!(over);
-        // Told of what happens from here on, so that an end between the two lines is not missed.
-        over.as_mut().enable();
-        if session.is_ended() {
-            return;
-        }
-        over.await;
-    }
-}
-
-/// What a line of a child is.
-enum ChildLine {
-    Mcp,
-    NotMcp,
-    /// An answer to a request that was not made, or is answered.
-    Foreign,
-}
-
-/// Gives one line to whom it belongs.
-fn dispatch(session: &ChildSession, line: Bytes) -> ChildLine {
-    let text = MessageText::of(&line);
-    let id = match text.read(Sender::Server) {
-        Ok(Message::Response { id: Some(id), .. }) => id.0.to_owned(),
-        Ok(Message::Response { id: None, .. }) => {
-            tracing::warn!(server = %session.server, "the server says that it could not read a message");
-            return ChildLine::NotMcp;
-        }
-        Ok(Message::Notification { params, .. } | Message::Request { params, .. }) => {
-            let token = Params::read(params).ok().and_then(|p| p.progress_token);
-            session.tell(line.clone(), token.map(JsonValue::text));
-            return ChildLine::Mcp;
-        }
-        Err(why) => {
-            tracing::warn!(server = %session.server, ?why, "the server printed what is not MCP");
-            return ChildLine::NotMcp;
-        }
-    };
-    match session.answer(&id, ChildAnswer::Message(line)) {
-        true => ChildLine::Mcp,
-        false => ChildLine::Foreign,
+    // Where the session ended, its calls are told why by what ended it.
+    if !session.is_ended() {
+        session.end_calls(&gone(why));
     }
 }
 
 fn ended(shared: &Shared, session: &ChildSession, why: &str) {
     let now_ms = crate::probe::mono_ms();
-    let mut restart = session
-        .backoff
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
+    let mut restart = lock(&session.backoff);
     restart.not_before_ms = now_ms + restart.backoff.ended(now_ms);
     drop(restart);
     if !session.is_ended() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::record::CallEnd;
-use base::{Name, Refusal, refusal};
+use base::{Refusal, refusal};
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, Method, StatusCode};
@@ -18,7 +18,7 @@ use super::{Outgoing, look_every, while_in_force};
 use crate::answers::Answers;
 use crate::inbound::{SESSION, accepted, event_stream, json, rpc_error};
 use crate::lane::{McpLane, Server, ServerKind, Shared, server_of};
-use crate::token::{Resume, Tokens};
+use crate::token::Resume;
 use crate::{session, sse};
 
 pub(crate) const REVISION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -208,7 +208,8 @@ async fn read(
     }
     let session = answer.head.headers.get(SESSION);
     let session = session.and_then(|v| v.to_str().ok());
-    let session = session.map(|id| tokens(lane, &answers, &server.name).session(id));
+    let agent = answers.passed().agent();
+    let session = session.map(|id| lane.shared.tokens(agent, &server.name).session(id));
     if is(&answer.head.headers, "text/event-stream") {
         if takes_events {
             return stream(lane, answers, answer, session);
@@ -272,14 +273,6 @@ fn stream(
     };
     tokio::task::spawn_local(pump.run(answer));
     event_stream(body, session.as_deref())
-}
-
-fn tokens<'a>(lane: &'a McpLane, answers: &'a Answers, server: &'a Name) -> Tokens<'a> {
-    Tokens {
-        key: &lane.settings().session_key,
-        agent: answers.passed().agent(),
-        server,
-    }
 }
 
 /// Passes the events of one stream on.
@@ -390,11 +383,7 @@ impl Pump {
             return event;
         }
         let passed = self.answers.passed();
-        let tokens = Tokens {
-            key: &self.shared.settings.session_key,
-            agent: passed.agent(),
-            server: server_of(passed),
-        };
+        let tokens = self.shared.tokens(passed.agent(), server_of(passed));
         tokens.event(&Resume {
             event,
             asked: self.answers.asked(),

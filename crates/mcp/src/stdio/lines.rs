@@ -22,6 +22,16 @@ pub enum ClientLine {
     },
 }
 
+impl ClientLine {
+    /// The id of the request that it is, as far as it can be seen in a line that is not parsed.
+    pub(super) fn id(&self) -> Option<String> {
+        match self {
+            ClientLine::Whole(line) => Top::of(line).id(true).map(str::to_owned),
+            ClientLine::TooLong { id, .. } => id.clone(),
+        }
+    }
+}
+
 /// Takes what is read in pieces, split anywhere, and gives its lines.
 pub struct Lines {
     line: Vec<u8>,
@@ -79,7 +89,7 @@ impl Lines {
 
 /// The fields at the top of a JSON object that is not parsed, as far as they say whom to answer.
 #[derive(Default)]
-pub(super) struct Top {
+pub(crate) struct Top {
     depth: usize,
     in_string: bool,
     escaped: bool,
@@ -92,14 +102,14 @@ pub(super) struct Top {
 
 impl Top {
     /// Reads a whole text.
-    pub(super) fn of(text: &[u8]) -> Top {
+    pub(crate) fn of(text: &[u8]) -> Top {
         let mut top = Top::default();
         top.push(text);
         top
     }
 
     /// The id of the message, if it has exactly one, and is a request or else an answer.
-    pub(super) fn id(&self, is_request: bool) -> Option<&str> {
+    pub(crate) fn id(&self, is_request: bool) -> Option<&str> {
         let one = self.ids == 1 && self.has_method == is_request;
         self.id.as_deref().filter(|_| one)
     }

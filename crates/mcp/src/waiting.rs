@@ -1,0 +1,246 @@
+//! The requests that one child was given and has not answered, and whose each line of the child is.
+//!
+//! A call that nobody waits for any more may still be answered: that answer is dropped, once. An answer to
+//! anything else means that the child cannot be relied on.
+
+use std::collections::{HashMap, VecDeque};
+
+use base::limit::{GIVEN_UP_MAX, SESSION_CALLS_MAX};
+use base::{Refusal, refusal};
+
+use crate::envelope::{Message, MessageText, Params, Sender};
+use crate::stdio::Top;
+
+/// Requests under way; `T` is what the way back to the client keeps of each.
+pub(crate) struct WaitingCalls<T> {
+    /// By the id that the child was given.
+    calls: HashMap<String, WaitingCall<T>>,
+    /// Ids of calls that nobody waits for any more, of the last [`GIVEN_UP_MAX`].
+    given_up: VecDeque<String>,
+}
+
+struct WaitingCall<T> {
+    /// The client's id as it was written.
+    client: String,
+    progress: Option<String>,
+    kept: T,
+}
+
+/// What a line of a child is, and whose.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum ChildLine<T> {
+    /// It answers this call, which is under way no more.
+    Answer(T),
+    /// It answers a call that was given up: it is dropped.
+    Late,
+    /// What the child says unasked: a request, where it has an id, or a notification; with the token of the call
+    /// whose progress it tells.
+    Says(Option<String>, Option<String>),
+}
+
+/// What is no good in a line of a child.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum BadLine {
+    NotMcp(String),
+    /// It answers a request that was not made, or is answered.
+    Foreign,
+}
+
+impl<T> ChildLine<T> {
+    /// Reads a line; `answered` is [`WaitingCalls::answered`], asked of answers alone.
+    pub(crate) fn read(
+        line: &[u8],
+        answered: impl FnOnce(&str) -> Result<ChildLine<T>, BadLine>,
+    ) -> Result<ChildLine<T>, BadLine> {
+        let text = MessageText::of(line);
+        let (request, params) = match text.read(Sender::Server) {
+            Ok(Message::Response { id: Some(id), .. }) => return answered(id.0),
+            Ok(Message::Response { id: None, .. }) => {
+                let why = "it says that it could not read a message";
+                return Err(BadLine::NotMcp(why.to_owned()));
+            }
+            Ok(Message::Request { id, params, .. }) => (Some(id.0.to_owned()), params),
+            Ok(Message::Notification { params, .. }) => (None, params),
+            Err(why) => {
+                // An answer in a form that is none still ends its call, with an error.
+                let heard = Top::of(line).id(false).map(answered);
+                let not_mcp = || BadLine::NotMcp(format!("{why:?}"));
+                return heard.and_then(Result::ok).ok_or_else(not_mcp);
+            }
+        };
+        let token = Params::read(params).ok().and_then(|p| p.progress_token);
+        let progress = token.map(|token| token.text().to_owned());
+        Ok(ChildLine::Says(request, progress))
+    }
+}
+
+impl<T> Default for WaitingCalls<T> {
+    fn default() -> WaitingCalls<T> {
+        WaitingCalls {
+            calls: HashMap::new(),
+            given_up: VecDeque::new(),
+        }
+    }
+}
+
+impl<T> WaitingCalls<T> {
+    /// Whether a request with this id of the client may begin.
+    ///
+    /// # Errors
+    /// `mcp.id_in_use`, `mcp.session_busy`.
+    pub(crate) fn has_room(&self, client: &str) -> Result<(), Refusal> {
+        let (code, public) = if self.calls.values().any(|call| call.client == client) {
+            (refusal::ID_IN_USE, "a call with this id is under way")
+        } else if self.calls.len() >= SESSION_CALLS_MAX {
+            (refusal::SESSION_BUSY, "too many calls are under way")
+        } else {
+            return Ok(());
+        };
+        Err(Refusal::new(code, public))
+    }
+
+    /// Begins a call that has room: `own` is the id that the child is given, `client` the one that the client
+    /// gave, `progress` the token under which it wants progress.
+    pub(crate) fn begin(&mut self, own: &str, client: &str, progress: Option<String>, kept: T) {
+        let call = WaitingCall {
+            client: client.to_owned(),
+            progress,
+            kept,
+        };
+        self.calls.insert(own.to_owned(), call);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// The id that the child was given for a request of the client that is under way.
+    pub(crate) fn under_way(&self, client: &str) -> Option<String> {
+        let mut calls = self.calls.iter();
+        let (own, _) = calls.find(|(_, call)| call.client == client)?;
+        Some(own.clone())
+    }
+
+    /// A call that is meant, by the token under which it wants progress and what is kept of it.
+    pub(crate) fn find(&mut self, is: impl Fn(Option<&str>, &T) -> bool) -> Option<&mut T> {
+        let mut calls = self.calls.values_mut();
+        let call = calls.find(|call| is(call.progress.as_deref(), &call.kept))?;
+        Some(&mut call.kept)
+    }
+
+    /// Takes the call that an answer belongs to.
+    pub(crate) fn answered(&mut self, own: &str) -> Result<ChildLine<T>, BadLine> {
+        if let Some(call) = self.calls.remove(own) {
+            return Ok(ChildLine::Answer(call.kept));
+        }
+        let given_up = self.given_up.iter().position(|id| id == own);
+        let late = given_up.and_then(|at| self.given_up.remove(at));
+        late.map(|_| ChildLine::Late).ok_or(BadLine::Foreign)
+    }
+
+    /// Takes a call that is not waited for any more: its answer is dropped when it comes.
+    pub(crate) fn give_up(&mut self, own: &str) -> Option<T> {
+        let call = self.calls.remove(own)?;
+        if self.given_up.len() >= GIVEN_UP_MAX {
+            self.given_up.pop_front();
+        }
+        self.given_up.push_back(own.to_owned());
+        Some(call.kept)
+    }
+
+    /// Takes those calls for which there is a reason.
+    pub(crate) fn give_up_those<R>(&mut self, why: impl Fn(&T) -> Option<R>) -> Vec<(T, R)> {
+        let why = |(own, call): (&String, &WaitingCall<T>)| Some((own.clone(), why(&call.kept)?));
+        let those: Vec<_> = self.calls.iter().filter_map(why).collect();
+        let taken = those.into_iter();
+        let taken = taken.filter_map(|(own, why)| Some((self.give_up(&own)?, why)));
+        taken.collect()
+    }
+}
+
+/// What a call is told whose child is silent.
+pub(crate) fn slow() -> Refusal {
+    Refusal::new(refusal::SERVER_SLOW, "the server did not answer in time")
+}
+
+/// What all calls of a child are told that said a line over the bound: it may have answered any of them.
+pub(crate) fn too_large() -> Refusal {
+    let public = "the server's answer is too large";
+    Refusal::new(refusal::ANSWER_TOO_LARGE, public)
+}
+
+/// What a call is told whose child is gone; `why` is for the record.
+pub(crate) fn gone(why: impl Into<String>) -> Refusal {
+    Refusal::new(refusal::SERVER_DOWN, "the server stopped").with_private(why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_answer_is_dropped_once_and_one_to_nothing_is_told() {
+        let mut waiting = WaitingCalls::default();
+        waiting.begin("w1", "1", None, ());
+        assert_eq!(waiting.under_way("1").as_deref(), Some("w1"));
+        assert_eq!(waiting.give_up("w1"), Some(()));
+        assert_eq!(waiting.under_way("1"), None);
+        assert_eq!(waiting.answered("w1"), Ok(ChildLine::Late));
+        assert_eq!(waiting.answered("w1"), Err(BadLine::Foreign));
+        assert_eq!(waiting.give_up("w9"), None);
+        assert_eq!(waiting.answered("w9"), Err(BadLine::Foreign));
+        for i in 0..=GIVEN_UP_MAX {
+            waiting.begin(&format!("w{i}"), "1", None, ());
+            waiting.give_up(&format!("w{i}"));
+        }
+        assert_eq!(waiting.answered("w0"), Err(BadLine::Foreign));
+        assert_eq!(waiting.answered("w1"), Ok(ChildLine::Late));
+    }
+
+    #[test]
+    fn an_id_is_used_once_at_a_time_and_calls_are_bounded() {
+        let mut waiting = WaitingCalls::default();
+        let code = |waiting: &WaitingCalls<usize>, client: &str| {
+            waiting.has_room(client).map_err(|no| no.code.name)
+        };
+        for i in 0..SESSION_CALLS_MAX {
+            assert_eq!(code(&waiting, &i.to_string()), Ok(()));
+            waiting.begin(&format!("w{i}"), &i.to_string(), None, i);
+        }
+        assert_eq!(code(&waiting, "0"), Err("mcp.id_in_use"));
+        assert_eq!(code(&waiting, "x"), Err("mcp.session_busy"));
+        let given_up = waiting.give_up_those(|kept| (*kept == 1).then_some("why"));
+        assert_eq!(given_up, [(1, "why")]);
+        assert_eq!(code(&waiting, "1"), Ok(()));
+    }
+
+    #[test]
+    fn a_line_answers_a_call_or_says_something_or_is_bad() {
+        let read = |line: &str| {
+            let mut waiting = WaitingCalls::default();
+            waiting.begin("\"w1\"", "1", None, ());
+            ChildLine::read(line.as_bytes(), |own| waiting.answered(own))
+        };
+        let says = |request: Option<&str>, token: Option<&str>| {
+            Ok(ChildLine::Says(
+                request.map(str::to_owned),
+                token.map(str::to_owned),
+            ))
+        };
+        for answer in ["{}", "{},"] {
+            let line = format!(r#"{{"jsonrpc":"2.0","id":"w1","result":{answer}}}"#);
+            assert_eq!(read(&line), Ok(ChildLine::Answer(())), "{line}");
+        }
+        let foreign = r#"{"jsonrpc":"2.0","id":"w2","result":{}}"#;
+        assert_eq!(read(foreign), Err(BadLine::Foreign));
+        let asks = r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#;
+        assert_eq!(read(asks), says(Some("7"), None));
+        let tells =
+            r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1}}"#;
+        assert_eq!(read(tells), says(None, Some("1")));
+        let unread = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}"#;
+        for line in ["hello", unread, r#"{"id":"w2","result":{},}"#] {
+            assert!(matches!(read(line), Err(BadLine::NotMcp(_))), "{line}");
+        }
+    }
+}
