@@ -1,4 +1,4 @@
-//! What counts as one address, wherever something is counted by address.
+//! Addresses: blocks of them, and what counts as one wherever something is counted by address.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -12,4 +12,51 @@ pub fn network(address: IpAddr) -> IpAddr {
         }
         v4 => v4,
     }
+}
+
+/// A block of addresses, such as `10.0.0.0/8`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddressRange {
+    pub network: IpAddr,
+    pub prefix_bits: u8,
+}
+
+impl AddressRange {
+    /// Reads `address` or `address/bits`.
+    pub fn parse(text: &str) -> Option<AddressRange> {
+        let (network, bits) = match text.split_once('/') {
+            Some((network, bits)) => (network.parse().ok()?, Some(bits.parse().ok()?)),
+            None => (text.parse().ok()?, None),
+        };
+        let bits_max = if matches!(network, IpAddr::V4(_)) {
+            32
+        } else {
+            128
+        };
+        let prefix_bits = bits.unwrap_or(bits_max);
+        (prefix_bits <= bits_max).then_some(AddressRange {
+            network,
+            prefix_bits,
+        })
+    }
+
+    pub fn contains(&self, address: IpAddr) -> bool {
+        match (self.network, address) {
+            (IpAddr::V4(network), IpAddr::V4(address)) => same_prefix(
+                network.to_bits().into(),
+                address.to_bits().into(),
+                32,
+                self.prefix_bits,
+            ),
+            (IpAddr::V6(network), IpAddr::V6(address)) => {
+                same_prefix(network.to_bits(), address.to_bits(), 128, self.prefix_bits)
+            }
+            _ => false,
+        }
+    }
+}
+
+fn same_prefix(a: u128, b: u128, width_bits: u8, prefix_bits: u8) -> bool {
+    let shift = u32::from(width_bits - prefix_bits);
+    a.checked_shr(shift).unwrap_or(0) == b.checked_shr(shift).unwrap_or(0)
 }

@@ -25,7 +25,7 @@ pub mod resource;
 pub mod secret;
 
 pub use action::{Action, Entity, Lane, ScanAs};
-pub use address::network;
+pub use address::{AddressRange, network};
 pub use clock::Now;
 pub use id::{CallId, Digest, Name};
 pub use json::{Json, JsonError, JsonKey, JsonKind, JsonValue};

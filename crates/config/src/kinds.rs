@@ -8,7 +8,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use base::Name;
+use base::{AddressRange, Name};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde::{Serialize, Serializer};
@@ -104,6 +104,23 @@ impl From<FilePath> for PathBuf {
     fn from(path: FilePath) -> PathBuf {
         path.0
     }
+}
+
+/// A block of addresses, or one address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Addresses(pub AddressRange);
+
+scalar!(Addresses, |text| addresses(text).map(Addresses), "address range", {
+    "type": "string", "minLength": 1
+});
+
+/// Reads an address range, such as `10.0.0.0/8`, or one address.
+///
+/// # Errors
+/// What would have been right.
+pub fn addresses(text: &str) -> Result<AddressRange, String> {
+    let mend = "must be an address range such as 10.0.0.0/8, or one address";
+    AddressRange::parse(text).ok_or_else(|| mend.to_owned())
 }
 
 fn not_empty(text: &str) -> Result<String, String> {

@@ -24,7 +24,8 @@ pub mod yaml;
 pub use check::{Check, Outside, PEM_BYTES_MAX, Pem, SECRET_BYTES_MAX, one_line};
 pub use document::Document;
 pub use kinds::{
-    Count, EnvValue, FilePath, FileReference, Label, Reference, Socket, Switch, Text, Time,
+    Addresses, Count, EnvValue, FilePath, FileReference, Label, Reference, Socket, Switch, Text,
+    Time, addresses,
 };
 pub use map::{ByArgument, ByName, ByRule, ByVariable, List, Named, OneOr, OneOrMore};
 pub use problem::{Path, Problem, Step};

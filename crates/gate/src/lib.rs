@@ -39,7 +39,7 @@ pub use gate::Gate;
 pub use grant::{GRANT_BYTES_MAX, GRANT_CALLS_MAX, GRANT_MS_MAX, Grant, GrantedCall};
 pub use judge::{Asker, Case, Scanned};
 pub use passed::{CallEnding, Passed};
-pub use reach::{Range, Reach};
+pub use reach::Reach;
 pub use reserve::Reservation;
 pub use rules::{Rates, Rules};
 pub use stop::Stops;

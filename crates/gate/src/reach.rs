@@ -6,67 +6,22 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A block of addresses, such as `10.0.0.0/8`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
-    pub network: IpAddr,
-    pub prefix_bits: u8,
-}
-
-impl Range {
-    /// Reads `address` or `address/bits`.
-    pub fn parse(text: &str) -> Option<Range> {
-        let (network, bits) = match text.split_once('/') {
-            Some((network, bits)) => (network.parse().ok()?, Some(bits.parse().ok()?)),
-            None => (text.parse().ok()?, None),
-        };
-        let bits_max = if matches!(network, IpAddr::V4(_)) {
-            32
-        } else {
-            128
-        };
-        let prefix_bits = bits.unwrap_or(bits_max);
-        (prefix_bits <= bits_max).then_some(Range {
-            network,
-            prefix_bits,
-        })
-    }
-
-    pub fn contains(&self, address: IpAddr) -> bool {
-        match (self.network, address) {
-            (IpAddr::V4(network), IpAddr::V4(address)) => same_prefix(
-                network.to_bits().into(),
-                address.to_bits().into(),
-                32,
-                self.prefix_bits,
-            ),
-            (IpAddr::V6(network), IpAddr::V6(address)) => {
-                same_prefix(network.to_bits(), address.to_bits(), 128, self.prefix_bits)
-            }
-            _ => false,
-        }
-    }
-}
-
-fn same_prefix(a: u128, b: u128, width_bits: u8, prefix_bits: u8) -> bool {
-    let shift = u32::from(width_bits - prefix_bits);
-    a.checked_shr(shift).unwrap_or(0) == b.checked_shr(shift).unwrap_or(0)
-}
+use base::AddressRange;
 
 /// Where one server may be: everywhere public, and in the ranges that the configuration names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
-    pub ranges: Vec<Range>,
+    pub ranges: Vec<AddressRange>,
 }
 
 impl Reach {
     /// Loopback only: for a server whose URL names this machine.
     pub fn loopback() -> Reach {
-        let v4 = Range {
+        let v4 = AddressRange {
             network: Ipv4Addr::LOCALHOST.into(),
             prefix_bits: 8,
         };
-        let v6 = Range {
+        let v6 = AddressRange {
             network: Ipv6Addr::LOCALHOST.into(),
             prefix_bits: 128,
         };
@@ -105,10 +60,10 @@ fn is_public(address: IpAddr) -> bool {
         "2002::/16",
         "3fff::/20",
     ];
-    static RANGES: std::sync::LazyLock<Vec<Range>> = std::sync::LazyLock::new(|| {
+    static RANGES: std::sync::LazyLock<Vec<AddressRange>> = std::sync::LazyLock::new(|| {
         SPECIAL
             .iter()
-            .map(|text| Range::parse(text).expect("the table holds ranges"))
+            .map(|text| AddressRange::parse(text).expect("the table holds ranges"))
             .collect()
     });
     let unicast = match address {
@@ -158,7 +113,7 @@ mod tests {
     #[test]
     fn a_range_allows_what_it_holds_and_no_more() {
         let reach = Reach {
-            ranges: vec![Range::parse("10.1.0.0/16").expect("a range")],
+            ranges: vec![AddressRange::parse("10.1.0.0/16").expect("a range")],
         };
         assert!(allowed(&reach, "10.1.255.1"));
         assert!(allowed(&reach, "::ffff:10.1.0.9"));
@@ -166,7 +121,7 @@ mod tests {
         assert!(!allowed(&reach, "127.0.0.1"));
         assert!(allowed(&Reach::loopback(), "127.8.0.1") && allowed(&Reach::loopback(), "::1"));
         assert!(!allowed(&Reach::loopback(), "10.0.0.1"));
-        assert_eq!(Range::parse("10.0.0.0/33"), None);
-        assert_eq!(Range::parse("ten/8"), None);
+        assert_eq!(AddressRange::parse("10.0.0.0/33"), None);
+        assert_eq!(AddressRange::parse("ten/8"), None);
     }
 }

@@ -3,20 +3,11 @@
 //! What one key says about another, and what files hold, is checked where the configuration is read.
 
 use base::limit;
-use config::{ByVariable, Count, EnvValue, FilePath, FileReference, List, Reference, Text, Url};
+use config::{
+    Addresses, ByVariable, Count, EnvValue, FilePath, FileReference, List, Reference, Text, Url,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
-
-/// Addresses that may be dialled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AddressRange(pub gate::Range);
-
-config::scalar!(AddressRange, range, "address range", { "type": "string", "minLength": 1 });
-
-fn range(text: &str) -> Result<AddressRange, String> {
-    let found = gate::Range::parse(text).map(AddressRange);
-    found.ok_or_else(|| "must be an address range such as 10.0.0.0/8, or one address".to_owned())
-}
 
 /// One variable; a name that says secret (TOKEN, PASSWORD, …) has to be a reference.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
@@ -49,7 +40,7 @@ pub struct ServerSection {
     /// Private address ranges that may be dialled for this server; those that are not public are refused
     /// otherwise.
     #[schemars(example = &"[10.0.0.0/8]", extend("x-with" = "url"))]
-    pub addresses: List<AddressRange>,
+    pub addresses: List<Addresses>,
     /// Most sessions open at the server at once; each is a process where the server is a command.
     #[schemars(example = &"64")]
     pub sessions_max: Count<1, 4096>,

@@ -45,7 +45,7 @@ pub struct Place {
     pub name: Name,
     pub url: Url,
     pub ca: Option<Ca>,
-    pub addresses: Vec<gate::Range>,
+    pub addresses: Vec<base::AddressRange>,
 }
 
 /// TLS with certificates on both sides, in place of the seal. It was checked when it was read.

@@ -6,7 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use config::{
-    ByName, Count, FileReference, Label, List, OneOrMore, Reference, Switch, Text, Time, Url,
+    Addresses, ByName, Count, FileReference, Label, List, OneOrMore, Reference, Switch, Text, Time,
+    Url,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,24 +49,6 @@ impl Listen {
             }),
         }
     }
-}
-
-/// Addresses that may be dialled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AddressRange(pub gate::Range);
-
-config::scalar!(AddressRange, |text| range(text).map(AddressRange), "address range", {
-    "type": "string", "minLength": 1
-});
-
-/// Reads an address range, such as `10.0.0.0/8`, or one address.
-///
-/// # Errors
-///
-/// What would have been right.
-pub fn range(text: &str) -> Result<gate::Range, String> {
-    let mend = "must be an address range such as 10.0.0.0/8, or one address";
-    gate::Range::parse(text).ok_or_else(|| mend.to_owned())
 }
 
 /// Which hosts a route is for: a name, or `*.` and a name for all below it.
@@ -275,7 +258,7 @@ pub struct Peer {
     /// otherwise.
     #[schemars(example = &"[10.0.0.0/8]")]
     #[serde(default)]
-    pub addresses: List<AddressRange>,
+    pub addresses: List<Addresses>,
 }
 
 /// One place that requests go to.
@@ -292,7 +275,7 @@ pub struct Place {
     /// Private address ranges that may be dialled for it; those that are not public are refused otherwise.
     #[schemars(example = &"[10.0.0.0/8]")]
     #[serde(default)]
-    pub addresses: List<AddressRange>,
+    pub addresses: List<Addresses>,
 }
 
 /// Routing rules, first match wins. Required with more than one peer; otherwise everything goes to the only peer.

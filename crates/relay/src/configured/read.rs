@@ -453,7 +453,7 @@ fn place(
     (url, ca, addresses): (
         &Option<config::Url>,
         &Option<FileReference>,
-        &config::List<written::AddressRange>,
+        &config::List<config::Addresses>,
     ),
     at: &Key,
     check: &mut Check<'_>,

@@ -166,7 +166,7 @@ pub(crate) struct HttpServer {
     pub ca: Option<Ca>,
     /// Private ranges that may be dialled for this server. Loopback may be dialled where
     /// [`Url::is_loopback`] says that the URL itself names it.
-    pub addresses: Vec<gate::Range>,
+    pub addresses: Vec<base::AddressRange>,
 }
 
 /// The policies, read but not compiled.

@@ -4,7 +4,7 @@ use ::config::Reference;
 use relay::section::Listen;
 
 pub(crate) use ::config::url::parse as url;
-pub(crate) use relay::section::range;
+pub(crate) use config::addresses as range;
 
 /// Where a relay listens: an address and port, or `unix:PATH`.
 pub(crate) fn listen(text: &str) -> Result<Listen, String> {

@@ -67,7 +67,7 @@ pub(super) fn seen<'a>(arguments: impl Iterator<Item = &'a str>) -> Seen {
 /// Who is asked, as a command line says it.
 pub(super) struct Ask<'a> {
     pub url: &'a str,
-    pub address: &'a [gate::Range],
+    pub address: &'a [base::AddressRange],
     pub ca: Option<&'a Path>,
 }
 
@@ -92,7 +92,7 @@ impl Ask<'_> {
         // An address that was typed is meant; a name has to lead to a public one, or to those of --address.
         let typed = url.host.parse().ok().map(|address| {
             let text = std::net::IpAddr::to_string(&address);
-            gate::Range::parse(&text).expect("an address is a range of one")
+            base::AddressRange::parse(&text).expect("an address is a range of one")
         });
         Ok(Place {
             name: name(place),

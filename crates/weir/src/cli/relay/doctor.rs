@@ -50,7 +50,7 @@ pub(crate) struct Doctor {
     join_token: Option<String>,
     /// Private addresses that may be dialled, such as 10.0.0.0/8; may be given more than once
     #[arg(long, value_name = "RANGE", value_parser = crate::config::values::range, requires = "to")]
-    address: Vec<gate::Range>,
+    address: Vec<base::AddressRange>,
     /// Certificates of authorities to trust instead of the public ones, as PEM
     #[arg(long, value_name = "FILE", requires = "to")]
     ca: Option<PathBuf>,

@@ -49,7 +49,7 @@ struct Common {
     state: Option<PathBuf>,
     /// Private addresses that may be dialled, such as 10.0.0.0/8; may be given more than once
     #[arg(long, value_name = "RANGE", value_parser = values::range)]
-    address: Vec<gate::Range>,
+    address: Vec<base::AddressRange>,
     /// Certificates of authorities to trust instead of the public ones, as PEM
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
