@@ -24,7 +24,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("scan_rules", targets::scan_rules),
     ("json", targets::json),
     ("mcp_envelope", targets::mcp_envelope),
-    ("mcp_sse", targets::mcp_sse),
+    ("net_sse", targets::net_sse),
     ("mcp_arguments", targets::mcp_arguments),
     ("mcp_fields", targets::mcp_fields),
     ("edge_framing", targets::edge_framing),

@@ -171,10 +171,10 @@ pub fn edge_framing(data: &[u8]) {
 }
 
 /// An event stream: the same events, however it is cut into pieces.
-pub fn mcp_sse(data: &[u8]) {
+pub fn net_sse(data: &[u8]) {
     let Some((&cut, stream)) = data.split_first() else { return };
     let read = |piece: usize| {
-        let (mut reader, mut events) = (mcp::sse::Reader::new(1 << 16), Vec::new());
+        let (mut reader, mut events) = (net::sse::Reader::new(1 << 16), Vec::new());
         let all = stream
             .chunks(piece.max(1))
             .try_for_each(|piece| reader.push(piece, |event| events.push(event)));

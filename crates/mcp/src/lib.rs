@@ -37,7 +37,6 @@ pub mod envelope;
 pub mod fuzzing;
 pub mod metrics;
 pub mod section;
-pub mod sse;
 
 use net::origin;
 

@@ -13,6 +13,7 @@ mod generation;
 pub mod h1;
 pub mod mutual;
 pub mod origin;
+pub mod sse;
 pub mod upstream;
 
 pub use children::{Backoff, ChildIn, ChildOut, LineError, SendLineError};

@@ -9,7 +9,7 @@ use base::{Refusal, refusal};
 use bytes::Bytes;
 use gate::Passed;
 use http::StatusCode;
-use net::{Body, BodySender, ChildIn, ChildOut, LineError, Response, children};
+use net::{Body, BodySender, ChildIn, ChildOut, LineError, Response, children, sse};
 use tokio::sync::mpsc::Receiver;
 use tokio::time::Instant;
 
@@ -20,7 +20,6 @@ use crate::calls::own_id;
 use crate::inbound::{accepted, event_stream, http_error, json, rpc_error};
 use crate::lane::{McpLane, Server, ServerKind, Shared};
 use crate::session::{self, ChildAnswer, ChildSession, LISTEN_SILENCE_MS, lock};
-use crate::sse;
 use crate::waiting::{BadLine, gone, slow, too_large};
 
 /// Events that may wait for a slow client.

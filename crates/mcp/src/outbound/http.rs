@@ -11,15 +11,15 @@ use base::{Refusal, refusal};
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, Method, StatusCode};
-use net::{Body, BodySender, Response};
+use net::{Body, BodySender, Response, sse};
 use tokio::time::Instant;
 
 use super::{Outgoing, look_every, while_in_force};
 use crate::answers::Answers;
 use crate::inbound::{SESSION, accepted, event_stream, json, rpc_error};
 use crate::lane::{McpLane, Server, ServerKind, Shared, server_of};
+use crate::session;
 use crate::token::Resume;
-use crate::{session, sse};
 
 pub(crate) const REVISION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 pub(crate) const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
@@ -364,6 +364,8 @@ impl Pump {
     }
 
     async fn pass_on(&mut self, mut event: sse::Event) -> Result<(), net::Gone> {
+        // MCP has messages alone: what a server names otherwise was judged as one, and goes on as one.
+        event.name = None;
         if let Some(data) = event.data.take_if(|data| !data.is_empty()) {
             let taken = self.answers.take(&self.shared.declared, &Bytes::from(data));
             // A message that may not pass takes the id of its event along.

@@ -113,10 +113,14 @@ fn json_object(text: &str) -> Result<Json<'_>, Failure> {
         let why = serde_json::from_str::<serde_json::Value>(text).err();
         failure(why.map_or_else(|| format!(": {error:?}"), |why| format!(": {why}")))
     })?;
-    match json.root().kind() {
-        JsonKind::Object => Ok(json),
-        kind => Err(failure(format!(" but {kind:?}"))),
-    }
+    let kind = match json.root().kind() {
+        JsonKind::Object => return Ok(json),
+        JsonKind::Array => "an array",
+        JsonKind::String => "a string",
+        JsonKind::Number => "a number",
+        JsonKind::Bool | JsonKind::Null => "a word",
+    };
+    Err(failure(format!(": it is {kind}")))
 }
 
 impl Explain {

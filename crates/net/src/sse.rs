@@ -1,4 +1,4 @@
-//! Server-sent events: read with bounds, written as one message an event.
+//! Server-sent events: read with bounds, written one by one.
 //!
 //! Source: the HTML standard, section 9.2 "Server-sent events".
 
@@ -6,10 +6,16 @@ use base::limit::ANSWER_BYTES_DEFAULT;
 
 /// Longest `retry` that is read, in digits: some 11 days.
 const RETRY_DIGITS_MAX: usize = 9;
+/// Longest id and longest name of a type that is read, in bytes.
+const WORD_BYTES_MAX: usize = 1024;
+/// The type of an event that names none.
+const MESSAGE: &str = "message";
 
 /// One event of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Event {
+    /// Its type; absent where that is `message`, which it is where none is named.
+    pub name: Option<String>,
     pub id: Option<String>,
     /// Absent where the event has no `data` line: it only names an id or a time, and no message.
     pub data: Option<Vec<u8>>,
@@ -103,14 +109,18 @@ impl Reader {
                 }
                 None => self.event.data = Some(value.to_vec()),
             },
-            b"id" if !value.contains(&0) && value.len() <= 1024 => {
+            b"id" if !value.contains(&0) && value.len() <= WORD_BYTES_MAX => {
                 self.event.id = String::from_utf8(value.to_vec()).ok();
+            }
+            b"event" if value.len() <= WORD_BYTES_MAX => {
+                let name = String::from_utf8(value.to_vec()).ok();
+                self.event.name = name.filter(|name| !name.is_empty() && name != MESSAGE);
             }
             b"retry" if value.iter().all(u8::is_ascii_digit) && value.len() <= RETRY_DIGITS_MAX => {
                 let digits = std::str::from_utf8(value).ok();
                 self.event.retry_ms = digits.and_then(|digits| digits.parse().ok());
             }
-            // Comments, `event` (MCP uses only "message"), and what is not known.
+            // Comments, and what is not known.
             _ => {}
         }
         None
@@ -130,7 +140,9 @@ pub fn write(event: &Event) -> Vec<u8> {
         out.extend_from_slice(format!("retry: {retry_ms}\n").as_bytes());
     }
     if let Some(data) = data {
-        out.extend_from_slice(b"event: message\n");
+        out.extend_from_slice(b"event: ");
+        out.extend_from_slice(event.name.as_deref().unwrap_or(MESSAGE).as_bytes());
+        out.push(b'\n');
         for line in data.split(|b| *b == b'\n' || *b == b'\r') {
             out.extend_from_slice(b"data: ");
             out.extend_from_slice(line);
@@ -197,7 +209,11 @@ mod tests {
             ..Event::default()
         };
         let empty = Event::message(b"");
-        for event in [event, primer, empty] {
+        let named = Event {
+            name: Some("content_block_delta".into()),
+            ..Event::message(b"{}")
+        };
+        for event in [event, primer, empty, named] {
             assert_eq!(read(&[&write(&event)], 100).unwrap(), vec![event]);
         }
     }
