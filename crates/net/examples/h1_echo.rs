@@ -48,8 +48,14 @@ enum Bare {
 }
 
 impl ConnectionService for Bare {
-    async fn connection(&self, stream: Stream, _: PeerAddress, thread: Rc<Thread>) {
-        let mut server = ServerConnection::new(stream, &thread);
+    async fn connection(
+        &self,
+        stream: Stream,
+        _: PeerAddress,
+        thread: Rc<Thread>,
+        bounds: Rc<h1::ConnectionSettings>,
+    ) {
+        let mut server = ServerConnection::new(stream, &thread, &bounds);
         let served = match self {
             Bare::Echo => echo(&mut server).await,
             Bare::Proxy(wires, permit) => proxy(&mut server, wires, permit).await,
@@ -172,7 +178,8 @@ async fn connect(upstream: SocketAddr) -> SendRequest<Incoming> {
 }
 
 async fn own(address: SocketAddr, upstream: Option<&str>) -> std::io::Result<()> {
-    let thread = Thread::new(h1::ConnectionSettings::default());
+    let bounds = h1::ConnectionSettings::default();
+    let thread = Thread::new(bounds.tick_ms());
     let bare = match upstream {
         None => Bare::Echo,
         Some(upstream) => {
@@ -181,7 +188,7 @@ async fn own(address: SocketAddr, upstream: Option<&str>) -> std::io::Result<()>
             endpoint.idle_max = 1024;
             let targets = Targets::new([(name.clone(), endpoint)]).expect("a target");
             Bare::Proxy(
-                Wires::new(Arc::new(targets), Rc::clone(&thread)),
+                Wires::new(Arc::new(targets), Rc::clone(&thread), bounds.clone()),
                 Open(name),
             )
         }
@@ -191,6 +198,7 @@ async fn own(address: SocketAddr, upstream: Option<&str>) -> std::io::Result<()>
         listener,
         Rc::new(bare),
         thread,
+        bounds,
         Arc::default(),
         Drain::new(),
     )

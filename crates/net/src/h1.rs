@@ -83,7 +83,10 @@ pub const DRAIN_IDLE_MS_DEFAULT: u64 = 1_000;
 /// Bytes that wait in the output before `body` writes them out.
 pub const OUTPUT_BYTES_MAX: usize = 64 << 10;
 
-/// The bounds of connections, both of servers and of clients.
+/// The shortest and the longest tick of a clock, in milliseconds.
+const TICK_MS: (u64, u64) = (10, 250);
+
+/// The bounds of a connection, as its server or its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionSettings {
     /// Largest head, in bytes.
@@ -110,6 +113,15 @@ pub struct ConnectionSettings {
     /// How long a drain leaves idle connections open for a request that is on its way already, in
     /// milliseconds; no longer than `drain_ms`.
     pub drain_idle_ms: u64,
+}
+
+impl ConnectionSettings {
+    /// The tick by which the clock of a [`Thread`] meets these bounds, in milliseconds.
+    pub fn tick_ms(&self) -> u64 {
+        let shortest = self.head_ms.min(self.piece_ms).min(self.write_ms);
+        let shortest = shortest.min(self.answer_ms).min(self.idle_ms);
+        (shortest / 8).clamp(TICK_MS.0, TICK_MS.1)
+    }
 }
 
 impl Default for ConnectionSettings {

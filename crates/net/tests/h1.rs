@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panic")]
 
 use std::future::Future;
+use std::rc::Rc;
 use std::time::Duration;
 
 use net::h1::{
@@ -39,18 +40,22 @@ fn run_on(paused: bool, test: impl Future<Output = ()>) {
         .expect("the test ends in time");
 }
 
+fn thread() -> Rc<Thread> {
+    Thread::new(ConnectionSettings::default().tick_ms())
+}
+
 /// A server, and the client's end of its stream, which holds so many bytes each way.
 fn server(bytes: usize) -> (ServerConnection<DuplexStream>, DuplexStream) {
     let (ours, theirs) = duplex(bytes);
-    let thread = Thread::new(ConnectionSettings::default());
-    (ServerConnection::new(ours, &thread), theirs)
+    let thread = thread();
+    (ServerConnection::new(ours, &thread, &Rc::default()), theirs)
 }
 
 /// A client, and the server's end of its stream.
 fn client(bytes: usize) -> (ClientConnection<DuplexStream>, DuplexStream) {
     let (ours, theirs) = duplex(bytes);
-    let thread = Thread::new(ConnectionSettings::default());
-    (ClientConnection::new(ours, &thread), theirs)
+    let thread = thread();
+    (ClientConnection::new(ours, &thread, &Rc::default()), theirs)
 }
 
 /// Reads exactly this.
@@ -543,10 +548,10 @@ fn a_refusal_reaches_a_client_that_still_sends() {
     run_real(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let thread = Thread::new(ConnectionSettings::default());
+        let thread = thread();
         let serve = async {
             let (stream, _) = listener.accept().await.unwrap();
-            let mut server = ServerConnection::new(stream, &thread);
+            let mut server = ServerConnection::new(stream, &thread, &Rc::default());
             server.head().await.unwrap().unwrap();
             server.refuse(413, NO_FIELDS, b"too much").await.unwrap();
         };
@@ -571,10 +576,10 @@ fn a_cut_answer_never_looks_whole() {
     run_real(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let thread = Thread::new(ConnectionSettings::default());
+        let thread = thread();
         let serve = async {
             let (stream, _) = listener.accept().await.unwrap();
-            let mut server = ServerConnection::new(stream, &thread);
+            let mut server = ServerConnection::new(stream, &thread, &Rc::default());
             server.head().await.unwrap().unwrap();
             server.respond(200, NO_FIELDS, Framing::Chunked).unwrap();
             server.body(b"half").await.unwrap();
@@ -596,10 +601,10 @@ fn a_client_that_closed_its_side_still_gets_its_answer() {
     run_real(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let thread = Thread::new(ConnectionSettings::default());
+        let thread = thread();
         let serve = async {
             let (stream, _) = listener.accept().await.unwrap();
-            let mut server = ServerConnection::new(stream, &thread);
+            let mut server = ServerConnection::new(stream, &thread, &Rc::default());
             server.head().await.unwrap().unwrap();
             server.respond(200, NO_FIELDS, Framing::Length(2)).unwrap();
             server.body(b"ok").await.unwrap();
@@ -621,22 +626,17 @@ fn a_client_that_closed_its_side_still_gets_its_answer() {
 #[test]
 fn a_drain_ends_busy_connections_after_their_answer_and_idle_ones_a_moment_later() {
     run(async {
-        let settings = ConnectionSettings {
-            drain_idle_ms: 1_000,
-            ..ConnectionSettings::default()
-        };
-        let tick = Duration::from_millis(250);
-        let thread = Thread::new(settings);
+        let (tick, thread) = (Duration::from_millis(250), thread());
         let (ours, _idle_peer) = duplex(1 << 16);
-        let mut idle = ServerConnection::new(ours, &thread);
+        let mut idle = ServerConnection::new(ours, &thread, &Rc::default());
         let idle = spawn_local(async move { idle.head().await.unwrap().is_none() });
         let (ours, mut peer) = duplex(1 << 16);
-        let mut busy = ServerConnection::new(ours, &thread);
+        let mut busy = ServerConnection::new(ours, &thread, &Rc::default());
         peer.write_all(GET).await.unwrap();
         busy.head().await.unwrap().unwrap();
         tokio::task::yield_now().await;
         let start = tokio::time::Instant::now();
-        thread.drain();
+        thread.drain(1_000);
         answer(&mut busy, 200, Framing::None, b"").await;
         assert!(busy.head().await.unwrap().is_none());
         assert_eq!(start.elapsed(), Duration::ZERO);
@@ -652,9 +652,9 @@ fn a_drain_ends_busy_connections_after_their_answer_and_idle_ones_a_moment_later
 #[test]
 fn a_request_that_was_on_its_way_when_the_drain_began_is_answered() {
     run(async {
-        let thread = Thread::new(ConnectionSettings::default());
+        let thread = thread();
         let (ours, mut peer) = duplex(1 << 16);
-        let mut server = ServerConnection::new(ours, &thread);
+        let mut server = ServerConnection::new(ours, &thread, &Rc::default());
         peer.write_all(GET).await.unwrap();
         server.head().await.unwrap().unwrap();
         answer(&mut server, 200, Framing::None, b"").await;
@@ -665,7 +665,7 @@ fn a_request_that_was_on_its_way_when_the_drain_began_is_answered() {
             server
         });
         tokio::task::yield_now().await;
-        thread.drain();
+        thread.drain(1_000);
         tokio::task::yield_now().await;
         peer.write_all(GET).await.unwrap();
         let text = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n\
@@ -845,10 +845,10 @@ fn both_directions_can_flow_at_once() {
     // room for all of it.
     run(async {
         let (ours, theirs) = duplex(1 << 12);
-        let thread = Thread::new(ConnectionSettings::default());
+        let thread = thread();
         let (mut server, mut client) = (
-            ServerConnection::new(ours, &thread),
-            ClientConnection::new(theirs, &thread),
+            ServerConnection::new(ours, &thread, &Rc::default()),
+            ClientConnection::new(theirs, &thread, &Rc::default()),
         );
         let total = 1 << 20;
         let serve = async {
@@ -919,11 +919,11 @@ fn every_fault_has_a_status_and_a_sentence() {
 #[test]
 fn buffers_are_given_back_while_a_connection_waits() {
     run(async {
-        let thread = Thread::new(ConnectionSettings::default());
+        let thread = thread();
         let mut peers = Vec::new();
         for _ in 0..100 {
             let (ours, peer) = duplex(1 << 16);
-            let mut server = ServerConnection::new(ours, &thread);
+            let mut server = ServerConnection::new(ours, &thread, &Rc::default());
             spawn_local(async move {
                 while server.head().await.unwrap().is_some() {
                     answer(&mut server, 200, Framing::Length(1), b"x").await;
@@ -981,11 +981,11 @@ fn a_forgotten_request_lends_its_buffer_and_loses_nothing_behind_it() {
 #[test]
 fn connections_whose_requests_are_forgotten_need_one_buffer() {
     run(async {
-        let thread = Thread::new(ConnectionSettings::default());
+        let thread = thread();
         let mut open = Vec::new();
         for _ in 0..50 {
             let (ours, mut peer) = duplex(1 << 16);
-            let mut server = ServerConnection::new(ours, &thread);
+            let mut server = ServerConnection::new(ours, &thread, &Rc::default());
             peer.write_all(GET).await.unwrap();
             assert!(server.head().await.unwrap().is_some());
             server.forget_request();

@@ -77,7 +77,8 @@ fn wires(address: SocketAddr, change: impl FnOnce(&mut Endpoint)) -> Wires<Pass>
     let mut endpoint = Endpoint::parse(&format!("http://{address}")).unwrap();
     change(&mut endpoint);
     let targets = Arc::new(Targets::new([(name(), endpoint)]).unwrap());
-    Wires::new(targets, Thread::new(ConnectionSettings::default()))
+    let bounds = ConnectionSettings::default();
+    Wires::new(targets, Thread::new(bounds.tick_ms()), bounds)
 }
 
 /// Listens, and answers the first request of each connection with these bytes, more of them with
@@ -226,8 +227,14 @@ fn what_cannot_be_reached_says_so() {
 struct Plain;
 
 impl ConnectionService for Plain {
-    async fn connection(&self, stream: Stream, peer: PeerAddress, thread: Rc<Thread>) {
-        let mut server = ServerConnection::new(stream, &thread);
+    async fn connection(
+        &self,
+        stream: Stream,
+        peer: PeerAddress,
+        thread: Rc<Thread>,
+        bounds: Rc<ConnectionSettings>,
+    ) {
+        let mut server = ServerConnection::new(stream, &thread, &bounds);
         // What a client does wrong is its own matter.
         let _ = serve_plain(&mut server, peer).await;
     }
@@ -271,11 +278,12 @@ struct Edge {
 
 fn start(listener: Listener, settings: ConnectionSettings) -> Edge {
     let (shared, drain) = (Arc::<EdgeShared>::default(), Drain::new());
-    let thread = Thread::new(settings);
+    let thread = Thread::new(settings.tick_ms());
     let serving = h1::serve(
         listener,
         Rc::new(Plain),
         thread,
+        settings,
         Arc::clone(&shared),
         drain.clone(),
     );

@@ -68,8 +68,14 @@ fn main() {
 struct Echo;
 
 impl h1::ConnectionService for Echo {
-    async fn connection(&self, stream: Stream, _: h1::PeerAddress, thread: Rc<Thread>) {
-        let mut server = ServerConnection::new(stream, &thread);
+    async fn connection(
+        &self,
+        stream: Stream,
+        _: h1::PeerAddress,
+        thread: Rc<Thread>,
+        bounds: Rc<h1::ConnectionSettings>,
+    ) {
+        let mut server = ServerConnection::new(stream, &thread, &bounds);
         while let Ok(Some(head)) = server.head().await {
             let Framing::Length(bytes) = head.framing() else {
                 return;
@@ -88,11 +94,19 @@ impl h1::ConnectionService for Echo {
 }
 
 async fn echo(listener: Listener) {
-    let thread = Thread::new(h1::ConnectionSettings::default());
+    let bounds = h1::ConnectionSettings::default();
+    let thread = Thread::new(bounds.tick_ms());
     let shared = EdgeShared::default().into();
-    h1::serve(listener, Rc::new(Echo), thread, shared, Drain::new())
-        .await
-        .unwrap();
+    h1::serve(
+        listener,
+        Rc::new(Echo),
+        thread,
+        bounds,
+        shared,
+        Drain::new(),
+    )
+    .await
+    .unwrap();
 }
 
 /// CPU time of a process, in microseconds.

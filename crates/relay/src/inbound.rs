@@ -21,7 +21,9 @@ use arc_swap::ArcSwap;
 use base::{Name, Now};
 use gate::ports::Clock;
 use gate::{Gate, Passed};
-use net::h1::{self, Listener, PeerAddress, Stream, Thread, Wires};
+use net::h1::{
+    self, ConnectionSettings, Listener, PeerAddress, ServerConnection, Stream, Thread, Wires,
+};
 use net::{Drain, EdgeShared};
 use seal::replay::Replay;
 use seal::{Budget, Guard, Responder};
@@ -57,8 +59,8 @@ pub struct Inbound {
     shaking: Semaphore,
     counters: All,
     said: Mutex<Said>,
-    edge: h1::ConnectionSettings,
-    upstream: h1::ConnectionSettings,
+    edge: ConnectionSettings,
+    upstream: ConnectionSettings,
 }
 
 /// The settings in force.
@@ -136,12 +138,12 @@ impl Inbound {
     pub async fn serve(
         self: &Arc<Self>,
         listener: Listener,
-        wires: impl FnOnce(Rc<Thread>) -> Wires<Passed>,
+        wires: impl FnOnce(Rc<Thread>, ConnectionSettings) -> Wires<Passed>,
         shared: Arc<EdgeShared>,
         drain: Drain,
     ) -> io::Result<()> {
-        let thread = Thread::new(self.edge.clone());
-        let wires = wires(Thread::new(self.upstream.clone()));
+        let thread = Thread::new(self.edge.tick_ms().min(self.upstream.tick_ms()));
+        let wires = wires(Rc::clone(&thread), self.upstream.clone());
         let desk = Desk::new(self, wires);
         desk.keep();
         self.generation.watch();
@@ -150,7 +152,8 @@ impl Inbound {
             told.started().await;
             relay.begin_drain();
         });
-        let served = h1::serve(listener, Rc::new(Service(desk)), thread, shared, drain).await;
+        let (service, bounds) = (Rc::new(Service(desk)), self.edge.clone());
+        let served = h1::serve(listener, service, thread, bounds, shared, drain).await;
         watching.abort();
         served
     }
@@ -233,11 +236,20 @@ impl Live {
 struct Service(Rc<Desk>);
 
 impl h1::ConnectionService for Service {
-    async fn connection(&self, stream: Stream, peer: PeerAddress, thread: Rc<Thread>) {
+    async fn connection(
+        &self,
+        stream: Stream,
+        peer: PeerAddress,
+        thread: Rc<Thread>,
+        bounds: Rc<ConnectionSettings>,
+    ) {
         let desk = Rc::clone(&self.0);
         match desk.current().live.trust.is_some() {
-            true => mutual::connection(desk, stream, peer, thread).await,
-            false => exchange::connection(desk, stream, peer, thread).await,
+            true => mutual::connection(desk, stream, peer, thread, bounds).await,
+            false => {
+                let server = ServerConnection::new(stream, &thread, &bounds);
+                exchange::connection(desk, server, peer).await;
+            }
         }
     }
 }

@@ -20,7 +20,9 @@ use arc_swap::ArcSwap;
 use base::Name;
 use gate::ports::Clock;
 use gate::{Gate, Passed};
-use net::h1::{self, Listener, PeerAddress, Stream, Thread, Wires};
+use net::h1::{
+    self, ConnectionSettings, Listener, PeerAddress, ServerConnection, Stream, Thread, Wires,
+};
 use net::{Drain, EdgeShared};
 use tokio::task::spawn_local;
 
@@ -44,8 +46,8 @@ pub struct Outbound {
     counters: All,
     /// When the drain began, by the monotonic clock; 0 before.
     drained_mono_ms: AtomicU64,
-    edge: h1::ConnectionSettings,
-    upstream: h1::ConnectionSettings,
+    edge: ConnectionSettings,
+    upstream: ConnectionSettings,
 }
 
 /// The settings in force.
@@ -114,12 +116,12 @@ impl Outbound {
     pub async fn serve(
         self: &Arc<Self>,
         listener: Listener,
-        wires: impl FnOnce(Rc<Thread>) -> Wires<Passed>,
+        wires: impl FnOnce(Rc<Thread>, ConnectionSettings) -> Wires<Passed>,
         shared: Arc<EdgeShared>,
         drain: Drain,
     ) -> io::Result<()> {
-        let thread = Thread::new(self.edge.clone());
-        let wires = wires(Thread::new(self.upstream.clone()));
+        let thread = Thread::new(self.edge.tick_ms().min(self.upstream.tick_ms()));
+        let wires = wires(Rc::clone(&thread), self.upstream.clone());
         let desk = Desk::new(self, wires);
         desk.keep();
         self.generation.watch();
@@ -128,7 +130,8 @@ impl Outbound {
             told.started().await;
             relay.begin_drain();
         });
-        let served = h1::serve(listener, Rc::new(Service(desk)), thread, shared, drain).await;
+        let (service, bounds) = (Rc::new(Service(desk)), self.edge.clone());
+        let served = h1::serve(listener, service, thread, bounds, shared, drain).await;
         watching.abort();
         served
     }
@@ -200,7 +203,14 @@ impl Live {
 struct Service(Rc<Desk>);
 
 impl h1::ConnectionService for Service {
-    async fn connection(&self, stream: Stream, peer: PeerAddress, thread: Rc<Thread>) {
-        exchange::connection(Rc::clone(&self.0), stream, peer, thread).await;
+    async fn connection(
+        &self,
+        stream: Stream,
+        peer: PeerAddress,
+        thread: Rc<Thread>,
+        bounds: Rc<ConnectionSettings>,
+    ) {
+        let server = ServerConnection::new(stream, &thread, &bounds);
+        exchange::connection(Rc::clone(&self.0), server, peer).await;
     }
 }

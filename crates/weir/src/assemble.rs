@@ -14,7 +14,7 @@ use std::sync::Arc;
 use base::Digest;
 use gate::ports::{Ports, RecordError};
 use gate::{Gate, Passed, Rates, Rules};
-use net::h1::Wires;
+use net::h1::{ConnectionSettings, Wires};
 use net::upstream::Scheme;
 use net::{Drain, EdgeSettings, EdgeShared, Endpoint, Targets, Upstreams};
 use store::{Log, LogSettings, State};
@@ -196,9 +196,9 @@ impl Gateway {
 /// Connections of one thread to these targets.
 pub(crate) fn wires(
     targets: &Arc<Targets>,
-) -> impl FnOnce(Rc<net::h1::Thread>) -> Wires<Passed> + use<> {
+) -> impl FnOnce(Rc<net::h1::Thread>, ConnectionSettings) -> Wires<Passed> + use<> {
     let targets = Arc::clone(targets);
-    move |thread| Wires::new(targets, thread)
+    move |thread, bounds| Wires::new(targets, thread, bounds)
 }
 
 /// What comes into force cannot be recorded, so it does not.

@@ -8,6 +8,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
+use super::ConnectionSettings;
 use super::body::{BodyDecoder, Framing};
 use super::connection::Connection;
 use super::error::{Error, Fault, Wait};
@@ -53,9 +54,9 @@ pub struct ClientConnection<S: Socket> {
 }
 
 impl<S: Socket> ClientConnection<S> {
-    pub fn new(io: S, thread: &Rc<Thread>) -> ClientConnection<S> {
+    pub fn new(io: S, thread: &Rc<Thread>, bounds: &Rc<ConnectionSettings>) -> ClientConnection<S> {
         ClientConnection {
-            connection: Connection::new(io, thread),
+            connection: Connection::new(io, thread, bounds),
             head: AnswerHead::new(),
             body: BodyDecoder::new(),
             scan: Scan::default(),
@@ -273,7 +274,7 @@ impl<S: Socket> ClientConnection<S> {
             let watch = &self.connection.watch;
             let begun = !self.connection.input.raw().is_empty();
             if !watch.is_reading_bounded() {
-                let settings = watch.thread.settings();
+                let settings = &watch.bounds;
                 watch.read_within(if begun {
                     settings.head_ms
                 } else {
@@ -306,7 +307,7 @@ impl<S: Socket> ClientConnection<S> {
         if moved {
             input.next_message();
         }
-        let settings = self.connection.watch.thread.settings();
+        let settings = &self.connection.watch.bounds;
         self.head.read(
             &input.raw()[..end],
             input.raw_start(),

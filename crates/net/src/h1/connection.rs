@@ -6,13 +6,13 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use super::PIECE_BYTES_MAX;
 use super::body::BodyDecoder;
 use super::buffer::Input;
 use super::error::{Error, Fault, Wait};
 use super::head::Scan;
 use super::stream::Socket;
 use super::thread::{Thread, Watch};
+use super::{ConnectionSettings, PIECE_BYTES_MAX};
 
 #[derive(Debug)]
 pub(super) struct Connection<S> {
@@ -27,12 +27,16 @@ pub(super) struct Connection<S> {
 }
 
 impl<S: Socket> Connection<S> {
-    pub(super) fn new(io: S, thread: &Rc<Thread>) -> Connection<S> {
+    pub(super) fn new(
+        io: S,
+        thread: &Rc<Thread>,
+        bounds: &Rc<ConnectionSettings>,
+    ) -> Connection<S> {
         Connection {
             io,
             input: Input::default(),
             out: Vec::new(),
-            watch: Watch::new(thread),
+            watch: Watch::new(thread, bounds),
             gone: 0,
             written: 0,
         }
@@ -40,6 +44,10 @@ impl<S: Socket> Connection<S> {
 
     pub(super) fn thread(&self) -> &Rc<Thread> {
         &self.watch.thread
+    }
+
+    pub(super) fn bounds(&self) -> &ConnectionSettings {
+        &self.watch.bounds
     }
 
     /// The output, to be written into.
@@ -82,7 +90,7 @@ impl<S: Socket> Connection<S> {
     }
 
     fn poll_write_late(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        self.watch.write_within(self.thread().settings().write_ms);
+        self.watch.write_within(self.bounds().write_ms);
         if self.watch.is_write_late() {
             return Poll::Ready(Err(Error::Slow(Wait::Write)));
         }
@@ -95,12 +103,9 @@ impl<S: Socket> Connection<S> {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<Option<usize>, Error>> {
-        let thread = &self.watch.thread;
-        let max = thread.settings().head_bytes_max + 2 * PIECE_BYTES_MAX;
-        match self
-            .input
-            .poll_read(&mut self.io, context, &thread.buffers, max)
-        {
+        let buffers = &self.watch.thread.buffers;
+        let max = self.watch.bounds.head_bytes_max + 2 * PIECE_BYTES_MAX;
+        match self.input.poll_read(&mut self.io, context, buffers, max) {
             Poll::Ready(read) => Poll::Ready(Ok(Some(read?))),
             Poll::Pending if self.watch.is_read_late() => Poll::Ready(Ok(None)),
             Poll::Pending => {
@@ -130,7 +135,7 @@ impl<S: Socket> Connection<S> {
         if want > PIECE_BYTES_MAX {
             return Poll::Ready(Err(Error::Misuse("a piece of a body is bounded")));
         }
-        let fields_max = self.thread().settings().fields_max;
+        let fields_max = self.bounds().fields_max;
         loop {
             body.advance(&mut self.input, want.max(1), fields_max)?;
             if body.is_done() || self.input.data_len() >= want.max(1) {
@@ -138,7 +143,7 @@ impl<S: Socket> Connection<S> {
                 return Poll::Ready(Ok(()));
             }
             if !self.watch.is_reading_bounded() {
-                self.watch.read_within(self.thread().settings().piece_ms);
+                self.watch.read_within(self.bounds().piece_ms);
             }
             match ready!(self.poll_more(context))? {
                 None => return Poll::Ready(Err(Error::Slow(Wait::Piece))),
@@ -150,7 +155,7 @@ impl<S: Socket> Connection<S> {
 
     /// Whether a whole head is there: its length.
     pub(super) fn head_end(&mut self, scan: &mut Scan) -> Result<Option<usize>, Fault> {
-        let settings = self.watch.thread.settings();
+        let settings = &self.watch.bounds;
         let raw = self.input.raw();
         let found = scan.end(raw)?;
         if found.unwrap_or(raw.len()) > settings.head_bytes_max {

@@ -20,6 +20,7 @@ use tokio::task::spawn_local;
 use tokio::time::Instant;
 use tokio_rustls::{TlsConnector, TlsStream};
 
+use super::ConnectionSettings;
 use super::client::ClientConnection;
 use super::stream::Stream;
 use super::thread::Thread;
@@ -37,6 +38,7 @@ pub struct Wires<P: Permit> {
 
 struct Pool {
     thread: Rc<Thread>,
+    bounds: Rc<ConnectionSettings>,
     shelves: RefCell<Vec<Shelf>>,
     /// The shelf that was asked for last: most calls are for the target of the one before.
     last: Cell<usize>,
@@ -69,11 +71,12 @@ pub struct Wire {
 }
 
 impl<P: Permit> Wires<P> {
-    pub fn new(targets: Arc<Targets>, thread: Rc<Thread>) -> Wires<P> {
+    pub fn new(targets: Arc<Targets>, thread: Rc<Thread>, bounds: ConnectionSettings) -> Wires<P> {
         Wires {
             targets,
             pool: Rc::new(Pool {
                 thread,
+                bounds: Rc::new(bounds),
                 shelves: RefCell::default(),
                 last: Cell::new(0),
                 sweeping: Cell::new(false),
@@ -100,7 +103,8 @@ impl<P: Permit> Wires<P> {
         let (target, shelf) = self.target(permit)?;
         let deadline = Instant::now() + Duration::from_millis(deadline_ms);
         let (stream, address) = dial(&target, permit, deadline, open).await?;
-        let client = Box::new(ClientConnection::new(stream, &self.pool.thread));
+        let Pool { thread, bounds, .. } = &*self.pool;
+        let client = Box::new(ClientConnection::new(stream, thread, bounds));
         Ok(self.lend(target, shelf, client, address, true))
     }
 

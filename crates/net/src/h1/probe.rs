@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io;
 use std::pin::{Pin, pin};
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -97,10 +98,10 @@ pub fn requests<'p>(
     pieces: impl IntoIterator<Item = &'p [u8]>,
     settings: &ConnectionSettings,
 ) -> String {
-    let thread = Thread::new(settings.clone());
+    let (thread, bounds) = (Thread::new(settings.tick_ms()), Rc::new(settings.clone()));
     let mut told = String::new();
     now(async {
-        let mut server = ServerConnection::new(Script::new(pieces), &thread);
+        let mut server = ServerConnection::new(Script::new(pieces), &thread, &bounds);
         for _ in 0..MESSAGES_MAX {
             match exchange(&mut server, &mut told).await {
                 Ok(true) => {}
@@ -155,10 +156,10 @@ pub fn answers<'p>(
     pieces: impl IntoIterator<Item = &'p [u8]>,
     settings: &ConnectionSettings,
 ) -> String {
-    let thread = Thread::new(settings.clone());
+    let (thread, bounds) = (Thread::new(settings.tick_ms()), Rc::new(settings.clone()));
     let mut told = String::new();
     now(async {
-        let mut client = ClientConnection::new(Script::new(pieces), &thread);
+        let mut client = ClientConnection::new(Script::new(pieces), &thread, &bounds);
         for method in methods {
             if let Err(error) = ask(&mut client, method, &mut told).await {
                 return tell_error(error, &mut told);

@@ -21,6 +21,7 @@ use std::time::Duration;
 use base::limit;
 use tokio::task::{JoinSet, spawn_local};
 
+use super::ConnectionSettings;
 use super::server::ServerConnection;
 use super::stream::{PeerAddress, Stream};
 use super::thread::Thread;
@@ -40,6 +41,7 @@ pub trait ConnectionService: 'static {
         stream: Stream,
         peer: PeerAddress,
         thread: Rc<Thread>,
+        bounds: Rc<ConnectionSettings>,
     ) -> impl Future<Output = ()>;
 
     /// A whole answer, as bytes, for a connection over the bound; it has to say `connection:
@@ -167,6 +169,7 @@ pub async fn serve<S: ConnectionService>(
     listener: Listener,
     service: Rc<S>,
     thread: Rc<Thread>,
+    bounds: ConnectionSettings,
     shared: Arc<EdgeShared>,
     drain: Drain,
 ) -> io::Result<()> {
@@ -176,17 +179,21 @@ pub async fn serve<S: ConnectionService>(
         refusing: Rc::default(),
         service,
         thread,
+        bounds: Rc::new(bounds),
         shared,
     };
     floor.accept_until(&accepting, drain.started()).await;
-    floor.thread.drain();
+    let ConnectionSettings {
+        drain_ms,
+        drain_idle_ms,
+        ..
+    } = *floor.bounds;
+    floor.thread.drain(drain_idle_ms.min(drain_ms));
     for (stream, peer) in accepting.close()? {
         floor.begin(stream, peer);
     }
-    let Floor {
-        mut open, thread, ..
-    } = floor;
-    let wait = Duration::from_millis(thread.settings().drain_ms);
+    let mut open = floor.open;
+    let wait = Duration::from_millis(drain_ms);
     let ended = async { while open.join_next().await.is_some() {} };
     // What is left is dropped with the set.
     let _ = tokio::time::timeout(wait, ended).await;
@@ -200,6 +207,7 @@ struct Floor<S> {
     refusing: Rc<Cell<usize>>,
     service: Rc<S>,
     thread: Rc<Thread>,
+    bounds: Rc<ConnectionSettings>,
     shared: Arc<EdgeShared>,
 }
 
@@ -224,42 +232,30 @@ impl<S: ConnectionService> Floor<S> {
 
     fn begin(&mut self, stream: Stream, peer: PeerAddress) {
         self.shared.accepted.fetch_add(1, Ordering::Relaxed);
-        let max = self.thread.settings().connections_max;
-        let Some(place) = ConnectionSlot::take(&self.shared, max) else {
-            return turn_away(
-                stream,
-                &self.service,
-                &self.thread,
-                &self.shared,
-                &self.refusing,
-            );
+        let Some(place) = ConnectionSlot::take(&self.shared, self.bounds.connections_max) else {
+            return self.turn_away(stream);
         };
-        let (service, thread) = (Rc::clone(&self.service), Rc::clone(&self.thread));
+        let service = Rc::clone(&self.service);
+        let (thread, bounds) = (Rc::clone(&self.thread), Rc::clone(&self.bounds));
         self.open.spawn_local(async move {
             let _place = place;
-            service.connection(stream, peer, thread).await;
+            service.connection(stream, peer, thread, bounds).await;
         });
     }
-}
 
-/// Tells a connection that there is no place for it; if too many are being told, closes it without
-/// a word.
-fn turn_away<S: ConnectionService>(
-    stream: Stream,
-    service: &Rc<S>,
-    thread: &Rc<Thread>,
-    shared: &EdgeShared,
-    refusing: &Rc<Cell<usize>>,
-) {
-    shared.refused_busy.fetch_add(1, Ordering::Relaxed);
-    if refusing.get() >= limit::REFUSING_MAX {
-        return;
+    /// Tells a connection that there is no place for it; if too many are being told, closes it without
+    /// a word.
+    fn turn_away(&self, stream: Stream) {
+        self.shared.refused_busy.fetch_add(1, Ordering::Relaxed);
+        if self.refusing.get() >= limit::REFUSING_MAX {
+            return;
+        }
+        self.refusing.set(self.refusing.get() + 1);
+        let (service, refusing) = (Rc::clone(&self.service), Rc::clone(&self.refusing));
+        let server = ServerConnection::new(stream, &self.thread, &self.bounds);
+        spawn_local(async move {
+            server.turn_away(service.busy()).await;
+            refusing.set(refusing.get() - 1);
+        });
     }
-    refusing.set(refusing.get() + 1);
-    let (service, refusing) = (Rc::clone(service), Rc::clone(refusing));
-    let server = ServerConnection::new(stream, thread);
-    spawn_local(async move {
-        server.turn_away(service.busy()).await;
-        refusing.set(refusing.get() - 1);
-    });
 }

@@ -13,6 +13,7 @@ use std::task::{Context, Poll, ready};
 use base::limit;
 use tokio::io::ReadBuf;
 
+use super::ConnectionSettings;
 use super::body::{BodyDecoder, Framing};
 use super::connection::Connection;
 use super::error::{Error, Fault, Wait};
@@ -55,9 +56,9 @@ pub struct ServerConnection<S: Socket> {
 }
 
 impl<S: Socket> ServerConnection<S> {
-    pub fn new(io: S, thread: &Rc<Thread>) -> ServerConnection<S> {
+    pub fn new(io: S, thread: &Rc<Thread>, bounds: &Rc<ConnectionSettings>) -> ServerConnection<S> {
         ServerConnection {
-            connection: Connection::new(io, thread),
+            connection: Connection::new(io, thread, bounds),
             head: RequestHead::new(),
             body: BodyDecoder::new(),
             scan: Scan::default(),
@@ -123,7 +124,7 @@ impl<S: Socket> ServerConnection<S> {
 
     /// Decodes what is here of the body, without reading more.
     fn decode_here(&mut self) {
-        let fields_max = self.connection.thread().settings().fields_max;
+        let fields_max = self.connection.bounds().fields_max;
         let decoded = self
             .body
             .advance(&mut self.connection.input, usize::MAX, fields_max);
@@ -148,7 +149,7 @@ impl<S: Socket> ServerConnection<S> {
                 Ok(Some(1..)) if begun => {}
                 Ok(Some(1..)) => {
                     let watch = &self.connection.watch;
-                    watch.read_within(watch.thread.settings().head_ms);
+                    watch.read_within(watch.bounds.head_ms);
                 }
                 Ok(None) if begun => return Poll::Ready(Err(self.owe(Error::Slow(Wait::Head)))),
                 Err(error) if begun => return Poll::Ready(Err(error)),
@@ -161,7 +162,7 @@ impl<S: Socket> ServerConnection<S> {
     fn bound_head(&mut self, begun: bool) {
         let watch = &self.connection.watch;
         if !watch.is_reading_bounded() {
-            let settings = watch.thread.settings();
+            let settings = &watch.bounds;
             let idle = self.used && !begun;
             watch.read_within(if idle {
                 settings.idle_ms
@@ -200,7 +201,7 @@ impl<S: Socket> ServerConnection<S> {
             return Ok(false);
         };
         let input = &mut self.connection.input;
-        let settings = self.connection.watch.thread.settings();
+        let settings = &self.connection.watch.bounds;
         self.head
             .read(&input.raw()[..end], input.raw_start(), settings)?;
         input.take_head(end);

@@ -1,5 +1,5 @@
-//! What the connections of one thread share: their bounds, their buffers, one clock, and the word
-//! to stop.
+//! What the connections of one thread share: their buffers, one clock, and the word to stop. Bounds
+//! are a connection's own, so that agents and servers of one thread can have different ones.
 //!
 //! A timer for each wait costs more than the parsing of a head. So a connection that has to wait
 //! notes a tick at which it is too late; one task looks at all of them a few times a second and
@@ -18,15 +18,12 @@ use super::ConnectionSettings;
 use super::buffer::Buffers;
 
 const NEVER: u64 = u64::MAX;
-/// The shortest and the longest tick, in milliseconds.
-const TICK_MS: (u64, u64) = (10, 250);
 /// Ticks between two times at which buffers that nobody needed are given back.
 const TRIM_TICKS: u64 = 8;
 
 /// The state of one thread that its connections share. Made once for each thread, inside a
 /// `LocalSet`.
 pub struct Thread {
-    settings: ConnectionSettings,
     pub(super) buffers: Buffers,
     tick_ms: u64,
     now: Cell<u64>,
@@ -46,12 +43,10 @@ struct Slot {
 }
 
 impl Thread {
-    pub fn new(settings: ConnectionSettings) -> Rc<Thread> {
-        let shortest = settings.head_ms.min(settings.piece_ms);
-        let shortest = shortest.min(settings.write_ms).min(settings.answer_ms);
+    /// `tick_ms` is the shortest [`ConnectionSettings::tick_ms`] of its connections.
+    pub fn new(tick_ms: u64) -> Rc<Thread> {
         Rc::new(Thread {
-            tick_ms: (shortest.min(settings.idle_ms) / 8).clamp(TICK_MS.0, TICK_MS.1),
-            settings,
+            tick_ms,
             buffers: Buffers::default(),
             now: Cell::new(0),
             ticking: Cell::new(false),
@@ -61,17 +56,11 @@ impl Thread {
         })
     }
 
-    pub fn settings(&self) -> &ConnectionSettings {
-        &self.settings
-    }
-
     /// Tells every server connection to end after the answer that it owes. One that owes none waits
-    /// `drain_idle_ms` for a request that may be on its way: to close before it would look to the
+    /// `idle_ms` for a request that may be on its way: to close before it would look to the
     /// client as if the request were lost, and a client may not send every request twice.
-    pub fn drain(&self) {
-        let settings = &self.settings;
-        let wait_ms = settings.drain_idle_ms.min(settings.drain_ms);
-        self.idle_end.set(self.after(wait_ms));
+    pub fn drain(&self, idle_ms: u64) {
+        self.idle_end.set(self.after(idle_ms));
         for slot in self.slots.borrow().iter().flatten() {
             slot.wake();
         }
@@ -154,10 +143,11 @@ pub(super) struct Watch {
     slot: Rc<Slot>,
     index: usize,
     pub(super) thread: Rc<Thread>,
+    pub(super) bounds: Rc<ConnectionSettings>,
 }
 
 impl Watch {
-    pub(super) fn new(thread: &Rc<Thread>) -> Watch {
+    pub(super) fn new(thread: &Rc<Thread>, bounds: &Rc<ConnectionSettings>) -> Watch {
         let slot = Rc::new(Slot {
             read_due: Cell::new(NEVER),
             write_due: Cell::new(NEVER),
@@ -176,6 +166,7 @@ impl Watch {
             slot,
             index,
             thread: Rc::clone(thread),
+            bounds: Rc::clone(bounds),
         }
     }
 

@@ -44,7 +44,7 @@ impl Way {
         gate: Arc<Gate>,
         clock: Arc<dyn Clock>,
         target: Name,
-        wires: impl FnOnce(Rc<Thread>) -> Wires<Passed>,
+        wires: impl FnOnce(Rc<Thread>, ConnectionSettings) -> Wires<Passed>,
     ) -> Way {
         let settings = ConnectionSettings {
             answer_ms: EXCHANGE_MS,
@@ -53,7 +53,7 @@ impl Way {
         Way {
             grants: Grants::new(gate),
             clock,
-            wires: wires(Thread::new(settings)),
+            wires: wires(Thread::new(settings.tick_ms()), settings),
             target,
         }
     }

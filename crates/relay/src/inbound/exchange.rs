@@ -8,7 +8,7 @@ use std::rc::Rc;
 use base::{CallId, Now, Refusal, Resource, refusal};
 use gate::{Call, GrantedCall};
 use identity::Credential;
-use net::h1::{Error, Framing, PeerAddress, ServerConnection, Stream, Thread};
+use net::h1::{Error, Framing, PeerAddress, ServerConnection, Stream};
 use seal::bhttp::{Decoder, Reading};
 use seal::head::{CHUNK_HEAD_BYTES, HEAD_BYTES, INIT_BYTES, Kind, REQUEST_BYTES, TAG_BYTES};
 use seal::replay::{Claim, Claimed};
@@ -44,9 +44,8 @@ enum Closed {
 /// Serves one connection to its end.
 pub(super) async fn connection(
     desk: Rc<Desk>,
-    stream: Stream,
+    server: ServerConnection<Stream>,
     peer: PeerAddress,
-    thread: Rc<Thread>,
 ) {
     let limits = outer::limits(desk.current().live.content_bytes_max);
     let mut tools = Tools {
@@ -54,7 +53,6 @@ pub(super) async fn connection(
         head: Vec::new(),
         body: Vec::new(),
     };
-    let server = ServerConnection::new(stream, &thread);
     connection::serve(server, async |server| {
         desk.exchange(server, peer, &mut tools).await
     })

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use aws_lc_rs::digest;
 use base::{Digest, Now, Refusal, refusal};
-use net::h1::{Error, Framing, PeerAddress, ServerConnection, Stream, Thread};
+use net::h1::{ConnectionSettings, Error, Framing, PeerAddress, ServerConnection, Stream, Thread};
 use net::mutual::{Acceptor, PeerName, Shown};
 
 use super::Live;
@@ -101,6 +101,7 @@ pub(super) async fn connection(
     stream: Stream,
     peer: PeerAddress,
     thread: Rc<Thread>,
+    bounds: Rc<ConnectionSettings>,
 ) {
     // A Unix socket needs no certificates, and the settings name none for it.
     let Stream::Tcp(stream) = stream else { return };
@@ -109,7 +110,7 @@ pub(super) async fn connection(
     };
     let live = Arc::clone(&desk.current().live);
     let Some(trust) = &live.trust else { return };
-    let within = Duration::from_millis(thread.settings().head_ms);
+    let within = Duration::from_millis(bounds.head_ms);
     let accepted = tokio::time::timeout(within, trust.acceptor.accept(stream)).await;
     let (stream, shown) = match accepted {
         Ok(Ok(accepted)) => accepted,
@@ -123,7 +124,7 @@ pub(super) async fn connection(
         asked: None,
         place: None,
     };
-    let server = ServerConnection::new(stream, &thread);
+    let server = ServerConnection::new(stream, &thread, &bounds);
     connection::serve(server, async |server| {
         desk.pass(server, &mut known, peer).await
     })

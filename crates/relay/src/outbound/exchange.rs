@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base::{CallId, Name, Refusal, Resource, refusal};
 use gate::{Call, GrantedCall};
-use net::h1::{Error, PeerAddress, ServerConnection, Stream, Thread};
+use net::h1::{Error, PeerAddress, ServerConnection, Stream};
 use seal::bhttp::{Decoder, Fault, Reading};
 use seal::{Mode, Session};
 
@@ -61,9 +61,8 @@ pub(super) struct Job<'a> {
 /// Serves one connection to its end.
 pub(super) async fn connection(
     desk: Rc<Desk>,
-    stream: Stream,
+    server: ServerConnection<Stream>,
     peer: PeerAddress,
-    thread: Rc<Thread>,
 ) {
     let limits = outer::limits(desk.current().live.content_bytes_max);
     let mut tools = Tools {
@@ -71,7 +70,6 @@ pub(super) async fn connection(
         head: Vec::new(),
         kept: None,
     };
-    let server = ServerConnection::new(stream, &thread);
     connection::serve(server, async |server| {
         desk.exchange(server, peer, &mut tools).await
     })

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::pin::Pin;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Once};
 use std::thread::{self, JoinHandle};
@@ -343,7 +342,7 @@ pub(crate) fn inbound_at(
         let (relay, drain) = (Arc::clone(&relay), drain.clone());
         async move |listener| {
             let (targets, shared) = (Arc::clone(&targets), Arc::clone(&shared));
-            let wires = |thread: Rc<_>| Wires::new(targets, thread);
+            let wires = |thread, bounds| Wires::new(targets, thread, bounds);
             let served = relay.serve(listener, wires, shared, drain.clone()).await;
             served.expect("it serves");
         }
@@ -397,7 +396,7 @@ pub(crate) fn outbound_on(
         let (relay, drain) = (Arc::clone(&relay), drain.clone());
         async move |listener| {
             let (targets, shared) = (Arc::clone(&targets), Arc::clone(&shared));
-            let wires = |thread: Rc<_>| Wires::new(targets, thread);
+            let wires = |thread, bounds| Wires::new(targets, thread, bounds);
             let served = relay.serve(listener, wires, shared, drain.clone()).await;
             served.expect("it serves");
         }

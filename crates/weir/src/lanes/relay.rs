@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base::{CallId, Name, Refusal, refusal};
 use gate::{Passed, Reach};
-use net::h1::{Listener, Wires};
+use net::h1::{ConnectionSettings, Listener, Wires};
 use net::{Drain, EdgeShared, Request, Response, Targets};
 use relay::counters::{self, Snapshot};
 
@@ -274,7 +274,9 @@ impl OnThread for RelayThread {
 }
 
 impl RelayThread {
-    fn wires(&self) -> impl FnOnce(Rc<net::h1::Thread>) -> Wires<Passed> + use<> {
+    fn wires(
+        &self,
+    ) -> impl FnOnce(Rc<net::h1::Thread>, ConnectionSettings) -> Wires<Passed> + use<> {
         crate::assemble::wires(&self.targets)
     }
 
