@@ -196,9 +196,8 @@ pub fn identity_key(data: &[u8]) {
 /// The Authorization field: a stranger stays one, whatever stands there.
 pub fn identity_field(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let now = base::Now { unix_ms: 0, mono_ms: 0 };
     let presented = identity::Presented::bearer(Some(text), Ipv4Addr::LOCALHOST.into());
-    let known = identity::verify(&presented, |_| None, 0, now);
+    let known = identity::verify(&presented, |_| None, 0);
     assert!(known.is_err_and(|refusal| refusal.code.name.starts_with("agent.key_")));
 }
 

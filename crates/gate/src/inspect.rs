@@ -125,10 +125,10 @@ impl Case<'_> {
     }
 }
 
-/// The id of the first rule that asks for a refusal.
-pub(crate) fn rule_of(report: &Report) -> &'static str {
-    let refused = |finding: &&scan::Finding| finding.action == scan::Action::Refuse;
-    let first = report.findings.iter().find(refused);
+/// The id of the first rule that asks for this.
+pub(crate) fn rule_of(report: &Report, action: scan::Action) -> &'static str {
+    let asks = |finding: &&scan::Finding| finding.action == action;
+    let first = report.findings.iter().find(asks);
     first.map_or("", |finding| finding.rule.id)
 }
 

@@ -2,7 +2,7 @@
 
 use base::limit::FINDINGS_MAX;
 use base::record::Finding;
-use base::refusal::SCAN_BOUND;
+use base::refusal::{SCAN_BOUND, SECRET};
 use base::{JsonValue, Refusal};
 use scan::{Action, Direction, Document, Report};
 
@@ -23,15 +23,31 @@ impl Passed {
     /// Scans one JSON message of the answer. `root` is where it stands, for the findings' paths.
     pub fn answer(&mut self, json: JsonValue<'_>, root: &str) -> Result<Answer, Refusal> {
         let scanned = self.scan(Direction::Incoming, json.into(), root);
-        scanned.map_err(|(refusal, _)| refusal)
+        scanned
+            .map(|(answer, _)| answer)
+            .map_err(|(refusal, _)| refusal)
     }
 
     /// Scans one tool's definition: what a server says of itself is read by a model as instruction. It is
     /// also held against what was approved of this tool, whatever the scan says. A tool whose definition the
     /// scan refuses is held, so that it is not called either; where a person approved it all the same, it
-    /// passes as it came.
-    pub fn definition(&mut self, tool: &str, json: &[u8], root: &str) -> Result<Answer, Refusal> {
+    /// passes as it came. A redacted text that is no definition of the tool any more, as `is_kept` says, counts as
+    /// refused.
+    pub fn definition(
+        &mut self,
+        tool: &str,
+        json: &[u8],
+        root: &str,
+        is_kept: impl FnOnce(&[u8]) -> bool,
+    ) -> Result<Answer, Refusal> {
         let scanned = self.scan(Direction::Description, json.into(), root);
+        let scanned = scanned.and_then(|(answer, rule)| match &answer {
+            Answer::Redacted(redacted) if !is_kept(redacted) => {
+                let public = "a secret stands where it cannot be taken out of the definition";
+                Err((Refusal::new(SECRET, public), rule))
+            }
+            _ => Ok(answer),
+        });
         let rule = scanned.as_ref().err().map(|(_, rule)| *rule);
         match (self.pin(tool, json, root, rule)?, scanned) {
             (true, Err(_)) => Ok(Answer::AsItCame),
@@ -39,13 +55,13 @@ impl Passed {
         }
     }
 
-    /// The refusal comes with the id of the rule that asked for it.
+    /// The answer and the refusal come with the id of the first rule that asked for them; an answer as it came with none.
     fn scan(
         &mut self,
         direction: Direction,
         json: Document<'_>,
         root: &str,
-    ) -> Result<Answer, (Refusal, &'static str)> {
+    ) -> Result<(Answer, &'static str), (Refusal, &'static str)> {
         let now = self.now();
         let mut fragments = self.fragments.take();
         let before = fragments.as_mut().map(|fragments| (fragments, now.mono_ms));
@@ -55,9 +71,12 @@ impl Passed {
         let report = report.map_err(|bound| (too_much(bound), SCAN_BOUND.name))?;
         self.keep(&report);
         match report.action {
-            Action::Refuse => Err((refuse(&report), rule_of(&report))),
-            Action::Redact => Ok(Answer::Redacted(report.redacted(json.bytes()))),
-            Action::Warn | Action::Off => Ok(Answer::AsItCame),
+            Action::Refuse => Err((refuse(&report), rule_of(&report, Action::Refuse))),
+            Action::Redact => {
+                let rule = rule_of(&report, Action::Redact);
+                Ok((Answer::Redacted(report.redacted(json.bytes())), rule))
+            }
+            Action::Warn | Action::Off => Ok((Answer::AsItCame, "")),
         }
     }
 

@@ -147,9 +147,20 @@ impl Rig {
 
     /// Lists one tool; the code of the refusal, if it is left out.
     fn list(&self, server: &str, tool: &str, description: &str) -> Option<&'static str> {
+        self.list_if(server, tool, description, true)
+    }
+
+    /// The same, where a redacted definition is one still, or is not.
+    fn list_if(
+        &self,
+        server: &str,
+        tool: &str,
+        description: &str,
+        is_kept: bool,
+    ) -> Option<&'static str> {
         let json = serde_json::json!({ "name": tool, "description": description }).to_string();
         let mut passed = self.pass(server, None).expect("a list is permitted");
-        let answer = passed.definition(tool, json.as_bytes(), "result.tools[0]");
+        let answer = passed.definition(tool, json.as_bytes(), "result.tools[0]", |_| is_kept);
         answer.err().map(|refusal| refusal.code.name)
     }
 
@@ -250,6 +261,16 @@ fn a_definition_that_the_scan_refuses_is_not_trusted() {
     assert_eq!(rig.call("files", "add"), None);
     // A known tool that is poisoned now is held as well as left out.
     assert_eq!(rig.list("files", "add", poison), HELD);
+    assert_eq!(rig.call("files", "add"), HELD);
+}
+
+#[test]
+fn a_definition_that_cannot_be_redacted_is_not_trusted() {
+    let rig = rig(scan::Settings::default());
+    let secret = ["Use ", "AKIA", "Q3EGRX7LZ5T2WKPM", "."].concat();
+    assert_eq!(rig.list_if("files", "sub", &secret, true), None);
+    assert_eq!(rig.call("files", "sub"), None);
+    assert_eq!(rig.list_if("files", "add", &secret, false), HELD);
     assert_eq!(rig.call("files", "add"), HELD);
 }
 

@@ -98,9 +98,9 @@ fn judge_tool<'t>(
         return Ok(None);
     }
     let root = format!("result.tools[{at}]");
-    match passed.definition(&definition.name, tool.get().as_bytes(), &root) {
+    let is_kept = |redacted: &[u8]| shape::is_kept(tool.get().as_bytes(), redacted);
+    match passed.definition(&definition.name, tool.get().as_bytes(), &root, is_kept) {
         Ok(Answer::AsItCame) => Ok(Some(Cow::Borrowed(tool.get()))),
-        Ok(Answer::Redacted(json)) if !shape::is_kept(tool.get().as_bytes(), &json) => Ok(None),
         Ok(Answer::Redacted(json)) => {
             let json = String::from_utf8(json).map_err(|_| invalid())?;
             Ok(Some(Cow::Owned(json)))
