@@ -27,7 +27,6 @@ const TARGETS: &[(&str, Target)] = &[
     ("net_sse", targets::net_sse),
     ("mcp_arguments", targets::mcp_arguments),
     ("mcp_fields", targets::mcp_fields),
-    ("edge_framing", targets::edge_framing),
     ("identity_key", targets::identity_key),
     ("identity_field", targets::identity_field),
     ("policy_arguments", targets::policy_arguments),

@@ -161,15 +161,6 @@ pub fn mcp_fields(data: &[u8]) {
     assert!(!mcp::fuzzing::is_token(&text), "a token was forged");
 }
 
-/// What clients send to the edge: the same framing, however it is cut into pieces.
-pub fn edge_framing(data: &[u8]) {
-    let Some((&cut, sent)) = data.split_first() else { return };
-    let whole = net::edge::probe::framing(std::iter::once(sent));
-    let cut = net::edge::probe::framing(sent.chunks(usize::from(cut).max(1)));
-    assert_eq!(whole, cut, "the cut changed the framing");
-    assert_eq!(whole, net::edge::probe::framing(sent.chunks(1)), "single bytes changed the framing");
-}
-
 /// An event stream: the same events, however it is cut into pieces.
 pub fn net_sse(data: &[u8]) {
     let Some((&cut, stream)) = data.split_first() else { return };

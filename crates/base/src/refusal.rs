@@ -80,6 +80,10 @@ codes! {
     HEAD_TOO_LARGE "http.head_too_large" 431 "Send fewer or shorter header fields.";
     HEAD_TOO_SLOW "http.head_too_slow" 408 "Send the request head at once, or check the network between.";
     HEAD_INVALID "http.head_invalid" 400 "Send a well-formed HTTP/1.1 request.";
+    TARGET_TOO_LONG "http.target_too_long" 414 "Send a shorter path and query.";
+    EXPECTATION "http.expectation" 417 "Send no Expect field, or expect: 100-continue.";
+    UNSUPPORTED "http.unsupported" 501 "Send the body with a length or with transfer-encoding: chunked alone, and a method that the route names.";
+    VERSION "http.version" 505 "Send the request as HTTP/1.1.";
     MISDIRECTED "http.misdirected" 421 "Write http in the URL; or connect by TLS to the proxy before the gateway.";
     BODY_TOO_LARGE "http.body_too_large" 413 "Send a smaller body, or have the operator raise limits.body_bytes_max.";
     BODY_TOO_SLOW "http.body_too_slow" 408 "Send the body without long pauses.";

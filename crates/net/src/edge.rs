@@ -1,20 +1,17 @@
 //! The edge: what agents connect to.
 //!
-//! HTTP/1.1 by hyper, with what hyper leaves to others: coarse deadlines instead of a timer for each
-//! request, refusals in weir's own words for what hyper would answer with an empty body, and a close that
-//! lets the client read why. It does not route and does not judge.
+//! HTTP/1.1 by [`crate::h1`], with what is the edge's own: places for agents and strangers, whole messages for
+//! the service that answers, and refusals in its words for what is not let in. It does not route and does not
+//! judge.
 
+mod answer;
 mod body;
 mod connection;
 mod drain;
-mod io;
 mod listen;
 mod places;
-pub mod probe;
-mod pulse;
 mod refused;
 mod request;
-mod strict;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -23,7 +20,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use base::{Refusal, limit};
 
-pub use body::{Body, BodySender, CutShort, Gone, StreamBody};
+use crate::h1::ConnectionSettings;
+
+pub use body::{Body, BodySender, Gone, StreamBody};
 pub use drain::Drain;
 pub(crate) use listen::ConnectionSlot;
 pub(crate) use listen::open;
@@ -68,6 +67,26 @@ pub struct EdgeSettings {
     pub strangers_max: usize,
     /// How long a drain waits for calls in flight, in milliseconds.
     pub drain_ms: u64,
+}
+
+impl EdgeSettings {
+    /// The bounds of each connection.
+    fn bounds(&self) -> ConnectionSettings {
+        ConnectionSettings {
+            head_bytes_max: limit::HEAD_BYTES_MAX,
+            fields_max: limit::HEAD_FIELDS_MAX,
+            head_ms: self.head_ms,
+            idle_ms: self.idle_ms,
+            // A whole body has as long; `Request::body` sees to that.
+            piece_ms: self.body_ms,
+            write_ms: self.write_ms,
+            connections_max: self.connections_max,
+            drain_ms: self.drain_ms,
+            // A tick, in which a request that is here already is read.
+            drain_idle_ms: 0,
+            ..ConnectionSettings::default()
+        }
+    }
 }
 
 impl Default for EdgeSettings {

@@ -3,15 +3,13 @@
 //! A stream has a bound on what waits in it, and an end that can be told from a cut: a client that reads a
 //! cut answer sees an error, never a short answer that looks whole.
 
-use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http_body::{Frame, SizeHint};
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TryRecvError;
 
 /// The body of an answer.
 #[derive(Debug)]
@@ -28,8 +26,6 @@ pub enum Body {
 pub struct StreamBody {
     chunks: mpsc::Receiver<Bytes>,
     cut: Arc<AtomicBool>,
-    /// hyper had a chance to write what came before the cut.
-    flushed: bool,
 }
 
 /// The feeding end of [`Body::stream`]. Dropping it ends the body cleanly.
@@ -43,17 +39,13 @@ pub struct BodySender {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gone;
 
-/// The answer was cut on purpose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CutShort;
-
-impl fmt::Display for CutShort {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the answer was cut")
-    }
+/// What comes next of a stream.
+pub(super) enum BodyPart {
+    Chunk(Bytes),
+    End,
+    /// It was cut on purpose.
+    Cut,
 }
-
-impl std::error::Error for CutShort {}
 
 impl Body {
     /// A body that is fed, with at most `capacity` chunks waiting.
@@ -63,7 +55,6 @@ impl Body {
         let body = StreamBody {
             chunks: receiver,
             cut: Arc::clone(&cut),
-            flushed: false,
         };
         (
             BodySender {
@@ -98,50 +89,25 @@ impl BodySender {
     }
 }
 
-impl http_body::Body for Body {
-    type Data = Bytes;
-    type Error = CutShort;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, CutShort>>> {
-        match &mut *self {
-            Body::Empty => Poll::Ready(None),
-            Body::Full(bytes) => {
-                let bytes = std::mem::take(bytes);
-                *self = Body::Empty;
-                Poll::Ready(Some(Ok(Frame::data(bytes))))
-            }
-            Body::Stream(stream) => match stream.chunks.poll_recv(context) {
-                Poll::Pending => Poll::Pending,
-                Poll::Ready(Some(chunk)) => Poll::Ready(Some(Ok(Frame::data(chunk)))),
-                Poll::Ready(None) if stream.cut.load(Ordering::Acquire) => {
-                    if std::mem::replace(&mut stream.flushed, true) {
-                        return Poll::Ready(Some(Err(CutShort)));
-                    }
-                    // hyper forgets what it has not written when a body fails; it writes while one waits.
-                    context.waker().wake_by_ref();
-                    Poll::Pending
-                }
-                Poll::Ready(None) => Poll::Ready(None),
-            },
+impl StreamBody {
+    /// What is there already.
+    pub(super) fn now(&mut self) -> Option<BodyPart> {
+        match self.chunks.try_recv() {
+            Ok(chunk) => Some(BodyPart::Chunk(chunk)),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => Some(self.end()),
         }
     }
 
-    fn is_end_stream(&self) -> bool {
-        match self {
-            Body::Empty => true,
-            Body::Full(bytes) => bytes.is_empty(),
-            Body::Stream(_) => false,
-        }
+    pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<BodyPart> {
+        let chunk = self.chunks.poll_recv(context);
+        chunk.map(|chunk| chunk.map_or_else(|| self.end(), BodyPart::Chunk))
     }
 
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Body::Empty => SizeHint::with_exact(0),
-            Body::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Body::Stream(_) => SizeHint::default(),
+    fn end(&self) -> BodyPart {
+        match self.cut.load(Ordering::Acquire) {
+            true => BodyPart::Cut,
+            false => BodyPart::End,
         }
     }
 }

@@ -12,14 +12,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use base::{Refusal, limit, refusal};
-use hyper::server::conn::http1;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::spawn_local;
+use tokio::task::{JoinSet, spawn_local};
 
+use super::connection::AgentConnection;
 use super::places::{StrangerSlot, StrangersFull};
-use super::pulse::Pulses;
-use super::{Drain, EdgeSettings, EdgeShared, Peer, Service, connection};
+use super::{Drain, EdgeSettings, EdgeShared, Peer, Service, answer, connection};
+use crate::h1::{Accepting, ConnectionSettings, Listener, PeerAddress, Stream, Thread};
 
 /// Connections that the kernel keeps for us before they are accepted.
 const BACKLOG: i32 = 1024;
@@ -57,17 +56,17 @@ pub(crate) fn open(listener: &std::net::TcpListener) -> io::Result<()> {
 }
 
 /// What the connections of one thread have in common.
-struct Edge<S> {
-    service: Rc<S>,
-    settings: Rc<EdgeSettings>,
-    shared: Arc<EdgeShared>,
-    builder: http1::Builder,
-    pulses: Rc<Pulses>,
+pub(super) struct Edge<S> {
+    pub(super) service: Rc<S>,
+    pub(super) settings: Rc<EdgeSettings>,
+    pub(super) shared: Arc<EdgeShared>,
+    bounds: Rc<ConnectionSettings>,
+    thread: Rc<Thread>,
     refusing: Cell<usize>,
 }
 
-/// Accepts and serves until the drain starts; then accepts no more, finishes what is in flight, and returns
-/// after at most `drain_ms`.
+/// Accepts and serves until the drain starts; then accepts what is queued already, finishes what is in flight,
+/// and returns after at most `drain_ms`.
 ///
 /// Fails only if the listener cannot be used at all. Must run inside a `LocalSet`.
 pub async fn serve<S: Service>(
@@ -77,47 +76,44 @@ pub async fn serve<S: Service>(
     shared: Arc<EdgeShared>,
     drain: Drain,
 ) -> io::Result<()> {
-    let listener = TcpListener::from_std(listener)?;
-    let pulses = Rc::new(Pulses::new(&settings));
-    let builder = connection::builder();
-    let refusing = Cell::new(0);
+    let listener = Accepting::new(Listener::Tcp(listener))?;
+    let bounds = Rc::new(settings.bounds());
     let edge = Rc::new(Edge {
         service,
         settings,
         shared,
-        builder,
-        pulses,
-        refusing,
+        thread: Thread::new(bounds.tick_ms()),
+        bounds,
+        refusing: Cell::new(0),
     });
-    let end = async {
-        drain.started().await;
-        edge.pulses.drain();
-    };
+    let mut open = JoinSet::new();
     tokio::select! {
-        () = edge.pulses.tick() => {}
-        () = accept(&edge, &listener) => {}
-        () = end => {}
+        () = accept(&edge, &listener, &mut open) => {}
+        () = drain.started() => {}
     }
-    drop(listener);
-    let finished = tokio::time::timeout(Duration::from_millis(edge.settings.drain_ms), async {
-        tokio::select! {
-            () = edge.pulses.tick() => {}
-            () = edge.pulses.emptied() => {}
-        }
-    });
-    if finished.await.is_err() {
-        edge.pulses.kill();
-        edge.pulses.emptied().await;
+    edge.thread.drain(edge.bounds.drain_idle_ms);
+    for (stream, peer) in listener.close()? {
+        edge.take(stream, peer, &mut open);
     }
+    let wait = Duration::from_millis(edge.settings.drain_ms);
+    let ended = async { while open.join_next().await.is_some() {} };
+    // What is left is dropped with the set.
+    let _ = tokio::time::timeout(wait, ended).await;
+    open.shutdown().await;
     Ok(())
 }
 
-async fn accept<S: Service>(edge: &Rc<Edge<S>>, listener: &TcpListener) {
+async fn accept<S: Service>(edge: &Rc<Edge<S>>, listener: &Accepting, open: &mut JoinSet<()>) {
     let mut accepted: u64 = 0;
     loop {
-        match listener.accept().await {
-            Ok((stream, address)) => {
-                edge.take(stream, Peer { address });
+        let next = tokio::select! {
+            biased;
+            next = listener.accept() => next,
+            Some(_) = open.join_next() => continue,
+        };
+        match next {
+            Ok((stream, peer)) => {
+                edge.take(stream, peer, open);
                 accepted += 1;
                 if accepted.is_multiple_of(ACCEPTS_IN_A_ROW) {
                     tokio::task::yield_now().await;
@@ -132,31 +128,33 @@ async fn accept<S: Service>(edge: &Rc<Edge<S>>, listener: &TcpListener) {
 }
 
 impl<S: Service> Edge<S> {
-    fn take(self: &Rc<Self>, stream: TcpStream, peer: Peer) {
+    /// A connection as its server.
+    pub(super) fn server(&self, stream: Stream) -> Box<AgentConnection> {
+        Box::new(AgentConnection::new(stream, &self.thread, &self.bounds))
+    }
+
+    fn take(self: &Rc<Self>, stream: Stream, peer: PeerAddress, open: &mut JoinSet<()>) {
         self.shared.accepted.fetch_add(1, Ordering::Relaxed);
-        // An error here means that the client is gone already; the first read will say so.
-        let _ = stream.set_nodelay(true);
-        let seat = match StrangerSlot::take(&self.shared, peer.address.ip(), &self.settings) {
+        let PeerAddress::Tcp(address) = peer else {
+            return base::never!("a connection to the edge by a Unix socket");
+        };
+        let peer = Peer { address };
+        let seat = match StrangerSlot::take(&self.shared, address.ip(), &self.settings) {
             Ok(seat) => seat,
             Err(full) => return self.turn_away(stream, full),
         };
         let edge = Rc::clone(self);
-        let open = self.pulses.open(seat.guest());
-        spawn_local(async move {
-            let max = edge.settings.body_bytes_max;
-            let Edge {
-                builder, service, ..
-            } = &*edge;
-            let heads = &edge.shared.refused_heads;
+        open.spawn_local(async move {
+            let guest = seat.guest();
             tokio::select! {
                 biased;
                 () = seat.given_up() => {}
-                () = connection::run(stream, peer, builder, service, max, &open.pulse, heads) => {}
+                () = connection::run(&edge, stream, peer, &guest) => {}
             }
         });
     }
 
-    fn turn_away(self: &Rc<Self>, stream: TcpStream, full: StrangersFull) {
+    fn turn_away(self: &Rc<Self>, stream: Stream, full: StrangersFull) {
         self.shared.refused_busy.fetch_add(1, Ordering::Relaxed);
         if self.refusing.get() >= limit::REFUSING_MAX {
             return;
@@ -171,8 +169,9 @@ impl<S: Service> Edge<S> {
                 }
             };
             let refusal = Refusal::new(refusal::BUSY, public).with_retry_ms(limit::BUSY_RETRY_MS);
-            let response = edge.service.refuse(&refusal);
-            connection::refuse(stream, response, limit::LINGER_QUIET_MS_MAX).await;
+            let mut server = edge.server(stream);
+            server.owe_refusal();
+            answer::refuse(server, edge.service.refuse(&refusal)).await;
             edge.refusing.set(edge.refusing.get() - 1);
         });
     }

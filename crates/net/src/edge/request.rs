@@ -4,48 +4,46 @@
 //! memory. A length that is announced is checked before the first byte is read.
 
 use std::future::poll_fn;
-use std::pin::Pin;
-use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::rc::Weak;
+use std::task::{Context, Poll, ready};
 
 use base::{Refusal, refusal};
-use bytes::{Bytes, BytesMut};
-use http::header::HeaderName;
-use http_body::{Body as _, Frame};
-use hyper::body::Incoming;
+use bytes::Bytes;
+use http::header::{HeaderName, HeaderValue};
+use http::{HeaderMap, Method, Uri};
 
-use super::Peer;
-use super::pulse::Pulse;
+use super::connection::{AgentConnection, LentConnection, refusal_of};
+use super::{EdgeSettings, Peer};
+use crate::h1::{Error, Fault, Framing, RequestView, Version, Wait};
 
-/// Bytes set aside for a body in parts before any of it came.
+/// Bytes set aside for a body before any of it came.
 const FIRST_BYTES: usize = 64 << 10;
 
 /// A request, as the edge hands it to the service.
 pub struct Request {
     pub head: http::request::Parts,
     pub peer: Peer,
-    body: Incoming,
+    lent: Weak<LentConnection>,
     body_bytes_max: usize,
+    body_ms: u64,
     done: bool,
-    pulse: Rc<Pulse>,
 }
 
 impl Request {
     pub(super) fn new(
-        request: http::Request<Incoming>,
+        head: http::request::Parts,
         peer: Peer,
-        body_bytes_max: usize,
-        pulse: Rc<Pulse>,
+        lent: Weak<LentConnection>,
+        settings: &EdgeSettings,
+        done: bool,
     ) -> Request {
-        let (head, body) = request.into_parts();
-        let done = body.is_end_stream();
         Request {
             head,
             peer,
-            body,
-            body_bytes_max,
+            lent,
+            body_bytes_max: settings.body_bytes_max,
+            body_ms: settings.body_ms,
             done,
-            pulse,
         }
     }
 
@@ -69,7 +67,9 @@ impl Request {
 
     /// Says that this request is of a known agent: its connection is no stranger's from now on.
     pub fn is_of_known_agent(&self) {
-        self.pulse.is_known();
+        if let Some(lent) = self.lent.upgrade() {
+            lent.is_of_known_agent();
+        }
     }
 
     /// Reads the whole body; a second time it is empty.
@@ -80,88 +80,115 @@ impl Request {
         if self.done {
             return Ok(Bytes::new());
         }
-        if self.body.size_hint().lower() > self.body_bytes_max as u64 {
-            return Err(self.too_large());
-        }
-        self.pulse.body_starts();
-        let body = self.read().await;
-        self.pulse.body_ends();
-        self.done = body.is_ok();
-        body
-    }
-
-    async fn read(&mut self) -> Result<Bytes, Refusal> {
-        let Some(first) = self.chunk().await? else {
-            return Ok(Bytes::new());
+        let Some(lent) = self.lent.upgrade() else {
+            return Err(cut("the request is kept longer than its call"));
         };
-        if first.len() > self.body_bytes_max {
-            return Err(self.too_large());
+        let (bytes_max, body_ms) = (self.body_bytes_max, self.body_ms);
+        let announced = lent.with(|server| {
+            server.bound_body(body_ms);
+            match server.request().framing() {
+                Framing::Length(length) => length,
+                _ => 0,
+            }
+        });
+        if announced.is_some_and(|length| length > bytes_max as u64) {
+            return Err(too_large(bytes_max));
         }
-        let Some(mut chunk) = self.chunk().await? else {
-            return Ok(first);
-        };
-        let expected = first.len() as u64 + chunk.len() as u64 + self.body.size_hint().lower();
-        let mut whole = BytesMut::with_capacity((expected as usize).min(FIRST_BYTES));
-        whole.extend_from_slice(&first);
-        loop {
-            if whole.len() + chunk.len() > self.body_bytes_max {
-                return Err(self.too_large());
-            }
-            whole.extend_from_slice(&chunk);
-            match self.chunk().await? {
-                Some(next) => chunk = next,
-                None => return Ok(whole.freeze()),
-            }
-        }
-    }
-
-    /// The next bytes of the body; trailer fields are dropped.
-    async fn chunk(&mut self) -> Result<Option<Bytes>, Refusal> {
-        loop {
-            match poll_fn(|context| self.poll_frame(context)).await? {
-                None => return Ok(None),
-                Some(frame) => match frame.into_data() {
-                    Ok(data) => return Ok(Some(data)),
-                    Err(_trailers) => continue,
-                },
-            }
-        }
-    }
-
-    fn poll_frame(
-        &mut self,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<Option<Frame<Bytes>>, Refusal>> {
-        match Pin::new(&mut self.body).poll_frame(context) {
-            Poll::Ready(None) => Poll::Ready(Ok(None)),
-            Poll::Ready(Some(Ok(frame))) => Poll::Ready(Ok(Some(frame))),
-            Poll::Ready(Some(Err(error))) => {
-                let public = "The request body ended before it was whole, or is not framed well.";
-                let refusal = Refusal::new(refusal::BODY_CUT, public);
-                Poll::Ready(Err(refusal.with_private(error.to_string())))
-            }
-            Poll::Pending if self.pulse.is_body_late() => {
-                let public = "The request body took too long.";
-                Poll::Ready(Err(Refusal::new(refusal::BODY_TOO_SLOW, public)))
-            }
-            Poll::Pending => {
-                self.pulse.watch_reader(context.waker());
-                Poll::Pending
-            }
-        }
-    }
-
-    fn too_large(&self) -> Refusal {
-        let max = self.body_bytes_max;
-        let public = format!("The request body is larger than {max} bytes.");
-        Refusal::new(refusal::BODY_TOO_LARGE, public)
+        let mut whole = Vec::new();
+        let read = poll_fn(|context| {
+            let read = lent.with(|server| poll_body(server, context, &mut whole, bytes_max));
+            let over = || Poll::Ready(Err(cut("the call is over")));
+            read.unwrap_or_else(over)
+        });
+        read.await?;
+        self.done = true;
+        Ok(Bytes::from(whole))
     }
 }
 
-impl Drop for Request {
-    fn drop(&mut self) {
-        if !self.done {
-            self.pulse.leave_unread();
+/// Reads what comes of the body to its end, and then forgets the request: what it says is copied.
+fn poll_body(
+    server: &mut AgentConnection,
+    context: &mut Context<'_>,
+    whole: &mut Vec<u8>,
+    bytes_max: usize,
+) -> Poll<Result<(), Refusal>> {
+    loop {
+        ready!(server.poll_fill(context, 1)).map_err(unread)?;
+        let came = server.filled().len();
+        if whole.len() + came > bytes_max {
+            return Poll::Ready(Err(too_large(bytes_max)));
+        }
+        if whole.is_empty() {
+            let announced = match server.request().framing() {
+                Framing::Length(length) => length as usize,
+                _ => came,
+            };
+            whole.reserve_exact(announced.min(FIRST_BYTES).max(came));
+        }
+        whole.extend_from_slice(server.filled());
+        server.consume(came);
+        if server.is_body_here() {
+            server.forget_request();
+            return Poll::Ready(Ok(()));
         }
     }
+}
+
+/// What a body that could not be read is refused with.
+fn unread(error: Error) -> Refusal {
+    match error {
+        Error::Slow(Wait::Piece) => {
+            Refusal::new(refusal::BODY_TOO_SLOW, "The request body took too long.")
+        }
+        error => cut(error.to_string()),
+    }
+}
+
+fn cut(why: impl Into<String>) -> Refusal {
+    let public = "The request body ended before it was whole, or is not framed well.";
+    Refusal::new(refusal::BODY_CUT, public).with_private(why)
+}
+
+fn too_large(bytes_max: usize) -> Refusal {
+    let public = format!("The request body is larger than {bytes_max} bytes.");
+    Refusal::new(refusal::BODY_TOO_LARGE, public)
+}
+
+/// The head of a request, copied once: what it says points into that copy.
+pub(super) fn parts(view: RequestView<'_>) -> Result<http::request::Parts, Refusal> {
+    let came = view.head();
+    let copy = Bytes::copy_from_slice(came);
+    let part = |part: &[u8]| {
+        let start = part.as_ptr() as usize - came.as_ptr() as usize;
+        copy.slice(start..start + part.len())
+    };
+    let (mut head, ()) = http::Request::new(()).into_parts();
+    head.method = Method::from_bytes(view.method()).map_err(|_| refusal_of(Fault::NotHttp))?;
+    head.uri =
+        Uri::from_maybe_shared(part(view.target())).map_err(|_| refusal_of(Fault::Target))?;
+    head.version = match view.version() {
+        Version::Http10 => http::Version::HTTP_10,
+        Version::Http11 => http::Version::HTTP_11,
+    };
+    head.headers = HeaderMap::with_capacity(view.fields().len());
+    for field in view.fields().iter() {
+        let name = HeaderName::from_bytes(field.name);
+        let name = name.map_err(|_| refusal_of(Fault::FieldName))?;
+        let value = HeaderValue::from_maybe_shared(part(field.value));
+        let value = value.map_err(|_| refusal_of(Fault::FieldValue))?;
+        head.headers.append(name, value);
+    }
+    match misdirected(&head.uri) {
+        Some(refusal) => Err(refusal),
+        None => Ok(head),
+    }
+}
+
+/// A target in absolute form for a connection that is secured: it must not be answered on another (RFC 9110 §7.4).
+/// 421 says that to a client, which may try again rightly.
+fn misdirected(uri: &Uri) -> Option<Refusal> {
+    let is_secured = *uri.scheme()? == http::uri::Scheme::HTTPS;
+    let public = "The target is an https URL, and this connection is not secured.";
+    is_secured.then(|| Refusal::new(refusal::MISDIRECTED, public))
 }

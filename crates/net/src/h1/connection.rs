@@ -20,6 +20,8 @@ pub(super) struct Connection<S> {
     pub(super) input: Input,
     pub(super) out: Vec<u8>,
     pub(super) watch: Watch,
+    /// The tick at which all of the body has to be there.
+    pub(super) body_due: u64,
     /// Bytes of `out` that are written.
     gone: usize,
     /// Bytes that the socket took in all.
@@ -37,6 +39,7 @@ impl<S: Socket> Connection<S> {
             input: Input::default(),
             out: Vec::new(),
             watch: Watch::new(thread, bounds),
+            body_due: u64::MAX,
             gone: 0,
             written: 0,
         }
@@ -144,6 +147,7 @@ impl<S: Socket> Connection<S> {
             }
             if !self.watch.is_reading_bounded() {
                 self.watch.read_within(self.bounds().piece_ms);
+                self.watch.read_by(self.body_due);
             }
             match ready!(self.poll_more(context))? {
                 None => return Poll::Ready(Err(Error::Slow(Wait::Piece))),

@@ -7,9 +7,12 @@
 use std::fmt;
 use std::io;
 
-/// Makes the table: one line a fault, with its status and its message.
+use base::refusal::{self, Code};
+
+/// Makes the table: one line a fault, with its status, the code of its refusal, and its message. An answer is not
+/// refused to whoever sent it, so its faults have no code.
 macro_rules! faults {
-    ($($name:ident $status:literal $text:literal;)*) => {
+    ($($name:ident $status:literal $($code:ident)? $text:literal;)*) => {
         /// What is wrong with a message.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Fault {
@@ -26,6 +29,11 @@ macro_rules! faults {
                 match self { $(Fault::$name => $status,)* }
             }
 
+            /// The code of the refusal, where it is a request's.
+            pub const fn code(self) -> Option<&'static Code> {
+                match self { $(Fault::$name => [$(Some(refusal::$code),)? None][0],)* }
+            }
+
             /// One sentence for whoever sent the message.
             pub const fn text(self) -> &'static str {
                 match self { $(Fault::$name => $text,)* }
@@ -36,36 +44,36 @@ macro_rules! faults {
 
 faults! {
     // Lines.
-    BareLf 400 "A line ends in LF without CR.";
-    NotHttp 400 "The first line is not one of HTTP/1.1.";
-    Version 505 "The version is neither HTTP/1.1 nor HTTP/1.0.";
-    HeadTooLarge 431 "The head is too large.";
-    TooManyFields 431 "The head has too many fields.";
-    FieldName 400 "A field's name is not a token, is followed by a space, or the line is folded.";
-    FieldValue 400 "A field's value holds a byte that it must not.";
+    BareLf 400 HEAD_INVALID "A line ends in LF without CR.";
+    NotHttp 400 HEAD_INVALID "The first line is not one of HTTP/1.1.";
+    Version 505 VERSION "The version is neither HTTP/1.1 nor HTTP/1.0.";
+    HeadTooLarge 431 HEAD_TOO_LARGE "The head is too large.";
+    TooManyFields 431 HEAD_TOO_LARGE "The head has too many fields.";
+    FieldName 400 HEAD_INVALID "A field's name is not a token, is followed by a space, or the line is folded.";
+    FieldValue 400 HEAD_INVALID "A field's value holds a byte that it must not.";
     // The request line.
-    MethodTooLong 501 "The method is too long.";
-    TargetTooLong 414 "The request target is too long.";
-    Target 400 "The request target is of no form that fits the method.";
-    HostMissing 400 "The request has no Host field.";
-    HostTwice 400 "The request has more than one Host field.";
-    Host 400 "The Host field is not a host and a port.";
+    MethodTooLong 501 UNSUPPORTED "The method is too long.";
+    TargetTooLong 414 TARGET_TOO_LONG "The request target is too long.";
+    Target 400 HEAD_INVALID "The request target is of no form that fits the method.";
+    HostMissing 400 HEAD_INVALID "The request has no Host field.";
+    HostTwice 400 HEAD_INVALID "The request has more than one Host field.";
+    Host 400 HEAD_INVALID "The Host field is not a host and a port.";
     // Framing.
-    LengthInvalid 400 "Content-Length is not one decimal number.";
-    LengthTwice 400 "There is more than one Content-Length.";
-    LengthAndCoding 400 "There are both Content-Length and Transfer-Encoding.";
-    CodingTwice 400 "There is more than one Transfer-Encoding.";
-    CodingUnknown 501 "The transfer coding is not exactly chunked.";
-    CodingOld 400 "There is a Transfer-Encoding in HTTP/1.0.";
-    ConnectionOptions 400 "The Connection field lists too many names.";
-    Expectation 417 "The expectation is not 100-continue.";
+    LengthInvalid 400 HEAD_INVALID "Content-Length is not one decimal number.";
+    LengthTwice 400 HEAD_INVALID "There is more than one Content-Length.";
+    LengthAndCoding 400 HEAD_INVALID "There are both Content-Length and Transfer-Encoding.";
+    CodingTwice 400 HEAD_INVALID "There is more than one Transfer-Encoding.";
+    CodingUnknown 501 UNSUPPORTED "The transfer coding is not exactly chunked.";
+    CodingOld 400 HEAD_INVALID "There is a Transfer-Encoding in HTTP/1.0.";
+    ConnectionOptions 400 HEAD_INVALID "The Connection field lists too many names.";
+    Expectation 417 EXPECTATION "The expectation is not 100-continue.";
     // Chunks and trailers.
-    ChunkSize 400 "The size of a chunk is not a hexadecimal number.";
-    ChunkTooLarge 413 "The size of a chunk is out of range.";
-    ChunkExtension 400 "A chunk has an extension that is too long or malformed.";
-    ChunkEnd 400 "A chunk is longer or shorter than its size.";
-    TrailerTooLarge 431 "The trailers are too large or too many.";
-    TrailerField 400 "The trailers hold a field that frames or routes a message.";
+    ChunkSize 400 BODY_CUT "The size of a chunk is not a hexadecimal number.";
+    ChunkTooLarge 413 BODY_TOO_LARGE "The size of a chunk is out of range.";
+    ChunkExtension 400 BODY_CUT "A chunk has an extension that is too long or malformed.";
+    ChunkEnd 400 BODY_CUT "A chunk is longer or shorter than its size.";
+    TrailerTooLarge 431 HEAD_TOO_LARGE "The trailers are too large or too many.";
+    TrailerField 400 BODY_CUT "The trailers hold a field that frames or routes a message.";
     // Answers.
     Status 502 "The answer's status is out of range.";
     BodyUnasked 502 "An answer that has no body says that it has one.";
@@ -141,3 +149,18 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::Fault;
+
+    #[test]
+    fn a_request_is_refused_with_the_status_of_its_code() {
+        for fault in Fault::ALL {
+            match fault.code() {
+                Some(code) => assert_eq!(code.status, fault.status(), "{fault:?}"),
+                None => assert_eq!(fault.status(), 502, "{fault:?}"),
+            }
+        }
+    }
+}

@@ -231,6 +231,8 @@ impl Common {
 #[derive(Debug)]
 pub(super) struct RequestHead {
     pub(super) common: Common,
+    /// All of it.
+    pub(super) whole: Span,
     pub(super) method: Span,
     pub(super) target: Span,
     pub(super) form: Form,
@@ -247,6 +249,7 @@ impl RequestHead {
     pub(super) fn new() -> RequestHead {
         RequestHead {
             common: Common::new(),
+            whole: Span::default(),
             method: Span::default(),
             target: Span::default(),
             form: Form::Origin,
@@ -282,6 +285,7 @@ impl RequestHead {
         }
         self.common.has_version(request.version)?;
         self.common.take(head, base, request.headers)?;
+        self.whole = Span::of(head, head, base);
         self.method = Span::of(method.as_bytes(), head, base);
         self.target = Span::of(target.as_bytes(), head, base);
         self.is_head = method == "HEAD";
@@ -292,7 +296,7 @@ impl RequestHead {
 
     /// Forgets what stands in the buffer; what the answer depends on stays.
     pub(super) fn forget(&mut self) {
-        (self.method, self.target, self.authority) = Default::default();
+        (self.whole, self.method, self.target, self.authority) = Default::default();
         self.common.fields.clear();
     }
 

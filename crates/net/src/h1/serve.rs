@@ -93,13 +93,13 @@ impl Listener {
     }
 }
 
-enum Accepting {
+pub(crate) enum Accepting {
     Tcp(tokio::net::TcpListener),
     Unix(tokio::net::UnixListener),
 }
 
 impl Accepting {
-    fn new(listener: Listener) -> io::Result<Accepting> {
+    pub(crate) fn new(listener: Listener) -> io::Result<Accepting> {
         Ok(match listener {
             Listener::Tcp(listener) => Accepting::Tcp(tokio::net::TcpListener::from_std(listener)?),
             Listener::Unix(listener) => {
@@ -108,7 +108,7 @@ impl Accepting {
         })
     }
 
-    async fn accept(&self) -> io::Result<(Stream, PeerAddress)> {
+    pub(crate) async fn accept(&self) -> io::Result<(Stream, PeerAddress)> {
         match self {
             Accepting::Tcp(listener) => {
                 let (stream, address) = listener.accept().await?;
@@ -120,7 +120,7 @@ impl Accepting {
 
     /// Closes the socket and gives what stood in its queue, which the kernel would reset with it. Nothing is done
     /// between the last that is taken and the close, so that hardly any can come between.
-    fn close(self) -> io::Result<Vec<(Stream, PeerAddress)>> {
+    pub(crate) fn close(self) -> io::Result<Vec<(Stream, PeerAddress)>> {
         Ok(match self {
             Accepting::Tcp(listener) => {
                 let listener = listener.into_std()?;

@@ -6,6 +6,7 @@
 //! answer (RFC 9112 §9.6).
 
 use std::future::poll_fn;
+use std::io::ErrorKind;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -21,7 +22,7 @@ use super::field::{FieldKind, Fields};
 use super::head::{Form, RequestHead, Scan, Version};
 use super::prepared::AnswerLines;
 use super::stream::Socket;
-use super::thread::Thread;
+use super::thread::{DATE_BYTES, Thread};
 use super::write::{self, Sending, put_decimal, put_fields, put_length};
 
 /// Where the connection is.
@@ -51,6 +52,8 @@ pub struct ServerConnection<S: Socket> {
     lost: bool,
     /// A request was read on this connection before.
     used: bool,
+    /// The client was too slow once, so it is not waited for long.
+    late: bool,
     line_skipped: bool,
     informational: usize,
 }
@@ -68,6 +71,7 @@ impl<S: Socket> ServerConnection<S> {
             close: false,
             lost: false,
             used: false,
+            late: false,
             line_skipped: false,
             informational: 0,
         }
@@ -119,6 +123,7 @@ impl<S: Socket> ServerConnection<S> {
         self.connection.watch.read_done();
         (self.stage, self.scan) = (ServerStage::Between, Scan::default());
         (self.line_skipped, self.informational) = (false, 0);
+        self.connection.body_due = u64::MAX;
         Ok(true)
     }
 
@@ -180,6 +185,7 @@ impl<S: Socket> ServerConnection<S> {
         (self.stage, self.lost, self.close) = (ServerStage::Owed, true, true);
         (self.head.is_head, self.head.common.version) = (false, Version::Http11);
         (self.expects, self.sending) = (false, Sending::Done);
+        self.late |= matches!(error, Error::Slow(_));
         error
     }
 
@@ -253,10 +259,30 @@ impl<S: Socket> ServerConnection<S> {
             ready!(self.connection.poll_flush(context))?;
         }
         let filled = ready!(self.connection.poll_fill(context, &mut self.body, want));
-        if filled.is_err() {
+        if let Err(error) = filled {
             (self.lost, self.close) = (true, true);
+            self.late |= matches!(error, Error::Slow(_));
         }
         Poll::Ready(filled)
+    }
+
+    /// Bounds the time for what is not here of the body, from now, and not only for each of its pieces.
+    pub(crate) fn bound_body(&mut self, ms: u64) {
+        self.connection.body_due = self.connection.thread().after(ms);
+    }
+
+    /// Waits until the client is gone, or has closed its side. It is not looked for before all of the request
+    /// came, nor once bytes of the next one are here: those wait until this one has its answer.
+    pub(crate) fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.lost || !self.body.is_done() || !self.connection.input.raw().is_empty() {
+            return Poll::Pending;
+        }
+        match self.connection.poll_unasked(context) {
+            Poll::Ready(Ok(1..)) | Poll::Pending => Poll::Pending,
+            // The buffer is full of a body that nobody reads.
+            Poll::Ready(Err(error)) if error.kind() == ErrorKind::OutOfMemory => Poll::Pending,
+            Poll::Ready(_) => Poll::Ready(()),
+        }
     }
 
     /// The bytes of the body that are here and not consumed.
@@ -405,6 +431,21 @@ impl<S: Socket> ServerConnection<S> {
         Ok(())
     }
 
+    /// Writes bytes of the answer's body into the output, and waits for nothing.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.sending.push(self.connection.out(), bytes)
+    }
+
+    /// The time of day as an answer says it.
+    pub(crate) fn date(&self) -> [u8; DATE_BYTES] {
+        self.connection.thread().date()
+    }
+
+    /// Whether bytes of the body are still to be written.
+    pub(crate) fn has_body_to_send(&self) -> bool {
+        self.sending != Sending::Done
+    }
+
     /// Lets `fill` append bytes of the body to the output, where they are made in place; it must
     /// not touch what stands there already. Waits for nothing: whoever writes more than a few of
     /// them calls [`Self::flush`] between.
@@ -465,6 +506,11 @@ impl<S: Socket> ServerConnection<S> {
         self.next().await.map(|_| ())
     }
 
+    /// Lets a connection be refused that was not listened to.
+    pub(crate) fn owe_refusal(&mut self) {
+        self.owe(Error::Slow(Wait::Head));
+    }
+
     /// Writes a whole answer, as bytes, to a connection that is not served, and closes it.
     pub(super) async fn turn_away(mut self, answer: &[u8]) {
         self.connection.out().extend_from_slice(answer);
@@ -477,7 +523,10 @@ impl<S: Socket> ServerConnection<S> {
     /// nobody reads would make the kernel throw our answer away. A client that sends all of a body before it
     /// reads is let, within bounds; one that neither closes nor stops sending is cut off.
     async fn linger(&mut self) {
-        let end = self.connection.thread().after(limit::LINGER_MS_MAX);
+        let end = self.connection.thread().after(match self.late {
+            true => limit::LINGER_QUIET_MS_MAX,
+            false => limit::LINGER_MS_MAX,
+        });
         self.connection
             .watch
             .read_within(limit::LINGER_QUIET_MS_MAX);
@@ -544,6 +593,11 @@ pub struct RequestView<'a> {
 }
 
 impl<'a> RequestView<'a> {
+    /// The head as it came; all that this view lends is part of it.
+    pub(crate) fn head(&self) -> &'a [u8] {
+        self.head.whole.in_(self.bytes)
+    }
+
     /// A token; methods are case-sensitive.
     pub fn method(&self) -> &'a [u8] {
         self.head.method.in_(self.bytes)

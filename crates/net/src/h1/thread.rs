@@ -10,7 +10,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::{Rc, Weak};
 use std::task::Waker;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::task::spawn_local;
 
@@ -18,6 +18,8 @@ use super::ConnectionSettings;
 use super::buffer::Buffers;
 
 const NEVER: u64 = u64::MAX;
+/// Bytes of a date.
+pub(super) const DATE_BYTES: usize = 29;
 /// Ticks between two times at which buffers that nobody needed are given back.
 const TRIM_TICKS: u64 = 8;
 
@@ -32,6 +34,8 @@ pub struct Thread {
     idle_end: Cell<u64>,
     slots: RefCell<Vec<Option<Rc<Slot>>>>,
     free: RefCell<Vec<usize>>,
+    /// The second of the day's time that is written down, and how.
+    date: Cell<(u64, [u8; DATE_BYTES])>,
 }
 
 /// Until when one connection waits, and whom to wake.
@@ -53,6 +57,7 @@ impl Thread {
             idle_end: Cell::new(NEVER),
             slots: RefCell::default(),
             free: RefCell::default(),
+            date: Cell::new((NEVER, [0; DATE_BYTES])),
         })
     }
 
@@ -73,6 +78,19 @@ impl Thread {
     /// Buffers that this thread keeps for whoever comes next, for tests and metrics.
     pub fn buffers_kept(&self) -> usize {
         self.buffers.kept()
+    }
+
+    /// The time of day as an answer says it (RFC 9110 §5.6.7).
+    pub(super) fn date(&self) -> [u8; DATE_BYTES] {
+        let now = SystemTime::now();
+        let second = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let (written, mut date) = self.date.get();
+        if written != second {
+            let text = httpdate::fmt_http_date(now);
+            date.copy_from_slice(text.as_bytes());
+            self.date.set((second, date));
+        }
+        date
     }
 
     /// The tick that is this many milliseconds from now, or later.
@@ -178,8 +196,13 @@ impl Watch {
     /// Bounds the wait for a request that has not begun: it is not waited for much longer once the
     /// thread drains.
     pub(super) fn read_until_drained(&self) {
+        self.read_by(self.thread.idle_end.get());
+    }
+
+    /// Bounds the wait for bytes by a tick, too.
+    pub(super) fn read_by(&self, tick: u64) {
         let due = self.slot.read_due.get();
-        self.slot.read_due.set(due.min(self.thread.idle_end.get()));
+        self.slot.read_due.set(due.min(tick));
     }
 
     pub(super) fn is_reading_bounded(&self) -> bool {
