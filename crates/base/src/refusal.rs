@@ -84,6 +84,8 @@ codes! {
     EXPECTATION "http.expectation" 417 "Send no Expect field, or expect: 100-continue.";
     UNSUPPORTED "http.unsupported" 501 "Send the body with a length or with transfer-encoding: chunked alone, and a method that the route names.";
     VERSION "http.version" 505 "Send the request as HTTP/1.1.";
+    PROXY "http.proxy" 400 "Connect without a PROXY header; or have the operator name this address in the listener's trusted, with proxy: protocol.";
+    TLS "http.tls" 400 "Connect by TLS: write https in the URL.";
     MISDIRECTED "http.misdirected" 421 "Write http in the URL; or connect by TLS to the proxy before the gateway.";
     BODY_TOO_LARGE "http.body_too_large" 413 "Send a smaller body, or have the operator raise limits.body_bytes_max.";
     BODY_TOO_SLOW "http.body_too_slow" 408 "Send the body without long pauses.";

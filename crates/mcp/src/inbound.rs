@@ -50,7 +50,7 @@ impl McpLane {
         let method = request.head.method.clone();
         let request_id = request.id().map(str::to_owned);
         let trace = field(&request.head, &TRACE).map(str::to_owned);
-        let peer = request.peer.address.ip();
+        let peer = request.peer.caller;
         let call = Call {
             request: request_id.as_deref(),
             trace: trace.as_deref(),

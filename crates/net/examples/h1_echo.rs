@@ -17,11 +17,8 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
-use net::h1::{
-    self, ConnectionService, Error, Framing, Listener, PeerAddress, ServerConnection, Stream,
-    Thread, Wires,
-};
-use net::{Drain, Endpoint, Targets};
+use net::h1::{self, Error, Framing, ServerConnection, Stream, Thread, Wires};
+use net::{AcceptedConnection, ConnectionService, Drain, Endpoint, Listener, Targets};
 use tokio::net::TcpStream;
 use tokio::task::{LocalSet, spawn_local};
 
@@ -48,13 +45,13 @@ enum Bare {
 }
 
 impl ConnectionService for Bare {
-    async fn connection(
-        &self,
-        stream: Stream,
-        _: PeerAddress,
-        thread: Rc<Thread>,
-        bounds: Rc<h1::ConnectionSettings>,
-    ) {
+    async fn connection(&self, accepted: AcceptedConnection) {
+        let AcceptedConnection {
+            stream,
+            thread,
+            bounds,
+            ..
+        } = accepted;
         let mut server = ServerConnection::new(stream, &thread, &bounds);
         let served = match self {
             Bare::Echo => echo(&mut server).await,
@@ -194,11 +191,11 @@ async fn own(address: SocketAddr, upstream: Option<&str>) -> std::io::Result<()>
         }
     };
     let listener = Listener::Tcp(net::bind(address)?);
-    h1::serve(
-        listener,
+    net::serve_connections(
+        (listener, Rc::default()),
         Rc::new(bare),
         thread,
-        bounds,
+        Rc::new(bounds),
         Arc::default(),
         Drain::new(),
     )

@@ -4,31 +4,40 @@
 //! the service that answers, and refusals in its words for what is not let in. It does not route and does not
 //! judge.
 
+mod accept;
 mod answer;
 mod body;
 mod connection;
 mod drain;
+mod forwarded;
 mod listen;
+mod listener;
+mod opening;
 mod places;
+mod proxy;
 mod refused;
 mod request;
+mod settings;
 
 use std::future::Future;
-use std::net::SocketAddr;
-use std::sync::Mutex;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
-use base::{Refusal, limit};
+use base::Refusal;
 
-use crate::h1::ConnectionSettings;
+use crate::h1::PeerAddress;
+use crate::mutual::Shown;
 
+pub use accept::{AcceptedConnection, ConnectionService, serve_connections};
 pub use body::{Body, BodySender, Gone, StreamBody};
 pub use drain::Drain;
-pub(crate) use listen::ConnectionSlot;
-pub(crate) use listen::open;
-pub use listen::{bind, reserve, serve};
+pub use forwarded::ForwardedField;
+pub use listen::serve;
+pub use listener::{Listener, bind, reserve};
 pub use refused::refused;
 pub use request::Request;
+pub use settings::{CallerSaid, EdgeSettings, ListenerSettings, Proxies};
 
 /// What a [`Service`] answers with.
 pub type Response = http::Response<Body>;
@@ -43,63 +52,30 @@ pub trait Service: 'static {
 }
 
 /// Who is at the other end of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Peer {
-    pub address: SocketAddr,
+    /// Of the socket.
+    pub address: PeerAddress,
+    /// Of whoever calls, by which limits count and which records name: behind a proxy that is believed, the address
+    /// that it says. A process that comes by a Unix socket has that of this machine, 127.0.0.1.
+    pub caller: IpAddr,
+    /// Whether the connection is secured by TLS that ends here.
+    pub is_tls: bool,
+    /// The certificates that it showed, where they were asked for; they are good.
+    pub shown: Option<Arc<Shown>>,
 }
 
-/// The bounds of the edge.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EdgeSettings {
-    /// From the first byte of a request head to its last, in milliseconds.
-    pub head_ms: u64,
-    /// For a whole request body, in milliseconds.
-    pub body_ms: u64,
-    /// Largest request body, in bytes.
-    pub body_bytes_max: usize,
-    /// How long a connection may be unused, in milliseconds.
-    pub idle_ms: u64,
-    /// How long a client may take none of its answer, in milliseconds.
-    pub write_ms: u64,
-    /// Connections open at once, over all threads that share one [`EdgeShared`].
-    pub connections_max: usize,
-    /// Of those, connections from one address (IPv6: one /64) on which no known agent has asked yet.
-    pub strangers_max: usize,
-    /// How long a drain waits for calls in flight, in milliseconds.
-    pub drain_ms: u64,
-}
-
-impl EdgeSettings {
-    /// The bounds of each connection.
-    fn bounds(&self) -> ConnectionSettings {
-        ConnectionSettings {
-            head_bytes_max: limit::HEAD_BYTES_MAX,
-            fields_max: limit::HEAD_FIELDS_MAX,
-            head_ms: self.head_ms,
-            idle_ms: self.idle_ms,
-            // A whole body has as long; `Request::body` sees to that.
-            piece_ms: self.body_ms,
-            write_ms: self.write_ms,
-            connections_max: self.connections_max,
-            drain_ms: self.drain_ms,
-            // A tick, in which a request that is here already is read.
-            drain_idle_ms: 0,
-            ..ConnectionSettings::default()
-        }
-    }
-}
-
-impl Default for EdgeSettings {
-    fn default() -> EdgeSettings {
-        EdgeSettings {
-            head_ms: limit::HEAD_MS_DEFAULT,
-            body_ms: limit::BODY_MS_DEFAULT,
-            body_bytes_max: limit::BODY_BYTES_DEFAULT,
-            idle_ms: limit::IDLE_CLIENT_MS_DEFAULT,
-            write_ms: limit::WRITE_MS_DEFAULT,
-            connections_max: limit::CONNECTIONS_DEFAULT,
-            strangers_max: limit::STRANGERS_CONNECTIONS_DEFAULT,
-            drain_ms: limit::DRAIN_MS_DEFAULT,
+impl Peer {
+    fn new(address: PeerAddress) -> Peer {
+        let caller = match address {
+            PeerAddress::Tcp(address) => address.ip(),
+            PeerAddress::Unix { .. } => Ipv4Addr::LOCALHOST.into(),
+        };
+        Peer {
+            address,
+            caller,
+            is_tls: false,
+            shown: None,
         }
     }
 }
@@ -111,6 +87,7 @@ pub struct EdgeShared {
     pub(crate) accepted: AtomicU64,
     pub(crate) refused_busy: AtomicU64,
     refused_heads: AtomicU64,
+    unopened: AtomicU64,
     closed_silent: AtomicU64,
     strangers: Mutex<places::Strangers>,
 }
@@ -134,6 +111,11 @@ impl EdgeShared {
     /// Connections closed so far because they asked nothing while others had no place.
     pub fn closed_silent(&self) -> u64 {
         self.closed_silent.load(Ordering::Relaxed)
+    }
+
+    /// Connections so far that did not get as far as HTTP: their PROXY header or their TLS failed.
+    pub fn unopened(&self) -> u64 {
+        self.unopened.load(Ordering::Relaxed)
     }
 
     /// Request heads refused so far: malformed, too large or too slow.

@@ -1,6 +1,5 @@
-//! HTTP/1.1 of our own, for the path where each microsecond is counted: the sealed relay.
+//! HTTP/1.1 of our own, for every connection of the gateway (`docs/decisions/0011-own-http1.md`).
 //!
-//! hyper costs more than what the relay may cost as a whole (`docs/decisions/0011-own-http1.md`).
 //! This engine reads and writes HTTP/1.1 (RFC 9112) straight from and into buffers that the caller
 //! works in: a message is one read and one write, and nothing is allocated for it. It is strict:
 //! what two readers could frame in two ways is refused, not repaired. It has no HTTP/2, no
@@ -34,7 +33,6 @@ mod head;
 mod pool;
 mod prepared;
 pub mod probe;
-mod serve;
 mod server;
 mod stream;
 mod thread;
@@ -49,8 +47,6 @@ pub use field::{Field, FieldKind, Fields};
 pub use head::{Form, Version};
 pub use pool::{Wire, Wires};
 pub use prepared::{AnswerLines, RequestLines};
-pub(crate) use serve::Accepting;
-pub use serve::{ConnectionService, Listener, serve};
 pub use server::{RequestView, ServerConnection};
 pub use stream::{PeerAddress, Socket, Stream};
 pub use thread::Thread;

@@ -14,10 +14,13 @@ pub mod h1;
 pub mod mutual;
 pub mod origin;
 pub mod sse;
+pub mod tls;
 pub mod upstream;
 
 pub use children::{Backoff, ChildIn, ChildOut, LineError, SendLineError};
-pub use edge::{Body, BodySender, Drain, EdgeSettings, EdgeShared, Gone, Peer, Request, Response};
-pub use edge::{Service, bind, refused, reserve, serve};
+pub use edge::serve_connections;
+pub use edge::{AcceptedConnection, ConnectionService, Listener, ListenerSettings, Peer, Proxies};
+pub use edge::{Body, BodySender, Drain, EdgeSettings, EdgeShared, Gone, Request, Response};
+pub use edge::{CallerSaid, ForwardedField, Service, bind, refused, reserve, serve};
 pub use generation::Generations;
 pub use upstream::{Endpoint, SendError, Targets, UpstreamAnswer, Upstreams};

@@ -185,7 +185,7 @@ fn accepted() -> Arc<CryptoProvider> {
     ])
 }
 
-fn provider(kx_groups: Vec<&'static dyn SupportedKxGroup>) -> Arc<CryptoProvider> {
+pub(crate) fn provider(kx_groups: Vec<&'static dyn SupportedKxGroup>) -> Arc<CryptoProvider> {
     Arc::new(CryptoProvider {
         kx_groups,
         ..default_provider()
@@ -197,7 +197,9 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
 }
 
 /// What was found in a PEM text: at least one, and no more than the bound.
-fn several<T>(found: impl Iterator<Item = Result<T, pem::Error>>) -> Result<Vec<T>, String> {
+pub(crate) fn several<T>(
+    found: impl Iterator<Item = Result<T, pem::Error>>,
+) -> Result<Vec<T>, String> {
     let found: Result<Vec<_>, _> = found.take(CERTIFICATES_MAX + 1).collect();
     match found {
         Err(error) => Err(error.to_string()),
@@ -262,8 +264,7 @@ impl Acceptor {
         let acceptor = TlsAcceptor::from(Arc::clone(&self.config));
         let stream = acceptor.accept(stream).await?;
         let chain = stream.get_ref().1.peer_certificates();
-        let chain = chain.map(|chain| chain.iter().map(|one| one.clone().into_owned()));
-        let shown = Shown(chain.into_iter().flatten().collect());
+        let shown = Shown::new(chain.unwrap_or_default());
         let stream = Stream::Tls(Box::new(TlsStream::Server(stream)));
         Ok((stream, shown))
     }
@@ -283,6 +284,10 @@ impl Acceptor {
 pub struct Shown(Vec<CertificateDer<'static>>);
 
 impl Shown {
+    pub(crate) fn new(chain: &[CertificateDer<'_>]) -> Shown {
+        Shown(chain.iter().map(|one| one.clone().into_owned()).collect())
+    }
+
     /// The first of these names that the certificate is for (RFC 6125, RFC 9525): of its subject's alternative names.
     pub fn name_among<'n>(&self, names: impl IntoIterator<Item = &'n PeerName>) -> Option<usize> {
         let own = ParsedCertificate::try_from(self.0.first()?).ok()?;

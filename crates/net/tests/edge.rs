@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use base::Refusal;
 use bytes::Bytes;
-use net::{Body, BodySender, Drain, EdgeSettings, EdgeShared, Request, Response, Service};
+use net::{
+    Body, BodySender, Drain, EdgeSettings, EdgeShared, Listener, Request, Response, Service,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
@@ -93,7 +95,7 @@ fn start(settings: EdgeSettings) -> Edge {
     let address = listener.local_addr().unwrap();
     let (echo, shared, drain) = (Rc::new(Echo::default()), Arc::default(), Drain::new());
     let serving = net::serve(
-        listener,
+        vec![(Listener::Tcp(listener), Rc::default())],
         Rc::clone(&echo),
         Rc::new(settings),
         Arc::clone(&shared),

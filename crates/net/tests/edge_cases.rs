@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::Refusal;
-use net::{Body, Drain, EdgeSettings, Request, Response, Service};
+use net::{Body, Drain, EdgeSettings, Listener, Request, Response, Service};
 use text::Case;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -108,7 +108,8 @@ fn what_the_engine_refuses_of_framing_the_edge_refuses() {
         let listener = net::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let (settings, shared) = (Rc::new(EdgeSettings::default()), Arc::default());
-        let serving = net::serve(listener, Rc::new(Reads), settings, shared, Drain::new());
+        let listeners = vec![(Listener::Tcp(listener), Rc::default())];
+        let serving = net::serve(listeners, Rc::new(Reads), settings, shared, Drain::new());
         spawn_local(serving);
         let bounded = tokio::time::timeout(Duration::from_secs(60), check(address)).await;
         bounded.expect("the edge answers in time");

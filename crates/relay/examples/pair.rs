@@ -24,8 +24,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use net::h1::{self, Framing, Listener, ServerConnection, Stream, Thread};
-use net::{Drain, EdgeShared};
+use net::h1::{self, Framing, ServerConnection, Thread};
+use net::{AcceptedConnection, ConnectionService, Drain, EdgeShared, Listener};
 use rig::{Shifted, inbound_at, inbound_settings, outbound_at, outbound_settings, threads};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -67,15 +67,9 @@ fn main() {
 
 struct Echo;
 
-impl h1::ConnectionService for Echo {
-    async fn connection(
-        &self,
-        stream: Stream,
-        _: h1::PeerAddress,
-        thread: Rc<Thread>,
-        bounds: Rc<h1::ConnectionSettings>,
-    ) {
-        let mut server = ServerConnection::new(stream, &thread, &bounds);
+impl ConnectionService for Echo {
+    async fn connection(&self, accepted: AcceptedConnection) {
+        let mut server = ServerConnection::new(accepted.stream, &accepted.thread, &accepted.bounds);
         while let Ok(Some(head)) = server.head().await {
             let Framing::Length(bytes) = head.framing() else {
                 return;
@@ -97,11 +91,11 @@ async fn echo(listener: Listener) {
     let bounds = h1::ConnectionSettings::default();
     let thread = Thread::new(bounds.tick_ms());
     let shared = EdgeShared::default().into();
-    h1::serve(
-        listener,
+    net::serve_connections(
+        (listener, Rc::default()),
         Rc::new(Echo),
         thread,
-        bounds,
+        Rc::new(bounds),
         shared,
         Drain::new(),
     )

@@ -21,10 +21,8 @@ use arc_swap::ArcSwap;
 use base::{Name, Now};
 use gate::ports::Clock;
 use gate::{Gate, Passed};
-use net::h1::{
-    self, ConnectionSettings, Listener, PeerAddress, ServerConnection, Stream, Thread, Wires,
-};
-use net::{Drain, EdgeShared};
+use net::h1::{ConnectionSettings, ServerConnection, Thread, Wires};
+use net::{AcceptedConnection, ConnectionService, Drain, EdgeShared, Listener, ListenerSettings};
 use seal::replay::Replay;
 use seal::{Budget, Guard, Responder};
 use tokio::sync::Semaphore;
@@ -152,8 +150,9 @@ impl Inbound {
             told.started().await;
             relay.begin_drain();
         });
-        let (service, bounds) = (Rc::new(Service(desk)), self.edge.clone());
-        let served = h1::serve(listener, service, thread, bounds, shared, drain).await;
+        let (service, bounds) = (Rc::new(Service(desk)), Rc::new(self.edge.clone()));
+        let listener = (listener, Rc::new(ListenerSettings::default()));
+        let served = net::serve_connections(listener, service, thread, bounds, shared, drain).await;
         watching.abort();
         served
     }
@@ -235,20 +234,15 @@ impl Live {
 
 struct Service(Rc<Desk>);
 
-impl h1::ConnectionService for Service {
-    async fn connection(
-        &self,
-        stream: Stream,
-        peer: PeerAddress,
-        thread: Rc<Thread>,
-        bounds: Rc<ConnectionSettings>,
-    ) {
+impl ConnectionService for Service {
+    async fn connection(&self, accepted: AcceptedConnection) {
         let desk = Rc::clone(&self.0);
         match desk.current().live.trust.is_some() {
-            true => mutual::connection(desk, stream, peer, thread, bounds).await,
+            true => mutual::connection(desk, accepted).await,
             false => {
-                let server = ServerConnection::new(stream, &thread, &bounds);
-                exchange::connection(desk, server, peer).await;
+                let server =
+                    ServerConnection::new(accepted.stream, &accepted.thread, &accepted.bounds);
+                exchange::connection(desk, server, accepted.peer.address).await;
             }
         }
     }

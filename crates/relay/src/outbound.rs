@@ -20,10 +20,8 @@ use arc_swap::ArcSwap;
 use base::Name;
 use gate::ports::Clock;
 use gate::{Gate, Passed};
-use net::h1::{
-    self, ConnectionSettings, Listener, PeerAddress, ServerConnection, Stream, Thread, Wires,
-};
-use net::{Drain, EdgeShared};
+use net::h1::{ConnectionSettings, ServerConnection, Thread, Wires};
+use net::{AcceptedConnection, ConnectionService, Drain, EdgeShared, Listener, ListenerSettings};
 use tokio::task::spawn_local;
 
 pub(crate) use desk::sender_id;
@@ -130,8 +128,9 @@ impl Outbound {
             told.started().await;
             relay.begin_drain();
         });
-        let (service, bounds) = (Rc::new(Service(desk)), self.edge.clone());
-        let served = h1::serve(listener, service, thread, bounds, shared, drain).await;
+        let (service, bounds) = (Rc::new(Service(desk)), Rc::new(self.edge.clone()));
+        let listener = (listener, Rc::new(ListenerSettings::default()));
+        let served = net::serve_connections(listener, service, thread, bounds, shared, drain).await;
         watching.abort();
         served
     }
@@ -202,15 +201,9 @@ impl Live {
 
 struct Service(Rc<Desk>);
 
-impl h1::ConnectionService for Service {
-    async fn connection(
-        &self,
-        stream: Stream,
-        peer: PeerAddress,
-        thread: Rc<Thread>,
-        bounds: Rc<ConnectionSettings>,
-    ) {
-        let server = ServerConnection::new(stream, &thread, &bounds);
-        exchange::connection(Rc::clone(&self.0), server, peer).await;
+impl ConnectionService for Service {
+    async fn connection(&self, accepted: AcceptedConnection) {
+        let server = ServerConnection::new(accepted.stream, &accepted.thread, &accepted.bounds);
+        exchange::connection(Rc::clone(&self.0), server, accepted.peer.address).await;
     }
 }

@@ -547,7 +547,7 @@ fn a_user_of_this_machine_calls_by_a_unix_socket() {
             ..anyone()
         };
         let path = folder.join(status);
-        let listener = net::h1::Listener::unix(&path).unwrap();
+        let listener = net::Listener::unix(&path, 0o600).unwrap();
         let outbound = outbound_on(settings, &clock, vec![listener]);
         let mut stream = UnixStream::connect(&path).unwrap();
         stream

@@ -159,7 +159,8 @@ pub(crate) fn serve(
                 return Ok(());
             };
             let drain = gateway.drain.clone();
-            net::serve(listener, routes, edge_settings, gateway.edge(), drain).await
+            let listener = (net::Listener::Tcp(listener), Rc::default());
+            net::serve(vec![listener], routes, edge_settings, gateway.edge(), drain).await
         };
         let mut served = edge.await;
         for lane in lanes {

@@ -24,7 +24,7 @@ const CHUNK_FRAME_BYTES: usize = 32;
 pub(super) async fn write(
     server: &mut AgentConnection,
     response: Response,
-    guest: &Guest,
+    guest: Option<&Guest>,
 ) -> Result<(), Error> {
     let (head, body) = response.into_parts();
     let status = head.status.as_u16();
@@ -45,7 +45,9 @@ pub(super) async fn write(
     }
     server.end()?;
     flush(server, guest).await?;
-    guest.is_silent();
+    if let Some(guest) = guest {
+        guest.is_silent();
+    }
     Ok(())
 }
 
@@ -80,7 +82,11 @@ fn fields<'f>(
 const DATE_NAME: &[u8] = b"date";
 
 /// Writes bytes of the body into the output, and the output to the client where it is full.
-async fn put(server: &mut AgentConnection, bytes: &[u8], guest: &Guest) -> Result<(), Error> {
+async fn put(
+    server: &mut AgentConnection,
+    bytes: &[u8],
+    guest: Option<&Guest>,
+) -> Result<(), Error> {
     let mut rest = bytes;
     while !rest.is_empty() {
         let used = server.unflushed() + CHUNK_FRAME_BYTES;
@@ -99,7 +105,7 @@ async fn put(server: &mut AgentConnection, bytes: &[u8], guest: &Guest) -> Resul
 async fn feed(
     server: &mut AgentConnection,
     mut stream: StreamBody,
-    guest: &Guest,
+    guest: Option<&Guest>,
 ) -> Result<(), Error> {
     loop {
         let part = match stream.now() {
@@ -132,18 +138,20 @@ async fn next(server: &mut AgentConnection, stream: &mut StreamBody) -> Result<B
 }
 
 /// Writes out what is in the output. A client that does not take it asks nothing meanwhile.
-async fn flush(server: &mut AgentConnection, guest: &Guest) -> Result<(), Error> {
+async fn flush(server: &mut AgentConnection, guest: Option<&Guest>) -> Result<(), Error> {
     let mut blocked = false;
     let flushed = poll_fn(|context| {
         let flushed = server.poll_flush(context);
         if flushed.is_pending() {
             blocked = true;
-            guest.is_silent();
+            if let Some(guest) = guest {
+                guest.is_silent();
+            }
         }
         flushed
     })
     .await;
-    if blocked {
+    if let (true, Some(guest)) = (blocked, guest) {
         guest.is_busy();
     }
     flushed

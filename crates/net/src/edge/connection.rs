@@ -13,30 +13,35 @@ use std::task::{Context, Poll};
 
 use base::{Refusal, limit, refusal};
 
-use super::listen::Edge;
+use super::accept::AcceptedConnection;
+use super::listen::Agents;
+use super::opening::unasked_header;
 use super::places::Guest;
-use super::{Peer, Request, Response, Service, answer, request};
+use super::{Request, Response, Service, answer, request};
 use crate::h1::{Error, Fault, ServerConnection, Stream, Wait};
 
 /// The connection of an agent.
 pub(super) type AgentConnection = ServerConnection<Stream>;
 
 /// Serves one connection to its end.
-pub(super) async fn run<S: Service>(
-    edge: &Edge<S>,
-    stream: Stream,
-    peer: Peer,
-    guest: &Arc<Guest>,
-) {
-    let mut server = edge.server(stream);
-    let mut lent = Rc::new(LentConnection::new(guest));
+pub(super) async fn run<S: Service>(agents: &Agents<S>, accepted: AcceptedConnection) {
+    let AcceptedConnection {
+        stream,
+        peer,
+        thread,
+        bounds,
+        guest,
+        settings,
+    } = accepted;
+    let mut server = Box::new(AgentConnection::new(stream, &thread, &bounds));
+    let mut lent = Rc::new(LentConnection::new(&guest));
     loop {
         let head = match server.head().await {
             Ok(None) => return,
             // It gave up its place: nobody reads what would be answered.
-            Ok(Some(_)) if !guest.asks() => return,
+            Ok(Some(_)) if guest.as_ref().is_some_and(|guest| !guest.asks()) => return,
             Ok(Some(view)) => request::parts(view),
-            Err(error) => match refusal(error) {
+            Err(error) => match refusal(error, server.unread()) {
                 Some(refusal) => Err(refusal),
                 None => return,
             },
@@ -44,26 +49,30 @@ pub(super) async fn run<S: Service>(
         let head = match head {
             Ok(head) => head,
             Err(refusal) => {
-                edge.shared.refused_heads.fetch_add(1, Ordering::Relaxed);
-                return answer::refuse(server, edge.service.refuse(&refusal)).await;
+                agents.shared.refused_heads.fetch_add(1, Ordering::Relaxed);
+                return answer::refuse(server, agents.service.refuse(&refusal)).await;
             }
         };
         if server.is_body_here() {
             server.forget_request();
         }
         let done = server.is_body_here();
-        let request = Request::new(head, peer, Rc::downgrade(&lent), &edge.settings, done);
+        let peer = settings.caller_of(&peer, &head);
+        let request = Request::new(head, peer, Rc::downgrade(&lent), &agents.settings, done);
         lent.put(server);
-        let response = watched(edge.service.call(request), &lent).await;
+        let response = watched(agents.service.call(request), &lent).await;
         let (Some(response), Some(back)) = (response, lent.take()) else {
             return;
         };
         server = back;
         // A request that is kept longer than its call must not read the body of the next one.
         if Rc::get_mut(&mut lent).is_none() {
-            lent = Rc::new(LentConnection::new(guest));
+            lent = Rc::new(LentConnection::new(&guest));
         }
-        if answer::write(&mut server, response, guest).await.is_err() {
+        if answer::write(&mut server, response, guest.as_deref())
+            .await
+            .is_err()
+        {
             return;
         }
     }
@@ -83,14 +92,14 @@ async fn watched(call: impl Future<Output = Response>, lent: &LentConnection) ->
 /// is still there.
 pub(super) struct LentConnection {
     server: RefCell<Option<Box<AgentConnection>>>,
-    guest: Arc<Guest>,
+    guest: Option<Arc<Guest>>,
 }
 
 impl LentConnection {
-    fn new(guest: &Arc<Guest>) -> LentConnection {
+    fn new(guest: &Option<Arc<Guest>>) -> LentConnection {
         LentConnection {
             server: RefCell::new(None),
-            guest: Arc::clone(guest),
+            guest: guest.clone(),
         }
     }
 
@@ -109,7 +118,9 @@ impl LentConnection {
 
     /// Says that a known agent asks.
     pub(super) fn is_of_known_agent(&self) {
-        self.guest.is_known();
+        if let Some(guest) = &self.guest {
+            guest.is_known();
+        }
     }
 
     fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
@@ -119,9 +130,9 @@ impl LentConnection {
 }
 
 /// What a head that could not be read is refused with; nothing for a connection that merely broke.
-fn refusal(error: Error) -> Option<Refusal> {
+fn refusal(error: Error, bytes: &[u8]) -> Option<Refusal> {
     match error {
-        Error::Fault(fault) => Some(refusal_of(fault)),
+        Error::Fault(fault) => Some(unasked_header(bytes).unwrap_or_else(|| refusal_of(fault))),
         Error::Slow(Wait::Head) => Some(Refusal::new(
             refusal::HEAD_TOO_SLOW,
             "The request head took too long.",

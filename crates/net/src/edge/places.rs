@@ -15,7 +15,7 @@ use std::task::{Poll, Waker};
 
 use base::limit;
 
-use super::{EdgeSettings, EdgeShared};
+use super::EdgeShared;
 
 /// A stranger that asks nothing now.
 const SILENT: u8 = 0;
@@ -47,7 +47,69 @@ pub(super) struct Guest {
     task: Mutex<Option<Waker>>,
 }
 
-/// One connection's place; dropping it frees it.
+/// One connection's place.
+pub(super) enum ConnectionPlace {
+    /// One of all, held until it is dropped.
+    Counted { _slot: ConnectionSlot },
+    /// One of all, and of those of its address.
+    Stranger(StrangerSlot),
+}
+
+impl ConnectionPlace {
+    /// Takes a place for a connection from this address; with a bound on strangers, if need be of one that asks
+    /// nothing.
+    pub(super) fn take(
+        shared: &Arc<EdgeShared>,
+        address: IpAddr,
+        connections_max: usize,
+        strangers_max: Option<usize>,
+    ) -> Result<ConnectionPlace, StrangersFull> {
+        match strangers_max {
+            None => ConnectionSlot::take(shared, connections_max)
+                .map(|_slot| ConnectionPlace::Counted { _slot })
+                .ok_or(StrangersFull::Everywhere),
+            Some(strangers_max) => {
+                StrangerSlot::take(shared, address, connections_max, strangers_max)
+                    .map(ConnectionPlace::Stranger)
+            }
+        }
+    }
+
+    pub(super) fn guest(&self) -> Option<Arc<Guest>> {
+        match self {
+            ConnectionPlace::Counted { .. } => None,
+            ConnectionPlace::Stranger(slot) => Some(slot.guest()),
+        }
+    }
+
+    /// Waits until the connection has to close for another.
+    pub(super) async fn given_up(&self) {
+        match self {
+            ConnectionPlace::Counted { .. } => std::future::pending().await,
+            ConnectionPlace::Stranger(slot) => slot.given_up().await,
+        }
+    }
+}
+
+/// One of the `connections_max` places; dropping it frees it.
+pub(super) struct ConnectionSlot(Arc<EdgeShared>);
+
+impl ConnectionSlot {
+    fn take(shared: &Arc<EdgeShared>, max: usize) -> Option<ConnectionSlot> {
+        let place = ConnectionSlot(Arc::clone(shared));
+        // Relaxed: the count guards nothing but itself.
+        let before = shared.connections.fetch_add(1, Ordering::Relaxed);
+        (before < max).then_some(place)
+    }
+}
+
+impl Drop for ConnectionSlot {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// One stranger's place; dropping it frees it.
 pub(super) struct StrangerSlot(Arc<Guest>);
 
 /// Why there is no place.
@@ -64,17 +126,18 @@ impl StrangerSlot {
     pub(super) fn take(
         shared: &Arc<EdgeShared>,
         address: IpAddr,
-        settings: &EdgeSettings,
+        connections_max: usize,
+        strangers_max: usize,
     ) -> Result<StrangerSlot, StrangersFull> {
         let network = base::network(address);
         let mut strangers = shared.strangers();
         let here = strangers.by_network.get(&network).copied();
-        if here.unwrap_or(0) >= settings.strangers_max {
+        if here.unwrap_or(0) >= strangers_max {
             // Whoever comes may be an agent, and who is here asks nothing.
             let one = strangers.close_one(shared, |guest| guest.network == network);
             one.map_err(|_| StrangersFull::Address)?;
         }
-        if shared.connections() >= settings.connections_max {
+        if shared.connections() >= connections_max {
             strangers.close_one(shared, |_| true)?;
         }
         shared.connections.fetch_add(1, Ordering::Relaxed);
@@ -230,22 +293,14 @@ mod tests {
 
     use super::*;
 
-    fn settings(connections_max: usize, strangers_max: usize) -> EdgeSettings {
-        EdgeSettings {
-            connections_max,
-            strangers_max,
-            ..EdgeSettings::default()
-        }
-    }
-
     fn ip(text: &str) -> IpAddr {
         text.parse().unwrap()
     }
 
     #[test]
     fn an_address_has_a_bound_that_known_connections_do_not_count_for() {
-        let (shared, settings) = (Arc::default(), settings(100, 2));
-        let take = |address| StrangerSlot::take(&shared, ip(address), &settings);
+        let (shared, max) = (Arc::default(), (100, 2));
+        let take = |address| StrangerSlot::take(&shared, ip(address), max.0, max.1);
         let first = take("2001:db8::1").unwrap();
         let second = take("2001:db8::2:1").unwrap();
         assert!(first.guest().asks() && second.guest().asks());
@@ -262,8 +317,8 @@ mod tests {
 
     #[test]
     fn at_the_bound_of_an_address_the_oldest_of_it_that_is_silent_gives_way() {
-        let (shared, settings) = (Arc::default(), settings(100, 2));
-        let take = |address| StrangerSlot::take(&shared, ip(address), &settings);
+        let (shared, max) = (Arc::default(), (100, 2));
+        let take = |address| StrangerSlot::take(&shared, ip(address), max.0, max.1);
         let closing = |seat: &StrangerSlot| seat.0.state.load(Ordering::Relaxed) == CLOSING;
         let other = take("192.0.2.9").unwrap();
         let busy = take("192.0.2.1").unwrap();
@@ -276,8 +331,8 @@ mod tests {
 
     #[test]
     fn the_oldest_silent_stranger_gives_up_its_place() {
-        let (shared, settings) = (Arc::default(), settings(3, 3));
-        let take = |address| StrangerSlot::take(&shared, ip(address), &settings);
+        let (shared, max) = (Arc::default(), (3, 3));
+        let take = |address| StrangerSlot::take(&shared, ip(address), max.0, max.1);
         let closing = |seat: &StrangerSlot| seat.0.state.load(Ordering::Relaxed) == CLOSING;
         let known = take("192.0.2.1").unwrap();
         known.guest().is_known();
@@ -303,12 +358,12 @@ mod tests {
 
     #[test]
     fn threads_count_exactly() {
-        let (shared, settings) = (Arc::default(), settings(1000, 64));
+        let (shared, max) = (Arc::default(), (1000, 64));
         let taken = AtomicUsize::new(0);
         let seats: Vec<Vec<StrangerSlot>> = std::thread::scope(|scope| {
             let take = || {
-                let seats =
-                    (0..50).filter_map(|_| StrangerSlot::take(&shared, ip("::1"), &settings).ok());
+                let seats = (0..50)
+                    .filter_map(|_| StrangerSlot::take(&shared, ip("::1"), max.0, max.1).ok());
                 let seats: Vec<StrangerSlot> = seats.collect();
                 taken.fetch_add(seats.len(), Ordering::Relaxed);
                 seats

@@ -506,17 +506,14 @@ impl<S: Socket> ServerConnection<S> {
         self.next().await.map(|_| ())
     }
 
+    /// The bytes that came and were not read: where a head was refused, they begin with it.
+    pub(crate) fn unread(&self) -> &[u8] {
+        self.connection.input.raw()
+    }
+
     /// Lets a connection be refused that was not listened to.
     pub(crate) fn owe_refusal(&mut self) {
         self.owe(Error::Slow(Wait::Head));
-    }
-
-    /// Writes a whole answer, as bytes, to a connection that is not served, and closes it.
-    pub(super) async fn turn_away(mut self, answer: &[u8]) {
-        self.connection.out().extend_from_slice(answer);
-        if self.flush().await.is_ok() {
-            self.linger().await;
-        }
     }
 
     /// Closes our side, and waits a moment for the client to read what we said: bytes of it that

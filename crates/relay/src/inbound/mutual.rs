@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use aws_lc_rs::digest;
 use base::{Digest, Now, Refusal, refusal};
-use net::h1::{ConnectionSettings, Error, Framing, PeerAddress, ServerConnection, Stream, Thread};
+use net::AcceptedConnection;
+use net::h1::{Error, Framing, PeerAddress, ServerConnection, Stream};
 use net::mutual::{Acceptor, PeerName, Shown};
 
 use super::Live;
@@ -96,15 +97,13 @@ impl Known {
 }
 
 /// Serves one connection to its end.
-pub(super) async fn connection(
-    desk: Rc<Desk>,
-    stream: Stream,
-    peer: PeerAddress,
-    thread: Rc<Thread>,
-    bounds: Rc<ConnectionSettings>,
-) {
+pub(super) async fn connection(desk: Rc<Desk>, accepted: AcceptedConnection) {
+    let (thread, bounds) = (accepted.thread, accepted.bounds);
+    let peer = accepted.peer.address;
     // A Unix socket needs no certificates, and the settings name none for it.
-    let Stream::Tcp(stream) = stream else { return };
+    let Stream::Tcp(stream) = accepted.stream else {
+        return;
+    };
     let Ok(place) = desk.shared.shaking.try_acquire() else {
         return desk.not_shaken("too many were under way at once");
     };
@@ -175,7 +174,7 @@ impl Desk {
                 Ok(())
             }
             plain::Ended::Refused(refusal) => {
-                let maybe = std::ptr::eq(refusal.code, refusal::RELAY_MAYBE);
+                let maybe = refusal.code == refusal::RELAY_MAYBE;
                 self.counters.maybe_executed.add(u64::from(maybe));
                 refuse::answer(server, &refusal).map_err(Some)
             }

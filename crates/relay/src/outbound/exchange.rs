@@ -134,7 +134,7 @@ impl Desk {
         told: Told,
     ) -> Result<(), Option<Error>> {
         let counters = &self.counters;
-        match std::ptr::eq(told.unsent, refusal::RELAY_PLAIN) {
+        match told.unsent == refusal::RELAY_PLAIN {
             true => counters.plain.one(),
             false => counters.passages.one(),
         }
@@ -146,7 +146,7 @@ impl Desk {
                 Ok(())
             }
             plain::Ended::Refused(refusal) => {
-                let maybe = std::ptr::eq(refusal.code, refusal::RELAY_MAYBE);
+                let maybe = refusal.code == refusal::RELAY_MAYBE;
                 counters.maybe_executed.add(u64::from(maybe));
                 self.refuse(server, &refusal)
             }
@@ -324,7 +324,7 @@ impl Desk {
         server: &mut ServerConnection<Stream>,
         code: &'static base::Code,
     ) -> Result<(), Option<Error>> {
-        if std::ptr::eq(code, refusal::RELAY_MAYBE) {
+        if code == refusal::RELAY_MAYBE {
             self.counters.maybe_executed.one();
         }
         let public = "the relay has no answer to this call";

@@ -15,8 +15,8 @@ use base::record::CallEnd;
 use base::{Name, Now, Resource};
 use gate::ports::{Clock, Meter, Ports, RecordError, Recorder};
 use gate::{Gate, Reach, Rules};
-use net::h1::{ConnectionSettings, Listener, Wires};
-use net::{Drain, EdgeShared, Endpoint, Targets};
+use net::h1::{ConnectionSettings, Wires};
+use net::{Drain, EdgeShared, Endpoint, Listener, Targets};
 use relay::settings::{CONTENT_BYTES_DEFAULT, SESSION_MS_DEFAULT};
 use relay::{
     Agent, Callers, Enrolled, HostMatch, Inbound, InboundSettings, Outbound, OutboundSettings,

@@ -9,9 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base::{Name, Secret};
-use net::h1::Listener;
 use net::mutual::{Credentials, MutualClient};
-use net::{Endpoint, Targets};
+use net::{Endpoint, Listener, Targets};
 use relay::{
     Agent, Callers, HostMatch, InboundSettings, Key32, OutboundSettings, TicketKeys, Token,
 };
@@ -120,6 +119,9 @@ pub(crate) fn inbound(inbound: &Inbound, settings: &Settings) -> InboundSettings
     }
 }
 
+/// The mode of a socket's file that this user alone may speak to.
+const OWNER_ALONE: u32 = 0o600;
+
 /// One listener for each thread; of TCP by [`net::bind`] or [`net::reserve`].
 pub(crate) fn listen(
     listen: &Listen,
@@ -133,7 +135,7 @@ pub(crate) fn listen(
         }
         Listen::Unix(path) => {
             let failed = |error: io::Error| unlistenable(path, &error);
-            let mut listeners = vec![Listener::unix(path).map_err(failed)?];
+            let mut listeners = vec![Listener::unix(path, OWNER_ALONE).map_err(failed)?];
             for _ in 1..threads {
                 listeners.push(listeners[0].share().map_err(failed)?);
             }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use base::{CallId, Name, Refusal, refusal};
 use gate::{Passed, Reach};
-use net::h1::{ConnectionSettings, Listener, Wires};
-use net::{Drain, EdgeShared, Request, Response, Targets};
+use net::h1::{ConnectionSettings, Wires};
+use net::{Drain, EdgeShared, Listener, Request, Response, Targets};
 use relay::counters::{self, Snapshot};
 
 use super::{Local, OnThread, Opened, Parts, Row, Running, Take};

@@ -135,7 +135,7 @@ impl EchoThread {
     ) -> Result<Response, Refusal> {
         let unknown = || Refusal::new(refusal::NOT_FOUND, "that cannot be a server's name");
         let resource = Resource::server(Name::new(rest).ok_or_else(unknown)?);
-        let peer = request.peer.address.ip();
+        let peer = request.peer.caller;
         let call = Call::new(id, peer, &SEND, &resource, "send");
         let shown = Presented::bearer(request.field(&AUTHORIZATION), peer);
         let verified = self.lane.gate.verify(&call, &shown).await?;

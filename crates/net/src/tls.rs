@@ -1,0 +1,230 @@
+//! TLS before agents: 1.2 and 1.3, several certificates by name, renewed while serving, and certificates of clients where
+//! they are asked for.
+//!
+//! Keys are agreed on by the first of these that the client offers: X25519MLKEM768, so that what is captured today stays
+//! closed to the computers of tomorrow, then X25519, P-256 and P-384. There is no early data, because it can be replayed.
+//! Where clients show certificates nothing is resumed, so that each connection shows who is at its end anew.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use rustls::client::verify_server_name;
+use rustls::crypto::aws_lc_rs::{Ticketer, kx_group};
+use rustls::crypto::{CryptoProvider, SupportedKxGroup};
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{
+    ClientHello, NoServerSessionStorage, ParsedCertificate, ResolvesServerCert,
+    WebPkiClientVerifier,
+};
+use rustls::sign::CertifiedKey;
+use rustls::version::{TLS12, TLS13};
+use rustls::{RootCertStore, ServerConfig};
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsAcceptor, TlsStream};
+
+use crate::h1::Stream;
+use crate::mutual::{CredentialsError, Shown, several};
+
+/// A certificate with its key, as PEM.
+#[derive(Clone, Copy)]
+pub struct CertificatePem<'a> {
+    /// The certificate, and those between it and its authority.
+    pub chain: &'a [u8],
+    pub key: &'a [u8],
+}
+
+/// Whose certificates clients may show, as PEM.
+#[derive(Clone, Copy)]
+pub struct ClientAsk<'a> {
+    pub authorities: &'a [u8],
+    /// The authorities' revocation lists (RFC 5280 §5). With them each certificate has to be on a list's side.
+    pub revoked: Option<&'a [u8]>,
+    /// Whether a client without a certificate is refused.
+    pub is_required: bool,
+}
+
+/// Why certificates cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsProblem {
+    /// Which of the certificates, counted from 0; nothing where it is about those of clients.
+    pub certificate: Option<usize>,
+    pub kind: CredentialsError,
+}
+
+impl fmt::Display for TlsProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.certificate {
+            Some(number) => write!(f, "certificates[{number}]: {}", self.kind),
+            None => write!(f, "clients: {}", self.kind),
+        }
+    }
+}
+
+impl std::error::Error for TlsProblem {}
+
+/// How a listener speaks TLS. Its certificates can be put in the place of those before, also while connections are open.
+pub struct EdgeTls(ArcSwap<ServerConfig>);
+
+impl EdgeTls {
+    /// Reads the certificates; the first is for clients that name none of them.
+    ///
+    /// # Errors
+    /// [`TlsProblem`], the first.
+    pub fn new(
+        certificates: &[CertificatePem<'_>],
+        clients: Option<ClientAsk<'_>>,
+    ) -> Result<EdgeTls, TlsProblem> {
+        Ok(EdgeTls(ArcSwap::from_pointee(config(
+            certificates,
+            clients,
+        )?)))
+    }
+
+    /// Puts other certificates in force from the next handshake on. Open connections stay.
+    ///
+    /// # Errors
+    /// As [`EdgeTls::new`]; nothing was changed then.
+    pub fn replace(
+        &self,
+        certificates: &[CertificatePem<'_>],
+        clients: Option<ClientAsk<'_>>,
+    ) -> Result<(), TlsProblem> {
+        self.0.store(Arc::new(config(certificates, clients)?));
+        Ok(())
+    }
+
+    /// Shakes hands, and gives what the client showed. Waits as long as the client does: the caller sets a bound.
+    ///
+    /// # Errors
+    /// The client is no TLS client, or showed no certificate that is good where it has to; or the connection broke.
+    pub async fn accept(&self, stream: TcpStream) -> io::Result<(Stream, Option<Shown>)> {
+        let acceptor = TlsAcceptor::from(self.0.load_full());
+        let stream = acceptor.accept(stream).await?;
+        let chain = stream.get_ref().1.peer_certificates();
+        let shown = chain.map(Shown::new);
+        Ok((Stream::Tls(Box::new(TlsStream::Server(stream))), shown))
+    }
+}
+
+impl fmt::Debug for EdgeTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EdgeTls")
+    }
+}
+
+fn config(
+    certificates: &[CertificatePem<'_>],
+    clients: Option<ClientAsk<'_>>,
+) -> Result<ServerConfig, TlsProblem> {
+    let provider = provider();
+    let key = |number| {
+        move |error: rustls::Error| TlsProblem {
+            certificate: Some(number),
+            kind: CredentialsError::Key(error.to_string()),
+        }
+    };
+    let mut by_name = Vec::with_capacity(certificates.len());
+    for (number, certificate) in certificates.iter().enumerate() {
+        by_name.push(Arc::new(certified(number, certificate, &provider)?));
+    }
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[&TLS13, &TLS12])
+        .map_err(key(0))?;
+    let asks = clients.is_some();
+    let builder = match clients {
+        Some(ask) => builder.with_client_cert_verifier(verifier(ask, provider)?),
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_cert_resolver(Arc::new(ByName(by_name)));
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.max_early_data_size = 0;
+    match asks {
+        true => {
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+        }
+        false => config.ticketer = Ticketer::new().map_err(key(0))?,
+    }
+    Ok(config)
+}
+
+/// How keys are agreed on: by the first of these that the other side offers.
+fn provider() -> Arc<CryptoProvider> {
+    const GROUPS: [&dyn SupportedKxGroup; 4] = [
+        kx_group::X25519MLKEM768,
+        kx_group::X25519,
+        kx_group::SECP256R1,
+        kx_group::SECP384R1,
+    ];
+    crate::mutual::provider(GROUPS.to_vec())
+}
+
+fn certified(
+    number: usize,
+    certificate: &CertificatePem<'_>,
+    provider: &CryptoProvider,
+) -> Result<CertifiedKey, TlsProblem> {
+    let problem = |kind| TlsProblem {
+        certificate: Some(number),
+        kind,
+    };
+    let chain = several(CertificateDer::pem_slice_iter(certificate.chain));
+    let chain = chain.map_err(|why| problem(CredentialsError::Certificate(why)))?;
+    let not_a_key = |error: pem::Error| problem(CredentialsError::Key(error.to_string()));
+    let key = PrivateKeyDer::from_pem_slice(certificate.key).map_err(not_a_key)?;
+    let not_its_key = |error: rustls::Error| problem(CredentialsError::Key(error.to_string()));
+    CertifiedKey::from_der(chain, key, provider).map_err(not_its_key)
+}
+
+fn verifier(
+    ask: ClientAsk<'_>,
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, TlsProblem> {
+    let problem = |kind| TlsProblem {
+        certificate: None,
+        kind,
+    };
+    let authority = |why: String| problem(CredentialsError::Authority(why));
+    let mut roots = RootCertStore::empty();
+    for one in several(CertificateDer::pem_slice_iter(ask.authorities)).map_err(authority)? {
+        roots
+            .add(one)
+            .map_err(|error| authority(error.to_string()))?;
+    }
+    let mut verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+    if let Some(lists) = ask.revoked {
+        let lists = several(CertificateRevocationListDer::pem_slice_iter(lists));
+        let lists = lists.map_err(|why| problem(CredentialsError::Revoked(why)))?;
+        verifier = verifier.with_crls(lists).enforce_revocation_expiration();
+    }
+    if !ask.is_required {
+        verifier = verifier.allow_unauthenticated();
+    }
+    verifier
+        .build()
+        .map_err(|error| authority(error.to_string()))
+}
+
+/// The certificates by the name that a client asks for (RFC 6066, section 3).
+#[derive(Debug)]
+struct ByName(Vec<Arc<CertifiedKey>>);
+
+impl ResolvesServerCert for ByName {
+    /// The first that is for the name, else the first.
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let asked = hello.server_name();
+        let asked = asked.and_then(|name| ServerName::try_from(name).ok());
+        let is_for = |certified: &&Arc<CertifiedKey>| {
+            let own = certified.end_entity_cert().ok();
+            let own = own.and_then(|own| ParsedCertificate::try_from(own).ok());
+            let both = own.zip(asked.as_ref());
+            both.is_some_and(|(own, name)| verify_server_name(&own, name).is_ok())
+        };
+        let found = self.0.iter().find(is_for).or(self.0.first());
+        found.cloned()
+    }
+}
