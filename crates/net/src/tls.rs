@@ -1,7 +1,7 @@
 //! TLS before agents: 1.2 and 1.3, several certificates by name, renewed while serving, and certificates of clients where
 //! they are asked for.
 //!
-//! Keys are agreed on by the first of these that the client offers: X25519MLKEM768, so that what is captured today stays
+//! Keys are agreed on by the first of these for which the client sends its share: X25519MLKEM768, so that what is captured today stays
 //! closed to the computers of tomorrow, then X25519, P-256 and P-384. There is no early data, because it can be replayed.
 //! Where clients show certificates nothing is resumed, so that each connection shows who is at its end anew.
 

@@ -60,7 +60,9 @@ fn bad_header(fault: ProxyFault) -> Refusal {
 
 /// What is told to whoever sends a PROXY header and is not believed; nothing where the bytes begin with none.
 pub(super) fn unasked_header(bytes: &[u8]) -> Option<Refusal> {
-    let is_header = bytes.len() >= proxy::LINE.len() && proxy::is_header(bytes);
+    let is_header = bytes.starts_with(proxy::LINE)
+        || bytes.starts_with(proxy::SIGNATURE)
+        || bytes.starts_with(proxy::SIGNATURE_AFTER_A_LINE);
     let public = "This listener takes no PROXY header from this address.";
     is_header.then(|| Refusal::new(refusal::PROXY, public))
 }

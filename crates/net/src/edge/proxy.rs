@@ -11,7 +11,9 @@ pub(crate) const PROXY_BYTES_MAX: usize = 16 + 2048;
 /// Bytes of a header of version 1, at most (section 2.1).
 const LINE_BYTES_MAX: usize = 107;
 pub(super) const LINE: &[u8] = b"PROXY ";
-const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
+pub(super) const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
+/// What is left of it where the empty line before a request was skipped (RFC 9112 §2.2).
+pub(super) const SIGNATURE_AFTER_A_LINE: &[u8] = b"\r\n\0\r\nQUIT\n";
 /// The signature, version and command, family and transport, and the length of the rest.
 const HEAD_BYTES: usize = 16;
 
