@@ -58,7 +58,7 @@ class Inbounds:
         instance = "ab"[index]
         path, draft = self.folder / f"{instance}.yaml", self.folder / f"{instance}.draft"
         draft.write_text(json.dumps({
-            "listen": f"127.0.0.1:{self.pages[index]}", "state": f"state-{instance}", "policy": {"files": ["policy.cedar"]},
+            "listen": "127.0.0.1:0", "admin": {"listen": f"127.0.0.1:{self.pages[index]}"}, "state": f"state-{instance}", "policy": {"files": ["policy.cedar"]},
             "limits": {"agent_per_minute": 10_000_000},
             "log": {"durability": "os"}, "logs": {"level": "warn"}, "relay": {"inbound": inbound}}, indent=1))
         draft.rename(path)

@@ -2,8 +2,8 @@
 # Installs what the commands need, into .setup. The argument says how much, and each level has all of the one before:
 #
 #   run         what `make run` needs
-#   test        what `make test` adds: Chromium, older clients, g++ and the crates of the fuzzer (the level without an argument)
-#   bench       what `make bench`, `make certify-lab` and `make certify-relay` add: nginx, wrk, valgrind
+#   test        what `make test` adds: Chromium, nginx, HAProxy, older clients, g++ and the crates of the fuzzer (the level without an argument)
+#   bench       what `make bench`, `make certify-lab` and `make certify-relay` add: wrk, valgrind
 #   generators  load generators to compare the lab with, beside the level `test`
 #
 # It starts from Debian 12 with Rust, Python 3.11, Node 20 and a C compiler. A part is done again only when
@@ -75,9 +75,12 @@ if [ "$level" != run ]; then
   need g++ g++ # libFuzzer is C++
   need prlimit util-linux
   need chromium chromium
+  # Proxies in front of the listeners.
+  need haproxy haproxy
+  need nginx nginx-light
+  [ -e /usr/lib/nginx/modules/ngx_stream_module.so ] || missing+=(libnginx-mod-stream)
 fi
 if [ "$level" = bench ]; then
-  need nginx nginx-light
   need wrk wrk
   need valgrind valgrind
 fi

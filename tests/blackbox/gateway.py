@@ -11,6 +11,7 @@ import os
 import queue
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -127,6 +128,19 @@ class Answer:
         return body.get("code"), f"{body.get('title', '')}. {body.get('detail', '')}", body.get("call")
 
 
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path):
+        super().__init__("localhost", timeout=60)
+        self.path = str(path)
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
 class Gateway:
     """One gateway in a folder of its own. Use it as a context."""
 
@@ -203,6 +217,10 @@ class Gateway:
         connection = connection or self.connect()
         connection.request(method, path, body=body, headers=headers or {})
         return Answer(connection.getresponse())
+
+    def operator(self, path, method="GET", headers=None):
+        """A page of the operator, from the socket in the state folder."""
+        return self.request(method, path, headers=headers, connection=UnixConnection(self.state / "admin.sock"))
 
     def headers(self, agent="dev", **more):
         headers = {"content-type": "application/json", "accept": ACCEPT}

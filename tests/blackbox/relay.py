@@ -15,10 +15,10 @@ import threading
 import time
 from pathlib import Path
 
-from gateway import WAIT_S, WEIR, Lines, until
+from gateway import WAIT_S, WEIR, Lines, UnixConnection, until
 
 STARTED = re.compile(r"relay (outbound|inbound).*?address\"?[=:]\s*\"?([^\s\",]+)")
-STATUS = re.compile(r"listening.*?address\"?[=:]\s*\"?([^\s\",]+)")
+STATUS = re.compile(r"pages for the operator.*?address\"?[=:]\s*\"?([^\s\",]+)")
 CHUNK = b"%x\r\n%s\r\n"
 
 
@@ -265,7 +265,9 @@ class Process:
 
     def get(self, path):
         """Of its own pages: health and metrics."""
-        connection = http.client.HTTPConnection(self.status, timeout=WAIT_S)
+        unix = self.status.removeprefix("unix:")
+        connection = (http.client.HTTPConnection(self.status, timeout=WAIT_S) if unix == self.status
+                      else UnixConnection(self.folder / unix))
         connection.request("GET", path)
         answer = connection.getresponse()
         return answer.status, answer.read().decode()

@@ -30,7 +30,6 @@ def test_details_are_for_this_machine(gateway):
             passed_on = ask(path, **{name: "192.0.2.1"})
             assert passed_on.status == 200 and set(passed_on.json()) == {"status"}
     assert set(ask("/health/live").json()) == {"status"}
-    assert ask("/metrics", x_forwarded_for="192.0.2.1").status == 403
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:8700", "127.1", ""])
@@ -58,16 +57,29 @@ def test_a_name_that_is_configured_is_a_host(origin, tmp_path):
         assert gateway.post("web", message, host="other.example").refusal()[0] == "http.host"
 
 
+def test_the_operators_pages_are_at_the_admin_listener_alone(gateway):
+    there = gateway.request("GET", "/metrics", headers=gateway.headers("dev"))
+    assert (there.status, there.refusal()[0]) == (404, "http.not_found")
+    assert "admin" in there.refusal()[1]
+    # Agents are not answered there; probes are.
+    assert gateway.operator("/mcp/web", "POST", gateway.headers("dev")).status == 404
+    assert gateway.operator("/health/live").json() == {"status": "live"}
+    assert DETAILS <= set(gateway.operator("/health").json())
+    # The socket is its user's alone, and what a proxy passes on is asked by a stranger.
+    assert (gateway.state / "admin.sock").stat().st_mode & 0o777 == 0o600
+    assert gateway.operator("/metrics", headers={"via": "1.1 proxy"}).status == 403
+
+
 def test_metrics(gateway):
     gateway.session("web").call("echo", "counted")
-    text = gateway.request("GET", "/metrics").body.decode()
+    text = gateway.operator("/metrics").body.decode()
     samples = [line for line in text.splitlines() if line and not line.startswith("#")]
     assert samples and text.rstrip().endswith("# EOF")
     assert all(re.fullmatch(r"[a-zA-Z_:][\w:]*(\{.*\})? \S+( \S+)?", line) for line in samples), samples
     # Labels are templates and configured names: nothing that a caller chose.
     gateway.request("GET", "/made-up-path-of-a-caller")
     gateway.post("made-up-server", {"jsonrpc": "2.0", "id": 1, "method": "ping"})
-    assert "made-up" not in gateway.request("GET", "/metrics").body.decode()
+    assert "made-up" not in gateway.operator("/metrics").body.decode()
 
 
 def test_a_request_id_comes_back(gateway):

@@ -199,7 +199,7 @@ def test_silent_connections_shut_nobody_out(origin, tmp_path):
 
 
 def metric(gateway, name):
-    page = gateway.request("GET", "/metrics").body.decode()
+    page = gateway.operator("/metrics").body.decode()
     return int(re.search(rf"^{name} (\d+)$", page, re.MULTILINE)[1])
 
 
@@ -485,7 +485,7 @@ def test_strangers_use_up_their_own_budget_only(origin, tmp_path):
         # What is over the budget has one record in an interval, and all of it is counted.
         assert refusals.count("limit.strangers") == 1
         assert len([r for r in refusals if r and r.startswith("agent.key_")]) == 3
-        page = gateway.request("GET", "/metrics").body.decode()
+        page = gateway.operator("/metrics").body.decode()
         assert 'weir_judgements_total{server="web",code="limit.strangers"} 38' in page
 
 

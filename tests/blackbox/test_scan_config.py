@@ -42,7 +42,7 @@ def passes(gateway, text, **more):
 
 
 def reloads(gateway, result):
-    page = gateway.request("GET", "/metrics").body.decode()
+    page = gateway.operator("/metrics").body.decode()
     lines = [line for line in page.splitlines() if line.startswith(f'weir_reloads_total{{result="{result}"}}')]
     return int(lines[0].split()[-1]) if lines else 0
 

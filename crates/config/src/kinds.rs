@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use base::{AddressRange, Name};
@@ -269,16 +269,68 @@ impl Serialize for Switch {
     }
 }
 
-/// An address and a port.
+/// Where a socket listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+scalar!(Listen, Listen::parse, "address:port or unix:PATH", { "type": "string", "minLength": 1 });
+written_as!(Listen, |listen| listen.to_string());
+
+impl Listen {
+    /// A port of this machine.
+    pub fn local(port: u16) -> Listen {
+        Listen::Tcp(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port))
+    }
+
+    /// Reads an address and port, or `unix:PATH`.
+    ///
+    /// # Errors
+    ///
+    /// What would have been right.
+    pub fn parse(text: &str) -> Result<Listen, String> {
+        match text.strip_prefix("unix:") {
+            Some("") => Err("must name a path after unix:".to_owned()),
+            Some(path) => Ok(Listen::Unix(path.into())),
+            None => text.parse().map(Listen::Tcp).map_err(|_| {
+                "must be an IP address and a port, such as 127.0.0.1:8701, or unix:PATH".to_owned()
+            }),
+        }
+    }
+
+    /// Whether other machines can reach it.
+    pub fn is_public(&self) -> bool {
+        match self {
+            Listen::Tcp(address) => !address.ip().to_canonical().is_loopback(),
+            Listen::Unix(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Listen::Tcp(address) => address.fmt(f),
+            Listen::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// Who may open a file: three or four octal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Socket(pub SocketAddr);
+pub struct FileMode(pub u32);
 
-scalar!(Socket, socket, "address:port", { "type": "string", "minLength": 1 });
-written_as!(Socket, |socket| socket.0.to_string());
+scalar!(FileMode, file_mode, "octal mode", { "type": "string", "pattern": "^0?[0-7]{3}$" });
+written_as!(FileMode, |mode| format!("{:04o}", mode.0));
 
-fn socket(text: &str) -> Result<Socket, String> {
-    let wrong = |_| "must be an IP address and a port, such as 127.0.0.1:8700".to_owned();
-    text.parse().map(Socket).map_err(wrong)
+fn file_mode(text: &str) -> Result<FileMode, String> {
+    let digits = text.strip_prefix('0').unwrap_or(text);
+    let mode = u32::from_str_radix(digits, 8).ok();
+    mode.filter(|_| digits.len() == 3)
+        .map(FileMode)
+        .ok_or_else(|| "must be an octal mode such as \"0660\"".to_owned())
 }
 
 /// RFC 3339, as Unix milliseconds.

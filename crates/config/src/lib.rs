@@ -24,8 +24,8 @@ pub mod yaml;
 pub use check::{Check, Outside, PEM_BYTES_MAX, Pem, SECRET_BYTES_MAX, one_line};
 pub use document::Document;
 pub use kinds::{
-    Addresses, Count, EnvValue, FilePath, FileReference, Label, Reference, Socket, Switch, Text,
-    Time, addresses,
+    Addresses, Count, EnvValue, FileMode, FilePath, FileReference, Label, Listen, Reference,
+    Switch, Text, Time, addresses,
 };
 pub use map::{ByArgument, ByName, ByRule, ByVariable, List, Named, OneOr, OneOrMore};
 pub use problem::{Path, Problem, Step};

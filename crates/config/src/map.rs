@@ -9,6 +9,8 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer, StrDeserial
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Serialize, Serializer};
 
+use crate::Path;
+
 /// What the keys of a map are.
 pub trait Keys {
     /// What the map is called in the reference.
@@ -204,6 +206,22 @@ pub struct OneOrMore<T> {
 }
 
 impl<T> OneOrMore<T> {
+    /// One value alone.
+    pub fn one(value: T) -> OneOrMore<T> {
+        OneOrMore {
+            list: List(vec![Some(value)]),
+            is_list: false,
+        }
+    }
+
+    /// The values with their keys, where the whole is at this key.
+    pub fn at(&self, key: &Path) -> impl Iterator<Item = (Path, &T)> {
+        self.iter().map(|(i, value)| {
+            let key = i.map_or_else(|| key.clone(), |i| key.index(i));
+            (key, value)
+        })
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = (Option<usize>, &T)> {
         let is_list = self.is_list;
         let values = self.list.iter();
@@ -237,6 +255,13 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
                 Ok(OneOrMore { list, is_list })
             }
 
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<OneOrMore<T>, A::Error> {
+                let one = T::deserialize(MapAccessDeserializer::new(map))?;
+                let list = List(vec![Some(one)]);
+                let is_list = false;
+                Ok(OneOrMore { list, is_list })
+            }
+
             fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<OneOrMore<T>, A::Error> {
                 let list = List::deserialize(SeqAccessDeserializer::new(seq))?;
                 let is_list = true;
@@ -244,6 +269,15 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
             }
         }
         from.deserialize_any(Read(PhantomData))
+    }
+}
+
+impl<T: Serialize> Serialize for OneOrMore<T> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match (self.is_list, self.list.values().next()) {
+            (false, Some(one)) => one.serialize(to),
+            _ => to.collect_seq(self.list.values()),
+        }
     }
 }
 
@@ -288,6 +322,16 @@ impl<'de, T: Deserialize<'de>, M: Deserialize<'de>> Deserialize<'de> for OneOr<T
             }
         }
         from.deserialize_any(Read(PhantomData))
+    }
+}
+
+/// A default is one value, whatever a map would say.
+impl<T: Serialize, M> Serialize for OneOr<T, M> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            OneOr::One(one) => one.serialize(to),
+            OneOr::Map(_) => to.serialize_none(),
+        }
     }
 }
 

@@ -42,15 +42,14 @@ fn entry(text: &mut String, name: &str, value: Option<&Value>, schema: &Value, d
     let name = quoted(name);
     let fixed = || children(schema).any(|(name, _)| name != "*");
     match value {
-        None if has_default(schema) => {
-            text.push_str(&format!("{indent}{name}:\n"));
-            group(text, schema, None, depth + 1);
-        }
-        None => {
-            if let Some(default) = default(schema) {
-                text.push_str(&format!("{indent}{name}: {default}{MARK}\n"));
+        None => match default(schema) {
+            Some(default) => text.push_str(&format!("{indent}{name}: {default}{MARK}\n")),
+            None if has_default(schema) => {
+                text.push_str(&format!("{indent}{name}:\n"));
+                group(text, schema, None, depth + 1);
             }
-        }
+            None => {}
+        },
         Some(value @ Value::Object(_)) if fixed() => {
             text.push_str(&format!("{indent}{name}:\n"));
             group(text, schema, Some(value), depth + 1);

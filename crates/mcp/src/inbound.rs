@@ -56,7 +56,8 @@ impl McpLane {
             trace: trace.as_deref(),
             ..Call::new(id, peer, &USE, &resource, method.as_str())
         };
-        let asking = match self.know(call, &name, &request.head).await {
+        let is_tls = request.peer.is_tls;
+        let asking = match self.know(call, &name, &request.head, is_tls).await {
             Ok(asking) => asking,
             Err(refusal) => return refuse::refuse_http(&refusal, id, None),
         };
@@ -79,8 +80,9 @@ impl McpLane {
         call: Call<'a>,
         server: &Name,
         head: &Parts,
+        is_tls: bool,
     ) -> Result<Asking<'a>, Refusal> {
-        if let Err(refusal) = origin::check(head, &self.settings().origins) {
+        if let Err(refusal) = origin::check(head, is_tls, &self.settings().origins) {
             return Err(self.shared.gate.turn_away(&call, refusal).await);
         }
         let presented = Presented {

@@ -111,14 +111,15 @@ impl Origin {
         Some(Origin { https, host, port })
     }
 
-    /// Whether this is the gateway's own address as the request names it. Only this machine's names are
-    /// believed: any other name may have been made to resolve here.
-    fn is_own(&self, head: &Parts) -> bool {
+    /// Whether this is the gateway's own address as the request names it. Without TLS only this machine's names are
+    /// believed: any other name may have been made to resolve here. By TLS a browser has seen a certificate for the name.
+    fn is_own(&self, head: &Parts, is_tls: bool) -> bool {
         let Some(own) = Authority::of(head) else {
             return false;
         };
-        let is_same = own.host == self.host && own.port.unwrap_or(80) == self.port;
-        is_same && !self.https && self.host.is_loopback()
+        let port = own.port.unwrap_or(if is_tls { 443 } else { 80 });
+        let is_same = own.host == self.host && port == self.port && self.https == is_tls;
+        is_same && (is_tls || self.host.is_loopback())
     }
 }
 
@@ -132,15 +133,15 @@ fn only<'a>(head: &'a Parts, name: &HeaderName) -> Option<&'a str> {
 }
 
 /// A browser names the site whose page calls. Only the gateway's own address and the sites that are
-/// configured may. A program sends no `Origin`.
-pub fn check(head: &Parts, configured: &[String]) -> Result<(), Refusal> {
+/// configured may. A program sends no `Origin`. `is_tls` says whether the request came by TLS.
+pub fn check(head: &Parts, is_tls: bool, configured: &[String]) -> Result<(), Refusal> {
     if !head.headers.contains_key(ORIGIN) {
         return Ok(());
     }
     let origin = only(head, &ORIGIN).and_then(Origin::parse);
     let may = origin.is_some_and(|origin| {
         let mut known = configured.iter().filter_map(|known| Origin::parse(known));
-        known.any(|known| known == origin) || origin.is_own(head)
+        known.any(|known| known == origin) || origin.is_own(head, is_tls)
     });
     if may {
         return Ok(());
@@ -183,7 +184,7 @@ mod tests {
     fn may(origin: &str, host: &str) -> bool {
         let configured = ["https://app.example".to_owned()];
         let head = head(&[("origin", origin), ("host", host)], "/mcp/web");
-        check(&head, &configured).is_ok()
+        check(&head, false, &configured).is_ok()
     }
 
     #[test]
@@ -204,6 +205,20 @@ mod tests {
         ] {
             assert!(may(origin, host), "{origin} at {host}");
         }
+    }
+
+    #[test]
+    fn by_tls_the_name_that_was_asked_for_is_the_gateways_own() {
+        let may = |origin: &str, host: &str| {
+            let head = head(&[("origin", origin), ("host", host)], "/mcp/web");
+            check(&head, true, &[]).is_ok()
+        };
+        assert!(may("https://weir.example", "weir.example"));
+        assert!(may("https://weir.example:8443", "weir.example:8443"));
+        assert!(may("https://localhost:8443", "localhost:8443"));
+        assert!(!may("http://localhost:8443", "localhost:8443"));
+        assert!(!may("https://weir.example", "weir.example:8443"));
+        assert!(!may("https://evil.example", "weir.example"));
     }
 
     #[test]
@@ -265,10 +280,10 @@ mod tests {
         let own = "http://127.0.0.1:8700";
         let host = ("host", "127.0.0.1:8700");
         let twice = head(&[("origin", own), ("origin", own), host], "/");
-        assert!(check(&twice, &[]).is_err());
+        assert!(check(&twice, false, &[]).is_err());
         let hosts = head(&[("origin", own), host, host], "/");
-        assert!(check(&hosts, &[]).is_err() && !is_trusted_host(&hosts, &[]));
-        assert!(check(&head(&[host], "/"), &[]).is_ok());
+        assert!(check(&hosts, false, &[]).is_err() && !is_trusted_host(&hosts, &[]));
+        assert!(check(&head(&[host], "/"), false, &[]).is_ok());
     }
 
     #[test]

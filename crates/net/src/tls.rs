@@ -66,6 +66,13 @@ impl fmt::Display for TlsProblem {
 
 impl std::error::Error for TlsProblem {}
 
+impl TlsProblem {
+    /// Whether it is about a key, and not about a certificate.
+    pub fn is_of_key(&self) -> bool {
+        matches!(self.kind, CredentialsError::Key(_))
+    }
+}
+
 /// How a listener speaks TLS. Its certificates can be put in the place of those before, also while connections are open.
 pub struct EdgeTls(ArcSwap<ServerConfig>);
 
@@ -84,17 +91,17 @@ impl EdgeTls {
         )?)))
     }
 
-    /// Puts other certificates in force from the next handshake on. Open connections stay.
+    /// Reads other certificates, and gives what puts them in force from the next handshake on. Open connections stay.
     ///
     /// # Errors
-    /// As [`EdgeTls::new`]; nothing was changed then.
-    pub fn replace(
+    /// As [`EdgeTls::new`].
+    pub fn prepare(
         &self,
         certificates: &[CertificatePem<'_>],
         clients: Option<ClientAsk<'_>>,
-    ) -> Result<(), TlsProblem> {
-        self.0.store(Arc::new(config(certificates, clients)?));
-        Ok(())
+    ) -> Result<impl FnOnce() + use<'_>, TlsProblem> {
+        let config = Arc::new(config(certificates, clients)?);
+        Ok(move || self.0.store(config))
     }
 
     /// Shakes hands, and gives what the client showed. Waits as long as the client does: the caller sets a bound.

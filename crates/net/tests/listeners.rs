@@ -449,14 +449,16 @@ fn certificates_are_renewed_without_a_dropped_connection() {
             chain: after.certificate.as_bytes(),
             key: before.key.as_bytes(),
         };
-        let problem = tls.replace(&[mixed], None).unwrap_err();
+        let problem = tls.prepare(&[mixed], None).err().unwrap();
         assert_eq!(problem.certificate, Some(0));
         assert!(
             matches!(problem.kind, CredentialsError::Key(_)),
             "{problem}"
         );
         Client::of(&old).ask(&edge, "localhost").await.unwrap();
-        tls.replace(&[pem(&after)], None).unwrap();
+        let take = tls.prepare(&[pem(&after)], None).unwrap();
+        Client::of(&old).ask(&edge, "localhost").await.unwrap();
+        take();
         assert!(Client::of(&old).ask(&edge, "localhost").await.is_err());
         Client::of(&new).ask(&edge, "localhost").await.unwrap();
         open.write_all(last("").as_bytes()).await.unwrap();

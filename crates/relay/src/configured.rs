@@ -11,7 +11,7 @@ use seal::{Pin, Public, Suite};
 
 use crate::HostMatch;
 
-pub use crate::section::Listen;
+use config::Listen;
 pub use read::{is_whole, relay};
 
 mod read;

@@ -2,54 +2,14 @@
 //!
 //! What one key says about another, and what files hold, is checked where the configuration is read.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
-
 use config::{
-    Addresses, ByName, Count, FileReference, Label, List, OneOrMore, Reference, Switch, Text, Time,
-    Url,
+    Addresses, ByName, Count, FileReference, Label, List, Listen, OneOrMore, Reference, Switch,
+    Text, Time, Url,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::settings::{CONTENT_BYTES_DEFAULT, HostMatch, SESSION_MS_DEFAULT};
-
-/// Where a relay listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Listen {
-    Tcp(SocketAddr),
-    Unix(PathBuf),
-}
-
-config::scalar!(Listen, Listen::parse, "address:port or unix:PATH", {
-    "type": "string", "minLength": 1
-});
-config::written_as!(Listen, |listen| match listen {
-    Listen::Tcp(address) => address.to_string(),
-    Listen::Unix(path) => format!("unix:{}", path.display()),
-});
-
-impl Listen {
-    /// A port of this machine.
-    fn local(port: u16) -> Listen {
-        Listen::Tcp(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port))
-    }
-
-    /// Reads an address and port, or `unix:PATH`.
-    ///
-    /// # Errors
-    ///
-    /// What would have been right.
-    pub fn parse(text: &str) -> Result<Listen, String> {
-        match text.strip_prefix("unix:") {
-            Some("") => Err("must name a path after unix:".to_owned()),
-            Some(path) => Ok(Listen::Unix(path.into())),
-            None => text.parse().map(Listen::Tcp).map_err(|_| {
-                "must be an IP address and a port, such as 127.0.0.1:8701, or unix:PATH".to_owned()
-            }),
-        }
-    }
-}
 
 /// Which hosts a route is for: a name, or `*.` and a name for all below it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -54,6 +54,8 @@ pub(crate) struct Gateway {
     /// In the order of [`lanes::ALL`].
     pub lanes: Arc<[Arc<dyn Running>]>,
     origins: Arc<[String]>,
+    /// The SHA-256 of the key that the operator's pages ask for.
+    pub admin_key: Option<Digest>,
 }
 
 impl Gateway {
@@ -113,6 +115,7 @@ impl Gateway {
             targets,
             clock,
             origins: settings.origins.clone().into(),
+            admin_key: settings.admin.key,
         })
     }
 

@@ -7,6 +7,7 @@
 
 pub(crate) mod compile;
 pub(crate) mod file;
+pub(crate) mod listen;
 mod mcp;
 mod outside;
 pub(crate) mod read;

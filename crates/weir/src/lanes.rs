@@ -9,7 +9,6 @@ pub(crate) mod relay;
 
 use std::any::Any;
 use std::io;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -63,8 +62,8 @@ pub(crate) trait Running: Any + Send + Sync {
         Ok(())
     }
 
-    /// Tells the operator that it is there. `edge` is where the gateway listens, if it does.
-    fn say_started(&self, _settings: &Settings, _edge: Option<SocketAddr>) {}
+    /// Tells the operator that it is there. `url` is that of the gateway, where it is known.
+    fn say_started(&self, _settings: &Settings, _url: Option<&str>) {}
 
     /// Its part of one thread, which has upstream connections of its own. Each call is for another thread.
     fn thread(&self, out: &WayOut) -> Rc<dyn OnThread>;

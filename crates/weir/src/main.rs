@@ -17,6 +17,7 @@ mod coverage;
 mod echo;
 mod health;
 mod lanes;
+mod listen;
 mod metrics;
 mod ports;
 mod refuse;

@@ -14,10 +14,12 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::assemble::{Gateway, InForce};
+use crate::config::listen::Listener;
 use crate::config::settings::{Agent, Settings};
 use crate::config::{Problem, Seen};
 use crate::coverage::Coverage;
 use crate::lanes;
+use crate::listen::Certificates;
 
 /// Reads the settings again, and notes the files that they come from.
 pub(crate) type Load = Box<dyn Fn(&mut Seen) -> Result<Settings, Vec<Problem>> + Send>;
@@ -42,6 +44,8 @@ impl By {
 pub(crate) struct Reload {
     gateway: Arc<Gateway>,
     load: Load,
+    /// What its listeners show.
+    certificates: Certificates,
     /// The settings that the gateway was made of: what cannot be changed while serving stays so.
     started: Settings,
     /// Those that are in force now.
@@ -55,8 +59,15 @@ pub(crate) struct Reload {
 }
 
 impl Reload {
-    pub(crate) fn new(gateway: Arc<Gateway>, started: Settings, seen: Seen, load: Load) -> Reload {
+    pub(crate) fn new(
+        gateway: Arc<Gateway>,
+        certificates: Certificates,
+        started: Settings,
+        seen: Seen,
+        load: Load,
+    ) -> Reload {
         Reload {
+            certificates,
             expired_unix_ms: gateway.now().unix_ms,
             gateway,
             load,
@@ -86,7 +97,9 @@ impl Reload {
         self.last = seen.clone();
         self.seen = seen;
         let done = loaded.and_then(|settings| {
+            let certificates = self.certificates.prepare(&settings)?;
             let in_force = self.gateway.reload(&self.started, &settings)?;
+            certificates.into_iter().for_each(|take| take());
             Ok((settings, in_force))
         });
         self.gateway.metrics.count_reload(done.is_ok());
@@ -207,6 +220,8 @@ fn changed(old: &Settings, new: &Settings) -> Vec<String> {
         ("policy", policy(old) != policy(new)),
         ("scan", scan(old) != scan(new)),
         ("limits", rates(old) != rates(new)),
+        ("listen", old.listen != new.listen),
+        ("admin", old.admin != new.admin),
     ];
     let differs = differs.into_iter().filter(|(_, differs)| *differs);
     keys.extend(differs.map(|(key, _)| key.to_owned()));
@@ -247,8 +262,20 @@ fn only_at_start(old: &Settings, new: &Settings) -> Vec<String> {
         limits.strangers_per_minute = 1;
         limits
     };
+    let fixed = |listeners: &[Listener]| -> Vec<_> {
+        let fixed = listeners.iter().map(Listener::fixed);
+        fixed
+            .map(|(at, mode, tls, proxies)| (at.clone(), mode, tls, proxies.clone()))
+            .collect()
+    };
+    let admin = |settings: &Settings| {
+        let listener = settings.admin.listener.clone();
+        (fixed(listener.as_slice()), settings.admin.key)
+    };
     let single = [
-        ("listen", old.listen != new.listen),
+        ("listen", fixed(&old.listen) != fixed(&new.listen)),
+        ("admin", admin(old) != admin(new)),
+        ("public_url", old.public_url != new.public_url),
         ("state", old.state != new.state),
         ("scan.pins", old.pins != new.pins),
         ("origins", old.origins != new.origins),

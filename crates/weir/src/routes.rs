@@ -3,10 +3,11 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use base::{CallId, Refusal, refusal};
+use aws_lc_rs::digest;
+use base::{CallId, Digest, Refusal, refusal};
 use bytes::Bytes;
 use gate::Gate;
-use http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 use net::{Body, Drain, EdgeShared, Request, Response, origin};
 use store::log::Log;
@@ -39,8 +40,8 @@ pub(crate) enum Open {
     Agents,
     /// Everyone, for this reason.
     Everyone(&'static str),
-    /// Whoever is on this machine, for this reason.
-    ThisMachine(&'static str),
+    /// The operator, on the admin listener, for this reason.
+    Operator(&'static str),
 }
 
 /// One row of the table.
@@ -65,7 +66,7 @@ const OWN: &[Route] = &[
     page("/health", PROBES, Answers::Ready),
     page(
         "/metrics",
-        Open::ThisMachine("scrapers of this machine; the names of servers are not for others"),
+        Open::Operator("the names of servers and agents are not for who only calls"),
         Answers::Metrics,
     ),
 ];
@@ -161,14 +162,61 @@ pub(crate) struct Routes {
     pub origins: Arc<[String]>,
 }
 
+/// Who asks, by the listener that it came to.
+#[derive(Clone, Copy)]
+enum At<'a> {
+    /// That of agents.
+    Agents,
+    /// That of the operator, whose pages ask for a key of this hash.
+    Admin(Option<&'a Digest>),
+}
+
 impl net::Service for Routes {
     async fn call(&self, request: Request) -> Response {
+        self.serve(request, At::Agents).await
+    }
+
+    fn refuse(&self, refusal: &Refusal) -> Response {
+        self.metrics.count_request("(none)", refusal.code.status);
+        refuse::problem(refusal, new_call_id())
+    }
+}
+
+/// The routes that the operator asks for, on the admin listener.
+pub(crate) struct AdminPages {
+    routes: Rc<Routes>,
+    key: Option<Digest>,
+}
+
+impl AdminPages {
+    /// With a key's hash, each page but those of probes asks for that key.
+    pub(crate) fn new(routes: Rc<Routes>, key: Option<Digest>) -> AdminPages {
+        AdminPages { routes, key }
+    }
+}
+
+impl net::Service for AdminPages {
+    async fn call(&self, request: Request) -> Response {
+        let key = self.key.as_ref();
+        self.routes.serve(request, At::Admin(key)).await
+    }
+
+    fn refuse(&self, refusal: &Refusal) -> Response {
+        self.routes.refuse(refusal)
+    }
+}
+
+impl Routes {
+    async fn serve(&self, request: Request, at: At<'_>) -> Response {
         let id = new_call_id();
         let named = request.id().and_then(|id| HeaderValue::try_from(id).ok());
         let method = request.head.method.clone();
         let path = request.head.uri.path().to_owned();
         let (template, mut response) = match find(&path) {
-            Some(found) => (found.route.template, self.answer(found, request, id).await),
+            Some(found) => (
+                found.route.template,
+                self.answer(found, request, id, at).await,
+            ),
             None => {
                 let refusal = Refusal::new(refusal::NOT_FOUND, "there is nothing at this path");
                 ("(none)", form(&path)(&refusal, id))
@@ -185,25 +233,17 @@ impl net::Service for Routes {
         response
     }
 
-    fn refuse(&self, refusal: &Refusal) -> Response {
-        self.metrics.count_request("(none)", refusal.code.status);
-        refuse::problem(refusal, new_call_id())
-    }
-}
-
-impl Routes {
-    async fn answer(&self, found: Found<'_>, request: Request, id: CallId) -> Response {
+    async fn answer(&self, found: Found<'_>, request: Request, id: CallId, at: At<'_>) -> Response {
         let Found { route, lane, rest } = found;
         let near = is_near(&request);
-        if near && !origin::is_trusted_host(&request.head, &self.origins) {
+        // By TLS a browser has seen a certificate for the name.
+        let is_checked = near && !request.peer.is_tls;
+        if is_checked && !origin::is_trusted_host(&request.head, &self.origins) {
             let public = "the Host of this request is not a name of this gateway";
             return (route.refuse)(&Refusal::new(refusal::HOST, public), id);
         }
-        if let Open::ThisMachine(why) = route.open
-            && !near
-        {
-            let refusal = Refusal::new(refusal::FORBIDDEN, "this page answers its machine only");
-            return (route.refuse)(&refusal.with_private(why), id);
+        if let Err(refusal) = may_ask(route, &request, near, at) {
+            return (route.refuse)(&refusal, id);
         }
         if let Some(lane) = lane {
             let mut response = self.lanes[lane].answer(rest, request, id).await;
@@ -245,6 +285,40 @@ impl Routes {
             .headers_mut()
             .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
         response
+    }
+}
+
+/// Whether a route is there for who asks. A page of the operator asks for the key, or where there is none, for a program
+/// of this machine.
+fn may_ask(route: &Route, request: &Request, near: bool, at: At<'_>) -> Result<(), Refusal> {
+    let elsewhere = |public| Err(Refusal::new(refusal::NOT_FOUND, public));
+    match (route.open, at) {
+        (Open::Everyone(_), _) | (Open::Agents, At::Agents) => Ok(()),
+        (Open::Agents, At::Admin(_)) => elsewhere("agents are answered where listen says"),
+        (Open::Operator(_), At::Agents) => {
+            elsewhere("this page is at the admin listener; see admin.listen of the configuration")
+        }
+        (Open::Operator(why), At::Admin(None)) => match near {
+            true => Ok(()),
+            false => {
+                let refusal =
+                    Refusal::new(refusal::FORBIDDEN, "this page answers its machine only");
+                Err(refusal.with_private(why))
+            }
+        },
+        (Open::Operator(_), At::Admin(Some(key))) => {
+            let sent = request.field(&AUTHORIZATION);
+            let sent = sent.and_then(|field| field.strip_prefix("Bearer "));
+            let hash = sent.map(|sent| digest::digest(&digest::SHA256, sent.as_bytes()));
+            // Hashes are compared: how long that takes says nothing of the key.
+            match hash.is_some_and(|hash| hash.as_ref() == key.0) {
+                true => Ok(()),
+                false => {
+                    let public = "this page asks for the key of admin.key, as a bearer token";
+                    Err(Refusal::new(refusal::ADMIN_KEY, public))
+                }
+            }
+        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! Serving: a thread for each core, each with its own listener, runtime and upstream connections.
 
-use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use net::EdgeShared;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::LocalSet;
@@ -15,8 +15,9 @@ use crate::assemble::Gateway;
 use crate::config::settings::{LogFormat, Logs};
 use crate::config::{Seen, Settings};
 use crate::coverage::Coverage;
+use crate::listen::{Listening, OnThread};
 use crate::reload::{By, Load, Reload};
-use crate::routes::Routes;
+use crate::routes::{AdminPages, Routes};
 
 /// "File size limit exceeded" (POSIX); 25 on every Linux that Rust is built for but MIPS.
 pub(crate) const SIGXFSZ: i32 = 25;
@@ -28,7 +29,8 @@ pub(crate) fn run(signals: Signals, settings: Settings, seen: Seen) -> Result<()
     let file = settings.file.clone();
     let load = move |seen: &mut Seen| crate::config::load(&file, &crate::cli::variable, seen);
     let process = Process {
-        edge: true,
+        agents: true,
+        admin: true,
         logs: 1,
         load: Box::new(load),
     };
@@ -37,8 +39,10 @@ pub(crate) fn run(signals: Signals, settings: Settings, seen: Seen) -> Result<()
 
 /// How a process serves what its settings say.
 pub(crate) struct Process {
-    /// Whether agents and probes are listened for, where `listen` says.
-    pub edge: bool,
+    /// Whether agents are listened for.
+    pub agents: bool,
+    /// Whether the operator is listened for.
+    pub admin: bool,
     /// Logs that processes of one state may have: each writes one.
     pub logs: usize,
     /// Reads the settings again.
@@ -55,28 +59,38 @@ pub(crate) fn run_as(
     write_logs(&settings.logs);
     let gateway = Arc::new(Gateway::with_logs(&settings, process.logs)?);
     let threads = threads(&settings);
-    let mut listeners = match process.edge {
-        true => listen(settings.listen, threads)?,
-        false => Vec::new(),
-    };
-    let address = listeners.first().and_then(|first| first.local_addr().ok());
+    let mut listening = Listening::default();
+    if process.agents {
+        listening.for_agents(&settings, threads)?;
+    }
+    if process.admin {
+        listening.for_the_operator(&settings)?;
+    }
     for lane in &*gateway.lanes {
         lane.listen(&settings, threads)?;
     }
 
     let mut serving = Vec::new();
     for i in 0..threads {
-        let (gateway, listener) = (Arc::clone(&gateway), listeners.pop());
+        let gateway = Arc::clone(&gateway);
+        let (listeners, admin) = (listening.take(), listening.take_admin());
         let thread = std::thread::Builder::new().name(format!("core-{i}"));
-        let body = move || serve(&gateway, listener, i == 0);
+        let body = move || serve(&gateway, listeners, admin, i == 0);
         serving.push(
             thread
                 .spawn(body)
                 .map_err(|error| format!("a thread: {error}"))?,
         );
     }
-    say_started(&settings, &gateway, address);
-    let reload = Reload::new(Arc::clone(&gateway), settings, seen, process.load);
+    say_started(&settings, &gateway, &listening);
+    let certificates = listening.certificates();
+    let reload = Reload::new(
+        Arc::clone(&gateway),
+        certificates,
+        settings,
+        seen,
+        process.load,
+    );
     signals.wait_for_end(gateway.gate(), reload);
     tracing::info!("draining");
     gateway.drain.start();
@@ -99,36 +113,6 @@ fn threads(settings: &Settings) -> usize {
     }
 }
 
-/// One listening socket for each thread, all on one port: the kernel spreads connections over them.
-pub(crate) fn listen(address: SocketAddr, threads: usize) -> Result<Vec<TcpListener>, String> {
-    sockets(address, threads, net::bind)
-}
-
-/// One socket for each thread, made by [`net::bind`] or [`net::reserve`].
-pub(crate) fn sockets(
-    address: SocketAddr,
-    threads: usize,
-    make: fn(SocketAddr) -> std::io::Result<TcpListener>,
-) -> Result<Vec<TcpListener>, String> {
-    let bind = |address| {
-        make(address).map_err(|error| {
-            format!("{address} cannot be listened on: {error}; is something else using the port?")
-        })
-    };
-    if address.port() != 0 && std::net::TcpStream::connect(address).is_ok() {
-        return Err(format!(
-            "{address} is in use; stop what listens there, or set another listen"
-        ));
-    }
-    let first = bind(address)?;
-    let address = first.local_addr().map_err(|error| error.to_string())?;
-    let mut listeners = vec![first];
-    for _ in 1..threads {
-        listeners.push(bind(address)?);
-    }
-    Ok(listeners)
-}
-
 pub(crate) fn runtime() -> Result<Runtime, String> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder
@@ -140,13 +124,13 @@ pub(crate) fn runtime() -> Result<Runtime, String> {
 /// Serves on one thread until the gateway drains.
 pub(crate) fn serve(
     gateway: &Gateway,
-    listener: Option<TcpListener>,
+    listeners: Vec<OnThread>,
+    admin: Option<OnThread>,
     first: bool,
 ) -> Result<(), String> {
     let runtime = runtime()?;
     let local = LocalSet::new();
     let routes: Rc<Routes> = Rc::new(gateway.thread());
-    let edge_settings = Rc::new(gateway.edge_settings.clone());
     runtime.block_on(local.run_until(async {
         let lanes: Vec<_> = routes
             .lanes
@@ -154,15 +138,12 @@ pub(crate) fn serve(
             .map(|lane| Rc::clone(lane).serve(first))
             .collect();
         let lanes: Vec<_> = lanes.into_iter().map(tokio::task::spawn_local).collect();
-        let edge = async {
-            let Some(listener) = listener else {
-                return Ok(());
-            };
-            let drain = gateway.drain.clone();
-            let listener = (net::Listener::Tcp(listener), Rc::default());
-            net::serve(vec![listener], routes, edge_settings, gateway.edge(), drain).await
-        };
-        let mut served = edge.await;
+        let pages = Rc::new(AdminPages::new(Rc::clone(&routes), gateway.admin_key));
+        let (agents, operator) = tokio::join!(
+            edge(gateway, listeners, routes, gateway.edge()),
+            edge(gateway, admin, pages, Arc::default()),
+        );
+        let mut served = agents.and(operator);
         for lane in lanes {
             served = served.and(
                 lane.await
@@ -171,6 +152,22 @@ pub(crate) fn serve(
         }
         served.map_err(|error| format!("the listener: {error}"))
     }))
+}
+
+/// Serves these listeners by this service until the gateway drains.
+async fn edge<S: net::Service>(
+    gateway: &Gateway,
+    listeners: impl IntoIterator<Item = OnThread>,
+    service: Rc<S>,
+    shared: Arc<EdgeShared>,
+) -> std::io::Result<()> {
+    let listeners = listeners.into_iter();
+    let listeners = listeners.map(|(listener, settings)| (listener, Rc::new(settings)));
+    let (bounds, drain) = (
+        Rc::new(gateway.edge_settings.clone()),
+        gateway.drain.clone(),
+    );
+    net::serve(listeners.collect(), service, bounds, shared, drain).await
 }
 
 fn join(thread: JoinHandle<Result<(), String>>) -> Result<(), String> {
@@ -229,7 +226,7 @@ impl Signals {
     }
 }
 
-fn say_started(settings: &Settings, gateway: &Gateway, address: Option<SocketAddr>) {
+fn say_started(settings: &Settings, gateway: &Gateway, listening: &Listening) {
     tracing::info!(
         agents = settings.agents.len(),
         servers = settings.servers.len(),
@@ -246,12 +243,11 @@ fn say_started(settings: &Settings, gateway: &Gateway, address: Option<SocketAdd
             tracing::info!("coverage: {line}");
         }
     }
+    let url = listening.url(settings);
     for lane in &*gateway.lanes {
-        lane.say_started(settings, address);
+        lane.say_started(settings, url.as_deref());
     }
-    if let Some(address) = address {
-        tracing::info!(%address, "listening");
-    }
+    listening.say();
 }
 
 /// The gateway's own messages go to standard error.

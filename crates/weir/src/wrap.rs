@@ -19,6 +19,7 @@ use tokio::task::LocalSet;
 use crate::assemble::Gateway;
 use crate::config::{Seen, Settings};
 use crate::lanes::mcp::Mcp;
+use crate::listen::Certificates;
 use crate::reload::{Load, Reload};
 use crate::routes::new_call_id;
 use crate::serve;
@@ -123,7 +124,7 @@ fn look(
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
     let (gateway, started) = (Arc::clone(gateway), settings.clone());
     thread("reload", move || {
-        let mut reload = Reload::new(gateway, started, seen, load);
+        let mut reload = Reload::new(gateway, Certificates::default(), started, seen, load);
         while stopped.recv_timeout(serve::LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
             reload.look();
         }

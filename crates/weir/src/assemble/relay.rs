@@ -2,27 +2,19 @@
 //!
 //! It refuses to decide: what is checked here was found good when the configuration was read.
 
-use std::io;
-use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
 use std::sync::Arc;
 
 use base::{Name, Secret};
 use net::mutual::{Credentials, MutualClient};
-use net::{Endpoint, Listener, Targets};
+use net::{Endpoint, Targets};
 use relay::{
     Agent, Callers, HostMatch, InboundSettings, Key32, OutboundSettings, TicketKeys, Token,
 };
 use seal::{Identity, keytext};
 
-use crate::config::settings::relay::{
-    Inbound, Listen, Mutual, Outbound, Peer, Place, Relay, Route, To,
-};
+use crate::config::settings::relay::{Inbound, Mutual, Outbound, Peer, Place, Relay, Route, To};
 use crate::config::settings::{Limits, Settings};
 
-/// The longest path of a Unix socket (`sun_path` of unix(7), without its NUL).
-const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// What is read is checked then.
 const CHECKED: &str = "it was checked when it was read";
 
@@ -117,61 +109,6 @@ pub(crate) fn inbound(inbound: &Inbound, settings: &Settings) -> InboundSettings
         edge: bounds(&settings.limits),
         upstream: bounds(&settings.limits),
     }
-}
-
-/// The mode of a socket's file that this user alone may speak to.
-const OWNER_ALONE: u32 = 0o600;
-
-/// One listener for each thread; of TCP by [`net::bind`] or [`net::reserve`].
-pub(crate) fn listen(
-    listen: &Listen,
-    threads: usize,
-    make: fn(SocketAddr) -> io::Result<TcpListener>,
-) -> Result<Vec<Listener>, String> {
-    match listen {
-        Listen::Tcp(address) => {
-            let listeners: Vec<TcpListener> = crate::serve::sockets(*address, threads, make)?;
-            Ok(listeners.into_iter().map(Listener::Tcp).collect())
-        }
-        Listen::Unix(path) => {
-            let failed = |error: io::Error| unlistenable(path, &error);
-            let mut listeners = vec![Listener::unix(path, OWNER_ALONE).map_err(failed)?];
-            for _ in 1..threads {
-                listeners.push(listeners[0].share().map_err(failed)?);
-            }
-            Ok(listeners)
-        }
-    }
-}
-
-/// Why there can be no socket at this path, and what to write.
-fn unlistenable(path: &Path, error: &io::Error) -> String {
-    let is_socket = || {
-        let found = path.symlink_metadata();
-        found.is_ok_and(|found| found.file_type().is_socket())
-    };
-    let why = match error.kind() {
-        io::ErrorKind::NotFound => {
-            "its folder does not exist; make the folder, or write another path".to_owned()
-        }
-        io::ErrorKind::AddrInUse if is_socket() => {
-            "another process listens there; stop it, or write another path".to_owned()
-        }
-        io::ErrorKind::AddrInUse => {
-            "what stands there is no socket; write a path where nothing stands".to_owned()
-        }
-        io::ErrorKind::InvalidInput => {
-            format!(
-                "the path is too long for a socket; write one of at most {SOCKET_PATH_BYTES_MAX} bytes"
-            )
-        }
-        io::ErrorKind::PermissionDenied => {
-            "this user may not make files in its folder; write a path in a folder of this user's"
-                .to_owned()
-        }
-        _ => format!("{error}; write another path"),
-    };
-    format!("unix:{} cannot be listened on: {why}", path.display())
 }
 
 /// Every place of both sides, as `net` is told of it.
@@ -303,35 +240,4 @@ fn psk(text: &Secret) -> Key32 {
 
 pub(crate) fn token(text: &Secret) -> Token {
     Token::new(text.expose().as_bytes().to_vec())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_socket_that_cannot_be_says_why_and_what_to_write() {
-        let dir = tempfile::tempdir().unwrap();
-        let said = |path: &Path| {
-            let at = Listen::Unix(path.to_owned());
-            listen(&at, 1, net::bind).map(drop).unwrap_err()
-        };
-        let taken = dir.path().join("taken.sock");
-        let _listens = std::os::unix::net::UnixListener::bind(&taken).unwrap();
-        let file = dir.path().join("file");
-        std::fs::write(&file, "").unwrap();
-        for (path, why) in [
-            (taken, "another process listens there; stop it"),
-            (file, "what stands there is no socket; write a path"),
-            (
-                dir.path().join("no/a.sock"),
-                "its folder does not exist; make",
-            ),
-            (dir.path().join("a".repeat(108)), "at most 107 bytes"),
-        ] {
-            let said = said(&path);
-            assert!(said.contains(why), "{said}");
-            assert!(said.starts_with("unix:/"), "{said}");
-        }
-    }
 }

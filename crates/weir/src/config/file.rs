@@ -2,10 +2,8 @@
 //!
 //! A key is one field: its type reads it, its comment is its help, its default stands in `Default` or beside it.
 
-use std::net::{Ipv4Addr, SocketAddr};
-
 use ::config::{
-    ByArgument, ByName, Count, Document, FilePath, Label, List, OneOr, OneOrMore, Socket, Switch,
+    ByArgument, ByName, Count, Document, FilePath, Label, List, Listen, OneOr, OneOrMore, Switch,
     Time,
 };
 use base::{Digest, Name};
@@ -13,21 +11,28 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::listen::{AdminSection, Listens};
 use super::settings::{Limits, Logs};
 
 /// A configuration, as it is written.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct File {
-    /// Where agents connect; only a loopback address, unless listen_public is true.
+    /// Where agents connect: an address of this machine, unix:PATH, a listener with TLS, or a list of these.
     #[schemars(example = &"127.0.0.1:8700")]
     #[serde(default = "listen")]
-    pub listen: Socket,
-    /// Allows a listen address that other machines reach; agents' keys cross that network in the clear, so put
+    pub listen: Listens,
+    /// Allows a listener without TLS that other machines reach; agents' keys cross that network in the clear, so put
     /// a proxy that speaks TLS in front.
     #[schemars(example = &"true")]
     #[serde(default)]
     pub listen_public: Switch,
+    /// The URL by which agents and browsers reach the gateway, where a proxy or a name stands before it.
+    #[schemars(example = &"https://weir.example")]
+    pub public_url: Option<Origin>,
+    /// Where the operator's pages are, such as /metrics.
+    #[schemars(example = &"{ listen: '127.0.0.1:9090' }")]
+    pub admin: Option<AdminSection>,
     /// The folder of the log and its keys, relative to this file.
     #[schemars(example = &"./state")]
     #[serde(default = "state")]
@@ -82,8 +87,8 @@ pub(crate) struct File {
     pub threads: Count<0, 1024>,
 }
 
-pub(super) fn listen() -> Socket {
-    Socket(SocketAddr::from((Ipv4Addr::LOCALHOST, 8700)))
+pub(super) fn listen() -> Listens {
+    Listens::one(OneOr::One(Listen::local(8700)))
 }
 
 pub(super) fn state() -> FilePath {

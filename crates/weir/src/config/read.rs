@@ -11,6 +11,7 @@ use ::relay::configured as relay;
 use base::{Digest, Name};
 
 use super::file::{self, File, Stopped};
+use super::listen;
 use super::outside::Machine;
 use super::seen::Seen;
 use super::settings::relay::Relay;
@@ -91,7 +92,8 @@ pub(crate) fn kept(path: &Path) -> Result<(PathBuf, Option<PathBuf>), Vec<Proble
 /// The settings. Each part is read, so that all problems are found; what is wrong is left out and said.
 fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
     let root = Key::default();
-    listen(file, check);
+    let listeners = listen::listeners(file, check);
+    let admin = listen::admin(file, check);
     let agents = agents(file, check);
     let mut servers = mcp::servers(&file.mcp, check);
     let taken: Vec<Name> = servers.iter().map(|server| server.name.clone()).collect();
@@ -106,7 +108,9 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
     log.witness = log.witness.map(|witness| check.folder.join(witness));
     Settings {
         file: path.to_path_buf(),
-        listen: file.listen.0,
+        listen: listeners,
+        admin,
+        public_url: file.public_url.as_ref().map(|url| url.0.clone()),
         state: check.folder.join(&file.state.0),
         agents,
         stop,
@@ -120,9 +124,11 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
         warnings: Vec::new(),
         limits: file.limits.clone(),
         log,
+        // The gateway's own pages come from its public URL.
         origins: file
             .origins
             .values()
+            .chain(&file.public_url)
             .map(|origin| origin.0.clone())
             .collect(),
         logs: file.logs.clone(),
@@ -134,18 +140,11 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
 fn is_whole(file: &File, settings: &Settings) -> bool {
     let shipped = file.tools.as_ref().and_then(|tools| tools.code.as_ref());
     let servers = file.mcp.iter().count() + usize::from(shipped.is_some());
+    let listeners = file.listen.values().count();
     servers == settings.servers.len()
+        && listeners == settings.listen.len()
         && file.agents.iter().count() == settings.agents.len()
         && relay::is_whole(file.relay.as_ref(), &settings.relay)
-}
-
-fn listen(file: &File, check: &mut Check<'_>) {
-    if !file.listen.0.ip().to_canonical().is_loopback() && !file.listen_public.0 {
-        let message = "other machines reach this address, and agents' keys would cross the network \
-                       in the clear; listen on 127.0.0.1 behind a proxy that speaks TLS, or write \
-                       listen_public: true";
-        check.say(&Key::of("listen"), message);
-    }
 }
 
 fn agents(file: &File, check: &mut Check<'_>) -> Vec<Agent> {

@@ -4,17 +4,17 @@
 //! secret has no `Debug`. `config::read` is the one place that makes a [`Settings`].
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use ::config::Count;
 use ::config::kinds::{plain, some};
+use ::config::{Count, Listen};
 use base::{Digest, Name, Secret, limit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use store::section::Log;
 
 use super::Problem;
+use super::listen::{Admin, Listener};
 
 pub(crate) use ::config::{Pem as Ca, Reference, Url};
 pub(crate) use ::relay::configured as relay;
@@ -28,7 +28,12 @@ pub(crate) const LOCAL: &str = "local";
 pub(crate) struct Settings {
     /// The file that this was read from, as the operator named it.
     pub file: PathBuf,
-    pub listen: SocketAddr,
+    /// Where agents connect.
+    pub listen: Vec<Listener>,
+    /// Where the operator's pages are.
+    pub admin: Admin,
+    /// The origin of the URL by which the gateway is reached, where it is not that of a listener.
+    pub public_url: Option<String>,
     /// The folder of the log and its keys.
     pub state: PathBuf,
     /// In the order that they were written; names are unique, and so are keys.
@@ -62,7 +67,9 @@ impl Settings {
     pub(crate) fn built_in(policy: &str) -> Settings {
         Settings {
             file: "built-in".into(),
-            listen: super::file::listen().0,
+            listen: vec![Listener::plain(Listen::local(8700))],
+            admin: Admin::built_in(),
+            public_url: None,
             state: super::file::state().0,
             agents: Vec::new(),
             stop: gate::Stops::default(),
@@ -324,7 +331,8 @@ mod tests {
         let said = |of: &Settings| {
             let (log, limits, logs) = (of.log.clone(), of.limits.clone(), of.logs.clone());
             let rest = (
-                of.listen,
+                of.listen.iter().map(|of| of.at.clone()).collect::<Vec<_>>(),
+                of.admin == Admin::built_in(),
                 of.pins,
                 of.threads,
                 of.stop.all,

@@ -1,12 +1,11 @@
 //! Values that the command line takes as the configuration does.
 
-use ::config::Reference;
-use relay::section::Listen;
+use ::config::{Listen, Reference};
 
 pub(crate) use ::config::url::parse as url;
 pub(crate) use config::addresses as range;
 
-/// Where a relay listens: an address and port, or `unix:PATH`.
+/// Where something listens: an address and port, or `unix:PATH`.
 pub(crate) fn listen(text: &str) -> Result<Listen, String> {
     Listen::parse(text)
 }

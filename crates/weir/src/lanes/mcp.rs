@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -72,10 +71,10 @@ fn open(settings: &Settings, parts: &Parts<'_>) -> Opened {
 }
 
 impl Running for Mcp {
-    fn say_started(&self, settings: &Settings, edge: Option<SocketAddr>) {
-        let Some(address) = edge else { return };
+    fn say_started(&self, settings: &Settings, url: Option<&str>) {
+        let Some(gateway) = url else { return };
         for server in &settings.servers {
-            let url = format!("http://{address}/mcp/{}", server.name);
+            let url = format!("{gateway}/mcp/{}", server.name);
             tracing::info!(server = %server.name, url, "server");
         }
     }

@@ -2,12 +2,12 @@
 
 use std::cell::Cell;
 use std::io;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use base::{CallId, Name, Refusal, refusal};
+use config::Listen;
 use gate::{Passed, Reach};
 use net::h1::{ConnectionSettings, Wires};
 use net::{Drain, EdgeShared, Listener, Request, Response, Targets};
@@ -19,6 +19,7 @@ use crate::assemble::relay as told;
 use crate::config::settings::relay::{Outbound, Place};
 use crate::config::{Problem, Settings};
 use crate::health::{LaneHealth, Readiness};
+use crate::listen::{address, listen};
 use crate::ports::Clock;
 use crate::refuse;
 use crate::reload::named;
@@ -27,6 +28,8 @@ mod shown;
 
 use shown::ShownMetrics;
 
+/// The mode of a socket's file that this user alone may speak to.
+const OWNER_ALONE: u32 = 0o600;
 /// How often an inbound that is not ready yet is looked at.
 const READY_EVERY: Duration = Duration::from_millis(20);
 
@@ -70,8 +73,8 @@ struct Listeners {
 
 #[derive(Default)]
 struct Addresses {
-    outbound: Option<String>,
-    inbound: Option<String>,
+    outbound: Option<Listen>,
+    inbound: Option<Listen>,
 }
 
 /// How one side is.
@@ -131,13 +134,13 @@ impl Running for Relay {
         let mut listeners: Vec<Listeners> = Vec::new();
         listeners.resize_with(threads, Listeners::default);
         if let Some(side) = &settings.relay.outbound {
-            let sockets = told::listen(&side.listen, threads, net::bind)?;
+            let sockets = listen(&side.listen, threads, OWNER_ALONE, net::bind)?;
             for (thread, socket) in listeners.iter_mut().zip(sockets) {
                 thread.outbound = Some(socket);
             }
         }
         if let Some(side) = &settings.relay.inbound {
-            let sockets = told::listen(&side.listen, threads, net::reserve)?;
+            let sockets = listen(&side.listen, threads, OWNER_ALONE, net::reserve)?;
             for (thread, socket) in listeners.iter_mut().zip(sockets) {
                 thread.inbound = Some(socket);
             }
@@ -151,7 +154,7 @@ impl Running for Relay {
         Ok(())
     }
 
-    fn say_started(&self, settings: &Settings, _edge: Option<SocketAddr>) {
+    fn say_started(&self, settings: &Settings, _url: Option<&str>) {
         let addresses = lock(&self.addresses);
         if let (Some(side), Some(address)) = (&settings.relay.outbound, &addresses.outbound) {
             let peers = side.peers.len();
@@ -308,16 +311,6 @@ impl RelayThread {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn address(listener: &Listener) -> Option<String> {
-    match listener {
-        Listener::Tcp(listener) => Some(listener.local_addr().ok()?.to_string()),
-        Listener::Unix(listener) => {
-            let address = listener.local_addr().ok()?;
-            Some(format!("unix:{}", address.as_pathname()?.display()))
-        }
-    }
 }
 
 fn reach(settings: &Settings) -> Vec<(Name, Reach)> {

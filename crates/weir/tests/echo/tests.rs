@@ -9,6 +9,7 @@ use super::*;
 use crate::assemble::Gateway;
 use crate::config::Seen;
 use crate::config::read::load_text;
+use crate::listen::Listening;
 
 const KEY: &str = "weir_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 const OTHER: &str = "weir_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAE";
@@ -89,7 +90,7 @@ fn while_serving(dir: &Path, url: &str, body: impl FnOnce(&Asked)) -> String {
     let policy = "permit (principal == Agent::\"a\", action == Action::\"echo:send\", resource);";
     std::fs::write(dir.join("policy.cedar"), policy).unwrap();
     let text = format!(
-        "policy: policy.cedar\nstate: ./state\nlog: {{ durability: os }}\necho: {{ url: {url} }}\nagents:\n  \
+        "policy: policy.cedar\nstate: ./state\nlisten: 127.0.0.1:0\nlog: {{ durability: os }}\necho: {{ url: {url} }}\nagents:\n  \
          a: {{ key: 'sha256:{}' }}\n  b: {{ key: 'sha256:{}' }}\n",
         sha256(KEY),
         sha256(OTHER),
@@ -98,11 +99,12 @@ fn while_serving(dir: &Path, url: &str, body: impl FnOnce(&Asked)) -> String {
     let settings = load_text(&path, &text, &|_: &str| None, &mut Seen::default())
         .unwrap_or_else(|problems| panic!("{problems:?}"));
     let gateway = Arc::new(Gateway::with_logs(&settings, 1).unwrap());
-    let listener = crate::serve::listen("127.0.0.1:0".parse().unwrap(), 1).unwrap();
-    let address = listener[0].local_addr().unwrap().to_string();
-    let serving = Arc::clone(&gateway);
-    let listener = listener.into_iter().next();
-    let thread = std::thread::spawn(move || crate::serve::serve(&serving, listener, true));
+    let mut listening = Listening::default();
+    listening.for_agents(&settings, 1).unwrap();
+    let url = listening.url(&settings).unwrap();
+    let address = url.strip_prefix("http://").unwrap().to_owned();
+    let (serving, listeners) = (Arc::clone(&gateway), listening.take());
+    let thread = std::thread::spawn(move || crate::serve::serve(&serving, listeners, None, true));
     body(&Asked { address });
     gateway.drain.start();
     thread.join().unwrap().unwrap();

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use base::Secret;
 use clap::{Args, ValueEnum};
+use config::Listen;
 use relay::HostMatch;
 use seal::{Suite, keytext};
 use store::Durability;
@@ -16,9 +17,10 @@ use super::arguments::{
 };
 use super::{keygen, keys};
 use crate::cli::{Answer, Ended, Failure};
+use crate::config::listen::Listener;
 use crate::config::settings::LogLevel;
 use crate::config::settings::relay::{
-    Inbound as InboundSide, Listen, Outbound as OutboundSide, Peer, Place, Route, To,
+    Inbound as InboundSide, Outbound as OutboundSide, Peer, Place, Route, To,
 };
 use crate::config::{Problem, Seen, Settings, read, values};
 use crate::serve::{Process, Signals};
@@ -183,8 +185,8 @@ fn level(text: &str) -> Result<LogLevel, String> {
 impl Outbound {
     pub(crate) fn run(self) -> Ended {
         let settings = self.settings()?;
-        let (edge, seen) = (self.common.status.is_some(), self.seen());
-        serve(settings, edge, seen, move |seen| {
+        let (admin, seen) = (self.common.status.is_some(), self.seen());
+        serve(settings, admin, seen, move |seen| {
             *seen = self.seen();
             self.settings()
         })
@@ -269,8 +271,8 @@ impl Outbound {
 impl Inbound {
     pub(crate) fn run(self) -> Ended {
         let settings = self.settings()?;
-        let (edge, seen) = (self.common.status.is_some(), self.seen());
-        serve(settings, edge, seen, move |seen| {
+        let (admin, seen) = (self.common.status.is_some(), self.seen());
+        serve(settings, admin, seen, move |seen| {
             *seen = self.seen();
             self.settings()
         })
@@ -388,7 +390,7 @@ impl Common {
         settings.threads = self.threads;
         settings.logs.level = self.log_level;
         if let Some(status) = self.status {
-            settings.listen = status;
+            settings.admin.listener = Some(Listener::plain(Listen::Tcp(status)));
         }
         Ok(settings)
     }
@@ -435,7 +437,7 @@ impl Common {
 /// Serves until told to stop. `again` makes the settings anew, of the same arguments and of files that may have changed.
 fn serve(
     settings: Settings,
-    edge: bool,
+    admin: bool,
     seen: Seen,
     again: impl Fn(&mut Seen) -> Result<Settings, Failure> + Send + 'static,
 ) -> Ended {
@@ -452,7 +454,8 @@ fn serve(
         })
     };
     let process = Process {
-        edge,
+        agents: false,
+        admin,
         logs: LOGS_MAX,
         load: Box::new(load),
     };
