@@ -3,6 +3,7 @@
 //! A definition is trusted when it is first seen. One that changed is left out of the list, and its tool
 //! is not called, until a person approves it. What is approved is kept by the port `Pins`.
 
+use std::borrow::Cow;
 use std::sync::Mutex;
 
 use base::record::Finding;
@@ -18,6 +19,15 @@ use crate::ports::{HeldTool, HoldReason, Pins, SeenDefinition, Standing, Trust};
 /// The names of all tools that are remembered, made when the first new tool comes.
 #[derive(Default)]
 pub(crate) struct ApprovedNames(Mutex<Option<Names>>);
+
+/// One tool of a server's list.
+pub(crate) struct Listed<'l> {
+    pub(crate) tool: &'l str,
+    /// Its definition as it came.
+    pub(crate) json: &'l [u8],
+    /// The definition without what the scan found private in it; absent where it was not wholly scanned.
+    pub(crate) shown: Option<Cow<'l, [u8]>>,
+}
 
 /// The proof that what is asked of is what was approved, where that is asked for.
 pub struct Approved {
@@ -104,8 +114,7 @@ impl Passed {
     /// what the scan refused.
     pub(crate) fn pin(
         &mut self,
-        tool: &str,
-        json: &[u8],
+        listed: &Listed<'_>,
         root: &str,
         refused: Option<&'static str>,
     ) -> Result<bool, Refusal> {
@@ -114,10 +123,10 @@ impl Passed {
         let Some((pins, server)) = pins.zip(server) else {
             return Ok(false);
         };
-        let bytes = Digest(scan::tool::digest(json));
-        let standing = match pins.known(&server, tool, &bytes) {
+        let bytes = Digest(scan::tool::digest(listed.json));
+        let standing = match pins.known(&server, listed.tool, &bytes) {
             Some(standing) if is_current(&standing, refused) => standing,
-            _ => self.look(&*pins, (&server, tool), json, bytes, root, refused)?,
+            _ => self.look(&*pins, &server, (listed, bytes), root, refused)?,
         };
         let held = match standing {
             Standing::Held(held) => held,
@@ -140,23 +149,41 @@ impl Passed {
         self.rules.engine.tool_is(wrong, place)
     }
 
+    /// Whether the scan finds something private in a name, or cannot look.
+    fn is_private(&self, name: &str) -> bool {
+        let place = self.place(Direction::Description, self.now());
+        let report = self.rules.engine.text(place, name, "");
+        report.map_or(true, |report| {
+            matches!(report.masked(name.as_bytes()), Cow::Owned(_))
+        })
+    }
+
     /// Reads a definition that was not seen since the start.
     fn look(
         &mut self,
         pins: &dyn Pins,
-        (server, tool): (&Name, &str),
-        json: &[u8],
-        bytes: Digest,
+        server: &Name,
+        (listed, bytes): (&Listed<'_>, Digest),
         root: &str,
         refused: Option<&'static str>,
     ) -> Result<Standing, Refusal> {
-        let definition = Definition::read(json)
+        let tool = listed.tool;
+        let definition = Definition::read(listed.json)
             .map_err(|error| Refusal::new(refusal::ANSWER_INVALID, error.to_string()))?;
+        let shown = match &listed.shown {
+            Some(Cow::Borrowed(_)) => Some(definition.clone()),
+            Some(Cow::Owned(masked)) => Definition::read(masked).ok(),
+            None => None,
+        };
         let sight = SeenDefinition {
             server,
             tool,
+            is_private: match &shown {
+                Some(shown) => shown.name() != definition.name(),
+                None => self.is_private(tool),
+            },
             digest: Digest(definition.digest()),
-            definition: definition.as_str(),
+            definition: shown.as_ref().map(Definition::as_str),
             bytes,
         };
         let like = self.gate().approved_names.find(pins, sight.server, tool);
@@ -175,7 +202,9 @@ impl Passed {
             Refusal::new(refusal::ANSWER_TOO_LARGE, what)
         })?;
         if standing == Standing::New {
-            self.gate().approved_names.add(sight.server, tool);
+            if !sight.is_private {
+                self.gate().approved_names.add(sight.server, tool);
+            }
             let judged = like.map(|(likeness, _)| self.judged(Wrong::Like(likeness)));
             if let Some(judged) = judged.filter(|judged| judged.action != Action::Off) {
                 self.note(finding(judged, format!("{root}.name"), &sight.digest));

@@ -230,10 +230,12 @@ pub enum Trust {
 pub struct SeenDefinition<'a> {
     pub server: &'a Name,
     pub tool: &'a str,
-    /// SHA-256 of the canonical definition.
+    /// The scan finds something private in the tool's name: it is not to be kept as it is.
+    pub is_private: bool,
+    /// SHA-256 of the canonical definition, with all that it holds.
     pub digest: Digest,
-    /// The canonical definition.
-    pub definition: &'a str,
+    /// The canonical definition without what the scan found private in it; absent where that is not known.
+    pub definition: Option<&'a str>,
     /// SHA-256 of the definition's bytes as they came.
     pub bytes: Digest,
 }

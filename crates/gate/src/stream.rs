@@ -4,10 +4,11 @@ use base::limit::FINDINGS_MAX;
 use base::record::Finding;
 use base::refusal::{SCAN_BOUND, SECRET};
 use base::{JsonValue, Refusal};
-use scan::{Action, Direction, Document, Report};
+use scan::{Action, Bound, Direction, Document, Report};
 
 use crate::inspect::{refuse, rule_of, too_much};
 use crate::passed::Passed;
+use crate::pinned::Listed;
 use crate::trail::to_record;
 
 /// What may be passed on of one message.
@@ -22,7 +23,9 @@ pub enum Answer {
 impl Passed {
     /// Scans one JSON message of the answer. `root` is where it stands, for the findings' paths.
     pub fn answer(&mut self, json: JsonValue<'_>, root: &str) -> Result<Answer, Refusal> {
-        let scanned = self.scan(Direction::Incoming, json.into(), root);
+        let (json, direction) = (Document::from(json), Direction::Incoming);
+        let report = self.scan(direction, json, root).map_err(too_much)?;
+        let scanned = answer_of(&report, json.bytes());
         scanned
             .map(|(answer, _)| answer)
             .map_err(|(refusal, _)| refusal)
@@ -40,7 +43,11 @@ impl Passed {
         root: &str,
         is_kept: impl FnOnce(&[u8]) -> bool,
     ) -> Result<Answer, Refusal> {
-        let scanned = self.scan(Direction::Description, json.into(), root);
+        let report = self.scan(Direction::Description, json.into(), root);
+        let scanned = match &report {
+            Ok(report) => answer_of(report, json),
+            Err(bound) => Err((too_much(*bound), SCAN_BOUND.name)),
+        };
         let scanned = scanned.and_then(|(answer, rule)| match &answer {
             Answer::Redacted(redacted) if !is_kept(redacted) => {
                 let public = "a secret stands where it cannot be taken out of the definition";
@@ -49,35 +56,30 @@ impl Passed {
             _ => Ok(answer),
         });
         let rule = scanned.as_ref().err().map(|(_, rule)| *rule);
-        match (self.pin(tool, json, root, rule)?, scanned) {
+        // Of a definition that was not wholly scanned nobody knows what may be kept.
+        let shown = report.as_ref().ok().map(|report| report.masked(json));
+        let listed = Listed { tool, json, shown };
+        match (self.pin(&listed, root, rule)?, scanned) {
             (true, Err(_)) => Ok(Answer::AsItCame),
             (_, scanned) => scanned.map_err(|(refusal, _)| refusal),
         }
     }
 
-    /// The answer and the refusal come with the id of the first rule that asked for them; an answer as it came with none.
     fn scan(
         &mut self,
         direction: Direction,
         json: Document<'_>,
         root: &str,
-    ) -> Result<(Answer, &'static str), (Refusal, &'static str)> {
+    ) -> Result<Report, Bound> {
         let now = self.now();
         let mut fragments = self.fragments.take();
         let before = fragments.as_mut().map(|fragments| (fragments, now.mono_ms));
         let place = self.place(direction, now);
         let report = self.rules.engine.json_after(place, json, root, before);
         self.fragments = fragments;
-        let report = report.map_err(|bound| (too_much(bound), SCAN_BOUND.name))?;
+        let report = report?;
         self.keep(&report);
-        match report.action {
-            Action::Refuse => Err((refuse(&report), rule_of(&report, Action::Refuse))),
-            Action::Redact => {
-                let rule = rule_of(&report, Action::Redact);
-                Ok((Answer::Redacted(report.redacted(json.bytes())), rule))
-            }
-            Action::Warn | Action::Off => Ok((Answer::AsItCame, "")),
-        }
+        Ok(report)
     }
 
     /// Findings of a long stream are kept up to a bound; each is counted.
@@ -92,5 +94,20 @@ impl Passed {
         if self.findings.len() < FINDINGS_MAX {
             self.findings.push(finding);
         }
+    }
+}
+
+/// The answer and the refusal come with the id of the first rule that asked for them; an answer as it came with none.
+fn answer_of(
+    report: &Report,
+    json: &[u8],
+) -> Result<(Answer, &'static str), (Refusal, &'static str)> {
+    match report.action {
+        Action::Refuse => Err((refuse(report), rule_of(report, Action::Refuse))),
+        Action::Redact => {
+            let rule = rule_of(report, Action::Redact);
+            Ok((Answer::Redacted(report.redacted(json)), rule))
+        }
+        Action::Warn | Action::Off => Ok((Answer::AsItCame, "")),
     }
 }

@@ -275,6 +275,46 @@ fn a_definition_that_cannot_be_redacted_is_not_trusted() {
 }
 
 #[test]
+fn what_is_private_in_a_definition_is_not_kept_and_a_change_of_it_is_one() {
+    let [one, two] = ["AKIAQ3EGRX7LZ5T2WKPM", "AKIAZ7XQ2M5KWT3LRGPE"];
+    for action in [
+        scan::Action::Redact,
+        scan::Action::Refuse,
+        scan::Action::Warn,
+    ] {
+        let mut settings = scan::Settings::default();
+        settings.set("secret", None, action).expect("a class");
+        let rig = rig(settings);
+        let listed = |secret: &str| {
+            let left_out = rig.list("files", "add", &format!("Use {secret}."));
+            assert_eq!(
+                left_out.is_some(),
+                action == scan::Action::Refuse || secret == two
+            );
+        };
+        listed(one);
+        listed(one);
+        listed(two);
+        // Names too, of tools and of parameters.
+        rig.list("files", one, "Adds.");
+        rig.list_if("files", "sub", one, false);
+        let path = rig.folder.path().join("files.json");
+        let ready = |text: &String| text.contains("hidden-") && text.contains("\"sub\"");
+        let read = || std::fs::read_to_string(&path).ok().filter(ready);
+        let text = loop {
+            match read() {
+                Some(text) => break text,
+                None => std::thread::yield_now(),
+            }
+        };
+        assert!(!text.contains(one) && !text.contains(two), "{text}");
+        assert!(text.contains("[redacted:aws_access_key"), "{text}");
+        let held = rig.call("files", one);
+        assert_eq!(held.is_some(), action == scan::Action::Refuse);
+    }
+}
+
+#[test]
 fn settings_can_make_it_a_warning_or_nothing() {
     for (action, found) in [
         (scan::Action::Warn, vec![("tool_changed", "warn")]),

@@ -252,13 +252,17 @@ impl Engine {
             let quoted = form == Form::Json && found.bare;
             let parts = found.parts.iter().cloned();
             let spans: Vec<_> = parts.map(|p| characters(input, p, quoted)).collect();
-            if action == Action::Redact {
+            let replaced = match action {
+                Action::Redact => Some(&mut report.redactions),
+                _ => Some(&mut report.private).filter(|_| private(found.rule.class)),
+            };
+            if let Some(replaced) = replaced {
                 let redaction = |span: &std::ops::Range<usize>| Redaction {
                     span: span.clone(),
                     rule: found.rule.id,
                     quoted,
                 };
-                report.redactions.extend(spans.iter().map(redaction));
+                replaced.extend(spans.iter().map(redaction));
             }
             let path = paths.next();
             report.action = report.action.max(action);

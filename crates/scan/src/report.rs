@@ -2,6 +2,7 @@
 //!
 //! Nothing here holds or prints what matched.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
@@ -43,6 +44,8 @@ pub struct Report {
     pub links: Vec<Link>,
     /// All that has to be replaced, also beyond the findings that are kept.
     pub(crate) redactions: Vec<Redaction>,
+    /// What else is private: secrets and personal data that are refused, or only warned of.
+    pub(crate) private: Vec<Redaction>,
 }
 
 /// A span to replace.
@@ -63,6 +66,7 @@ impl Report {
             found_nothing: true,
             links: Vec::new(),
             redactions: Vec::new(),
+            private: Vec::new(),
         }
     }
 
@@ -77,6 +81,7 @@ impl Report {
         self.redactions.extend(other.redactions);
         self.redactions
             .sort_by_key(|redaction| redaction.span.start);
+        self.private.extend(other.private);
     }
 
     /// Adds what another report found in a part of the input and this one did not.
@@ -122,25 +127,41 @@ impl Report {
     /// `input` is what was scanned. JSON stays valid JSON; a span that was found in decoded data takes
     /// the whole encoded run with it.
     pub fn redacted(&self, input: &[u8]) -> Vec<u8> {
-        let mut output = Vec::with_capacity(input.len());
-        let mut done = 0;
-        for redaction in &self.redactions {
-            let Range { start, end } = redaction.span;
-            if start >= done && end <= input.len() {
-                output.extend_from_slice(&input[done..start]);
-                let quote = if redaction.quoted { "\"" } else { "" };
-                output.extend_from_slice(quote.as_bytes());
-                output.extend_from_slice(b"[redacted:");
-                output.extend_from_slice(redaction.rule.as_bytes());
-                output.push(b']');
-                output.extend_from_slice(quote.as_bytes());
-            }
-            // What overlaps an earlier span goes with it.
-            done = done.max(end.min(input.len()));
-        }
-        output.extend_from_slice(&input[done..]);
-        output
+        replaced(input, self.redactions.iter())
     }
+
+    /// The input as it may be kept and shown: as [`Report::redacted`], and without the secrets and the personal data of
+    /// all other findings, whatever is done about them.
+    pub fn masked<'i>(&self, input: &'i [u8]) -> Cow<'i, [u8]> {
+        if self.redactions.is_empty() && self.private.is_empty() {
+            return Cow::Borrowed(input);
+        }
+        let mut all: Vec<&Redaction> = self.redactions.iter().chain(&self.private).collect();
+        all.sort_by_key(|redaction| redaction.span.start);
+        Cow::Owned(replaced(input, all.into_iter()))
+    }
+}
+
+/// The input with these spans replaced, which stand in its order.
+fn replaced<'r>(input: &[u8], redactions: impl Iterator<Item = &'r Redaction>) -> Vec<u8> {
+    let mut output = Vec::with_capacity(input.len());
+    let mut done = 0;
+    for redaction in redactions {
+        let Range { start, end } = redaction.span;
+        if start >= done && end <= input.len() {
+            output.extend_from_slice(&input[done..start]);
+            let quote = if redaction.quoted { "\"" } else { "" };
+            output.extend_from_slice(quote.as_bytes());
+            output.extend_from_slice(b"[redacted:");
+            output.extend_from_slice(redaction.rule.as_bytes());
+            output.push(b']');
+            output.extend_from_slice(quote.as_bytes());
+        }
+        // What overlaps an earlier span goes with it.
+        done = done.max(end.min(input.len()));
+    }
+    output.extend_from_slice(&input[done..]);
+    output
 }
 
 /// A bound of the engine that the input reached: it was not wholly scanned and must not pass.

@@ -179,6 +179,7 @@ impl gate::ports::Pins for Pins {
         }
         let seen = Seen {
             tool: sight.tool,
+            is_private: sight.is_private,
             digest: sight.digest,
             definition: sight.definition,
             at_ms: now.unix_ms,
@@ -298,8 +299,9 @@ mod tests {
         let sight = SeenDefinition {
             server: &name("files"),
             tool,
+            is_private: false,
             digest,
-            definition,
+            definition: Some(definition),
             bytes,
         };
         let standing = pins.see(&sight, Trust::FirstUse, NOW).unwrap();

@@ -20,6 +20,7 @@ const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 /// One tool as its server describes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
+    name: String,
     canonical: String,
 }
 
@@ -44,7 +45,14 @@ impl Definition {
         fields.retain(|key, _| !UNREAD.contains(&key.as_str()));
         let mut canonical = String::with_capacity(json.len());
         object(&mut canonical, &fields);
-        Ok(Definition { canonical })
+        let name = fields.get("name").and_then(Value::as_str);
+        let name = name.unwrap_or_default().to_owned();
+        Ok(Definition { name, canonical })
+    }
+
+    /// The tool's name; empty where there is none.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// SHA-256 of the canonical form.

@@ -2,6 +2,7 @@
 //!
 //! It does no I/O. What is read is checked whole: a book that was written by something else is an error.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -13,16 +14,20 @@ use sha2::{Digest as _, Sha256};
 
 /// The form of the file. A file of a later form is not touched.
 const VERSION: u64 = 1;
+/// Digits of a name's digest that stand for the name where that is not kept: two in one book never have the same.
+const HIDDEN_DIGITS: usize = 32;
 
 /// One definition of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// SHA-256 of the canonical definition.
+    /// SHA-256 of the canonical definition, with all that it holds.
     pub digest: Digest,
     /// When it was approved, or seen first, in Unix milliseconds.
     pub at_ms: u64,
-    /// The canonical definition; absent where it is over a bound.
+    /// The canonical definition without what the scan found private in it; absent where it is over a bound.
     pub definition: Option<String>,
+    /// Something private was taken out of the definition that is kept.
+    pub is_masked: bool,
     /// The rule of the scan that refused it. Of an approved definition: a person approved it all the same.
     pub refused: Option<Arc<str>>,
 }
@@ -41,6 +46,7 @@ pub struct Pin {
 /// The tools of one server, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Book {
+    /// By their names; those with something private in their names by [`hidden`].
     tools: BTreeMap<String, Pin>,
     /// Bytes of all definitions.
     text_bytes: usize,
@@ -49,9 +55,36 @@ pub struct Book {
 /// A definition that was seen.
 pub(super) struct Seen<'a> {
     pub(super) tool: &'a str,
+    /// The name is not to be kept as it is.
+    pub(super) is_private: bool,
     pub(super) digest: Digest,
-    pub(super) definition: &'a str,
+    pub(super) definition: Option<&'a str>,
     pub(super) at_ms: u64,
+}
+
+impl<'a> Seen<'a> {
+    /// Under which name the tool is kept.
+    fn key(&self) -> Cow<'a, str> {
+        match self.is_private {
+            true => Cow::Owned(hidden(self.tool)),
+            false => Cow::Borrowed(self.tool),
+        }
+    }
+}
+
+/// Stands in the place of a name that holds something private. It is made of the name, so that the tool is found again
+/// by it.
+fn hidden(tool: &str) -> String {
+    let digest = digest_of(tool).to_string();
+    format!("hidden-{}", &digest[..HIDDEN_DIGITS])
+}
+
+impl Version {
+    /// SHA-256 of the definition that is kept, where that is not the whole.
+    fn masked_digest(&self) -> Option<Digest> {
+        let text = self.definition.as_deref();
+        text.filter(|_| self.is_masked).map(digest_of)
+    }
 }
 
 impl Pin {
@@ -90,8 +123,10 @@ impl Book {
         self.tools.iter().map(|(tool, pin)| (tool.as_str(), pin))
     }
 
+    /// A tool by its name, also where that is not kept as it is.
     pub fn get(&self, tool: &str) -> Option<&Pin> {
-        self.tools.get(tool)
+        let by_name = self.tools.get(tool);
+        by_name.or_else(|| self.tools.get(&hidden(tool)))
     }
 
     /// Tools that wait.
@@ -124,7 +159,44 @@ impl Book {
         seen: &Seen<'_>,
         trust: Trust,
     ) -> Result<(Standing, bool), PinsFull> {
-        let Some(pin) = self.tools.get_mut(seen.tool) else {
+        let masked = self.mask(seen);
+        let (standing, changed) = self.judge(seen, trust)?;
+        Ok((standing, changed || masked))
+    }
+
+    /// Takes out of what is kept of the definition what was not known to be private when it was seen before. Says
+    /// whether there was anything.
+    fn mask(&mut self, seen: &Seen<'_>) -> bool {
+        let key = seen.key();
+        let mut masked = false;
+        let by_name = seen.is_private.then(|| self.tools.remove(seen.tool));
+        if let Some(pin) = by_name.flatten() {
+            self.tools.entry(key.clone().into_owned()).or_insert(pin);
+            self.count();
+            masked = true;
+        }
+        let Some(pin) = self.tools.get_mut(&*key) else {
+            return masked;
+        };
+        let both = [&mut pin.approved, &mut pin.waiting].into_iter().flatten();
+        for kept in both.filter(|kept| kept.digest == seen.digest && kept.definition.is_some()) {
+            if kept.definition.as_deref() != seen.definition {
+                self.text_bytes -= bytes(Some(kept));
+                let Version {
+                    definition,
+                    is_masked,
+                    ..
+                } = version(seen, None, &mut self.text_bytes);
+                (kept.definition, kept.is_masked) = (definition, is_masked);
+                masked = true;
+            }
+        }
+        masked
+    }
+
+    /// Holds a definition against what is known of its tool.
+    fn judge(&mut self, seen: &Seen<'_>, trust: Trust) -> Result<(Standing, bool), PinsFull> {
+        let Some(pin) = self.tools.get_mut(&*seen.key()) else {
             return self.meet(seen, trust);
         };
         let is = |version: &Option<Version>| {
@@ -189,7 +261,7 @@ impl Book {
             note,
         };
         let standing = pin.held().map_or(Standing::New, Standing::Held);
-        self.tools.insert(seen.tool.to_owned(), pin);
+        self.tools.insert(seen.key().into_owned(), pin);
         Ok((standing, true))
     }
 
@@ -227,6 +299,7 @@ impl Book {
             digest: version.digest.to_string(),
             at_ms: version.at_ms,
             definition: version.definition.clone(),
+            masked: version.masked_digest().map(|digest| digest.to_string()),
             refused: version.refused.as_deref().map(str::to_owned),
         };
         let entry = |(tool, pin): (&String, &Pin)| {
@@ -278,15 +351,20 @@ impl Book {
 
 /// A version to keep; its text, where there is room for it.
 fn version(seen: &Seen<'_>, refused: Option<Arc<str>>, text_bytes: &mut usize) -> Version {
-    let length = seen.definition.len();
-    let fits = length <= PIN_TEXT_BYTES_MAX && *text_bytes + length <= PINS_TEXT_BYTES_MAX;
-    *text_bytes += if fits { length } else { 0 };
+    let room = PIN_TEXT_BYTES_MAX.min(PINS_TEXT_BYTES_MAX.saturating_sub(*text_bytes));
+    let definition = seen.definition.filter(|text| text.len() <= room);
+    *text_bytes += definition.map_or(0, str::len);
     Version {
         digest: seen.digest,
         at_ms: seen.at_ms,
-        definition: fits.then(|| seen.definition.to_owned()),
+        definition: definition.map(str::to_owned),
+        is_masked: definition.is_some_and(|text| digest_of(text) != seen.digest),
         refused,
     }
+}
+
+fn digest_of(text: &str) -> Digest {
+    Digest(Sha256::digest(text.as_bytes()).into())
 }
 
 fn bytes(version: Option<&Version>) -> usize {
@@ -328,6 +406,9 @@ struct Kept {
     at_ms: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     definition: Option<String>,
+    /// The digest of the definition as it stands here, where something private was taken out of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    masked: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
 }
@@ -350,13 +431,16 @@ impl Entry {
 
 impl Kept {
     fn version(self) -> Result<Version, &'static str> {
-        let digest = Digest::from_hex(&self.digest).ok_or("its digest is not 64 hex digits")?;
-        let fits = |text: &String| Sha256::digest(text.as_bytes())[..] == digest.0;
+        let read = |hex: &String| Digest::from_hex(hex).ok_or("its digest is not 64 hex digits");
+        let digest = read(&self.digest)?;
+        let masked = self.masked.as_ref().map(read).transpose()?;
+        let fits = |text: &String| digest_of(text) == masked.unwrap_or(digest);
         match self.definition.as_ref().is_none_or(fits) {
             true => Ok(Version {
                 digest,
                 at_ms: self.at_ms,
                 definition: self.definition,
+                is_masked: masked.is_some(),
                 refused: self.refused.map(Arc::from),
             }),
             false => Err("its definition does not have its digest"),
@@ -375,8 +459,9 @@ mod tests {
     fn see(book: &mut Book, tool: &str, text: &str, trust: Trust) -> (Standing, bool) {
         let seen = Seen {
             tool,
+            is_private: false,
             digest: digest(text),
-            definition: text,
+            definition: Some(text),
             at_ms: 5,
         };
         let answer = book.see(&seen, trust).unwrap();
@@ -472,6 +557,46 @@ mod tests {
             see(&mut book, "a", "good", refused()),
             (Standing::Accepted, false)
         );
+    }
+
+    #[test]
+    fn what_is_private_is_taken_out_of_what_is_kept() {
+        let mut book = Book::default();
+        let see = |book: &mut Book, is_private: bool, kept: Option<&str>| {
+            let seen = Seen {
+                tool: "a",
+                is_private,
+                digest: digest("a secret"),
+                definition: kept,
+                at_ms: 5,
+            };
+            let answer = book.see(&seen, Trust::FirstUse).unwrap();
+            let counted = book.text_bytes;
+            book.count();
+            assert_eq!(book.text_bytes, counted);
+            answer
+        };
+        let text = |book: &Book| String::from_utf8(book.to_json("s")).unwrap();
+        assert_eq!(
+            see(&mut book, false, Some("a secret")),
+            (Standing::New, true)
+        );
+        // A rule that was not there when it was seen first.
+        for changed in [true, false] {
+            let masked = see(&mut book, false, Some("a ***"));
+            assert_eq!(masked, (Standing::Approved, changed));
+        }
+        assert!(!text(&book).contains("secret"));
+        let stored = Book::from_json("s", &book.to_json("s")).unwrap();
+        assert_eq!(stored, book);
+        let damaged = text(&book).replace("***", "**");
+        assert!(Book::from_json("s", damaged.as_bytes()).is_err());
+        // And one about its name, which nobody could look through.
+        assert_eq!(see(&mut book, true, None), (Standing::Approved, true));
+        let names: Vec<_> = book.tools().map(|(name, _)| name.to_owned()).collect();
+        assert!(matches!(&names[..], [name] if name.starts_with("hidden-")));
+        assert!(book.get("a").is_some() && book.get("b").is_none());
+        assert_eq!(see(&mut book, true, None), (Standing::Approved, false));
     }
 
     #[test]

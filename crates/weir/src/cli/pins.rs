@@ -376,8 +376,22 @@ impl Pen {
         };
         match (old, waiting.definition.as_deref()) {
             (Some(old), Some(new)) => {
-                for change in scan::tool::diff(old, new) {
-                    text.push_str(&self.change(&change));
+                let changes = scan::tool::diff(old, new);
+                for change in &changes {
+                    text.push_str(&self.change(change));
+                }
+                let is_masked = |version: &Version| version.is_masked;
+                if is_masked(waiting) || pin.approved.as_ref().is_some_and(is_masked) {
+                    text.push_str(match changes.is_empty() {
+                        true => {
+                            "  what differs is hidden: the scan found it private
+"
+                        }
+                        false => {
+                            "  what the scan found private is hidden, and may differ as well
+"
+                        }
+                    });
                 }
             }
             _ => text.push_str("  the definitions are too long to be kept and compared\n"),
