@@ -1,8 +1,10 @@
-//! What servers give to be sent back, passed on inside a signed text: session ids and ids of events.
+//! What servers give to be sent back, passed on inside a sealed text: session ids and ids of events.
 //!
-//! The signature covers what kind it is, the agent and the server, so that any replica can open it, no other
-//! agent can use it, and an agent can send a server nothing in its place. What is inside can be read.
+//! It is sealed for its kind, the agent and the server, so that any replica can open it, no other agent can use it, and an
+//! agent can send a server nothing in its place. Nor can the agent read it: whatever a server writes there is scanned by
+//! nobody. The same text is sealed the same each time, as clients expect of the id of their session.
 
+use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::hmac;
 use base::{CallId, Name};
 use base64::Engine;
@@ -12,8 +14,10 @@ use crate::answers::{AskedMethod, Ids};
 
 /// Longest text inside, in bytes.
 const INSIDE_BYTES_MAX: usize = 4096;
+/// Characters that sealing adds: a nonce of 12 bytes, a tag of 16, and what their encoding rounds up.
+const SEAL_CHARS: usize = 40;
 
-/// Signs and opens texts for one agent and one server.
+/// Seals and opens texts for one agent and one server.
 #[derive(Clone, Copy)]
 pub(crate) struct Tokens<'a> {
     pub(crate) key: &'a [u8; 32],
@@ -34,10 +38,10 @@ pub(crate) struct Resume {
 impl Tokens<'_> {
     /// The server's session id, for its agent.
     pub(crate) fn session(&self, id: &str) -> String {
-        self.sign("session", id)
+        self.seal("session", id)
     }
 
-    /// The server's session id inside, if it was signed for this agent and server.
+    /// The server's session id inside, if it was sealed for this agent and server.
     pub(crate) fn open_session(&self, given: &str) -> Option<String> {
         self.open("session", given)
     }
@@ -50,10 +54,10 @@ impl Tokens<'_> {
             .map(|ids| (&ids.client, ids.call.to_string()));
         let lists = resume.asked == AskedMethod::ToolsList;
         let inside = serde_json::json!([resume.event, lists, request]);
-        self.sign("event", &inside.to_string())
+        self.seal("event", &inside.to_string())
     }
 
-    /// The event inside, if it was signed for this agent and server.
+    /// The event inside, if it was sealed for this agent and server.
     pub(crate) fn open_event(&self, given: &str) -> Option<Resume> {
         type Inside = (String, bool, Option<(String, String)>);
         let inside = self.open("event", given)?;
@@ -72,31 +76,47 @@ impl Tokens<'_> {
         Some(Resume { event, asked, ids })
     }
 
-    fn sign(&self, kind: &str, inside: &str) -> String {
-        let tag = hmac::sign(&self.key(), &self.signed(kind, inside));
-        let inside = URL_SAFE_NO_PAD.encode(inside);
-        format!("{}.{inside}", URL_SAFE_NO_PAD.encode(tag.as_ref()))
+    /// The nonce is made of all that is sealed (as RFC 8452, section 1, has it of synthetic ones), so that no two texts have
+    /// the same, and stands before what it sealed.
+    fn seal(&self, kind: &str, inside: &str) -> String {
+        let whose = self.whose(kind);
+        let nonce = self.derived(&format!("nonce\n{whose}\n{inside}"));
+        let nonce: [u8; NONCE_LEN] = nonce[..NONCE_LEN].try_into().expect("it is longer");
+        let mut sealed = inside.as_bytes().to_vec();
+        let nonce_of = Nonce::assume_unique_for_key(nonce);
+        self.key()
+            .seal_in_place_append_tag(nonce_of, Aad::from(whose), &mut sealed)
+            .expect("a text is shorter than the cipher's bound");
+        URL_SAFE_NO_PAD.encode([&nonce, &*sealed].concat())
     }
 
     fn open(&self, kind: &str, given: &str) -> Option<String> {
-        let (tag, inside) = given.split_once('.')?;
-        if inside.len() > INSIDE_BYTES_MAX * 4 / 3 + 2 {
+        if given.len() > INSIDE_BYTES_MAX * 4 / 3 + SEAL_CHARS {
             return None;
         }
-        let tag = URL_SAFE_NO_PAD.decode(tag).ok()?;
-        let inside = String::from_utf8(URL_SAFE_NO_PAD.decode(inside).ok()?).ok()?;
-        hmac::verify(&self.key(), &self.signed(kind, &inside), &tag).ok()?;
-        Some(inside)
+        let mut sealed = URL_SAFE_NO_PAD.decode(given).ok()?;
+        let (nonce, sealed) = sealed.split_first_chunk_mut::<NONCE_LEN>()?;
+        let nonce = Nonce::assume_unique_for_key(*nonce);
+        let whose = Aad::from(self.whose(kind));
+        let inside = self.key().open_in_place(nonce, whose, sealed).ok()?;
+        String::from_utf8(inside.to_vec()).ok()
     }
 
-    fn key(&self) -> hmac::Key {
-        hmac::Key::new(hmac::HMAC_SHA256, self.key)
+    fn key(&self) -> LessSafeKey {
+        let key = UnboundKey::new(&AES_256_GCM_SIV, &self.derived("key"));
+        LessSafeKey::new(key.expect("the key has the cipher's length"))
+    }
+
+    /// 32 bytes for one use of the key.
+    fn derived(&self, of: &str) -> [u8; 32] {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, self.key);
+        let tag = hmac::sign(&key, format!("weir mcp token {of}").as_bytes());
+        tag.as_ref().try_into().expect("SHA-256 has 32 bytes")
     }
 
     /// Names hold no newline, so the parts cannot be shifted into each other.
-    fn signed(&self, kind: &str, inside: &str) -> Vec<u8> {
-        let (agent, server) = (self.agent, self.server);
-        format!("weir mcp {kind}\n{agent}\n{server}\n{inside}").into_bytes()
+    fn whose(&self, kind: &str) -> String {
+        format!("{kind}\n{}\n{}", self.agent, self.server)
     }
 }
 
@@ -105,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signed_text_is_of_use_to_its_agent_only_and_as_what_it_is() {
+    fn a_sealed_text_is_of_use_to_its_agent_only_and_as_what_it_is() {
         let [dev, eve, files, other] =
             ["dev", "eve", "files", "other"].map(|name| Name::new(name).unwrap());
         let (key, another) = ([7; 32], [8; 32]);
@@ -120,9 +140,17 @@ mod tests {
         ] {
             assert_eq!(stranger.open_session(&given), None);
         }
-        for forged in ["abc/1", &format!("{given}A"), &given.replace('.', "")] {
-            assert_eq!(own.open_session(forged), None);
+        let other = if given.starts_with('A') { "B" } else { "A" };
+        let changed = format!("{other}{}", &given[1..]);
+        for forged in ["", "abc/1", &given[1..], &format!("{given}AAAA"), &changed] {
+            assert_eq!(own.open_session(forged), None, "{forged}");
         }
+        // The agent cannot read it, and is given the same each time.
+        let inside = URL_SAFE_NO_PAD.decode(&given).unwrap();
+        assert!(!inside.windows(5).any(|part| part == b"abc/1"));
+        assert_eq!(own.session("abc/1"), given);
+        let long = "x".repeat(INSIDE_BYTES_MAX);
+        assert_eq!(own.open_session(&own.session(&long)), Some(long));
         assert_eq!(own.open_event(&given), None);
     }
 
