@@ -11,6 +11,8 @@ pub struct Code {
     pub status: u16,
     /// One sentence for the agent: what to do about it.
     pub mend: &'static str,
+    /// The same where the server said what is refused; empty where that changes nothing.
+    pub mend_answer: &'static str,
     /// The error code where JSON-RPC carries it.
     pub rpc: i64,
     /// Whether the scan says it. A call that passed has then not failed: its answer was refused.
@@ -30,6 +32,8 @@ pub struct Refusal {
     pub private: String,
     /// When the same call may succeed, in milliseconds from now, where that is known.
     pub retry_ms: Option<u64>,
+    /// It is of what a server said.
+    is_of_answer: bool,
 }
 
 impl Refusal {
@@ -39,6 +43,21 @@ impl Refusal {
             public: public.into(),
             private: String::new(),
             retry_ms: None,
+            is_of_answer: false,
+        }
+    }
+
+    /// The same, of what a server said.
+    pub fn of_answer(mut self) -> Refusal {
+        self.is_of_answer = true;
+        self
+    }
+
+    /// What to do about it.
+    pub fn mend(&self) -> &'static str {
+        match self.is_of_answer && !self.code.mend_answer.is_empty() {
+            true => self.code.mend_answer,
+            false => self.code.mend,
         }
     }
 
@@ -62,11 +81,12 @@ impl fmt::Debug for Refusal {
 
 /// Makes the table: one line a code, and a constant for each.
 macro_rules! codes {
-    ($($constant:ident $name:literal $status:literal $mend:literal $(rpc $rpc:literal)? $(of_scan $of_scan:literal)?;)*) => {
+    ($($constant:ident $name:literal $status:literal $mend:literal $(answer $answer:literal)? $(rpc $rpc:literal)? $(of_scan $of_scan:literal)?;)*) => {
         $(pub const $constant: &Code = &Code {
             name: $name,
             status: $status,
             mend: $mend,
+            mend_answer: [$($answer,)? ""][0],
             rpc: [$($rpc,)? RPC_REFUSED][0],
             is_of_scan: [$($of_scan,)? false][0],
         };)*
@@ -121,14 +141,19 @@ codes! {
     STOPPED "gate.stopped" 503 "The operator stopped this; ask when it goes on.";
 
     // Is it safe.
-    SECRET "scan.secret" 403 "Take the secret out of the call; it was not sent on." of_scan true;
+    SECRET "scan.secret" 403 "Take the secret out of the call; it was not sent on."
+        answer "The server's answer holds a secret and was not passed on; have the secret taken out there, or have the operator exempt this server." of_scan true;
     INJECTION "scan.injection" 403 "The text carries instructions that are not its user's; it was not passed on." of_scan true;
-    PERSONAL "scan.personal" 403 "Take the personal data out of the call, or have the operator exempt this target." of_scan true;
-    COMMAND "scan.command" 403 "The call asks a tool to do what the operator forbids; ask for something narrower." of_scan true;
-    URL "scan.url" 403 "The address must not be asked; use another, or have the operator allow it under scan.url." of_scan true;
+    PERSONAL "scan.personal" 403 "Take the personal data out of the call, or have the operator exempt this target."
+        answer "The server's answer holds personal data and was not passed on; ask for less, or have the operator exempt this server." of_scan true;
+    COMMAND "scan.command" 403 "The call asks a tool to do what the operator forbids; ask for something narrower."
+        answer "The server's answer holds a command that the operator forbids, and was not passed on; ask for something else, or ask the operator." of_scan true;
+    URL "scan.url" 403 "The address must not be asked; use another, or have the operator allow it under scan.url."
+        answer "The server's answer holds an address that must not be asked, and was not passed on; ask for something else, or have the operator allow the address under scan.url." of_scan true;
     TOOL_CHANGED "scan.tool" 403 "The tool is not what was approved; have the operator look at `weir pins diff` and approve it." of_scan true;
     CHAIN "scan.chain" 403 "Together with the calls before it, this call could give secrets away; wait until they no longer count, or ask the operator." of_scan true;
-    SCAN_BOUND "scan.bound" 413 "Send less at once; this is more than can be scanned within its bounds." of_scan true;
+    SCAN_BOUND "scan.bound" 413 "Send less at once; this is more than can be scanned within its bounds."
+        answer "Ask for less at once; the server's answer is more than can be scanned within its bounds." of_scan true;
 
     // Spent.
     LIMIT_AGENT "limit.agent" 429 "Wait as long as Retry-After says, or have the operator raise limits.agent_per_minute.";
@@ -154,6 +179,8 @@ codes! {
     SESSION_UNKNOWN "mcp.session_unknown" 404 "The session has ended or is not this agent's; initialize again.";
     SESSION_BUSY "mcp.session_busy" 429 "Wait for calls of this session to end; it has as many as it may have.";
     ID_IN_USE "mcp.id_in_use" 400 "Give each request of a session an id of its own.";
+    CANCELLED "mcp.cancelled" 499 "Nothing is to be done: the client cancelled this call itself.";
+    CLIENT_SLOW "mcp.client_slow" 408 "Read what the server sends as it comes; a server that is a command waits ten seconds for it.";
     EVENT_UNKNOWN "mcp.event_unknown" 400 "Send the Last-Event-ID that the stream gave, or open it without one.";
     STREAM_OPEN "mcp.stream_open" 409 "This session has an event stream already; close it first.";
     SERVER_UNKNOWN "mcp.server_unknown" 404 "Use the name of a server that is configured.";
@@ -207,6 +234,8 @@ mod tests {
                 "{}",
                 code.name
             );
+            let answer = code.mend_answer;
+            assert!(answer.is_empty() || answer.ends_with('.'), "{}", code.name);
         }
     }
 }

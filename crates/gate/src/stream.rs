@@ -24,7 +24,8 @@ impl Passed {
     /// Scans one JSON message of the answer. `root` is where it stands, for the findings' paths.
     pub fn answer(&mut self, json: JsonValue<'_>, root: &str) -> Result<Answer, Refusal> {
         let (json, direction) = (Document::from(json), Direction::Incoming);
-        let report = self.scan(direction, json, root).map_err(too_much)?;
+        let report = self.scan(direction, json, root);
+        let report = report.map_err(|bound| too_much(bound).of_answer())?;
         let scanned = answer_of(&report, json.bytes());
         scanned
             .map(|(answer, _)| answer)
@@ -103,7 +104,10 @@ fn answer_of(
     json: &[u8],
 ) -> Result<(Answer, &'static str), (Refusal, &'static str)> {
     match report.action {
-        Action::Refuse => Err((refuse(report), rule_of(report, Action::Refuse))),
+        Action::Refuse => {
+            let refusal = refuse(report).of_answer();
+            Err((refusal, rule_of(report, Action::Refuse)))
+        }
         Action::Redact => {
             let rule = rule_of(report, Action::Redact);
             Ok((Answer::Redacted(report.redacted(json)), rule))

@@ -22,13 +22,25 @@ pub(crate) fn refuse_http(refusal: &Refusal, call: CallId, id: Option<Id<'_>>) -
     net::refused(refusal, "application/json", error(refusal, call, id))
 }
 
+/// A refusal as a message of a server's log (MCP 2025-11-25, "Logging"), for a stream that answers no request.
+pub(crate) fn logged(refusal: &Refusal, call: CallId) -> String {
+    let data = json!({
+        "code": refusal.code.name,
+        "call": call.to_string(),
+        "message": refusal.public,
+        "mend": refusal.mend(),
+    });
+    let params = json!({ "level": "error", "logger": "weir", "data": data });
+    json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": params }).to_string()
+}
+
 /// A JSON-RPC error that answers a request.
 pub(crate) fn error(refusal: &Refusal, call: CallId, id: Option<Id<'_>>) -> String {
     let code = refusal.code.rpc;
     let mut data = json!({
         "code": refusal.code.name,
         "call": call.to_string(),
-        "mend": refusal.code.mend,
+        "mend": refusal.mend(),
     });
     if let Some(retry_ms) = refusal.retry_ms {
         data["retry_ms"] = retry_ms.into();
@@ -39,7 +51,9 @@ pub(crate) fn error(refusal: &Refusal, call: CallId, id: Option<Id<'_>>) -> Stri
     }
     let message = format!(
         "{}: {}. {}",
-        refusal.code.name, refusal.public, refusal.code.mend
+        refusal.code.name,
+        refusal.public,
+        refusal.mend()
     );
     let error = json!({ "code": code, "message": message, "data": data });
     let id = id.map_or("null", |id| id.0);

@@ -69,7 +69,7 @@ pub(crate) fn judge(
         (Answer::AsItCame, true) => with_tools(&rest, &kept),
         (Answer::Redacted(json), _) if !shape::is_kept(rest.as_bytes(), &json) => {
             let public = "a secret stands where it cannot be taken out of the list";
-            Err(Refusal::new(refusal::SECRET, public))
+            Err(Refusal::new(refusal::SECRET, public).of_answer())
         }
         (Answer::Redacted(json), _) => {
             with_tools(std::str::from_utf8(&json).map_err(|_| invalid())?, &kept)

@@ -10,7 +10,7 @@ pub(crate) fn problem(refusal: &Refusal, call: CallId) -> Response {
         "type": format!("urn:weir:refusal:{}", refusal.code.name),
         "title": refusal.public,
         "status": refusal.code.status,
-        "detail": refusal.code.mend,
+        "detail": refusal.mend(),
         "code": refusal.code.name,
         "call": call.to_string(),
     });

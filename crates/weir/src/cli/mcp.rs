@@ -141,7 +141,7 @@ impl Wrap {
         match wrap::run(&settings, &name, &key, again) {
             Ok(status) => Ok(status.map_or(ExitCode::SUCCESS, code)),
             Err(Failed::Refused(refusal)) => {
-                complain(&refusal.public, refusal.code.mend);
+                complain(&refusal.public, refusal.mend());
                 Ok(ExitCode::from(if is_no(refusal.code) { 1 } else { 2 }))
             }
             Err(Failed::Error(what)) => Err(Failure::new(what, "")),

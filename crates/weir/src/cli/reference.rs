@@ -74,15 +74,21 @@ fn refusals() -> String {
         "# Refusals\n\n{MADE}\
          What an agent is told when the gateway says no. The code is stable. Over HTTP it is an RFC 9457 \
          problem with the status; over MCP it is a JSON-RPC error. Both carry the call's id, which finds \
-         the record: `weir audit show --call ID`.\n\n\
+         the record: `weir audit show --call ID`. Where the scan refuses what a server said, another sentence \
+         says what to do: it stands behind \"answer:\".\n\n\
          | code | status | what to do |\n|---|---|---|\n"
     );
     for code in base::refusal::ALL {
+        let answer = match code.mend_answer {
+            "" => String::new(),
+            mend => format!(" — answer: {mend}"),
+        };
         page.push_str(&format!(
-            "| `{}` | {} | {} |\n",
+            "| `{}` | {} | {}{} |\n",
             code.name,
             code.status,
-            cell(code.mend)
+            cell(code.mend),
+            cell(&answer)
         ));
     }
     page
