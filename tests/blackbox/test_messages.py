@@ -3,13 +3,18 @@
 The server is `servers/answers.py`, which says what reached it.
 """
 
+import base64
 import http.client
 import json
+import sys
 import threading
 
 import pytest
 
-from gateway import Gateway, Origin, child_server, new_key, until
+from gateway import SERVERS, Gateway, Origin, child_server, new_key, until
+
+sys.path.insert(0, str(SERVERS))
+from parts import BURST  # noqa: E402
 
 AGENTS = {"dev": {"groups": ["engineers"]}, "eve": {"groups": ["engineers"]}}
 SECRET = "AKIA" + "Z7QK3M5T2W8XN4RB"
@@ -164,6 +169,66 @@ def test_a_cancelled_call_is_named_as_the_server_knows_it(ground):
                  if m.get("method") == "notifications/cancelled"]
     assert cancelled == [own]
     connection.close()
+
+
+@pytest.mark.parametrize("server", ["web", "child"])
+def test_ids_and_cancelling_are_the_same_whatever_the_server_speaks(tmp_path, server):
+    origin = Origin(program="answers.py")
+    servers = {"web": {"url": origin.url}, "child": child_server()}
+    with Gateway(tmp_path, servers, AGENTS) as gateway:
+        session = gateway.session(server)
+        tool = {"web": "late", "child": "never"}[server]
+        call = {"jsonrpc": "2.0", "id": "one", "method": "tools/call", "params": {"name": tool, "arguments": {}}}
+        answers = []
+        waiting = threading.Thread(target=lambda: answers.append(gateway.post(server, call, **session.extra)))
+        waiting.start()
+
+        def judged():
+            return [r["call"] for r in gateway.records() if r["kind"] == "judgement" and r.get("tool") == tool]
+        own = until(judged, "the call is under way")[0]
+        assert gateway.post(server, call, **session.extra).refusal()[0] == "mcp.id_in_use"
+        other = {**call, "id": "two", "params": {"name": "echo", "arguments": {"text": "other"}}}
+        assert "result" in gateway.post(server, other, **session.extra).messages()[-1]
+        cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "one"}}
+        assert gateway.post(server, cancel, **session.extra).status == 202
+        waiting.join()
+        assert answers[0].refusal()[0] == "mcp.cancelled", answers[0].body
+
+        def ended():
+            return [r for r in gateway.records() if r["kind"] == "outcome" and r["call"] == own]
+        outcome = until(ended, "its outcome is recorded")[0]
+        assert (outcome["end"], outcome["why"]) == ("cut", "mcp.cancelled"), outcome
+        # The id is free again, and so is the session.
+        assert "result" in gateway.post(server, {**other, "id": "one"}, **session.extra).messages()[-1]
+    origin.stop()
+
+
+def test_the_id_of_an_event_tells_the_agent_nothing(ground):
+    body = ground.call("named", id="n1").body.decode()
+    assert '"named"' in body
+    token = [line[3:].strip() for line in body.splitlines() if line.startswith("id:")][0]
+    parts = [token, *token.split(".")]
+    decoded = b"".join(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)) for part in parts)
+    assert SECRET not in body and SECRET.encode() not in decoded
+
+
+def test_a_refused_answer_says_what_to_do_about_the_answer(tmp_path):
+    scan = {"secrets": {"incoming": "refuse"}}
+    with Gateway(tmp_path, {"child": child_server()}, AGENTS, scan=scan) as gateway:
+        session = gateway.session("child")
+        code, answer, _ = session.call("leak").refusal()
+        assert code == "scan.secret" and "the server's answer holds a secret" in answer.lower(), answer
+        code, call, _ = session.call("echo", f"the key {SECRET}").refusal()
+        assert code == "scan.secret" and "Take the secret out of the call" in call, call
+
+
+def test_a_burst_before_an_answer_is_heard_whole(tmp_path):
+    with Gateway(tmp_path, {"child": child_server()}, AGENTS) as gateway:
+        session = gateway.session("child")
+        params = {"name": "burst", "arguments": {}, "_meta": {"progressToken": "p"}}
+        messages = session.ask("tools/call", params).messages()
+        told = [m for m in messages if m.get("method") == "notifications/progress"]
+        assert (len(told), messages[-1]["result"]["content"][0]["text"]) == (BURST, "burst")
 
 
 def test_comments_do_not_keep_a_call_open(ground):

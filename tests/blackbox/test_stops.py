@@ -91,7 +91,9 @@ def test_a_reload_ends_what_runs_and_refuses_what_comes(running, by):
     streams = open_streams(running, session)
     change(running, edit)
     for stream in streams:
-        assert b"streamed" not in read_to_the_end(stream), "the call went on to its end"
+        said = read_to_the_end(stream)
+        assert b"streamed" not in said, "the call went on to its end"
+        assert code.encode() in said, said[-300:]
     refused = running.post("web", PING, "eve")
     # A judged message is refused as JSON-RPC, with 200; a key that is not taken, by the status of HTTP.
     assert (refused.refusal()[0], refused.status) == (code, status), refused.body

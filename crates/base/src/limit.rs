@@ -79,6 +79,9 @@ pub const GIVEN_UP_MAX: usize = 1024;
 pub const SESSION_IDLE_MS_DEFAULT: u64 = 30 * 60_000;
 /// Messages waiting for one child's standard input.
 pub const CHILD_QUEUE_MAX: usize = 256;
+/// How long a child's output is not read because a client takes nothing of what was read for one of its calls or its event
+/// stream, in milliseconds; then that call or stream ends.
+pub const CLIENT_TAKES_MS_MAX: u64 = 10_000;
 /// Messages from a server that wait for a client's event stream.
 pub const EVENTS_WAITING_MAX: usize = 256;
 /// Calls in flight in one session.

@@ -43,7 +43,7 @@ pub(crate) struct Answers {
     done: bool,
     /// The answer came under the id that the request was given.
     answered: bool,
-    /// While this is here, the client's id is known to be under way.
+    /// While this is here, the client's id is known to be under way, and the client can cancel the call.
     under_way: Option<UnderWay>,
     /// The server answered what it was not asked on this connection.
     foreign: bool,
@@ -109,15 +109,39 @@ impl Answers {
         self.refused.is_some()
     }
 
-    /// Lets the call be found by its client's id for as long as it lasts.
-    pub(crate) fn begin(&mut self, calls: &Arc<Calls>, session: Option<&str>) {
-        let Some(ids) = &self.ids else { return };
-        let client = CallClient {
+    /// Lets the call be found by its client's id until it is answered.
+    ///
+    /// # Errors
+    /// `mcp.id_in_use`, for a call that is no rest of another.
+    pub(crate) fn begin(
+        &mut self,
+        calls: &Arc<Calls>,
+        session: Option<&str>,
+    ) -> Result<(), Refusal> {
+        let Some(ids) = &self.ids else { return Ok(()) };
+        let (client, call) = (self.client(session), ids.call);
+        self.under_way = Some(match call == self.call() {
+            true => calls.begin(client, &ids.client, call)?,
+            false => calls.resume(client, &ids.client, call),
+        });
+        Ok(())
+    }
+
+    /// Whose ids the message's are.
+    pub(crate) fn client<'a>(&'a self, session: Option<&'a str>) -> CallClient<'a> {
+        CallClient {
             agent: self.passed.agent(),
             server: server_of(&self.passed),
             session,
-        };
-        self.under_way = Some(calls.begin(client, &ids.client, ids.call));
+        }
+    }
+
+    /// Waits until the client cancels the call.
+    pub(crate) async fn cancelled(&self) {
+        match &self.under_way {
+            Some(call) => call.cancelled().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Whether the server answered what it was not asked: what else it says on this connection may be
@@ -219,6 +243,8 @@ impl Answers {
         let is_own = |ids: &Ids| id.is_none_or(|id| id.0 == own_id(ids.call));
         let ids = asked.filter(|ids| is_own(ids));
         self.done = true;
+        // Its client may use the id again.
+        self.under_way = None;
         match (ids, id) {
             (Some(ids), Some(id)) => {
                 self.answered = true;
@@ -246,7 +272,7 @@ impl Answers {
             Answer::Redacted(json) if shape::is_kept(part.bytes(), &json) => Ok(Some(json)),
             Answer::Redacted(_) => {
                 let public = "a secret stands where it cannot be taken out of the answer";
-                Err(Refusal::new(refusal::SECRET, public))
+                Err(Refusal::new(refusal::SECRET, public).of_answer())
             }
         }
     }

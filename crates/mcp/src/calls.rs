@@ -7,7 +7,8 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use base::{CallId, Name};
+use base::{CallId, Name, Refusal, refusal};
+use tokio::sync::Notify;
 
 /// Tables that the calls are spread over, so that threads seldom meet.
 const SHARDS: usize = 16;
@@ -24,15 +25,29 @@ pub(crate) struct CallClient<'a> {
 /// Calls by the hash of the client and its id: keyed with random bits, so that nobody can make two meet. As
 /// many as there are requests under way, which the edge bounds.
 pub(crate) struct Calls {
-    shards: [Mutex<HashMap<u64, Vec<CallId>>>; SHARDS],
+    shards: [Mutex<HashMap<u64, Vec<OpenCall>>>; SHARDS],
     spread: RandomState,
+}
+
+/// A call in the table.
+struct OpenCall {
+    call: CallId,
+    /// Told when its client cancels it.
+    cancelled: Arc<Notify>,
 }
 
 /// One call under way; forgotten when this is dropped.
 pub(crate) struct UnderWay {
     calls: Arc<Calls>,
     key: u64,
-    call: CallId,
+    cancelled: Arc<Notify>,
+}
+
+impl UnderWay {
+    /// Waits until the call's client cancels it.
+    pub(crate) async fn cancelled(&self) {
+        self.cancelled.notified().await;
+    }
 }
 
 impl Default for Calls {
@@ -45,24 +60,58 @@ impl Default for Calls {
 }
 
 impl Calls {
-    fn shard(&self, key: u64) -> MutexGuard<'_, HashMap<u64, Vec<CallId>>> {
+    fn shard(&self, key: u64) -> MutexGuard<'_, HashMap<u64, Vec<OpenCall>>> {
         let shard = &self.shards[usize::try_from(key % SHARDS as u64).unwrap_or_default()];
         shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers that the client's request `id` goes on as `call`.
+    /// Begins a request with this id of the client, which goes on as `call`. Clients without a session may be several,
+    /// so an id of theirs may be used twice.
+    ///
+    /// # Errors
+    /// `mcp.id_in_use` where a request of the same session with this id is under way.
     pub(crate) fn begin(
         self: &Arc<Calls>,
         client: CallClient<'_>,
         id: &str,
         call: CallId,
-    ) -> UnderWay {
+    ) -> Result<UnderWay, Refusal> {
         let key = self.spread.hash_one((client, id));
-        self.shard(key).entry(key).or_default().push(call);
+        if client.session.is_some() && self.shard(key).contains_key(&key) {
+            return Err(in_use());
+        }
+        Ok(self.add(key, call))
+    }
+
+    /// Goes on with a request that an earlier stream of the same client began.
+    pub(crate) fn resume(
+        self: &Arc<Calls>,
+        client: CallClient<'_>,
+        id: &str,
+        call: CallId,
+    ) -> UnderWay {
+        self.add(self.spread.hash_one((client, id)), call)
+    }
+
+    fn add(self: &Arc<Calls>, key: u64, call: CallId) -> UnderWay {
+        let cancelled: Arc<Notify> = Arc::default();
+        let open = OpenCall {
+            call,
+            cancelled: Arc::clone(&cancelled),
+        };
+        self.shard(key).entry(key).or_default().push(open);
         UnderWay {
             calls: Arc::clone(self),
             key,
-            call,
+            cancelled,
+        }
+    }
+
+    /// Tells the request that its client cancelled it.
+    pub(crate) fn cancel(&self, client: CallClient<'_>, id: &str) {
+        let key = self.spread.hash_one((client, id));
+        for open in self.shard(key).get(&key).into_iter().flatten() {
+            open.cancelled.notify_one();
         }
     }
 
@@ -71,7 +120,7 @@ impl Calls {
     pub(crate) fn find(&self, client: CallClient<'_>, id: &str) -> Option<CallId> {
         let key = self.spread.hash_one((client, id));
         match self.shard(key).get(&key)?.as_slice() {
-            [one] => Some(*one),
+            [one] => Some(one.call),
             _ => None,
         }
     }
@@ -81,12 +130,17 @@ impl Drop for UnderWay {
     fn drop(&mut self) {
         let mut shard = self.calls.shard(self.key);
         if let Some(calls) = shard.get_mut(&self.key) {
-            calls.retain(|call| *call != self.call);
+            calls.retain(|open| !Arc::ptr_eq(&open.cancelled, &self.cancelled));
             if calls.is_empty() {
                 shard.remove(&self.key);
             }
         }
     }
+}
+
+/// What a request is told whose id another one has.
+pub(crate) fn in_use() -> Refusal {
+    Refusal::new(refusal::ID_IN_USE, "a call with this id is under way")
 }
 
 /// The id of a call as servers see it: a JSON string.
@@ -110,12 +164,18 @@ mod tests {
             session,
         };
         let (one, two) = (CallId([1; 16]), CallId([2; 16]));
-        let first = calls.begin(client(&dev, Some("s")), "7", one);
+        let first = calls.begin(client(&dev, Some("s")), "7", one).unwrap();
         assert_eq!(calls.find(client(&dev, Some("s")), "7"), Some(one));
         assert_eq!(calls.find(client(&eve, Some("s")), "7"), None);
         assert_eq!(calls.find(client(&dev, None), "7"), None);
         assert_eq!(calls.find(client(&dev, Some("s")), "8"), None);
-        let second = calls.begin(client(&dev, Some("s")), "7", two);
+        // An id is used once at a time in a session, and as often as you like without one.
+        let again = calls.begin(client(&dev, Some("s")), "7", two).err();
+        assert_eq!(again.map(|no| no.code.name), Some("mcp.id_in_use"));
+        let bare = [one, two].map(|call| calls.begin(client(&dev, None), "7", call).unwrap());
+        assert_eq!(calls.find(client(&dev, None), "7"), None);
+        drop(bare);
+        let second = calls.resume(client(&dev, Some("s")), "7", two);
         assert_eq!(calls.find(client(&dev, Some("s")), "7"), None);
         drop(first);
         assert_eq!(calls.find(client(&dev, Some("s")), "7"), Some(two));

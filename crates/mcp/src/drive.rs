@@ -13,7 +13,7 @@ use crate::answers::Answers;
 use crate::envelope::{Message, MessageText};
 use crate::incoming::{self, Incoming};
 use crate::lane::{Server, Shared};
-use crate::outbound::Outgoing;
+use crate::outbound::{Cancelled, Outgoing};
 
 /// The way between a client and a server, as far as its messages are judged by it.
 pub(crate) trait Link {
@@ -90,7 +90,11 @@ impl Refused {
 /// Ends a call that passed and did not go well; gives the error that answers its request, if it is one.
 pub(crate) fn failed(mut answers: Answers, refusal: &Refusal) -> Option<Bytes> {
     let error = answers.error(refusal);
-    answers.end(CallEnd::Failed, 0);
+    let end = match refusal.code == refusal::CANCELLED {
+        true => CallEnd::Cut,
+        false => CallEnd::Failed,
+    };
+    answers.end(end, 0);
     error
 }
 
@@ -134,8 +138,13 @@ pub(crate) async fn drive<L: Link>(
     let passed = gate.pass(verified, call).await;
     let passed = passed.map_err(|refusal| Refused::by_gate(refusal, to()))?;
     let cancels = said.cancels();
-    let cancelled = cancels.and_then(|client| link.under_way(&way, &passed, client));
-    let message = said.message(&passed, body, cancelled.as_deref());
+    let cancelled = cancels.and_then(|client| {
+        let own = link.under_way(&way, &passed, client)?;
+        let client = client.to_owned();
+        Some(Cancelled { client, own })
+    });
+    let own = cancelled.as_ref().map(|cancelled| &*cancelled.own);
+    let message = said.message(&passed, body, own);
     let answers = said.answers(passed);
     let outgoing = match message {
         _ if cancels.is_some() && cancelled.is_none() => None,

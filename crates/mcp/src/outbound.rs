@@ -19,13 +19,21 @@ pub(crate) struct Outgoing {
     pub(crate) id: Option<String>,
     /// The token under which the request wants progress, as it was written.
     pub(crate) progress: Option<String>,
-    /// The id that the server was given for the request that this message cancels.
-    pub(crate) cancelled: Option<String>,
+    /// The request that this message cancels.
+    pub(crate) cancelled: Option<Cancelled>,
     pub(crate) is_initialize: bool,
     /// The revision that the client names in its header, over HTTP.
     pub(crate) revision: Option<String>,
     /// The client takes an event stream for an answer, over HTTP.
     pub(crate) takes_events: bool,
+}
+
+/// A request under way that a message cancels.
+pub(crate) struct Cancelled {
+    /// Its id as the client wrote it.
+    pub(crate) client: String,
+    /// The id that the server was given for it.
+    pub(crate) own: String,
 }
 
 /// The same, as ticks.

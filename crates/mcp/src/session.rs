@@ -3,9 +3,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use aws_lc_rs::rand;
-use base::limit::{EVENTS_WAITING_MAX, SESSION_EVICT_MS};
+use base::limit::{CLIENT_TAKES_MS_MAX, EVENTS_WAITING_MAX, SESSION_EVICT_MS};
 use base::{Digest, Name, Refusal, refusal};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -27,20 +28,88 @@ const MESSAGES_WAITING_MAX: usize = 64;
 /// What a child says, on its way to whoever waits for it, or why it says nothing more.
 pub(crate) type ChildAnswer = Result<Bytes, Refusal>;
 
+/// How long a child is not read because a client does not take what was read. A unit test does not wait as long.
+const TAKES_MS_MAX: u64 = if cfg!(test) { 200 } else { CLIENT_TAKES_MS_MAX };
+
+/// Gives the messages of a child to one call, or to the event stream of its session.
+#[derive(Clone)]
+struct Reader {
+    messages: mpsc::Sender<Bytes>,
+    /// Why no more come, where that has to be told.
+    why: Arc<OnceLock<Refusal>>,
+}
+
+/// What a [`Reader`] was given, to be read.
+pub(crate) struct Messages {
+    messages: mpsc::Receiver<Bytes>,
+    why: Arc<OnceLock<Refusal>>,
+}
+
+/// Why a message was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NotTaken {
+    Gone,
+    Slow,
+}
+
+impl Reader {
+    fn new(places: usize) -> (Reader, Messages) {
+        let (sender, receiver) = mpsc::channel(places);
+        let why: Arc<OnceLock<Refusal>> = Arc::default();
+        let reader = Reader {
+            messages: sender,
+            why: Arc::clone(&why),
+        };
+        let messages = receiver;
+        (reader, Messages { messages, why })
+    }
+
+    /// Gives a message that is no answer, once the client has made room for it. The last place stays the answer's, so
+    /// that the answer never waits.
+    async fn give(&self, message: Bytes) -> Result<(), NotTaken> {
+        let wait = Duration::from_millis(TAKES_MS_MAX);
+        match tokio::time::timeout(wait, self.messages.reserve_many(2)).await {
+            Ok(Ok(mut places)) => {
+                let place = places.next().expect("two places were reserved");
+                place.send(message);
+                Ok(())
+            }
+            Ok(Err(_closed)) => Err(NotTaken::Gone),
+            Err(_elapsed) => Err(NotTaken::Slow),
+        }
+    }
+
+    /// No more messages come; this is told after those that wait.
+    fn end(self, why: Refusal) {
+        let _ = self.why.set(why);
+    }
+}
+
+impl Messages {
+    /// The next message, or why no more come; nothing where that has no reason.
+    pub(crate) async fn next(&mut self) -> Option<ChildAnswer> {
+        match self.messages.recv().await {
+            Some(message) => Some(Ok(message)),
+            None => self.why.get().cloned().map(Err),
+        }
+    }
+}
+
 /// A call that waits for its answer.
 struct Caller {
-    said: mpsc::Sender<ChildAnswer>,
+    /// The id that the child was given.
+    own: String,
+    reader: Reader,
     takes_events: bool,
 }
 
-impl Caller {
-    /// Gives the caller what the child says before it answers. The last place is the answer's: a message that would take
-    /// it is dropped, so that a burst of progress costs no answer.
-    fn tell(&self, message: Bytes) {
-        if self.said.capacity() > 1 {
-            let _ = self.said.try_send(Ok(message));
-        }
-    }
+/// To whom a message goes that answers nothing.
+struct Addressee {
+    /// The call by its own id; absent for the event stream.
+    call: Option<String>,
+    /// It is the call's own progress, and of use to nobody else.
+    is_progress: bool,
+    reader: Reader,
 }
 
 /// One agent's session with one child process.
@@ -71,7 +140,7 @@ pub(crate) struct Restart {
 #[derive(Default)]
 struct SessionState {
     waiting: WaitingCalls<Caller>,
-    listener: Option<mpsc::Sender<ChildAnswer>>,
+    listener: Option<Reader>,
     /// What came while nobody listened; the oldest is dropped at the bound.
     unheard: VecDeque<Bytes>,
 }
@@ -82,10 +151,43 @@ pub(crate) fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl SessionState {
-    fn listener(&self) -> Option<&mpsc::Sender<ChildAnswer>> {
+    fn listener(&self) -> Option<&Reader> {
         self.listener
             .as_ref()
-            .filter(|listener| !listener.is_closed())
+            .filter(|listener| !listener.messages.is_closed())
+    }
+
+    /// To whom a message goes that answers nothing: the call whose progress it tells, else the event stream, else any
+    /// call that takes events.
+    fn addressee(&mut self, progress: Option<&str>) -> Option<Addressee> {
+        let to = |caller: &mut Caller, is_progress| Addressee {
+            call: Some(caller.own.clone()),
+            is_progress,
+            reader: caller.reader.clone(),
+        };
+        let told = |token: Option<&str>, caller: &Caller| {
+            progress.is_some() && token == progress && caller.takes_events
+        };
+        if let Some(caller) = self.waiting.find(told) {
+            return Some(to(caller, true));
+        }
+        if let Some(listener) = self.listener() {
+            return Some(Addressee {
+                call: None,
+                is_progress: false,
+                reader: listener.clone(),
+            });
+        }
+        let caller = self.waiting.find(|_, caller| caller.takes_events);
+        caller.map(|caller| to(caller, false))
+    }
+
+    /// Keeps a message until somebody listens.
+    fn keep(&mut self, message: Bytes) {
+        if self.unheard.len() >= EVENTS_WAITING_MAX {
+            self.unheard.pop_front();
+        }
+        self.unheard.push_back(message);
     }
 }
 
@@ -102,21 +204,32 @@ impl ChildSession {
         client: &str,
         progress: Option<String>,
         takes_events: bool,
-    ) -> Result<mpsc::Receiver<ChildAnswer>, Refusal> {
+    ) -> Result<Messages, Refusal> {
         let mut state = self.state();
         if self.is_ended() {
             return Err(unknown());
         }
         state.waiting.has_room(client)?;
-        let (said, heard) = mpsc::channel(MESSAGES_WAITING_MAX);
-        let caller = Caller { said, takes_events };
+        let (reader, messages) = Reader::new(MESSAGES_WAITING_MAX);
+        let caller = Caller {
+            own: own.to_owned(),
+            reader,
+            takes_events,
+        };
         state.waiting.begin(own, client, progress, caller);
-        Ok(heard)
+        Ok(messages)
     }
 
     /// Forgets a call that nobody waits for any more: where it was not answered, its answer is dropped.
     pub(crate) fn forget(&self, own: &str) {
         self.state().waiting.give_up(own);
+    }
+
+    /// Ends one call under way; where the child answers it all the same, the answer is dropped.
+    pub(crate) fn end_call(&self, own: &str, why: Refusal) {
+        if let Some(caller) = self.state().waiting.give_up(own) {
+            caller.reader.end(why);
+        }
     }
 
     /// The id that the child was given for a request of the client that is under way.
@@ -125,7 +238,7 @@ impl ChildSession {
     }
 
     /// Registers the session's event stream, and what it missed.
-    pub(crate) fn listen(&self) -> Result<(mpsc::Receiver<ChildAnswer>, Vec<Bytes>), Refusal> {
+    pub(crate) fn listen(&self) -> Result<(Messages, Vec<Bytes>), Refusal> {
         let mut state = self.state();
         if state.listener().is_some() {
             return Err(Refusal::new(
@@ -133,21 +246,22 @@ impl ChildSession {
                 "the session has an event stream",
             ));
         }
-        let (said, heard) = mpsc::channel(EVENTS_WAITING_MAX);
-        state.listener = Some(said);
-        Ok((heard, state.unheard.drain(..).collect()))
+        let (reader, messages) = Reader::new(EVENTS_WAITING_MAX);
+        state.listener = Some(reader);
+        Ok((messages, state.unheard.drain(..).collect()))
     }
 
-    /// Gives a line of the child to whom it belongs.
-    pub(crate) fn hear(&self, line: Bytes) -> Result<(), BadLine> {
+    /// Gives a line of the child to whom it belongs. Waits while that client takes nothing, so that the child is not read
+    /// meanwhile, and for at most [`TAKES_MS_MAX`].
+    pub(crate) async fn hear(&self, line: Bytes) -> Result<(), BadLine> {
         let answered = |own: &str| self.state().waiting.answered(own);
         match ChildLine::read(&line, answered)? {
             ChildLine::Answer(caller) => {
-                // A reader that does not keep up is told when its channel closes.
-                let _ = caller.said.try_send(Ok(line));
+                // There is a place for it, unless nobody waits any more.
+                let _ = caller.reader.messages.try_send(line);
             }
             ChildLine::Late => {}
-            ChildLine::Says(_, progress) => self.tell(line, progress.as_deref()),
+            ChildLine::Says(_, progress) => self.tell(line, progress.as_deref()).await,
         }
         Ok(())
     }
@@ -158,37 +272,39 @@ impl ChildSession {
         state.waiting.is_empty() && state.listener().is_none()
     }
 
-    /// Gives a message that answers no request to the call that it belongs to, else to the event stream,
-    /// else keeps it until there is one. A reader that does not keep up is cut off, not waited for.
-    fn tell(&self, message: Bytes, progress: Option<&str>) {
-        let mut state = self.state();
-        let told = |token: Option<&str>, caller: &Caller| {
-            progress.is_some() && token == progress && caller.takes_events
+    /// Gives a message that answers no request to its [`Addressee`], or keeps it until there is one. A client that takes
+    /// nothing for too long loses its call or its event stream.
+    async fn tell(&self, message: Bytes, progress: Option<&str>) {
+        let addressee = self.state().addressee(progress);
+        let Some(Addressee {
+            call,
+            is_progress,
+            reader,
+        }) = addressee
+        else {
+            return self.state().keep(message);
         };
-        if let Some(caller) = state.waiting.find(told) {
-            caller.tell(message);
+        let Err(why) = reader.give(message.clone()).await else {
             return;
-        }
-        if let Some(listener) = state.listener() {
-            if listener.try_send(Ok(message)).is_err() {
-                state.listener = None;
+        };
+        match (why, call) {
+            (NotTaken::Gone, _) => {}
+            (NotTaken::Slow, Some(own)) => self.end_call(&own, unread()),
+            (NotTaken::Slow, None) => {
+                if let Some(listener) = self.state().listener.take() {
+                    listener.end(unread());
+                }
             }
-            return;
         }
-        if let Some(caller) = state.waiting.find(|_, caller| caller.takes_events) {
-            caller.tell(message);
-            return;
+        if !is_progress {
+            self.state().keep(message);
         }
-        if state.unheard.len() >= EVENTS_WAITING_MAX {
-            state.unheard.pop_front();
-        }
-        state.unheard.push_back(message);
     }
 
     /// Ends every call under way, as when the child is gone.
     pub(crate) fn end_calls(&self, why: &Refusal) {
         for (caller, ()) in self.state().waiting.give_up_those(|_| Some(())) {
-            let _ = caller.said.try_send(Err(why.clone()));
+            caller.reader.end(why.clone());
         }
     }
 
@@ -207,10 +323,23 @@ impl ChildSession {
     fn end(&self, why: &Refusal) {
         let mut state = self.state();
         self.over.send_replace(true);
-        state.listener = None;
+        if let Some(listener) = state.listener.take() {
+            // The end of a session ends its stream as well; only what somebody decided is told.
+            if why.code != refusal::SERVER_DOWN {
+                listener.end(why.clone());
+            }
+        }
         drop(state);
         self.end_calls(why);
     }
+}
+
+/// What a client is told that does not take the messages of its call or its stream.
+fn unread() -> Refusal {
+    Refusal::new(
+        refusal::CLIENT_SLOW,
+        "messages of the server were not taken in time",
+    )
 }
 
 /// What is said of a session that there is not, or not any more.
@@ -342,6 +471,8 @@ fn make_room(
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+
     use super::*;
 
     fn name(text: &str) -> Name {
@@ -389,10 +520,7 @@ mod tests {
         let mut call = two.wait("w1", "1", None, true).unwrap();
         sessions.sweep(0, |_| 10, |_, _| Err(stopped()));
         assert!(two.is_ended());
-        assert_eq!(
-            call.try_recv().unwrap().unwrap_err().code.name,
-            "gate.stopped"
-        );
+        assert_eq!(said(&mut call), Some(Err("gate.stopped")),);
     }
 
     #[test]
@@ -422,52 +550,96 @@ mod tests {
         assert!(others.is_ended() && !kim.is_ended());
     }
 
-    #[test]
-    fn messages_find_the_call_or_the_stream_that_they_belong_to() {
+    /// What a reader is told next, if anything waits for it.
+    fn said(messages: &mut Messages) -> Option<Result<Bytes, &'static str>> {
+        let next = tokio::task::unconstrained(messages.next());
+        let said = next.now_or_never().flatten();
+        said.map(|said| said.map_err(|refusal| refusal.code.name))
+    }
+
+    #[tokio::test]
+    async fn messages_find_the_call_or_the_stream_that_they_belong_to() {
         let sessions = Sessions::default();
         let session = begin(&sessions, "dev", &server(1, 1), 0);
-        session.tell(Bytes::from_static(b"early"), None);
+        session.tell(Bytes::from_static(b"early"), None).await;
         let (mut stream, missed) = session.listen().unwrap();
         assert_eq!(missed, [Bytes::from_static(b"early")]);
         assert!(session.listen().is_err());
         let mut call = session.wait("1", "a", Some("7".into()), true).unwrap();
         assert!(session.wait("2", "a", None, true).is_err());
         assert_eq!(session.under_way("a").as_deref(), Some("1"));
-        session.tell(Bytes::from_static(b"progress"), Some("7"));
-        session.tell(Bytes::from_static(b"other"), Some("8"));
-        let answer = Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
-        assert_eq!(session.hear(answer.clone()), Ok(()));
-        assert_eq!(session.hear(answer.clone()), Err(BadLine::Foreign));
-        let said = |of: &mut mpsc::Receiver<ChildAnswer>| of.try_recv().unwrap().unwrap();
-        assert_eq!(
-            (said(&mut call), said(&mut call)),
-            ("progress".into(), answer.clone())
-        );
-        assert_eq!(said(&mut stream), "other");
+        session.tell("progress".into(), Some("7")).await;
+        session.tell("other".into(), Some("8")).await;
+        assert_eq!(session.hear(answer(1)).await, Ok(()));
+        assert_eq!(session.hear(answer(1)).await, Err(BadLine::Foreign));
+        assert_eq!(said(&mut call), Some(Ok("progress".into())));
+        assert_eq!(said(&mut call), Some(Ok(answer(1))));
+        assert_eq!(said(&mut call), None);
+        assert_eq!(said(&mut stream), Some(Ok("other".into())));
         // A call that was ended may be answered still.
         let mut ended = session.wait("1", "a", None, true).unwrap();
         session.end_calls(&gone("it was ended"));
-        assert!(ended.try_recv().unwrap().is_err());
-        assert_eq!(session.hear(answer), Ok(()));
+        assert_eq!(said(&mut ended), Some(Err("mcp.server_down")));
+        assert_eq!(session.hear(answer(1)).await, Ok(()));
+        // What is decided about the session is told to its stream.
+        sessions.end(&session, &stopped());
+        assert_eq!(said(&mut stream), Some(Err("gate.stopped")));
     }
 
-    #[test]
-    fn a_burst_of_messages_costs_no_answer() {
+    fn answer(own: u32) -> Bytes {
+        Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{own},"result":{{}}}}"#))
+    }
+
+    #[tokio::test]
+    async fn a_burst_of_messages_is_heard_whole() {
         let sessions = Sessions::default();
         let session = begin(&sessions, "dev", &server(1, 1), 0);
         let mut call = session.wait("1", "a", Some("7".into()), true).unwrap();
-        for _ in 0..2 * MESSAGES_WAITING_MAX {
-            session.tell(Bytes::from_static(b"progress"), Some("7"));
+        let burst = 4 * MESSAGES_WAITING_MAX;
+        let tell = async {
+            for at in 0..burst {
+                session.tell(at.to_string().into(), Some("7")).await;
+            }
+            session.hear(answer(1)).await.unwrap();
+        };
+        let hear = async {
+            for at in 0..burst {
+                let heard = call.next().await.unwrap().unwrap();
+                assert_eq!(heard, Bytes::from(at.to_string()));
+            }
+            assert_eq!(call.next().await.unwrap().unwrap(), answer(1));
+        };
+        tokio::join!(tell, hear);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_takes_nothing_loses_its_own_call_alone() {
+        let sessions = Sessions::default();
+        let session = begin(&sessions, "dev", &server(1, 1), 0);
+        let mut call = session.wait("1", "a", Some("7".into()), true).unwrap();
+        let mut other = session.wait("2", "b", None, true).unwrap();
+        for at in 0..MESSAGES_WAITING_MAX {
+            session.tell(at.to_string().into(), Some("7")).await;
         }
-        let answer = Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
-        assert_eq!(session.hear(answer.clone()), Ok(()));
-        let mut heard = Vec::new();
-        while let Ok(Ok(message)) = call.try_recv() {
-            heard.push(message);
+        assert_eq!(session.under_way("a"), None);
+        for own in [1, 2] {
+            assert_eq!(session.hear(answer(own)).await, Ok(()));
         }
-        assert_eq!(
-            (heard.len(), heard.pop()),
-            (MESSAGES_WAITING_MAX, Some(answer))
-        );
+        assert_eq!(said(&mut other), Some(Ok(answer(2))));
+        for at in 0..MESSAGES_WAITING_MAX - 1 {
+            assert_eq!(said(&mut call), Some(Ok(at.to_string().into())));
+        }
+        assert_eq!(said(&mut call), Some(Err("mcp.client_slow")));
+        // A stream that nobody reads ends, and what it did not take waits for the next.
+        let (mut stream, _) = session.listen().unwrap();
+        for at in 0..EVENTS_WAITING_MAX {
+            session.tell(at.to_string().into(), None).await;
+        }
+        for at in 0..EVENTS_WAITING_MAX - 1 {
+            assert_eq!(said(&mut stream), Some(Ok(at.to_string().into())));
+        }
+        assert_eq!(said(&mut stream), Some(Err("mcp.client_slow")));
+        let (_, missed) = session.listen().unwrap();
+        assert_eq!(missed, [Bytes::from((EVENTS_WAITING_MAX - 1).to_string())]);
     }
 }

@@ -37,7 +37,9 @@ use crate::lane::{McpLane, Server, ServerKind, Shared};
 use crate::outbound::Outgoing;
 use crate::outbound::child::{one_line, write};
 use crate::refuse;
-use crate::waiting::{BadLine, ChildLine, WaitingCalls, gone, slow, too_large};
+use crate::waiting::{
+    BadLine, ChildLine, WaitingCalls, cancelled_by_client, gone, slow, too_large,
+};
 
 /// The method of the session's own call, under which the child is started and what it says unasked is judged.
 const OWN_METHOD: &str = "stdio";
@@ -176,14 +178,18 @@ impl Session<'_> {
             // `read` owns the child's input; done or dropped, it closes it.
             let leaving = tokio::select! {
                 ended = &mut hear => Err(ended),
-                () = read => Ok(false),
-                () = &mut stop => Ok(true),
+                () = read => Ok(Some(false)),
+                () = &mut stop => Ok(Some(true)),
+                // Nobody reads any more: what else the server does for the client is for nobody.
+                () = self.out.closed() => Ok(None),
             };
             match leaving {
                 Err(ended) => Some(ended),
-                Ok(leaving) => tokio::select! {
+                Ok(None) => None,
+                Ok(Some(leaving)) => tokio::select! {
                     ended = &mut hear => Some(ended),
                     () = self.drained(leaving, stop, drain_ms) => None,
+                    () = self.out.closed() => None,
                 },
             }
         };
@@ -320,9 +326,11 @@ impl Session<'_> {
         let mut waiting = self.waiting.borrow_mut();
         let Some(client) = outgoing.id else {
             answers.end(CallEnd::Complete, 0);
-            let cancelled = outgoing.cancelled.and_then(|own| waiting.give_up(&own));
+            let cancelled = outgoing.cancelled.as_ref();
+            let cancelled = cancelled.and_then(|cancelled| waiting.give_up(&cancelled.own));
             if let Some(cancelled) = cancelled {
-                cancelled.answers.end(CallEnd::Cut, 0);
+                // Its client waits for no answer any more, so none is said.
+                failed(cancelled.answers, &cancelled_by_client());
             }
             return;
         };

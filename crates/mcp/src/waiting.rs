@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use base::limit::{GIVEN_UP_MAX, SESSION_CALLS_MAX};
 use base::{Refusal, refusal};
 
+use crate::calls::in_use;
 use crate::envelope::{Message, MessageText, Params, Sender};
 use crate::stdio::Top;
 
@@ -89,14 +90,14 @@ impl<T> WaitingCalls<T> {
     /// # Errors
     /// `mcp.id_in_use`, `mcp.session_busy`.
     pub(crate) fn has_room(&self, client: &str) -> Result<(), Refusal> {
-        let (code, public) = if self.calls.values().any(|call| call.client == client) {
-            (refusal::ID_IN_USE, "a call with this id is under way")
-        } else if self.calls.len() >= SESSION_CALLS_MAX {
-            (refusal::SESSION_BUSY, "too many calls are under way")
-        } else {
-            return Ok(());
-        };
-        Err(Refusal::new(code, public))
+        if self.calls.values().any(|call| call.client == client) {
+            return Err(in_use());
+        }
+        if self.calls.len() >= SESSION_CALLS_MAX {
+            let public = "too many calls are under way";
+            return Err(Refusal::new(refusal::SESSION_BUSY, public));
+        }
+        Ok(())
     }
 
     /// Begins a call that has room: `own` is the id that the child is given, `client` the one that the client
@@ -167,6 +168,11 @@ pub(crate) fn slow() -> Refusal {
 pub(crate) fn too_large() -> Refusal {
     let public = "the server's answer is too large";
     Refusal::new(refusal::ANSWER_TOO_LARGE, public)
+}
+
+/// What a call is told that its client cancelled.
+pub(crate) fn cancelled_by_client() -> Refusal {
+    Refusal::new(refusal::CANCELLED, "the client cancelled this call")
 }
 
 /// What a call is told whose child is gone; `why` is for the record.

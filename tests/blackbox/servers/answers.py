@@ -67,6 +67,10 @@ class Handler(BaseHTTPRequestHandler):
             return self.empty(202)
         if method == "tools/list":
             return self.json(tools(id))
+        if method == "initialize":
+            return self.json({"jsonrpc": "2.0", "id": id, "result": {
+                "protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "answers", "version": "1"},
+            }}, session="the-session")
         if method == "tools/call":
             return getattr(self, message["params"]["name"], self.echo)(id)
         self.json({"jsonrpc": "2.0", "id": id, "result": {}})
@@ -90,6 +94,25 @@ class Handler(BaseHTTPRequestHandler):
     def unread(self, id):
         error = {"code": -32600, "message": "the server does not like this message"}
         self.json({"jsonrpc": "2.0", "id": None, "error": error}, 400)
+
+    def late(self, id):
+        """Answers once it was told that nobody waits for the answer."""
+        def cancelled():
+            told = [m["params"] for m in list(SEEN) if m.get("method") == "notifications/cancelled"]
+            return id in [params.get("requestId") for params in told]
+        for _ in range(400):
+            if cancelled():
+                break
+            NEVER.wait(0.02)
+        try:
+            self.json(text(id, "too late"))
+        except OSError:
+            pass
+
+    def named(self, id):
+        """An event whose id is a secret."""
+        self.stream()
+        self.event(text(id, "named"), SECRET)
 
     def resume(self, id):
         LATER["first"] = id
@@ -117,11 +140,13 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(f"id: {id}\ndata: {json.dumps(message)}\n\n".encode())
         self.wfile.flush()
 
-    def json(self, value, status=200):
+    def json(self, value, status=200, session=None):
         body = json.dumps(value).encode()
         self.send_response(status)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(body)))
+        if session:
+            self.send_header("mcp-session-id", session)
         self.end_headers()
         self.wfile.write(body)
         self.wfile.flush()

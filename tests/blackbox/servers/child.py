@@ -5,7 +5,7 @@ import os
 import sys
 import threading
 
-from parts import FLOOD_BYTES_MAX, HUGE_BYTES, line, noise, plain, text_result
+from parts import BURST, FLOOD_BYTES_MAX, HUGE_BYTES, line, noise, plain, text_result
 
 OUT = sys.stdout.buffer
 LOCK = threading.Lock()
@@ -29,6 +29,9 @@ def misbehave(message):
         piece = line(noise(params)) * 64
         for _ in range(FLOOD_BYTES_MAX // len(piece)):
             write(piece)
+    if name == "burst":
+        # All at once, and the answer behind it.
+        write(b"".join(line(noise(params)) for _ in range(BURST)) + line(text_result(id, "burst")))
     if name == "garbage":
         write(b"\xff\xfe this is not JSON {]\n")
     if name == "huge":

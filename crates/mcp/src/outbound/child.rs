@@ -10,7 +10,6 @@ use bytes::Bytes;
 use gate::Passed;
 use http::StatusCode;
 use net::{Body, BodySender, ChildIn, ChildOut, LineError, Response, children, sse};
-use tokio::sync::mpsc::Receiver;
 use tokio::time::Instant;
 
 use super::http::cut;
@@ -19,8 +18,8 @@ use crate::answers::Answers;
 use crate::calls::own_id;
 use crate::inbound::{accepted, event_stream, http_error, json, rpc_error};
 use crate::lane::{McpLane, Server, ServerKind, Shared};
-use crate::session::{self, ChildAnswer, ChildSession, LISTEN_SILENCE_MS, lock};
-use crate::waiting::{BadLine, gone, slow, too_large};
+use crate::session::{self, ChildAnswer, ChildSession, LISTEN_SILENCE_MS, Messages, lock};
+use crate::waiting::{BadLine, cancelled_by_client, gone, slow, too_large};
 
 /// Events that may wait for a slow client.
 const EVENTS_MAX: usize = 16;
@@ -86,7 +85,7 @@ pub(crate) async fn carry(
         Ok(Some(call)) => answer(lane, answers, call, named).await,
         Ok(None) => {
             if let Some(cancelled) = &outgoing.cancelled {
-                session.forget(cancelled);
+                session.end_call(&cancelled.own, cancelled_by_client());
             }
             answers.end(CallEnd::Complete, 202);
             accepted()
@@ -142,8 +141,11 @@ pub(crate) fn listen(
             let silence_ms = LISTEN_SILENCE_MS;
             pump(&shared, &mut answers, &mut heard, &sender, silence_ms).await
         };
-        let end = said.await.map_or(CallEnd::Cut, |()| CallEnd::Complete);
-        answers.end(end, 200);
+        match said.await {
+            Ok(()) => answers.end(CallEnd::Complete, 200),
+            Err(Some(refusal)) => cut(answers, &refusal, sender).await,
+            Err(None) => answers.end(CallEnd::Cut, 200),
+        }
     });
     event_stream(body, None)
 }
@@ -153,7 +155,7 @@ struct Heard {
     session: Arc<ChildSession>,
     /// The id that the child was given.
     own: String,
-    heard: Receiver<ChildAnswer>,
+    heard: Messages,
 }
 
 impl Drop for Heard {
@@ -171,7 +173,7 @@ async fn answer(
 ) -> Response {
     let (shared, answer_ms) = (Arc::clone(&lane.shared), lane.settings().answer_ms);
     let silence = Duration::from_millis(answer_ms);
-    let said = tokio::time::timeout(silence, call.heard.recv());
+    let said = tokio::time::timeout(silence, call.heard.next());
     let said = while_in_force(answers.passed(), said).await;
     let said = said.and_then(|said| said.map_err(|_elapsed| slow()));
     let message = match said.and_then(message) {
@@ -205,7 +207,7 @@ async fn answer(
 async fn pump(
     shared: &Shared,
     answers: &mut Answers,
-    heard: &mut Receiver<ChildAnswer>,
+    heard: &mut Messages,
     sender: &BodySender,
     silence_ms: u64,
 ) -> Result<(), Option<Refusal>> {
@@ -214,7 +216,7 @@ async fn pump(
     let mut look = look_every();
     while !answers.is_done() {
         let said = tokio::select! {
-            said = tokio::time::timeout_at(heard_at + silence, heard.recv()) => said,
+            said = tokio::time::timeout_at(heard_at + silence, heard.next()) => said,
             () = sender.closed() => return Err(None),
             _ = look.tick() => match answers.passed().in_force() {
                 Ok(()) => continue,
@@ -243,7 +245,7 @@ async fn pass_on(message: Option<Bytes>, sender: &BodySender) -> Result<(), Opti
 fn message(said: Option<ChildAnswer>) -> ChildAnswer {
     said.unwrap_or_else(|| {
         let refusal = Refusal::new(refusal::SERVER_DOWN, "the call was given up");
-        Err(refusal.with_private("the client read too slowly, or the session ended"))
+        Err(refusal.with_private("the session ended"))
     })
 }
 
@@ -334,7 +336,7 @@ async fn initialize(
     session: &ChildSession,
     passed: &Passed,
     child: &ChildIn<Passed>,
-    mut heard: Receiver<ChildAnswer>,
+    mut heard: Messages,
 ) -> Result<(), String> {
     let kept = session.initialize.get();
     let kept = kept.ok_or("its session has no initialize")?;
@@ -347,7 +349,7 @@ async fn initialize(
         .await
         .map_err(said)?;
     let wait = Duration::from_millis(INITIALIZE_MS_MAX);
-    match tokio::time::timeout(wait, heard.recv()).await {
+    match tokio::time::timeout(wait, heard.next()).await {
         Ok(Some(Ok(_))) => {}
         _ => return Err("it did not answer initialize again".into()),
     }
@@ -365,7 +367,10 @@ async fn read(shared: Arc<Shared>, session: Arc<ChildSession>, mut out: ChildOut
             _ = over.wait_for(|over| *over) => break "its session ended".to_owned(),
         };
         match line {
-            Some(Ok(line)) => match session.hear(line) {
+            Some(Ok(line)) => match tokio::select! {
+                heard = session.hear(line) => heard,
+                _ = over.wait_for(|over| *over) => break "its session ended".to_owned(),
+            } {
                 Ok(()) => {}
                 Err(BadLine::NotMcp(why)) => {
                     garbage += 1;

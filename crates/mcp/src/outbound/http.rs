@@ -18,8 +18,10 @@ use super::{Outgoing, look_every, while_in_force};
 use crate::answers::Answers;
 use crate::inbound::{SESSION, accepted, event_stream, json, rpc_error};
 use crate::lane::{McpLane, Server, ServerKind, Shared, server_of};
+use crate::refuse;
 use crate::session;
 use crate::token::Resume;
+use crate::waiting::cancelled_by_client;
 
 pub(crate) const REVISION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 pub(crate) const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
@@ -36,7 +38,9 @@ pub(crate) async fn carry(
     upstream_session: Option<String>,
 ) -> Response {
     let is_request = outgoing.id.is_some();
-    answers.begin(&lane.shared.calls, upstream_session.as_deref());
+    if let Err(refusal) = answers.begin(&lane.shared.calls, upstream_session.as_deref()) {
+        return rpc_error(answers, &refusal);
+    }
     let mut fields = fields(server, &answers, upstream_session.as_deref());
     fields.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     fields.insert(
@@ -47,7 +51,12 @@ pub(crate) async fn carry(
         fields.insert(REVISION, revision);
     }
     let request = request(Method::POST, fields, outgoing.message);
-    match send(lane, &answers, request).await {
+    let sent = send(lane, &answers, request).await;
+    if let Some(cancelled) = &outgoing.cancelled {
+        let client = answers.client(upstream_session.as_deref());
+        lane.shared.calls.cancel(client, &cancelled.client);
+    }
+    match sent {
         Ok(answer) if !is_request => {
             let status = answer.head.status;
             let ok = status.is_success();
@@ -74,7 +83,9 @@ pub(crate) async fn listen(
     revision: Option<&HeaderValue>,
     after: Option<&str>,
 ) -> Response {
-    answers.begin(&lane.shared.calls, upstream_session.as_deref());
+    if let Err(refusal) = answers.begin(&lane.shared.calls, upstream_session.as_deref()) {
+        return rpc_error(answers, &refusal);
+    }
     let mut fields = fields(server, &answers, upstream_session.as_deref());
     fields.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
     if let Some(revision) = revision {
@@ -163,8 +174,17 @@ async fn send(
 ) -> Result<net::UpstreamAnswer, Refusal> {
     let answer_ms = lane.settings().answer_ms;
     let sent = lane.upstreams.send(answers.passed(), request, answer_ms);
-    let sent = while_in_force(answers.passed(), sent).await?;
+    let sent = while_wanted(answers, sent).await?;
     known(sent.map_err(Refusal::from)?)
+}
+
+/// What a server does for a call, as long as the call is in force and its client wants it.
+async fn while_wanted<T>(answers: &Answers, work: impl Future<Output = T>) -> Result<T, Refusal> {
+    tokio::select! {
+        biased;
+        () = answers.cancelled() => Err(cancelled_by_client()),
+        done = while_in_force(answers.passed(), work) => done,
+    }
 }
 
 /// Refuses what no server that knows the gateway answers.
@@ -222,7 +242,7 @@ async fn read(
     }
     let settings = lane.settings();
     let whole = answer.whole(settings.answer_bytes_max, settings.answer_ms);
-    let whole = while_in_force(answers.passed(), whole).await;
+    let whole = while_wanted(&answers, whole).await;
     match whole.and_then(|whole| whole.map_err(Refusal::from)) {
         Ok(message) => {
             let message = answers.take(&lane.shared.declared, &message);
@@ -314,6 +334,7 @@ impl Pump {
             let chunk = tokio::select! {
                 chunk = tokio::time::timeout_at(heard + self.silence, answer.chunk()) => chunk,
                 () = self.sender.closed() => return Over::ClientGone,
+                () = self.answers.cancelled() => return Over::Failed(cancelled_by_client()),
                 _ = look.tick() => match self.answers.passed().in_force() {
                     Ok(()) => continue,
                     Err(ended) => return Over::Failed(ended),
@@ -394,10 +415,13 @@ impl Pump {
     }
 }
 
-/// Ends a stream that cannot go on: with an error in place of the answer where one is due, else cut.
+/// Ends a stream that cannot go on: with an error in place of the answer where one is due, and with a message of the log
+/// where the stream answers nothing; else cut.
 pub(crate) async fn cut(mut answers: Answers, refusal: &Refusal, sender: BodySender) {
     let due = !answers.is_done();
-    match answers.error(refusal).filter(|_| due) {
+    let logged = || Bytes::from(refuse::logged(refusal, answers.call()));
+    let logged = (!answers.is_for_request()).then(logged);
+    match logged.or(answers.error(refusal).filter(|_| due)) {
         Some(data) => {
             let event = sse::Event::message(&data);
             let _ = sender.send(Bytes::from(sse::write(&event))).await;
