@@ -1,8 +1,10 @@
 """The status page tells the truth as far as a test can see: each test that it names exists."""
 
+import json
 import re
+import subprocess
 
-from gateway import ROOT
+from gateway import ROOT, WEIR
 
 SYSTEMS = {"Cullis Mastio", "AgentZero gateway", "MTE Relay", "codebase-mcp and workflow-mcp", "Pipelock"}
 NAMED = re.compile(r"`([\w/]+\.(?:py|rs))::(\w+)`")
@@ -38,3 +40,29 @@ def test_links_between_pages_lead_somewhere():
         for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text()):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.relative_to(ROOT)}: {target}"
+
+
+def test_the_example_of_policies_that_read_arguments_holds(tmp_path):
+    page = (ROOT / "docs/getting-started.md").read_text().split("## Policies that read arguments")[1]
+    [settings], [policy] = (re.findall(rf"```{kind}\n(.*?)```", page, re.S) for kind in ("yaml", "cedar"))
+    agents = f'agents: {{ dev: {{ key: "sha256:{"a" * 64}", groups: [engineers] }} }}\n'
+    (tmp_path / "weir.yaml").write_text(agents + "mcp: { files: { command: [none] } }\n" + settings)
+    (tmp_path / "policy.cedar").write_text(policy)
+
+    def asked(arguments):
+        command = "policy explain --agent dev --action mcp:call --server files --tool read_file --json --arguments"
+        done = subprocess.run([str(WEIR), *command.split(), json.dumps(arguments)], cwd=tmp_path, capture_output=True,
+                              text=True, timeout=60)
+        said = json.loads(done.stdout)
+        assert done.returncode == (said["decision"] == "refused"), done
+        return said.get("code", said["decision"])
+
+    path = "/srv/reports/may.txt"
+    assert asked({"path": path}) == asked({"path": path, "limit": 100}) == "permitted"
+    for arguments in ({}, {"path": "/etc/passwd"}, {"file": path}, {"path": "/srv/reports/../x"}, {"path": path, "limit": 101}):
+        assert asked(arguments) == "policy.forbidden", arguments
+    assert asked({"path": [path]}) == "policy.argument_type"
+    # Without `has` it does not load.
+    (tmp_path / "policy.cedar").write_text(policy.replace("context.arguments has path && ", ""))
+    checked = subprocess.run([str(WEIR), "policy", "check"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert checked.returncode == 1, checked

@@ -18,9 +18,9 @@ pub struct Stops {
 }
 
 impl Stops {
-    /// Refuses what is stopped. `agent` is absent for the gateway's own calls, which only a stop of all ends, or of
+    /// Refuses what is stopped, with `gate.stopped`. `agent` is absent for the gateway's own calls, which only a stop of all ends, or of
     /// their lane.
-    pub(crate) fn check(&self, lane: &str, agent: Option<&Name>) -> Result<(), Refusal> {
+    pub fn check(&self, lane: &str, agent: Option<&Name>) -> Result<(), Refusal> {
         let what = if self.all {
             "everything"
         } else if self.lanes.iter().any(|stopped| stopped == lane) {

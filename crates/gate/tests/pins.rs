@@ -298,15 +298,16 @@ fn what_is_private_in_a_definition_is_not_kept_and_a_change_of_it_is_one() {
         // Names too, of tools and of parameters.
         rig.list("files", one, "Adds.");
         rig.list_if("files", "sub", one, false);
-        let path = rig.folder.path().join("files.json");
-        let ready = |text: &String| text.contains("hidden-") && text.contains("\"sub\"");
-        let read = || std::fs::read_to_string(&path).ok().filter(ready);
+        // The book is written by a thread.
         let text = loop {
-            match read() {
-                Some(text) => break text,
-                None => std::thread::yield_now(),
+            let book = Folder::new(rig.folder.path()).read(&name("files"));
+            let book = book.expect("a whole file");
+            if book.get("sub").is_some() {
+                break format!("{:?}", book.tools().collect::<Vec<_>>());
             }
+            std::thread::yield_now();
         };
+        assert!(text.contains("hidden-"), "{text}");
         assert!(!text.contains(one) && !text.contains(two), "{text}");
         assert!(text.contains("[redacted:aws_access_key"), "{text}");
         let held = rig.call("files", one);

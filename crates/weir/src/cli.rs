@@ -40,8 +40,10 @@ Examples:
 
 Exit codes:
   0  done, or yes
-  1  no: the configuration has problems, the policy refuses, the scan found something
+  1  no: the policy refuses, the scan found something, what was to be checked has problems
   2  could not be done: wrong use, or a file that cannot be read or written
+A configuration that cannot be read is 2. One that has problems is 1 where the command checks or
+shows it (weir config, weir policy check), and 2 where it is needed for something else.
 The lab has more: weir lab --help";
 
 /// The gateway that every agent's traffic goes through: identified, judged, scanned, recorded.
@@ -124,28 +126,54 @@ impl ConfigFile {
             .unwrap_or_else(|| "weir.yaml".into())
     }
 
-    /// The settings. Problems are printed, and are the answer no.
-    pub(crate) fn load(&self) -> Result<Settings, Answer> {
+    /// The settings, for a command that does something else with them. Problems are printed, and are a failure.
+    pub(crate) fn load(&self) -> Result<Settings, Failure> {
         self.load_seen(&mut Seen::default())
     }
 
     /// The same, and which files they were read from.
-    pub(crate) fn load_seen(&self, seen: &mut Seen) -> Result<Settings, Answer> {
-        crate::config::load(&self.path(), &variable, seen).map_err(|problems| {
+    pub(crate) fn load_seen(&self, seen: &mut Seen) -> Result<Settings, Failure> {
+        let path = self.path();
+        readable(&path)?;
+        let loaded = crate::config::load(&path, &variable, seen);
+        loaded.map_err(|problems| unusable(&path, &problems))
+    }
+
+    /// The settings, for a command that checks or shows them. Problems are printed, and are the answer no.
+    pub(crate) fn checked(&self) -> Result<Settings, Ended> {
+        let path = self.path();
+        readable(&path).map_err(Err)?;
+        let loaded = crate::config::load(&path, &variable, &mut Seen::default());
+        loaded.map_err(|problems| {
             print_problems(&problems);
-            Answer::No
+            Ok(Answer::No)
         })
     }
+}
+
+/// Reads the text of a configuration.
+fn readable(path: &Path) -> Result<String, Failure> {
+    let text = crate::config::read::read_text(path, crate::config::FILE_BYTES_MAX);
+    text.map_err(|message| {
+        let what = format!("{}: {message}", path.display());
+        Failure::new(
+            what,
+            "Write one with weir init, or name another with -c FILE.",
+        )
+    })
+}
+
+/// Prints the problems of a configuration, for a command that needs it for something else.
+fn unusable(path: &Path, problems: &[Problem]) -> Failure {
+    print_problems(problems);
+    let what = format!("{} cannot be used", path.display());
+    Failure::new(what, "See weir config check.")
 }
 
 /// The scan settings of a configuration. Problems are printed.
 fn scan_settings(path: &Path) -> Result<scan::Settings, Failure> {
     let loaded = crate::config::load(path, &variable, &mut Seen::default());
-    let settings = loaded.map_err(|problems| {
-        print_problems(&problems);
-        let what = format!("{} cannot be used", path.display());
-        Failure::new(what, "See weir config check.")
-    })?;
+    let settings = loaded.map_err(|problems| unusable(path, &problems))?;
     Ok(settings.scan)
 }
 

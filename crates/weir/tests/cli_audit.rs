@@ -57,6 +57,13 @@ fn a_whole_log_verifies_shows_and_exports() {
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         said(&output).lines().map(str::to_owned).collect::<Vec<_>>()
     };
+    let none = weir(dir.path(), &["audit", "show", ".", "--call", "nope"]);
+    assert_eq!(none.status.code(), Some(1), "{}", said(&none));
+    assert!(
+        said(&none).contains("no record of the call"),
+        "{}",
+        said(&none)
+    );
     let all = lines(&["audit", "show", "."]);
     assert_eq!(all.len(), 3, "{all:?}");
     assert!(all[0].contains("pass dev mcp:call files/read"), "{all:?}");

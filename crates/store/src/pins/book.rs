@@ -677,7 +677,8 @@ mod tests {
             let seen = Seen {
                 tool: &i.to_string(),
                 digest: digest("z"),
-                definition: &text,
+                definition: Some(&text),
+                is_private: false,
                 at_ms: 1,
             };
             book.see(&seen, Trust::FirstUse).unwrap();
@@ -688,7 +689,8 @@ mod tests {
             let seen = Seen {
                 tool,
                 digest: digest("z"),
-                definition: "z",
+                definition: Some("z"),
+                is_private: false,
                 at_ms: 1,
             };
             assert_eq!(book.see(&seen, Trust::FirstUse), Err(PinsFull));

@@ -88,7 +88,10 @@ pub(super) struct Verify {
 Examples:
   weir audit show --last 20
   weir audit show --agent dev --json
-  weir audit show --call 5f0c7e1d2b3a49588776655443322110")]
+  weir audit show --call 5f0c7e1d2b3a49588776655443322110
+
+Exit codes: 0 printed, 1 the log has no record of that call, or is damaged, 2 it cannot be
+read.")]
 pub(super) struct Show {
     #[command(flatten)]
     place: Place,
@@ -304,6 +307,7 @@ impl Show {
         let dir = self.place.dir()?;
         let entries = audit::entries(&dir, 0).map_err(|damage| unreadable(&dir, &damage))?;
         let mut kept = VecDeque::new();
+        let mut found = false;
         for entry in entries {
             let (index, bytes) = match entry {
                 Ok(entry) => entry,
@@ -325,6 +329,7 @@ impl Show {
             if !self.wants(&record) {
                 continue;
             }
+            found = true;
             let line = if self.json {
                 record.to_string()
             } else {
@@ -343,7 +348,21 @@ impl Show {
         for line in kept {
             print(&format!("{line}\n"))?;
         }
-        Ok(Answer::Yes)
+        Ok(match found {
+            true => Answer::Yes,
+            false => self.nothing(),
+        })
+    }
+
+    /// No record is what was asked for. An agent that asked nothing is no error; a call that is named was made.
+    fn nothing(&self) -> Answer {
+        let Some(call) = &self.call else {
+            return Answer::Yes;
+        };
+        let what = format!("the log has no record of the call {call:?}");
+        let help = "A call's id has 32 hex digits; another log of the same state may have it, such as log.2.";
+        complain(&what, help);
+        Answer::No
     }
 
     /// Whether a record was asked for. An outcome names its call and not its agent.

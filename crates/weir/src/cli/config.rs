@@ -1,9 +1,11 @@
 //! `weir config`: look at a configuration without serving it.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 
-use super::{Answer, ConfigFile, Ended, Failure, print, print_problems, print_warnings};
-use crate::config::file;
+use super::{Answer, ConfigFile, Ended, print, print_problems, print_warnings, readable};
+use crate::config::{Problem, Settings, file};
 use crate::coverage::Coverage;
 
 /// Check or show a configuration, or print its schema
@@ -25,7 +27,7 @@ pub(super) enum Config {
 /// Do all that serving does before it listens, and say every problem at once
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  weir config check\n  weir config check -c /etc/weir/weir.yaml\n\nExit codes: 0 no problem, 1 problems."
+    after_help = "Examples:\n  weir config check\n  weir config check -c /etc/weir/weir.yaml\n\nExit codes: 0 no problem, 1 problems, 2 it cannot be read."
 )]
 pub(super) struct Check {
     #[command(flatten)]
@@ -64,10 +66,15 @@ impl Config {
 
 impl Check {
     fn run(self) -> Ended {
-        let settings = match self.file.load() {
+        let settings = match self.file.checked() {
             Ok(settings) => settings,
-            Err(answer) => return Ok(answer),
+            Err(ended) => return ended,
         };
+        let misplaced = misplaced(&settings);
+        if !misplaced.is_empty() {
+            print_problems(&misplaced);
+            return Ok(Answer::No);
+        }
         let policies = match crate::config::compile::all(&settings, [0; 32]) {
             Ok((policies, _engine)) => policies.len(),
             Err(problems) => {
@@ -85,6 +92,20 @@ impl Check {
     }
 }
 
+/// What stands where the gateway would keep a folder, and is none.
+fn misplaced(settings: &Settings) -> Vec<Problem> {
+    let state = &settings.state;
+    let folders = [state.clone(), state.join("log"), state.join("pins")];
+    let is_other = |path: &PathBuf| path.exists() && !path.is_dir();
+    let problem = |path: PathBuf| {
+        let message = "is no folder, and the gateway keeps one of this name";
+        let help = "Move it away, or name another folder as state.";
+        Problem::of_file(path.display().to_string(), message, help)
+    };
+    let misplaced = folders.into_iter().filter(is_other);
+    misplaced.map(problem).collect()
+}
+
 impl Show {
     /// Shows only what the first stage found well formed, so that nothing is shown that would not hold.
     fn run(self) -> Ended {
@@ -92,14 +113,7 @@ impl Show {
             return self.coverage();
         }
         let path = self.file.path();
-        let text = crate::config::read::read_text(&path, crate::config::FILE_BYTES_MAX).map_err(
-            |message| {
-                Failure::new(
-                    format!("{}: {message}", path.display()),
-                    "Name a file with -c FILE.",
-                )
-            },
-        )?;
+        let text = readable(&path)?;
         let problems = match file::read(&path.display().to_string(), &text) {
             Ok((document, _, problems)) if problems.is_empty() => {
                 print(&document.show())?;
@@ -113,9 +127,9 @@ impl Show {
     }
 
     fn coverage(self) -> Ended {
-        let settings = match self.file.load() {
+        let settings = match self.file.checked() {
             Ok(settings) => settings,
-            Err(answer) => return Ok(answer),
+            Err(ended) => return ended,
         };
         print_warnings(&settings.warnings);
         let coverage = Coverage::new(&settings);

@@ -14,7 +14,7 @@ use scan::tool::{Change, Likeness, Names, Word, shown};
 use serde_json::{Value, json};
 use store::pins::{ApprovalError, Approved, Book, Folder, Pin, PinsError, Version, Wanted};
 
-use super::{Answer, ConfigFile, Ended, Failure, print, print_problems};
+use super::{Answer, ConfigFile, Ended, Failure, print, print_problems, readable};
 
 /// List the tools that are pinned, show what changed, and approve it
 #[derive(Debug, Subcommand)]
@@ -126,13 +126,19 @@ impl Place {
 
     fn state(&self) -> Result<PathBuf, Failure> {
         match &self.state {
+            Some(state) if !state.is_dir() => Err(Failure::new(
+                format!("{} is no folder", state.display()),
+                "Name the state folder that the gateway or weir mcp wrap says when it starts.",
+            )),
             Some(state) => Ok(state.clone()),
             None => self.configured(),
         }
     }
 
     fn configured(&self) -> Result<PathBuf, Failure> {
-        crate::config::read::state(&self.file.path()).map_err(|problems| {
+        let path = self.file.path();
+        readable(&path)?;
+        crate::config::read::state(&path).map_err(|problems| {
             print_problems(&problems);
             Failure::new(
                 "the configuration does not say where the pins are",

@@ -4,12 +4,13 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use base::{Action, Json, JsonKind, Resource};
+use base::{Action, Json, JsonKind, Refusal, Resource, refusal};
 use clap::{Args, Subcommand};
 use policy::{Context, Decision, Explanation, Principal};
 use serde_json::json;
 
-use super::{Answer, ConfigFile, Ended, Failure, print, print_problems};
+use super::{Answer, ConfigFile, Ended, Failure, print, print_problems, unusable};
+use crate::config::settings::Agent;
 use crate::config::{Settings, compile};
 use crate::lanes;
 
@@ -26,13 +27,15 @@ pub(super) enum Policy {
 
 /// Compile the policies and say every problem at once
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  weir policy check\n\nExit codes: 0 no problem, 1 problems.")]
+#[command(
+    after_help = "Examples:\n  weir policy check\n\nExit codes: 0 no problem, 1 problems, 2 a file cannot be read."
+)]
 pub(super) struct Check {
     #[command(flatten)]
     file: ConfigFile,
 }
 
-/// Say whether a call would be permitted, and which policies make it so
+/// Say whether a call would be permitted, and what makes it so: policies, the agent's state, stops
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -41,7 +44,7 @@ Examples:
     --arguments '{\"path\": \"/etc/passwd\"}'
   weir policy explain --agent dev --action mcp:list --server files --json
 
-Exit codes: 0 permitted (or permitted until the scan is done), 1 refused.")]
+Exit codes: 0 permitted (or permitted until the scan is done), 1 refused, 2 it could not be asked.")]
 pub(super) struct Explain {
     #[command(flatten)]
     file: ConfigFile,
@@ -79,26 +82,22 @@ impl Policy {
 
 impl Check {
     fn run(self) -> Ended {
-        let (settings, policies) = match load(&self.file) {
-            Ok(loaded) => loaded,
-            Err(answer) => return Ok(answer),
+        let settings = match self.file.checked() {
+            Ok(settings) => settings,
+            Err(ended) => return ended,
+        };
+        let policies = match compile::policies(&settings) {
+            Ok(policies) => policies,
+            Err(problems) => {
+                print_problems(&problems);
+                return Ok(Answer::No);
+            }
         };
         let (files, policies) = (settings.policy.files.len(), policies.len());
         print(&format!(
             "the policies are good: files: {files}, policies: {policies}\n"
         ))?;
         Ok(Answer::Yes)
-    }
-}
-
-fn load(file: &ConfigFile) -> Result<(Settings, policy::Policies), Answer> {
-    let settings = file.load()?;
-    match compile::policies(&settings) {
-        Ok(policies) => Ok((settings, policies)),
-        Err(problems) => {
-            print_problems(&problems);
-            Err(Answer::No)
-        }
     }
 }
 
@@ -125,37 +124,42 @@ fn json_object(text: &str) -> Result<Json<'_>, Failure> {
 
 impl Explain {
     fn run(self) -> Ended {
-        let (settings, policies) = match load(&self.file) {
-            Ok(loaded) => loaded,
-            Err(answer) => return Ok(answer),
-        };
-        let (principal, action, resource) = self.question(&settings)?;
+        let settings = self.file.load()?;
+        let policies = compile::policies(&settings);
+        let policies = policies.map_err(|problems| unusable(&settings.file, &problems))?;
+        let (agent, action, resource) = self.question(&settings)?;
         let arguments = self.arguments.as_deref().map(json_object).transpose()?;
         let since = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
+        let unix_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
         let context = Context {
             method: action.method,
             peer: self.peer,
-            unix_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+            unix_ms,
             arguments: arguments.as_ref().map(Json::root),
         };
+        let principal = Arc::new(Principal {
+            name: agent.name.clone(),
+            groups: agent.groups.clone(),
+        });
         let explanation = policies.explain(&principal, action, &resource, &context);
+        let before = before(&settings, agent, action, unix_ms).err();
         print(&match self.json {
-            true => format!("{}\n", to_json(&explanation)),
-            false => to_text(&explanation),
+            true => format!("{}\n", to_json(&explanation, before.as_ref())),
+            false => to_text(&explanation, before.as_ref()),
         })?;
-        Ok(match explanation.decision {
-            Decision::Permitted | Decision::AfterScan => Answer::Yes,
-            Decision::Refused(_) => Answer::No,
+        Ok(match (before, explanation.decision) {
+            (None, Decision::Permitted | Decision::AfterScan) => Answer::Yes,
+            _ => Answer::No,
         })
     }
 
     /// Who asks for what, if the configuration knows them.
-    fn question(
+    fn question<'s>(
         &self,
-        settings: &Settings,
-    ) -> Result<(Arc<Principal>, &'static Action, Resource), Failure> {
+        settings: &'s Settings,
+    ) -> Result<(&'s Agent, &'static Action, Resource), Failure> {
         let agents = || settings.agents.iter().map(|agent| &agent.name);
         let servers = || settings.servers.iter().map(|server| &server.name);
         let agent = settings
@@ -171,17 +175,31 @@ impl Explain {
         if self.tool.is_some() && *action != mcp::actions::CALL {
             return Err(Failure::new("--tool goes with --action mcp:call only", ""));
         }
-        let principal = Principal {
-            name: agent.name.clone(),
-            groups: agent.groups.clone(),
-        };
         let resource = match &self.tool {
             Some(tool) => Resource::tool(server.clone(), tool),
             None if *action == relay::actions::PASS => Resource::Route(server.clone()),
             None => Resource::server(server.clone()),
         };
-        Ok((Arc::new(principal), action, resource))
+        Ok((agent, action, resource))
     }
+}
+
+/// What refuses a call before any policy is asked, in the gateway's order.
+fn before(
+    settings: &Settings,
+    agent: &Agent,
+    action: &Action,
+    unix_ms: u64,
+) -> Result<(), Refusal> {
+    if agent
+        .expires_unix_ms
+        .is_some_and(|expires| expires <= unix_ms)
+    {
+        let public = "the agent's key has expired";
+        return Err(Refusal::new(refusal::KEY_EXPIRED, public));
+    }
+    agent.state.check()?;
+    settings.stop.check(action.lane.name, Some(&agent.name))
 }
 
 fn unknown<T: ToString>(what: &str, given: &str, known: impl Iterator<Item = T>) -> Failure {
@@ -201,7 +219,7 @@ fn word(decision: &Decision) -> &'static str {
     }
 }
 
-fn to_json(explanation: &Explanation) -> serde_json::Value {
+fn to_json(explanation: &Explanation, before: Option<&Refusal>) -> serde_json::Value {
     let errors = explanation.errors.iter();
     let errors: Vec<_> = errors
         .map(|(id, error)| json!({ "policy": id, "error": error }))
@@ -214,23 +232,33 @@ fn to_json(explanation: &Explanation) -> serde_json::Value {
         "late": explanation.late,
         "errors": errors,
     });
-    if let Decision::Refused(refusal) = &explanation.decision {
+    let by_policy = match &explanation.decision {
+        Decision::Refused(refusal) => Some(refusal),
+        Decision::Permitted | Decision::AfterScan => None,
+    };
+    if let Some(refusal) = before.or(by_policy) {
+        value["decision"] = json!("refused");
         value["code"] = json!(refusal.code.name);
         value["reason"] = json!(refusal.public);
     }
     value
 }
 
-fn to_text(explanation: &Explanation) -> String {
-    let mut text = match &explanation.decision {
+fn to_text(explanation: &Explanation, before: Option<&Refusal>) -> String {
+    let refused =
+        |refusal: &Refusal| format!("refused: {} ({})\n", refusal.public, refusal.code.name);
+    let by_policies = match &explanation.decision {
         Decision::Permitted => "permitted\n".to_owned(),
         Decision::AfterScan => {
             "permitted so far; some policies are asked after the scan\n".to_owned()
         }
-        Decision::Refused(refusal) => {
-            format!("refused: {} ({})\n", refusal.public, refusal.code.name)
-        }
+        Decision::Refused(refusal) => refused(refusal),
     };
+    let mut text = match before {
+        Some(before) => refused(before) + "the policies alone: " + &by_policies,
+        None => by_policies,
+    };
+    let lines = text.lines().count();
     let lists = [
         ("permits", &explanation.permitted),
         ("forbids", &explanation.forbade),
@@ -245,7 +273,7 @@ fn to_text(explanation: &Explanation) -> String {
     for (id, error) in &explanation.errors {
         text.push_str(&format!("  cannot be evaluated: {id}: {error}\n"));
     }
-    if text.lines().count() == 1 {
+    if text.lines().count() == lines {
         text.push_str("  no policy speaks of this agent, action and target\n");
     }
     text

@@ -22,10 +22,7 @@ impl Serve {
         let failed = |what| Failure::new(what, "");
         let signals = Signals::new().map_err(failed)?;
         let mut seen = Seen::default();
-        let settings = match self.file.load_seen(&mut seen) {
-            Ok(settings) => settings,
-            Err(answer) => return Ok(answer),
-        };
+        let settings = self.file.load_seen(&mut seen)?;
         crate::serve::run(signals, settings, seen).map_err(failed)?;
         Ok(Answer::Yes)
     }

@@ -145,10 +145,7 @@ impl Doctor {
 
     /// The inbounds of the configuration.
     fn configured(&self) -> Result<Result<Vec<Link>, Answer>, Failure> {
-        let settings = match self.file.load() {
-            Ok(settings) => settings,
-            Err(answer) => return Ok(Err(answer)),
-        };
+        let settings = self.file.load()?;
         let Some(side) = settings.relay.outbound else {
             return Err(Failure::new(
                 "the configuration has no relay.outbound, and it is from there that a relay is checked",
