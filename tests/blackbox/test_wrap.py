@@ -428,3 +428,34 @@ def test_what_cannot_be_wrapped(tmp_path):
         stopped = wrap("--config", str(tmp_path / "stop.yaml"), "--", "cat")
         assert stopped.returncode == 1 and "stop" in stopped.stderr and not stopped.stdout, stopped
     assert wrap("cat").returncode == 2
+
+
+def test_a_client_that_reads_no_more_ends_what_it_asked_for(tmp_path):
+    state = tmp_path / "state"
+    process = subprocess.Popen([str(WEIR), "mcp", "wrap", "--state", str(state), "--", *CHILD],
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process.stdout.close()
+    try:
+        # Its standard input stays open: it asks, and does not read the answer.
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "never", "arguments": {}}}
+        for message in (call, {"jsonrpc": "2.0", "id": 2, "method": "ping"}):
+            process.stdin.write(json.dumps(message).encode() + b"\n")
+        process.stdin.flush()
+        assert process.wait(WAIT_S) == 0
+    finally:
+        process.kill()
+    assert outcomes(state, "never") == ["cut"]
+
+
+def test_a_call_that_its_client_cancels_is_recorded_as_such(tmp_path):
+    state = tmp_path / "state"
+    with Raw(state, CHILD) as raw:
+        raw.begin()
+        raw.call("slow", "never")
+        raw.send("notifications/cancelled", requestId="slow")
+        raw.send("ping", "after")
+        assert raw.next()["id"] == "after"
+        raw.end()
+    [call] = {r["call"] for r in records(state) if r["kind"] == "judgement" and r.get("tool") == "never"}
+    [outcome] = [r for r in records(state) if r["kind"] == "outcome" and r["call"] == call]
+    assert (outcome["end"], outcome["why"]) == ("cut", "mcp.cancelled")

@@ -226,6 +226,14 @@ impl Session<'_> {
 
     /// Answers what is still under way, now that the child is gone.
     fn give_up(&self, over: Over) {
+        if self.out.is_closed() {
+            // The client went away before its calls ended.
+            let those = self.waiting.borrow_mut().give_up_those(|_| Some(()));
+            for (kept, ()) in those {
+                kept.answers.end(CallEnd::Cut, 0);
+            }
+            return;
+        }
         let why = match over {
             Over::Child(Some(status)) => format!("it ended: {status}"),
             Over::Child(None) => "it ended".to_owned(),
