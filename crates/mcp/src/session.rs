@@ -143,6 +143,8 @@ struct SessionState {
     listener: Option<Reader>,
     /// What came while nobody listened; the oldest is dropped at the bound.
     unheard: VecDeque<Bytes>,
+    /// One was dropped, and that was told.
+    lost: bool,
 }
 
 /// Takes a lock, also where whoever had it panicked.
@@ -182,12 +184,14 @@ impl SessionState {
         caller.map(|caller| to(caller, false))
     }
 
-    /// Keeps a message until somebody listens.
-    fn keep(&mut self, message: Bytes) {
-        if self.unheard.len() >= EVENTS_WAITING_MAX {
+    /// Keeps a message until somebody listens. Says whether the first one was dropped for it.
+    fn keep(&mut self, message: Bytes) -> bool {
+        let is_full = self.unheard.len() >= EVENTS_WAITING_MAX;
+        if is_full {
             self.unheard.pop_front();
         }
         self.unheard.push_back(message);
+        is_full && !std::mem::replace(&mut self.lost, true)
     }
 }
 
@@ -282,7 +286,7 @@ impl ChildSession {
             reader,
         }) = addressee
         else {
-            return self.state().keep(message);
+            return self.keep(message);
         };
         let Err(why) = reader.give(message.clone()).await else {
             return;
@@ -297,7 +301,15 @@ impl ChildSession {
             }
         }
         if !is_progress {
-            self.state().keep(message);
+            self.keep(message);
+        }
+    }
+
+    /// Keeps a message that nobody hears now.
+    fn keep(&self, message: Bytes) {
+        if self.state().keep(message) {
+            let server = &self.server;
+            tracing::warn!(server = %server, max = EVENTS_WAITING_MAX, "nobody hears what the server says: the oldest is dropped");
         }
     }
 
@@ -588,6 +600,23 @@ mod tests {
 
     fn answer(own: u32) -> Bytes {
         Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{own},"result":{{}}}}"#))
+    }
+
+    #[tokio::test]
+    async fn of_what_nobody_hears_the_newest_is_kept_and_the_loss_told_once() {
+        let sessions = Sessions::default();
+        let session = begin(&sessions, "dev", &server(1, 1), 0);
+        for at in 0..EVENTS_WAITING_MAX {
+            session.tell(at.to_string().into(), None).await;
+            assert!(!session.state().lost);
+        }
+        assert!(session.state().keep("one more".into()));
+        assert!(!session.state().keep("and another".into()));
+        let (_, missed) = session.listen().unwrap();
+        assert_eq!(
+            (missed.len(), &*missed[0]),
+            (EVENTS_WAITING_MAX, b"2".as_slice())
+        );
     }
 
     #[tokio::test]

@@ -1,7 +1,7 @@
 //! To a server over streamable HTTP (MCP 2025-11-25, "Streamable HTTP").
 //!
 //! The agent's credential never goes on: the server gets the token that the configuration names for it.
-//! Its session id is passed on inside a signed one, so that it is of use to the same agent only.
+//! Its session id is passed on inside a sealed one, so that it is of use to the same agent only.
 
 use std::sync::Arc;
 use std::time::Duration;
