@@ -35,6 +35,18 @@ pub const BUSY_RETRY_MS: u64 = 1_000;
 pub const IDLE_UPSTREAMS_MAX: usize = 64;
 /// How long an idle upstream connection is kept, in milliseconds.
 pub const IDLE_UPSTREAM_MS_MAX: u64 = 60_000;
+/// Sites named by agents to which one thread keeps idle connections; the one that was used longest ago goes first.
+pub const SITES_POOLED_MAX: usize = 256;
+/// Most idle connections kept by one thread for one of them.
+pub const SITE_IDLE_MAX: usize = 4;
+/// Most idle connections kept by one thread for all of them.
+pub const SITES_IDLE_MAX: usize = 512;
+/// Names whose addresses one thread keeps; the oldest goes first.
+pub const RESOLVED_MAX: usize = 1024;
+/// How long the addresses of a name are kept, in milliseconds.
+pub const RESOLVED_MS: u64 = 30_000;
+/// Names that one thread asks for at once; more wait.
+pub const RESOLVING_MAX: usize = 16;
 /// Calls a minute for one agent.
 pub const CALLS_PER_MINUTE_DEFAULT: u32 = 600;
 /// Requests of an agent, with those that were refused, for each call that its limit allows.

@@ -17,8 +17,8 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
-use net::h1::{self, Error, Framing, ServerConnection, Stream, Thread, Wires};
-use net::{AcceptedConnection, ConnectionService, Drain, Endpoint, Listener, Targets};
+use net::h1::{self, Error, Framing, ServerConnection, Stream, Thread};
+use net::{AcceptedConnection, ConnectionService, Drain, Endpoint, Listener, Targets, Upstreams};
 use tokio::net::TcpStream;
 use tokio::task::{LocalSet, spawn_local};
 
@@ -41,7 +41,7 @@ impl Permit for Open {
 
 enum Bare {
     Echo,
-    Proxy(Wires<Open>, Open),
+    Proxy(Upstreams<Open>, Open),
 }
 
 impl ConnectionService for Bare {
@@ -55,7 +55,7 @@ impl ConnectionService for Bare {
         let mut server = ServerConnection::new(stream, &thread, &bounds);
         let served = match self {
             Bare::Echo => echo(&mut server).await,
-            Bare::Proxy(wires, permit) => proxy(&mut server, wires, permit).await,
+            Bare::Proxy(upstreams, permit) => proxy(&mut server, upstreams, permit).await,
         };
         if let Err(error) = served {
             eprintln!("{error}");
@@ -80,11 +80,11 @@ async fn echo(server: &mut ServerConnection<Stream>) -> Result<(), Error> {
 
 async fn proxy(
     server: &mut ServerConnection<Stream>,
-    wires: &Wires<Open>,
+    upstreams: &Upstreams<Open>,
     permit: &Open,
 ) -> Result<(), Error> {
     while server.head().await?.is_some() {
-        let Ok(mut wire) = wires.take(permit, 1000).await else {
+        let Ok(mut wire) = upstreams.take(permit, 1000).await else {
             return server.refuse(502, [], b"").await;
         };
         let request = server.request();
@@ -185,7 +185,7 @@ async fn own(address: SocketAddr, upstream: Option<&str>) -> std::io::Result<()>
             endpoint.idle_max = 1024;
             let targets = Targets::new([(name.clone(), endpoint)]).expect("a target");
             Bare::Proxy(
-                Wires::new(Arc::new(targets), Rc::clone(&thread), bounds.clone()),
+                Upstreams::new(Arc::new(targets), Rc::clone(&thread), bounds.clone()),
                 Open(name),
             )
         }

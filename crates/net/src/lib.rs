@@ -8,19 +8,23 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may fail by panic"))]
 
 pub mod children;
+mod dial;
 pub mod edge;
 mod generation;
 pub mod h1;
 pub mod mutual;
 pub mod origin;
+mod pool;
+mod send;
 pub mod sse;
 pub mod tls;
-pub mod upstream;
 
 pub use children::{Backoff, ChildIn, ChildOut, LineError, SendLineError};
+pub use dial::{Endpoint, EndpointError, Scheme, TargetError, Targets};
 pub use edge::serve_connections;
 pub use edge::{AcceptedConnection, ConnectionService, Listener, ListenerSettings, Peer, Proxies};
 pub use edge::{Body, BodySender, Drain, EdgeSettings, EdgeShared, Gone, Request, Response};
 pub use edge::{CallerSaid, ForwardedField, Service, bind, refused, reserve, serve};
 pub use generation::Generations;
-pub use upstream::{Endpoint, SendError, Targets, UpstreamAnswer, Upstreams};
+pub use pool::{Lease, Upstreams};
+pub use send::{SendError, UpstreamAnswer};

@@ -4,16 +4,17 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
+use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::process::Command;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use base::{CallId, Name, Permit, Refusal, refusal};
+use base::{CallId, Name, Permit, Refusal, limit, refusal};
 use bytes::Bytes;
-use net::upstream::{EndpointError, Scheme};
-use net::{Endpoint, SendError, Targets, Upstreams};
+use net::h1::{ConnectionSettings, Thread};
+use net::{Endpoint, EndpointError, Scheme, SendError, Targets, Upstreams};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -60,11 +61,15 @@ fn name() -> Name {
 }
 
 fn run(test: impl Future<Output = ()>) {
+    run_for(Duration::from_secs(20), test);
+}
+
+fn run_for(wait: Duration, test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
-    let bounded = async { tokio::time::timeout(Duration::from_secs(20), test).await };
+    let bounded = async { tokio::time::timeout(wait, test).await };
     LocalSet::new()
         .block_on(&runtime, bounded)
         .expect("the test ends in time");
@@ -75,7 +80,12 @@ fn upstreams(url: &str) -> Upstreams<Pass> {
 }
 
 fn with(endpoint: Endpoint) -> Upstreams<Pass> {
-    Upstreams::new(Arc::new(Targets::new([(name(), endpoint)]).unwrap()))
+    let targets = Arc::new(Targets::new([(name(), endpoint)]).unwrap());
+    let bounds = ConnectionSettings {
+        head_bytes_max: limit::HEAD_BYTES_MAX,
+        ..ConnectionSettings::default()
+    };
+    Upstreams::new(targets, Thread::new(bounds.tick_ms()), bounds)
 }
 
 /// Listens, and hands each connection to `serve` with its number.
@@ -320,6 +330,95 @@ fn a_request_that_may_have_arrived_is_not_sent_twice() {
             .unwrap_err();
         assert!(matches!(error, SendError::Broken(_)), "{error:?}");
         assert_eq!(seen.get(), 1);
+    });
+}
+
+#[test]
+fn a_request_that_a_dead_connection_did_not_take_is_sent_again() {
+    // A server of its own thread, so that it can end a connection while nothing of ours runs.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (end, ended) = (mpsc::channel::<()>(), mpsc::channel());
+    let server = std::thread::spawn(move || {
+        let ok = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+        let mut bytes = [0; 4096];
+        let (mut first, _) = listener.accept().unwrap();
+        assert!(first.read(&mut bytes).unwrap() > 0);
+        first.write_all(ok).unwrap();
+        end.1.recv().unwrap();
+        let at_once = Some(Duration::ZERO);
+        socket2::SockRef::from(&first).set_linger(at_once).unwrap();
+        drop(first);
+        ended.0.send(()).unwrap();
+        let (mut second, _) = listener.accept().unwrap();
+        let read = second.read(&mut bytes).unwrap();
+        second.write_all(ok).unwrap();
+        String::from_utf8(bytes[..read].to_vec()).unwrap()
+    });
+    run(async move {
+        let upstreams = upstreams(&format!("http://{address}/"));
+        let permit = pass(|_| true);
+        assert_eq!(text(&upstreams, &permit, post("/", "one")).await, "ok");
+        // From here on the runtime knows that nothing has come, and is not given the time to learn more.
+        drop(upstreams.take(&permit, 1_000).await.unwrap());
+        end.0.send(()).unwrap();
+        ended.1.recv().unwrap();
+        assert_eq!(text(&upstreams, &permit, post("/", "two")).await, "ok");
+    });
+    assert!(server.join().unwrap().ends_with("two"));
+}
+
+#[test]
+fn a_server_may_answer_before_it_took_all() {
+    const BYTES: usize = 8 << 20;
+    run(async {
+        let (address, _) = listen("127.0.0.1", |mut stream, _| async move {
+            let mut bytes = vec![0; 64 << 10];
+            let mut taken = stream.read(&mut bytes).await.unwrap();
+            let head = bytes[..taken].windows(4).position(|end| end == b"\r\n\r\n");
+            taken -= head.unwrap() + 4;
+            let early = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\n-\r\n";
+            stream.write_all(early).await.unwrap();
+            while taken < BYTES {
+                taken += stream.read(&mut bytes).await.unwrap();
+            }
+            let end = format!("7\r\n{taken}\r\n0\r\n\r\n");
+            stream.write_all(end.as_bytes()).await.unwrap();
+            let _ = stream.read(&mut bytes).await;
+        })
+        .await;
+        let upstreams = upstreams(&format!("http://{address}/"));
+        let body = Bytes::from(vec![b'x'; BYTES]);
+        let request = http::Request::post("/").body(body).unwrap();
+        let sent = upstreams.send(&pass(|_| true), request, 5_000).await;
+        let mut answer = sent.unwrap();
+        answer.reuse();
+        assert_eq!(answer.whole(100, 5_000).await.unwrap(), format!("-{BYTES}"));
+        assert_eq!(upstreams.idle(&name()), 1, "both messages were whole");
+    });
+}
+
+#[test]
+fn a_quiet_stream_stays() {
+    run_for(Duration::from_secs(7200), async {
+        let (address, _) = listen("127.0.0.1", |mut stream, _| async move {
+            request(&mut stream).await;
+            let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n:\n\n";
+            stream.write_all(head).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            stream.write_all(b"data: late\n\n").await.unwrap();
+        })
+        .await;
+        let upstreams = upstreams(&format!("http://{address}/"));
+        let sent = upstreams.send(&pass(|_| true), post("/", "x"), 5_000).await;
+        let mut answer = sent.unwrap();
+        assert_eq!(answer.chunk().await.unwrap().unwrap(), ":\n\n");
+        // What waits for the clock waits no longer: an hour passes at once.
+        tokio::time::pause();
+        let since = tokio::time::Instant::now();
+        assert_eq!(answer.chunk().await.unwrap().unwrap(), "data: late\n\n");
+        assert!(since.elapsed() > Duration::from_secs(3_500));
+        assert_eq!(answer.chunk().await.unwrap(), None);
     });
 }
 

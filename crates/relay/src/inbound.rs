@@ -21,8 +21,10 @@ use arc_swap::ArcSwap;
 use base::{Name, Now};
 use gate::ports::Clock;
 use gate::{Gate, Passed};
-use net::h1::{ConnectionSettings, ServerConnection, Thread, Wires};
-use net::{AcceptedConnection, ConnectionService, Drain, EdgeShared, Listener, ListenerSettings};
+use net::h1::{ConnectionSettings, ServerConnection, Thread};
+use net::{
+    AcceptedConnection, ConnectionService, Drain, EdgeShared, Listener, ListenerSettings, Upstreams,
+};
 use seal::replay::Replay;
 use seal::{Budget, Guard, Responder};
 use tokio::sync::Semaphore;
@@ -128,7 +130,7 @@ impl Inbound {
         })
     }
 
-    /// Serves one listener on this thread until the drain is over. Must run inside a `LocalSet`. `wires` makes the
+    /// Serves one listener on this thread until the drain is over. Must run inside a `LocalSet`. `upstreams` makes the
     /// connections that go out, for [`InboundSettings::endpoints`].
     ///
     /// # Errors
@@ -136,13 +138,13 @@ impl Inbound {
     pub async fn serve(
         self: &Arc<Self>,
         listener: Listener,
-        wires: impl FnOnce(Rc<Thread>, ConnectionSettings) -> Wires<Passed>,
+        upstreams: impl FnOnce(Rc<Thread>, ConnectionSettings) -> Upstreams<Passed>,
         shared: Arc<EdgeShared>,
         drain: Drain,
     ) -> io::Result<()> {
         let thread = Thread::new(self.edge.tick_ms().min(self.upstream.tick_ms()));
-        let wires = wires(Rc::clone(&thread), self.upstream.clone());
-        let desk = Desk::new(self, wires);
+        let upstreams = upstreams(Rc::clone(&thread), self.upstream.clone());
+        let desk = Desk::new(self, upstreams);
         desk.keep();
         self.generation.watch();
         let (relay, told) = (Arc::clone(self), drain.clone());

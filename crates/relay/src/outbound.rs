@@ -20,8 +20,10 @@ use arc_swap::ArcSwap;
 use base::Name;
 use gate::ports::Clock;
 use gate::{Gate, Passed};
-use net::h1::{ConnectionSettings, ServerConnection, Thread, Wires};
-use net::{AcceptedConnection, ConnectionService, Drain, EdgeShared, Listener, ListenerSettings};
+use net::h1::{ConnectionSettings, ServerConnection, Thread};
+use net::{
+    AcceptedConnection, ConnectionService, Drain, EdgeShared, Listener, ListenerSettings, Upstreams,
+};
 use tokio::task::spawn_local;
 
 pub(crate) use desk::sender_id;
@@ -106,7 +108,7 @@ impl Outbound {
         Ok(move || self.live.store(Arc::new(live)))
     }
 
-    /// Serves one listener on this thread until the drain is over. Must run inside a `LocalSet`. `wires` makes the
+    /// Serves one listener on this thread until the drain is over. Must run inside a `LocalSet`. `upstreams` makes the
     /// connections that go out, for [`OutboundSettings::endpoints`].
     ///
     /// # Errors
@@ -114,13 +116,13 @@ impl Outbound {
     pub async fn serve(
         self: &Arc<Self>,
         listener: Listener,
-        wires: impl FnOnce(Rc<Thread>, ConnectionSettings) -> Wires<Passed>,
+        upstreams: impl FnOnce(Rc<Thread>, ConnectionSettings) -> Upstreams<Passed>,
         shared: Arc<EdgeShared>,
         drain: Drain,
     ) -> io::Result<()> {
         let thread = Thread::new(self.edge.tick_ms().min(self.upstream.tick_ms()));
-        let wires = wires(Rc::clone(&thread), self.upstream.clone());
-        let desk = Desk::new(self, wires);
+        let upstreams = upstreams(Rc::clone(&thread), self.upstream.clone());
+        let desk = Desk::new(self, upstreams);
         desk.keep();
         self.generation.watch();
         let (relay, told) = (Arc::clone(self), drain.clone());

@@ -10,8 +10,8 @@ use std::task::Poll;
 
 use base::{Code, Refusal, limit, refusal};
 use gate::Passed;
-use net::SendError;
-use net::h1::{Error, Fields, Framing, ServerConnection, Stream, Wire, Wires};
+use net::h1::{Error, Fields, Framing, ServerConnection, Stream};
+use net::{Lease, SendError, Upstreams};
 
 use crate::outbound::path_of;
 use crate::refuse;
@@ -87,13 +87,13 @@ type Shared<'a, T> = RefCell<&'a mut T>;
 /// Passes one request on. `ours` says which fields are for this relay alone.
 pub(crate) async fn pass(
     server: &mut ServerConnection<Stream>,
-    wires: &Wires<Passed>,
+    upstreams: &Upstreams<Passed>,
     permit: &Passed,
     ours: &dyn Fn(&[u8]) -> bool,
     told: Told,
 ) -> Done {
     let mut bytes = 0;
-    let ended = match try_pass(server, wires, permit, ours, told, &mut bytes).await {
+    let ended = match try_pass(server, upstreams, permit, ours, told, &mut bytes).await {
         Ok(()) => Ended::Done,
         Err(ended) => ended,
     };
@@ -102,20 +102,20 @@ pub(crate) async fn pass(
 
 async fn try_pass(
     server: &mut ServerConnection<Stream>,
-    wires: &Wires<Passed>,
+    upstreams: &Upstreams<Passed>,
     permit: &Passed,
     ours: &dyn Fn(&[u8]) -> bool,
     told: Told,
     bytes: &mut u64,
 ) -> Result<(), Ended> {
-    let mut wire = wires
+    let mut wire = upstreams
         .take(permit, limit::DIAL_MS_MAX)
         .await
         .map_err(|error| unreachable(error, told))?;
     begin(server, &mut wire, ours)?;
     // A body of which nothing was read yet: the request can go out by another connection.
     if wire.flush().await.is_err() && wire.written() == 0 && !wire.is_fresh() {
-        wire = wires
+        wire = upstreams
             .dial(permit, limit::DIAL_MS_MAX)
             .await
             .map_err(|error| unreachable(error, told))?;
@@ -160,7 +160,7 @@ fn failed(code: &'static Code) -> Refusal {
 /// Writes the head of the request.
 fn begin(
     server: &ServerConnection<Stream>,
-    wire: &mut Wire,
+    wire: &mut Lease,
     ours: &dyn Fn(&[u8]) -> bool,
 ) -> Result<(), Ended> {
     let request = server.request();
@@ -178,7 +178,7 @@ fn begin(
 /// The request's body. An error without one of the application's is the server's, which may have answered.
 async fn up(
     server: &Shared<'_, ServerConnection<Stream>>,
-    wire: &Shared<'_, Wire>,
+    wire: &Shared<'_, Lease>,
     counted: &std::cell::Cell<u64>,
 ) -> Result<(), Option<Error>> {
     loop {
@@ -228,7 +228,7 @@ fn passed<'f>(
 /// The answer.
 async fn down(
     server: &Shared<'_, ServerConnection<Stream>>,
-    wire: &Shared<'_, Wire>,
+    wire: &Shared<'_, Lease>,
     told: Told,
     counted: &std::cell::Cell<u64>,
 ) -> Result<(), Ended> {

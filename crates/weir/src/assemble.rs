@@ -1,6 +1,6 @@
 //! Where things meet: from settings to the parts of a running gateway.
 //!
-//! This file alone names `Upstreams<Passed>`: whatever goes out of this process goes out by those, for a
+//! This file alone makes values of `Upstreams<Passed>`: whatever goes out of this process goes out by those, for a
 //! call that the gate passed.
 
 mod log;
@@ -14,9 +14,8 @@ use std::sync::Arc;
 use base::Digest;
 use gate::ports::{Ports, RecordError};
 use gate::{Gate, Passed, Rates, Rules};
-use net::h1::{ConnectionSettings, Wires};
-use net::upstream::Scheme;
-use net::{Drain, EdgeSettings, EdgeShared, Endpoint, Targets, Upstreams};
+use net::h1::{ConnectionSettings, Thread};
+use net::{Drain, EdgeSettings, EdgeShared, Endpoint, Scheme, Targets, Upstreams};
 use store::{Log, LogSettings, State};
 
 use crate::config::settings::{Ca, Settings, Url};
@@ -137,7 +136,13 @@ impl Gateway {
 
     /// Upstream connections of one thread.
     pub(crate) fn way_out(&self) -> WayOut {
-        WayOut(Rc::new(Upstreams::new(Arc::clone(&self.targets))))
+        // How long a server may take is for each call to say.
+        let bounds = ConnectionSettings {
+            head_bytes_max: base::limit::HEAD_BYTES_MAX,
+            ..ConnectionSettings::default()
+        };
+        let thread = Thread::new(bounds.tick_ms());
+        WayOut(Rc::new(upstreams(&self.targets)(thread, bounds)))
     }
 
     /// The lane of this type, for who serves one lane and no routes.
@@ -197,11 +202,11 @@ impl Gateway {
 }
 
 /// Connections of one thread to these targets.
-pub(crate) fn wires(
+pub(crate) fn upstreams(
     targets: &Arc<Targets>,
-) -> impl FnOnce(Rc<net::h1::Thread>, ConnectionSettings) -> Wires<Passed> + use<> {
+) -> impl FnOnce(Rc<Thread>, ConnectionSettings) -> Upstreams<Passed> + use<> {
     let targets = Arc::clone(targets);
-    move |thread, bounds| Wires::new(targets, thread, bounds)
+    move |thread, bounds| Upstreams::new(targets, thread, bounds)
 }
 
 /// What comes into force cannot be recorded, so it does not.

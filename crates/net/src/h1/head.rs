@@ -360,6 +360,12 @@ impl AnswerHead {
         }
     }
 
+    /// Forgets what stands in the buffer; what the rest of the exchange depends on stays.
+    pub(super) fn forget(&mut self) {
+        self.reason = Span::default();
+        self.common.fields.clear();
+    }
+
     /// Reads a whole head that begins at `base` of the buffer; `to_head` says that it answers a
     /// HEAD request.
     pub(super) fn read(

@@ -94,18 +94,18 @@ impl Thread {
     }
 
     /// The tick that is this many milliseconds from now, or later.
-    pub(super) fn after(&self, ms: u64) -> u64 {
+    pub(crate) fn after(&self, ms: u64) -> u64 {
         // One more, because the current tick may be nearly over.
         let ticks = ms.div_ceil(self.tick_ms).saturating_add(1);
         self.now.get().saturating_add(ticks)
     }
 
-    pub(super) fn has_passed(&self, tick: u64) -> bool {
+    pub(crate) fn has_passed(&self, tick: u64) -> bool {
         self.now.get() >= tick
     }
 
     /// Sees to it that ticks are counted, for as long as there are connections.
-    pub(super) fn keep_ticking(self: &Rc<Thread>) {
+    pub(crate) fn keep_ticking(self: &Rc<Thread>) {
         if !self.ticking.replace(true) {
             spawn_local(tick(Rc::downgrade(self), self.tick_ms));
         }

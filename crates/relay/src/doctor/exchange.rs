@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use base::{Name, Now};
 use gate::ports::Clock;
 use gate::{Gate, GrantedCall, Passed};
-use net::h1::{ConnectionSettings, Framing, Thread, Version, Wire, Wires};
+use net::h1::{ConnectionSettings, Framing, Thread, Version};
+use net::{Lease, Upstreams};
 
 use crate::grants::{Asking, Grants};
 use crate::outer;
@@ -23,7 +24,7 @@ const EXCHANGE_MS: u64 = 15_000;
 pub struct Way {
     grants: Grants,
     clock: Arc<dyn Clock>,
-    wires: Wires<Passed>,
+    upstreams: Upstreams<Passed>,
     target: Name,
 }
 
@@ -44,7 +45,7 @@ impl Way {
         gate: Arc<Gate>,
         clock: Arc<dyn Clock>,
         target: Name,
-        wires: impl FnOnce(Rc<Thread>, ConnectionSettings) -> Wires<Passed>,
+        upstreams: impl FnOnce(Rc<Thread>, ConnectionSettings) -> Upstreams<Passed>,
     ) -> Way {
         let settings = ConnectionSettings {
             answer_ms: EXCHANGE_MS,
@@ -53,7 +54,7 @@ impl Way {
         Way {
             grants: Grants::new(gate),
             clock,
-            wires: wires(Thread::new(settings.tick_ms()), settings),
+            upstreams: upstreams(Thread::new(settings.tick_ms()), settings),
             target,
         }
     }
@@ -83,7 +84,7 @@ impl Way {
     ) -> Result<Reply, String> {
         let under = self.grant().await?;
         let began = Instant::now();
-        let dialled = self.wires.dial(under.permit(), CONNECT_MS).await;
+        let dialled = self.upstreams.dial(under.permit(), CONNECT_MS).await;
         let mut wire = dialled.map_err(|error| error.to_string())?;
         let failed = |error: net::h1::Error| error.to_string();
         send(&mut wire, method, path, body).await.map_err(failed)?;
@@ -111,7 +112,7 @@ impl Way {
 }
 
 async fn send(
-    wire: &mut Wire,
+    wire: &mut Lease,
     method: &str,
     path: &[u8],
     body: Option<&[u8]>,
@@ -137,7 +138,7 @@ async fn send(
 }
 
 /// The head of the final answer.
-async fn head(wire: &mut Wire) -> Result<Reply, net::h1::Error> {
+async fn head(wire: &mut Lease) -> Result<Reply, net::h1::Error> {
     while wire.answer().await?.is_informational() {}
     let address = wire.address();
     let answer = wire.answered();

@@ -1,6 +1,7 @@
 //! The answer to a request, sealed: whole where all of it is here, piece by piece elsewhere, or in our own words.
 
-use net::h1::{Error, Fields, Framing, ServerConnection, Stream, Wire};
+use net::Lease;
+use net::h1::{Error, Fields, Framing, ServerConnection, Stream};
 use seal::bhttp::{Answering, Encoder, Fault, Length, Limits};
 use seal::head::{CHUNK_EXTRA_BYTES, CHUNK_PLAIN_BYTES_MAX, RESPONSE_BYTES};
 use seal::{Answer, Code, Opened, Piece, Sealing, Voice, padding_bytes};
@@ -132,7 +133,7 @@ impl<'a> Reply<'a> {
     pub(super) fn whole(
         &mut self,
         server: &mut ServerConnection<Stream>,
-        wire: &mut Wire,
+        wire: &mut Lease,
     ) -> Result<bool, Halt> {
         let failed = |_: Fault| Halt::Code(Code::Failed);
         let bytes = wire.filled().len();
@@ -199,7 +200,7 @@ impl<'a> Reply<'a> {
     pub(super) fn head(
         &mut self,
         server: &mut ServerConnection<Stream>,
-        wire: &Wire,
+        wire: &Lease,
     ) -> Result<(), Halt> {
         let answer = wire.answered();
         let length = match answer.framing() {
@@ -227,7 +228,7 @@ impl<'a> Reply<'a> {
     pub(super) fn piece(
         &mut self,
         server: &mut ServerConnection<Stream>,
-        wire: &mut Wire,
+        wire: &mut Lease,
     ) -> Result<bool, Halt> {
         let Some(Begun {
             sealing, encoder, ..

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base::Now;
 use gate::Passed;
-use net::h1::Wires;
+use net::Upstreams;
 use seal::{Inbox, Moment};
 use tokio::task::spawn_local;
 
@@ -27,18 +27,18 @@ pub(super) struct Current {
 pub(super) struct Desk {
     pub(super) shared: Arc<Inbound>,
     pub(super) counters: Arc<Counters>,
-    pub(super) wires: Wires<Passed>,
+    pub(super) upstreams: Upstreams<Passed>,
     pub(super) inbox: RefCell<Inbox>,
     current: RefCell<Rc<Current>>,
 }
 
 impl Desk {
-    pub(super) fn new(shared: &Arc<Inbound>, wires: Wires<Passed>) -> Rc<Desk> {
+    pub(super) fn new(shared: &Arc<Inbound>, upstreams: Upstreams<Passed>) -> Rc<Desk> {
         let current = Current::new(shared, shared.live.load_full());
         Rc::new(Desk {
             shared: Arc::clone(shared),
             counters: shared.counters.thread(),
-            wires,
+            upstreams,
             inbox: RefCell::default(),
             current: RefCell::new(Rc::new(current)),
         })

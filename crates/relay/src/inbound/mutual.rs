@@ -166,7 +166,7 @@ impl Desk {
         };
         self.counters.passages.one();
         let told = Told::origin(server.request().method());
-        let done = plain::pass(server, &self.wires, grant.permit(), &|_| false, told).await;
+        let done = plain::pass(server, &self.upstreams, grant.permit(), &|_| false, told).await;
         grant.count_bytes(done.bytes);
         match done.ended {
             plain::Ended::Done => {

@@ -12,8 +12,8 @@ use std::task::Poll;
 
 use base::limit;
 use gate::GrantedCall;
-use net::SendError;
-use net::h1::{Framing, ServerConnection, Stream, Wire};
+use net::h1::{Framing, ServerConnection, Stream};
+use net::{Lease, SendError};
 use seal::replay::Claimed;
 use seal::session::STREAM_AFTER_MS;
 use seal::{Code, Opened, Peers};
@@ -130,7 +130,7 @@ impl<'a> Leg<'a> {
         &self,
         server: &Shared<'_, ServerConnection<Stream>>,
         reader: &Reader<'_>,
-        wire: &mut Wire,
+        wire: &mut Lease,
         body: &Body,
     ) -> Result<(), Halt> {
         let mut server = server.borrow_mut();
@@ -155,7 +155,7 @@ impl<'a> Leg<'a> {
     fn write_head(
         &self,
         reader: &Reader<'_>,
-        wire: &mut Wire,
+        wire: &mut Lease,
         framing: Framing,
         may_expect: bool,
     ) -> Result<(), Halt> {
@@ -173,12 +173,12 @@ impl<'a> Leg<'a> {
     }
 
     /// A connection to the origin.
-    async fn wire(&self, fresh: bool) -> Result<net::h1::Wire, Halt> {
+    async fn wire(&self, fresh: bool) -> Result<Lease, Halt> {
         let permit = self.grant.permit();
-        let wires = &self.desk.wires;
+        let upstreams = &self.desk.upstreams;
         let wire = match fresh {
-            false => wires.take(permit, limit::DIAL_MS_MAX).await,
-            true => wires.dial(permit, limit::DIAL_MS_MAX).await,
+            false => upstreams.take(permit, limit::DIAL_MS_MAX).await,
+            true => upstreams.dial(permit, limit::DIAL_MS_MAX).await,
         };
         wire.map_err(|error| match error {
             SendError::Refused(_) => Halt::Code(Code::Refused),
@@ -237,7 +237,7 @@ impl<'a> Leg<'a> {
     async fn down(
         &mut self,
         server: &Shared<'_, ServerConnection<Stream>>,
-        wire: &Shared<'_, Wire>,
+        wire: &Shared<'_, Lease>,
         is_head: bool,
         expects: bool,
     ) -> Result<(), Halt> {
@@ -284,7 +284,7 @@ enum Stopped {
 /// The request's body, piece by piece.
 async fn up(
     server: &Shared<'_, ServerConnection<Stream>>,
-    wire: &Shared<'_, Wire>,
+    wire: &Shared<'_, Lease>,
     reader: &mut Reader<'_>,
     grant: &GrantedCall,
     watch: &Watch<'_>,
@@ -321,7 +321,7 @@ async fn up(
 
 async fn down(
     server: &Shared<'_, ServerConnection<Stream>>,
-    wire: &Shared<'_, Wire>,
+    wire: &Shared<'_, Lease>,
     reply: &mut Reply<'_>,
     expects: bool,
     watch: &Watch<'_>,

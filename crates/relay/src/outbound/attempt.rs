@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use base::{Now, Refusal, limit};
 use gate::GrantedCall;
-use net::SendError;
-use net::h1::{self, Error, Framing, ServerConnection, Stream, Wire};
+use net::h1::{self, Error, Framing, ServerConnection, Stream};
+use net::{Lease, SendError};
 use seal::bhttp::{Decoder, Encoder, Event, Length, Reading, Scheme, request_line};
 use seal::head::{
     CHUNK_EXTRA_BYTES, CHUNK_HEAD_BYTES, CHUNK_PLAIN_BYTES_MAX, REQUEST_BYTES, RESPONSE_BYTES,
@@ -62,9 +62,9 @@ impl Desk {
     ) -> Ended {
         let permit = job.grant.permit();
         let taken = match call.is_first() {
-            true => self.wires.take(permit, limit::DIAL_MS_MAX).await,
+            true => self.upstreams.take(permit, limit::DIAL_MS_MAX).await,
             // A connection that was kept may be the reason why there is a second attempt.
-            false => self.wires.dial(permit, limit::DIAL_MS_MAX).await,
+            false => self.upstreams.dial(permit, limit::DIAL_MS_MAX).await,
         };
         let mut wire = match taken {
             Ok(wire) => wire,
@@ -177,7 +177,7 @@ impl Desk {
     fn write_whole(
         &self,
         server: &mut ServerConnection<Stream>,
-        wire: &mut Wire,
+        wire: &mut Lease,
         tools: &Tools,
         job: &Job<'_>,
         call: &mut Call,
@@ -225,7 +225,7 @@ impl Desk {
     )]
     fn write_head(
         &self,
-        wire: &mut Wire,
+        wire: &mut Lease,
         tools: &Tools,
         job: &Job<'_>,
         call: &mut Call,
@@ -251,7 +251,7 @@ impl Desk {
     async fn ask_whole(
         &self,
         server: &mut ServerConnection<Stream>,
-        wire: &mut Wire,
+        wire: &mut Lease,
         decoder: &mut Decoder,
         down: Down<'_>,
     ) -> Ended {
@@ -267,7 +267,7 @@ impl Desk {
     async fn ask_stream(
         &self,
         server: &mut ServerConnection<Stream>,
-        wire: &mut Wire,
+        wire: &mut Lease,
         tools: &mut Tools,
         down: Down<'_>,
         up: Up,
@@ -307,7 +307,7 @@ impl Desk {
     async fn up(
         &self,
         server: &Shared<'_, ServerConnection<Stream>>,
-        wire: &Shared<'_, Wire>,
+        wire: &Shared<'_, Lease>,
         up: Up,
         kept: &mut Option<Kept>,
         go: &Cell<bool>,
@@ -367,7 +367,7 @@ impl Desk {
     fn seal_piece(
         &self,
         server: &mut ServerConnection<Stream>,
-        wire: &mut Wire,
+        wire: &mut Lease,
         kept: &mut Option<Kept>,
         encoder: &mut Option<Encoder>,
         sealing: &mut Sealing,
@@ -425,7 +425,7 @@ impl Desk {
     async fn down(
         &self,
         server: &Shared<'_, ServerConnection<Stream>>,
-        wire: &Shared<'_, Wire>,
+        wire: &Shared<'_, Lease>,
         decoder: &mut Decoder,
         down: Down<'_>,
     ) -> Ended {
@@ -514,7 +514,7 @@ impl Desk {
     fn first(
         &self,
         server: &mut ServerConnection<Stream>,
-        wire: &mut Wire,
+        wire: &mut Lease,
         chunk: usize,
         passing: &mut Passing<'_>,
     ) -> Result<Opening, Ended> {
@@ -656,7 +656,7 @@ fn expects_far(request: &h1::RequestView<'_>) -> bool {
 }
 
 /// Waits for a whole chunk behind `before` bytes: its length with its head; nothing if there is none.
-async fn next_chunk(wire: &Shared<'_, Wire>, before: usize) -> Option<usize> {
+async fn next_chunk(wire: &Shared<'_, Lease>, before: usize) -> Option<usize> {
     let filled = async |bytes: usize| {
         let filled = poll_fn(|context| wire.borrow_mut().poll_fill(context, bytes)).await;
         (filled.is_ok() && wire.borrow_mut().filled().len() >= bytes).then_some(())
@@ -668,7 +668,7 @@ async fn next_chunk(wire: &Shared<'_, Wire>, before: usize) -> Option<usize> {
     Some(head.bytes)
 }
 
-async fn flush(wire: &Shared<'_, Wire>) -> Result<(), Broken> {
+async fn flush(wire: &Shared<'_, Lease>) -> Result<(), Broken> {
     let flushed = poll_fn(|context| wire.borrow_mut().poll_flush(context)).await;
     flushed.map_err(|_| Broken::Peer)
 }

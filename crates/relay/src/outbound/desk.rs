@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base::Now;
 use gate::Passed;
-use net::h1::Wires;
+use net::Upstreams;
 use seal::{IdRandom, Moment, Outbox};
 use tokio::task::spawn_local;
 
@@ -29,7 +29,7 @@ pub(super) struct Current {
 pub(super) struct Desk {
     pub(super) shared: Arc<Outbound>,
     pub(super) counters: Arc<Counters>,
-    pub(super) wires: Wires<Passed>,
+    pub(super) upstreams: Upstreams<Passed>,
     pub(super) outbox: RefCell<Outbox>,
     /// For bodies that may have to go again.
     pub(super) room: Room,
@@ -37,12 +37,12 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    pub(super) fn new(shared: &Arc<Outbound>, wires: Wires<Passed>) -> Rc<Desk> {
+    pub(super) fn new(shared: &Arc<Outbound>, upstreams: Upstreams<Passed>) -> Rc<Desk> {
         let current = Current::new(shared, shared.live.load_full());
         Rc::new(Desk {
             shared: Arc::clone(shared),
             counters: shared.counters.thread(),
-            wires,
+            upstreams,
             outbox: RefCell::default(),
             room: Room::default(),
             current: RefCell::new(Rc::new(current)),

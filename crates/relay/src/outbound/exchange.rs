@@ -138,7 +138,7 @@ impl Desk {
             true => counters.plain.one(),
             false => counters.passages.one(),
         }
-        let done = plain::pass(server, &self.wires, grant.permit(), ours, told).await;
+        let done = plain::pass(server, &self.upstreams, grant.permit(), ours, told).await;
         grant.count_bytes(done.bytes);
         match done.ended {
             plain::Ended::Done => {

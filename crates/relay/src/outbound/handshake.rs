@@ -11,8 +11,9 @@ use base::limit;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use gate::GrantedCall;
+use net::Lease;
 use net::SendError;
-use net::h1::{Error, Framing, Wire};
+use net::h1::{Error, Framing};
 use seal::head::REPLY_BYTES;
 use seal::{Public, Session, initiate};
 
@@ -222,13 +223,13 @@ impl Desk {
         grant.map_err(|refusal| NoSession::Refused(refusal.code.name))
     }
 
-    async fn own_wire(&self, grant: &GrantedCall) -> Result<Wire, NoSession> {
-        Ok(self.wires.take(grant.permit(), DIAL_MS).await?)
+    async fn own_wire(&self, grant: &GrantedCall) -> Result<Lease, NoSession> {
+        Ok(self.upstreams.take(grant.permit(), DIAL_MS).await?)
     }
 }
 
 /// Sends what was written, and waits for an answer of status 200.
-async fn final_answer(wire: &mut Wire) -> Result<(), NoSession> {
+async fn final_answer(wire: &mut Lease) -> Result<(), NoSession> {
     wire.send().await?;
     while wire.answer().await?.is_informational() {}
     match wire.answered().status() {

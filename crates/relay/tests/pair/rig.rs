@@ -15,8 +15,8 @@ use base::record::CallEnd;
 use base::{Name, Now, Resource};
 use gate::ports::{Clock, Meter, Ports, RecordError, Recorder};
 use gate::{Gate, Reach, Rules};
-use net::h1::{ConnectionSettings, Wires};
-use net::{Drain, EdgeShared, Endpoint, Listener, Targets};
+use net::h1::ConnectionSettings;
+use net::{Drain, EdgeShared, Endpoint, Listener, Targets, Upstreams};
 use relay::settings::{CONTENT_BYTES_DEFAULT, SESSION_MS_DEFAULT};
 use relay::{
     Agent, Callers, Enrolled, HostMatch, Inbound, InboundSettings, Outbound, OutboundSettings,
@@ -342,8 +342,10 @@ pub(crate) fn inbound_at(
         let (relay, drain) = (Arc::clone(&relay), drain.clone());
         async move |listener| {
             let (targets, shared) = (Arc::clone(&targets), Arc::clone(&shared));
-            let wires = |thread, bounds| Wires::new(targets, thread, bounds);
-            let served = relay.serve(listener, wires, shared, drain.clone()).await;
+            let upstreams = |thread, bounds| Upstreams::new(targets, thread, bounds);
+            let served = relay
+                .serve(listener, upstreams, shared, drain.clone())
+                .await;
             served.expect("it serves");
         }
     };
@@ -396,8 +398,10 @@ pub(crate) fn outbound_on(
         let (relay, drain) = (Arc::clone(&relay), drain.clone());
         async move |listener| {
             let (targets, shared) = (Arc::clone(&targets), Arc::clone(&shared));
-            let wires = |thread, bounds| Wires::new(targets, thread, bounds);
-            let served = relay.serve(listener, wires, shared, drain.clone()).await;
+            let upstreams = |thread, bounds| Upstreams::new(targets, thread, bounds);
+            let served = relay
+                .serve(listener, upstreams, shared, drain.clone())
+                .await;
             served.expect("it serves");
         }
     };

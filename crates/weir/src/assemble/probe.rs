@@ -72,8 +72,8 @@ impl Probe {
     pub(crate) fn run<T>(&self, body: impl AsyncFnOnce(&Way) -> T) -> T {
         LocalSet::new().block_on(&self.runtime, async {
             let (gate, clock) = (Arc::clone(&self.gate), Arc::clone(&self.clock));
-            let wires = super::wires(&self.targets);
-            body(&Way::new(gate, clock, self.target.clone(), wires)).await
+            let upstreams = super::upstreams(&self.targets);
+            body(&Way::new(gate, clock, self.target.clone(), upstreams)).await
         })
     }
 

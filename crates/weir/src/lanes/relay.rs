@@ -9,8 +9,8 @@ use std::time::Duration;
 use base::{CallId, Name, Refusal, refusal};
 use config::Listen;
 use gate::{Passed, Reach};
-use net::h1::{ConnectionSettings, Wires};
-use net::{Drain, EdgeShared, Listener, Request, Response, Targets};
+use net::h1::ConnectionSettings;
+use net::{Drain, EdgeShared, Listener, Request, Response, Targets, Upstreams};
 use relay::counters::{self, Snapshot};
 
 use super::{Local, OnThread, Opened, Parts, Row, Running, Take};
@@ -277,10 +277,10 @@ impl OnThread for RelayThread {
 }
 
 impl RelayThread {
-    fn wires(
+    fn upstreams(
         &self,
-    ) -> impl FnOnce(Rc<net::h1::Thread>, ConnectionSettings) -> Wires<Passed> + use<> {
-        crate::assemble::wires(&self.targets)
+    ) -> impl FnOnce(Rc<net::h1::Thread>, ConnectionSettings) -> Upstreams<Passed> + use<> {
+        crate::assemble::upstreams(&self.targets)
     }
 
     async fn serve_outbound(&self) -> io::Result<()> {
@@ -288,7 +288,7 @@ impl RelayThread {
             return Ok(());
         };
         let (edge, drain) = (Arc::clone(&self.outbound_edge), self.drain.clone());
-        side.serve(listener, self.wires(), edge, drain).await
+        side.serve(listener, self.upstreams(), edge, drain).await
     }
 
     async fn serve_inbound(&self) -> io::Result<()> {
@@ -305,7 +305,7 @@ impl RelayThread {
         }
         listener.open()?;
         let (edge, drain) = (Arc::clone(&self.inbound_edge), self.drain.clone());
-        side.serve(listener, self.wires(), edge, drain).await
+        side.serve(listener, self.upstreams(), edge, drain).await
     }
 }
 

@@ -1,19 +1,21 @@
-//! The configured targets: which name stands for which endpoint. An immutable snapshot.
+//! The targets that can be dialled: which configured name stands for which endpoint, an immutable snapshot; and the
+//! sites that agents name.
 //!
 //! What can be wrong with an endpoint is found here, when the configuration is loaded: a URL that is none, a
 //! certificate authority that is not PEM. User names, queries and fragments are refused, not ignored.
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use base::{Name, limit};
+use base::{Name, Site, limit};
 use http::uri::{Authority, PathAndQuery};
 use http::{HeaderValue, Uri};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 
+use crate::h1::RequestLines;
 use crate::mutual;
 
 /// How an endpoint is spoken to.
@@ -131,18 +133,35 @@ impl fmt::Display for TargetError {
 impl std::error::Error for TargetError {}
 
 /// Which name stands for which endpoint.
-pub struct Targets(HashMap<Name, Arc<DialTarget>>);
+pub struct Targets {
+    by_name: HashMap<Name, Arc<DialTarget>>,
+    public: PublicTrust,
+}
 
 /// An endpoint, ready to be dialled.
 pub(crate) struct DialTarget {
-    pub(crate) name: Name,
     pub(crate) endpoint: Endpoint,
+    /// Where its idle connections are kept.
+    pub(crate) shelf: ShelfKey,
     /// The Host field.
     pub(crate) host: HeaderValue,
     /// The endpoint's path as requests to it alone carry it.
     path: PathAndQuery,
     pub(crate) tls: Option<Tls>,
 }
+
+/// Which idle connections are those of one target.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum ShelfKey {
+    /// By its place among those that are configured.
+    Configured(usize),
+    /// By the origin that an agent named.
+    Site(Arc<str>),
+}
+
+/// How TLS is spoken to servers that public authorities certify: made when it is needed first, and shared.
+#[derive(Default)]
+struct PublicTrust(OnceLock<Arc<ClientConfig>>);
 
 /// How TLS is spoken to one endpoint.
 pub(crate) struct Tls {
@@ -170,18 +189,18 @@ impl Targets {
     pub fn new(
         endpoints: impl IntoIterator<Item = (Name, Endpoint)>,
     ) -> Result<Targets, Vec<TargetError>> {
-        let (mut targets, mut errors) = (HashMap::new(), Vec::new());
-        let mut usual = None;
-        for (name, endpoint) in endpoints {
-            match DialTarget::new(name.clone(), endpoint, &mut usual) {
+        let (mut by_name, mut errors) = (HashMap::new(), Vec::new());
+        let public = PublicTrust::default();
+        for (place, (name, endpoint)) in endpoints.into_iter().enumerate() {
+            match DialTarget::new(ShelfKey::Configured(place), endpoint, &public) {
                 Ok(target) => {
-                    targets.insert(name, Arc::new(target));
+                    by_name.insert(name, Arc::new(target));
                 }
                 Err(problem) => errors.push(TargetError { name, problem }),
             }
         }
         if errors.is_empty() {
-            Ok(Targets(targets))
+            Ok(Targets { by_name, public })
         } else {
             Err(errors)
         }
@@ -189,19 +208,38 @@ impl Targets {
 
     /// Where this target is, if it is configured.
     pub fn endpoint(&self, name: &Name) -> Option<&Endpoint> {
-        self.0.get(name).map(|target| &target.endpoint)
+        self.by_name.get(name).map(|target| &target.endpoint)
     }
 
     pub(crate) fn get(&self, name: &Name) -> Option<&Arc<DialTarget>> {
-        self.0.get(name)
+        self.by_name.get(name)
+    }
+
+    /// A site that an agent named, ready to be dialled: spoken to by public certificates, with paths as they are.
+    pub(crate) fn site(&self, site: &Site, origin: Arc<str>) -> Result<DialTarget, String> {
+        let endpoint = Endpoint {
+            scheme: match &*site.scheme {
+                "http" => Scheme::Http,
+                "https" => Scheme::Https,
+                scheme => return Err(format!("{scheme} is neither http nor https")),
+            },
+            host: site.host.to_string(),
+            port: site.port,
+            path: "/".to_owned(),
+            ca: None,
+            mutual: None,
+            idle_max: limit::SITE_IDLE_MAX,
+            idle_ms: limit::IDLE_UPSTREAM_MS_MAX,
+        };
+        DialTarget::new(ShelfKey::Site(origin), endpoint, &self.public)
     }
 }
 
 impl DialTarget {
     fn new(
-        name: Name,
+        shelf: ShelfKey,
         endpoint: Endpoint,
-        usual: &mut Option<Arc<ClientConfig>>,
+        public: &PublicTrust,
     ) -> Result<DialTarget, String> {
         let Endpoint {
             scheme,
@@ -229,6 +267,9 @@ impl DialTarget {
                 "the path {path:?} has to begin with / and hold no query"
             ));
         }
+        // What no request could be written with is a mistake of the configuration, not of a call.
+        RequestLines::new(b"GET", path.as_bytes(), host_field.as_bytes(), [])
+            .map_err(|error| format!("http://{}{path}: {error}", authority.as_str()))?;
         let path = path
             .parse()
             .map_err(|error| format!("the path {:?}: {error}", endpoint.path))?;
@@ -240,15 +281,18 @@ impl DialTarget {
             Scheme::Https => Some(Tls {
                 config: match &endpoint.mutual {
                     Some(client) => Trust::Mutual(Arc::clone(client)),
-                    None => Trust::Usual(tls_config(endpoint.ca.as_deref(), usual)?),
+                    None => Trust::Usual(match &endpoint.ca {
+                        Some(pem) => authorities(pem).and_then(tls_config)?,
+                        None => public.config()?,
+                    }),
                 },
                 server: ServerName::try_from(host.clone())
                     .map_err(|error| format!("the host {host:?}: {error}"))?,
             }),
         };
         Ok(DialTarget {
-            name,
             endpoint,
+            shelf,
             host: host_field,
             path,
             tls,
@@ -256,7 +300,7 @@ impl DialTarget {
     }
 
     /// The path and query that a request for `asked` carries: behind the endpoint's own path.
-    pub(super) fn path(&self, asked: &Uri) -> Result<PathAndQuery, http::uri::InvalidUri> {
+    pub(crate) fn path(&self, asked: &Uri) -> Result<PathAndQuery, http::uri::InvalidUri> {
         let rest = match asked.path_and_query().map(PathAndQuery::as_str) {
             None | Some("" | "/") => return Ok(self.path.clone()),
             Some(rest) => rest,
@@ -270,34 +314,35 @@ impl DialTarget {
     }
 }
 
-/// The TLS settings of an endpoint; those without a CA of their own share one.
-fn tls_config(
-    ca: Option<&[u8]>,
-    usual: &mut Option<Arc<ClientConfig>>,
-) -> Result<Arc<ClientConfig>, String> {
-    if let (None, Some(config)) = (ca, &usual) {
-        return Ok(Arc::clone(config));
-    }
-    let mut roots = match ca {
-        None => RootCertStore {
+impl PublicTrust {
+    fn config(&self) -> Result<Arc<ClientConfig>, String> {
+        if let Some(config) = self.0.get() {
+            return Ok(Arc::clone(config));
+        }
+        let config = tls_config(RootCertStore {
             roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
-        },
-        Some(_) => RootCertStore::empty(),
-    };
-    if let Some(pem) = ca {
-        let mut found = 0;
-        for certificate in CertificateDer::pem_slice_iter(pem) {
-            let certificate =
-                certificate.map_err(|error| format!("the certificate authority: {error}"))?;
-            roots
-                .add(certificate)
-                .map_err(|error| format!("the certificate authority: {error}"))?;
-            found += 1;
-        }
-        if found == 0 {
-            return Err("the certificate authority holds no PEM certificate".to_owned());
-        }
+        })?;
+        Ok(Arc::clone(self.0.get_or_init(|| config)))
     }
+}
+
+/// The certificate authorities in a text in PEM.
+fn authorities(pem: &[u8]) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        certificate
+            .map_err(|error| error.to_string())
+            .and_then(|found| roots.add(found).map_err(|error| error.to_string()))
+            .map_err(|error| format!("the certificate authority: {error}"))?;
+    }
+    match roots.is_empty() {
+        true => Err("the certificate authority holds no PEM certificate".to_owned()),
+        false => Ok(roots),
+    }
+}
+
+/// How TLS is spoken to servers that these authorities certify.
+fn tls_config(roots: RootCertStore) -> Result<Arc<ClientConfig>, String> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -305,9 +350,5 @@ fn tls_config(
         .with_root_certificates(roots)
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    let config = Arc::new(config);
-    if ca.is_none() {
-        *usual = Some(Arc::clone(&config));
-    }
-    Ok(config)
+    Ok(Arc::new(config))
 }
