@@ -17,7 +17,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Destination, Name, Permit, Refusal, Site, never, refusal};
-use http::HeaderValue;
 use tokio::task::spawn_local;
 use tokio::time::Instant;
 
@@ -193,11 +192,6 @@ impl Lease {
     /// The Host field of the target, as the configuration says it.
     pub fn host(&self) -> &[u8] {
         self.target.host.as_bytes()
-    }
-
-    /// The same, for who writes into the connection meanwhile.
-    pub(crate) fn target_host(&self) -> HeaderValue {
-        self.target.host.clone()
     }
 
     /// Lets the next answer take as long as it takes: whoever waits for it sets a bound.

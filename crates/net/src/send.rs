@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use base::{Permit, Refusal, refusal};
 use bytes::Bytes;
+use http::HeaderValue;
 use http::uri::PathAndQuery;
 use tokio::time::Instant;
 
@@ -85,7 +86,8 @@ impl From<Error> for SendError {
 /// A request as it can be written to its target, more than once.
 struct UpstreamRequest {
     head: http::request::Parts,
-    target: PathAndQuery,
+    host: HeaderValue,
+    path: PathAndQuery,
     body: Bytes,
 }
 
@@ -135,7 +137,8 @@ impl<P: Permit> Upstreams<P> {
         let (head, body) = request.into_parts();
         let path = target.path(&head.uri);
         let request = UpstreamRequest {
-            target: path.map_err(|error| SendError::Unreachable(format!("the path: {error}")))?,
+            path: path.map_err(|error| SendError::Unreachable(format!("the path: {error}")))?,
+            host: target.host.clone(),
             head,
             body,
         };
@@ -194,15 +197,9 @@ impl UpstreamRequest {
         };
         let fields = self.head.headers.iter();
         let fields = fields.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
-        let (method, target) = (self.head.method.as_str(), self.target.as_str());
-        let host = lease.target_host();
-        lease.request(
-            method.as_bytes(),
-            target.as_bytes(),
-            host.as_bytes(),
-            fields,
-            framing,
-        )
+        let (method, path) = (self.head.method.as_str(), self.path.as_str());
+        let (method, path) = (method.as_bytes(), path.as_bytes());
+        lease.request(method, path, self.host.as_bytes(), fields, framing)
     }
 }
 
