@@ -181,9 +181,20 @@ fn certified(
     };
     let chain = several(CertificateDer::pem_slice_iter(certificate.chain));
     let chain = chain.map_err(|why| problem(CredentialsError::Certificate(why)))?;
-    let not_a_key = |error: pem::Error| problem(CredentialsError::Key(error.to_string()));
+    let bad_key = |why: String| problem(CredentialsError::Key(why));
+    let not_a_key = |error: pem::Error| {
+        bad_key(match error {
+            pem::Error::NoItemsFound => "there is no private key in it".to_owned(),
+            error => error.to_string(),
+        })
+    };
     let key = PrivateKeyDer::from_pem_slice(certificate.key).map_err(not_a_key)?;
-    let not_its_key = |error: rustls::Error| problem(CredentialsError::Key(error.to_string()));
+    let not_its_key = |error: rustls::Error| {
+        bad_key(match error {
+            rustls::Error::InconsistentKeys(_) => "it is not that of the certificate".to_owned(),
+            error => error.to_string(),
+        })
+    };
     CertifiedKey::from_der(chain, key, provider).map_err(not_its_key)
 }
 
