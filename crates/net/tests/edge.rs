@@ -21,6 +21,9 @@ use tokio::task::{JoinHandle, LocalSet, spawn_local};
 
 /// Answers `/echo` with the body, `/stream` with a body that the test feeds, `/wait` when told, all else with
 /// the path. Who asks for `/known` is a known agent.
+/// The bound of the route `/count`.
+const COUNTED_BYTES: usize = 48 << 20;
+
 #[derive(Default)]
 struct Echo {
     streams: RefCell<Vec<BodySender>>,
@@ -58,6 +61,19 @@ impl Service for Echo {
                 self.opened.notify_one();
                 self.go.notified().await;
                 Response::new(Body::Full("done".into()))
+            }
+            "/count" => {
+                request.bound_body(COUNTED_BYTES);
+                self.opened.notify_one();
+                self.go.notified().await;
+                let mut bytes = 0;
+                loop {
+                    match request.chunk().await {
+                        Ok(Some(piece)) => bytes += piece.len(),
+                        Ok(None) => return Response::new(Body::Full(bytes.to_string().into())),
+                        Err(refusal) => return self.refuse(&refusal),
+                    }
+                }
             }
             "/known" => {
                 request.is_of_known_agent();
@@ -559,6 +575,65 @@ fn a_large_body_is_refused_before_it_is_read_and_the_client_can_read_why() {
         let answer = edge.all(format!("{chunked}{chunk}")).await;
         assert_refused(&answer, "413", "http.body_too_large");
         edge.no_connection().await;
+    });
+}
+
+#[test]
+fn a_body_is_read_in_pieces_and_who_reads_none_makes_the_client_wait() {
+    run(async {
+        let edge = start(EdgeSettings::default());
+        let (mut read, mut write) = edge.dial().await.into_split();
+        let head =
+            format!("POST /count HTTP/1.1\r\nhost: x\r\ncontent-length: {COUNTED_BYTES}\r\n\r\n");
+        write.write_all(head.as_bytes()).await.unwrap();
+        let sent = Rc::new(Cell::new(0));
+        let counted = Rc::clone(&sent);
+        spawn_local(async move {
+            let piece = vec![b'x'; 64 << 10];
+            while counted.get() < COUNTED_BYTES {
+                write.write_all(&piece).await.unwrap();
+                counted.set(counted.get() + piece.len());
+            }
+            let tail = b"GET /next HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+            write.write_all(tail).await.unwrap();
+        });
+        edge.echo.opened.notified().await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        // The rest stands in the sockets' buffers.
+        assert!(sent.get() < COUNTED_BYTES / 2, "{}", sent.get());
+        edge.echo.go.notify_one();
+        let mut answers = String::new();
+        read.read_to_string(&mut answers).await.unwrap();
+        assert!(
+            answers.contains(&format!("\r\n\r\n{COUNTED_BYTES}HTTP/1.1")),
+            "{answers}"
+        );
+        assert!(answers.ends_with("/next"), "{answers}");
+    });
+}
+
+#[test]
+fn the_pieces_of_a_body_have_one_bound() {
+    run(async {
+        let edge = start(EdgeSettings::default());
+        let over = COUNTED_BYTES + 1;
+        let announced =
+            format!("POST /count HTTP/1.1\r\nhost: x\r\ncontent-length: {over}\r\n\r\n");
+        edge.echo.go.notify_one();
+        assert_refused(&edge.all(announced).await, "413", "http.body_too_large");
+        edge.echo.go.notify_one();
+        let chunk = format!("1000000\r\n{}\r\n", "x".repeat(16 << 20));
+        let head = "POST /count HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
+        let fits = format!("{head}{}0\r\n\r\n", chunk.repeat(3));
+        let mut stream = edge.dial().await;
+        stream.write_all(fits.as_bytes()).await.unwrap();
+        until(&mut stream, &COUNTED_BYTES.to_string()).await;
+        edge.echo.go.notify_one();
+        let over = format!("{head}{}1\r\nx\r\n", chunk.repeat(3));
+        assert_refused(&edge.all(over).await, "413", "http.body_too_large");
+        let cut = "POST /count HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n";
+        edge.echo.go.notify_one();
+        assert_refused(&edge.all(cut).await, "400", "http.body_cut");
     });
 }
 

@@ -51,6 +51,8 @@ pub(crate) struct Route {
     /// The methods that it answers. A lane refuses others itself, once it knows who asks.
     pub methods: &'static [Method],
     pub open: Open,
+    /// Largest request body, in bytes, where it is not `limits.body_bytes_max` of the configuration.
+    pub body_bytes_max: Option<usize>,
     /// The form of what is refused before the lane is asked.
     pub refuse: fn(&Refusal, CallId) -> Response,
     pub answers: Answers,
@@ -77,6 +79,7 @@ const fn page(template: &'static str, open: Open, answers: Answers) -> Route {
         template,
         methods: &[Method::GET, Method::HEAD],
         open,
+        body_bytes_max: Some(0),
         refuse: refuse::problem,
         answers,
     }
@@ -233,7 +236,13 @@ impl Routes {
         response
     }
 
-    async fn answer(&self, found: Found<'_>, request: Request, id: CallId, at: At<'_>) -> Response {
+    async fn answer(
+        &self,
+        found: Found<'_>,
+        mut request: Request,
+        id: CallId,
+        at: At<'_>,
+    ) -> Response {
         let Found { route, lane, rest } = found;
         let near = is_near(&request);
         // By TLS a browser has seen a certificate for the name.
@@ -244,6 +253,9 @@ impl Routes {
         }
         if let Err(refusal) = may_ask(route, &request, near, at) {
             return (route.refuse)(&refusal, id);
+        }
+        if let Some(bytes_max) = route.body_bytes_max {
+            request.bound_body(bytes_max);
         }
         if let Some(lane) = lane {
             let mut response = self.lanes[lane].answer(rest, request, id).await;

@@ -25,6 +25,8 @@ pub struct Request {
     pub peer: Peer,
     lent: Weak<LentConnection>,
     body_bytes_max: usize,
+    /// Bytes of the body that were read in pieces.
+    body_bytes: usize,
     body_ms: u64,
     done: bool,
 }
@@ -42,6 +44,7 @@ impl Request {
             peer,
             lent,
             body_bytes_max: settings.body_bytes_max,
+            body_bytes: 0,
             body_ms: settings.body_ms,
             done,
         }
@@ -72,6 +75,38 @@ impl Request {
         }
     }
 
+    /// Sets the largest body in place of the settings' own, in bytes.
+    pub fn bound_body(&mut self, bytes_max: usize) {
+        self.body_bytes_max = bytes_max;
+    }
+
+    /// Reads the next piece of the body, as it comes; nothing once all was read. Each piece has as long as a whole body
+    /// has, and what is not read makes the client wait.
+    ///
+    /// Refuses as [`Request::body`] does; the pieces together have its bound.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, Refusal> {
+        if self.done {
+            return Ok(None);
+        }
+        let Some(lent) = self.lent.upgrade() else {
+            return Err(kept());
+        };
+        if lent.with(announced) > Some(self.body_bytes_max as u64) {
+            return Err(too_large(self.body_bytes_max));
+        }
+        let read = poll_fn(|context| {
+            let read = lent.with(|server| poll_chunk(server, context));
+            read.unwrap_or_else(|| Poll::Ready(Err(cut("the call is over"))))
+        });
+        let piece = read.await?;
+        self.body_bytes += piece.len();
+        if self.body_bytes > self.body_bytes_max {
+            return Err(too_large(self.body_bytes_max));
+        }
+        self.done = piece.is_empty();
+        Ok((!self.done).then_some(piece))
+    }
+
     /// Reads the whole body; a second time it is empty.
     ///
     /// Refuses with `http.body_too_large`, `http.body_too_slow` or `http.body_cut`; the connection is then
@@ -81,17 +116,14 @@ impl Request {
             return Ok(Bytes::new());
         }
         let Some(lent) = self.lent.upgrade() else {
-            return Err(cut("the request is kept longer than its call"));
+            return Err(kept());
         };
         let (bytes_max, body_ms) = (self.body_bytes_max, self.body_ms);
         let announced = lent.with(|server| {
             server.bound_body(body_ms);
-            match server.request().framing() {
-                Framing::Length(length) => length,
-                _ => 0,
-            }
+            announced(server)
         });
-        if announced.is_some_and(|length| length > bytes_max as u64) {
+        if announced > Some(bytes_max as u64) {
             return Err(too_large(bytes_max));
         }
         let mut whole = Vec::new();
@@ -104,6 +136,25 @@ impl Request {
         self.done = true;
         Ok(Bytes::from(whole))
     }
+}
+
+/// The length of the body that the head announces; 0 where it announces none.
+fn announced(server: &mut AgentConnection) -> u64 {
+    match server.request().framing() {
+        Framing::Length(length) => length,
+        Framing::None | Framing::Chunked | Framing::UntilClose => 0,
+    }
+}
+
+/// Reads what comes next of the body; nothing at its end.
+fn poll_chunk(
+    server: &mut AgentConnection,
+    context: &mut Context<'_>,
+) -> Poll<Result<Bytes, Refusal>> {
+    ready!(server.poll_fill(context, 1)).map_err(unread)?;
+    let piece = Bytes::copy_from_slice(server.filled());
+    server.consume(piece.len());
+    Poll::Ready(Ok(piece))
 }
 
 /// Reads what comes of the body to its end, and then forgets the request: what it says is copied.
@@ -143,6 +194,10 @@ fn unread(error: Error) -> Refusal {
         }
         error => cut(error.to_string()),
     }
+}
+
+fn kept() -> Refusal {
+    cut("the request is kept longer than its call")
 }
 
 fn cut(why: impl Into<String>) -> Refusal {

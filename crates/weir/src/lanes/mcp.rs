@@ -29,6 +29,7 @@ pub(crate) const ROW: Row = Row {
         template: "/mcp/*",
         methods: &[Method::DELETE, Method::GET, Method::POST],
         open: Open::Agents,
+        body_bytes_max: None,
         refuse: mcp::refuse,
         answers: Answers::Lane,
     }],

@@ -57,6 +57,9 @@ static SEND: Action = Action {
 };
 // docs: end
 
+/// Largest text that is sent, in bytes.
+const ECHO_BYTES_MAX: usize = 4096;
+
 // docs: row
 pub(crate) const ROW: Row = Row {
     lane: &LANE,
@@ -64,6 +67,7 @@ pub(crate) const ROW: Row = Row {
         template: "/echo/*",
         methods: &[Method::POST],
         open: Open::Agents,
+        body_bytes_max: Some(ECHO_BYTES_MAX),
         refuse: refuse::problem,
         answers: Answers::Lane,
     }],

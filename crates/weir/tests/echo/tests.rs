@@ -1,8 +1,9 @@
 //! The echo lane through a whole gateway: real sockets, a real server, a log on the disk.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
 use super::*;
@@ -69,20 +70,34 @@ fn sha256(text: &str) -> String {
 /// Calls made of a gateway while it serves: the method, the path, the key, and the text.
 struct Asked {
     address: String,
+    /// Where the operator's pages are.
+    admin: PathBuf,
 }
 
 impl Asked {
     fn ask(&self, method: &str, path: &str, key: &str, text: &str) -> (u16, String) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        let length = text.len();
-        write!(
-            stream,
-            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Length: {length}\r\n\r\n{text}"
-        )
-        .unwrap();
-        let (head, body) = message(&mut BufReader::new(&stream)).unwrap();
-        (head[9..12].parse().unwrap(), body)
+        let stream = TcpStream::connect(&self.address).unwrap();
+        let key = format!("Authorization: Bearer {key}\r\n");
+        exchange(stream, &format!("{method} {path}"), &key, text)
     }
+
+    /// One of the operator's pages.
+    fn page(&self, path: &str) -> String {
+        let stream = UnixStream::connect(&self.admin).unwrap();
+        exchange(stream, &format!("GET {path}"), "", "").1
+    }
+}
+
+/// The status and the body of the answer to one request.
+fn exchange(mut stream: impl Read + Write, line: &str, fields: &str, body: &str) -> (u16, String) {
+    let length = body.len();
+    let head =
+        format!("{line} HTTP/1.1\r\nHost: localhost\r\n{fields}Content-Length: {length}\r\n\r\n");
+    stream
+        .write_all(format!("{head}{body}").as_bytes())
+        .unwrap();
+    let (head, body) = message(&mut BufReader::new(stream)).unwrap();
+    (head[9..12].parse().unwrap(), body)
 }
 
 /// Serves with this configuration while `body` asks; gives the text of the log.
@@ -103,9 +118,13 @@ fn while_serving(dir: &Path, url: &str, body: impl FnOnce(&Asked)) -> String {
     listening.for_agents(&settings, 1).unwrap();
     let url = listening.url(&settings).unwrap();
     let address = url.strip_prefix("http://").unwrap().to_owned();
-    let (serving, listeners) = (Arc::clone(&gateway), listening.take());
-    let thread = std::thread::spawn(move || crate::serve::serve(&serving, listeners, None, true));
-    body(&Asked { address });
+    listening.for_the_operator(&settings).unwrap();
+    let (listeners, operator) = (listening.take(), listening.take_admin());
+    let serving = Arc::clone(&gateway);
+    let thread =
+        std::thread::spawn(move || crate::serve::serve(&serving, listeners, operator, true));
+    let admin = settings.state.join("admin.sock");
+    body(&Asked { address, admin });
     gateway.drain.start();
     thread.join().unwrap().unwrap();
     gateway.close().unwrap();
@@ -116,6 +135,8 @@ fn while_serving(dir: &Path, url: &str, body: impl FnOnce(&Asked)) -> String {
             let path = entry.unwrap().path();
             match path.is_dir() {
                 true => folders.push(path),
+                // The admin socket is there too.
+                false if !path.is_file() => {}
                 false => log.push_str(&String::from_utf8_lossy(&std::fs::read(path).unwrap())),
             }
         }
@@ -170,7 +191,9 @@ fn a_small_lane_is_judged_scanned_recorded_counted_and_refused_like_every_other(
             "{status} {body}"
         );
         assert!(told.try_iter().all(|text| !text.contains(&secret)));
-        let (_, page) = gateway.ask("GET", "/metrics", KEY, "");
+        let long = "x".repeat(4097);
+        refused("POST", "/echo/echo", KEY, &long, "http.body_too_large", 413);
+        let page = gateway.page("/metrics");
         assert!(
             page.contains("weir_judgements_total{server=\"echo\",code=\"passed\"}"),
             "{page}"
