@@ -11,6 +11,7 @@ import base64
 import hashlib
 import http.client
 import json
+import operator
 import os
 import platform
 import re
@@ -91,17 +92,25 @@ def call_body(number):
 
 def start(command, **more):
     """Starts a process that says where it listens. Gives it and its port."""
+    process, ports = start_on(command, 1, **more)
+    return process, ports[0]
+
+
+def start_on(command, count, **more):
+    """The same of a process that listens on so many ports."""
     process = subprocess.Popen(command, cwd=WORK, start_new_session=True, **more)
     stream = process.stdout or process.stderr
     pattern = re.compile(r"listening on (?:http://[0-9.]+:)?(\d+)|\"address\":\s*\"[0-9.]+:(\d+)\"")
-    seen = []
+    seen, ports = [], []
     for raw in stream:
         line = raw.decode(errors="replace")
         seen.append(line)
         found = "listening" in line and pattern.search(line)
         if found:
+            ports.append(int(found[1] or found[2]))
+        if len(ports) == count:
             threading.Thread(target=lambda: [None for _ in stream], daemon=True).start()
-            return process, int(found[1] or found[2])
+            return process, ports
     sys.exit(f"bench: {command[0]} did not start:\n{''.join(seen)}")
 
 
@@ -185,13 +194,13 @@ def write_requests(name, sessions):
     (WORK / f"{name}.lua").write_text("return {\n" + ",\n".join(rows) + "\n}\n")
 
 
-def load(port, seconds, table=None, path="/"):
+def load(port, seconds, table=None, path="/", scheme="http"):
     """Runs the load tool. Gives (requests, requests a second); ends the benchmark on any wrong answer."""
     command = ["wrk", "-t", str(LOAD_THREADS), "-c", str(CONNECTIONS), "-d", f"{seconds}s"]
     if table:
         command += ["-s", str(ROOT / "bench/calls.lua")]
     environment = {**os.environ, "BENCH_TABLE": str(WORK / f"{table}.lua")}
-    done = subprocess.run([*command, f"http://127.0.0.1:{port}{path}"], env=environment,
+    done = subprocess.run([*command, f"{scheme}://127.0.0.1:{port}{path}"], env=environment,
                           capture_output=True, text=True, timeout=seconds + 60)
     found = re.search(r"(\d+) requests in ([0-9.]+)s", done.stdout)
     wrong = re.search(r"wrong answers: (\d+)", done.stdout)
@@ -228,18 +237,25 @@ def spread(values):
     return f"{statistics.median(values):.1f} ({min(values):.1f} to {max(values):.1f})"
 
 
+def by_pair(runs, compare, one, other):
+    """The CPU time of one target compared with that of another in the same pair."""
+    return [compare(a[0], b[0]) for a, b in zip(runs[one], runs[other])]
+
+
 def report(runs, ratios, instructions, sync, idle_mb, loaded_mb, digest, options):
     model = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
     machine = f"{os.cpu_count()} cores, {model[1] if model else platform.machine()}"
-    rows = [("weir, `os`", "weir-os"), ("weir, `fsync`", "weir-fsync"), ("nginx", "nginx"),
-            ("weir `/health/live`", "live")]
+    rows = [("weir, `os`", "weir-os"), ("weir, `fsync`", "weir-fsync"), ("weir, `os`, by TLS", "weir-tls"),
+            ("nginx", "nginx"), ("weir `/health/live`", "live"), ("nginx `return 200`", "nginx-live")]
     lines = [f"{figures.measured()}, on {machine}; {options.pairs} pairs of "
              f"{options.seconds} s, {CONNECTIONS} connections; median (least to most).", "",
              "| what | CPU µs a request | requests/s |", "|---|---|---|"]
     for label, name in rows:
         lines.append(f"| {label} | {spread([c for c, _ in runs[name]])} | {spread([r for _, r in runs[name]])} |")
     lines += ["", "| what | value |", "|---|---|",
-              f"| weir `os` / nginx, CPU a call, by pair | {spread(ratios)} |",
+              f"| weir `os` / nginx, CPU a call, by pair | {spread(ratios['nginx'])} |",
+              f"| weir `os` by TLS less without, CPU µs a call, by pair | {spread(ratios['tls'])} |",
+              f"| weir `/health/live` / nginx `return 200`, CPU, by pair | {spread(ratios['live'])} |",
               f"| instructions of weir `os` for a call, by callgrind | {instructions} |",
               f"| fdatasync of 4 KiB on this disk | median {sync[0]:.2f} ms, p95 {sync[1]:.2f} ms |",
               f"| memory of the gateway (RSS), idle | {idle_mb:.1f} MB |",
@@ -264,25 +280,30 @@ def prepare(needs=("wrk",)):
 
 
 def start_gateway(weir, durability, origin_port):
+    """The gateway, and the ports on which it speaks plain HTTP and TLS."""
     path = WORK / f"weir-{durability}.yaml"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1",
+                    "-subj", "/CN=bench", "-keyout", "tls.key", "-out", "tls.crt"], cwd=WORK, check=True,
+                   capture_output=True)
+    tls = {"certificates": {"certificate": "file:tls.crt", "key": "file:tls.key"}}
     # JSON is YAML.
-    path.write_text(json.dumps(configuration(durability, origin_port), indent=1))
-    return start([weir, "serve", "-c", str(path)], stderr=subprocess.PIPE)
+    path.write_text(json.dumps({**configuration(durability, origin_port),
+                                "listen": ["127.0.0.1:0", {"address": "127.0.0.1:0", "tls": tls}]}, indent=1))
+    return start_on([weir, "serve", "-c", str(path)], 2, stderr=subprocess.PIPE)
 
 
-def run_pairs(options, gateways, nginx, live):
-    """The runs in turns. Gives them by name, as (CPU µs, requests/s)."""
-    runs = {name: [] for name in (*gateways, "nginx", "live")}
-    targets = {**gateways, "nginx": nginx}
-    for name, (process, port) in targets.items():
-        load(port, 2, table=name)
+def run_pairs(options, targets):
+    """The runs in turns. Gives them by name, as (CPU µs, requests/s). A target is a process, its port, and what is asked
+    of it how."""
+    runs = {name: [] for name in targets}
+    for process, port, how in targets.values():
+        load(port, 2, **how)
     for pair in range(options.pairs):
         # Every other pair goes the other way round.
         for name in list(targets) if pair % 2 == 0 else reversed(list(targets)):
-            process, port = targets[name]
-            runs[name].append(measured(process, port, options.seconds, table=name))
-        process, port = live
-        runs["live"].append(measured(process, port, max(2, options.seconds // 2), path="/health/live"))
+            process, port, how = targets[name]
+            seconds = options.seconds if "table" in how else max(2, options.seconds // 2)
+            runs[name].append(measured(process, port, seconds, **how))
         line = "  ".join(f"{name} {values[-1][0]:.1f} µs" for name, values in runs.items())
         print(f"bench: pair {pair + 1}: {line}", flush=True)
     return runs
@@ -310,12 +331,22 @@ def main():
         started.append(nginx[0])
         time.sleep(1)  # Idle means idle: let start-up work end before memory is read.
         idle_mb = rss_mb(gateways["weir-os"][0])
-        for name, (_, port) in gateways.items():
-            write_requests(name, [open_session(port, i) for i in range(AGENTS)])
-        shutil.copy(WORK / "weir-os.lua", WORK / "nginx.lua")
+        for name, (_, ports) in gateways.items():
+            write_requests(name, [open_session(ports[0], i) for i in range(AGENTS)])
         sync = fdatasync_ms()
-        runs = run_pairs(options, gateways, nginx, gateways["weir-os"])
-        ratios = [w[0] / n[0] for w, n in zip(runs["weir-os"], runs["nginx"])]
+        os_process, (plain, secured) = gateways["weir-os"]
+        fsync_process, (fsync_port, _) = gateways["weir-fsync"]
+        runs = run_pairs(options, {
+            "weir-os": (os_process, plain, {"table": "weir-os"}),
+            "weir-fsync": (fsync_process, fsync_port, {"table": "weir-fsync"}),
+            "weir-tls": (os_process, secured, {"table": "weir-os", "scheme": "https"}),
+            "nginx": (*nginx, {"table": "weir-os"}),
+            "live": (os_process, plain, {"path": "/health/live"}),
+            "nginx-live": (*nginx, {"path": "/health/live"}),
+        })
+        ratios = {"nginx": by_pair(runs, operator.truediv, "weir-os", "nginx"),
+                  "tls": by_pair(runs, operator.sub, "weir-tls", "weir-os"),
+                  "live": by_pair(runs, operator.truediv, "live", "nginx-live")}
         loaded_mb = rss_mb(gateways["weir-os"][0])
         # Imported here, as it imports this file.
         import call_instructions

@@ -317,6 +317,10 @@ def test_a_header_of_whoever_is_not_trusted_is_refused(origin, tmp_path):
         request = b"GET /health/live HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
         header = b"PROXY TCP4 192.0.2.7 192.0.2.1 4711 443\r\n"
         assert ask(behind, header + request).endswith(LIVE)
+        # Only the proxy's own connection is of this machine; one of somebody whom it does not name is not.
+        health = request.replace(b"/live", b"")
+        assert b'"servers"' in ask(plain, health)
+        assert b'"servers"' not in ask(behind, b"PROXY UNKNOWN\r\n" + health)
         for port, data, source in ((behind, request, "127.0.0.1"), (behind, header + request, "127.0.0.2"),
                                    (plain, header + request, "127.0.0.1")):
             answer = ask(port, data, source)

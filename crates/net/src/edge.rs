@@ -59,6 +59,8 @@ pub struct Peer {
     /// Of whoever calls, by which limits count and which records name: behind a proxy that is believed, the address
     /// that it says. A process that comes by a Unix socket has that of this machine, 127.0.0.1.
     pub caller: IpAddr,
+    /// Whether a proxy acts for somebody whom it does not name, so that `caller` is the proxy's own address.
+    pub is_unnamed: bool,
     /// Whether the connection is secured by TLS that ends here.
     pub is_tls: bool,
     /// The certificates that it showed, where they were asked for; they are good.
@@ -74,6 +76,7 @@ impl Peer {
         Peer {
             address,
             caller,
+            is_unnamed: false,
             is_tls: false,
             shown: None,
         }

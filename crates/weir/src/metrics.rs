@@ -36,6 +36,7 @@ docs! {
     CONNECTIONS "weir_connections" "gauge" "" "Connections of agents open now";
     ACCEPTED "weir_connections_accepted" "gauge" "" "Connections accepted since the start";
     REFUSED "weir_connections_refused" "gauge" "" "Connections refused since the start, because all places or those of their address were taken";
+    UNOPENED "weir_connections_unopened" "gauge" "" "Connections since the start whose TLS handshake or PROXY header failed";
     CLOSED "weir_connections_closed_silent" "gauge" "" "Connections without a good key closed since the start, because they asked nothing while all places were taken";
     ENTRIES "weir_log_entries" "gauge" "" "Records in the log";
     LOG_BYTES "weir_log_bytes" "gauge" "" "Bytes of the log on the disk";
@@ -56,6 +57,7 @@ const OWN: &[Metric] = &[
     CONNECTIONS,
     ACCEPTED,
     REFUSED,
+    UNOPENED,
     CLOSED,
     ENTRIES,
     LOG_BYTES,
@@ -124,6 +126,7 @@ pub(crate) struct Metrics {
     connections: Gauge,
     accepted: Gauge,
     refused: Gauge,
+    unopened: Gauge,
     closed: Gauge,
     entries: Gauge,
     log_bytes: Gauge,
@@ -153,6 +156,7 @@ impl Metrics {
             connections: Gauge::default(),
             accepted: Gauge::default(),
             refused: Gauge::default(),
+            unopened: Gauge::default(),
             closed: Gauge::default(),
             entries: Gauge::default(),
             log_bytes: Gauge::default(),
@@ -194,6 +198,7 @@ impl Metrics {
             CONNECTIONS, connections;
             ACCEPTED, accepted;
             REFUSED, refused;
+            UNOPENED, unopened;
             CLOSED, closed;
             ENTRIES, entries;
             LOG_BYTES, log_bytes;
@@ -270,6 +275,7 @@ impl Metrics {
         self.connections.set(edge.connections() as i64);
         self.accepted.set(edge.accepted() as i64);
         self.refused.set(edge.refused_busy() as i64);
+        self.unopened.set(edge.unopened() as i64);
         self.closed.set(edge.closed_silent() as i64);
         self.entries.set(read(&stats.entries));
         self.log_bytes.set(read(&stats.bytes));

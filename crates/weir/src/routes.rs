@@ -345,7 +345,8 @@ fn allow(route: &Route, response: &mut Response) {
 fn is_near(request: &Request) -> bool {
     let fields = &request.head.headers;
     let is_passed_on = PASSED_ON.iter().any(|name| fields.contains_key(*name));
-    request.peer.caller.to_canonical().is_loopback() && !is_passed_on
+    let peer = &request.peer;
+    peer.caller.to_canonical().is_loopback() && !peer.is_unnamed && !is_passed_on
 }
 
 pub(crate) fn json_response(value: &serde_json::Value) -> Response {

@@ -83,8 +83,8 @@ const NEVER: &[(&str, &[&str], &str)] = &[
     ),
     (
         "net",
-        &["serde", "serde_json", "cedar-policy"],
-        "transport has no opinions",
+        &["serde", "serde_json", "cedar-policy", "hyper"],
+        "transport has no opinions, and one HTTP engine",
     ),
     (
         "mcp",

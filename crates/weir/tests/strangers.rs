@@ -13,6 +13,8 @@ use std::time::Duration;
 struct Gateway {
     child: Child,
     address: String,
+    /// Where the operator's pages are.
+    admin: String,
     _dir: tempfile::TempDir,
 }
 
@@ -27,9 +29,9 @@ const EXPIRED: &str = "weir_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
 fn start() -> Gateway {
     let dir = tempfile::tempdir().expect("a folder");
-    let hash = sha256_hex(EXPIRED);
+    let (hash, operator) = (sha256_hex(EXPIRED), sha256_hex("operator"));
     let config = format!(
-        "listen: 127.0.0.1:0\nstate: ./state\nlogs: {{ format: json }}\npolicy: policy.cedar\n\
+        "listen: 127.0.0.1:0\nadmin: {{ listen: 127.0.0.1:0, key: \"sha256:{operator}\" }}\nstate: ./state\nlogs: {{ format: json }}\npolicy: policy.cedar\n\
          agents:\n  old: {{ key: \"sha256:{hash}\", expires: 2020-01-01T00:00:00Z }}\n\
          mcp:\n  files: {{ url: \"http://127.0.0.1:9/mcp\" }}\n"
     );
@@ -43,15 +45,18 @@ fn start() -> Gateway {
         .spawn()
         .expect("weir starts");
     let mut lines = BufReader::new(child.stderr.take().expect("stderr")).lines();
-    let mut seen = String::new();
+    let (mut seen, mut admin) = (String::new(), String::new());
     let address = loop {
         let line = lines
             .next()
             .unwrap_or_else(|| panic!("weir ended: {seen}"))
             .expect("a line");
         let json: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
-        if json["message"] == "listening" {
-            break json["address"].as_str().expect("an address").to_owned();
+        let address = json["address"].as_str().unwrap_or_default().to_owned();
+        match json["message"].as_str() {
+            Some("listening") => break address,
+            Some("pages for the operator") => admin = address,
+            _ => {}
         }
         seen.push_str(&line);
     };
@@ -59,6 +64,7 @@ fn start() -> Gateway {
     Gateway {
         child,
         address,
+        admin,
         _dir: dir,
     }
 }
@@ -81,7 +87,18 @@ fn ask_as(
     path: &str,
     authorization: Option<&str>,
 ) -> (u16, String) {
-    let mut stream = TcpStream::connect(&gateway.address).expect("weir listens");
+    ask_at(&gateway.address, host, method, path, authorization)
+}
+
+/// The same, of a listener at this address.
+fn ask_at(
+    address: &str,
+    host: &str,
+    method: &str,
+    path: &str,
+    authorization: Option<&str>,
+) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).expect("weir listens");
     stream
         .set_read_timeout(Some(Duration::from_secs(10)))
         .expect("a timeout");
@@ -140,9 +157,11 @@ fn every_route_refuses_strangers_unless_its_row_says_why_not() {
     assert!(routes.len() >= 5, "the page of routes has rows: {routes:?}");
     for (template, open) in &routes {
         let path = template.replace('*', "files");
-        let (status, answer) = ask_as(&gateway, "evil.example", "GET", &path, None);
-        assert_eq!(status, 403, "{answer}");
-        assert!(answer.contains("http.host"), "{answer}");
+        for listener in [&gateway.address, &gateway.admin] {
+            let (status, answer) = ask_at(listener, "evil.example", "GET", &path, None);
+            assert_eq!(status, 403, "{answer}");
+            assert!(answer.contains("http.host"), "{answer}");
+        }
         // A server that is configured and one that is not look the same from outside.
         for name in ["files", "nosuch"] {
             let path = template.replace('*', name);
@@ -156,16 +175,31 @@ fn every_route_refuses_strangers_unless_its_row_says_why_not() {
                             assert!(answer.contains(code), "{what}");
                             assert!(answer.contains("www-authenticate: Bearer"), "{what}");
                         }
-                        "everyone" | "this machine" if method == "GET" => {
+                        "everyone" if method == "GET" => {
                             assert!(matches!(status, 200 | 503), "{what}");
                         }
-                        "everyone" | "this machine" => assert_eq!(status, 405, "{what}"),
+                        "everyone" => assert_eq!(status, 405, "{what}"),
+                        "the operator, at the admin listener" => {
+                            assert_eq!(status, 404, "{what}");
+                            let at = &gateway.admin;
+                            let (status, answer) =
+                                ask_at(at, "localhost", method, &path, *authorization);
+                            assert_eq!(status, 401, "{answer}");
+                            assert!(answer.contains("admin.key"), "{answer}");
+                        }
                         other => panic!("{template} is open to {other}: what is to be expected?"),
                     }
                 }
             }
         }
     }
-    let (status, answer) = ask(&gateway, "GET", "/nothing/here", None);
+    for listener in [&gateway.address, &gateway.admin] {
+        let (status, answer) = ask_at(listener, "localhost", "GET", "/nothing/here", None);
+        assert_eq!(status, 404, "{answer}");
+    }
+    let (status, answer) = ask_at(&gateway.admin, "localhost", "POST", "/mcp/files", None);
     assert_eq!(status, 404, "{answer}");
+    let key = Some("Bearer operator");
+    let (status, answer) = ask_at(&gateway.admin, "localhost", "GET", "/metrics", key);
+    assert_eq!(status, 200, "{answer}");
 }

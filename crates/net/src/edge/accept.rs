@@ -18,6 +18,7 @@ use tokio::task::{JoinSet, spawn_local};
 use super::listener::Accepting;
 use super::opening::{self, Unopened};
 use super::places::{ConnectionPlace, Guest, StrangersFull};
+use super::proxy::ProxySource;
 use super::{Drain, EdgeShared, Listener, ListenerSettings, Peer, Response, answer, refused};
 use crate::h1::{ConnectionSettings, PeerAddress, ServerConnection, Stream, Thread};
 
@@ -169,7 +170,9 @@ impl<S: ConnectionService> Edge<S> {
         if self.settings.is_proxy_protocol() && self.settings.is_proxy(&peer.address) {
             let caller = tokio::time::timeout_at(end, opening::read_proxy(&mut socket)).await;
             match caller.unwrap_or(Err(Unopened::Late)) {
-                Ok(caller) => peer.caller = caller.unwrap_or(peer.caller),
+                Ok(ProxySource::Client(address)) => peer.caller = address,
+                Ok(ProxySource::Unknown) => peer.is_unnamed = true,
+                Ok(ProxySource::Proxy) => {}
                 Err(why) => return self.close(Stream::Tcp(socket), &peer, why),
             }
             match self.seat(&peer, self.service.strangers_max()) {

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io;
-use std::net::IpAddr;
 
 use base::{Refusal, refusal};
 use tokio::io::AsyncReadExt;
@@ -67,9 +66,9 @@ pub(super) fn unasked_header(bytes: &[u8]) -> Option<Refusal> {
     is_header.then(|| Refusal::new(refusal::PROXY, public))
 }
 
-/// Reads the PROXY header that a connection has to begin with, and nothing behind it. Gives the address that it says;
-/// nothing where the connection is the proxy's own. Waits as long as the proxy does: the caller sets a bound.
-pub(super) async fn read_proxy(socket: &mut TcpStream) -> Result<Option<IpAddr>, Unopened> {
+/// Reads the PROXY header that a connection has to begin with, and nothing behind it. Waits as long as the proxy does:
+/// the caller sets a bound.
+pub(super) async fn read_proxy(socket: &mut TcpStream) -> Result<ProxySource, Unopened> {
     let mut bytes = [0; PROXY_BYTES_MAX];
     let mut taken = 0;
     loop {
@@ -84,10 +83,8 @@ pub(super) async fn read_proxy(socket: &mut TcpStream) -> Result<Option<IpAddr>,
         let rest = socket.read_exact(&mut bytes[taken..end]).await;
         rest.map_err(Unopened::Broken)?;
         taken = end;
-        match read {
-            Some((ProxySource::Client(address), _)) => return Ok(Some(address)),
-            Some((ProxySource::Proxy, _)) => return Ok(None),
-            None => {}
+        if let Some((source, _)) = read {
+            return Ok(source);
         }
     }
 }

@@ -21,7 +21,9 @@ const HEAD_BYTES: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProxySource {
     Client(IpAddr),
-    /// The proxy's own, such as a health check, or one of which it does not know whose.
+    /// That of somebody whom the proxy does not name by an address.
+    Unknown,
+    /// The proxy's own, such as a health check.
     Proxy,
 }
 
@@ -73,9 +75,11 @@ fn line(bytes: &[u8]) -> Result<Option<(ProxySource, usize)>, ProxyFault> {
     }
     let source = match word() {
         // What follows is to be ignored.
-        Some("UNKNOWN") => return Ok(Some((ProxySource::Proxy, end + 2))),
+        Some("UNKNOWN") => return Ok(Some((ProxySource::Unknown, end + 2))),
         Some("TCP4") => IpAddr::V4(pair::<Ipv4Addr>(word(), word()).ok_or(fault)?),
-        Some("TCP6") => IpAddr::V6(pair::<Ipv6Addr>(word(), word()).ok_or(fault)?),
+        Some("TCP6") => pair::<Ipv6Addr>(word(), word())
+            .ok_or(fault)?
+            .to_canonical(),
         _ => return Err(fault),
     };
     let ports = [word(), word()];
@@ -125,7 +129,7 @@ fn binary(bytes: &[u8]) -> Result<Option<(ProxySource, usize)>, ProxyFault> {
     let short = ProxyFault("the PROXY header has no room for its addresses");
     // The family, and the transport: a stream, since that is what we accept.
     let source = match head[13] {
-        0x00 | 0x31 => ProxySource::Proxy,
+        0x00 | 0x31 => ProxySource::Unknown,
         0x11 => {
             let (source, _) = rest.get(..12).ok_or(short)?.split_at(4);
             let source: [u8; 4] = source.try_into().map_err(|_| short)?;
@@ -169,10 +173,11 @@ mod tests {
         whole(b"PROXY TCP4 192.0.2.1 255.255.255.255 0 65535\r\n", client);
         let v6 = ProxySource::Client("2001:db8::1".parse().expect("an address"));
         whole(b"PROXY TCP6 2001:db8::1 ::1 1 2\r\n", v6);
-        whole(b"PROXY UNKNOWN\r\n", ProxySource::Proxy);
+        whole(b"PROXY TCP6 ::ffff:192.0.2.1 ::1 1 2\r\n", client);
+        whole(b"PROXY UNKNOWN\r\n", ProxySource::Unknown);
         whole(
             b"PROXY UNKNOWN ffff::1 ffff::2 65535 65535\r\n",
-            ProxySource::Proxy,
+            ProxySource::Unknown,
         );
     }
 
@@ -188,7 +193,7 @@ mod tests {
         whole(&header(0x21, 0x21, &v6), source);
         whole(&header(0x20, 0x00, &[]), ProxySource::Proxy);
         whole(&header(0x20, 0x11, &v4), ProxySource::Proxy);
-        whole(&header(0x21, 0x31, &[0; 216]), ProxySource::Proxy);
+        whole(&header(0x21, 0x31, &[0; 216]), ProxySource::Unknown);
     }
 
     #[test]
