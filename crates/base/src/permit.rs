@@ -22,4 +22,6 @@ pub trait Permit {
     }
     /// Whether this address may be dialled for it.
     fn dial(&self, address: IpAddr) -> Result<(), Refusal>;
+    /// Whether the call may go on: a connection that was taken over for it is asked about again while it lasts.
+    fn in_force(&self) -> Result<(), Refusal>;
 }

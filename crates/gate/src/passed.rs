@@ -127,7 +127,7 @@ impl Passed {
     /// Whether the call could still go on: no stop is in force for it, and its credential is still its agent's and has
     /// not expired. A call that lasts is asked now and then, and ended where it is not.
     pub fn is_in_force(&self) -> bool {
-        self.in_force().is_ok()
+        Permit::in_force(self).is_ok()
     }
 
     /// The same, with what ended the call.
@@ -135,15 +135,7 @@ impl Passed {
     /// # Errors
     /// `gate.stopped`, `agent.suspended`, `agent.revoked`, `agent.key_unknown`, `agent.key_expired`.
     pub fn in_force(&self) -> Result<(), Refusal> {
-        let stops = self.gate.stops.borrow();
-        let lane = self.action.lane.name;
-        match &self.asker {
-            Asker::Agent(verified) => {
-                stops.check(lane, Some(&verified.agent().name))?;
-                self.gate.recognises(verified)
-            }
-            Asker::Gateway => stops.check(lane, None),
-        }
+        Permit::in_force(self)
     }
 
     /// The answer comes in several messages: what is split over them is looked for too.
@@ -256,6 +248,18 @@ impl Permit for Passed {
                 "the server is at an address that is not allowed",
             )
             .with_private(format!("{} resolved to {address}", self.resource.place()))),
+        }
+    }
+
+    fn in_force(&self) -> Result<(), Refusal> {
+        let stops = self.gate.stops.borrow();
+        let lane = self.action.lane.name;
+        match &self.asker {
+            Asker::Agent(verified) => {
+                stops.check(lane, Some(&verified.agent().name))?;
+                self.gate.recognises(verified)
+            }
+            Asker::Gateway => stops.check(lane, None),
         }
     }
 }

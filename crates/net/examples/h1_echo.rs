@@ -37,6 +37,10 @@ impl Permit for Open {
     fn dial(&self, _: IpAddr) -> Result<(), Refusal> {
         Ok(())
     }
+
+    fn in_force(&self) -> Result<(), Refusal> {
+        Ok(())
+    }
 }
 
 enum Bare {

@@ -132,6 +132,10 @@ mod tests {
                 false => Err(Refusal::new(refusal::ADDRESS, "not there")),
             }
         }
+
+        fn in_force(&self) -> Result<(), Refusal> {
+            Ok(())
+        }
     }
 
     fn pass(allows: bool) -> Pass {

@@ -3,7 +3,8 @@
 //! This engine reads and writes HTTP/1.1 (RFC 9112) straight from and into buffers that the caller
 //! works in: a message is one read and one write, and nothing is allocated for it. It is strict:
 //! what two readers could frame in two ways is refused, not repaired. It has no HTTP/2, no
-//! upgrades, no CONNECT and no compression, follows nothing and retries nothing. It runs on a
+//! compression, follows nothing and retries nothing. It switches to no other protocol by itself: a connection is given up to
+//! whoever takes it over ([`crate::Tunnel`]). It runs on a
 //! current-thread runtime inside a `LocalSet`, as all of this crate does.
 //!
 //! A server's loop reads from top to bottom:
@@ -40,6 +41,7 @@ mod write;
 use base::limit;
 
 pub use body::Framing;
+pub(crate) use buffer::Input;
 pub use client::{AnswerView, ClientConnection, SendOutcome};
 pub use error::{Error, Fault, Wait};
 pub use field::{Field, FieldKind, Fields};
@@ -48,6 +50,7 @@ pub use prepared::{AnswerLines, RequestLines};
 pub use server::{RequestView, ServerConnection};
 pub use stream::{PeerAddress, Socket, Stream};
 pub use thread::Thread;
+pub(crate) use thread::Watch;
 
 /// Largest head, in bytes, where the settings do not say otherwise.
 pub const HEAD_BYTES_DEFAULT: usize = 64 << 10;

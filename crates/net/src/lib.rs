@@ -17,6 +17,7 @@ pub mod origin;
 mod pool;
 mod send;
 pub mod sse;
+mod takeover;
 pub mod tls;
 
 pub use children::{Backoff, ChildIn, ChildOut, LineError, SendLineError};
@@ -28,3 +29,4 @@ pub use edge::{CallerSaid, ForwardedField, Service, bind, refused, reserve, serv
 pub use generation::Generations;
 pub use pool::{Lease, Upstreams};
 pub use send::{SendError, UpstreamAnswer};
+pub use takeover::{Switch, Tunnel, TunnelBounds, TunnelEnd, TunnelStop};

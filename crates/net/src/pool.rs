@@ -194,6 +194,15 @@ impl Lease {
         self.target.host.as_bytes()
     }
 
+    /// The connection itself, with its thread and bounds: it does not come back.
+    pub(crate) fn into_client(
+        mut self,
+    ) -> (ClientConnection<Stream>, Rc<Thread>, Rc<ConnectionSettings>) {
+        let client = self.client.take().expect("lent until it is dropped");
+        let Pool { thread, bounds, .. } = &*self.pool;
+        (*client, Rc::clone(thread), Rc::clone(bounds))
+    }
+
     /// Lets the next answer take as long as it takes: whoever waits for it sets a bound.
     pub fn wait_patiently(&mut self) {
         let patient = Rc::clone(&self.pool.patient);

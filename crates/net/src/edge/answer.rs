@@ -28,9 +28,13 @@ pub(super) async fn write(
 ) -> Result<(), Error> {
     let (head, body) = response.into_parts();
     let status = head.status.as_u16();
+    if matches!(body, Body::Taken) {
+        base::never!("an answer to a connection that nobody took over");
+        return Err(Error::Misuse("the connection was not taken over"));
+    }
     let framing = match &body {
         _ if status == 204 => Framing::None,
-        Body::Empty => Framing::None,
+        Body::Empty | Body::Taken => Framing::None,
         Body::Full(bytes) => Framing::Length(bytes.len() as u64),
         Body::Stream(_) => Framing::Chunked,
     };
@@ -38,7 +42,7 @@ pub(super) async fn write(
     server.respond(status, fields(&head.headers, &date), framing)?;
     if server.has_body_to_send() {
         match body {
-            Body::Empty => {}
+            Body::Empty | Body::Taken => {}
             Body::Full(bytes) => put(server, &bytes, guest).await?,
             Body::Stream(stream) => feed(server, stream, guest).await?,
         }
@@ -57,8 +61,8 @@ pub(super) async fn refuse(mut server: Box<AgentConnection>, response: Response)
     let body = match body {
         Body::Full(bytes) => bytes,
         Body::Empty => Bytes::new(),
-        Body::Stream(_) => {
-            base::never!("a refusal with a stream for a body");
+        Body::Stream(_) | Body::Taken => {
+            base::never!("a refusal whose body is not at hand");
             Bytes::new()
         }
     };

@@ -19,6 +19,9 @@ pub enum Body {
     Full(Bytes),
     /// Chunks, as they come.
     Stream(StreamBody),
+    /// There is no answer to write: the service took the connection over ([`super::Request::take_over`]), and its
+    /// call lasted as long as what followed.
+    Taken,
 }
 
 /// The reading end of [`Body::stream`].

@@ -3,7 +3,7 @@
 //! Its requests are read one after the other, and each is answered before the next one is looked at. What must not
 //! be read, or comes too slowly, is refused in the service's words and ends the connection.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
@@ -61,6 +61,7 @@ pub(super) async fn run<S: Service>(agents: &Agents<S>, accepted: AcceptedConnec
         let request = Request::new(head, peer, Rc::downgrade(&lent), &agents.settings, done);
         lent.put(server);
         let response = watched(agents.service.call(request), &lent).await;
+        // It is gone where the call took it over: that has ended by now, too.
         let (Some(response), Some(back)) = (response, lent.take()) else {
             return;
         };
@@ -92,6 +93,8 @@ async fn watched(call: impl Future<Output = Response>, lent: &LentConnection) ->
 /// is still there.
 pub(super) struct LentConnection {
     server: RefCell<Option<Box<AgentConnection>>>,
+    /// The call has the connection for itself.
+    is_taken: Cell<bool>,
     guest: Option<Arc<Guest>>,
 }
 
@@ -99,6 +102,7 @@ impl LentConnection {
     fn new(guest: &Option<Arc<Guest>>) -> LentConnection {
         LentConnection {
             server: RefCell::new(None),
+            is_taken: Cell::new(false),
             guest: guest.clone(),
         }
     }
@@ -116,6 +120,14 @@ impl LentConnection {
         self.server.borrow_mut().as_deref_mut().map(work)
     }
 
+    /// Lets a call have the connection for itself, if its request asks for what ends HTTP with this status.
+    pub(super) fn take_over(&self, status: u16) -> Option<Box<AgentConnection>> {
+        let mut server = self.server.borrow_mut();
+        let taken = server.take_if(|server| server.can_switch(status))?;
+        self.is_taken.set(true);
+        Some(taken)
+    }
+
     /// Says that a known agent asks.
     pub(super) fn is_of_known_agent(&self) {
         if let Some(guest) = &self.guest {
@@ -124,6 +136,9 @@ impl LentConnection {
     }
 
     fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
+        if self.is_taken.get() {
+            return Poll::Pending;
+        }
         let looked = self.with(|server| server.poll_gone(context));
         looked.unwrap_or(Poll::Ready(()))
     }

@@ -7,7 +7,7 @@ use std::future::poll_fn;
 use std::rc::Weak;
 use std::task::{Context, Poll, ready};
 
-use base::{Refusal, refusal};
+use base::{Permit, Refusal, refusal};
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Uri};
@@ -15,6 +15,7 @@ use http::{HeaderMap, Method, Uri};
 use super::connection::{AgentConnection, LentConnection, refusal_of};
 use super::{EdgeSettings, Peer};
 use crate::h1::{Error, Fault, Framing, RequestView, Version, Wait};
+use crate::takeover::{Switch, Tunnel};
 
 /// Bytes set aside for a body before any of it came.
 const FIRST_BYTES: usize = 64 << 10;
@@ -105,6 +106,32 @@ impl Request {
         }
         self.done = piece.is_empty();
         Ok((!self.done).then_some(piece))
+    }
+
+    /// Answers with what ends HTTP on this connection, and takes it over. The call lasts as long as what follows, and
+    /// then answers with [`super::Body::Taken`].
+    ///
+    /// # Errors
+    /// What ended the permit's call; `http.head_invalid` where the request does not ask for this, or has a body; and
+    /// `http.body_cut` where the client is gone. After the last the answer reaches nobody.
+    pub async fn take_over<P: Permit>(
+        &mut self,
+        permit: &P,
+        switch: Switch<'_>,
+    ) -> Result<Tunnel, Refusal> {
+        permit.in_force()?;
+        let lent = self.lent.upgrade();
+        let lent = lent.ok_or_else(|| cut("the call is over"))?;
+        let mut server = lent.take_over(switch.status).ok_or_else(not_asked)?;
+        drop(lent);
+        let (status, protocol) = (switch.status, switch.protocol.map(str::as_bytes));
+        let fields = switch.fields.iter().copied();
+        let gone = |error: Error| cut(error.to_string());
+        server.switch(status, protocol, fields).map_err(gone)?;
+        server.flush().await.map_err(gone)?;
+        let (thread, bounds) = server.watched_by();
+        let parts = server.into_parts().map_err(gone)?;
+        Ok(Tunnel::new(parts, &thread, &bounds))
     }
 
     /// Reads the whole body; a second time it is empty.
@@ -203,6 +230,11 @@ fn kept() -> Refusal {
 fn cut(why: impl Into<String>) -> Refusal {
     let public = "The request body ended before it was whole, or is not framed well.";
     Refusal::new(refusal::BODY_CUT, public).with_private(why)
+}
+
+fn not_asked() -> Refusal {
+    let public = "The request does not ask to switch to what is here, or it has a body.";
+    Refusal::new(refusal::HEAD_INVALID, public)
 }
 
 fn too_large(bytes_max: usize) -> Refusal {

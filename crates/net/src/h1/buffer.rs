@@ -26,7 +26,7 @@ const KEPT_ALWAYS: usize = 16;
 
 /// The buffers that nobody uses now.
 #[derive(Debug, Default)]
-pub(super) struct Buffers {
+pub(crate) struct Buffers {
     inputs: RefCell<Shelf>,
     outputs: RefCell<Shelf>,
 }
@@ -110,7 +110,7 @@ impl Buffers {
 /// In the buffer stand, in this order: the head that is lent (below `floor`), decoded bytes of a
 /// body (`data`), and bytes as they came (`raw`).
 #[derive(Debug, Default)]
-pub(super) struct Input {
+pub(crate) struct Input {
     bytes: Vec<u8>,
     floor: usize,
     data: Range<usize>,
@@ -124,7 +124,7 @@ impl Input {
         &self.bytes
     }
 
-    pub(super) fn raw(&self) -> &[u8] {
+    pub(crate) fn raw(&self) -> &[u8] {
         &self.bytes[self.raw.clone()]
     }
 
@@ -150,7 +150,7 @@ impl Input {
     }
 
     /// Passes over raw bytes.
-    pub(super) fn skip(&mut self, bytes: usize) {
+    pub(crate) fn skip(&mut self, bytes: usize) {
         debug_assert!(bytes <= self.raw.len());
         self.raw.start += bytes;
     }
@@ -202,7 +202,7 @@ impl Input {
 
     /// Reads once, with a buffer of at most `max` bytes; 0 is the end of the stream. `OutOfMemory`
     /// says that the buffer is full: whoever asks has to have bounded what he asks for.
-    pub(super) fn poll_read<S: Socket>(
+    pub(crate) fn poll_read<S: Socket>(
         &mut self,
         io: &mut S,
         context: &mut Context<'_>,

@@ -14,7 +14,7 @@ use super::connection::Connection;
 use super::error::{Error, Fault, Wait};
 use super::field::{Fields, is_token};
 use super::head::{self, AnswerHead, Scan, Version};
-use super::prepared::{Asks, RequestLines, check_framing, put_request};
+use super::prepared::{Asks, RequestLines, check_framing, put_connect, put_request, put_switch};
 use super::stream::Socket;
 use super::thread::Thread;
 use super::write::{self, Sending, put_length};
@@ -28,6 +28,8 @@ enum ClientStage {
     Asked,
     /// The final answer's head was read.
     Answered,
+    /// The answer ended HTTP on this connection.
+    Switched,
 }
 
 /// What became of [`ClientConnection::send`].
@@ -47,7 +49,7 @@ pub struct ClientConnection<S: Socket> {
     scan: Scan,
     stage: ClientStage,
     sending: Sending,
-    to_head: bool,
+    asks: Asks,
     close: bool,
     informational: usize,
     written_before: u64,
@@ -62,7 +64,7 @@ impl<S: Socket> ClientConnection<S> {
             scan: Scan::default(),
             stage: ClientStage::Idle,
             sending: Sending::Done,
-            to_head: false,
+            asks: Asks::Other,
             close: false,
             informational: 0,
             written_before: 0,
@@ -74,7 +76,7 @@ impl<S: Socket> ClientConnection<S> {
     pub fn is_reusable(&self) -> bool {
         let whole = match self.stage {
             ClientStage::Idle => true,
-            ClientStage::Asked => false,
+            ClientStage::Asked | ClientStage::Switched => false,
             ClientStage::Answered => self.body.is_done() && self.sending == Sending::Done,
         };
         whole
@@ -145,6 +147,47 @@ impl<S: Socket> ClientConnection<S> {
         })
     }
 
+    /// Writes the head of a GET request that asks to go on with another protocol, such as `websocket`. A server that
+    /// does answers 101, and [`Self::is_switched`] says so; each other answer is one of HTTP.
+    pub fn request_upgrade<'f>(
+        &mut self,
+        protocol: &[u8],
+        target: &[u8],
+        authority: &[u8],
+        fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
+    ) -> Result<(), Error> {
+        self.begin(Asks::Upgrade, Framing::None, |out| {
+            put_request(out, b"GET", target, authority, fields)?;
+            put_switch(out, protocol)
+        })
+    }
+
+    /// Writes the head of a CONNECT request: a proxy that makes the tunnel to this host and port answers 2xx, and
+    /// [`Self::is_switched`] says so.
+    pub fn request_tunnel<'f>(
+        &mut self,
+        authority: &[u8],
+        fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
+    ) -> Result<(), Error> {
+        let put = |out: &mut Vec<u8>| put_connect(out, authority, fields);
+        self.begin(Asks::Tunnel, Framing::None, put)
+    }
+
+    /// Whether the last answer ended HTTP on this connection: what follows is of the protocol that was asked for.
+    pub fn is_switched(&self) -> bool {
+        self.stage == ClientStage::Switched
+    }
+
+    /// Gives up the socket of a connection that was switched or on which nothing was asked, with what came behind
+    /// the answer.
+    pub(crate) fn into_parts(mut self) -> Result<(S, Vec<u8>), Error> {
+        let is_unused = self.connection.written == 0 && self.is_reusable();
+        match self.is_switched() || is_unused {
+            true => Ok(self.connection.give_up()),
+            false => Err(Error::Misuse("the connection speaks HTTP")),
+        }
+    }
+
     fn begin(
         &mut self,
         asks: Asks,
@@ -169,7 +212,7 @@ impl<S: Socket> ClientConnection<S> {
             Ok(())
         })?;
         self.sending = Sending::of(framing);
-        (self.stage, self.to_head) = (ClientStage::Asked, asks == Asks::Head);
+        (self.stage, self.asks) = (ClientStage::Asked, asks);
         (self.informational, self.scan) = (0, Scan::default());
         self.body.begin(Framing::None);
         self.connection.watch.read_done();
@@ -320,16 +363,16 @@ impl<S: Socket> ClientConnection<S> {
             input.next_message();
         }
         let settings = &self.connection.watch.bounds;
-        self.head.read(
-            &input.raw()[..end],
-            input.raw_start(),
-            self.to_head,
-            settings,
-        )?;
+        self.head
+            .read(&input.raw()[..end], input.raw_start(), self.asks, settings)?;
         input.take_head(end);
         self.connection.watch.read_done();
         self.scan = Scan::default();
         self.close |= self.head.common.close;
+        if self.head.is_switch {
+            (self.stage, self.close) = (ClientStage::Switched, true);
+            return Ok(true);
+        }
         if self.head.status < 200 {
             self.informational += 1;
             if self.informational > super::INFORMATIONAL_MAX {
@@ -412,6 +455,14 @@ pub(super) fn check_request(method: &[u8], target: &[u8], authority: &[u8]) -> R
     Ok(())
 }
 
+/// Refuses what is no host with a port, which CONNECT has to name.
+pub(super) fn check_authority(authority: &[u8]) -> Result<(), Error> {
+    match head::form(b"CONNECT", authority) {
+        Some(_) => Ok(()),
+        None => Err(Error::Misuse("an authority that cannot be written")),
+    }
+}
+
 /// An answer's head, lent from the buffer that it was read into.
 #[derive(Clone, Copy)]
 pub struct AnswerView<'a> {
@@ -427,7 +478,7 @@ impl<'a> AnswerView<'a> {
 
     /// Whether another answer follows.
     pub fn is_informational(&self) -> bool {
-        self.head.status < 200
+        self.head.status < 200 && !self.head.is_switch
     }
 
     /// The reason as it came, which means nothing; empty if it is not ASCII.

@@ -16,7 +16,8 @@ use super::{ConnectionSettings, PIECE_BYTES_MAX};
 
 #[derive(Debug)]
 pub(super) struct Connection<S> {
-    pub(super) io: S,
+    /// Absent once it was taken over.
+    io: Option<S>,
     pub(super) input: Input,
     pub(super) out: Vec<u8>,
     pub(super) watch: Watch,
@@ -35,7 +36,7 @@ impl<S: Socket> Connection<S> {
         bounds: &Rc<ConnectionSettings>,
     ) -> Connection<S> {
         Connection {
-            io,
+            io: Some(io),
             input: Input::default(),
             out: Vec::new(),
             watch: Watch::new(thread, bounds),
@@ -43,6 +44,31 @@ impl<S: Socket> Connection<S> {
             gone: 0,
             written: 0,
         }
+    }
+
+    /// The socket, beside what bounds its waits.
+    pub(super) fn io(&mut self) -> (&mut S, &Watch) {
+        (socket(&mut self.io), &self.watch)
+    }
+
+    /// Makes the coming close a visible failure, unless the socket is another's by now.
+    pub(super) fn reset(&mut self) {
+        if let Some(io) = &mut self.io {
+            io.reset();
+        }
+    }
+
+    /// Whether an end that is not announced is a failure to the other side.
+    pub(super) fn tells_end(&self) -> bool {
+        self.io.as_ref().is_some_and(Socket::tells_end)
+    }
+
+    /// Gives up the socket, with the bytes that came and belong to no message. What is in the output has to be written
+    /// out before.
+    pub(super) fn give_up(&mut self) -> (S, Vec<u8>) {
+        debug_assert!(self.is_flushed());
+        let unread = self.input.raw().to_vec();
+        (self.io.take().expect(NOT_TAKEN), unread)
     }
 
     pub(super) fn thread(&self) -> &Rc<Thread> {
@@ -68,7 +94,7 @@ impl<S: Socket> Connection<S> {
     /// Writes out all that is in the output.
     pub(super) fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         while self.gone < self.out.len() {
-            match Pin::new(&mut self.io).poll_write(context, &self.out[self.gone..]) {
+            match Pin::new(socket(&mut self.io)).poll_write(context, &self.out[self.gone..]) {
                 Poll::Ready(Ok(0)) => {
                     return Poll::Ready(Err(std::io::ErrorKind::WriteZero.into()));
                 }
@@ -82,7 +108,10 @@ impl<S: Socket> Connection<S> {
             }
         }
         if !self.out.is_empty() {
-            if Pin::new(&mut self.io).poll_flush(context)?.is_pending() {
+            if Pin::new(socket(&mut self.io))
+                .poll_flush(context)?
+                .is_pending()
+            {
                 return self.poll_write_late(context);
             }
             self.gone = 0;
@@ -108,7 +137,8 @@ impl<S: Socket> Connection<S> {
     ) -> Poll<Result<Option<usize>, Error>> {
         let buffers = &self.watch.thread.buffers;
         let max = self.watch.bounds.head_bytes_max + 2 * PIECE_BYTES_MAX;
-        match self.input.poll_read(&mut self.io, context, buffers, max) {
+        let io = socket(&mut self.io);
+        match self.input.poll_read(io, context, buffers, max) {
             Poll::Ready(read) => Poll::Ready(Ok(Some(read?))),
             Poll::Pending if self.watch.is_read_late() => Poll::Ready(Ok(None)),
             Poll::Pending => {
@@ -125,7 +155,7 @@ impl<S: Socket> Connection<S> {
     ) -> Poll<std::io::Result<usize>> {
         let buffers = &self.watch.thread.buffers;
         self.input
-            .poll_read(&mut self.io, context, buffers, PIECE_BYTES_MAX)
+            .poll_read(socket(&mut self.io), context, buffers, PIECE_BYTES_MAX)
     }
 
     /// Makes `want` bytes of the body available in one piece; fewer only at its end.
@@ -172,6 +202,12 @@ impl<S: Socket> Connection<S> {
         }
         Ok(found)
     }
+}
+
+const NOT_TAKEN: &str = "a socket is taken over with the connection that reads from it";
+
+fn socket<S>(io: &mut Option<S>) -> &mut S {
+    io.as_mut().expect(NOT_TAKEN)
 }
 
 impl<S> Drop for Connection<S> {

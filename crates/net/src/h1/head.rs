@@ -14,6 +14,7 @@ use memchr::memmem::Finder;
 use super::body::Framing;
 use super::error::Fault;
 use super::field::{FieldKind, FieldSpans, Span, elements};
+use super::prepared::Asks;
 use super::{CONNECTION_OPTIONS_MAX, ConnectionSettings, FIELDS_MAX, METHOD_BYTES_MAX};
 
 /// The largest Content-Length: more would not fit the offset types of most systems.
@@ -243,6 +244,8 @@ pub(super) struct RequestHead {
     pub(super) expects: bool,
     pub(super) is_head: bool,
     pub(super) is_connect: bool,
+    /// The client asks to switch to another protocol.
+    pub(super) wants_upgrade: bool,
 }
 
 impl RequestHead {
@@ -258,6 +261,7 @@ impl RequestHead {
             expects: false,
             is_head: false,
             is_connect: false,
+            wants_upgrade: false,
         }
     }
 
@@ -290,8 +294,15 @@ impl RequestHead {
         self.target = Span::of(target.as_bytes(), head, base);
         self.is_head = method == "HEAD";
         self.is_connect = method == "CONNECT";
+        self.wants_upgrade = self.common.upgrade && self.names_protocol(head, base);
         self.route(method.as_bytes(), target.as_bytes(), head, base)?;
         self.frame()
+    }
+
+    fn names_protocol(&self, head: &[u8], base: usize) -> bool {
+        let fields = self.common.fields.iter();
+        let mut names = fields.map(|field| field.name.back(base).in_(head));
+        names.any(|name| name.eq_ignore_ascii_case(b"upgrade"))
     }
 
     /// Forgets what stands in the buffer; what the answer depends on stays.
@@ -348,6 +359,8 @@ pub(super) struct AnswerHead {
     pub(super) status: u16,
     pub(super) reason: Span,
     pub(super) framing: Framing,
+    /// It ends HTTP on this connection, as the request asked.
+    pub(super) is_switch: bool,
 }
 
 impl AnswerHead {
@@ -357,6 +370,7 @@ impl AnswerHead {
             status: 0,
             reason: Span::default(),
             framing: Framing::None,
+            is_switch: false,
         }
     }
 
@@ -366,13 +380,12 @@ impl AnswerHead {
         self.common.fields.clear();
     }
 
-    /// Reads a whole head that begins at `base` of the buffer; `to_head` says that it answers a
-    /// HEAD request.
+    /// Reads a whole head that begins at `base` of the buffer, and answers a request that asked so.
     pub(super) fn read(
         &mut self,
         head: &[u8],
         base: usize,
-        to_head: bool,
+        asks: Asks,
         settings: &ConnectionSettings,
     ) -> Result<(), Fault> {
         self.common.clear();
@@ -394,21 +407,29 @@ impl AnswerHead {
             "" => Span::default(),
             reason => Span::of(reason.as_bytes(), head, base),
         };
-        self.frame(to_head)
+        self.frame(asks)
     }
 
     /// Finds the framing of the body (RFC 9112 §6.3).
-    fn frame(&mut self, to_head: bool) -> Result<(), Fault> {
+    fn frame(&mut self, asks: Asks) -> Result<(), Fault> {
         let (chunked, length) = (self.common.chunked, self.common.length);
+        let is_new = self.common.version == Version::Http11;
+        self.is_switch = match (self.status, asks) {
+            (101, Asks::Upgrade) => self.common.upgrade && is_new,
+            (200..=299, Asks::Tunnel) => true,
+            _ => false,
+        };
         self.framing = match self.status {
-            101 => return Err(Fault::Switching),
+            101 if !self.is_switch => return Err(Fault::Switching),
+            // RFC 9110 §9.3.6: what says otherwise is ignored.
+            200..=299 if self.is_switch => Framing::None,
             // RFC 9110 §8.6: no length and no coding. A length of 0 does no harm, and servers send
             // it.
             100..=199 | 204 if chunked || length.is_some_and(|length| length > 0) => {
                 return Err(Fault::BodyUnasked);
             }
             100..=199 | 204 | 304 => Framing::None,
-            _ if to_head => Framing::None,
+            _ if asks == Asks::Head => Framing::None,
             _ if chunked => Framing::Chunked,
             _ => match length {
                 Some(0) => Framing::None,

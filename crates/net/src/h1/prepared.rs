@@ -5,8 +5,9 @@
 //! differs each time.
 
 use super::body::Framing;
-use super::client::check_request;
+use super::client::{check_authority, check_request};
 use super::error::Error;
+use super::field::is_token;
 use super::server::put_status;
 use super::write::{put_field, put_fields};
 
@@ -31,6 +32,10 @@ pub(super) enum Asks {
     Head,
     /// The method means a body, so its absence is said (RFC 9110 §8.6).
     WithBody,
+    /// Another protocol on this connection; the server may go on with HTTP all the same.
+    Upgrade,
+    /// CONNECT.
+    Tunnel,
     Other,
 }
 
@@ -94,6 +99,30 @@ pub(super) fn put_request<'f>(
     }
     put_field(out, b"host", authority);
     put_fields(out, fields)
+}
+
+/// Writes the line and the fields of a CONNECT request, if all of them can be written.
+pub(super) fn put_connect<'f>(
+    out: &mut Vec<u8>,
+    authority: &[u8],
+    fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
+) -> Result<(), Error> {
+    check_authority(authority)?;
+    for part in [b"CONNECT ", authority, b" HTTP/1.1\r\n"] {
+        out.extend_from_slice(part);
+    }
+    put_field(out, b"host", authority);
+    put_fields(out, fields)
+}
+
+/// Writes the fields that ask for another protocol or switch to it (RFC 9110 §7.8).
+pub(super) fn put_switch(out: &mut Vec<u8>, protocol: &[u8]) -> Result<(), Error> {
+    if !protocol.split(|byte| *byte == b'/').all(is_token) {
+        return Err(Error::Misuse("a protocol that cannot be written"));
+    }
+    put_field(out, b"connection", b"upgrade");
+    put_field(out, b"upgrade", protocol);
+    Ok(())
 }
 
 /// Refuses what no request has.

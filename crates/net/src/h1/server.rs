@@ -18,9 +18,9 @@ use super::ConnectionSettings;
 use super::body::{BodyDecoder, Framing};
 use super::connection::Connection;
 use super::error::{Error, Fault, Wait};
-use super::field::{FieldKind, Fields};
+use super::field::Fields;
 use super::head::{Form, RequestHead, Scan, Version};
-use super::prepared::AnswerLines;
+use super::prepared::{AnswerLines, put_switch};
 use super::stream::Socket;
 use super::thread::{DATE_BYTES, Thread};
 use super::write::{self, Sending, put_decimal, put_fields, put_length};
@@ -34,6 +34,8 @@ enum ServerStage {
     Owed,
     /// The head of the answer is written.
     Answering,
+    /// The answer that ends HTTP on this connection is written.
+    Switched,
 }
 
 /// One connection, as its server.
@@ -114,7 +116,7 @@ impl<S: Socket> ServerConnection<S> {
         }
         if self.close || self.lost || !self.body.is_done() {
             let unread = !self.body.is_done() || !self.connection.input.raw().is_empty();
-            if self.lost || unread || self.connection.io.tells_end() {
+            if self.lost || unread || self.connection.tells_end() {
                 self.linger().await;
             }
             return Ok(false);
@@ -184,6 +186,7 @@ impl<S: Socket> ServerConnection<S> {
     fn owe(&mut self, error: Error) -> Error {
         (self.stage, self.lost, self.close) = (ServerStage::Owed, true, true);
         (self.head.is_head, self.head.common.version) = (false, Version::Http11);
+        (self.head.is_connect, self.head.wants_upgrade) = (false, false);
         (self.expects, self.sending) = (false, Sending::Done);
         self.late |= matches!(error, Error::Slow(_));
         error
@@ -215,7 +218,7 @@ impl<S: Socket> ServerConnection<S> {
         self.body.begin(self.head.framing);
         (self.stage, self.used) = (ServerStage::Owed, true);
         (self.expects, self.close) = (self.head.expects, self.head.common.close);
-        // What follows a CONNECT is for a tunnel that we do not make.
+        // What follows a CONNECT is for the tunnel that it asks for.
         self.lost = self.head.is_connect;
         Ok(true)
     }
@@ -420,6 +423,54 @@ impl<S: Socket> ServerConnection<S> {
         Ok(())
     }
 
+    /// Whether [`Self::switch`] can answer the request that was read last.
+    pub(crate) fn can_switch(&self, status: u16) -> bool {
+        let head = &self.head;
+        let is_asked = match status {
+            101 => head.wants_upgrade && !head.is_connect && head.common.version == Version::Http11,
+            200 => head.is_connect,
+            _ => false,
+        };
+        is_asked && head.framing == Framing::None && self.stage == ServerStage::Owed
+    }
+
+    /// Writes the answer that ends HTTP on this connection: 101, with the protocol that follows, to a request that
+    /// asks for another, or 200 to CONNECT.
+    pub(crate) fn switch<'f>(
+        &mut self,
+        status: u16,
+        protocol: Option<&[u8]>,
+        fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
+    ) -> Result<(), Error> {
+        if !self.can_switch(status) || (status == 101) != protocol.is_some() {
+            return Err(Error::Misuse("the request does not ask for this switch"));
+        }
+        write::whole(self.connection.out(), |out| {
+            put_status(out, status);
+            put_fields(out, fields)?;
+            protocol.map_or(Ok(()), |protocol| put_switch(out, protocol))?;
+            out.extend_from_slice(b"\r\n");
+            Ok(())
+        })?;
+        (self.stage, self.sending, self.close) = (ServerStage::Switched, Sending::Done, true);
+        Ok(())
+    }
+
+    /// Gives up the socket of a connection that was switched, with what came behind the request. The answer has to be
+    /// written out before.
+    pub(crate) fn into_parts(mut self) -> Result<(S, Vec<u8>), Error> {
+        match self.stage == ServerStage::Switched && self.connection.is_flushed() {
+            true => Ok(self.connection.give_up()),
+            false => Err(Error::Misuse("the connection speaks HTTP")),
+        }
+    }
+
+    /// What bounds the connection, and its thread.
+    pub(crate) fn watched_by(&self) -> (Rc<Thread>, Rc<ConnectionSettings>) {
+        let watch = &self.connection.watch;
+        (Rc::clone(&watch.thread), Rc::clone(&watch.bounds))
+    }
+
     /// Writes bytes of the answer's body; waits only if the output is full.
     pub async fn body(&mut self, bytes: &[u8]) -> Result<(), Error> {
         for part in bytes.chunks(super::OUTPUT_BYTES_MAX) {
@@ -530,7 +581,7 @@ impl<S: Socket> ServerConnection<S> {
         let (mut closed, mut left) = (false, limit::LINGER_BYTES_MAX);
         let mut buffer = [0; 4096];
         poll_fn(|context| {
-            let Connection { io, watch, .. } = &mut self.connection;
+            let (io, watch) = self.connection.io();
             loop {
                 let mut read = ReadBuf::new(&mut buffer);
                 let done = if closed {
@@ -563,7 +614,7 @@ impl<S: Socket> Drop for ServerConnection<S> {
     fn drop(&mut self) {
         if self.sending == Sending::UntilClose {
             // Otherwise what was cut would look whole.
-            self.connection.io.reset();
+            self.connection.reset();
         }
     }
 }
@@ -636,11 +687,8 @@ impl<'a> RequestView<'a> {
         self.head.expects
     }
 
-    /// Whether the client asks to switch to another protocol, which this engine never does.
+    /// Whether the client asks to switch to another protocol.
     pub fn wants_upgrade(&self) -> bool {
-        let named = |field: super::Field<'_>| {
-            field.kind == FieldKind::Hop && field.name.eq_ignore_ascii_case(b"upgrade")
-        };
-        self.head.common.upgrade && self.fields().iter().any(named)
+        self.head.wants_upgrade
     }
 }

@@ -26,7 +26,7 @@ const TRIM_TICKS: u64 = 8;
 /// The state of one thread that its connections share. Made once for each thread, inside a
 /// `LocalSet`.
 pub struct Thread {
-    pub(super) buffers: Buffers,
+    pub(crate) buffers: Buffers,
     tick_ms: u64,
     now: Cell<u64>,
     ticking: Cell<bool>,
@@ -157,15 +157,15 @@ impl Slot {
 
 /// One connection's place among those of its thread; dropping it frees the place.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(crate) struct Watch {
     slot: Rc<Slot>,
     index: usize,
-    pub(super) thread: Rc<Thread>,
-    pub(super) bounds: Rc<ConnectionSettings>,
+    pub(crate) thread: Rc<Thread>,
+    pub(crate) bounds: Rc<ConnectionSettings>,
 }
 
 impl Watch {
-    pub(super) fn new(thread: &Rc<Thread>, bounds: &Rc<ConnectionSettings>) -> Watch {
+    pub(crate) fn new(thread: &Rc<Thread>, bounds: &Rc<ConnectionSettings>) -> Watch {
         let slot = Rc::new(Slot {
             read_due: Cell::new(NEVER),
             write_due: Cell::new(NEVER),
@@ -200,7 +200,7 @@ impl Watch {
     }
 
     /// Bounds the wait for bytes by a tick, too.
-    pub(super) fn read_by(&self, tick: u64) {
+    pub(crate) fn read_by(&self, tick: u64) {
         let due = self.slot.read_due.get();
         self.slot.read_due.set(due.min(tick));
     }
@@ -209,7 +209,7 @@ impl Watch {
         self.slot.read_due.get() != NEVER
     }
 
-    pub(super) fn read_done(&self) {
+    pub(crate) fn read_done(&self) {
         self.slot.read_due.set(NEVER);
     }
 
@@ -233,7 +233,7 @@ impl Watch {
     }
 
     /// Remembers whom to wake when a wait is over.
-    pub(super) fn wake_later(&self, waker: &Waker) {
+    pub(crate) fn wake_later(&self, waker: &Waker) {
         self.thread.keep_ticking();
         let mut kept = self.slot.waker.borrow_mut();
         if !kept.as_ref().is_some_and(|kept| kept.will_wake(waker)) {
