@@ -25,6 +25,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("json", targets::json),
     ("mcp_envelope", targets::mcp_envelope),
     ("net_sse", targets::net_sse),
+    ("net_ws", targets::net_ws),
     ("mcp_arguments", targets::mcp_arguments),
     ("mcp_fields", targets::mcp_fields),
     ("identity_key", targets::identity_key),

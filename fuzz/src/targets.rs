@@ -176,6 +176,31 @@ pub fn net_sse(data: &[u8]) {
     }
 }
 
+/// The handshake of a WebSocket: what is accepted is one, as its fields say by themselves.
+pub fn net_ws(data: &[u8]) {
+    let mut fields = [httparse::EMPTY_HEADER; 32];
+    let mut request = httparse::Request::new(&mut fields);
+    if request.parse(data).is_err() {
+        return;
+    }
+    let method = request.method.unwrap_or_default();
+    let mut head = http::Request::builder().method(method).uri("/");
+    for field in request.headers.iter().filter(|field| !field.name.is_empty()) {
+        head = head.header(field.name, field.value);
+    }
+    let Ok(head) = head.body(()) else { return };
+    let (head, ()) = head.into_parts();
+    let Ok(offer) = net::WebSocketOffer::read(&head) else { return };
+    assert!(head.method == "GET" && head.headers["sec-websocket-version"] == "13");
+    assert_eq!(head.headers["sec-websocket-key"].len(), 24);
+    let mut protocols: Vec<&str> = offer.protocols().collect();
+    let count = protocols.len();
+    protocols.sort_unstable();
+    protocols.dedup();
+    assert!(count <= 32 && protocols.len() == count, "a protocol is offered twice");
+    assert!(protocols.iter().all(|one| !one.is_empty() && !one.contains(',')));
+}
+
 /// An agent's key: what is accepted is 48 characters that begin as keys do.
 pub fn identity_key(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };

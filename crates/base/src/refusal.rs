@@ -107,6 +107,7 @@ codes! {
     PROXY "http.proxy" 400 "Connect without a PROXY header; or have the operator name this address in the listener's trusted, with proxy: protocol.";
     TLS "http.tls" 400 "Connect by TLS: write https in the URL.";
     MISDIRECTED "http.misdirected" 421 "Write http in the URL; or connect by TLS to the proxy before the gateway.";
+    WEBSOCKET "http.websocket" 400 "Send a WebSocket handshake of version 13 (RFC 6455), as a WebSocket library does.";
     BODY_TOO_LARGE "http.body_too_large" 413 "Send a smaller body, or have the operator raise limits.body_bytes_max.";
     BODY_TOO_SLOW "http.body_too_slow" 408 "Send the body without long pauses.";
     BODY_CUT "http.body_cut" 400 "The body ended early; send it again whole.";

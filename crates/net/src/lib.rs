@@ -19,6 +19,7 @@ mod send;
 pub mod sse;
 mod takeover;
 pub mod tls;
+mod ws;
 
 pub use children::{Backoff, ChildIn, ChildOut, LineError, SendLineError};
 pub use dial::{Endpoint, EndpointError, Scheme, TargetError, Targets};
@@ -30,3 +31,6 @@ pub use generation::Generations;
 pub use pool::{Lease, Upstreams};
 pub use send::{SendError, UpstreamAnswer};
 pub use takeover::{Switch, Tunnel, TunnelBounds, TunnelEnd, TunnelStop};
+pub use ws::{
+    WebSocket, WebSocketAsk, WebSocketBounds, WebSocketEnd, WebSocketMessage, WebSocketOffer,
+};

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panic")]
 
+#[path = "takeover/ws.rs"]
+mod ws;
+
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -61,6 +64,7 @@ struct Lane {
     bounds: TunnelBounds,
     ends: RefCell<Vec<TunnelEnd>>,
     ended: Notify,
+    sockets: RefCell<Vec<ws::SocketEnd>>,
 }
 
 impl Lane {
@@ -103,7 +107,11 @@ impl Service for Lane {
         if request.head.uri.path() == "/plain" {
             return status(204);
         }
-        let tunnelled = self.tunnel(&mut request).await;
+        let tunnelled = match request.head.uri.path() {
+            "/ws" => self.echo(&mut request).await,
+            "/relayed" => self.relay(&mut request).await,
+            _ => self.tunnel(&mut request).await,
+        };
         tunnelled.unwrap_or_else(|refusal| self.refuse(&refusal))
     }
 
@@ -125,7 +133,17 @@ struct Edge {
 
 async fn start(bounds: TunnelBounds) -> Edge {
     let origin = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", origin.local_addr().unwrap());
+    let address = origin.local_addr().unwrap();
+    Edge {
+        origin,
+        ..start_before(address, bounds).await
+    }
+}
+
+/// The same before a server that is there already.
+async fn start_before(origin: SocketAddr, bounds: TunnelBounds) -> Edge {
+    let url = format!("http://{origin}");
+    let origin = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let target = Name::new("origin").unwrap();
     let endpoint = Endpoint::parse(&url).unwrap();
     let targets = Arc::new(Targets::new([(target.clone(), endpoint)]).unwrap());
@@ -139,6 +157,7 @@ async fn start(bounds: TunnelBounds) -> Edge {
         bounds,
         ends: RefCell::default(),
         ended: Notify::new(),
+        sockets: RefCell::default(),
     });
     let listener = net::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,9 +1,11 @@
 //! The HTTP answer of a refusal, whatever form a lane gives its body.
 
-use base::Refusal;
+use base::{Refusal, refusal as codes};
 use bytes::Bytes;
 use http::StatusCode;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{
+    CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, SEC_WEBSOCKET_VERSION, WWW_AUTHENTICATE,
+};
 
 use super::{Body, Response};
 
@@ -18,6 +20,9 @@ pub fn refused(refusal: &Refusal, content_type: &'static str, body: String) -> R
     if refusal.code.status == 401 {
         let challenge = HeaderValue::from_static("Bearer realm=\"weir\"");
         fields.insert(WWW_AUTHENTICATE, challenge);
+    }
+    if refusal.code == codes::WEBSOCKET {
+        fields.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
     }
     if let Some(retry_ms) = refusal.retry_ms {
         fields.insert(RETRY_AFTER, retry_ms.div_ceil(1000).max(1).into());
