@@ -21,6 +21,7 @@ use crate::lanes::{Local, OnThread, Row, Running};
 use crate::refuse;
 use crate::routes::{Answers, Open, Route};
 
+mod takeover;
 #[cfg(test)]
 mod tests;
 
@@ -63,14 +64,11 @@ const ECHO_BYTES_MAX: usize = 4096;
 // docs: row
 pub(crate) const ROW: Row = Row {
     lane: &LANE,
-    routes: &[Route {
-        template: "/echo/*",
-        methods: &[Method::POST],
-        open: Open::Agents,
-        body_bytes_max: Some(ECHO_BYTES_MAX),
-        refuse: refuse::problem,
-        answers: Answers::Lane,
-    }],
+    routes: &[
+        route("/echo/*", &[Method::POST, Method::GET]),
+        // CONNECT names a host and a port, and no path.
+        route("", &[Method::CONNECT]),
+    ],
     metrics: &[],
     endpoints: |settings| {
         let echo = settings.echo.iter();
@@ -94,6 +92,17 @@ pub(crate) const ROW: Row = Row {
     },
 };
 // docs: end
+
+const fn route(template: &'static str, methods: &'static [Method]) -> Route {
+    Route {
+        template,
+        methods,
+        open: Open::Agents,
+        body_bytes_max: Some(ECHO_BYTES_MAX),
+        refuse: refuse::problem,
+        answers: Answers::Lane,
+    }
+}
 
 /// There is one server, and the lane calls it so.
 fn own_name() -> Name {
@@ -123,7 +132,10 @@ struct EchoThread {
 impl OnThread for EchoThread {
     fn answer<'a>(&'a self, rest: &'a str, request: Request, id: CallId) -> Local<'a, Response> {
         Box::pin(async move {
-            let sent = self.send(rest, request, id).await;
+            let sent = match takeover::is_asked(rest, &request.head.method) {
+                true => self.take_over(request, id).await,
+                false => self.send(rest, request, id).await,
+            };
             sent.unwrap_or_else(|refusal| refuse::problem(&refusal, id))
         })
     }

@@ -8,15 +8,15 @@ use std::sync::mpsc;
 
 use super::*;
 use crate::assemble::Gateway;
-use crate::config::Seen;
 use crate::config::read::load_text;
+use crate::config::{Seen, Settings};
 use crate::listen::Listening;
 
-const KEY: &str = "weir_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
-const OTHER: &str = "weir_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAE";
+pub(super) const KEY: &str = "weir_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+pub(super) const OTHER: &str = "weir_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAE";
 
 /// A server that answers what it was sent, in angle brackets. It tells each body that it was sent.
-fn server() -> (String, mpsc::Receiver<String>) {
+pub(super) fn server() -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let (tell, told) = mpsc::channel();
@@ -42,7 +42,7 @@ fn answer(stream: &mut TcpStream, tell: &mpsc::Sender<String>) -> Option<()> {
 }
 
 /// The head and the body of one HTTP message.
-fn message(reader: &mut impl BufRead) -> Option<(String, String)> {
+pub(super) fn message(reader: &mut impl BufRead) -> Option<(String, String)> {
     let (mut head, mut length) = (String::new(), 0);
     loop {
         let mut line = String::new();
@@ -68,13 +68,32 @@ fn sha256(text: &str) -> String {
 }
 
 /// Calls made of a gateway while it serves: the method, the path, the key, and the text.
-struct Asked {
-    address: String,
+pub(super) struct Asked {
+    pub(super) address: String,
     /// Where the operator's pages are.
     admin: PathBuf,
+    pub(super) gateway: Arc<Gateway>,
+    settings: Settings,
 }
 
 impl Asked {
+    /// Takes an agent out of the configuration while the gateway serves.
+    pub(super) fn without_agent(&self, name: &str) {
+        let mut settings = self.settings.clone();
+        settings.agents.retain(|agent| agent.name.as_str() != name);
+        self.reload(&settings);
+    }
+
+    /// Puts the configuration back in force.
+    pub(super) fn with_all_agents(&self) {
+        self.reload(&self.settings);
+    }
+
+    fn reload(&self, settings: &Settings) {
+        let reloaded = self.gateway.reload(&self.settings, settings);
+        assert!(reloaded.is_ok());
+    }
+
     fn ask(&self, method: &str, path: &str, key: &str, text: &str) -> (u16, String) {
         let stream = TcpStream::connect(&self.address).unwrap();
         let key = format!("Authorization: Bearer {key}\r\n");
@@ -101,7 +120,7 @@ fn exchange(mut stream: impl Read + Write, line: &str, fields: &str, body: &str)
 }
 
 /// Serves with this configuration while `body` asks; gives the text of the log.
-fn while_serving(dir: &Path, url: &str, body: impl FnOnce(&Asked)) -> String {
+pub(super) fn while_serving(dir: &Path, url: &str, body: impl FnOnce(&Asked)) -> String {
     let policy = "permit (principal == Agent::\"a\", action == Action::\"echo:send\", resource);";
     std::fs::write(dir.join("policy.cedar"), policy).unwrap();
     let text = format!(
@@ -124,7 +143,12 @@ fn while_serving(dir: &Path, url: &str, body: impl FnOnce(&Asked)) -> String {
     let thread =
         std::thread::spawn(move || crate::serve::serve(&serving, listeners, operator, true));
     let admin = settings.state.join("admin.sock");
-    body(&Asked { address, admin });
+    body(&Asked {
+        address,
+        admin,
+        gateway: Arc::clone(&gateway),
+        settings: settings.clone(),
+    });
     gateway.drain.start();
     thread.join().unwrap().unwrap();
     gateway.close().unwrap();
