@@ -1,14 +1,18 @@
 //! What each target does with its bytes. A panic is a finding; so is an answer that contradicts itself.
 
+mod beside;
 mod bhttp;
 mod code;
+mod edge;
 mod h1;
 mod json;
 mod replay;
 mod sealed;
 
+pub use beside::{h1_beside_hyper_client, h1_beside_hyper_server};
 pub use bhttp::{seal_bhttp, seal_target};
 pub use code::{code_desk, code_embedding, code_parse, code_wire};
+pub use edge::{net_forwarded, net_proxy};
 pub use h1::{h1_chunked, h1_request, h1_response};
 pub use json::json;
 pub use replay::seal_replay;

@@ -10,6 +10,7 @@ mod body;
 mod connection;
 mod drain;
 mod forwarded;
+pub mod fuzzing;
 mod listen;
 mod listener;
 mod opening;

@@ -37,7 +37,11 @@ pub(crate) fn caller(
 ) -> IpAddr {
     let mut caller = peer;
     let elements = values.iter().rev().flat_map(|value| {
-        let mut elements = split(value, ',');
+        let mut elements = match field {
+            // A quotation that the client left open would hide what the proxy added behind it.
+            ForwardedField::Forwarded => split(value, ',').unwrap_or_else(|| vec![""]),
+            ForwardedField::XForwardedFor => value.split(',').collect(),
+        };
         elements.reverse();
         elements
     });
@@ -57,8 +61,8 @@ pub(crate) fn caller(
     caller
 }
 
-/// The parts of a text between separators that stand outside of quotes.
-fn split(text: &str, separator: char) -> Vec<&str> {
+/// The parts of a text between separators that stand outside of quotations; nothing where a quotation has no end.
+fn split(text: &str, separator: char) -> Option<Vec<&str>> {
     let (mut parts, mut start, mut quoted, mut escaped) = (Vec::new(), 0, false, false);
     for (at, c) in text.char_indices() {
         match c {
@@ -73,13 +77,13 @@ fn split(text: &str, separator: char) -> Vec<&str> {
         }
     }
     parts.push(&text[start..]);
-    parts
+    (!quoted).then_some(parts)
 }
 
 /// What an element says of `for`, once.
 fn node_of(element: &str) -> Option<String> {
     let mut found = None;
-    for pair in split(element, ';') {
+    for pair in split(element, ';')? {
         let (name, value) = pair.split_once('=')?;
         if name.trim().eq_ignore_ascii_case("for") {
             let value = value.trim();
@@ -172,6 +176,7 @@ mod tests {
             (&["1.2.3.4, 192.0.2.7 , 10.0.0.9"], "192.0.2.7"),
             (&["2001:db8::1"], "2001:db8::1"),
             (&["192.0.2.7:80"], "192.0.2.7"),
+            (&["\", 192.0.2.7"], "192.0.2.7"),
         ] {
             assert_eq!(
                 called(ForwardedField::XForwardedFor, values),
@@ -195,6 +200,9 @@ mod tests {
             &["for=192.0.2.7:"],
             &["for=[2001:db8::1]x"],
             &["for=1.2.3.4, for=unknown"],
+            // A proxy added the last element to what its client had made up.
+            &[r#"for=1.2.3.4;x=", for=192.0.2.7"#],
+            &[r#"for=1.2.3.4;x="\", for="192.0.2.7:80""#],
         ] {
             assert_eq!(
                 called(ForwardedField::Forwarded, values),
