@@ -196,9 +196,8 @@ mod tests {
             (EXTENSIONS, "permessage-deflate"),
         ] {
             let changed = change.iter().find(|(changed, _)| *changed == name);
-            match changed.map_or(Some(value), |(_, value)| *value) {
-                Some(value) => request = request.header(name, value),
-                None => {}
+            if let Some(value) = changed.map_or(Some(value), |(_, value)| *value) {
+                request = request.header(name, value);
             }
         }
         WebSocketOffer::read(&request.body(()).unwrap().into_parts().0)
