@@ -141,6 +141,34 @@ class UnixConnection(http.client.HTTPConnection):
         self.sock.connect(self.path)
 
 
+class Sockets:
+    """What /proc says of a process's TCP sockets that were accepted: their states, by the client's address."""
+
+    LISTENS, OPEN, CLOSE_WAIT = "0A", "01", "08"
+
+    def __init__(self, pid):
+        own = set()
+        for descriptor in os.scandir(f"/proc/{pid}/fd"):
+            try:
+                own.add(os.readlink(descriptor.path))
+            except FileNotFoundError:
+                pass
+        rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        # A row: number, own address, the other's, state, bytes to send and to read, …, inode.
+        rows = [row for row in rows if f"socket:[{row[9]}]" in own]
+        ports = {row[1].split(":")[1] for row in rows if row[3] == self.LISTENS}
+        self.accepted = [row for row in rows if row[3] != self.LISTENS and row[1].split(":")[1] in ports]
+        self.all = sum(link.startswith("socket:") for link in own)
+
+    def left(self):
+        """Those whose client closed them."""
+        return [row for row in self.accepted if row[3] == self.CLOSE_WAIT]
+
+    def unwritten(self):
+        """Those that hold bytes which their client does not take."""
+        return [row for row in self.accepted if row[4].split(":")[0] != "00000000"]
+
+
 class Gateway:
     """One gateway in a folder of its own. Use it as a context."""
 
@@ -191,8 +219,9 @@ class Gateway:
         self.stop()
 
     def stop(self):
-        """Drains; the exit code has to be the expected one."""
+        """Drains; the exit code has to be the expected one. No socket is left of a client that is gone."""
         if self.process.poll() is None:
+            until(lambda: not self.sockets_left(), "sockets of clients that are gone are closed", 2)
             self.process.send_signal(signal.SIGTERM)
         try:
             code = self.process.wait(WAIT_S)
@@ -202,6 +231,12 @@ class Gateway:
             raise AssertionError(f"SIGTERM did not end the gateway:\n{self.logs.text()}")
         assert code == self.exit_code, f"exit code {code}:\n{self.logs.text()}"
         assert "panicked" not in self.logs.text(), self.logs.text()
+
+    def sockets_left(self):
+        try:
+            return Sockets(self.process.pid).left()
+        except (FileNotFoundError, PermissionError):
+            return []  # It ended.
 
     def kill(self):
         self.process.kill()

@@ -51,7 +51,7 @@ def port_of(address):
 class Secured:
     """A gateway that listens by TLS, by a Unix socket and in plain."""
 
-    def __init__(self, folder, origin, **tls):
+    def __init__(self, folder, origin, limits=None, **tls):
         self.folder, self.authority = folder, Authority()
         (folder / "ca.pem").write_bytes(self.authority.pem)
         self.listeners = [
@@ -61,7 +61,7 @@ class Secured:
             {"address": "unix:weir.sock", "mode": "0660"},
             "127.0.0.1:0"]
         self.gateway = Gateway(folder, {"web": {"url": origin.url}}, listen=self.listeners,
-                               public_url="https://weir.example").start()
+                               public_url="https://weir.example", limits=limits or {}).start()
         self.tls, _, self.plain = addresses(self.gateway, 3)
         self.port, self.gateway.port = port_of(self.tls), port_of(self.plain)
 
