@@ -28,6 +28,7 @@ ABOUT = {
     "bench/call_instructions.py": ("base", "gate", "identity", "mcp", "net", "policy", "scan", "store"),
     "bench/call_scan.py": ("gate", "scan"),
     "bench/code_search.py": ("tools",),
+    "bench/idle_connections.py": ("net",),
     "bench/lab.py": ("lab",),
     "bench/relay.py": ("net", "relay", "seal"),
     "bench/scan.py": ("scan",),
