@@ -16,8 +16,9 @@ fi
 [ "$seconds" != build ] || exit 0
 binary=../target/debug/weir-fuzz
 
-targets=$(sed -n 's/^    ("\([a-z_]*\)", targets::.*/\1/p' src/main.rs)
-[ -n "$targets" ] || { echo "fuzz: no targets found in src/main.rs" >&2; exit 1; }
+targets=$(sed -n 's/^    ("\([a-z0-9_]*\)", targets::.*/\1/p' src/main.rs)
+[ "$(wc -w <<<"$targets")" -eq "$(grep -c ', targets::' src/main.rs)" ] ||
+  { echo "fuzz: not every target of src/main.rs was found" >&2; exit 1; }
 passed=0
 for target in $targets; do
   [ -z "$only" ] || [ "$only" = "$target" ] || continue
@@ -31,7 +32,7 @@ for target in $targets; do
     exit 1
   fi
   runs=$(sed -n 's/^stat::number_of_executed_units: //p' "$log")
-  printf 'fuzz: %-18s %10s runs\n' "$target" "$runs"
+  printf 'fuzz: %-24s %10s runs\n' "$target" "$runs"
   [ "${runs:-0}" -gt 0 ] || { echo "fuzz: $target ran nothing" >&2; exit 1; }
   rm -f "$log"
   passed=$((passed + 1))
