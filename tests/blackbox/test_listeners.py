@@ -194,10 +194,10 @@ def test_certificates_are_renewed_under_load(secured):
         for broken_ones in ((other, half), (b"",)):
             before = serial()
             for broken in broken_ones:
-                refused = len(re.findall("not reloaded", secured.gateway.logs.text()))
+                refused = len(re.findall("not renewed", secured.gateway.logs.text()))
                 (secured.folder / "draft").write_bytes(broken)
                 os.replace(secured.folder / "draft", secured.folder / "weir.pem")
-                until(lambda: len(re.findall("not reloaded", secured.gateway.logs.text())) > refused, "it was refused")
+                until(lambda: len(re.findall("not renewed", secured.gateway.logs.text())) > refused, "it was refused")
                 assert serial() == before
             assert "certificates[0].key" in secured.gateway.logs.text()
             server(secured.authority, secured.folder, "weir", "localhost", "127.0.0.1")

@@ -344,7 +344,12 @@ fn accepts(head: &Parts, media_type: &str) -> bool {
 }
 
 fn field<'a>(head: &'a Parts, name: &HeaderName) -> Option<&'a str> {
-    head.headers.get(name).and_then(|v| v.to_str().ok())
+    let mut values = head.headers.get_all(name).iter();
+    // Of two, each reader would choose its own.
+    match (values.next(), values.next()) {
+        (Some(value), None) => value.to_str().ok(),
+        _ => None,
+    }
 }
 
 /// A refusal of a message: where it was judged, as the answer to its request.

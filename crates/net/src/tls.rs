@@ -181,9 +181,13 @@ fn certified(
     };
     let chain = several(CertificateDer::pem_slice_iter(certificate.chain));
     let chain = chain.map_err(|why| problem(CredentialsError::Certificate(why)))?;
+    let is_encrypted = memchr::memmem::find(certificate.key, b"ENCRYPTED").is_some();
     let bad_key = |why: String| problem(CredentialsError::Key(why));
     let not_a_key = |error: pem::Error| {
         bad_key(match error {
+            pem::Error::NoItemsFound if is_encrypted => {
+                "it is encrypted; write it without a password, for this user alone".to_owned()
+            }
             pem::Error::NoItemsFound => "there is no private key in it".to_owned(),
             error => error.to_string(),
         })

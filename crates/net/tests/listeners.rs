@@ -579,6 +579,29 @@ fn who_does_not_speak_tls_is_told_so_and_slow_handshakes_end() {
 }
 
 #[test]
+fn a_drain_does_not_wait_for_handshakes() {
+    run(async {
+        let authority = Authority::new();
+        let leaf = authority.server(&["localhost"]);
+        let (_, edge) = secured(EdgeTls::new(&[pem(&leaf)], None).unwrap());
+        let _silent = TcpStream::connect(edge.address).await.unwrap();
+        let mut idle = Client::of(&authority)
+            .connect(&edge, "localhost")
+            .await
+            .unwrap();
+        while edge.shared.connections() < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let before = tokio::time::Instant::now();
+        edge.drain.start();
+        edge.at_rest(2).await;
+        // Less than the ten seconds that calls in flight would have.
+        assert!(before.elapsed() < Duration::from_secs(5));
+        assert_eq!(read(&mut idle).await, "");
+    });
+}
+
+#[test]
 fn tls_follows_a_proxy_header() {
     run(async {
         let authority = Authority::new();

@@ -17,7 +17,7 @@ mod tools;
 pub(crate) mod values;
 
 pub(crate) use ::config::{FILE_BYTES_MAX, Problem, SECRET_BYTES_MAX};
-pub(crate) use read::load;
+pub(crate) use read::{load, load_again};
 pub(crate) use seen::Seen;
 pub(crate) use settings::Settings;
 

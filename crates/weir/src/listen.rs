@@ -97,6 +97,19 @@ impl Listening {
         Ok(())
     }
 
+    /// Takes the files of its Unix sockets away, once nobody listens there.
+    pub(crate) fn remove_sockets(&self) {
+        for place in self.agents.iter().chain(&self.admin) {
+            // Whoever listens there by now has put a socket of its own in this place.
+            if let Listen::Unix(path) = &place.told.at
+                && std::os::unix::net::UnixStream::connect(path).is_err()
+            {
+                // One that stays is found dead at the next start.
+                let _ = std::fs::remove_file(path);
+            }
+        }
+    }
+
     /// What one thread serves agents on.
     pub(crate) fn take(&mut self) -> Vec<OnThread> {
         self.agents.iter_mut().filter_map(Place::take).collect()
@@ -109,10 +122,14 @@ impl Listening {
 
     /// The certificates that can be renewed.
     pub(crate) fn certificates(&self) -> Certificates {
-        let places = self.agents.iter().chain(&self.admin);
-        let certificates =
-            places.filter_map(|place| Some((place.told.at.clone(), place.tls.clone()?)));
-        Certificates(certificates.collect())
+        let of = |place: &Place| Shown {
+            at: place.told.at.clone(),
+            tls: place.tls.clone(),
+        };
+        Certificates {
+            agents: self.agents.iter().map(of).collect(),
+            admin: self.admin.as_ref().map(of),
+        }
     }
 
     /// The URL by which agents reach the gateway, as far as it is known.
@@ -134,20 +151,55 @@ impl Listening {
     }
 }
 
-/// The certificates that are shown now, by the places where they are.
+/// The certificates that are shown now.
 #[derive(Default)]
-pub(crate) struct Certificates(Vec<(Listen, Arc<EdgeTls>)>);
+pub(crate) struct Certificates {
+    /// In the order in which the places were written.
+    agents: Vec<Shown>,
+    admin: Option<Shown>,
+}
+
+/// A place, with what is shown there.
+struct Shown {
+    at: Listen,
+    tls: Option<Arc<EdgeTls>>,
+}
+
+impl Shown {
+    /// Whether this is the place.
+    fn is_at(&self, told: &Told) -> bool {
+        self.at == told.at
+    }
+}
 
 impl Certificates {
     /// Reads those of other settings, and gives what puts them in force. A place that is not listened on yet, or that is
-    /// to be none any more, takes a restart.
+    /// to be none any more, takes a restart; so does a list whose places stand in another order where they are the same
+    /// by what is written, such as two of port 0.
     pub(crate) fn prepare(&self, settings: &Settings) -> Result<Vec<impl FnOnce()>, Vec<Problem>> {
-        let admin = settings.admin.listener.iter();
-        let told: Vec<&Told> = settings.listen.iter().chain(admin).collect();
+        let agents = self
+            .agents
+            .iter()
+            .enumerate()
+            .filter_map(|(number, shown)| {
+                let here = settings.listen.get(number).filter(|told| shown.is_at(told));
+                let one = |told: &&Told| {
+                    self.agents.iter().filter(|other| other.is_at(told)).count() == 1
+                };
+                let moved = || {
+                    settings
+                        .listen
+                        .iter()
+                        .find(|told| shown.is_at(told))
+                        .filter(one)
+                };
+                Some((shown, here.or_else(moved)?))
+            });
+        let admin = self.admin.iter().zip(&settings.admin.listener);
+        let admin = admin.filter(|(shown, told)| shown.is_at(told));
         let mut takes = Vec::new();
-        for (at, tls) in &self.0 {
-            let renewed = told.iter().find(|told| told.at == *at);
-            let Some(renewed) = renewed.and_then(|told| told.tls.as_ref()) else {
+        for (shown, told) in agents.chain(admin) {
+            let (Some(tls), Some(renewed)) = (&shown.tls, &told.tls) else {
                 continue;
             };
             let take = renewed.renew(tls).map_err(|problem| {
@@ -156,7 +208,7 @@ impl Certificates {
                     line: 0,
                     column: 0,
                     key: "listen".to_owned(),
-                    message: format!("{at}: {problem}"),
+                    message: format!("{}: {problem}", shown.at),
                     help: "Name certificates that fit their keys.".to_owned(),
                 }]
             })?;

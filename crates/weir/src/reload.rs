@@ -165,6 +165,12 @@ impl Reload {
     }
 
     fn say_done(&self, settings: &Settings) {
+        for problem in &settings.unusable {
+            tracing::error!(%problem, "configuration");
+        }
+        if !settings.unusable.is_empty() {
+            tracing::error!("certificates not renewed: those before stay in force");
+        }
         for warning in &settings.warnings {
             tracing::warn!(%warning, "configuration");
         }

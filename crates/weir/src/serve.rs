@@ -27,7 +27,7 @@ pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Serves until it is told to stop, then lets calls in flight end. The error is for the operator.
 pub(crate) fn run(signals: Signals, settings: Settings, seen: Seen) -> Result<(), String> {
     let file = settings.file.clone();
-    let load = move |seen: &mut Seen| crate::config::load(&file, &crate::cli::variable, seen);
+    let load = move |seen: &mut Seen| crate::config::load_again(&file, &crate::cli::variable, seen);
     let process = Process {
         agents: true,
         admin: true,
@@ -95,6 +95,7 @@ pub(crate) fn run_as(
     tracing::info!("draining");
     gateway.drain.start();
     let joined: Vec<Result<(), String>> = serving.into_iter().map(join).collect();
+    listening.remove_sockets();
     if let Some(pins) = &gateway.pins {
         pins.close();
     }

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use base::{Refusal, limit, refusal};
 use tokio::task::{JoinSet, spawn_local};
+use tokio::time::Instant;
 
 use super::listener::Accepting;
 use super::opening::{self, Unopened};
@@ -25,6 +26,8 @@ use crate::h1::{ConnectionSettings, PeerAddress, ServerConnection, Stream, Threa
 /// Connections accepted before those that are open have their turn. A thread runs some sixty tasks between two
 /// turns of this loop, and each accepted connection can be two of them: itself, and one that gives up its place.
 const ACCEPTS_IN_A_ROW: u64 = 16;
+/// How long a drain waits for what stands before HTTP, in milliseconds.
+const OPENING_DRAIN_MS: u64 = 1_000;
 /// How long to wait after a failure to accept, such as no file descriptor left.
 const ACCEPT_AGAIN_MS: u64 = 50;
 
@@ -77,12 +80,13 @@ pub async fn serve_connections<S: ConnectionService>(
         thread,
         bounds,
         shared,
+        drain,
         refusing: Cell::new(0),
     });
     let mut open = JoinSet::new();
     tokio::select! {
         () = edge.accept(&accepting, &mut open) => {}
-        () = drain.started() => {}
+        () = edge.drain.started() => {}
     }
     edge.thread.drain(drain_idle_ms.min(drain_ms));
     for (stream, address) in accepting.close()? {
@@ -103,6 +107,7 @@ struct Edge<S> {
     thread: Rc<Thread>,
     bounds: Rc<ConnectionSettings>,
     shared: Arc<EdgeShared>,
+    drain: Drain,
     refusing: Cell<usize>,
 }
 
@@ -166,9 +171,9 @@ impl<S: ConnectionService> Edge<S> {
         };
         let mut peer = peer;
         let within = Duration::from_millis(self.bounds.head_ms);
-        let end = tokio::time::Instant::now() + within;
+        let end = Instant::now() + within;
         if self.settings.is_proxy_protocol() && self.settings.is_proxy(&peer.address) {
-            let caller = tokio::time::timeout_at(end, opening::read_proxy(&mut socket)).await;
+            let caller = self.before(end, opening::read_proxy(&mut socket)).await;
             match caller.unwrap_or(Err(Unopened::Late)) {
                 Ok(ProxySource::Client(address)) => peer.caller = address,
                 Ok(ProxySource::Unknown) => peer.is_unnamed = true,
@@ -183,22 +188,34 @@ impl<S: ConnectionService> Edge<S> {
         let Some(tls) = &self.settings.tls else {
             return self.serve(Stream::Tcp(socket), peer, seat).await;
         };
-        let shaken = tokio::time::timeout_at(end, opening::shake(tls, socket));
+        let shaken = self.before(end, opening::shake(tls, socket));
         let shaken = tokio::select! {
             biased;
             () = seat.given_up() => return,
             shaken = shaken => shaken,
         };
         match shaken {
-            Ok(Ok((stream, shown))) => {
+            Some(Ok((stream, shown))) => {
                 (peer.is_tls, peer.shown) = (true, shown.map(Arc::new));
                 self.serve(stream, peer, seat).await;
             }
-            Ok(Err((socket, why))) => match socket {
+            Some(Err((socket, why))) => match socket {
                 Some(socket) => self.close(Stream::Tcp(socket), &peer, why),
                 None => self.count(&peer, &why),
             },
-            Err(_) => self.count(&peer, &Unopened::Late),
+            None => self.count(&peer, &Unopened::Late),
+        }
+    }
+
+    /// What comes of a step before HTTP; nothing where it lasts beyond `end`, or a drain does not wait for it.
+    async fn before<T>(&self, end: Instant, step: impl Future<Output = T>) -> Option<T> {
+        let drained = async {
+            self.drain.started().await;
+            tokio::time::sleep(Duration::from_millis(OPENING_DRAIN_MS)).await;
+        };
+        tokio::select! {
+            done = tokio::time::timeout_at(end, step) => done.ok(),
+            () = drained => None,
         }
     }
 

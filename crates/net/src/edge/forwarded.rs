@@ -28,13 +28,13 @@ const ELEMENTS_MAX: usize = 64;
 
 /// The caller: the last address of these fields' values, in their order, that is not trusted. Where a proxy does not say
 /// an address (`unknown`, a name of its own, or what cannot be read), it is the nearest that did: the proxy that wrote
-/// the element behind, or `peer`.
+/// the element behind, or `peer`. Also whether the caller is named: not where that proxy acts for somebody else.
 pub(crate) fn caller(
     field: ForwardedField,
     values: &[&str],
     peer: IpAddr,
     is_trusted: impl Fn(IpAddr) -> bool,
-) -> IpAddr {
+) -> (IpAddr, bool) {
     let mut caller = peer;
     let elements = values.iter().rev().flat_map(|value| {
         let mut elements = match field {
@@ -55,10 +55,10 @@ pub(crate) fn caller(
         };
         match node.as_deref().and_then(address) {
             Some(address) => caller = address,
-            None => break,
+            None => return (caller, false),
         }
     }
-    caller
+    (caller, true)
 }
 
 /// The parts of a text between separators that stand outside of quotations; nothing where a quotation has no end.
@@ -148,7 +148,7 @@ mod tests {
 
     fn called(field: ForwardedField, values: &[&str]) -> String {
         let trusted = |address: IpAddr| matches!(address, IpAddr::V4(v4) if v4.octets()[0] == 10);
-        caller(field, values, ip(PEER), trusted).to_string()
+        caller(field, values, ip(PEER), trusted).0.to_string()
     }
 
     #[test]
@@ -219,12 +219,11 @@ mod tests {
 
     #[test]
     fn who_is_not_trusted_is_not_believed() {
-        let said = caller(
-            ForwardedField::Forwarded,
-            &["for=1.2.3.4"],
-            ip(PEER),
-            |_| false,
-        );
-        assert_eq!(said, ip(PEER));
+        let by = |values: &[&str], is_trusted: bool| {
+            caller(ForwardedField::Forwarded, values, ip(PEER), |_| is_trusted)
+        };
+        assert_eq!(by(&["for=1.2.3.4"], false), (ip(PEER), true));
+        assert_eq!(by(&["for=unknown"], true), (ip(PEER), false));
+        assert_eq!(by(&[], true), (ip(PEER), true));
     }
 }

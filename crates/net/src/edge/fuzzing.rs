@@ -28,5 +28,5 @@ pub fn caller(
     peer: IpAddr,
     is_trusted: impl Fn(IpAddr) -> bool,
 ) -> IpAddr {
-    forwarded::caller(field, values, peer, is_trusted)
+    forwarded::caller(field, values, peer, is_trusted).0
 }

@@ -121,7 +121,8 @@ impl ListenerSettings {
             let values = head.headers.get_all(field.name()).iter();
             let values: Vec<&str> = values.filter_map(|value| value.to_str().ok()).collect();
             let is_trusted = |address| proxies.is_trusted(address);
-            peer.caller = forwarded::caller(field, &values, peer.caller, is_trusted);
+            let (caller, is_named) = forwarded::caller(field, &values, peer.caller, is_trusted);
+            (peer.caller, peer.is_unnamed) = (caller, !is_named);
         }
         peer
     }

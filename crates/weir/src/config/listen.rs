@@ -11,6 +11,7 @@ use net::{CallerSaid, ForwardedField, Proxies};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Problem;
 use super::file::{File, KeyHash};
 
 /// The mode of a socket's file that nothing else was written for: this user alone.
@@ -132,6 +133,9 @@ pub(crate) struct Listener {
     pub at: Listen,
     /// Of the file of a Unix socket.
     pub mode: u32,
+    /// Whether TLS is asked for.
+    pub is_secured: bool,
+    /// Its certificates, where they can be used.
     pub tls: Option<Tls>,
     pub proxies: Option<Proxies>,
 }
@@ -142,6 +146,7 @@ impl Listener {
         Listener {
             at,
             mode: OWNER_ALONE,
+            is_secured: false,
             tls: None,
             proxies: None,
         }
@@ -149,7 +154,7 @@ impl Listener {
 
     /// What of it is read at the start alone.
     pub(crate) fn fixed(&self) -> (&Listen, u32, bool, &Option<Proxies>) {
-        (&self.at, self.mode, self.tls.is_some(), &self.proxies)
+        (&self.at, self.mode, self.is_secured, &self.proxies)
     }
 }
 
@@ -228,7 +233,7 @@ pub(super) fn listeners(file: &File, check: &mut Check<'_>) -> Vec<Listener> {
         let Some(listener) = listener(written, &at, check) else {
             continue;
         };
-        if listener.at.is_public() && listener.tls.is_none() && !file.listen_public.0 {
+        if listener.at.is_public() && !listener.is_secured && !file.listen_public.0 {
             let message = "other machines reach this address, and agents' keys would cross the \
                            network in the clear; write tls: { certificates: { certificate: \
                            file:…, key: file:… } }, or listen on 127.0.0.1 behind a proxy that \
@@ -285,6 +290,7 @@ fn listener(
     Some(Listener {
         at: listen,
         mode: section.mode.map_or(OWNER_ALONE, |mode| mode.0),
+        is_secured: section.tls.is_some(),
         tls: check.of(&section.tls, &at.key("tls"), tls),
         proxies,
     })
@@ -357,8 +363,14 @@ fn clients(check: &mut Check<'_>, section: &ClientsSection, at: &Key) -> Option<
     })
 }
 
+/// Whether a problem is of certificates, without which those that are shown already can stay.
+pub(super) fn is_of_certificates(problem: &Problem) -> bool {
+    let is_of_listener = problem.key.starts_with("listen") || problem.key.starts_with("admin.");
+    is_of_listener && problem.key.contains("tls.")
+}
+
 /// Where the operator's pages are.
-pub(super) fn admin(file: &File, check: &mut Check<'_>) -> Admin {
+pub(super) fn admin(file: &File, agents: &[Listener], check: &mut Check<'_>) -> Admin {
     let Some(section) = &file.admin else {
         return Admin::built_in();
     };
@@ -366,6 +378,16 @@ pub(super) fn admin(file: &File, check: &mut Check<'_>) -> Admin {
     let listen = section.listen.as_ref();
     let listen = listen.map(|listen| found(listen, check));
     let key = section.key.map(|key| key.0);
+    let is_taken = |listen: &Listen| {
+        let is_fixed = !matches!(listen, Listen::Tcp(address) if address.port() == 0);
+        is_fixed && agents.iter().any(|other| other.at == *listen)
+    };
+    if listen.as_ref().is_some_and(is_taken) {
+        check.say(
+            &at.key("listen"),
+            "is where agents connect; write another address",
+        );
+    }
     let tls = check.of(&section.tls, &at.key("tls"), tls);
     match &listen {
         None | Some(Listen::Unix(_)) => check.not_with(&at, "a Unix socket", &["tls"]),
@@ -392,6 +414,7 @@ pub(super) fn admin(file: &File, check: &mut Check<'_>) -> Admin {
     }
     Admin {
         listener: listen.map(|listen| Listener {
+            is_secured: section.tls.is_some(),
             tls,
             ..Listener::plain(listen)
         }),

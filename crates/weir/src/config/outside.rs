@@ -65,12 +65,15 @@ impl Outside for Machine<'_> {
 /// A file's text, if it is small enough and UTF-8. The error names neither the file nor its contents.
 pub(crate) fn read_text(path: &Path, bytes_max: usize) -> Result<String, String> {
     use std::io::Read as _;
-    let file = std::fs::File::open(path).map_err(|e| format!("cannot be read: {e}"))?;
+    let failed = |error: std::io::Error| format!("cannot be read: {error}");
+    // Opening a pipe would wait for who writes to it, and all else with it.
+    if !std::fs::metadata(path).map_err(failed)?.is_file() {
+        return Err("is no file".to_owned());
+    }
+    let file = std::fs::File::open(path).map_err(failed)?;
     let mut bytes = Vec::new();
     let limit = bytes_max as u64 + 1;
-    file.take(limit)
-        .read_to_end(&mut bytes)
-        .map_err(|e| format!("cannot be read: {e}"))?;
+    file.take(limit).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() > bytes_max {
         return Err(format!("is larger than {bytes_max} bytes"));
     }

@@ -28,16 +28,43 @@ pub(crate) fn load(
     environment: Environment<'_>,
     seen: &mut Seen,
 ) -> Result<Settings, Vec<Problem>> {
+    load_again(path, environment, seen).and_then(all_usable)
+}
+
+/// The same for who serves already. Certificates that cannot be used are told by [`Settings::unusable`]: those that are
+/// shown can stay, and an agent that is revoked must not wait for them.
+pub(crate) fn load_again(
+    path: &Path,
+    environment: Environment<'_>,
+    seen: &mut Seen,
+) -> Result<Settings, Vec<Problem>> {
     seen.note(path);
     let text = read_text(path, FILE_BYTES_MAX).map_err(|message| {
         let help = "Write one with weir init, or name another with -c FILE.";
         vec![Problem::of_file(path.display().to_string(), message, help)]
     })?;
-    load_text(path, &text, environment, seen)
+    read_again(path, &text, environment, seen)
 }
 
 /// Checks a configuration's text as if it stood in the file `path`.
+#[cfg(test)]
 pub(crate) fn load_text(
+    path: &Path,
+    text: &str,
+    environment: Environment<'_>,
+    seen: &mut Seen,
+) -> Result<Settings, Vec<Problem>> {
+    read_again(path, text, environment, seen).and_then(all_usable)
+}
+
+fn all_usable(settings: Settings) -> Result<Settings, Vec<Problem>> {
+    match settings.unusable.is_empty() {
+        true => Ok(settings),
+        false => Err(settings.unusable),
+    }
+}
+
+fn read_again(
     path: &Path,
     text: &str,
     environment: Environment<'_>,
@@ -62,10 +89,11 @@ pub(crate) fn load_text(
         place(a).cmp(&place(b))
     });
     problems.truncate(::config::PROBLEMS_MAX);
-    match problems.is_empty() {
-        true => Ok(settings),
-        false => Err(problems),
+    if problems.iter().all(listen::is_of_certificates) {
+        settings.unusable = problems;
+        return Ok(settings);
     }
+    Err(problems)
 }
 
 /// Where a configuration keeps its state, whatever else is wrong with it.
@@ -93,7 +121,7 @@ pub(crate) fn kept(path: &Path) -> Result<(PathBuf, Option<PathBuf>), Vec<Proble
 fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
     let root = Key::default();
     let listeners = listen::listeners(file, check);
-    let admin = listen::admin(file, check);
+    let admin = listen::admin(file, &listeners, check);
     let agents = agents(file, check);
     let mut servers = mcp::servers(&file.mcp, check);
     let taken: Vec<Name> = servers.iter().map(|server| server.name.clone()).collect();
@@ -122,6 +150,7 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
         echo: file.echo.clone(),
         pins: file.scan.pins.0,
         warnings: Vec::new(),
+        unusable: Vec::new(),
         limits: file.limits.clone(),
         log,
         // The gateway's own pages come from its public URL.

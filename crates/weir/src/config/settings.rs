@@ -53,6 +53,8 @@ pub(crate) struct Settings {
     pub pins: bool,
     /// What the operator should know of, and that keeps nothing from working.
     pub warnings: Vec<Problem>,
+    /// What is wrong with certificates of listeners, where it keeps nothing else from being used.
+    pub unusable: Vec<Problem>,
     pub limits: Limits,
     pub log: Log,
     /// Browser origins that may call, beside the gateway's own; lower case, no trailing slash.
@@ -87,6 +89,7 @@ impl Settings {
             echo: None,
             pins: true,
             warnings: Vec::new(),
+            unusable: Vec::new(),
             limits: Limits::default(),
             log: Log::default(),
             origins: Vec::new(),
