@@ -2,10 +2,10 @@
 //!
 //! This engine reads and writes HTTP/1.1 (RFC 9112) straight from and into buffers that the caller
 //! works in: a message is one read and one write, and nothing is allocated for it. It is strict:
-//! what two readers could frame in two ways is refused, not repaired. It has no HTTP/2, no
-//! compression, follows nothing and retries nothing. It switches to no other protocol by itself: a connection is given up to
-//! whoever takes it over ([`crate::Tunnel`]). It runs on a
-//! current-thread runtime inside a `LocalSet`, as all of this crate does.
+//! what two readers could frame in two ways is refused, not repaired. It has no HTTP/2 and no
+//! compression, follows nothing and retries nothing. It switches to no other protocol by itself: a
+//! connection is given up to whoever takes it over ([`crate::Tunnel`]). It runs on a current-thread
+//! runtime inside a `LocalSet`, as all of this crate does.
 //!
 //! A server's loop reads from top to bottom:
 //!

@@ -95,9 +95,9 @@ pub struct TunnelBounds {
 /// How a tunnel ended.
 #[derive(Clone, Debug)]
 pub struct TunnelEnd {
-    /// Bytes that the other side took from us.
+    /// Bytes of the side that was joined, which the other took.
     pub up: u64,
-    /// Bytes that we took from the other side.
+    /// Bytes of the other side, which it took.
     pub down: u64,
     pub why: TunnelStop,
 }
