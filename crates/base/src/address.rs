@@ -34,10 +34,27 @@ impl AddressRange {
             128
         };
         let prefix_bits = bits.unwrap_or(bits_max);
-        (prefix_bits <= bits_max).then_some(AddressRange {
+        let range = AddressRange {
             network,
             prefix_bits,
-        })
+        };
+        (prefix_bits <= bits_max).then(|| range.canonical())
+    }
+
+    /// A block of IPv4 in IPv6 as one of IPv4, which is how addresses are compared.
+    fn canonical(self) -> AddressRange {
+        match (
+            self.network.to_canonical(),
+            self.prefix_bits.checked_sub(96),
+        ) {
+            (network @ IpAddr::V4(_), Some(prefix_bits)) if self.network.is_ipv6() => {
+                AddressRange {
+                    network,
+                    prefix_bits,
+                }
+            }
+            _ => self,
+        }
     }
 
     pub fn contains(&self, address: IpAddr) -> bool {
@@ -59,4 +76,19 @@ impl AddressRange {
 fn same_prefix(a: u128, b: u128, width_bits: u8, prefix_bits: u8) -> bool {
     let shift = u32::from(width_bits - prefix_bits);
     a.checked_shr(shift).unwrap_or(0) == b.checked_shr(shift).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_of_ipv4_in_ipv6_is_one_of_ipv4() {
+        let range = AddressRange::parse("::ffff:192.0.2.0/120").expect("a range");
+        assert_eq!(Some(range), AddressRange::parse("192.0.2.0/24"));
+        let one = AddressRange::parse("::ffff:192.0.2.7").expect("an address");
+        assert!(one.contains(IpAddr::from([192, 0, 2, 7])));
+        let wide = AddressRange::parse("::/0").expect("a range");
+        assert!(!wide.contains(IpAddr::from([192, 0, 2, 7])));
+    }
 }

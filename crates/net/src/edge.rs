@@ -71,7 +71,7 @@ pub struct Peer {
 impl Peer {
     fn new(address: PeerAddress) -> Peer {
         let caller = match address {
-            PeerAddress::Tcp(address) => address.ip(),
+            PeerAddress::Tcp(address) => address.ip().to_canonical(),
             PeerAddress::Unix { .. } => Ipv4Addr::LOCALHOST.into(),
         };
         Peer {

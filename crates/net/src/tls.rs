@@ -199,6 +199,12 @@ fn certified(
             error => error.to_string(),
         })
     };
+    let own = chain.first().map(ParsedCertificate::try_from);
+    if let Some(Err(error)) = own {
+        let why =
+            format!("it cannot be used ({error}); one of version 3 with subjectAltName is needed");
+        return Err(problem(CredentialsError::Certificate(why)));
+    }
     CertifiedKey::from_der(chain, key, provider).map_err(not_its_key)
 }
 

@@ -597,7 +597,10 @@ fn a_drain_does_not_wait_for_handshakes() {
         edge.at_rest(2).await;
         // Less than the ten seconds that calls in flight would have.
         assert!(before.elapsed() < Duration::from_secs(5));
-        assert_eq!(read(&mut idle).await, "");
+        let mut rest = Vec::new();
+        // It ended without a word of TLS, as an idle connection may.
+        let _ = idle.read_to_end(&mut rest).await;
+        assert!(rest.is_empty());
     });
 }
 

@@ -320,7 +320,9 @@ fn may_ask(route: &Route, request: &Request, near: bool, at: At<'_>) -> Result<(
         },
         (Open::Operator(_), At::Admin(Some(key))) => {
             let sent = request.field(&AUTHORIZATION);
-            let sent = sent.and_then(|field| field.strip_prefix("Bearer "));
+            let sent = sent.and_then(|field| field.split_once(' '));
+            let sent = sent.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+            let sent = sent.map(|(_, key)| key);
             let hash = sent.map(|sent| digest::digest(&digest::SHA256, sent.as_bytes()));
             // Hashes are compared: how long that takes says nothing of the key.
             match hash.is_some_and(|hash| hash.as_ref() == key.0) {
