@@ -340,7 +340,7 @@ pub struct Time(pub u64);
 scalar!(Time, time, "time", { "type": "string", "format": "date-time" });
 
 fn time(text: &str) -> Result<Time, String> {
-    let found = parse_time(text).map(Time);
+    let found = unix_ms(text).map(Time);
     found.ok_or_else(|| "must be a time such as 2027-01-01T00:00:00Z".to_owned())
 }
 
@@ -417,7 +417,8 @@ fn env_value(text: &str) -> Result<EnvValue, String> {
     }
 }
 
-fn parse_time(text: &str) -> Option<u64> {
+/// A time of RFC 3339, as Unix milliseconds; nothing where it is none, or before 1970.
+pub fn unix_ms(text: &str) -> Option<u64> {
     let number = |from: usize, to: usize| -> Option<i64> {
         let digits = text.get(from..to)?;
         digits

@@ -237,6 +237,69 @@ fn verifier(
         .map_err(|error| authority(error.to_string()))
 }
 
+/// When the first certificate of a PEM text ends to be good, as RFC 3339 writes it; nothing where it cannot be read.
+pub fn expires(chain: &[u8]) -> Option<String> {
+    let certificate = CertificateDer::from_pem_slice(chain).ok()?;
+    // RFC 5280, section 4.1: what stands before the validity, and its second time.
+    const SEQUENCE: u8 = 0x30;
+    const VERSION: u8 = 0xa0;
+    let (_, certificate, _) = element(&certificate)?;
+    let (_, signed, _) = element(certificate)?;
+    let (tag, _, after_version) = element(signed)?;
+    let rest = if tag == VERSION {
+        after_version
+    } else {
+        signed
+    };
+    let (_, _serial, rest) = element(rest)?;
+    let (_, _algorithm, rest) = element(rest)?;
+    let (_, _issuer, rest) = element(rest)?;
+    let (tag, validity, _) = element(rest)?;
+    let (_, _not_before, rest) = element(validity)?;
+    let (kind, time, _) = element(rest)?;
+    (tag == SEQUENCE)
+        .then(|| written_time(kind, time))
+        .flatten()
+}
+
+/// A DER element at the start of bytes: its tag, its content, and what follows (X.690, section 8.1).
+fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (&tag, rest) = bytes.split_first()?;
+    let (&first, rest) = rest.split_first()?;
+    let (length, rest) = match first {
+        0..=0x7f => (usize::from(first), rest),
+        0x81..=0x83 => {
+            let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
+            let length = digits
+                .iter()
+                .fold(0, |all, &digit| all << 8 | usize::from(digit));
+            (length, rest)
+        }
+        _ => return None,
+    };
+    let (content, rest) = rest.split_at_checked(length)?;
+    Some((tag, content, rest))
+}
+
+/// A time of a certificate (RFC 5280, section 4.1.2.5): `YYMMDDHHMMSSZ` until 2049, else `YYYYMMDDHHMMSSZ`.
+fn written_time(kind: u8, time: &[u8]) -> Option<String> {
+    const UTC_TIME: u8 = 0x17;
+    const GENERALIZED_TIME: u8 = 0x18;
+    let time = std::str::from_utf8(time).ok()?.strip_suffix('Z')?;
+    let time = match kind {
+        UTC_TIME => format!("{}{time}", if time.get(..2)? < "50" { "20" } else { "19" }),
+        GENERALIZED_TIME => time.to_owned(),
+        _ => return None,
+    };
+    if time.len() != 14 || !time.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let (day, hour) = time.split_at(8);
+    let (year, month, day) = (&day[..4], &day[4..6], &day[6..]);
+    let (hour, minute, second) = (&hour[..2], &hour[2..4], &hour[4..]);
+    Some(format!("{year}-{month}-{day}T{hour}:{minute}:{second}Z"))
+}
+
 /// The certificates by the name that a client asks for (RFC 6066, section 3).
 #[derive(Debug)]
 struct ByName(Vec<Arc<CertifiedKey>>);
@@ -254,5 +317,31 @@ impl ResolvesServerCert for ByName {
         };
         let found = self.0.iter().find(is_for).or(self.0.first());
         found.cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_says_when_it_ends_to_be_good() {
+        let until = |year| {
+            let mut params = rcgen::CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
+            params.not_after = rcgen::date_time_ymd(year, 3, 4);
+            let key = rcgen::KeyPair::generate().unwrap();
+            let pem = params.self_signed(&key).unwrap().pem();
+            expires(pem.as_bytes())
+        };
+        assert_eq!(until(2021).as_deref(), Some("2021-03-04T00:00:00Z"));
+        assert_eq!(until(2077).as_deref(), Some("2077-03-04T00:00:00Z"));
+        for none in [
+            &b""[..],
+            b"-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n",
+        ] {
+            assert_eq!(expires(none), None);
+        }
+        assert_eq!(element(b"\x30\x84\0\0\0\x01a"), None);
+        assert_eq!(element(b"\x30\x05abc"), None);
     }
 }

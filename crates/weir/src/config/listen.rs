@@ -332,6 +332,7 @@ fn tls(check: &mut Check<'_>, section: &TlsSection, at: &Key) -> Option<Tls> {
         clients,
     };
     let Err(problem) = tls.edge() else {
+        warn_of_expiry(&tls, &places, check);
         return Some(tls);
     };
     let place = problem.certificate.and_then(|number| places.get(number));
@@ -342,6 +343,21 @@ fn tls(check: &mut Check<'_>, section: &TlsSection, at: &Key) -> Option<Tls> {
     };
     check.say(&place, problem.kind.to_string());
     None
+}
+
+/// Says which certificates clients refuse because their time is over.
+fn warn_of_expiry(tls: &Tls, places: &[Key], check: &mut Check<'_>) {
+    let now_unix_ms = check.outside.now_unix_ms();
+    for ((chain, _), place) in tls.certificates.iter().zip(places) {
+        let Some(until) = net::tls::expires(chain.pem.as_bytes()) else {
+            continue;
+        };
+        if ::config::unix_ms(&until).is_some_and(|at| at <= now_unix_ms) {
+            let message =
+                format!("expired at {until}, so clients refuse it; put a new one in its place");
+            check.warn(&place.key("certificate"), message);
+        }
+    }
 }
 
 fn private_key(check: &mut Check<'_>, file: &FileReference, at: &Key) -> Option<Secret> {
