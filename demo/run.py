@@ -134,7 +134,7 @@ def show_proof(weir):
     check("weir audit verify", whole.returncode == 0, (whole.stdout or whole.stderr).strip())
     copy = STATE / "tampered"
     # What the shipped tools keep is no part of the log.
-    shutil.copytree(STATE / "state", copy, ignore=shutil.ignore_patterns("tools"))
+    shutil.copytree(STATE / "state", copy, ignore=shutil.ignore_patterns("tools", "admin.sock"))
     changed = tamper(copy)
     told = audit(weir, "verify", copy)
     text = (told.stdout + told.stderr).strip().replace(f"{copy}/", "")
