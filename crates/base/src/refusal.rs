@@ -19,8 +19,9 @@ pub struct Code {
     pub is_of_scan: bool,
 }
 
-/// The JSON-RPC code of refusals that have none of their own: in the range that JSON-RPC leaves to servers.
-pub const RPC_REFUSED: i64 = -32050;
+/// The JSON-RPC code of refusals that have none of their own. It is outside the range that JSON-RPC reserves, where MCP
+/// 2026-07-28 (section "Error Codes") keeps −32099 to −32020 to itself.
+pub const RPC_REFUSED: i64 = -31050;
 
 /// A decision not to do what was asked.
 #[derive(Clone)]
@@ -32,6 +33,8 @@ pub struct Refusal {
     pub private: String,
     /// When the same call may succeed, in milliseconds from now, where that is known.
     pub retry_ms: Option<u64>,
+    /// What could be asked in its place, where the protocol has that told: the revisions that are spoken.
+    pub supported: Vec<&'static str>,
     /// It is of what a server said.
     is_of_answer: bool,
 }
@@ -43,6 +46,7 @@ impl Refusal {
             public: public.into(),
             private: String::new(),
             retry_ms: None,
+            supported: Vec::new(),
             is_of_answer: false,
         }
     }
@@ -64,6 +68,12 @@ impl Refusal {
     /// Adds what only the record keeps.
     pub fn with_private(mut self, private: impl Into<String>) -> Refusal {
         self.private = private.into();
+        self
+    }
+
+    /// Adds what could be asked in its place.
+    pub fn with_supported(mut self, supported: Vec<&'static str>) -> Refusal {
+        self.supported = supported;
         self
     }
 
@@ -175,7 +185,11 @@ codes! {
     JSON_DEEP "mcp.json_deep" 400 "Send JSON with at most 64 levels and 4,096 keys an object." rpc -32600;
     MESSAGE_INVALID "mcp.message_invalid" 400 "Send a JSON-RPC 2.0 request, notification or response." rpc -32600;
     BATCH "mcp.batch" 400 "Send one message a request; this revision has no batches." rpc -32600;
-    REVISION "mcp.revision" 400 "Send MCP-Protocol-Version: 2025-11-25 or 2025-06-18." rpc -32022;
+    REVISION "mcp.revision" 400 "Speak a revision that data.supported names." rpc -32022;
+    META_MISSING "mcp.meta_missing" 400 "Send params._meta with io.modelcontextprotocol/protocolVersion and io.modelcontextprotocol/clientCapabilities, as MCP 2026-07-28 asks." rpc -32602;
+    HEADER_MISMATCH "mcp.header_mismatch" 400 "Send MCP-Protocol-Version, Mcp-Method, Mcp-Name and Mcp-Param-* once each, equal to what the body says." rpc -32020;
+    METHOD_GONE "mcp.method_gone" 404 "Send server/discover, or nothing: this revision has no such method." rpc -32601;
+    STATE_INVALID "mcp.state_invalid" 400 "Send the requestState that the last answer to this request gave, unchanged." rpc -32602;
     SESSION_MISSING "mcp.session_missing" 400 "Send the Mcp-Session-Id that initialize gave.";
     SESSION_UNKNOWN "mcp.session_unknown" 404 "The session has ended or is not this agent's; initialize again.";
     SESSION_BUSY "mcp.session_busy" 429 "Wait for calls of this session to end; it has as many as it may have.";
@@ -219,6 +233,18 @@ mod tests {
                 "{}",
                 code.name
             );
+        }
+    }
+
+    #[test]
+    fn codes_of_json_rpc_are_ours_to_give() {
+        // What MCP and JSON-RPC define themselves; the rest of their range is reserved.
+        let defined = [
+            -32700, -32600, -32601, -32602, -32603, -32020, -32021, -32022,
+        ];
+        for code in ALL {
+            let reserved = (-32768..=-32000).contains(&code.rpc);
+            assert!(!reserved || defined.contains(&code.rpc), "{}", code.name);
         }
     }
 

@@ -18,6 +18,7 @@ use crate::answers::{Answers, AskedMethod};
 use crate::calls::{CallClient, own_id};
 use crate::drive::{Link, Refused, To, drive, failed};
 use crate::envelope::Id;
+use crate::era::{self, Era, Revision};
 use crate::incoming::Incoming;
 use crate::lane::{McpLane, Server, ServerKind};
 use crate::outbound;
@@ -30,12 +31,6 @@ const PROOF: HeaderName = HeaderName::from_static("dpop");
 /// W3C Trace Context, section 3.2.
 const TRACE: HeaderName = HeaderName::from_static("traceparent");
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-/// Revisions that a client may name. 2025-03-26 is what the absence of the field means.
-pub(crate) const REVISIONS: &[&str] = &["2025-11-25", "2025-06-18", "2025-03-26"];
-
-/// Characters of a revision that is not known which an answer repeats.
-const REVISION_CHARS_MAX: usize = 64;
-
 /// Who asked what of which server, once the request's head is judged.
 struct Asking<'a> {
     verified: Verified,
@@ -316,14 +311,13 @@ fn check_post(head: &Parts) -> Result<(), Refusal> {
 }
 
 fn check_revision(head: &Parts) -> Result<(), Refusal> {
-    match head.headers.get(&outbound::http::REVISION) {
-        Some(value) if !REVISIONS.iter().any(|known| value == known) => {
-            let named = value.to_str().unwrap_or_default();
-            let named: String = named.chars().take(REVISION_CHARS_MAX).collect();
-            let public = "that revision of MCP is not spoken here";
-            Err(Refusal::new(refusal::REVISION, public).with_private(named))
-        }
-        _ => Ok(()),
+    let Some(value) = head.headers.get(&outbound::http::REVISION) else {
+        return Ok(());
+    };
+    let named = value.to_str().unwrap_or_default();
+    match Revision::of(named) {
+        Some(revision) if revision.era == Era::Legacy => Ok(()),
+        _ => Err(era::unknown(named, Era::Legacy)),
     }
 }
 

@@ -12,6 +12,7 @@
 pub mod actions;
 
 mod drive;
+mod era;
 mod inbound;
 mod incoming;
 mod lane;

@@ -9,7 +9,6 @@ use net::Response;
 use serde_json::json;
 
 use crate::envelope::Id;
-use crate::inbound::REVISIONS;
 
 /// The form of a refusal of this lane before any message of the request is read.
 pub fn refuse(refusal: &Refusal, call: CallId) -> Response {
@@ -46,7 +45,7 @@ pub(crate) fn error(refusal: &Refusal, call: CallId, id: Option<Id<'_>>) -> Stri
         data["retry_ms"] = retry_ms.into();
     }
     if refusal.code == refusal::REVISION {
-        data["supported"] = REVISIONS.into();
+        data["supported"] = refusal.supported.clone().into();
         data["requested"] = refusal.private.as_str().into();
     }
     let message = format!(
