@@ -63,7 +63,9 @@ impl Case<'_> {
                 scan::Action::Warn | scan::Action::Off => {}
             }
         }
-        if let (Some((_, params)), Some(_)) = (redacted.first(), self.call.arguments) {
+        // The arguments stand in the first part.
+        let params = redacted.first().filter(|(number, _)| *number == 0);
+        if let (Some((_, params)), Some(_)) = (params, self.call.arguments) {
             self.admit_redacted(&permitted, params)?;
         }
         Ok(Scanned {

@@ -12,7 +12,8 @@ use crate::calls::{CallClient, Calls, UnderWay, own_id};
 use crate::declared::Declared;
 use crate::envelope::{Id, Message, MessageText, Object, Sender, span, splice};
 use crate::lane::server_of;
-use crate::{refuse, shape, tools};
+use crate::token::Tokens;
+use crate::{era, refuse, shape, tools};
 
 /// Stands in the place of an id while an answer is judged.
 const NO_ID: &str = "0";
@@ -21,7 +22,17 @@ const NO_ID: &str = "0";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AskedMethod {
     ToolsList,
+    /// Notifications, until one side ends it (MCP 2026-07-28, "Subscriptions").
+    Listen,
     Other,
+}
+
+/// What is known of a request of the modern era.
+struct ModernRequest {
+    /// Its method, where its server may answer with questions.
+    may_ask: Option<&'static str>,
+    /// Seals the state by which the server knows the request again.
+    key: [u8; 32],
 }
 
 /// The request that is answered: what the client called it, and what the server was told.
@@ -37,6 +48,7 @@ pub(crate) struct Ids {
 pub(crate) struct Answers {
     passed: Passed,
     asked: AskedMethod,
+    modern: Option<ModernRequest>,
     /// Absent for a stream that answers no request.
     ids: Option<Ids>,
     bytes: u64,
@@ -63,6 +75,7 @@ impl Answers {
         Answers {
             passed,
             asked,
+            modern: None,
             ids,
             bytes: 0,
             done: false,
@@ -71,6 +84,16 @@ impl Answers {
             foreign: false,
             refused: None,
         }
+    }
+
+    /// The same, to a request of the modern era: `may_ask` is its method where its server may answer with questions.
+    pub(crate) fn modern(mut self, may_ask: Option<&'static str>, key: [u8; 32]) -> Answers {
+        self.modern = Some(ModernRequest { may_ask, key });
+        self
+    }
+
+    pub(crate) fn is_modern(&self) -> bool {
+        self.modern.is_some()
     }
 
     pub(crate) fn passed(&self) -> &Passed {
@@ -118,7 +141,9 @@ impl Answers {
         calls: &Arc<Calls>,
         session: Option<&str>,
     ) -> Result<(), Refusal> {
-        let Some(ids) = &self.ids else { return Ok(()) };
+        // Of the modern era a client cancels by closing the stream, and its ids are those of one connection.
+        let ids = self.ids.as_ref().filter(|_| !self.is_modern());
+        let Some(ids) = ids else { return Ok(()) };
         let (client, call) = (self.client(session), ids.call);
         self.under_way = Some(match call == self.call() {
             true => calls.begin(client, &ids.client, call)?,
@@ -179,7 +204,11 @@ impl Answers {
             })?;
         let Message::Response { id, result, error } = parsed else {
             self.passed.more_to_come();
-            return self.scan(message, whole);
+            if self.is_modern() && matches!(parsed, Message::Request { .. }) {
+                return Err(invalid("a request of a server to a client of 2026-07-28"));
+            }
+            let judged = self.scan(message, whole)?;
+            return Ok(self.of_subscription(judged));
         };
         let Some((at, client)) = self.own(message, id)? else {
             return self.scan(message, whole);
@@ -188,7 +217,13 @@ impl Answers {
             (Some(_), _) if self.asked == AskedMethod::ToolsList => {
                 self.list(declared, message, at, client)
             }
-            (Some(said), _) => self.own_part(message, (said, "result"), at, &client),
+            (Some(said), _) if is_question(&self.modern, said) => {
+                self.question(message, said, &client)
+            }
+            (Some(said), _) => {
+                let judged = self.own_part(message, (said, "result"), at, &client)?;
+                Ok(self.of_subscription(judged))
+            }
             (None, Some(said)) => self.own_part(message, (said, "error"), at, &client),
             (None, None) => Err(invalid("an answer without a result or an error")),
         }
@@ -209,6 +244,52 @@ impl Answers {
         match judged == neutral {
             true => Ok(splice(message, at, &client)),
             false => with_id(&judged, client),
+        }
+    }
+
+    /// Judges an answer that asks something before the request goes on. The state in it is sealed, and not looked at.
+    fn question(
+        &mut self,
+        message: &Bytes,
+        result: JsonValue<'_>,
+        client: &str,
+    ) -> Result<Bytes, Refusal> {
+        let may_ask = self.modern.as_ref().and_then(|modern| modern.may_ask);
+        let Some(method) = may_ask else {
+            return Err(invalid("questions in answer to a request that has none"));
+        };
+        let held = era::without_state(message, result);
+        let bare = held.as_ref().map_or(message, |(bare, _)| bare);
+        let text = MessageText::of(bare);
+        let parsed = text.read(Sender::Server);
+        let Ok(Message::Response {
+            id: Some(id),
+            result: Some(said),
+            ..
+        }) = parsed
+        else {
+            return Err(invalid("an answer that cannot be read without its state"));
+        };
+        let judged = self.own_part(bare, (said, "result"), span(bare, id.0), client)?;
+        let (Some((_, state)), Some(modern)) = (&held, &self.modern) else {
+            return Ok(judged);
+        };
+        let tokens = Tokens {
+            key: &modern.key,
+            agent: self.passed.agent(),
+            server: server_of(&self.passed),
+        };
+        let sealed = tokens.state(method, state);
+        let sealed = sealed.ok_or_else(|| invalid("a requestState of more than 64 KiB"))?;
+        Ok(era::with_state(&judged, &sealed))
+    }
+
+    /// A message of a subscription, with the id that its client gave it in the place of ours.
+    fn of_subscription(&self, message: Bytes) -> Bytes {
+        let ids = self.ids.as_ref();
+        match ids.filter(|_| self.asked == AskedMethod::Listen) {
+            Some(ids) => era::with_subscription(&message, &own_id(ids.call), &ids.client),
+            None => message,
         }
     }
 
@@ -316,6 +397,12 @@ impl Answers {
             ..CallEnding::of(end)
         });
     }
+}
+
+/// Whether a result asks something before the request goes on (MCP 2026-07-28, "Multi Round-Trip Requests").
+fn is_question(modern: &Option<ModernRequest>, result: JsonValue<'_>) -> bool {
+    let kind = modern.as_ref().and_then(|_| result.get("resultType"));
+    kind.and_then(JsonValue::as_str).as_deref() == Some("input_required")
 }
 
 /// A judged message with the client's id.

@@ -16,6 +16,8 @@ use base::{JsonValue, Name, Refusal, refusal};
 use serde_json::{Map, Value};
 
 use crate::envelope::names;
+use crate::era::MessageEra;
+use crate::era::params::{self, HeaderParam, MadeParams};
 
 /// The schemas of one server's tools, by the tool's name.
 type Tools = HashMap<String, Arc<Schema>>;
@@ -33,6 +35,9 @@ struct Schema {
     /// Every name that any part of it declares, and each of them with its case folded.
     names: HashSet<String>,
     folded: HashSet<String>,
+    /// The arguments that are said again by a header field. None where one of them is declared as MCP does not have it:
+    /// clients then leave the tool out.
+    fields: Vec<HeaderParam>,
 }
 
 impl Schema {
@@ -46,6 +51,10 @@ impl Schema {
             text: text.into(),
             folded: names.iter().map(|name| fold::folded(name)).collect(),
             names,
+            fields: root
+                .as_ref()
+                .and_then(|root| params::of_schema(root).ok())
+                .unwrap_or_default(),
             root,
         }
     }
@@ -122,6 +131,40 @@ impl Declared {
                 Ok(value) => walk(&value, &[root], root, 0),
                 Err(_) => Err(folded()),
             },
+        }
+    }
+
+    /// Holds the `Mcp-Param-*` fields of a request against the arguments that its tool declares to be said by them. Fields
+    /// that the schema does not know are not judged.
+    ///
+    /// # Errors
+    /// `mcp.header_mismatch`.
+    pub(crate) fn check_fields(
+        &self,
+        server: &Name,
+        tool: &str,
+        arguments: Option<JsonValue<'_>>,
+        era: &MessageEra,
+    ) -> Result<(), Refusal> {
+        let Some(given) = era.fields() else {
+            return Ok(());
+        };
+        match self.find(server, tool) {
+            Some(schema) => params::check(&schema.fields, given, arguments),
+            None => Ok(()),
+        }
+    }
+
+    /// The fields that a call of this tool with these arguments goes on with.
+    pub(crate) fn fields(
+        &self,
+        server: &Name,
+        tool: &str,
+        arguments: Option<JsonValue<'_>>,
+    ) -> MadeParams {
+        match self.find(server, tool) {
+            Some(schema) => params::make(&schema.fields, arguments),
+            None => MadeParams::default(),
         }
     }
 }

@@ -11,7 +11,8 @@ use identity::Verified;
 
 use crate::answers::Answers;
 use crate::envelope::{Message, MessageText};
-use crate::incoming::{self, Incoming};
+use crate::era::{HeldState, MessageEra};
+use crate::incoming::{self, Incoming, Parsed};
 use crate::lane::{Server, Shared};
 use crate::outbound::{Cancelled, Outgoing};
 
@@ -20,11 +21,9 @@ pub(crate) trait Link {
     /// Where a message goes that may begin.
     type Way;
 
-    /// What else is wrong with how the message came. It is said of messages that can be read, so that it reaches
-    /// the request.
-    fn check(&self) -> Result<(), Refusal> {
-        Ok(())
-    }
+    /// The era that a message is of, by what it says and by how it came. It is asked of messages that can be read, so
+    /// that what is wrong reaches the request.
+    fn era(&self, message: &Message<'_>) -> Result<MessageEra, Refusal>;
 
     /// Whether the message may begin.
     fn begin(&self, verified: &Verified, said: &Incoming<'_>) -> Result<Self::Way, Refusal>;
@@ -107,35 +106,88 @@ pub(crate) async fn drive<L: Link>(
     bare: Call<'_>,
     body: &Bytes,
 ) -> Result<Driven<L::Way>, Refused> {
-    let gate = &shared.gate;
-    let no = async |verified: &Verified, call: &Call<'_>, refusal: Refusal, to: To| Refused {
-        // What a session says of the stop that ended it is the gate's word.
-        is_judged: refusal.code == refusal::STOPPED,
-        refusal: gate.reject(Some(verified), call, refusal).await,
-        to,
-    };
     let text = MessageText::of(body);
     let parsed = match incoming::parse(&text) {
         Ok(parsed) => parsed,
         Err(refusal) => {
-            return Err(no(&verified, &bare, refusal, To::Client(None)).await);
+            let to = To::Client(None);
+            return Err(no(shared, &verified, &bare, refusal, to).await);
         }
     };
+    let tokens = shared.tokens(&verified.agent().name, &server.name);
+    let began = link.era(&parsed.message).and_then(|era| {
+        let state = HeldState::take(&era, &parsed.message, body, tokens)?;
+        Ok((era, state))
+    });
+    let (era, state) = match began {
+        Ok(began) => began,
+        Err(refusal) => {
+            let to = To::sender_of(&parsed.message);
+            return Err(no(shared, &verified, &bare, refusal, to).await);
+        }
+    };
+    let Some(state) = state else {
+        let message = (body, &parsed, &era);
+        return judge(shared, link, server, verified, bare, message).await;
+    };
+    // What the server wrote is not the agent's to be judged by: the message is judged without it.
+    let text = MessageText::of(&state.without);
+    let parsed = match incoming::parse(&text) {
+        Ok(parsed) => parsed,
+        Err(refusal) => {
+            let to = To::sender_of(&parsed.message);
+            return Err(no(shared, &verified, &bare, refusal, to).await);
+        }
+    };
+    let message = (&state.without, &parsed, &era);
+    // In a box, since it is rare: the others do not pay for its place.
+    let judged = Box::pin(judge(shared, link, server, verified, bare, message)).await;
+    judged.map(|mut driven| {
+        if let Some(outgoing) = &mut driven.outgoing {
+            outgoing.message = state.put_back(&outgoing.message);
+        }
+        driven
+    })
+}
+
+/// Records a refusal that was found before the gate was asked.
+async fn no(
+    shared: &Shared,
+    verified: &Verified,
+    call: &Call<'_>,
+    refusal: Refusal,
+    to: To,
+) -> Refused {
+    Refused {
+        // What a session says of the stop that ended it is the gate's word.
+        is_judged: refusal.code == refusal::STOPPED,
+        refusal: shared.gate.reject(Some(verified), call, refusal).await,
+        to,
+    }
+}
+
+/// The same, of a message whose era is known.
+async fn judge<L: Link>(
+    shared: &Shared,
+    link: &L,
+    server: &Server,
+    verified: Verified,
+    bare: Call<'_>,
+    (body, parsed, era): (&Bytes, &Parsed<'_>, &MessageEra),
+) -> Result<Driven<L::Way>, Refused> {
     let to = || To::sender_of(&parsed.message);
     let (server, declared) = (&server.name, &shared.declared);
-    let read = link.check();
-    let read = read.and_then(|()| Incoming::read(&parsed, server, declared));
-    let said = match read {
+    let said = match Incoming::read(parsed, era, server, declared) {
         Ok(said) => said,
-        Err(refusal) => return Err(no(&verified, &bare, refusal, to()).await),
+        Err(refusal) => return Err(no(shared, &verified, &bare, refusal, to()).await),
     };
     let resource = said.resource(server);
     let call = said.call(bare, &resource, body);
     let way = match link.begin(&verified, &said) {
         Ok(way) => way,
-        Err(refusal) => return Err(no(&verified, &call, refusal, to()).await),
+        Err(refusal) => return Err(no(shared, &verified, &call, refusal, to()).await),
     };
-    let passed = gate.pass(verified, call).await;
+    let passed = shared.gate.pass(verified, call).await;
     let passed = passed.map_err(|refusal| Refused::by_gate(refusal, to()))?;
     let cancels = said.cancels();
     let cancelled = cancels.and_then(|client| {
@@ -145,16 +197,20 @@ pub(crate) async fn drive<L: Link>(
     });
     let own = cancelled.as_ref().map(|cancelled| &*cancelled.own);
     let message = said.message(&passed, body, own);
-    let answers = said.answers(passed);
+    let message = message
+        .and_then(|message| Ok((said.fields(&passed, server, declared, &message)?, message)));
+    let answers = said.answers(passed, &shared.settings.session_key);
     let outgoing = match message {
         _ if cancels.is_some() && cancelled.is_none() => None,
-        Ok(message) => Some(Outgoing {
+        Ok((fields, message)) => Some(Outgoing {
             message,
             id: said.id.map(|id| id.0.to_owned()),
             progress: said.progress(),
             cancelled,
             is_initialize: said.method == "initialize",
-            revision: None,
+            revision: era.revision(),
+            wants_log: era.wants_log(),
+            fields,
             takes_events: false,
         }),
         Err(refusal) => return Err(Refused::passed(answers, refusal, to())),

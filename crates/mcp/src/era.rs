@@ -6,7 +6,15 @@
 //!
 //! Source: <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning>.
 
+pub(crate) mod fields;
+mod message;
+pub(crate) mod params;
+mod state;
+
 use base::{Refusal, refusal};
+
+pub(crate) use message::MessageEra;
+pub(crate) use state::{HeldState, may_ask, with_state, with_subscription, without_state};
 
 /// Characters of a revision that is not known which an answer repeats.
 const REVISION_CHARS_MAX: usize = 64;

@@ -7,7 +7,9 @@ use base::record::CallEnd;
 use base::{CallId, Name, Refusal, Resource, refusal};
 use bytes::Bytes;
 use gate::{Call, Passed};
-use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{
+    ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue,
+};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use identity::{Presented, Verified};
@@ -17,8 +19,8 @@ use crate::actions::USE;
 use crate::answers::{Answers, AskedMethod};
 use crate::calls::{CallClient, own_id};
 use crate::drive::{Link, Refused, To, drive, failed};
-use crate::envelope::Id;
-use crate::era::{self, Era, Revision};
+use crate::envelope::{Id, Message};
+use crate::era::{self, Era, MessageEra, Revision, fields};
 use crate::incoming::Incoming;
 use crate::lane::{McpLane, Server, ServerKind};
 use crate::outbound;
@@ -121,7 +123,6 @@ impl McpLane {
             answers.end(CallEnd::Complete, 202);
             return accepted();
         };
-        outgoing.revision = field(head, &outbound::http::REVISION).map(str::to_owned);
         outgoing.takes_events = accepts(head, "text/event-stream");
         match driven.way {
             Session::Http(id) => outbound::http::carry(self, server, answers, outgoing, id).await,
@@ -154,7 +155,7 @@ impl McpLane {
             Session::NewChild => None,
         };
         let answers = Answers::resumed(passed, asked, ids);
-        let revision = head.headers.get(&outbound::http::REVISION);
+        let revision = head.headers.get(&fields::REVISION);
         outbound::http::listen(self, server, answers, upstream, revision, after.as_deref()).await
     }
 
@@ -204,7 +205,7 @@ impl McpLane {
         let Asking { server, call, .. } = asking;
         let (lane, id) = (self, call.id);
         let link = Exchange { lane, server, head };
-        let checked = link.check();
+        let checked = check_revision(head);
         let session = checked.and_then(|()| link.session(&asking.verified, false));
         let session = match session {
             Ok(session) => session,
@@ -220,7 +221,14 @@ impl McpLane {
     async fn say_no(&self, asking: &Asking<'_>, refusal: Refusal) -> Response {
         let gate = &self.shared.gate;
         let refusal = gate.reject(Some(&asking.verified), &asking.call, refusal);
-        refuse::refuse_http(&refusal.await, asking.call.id, None)
+        let refusal = refusal.await;
+        let mut response = refuse::refuse_http(&refusal, asking.call.id, None);
+        if refusal.code == refusal::METHOD {
+            // RFC 9110, section 15.5.6. What a route does not know at all, it answers itself.
+            let post = HeaderValue::from_static("POST");
+            response.headers_mut().insert(ALLOW, post);
+        }
+        response
     }
 }
 
@@ -234,11 +242,14 @@ struct Exchange<'a> {
 impl Link for Exchange<'_> {
     type Way = Session;
 
-    fn check(&self) -> Result<(), Refusal> {
-        check_revision(self.head)
+    fn era(&self, message: &Message<'_>) -> Result<MessageEra, Refusal> {
+        MessageEra::read(Some(&self.head.headers), message)
     }
 
     fn begin(&self, verified: &Verified, said: &Incoming<'_>) -> Result<Session, Refusal> {
+        if said.era.era() == Era::Modern {
+            return self.stateless(said);
+        }
         self.session(verified, said.method == "initialize")
     }
 
@@ -258,6 +269,18 @@ impl Link for Exchange<'_> {
 }
 
 impl Exchange<'_> {
+    /// The way of a message that says all of itself. A session that it names has no meaning.
+    fn stateless(&self, said: &Incoming<'_>) -> Result<Session, Refusal> {
+        if said.method == "subscriptions/listen" && !accepts(self.head, "text/event-stream") {
+            let public = "a subscription is an event stream";
+            return Err(Refusal::new(refusal::NOT_ACCEPTED, public));
+        }
+        match &self.server.kind {
+            ServerKind::Url { .. } => Ok(Session::Http(None)),
+            ServerKind::Child(_) => Err(era::unknown("2026-07-28", Era::Legacy)),
+        }
+    }
+
     /// The session that the request names, if it is this agent's.
     fn session(&self, verified: &Verified, is_initialize: bool) -> Result<Session, Refusal> {
         let (shared, agent) = (&self.lane.shared, &verified.agent().name);
@@ -310,14 +333,17 @@ fn check_post(head: &Parts) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Judges the revision that a request without a message names.
 fn check_revision(head: &Parts) -> Result<(), Refusal> {
-    let Some(value) = head.headers.get(&outbound::http::REVISION) else {
-        return Ok(());
-    };
-    let named = value.to_str().unwrap_or_default();
-    match Revision::of(named) {
-        Some(revision) if revision.era == Era::Legacy => Ok(()),
-        _ => Err(era::unknown(named, Era::Legacy)),
+    let named = fields::revision(&head.headers)?;
+    match named.map(|named| (named, Revision::of(named))) {
+        None => Ok(()),
+        Some((_, Some(revision))) if revision.era == Era::Legacy => Ok(()),
+        Some((_, Some(_))) => Err(Refusal::new(
+            refusal::METHOD,
+            "2026-07-28 has no request but POST",
+        )),
+        Some((named, None)) => Err(era::unknown(named, Era::Legacy)),
     }
 }
 

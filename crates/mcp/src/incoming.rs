@@ -7,12 +7,15 @@
 use base::{JsonValue, Name, Refusal, Resource, refusal};
 use bytes::Bytes;
 use gate::{Call, ContentPart, PartContent, Passed, Role};
+use http::HeaderMap;
 
 use crate::actions::{CALL, USE};
 use crate::answers::{Answers, AskedMethod};
 use crate::calls::own_id;
 use crate::declared::Declared;
 use crate::envelope::{Id, Invalid, Message, MessageText, Object, Params, Sender, span, splice};
+use crate::era::fields::{self, GivenParam};
+use crate::era::{Era, MessageEra, may_ask};
 use crate::methods::{self, Method};
 use crate::shape;
 
@@ -26,7 +29,10 @@ pub(crate) struct Incoming<'m> {
     content: Content<'m>,
     /// The same, for the gate.
     part: Option<ContentPart<'m>>,
+    /// The same with the fields that go on as they came, where there are any.
+    parts: Vec<ContentPart<'m>>,
     tool: Option<String>,
+    pub(crate) era: &'m MessageEra,
 }
 
 /// The part of a message that is scanned.
@@ -78,19 +84,21 @@ impl<'m> Incoming<'m> {
     /// Judges what can be judged without the gate: the method, and the names of a call's arguments.
     pub(crate) fn read(
         parsed: &'m Parsed<'m>,
+        era: &'m MessageEra,
         server: &Name,
         declared: &Declared,
     ) -> Result<Incoming<'m>, Refusal> {
         let (method, id, params) = match &parsed.message {
             Message::Request { id, method, params } => (&**method, Some(*id), *params),
             Message::Notification { method, params } => (&**method, None, *params),
-            Message::Response { .. } => return Ok(Incoming::response(parsed.whole)),
+            Message::Response { .. } => return Ok(Incoming::response(parsed.whole, era)),
         };
         let known = methods::read(method, id.is_some())?;
         let (read, tool) = if *known.action == CALL {
             let read = Params::read(params).map_err(refusal_of)?;
             let tool = tool(&read)?;
             declared.check(server, &tool, read.arguments, parsed.folds)?;
+            declared.check_fields(server, &tool, read.arguments, era)?;
             (read, Some(tool))
         } else {
             // Other methods may use the same names for something else.
@@ -100,19 +108,26 @@ impl<'m> Incoming<'m> {
             true => Content::Params(params),
             false => Content::Whole(parsed.whole),
         };
-        Ok(Incoming {
+        let mut said = Incoming {
             method,
             id,
             params: read,
             known,
             content,
             part: content.part(),
+            parts: Vec::new(),
             tool,
-        })
+            era,
+        };
+        if !era.params().is_empty() {
+            let fields = era.params().iter().map(GivenParam::part);
+            said.parts = said.part.into_iter().chain(fields).collect();
+        }
+        Ok(said)
     }
 
     /// The answer to a request of the server.
-    fn response(whole: JsonValue<'m>) -> Incoming<'m> {
+    fn response(whole: JsonValue<'m>, era: &'m MessageEra) -> Incoming<'m> {
         Incoming {
             method: "response",
             id: None,
@@ -123,7 +138,9 @@ impl<'m> Incoming<'m> {
             },
             content: Content::Whole(whole),
             part: Content::Whole(whole).part(),
+            parts: Vec::new(),
             tool: None,
+            era,
         }
     }
 
@@ -146,7 +163,10 @@ impl<'m> Incoming<'m> {
             action: self.known.action,
             method: self.method,
             resource,
-            content: self.part.as_slice(),
+            content: match self.parts.is_empty() {
+                true => self.part.as_slice(),
+                false => &self.parts,
+            },
             arguments: self.params.arguments,
             bytes: body.len() as u64,
             ..bare
@@ -221,13 +241,55 @@ impl<'m> Incoming<'m> {
         Some(Bytes::from(object.to_json()))
     }
 
-    /// What judges the answers.
-    pub(crate) fn answers(&self, passed: Passed) -> Answers {
-        let asked = match self.method {
-            "tools/list" => AskedMethod::ToolsList,
+    /// The fields that a message of the modern era goes on with: made of the body that goes on.
+    pub(crate) fn fields(
+        &self,
+        passed: &Passed,
+        server: &Name,
+        declared: &Declared,
+        message: &Bytes,
+    ) -> Result<HeaderMap, Refusal> {
+        let mut fields = HeaderMap::new();
+        let MessageEra::Modern(modern) = self.era else {
+            return Ok(fields);
+        };
+        if (1..self.parts.len()).any(|part| passed.redacted(part).is_some()) {
+            let public = "a secret stands where it cannot be taken out: in a header field";
+            return Err(Refusal::new(refusal::SECRET, public));
+        }
+        let redacted = passed.redacted(0).map(|_| MessageText::of(message));
+        let redacted = redacted.as_ref().and_then(|text| text.whole().ok());
+        let params = match (redacted, self.content) {
+            (Some(message), _) => message.get("params"),
+            (None, Content::Params(params)) => params,
+            (None, Content::Whole(message)) => message.get("params"),
+        };
+        fields::put(&mut fields, self.method, params, modern.is_named);
+        let arguments = params.and_then(|params| params.get("arguments"));
+        let tool = self.tool.as_deref();
+        let made = tool.map(|tool| declared.fields(server, tool, arguments));
+        let made = made.unwrap_or_default();
+        let given = self.era.params().iter();
+        for given in given.filter(|given| !made.knows(&given.name)) {
+            fields.insert(given.name.clone(), fields::encoded(&given.text));
+        }
+        fields.extend(made.fields);
+        Ok(fields)
+    }
+
+    /// What judges the answers; `key` seals what a server gives to be sent back.
+    pub(crate) fn answers(&self, passed: Passed, key: &[u8; 32]) -> Answers {
+        let id = self.id.map(|id| id.0.to_owned());
+        let asked = match (self.method, self.era.era()) {
+            ("tools/list", _) => AskedMethod::ToolsList,
+            ("subscriptions/listen", Era::Modern) => AskedMethod::Listen,
             _ => AskedMethod::Other,
         };
-        Answers::new(passed, asked, self.id.map(|id| id.0.to_owned()))
+        let answers = Answers::new(passed, asked, id);
+        match self.era.era() {
+            Era::Legacy => answers,
+            Era::Modern => answers.modern(may_ask(self.method), *key),
+        }
     }
 
     /// The token under which the request wants progress, as it was written.

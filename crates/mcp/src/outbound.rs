@@ -5,9 +5,12 @@ pub(crate) mod http;
 
 use std::time::Duration;
 
+use ::http::HeaderMap;
 use base::Refusal;
 use bytes::Bytes;
 use gate::Passed;
+
+use crate::era::{Era, Revision};
 
 /// How often a call that lasts looks whether it is still in force, in milliseconds.
 const LOOK_MS: u64 = 1_000;
@@ -22,10 +25,20 @@ pub(crate) struct Outgoing {
     /// The request that this message cancels.
     pub(crate) cancelled: Option<Cancelled>,
     pub(crate) is_initialize: bool,
-    /// The revision that the client names in its header, over HTTP.
-    pub(crate) revision: Option<String>,
+    /// The revision that it says it is of.
+    pub(crate) revision: Option<&'static Revision>,
+    /// It asks for messages of the server's log, of the modern era.
+    pub(crate) wants_log: bool,
+    /// What goes on in the fields of a message of the modern era, over HTTP.
+    pub(crate) fields: HeaderMap,
     /// The client takes an event stream for an answer, over HTTP.
     pub(crate) takes_events: bool,
+}
+
+impl Outgoing {
+    pub(crate) fn era(&self) -> Era {
+        self.revision.map_or(Era::Legacy, |revision| revision.era)
+    }
 }
 
 /// A request under way that a message cancels.

@@ -31,7 +31,8 @@ use crate::actions::USE;
 use crate::answers::{Answers, AskedMethod};
 use crate::calls::own_id;
 use crate::drive::{Driven, Link, Refused, To, drive, failed};
-use crate::envelope::Id;
+use crate::envelope::{Id, Message};
+use crate::era::MessageEra;
 use crate::incoming::Incoming;
 use crate::lane::{McpLane, Server, ServerKind, Shared};
 use crate::outbound::Outgoing;
@@ -351,6 +352,10 @@ impl Session<'_> {
 
 impl Link for Session<'_> {
     type Way = ();
+
+    fn era(&self, message: &Message<'_>) -> Result<MessageEra, Refusal> {
+        MessageEra::read(None, message)
+    }
 
     fn begin(&self, _: &Verified, said: &Incoming<'_>) -> Result<(), Refusal> {
         let has_room = |id: Id<'_>| self.waiting.borrow().has_room(id.0);

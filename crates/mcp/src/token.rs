@@ -14,6 +14,8 @@ use crate::answers::{AskedMethod, Ids};
 
 /// Longest text inside, in bytes.
 const INSIDE_BYTES_MAX: usize = 4096;
+/// The same of the state of a request.
+const STATE_BYTES_MAX: usize = 64 * 1024;
 /// Characters that sealing adds: a nonce of 12 bytes, a tag of 16, and what their encoding rounds up.
 const SEAL_CHARS: usize = 40;
 
@@ -76,6 +78,17 @@ impl Tokens<'_> {
         Some(Resume { event, asked, ids })
     }
 
+    /// The state by which a server knows a request of this method again; nothing where it is longer than 64 KiB.
+    pub(crate) fn state(&self, method: &str, state: &str) -> Option<String> {
+        let fits = state.len() <= STATE_BYTES_MAX;
+        fits.then(|| self.seal(&format!("state {method}"), state))
+    }
+
+    /// The state inside, if it was sealed for this agent, server and method.
+    pub(crate) fn open_state(&self, method: &str, given: &str) -> Option<String> {
+        self.open_up_to(&format!("state {method}"), given, STATE_BYTES_MAX)
+    }
+
     /// The nonce is made of all that is sealed (as RFC 8452, section 1, has it of synthetic ones), so that no two texts have
     /// the same, and stands before what it sealed.
     fn seal(&self, kind: &str, inside: &str) -> String {
@@ -91,7 +104,11 @@ impl Tokens<'_> {
     }
 
     fn open(&self, kind: &str, given: &str) -> Option<String> {
-        if given.len() > INSIDE_BYTES_MAX * 4 / 3 + SEAL_CHARS {
+        self.open_up_to(kind, given, INSIDE_BYTES_MAX)
+    }
+
+    fn open_up_to(&self, kind: &str, given: &str, bytes_max: usize) -> Option<String> {
+        if given.len() > bytes_max * 4 / 3 + SEAL_CHARS {
             return None;
         }
         let mut sealed = URL_SAFE_NO_PAD.decode(given).ok()?;

@@ -15,7 +15,8 @@ use net::{Body, BodySender, Response, sse};
 use tokio::time::Instant;
 
 use super::{Outgoing, look_every, while_in_force};
-use crate::answers::Answers;
+use crate::answers::{Answers, AskedMethod};
+use crate::era::fields::REVISION;
 use crate::inbound::{SESSION, accepted, event_stream, json, rpc_error};
 use crate::lane::{McpLane, Server, ServerKind, Shared, server_of};
 use crate::refuse;
@@ -23,7 +24,6 @@ use crate::session;
 use crate::token::Resume;
 use crate::waiting::cancelled_by_client;
 
-pub(crate) const REVISION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 pub(crate) const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Chunks that may wait for a slow client before the server is made to wait.
@@ -47,9 +47,10 @@ pub(crate) async fn carry(
         ACCEPT,
         HeaderValue::from_static("application/json, text/event-stream"),
     );
-    if let Some(revision) = outgoing.revision.as_deref().and_then(|r| r.parse().ok()) {
-        fields.insert(REVISION, revision);
+    if let Some(revision) = outgoing.revision {
+        fields.insert(REVISION, HeaderValue::from_static(revision.date));
     }
+    fields.extend(outgoing.fields);
     let request = request(Method::POST, fields, outgoing.message);
     let sent = send(lane, &answers, request).await;
     if let Some(cancelled) = &outgoing.cancelled {
@@ -227,6 +228,7 @@ async fn read(
         return response;
     }
     let session = answer.head.headers.get(SESSION);
+    let session = session.filter(|_| !answers.is_modern());
     let session = session.and_then(|v| v.to_str().ok());
     let agent = answers.passed().agent();
     let session = session.map(|id| lane.shared.tokens(agent, &server.name).session(id));
@@ -279,7 +281,7 @@ fn stream(
     let settings = lane.settings();
     // A stream that answers a request may not be silent for longer than an answer may take; one that
     // answers none may be silent for as long as a session may.
-    let silence_ms = if answers.is_for_request() {
+    let silence_ms = if waits(&answers) {
         settings.answer_ms
     } else {
         session::LISTEN_SILENCE_MS
@@ -293,6 +295,11 @@ fn stream(
     };
     tokio::task::spawn_local(pump.run(answer));
     event_stream(body, session.as_deref())
+}
+
+/// Whether the stream is that of an answer to come; a subscription is open for as long as both sides want it.
+fn waits(answers: &Answers) -> bool {
+    answers.is_for_request() && answers.asked() != AskedMethod::Listen
 }
 
 /// Passes the events of one stream on.
@@ -352,7 +359,7 @@ impl Pump {
             let mut events = Vec::new();
             let read = reader.push(&chunk, |event| events.push(event));
             // While a request waits for its answer, a comment is no sign that it will come.
-            if !self.answers.is_for_request() || events.iter().any(|event| event.data.is_some()) {
+            if !waits(&self.answers) || events.iter().any(|event| event.data.is_some()) {
                 heard = Instant::now();
             }
             for event in events {
@@ -374,7 +381,7 @@ impl Pump {
     /// The server closed the stream. A client that has the id of an event resumes from there (MCP 2025-11-25,
     /// "Resumability and Redelivery"), so its answer is still to come.
     fn ended(&self) -> Over {
-        let waits = self.answers.is_for_request() && !self.answers.is_done();
+        let waits = waits(&self.answers) && !self.answers.is_done();
         match waits && !self.resumable {
             true => Over::Failed(Refusal::new(
                 refusal::SERVER_DOWN,
@@ -393,7 +400,8 @@ impl Pump {
             let Some(message) = taken else { return Ok(()) };
             event.data = Some(message.to_vec());
         }
-        if let Some(id) = event.id.take() {
+        // A stream of the modern era cannot be resumed.
+        if let Some(id) = event.id.take().filter(|_| !self.answers.is_modern()) {
             self.resumable |= !id.is_empty();
             event.id = Some(self.token(id));
         }
