@@ -33,6 +33,8 @@ TRACE = {"outgoing-request", "incoming-response", "incoming-sse-event", "stream-
 EXTENSION = "tasks-"
 # The details of these scenarios are addresses, session ids and headers, which a gateway has its own of.
 TRANSPORT = ("server-", "dns-", "http-")
+# The gateway refuses a state that was altered itself, in its own words.
+OWN = {"sep-2322-reject-tampered-state"}
 # A server on standard input and output sends no events, so that the gateway may answer JSON: these checks of a stream
 # then say so, or are left out.
 CHILD_MAY_DIFFER = {
@@ -102,9 +104,17 @@ def checks_in(folder):
         for check in json.loads(path.read_text()):
             if check["id"] in TRACE and check["status"] == "INFO":
                 continue
-            details = None if scenario.startswith(TRANSPORT) else json.dumps(check.get("details"), sort_keys=True)
+            own = scenario.startswith(TRANSPORT) or check["id"] in OWN
+            details = None if own else json.dumps(masked(check.get("details")), sort_keys=True)
             checks.append(Check(scenario, check["id"], check["name"], check["status"], check.get("errorMessage"), details))
     return checks
+
+
+def masked(details):
+    """What a check saw, without the state of a question: the gateway seals it, and a server's differs from run to run."""
+    if isinstance(details, dict):
+        return {key: "…" if key == "requestState" else masked(value) for key, value in details.items()}
+    return [masked(item) for item in details] if isinstance(details, list) else details
 
 
 def listed(revision):

@@ -1,6 +1,6 @@
 //! From a client's message to what its server is sent: the one order of checks, whatever brought the message.
 //!
-//! What differs between the transports of clients is their [`Link`]. Who calls is known before; what is sent,
+//! What differs between the transports of clients is their [`ClientWay`]. Who calls is known before; what is sent,
 //! and what comes back, is the caller's to carry.
 
 use base::record::CallEnd;
@@ -14,10 +14,10 @@ use crate::envelope::{Message, MessageText};
 use crate::era::{HeldState, MessageEra};
 use crate::incoming::{self, Incoming, Parsed};
 use crate::lane::{Server, Shared};
-use crate::outbound::{Cancelled, Outgoing};
+use crate::upstream::{Cancelled, Outgoing};
 
 /// The way between a client and a server, as far as its messages are judged by it.
-pub(crate) trait Link {
+pub(crate) trait ClientWay {
     /// Where a message goes that may begin.
     type Way;
 
@@ -98,14 +98,14 @@ pub(crate) fn failed(mut answers: Answers, refusal: &Refusal) -> Option<Bytes> {
 }
 
 /// Judges one message of a client that is known; `bare` says what is known of the call without the message.
-pub(crate) async fn drive<L: Link>(
+pub(crate) async fn drive<C: ClientWay>(
     shared: &Shared,
-    link: &L,
+    client: &C,
     server: &Server,
     verified: Verified,
     bare: Call<'_>,
     body: &Bytes,
-) -> Result<Driven<L::Way>, Refused> {
+) -> Result<Driven<C::Way>, Refused> {
     let text = MessageText::of(body);
     let parsed = match incoming::parse(&text) {
         Ok(parsed) => parsed,
@@ -115,7 +115,7 @@ pub(crate) async fn drive<L: Link>(
         }
     };
     let tokens = shared.tokens(&verified.agent().name, &server.name);
-    let began = link.era(&parsed.message).and_then(|era| {
+    let began = client.era(&parsed.message).and_then(|era| {
         let state = HeldState::take(&era, &parsed.message, body, tokens)?;
         Ok((era, state))
     });
@@ -128,7 +128,7 @@ pub(crate) async fn drive<L: Link>(
     };
     let Some(state) = state else {
         let message = (body, &parsed, &era);
-        return judge(shared, link, server, verified, bare, message).await;
+        return judge(shared, client, server, verified, bare, message).await;
     };
     // What the server wrote is not the agent's to be judged by: the message is judged without it.
     let text = MessageText::of(&state.without);
@@ -141,7 +141,7 @@ pub(crate) async fn drive<L: Link>(
     };
     let message = (&state.without, &parsed, &era);
     // In a box, since it is rare: the others do not pay for its place.
-    let judged = Box::pin(judge(shared, link, server, verified, bare, message)).await;
+    let judged = Box::pin(judge(shared, client, server, verified, bare, message)).await;
     judged.map(|mut driven| {
         if let Some(outgoing) = &mut driven.outgoing {
             outgoing.message = state.put_back(&outgoing.message);
@@ -167,14 +167,14 @@ async fn no(
 }
 
 /// The same, of a message whose era is known.
-async fn judge<L: Link>(
+async fn judge<C: ClientWay>(
     shared: &Shared,
-    link: &L,
+    client: &C,
     server: &Server,
     verified: Verified,
     bare: Call<'_>,
     (body, parsed, era): (&Bytes, &Parsed<'_>, &MessageEra),
-) -> Result<Driven<L::Way>, Refused> {
+) -> Result<Driven<C::Way>, Refused> {
     let to = || To::sender_of(&parsed.message);
     let (server, declared) = (&server.name, &shared.declared);
     let said = match Incoming::read(parsed, era, server, declared) {
@@ -183,16 +183,16 @@ async fn judge<L: Link>(
     };
     let resource = said.resource(server);
     let call = said.call(bare, &resource, body);
-    let way = match link.begin(&verified, &said) {
+    let way = match client.begin(&verified, &said) {
         Ok(way) => way,
         Err(refusal) => return Err(no(shared, &verified, &call, refusal, to()).await),
     };
     let passed = shared.gate.pass(verified, call).await;
     let passed = passed.map_err(|refusal| Refused::by_gate(refusal, to()))?;
     let cancels = said.cancels();
-    let cancelled = cancels.and_then(|client| {
-        let own = link.under_way(&way, &passed, client)?;
-        let client = client.to_owned();
+    let cancelled = cancels.and_then(|id| {
+        let own = client.under_way(&way, &passed, id)?;
+        let client = id.to_owned();
         Some(Cancelled { client, own })
     });
     let own = cancelled.as_ref().map(|cancelled| &*cancelled.own);

@@ -18,15 +18,14 @@ use net::{Body, Request, Response};
 use crate::actions::USE;
 use crate::answers::{Answers, AskedMethod};
 use crate::calls::{CallClient, own_id};
-use crate::drive::{Link, Refused, To, drive, failed};
+use crate::drive::{ClientWay, Refused, To, drive, failed};
 use crate::envelope::{Id, Message};
 use crate::era::{self, Era, MessageEra, Revision, fields};
 use crate::incoming::Incoming;
 use crate::lane::{McpLane, Server, ServerKind};
-use crate::outbound;
 use crate::token::Resume;
 use crate::waiting::gone;
-use crate::{origin, refuse, session};
+use crate::{origin, refuse, upstream};
 
 /// The proof of a key that a token is bound to (RFC 9449 §4.1).
 const PROOF: HeaderName = HeaderName::from_static("dpop");
@@ -125,10 +124,10 @@ impl McpLane {
         };
         outgoing.takes_events = accepts(head, "text/event-stream");
         match driven.way {
-            Session::Http(id) => outbound::http::carry(self, server, answers, outgoing, id).await,
-            Session::NewChild => outbound::child::open(self, server, answers, outgoing).await,
+            Session::Http(id) => upstream::http::carry(self, server, answers, outgoing, id).await,
+            Session::NewChild => upstream::child::open(self, server, answers, outgoing).await,
             Session::Child(session) => {
-                outbound::child::carry(self, server, &session, answers, outgoing).await
+                upstream::child::carry(self, server, &session, answers, outgoing).await
             }
         }
     }
@@ -149,14 +148,14 @@ impl McpLane {
         let upstream = match session {
             Session::Child(session) => {
                 let answers = Answers::new(passed, AskedMethod::Other, None);
-                return outbound::child::listen(self, &session, answers);
+                return upstream::child::listen(self, &session, answers);
             }
             Session::Http(id) => id,
             Session::NewChild => None,
         };
         let answers = Answers::resumed(passed, asked, ids);
         let revision = head.headers.get(&fields::REVISION);
-        outbound::http::listen(self, server, answers, upstream, revision, after.as_deref()).await
+        upstream::http::listen(self, server, answers, upstream, revision, after.as_deref()).await
     }
 
     /// The event after which the stream that is asked for is to be resumed, if the client names one.
@@ -165,7 +164,7 @@ impl McpLane {
             let public = "GET gives an event stream";
             return Err(Refusal::new(refusal::NOT_ACCEPTED, public));
         }
-        let Some(given) = head.headers.get(&outbound::http::LAST_EVENT) else {
+        let Some(given) = head.headers.get(&upstream::http::LAST_EVENT) else {
             return Ok(None);
         };
         let agent = &asking.verified.agent().name;
@@ -191,8 +190,8 @@ impl McpLane {
                 answers.end(CallEnd::Complete, 200);
                 Response::new(Body::Empty)
             }
-            Session::Http(id) => outbound::http::end(self, server, answers, id).await,
-            Session::NewChild => outbound::http::end(self, server, answers, None).await,
+            Session::Http(id) => upstream::http::end(self, server, answers, id).await,
+            Session::NewChild => upstream::http::end(self, server, answers, None).await,
         }
     }
 
@@ -239,7 +238,7 @@ struct Exchange<'a> {
     head: &'a Parts,
 }
 
-impl Link for Exchange<'_> {
+impl ClientWay for Exchange<'_> {
     type Way = Session;
 
     fn era(&self, message: &Message<'_>) -> Result<MessageEra, Refusal> {
@@ -288,7 +287,7 @@ impl Exchange<'_> {
         match (&self.server.kind, field(self.head, &SESSION)) {
             (ServerKind::Url { .. }, Some(given)) if !is_initialize => {
                 let opened = shared.tokens(agent, server).open_session(given);
-                Ok(Session::Http(Some(opened.ok_or_else(session::unknown)?)))
+                Ok(Session::Http(Some(opened.ok_or_else(upstream::unknown)?)))
             }
             (ServerKind::Url { .. }, _) => Ok(Session::Http(None)),
             (ServerKind::Child(_), _) if is_initialize => Ok(Session::NewChild),
@@ -303,7 +302,7 @@ impl Exchange<'_> {
                 // A stop ends sessions: while it is in force, that is why there is none.
                 let (lane, key) = (crate::LANE.name, verified.thumbprint());
                 shared.gate.lets_stay(lane, agent, key.as_ref())?;
-                Err(session::unknown())
+                Err(upstream::unknown())
             }
         }
     }
@@ -315,7 +314,7 @@ enum Session {
     Http(Option<String>),
     /// To a child that is to be started.
     NewChild,
-    Child(std::sync::Arc<session::ChildSession>),
+    Child(std::sync::Arc<upstream::Link>),
 }
 
 fn check_post(head: &Parts) -> Result<(), Refusal> {

@@ -12,8 +12,8 @@ use net::children::Command;
 use crate::calls::Calls;
 use crate::declared::Declared;
 use crate::probe::Health;
-use crate::session::Sessions;
 use crate::token::Tokens;
+use crate::upstream::Links;
 
 /// One MCP server, as configured.
 pub struct Server {
@@ -54,7 +54,7 @@ pub struct Settings {
 pub struct Shared {
     pub(crate) settings: Settings,
     pub(crate) gate: Arc<Gate>,
-    pub(crate) sessions: Sessions,
+    pub(crate) sessions: Links,
     /// Calls under way with servers over HTTP.
     pub(crate) calls: Arc<Calls>,
     /// What the schemas of tools declare.
@@ -70,7 +70,7 @@ impl Shared {
             .map(|name| (name.clone(), Health::default()));
         Shared {
             health: health.collect(),
-            sessions: Sessions::default(),
+            sessions: Links::default(),
             calls: Arc::default(),
             declared: approved(&gate),
             settings,

@@ -16,12 +16,11 @@ mod era;
 mod inbound;
 mod incoming;
 mod lane;
-mod outbound;
+mod upstream;
 
 mod answers;
 mod calls;
 mod probe;
-mod session;
 mod token;
 mod tools;
 mod waiting;

@@ -30,14 +30,14 @@ pub use lines::{ClientLine, Lines};
 use crate::actions::USE;
 use crate::answers::{Answers, AskedMethod};
 use crate::calls::own_id;
-use crate::drive::{Driven, Link, Refused, To, drive, failed};
+use crate::drive::{ClientWay, Driven, Refused, To, drive, failed};
 use crate::envelope::{Id, Message};
 use crate::era::MessageEra;
 use crate::incoming::Incoming;
 use crate::lane::{McpLane, Server, ServerKind, Shared};
-use crate::outbound::Outgoing;
-use crate::outbound::child::{one_line, write};
 use crate::refuse;
+use crate::upstream::Outgoing;
+use crate::upstream::child::{one_line, write};
 use crate::waiting::{
     BadLine, ChildLine, WaitingCalls, cancelled_by_client, gone, slow, too_large,
 };
@@ -350,7 +350,7 @@ impl Session<'_> {
     }
 }
 
-impl Link for Session<'_> {
+impl ClientWay for Session<'_> {
     type Way = ();
 
     fn era(&self, message: &Message<'_>) -> Result<MessageEra, Refusal> {

@@ -18,7 +18,7 @@ use crate::answers::Answers;
 use crate::calls::own_id;
 use crate::inbound::{accepted, event_stream, http_error, json, rpc_error};
 use crate::lane::{McpLane, Server, ServerKind, Shared};
-use crate::session::{self, ChildAnswer, ChildSession, LISTEN_SILENCE_MS, Messages, lock};
+use crate::upstream::{self, ChildAnswer, LISTEN_SILENCE_MS, Link, Messages, lock};
 use crate::waiting::{BadLine, cancelled_by_client, gone, slow, too_large};
 
 /// Events that may wait for a slow client.
@@ -58,7 +58,7 @@ pub(crate) async fn open(
 /// before it hears of it.
 struct Begun<'a> {
     shared: &'a Shared,
-    session: &'a ChildSession,
+    session: &'a Link,
     keep: bool,
 }
 
@@ -75,7 +75,7 @@ impl Drop for Begun<'_> {
 pub(crate) async fn carry(
     lane: &McpLane,
     server: &Server,
-    session: &Arc<ChildSession>,
+    session: &Arc<Link>,
     answers: Answers,
     outgoing: Outgoing,
 ) -> Response {
@@ -98,7 +98,7 @@ pub(crate) async fn carry(
 async fn begin(
     lane: &McpLane,
     server: &Server,
-    session: &Arc<ChildSession>,
+    session: &Arc<Link>,
     answers: &Answers,
     outgoing: &Outgoing,
 ) -> Result<Option<Heard>, Refusal> {
@@ -117,11 +117,7 @@ async fn begin(
 }
 
 /// Opens the session's event stream.
-pub(crate) fn listen(
-    lane: &McpLane,
-    session: &Arc<ChildSession>,
-    mut answers: Answers,
-) -> Response {
+pub(crate) fn listen(lane: &McpLane, session: &Arc<Link>, mut answers: Answers) -> Response {
     session.used(crate::probe::mono_ms());
     let (mut heard, missed) = match session.listen() {
         Ok(heard) => heard,
@@ -152,7 +148,7 @@ pub(crate) fn listen(
 
 /// A call under way; forgotten by its session when this is dropped.
 struct Heard {
-    session: Arc<ChildSession>,
+    session: Arc<Link>,
     /// The id that the child was given.
     own: String,
     heard: Messages,
@@ -253,7 +249,7 @@ fn message(said: Option<ChildAnswer>) -> ChildAnswer {
 async fn send(
     lane: &McpLane,
     server: &Server,
-    session: &Arc<ChildSession>,
+    session: &Arc<Link>,
     answers: &Answers,
     outgoing: &Outgoing,
 ) -> Result<(), Refusal> {
@@ -263,7 +259,7 @@ async fn send(
         Some(child) => child,
         None if session.is_ended() => {
             answers.passed().in_force()?;
-            return Err(session::unknown());
+            return Err(upstream::unknown());
         }
         None => {
             let replay = !outgoing.is_initialize;
@@ -293,7 +289,7 @@ pub(crate) async fn write(
 async fn start(
     lane: &McpLane,
     server: &Server,
-    session: &Arc<ChildSession>,
+    session: &Arc<Link>,
     passed: &Passed,
     replay: bool,
 ) -> Result<ChildIn<Passed>, Refusal> {
@@ -333,7 +329,7 @@ async fn start(
 }
 
 async fn initialize(
-    session: &ChildSession,
+    session: &Link,
     passed: &Passed,
     child: &ChildIn<Passed>,
     mut heard: Messages,
@@ -358,7 +354,7 @@ async fn initialize(
 }
 
 /// Reads what a child says until it ends, and gives each message to whom it belongs.
-async fn read(shared: Arc<Shared>, session: Arc<ChildSession>, mut out: ChildOut) {
+async fn read(shared: Arc<Shared>, session: Arc<Link>, mut out: ChildOut) {
     let mut garbage = 0;
     let mut over = session.over.subscribe();
     let why = loop {
@@ -395,7 +391,7 @@ async fn read(shared: Arc<Shared>, session: Arc<ChildSession>, mut out: ChildOut
     }
 }
 
-fn ended(shared: &Shared, session: &ChildSession, why: &str) {
+fn ended(shared: &Shared, session: &Link, why: &str) {
     let now_ms = crate::probe::mono_ms();
     let mut restart = lock(&session.backoff);
     restart.not_before_ms = now_ms + restart.backoff.ended(now_ms);

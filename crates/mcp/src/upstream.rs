@@ -1,8 +1,16 @@
 //! On to the server: the bytes that came, by the transport that the server speaks.
 
+mod link;
+mod links;
+mod state;
+
 pub(crate) mod child;
 pub(crate) mod http;
 
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ::http::HeaderMap;
@@ -11,7 +19,12 @@ use bytes::Bytes;
 use gate::Passed;
 
 use crate::era::{Era, Revision};
+pub(crate) use link::{Link, unknown};
+pub(crate) use links::Links;
+pub(crate) use state::{ChildAnswer, Messages};
 
+/// How long the stream of a server that answers no request may be silent, in milliseconds.
+pub(crate) const LISTEN_SILENCE_MS: u64 = 3_600_000;
 /// How often a call that lasts looks whether it is still in force, in milliseconds.
 const LOOK_MS: u64 = 1_000;
 
@@ -71,4 +84,9 @@ pub(crate) async fn while_in_force<T>(
             Err(_) => passed.in_force()?,
         }
     }
+}
+
+/// Takes a lock, also where whoever had it panicked.
+pub(crate) fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    what.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -20,8 +20,8 @@ use crate::era::fields::REVISION;
 use crate::inbound::{SESSION, accepted, event_stream, json, rpc_error};
 use crate::lane::{McpLane, Server, ServerKind, Shared, server_of};
 use crate::refuse;
-use crate::session;
 use crate::token::Resume;
+use crate::upstream;
 use crate::waiting::cancelled_by_client;
 
 pub(crate) const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
@@ -284,7 +284,7 @@ fn stream(
     let silence_ms = if waits(&answers) {
         settings.answer_ms
     } else {
-        session::LISTEN_SILENCE_MS
+        upstream::LISTEN_SILENCE_MS
     };
     let pump = Pump {
         shared: Arc::clone(&lane.shared),

@@ -1,0 +1,233 @@
+//! One agent's link to one server, on which what the server says finds the call that it belongs to.
+//!
+//! A link is a child process for one session, so no two agents ever share a server's state.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock};
+
+use base::limit::EVENTS_WAITING_MAX;
+use base::{Digest, Name, Refusal, refusal};
+use bytes::Bytes;
+use gate::Passed;
+use net::ChildIn;
+use tokio::sync::{Mutex as AsyncMutex, watch};
+
+use super::lock;
+use super::state::{
+    Addressee, Caller, LinkState, MESSAGES_WAITING_MAX, Mailbox, Messages, NotTaken,
+};
+use crate::waiting::{BadLine, ChildLine};
+
+/// One agent's session with one child process.
+pub(crate) struct Link {
+    pub(crate) id: String,
+    pub(crate) agent: Name,
+    /// The thumbprint of the key that began it: the session ends when the key is taken back.
+    pub(super) thumbprint: Option<Digest>,
+    pub(crate) server: Name,
+    /// The child's input; held while a child that ended is started again, so that one call does it.
+    pub(crate) input: AsyncMutex<Option<ChildIn<Passed>>>,
+    /// The client's `initialize`, said again to a child that takes the place of one that ended.
+    pub(crate) initialize: OnceLock<Bytes>,
+    pub(crate) backoff: Mutex<Restart>,
+    /// Whether the session has ended; told when it does.
+    pub(crate) over: watch::Sender<bool>,
+    state: Mutex<LinkState>,
+    used_ms: AtomicU64,
+}
+
+/// When a child may be started again.
+#[derive(Default)]
+pub(crate) struct Restart {
+    pub(crate) backoff: net::Backoff,
+    pub(crate) not_before_ms: u64,
+}
+
+impl Link {
+    pub(super) fn new(
+        id: String,
+        agent: Name,
+        thumbprint: Option<Digest>,
+        server: Name,
+        now_ms: u64,
+    ) -> Link {
+        Link {
+            id,
+            agent,
+            thumbprint,
+            server,
+            input: AsyncMutex::new(None),
+            initialize: OnceLock::new(),
+            backoff: Mutex::default(),
+            over: watch::Sender::new(false),
+            state: Mutex::default(),
+            used_ms: AtomicU64::new(now_ms),
+        }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, LinkState> {
+        lock(&self.state)
+    }
+
+    /// Registers a call before its message is sent: `own` is the id that the child is given, `client` the
+    /// one that the client gave.
+    pub(crate) fn wait(
+        &self,
+        own: &str,
+        client: &str,
+        progress: Option<String>,
+        takes_events: bool,
+    ) -> Result<Messages, Refusal> {
+        let mut state = self.state();
+        if self.is_ended() {
+            return Err(unknown());
+        }
+        state.waiting.has_room(client)?;
+        let (reader, messages) = Mailbox::new(MESSAGES_WAITING_MAX);
+        let caller = Caller {
+            own: own.to_owned(),
+            reader,
+            takes_events,
+        };
+        state.waiting.begin(own, client, progress, caller);
+        Ok(messages)
+    }
+
+    /// Forgets a call that nobody waits for any more: where it was not answered, its answer is dropped.
+    pub(crate) fn forget(&self, own: &str) {
+        self.state().waiting.give_up(own);
+    }
+
+    /// Ends one call under way; where the child answers it all the same, the answer is dropped.
+    pub(crate) fn end_call(&self, own: &str, why: Refusal) {
+        if let Some(caller) = self.state().waiting.give_up(own) {
+            caller.reader.end(why);
+        }
+    }
+
+    /// The id that the child was given for a request of the client that is under way.
+    pub(crate) fn under_way(&self, client: &str) -> Option<String> {
+        self.state().waiting.under_way(client)
+    }
+
+    /// Registers the session's event stream, and what it missed.
+    pub(crate) fn listen(&self) -> Result<(Messages, Vec<Bytes>), Refusal> {
+        let mut state = self.state();
+        if state.listener().is_some() {
+            return Err(Refusal::new(
+                refusal::STREAM_OPEN,
+                "the session has an event stream",
+            ));
+        }
+        let (reader, messages) = Mailbox::new(EVENTS_WAITING_MAX);
+        state.listener = Some(reader);
+        Ok((messages, state.unheard.drain(..).collect()))
+    }
+
+    /// Gives a line of the child to whom it belongs. Waits while that client takes nothing, so that the child is not read
+    /// meanwhile, and for at most [`TAKES_MS_MAX`].
+    pub(crate) async fn hear(&self, line: Bytes) -> Result<(), BadLine> {
+        let answered = |own: &str| self.state().waiting.answered(own);
+        match ChildLine::read(&line, answered)? {
+            ChildLine::Answer(caller) => {
+                // There is a place for it, unless nobody waits any more.
+                let _ = caller.reader.messages.try_send(line);
+            }
+            ChildLine::Late => {}
+            ChildLine::Says(_, progress) => self.tell(line, progress.as_deref()).await,
+        }
+        Ok(())
+    }
+
+    /// Whether the client does nothing with it: no call is under way, and no stream is open.
+    pub(super) fn is_unused(&self) -> bool {
+        let state = self.state();
+        state.waiting.is_empty() && state.listener().is_none()
+    }
+
+    /// Gives a message that answers no request to its [`Addressee`], or keeps it until there is one. A client that takes
+    /// nothing for too long loses its call or its event stream.
+    pub(super) async fn tell(&self, message: Bytes, progress: Option<&str>) {
+        let addressee = self.state().addressee(progress);
+        let Some(Addressee {
+            call,
+            is_progress,
+            reader,
+        }) = addressee
+        else {
+            return self.keep(message);
+        };
+        let Err(why) = reader.give(message.clone()).await else {
+            return;
+        };
+        match (why, call) {
+            (NotTaken::Gone, _) => {}
+            (NotTaken::Slow, Some(own)) => self.end_call(&own, unread()),
+            (NotTaken::Slow, None) => {
+                if let Some(listener) = self.state().listener.take() {
+                    listener.end(unread());
+                }
+            }
+        }
+        if !is_progress {
+            self.keep(message);
+        }
+    }
+
+    /// Keeps a message that nobody hears now.
+    fn keep(&self, message: Bytes) {
+        if self.state().keep(message) {
+            let server = &self.server;
+            tracing::warn!(server = %server, max = EVENTS_WAITING_MAX, "nobody hears what the server says: the oldest is dropped");
+        }
+    }
+
+    /// Ends every call under way, as when the child is gone.
+    pub(crate) fn end_calls(&self, why: &Refusal) {
+        for (caller, ()) in self.state().waiting.give_up_those(|_| Some(())) {
+            caller.reader.end(why.clone());
+        }
+    }
+
+    pub(crate) fn is_ended(&self) -> bool {
+        *self.over.borrow()
+    }
+
+    pub(crate) fn used(&self, now_ms: u64) {
+        self.used_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    pub(super) fn used_ms(&self) -> u64 {
+        self.used_ms.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn idle_ms(&self, now_ms: u64) -> u64 {
+        now_ms.saturating_sub(self.used_ms())
+    }
+
+    pub(super) fn end(&self, why: &Refusal) {
+        let mut state = self.state();
+        self.over.send_replace(true);
+        if let Some(listener) = state.listener.take() {
+            // The end of a session ends its stream as well; only what somebody decided is told.
+            if why.code != refusal::SERVER_DOWN {
+                listener.end(why.clone());
+            }
+        }
+        drop(state);
+        self.end_calls(why);
+    }
+}
+
+/// What a client is told that does not take the messages of its call or its stream.
+fn unread() -> Refusal {
+    Refusal::new(
+        refusal::CLIENT_SLOW,
+        "messages of the server were not taken in time",
+    )
+}
+
+/// What is said of a session that there is not, or not any more.
+pub(crate) fn unknown() -> Refusal {
+    Refusal::new(refusal::SESSION_UNKNOWN, "there is no such session")
+}

@@ -1,0 +1,131 @@
+//! The links that weir keeps, of all threads: found by their session, bounded, and ended when they are idle.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use aws_lc_rs::rand;
+use base::limit::SESSION_EVICT_MS;
+use base::{Digest, Name, Refusal, refusal};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use super::{Link, lock};
+use crate::lane::Server;
+use crate::waiting::gone;
+
+/// When a client that found no session left may try again, in milliseconds.
+const SESSION_RETRY_MS: u64 = 10_000;
+
+/// The sessions that weir keeps, of all threads.
+#[derive(Default)]
+pub(crate) struct Links {
+    table: Mutex<HashMap<String, Arc<Link>>>,
+}
+
+impl Links {
+    fn table(&self) -> MutexGuard<'_, HashMap<String, Arc<Link>>> {
+        lock(&self.table)
+    }
+
+    /// A new session. Where the agent or the server has as many as it may have, the one that is unused for
+    /// the longest time makes room for it: one of the agent's own, or where the server is full one of
+    /// another's that was unused for [`SESSION_EVICT_MS`].
+    ///
+    /// # Errors
+    /// `mcp.server_busy` where none can make room.
+    pub(crate) fn begin(
+        &self,
+        agent: &Name,
+        thumbprint: Option<Digest>,
+        server: &Server,
+        now_ms: u64,
+    ) -> Result<Arc<Link>, Refusal> {
+        let mut random = [0; 16];
+        rand::fill(&mut random)
+            .map_err(|_| Refusal::new(refusal::FAILED, "no random bytes for a session id"))?;
+        let id = URL_SAFE_NO_PAD.encode(random);
+        let (agent_name, server_name) = (agent.clone(), server.name.clone());
+        let session = Link::new(id, agent_name, thumbprint, server_name, now_ms);
+        let session = Arc::new(session);
+        let mut table = self.table();
+        let evicted = make_room(&table, agent, server, now_ms)?;
+        if let Some(evicted) = &evicted {
+            table.remove(&evicted.id);
+        }
+        table.insert(session.id.clone(), Arc::clone(&session));
+        drop(table);
+        if let Some(evicted) = evicted {
+            evicted.end(&gone("it made room for another"));
+        }
+        Ok(session)
+    }
+
+    /// The session with this id, if it is this agent's with this server.
+    pub(crate) fn find(&self, id: &str, agent: &Name, server: &Name) -> Option<Arc<Link>> {
+        let session = self.table().get(id).cloned()?;
+        (session.agent == *agent && session.server == *server).then_some(session)
+    }
+
+    pub(crate) fn end(&self, session: &Link, why: &Refusal) {
+        self.table().remove(&session.id);
+        session.end(why);
+    }
+
+    /// Ends the sessions that were unused for longer than `idle_ms` says of their server, and those of agents
+    /// that may not stay, with the reason that `stays` gives.
+    pub(crate) fn sweep(
+        &self,
+        now_ms: u64,
+        idle_ms: impl Fn(&Name) -> u64,
+        stays: impl Fn(&Name, Option<&Digest>) -> Result<(), Refusal>,
+    ) {
+        let over = |session: &Link| {
+            if session.idle_ms(now_ms) > idle_ms(&session.server) {
+                return Some(gone("it was idle"));
+            }
+            stays(&session.agent, session.thumbprint.as_ref()).err()
+        };
+        let open: Vec<_> = self.table().values().cloned().collect();
+        for session in open {
+            if let Some(why) = over(&session) {
+                self.end(&session, &why);
+            }
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.table().len()
+    }
+}
+
+/// The session that has to end so that the agent may begin one with the server; nothing where there is room.
+fn make_room(
+    table: &HashMap<String, Arc<Link>>,
+    agent: &Name,
+    server: &Server,
+    now_ms: u64,
+) -> Result<Option<Arc<Link>>, Refusal> {
+    let sessions: Vec<_> = table.values().filter(|s| s.server == server.name).collect();
+    let own = |session: &Link| session.agent == *agent;
+    let agent_is_full = sessions.iter().filter(|s| own(s)).count() >= server.agent_sessions_max;
+    if !agent_is_full && sessions.len() < server.sessions_max {
+        return Ok(None);
+    }
+    let may_end = |session: &Link| {
+        let long_unused = !agent_is_full && session.idle_ms(now_ms) >= SESSION_EVICT_MS;
+        (own(session) || long_unused) && session.is_unused()
+    };
+    let candidates = sessions.iter().filter(|s| may_end(s));
+    let oldest = candidates.min_by_key(|s| s.used_ms());
+    match oldest {
+        Some(oldest) => Ok(Some(Arc::clone(oldest))),
+        None => {
+            let public = match agent_is_full {
+                true => "this agent has no session left with the server, and all are in use",
+                false => "the server has no session left",
+            };
+            let refusal = Refusal::new(refusal::SERVER_BUSY, public);
+            Err(refusal.with_retry_ms(SESSION_RETRY_MS))
+        }
+    }
+}
