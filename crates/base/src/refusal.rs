@@ -189,6 +189,17 @@ codes! {
     META_MISSING "mcp.meta_missing" 400 "Send params._meta with io.modelcontextprotocol/protocolVersion and io.modelcontextprotocol/clientCapabilities, as MCP 2026-07-28 asks." rpc -32602;
     HEADER_MISMATCH "mcp.header_mismatch" 400 "Send MCP-Protocol-Version, Mcp-Method, Mcp-Name and Mcp-Param-* once each, equal to what the body says." rpc -32020;
     METHOD_GONE "mcp.method_gone" 404 "Send server/discover, or nothing: this revision has no such method." rpc -32601;
+    BATCH_INVALID "mcp.batch_invalid" 400 "Send a batch of 1 to 50 messages, without initialize, or one message alone." rpc -32600;
+    NAME_CLASH "mcp.name_clash" 400 "Use one of the names that the message gives; tools/list shows them." rpc -32602;
+    ITEM_UNKNOWN "mcp.item_unknown" 400 "Use a name or a URI that a list gives." rpc -32602;
+    CAPABILITY_MISSING "mcp.capability_missing" 400 "Declare the capability that the message names, or do without what asks for it." rpc -32021;
+    ENDPOINT_ELSEWHERE "mcp.endpoint_elsewhere" 502 "The server's endpoint has to be at its own address; tell its maintainer.";
+    SERVER_CHANGED "mcp.server_changed" 502 "The server was changed or taken out of the configuration; list again.";
+    PARK_FULL "mcp.park_full" 503 "Answer or give up questions that are open, or try again as Retry-After says.";
+    PARK_TAKEN "mcp.park_taken" 409 "This question was answered already; wait for that answer, or ask anew.";
+    PARK_EXPIRED "mcp.park_expired" 410 "The question was not answered in time; ask anew.";
+    PARK_GONE "mcp.park_gone" 404 "The process that asked the question is gone; ask anew.";
+    ANSWERS_INVALID "mcp.answers_invalid" 400 "Send inputResponses with an object for each question of the last answer." rpc -32602;
     STATE_INVALID "mcp.state_invalid" 400 "Send the requestState that the last answer to this request gave, unchanged." rpc -32602;
     SESSION_MISSING "mcp.session_missing" 400 "Send the Mcp-Session-Id that initialize gave.";
     SESSION_UNKNOWN "mcp.session_unknown" 404 "The session has ended or is not this agent's; initialize again.";

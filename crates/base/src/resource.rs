@@ -12,6 +12,8 @@ pub enum Resource {
         server: Name,
         item: Option<ServerItem>,
     },
+    /// The servers that one URL stands for: all of them, or a set that the configuration names.
+    Toolset(Name),
     /// A model of a configured provider. Its name is the agent's to choose: `meta/llama:70b`.
     Model { provider: Name, model: Box<str> },
     /// A place on the web that the agent names.
@@ -104,7 +106,9 @@ impl Resource {
             | Resource::Model { provider: name, .. }
             | Resource::Route(name) => Destination::Configured(name),
             Resource::Site(site) => Destination::Site(site),
-            Resource::Run(_) | Resource::Setting(_) => Destination::Gateway,
+            Resource::Toolset(_) | Resource::Run(_) | Resource::Setting(_) => {
+                Destination::Gateway
+            }
         }
     }
 
@@ -114,6 +118,7 @@ impl Resource {
         match self {
             Resource::Server { server: name, .. }
             | Resource::Model { provider: name, .. }
+            | Resource::Toolset(name)
             | Resource::Route(name)
             | Resource::Run(name)
             | Resource::Setting(name) => name.as_str(),
@@ -130,7 +135,10 @@ impl Resource {
             }
             Resource::Model { model, .. } => Some(("model", model)),
             Resource::Site(site) => Some(("path", &site.path)),
-            Resource::Route(_) | Resource::Run(_) | Resource::Setting(_) => None,
+            Resource::Toolset(_)
+            | Resource::Route(_)
+            | Resource::Run(_)
+            | Resource::Setting(_) => None,
         }
     }
 }
@@ -165,6 +173,7 @@ impl fmt::Display for Resource {
                 server,
                 item: Some(ServerItem { kind, name }),
             } => write!(f, "{} {name:?} of server {server}", kind.as_str()),
+            Resource::Toolset(name) => write!(f, "toolset {name}"),
             Resource::Model { provider, model } => {
                 write!(f, "model {model:?} of provider {provider}")
             }
@@ -223,6 +232,7 @@ mod tests {
                 Some(("path", "/secret")),
             ),
             (Resource::Run(name("r1")), "run r1", None),
+            (Resource::Toolset(name("desk")), "toolset desk", None),
         ];
         for (resource, text, part) in &cases {
             assert_eq!(

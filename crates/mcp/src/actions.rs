@@ -11,7 +11,10 @@ pub static LANE: Lane = Lane {
 };
 
 /// Lists what a server offers.
-pub static LIST: Action = of_server("mcp:list", "tools/list", ScanAs::Message);
+pub static LIST: Action = Action {
+    entity: server_or_set,
+    ..of_server("mcp:list", "tools/list", ScanAs::Message)
+};
 /// Calls a tool.
 pub static CALL: Action = Action {
     lane: &LANE,
@@ -28,7 +31,10 @@ pub static READ: Action = of_server("mcp:read", "resources/read", ScanAs::Resour
 pub static PROMPT: Action = of_server("mcp:prompt", "prompts/get", ScanAs::Message);
 /// Everything else of the protocol: `initialize`, `ping`, notifications, the event stream, ending a session, and
 /// methods that weir does not know.
-pub static USE: Action = of_server("mcp:use", "initialize", ScanAs::Message);
+pub static USE: Action = Action {
+    entity: server_or_set,
+    ..of_server("mcp:use", "initialize", ScanAs::Message)
+};
 
 const fn of_server(name: &'static str, method: &'static str, scan_as: ScanAs) -> Action {
     Action {
@@ -46,6 +52,13 @@ fn server(resource: &Resource) -> Option<Entity<'_>> {
     match resource {
         Resource::Server { server, .. } => Some(Entity::named("Server", server.as_str())),
         _ => None,
+    }
+}
+
+fn server_or_set(resource: &Resource) -> Option<Entity<'_>> {
+    match resource {
+        Resource::Toolset(name) => Some(Entity::named("Toolset", name.as_str())),
+        _ => server(resource),
     }
 }
 

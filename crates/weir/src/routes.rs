@@ -259,7 +259,8 @@ impl Routes {
         }
         if let Some(lane) = lane {
             let mut response = self.lanes[lane].answer(rest, request, id).await;
-            if response.status() == StatusCode::METHOD_NOT_ALLOWED {
+            let is_said = response.headers().contains_key(ALLOW);
+            if response.status() == StatusCode::METHOD_NOT_ALLOWED && !is_said {
                 allow(route, &mut response);
             }
             return response;
