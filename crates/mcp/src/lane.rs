@@ -14,6 +14,7 @@ use crate::declared::Declared;
 use crate::probe::Health;
 use crate::token::Tokens;
 use crate::upstream::Links;
+use crate::upstream::find::Spoken;
 
 /// One MCP server, as configured.
 pub struct Server {
@@ -89,6 +90,20 @@ impl Shared {
         self.health
             .iter()
             .map(|(name, health)| (name, health.get()))
+    }
+
+    /// Each server's name and the revisions of MCP that it speaks, the oldest first, as far as they are known.
+    pub fn revisions(&self) -> impl Iterator<Item = (&Name, Vec<&'static str>)> {
+        let dates = |name: &Name| {
+            let spoken = self.spoken(name);
+            spoken.map_or_else(Vec::new, |spoken| spoken.dates().collect())
+        };
+        self.health.keys().map(move |name| (name, dates(name)))
+    }
+
+    /// What a server speaks, as far as it is known.
+    pub(crate) fn spoken(&self, server: &Name) -> Option<Arc<Spoken>> {
+        self.health.get(server)?.spoken()
     }
 
     /// Sessions open now, over all servers that weir keeps sessions for.

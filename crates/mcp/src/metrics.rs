@@ -16,3 +16,10 @@ pub const SERVER_UP: Metric = Metric {
     labels: "server",
     help: "1 where the server answered when it was last asked",
 };
+/// See [`crate::Shared::revisions`].
+pub const SERVER_ERA: Metric = Metric {
+    name: "weir_mcp_server_era",
+    kind: "gauge",
+    labels: "server, revision",
+    help: "1 for each revision of MCP that the server was found to speak",
+};

@@ -5,6 +5,7 @@ mod links;
 mod state;
 
 pub(crate) mod child;
+pub(crate) mod find;
 pub(crate) mod http;
 
 #[cfg(test)]

@@ -19,6 +19,8 @@ pub(crate) struct LaneHealth {
     pub title: &'static str,
     /// Each part by name, and one word for how it is.
     pub parts: Vec<(String, &'static str)>,
+    /// What else is known of the parts: how it is called, and the words for each.
+    pub known: Option<(&'static str, Vec<(String, Vec<&'static str>)>)>,
     pub readiness: Readiness,
 }
 
@@ -82,6 +84,11 @@ impl Health<'_> {
                 let parts = lane.parts.iter();
                 let parts = parts.map(|(name, word)| (name.clone(), Value::from(*word)));
                 body[lane.title] = Value::Object(parts.collect::<Map<_, _>>());
+                if let Some((title, known)) = &lane.known {
+                    let known = known.iter();
+                    let known = known.map(|(name, words)| (name.clone(), Value::from(&**words)));
+                    body[*title] = Value::Object(known.collect::<Map<_, _>>());
+                }
             }
         }
         if let Some(RecordError::Failed(why)) = trouble

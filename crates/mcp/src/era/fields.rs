@@ -14,7 +14,7 @@ use gate::{ContentPart, PartContent, Role};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 pub(crate) const REVISION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 /// Begins the name of each field that says an argument.
 pub(super) const PARAM: &str = "mcp-param-";

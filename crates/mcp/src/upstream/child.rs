@@ -399,7 +399,7 @@ fn ended(shared: &Shared, session: &Link, why: &str) {
     if !session.is_ended() {
         tracing::warn!(server = %session.server, why, "a server's child ended");
         if let Some(health) = shared.health.get(&session.server) {
-            health.set(Err(why.to_owned()));
+            health.failed(why);
         }
     }
 }

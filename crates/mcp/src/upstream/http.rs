@@ -213,6 +213,13 @@ async fn read(
 ) -> Response {
     let status = answer.head.status;
     if !status.is_success() && !is(&answer.head.headers, "application/json") {
+        if answers.is_modern()
+            && status.is_client_error()
+            && let Some(health) = lane.shared.health.get(&server.name)
+        {
+            // A server of that era says no by a JSON-RPC error.
+            health.doubt();
+        }
         if status == StatusCode::NOT_FOUND {
             // The transport's way to say that the session is over; the client has to see it as such.
             answers.end(CallEnd::Complete, status.as_u16());
@@ -439,7 +446,7 @@ pub(crate) async fn cut(mut answers: Answers, refusal: &Refusal, sender: BodySen
     answers.end(CallEnd::Cut, 200);
 }
 
-fn is(fields: &HeaderMap, media_type: &str) -> bool {
+pub(super) fn is(fields: &HeaderMap, media_type: &str) -> bool {
     let value = fields
         .get(CONTENT_TYPE)
         .and_then(|v| v.to_str().ok())

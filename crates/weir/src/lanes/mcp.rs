@@ -8,7 +8,7 @@ use std::sync::Arc;
 use base::{CallId, Name, Refusal, refusal};
 use gate::Reach;
 use http::Method;
-use mcp::metrics::{SERVER_UP, SESSIONS};
+use mcp::metrics::{SERVER_ERA, SERVER_UP, SESSIONS};
 use net::{Endpoint, Request, Response};
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::family::Family;
@@ -33,7 +33,7 @@ pub(crate) const ROW: Row = Row {
         refuse: mcp::refuse,
         answers: Answers::Lane,
     }],
-    metrics: &[SESSIONS, SERVER_UP],
+    metrics: &[SESSIONS, SERVER_UP, SERVER_ERA],
     endpoints,
     reach,
     only_at_start,
@@ -46,6 +46,7 @@ pub(crate) struct Mcp {
     registry: Registry,
     sessions: Gauge,
     server_up: Family<[(&'static str, String); 1], Gauge>,
+    server_era: Family<[(&'static str, String); 2], Gauge>,
 }
 
 impl Mcp {
@@ -59,15 +60,17 @@ fn open(settings: &Settings, parts: &Parts<'_>) -> Opened {
     let key = parts.state.key("session.key");
     let key = key.map_err(|error| error.to_string())?;
     let told = lane_settings(settings, key);
-    let (mut registry, sessions, server_up) =
-        (Registry::default(), Gauge::default(), Family::default());
+    let (mut registry, sessions) = (Registry::default(), Gauge::default());
+    let (server_up, server_era) = (Family::default(), Family::default());
     registry.register(SESSIONS.name, SESSIONS.help, sessions.clone());
     registry.register(SERVER_UP.name, SERVER_UP.help, server_up.clone());
+    registry.register(SERVER_ERA.name, SERVER_ERA.help, server_era.clone());
     Ok(Arc::new(Mcp {
         shared: Arc::new(mcp::Shared::new(told, Arc::clone(parts.gate))),
         registry,
         sessions,
         server_up,
+        server_era,
     }))
 }
 
@@ -97,9 +100,12 @@ impl Running for Mcp {
             down if down == parts.len() => Readiness::NotReady,
             _ => Readiness::Degraded,
         };
+        let revisions = self.shared.revisions();
+        let revisions = revisions.map(|(name, dates)| (name.as_str().to_owned(), dates));
         Some(LaneHealth {
             title: "servers",
             parts,
+            known: Some(("revisions", revisions.collect())),
             readiness,
         })
     }
@@ -110,6 +116,14 @@ impl Running for Mcp {
             let up = [("server", name.as_str().to_owned())];
             let up = self.server_up.get_or_create(&up);
             up.set(i64::from(health.is_ok()));
+        }
+        self.server_era.clear();
+        for (name, dates) in self.shared.revisions() {
+            for date in dates {
+                let server = ("server", name.as_str().to_owned());
+                let spoken = [server, ("revision", date.to_owned())];
+                self.server_era.get_or_create(&spoken).set(1);
+            }
         }
         text::encode_registry(page, &self.registry).expect("a string takes all that is written");
     }

@@ -204,6 +204,7 @@ impl Running for Relay {
             .iter()
             .map(|side| (side.name.to_owned(), word(side.is_ready)));
         (!sides.is_empty()).then(|| LaneHealth {
+            known: None,
             title: "relay",
             parts: parts.collect(),
             readiness,
