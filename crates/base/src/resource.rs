@@ -106,9 +106,7 @@ impl Resource {
             | Resource::Model { provider: name, .. }
             | Resource::Route(name) => Destination::Configured(name),
             Resource::Site(site) => Destination::Site(site),
-            Resource::Toolset(_) | Resource::Run(_) | Resource::Setting(_) => {
-                Destination::Gateway
-            }
+            Resource::Toolset(_) | Resource::Run(_) | Resource::Setting(_) => Destination::Gateway,
         }
     }
 
@@ -135,10 +133,9 @@ impl Resource {
             }
             Resource::Model { model, .. } => Some(("model", model)),
             Resource::Site(site) => Some(("path", &site.path)),
-            Resource::Toolset(_)
-            | Resource::Route(_)
-            | Resource::Run(_)
-            | Resource::Setting(_) => None,
+            Resource::Toolset(_) | Resource::Route(_) | Resource::Run(_) | Resource::Setting(_) => {
+                None
+            }
         }
     }
 }

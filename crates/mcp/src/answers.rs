@@ -8,9 +8,11 @@ use base::{CallId, Code, JsonValue, Permit, Refusal, refusal};
 use bytes::Bytes;
 use gate::{Answer, CallEnding, Passed};
 
-use crate::calls::{CallClient, Calls, UnderWay, own_id};
+use crate::calls::{CallClient, Calls, UnderWay, own_id, own_token};
 use crate::declared::Declared;
 use crate::envelope::{Id, Message, MessageText, Object, Sender, span, splice};
+use crate::era::Era;
+use crate::hub::Bridge;
 use crate::lane::server_of;
 use crate::token::Tokens;
 use crate::{era, refuse, shape, tools};
@@ -49,6 +51,10 @@ pub(crate) struct Answers {
     passed: Passed,
     asked: AskedMethod,
     modern: Option<ModernRequest>,
+    /// What is between the server and a client of another era, or of many servers.
+    bridge: Option<Bridge>,
+    /// Whether the client can cancel the call by its id.
+    is_registered: bool,
     /// Absent for a stream that answers no request.
     ids: Option<Ids>,
     bytes: u64,
@@ -76,6 +82,8 @@ impl Answers {
             passed,
             asked,
             modern: None,
+            bridge: None,
+            is_registered: true,
             ids,
             bytes: 0,
             done: false,
@@ -89,6 +97,21 @@ impl Answers {
     /// The same, to a request of the modern era: `may_ask` is its method where its server may answer with questions.
     pub(crate) fn modern(mut self, may_ask: Option<&'static str>, key: [u8; 32]) -> Answers {
         self.modern = Some(ModernRequest { may_ask, key });
+        // Its client cancels by closing the stream, and its ids are those of one connection.
+        self.is_registered = false;
+        self
+    }
+
+    /// The same, for a client at the other side of a bridge.
+    pub(crate) fn across(mut self, bridge: Bridge) -> Answers {
+        self.is_registered = bridge.client() == Era::Legacy;
+        self.bridge = Some(bridge);
+        self
+    }
+
+    /// The same, for weir itself, which cancels nothing.
+    pub(crate) fn unregistered(mut self) -> Answers {
+        self.is_registered = false;
         self
     }
 
@@ -141,8 +164,7 @@ impl Answers {
         calls: &Arc<Calls>,
         session: Option<&str>,
     ) -> Result<(), Refusal> {
-        // Of the modern era a client cancels by closing the stream, and its ids are those of one connection.
-        let ids = self.ids.as_ref().filter(|_| !self.is_modern());
+        let ids = self.ids.as_ref().filter(|_| self.is_registered);
         let Some(ids) = ids else { return Ok(()) };
         let (client, call) = (self.client(session), ids.call);
         self.under_way = Some(match call == self.call() {
@@ -180,8 +202,9 @@ impl Answers {
     pub(crate) fn take(&mut self, declared: &Declared, message: &Bytes) -> Option<Bytes> {
         self.bytes += message.len() as u64;
         let was_done = self.done;
-        match self.judge(declared, message) {
-            Ok(message) => Some(message),
+        let judged = self.judge(declared, message);
+        match judged.and_then(|message| self.cross(message)) {
+            Ok(message) => message,
             Err(refusal) => {
                 self.note(&refusal);
                 match self.done && !was_done {
@@ -190,6 +213,18 @@ impl Answers {
                 }
             }
         }
+    }
+
+    /// A judged message as its client reads it; nothing where it is not for it.
+    fn cross(&self, message: Bytes) -> Result<Option<Bytes>, Refusal> {
+        let Some(bridge) = &self.bridge else {
+            return Ok(Some(message));
+        };
+        let crossed = bridge.across(message, &own_token(self.call()));
+        crossed.map_err(|code| {
+            let public = "the server asks the client for input, which its revision cannot say";
+            Refusal::new(code, public)
+        })
     }
 
     fn judge(&mut self, declared: &Declared, message: &Bytes) -> Result<Bytes, Refusal> {

@@ -300,6 +300,24 @@ impl<'a> Object<'a> {
         Some(())
     }
 
+    /// Puts a value in the place of a field, or after the others; the text must be JSON.
+    pub(crate) fn put(&mut self, key: &str, json: String) -> Option<()> {
+        if self.get(key).is_some() {
+            return self.set(key, json);
+        }
+        let value = RawValue::from_string(json).ok()?;
+        self.0.push((Cow::Owned(key.to_owned()), Cow::Owned(value)));
+        Some(())
+    }
+
+    pub(crate) fn remove(&mut self, keys: &[&str]) {
+        self.0.retain(|(name, _)| !keys.contains(&&**name));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("fields that were JSON stay JSON")
     }

@@ -3,6 +3,8 @@
 //! Source: MCP 2025-11-25, "Transports", section "Streamable HTTP". Nothing of the body is read before
 //! the caller is known.
 
+use std::net::IpAddr;
+
 use base::record::CallEnd;
 use base::{CallId, Name, Refusal, Resource, refusal};
 use bytes::Bytes;
@@ -24,6 +26,7 @@ use crate::era::{self, Era, MessageEra, Revision, fields};
 use crate::incoming::Incoming;
 use crate::lane::{McpLane, Server, ServerKind};
 use crate::token::Resume;
+use crate::upstream::http::SessionOf;
 use crate::waiting::gone;
 use crate::{origin, refuse, upstream};
 
@@ -78,17 +81,8 @@ impl McpLane {
         head: &Parts,
         is_tls: bool,
     ) -> Result<Asking<'a>, Refusal> {
-        if let Err(refusal) = origin::check(head, is_tls, &self.settings().origins) {
-            return Err(self.shared.gate.turn_away(&call, refusal).await);
-        }
-        let presented = Presented {
-            proof: field(head, &PROOF),
-            method: head.method.as_str(),
-            target: head.uri.path(),
-            ..Presented::bearer(field(head, &AUTHORIZATION), call.peer)
-        };
         let gate = &self.shared.gate;
-        let verified = gate.verify(&call, &presented).await?;
+        let verified = self.who(&call, head, is_tls).await?;
         if let Some(server) = self.settings().servers.get(server) {
             return Ok(Asking {
                 verified,
@@ -99,6 +93,20 @@ impl McpLane {
         let what = format!("no server is named {server}");
         let refusal = Refusal::new(refusal::SERVER_UNKNOWN, what);
         Err(gate.reject(Some(&verified), &call, refusal).await)
+    }
+
+    /// Whose request it is, once it comes from no other site's page.
+    pub(crate) async fn who(
+        &self,
+        call: &Call<'_>,
+        head: &Parts,
+        is_tls: bool,
+    ) -> Result<Verified, Refusal> {
+        let gate = &self.shared.gate;
+        if let Err(refusal) = origin::check(head, is_tls, &self.settings().origins) {
+            return Err(gate.turn_away(call, refusal).await);
+        }
+        gate.verify(call, &presented(head, call.peer)).await
     }
 
     async fn post(&self, asking: Asking<'_>, request: &mut Request) -> Response {
@@ -124,7 +132,10 @@ impl McpLane {
         };
         outgoing.takes_events = accepts(head, "text/event-stream");
         match driven.way {
-            Session::Http(id) => upstream::http::carry(self, server, answers, outgoing, id).await,
+            Session::Http(id) => {
+                let session = SessionOf::Client(id);
+                upstream::http::carry(self, server, answers, outgoing, session).await
+            }
             Session::NewChild => upstream::child::open(self, server, answers, outgoing).await,
             Session::Child(session) => {
                 upstream::child::carry(self, server, &session, answers, outgoing).await
@@ -222,12 +233,16 @@ impl McpLane {
         let refusal = gate.reject(Some(&asking.verified), &asking.call, refusal);
         let refusal = refusal.await;
         let mut response = refuse::refuse_http(&refusal, asking.call.id, None);
-        if refusal.code == refusal::METHOD {
-            // RFC 9110, section 15.5.6. What a route does not know at all, it answers itself.
-            let post = HeaderValue::from_static("POST");
-            response.headers_mut().insert(ALLOW, post);
-        }
+        allow_post(&refusal, &mut response);
         response
+    }
+}
+
+/// Says which method there is, where another was used (RFC 9110, section 15.5.6).
+pub(crate) fn allow_post(refusal: &Refusal, response: &mut Response) {
+    if refusal.code == refusal::METHOD {
+        let post = HeaderValue::from_static("POST");
+        response.headers_mut().insert(ALLOW, post);
     }
 }
 
@@ -317,7 +332,17 @@ enum Session {
     Child(std::sync::Arc<upstream::Link>),
 }
 
-fn check_post(head: &Parts) -> Result<(), Refusal> {
+/// What a request presents of who sent it.
+fn presented(head: &Parts, peer: IpAddr) -> Presented<'_> {
+    Presented {
+        proof: field(head, &PROOF),
+        method: head.method.as_str(),
+        target: head.uri.path(),
+        ..Presented::bearer(field(head, &AUTHORIZATION), peer)
+    }
+}
+
+pub(crate) fn check_post(head: &Parts) -> Result<(), Refusal> {
     let content_type = field(head, &CONTENT_TYPE).unwrap_or_default();
     let essence = content_type.split(';').next().unwrap_or_default().trim();
     if !essence.eq_ignore_ascii_case("application/json") {
@@ -333,7 +358,7 @@ fn check_post(head: &Parts) -> Result<(), Refusal> {
 }
 
 /// Judges the revision that a request without a message names.
-fn check_revision(head: &Parts) -> Result<(), Refusal> {
+pub(crate) fn check_revision(head: &Parts) -> Result<(), Refusal> {
     let named = fields::revision(&head.headers)?;
     match named.map(|named| (named, Revision::of(named))) {
         None => Ok(()),
@@ -346,7 +371,7 @@ fn check_revision(head: &Parts) -> Result<(), Refusal> {
     }
 }
 
-fn accepts(head: &Parts, media_type: &str) -> bool {
+pub(crate) fn accepts(head: &Parts, media_type: &str) -> bool {
     let mut any = false;
     for value in head.headers.get_all(ACCEPT) {
         for range in value.to_str().unwrap_or_default().split(',') {
@@ -362,7 +387,7 @@ fn accepts(head: &Parts, media_type: &str) -> bool {
     !any
 }
 
-fn field<'a>(head: &'a Parts, name: &HeaderName) -> Option<&'a str> {
+pub(crate) fn field<'a>(head: &'a Parts, name: &HeaderName) -> Option<&'a str> {
     let mut values = head.headers.get_all(name).iter();
     // Of two, each reader would choose its own.
     match (values.next(), values.next()) {
@@ -372,7 +397,7 @@ fn field<'a>(head: &'a Parts, name: &HeaderName) -> Option<&'a str> {
 }
 
 /// A refusal of a message: where it was judged, as the answer to its request.
-fn say(refused: &Refused, call: CallId) -> Response {
+pub(crate) fn say(refused: &Refused, call: CallId) -> Response {
     let Refused { refusal, to, .. } = refused;
     let id = match to {
         To::Client(id) => id.as_deref().map(Id),

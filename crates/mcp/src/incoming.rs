@@ -4,7 +4,7 @@
 //! another's, and so that an id carries nothing out. All else goes on as the bytes that came, but for what
 //! the scan redacted.
 
-use base::{JsonValue, Name, Refusal, Resource, refusal};
+use base::{JsonKind, JsonValue, Name, Refusal, Resource, refusal};
 use bytes::Bytes;
 use gate::{Call, ContentPart, PartContent, Passed, Role};
 use http::HeaderMap;
@@ -63,6 +63,26 @@ pub(crate) struct Parsed<'m> {
     pub(crate) message: Message<'m>,
     whole: JsonValue<'m>,
     folds: bool,
+}
+
+impl<'m> Parsed<'m> {
+    /// The whole message.
+    pub(crate) fn whole(&self) -> JsonValue<'m> {
+        self.whole
+    }
+
+    pub(crate) fn params(&self) -> Option<JsonValue<'m>> {
+        match &self.message {
+            Message::Request { params, .. } | Message::Notification { params, .. } => *params,
+            Message::Response { .. } => None,
+        }
+    }
+
+    /// The token under which a request wants progress, as it was written.
+    pub(crate) fn progress(&self) -> Option<&'m str> {
+        let token = self.params()?.get("_meta")?.get("progressToken")?;
+        (token.kind() != JsonKind::Null).then(|| token.text())
+    }
 }
 
 /// Reads a message of an agent.

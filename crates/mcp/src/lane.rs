@@ -1,18 +1,24 @@
 //! The lane's state: what is configured, and what lives on one thread or is shared by all.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use base::{Name, Secret};
+use base::{CallId, Name, Secret};
 use gate::{Gate, Passed};
 use net::Upstreams;
 use net::children::Command;
 
 use crate::calls::Calls;
 use crate::declared::Declared;
+use crate::hub::{Changes, ListCache, Names};
 use crate::probe::Health;
 use crate::token::Tokens;
+use crate::upstream::lock;
+use crate::upstream::own::OwnLinks;
+
+/// Names of which it is told that several servers have them.
+const CLASHES_MAX: usize = 1_000;
 use crate::upstream::Links;
 use crate::upstream::find::Spoken;
 
@@ -26,6 +32,61 @@ pub struct Server {
     pub agent_sessions_max: usize,
     /// How long such a session may be unused, in milliseconds.
     pub session_idle_ms: u64,
+    /// How long a list is kept of which the server does not say it, in milliseconds; at the URL of many servers.
+    pub list_ms: u64,
+    /// What its items are called at that URL, by the server's own names.
+    pub names: HashMap<String, String>,
+    /// What is said of its items there, by the same.
+    pub items: HashMap<String, ItemWords>,
+}
+
+/// What the configuration says of an item in place of its server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ItemWords {
+    pub description: Option<String>,
+    /// Hints of a tool, such as `readOnlyHint`.
+    pub annotations: BTreeMap<String, bool>,
+}
+
+/// A chosen set of servers and their items, behind a URL of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Toolset {
+    pub servers: Vec<Name>,
+    /// Its items as `server/item`, where `*` stands for any text; all where there is nothing.
+    pub tools: Option<Vec<String>>,
+}
+
+impl Toolset {
+    pub(crate) fn has(&self, server: &Name) -> bool {
+        self.servers.contains(server)
+    }
+
+    pub(crate) fn has_item(&self, server: &Name, item: &str) -> bool {
+        let Some(tools) = &self.tools else {
+            return true;
+        };
+        let whole = format!("{server}/{item}");
+        tools.iter().any(|pattern| is_like(&whole, pattern))
+    }
+}
+
+/// Whether a text is like a pattern, in which `*` stands for any text.
+fn is_like(text: &str, pattern: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else {
+        return text == pattern;
+    };
+    let Some(mut left) = text.strip_prefix(first) else {
+        return false;
+    };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let last = parts.pop().unwrap_or_default();
+    for part in parts {
+        match left.find(part) {
+            Some(at) => left = &left[at + part.len()..],
+            None => return false,
+        }
+    }
+    left.ends_with(last)
 }
 
 pub enum ServerKind {
@@ -47,6 +108,10 @@ pub struct Settings {
     pub answer_ms: u64,
     /// Largest message of a server, in bytes.
     pub answer_bytes_max: usize,
+    /// The sets of servers that have a URL of their own, `/mcp/@NAME`.
+    pub toolsets: HashMap<Name, Toolset>,
+    /// Gives each call its id.
+    pub new_id: fn() -> CallId,
     /// Signs session ids, so that one agent cannot use another's. Secret.
     pub session_key: [u8; 32],
 }
@@ -60,6 +125,14 @@ pub struct Shared {
     pub(crate) calls: Arc<Calls>,
     /// What the schemas of tools declare.
     pub(crate) declared: Declared,
+    /// Lists for the clients of many servers, what was begun with servers for these, and the changes that they are told.
+    pub(crate) lists: ListCache,
+    pub(crate) own: OwnLinks,
+    pub(crate) changes: Changes,
+    /// The process, by a random text: a session with it is over when it is.
+    pub(crate) process: String,
+    /// Names that several servers have, as far as they were told.
+    clashes: Mutex<HashSet<String>>,
     pub(crate) health: HashMap<Name, Health>,
 }
 
@@ -74,6 +147,11 @@ impl Shared {
             sessions: Links::default(),
             calls: Arc::default(),
             declared: approved(&gate),
+            lists: ListCache::default(),
+            own: OwnLinks::default(),
+            changes: Changes::default(),
+            process: (settings.new_id)().to_string(),
+            clashes: Mutex::default(),
             settings,
             gate,
         }
@@ -104,6 +182,17 @@ impl Shared {
     /// What a server speaks, as far as it is known.
     pub(crate) fn spoken(&self, server: &Name) -> Option<Arc<Spoken>> {
         self.health.get(server)?.spoken()
+    }
+
+    /// Tells, once, of each name that several servers have.
+    pub(crate) fn tell_clashes(&self, set: &Name, names: &Names) {
+        let mut told = lock(&self.clashes);
+        for (name, long) in names.clashes() {
+            if told.len() < CLASHES_MAX && told.insert(format!("{set} {name}")) {
+                let long = long.join(", ");
+                tracing::warn!(%set, name, long, "several servers have a tool of this name: each gets its long name");
+            }
+        }
     }
 
     /// Sessions open now, over all servers that weir keeps sessions for.

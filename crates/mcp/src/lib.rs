@@ -13,6 +13,7 @@ pub mod actions;
 
 mod drive;
 mod era;
+mod hub;
 mod inbound;
 mod incoming;
 mod lane;
@@ -41,6 +42,7 @@ pub mod section;
 use net::origin;
 
 pub use actions::LANE;
-pub use lane::{McpLane, Server, ServerKind, Settings, Shared};
+pub use hub::ALL as ALL_SERVERS;
+pub use lane::{ItemWords, McpLane, Server, ServerKind, Settings, Shared, Toolset};
 pub use probe::{Health, probe};
 pub use refuse::refuse;

@@ -58,6 +58,11 @@ impl Health {
         self.state().spoken().cloned()
     }
 
+    /// Whether it was asked and does not work.
+    pub(crate) fn is_down(&self) -> bool {
+        matches!(*self.state(), EraState::Down { .. })
+    }
+
     pub fn get(&self) -> Result<(), String> {
         self.state().works()
     }
@@ -109,12 +114,17 @@ async fn watch(lane: McpLane, name: Name, new_id: fn() -> CallId) {
                 if !worked {
                     let revisions: Vec<_> = spoken.dates().collect();
                     tracing::info!(server = %name, ?revisions, "a server works");
+                    lane.shared.lists.stale(&name);
+                    lane.shared.changes.note();
                 }
                 health.hear(EraEvent::Found(spoken));
             }
             Err(why) => {
                 tracing::warn!(server = %name, why, "a server does not work");
                 health.failed(&why);
+                if worked {
+                    lane.shared.changes.note();
+                }
             }
         }
         let wait_ms = if works {

@@ -7,6 +7,7 @@ mod state;
 pub(crate) mod child;
 pub(crate) mod find;
 pub(crate) mod http;
+pub(crate) mod own;
 
 #[cfg(test)]
 mod tests;

@@ -27,7 +27,7 @@ const BASE64_BEGIN: &str = "=?base64?";
 const BASE64_END: &str = "?=";
 
 /// A field of an argument as a client sent it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct GivenParam {
     pub(crate) name: HeaderName,
     /// What it says, decoded.

@@ -16,7 +16,7 @@ const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
 /// What a message says of its revision.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum MessageEra {
     /// The revision that its header names, if it names one.
     Legacy(Option<&'static Revision>),
@@ -24,7 +24,7 @@ pub(crate) enum MessageEra {
 }
 
 /// A message of the era in which each says all of itself.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ModernMessage {
     pub(crate) revision: &'static Revision,
     /// It asks for messages of the server's log.
@@ -36,6 +36,16 @@ pub(crate) struct ModernMessage {
 }
 
 impl MessageEra {
+    /// Of a message that weir makes.
+    pub(crate) fn modern(revision: &'static Revision) -> MessageEra {
+        MessageEra::Modern(ModernMessage {
+            revision,
+            wants_log: false,
+            is_named: true,
+            params: None,
+        })
+    }
+
     pub(crate) fn era(&self) -> Era {
         match self {
             MessageEra::Legacy(_) => Era::Legacy,

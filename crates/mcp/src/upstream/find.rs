@@ -7,7 +7,7 @@
 //! Source: MCP 2026-07-28, "Versioning".
 
 mod child;
-mod http;
+pub(super) mod http;
 
 use std::sync::Arc;
 
@@ -160,7 +160,7 @@ fn discover() -> String {
 }
 
 /// The request that finds the other.
-fn initialize() -> String {
+pub(super) fn initialize() -> String {
     let params = serde_json::json!({
         "protocolVersion": Revision::dates(Era::Legacy).last(),
         "capabilities": {},

@@ -14,8 +14,10 @@ use http::{HeaderMap, Method, StatusCode};
 use net::{Body, BodySender, Response, sse};
 use tokio::time::Instant;
 
+use super::find;
 use super::{Outgoing, look_every, while_in_force};
 use crate::answers::{Answers, AskedMethod};
+use crate::era::Era;
 use crate::era::fields::REVISION;
 use crate::inbound::{SESSION, accepted, event_stream, json, rpc_error};
 use crate::lane::{McpLane, Server, ServerKind, Shared, server_of};
@@ -29,19 +31,37 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Chunks that may wait for a slow client before the server is made to wait.
 const CHUNKS_WAITING_MAX: usize = 16;
 
+/// Whose session with the server a message is of.
+pub(crate) enum SessionOf<'a> {
+    /// The client's own, if it has one: its id is the server's.
+    Client(Option<String>),
+    /// Weir's own; `client` is the one that the client has with weir, if it has one.
+    Weir { client: Option<&'a str> },
+}
+
+impl SessionOf<'_> {
+    /// What tells the ids of one client from those of another.
+    fn client(&self) -> Option<&str> {
+        match self {
+            SessionOf::Client(id) => id.as_deref(),
+            SessionOf::Weir { client } => *client,
+        }
+    }
+}
+
 /// Carries one message and its answer.
 pub(crate) async fn carry(
     lane: &McpLane,
     server: &Server,
     mut answers: Answers,
-    outgoing: Outgoing,
-    upstream_session: Option<String>,
+    mut outgoing: Outgoing,
+    session: SessionOf<'_>,
 ) -> Response {
     let is_request = outgoing.id.is_some();
-    if let Err(refusal) = answers.begin(&lane.shared.calls, upstream_session.as_deref()) {
+    if let Err(refusal) = answers.begin(&lane.shared.calls, session.client()) {
         return rpc_error(answers, &refusal);
     }
-    let mut fields = fields(server, &answers, upstream_session.as_deref());
+    let mut fields = fields(server, &answers, None);
     fields.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     fields.insert(
         ACCEPT,
@@ -50,11 +70,19 @@ pub(crate) async fn carry(
     if let Some(revision) = outgoing.revision {
         fields.insert(REVISION, HeaderValue::from_static(revision.date));
     }
-    fields.extend(outgoing.fields);
-    let request = request(Method::POST, fields, outgoing.message);
-    let sent = send(lane, &answers, request).await;
+    fields.extend(std::mem::take(&mut outgoing.fields));
+    let sent = match (&session, outgoing.era()) {
+        (SessionOf::Weir { .. }, Era::Legacy) => {
+            in_own_session(lane, server, &answers, fields, &outgoing).await
+        }
+        _ => {
+            put_session(&mut fields, session.client());
+            let request = request(Method::POST, fields, outgoing.message.clone());
+            send(lane, &answers, request).await
+        }
+    };
     if let Some(cancelled) = &outgoing.cancelled {
-        let client = answers.client(upstream_session.as_deref());
+        let client = answers.client(session.client());
         lane.shared.calls.cancel(client, &cancelled.client);
     }
     match sent {
@@ -71,6 +99,58 @@ pub(crate) async fn carry(
         }
         Ok(answer) => read(lane, server, answers, answer, outgoing.takes_events).await,
         Err(refusal) => rpc_error(answers, &refusal),
+    }
+}
+
+/// Sends a message in the session that weir has with the server for the agent. One that the server does not know any more is
+/// begun again, and the message, which it did not take, is sent once more (MCP 2025-11-25, "Session Management").
+async fn in_own_session(
+    lane: &McpLane,
+    server: &Server,
+    answers: &Answers,
+    fields: HeaderMap,
+    outgoing: &Outgoing,
+) -> Result<net::UpstreamAnswer, Refusal> {
+    let passed = answers.passed();
+    let own = lane.shared.own.session(&server.name, passed.agent());
+    let begin = async |gone: Option<&Option<String>>| {
+        let mut session = own.lock().await;
+        if session.is_none() || session.as_ref() == gone {
+            let begun = find::http::begin(lane, passed, token(server));
+            let begun = while_wanted(answers, begun).await?;
+            *session = Some(begun.map_err(|why| {
+                Refusal::new(refusal::SERVER_DOWN, "the server begins no session").with_private(why)
+            })?);
+        }
+        Ok::<_, Refusal>(session.clone().flatten())
+    };
+    let mut session = begin(None).await?;
+    loop {
+        let mut fields = fields.clone();
+        put_session(&mut fields, session.as_deref());
+        let request = request(Method::POST, fields, outgoing.message.clone());
+        let answer = send(lane, answers, request).await?;
+        if answer.head.status != StatusCode::NOT_FOUND || session.is_none() {
+            return Ok(answer);
+        }
+        let again = begin(Some(&session)).await?;
+        if again == session {
+            return Ok(answer);
+        }
+        session = again;
+    }
+}
+
+fn put_session(fields: &mut HeaderMap, session: Option<&str>) {
+    if let Some(value) = session.and_then(|session| HeaderValue::try_from(session).ok()) {
+        fields.insert(SESSION, value);
+    }
+}
+
+fn token(server: &Server) -> Option<&base::Secret> {
+    match &server.kind {
+        ServerKind::Url { token } => token.as_ref(),
+        ServerKind::Child(_) => None,
     }
 }
 
@@ -142,18 +222,13 @@ pub(crate) async fn end(
 
 fn fields(server: &Server, answers: &Answers, session: Option<&str>) -> HeaderMap {
     let mut fields = HeaderMap::with_capacity(8);
-    let token = match &server.kind {
-        ServerKind::Url { token } => token.as_ref(),
-        ServerKind::Child(_) => None,
-    };
-    let bearer = token.and_then(|t| HeaderValue::try_from(format!("Bearer {}", t.expose())).ok());
+    let bearer =
+        token(server).and_then(|t| HeaderValue::try_from(format!("Bearer {}", t.expose())).ok());
     if let Some(mut value) = bearer {
         value.set_sensitive(true);
         fields.insert(AUTHORIZATION, value);
     }
-    if let Some(value) = session.and_then(|s| HeaderValue::try_from(s).ok()) {
-        fields.insert(SESSION, value);
-    }
+    put_session(&mut fields, session);
     if let Ok(value) = HeaderValue::try_from(answers.call().to_string()) {
         fields.insert(REQUEST_ID, value);
     }

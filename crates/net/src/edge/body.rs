@@ -93,6 +93,11 @@ impl BodySender {
 }
 
 impl StreamBody {
+    /// The next chunk, for whoever reads an answer inside of the process; nothing at its end.
+    pub async fn next(&mut self) -> Option<Bytes> {
+        self.chunks.recv().await
+    }
+
     /// What is there already.
     pub(super) fn now(&mut self) -> Option<BodyPart> {
         match self.chunks.try_recv() {

@@ -25,20 +25,24 @@ use crate::routes::{Answers, Open, Route, new_call_id};
 
 pub(crate) const ROW: Row = Row {
     lane: &mcp::LANE,
-    routes: &[Route {
-        template: "/mcp/*",
-        methods: &[Method::DELETE, Method::GET, Method::POST],
-        open: Open::Agents,
-        body_bytes_max: None,
-        refuse: mcp::refuse,
-        answers: Answers::Lane,
-    }],
+    routes: &[route("/mcp"), route("/mcp/*")],
     metrics: &[SESSIONS, SERVER_UP, SERVER_ERA],
     endpoints,
     reach,
     only_at_start,
     open,
 };
+
+const fn route(template: &'static str) -> Route {
+    Route {
+        template,
+        methods: &[Method::DELETE, Method::GET, Method::POST],
+        open: Open::Agents,
+        body_bytes_max: None,
+        refuse: mcp::refuse,
+        answers: Answers::Lane,
+    }
+}
 
 /// The lane of one process.
 pub(crate) struct Mcp {
@@ -133,11 +137,19 @@ struct McpThread(mcp::McpLane);
 
 impl OnThread for McpThread {
     fn answer<'a>(&'a self, rest: &'a str, request: Request, id: CallId) -> Local<'a, Response> {
-        let Some(server) = Name::new(rest) else {
+        if rest.is_empty() {
+            return Box::pin(self.0.serve_set(None, request, id));
+        }
+        // Some clients write the @ of a path as %40 (RFC 3986, section 2.1).
+        let set = rest.strip_prefix('@').or_else(|| rest.strip_prefix("%40"));
+        let Some(name) = Name::new(set.unwrap_or(rest)) else {
             let refusal = Refusal::new(refusal::NOT_FOUND, "that cannot be a server's name");
             return Box::pin(std::future::ready(mcp::refuse(&refusal, id)));
         };
-        Box::pin(self.0.serve(server, request, id))
+        match set {
+            Some(_) => Box::pin(self.0.serve_set(Some(name), request, id)),
+            None => Box::pin(self.0.serve(name, request, id)),
+        }
     }
 
     fn serve(self: Rc<Self>, first: bool) -> Local<'static, io::Result<()>> {
@@ -177,6 +189,8 @@ fn lane_settings(settings: &Settings, session_key: [u8; 32]) -> mcp::Settings {
         origins: settings.origins.clone(),
         answer_ms: settings.limits.answer_ms,
         answer_bytes_max: settings.limits.answer_bytes_max,
+        toolsets: HashMap::new(),
+        new_id: new_call_id,
         session_key,
     }
 }
@@ -194,6 +208,9 @@ fn lane_server(server: &Server) -> mcp::Server {
         sessions_max: server.sessions_max,
         agent_sessions_max: server.agent_sessions_max,
         session_idle_ms: server.session_idle_ms,
+        list_ms: 60_000,
+        names: HashMap::new(),
+        items: HashMap::new(),
     }
 }
 

@@ -71,6 +71,39 @@ pub(super) async fn find(
     found(None, Transport::Streamable)
 }
 
+/// Begins a session that is kept; gives its id, where the server gave one.
+///
+/// # Errors
+/// Why there is none.
+pub(in crate::upstream) async fn begin(
+    lane: &McpLane,
+    passed: &Passed,
+    token: Option<&Secret>,
+) -> Result<Option<String>, String> {
+    let asker = Asker {
+        lane,
+        passed,
+        token,
+    };
+    let answer = asker
+        .post(asker.fields(), initialize(), "initialize")
+        .await?;
+    let revision = begun(&answer.message)
+        .ok_or_else(|| format!("it answered initialize with status {}", answer.status))?;
+    let mut fields = asker.fields();
+    fields.insert(REVISION, HeaderValue::from_static(revision.date));
+    if let Some(session) = &answer.session {
+        fields.insert(SESSION, session.clone());
+    }
+    let done = Bytes::from_static(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+    asker.send(Method::POST, fields, done).await?;
+    let session = answer.session.as_ref().map(HeaderValue::to_str);
+    session
+        .transpose()
+        .map(|session| session.map(str::to_owned))
+        .map_err(|_| "the id of its session is no text".to_owned())
+}
+
 /// A modern server is asked what it speaks, any other by a `ping` outside of every session, to which each answer is a sign
 /// of life.
 pub(super) async fn is_same(

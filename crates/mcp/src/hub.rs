@@ -1,0 +1,346 @@
+//! `/mcp` and `/mcp/@SET`: all servers that an agent may use, or a chosen set of them, behind one URL.
+//!
+//! What is asked of the URL itself (`initialize`, `server/discover`, lists, streams of changes) weir answers. What is asked of
+//! one item goes to the server that has it, as a call of that server: judged, recorded and answered as at `/mcp/<server>`, in
+//! the era that the server speaks. Example: `tools/call` of `search`, which the server `web` lists and no other does, is the
+//! call of the tool `search` of the server `web`.
+
+mod across;
+mod lists;
+mod names;
+mod route;
+mod say;
+mod watch;
+
+use std::net::IpAddr;
+
+use base::record::CallEnd;
+use base::{Action, CallId, Name, Refusal, Resource, refusal};
+use bytes::Bytes;
+use gate::{Call, CallEnding, ContentPart, PartContent, Passed, Role};
+use http::request::Parts;
+use http::{Method, StatusCode};
+use identity::Verified;
+use net::{Request, Response};
+
+pub(crate) use across::Bridge;
+pub(crate) use lists::ListCache;
+pub(crate) use names::Names;
+pub(crate) use watch::Changes;
+
+use crate::actions::{LIST, USE};
+use crate::envelope::{Id, Message, MessageText};
+use crate::era::{Era, MessageEra};
+use crate::inbound::{self, SESSION, accepted, accepts, check_post, json};
+use crate::incoming::{self, Parsed};
+use crate::lane::{McpLane, Server, Toolset};
+use crate::methods;
+use crate::refuse;
+
+/// The set of all servers.
+pub const ALL: &str = "mcp";
+
+/// One request to the URL, and whose it is.
+pub(crate) struct Asking<'a> {
+    pub(crate) lane: &'a McpLane,
+    /// The name of the set.
+    pub(crate) name: &'a Name,
+    pub(crate) set: Option<&'a Toolset>,
+    pub(crate) head: &'a Parts,
+    pub(crate) verified: Verified,
+    pub(crate) peer: IpAddr,
+    pub(crate) id: CallId,
+}
+
+impl McpLane {
+    /// Answers one request to `/mcp`, or where `set` is named, to `/mcp/@<set>`.
+    pub async fn serve_set(&self, set: Option<Name>, mut request: Request, id: CallId) -> Response {
+        let name = set.clone().unwrap_or_else(all);
+        let resource = Resource::Toolset(name.clone());
+        let method = request.head.method.clone();
+        let (peer, is_tls) = (request.peer.caller, request.peer.is_tls);
+        let call = Call::new(id, peer, &USE, &resource, method.as_str());
+        let known = self.who(&call, &request.head, is_tls).await;
+        let settings = self.settings();
+        let known = match (known, &set) {
+            (Ok(verified), Some(name)) if !settings.toolsets.contains_key(name) => {
+                let what = format!("no set of servers is named {name}");
+                let refusal = Refusal::new(refusal::SERVER_UNKNOWN, what);
+                Err(self
+                    .shared
+                    .gate
+                    .reject(Some(&verified), &call, refusal)
+                    .await)
+            }
+            (known, _) => known,
+        };
+        let verified = match known {
+            Ok(verified) => verified,
+            Err(refusal) => return refuse::refuse_http(&refusal, id, None),
+        };
+        request.is_of_known_agent();
+        let body = match method {
+            Method::POST => match check_post(&request.head) {
+                Ok(()) => request.body().await.map(Some),
+                Err(refusal) => Err(refusal),
+            },
+            _ => Ok(None),
+        };
+        let asking = Asking {
+            lane: self,
+            name: &name,
+            set: set.as_ref().and_then(|name| settings.toolsets.get(name)),
+            head: &request.head,
+            verified,
+            peer,
+            id,
+        };
+        match (body, method) {
+            (Err(refusal), _) => asking.no(refusal, None).await,
+            (Ok(Some(body)), _) => asking.post(body).await,
+            (Ok(None), Method::GET) => asking.get().await,
+            (Ok(None), Method::DELETE) => asking.delete().await,
+            (Ok(None), _) => {
+                let refusal = Refusal::new(refusal::METHOD, "MCP has no such method");
+                asking.no(refusal, None).await
+            }
+        }
+    }
+}
+
+/// The name of the set of all servers.
+pub(crate) fn all() -> Name {
+    Name::new(ALL).expect("mcp is a name")
+}
+
+impl Asking<'_> {
+    /// The servers of the set, by name.
+    pub(crate) fn servers(&self) -> Vec<&Server> {
+        let servers = &self.lane.settings().servers;
+        let is_in = |server: &&Server| self.set.is_none_or(|set| set.has(&server.name));
+        let mut those: Vec<&Server> = servers.values().filter(is_in).collect();
+        those.sort_by(|one, other| one.name.cmp(&other.name));
+        those
+    }
+
+    pub(crate) fn agent(&self) -> &Name {
+        &self.verified.agent().name
+    }
+
+    /// A call that is asked of the URL itself.
+    fn call<'c>(
+        &self,
+        action: &'static Action,
+        resource: &'c Resource,
+        method: &'c str,
+    ) -> Call<'c> {
+        Call::new(self.id, self.peer, action, resource, method)
+    }
+
+    /// Records a refusal that was found before the gate was asked, and says it with its HTTP status.
+    async fn no(&self, refusal: Refusal, id: Option<Id<'_>>) -> Response {
+        let resource = Resource::Toolset(self.name.clone());
+        let call = self.call(&USE, &resource, self.head.method.as_str());
+        let gate = &self.lane.shared.gate;
+        let refusal = gate.reject(Some(&self.verified), &call, refusal).await;
+        let mut response = refuse::refuse_http(&refusal, self.id, id);
+        inbound::allow_post(&refusal, &mut response);
+        response
+    }
+
+    /// Judges what is asked of the URL itself.
+    async fn pass(
+        &self,
+        action: &'static Action,
+        method: &str,
+        message: Option<(&Bytes, &Parsed<'_>)>,
+    ) -> Result<Passed, Refusal> {
+        let resource = Resource::Toolset(self.name.clone());
+        let part = message.map(|(_, parsed)| ContentPart {
+            role: Role::Argument,
+            path: "",
+            content: PartContent::Json(parsed.whole()),
+        });
+        let call = Call {
+            content: part.as_slice(),
+            bytes: message.map_or(0, |(body, _)| body.len() as u64),
+            ..self.call(action, &resource, method)
+        };
+        let gate = &self.lane.shared.gate;
+        gate.pass(self.verified.clone(), call).await
+    }
+
+    async fn post(&self, body: Bytes) -> Response {
+        let text = MessageText::of(&body);
+        let parsed = match incoming::parse(&text) {
+            Ok(parsed) => parsed,
+            Err(refusal) => return self.no(refusal, None).await,
+        };
+        let id = match &parsed.message {
+            Message::Request { id, .. } => Some(*id),
+            _ => None,
+        };
+        let era = MessageEra::read(Some(&self.head.headers), &parsed.message);
+        let era = era.and_then(|era| self.check_session(&era, &parsed.message).map(|()| era));
+        let era = match era {
+            Ok(era) => era,
+            Err(refusal) => return self.no(refusal, id).await,
+        };
+        let (method, is_request) = match &parsed.message {
+            Message::Request { method, .. } => (method, true),
+            Message::Notification { method, .. } => (method, false),
+            Message::Response { .. } => {
+                let what = "nothing was asked that this answers";
+                let refusal = Refusal::new(refusal::MESSAGE_INVALID, what);
+                return self.no(refusal, None).await;
+            }
+        };
+        if let Err(refusal) = methods::read(method, is_request) {
+            return self.no(refusal, id).await;
+        }
+        match id {
+            Some(id) => self.request(method, id, &body, &parsed, era).await,
+            None if method == "notifications/cancelled" => self.cancel(&body, &parsed).await,
+            None => match self.pass(&USE, method, Some((&body, &parsed))).await {
+                Ok(passed) => {
+                    end(passed, 202);
+                    accepted()
+                }
+                Err(refusal) => refuse::refuse_http(&refusal, self.id, None),
+            },
+        }
+    }
+
+    /// A session that a client of the legacy era names has to be one of this URL.
+    fn check_session(&self, era: &MessageEra, message: &Message<'_>) -> Result<(), Refusal> {
+        let begins = matches!(message, Message::Request { method, .. } if method == "initialize");
+        if era.era() == Era::Modern || begins {
+            return Ok(());
+        }
+        self.session().map(|_| ())
+    }
+
+    async fn request(
+        &self,
+        method: &str,
+        id: Id<'_>,
+        body: &Bytes,
+        parsed: &Parsed<'_>,
+        era: MessageEra,
+    ) -> Response {
+        if let Some(kind) = lists::ListKind::of(method) {
+            return self
+                .own(&LIST, method, id, (body, parsed), async |passed| {
+                    self.list(kind, era.era(), parsed, passed).await
+                })
+                .await;
+        }
+        let message = (body, parsed);
+        match (method, era.era()) {
+            ("initialize", _) => self.initialize(id, message).await,
+            ("ping" | "logging/setLevel", Era::Legacy) => {
+                self.own(&USE, method, id, message, async |_| Ok("{}".to_owned()))
+                    .await
+            }
+            ("server/discover", Era::Modern) => {
+                self.own(&USE, method, id, message, async |_| Ok(self.discover()))
+                    .await
+            }
+            ("subscriptions/listen", Era::Modern) => self.subscribe(id, message).await,
+            _ => self.route(method, id, message, era).await,
+        }
+    }
+
+    /// Judges and answers a request that weir itself answers.
+    async fn own(
+        &self,
+        action: &'static Action,
+        method: &str,
+        id: Id<'_>,
+        message: (&Bytes, &Parsed<'_>),
+        result: impl AsyncFnOnce(&Passed) -> Result<String, Refusal>,
+    ) -> Response {
+        let passed = match self.pass(action, method, Some(message)).await {
+            Ok(passed) => passed,
+            Err(refusal) => return self.judged(&refusal, id),
+        };
+        match result(&passed).await {
+            Ok(result) => {
+                end(passed, 200);
+                json(StatusCode::OK, answer(id, &result), None)
+            }
+            Err(refusal) => {
+                passed.end(CallEnding {
+                    status: 200,
+                    why: Some((refusal.code.name, &refusal.public)),
+                    ..CallEnding::of(CallEnd::Failed)
+                });
+                self.judged(&refusal, id)
+            }
+        }
+    }
+
+    /// The error that answers a request which was judged.
+    fn judged(&self, refusal: &Refusal, id: Id<'_>) -> Response {
+        let error = refuse::error(refusal, self.id, Some(id));
+        json(StatusCode::OK, Bytes::from(error), None)
+    }
+
+    async fn get(&self) -> Response {
+        if !accepts(self.head, "text/event-stream") {
+            let refusal = Refusal::new(refusal::NOT_ACCEPTED, "GET gives an event stream");
+            return self.no(refusal, None).await;
+        }
+        let checked = inbound::check_revision(self.head).and_then(|()| self.session());
+        if let Err(refusal) = checked {
+            return self.no(refusal, None).await;
+        }
+        match self.pass(&USE, "GET", None).await {
+            Ok(passed) => watch::stream(&self.lane.shared, passed, watch::Wanted::all(), None),
+            Err(refusal) => refuse::refuse_http(&refusal, self.id, None),
+        }
+    }
+
+    /// The end of a session: nothing is kept of one, so its id alone is taken.
+    async fn delete(&self) -> Response {
+        let checked = inbound::check_revision(self.head).and_then(|()| self.session());
+        if let Err(refusal) = checked {
+            return self.no(refusal, None).await;
+        }
+        match self.pass(&USE, "DELETE", None).await {
+            Ok(passed) => {
+                end(passed, 200);
+                Response::new(net::Body::Empty)
+            }
+            Err(refusal) => refuse::refuse_http(&refusal, self.id, None),
+        }
+    }
+
+    /// The session that the request names; nothing where it names none.
+    pub(crate) fn session(&self) -> Result<Option<&str>, Refusal> {
+        let Some(given) = inbound::field(self.head, &SESSION) else {
+            return Ok(None);
+        };
+        let shared = &self.lane.shared;
+        let tokens = shared.tokens(self.agent(), self.name);
+        match tokens.open_session(given) {
+            Some(inside) if inside == shared.process => Ok(Some(given)),
+            _ => Err(crate::upstream::unknown()),
+        }
+    }
+}
+
+fn end(passed: Passed, status: u16) {
+    passed.end(CallEnding {
+        status,
+        ..CallEnding::of(CallEnd::Complete)
+    });
+}
+
+/// An answer as a message.
+pub(crate) fn answer(id: Id<'_>, result: &str) -> Bytes {
+    Bytes::from(format!(
+        r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#,
+        id.0
+    ))
+}

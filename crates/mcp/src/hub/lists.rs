@@ -1,0 +1,463 @@
+//! Lists of many servers as one: each asked as the agent, so that what it may not use is not in it; kept for a while.
+//!
+//! What a server says of how long its list is good (`ttlMs`) counts, up to an hour; one of the legacy era says nothing, so its
+//! list is kept for `list_ms` of its settings. A list is kept for the agent that asked for it alone.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use base::limit::TOOLS_MAX;
+use base::{Name, Refusal, Resource};
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use gate::{Call, Passed};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::names::{Names, Owned};
+use super::{Asking, say};
+use crate::actions::{CALL, LIST, PROMPT, READ};
+use crate::era::Era;
+use crate::incoming::Parsed;
+use crate::lane::{McpLane, Server};
+use crate::probe::mono_ms;
+use crate::upstream::lock;
+
+/// Longest time that a list is kept, in milliseconds.
+const TTL_MS_MAX: u64 = 3_600_000;
+/// How long the first list waits for servers, in milliseconds, once one has answered, and in all.
+const WAIT_MS: u64 = 900;
+const WAIT_MS_MAX: u64 = 10_000;
+/// How long a list that could not be had is not asked for again, in milliseconds.
+const RETRY_MS: u64 = 1_000;
+/// Pages of one list.
+const PAGES_MAX: usize = 100;
+/// Lists kept, of all agents and servers.
+const LISTS_MAX: usize = 8_192;
+
+/// What is listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum ListKind {
+    Tools,
+    Prompts,
+    Resources,
+    Templates,
+}
+
+impl ListKind {
+    pub(crate) const ALL: [ListKind; 4] = [
+        ListKind::Tools,
+        ListKind::Prompts,
+        ListKind::Resources,
+        ListKind::Templates,
+    ];
+
+    pub(crate) fn of(method: &str) -> Option<ListKind> {
+        ListKind::ALL
+            .into_iter()
+            .find(|kind| kind.method() == method)
+    }
+
+    pub(crate) fn method(self) -> &'static str {
+        match self {
+            ListKind::Tools => "tools/list",
+            ListKind::Prompts => "prompts/list",
+            ListKind::Resources => "resources/list",
+            ListKind::Templates => "resources/templates/list",
+        }
+    }
+
+    /// The member of the result that holds the items.
+    fn member(self) -> &'static str {
+        match self {
+            ListKind::Tools => "tools",
+            ListKind::Prompts => "prompts",
+            ListKind::Resources => "resources",
+            ListKind::Templates => "resourceTemplates",
+        }
+    }
+
+    /// The member of an item by which it is asked for.
+    fn key(self) -> &'static str {
+        match self {
+            ListKind::Tools | ListKind::Prompts => "name",
+            ListKind::Resources => "uri",
+            ListKind::Templates => "uriTemplate",
+        }
+    }
+
+    /// Whether items of two servers must not have one name.
+    fn is_named(self) -> bool {
+        matches!(self, ListKind::Tools | ListKind::Prompts)
+    }
+}
+
+/// One item as its server lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Item {
+    /// Its name, URI or template.
+    pub(crate) key: String,
+    pub(crate) json: String,
+}
+
+/// A server's list as an agent may see it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub(crate) items: Vec<Item>,
+}
+
+struct Kept {
+    listed: Arc<Listed>,
+    /// Until when it is good.
+    until_ms: u64,
+    /// The last time that it could not be had, if it could not.
+    failed: bool,
+}
+
+type Key = (Name, Name, ListKind);
+
+/// The lists that are kept, by agent, server and kind.
+#[derive(Default)]
+pub(crate) struct ListCache(Mutex<HashMap<Key, Kept>>);
+
+impl ListCache {
+    /// What is kept: the list, and whether it is good still.
+    fn find(&self, key: &Key, now_ms: u64) -> Option<(Arc<Listed>, bool)> {
+        let kept = lock(&self.0);
+        let kept = kept.get(key)?;
+        Some((Arc::clone(&kept.listed), now_ms < kept.until_ms))
+    }
+
+    /// Keeps a list. Whether it is another than the one before.
+    fn keep(&self, key: Key, listed: Listed, until_ms: u64) -> bool {
+        let mut all = lock(&self.0);
+        if all.len() >= LISTS_MAX && !all.contains_key(&key) {
+            let oldest = all.iter().min_by_key(|(_, kept)| kept.until_ms);
+            let oldest = oldest.map(|(key, _)| key.clone());
+            oldest.and_then(|oldest| all.remove(&oldest));
+        }
+        let before = all.insert(
+            key,
+            Kept {
+                listed: Arc::new(listed),
+                until_ms,
+                failed: false,
+            },
+        );
+        before.is_some_and(|before| before.failed)
+    }
+
+    /// Notes that a list could not be had: what was known before is known still, and is asked for again soon.
+    fn failed(&self, key: Key, now_ms: u64) {
+        let mut all = lock(&self.0);
+        let kept = all.entry(key).or_insert_with(|| Kept {
+            listed: Arc::default(),
+            until_ms: 0,
+            failed: true,
+        });
+        kept.failed = true;
+        kept.until_ms = now_ms + RETRY_MS;
+    }
+
+    fn is_failed(&self, key: &Key) -> bool {
+        lock(&self.0).get(key).is_none_or(|kept| kept.failed)
+    }
+
+    /// Forgets that the lists of a server are good, or of all.
+    pub(crate) fn stale(&self, server: &Name) {
+        for (key, kept) in lock(&self.0).iter_mut() {
+            if key.1 == *server {
+                kept.until_ms = 0;
+            }
+        }
+    }
+}
+
+/// The lists of one kind of a whole set.
+pub(crate) struct SetList<'a> {
+    /// Servers whose lists are known, with them.
+    pub(crate) lists: Vec<(&'a Server, Arc<Listed>)>,
+    /// Servers that could not be asked.
+    pub(crate) missing: Vec<&'a Name>,
+}
+
+impl Asking<'_> {
+    /// The lists of all servers of the set: those that are good, and for the others what they answer now.
+    pub(crate) async fn lists(&self, kind: ListKind) -> SetList<'_> {
+        let servers = self.servers();
+        let cache = &self.lane.shared.lists;
+        let key = |server: &Server| (self.agent().clone(), server.name.clone(), kind);
+        let now_ms = mono_ms();
+        let to_ask = servers.iter().filter(|server| {
+            let kept = cache.find(&key(server), now_ms);
+            !kept.is_some_and(|(_, is_good)| is_good)
+        });
+        let mut asked: FuturesUnordered<_> = to_ask
+            .filter(|server| self.works(server))
+            .map(|server| self.fetch_apart(server, kind))
+            .collect();
+        let mut any = asked.len() < servers.len();
+        let begun = tokio::time::Instant::now();
+        loop {
+            let wait_ms = if any { WAIT_MS } else { WAIT_MS_MAX };
+            let until = begun + Duration::from_millis(wait_ms);
+            match tokio::time::timeout_at(until, asked.next()).await {
+                Ok(Some(_)) => any = true,
+                Ok(None) => break,
+                // Those that have not answered go on by themselves; that they came is told as a change.
+                Err(_elapsed) => break,
+            }
+        }
+        drop(asked);
+        let mut list = SetList {
+            lists: Vec::with_capacity(servers.len()),
+            missing: Vec::new(),
+        };
+        for server in servers {
+            let key = key(server);
+            let kept = cache.find(&key, now_ms);
+            match kept.filter(|_| self.works(server) && !cache.is_failed(&key)) {
+                Some((listed, _)) => list.lists.push((server, listed)),
+                None => list.missing.push(&server.name),
+            }
+        }
+        list
+    }
+
+    /// Whether the server was not seen to be down.
+    fn works(&self, server: &Server) -> bool {
+        let health = self.lane.shared.health.get(&server.name);
+        health.is_none_or(|health| !health.is_down())
+    }
+
+    /// Asks a server for its list on a task of its own, so that it goes on where nobody waits any more.
+    fn fetch_apart(&self, server: &Server, kind: ListKind) -> tokio::task::JoinHandle<()> {
+        let asked = OwnList {
+            lane: self.lane.clone(),
+            server: server.name.clone(),
+            verified: self.verified.clone(),
+            peer: self.peer,
+            kind,
+        };
+        tokio::task::spawn_local(asked.fetch())
+    }
+
+    /// What the items of a kind are called.
+    pub(crate) fn names(&self, list: &SetList<'_>) -> Names {
+        let items = list.lists.iter().flat_map(|(server, listed)| {
+            let shown = listed
+                .items
+                .iter()
+                .filter(|item| self.is_in(server, &item.key));
+            shown.map(|item| Owned {
+                server: server.name.clone(),
+                name: item.key.clone(),
+            })
+        });
+        let servers = &self.lane.settings().servers;
+        Names::new(items, |item| {
+            let server = servers.get(&item.server)?;
+            server.names.get(&item.name).cloned()
+        })
+    }
+
+    /// Whether the set holds an item.
+    pub(crate) fn is_in(&self, server: &Server, item: &str) -> bool {
+        self.set.is_none_or(|set| set.has_item(&server.name, item))
+    }
+
+    /// The result of a list.
+    pub(super) async fn list(
+        &self,
+        kind: ListKind,
+        era: Era,
+        _parsed: &Parsed<'_>,
+        passed: &Passed,
+    ) -> Result<String, Refusal> {
+        let list = self.lists(kind).await;
+        let names = kind.is_named().then(|| self.names(&list));
+        let mut shown: Vec<String> = Vec::new();
+        for (server, listed) in &list.lists {
+            for item in &listed.items {
+                if !self.is_in(server, &item.key) || !may_see(passed, kind, server, item) {
+                    continue;
+                }
+                let name = match &names {
+                    Some(names) => {
+                        let owned = Owned {
+                            server: server.name.clone(),
+                            name: item.key.clone(),
+                        };
+                        let Some(name) = names.shown(&owned) else {
+                            continue;
+                        };
+                        Some(name.to_owned())
+                    }
+                    None => None,
+                };
+                shown.push(restated(server, item, name.as_deref()));
+            }
+        }
+        if let Some(names) = &names {
+            self.lane.shared.tell_clashes(self.name, names);
+        }
+        let mut result = format!("{{\"{}\":[{}]", kind.member(), shown.join(","));
+        if era == Era::Modern {
+            result += r#","resultType":"complete","ttlMs":0,"cacheScope":"private""#;
+        }
+        let mut meta = serde_json::Map::new();
+        if !list.missing.is_empty() {
+            let missing: Vec<&str> = list.missing.iter().map(|name| name.as_str()).collect();
+            meta.insert("weir/missing".to_owned(), json!(missing));
+        }
+        if era == Era::Modern {
+            meta.insert(say::SERVER_INFO.to_owned(), say::info());
+        }
+        if !meta.is_empty() {
+            result += &format!(",\"_meta\":{}", Value::from(meta));
+        }
+        Ok(result + "}")
+    }
+}
+
+/// Whether policy lets the agent use an item, as it is now.
+fn may_see(passed: &Passed, kind: ListKind, server: &Server, item: &Item) -> bool {
+    match kind {
+        ListKind::Tools => passed.may_list(&CALL, &Resource::tool(server.name.clone(), &item.key)),
+        ListKind::Prompts => passed.may_list(&PROMPT, &Resource::server(server.name.clone())),
+        ListKind::Resources | ListKind::Templates => {
+            passed.may_list(&READ, &Resource::server(server.name.clone()))
+        }
+    }
+}
+
+/// An item as it is shown: under its name at the URL, and with what the configuration says of it.
+fn restated(server: &Server, item: &Item, name: Option<&str>) -> String {
+    let words = server.items.get(&item.key);
+    let is_same = name.is_none_or(|name| name == item.key) && words.is_none();
+    if is_same {
+        return item.json.clone();
+    }
+    let Ok(Value::Object(mut members)) = serde_json::from_str(&item.json) else {
+        return item.json.clone();
+    };
+    if let Some(name) = name {
+        members.insert("name".to_owned(), name.into());
+    }
+    if let Some(words) = words {
+        if let Some(description) = &words.description {
+            members.insert("description".to_owned(), description.as_str().into());
+        }
+        if !words.annotations.is_empty() {
+            let annotations = members.entry("annotations").or_insert_with(|| json!({}));
+            for (key, value) in &words.annotations {
+                annotations[key] = (*value).into();
+            }
+        }
+    }
+    Value::from(members).to_string()
+}
+
+/// A list asked of one server for one agent.
+struct OwnList {
+    lane: McpLane,
+    server: Name,
+    verified: identity::Verified,
+    peer: std::net::IpAddr,
+    kind: ListKind,
+}
+
+#[derive(Deserialize)]
+struct Page<'a> {
+    #[serde(borrow, default)]
+    tools: Vec<&'a RawValue>,
+    #[serde(borrow, default)]
+    prompts: Vec<&'a RawValue>,
+    #[serde(borrow, default)]
+    resources: Vec<&'a RawValue>,
+    #[serde(borrow, default, rename = "resourceTemplates")]
+    templates: Vec<&'a RawValue>,
+    #[serde(default, rename = "nextCursor")]
+    next: Option<String>,
+    #[serde(default, rename = "ttlMs")]
+    ttl_ms: Option<f64>,
+}
+
+impl OwnList {
+    async fn fetch(self) {
+        let agent = self.verified.agent().name.clone();
+        let key = (agent, self.server.clone(), self.kind);
+        let shared = Arc::clone(&self.lane.shared);
+        match self.pages().await {
+            Some((listed, ttl_ms)) => {
+                let until_ms = mono_ms() + ttl_ms.min(TTL_MS_MAX);
+                if shared.lists.keep(key, listed, until_ms) {
+                    shared.changes.note();
+                }
+            }
+            None => shared.lists.failed(key, mono_ms()),
+        }
+    }
+
+    /// All pages, and for how long they are good.
+    async fn pages(&self) -> Option<(Listed, u64)> {
+        let mut listed = Listed::default();
+        let mut cursor: Option<String> = None;
+        let server = self.lane.settings().servers.get(&self.server)?;
+        let mut ttl_ms = server.list_ms;
+        for _ in 0..PAGES_MAX {
+            let params = cursor.map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
+            let resource = Resource::server(self.server.clone());
+            let id = (self.lane.shared.settings.new_id)();
+            let method = self.kind.method();
+            let call = Call::new(id, self.peer, &LIST, &resource, method);
+            let asked = self.lane.ask(server, self.verified.clone(), call, params);
+            let Some(answer) = asked.await else {
+                return None;
+            };
+            let Ok(result) = answer else {
+                // A server that does not know the method has none of the kind.
+                return Some((listed, ttl_ms));
+            };
+            let text = std::str::from_utf8(&result).ok()?;
+            let page: Page<'_> = serde_json::from_str(text).ok()?;
+            let items = match self.kind {
+                ListKind::Tools => page.tools,
+                ListKind::Prompts => page.prompts,
+                ListKind::Resources => page.resources,
+                ListKind::Templates => page.templates,
+            };
+            for item in items {
+                let value: Value = serde_json::from_str(item.get()).ok()?;
+                let key = value.get(self.kind.key()).and_then(Value::as_str);
+                if let Some(key) = key.filter(|_| listed.items.len() < TOOLS_MAX) {
+                    listed.items.push(Item {
+                        key: key.to_owned(),
+                        json: item.get().to_owned(),
+                    });
+                }
+            }
+            if let Some(said) = page.ttl_ms.filter(|said| *said >= 0.0) {
+                ttl_ms = said as u64;
+            }
+            match page.next.filter(|next| !next.is_empty()) {
+                Some(next) if listed.items.len() < TOOLS_MAX => cursor = Some(next),
+                _ => break,
+            }
+        }
+        Some((listed, ttl_ms))
+    }
+}
+
+/// The result of an answer, or that it is an error; nothing where it is no answer.
+pub(super) fn result_of(message: &Bytes) -> Option<Result<Bytes, ()>> {
+    let json = base::Json::read(message).ok()?;
+    let root = json.root();
+    match root.get("result") {
+        Some(result) => Some(Ok(message.slice(result.span()))),
+        None => root.get("error").map(|_| Err(())),
+    }
+}
