@@ -19,6 +19,7 @@ POLICY = """
 @id("fixture") permit (principal, action == Action::"mcp:call", resource in Server::"fixture");
 @id("readers") permit (principal in Group::"readers", action == Action::"mcp:call", resource in Server::"files")
   when { ["read_text_file", "list_directory"].contains(resource.name) };
+@id("named") permit (principal, action == Action::"mcp:call", resource == Tool::"named/echo");
 @id("twin") permit (principal in Group::"writers", action == Action::"mcp:call", resource);
 """
 AGENTS = {"reader": {"groups": ["readers"]}, "writer": {"groups": ["writers"]}}
@@ -39,8 +40,14 @@ def house(tmp_path_factory):
         "fixture": {"url": url},
         "dead": {"url": "http://127.0.0.1:9/mcp"},
     }
+    toolsets = {
+        "desk": {"servers": ["files", "named"], "tools": ["files/read_*", "named/echo"]},
+        "many": {"servers": ["everything", "files"], "search": True},
+    }
+    words = {"description": "Says it again.", "annotations": {"readOnlyHint": True}}
+    servers["named"] = {**everything(), "names": {"echo": "say"}, "items": {"echo": words}}
     try:
-        with Gateway(folder / "weir", servers, AGENTS, POLICY) as gateway:
+        with Gateway(folder / "weir", servers, AGENTS, POLICY, toolsets=toolsets) as gateway:
             until(lambda: all(health(gateway).get(name) == "works" for name in servers if name != "dead"), "all work")
             yield gateway, files
             gateway.verify()
@@ -148,3 +155,97 @@ def test_progress_comes_under_the_clients_token(house, mode):
             assert len(seen) >= 2, seen
 
     asyncio.run(script())
+
+
+def test_a_set_of_its_own(house):
+    gateway, files = house
+
+    async def script():
+        async with connected(gateway, "reader", path="/mcp/@desk") as client:
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+            assert set(tools) == {"read_text_file", "say"}
+            assert tools["say"].description == "Says it again."
+            assert tools["say"].annotations.read_only_hint is True
+            assert "hello" in text_of(await client.call_tool("say", {"message": "hello"}))
+            with pytest.raises(MCPError) as refused:
+                await client.call_tool("list_directory", {"path": str(files)})
+            assert refused.value.data["code"] == "mcp.item_unknown"
+
+    asyncio.run(script())
+    missing = gateway.request("POST", "/mcp/@other", b"{}", gateway.headers("reader"))
+    assert missing.status == 404 and missing.json()["error"]["data"]["code"] == "mcp.server_unknown"
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+def test_tools_are_found_by_search(house, mode):
+    gateway, files = house
+
+    async def script():
+        async with connected(gateway, "reader", mode, path="/mcp/@many") as client:
+            tools = [tool.name for tool in (await client.list_tools()).tools]
+            assert tools == ["find_tools", "describe_tool", "call_tool"]
+            found = (await client.call_tool("find_tools", {"query": "add two numbers", "limit": 3})).structured_content
+            assert found["tools"][0]["name"] == "get-sum" and found["of"] > 10
+            described = (await client.call_tool("describe_tool", {"name": "get-sum"})).structured_content
+            assert set(described["inputSchema"]["properties"]) == {"a", "b"}
+            said = await client.call_tool("call_tool", {"name": "get-sum", "arguments": {"a": 2, "b": 3}})
+            assert "5" in text_of(said)
+            # What policy hides is not found, and not called.
+            found = (await client.call_tool("find_tools", {"query": "write file", "limit": 50})).structured_content
+            assert "write_file" not in {tool["name"] for tool in found["tools"]}
+            with pytest.raises(MCPError):
+                inner = {"path": str(files / "b.txt"), "content": "x"}
+                await client.call_tool("call_tool", {"name": "write_file", "arguments": inner})
+            assert not (files / "b.txt").exists()
+            nothing = await client.call_tool("describe_tool", {"name": "zebra"})
+            assert nothing.is_error and "find_tools" in text_of(nothing)
+
+    asyncio.run(script())
+    sums = [record for record in gateway.records() if record.get("tool") == "get-sum"]
+    assert sums and all(record["action"] == "mcp:call" and record["server"] == "everything" for record in sums)
+    assert not [record for record in gateway.records() if record.get("tool") == "call_tool"]
+
+
+def rpc(method, params=None, id=1):
+    return {"jsonrpc": "2.0", "id": id, "method": method, "params": params or {}}
+
+
+def begin(gateway, agent="reader"):
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    answer = gateway.request("POST", "/mcp", json.dumps(rpc("initialize", hello)), gateway.headers(agent))
+    assert answer.status == 200, answer.body
+    return answer.headers["mcp-session-id"]
+
+
+def test_a_session_is_its_agents_and_of_this_process(house):
+    gateway, _ = house
+    session = begin(gateway)
+    ask = lambda agent, session: gateway.request(
+        "POST", "/mcp", json.dumps(rpc("ping")), {**gateway.headers(agent), "mcp-session-id": session})
+    assert ask("reader", session).json()["result"] == {}
+    for agent, given in [("writer", session), ("reader", session[:-2]), ("reader", "x")]:
+        refused = ask(agent, given)
+        assert refused.status == 404 and refused.json()["error"]["data"]["code"] == "mcp.session_unknown"
+
+
+def test_refusals_at_one_url(house):
+    gateway, _ = house
+    headers = gateway.headers("reader")
+    post = lambda body, **more: gateway.request("POST", "/mcp", body, {**headers, **more})
+    for body, status, code in [
+        (b"{", 400, "mcp.json_invalid"),
+        (b"[]", 400, "mcp.batch"),
+        (json.dumps(rpc("tools/calls")), 404, "mcp.method_gone"),
+        (json.dumps(rpc("Tools/Call")), 400, "mcp.message_invalid"),
+        (json.dumps(rpc("tools/call")), 400, "mcp.item_unknown"),
+        (json.dumps(rpc("tools/call", {"name": "echo "})), 400, "mcp.item_unknown"),
+        (json.dumps({"jsonrpc": "2.0", "id": 1, "result": {}}), 400, "mcp.message_invalid"),
+        (json.dumps(rpc("resources/read", {"uri": "none://x"})), 400, "mcp.item_unknown"),
+    ]:
+        answer = post(body)
+        assert (answer.status, answer.json()["error"]["data"]["code"]) == (status, code), body
+    nobody = gateway.request("POST", "/mcp", json.dumps(rpc("ping")), {"content-type": "application/json"})
+    assert nobody.status == 401
+    modern = {"mcp-protocol-version": "2026-07-28"}
+    refused = gateway.request("GET", "/mcp", None, {**headers, **modern, "accept": "text/event-stream"})
+    assert refused.status == 405 and refused.headers["allow"] == "POST"

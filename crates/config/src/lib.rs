@@ -27,7 +27,7 @@ pub use kinds::{
     Addresses, Count, EnvValue, FileMode, FilePath, FileReference, Label, Listen, Reference,
     Switch, Text, Time, addresses, unix_ms,
 };
-pub use map::{ByArgument, ByName, ByRule, ByVariable, List, Named, OneOr, OneOrMore};
+pub use map::{ByArgument, ByItem, ByName, ByRule, ByVariable, List, Named, OneOr, OneOrMore};
 pub use problem::{Path, Problem, Step};
 pub use url::Url;
 

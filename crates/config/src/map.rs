@@ -31,6 +31,9 @@ pub enum VariableKey {}
 /// Arguments of tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArgumentKey {}
+/// Items of servers: tools, prompts, resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ItemKey {}
 /// Ids of scan rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleKey {}
@@ -51,6 +54,10 @@ impl Keys for ArgumentKey {
     const KIND: &'static str = "map by argument";
     const PATTERN: &'static str = "^.{1,256}$";
 }
+impl Keys for ItemKey {
+    const KIND: &'static str = "map by item";
+    const PATTERN: &'static str = "^.{1,256}$";
+}
 impl Keys for RuleKey {
     const KIND: &'static str = "map by rule";
     const PATTERN: &'static str = "^.{1,256}$";
@@ -62,6 +69,7 @@ pub struct Named<T, K = AnyKey>(pub Vec<(String, T)>, PhantomData<K>);
 pub type ByName<T> = Named<T, NameKey>;
 pub type ByVariable<T> = Named<T, VariableKey>;
 pub type ByArgument<T> = Named<T, ArgumentKey>;
+pub type ByItem<T> = Named<T, ItemKey>;
 pub type ByRule<T> = Named<T, RuleKey>;
 
 impl<T, K> Named<T, K> {

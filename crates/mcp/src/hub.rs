@@ -10,6 +10,7 @@ mod lists;
 mod names;
 mod route;
 mod say;
+mod search;
 mod watch;
 
 use std::net::IpAddr;
@@ -29,7 +30,7 @@ pub(crate) use names::Names;
 pub(crate) use watch::Changes;
 
 use crate::actions::{LIST, USE};
-use crate::envelope::{Id, Message, MessageText};
+use crate::envelope::{Id, Message, MessageText, splice};
 use crate::era::{Era, MessageEra};
 use crate::inbound::{self, SESSION, accepted, accepts, check_post, json};
 use crate::incoming::{self, Parsed};
@@ -231,7 +232,7 @@ impl Asking<'_> {
         if let Some(kind) = lists::ListKind::of(method) {
             return self
                 .own(&LIST, method, id, (body, parsed), async |passed| {
-                    self.list(kind, era.era(), parsed, passed).await
+                    self.list(kind, era.era(), passed).await
                 })
                 .await;
         }
@@ -247,7 +248,47 @@ impl Asking<'_> {
                     .await
             }
             ("subscriptions/listen", Era::Modern) => self.subscribe(id, message).await,
+            ("tools/call", _) if self.searches() => self.search(id, message, era).await,
             _ => self.route(method, id, message, era).await,
+        }
+    }
+
+    /// A call where tools are found by search: of one of the three that do that, or of a tool by its own name.
+    async fn search(
+        &self,
+        id: Id<'_>,
+        (body, parsed): (&Bytes, &Parsed<'_>),
+        era: MessageEra,
+    ) -> Response {
+        let params = parsed.params();
+        let name = params.and_then(|params| params.get("name"));
+        let name = name.and_then(base::JsonValue::as_str);
+        match (params, name.as_deref()) {
+            (_, Some(tool @ (search::FIND | search::DESCRIBE))) => {
+                let found = async |passed: &Passed| {
+                    let (shown, _) = self.shown(lists::ListKind::Tools, passed).await;
+                    let mut found = self.found(tool, params, &shown);
+                    if era.era() == Era::Modern {
+                        found["resultType"] = "complete".into();
+                    }
+                    Ok(found.to_string())
+                };
+                self.own(&LIST, "tools/call", id, (body, parsed), found)
+                    .await
+            }
+            (Some(params), Some(search::CALL)) => {
+                let called = match search::called(params) {
+                    Ok(called) => called,
+                    Err(refusal) => return self.no(refusal, Some(id)).await,
+                };
+                let body = splice(body, params.span(), &called);
+                let text = MessageText::of(&body);
+                match incoming::parse(&text) {
+                    Ok(parsed) => self.route("tools/call", id, (&body, &parsed), era).await,
+                    Err(refusal) => self.no(refusal, Some(id)).await,
+                }
+            }
+            _ => self.route("tools/call", id, (body, parsed), era).await,
         }
     }
 

@@ -54,6 +54,8 @@ pub struct Toolset {
     pub servers: Vec<Name>,
     /// Its items as `server/item`, where `*` stands for any text; all where there is nothing.
     pub tools: Option<Vec<String>>,
+    /// Its tools are found by search.
+    pub search: bool,
 }
 
 impl Toolset {
@@ -110,6 +112,8 @@ pub struct Settings {
     pub answer_bytes_max: usize,
     /// The sets of servers that have a URL of their own, `/mcp/@NAME`.
     pub toolsets: HashMap<Name, Toolset>,
+    /// At the URL of all servers, tools are found by search.
+    pub search: bool,
     /// Gives each call its id.
     pub new_id: fn() -> CallId,
     /// Signs session ids, so that one agent cannot use another's. Secret.

@@ -111,6 +111,10 @@ async fn watch(lane: McpLane, name: Name, new_id: fn() -> CallId) {
         let works = seen.is_ok();
         match seen {
             Ok(spoken) => {
+                if health.spoken().is_some_and(|before| before != spoken) {
+                    // What was begun in the other era is of no use.
+                    lane.shared.own.forget(&name);
+                }
                 if !worked {
                     let revisions: Vec<_> = spoken.dates().collect();
                     tracing::info!(server = %name, ?revisions, "a server works");

@@ -4,10 +4,14 @@
 
 use base::limit;
 use config::{
-    Addresses, ByVariable, Count, EnvValue, FilePath, FileReference, List, Reference, Text, Url,
+    Addresses, ByItem, ByVariable, Count, EnvValue, FilePath, FileReference, List, Reference,
+    Switch, Text, Url,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
+
+/// How long a list is kept at the URL of many servers where its server does not say it, in milliseconds.
+const LIST_MS_DEFAULT: u64 = 60_000;
 
 /// One variable; a name that says secret (TOKEN, PASSWORD, …) has to be a reference.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
@@ -51,6 +55,45 @@ pub struct ServerSection {
     /// How long a session may be unused before it is ended, in milliseconds.
     #[schemars(example = &"1800000")]
     pub session_idle_ms: Count<1, 86_400_000>,
+    /// How long a list of the server is kept at /mcp where the server does not say it, in milliseconds; 0 asks each time.
+    #[schemars(example = &"60000")]
+    pub list_ms: Count<0, 3_600_000>,
+    /// What its tools and prompts are called at /mcp, by the server's own names; each name once.
+    #[schemars(example = &"{ create_issue: new_ticket }")]
+    pub names: ByItem<Text>,
+    /// What is said of its items at /mcp in place of what the server says.
+    #[schemars(example = &"{ create_issue: { description: Files a ticket. } }")]
+    pub items: ByItem<ItemSection>,
+}
+
+/// What is said of an item of a server.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(example = &"{ description: Files a ticket., annotations: { destructiveHint: false } }")]
+pub struct ItemSection {
+    /// What it does, for the model that chooses it.
+    #[schemars(example = &"Files a ticket.")]
+    pub description: Option<Text>,
+    /// Hints of a tool, such as readOnlyHint; the others stay as the server says them.
+    #[schemars(example = &"{ destructiveHint: false }")]
+    pub annotations: ByItem<Switch>,
+}
+
+/// A chosen set of servers and their items; agents reach it at /mcp/@<name>.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = &"{ servers: [files, tracker], tools: [files/read_text_file, tracker/*] }")]
+pub struct ToolsetSection {
+    /// Its servers, by name.
+    #[schemars(required, example = &"[files, tracker]")]
+    pub servers: Option<List<Text>>,
+    /// Its items as server/item, where * stands for any text; all where none is named.
+    #[schemars(example = &"[files/read_text_file, tracker/*]")]
+    pub tools: Option<List<Text>>,
+    /// Three tools that find, describe and call the others, in place of a long list.
+    #[schemars(example = &"false")]
+    #[serde(default)]
+    pub search: Switch,
 }
 
 impl Default for ServerSection {
@@ -66,6 +109,9 @@ impl Default for ServerSection {
             sessions_max: Count(limit::SESSIONS_DEFAULT as u64),
             agent_sessions_max: Count(limit::AGENT_SESSIONS_DEFAULT as u64),
             session_idle_ms: Count(limit::SESSION_IDLE_MS_DEFAULT),
+            list_ms: Count(LIST_MS_DEFAULT),
+            names: Default::default(),
+            items: Default::default(),
         }
     }
 }

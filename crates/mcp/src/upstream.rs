@@ -43,6 +43,7 @@ pub(crate) struct Outgoing {
     /// The revision that it says it is of.
     pub(crate) revision: Option<&'static Revision>,
     /// It asks for messages of the server's log, of the modern era.
+    #[allow(dead_code, reason = "children of the modern era are told by it")]
     pub(crate) wants_log: bool,
     /// What goes on in the fields of a message of the modern era, over HTTP.
     pub(crate) fields: HeaderMap,

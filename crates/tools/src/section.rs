@@ -1,7 +1,7 @@
 //! The `tools` section of a configuration, as it is written: its keys, what they mean, and their defaults.
 
 use base::limit;
-use config::{Count, FilePath, List, Reference, Text, Url};
+use config::{Count, FilePath, List, Reference, Switch, Text, Url};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +48,9 @@ pub struct Tools {
     /// Code search; agents reach it at /mcp/code.
     #[schemars(example = &"{ roots: [.] }")]
     pub code: Option<Code>,
+    /// At /mcp, three tools that find, describe and call the others, in place of a long list.
+    #[schemars(example = &"false")]
+    pub search: Switch,
 }
 
 /// Code search; agents reach it at /mcp/code.

@@ -14,6 +14,7 @@ pub(crate) mod read;
 pub(crate) mod seen;
 pub(crate) mod settings;
 mod tools;
+mod toolsets;
 pub(crate) mod values;
 
 pub(crate) use ::config::{FILE_BYTES_MAX, Problem, SECRET_BYTES_MAX};

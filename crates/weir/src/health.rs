@@ -13,6 +13,9 @@ use http::StatusCode;
 use net::{Body, Drain, Response};
 use serde_json::{Map, Value, json};
 
+/// A part by name, and words for what is known of it.
+pub(crate) type KnownPart = (String, Vec<&'static str>);
+
 /// How one lane is.
 pub(crate) struct LaneHealth {
     /// What its parts are called together, such as `servers`.
@@ -20,7 +23,7 @@ pub(crate) struct LaneHealth {
     /// Each part by name, and one word for how it is.
     pub parts: Vec<(String, &'static str)>,
     /// What else is known of the parts: how it is called, and the words for each.
-    pub known: Option<(&'static str, Vec<(String, Vec<&'static str>)>)>,
+    pub known: Option<(&'static str, Vec<KnownPart>)>,
     pub readiness: Readiness,
 }
 

@@ -18,17 +18,16 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::names::{Names, Owned};
-use super::{Asking, say};
+use super::{Asking, say, search};
 use crate::actions::{CALL, LIST, PROMPT, READ};
 use crate::era::Era;
-use crate::incoming::Parsed;
 use crate::lane::{McpLane, Server};
 use crate::probe::mono_ms;
 use crate::upstream::lock;
 
 /// Longest time that a list is kept, in milliseconds.
 const TTL_MS_MAX: u64 = 3_600_000;
-/// How long the first list waits for servers, in milliseconds, once one has answered, and in all.
+/// How long the first list waits for a server of which nothing is known, and for one that was seen to work, in milliseconds.
 const WAIT_MS: u64 = 900;
 const WAIT_MS_MAX: u64 = 10_000;
 /// How long a list that could not be had is not asked for again, in milliseconds.
@@ -101,6 +100,12 @@ pub(crate) struct Item {
     /// Its name, URI or template.
     pub(crate) key: String,
     pub(crate) json: String,
+}
+
+/// One item as the agent is shown it.
+pub(super) struct Shown {
+    pub(super) name: String,
+    pub(super) json: String,
 }
 
 /// A server's list as an agent may see it.
@@ -195,17 +200,24 @@ impl Asking<'_> {
             let kept = cache.find(&key(server), now_ms);
             !kept.is_some_and(|(_, is_good)| is_good)
         });
-        let mut asked: FuturesUnordered<_> = to_ask
-            .filter(|server| self.works(server))
-            .map(|server| self.fetch_apart(server, kind))
-            .collect();
-        let mut any = asked.len() < servers.len();
+        let mut known = 0;
+        let mut asked = FuturesUnordered::new();
+        for server in to_ask.filter(|server| self.works(server)) {
+            let is_known = self.lane.shared.spoken(&server.name).is_some();
+            known += usize::from(is_known);
+            let fetch = self.fetch_apart(server, kind);
+            asked.push(async move {
+                let _ = fetch.await;
+                is_known
+            });
+        }
         let begun = tokio::time::Instant::now();
         loop {
-            let wait_ms = if any { WAIT_MS } else { WAIT_MS_MAX };
+            // A server that was seen to work is waited for, one that may never have answered is not.
+            let wait_ms = if known > 0 { WAIT_MS_MAX } else { WAIT_MS };
             let until = begun + Duration::from_millis(wait_ms);
             match tokio::time::timeout_at(until, asked.next()).await {
-                Ok(Some(_)) => any = true,
+                Ok(Some(is_known)) => known -= usize::from(is_known),
                 Ok(None) => break,
                 // Those that have not answered go on by themselves; that they came is told as a change.
                 Err(_elapsed) => break,
@@ -269,48 +281,61 @@ impl Asking<'_> {
         self.set.is_none_or(|set| set.has_item(&server.name, item))
     }
 
-    /// The result of a list.
-    pub(super) async fn list(
-        &self,
-        kind: ListKind,
-        era: Era,
-        _parsed: &Parsed<'_>,
-        passed: &Passed,
-    ) -> Result<String, Refusal> {
+    /// What the agent is shown of a kind, and the servers that could not be asked.
+    pub(super) async fn shown(&self, kind: ListKind, passed: &Passed) -> (Vec<Shown>, Vec<&Name>) {
         let list = self.lists(kind).await;
         let names = kind.is_named().then(|| self.names(&list));
-        let mut shown: Vec<String> = Vec::new();
+        let mut shown = Vec::new();
         for (server, listed) in &list.lists {
             for item in &listed.items {
                 if !self.is_in(server, &item.key) || !may_see(passed, kind, server, item) {
                     continue;
                 }
-                let name = match &names {
-                    Some(names) => {
-                        let owned = Owned {
-                            server: server.name.clone(),
-                            name: item.key.clone(),
-                        };
-                        let Some(name) = names.shown(&owned) else {
-                            continue;
-                        };
-                        Some(name.to_owned())
-                    }
-                    None => None,
+                let owned = Owned {
+                    server: server.name.clone(),
+                    name: item.key.clone(),
                 };
-                shown.push(restated(server, item, name.as_deref()));
+                let name = match &names {
+                    Some(names) => names.shown(&owned),
+                    None => Some(&*item.key),
+                };
+                shown.extend(name.map(|name| Shown {
+                    name: name.to_owned(),
+                    json: restated(server, item, kind.is_named().then_some(name)),
+                }));
             }
         }
         if let Some(names) = &names {
             self.lane.shared.tell_clashes(self.name, names);
         }
-        let mut result = format!("{{\"{}\":[{}]", kind.member(), shown.join(","));
+        (shown, list.missing)
+    }
+
+    /// The result of a list.
+    pub(super) async fn list(
+        &self,
+        kind: ListKind,
+        era: Era,
+        passed: &Passed,
+    ) -> Result<String, Refusal> {
+        let (shown, missing) = match kind == ListKind::Tools && self.searches() {
+            true => {
+                let definitions = search::definitions().map(|tool| tool.to_string());
+                (definitions.join(","), Vec::new())
+            }
+            false => {
+                let (shown, missing) = self.shown(kind, passed).await;
+                let shown: Vec<String> = shown.into_iter().map(|item| item.json).collect();
+                (shown.join(","), missing)
+            }
+        };
+        let mut result = format!("{{\"{}\":[{shown}]", kind.member());
         if era == Era::Modern {
             result += r#","resultType":"complete","ttlMs":0,"cacheScope":"private""#;
         }
         let mut meta = serde_json::Map::new();
-        if !list.missing.is_empty() {
-            let missing: Vec<&str> = list.missing.iter().map(|name| name.as_str()).collect();
+        if !missing.is_empty() {
+            let missing: Vec<&str> = missing.iter().map(|name| name.as_str()).collect();
             meta.insert("weir/missing".to_owned(), json!(missing));
         }
         if era == Era::Modern {
@@ -415,10 +440,7 @@ impl OwnList {
             let method = self.kind.method();
             let call = Call::new(id, self.peer, &LIST, &resource, method);
             let asked = self.lane.ask(server, self.verified.clone(), call, params);
-            let Some(answer) = asked.await else {
-                return None;
-            };
-            let Ok(result) = answer else {
+            let Ok(result) = asked.await? else {
                 // A server that does not know the method has none of the kind.
                 return Some((listed, ttl_ms));
             };

@@ -2,6 +2,7 @@
 //!
 //! It makes the settings of a gateway of one agent and one server, and leaves the rest to `wrap`.
 
+use std::collections::HashMap;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -250,6 +251,9 @@ impl Wrap {
             sessions_max: 1,
             agent_sessions_max: 1,
             session_idle_ms: 0,
+            list_ms: 0,
+            names: HashMap::new(),
+            items: HashMap::new(),
         }
     }
 

@@ -48,6 +48,10 @@ pub(crate) struct File {
     #[schemars(example = &"{ files: { command: [mcp-server-filesystem, .] } }")]
     #[serde(default)]
     pub mcp: ByName<mcp::section::ServerSection>,
+    /// Sets of servers and their tools behind URLs of their own, /mcp/@<name>; all servers are at /mcp.
+    #[schemars(example = &"{ desk: { servers: [files], tools: [files/read_text_file] } }")]
+    #[serde(default)]
+    pub toolsets: ByName<mcp::section::ToolsetSection>,
     /// The MCP servers that weir ships, written in short: each is a child process like any other server.
     #[schemars(example = &"{ code: { roots: [.] } }")]
     pub tools: Option<tools::section::Tools>,

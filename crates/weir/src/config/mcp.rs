@@ -5,6 +5,7 @@ use base::{Name, Secret};
 use mcp::section;
 
 use super::settings::{ChildServer, EnvValue, HttpServer, Server, ServerKind};
+use super::toolsets;
 
 /// The servers that can be used.
 pub(super) fn servers(
@@ -20,6 +21,9 @@ pub(super) fn servers(
             sessions_max: server.sessions_max.size(),
             agent_sessions_max: server.agent_sessions_max.size(),
             session_idle_ms: server.session_idle_ms.0,
+            list_ms: server.list_ms.0,
+            names: toolsets::names(&server.names, &at.key("names"), check),
+            items: toolsets::items(&server.items),
         })
     });
     servers.collect()

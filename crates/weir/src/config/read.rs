@@ -16,7 +16,7 @@ use super::outside::Machine;
 use super::seen::Seen;
 use super::settings::relay::Relay;
 use super::settings::{Agent, LOCAL, Policy, PolicyFile, Settings};
-use super::{POLICY_BYTES_MAX, Problem, mcp, tools};
+use super::{POLICY_BYTES_MAX, Problem, mcp, tools, toolsets};
 use crate::lanes;
 
 pub(crate) use super::outside::{Environment, read_text};
@@ -126,6 +126,7 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
     let mut servers = mcp::servers(&file.mcp, check);
     let taken: Vec<Name> = servers.iter().map(|server| server.name.clone()).collect();
     servers.extend(tools::servers(file, &taken, check));
+    let toolsets = toolsets::toolsets(&file.toolsets, &servers, check);
     let policy = policy(file, check);
     let lanes: Vec<&str> = lanes::scanned().map(|lane| lane.name).collect();
     let scan = scan::section::settings(&file.scan, &root.key("scan"), &lanes, check);
@@ -143,6 +144,8 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
         agents,
         stop,
         servers,
+        toolsets,
+        search: file.tools.as_ref().is_some_and(|tools| tools.search.0),
         policy,
         scan,
         relay,

@@ -4,6 +4,7 @@
 //! secret has no `Debug`. `config::read` is the one place that makes a [`Settings`].
 
 use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use ::config::kinds::{plain, some};
@@ -42,6 +43,10 @@ pub(crate) struct Settings {
     pub stop: gate::Stops,
     /// The MCP servers, in the order that they were written; names are unique.
     pub servers: Vec<Server>,
+    /// The sets of servers that have a URL of their own.
+    pub toolsets: Vec<(Name, mcp::Toolset)>,
+    /// At the URL of all servers, tools are found by search.
+    pub search: bool,
     pub policy: Policy,
     /// What to do about each scan rule; where nothing was written, the rules' own defaults.
     pub scan: scan::Settings,
@@ -76,6 +81,8 @@ impl Settings {
             agents: Vec::new(),
             stop: gate::Stops::default(),
             servers: Vec::new(),
+            toolsets: Vec::new(),
+            search: false,
             policy: Policy {
                 files: vec![PolicyFile {
                     file: "built-in.cedar".to_owned(),
@@ -122,6 +129,12 @@ pub(crate) struct Server {
     pub agent_sessions_max: usize,
     /// How long a session may be unused, in milliseconds.
     pub session_idle_ms: u64,
+    /// How long a list is kept of which the server does not say it, in milliseconds.
+    pub list_ms: u64,
+    /// What its items are called at the URL of many servers, by its own names.
+    pub names: HashMap<String, String>,
+    /// What is said of its items there.
+    pub items: HashMap<String, mcp::ItemWords>,
 }
 
 impl Server {

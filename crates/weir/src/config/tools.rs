@@ -3,6 +3,7 @@
 //! Each becomes a server of kind stdio, as `mcp:` could have written it: a child with a whole environment of
 //! its own, known to policies by its name. Nothing here gives it more than that.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use ::config::{Check, Path as Key};
@@ -65,6 +66,9 @@ fn server(code: &Code, at: &Key, state: &Path, check: &mut Check<'_>) -> Server 
         sessions_max: code.sessions_max.size(),
         agent_sessions_max: code.agent_sessions_max.size(),
         session_idle_ms: code.session_idle_ms.0,
+        list_ms: mcp::section::ServerSection::default().list_ms.0,
+        names: HashMap::new(),
+        items: HashMap::new(),
     }
 }
 

@@ -189,7 +189,8 @@ fn lane_settings(settings: &Settings, session_key: [u8; 32]) -> mcp::Settings {
         origins: settings.origins.clone(),
         answer_ms: settings.limits.answer_ms,
         answer_bytes_max: settings.limits.answer_bytes_max,
-        toolsets: HashMap::new(),
+        toolsets: settings.toolsets.iter().cloned().collect(),
+        search: settings.search,
         new_id: new_call_id,
         session_key,
     }
@@ -208,9 +209,9 @@ fn lane_server(server: &Server) -> mcp::Server {
         sessions_max: server.sessions_max,
         agent_sessions_max: server.agent_sessions_max,
         session_idle_ms: server.session_idle_ms,
-        list_ms: 60_000,
-        names: HashMap::new(),
-        items: HashMap::new(),
+        list_ms: server.list_ms,
+        names: server.names.clone(),
+        items: server.items.clone(),
     }
 }
 
@@ -246,6 +247,12 @@ fn only_at_start(old: &Settings, new: &Settings) -> Vec<String> {
             .cloned()
     };
     let mut keys = Vec::new();
+    if old.toolsets != new.toolsets {
+        keys.push("toolsets".to_owned());
+    }
+    if old.search != new.search {
+        keys.push("tools.search".to_owned());
+    }
     for at in named("mcp", all(old), all(new)) {
         match one(old, &at).zip(one(new, &at)) {
             Some((old, new)) => keys.extend(of_server(&at, &old, &new)),
@@ -257,6 +264,9 @@ fn only_at_start(old: &Settings, new: &Settings) -> Vec<String> {
 
 fn of_server(at: &str, old: &Server, new: &Server) -> Vec<String> {
     let mut differ = vec![
+        ("list_ms", old.list_ms != new.list_ms),
+        ("names", old.names != new.names),
+        ("items", old.items != new.items),
         ("sessions_max", old.sessions_max != new.sessions_max),
         (
             "agent_sessions_max",
