@@ -14,7 +14,9 @@ mod state;
 use base::{Refusal, refusal};
 
 pub(crate) use message::MessageEra;
-pub(crate) use state::{HeldState, may_ask, with_state, with_subscription, without_state};
+pub(crate) use state::{
+    HeldState, may_ask, subscription, with_state, with_subscription, without_state,
+};
 
 /// Characters of a revision that is not known which an answer repeats.
 const REVISION_CHARS_MAX: usize = 64;
@@ -103,8 +105,11 @@ mod tests {
     #[test]
     fn each_date_stands_once_and_in_order() {
         assert!(REVISIONS.is_sorted_by(|one, next| one.date < next.date));
-        let eras = REVISIONS.map(|revision| revision.era == Era::Modern);
-        assert!(eras.is_sorted(), "an era follows the other");
+        let eras = REVISIONS.iter().map(|revision| revision.era == Era::Modern);
+        assert!(
+            eras.collect::<Vec<_>>().is_sorted(),
+            "an era follows the other"
+        );
         assert_eq!(Revision::of("2026-07-28").unwrap().era, Era::Modern);
         assert!(Revision::of("2025-3-26").is_none());
     }

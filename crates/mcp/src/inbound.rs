@@ -137,6 +137,7 @@ impl McpLane {
                 upstream::http::carry(self, server, answers, outgoing, session).await
             }
             Session::NewChild => upstream::child::open(self, server, answers, outgoing).await,
+            Session::Shared => upstream::shared::carry(self, server, answers, outgoing).await,
             Session::Child(session) => {
                 upstream::child::carry(self, server, &session, answers, outgoing).await
             }
@@ -162,7 +163,7 @@ impl McpLane {
                 return upstream::child::listen(self, &session, answers);
             }
             Session::Http(id) => id,
-            Session::NewChild => None,
+            Session::NewChild | Session::Shared => None,
         };
         let answers = Answers::resumed(passed, asked, ids);
         let revision = head.headers.get(&fields::REVISION);
@@ -202,7 +203,9 @@ impl McpLane {
                 Response::new(Body::Empty)
             }
             Session::Http(id) => upstream::http::end(self, server, answers, id).await,
-            Session::NewChild => upstream::http::end(self, server, answers, None).await,
+            Session::NewChild | Session::Shared => {
+                upstream::http::end(self, server, answers, None).await
+            }
         }
     }
 
@@ -270,7 +273,7 @@ impl ClientWay for Exchange<'_> {
     fn under_way(&self, session: &Session, passed: &Passed, client: &str) -> Option<String> {
         let upstream = match session {
             Session::Child(session) => return session.under_way(client),
-            Session::NewChild => return None,
+            Session::NewChild | Session::Shared => return None,
             Session::Http(id) => id.as_deref(),
         };
         let whose = CallClient {
@@ -291,7 +294,10 @@ impl Exchange<'_> {
         }
         match &self.server.kind {
             ServerKind::Url { .. } => Ok(Session::Http(None)),
-            ServerKind::Child(_) => Err(era::unknown("2026-07-28", Era::Legacy)),
+            ServerKind::Child(_) => {
+                upstream::shared::check(&self.lane.shared, self.server, said.era)?;
+                Ok(Session::Shared)
+            }
         }
     }
 
@@ -329,6 +335,8 @@ enum Session {
     Http(Option<String>),
     /// To a child that is to be started.
     NewChild,
+    /// To the child that all calls of the modern era share.
+    Shared,
     Child(std::sync::Arc<upstream::Link>),
 }
 

@@ -8,7 +8,7 @@
 
 mod lines;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::net::Ipv4Addr;
 use std::process::ExitStatus;
@@ -39,7 +39,8 @@ use crate::refuse;
 use crate::upstream::Outgoing;
 use crate::upstream::child::{one_line, write};
 use crate::waiting::{
-    BadLine, ChildLine, WaitingCalls, cancelled_by_client, gone, slow, too_large,
+    BadLine, CANCELLED, ChildLine, Unasked, WaitingCalls, cancelled_by_client, gone, slow,
+    too_large,
 };
 
 /// The method of the session's own call, under which the child is started and what it says unasked is judged.
@@ -100,6 +101,7 @@ impl McpLane {
             out: client.out,
             waiting: RefCell::default(),
             idle: Notify::new(),
+            is_modern: Cell::new(false),
         };
         let own = session.own().await?;
         let spawned = children::spawn(&own, command, self.settings().answer_bytes_max);
@@ -125,7 +127,9 @@ impl WaitingRequest {
     /// Why it ends before the child answers it, if it does.
     fn is_over(&self, silence: Duration) -> Option<Refusal> {
         let ended = self.answers.passed().in_force().err();
-        ended.or_else(|| (self.heard.elapsed() > silence).then(slow))
+        // A subscription is open for as long as both sides want it.
+        let waits = self.answers.asked() != AskedMethod::Listen;
+        ended.or_else(|| (waits && self.heard.elapsed() > silence).then(slow))
     }
 }
 
@@ -139,6 +143,8 @@ struct Session<'a> {
     waiting: RefCell<WaitingCalls<WaitingRequest>>,
     /// Told when calls under way may have ended.
     idle: Notify,
+    /// A request of the era was sent in which each says all of itself, and servers ask nothing.
+    is_modern: Cell<bool>,
 }
 
 impl Session<'_> {
@@ -343,6 +349,9 @@ impl Session<'_> {
             }
             return;
         };
+        if answers.is_modern() {
+            self.is_modern.set(true);
+        }
         let own = own_id(answers.call());
         let heard = Instant::now();
         let kept = WaitingRequest { answers, heard };
@@ -425,21 +434,49 @@ impl Session<'_> {
                 judged
             }
             ChildLine::Late => None,
-            ChildLine::Says(None, progress) => {
-                let judged = self.progress(progress.as_deref(), line);
-                judged.unwrap_or_else(|| own.take(declared, line))
-            }
-            ChildLine::Says(Some(id), _) => {
-                let judged = own.take(declared, line);
+            ChildLine::Says(Unasked {
+                request: Some(id), ..
+            }) => {
+                let judged = match self.is_modern.get() {
+                    true => None,
+                    false => own.take(declared, line),
+                };
                 if let (None, Some(child)) = (&judged, child) {
                     tracing::warn!("a request of the server was refused");
                     refuse_child(&id, own, child).await;
                 }
                 judged
             }
+            ChildLine::Says(said) => {
+                let judged = match self.is_modern.get() {
+                    true => self.subscription(&said, line),
+                    false => None,
+                };
+                let judged = judged.or_else(|| self.progress(said.progress.as_deref(), line));
+                judged.unwrap_or_else(|| own.take(declared, line))
+            }
         };
         self.say(judged).await;
         Ok(())
+    }
+
+    /// The message as it may pass, judged with the subscription that it is of, or that it ends; nothing where it is of none.
+    fn subscription(&self, said: &Unasked, line: &Bytes) -> Option<Option<Bytes>> {
+        let mut waiting = self.waiting.borrow_mut();
+        let is_listen = |call: &WaitingRequest| call.answers.asked() == AskedMethod::Listen;
+        if let Some(own) = &said.subscription {
+            let call = waiting.get(own).filter(|call| is_listen(call));
+            return Some(call.and_then(|call| call.answers.take(&self.lane.shared.declared, line)));
+        }
+        let own = said.cancels.as_ref()?;
+        waiting.get(own).filter(|call| is_listen(call))?;
+        let client = waiting.client(own)?.to_owned();
+        let ended = waiting.give_up(own)?;
+        ended.answers.end(CallEnd::Complete, 0);
+        let cancelled = format!(
+            r#"{{"jsonrpc":"2.0","method":"{CANCELLED}","params":{{"requestId":{client}}}}}"#
+        );
+        Some(Some(Bytes::from(cancelled)))
     }
 
     /// The message as it may pass, judged with the call whose progress it tells; nothing where there is none.

@@ -8,6 +8,7 @@ pub(crate) mod child;
 pub(crate) mod find;
 pub(crate) mod http;
 pub(crate) mod own;
+pub(crate) mod shared;
 
 #[cfg(test)]
 mod tests;
@@ -21,7 +22,7 @@ use bytes::Bytes;
 use gate::Passed;
 
 use crate::era::{Era, Revision};
-pub(crate) use link::{Link, unknown};
+pub(crate) use link::{Link, LinkScope, unknown};
 pub(crate) use links::Links;
 pub(crate) use state::{ChildAnswer, Messages};
 

@@ -6,16 +6,22 @@
 use std::collections::{HashMap, VecDeque};
 
 use base::limit::{GIVEN_UP_MAX, SESSION_CALLS_MAX};
-use base::{Refusal, refusal};
+use base::{JsonValue, Refusal, refusal};
 
 use crate::calls::in_use;
 use crate::envelope::{Message, MessageText, Params, Sender};
+use crate::era;
 use crate::stdio::Top;
+
+/// The method by which one side tells the other that a request is not worked on, or not waited for, any more.
+pub(crate) const CANCELLED: &str = "notifications/cancelled";
 
 /// Requests under way; `T` is what the way back to the client keeps of each.
 pub(crate) struct WaitingCalls<T> {
     /// By the id that the child was given.
     calls: HashMap<String, WaitingCall<T>>,
+    /// Calls that began so far.
+    began: u64,
     /// Ids of calls that nobody waits for any more, of the last [`GIVEN_UP_MAX`].
     given_up: VecDeque<String>,
 }
@@ -24,6 +30,8 @@ struct WaitingCall<T> {
     /// The client's id as it was written.
     client: String,
     progress: Option<String>,
+    /// Its place among the calls that began.
+    place: u64,
     kept: T,
 }
 
@@ -34,9 +42,20 @@ pub(crate) enum ChildLine<T> {
     Answer(T),
     /// It answers a call that was given up: it is dropped.
     Late,
-    /// What the child says unasked: a request, where it has an id, or a notification; with the token of the call
-    /// whose progress it tells.
-    Says(Option<String>, Option<String>),
+    Says(Unasked),
+}
+
+/// What a child says unasked: a request, where it has an id, or a notification. Ids and tokens are as they were written.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unasked {
+    pub(crate) request: Option<String>,
+    /// The token of the call whose progress it tells.
+    pub(crate) progress: Option<String>,
+    /// The request that opened the subscription which it is of, by the id that the child was given.
+    pub(crate) subscription: Option<String>,
+    /// The request that the child says it works on no more.
+    pub(crate) cancels: Option<String>,
+    pub(crate) is_log: bool,
 }
 
 /// What is no good in a line of a child.
@@ -54,14 +73,14 @@ impl<T> ChildLine<T> {
         answered: impl FnOnce(&str) -> Result<ChildLine<T>, BadLine>,
     ) -> Result<ChildLine<T>, BadLine> {
         let text = MessageText::of(line);
-        let (request, params) = match text.read(Sender::Server) {
+        let (request, method, params) = match text.read(Sender::Server) {
             Ok(Message::Response { id: Some(id), .. }) => return answered(id.0),
             Ok(Message::Response { id: None, .. }) => {
                 let why = "it says that it could not read a message";
                 return Err(BadLine::NotMcp(why.to_owned()));
             }
-            Ok(Message::Request { id, params, .. }) => (Some(id.0.to_owned()), params),
-            Ok(Message::Notification { params, .. }) => (None, params),
+            Ok(Message::Request { id, params, method }) => (Some(id.0.to_owned()), method, params),
+            Ok(Message::Notification { params, method }) => (None, method, params),
             Err(why) => {
                 // An answer in a form that is none still ends its call, with an error.
                 let heard = Top::of(line).id(false).map(answered);
@@ -69,9 +88,16 @@ impl<T> ChildLine<T> {
                 return heard.and_then(Result::ok).ok_or_else(not_mcp);
             }
         };
-        let token = Params::read(params).ok().and_then(|p| p.progress_token);
-        let progress = token.map(|token| token.text().to_owned());
-        Ok(ChildLine::Says(request, progress))
+        let read = Params::read(params).unwrap_or_default();
+        let owned = |value: JsonValue<'_>| value.text().to_owned();
+        let cancels = read.request_id.filter(|_| method == CANCELLED);
+        Ok(ChildLine::Says(Unasked {
+            request,
+            progress: read.progress_token.map(owned),
+            subscription: params.and_then(era::subscription).map(str::to_owned),
+            cancels: cancels.map(owned),
+            is_log: method == "notifications/message",
+        }))
     }
 }
 
@@ -79,6 +105,7 @@ impl<T> Default for WaitingCalls<T> {
     fn default() -> WaitingCalls<T> {
         WaitingCalls {
             calls: HashMap::new(),
+            began: 0,
             given_up: VecDeque::new(),
         }
     }
@@ -103,9 +130,11 @@ impl<T> WaitingCalls<T> {
     /// Begins a call that has room: `own` is the id that the child is given, `client` the one that the client
     /// gave, `progress` the token under which it wants progress.
     pub(crate) fn begin(&mut self, own: &str, client: &str, progress: Option<String>, kept: T) {
+        self.began += 1;
         let call = WaitingCall {
             client: client.to_owned(),
             progress,
+            place: self.began,
             kept,
         };
         self.calls.insert(own.to_owned(), call);
@@ -122,11 +151,27 @@ impl<T> WaitingCalls<T> {
         Some(own.clone())
     }
 
-    /// A call that is meant, by the token under which it wants progress and what is kept of it.
+    pub(crate) fn get(&mut self, own: &str) -> Option<&mut T> {
+        self.calls.get_mut(own).map(|call| &mut call.kept)
+    }
+
+    /// How many of the calls are meant.
+    pub(crate) fn count(&self, is: impl Fn(&T) -> bool) -> usize {
+        self.calls.values().filter(|call| is(&call.kept)).count()
+    }
+
+    /// The client's id of a call.
+    pub(crate) fn client(&self, own: &str) -> Option<&str> {
+        self.calls.get(own).map(|call| &*call.client)
+    }
+
+    /// The oldest call that is meant, by the token under which it wants progress and what is kept of it.
     pub(crate) fn find(&mut self, is: impl Fn(Option<&str>, &T) -> bool) -> Option<&mut T> {
-        let mut calls = self.calls.values_mut();
-        let call = calls.find(|call| is(call.progress.as_deref(), &call.kept))?;
-        Some(&mut call.kept)
+        let calls = self.calls.values_mut();
+        let those = calls.filter(|call| is(call.progress.as_deref(), &call.kept));
+        those
+            .min_by_key(|call| call.place)
+            .map(|call| &mut call.kept)
     }
 
     /// Takes the call that an answer belongs to.
@@ -228,10 +273,11 @@ mod tests {
             ChildLine::read(line.as_bytes(), |own| waiting.answered(own))
         };
         let says = |request: Option<&str>, token: Option<&str>| {
-            Ok(ChildLine::Says(
-                request.map(str::to_owned),
-                token.map(str::to_owned),
-            ))
+            Ok(ChildLine::Says(Unasked {
+                request: request.map(str::to_owned),
+                progress: token.map(str::to_owned),
+                ..Unasked::default()
+            }))
         };
         for answer in ["{}", "{},"] {
             let line = format!(r#"{{"jsonrpc":"2.0","id":"w1","result":{answer}}}"#);
@@ -244,6 +290,18 @@ mod tests {
         let tells =
             r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1}}"#;
         assert_eq!(read(tells), says(None, Some("1")));
+        let heard = |line: &str| match read(line) {
+            Ok(ChildLine::Says(said)) => said,
+            other => panic!("{line}: {other:?}"),
+        };
+        let of = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"w1"}}}"#;
+        assert_eq!(heard(of).subscription.as_deref(), Some("\"w1\""));
+        let ends =
+            r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"w1"}}"#;
+        assert_eq!(heard(ends).cancels.as_deref(), Some("\"w1\""));
+        let log =
+            r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"requestId":"w1"}}"#;
+        assert!(heard(log).is_log && heard(log).cancels.is_none());
         let unread = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}"#;
         for line in ["hello", unread, r#"{"id":"w2","result":{},}"#] {
             assert!(matches!(read(line), Err(BadLine::NotMcp(_))), "{line}");

@@ -123,11 +123,20 @@ fn lines_go_in_and_out() {
 #[test]
 fn a_line_that_is_two_is_refused() {
     run(async {
-        let (input, _output) = spawn(&pass(), &command("cat", &[]), 100).unwrap();
+        let (input, mut output) = spawn(&pass(), &command("cat", &[]), 100).unwrap();
         for text in ["a\nb", "a\n", "\r"] {
             let sent = input.send(&pass(), Bytes::from(text)).await;
             assert_eq!(sent, Err(SendLineError::NotALine), "{text:?}");
+            let sent = input.try_send(&pass(), Bytes::from(text));
+            assert_eq!(sent, Err(SendLineError::NotALine), "{text:?}");
         }
+        // The writer has not run yet: what the queue has no room for is not waited for.
+        let sent = (0..=limit::CHILD_QUEUE_MAX)
+            .map(|_| input.try_send(&pass(), Bytes::from_static(b"now")));
+        let sent: Vec<_> = sent.collect();
+        assert_eq!(sent.last(), Some(&Err(SendLineError::Slow)));
+        assert_eq!(sent[0], Ok(()));
+        assert_eq!(line(&mut output).await, "now");
         let long = vec![b'x'; limit::CHILD_QUEUE_BYTES_MAX + 1];
         assert_eq!(
             input.send(&pass(), long.into()).await,

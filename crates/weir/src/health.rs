@@ -13,18 +13,21 @@ use http::StatusCode;
 use net::{Body, Drain, Response};
 use serde_json::{Map, Value, json};
 
-/// A part by name, and words for what is known of it.
-pub(crate) type KnownPart = (String, Vec<&'static str>);
-
 /// How one lane is.
 pub(crate) struct LaneHealth {
     /// What its parts are called together, such as `servers`.
     pub title: &'static str,
     /// Each part by name, and one word for how it is.
     pub parts: Vec<(String, &'static str)>,
-    /// What else is known of the parts: how it is called, and the words for each.
-    pub known: Option<(&'static str, Vec<KnownPart>)>,
+    pub known: Option<KnownOfParts>,
     pub readiness: Readiness,
+}
+
+/// What else is known of the parts of a lane.
+pub(crate) struct KnownOfParts {
+    /// How that is called, such as `revisions`.
+    pub title: &'static str,
+    pub words: Vec<(String, Vec<&'static str>)>,
 }
 
 /// Whether work can be done; the worst last.
@@ -87,10 +90,10 @@ impl Health<'_> {
                 let parts = lane.parts.iter();
                 let parts = parts.map(|(name, word)| (name.clone(), Value::from(*word)));
                 body[lane.title] = Value::Object(parts.collect::<Map<_, _>>());
-                if let Some((title, known)) = &lane.known {
-                    let known = known.iter();
-                    let known = known.map(|(name, words)| (name.clone(), Value::from(&**words)));
-                    body[*title] = Value::Object(known.collect::<Map<_, _>>());
+                if let Some(known) = &lane.known {
+                    let words = known.words.iter();
+                    let words = words.map(|(name, words)| (name.clone(), Value::from(&**words)));
+                    body[known.title] = Value::Object(words.collect::<Map<_, _>>());
                 }
             }
         }

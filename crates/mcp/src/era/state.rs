@@ -94,6 +94,12 @@ pub(crate) fn with_subscription(message: &Bytes, own: &str, client: &str) -> Byt
     put().unwrap_or_else(|| message.clone())
 }
 
+/// The id of the subscription that a message with these params is of, as it was written.
+pub(crate) fn subscription(params: JsonValue<'_>) -> Option<&str> {
+    let id = params.get("_meta")?.get(SUBSCRIPTION)?;
+    Some(id.text())
+}
+
 /// Puts another JSON value in the place of the state in a member of the message.
 fn in_member(message: &Bytes, member: &str, with: &str) -> Bytes {
     let put = || {

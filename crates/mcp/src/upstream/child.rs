@@ -22,7 +22,7 @@ use crate::upstream::{self, ChildAnswer, LISTEN_SILENCE_MS, Link, Messages, lock
 use crate::waiting::{BadLine, cancelled_by_client, gone, slow, too_large};
 
 /// Events that may wait for a slow client.
-const EVENTS_MAX: usize = 16;
+pub(super) const EVENTS_MAX: usize = 16;
 /// Lines that are not MCP, after which a child is ended. Some servers print a greeting.
 const GARBAGE_LINES_MAX: usize = 64;
 /// How long a child that was started again may take for its `initialize`, in milliseconds.
@@ -230,7 +230,10 @@ async fn pump(
     Ok(())
 }
 
-async fn pass_on(message: Option<Bytes>, sender: &BodySender) -> Result<(), Option<Refusal>> {
+pub(super) async fn pass_on(
+    message: Option<Bytes>,
+    sender: &BodySender,
+) -> Result<(), Option<Refusal>> {
     let Some(message) = message else {
         return Ok(());
     };
@@ -238,7 +241,7 @@ async fn pass_on(message: Option<Bytes>, sender: &BodySender) -> Result<(), Opti
     sender.send(Bytes::from(event)).await.map_err(|_gone| None)
 }
 
-fn message(said: Option<ChildAnswer>) -> ChildAnswer {
+pub(super) fn message(said: Option<ChildAnswer>) -> ChildAnswer {
     said.unwrap_or_else(|| {
         let refusal = Refusal::new(refusal::SERVER_DOWN, "the call was given up");
         Err(refusal.with_private("the session ended"))
@@ -253,23 +256,40 @@ async fn send(
     answers: &Answers,
     outgoing: &Outgoing,
 ) -> Result<(), Refusal> {
-    let mut input = session.input.lock().await;
+    let child = child_of(
+        lane,
+        server,
+        session,
+        answers.passed(),
+        !outgoing.is_initialize,
+    )
+    .await?;
+    write(&child, answers.passed(), &outgoing.message).await
+}
+
+/// The input of a link's child, which is started where it does not run; `replay` says that the link's `initialize` is to be
+/// said to it again.
+pub(super) async fn child_of(
+    lane: &McpLane,
+    server: &Server,
+    link: &Arc<Link>,
+    passed: &Passed,
+    replay: bool,
+) -> Result<ChildIn<Passed>, Refusal> {
+    let mut input = link.input.lock().await;
     let running = input.as_ref().filter(|child| !child.is_gone()).cloned();
-    let child = match running {
-        Some(child) => child,
-        None if session.is_ended() => {
-            answers.passed().in_force()?;
-            return Err(upstream::unknown());
+    match running {
+        Some(child) => Ok(child),
+        None if link.is_ended() => {
+            passed.in_force()?;
+            Err(upstream::unknown())
         }
         None => {
-            let replay = !outgoing.is_initialize;
-            let child = start(lane, server, session, answers.passed(), replay).await?;
+            let child = start(lane, server, link, passed, replay).await?;
             *input = Some(child.clone());
-            child
+            Ok(child)
         }
-    };
-    drop(input);
-    write(&child, answers.passed(), &outgoing.message).await
+    }
 }
 
 /// Gives a child one message.

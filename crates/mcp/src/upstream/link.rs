@@ -1,6 +1,7 @@
 //! One agent's link to one server, on which what the server says finds the call that it belongs to.
 //!
-//! A link is a child process for one session, so no two agents ever share a server's state.
+//! A link is a child process: one for each session of the eras that have sessions, and else one for all calls that an
+//! agent makes with one key. No two agents ever share a server's state.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
@@ -16,15 +17,33 @@ use super::lock;
 use super::state::{
     Addressee, Caller, LinkState, MESSAGES_WAITING_MAX, Mailbox, Messages, NotTaken,
 };
-use crate::waiting::{BadLine, ChildLine};
+use crate::waiting::{BadLine, ChildLine, Unasked, gone};
 
-/// One agent's session with one child process.
+/// Whose calls are on a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinkScope {
+    /// Those of one session: the child remembers what the client said before, and may ask it something.
+    Session,
+    /// All that the agent makes with one key, of the era in which each says all of itself. The child asks nothing.
+    Shared,
+}
+
+/// What the client of a call on a shared link takes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SharedCaller {
+    pub(crate) takes_events: bool,
+    pub(crate) is_listen: bool,
+    pub(crate) wants_log: bool,
+}
+
+/// One agent's link to one child process.
 pub(crate) struct Link {
     pub(crate) id: String,
     pub(crate) agent: Name,
     /// The thumbprint of the key that began it: the session ends when the key is taken back.
     pub(super) thumbprint: Option<Digest>,
     pub(crate) server: Name,
+    pub(super) scope: LinkScope,
     /// The child's input; held while a child that ended is started again, so that one call does it.
     pub(crate) input: AsyncMutex<Option<ChildIn<Passed>>>,
     /// The client's `initialize`, said again to a child that takes the place of one that ended.
@@ -49,6 +68,7 @@ impl Link {
         agent: Name,
         thumbprint: Option<Digest>,
         server: Name,
+        scope: LinkScope,
         now_ms: u64,
     ) -> Link {
         Link {
@@ -56,6 +76,7 @@ impl Link {
             agent,
             thumbprint,
             server,
+            scope,
             input: AsyncMutex::new(None),
             initialize: OnceLock::new(),
             backoff: Mutex::default(),
@@ -88,8 +109,39 @@ impl Link {
             own: own.to_owned(),
             reader,
             takes_events,
+            is_listen: false,
+            wants_log: false,
         };
         state.waiting.begin(own, client, progress, caller);
+        Ok(messages)
+    }
+
+    /// The same on a shared link, where several clients may use the same id. `listens_max` is the most subscriptions that
+    /// may be open on it.
+    pub(super) fn wait_shared(
+        &self,
+        own: &str,
+        takes: SharedCaller,
+        listens_max: usize,
+    ) -> Result<Messages, Refusal> {
+        let mut state = self.state();
+        if self.is_ended() {
+            return Err(gone("its link ended"));
+        }
+        state.waiting.has_room(own)?;
+        if takes.is_listen && state.waiting.count(|caller| caller.is_listen) >= listens_max {
+            let public = "this agent has as many subscriptions open with the server as it may have";
+            return Err(Refusal::new(refusal::SERVER_BUSY, public));
+        }
+        let (reader, messages) = Mailbox::new(MESSAGES_WAITING_MAX);
+        let caller = Caller {
+            own: own.to_owned(),
+            reader,
+            takes_events: takes.takes_events,
+            is_listen: takes.is_listen,
+            wants_log: takes.wants_log,
+        };
+        state.waiting.begin(own, own, None, caller);
         Ok(messages)
     }
 
@@ -134,7 +186,38 @@ impl Link {
                 let _ = caller.reader.messages.try_send(line);
             }
             ChildLine::Late => {}
-            ChildLine::Says(_, progress) => self.tell(line, progress.as_deref()).await,
+            ChildLine::Says(said) if self.scope == LinkScope::Shared => {
+                self.tell_one(line, &said).await?;
+            }
+            ChildLine::Says(said) => self.tell(line, said.progress.as_deref()).await,
+        }
+        Ok(())
+    }
+
+    /// Gives a message that answers no request to the one call that it is of. One that is of none is for nobody.
+    async fn tell_one(&self, message: Bytes, said: &Unasked) -> Result<(), BadLine> {
+        if said.request.is_some() {
+            let why = "it asks something, as no server of its era does";
+            return Err(BadLine::NotMcp(why.to_owned()));
+        }
+        if let Some(own) = &said.cancels {
+            let mut state = self.state();
+            if state
+                .waiting
+                .get(own)
+                .is_some_and(|caller| caller.is_listen)
+            {
+                // The end of a subscription: its stream ends, and nothing is wrong.
+                state.waiting.give_up(own);
+            }
+            return Ok(());
+        }
+        let addressee = self.state().shared_addressee(said);
+        let Some(Addressee { call, reader, .. }) = addressee else {
+            return Ok(());
+        };
+        if let (Err(NotTaken::Slow), Some(own)) = (reader.give(message).await, call) {
+            self.end_call(&own, unread());
         }
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! The links that weir keeps, of all threads: found by their session, bounded, and ended when they are idle.
+//! The links that weir keeps, of all threads: found by their session or by whose they are, bounded, and ended when they
+//! are idle.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -9,7 +10,7 @@ use base::{Digest, Name, Refusal, refusal};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use super::{Link, lock};
+use super::{Link, LinkScope, lock};
 use crate::lane::Server;
 use crate::waiting::gone;
 
@@ -45,25 +46,62 @@ impl Links {
             .map_err(|_| Refusal::new(refusal::FAILED, "no random bytes for a session id"))?;
         let id = URL_SAFE_NO_PAD.encode(random);
         let (agent_name, server_name) = (agent.clone(), server.name.clone());
-        let session = Link::new(id, agent_name, thumbprint, server_name, now_ms);
-        let session = Arc::new(session);
-        let mut table = self.table();
-        let evicted = make_room(&table, agent, server, now_ms)?;
+        let scope = LinkScope::Session;
+        let session = Link::new(id, agent_name, thumbprint, server_name, scope, now_ms);
+        self.insert(self.table(), session, server, now_ms)
+    }
+
+    /// The link that all calls share which an agent makes with one key; a new one where there is none.
+    ///
+    /// # Errors
+    /// `mcp.server_busy`, as for a session.
+    pub(crate) fn share(
+        &self,
+        agent: &Name,
+        thumbprint: Option<Digest>,
+        server: &Server,
+        now_ms: u64,
+    ) -> Result<Arc<Link>, Refusal> {
+        let key = thumbprint.map_or_else(String::new, |key| key.to_string());
+        // No id of a session holds a space.
+        let id = format!("{} {agent} {key}", server.name);
+        let table = self.table();
+        if let Some(link) = table.get(&id) {
+            // While the table is locked, so that it is not taken for one that is idle.
+            link.used(now_ms);
+            return Ok(Arc::clone(link));
+        }
+        let (agent_name, server_name) = (agent.clone(), server.name.clone());
+        let scope = LinkScope::Shared;
+        let link = Link::new(id, agent_name, thumbprint, server_name, scope, now_ms);
+        self.insert(table, link, server, now_ms)
+    }
+
+    fn insert(
+        &self,
+        mut table: MutexGuard<'_, HashMap<String, Arc<Link>>>,
+        link: Link,
+        server: &Server,
+        now_ms: u64,
+    ) -> Result<Arc<Link>, Refusal> {
+        let link = Arc::new(link);
+        let evicted = make_room(&table, &link.agent, server, now_ms)?;
         if let Some(evicted) = &evicted {
             table.remove(&evicted.id);
         }
-        table.insert(session.id.clone(), Arc::clone(&session));
+        table.insert(link.id.clone(), Arc::clone(&link));
         drop(table);
         if let Some(evicted) = evicted {
             evicted.end(&gone("it made room for another"));
         }
-        Ok(session)
+        Ok(link)
     }
 
     /// The session with this id, if it is this agent's with this server.
     pub(crate) fn find(&self, id: &str, agent: &Name, server: &Name) -> Option<Arc<Link>> {
         let session = self.table().get(id).cloned()?;
-        (session.agent == *agent && session.server == *server).then_some(session)
+        let is_own = session.agent == *agent && session.server == *server;
+        (is_own && session.scope == LinkScope::Session).then_some(session)
     }
 
     pub(crate) fn end(&self, session: &Link, why: &Refusal) {
@@ -80,7 +118,9 @@ impl Links {
         stays: impl Fn(&Name, Option<&Digest>) -> Result<(), Refusal>,
     ) {
         let over = |session: &Link| {
-            if session.idle_ms(now_ms) > idle_ms(&session.server) {
+            // A subscription keeps a shared link in use, however long it is silent.
+            let is_in_use = session.scope == LinkScope::Shared && !session.is_unused();
+            if !is_in_use && session.idle_ms(now_ms) > idle_ms(&session.server) {
                 return Some(gone("it was idle"));
             }
             stays(&session.agent, session.thumbprint.as_ref()).err()

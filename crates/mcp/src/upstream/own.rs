@@ -11,8 +11,9 @@ use bytes::Bytes;
 use net::Response;
 use tokio::sync::Mutex as AsyncMutex;
 
-use super::{Link, Outgoing, child, http, lock};
+use super::{Link, Outgoing, child, http, lock, shared};
 use crate::answers::Answers;
+use crate::era::Era;
 use crate::inbound::rpc_error;
 use crate::lane::{McpLane, Server, ServerKind};
 use crate::probe::mono_ms;
@@ -53,6 +54,9 @@ pub(crate) async fn carry(
         ServerKind::Url { .. } => {
             let session = http::SessionOf::Weir { client };
             http::carry(lane, server, answers, outgoing, session).await
+        }
+        ServerKind::Child(_) if outgoing.era() == Era::Modern => {
+            shared::carry(lane, server, answers, outgoing).await
         }
         ServerKind::Child(_) => match link(lane, server, &answers) {
             Ok(link) => {

@@ -9,7 +9,7 @@ use base::limit::{CLIENT_TAKES_MS_MAX, EVENTS_WAITING_MAX};
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-use crate::waiting::WaitingCalls;
+use crate::waiting::{Unasked, WaitingCalls};
 
 /// Messages for one call that its stream has not taken yet.
 pub(super) const MESSAGES_WAITING_MAX: usize = 64;
@@ -89,6 +89,10 @@ pub(super) struct Caller {
     pub(super) own: String,
     pub(super) reader: Mailbox,
     pub(super) takes_events: bool,
+    /// It is a subscription, which lasts until one side ends it.
+    pub(super) is_listen: bool,
+    /// It asked, by itself, for messages of the server's log.
+    pub(super) wants_log: bool,
 }
 
 /// To whom a message goes that answers nothing.
@@ -140,6 +144,23 @@ impl LinkState {
         }
         let caller = self.waiting.find(|_, caller| caller.takes_events);
         caller.map(|caller| to(caller, false))
+    }
+
+    /// The same on a shared link, where each message is of one call alone: the one whose progress it tells, whose token is
+    /// the call's own id; the subscription that it is of; or where it is of the log, the oldest call that asked for that.
+    pub(super) fn shared_addressee(&mut self, said: &Unasked) -> Option<Addressee> {
+        let named = said.subscription.as_ref().or(said.progress.as_ref());
+        let caller = match named {
+            Some(own) => self.waiting.get(own)?,
+            None if said.is_log => self.waiting.find(|_, caller| caller.wants_log)?,
+            None => return None,
+        };
+        let is_meant = caller.takes_events && caller.is_listen == said.subscription.is_some();
+        is_meant.then(|| Addressee {
+            call: Some(caller.own.clone()),
+            is_progress: true,
+            reader: caller.reader.clone(),
+        })
     }
 
     /// Keeps a message until somebody listens. Says whether the first one was dropped for it.

@@ -74,21 +74,39 @@ impl std::error::Error for SendLineError {}
 impl<P: Permit> ChildIn<P> {
     /// Queues a line, without its newline; waits while the queue is full, for at most `CHILD_SEND_MS_MAX`.
     pub async fn send(&self, permit: &P, line: Bytes) -> Result<(), SendLineError> {
+        self.check(permit, &line)?;
+        let wait = Duration::from_millis(limit::CHILD_SEND_MS_MAX);
+        tokio::time::timeout(wait, self.queue(line))
+            .await
+            .unwrap_or(Err(SendLineError::Slow))
+    }
+
+    /// Queues a line where there is room for it now: for what is of use to the child, and lost without harm.
+    pub fn try_send(&self, permit: &P, line: Bytes) -> Result<(), SendLineError> {
+        self.check(permit, &line)?;
+        let share = u32::try_from(line.len()).expect("the line is shorter than the queue's bytes");
+        let share = Arc::clone(&self.bytes).try_acquire_many_owned(share);
+        let share = share.map_err(|_| SendLineError::Slow)?;
+        let queued = self.lines.try_send((line, share));
+        queued.map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => SendLineError::Slow,
+            mpsc::error::TrySendError::Closed(_) => SendLineError::Gone,
+        })
+    }
+
+    fn check(&self, permit: &P, line: &Bytes) -> Result<(), SendLineError> {
         if permit.target() != Some(&self.name) {
             let permitted = permit.destination();
             base::never!("a permit for {permitted} writes to {}", self.name);
             return Err(SendLineError::NotPermitted);
         }
-        if memchr::memchr2(b'\n', b'\r', &line).is_some() {
+        if memchr::memchr2(b'\n', b'\r', line).is_some() {
             return Err(SendLineError::NotALine);
         }
-        if line.len() > limit::CHILD_QUEUE_BYTES_MAX {
-            return Err(SendLineError::TooLong);
+        match line.len() > limit::CHILD_QUEUE_BYTES_MAX {
+            true => Err(SendLineError::TooLong),
+            false => Ok(()),
         }
-        let wait = Duration::from_millis(limit::CHILD_SEND_MS_MAX);
-        tokio::time::timeout(wait, self.queue(line))
-            .await
-            .unwrap_or(Err(SendLineError::Slow))
     }
 
     async fn queue(&self, line: Bytes) -> Result<(), SendLineError> {

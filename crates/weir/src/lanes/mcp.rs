@@ -19,7 +19,7 @@ use super::{Local, OnThread, Opened, Parts, Row, Running};
 use crate::assemble::{WayOut, endpoint};
 use crate::config::Settings;
 use crate::config::settings::{ChildServer, Server, ServerKind};
-use crate::health::{LaneHealth, Readiness};
+use crate::health::{KnownOfParts, LaneHealth, Readiness};
 use crate::reload::named;
 use crate::routes::{Answers, Open, Route, new_call_id};
 
@@ -109,7 +109,10 @@ impl Running for Mcp {
         Some(LaneHealth {
             title: "servers",
             parts,
-            known: Some(("revisions", revisions.collect())),
+            known: Some(KnownOfParts {
+                title: "revisions",
+                words: revisions.collect(),
+            }),
             readiness,
         })
     }
