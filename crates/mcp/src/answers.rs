@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use base::record::CallEnd;
 use base::{CallId, Code, JsonValue, Permit, Refusal, refusal};
@@ -113,6 +114,12 @@ impl Answers {
     pub(crate) fn unregistered(mut self) -> Answers {
         self.is_registered = false;
         self
+    }
+
+    /// Whether the server waits for its client, and not its client for it.
+    pub(crate) fn waits_for_client(&self) -> bool {
+        let waits = self.bridge.as_ref().map(Bridge::waits);
+        waits.is_some_and(|waits| waits.load(Ordering::Acquire))
     }
 
     pub(crate) fn is_modern(&self) -> bool {

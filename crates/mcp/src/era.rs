@@ -6,6 +6,7 @@
 //!
 //! Source: <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning>.
 
+mod capabilities;
 pub(crate) mod fields;
 mod message;
 pub(crate) mod params;
@@ -13,6 +14,7 @@ mod state;
 
 use base::{Refusal, refusal};
 
+pub(crate) use capabilities::CapabilitySet;
 pub(crate) use message::MessageEra;
 pub(crate) use state::{
     HeldState, may_ask, subscription, with_state, with_subscription, without_state,

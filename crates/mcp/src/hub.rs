@@ -8,9 +8,13 @@
 mod across;
 mod lists;
 mod names;
+mod park;
 mod route;
 mod say;
 mod search;
+mod sessions;
+mod talk;
+mod turns;
 mod watch;
 
 use std::net::IpAddr;
@@ -27,6 +31,9 @@ use net::{Request, Response};
 pub(crate) use across::Bridge;
 pub(crate) use lists::ListCache;
 pub(crate) use names::Names;
+pub(crate) use park::Park;
+pub(crate) use sessions::SetSessions;
+pub(crate) use turns::{Questions, sweep};
 pub(crate) use watch::Changes;
 
 use crate::actions::{LIST, USE};
@@ -37,6 +44,7 @@ use crate::incoming::{self, Parsed};
 use crate::lane::{McpLane, Server, Toolset};
 use crate::methods;
 use crate::refuse;
+use sessions::SetSession;
 
 /// The set of all servers.
 pub const ALL: &str = "mcp";
@@ -190,11 +198,7 @@ impl Asking<'_> {
         let (method, is_request) = match &parsed.message {
             Message::Request { method, .. } => (method, true),
             Message::Notification { method, .. } => (method, false),
-            Message::Response { .. } => {
-                let what = "nothing was asked that this answers";
-                let refusal = Refusal::new(refusal::MESSAGE_INVALID, what);
-                return self.no(refusal, None).await;
-            }
+            Message::Response { id, .. } => return self.answered(*id, &body, &parsed).await,
         };
         if let Err(refusal) = methods::read(method, is_request) {
             return self.no(refusal, id).await;
@@ -210,6 +214,21 @@ impl Asking<'_> {
                 Err(refusal) => refuse::refuse_http(&refusal, self.id, None),
             },
         }
+    }
+
+    /// Takes what a client of the legacy era says to a question. It is judged here, and again for the server that asked.
+    async fn answered(&self, id: Option<Id<'_>>, body: &Bytes, parsed: &Parsed<'_>) -> Response {
+        let passed = match self.pass(&USE, "response", Some((body, parsed))).await {
+            Ok(passed) => passed,
+            Err(refusal) => return refuse::refuse_http(&refusal, self.id, None),
+        };
+        let questions = &self.lane.shared.questions;
+        let is_asked = id.is_some_and(|id| questions.answered(self.agent(), id.0, body.clone()));
+        end(passed, 202);
+        if !is_asked {
+            tracing::debug!(agent = %self.agent(), "an answer to a question that is not open");
+        }
+        accepted()
     }
 
     /// A session that a client of the legacy era names has to be one of this URL.
@@ -239,7 +258,11 @@ impl Asking<'_> {
         let message = (body, parsed);
         match (method, era.era()) {
             ("initialize", _) => self.initialize(id, message).await,
-            ("ping" | "logging/setLevel", Era::Legacy) => {
+            ("logging/setLevel", Era::Legacy) => {
+                let set = async |_: &Passed| self.set_level(parsed);
+                self.own(&USE, method, id, message, set).await
+            }
+            ("ping", Era::Legacy) => {
                 self.own(&USE, method, id, message, async |_| Ok("{}".to_owned()))
                     .await
             }
@@ -342,14 +365,32 @@ impl Asking<'_> {
         }
     }
 
-    /// The end of a session: nothing is kept of one, so its id alone is taken.
+    /// Sets the level of the log that the session's client wants.
+    fn set_level(&self, parsed: &Parsed<'_>) -> Result<String, Refusal> {
+        let level = parsed.params().and_then(|params| params.get("level"));
+        let level = level.and_then(base::JsonValue::as_str).unwrap_or_default();
+        let (sessions, session) = (&self.lane.shared.set_sessions, self.session()?);
+        match session {
+            Some((_, session)) if !sessions.set_level(&session, &level) => {
+                let public = "there is no such level of a log";
+                Err(Refusal::new(refusal::MESSAGE_INVALID, public))
+            }
+            _ => Ok("{}".to_owned()),
+        }
+    }
+
+    /// The end of a session.
     async fn delete(&self) -> Response {
         let checked = inbound::check_revision(self.head).and_then(|()| self.session());
-        if let Err(refusal) = checked {
-            return self.no(refusal, None).await;
-        }
+        let session = match checked {
+            Ok(session) => session,
+            Err(refusal) => return self.no(refusal, None).await,
+        };
         match self.pass(&USE, "DELETE", None).await {
             Ok(passed) => {
+                if let Some((_, session)) = session {
+                    self.lane.shared.set_sessions.end(&session);
+                }
                 end(passed, 200);
                 Response::new(net::Body::Empty)
             }
@@ -357,16 +398,19 @@ impl Asking<'_> {
         }
     }
 
-    /// The session that the request names; nothing where it names none.
-    pub(crate) fn session(&self) -> Result<Option<&str>, Refusal> {
+    /// The session that the request names, and what its client is capable of; nothing where it names none.
+    pub(crate) fn session(&self) -> Result<Option<(&str, SetSession)>, Refusal> {
         let Some(given) = inbound::field(self.head, &SESSION) else {
             return Ok(None);
         };
         let shared = &self.lane.shared;
         let tokens = shared.tokens(self.agent(), self.name);
-        match tokens.open_session(given) {
-            Some(inside) if inside == shared.process => Ok(Some(given)),
-            _ => Err(crate::upstream::unknown()),
+        let inside = tokens.open_session(given);
+        let known = inside.and_then(|inside| SetSession::of(&inside, &shared.process));
+        let known = known.filter(|session| !shared.set_sessions.is_ended(session));
+        match known {
+            Some(session) => Ok(Some((given, session))),
+            None => Err(crate::upstream::unknown()),
         }
     }
 }

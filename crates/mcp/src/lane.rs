@@ -11,7 +11,7 @@ use net::children::Command;
 
 use crate::calls::Calls;
 use crate::declared::Declared;
-use crate::hub::{Changes, ListCache, Names};
+use crate::hub::{Changes, ListCache, Names, Park, Questions, SetSessions};
 use crate::probe::Health;
 use crate::token::Tokens;
 use crate::upstream::lock;
@@ -133,6 +133,10 @@ pub struct Shared {
     pub(crate) lists: ListCache,
     pub(crate) own: OwnLinks,
     pub(crate) changes: Changes,
+    /// Calls of these clients that wait for what they say, and what others of them were asked.
+    pub(crate) park: Park,
+    pub(crate) questions: Questions,
+    pub(crate) set_sessions: SetSessions,
     /// The process, by a random text: a session with it is over when it is.
     pub(crate) process: String,
     /// Names that several servers have, as far as they were told.
@@ -154,6 +158,9 @@ impl Shared {
             lists: ListCache::default(),
             own: OwnLinks::default(),
             changes: Changes::default(),
+            park: Park::default(),
+            questions: Questions::default(),
+            set_sessions: SetSessions::default(),
             process: (settings.new_id)().to_string(),
             clashes: Mutex::default(),
             settings,

@@ -91,6 +91,7 @@ pub fn probe(lane: &McpLane, new_id: fn() -> CallId) {
                 gate.lets_stay(crate::LANE.name, agent, thumbprint)
             };
             lane.shared.sessions.sweep(mono_ms(), idle_ms, stays);
+            crate::hub::sweep(&lane.shared);
         }
     });
 }

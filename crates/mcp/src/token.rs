@@ -89,6 +89,16 @@ impl Tokens<'_> {
         self.open_up_to(&format!("state {method}"), given, STATE_BYTES_MAX)
     }
 
+    /// What a parked call is found by.
+    pub(crate) fn parked(&self, inside: &str) -> String {
+        self.seal("parked", inside)
+    }
+
+    /// The same inside, if it was sealed for this agent at this URL.
+    pub(crate) fn open_parked(&self, given: &str) -> Option<String> {
+        self.open("parked", given)
+    }
+
     /// The nonce is made of all that is sealed (as RFC 8452, section 1, has it of synthetic ones), so that no two texts have
     /// the same, and stands before what it sealed.
     fn seal(&self, kind: &str, inside: &str) -> String {

@@ -25,7 +25,9 @@ pub use children::{Backoff, ChildIn, ChildOut, LineError, SendLineError};
 pub use dial::{Endpoint, EndpointError, Scheme, TargetError, Targets};
 pub use edge::serve_connections;
 pub use edge::{AcceptedConnection, ConnectionService, Listener, ListenerSettings, Peer, Proxies};
-pub use edge::{Body, BodySender, Drain, EdgeSettings, EdgeShared, Gone, Request, Response};
+pub use edge::{
+    Body, BodySender, Drain, EdgeSettings, EdgeShared, Gone, Request, Response, StreamBody,
+};
 pub use edge::{CallerSaid, ForwardedField, Service, bind, refused, reserve, serve};
 pub use generation::Generations;
 pub use pool::{Lease, Upstreams};

@@ -27,10 +27,12 @@ from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http import EventMessage, EventStore
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, PromptsListChanged, ToolsListChanged
 from mcp.shared.exceptions import MCPDeprecationWarning
+from mcp.shared.message import ServerMessageMetadata
 from mcp_types import INVALID_PARAMS, MISSING_REQUIRED_CLIENT_CAPABILITY, EmptyResult
-from mcp_types import SamplingMessage, TextContent
+from mcp_types import ListRootsRequest, ListRootsResult, SamplingMessage, TextContent
 
 NAME = "conformance-fixture"
+MODERN = "2026-07-28"
 RETRY_MS = 100
 STEP_S = 0.02
 # The suite polls a stream that was closed in the middle of a call; the result comes once it is back, or later.
@@ -163,24 +165,37 @@ async def test_reconnection(ctx, params):
 
 @tool("Asks the client's model.", strings("prompt"))
 async def test_sampling(ctx, params):
+    if is_modern(ctx):
+        asked = {"answer": ask_model(params.arguments["prompt"])}
+        if not answered(params, asked):
+            return wanted(asked)
+        said = params.input_responses["answer"].content
+        return content(text(f"LLM response: {said.text}"))
     asked = SamplingMessage(role="user", content=TextContent(type="text", text=params.arguments["prompt"]))
     said = await ctx.session.create_message(messages=[asked], max_tokens=100, related_request_id=ctx.request_id)
     return content(text(f"LLM response: {said.content.text}"))
 
 
-async def elicited(ctx, message, schema):
+async def elicited(ctx, params, message, schema):
+    if is_modern(ctx):
+        asked = {"answer": {"method": "elicitation/create",
+                            "params": {"mode": "form", "message": message, "requestedSchema": schema}}}
+        if not answered(params, asked):
+            return wanted(asked)
+        said = params.input_responses["answer"]
+        return content(text(f"Elicitation completed: action={said.action}, content={json.dumps(said.content)}"))
     said = await ctx.session.elicit_form(message=message, requested_schema=schema, related_request_id=ctx.request_id)
     return content(text(f"Elicitation completed: action={said.action}, content={json.dumps(said.content)}"))
 
 
 @tool("Asks the client's user.", strings("message"))
 async def test_elicitation(ctx, params):
-    return await elicited(ctx, params.arguments["message"], strings("username", "email"))
+    return await elicited(ctx, params, params.arguments["message"], strings("username", "email"))
 
 
 @tool("Asks with a default for each primitive type.")
 async def test_elicitation_sep1034_defaults(ctx, params):
-    return await elicited(ctx, "Please check these", {"type": "object", "properties": {
+    return await elicited(ctx, params, "Please check these", {"type": "object", "properties": {
         "name": {"type": "string", "default": "John Doe"},
         "age": {"type": "integer", "default": 30},
         "score": {"type": "number", "default": 95.5},
@@ -196,7 +211,7 @@ def titled(*values):
 @tool("Asks with each kind of enumeration.")
 async def test_elicitation_sep1330_enums(ctx, params):
     options, values = ["option1", "option2", "option3"], titled("value1", "value2", "value3")
-    return await elicited(ctx, "Please choose", {"type": "object", "properties": {
+    return await elicited(ctx, params, "Please choose", {"type": "object", "properties": {
         "untitledSingle": {"type": "string", "enum": options},
         "titledSingle": {"type": "string", "oneOf": values},
         "legacyEnum": {"type": "string", "enum": ["opt1", "opt2"], "enumNames": ["Option One", "Option Two"]},
@@ -367,10 +382,41 @@ async def list_tools(ctx, params):
     return {"tools": [listed for listed, _ in TOOLS.values()]}
 
 
+def is_modern(ctx):
+    return ctx.session.protocol_version == MODERN
+
+
+async def answer_to(ctx, asked):
+    """What a client of a revision with a handshake says to one question."""
+    params, related = asked.get("params", {}), ctx.request_id
+    if asked["method"] == "elicitation/create":
+        said = await ctx.session.elicit_form(message=params["message"], requested_schema=params["requestedSchema"],
+                                             related_request_id=related)
+    elif asked["method"] == "sampling/createMessage":
+        messages = [SamplingMessage(role="user", content=TextContent(**message["content"])) for message in params["messages"]]
+        said = await ctx.session.create_message(messages=messages, max_tokens=params["maxTokens"], related_request_id=related)
+    else:
+        request = ServerMessageMetadata(related_request_id=related)
+        said = await ctx.session.send_request(ListRootsRequest(), ListRootsResult, metadata=request)
+    return said.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+async def rounds(ctx, params, handle):
+    """A handler's result. What it wants to know first is asked in the middle of the call, where the revision has it so."""
+    result = await handle(params)
+    while result.get("resultType") == "input_required" and not is_modern(ctx):
+        asked = result["inputRequests"]
+        said = dict(zip(asked, await asyncio.gather(*(answer_to(ctx, one) for one in asked.values()))))
+        state = result.get("requestState")
+        params = params.model_copy(update={"input_responses": said, "request_state": state})
+        result = await handle(params)
+    return result
+
+
 async def call_tool(ctx, params):
     if params.name not in TOOLS:
         raise MCPError(INVALID_PARAMS, f"No tool is called {params.name}")
-    return await TOOLS[params.name][1](ctx, params)
+    return await rounds(ctx, params, lambda params: TOOLS[params.name][1](ctx, params))
 
 
 async def list_prompts(ctx, params):
@@ -380,7 +426,7 @@ async def list_prompts(ctx, params):
 async def get_prompt(ctx, params):
     if params.name not in PROMPTS:
         raise MCPError(INVALID_PARAMS, f"No prompt is called {params.name}")
-    return await PROMPTS[params.name][1](params)
+    return await rounds(ctx, params, PROMPTS[params.name][1])
 
 
 async def list_resources(ctx, params):
@@ -453,10 +499,30 @@ class Events(EventStore):
         return stream
 
 
-async def serve_http(port):
+def of_one_era(app, era):
+    """The server as one that knows the revisions of one era only; what it says of the others is what such servers say."""
+    async def only(scope, receive, send):
+        if scope["type"] != "http":
+            return await app(scope, receive, send)
+        is_modern = dict(scope["headers"]).get(b"mcp-protocol-version") == MODERN.encode()
+        if is_modern == (era == "modern"):
+            return await app(scope, receive, send)
+        error = {"code": -32600, "message": f"Bad Request: Unsupported protocol version: {MODERN}"}
+        if not is_modern:
+            data = {"supported": [MODERN], "requested": ""}
+            error = {"code": -32022, "message": "Unsupported protocol version", "data": data}
+        body = json.dumps({"jsonrpc": "2.0", "id": "server-error", "error": error}).encode()
+        head = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": 400, "headers": head})
+        await send({"type": "http.response.body", "body": body})
+    return only
+
+
+async def serve_http(port, era=None):
     listener = socket.create_server(("127.0.0.1", port))
     print(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", flush=True)
     app = make().streamable_http_app(event_store=Events(), retry_interval=RETRY_MS)
+    app = of_one_era(app, era) if era else app
     await uvicorn.Server(uvicorn.Config(app, log_level="warning")).serve(sockets=[listener])
 
 
@@ -494,10 +560,11 @@ def main():
     how.add_argument("--port", type=int, help="streamable HTTP on this port of the loopback interface; 0 takes any")
     how.add_argument("--stdio", action="store_true", help="standard input and output")
     how.add_argument("--forks", metavar="PATH", help="standard input and output of others, on this Unix socket")
+    parser.add_argument("--era", choices=["legacy", "modern"], help="with --port: the revisions of one era only")
     asked = parser.parse_args()
     if asked.forks:
         return serve_forks(asked.forks)
-    asyncio.run(serve_stdio() if asked.stdio else serve_http(asked.port))
+    asyncio.run(serve_stdio() if asked.stdio else serve_http(asked.port, asked.era))
 
 
 main()

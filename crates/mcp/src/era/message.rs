@@ -8,7 +8,7 @@ use base::{JsonKind, JsonValue, Refusal, refusal};
 use http::HeaderMap;
 
 use super::fields::{self, GivenParam};
-use super::{Era, Revision, unknown};
+use super::{CapabilitySet, Era, Revision, unknown};
 use crate::envelope::Message;
 
 const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -27,6 +27,8 @@ pub(crate) enum MessageEra {
 #[derive(Clone, Debug)]
 pub(crate) struct ModernMessage {
     pub(crate) revision: &'static Revision,
+    /// What its client is capable of when it is asked.
+    pub(crate) can: CapabilitySet,
     /// It asks for messages of the server's log.
     pub(crate) wants_log: bool,
     /// It came over HTTP with an `Mcp-Name` that names what the body names.
@@ -40,6 +42,7 @@ impl MessageEra {
     pub(crate) fn modern(revision: &'static Revision) -> MessageEra {
         MessageEra::Modern(ModernMessage {
             revision,
+            can: CapabilitySet::default(),
             wants_log: false,
             is_named: true,
             params: None,
@@ -112,6 +115,7 @@ impl MessageEra {
             Message::Notification { .. } => match revision.filter(|_| is_modern) {
                 Some(revision) => Ok(MessageEra::Modern(ModernMessage {
                     revision,
+                    can: CapabilitySet::default(),
                     wants_log: false,
                     is_named: false,
                     params: None,
@@ -169,6 +173,7 @@ fn modern(
     let revision = Revision::of(&version).filter(|revision| revision.era == Era::Modern);
     Ok(ModernMessage {
         revision: revision.ok_or_else(|| unknown(&version, Era::Modern))?,
+        can: CapabilitySet::of(Some(can)),
         wants_log: meta.get(META_LOG_LEVEL).is_some(),
         is_named,
         params: head.map(fields::params).transpose()?,
@@ -221,7 +226,8 @@ mod tests {
         let no_capabilities = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
         let wrong_type = whole.replace("{}", "7");
         let number = whole.replace("\"2026-07-28\"", "20260728");
-        let cases: &[(&[(&str, &str)], &str, &str, &str)] = &[
+        type Case<'c> = (&'c [(&'c str, &'c str)], &'c str, &'c str, &'c str);
+        let cases: &[Case<'_>] = &[
             (&[], "tools/list", "", "legacy"),
             (
                 &[],

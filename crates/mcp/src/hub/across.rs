@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 
 use super::lists::ListKind;
 use super::say;
+use super::talk::Waits;
 use crate::envelope::{Object, splice};
-use crate::era::{Era, MessageEra, Revision};
+use crate::era::{CapabilitySet, Era, MessageEra, Revision};
 use crate::incoming::Parsed;
 
 const META: &str = "_meta";
@@ -30,7 +31,7 @@ const LEGACY_NOT_FOUND: i64 = -32002;
 const MODERN_NOT_FOUND: i64 = -32602;
 
 /// What is between a client at one URL and the server that answers it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Bridge {
     client: Era,
     server: Era,
@@ -40,6 +41,10 @@ pub(crate) struct Bridge {
     is_cacheable: bool,
     /// The client wants messages of the server's log.
     wants_log: bool,
+    /// Whether the server may ask the client something.
+    may_ask: bool,
+    /// Set while the server waits for its client.
+    waits: Waits,
 }
 
 impl Bridge {
@@ -56,7 +61,20 @@ impl Bridge {
             progress: progress.map(str::to_owned),
             is_cacheable: method == "resources/read" || ListKind::of(method).is_some(),
             wants_log: wants_log || client == Era::Legacy,
+            may_ask: false,
+            waits: Waits::default(),
         }
+    }
+
+    /// The same, where the server may ask the client something.
+    pub(crate) fn asking(mut self) -> Bridge {
+        self.may_ask = true;
+        self
+    }
+
+    /// Set while the server waits for its client.
+    pub(crate) fn waits(&self) -> &Waits {
+        &self.waits
     }
 
     pub(crate) fn client(&self) -> Era {
@@ -74,8 +92,7 @@ impl Bridge {
         let root = json.root();
         if let Some(method) = root.get("method").and_then(JsonValue::as_str) {
             let told = match (&*method, root.get("id")) {
-                // Nobody but weir is at the server's other end.
-                (_, Some(_)) => None,
+                (_, Some(_)) => self.may_ask.then(|| message.clone()),
                 ("notifications/progress", None) => self.progress(&message, root, own),
                 ("notifications/message", None) if !self.wants_log => None,
                 _ => Some(message.clone()),
@@ -90,6 +107,7 @@ impl Bridge {
             kind.as_deref() == Some("input_required")
         };
         match (root.get("result"), root.get("error"), self.client) {
+            (Some(result), _, Era::Legacy) if asks(result) && self.may_ask => Ok(Some(message)),
             (Some(result), _, Era::Legacy) if asks(result) => Err(refusal::CAPABILITY_MISSING),
             (Some(_), _, _) => Ok(Some(self.result(&message).unwrap_or(message))),
             (None, Some(error), Era::Modern) => Ok(Some(
@@ -136,13 +154,31 @@ fn with_code(message: &Bytes, error: JsonValue<'_>, from: i64, to: i64) -> Optio
     (code.text() == from.to_string()).then(|| splice(message, code.span(), &to.to_string()))
 }
 
+/// What a request says of a client whose era has not each request say it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) can: CapabilitySet,
+    /// The level of the log that it wants; none where it is empty.
+    pub(crate) level: &'static str,
+}
+
+impl Told {
+    pub(crate) fn of(can: CapabilitySet) -> Told {
+        Told { can, level: "" }
+    }
+}
+
 /// What a request of weir's own says of itself in the modern era.
-pub(crate) fn meta(revision: &Revision) -> Value {
-    json!({
+pub(crate) fn meta(revision: &Revision, told: Told) -> Value {
+    let mut meta = json!({
         OWN_META[0]: revision.date,
-        OWN_META[1]: {},
+        OWN_META[1]: told.can.to_json(),
         OWN_META[2]: say::info(),
-    })
+    });
+    if !told.level.is_empty() {
+        meta[OWN_META[3]] = told.level.into();
+    }
+    meta
 }
 
 /// A request as it is judged and sent to the server that it is for. Nothing where its params are no object.
@@ -151,6 +187,7 @@ pub(crate) fn restate(
     renamed: Option<(&'static str, String)>,
     bridge: &Bridge,
     to: &MessageEra,
+    told: Told,
 ) -> Option<Bytes> {
     let mut object = Object::read(parsed.whole().text())?;
     let params = object
@@ -173,7 +210,7 @@ pub(crate) fn restate(
     match (bridge.client, to) {
         (Era::Modern, MessageEra::Legacy(_)) => meta.remove(&OWN_META),
         (Era::Legacy, MessageEra::Modern(modern)) => {
-            if let Value::Object(own) = self::meta(modern.revision) {
+            if let Value::Object(own) = self::meta(modern.revision, told) {
                 for (key, value) in own {
                     meta.put(&key, value.to_string())?;
                 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use base::record::CallEnd;
 use base::{Name, Refusal, Resource, refusal};
 use bytes::Bytes;
 use gate::{Call, Passed};
@@ -10,29 +11,42 @@ use identity::Verified;
 use net::Response;
 use serde_json::{Value, json};
 
-use super::across::{Bridge, restate, with_token};
+use super::across::{Bridge, Told, restate, with_token};
 use super::lists::{ListKind, SetList, result_of};
 use super::names::{Found, Owned};
+use super::talk::{Begun, Talk};
+use super::turns::digest;
 use super::{Asking, end};
 use crate::actions::USE;
 use crate::calls::{CallClient, own_token};
-use crate::drive::{ClientWay, Refused, drive};
+use crate::drive::{ClientWay, Refused, To, drive};
 use crate::envelope::{Id, Message};
-use crate::era::MessageEra;
-use crate::inbound::{accepted, accepts, say};
+use crate::era::{CapabilitySet, Era, MessageEra, may_ask};
+use crate::inbound::{accepted, accepts, rpc_error, say};
 use crate::incoming::{Incoming, Parsed};
 use crate::lane::{McpLane, Server};
 use crate::refuse;
 use crate::upstream::own;
+use crate::upstream::shared::status_of;
 
 /// The way of a message that weir restated for one server: its era is known.
-struct RestatedWay(MessageEra);
+pub(super) struct RestatedWay {
+    era: MessageEra,
+    /// The id that the server was given for the request that the message cancels.
+    cancels: Option<String>,
+}
+
+impl RestatedWay {
+    pub(super) fn new(era: MessageEra) -> RestatedWay {
+        RestatedWay { era, cancels: None }
+    }
+}
 
 impl ClientWay for RestatedWay {
     type Way = ();
 
     fn era(&self, _: &Message<'_>) -> Result<MessageEra, Refusal> {
-        Ok(self.0.clone())
+        Ok(self.era.clone())
     }
 
     fn begin(&self, _: &Verified, _: &Incoming<'_>) -> Result<(), Refusal> {
@@ -40,7 +54,7 @@ impl ClientWay for RestatedWay {
     }
 
     fn under_way(&self, (): &(), _: &Passed, _: &str) -> Option<String> {
-        None
+        self.cancels.clone()
     }
 }
 
@@ -60,12 +74,19 @@ impl Asking<'_> {
         (body, parsed): (&Bytes, &Parsed<'_>),
         era: MessageEra,
     ) -> Response {
+        if let Some(token) = self.parked(method, parsed, &era) {
+            return self.resume(token, method, id, (body, parsed)).await;
+        }
         let target = match self.target(method, parsed).await {
             Ok(target) => target,
             Err(refusal) => return self.no(refusal, Some(id)).await,
         };
         let server = target.server;
+        let can = self.can(&era);
         let to = self.lane.era_towards(server, &era);
+        if let Err(refusal) = self.check_fields(&target, &era, parsed) {
+            return self.no(refusal, Some(id)).await;
+        }
         let bridge = Bridge::new(
             method,
             era.era(),
@@ -73,11 +94,36 @@ impl Asking<'_> {
             parsed.progress(),
             era.wants_log(),
         );
-        let restated = restate(parsed, target.renamed, &bridge, &to);
+        let session = self.session().ok().flatten().map(|(_, session)| session);
+        let told = Told {
+            can,
+            level: self.lane.shared.set_sessions.level(session.as_ref()),
+        };
+        let restated = restate(parsed, target.renamed.clone(), &bridge, &to, told);
         let Some(restated) = restated else {
             let refusal = Refusal::new(refusal::MESSAGE_INVALID, "params is an object");
             return self.no(refusal, Some(id)).await;
         };
+        // Servers of the modern era ask clients of it in the answer; the others ask in the middle of it, whom they may.
+        let is_plain = match (era.era(), to.era()) {
+            (Era::Modern, Era::Modern) => true,
+            (Era::Legacy, Era::Legacy) => can.is_empty(),
+            _ => false,
+        };
+        if let Some(method) = may_ask(method).filter(|_| !is_plain) {
+            let begun = Begun {
+                server: server.name.clone(),
+                method,
+                renamed: target.renamed,
+                to,
+                can,
+                bridge: bridge.asking(),
+                request: restated,
+                digest: digest(method, parsed.params()),
+                call: self.id,
+            };
+            return Box::pin(self.talk(begun, id, era.era())).await;
+        }
         let resource = Resource::server(server.name.clone());
         let bare = Call::new(self.id, self.peer, &USE, &resource, method);
         let bare = Call {
@@ -85,7 +131,7 @@ impl Asking<'_> {
             ..bare
         };
         let (shared, verified) = (&self.lane.shared, self.verified.clone());
-        let way = RestatedWay(to);
+        let way = RestatedWay::new(to);
         let driven = match drive(shared, &way, server, verified, bare, &restated).await {
             Ok(driven) => driven,
             Err(refused) => return say(&refused, self.id),
@@ -100,9 +146,77 @@ impl Asking<'_> {
             outgoing.message = with_token(&outgoing.message, &own);
             outgoing.progress = Some(own);
         }
-        let session = self.session().ok().flatten();
+        let session = self.session().ok().flatten().map(|(given, _)| given);
         let answers = driven.answers.across(bridge);
-        own::carry(self.lane, server, answers, outgoing, session).await
+        let nothing = CapabilitySet::default();
+        match own::way(self.lane, server, answers.passed(), outgoing.era(), nothing) {
+            Ok(way) => {
+                let carried = own::carry(self.lane, server, &way, answers, outgoing, session);
+                with_status(carried.await, era.era())
+            }
+            Err(refusal) => rpc_error(answers, &refusal),
+        }
+    }
+
+    /// Holds the fields of a call against the schema of its tool, as a server of the modern era does.
+    fn check_fields(
+        &self,
+        target: &Target<'_>,
+        era: &MessageEra,
+        parsed: &Parsed<'_>,
+    ) -> Result<(), Refusal> {
+        let params = parsed.params();
+        let member = |name: &str| params.and_then(|params| params.get(name));
+        let renamed = target
+            .renamed
+            .as_ref()
+            .map(|(_, name)| Cow::Borrowed(&**name));
+        let name = renamed.or_else(|| member("name")?.as_str());
+        let (declared, server) = (&self.lane.shared.declared, &target.server.name);
+        match name {
+            Some(tool) => declared.check_fields(server, &tool, member("arguments"), era),
+            None => Ok(()),
+        }
+    }
+
+    /// What the client is capable of when it is asked: of its session, or as the request says it.
+    fn can(&self, era: &MessageEra) -> CapabilitySet {
+        match era {
+            MessageEra::Modern(modern) => modern.can,
+            MessageEra::Legacy(_) => {
+                let session = self.session().ok().flatten();
+                session.map(|(_, session)| session.can).unwrap_or_default()
+            }
+        }
+    }
+
+    /// Judges a request that goes on with a parked call as the call that it is. It is not sent: the server has it already.
+    pub(super) async fn judge_again(
+        &self,
+        talk: &Talk,
+        parsed: &Parsed<'_>,
+    ) -> Result<(), Refused> {
+        let server = self.lane.settings().servers.get(&talk.server);
+        let server = server.ok_or_else(server_gone)?;
+        let restated = restate(
+            parsed,
+            talk.renamed.clone(),
+            &talk.bridge,
+            &talk.to,
+            Told::of(talk.can),
+        );
+        let restated = restated.ok_or_else(server_gone)?;
+        let resource = Resource::server(server.name.clone());
+        let bare = Call::new(self.id, self.peer, &USE, &resource, talk.method);
+        let bare = Call {
+            bytes: restated.len() as u64,
+            ..bare
+        };
+        let (shared, verified) = (&self.lane.shared, self.verified.clone());
+        let way = RestatedWay::new(talk.to.clone());
+        let driven = drive(shared, &way, server, verified, bare, &restated).await?;
+        driven.answers.end(CallEnd::Complete, 200);
+        Ok(())
     }
 
     /// The server that a request is for.
@@ -220,7 +334,7 @@ impl Asking<'_> {
             Err(refusal) => return refuse::refuse_http(&refusal, self.id, None),
         };
         let requested = parsed.params().and_then(|params| params.get("requestId"));
-        let session = self.session().ok().flatten();
+        let session = self.session().ok().flatten().map(|(given, _)| given);
         if let Some(requested) = requested {
             for server in self.servers() {
                 let client = CallClient {
@@ -238,6 +352,20 @@ impl Asking<'_> {
         end(passed, 202);
         accepted()
     }
+}
+
+/// An answer with the status that its error has for a client of the modern era (MCP 2026-07-28, "Streamable HTTP").
+pub(super) fn with_status(mut response: Response, client: Era) -> Response {
+    if let (net::Body::Full(message), Era::Modern) = (response.body(), client) {
+        *response.status_mut() = status_of(message);
+    }
+    response
+}
+
+/// What is said where the server of a call was taken out of the settings meanwhile.
+pub(super) fn server_gone() -> Refused {
+    let refusal = Refusal::new(refusal::SERVER_CHANGED, "the server is not there any more");
+    Refused::by_gate(refusal, To::Nobody)
 }
 
 fn unknown(public: &str) -> Refusal {
@@ -272,17 +400,19 @@ impl McpLane {
         let era = self.era_towards(server, &MessageEra::Legacy(None));
         let mut params = params;
         if let MessageEra::Modern(modern) = &era {
-            params["_meta"] = super::across::meta(modern.revision);
+            params["_meta"] = super::across::meta(modern.revision, Told::default());
         }
         let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let body = Bytes::from(message.to_string());
-        let way = RestatedWay(era);
+        let way = RestatedWay::new(era);
         let driven = drive(&self.shared, &way, server, verified, call, &body).await;
         let driven = driven.map_err(|Refused { .. }| ()).ok()?;
         let mut outgoing = driven.outgoing?;
         outgoing.takes_events = true;
         let answers = driven.answers.unregistered();
-        let response = own::carry(self, server, answers, outgoing, None).await;
+        let nothing = CapabilitySet::default();
+        let way = own::way(self, server, answers.passed(), outgoing.era(), nothing).ok()?;
+        let response = own::carry(self, server, &way, answers, outgoing, None).await;
         let message = message_in(response).await?;
         result_of(&message)
     }

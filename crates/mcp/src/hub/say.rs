@@ -5,10 +5,11 @@ use http::StatusCode;
 use net::Response;
 use serde_json::{Value, json};
 
+use super::sessions::SetSession;
 use super::{Asking, answer};
 use crate::actions::USE;
 use crate::envelope::Id;
-use crate::era::{Era, Revision};
+use crate::era::{CapabilitySet, Era, Revision};
 use crate::inbound;
 use crate::incoming::Parsed;
 
@@ -39,9 +40,16 @@ impl Asking<'_> {
         };
         super::end(passed, 200);
         let shared = &self.lane.shared;
-        let session = shared
-            .tokens(self.agent(), self.name)
-            .session(&shared.process);
+        let declared = message
+            .1
+            .params()
+            .and_then(|params| params.get("capabilities"));
+        let session = SetSession {
+            number: (shared.settings.new_id)().to_string(),
+            can: CapabilitySet::of(declared),
+        };
+        let tokens = shared.tokens(self.agent(), self.name);
+        let session = tokens.session(&session.inside(&shared.process));
         inbound::json(
             StatusCode::OK,
             answer(id, &result.to_string()),
@@ -68,8 +76,9 @@ impl Asking<'_> {
 fn capabilities() -> Value {
     json!({
         "completions": {},
+        "logging": {},
         "prompts": { "listChanged": true },
-        "resources": { "listChanged": true },
+        "resources": { "listChanged": true, "subscribe": true },
         "tools": { "listChanged": true },
     })
 }

@@ -15,7 +15,7 @@ use base::Secret;
 use gate::Passed;
 use serde_json::Value;
 
-use crate::era::{Era, Revision};
+use crate::era::{CapabilitySet, Era, Revision};
 use crate::lane::{McpLane, Server, ServerKind};
 
 /// What a server of the modern era says of a revision that it does not speak.
@@ -159,11 +159,11 @@ fn discover() -> String {
     request("server/discover", &serde_json::json!({ "_meta": meta }))
 }
 
-/// The request that finds the other.
-pub(super) fn initialize() -> String {
+/// The request that finds the other, of a client that is capable of `can`.
+pub(super) fn initialize(can: CapabilitySet) -> String {
     let params = serde_json::json!({
         "protocolVersion": Revision::dates(Era::Legacy).last(),
-        "capabilities": {},
+        "capabilities": can.to_json(),
         "clientInfo": client(),
     });
     request("initialize", &params)

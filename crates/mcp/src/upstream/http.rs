@@ -17,8 +17,8 @@ use tokio::time::Instant;
 use super::find;
 use super::{Outgoing, look_every, while_in_force};
 use crate::answers::{Answers, AskedMethod};
-use crate::era::Era;
 use crate::era::fields::REVISION;
+use crate::era::{CapabilitySet, Era};
 use crate::inbound::{SESSION, accepted, event_stream, json, rpc_error};
 use crate::lane::{McpLane, Server, ServerKind, Shared, server_of};
 use crate::refuse;
@@ -36,7 +36,10 @@ pub(crate) enum SessionOf<'a> {
     /// The client's own, if it has one: its id is the server's.
     Client(Option<String>),
     /// Weir's own; `client` is the one that the client has with weir, if it has one.
-    Weir { client: Option<&'a str> },
+    Weir {
+        client: Option<&'a str>,
+        can: CapabilitySet,
+    },
 }
 
 impl SessionOf<'_> {
@@ -44,7 +47,7 @@ impl SessionOf<'_> {
     fn client(&self) -> Option<&str> {
         match self {
             SessionOf::Client(id) => id.as_deref(),
-            SessionOf::Weir { client } => *client,
+            SessionOf::Weir { client, .. } => *client,
         }
     }
 }
@@ -72,8 +75,8 @@ pub(crate) async fn carry(
     }
     fields.extend(std::mem::take(&mut outgoing.fields));
     let sent = match (&session, outgoing.era()) {
-        (SessionOf::Weir { .. }, Era::Legacy) => {
-            in_own_session(lane, server, &answers, fields, &outgoing).await
+        (SessionOf::Weir { can, .. }, Era::Legacy) => {
+            in_own_session(lane, server, &answers, fields, (&outgoing, *can)).await
         }
         _ => {
             put_session(&mut fields, session.client());
@@ -109,14 +112,14 @@ async fn in_own_session(
     server: &Server,
     answers: &Answers,
     fields: HeaderMap,
-    outgoing: &Outgoing,
+    (outgoing, can): (&Outgoing, CapabilitySet),
 ) -> Result<net::UpstreamAnswer, Refusal> {
     let passed = answers.passed();
-    let own = lane.shared.own.session(&server.name, passed.agent());
+    let own = lane.shared.own.session(&server.name, passed.agent(), can);
     let begin = async |gone: Option<&Option<String>>| {
         let mut session = own.lock().await;
         if session.is_none() || session.as_ref() == gone {
-            let begun = find::http::begin(lane, passed, token(server));
+            let begun = find::http::begin(lane, passed, token(server), can);
             let begun = while_wanted(answers, begun).await?;
             *session = Some(begun.map_err(|why| {
                 Refusal::new(refusal::SERVER_DOWN, "the server begins no session").with_private(why)
@@ -430,6 +433,10 @@ impl Pump {
                 },
             };
             let chunk = match chunk {
+                Err(_elapsed) if self.answers.waits_for_client() => {
+                    heard = Instant::now();
+                    continue;
+                }
                 Err(_elapsed) => {
                     let refusal = Refusal::new(refusal::SERVER_SLOW, "the server fell silent");
                     return Over::Failed(refusal);

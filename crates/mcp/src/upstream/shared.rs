@@ -277,7 +277,7 @@ async fn pump(
 }
 
 /// The status of an answer that came without one.
-fn status_of(answer: &Bytes) -> StatusCode {
+pub(crate) fn status_of(answer: &Bytes) -> StatusCode {
     let code = || {
         let json = Json::read(answer).ok()?;
         let code = json.root().get("error")?.get("code")?;

@@ -24,6 +24,9 @@ fn server(sessions_max: usize, agent_sessions_max: usize) -> Server {
         kind: crate::lane::ServerKind::Url { token: None },
         sessions_max,
         agent_sessions_max,
+        list_ms: 0,
+        names: Default::default(),
+        items: Default::default(),
         session_idle_ms: 10,
     }
 }

@@ -54,7 +54,13 @@ pub(super) async fn find(
         drop(asked);
         asked = ProbedChild::start(lane, passed, command)?;
     }
-    let answer = asked.ask("initialize", initialize(), passed).await;
+    let answer = asked
+        .ask(
+            "initialize",
+            initialize(crate::era::CapabilitySet::default()),
+            passed,
+        )
+        .await;
     let legacy = match answer {
         Ok(answer) => begun(&answer),
         Err(_) if !modern.is_empty() => None,

@@ -13,7 +13,7 @@ use super::{
     initialize,
 };
 use crate::era::fields::{METHOD, REVISION};
-use crate::era::{Era, Revision};
+use crate::era::{CapabilitySet, Era, Revision};
 use crate::inbound::SESSION;
 use crate::lane::McpLane;
 use crate::upstream::http::is;
@@ -79,6 +79,7 @@ pub(in crate::upstream) async fn begin(
     lane: &McpLane,
     passed: &Passed,
     token: Option<&Secret>,
+    can: CapabilitySet,
 ) -> Result<Option<String>, String> {
     let asker = Asker {
         lane,
@@ -86,7 +87,7 @@ pub(in crate::upstream) async fn begin(
         token,
     };
     let answer = asker
-        .post(asker.fields(), initialize(), "initialize")
+        .post(asker.fields(), initialize(can), "initialize")
         .await?;
     let revision = begun(&answer.message)
         .ok_or_else(|| format!("it answered initialize with status {}", answer.status))?;
@@ -162,7 +163,9 @@ impl Asker<'_> {
     /// Asks for a session, and ends it.
     async fn initialize(&self) -> Result<FoundAnswer, String> {
         let method = "initialize";
-        let answer = self.post(self.fields(), initialize(), method).await?;
+        let answer = self
+            .post(self.fields(), initialize(CapabilitySet::default()), method)
+            .await?;
         if let Some(session) = &answer.session {
             let mut fields = self.fields();
             fields.remove(CONTENT_TYPE);
@@ -237,7 +240,11 @@ impl Asker<'_> {
             .await?;
         let status = answer.head.status.as_u16();
         let session = answer.head.headers.get(SESSION).cloned();
-        let own = |message: &Value| message["id"] == id_of(method) || message["id"].is_null();
+        // The first event of a stream that can be resumed has no message.
+        let own = |message: &Value| {
+            let id = &message["id"];
+            message.is_object() && (*id == id_of(method) || id.is_null())
+        };
         let message = if is(&answer.head.headers, "text/event-stream") {
             let is_own = |event: &sse::Event| own(&message_of(event));
             let wait = std::time::Duration::from_millis(ANSWER_MS_MAX);
@@ -248,7 +255,7 @@ impl Asker<'_> {
             let whole = whole.ok();
             whole.and_then(|whole| serde_json::from_slice(&whole).ok())
         };
-        let message = message.filter(|message: &Value| message.is_object() && own(message));
+        let message = message.filter(own);
         Ok(FoundAnswer {
             status,
             message: message.unwrap_or_default(),
