@@ -23,6 +23,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("scan_subject", targets::scan_subject),
     ("scan_rules", targets::scan_rules),
     ("json", targets::json),
+    ("config_edit", targets::config_edit),
     ("mcp_envelope", targets::mcp_envelope),
     ("net_sse", targets::net_sse),
     ("net_ws", targets::net_ws),

@@ -12,6 +12,7 @@
 
 pub mod check;
 pub mod document;
+pub mod edit;
 pub mod kinds;
 pub mod map;
 pub mod problem;

@@ -7,6 +7,7 @@ mod agent;
 mod audit;
 mod completions;
 mod config;
+mod connect;
 mod init;
 mod lab;
 mod mcp;
@@ -19,6 +20,8 @@ mod serve;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use ::config::{Reference, SECRET_BYTES_MAX};
+use base::Secret;
 use clap::{Args, Parser, Subcommand};
 use scancli::{Hook, Scan};
 use toolscli::{Code, Tools};
@@ -32,6 +35,7 @@ Examples:
   weir init                 Write weir.yaml, with a key for a first agent
   weir config check         Say everything that is wrong with it
   weir serve                Serve it
+  weir connect cursor       Write its servers into the configuration of an MCP client
   weir scan notes.md        Say whether it may leave
   weir code search retries  Find code in this repository
   weir audit verify state   Prove that the log is whole
@@ -70,6 +74,7 @@ enum Command {
     Agent(agent::Agent),
     #[command(subcommand)]
     Mcp(mcp::Mcp),
+    Connect(Box<connect::Connect>),
     #[command(subcommand)]
     Relay(Box<relay::Relay>),
     Scan(Box<Scan>),
@@ -94,6 +99,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Pins(command) => command.run(),
         Command::Agent(command) => command.run(),
         Command::Mcp(command) => return command.run(),
+        Command::Connect(command) => command.run(),
         Command::Relay(command) => command.run(),
         Command::Scan(command) => command.run(scan_settings),
         Command::Code(command) => command.run(),
@@ -180,6 +186,25 @@ fn scan_settings(path: &Path) -> Result<scan::Settings, Failure> {
 /// A variable of the process's environment, if it is set and UTF-8.
 pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
+}
+
+/// The secret that a flag names: the value of a variable, or the one line of a file. What cannot be read is said, never its text.
+pub(crate) fn secret_at(reference: &str, flag: &str) -> Result<Secret, Failure> {
+    // The text is not repeated: it may be the secret itself.
+    let reference = crate::config::values::reference(reference);
+    let reference = reference.map_err(|why| Failure::new(format!("{flag} {why}"), ""))?;
+    let read = match reference {
+        Reference::Env(name) => variable(&name)
+            .filter(|value| !value.is_empty())
+            .ok_or_else(|| format!("the variable {name} is not set")),
+        Reference::File(path) => {
+            let text = crate::config::read::read_text(&path, SECRET_BYTES_MAX);
+            text.map_err(|why| format!("{} {why}", path.display()))
+        }
+    };
+    let line = read.and_then(|text| ::config::one_line(&text));
+    let secret = line.map_err(|why| Failure::new(format!("{flag}: {why}"), ""))?;
+    Ok(Secret::new(secret))
 }
 
 /// Prints what the operator should know of.
