@@ -17,7 +17,9 @@ mod talk;
 mod turns;
 mod watch;
 
+use std::collections::HashSet;
 use std::net::IpAddr;
+use std::sync::Mutex;
 
 use base::record::CallEnd;
 use base::{Action, CallId, Name, Refusal, Resource, refusal};
@@ -28,13 +30,15 @@ use http::{Method, StatusCode};
 use identity::Verified;
 use net::{Request, Response};
 
+use lists::ListCache;
+use names::Names;
+use park::Park;
+use sessions::SetSessions;
+use turns::Questions;
+use watch::Changes;
+
 pub(crate) use across::Bridge;
-pub(crate) use lists::ListCache;
-pub(crate) use names::Names;
-pub(crate) use park::Park;
-pub(crate) use sessions::SetSessions;
-pub(crate) use turns::{Questions, sweep};
-pub(crate) use watch::Changes;
+pub(crate) use turns::sweep;
 
 use crate::actions::{LIST, USE};
 use crate::envelope::{Id, Message, MessageText, splice};
@@ -44,10 +48,66 @@ use crate::incoming::{self, Parsed};
 use crate::lane::{McpLane, Server, Toolset};
 use crate::methods;
 use crate::refuse;
+use crate::upstream::lock;
+use crate::upstream::own::OwnLinks;
 use sessions::SetSession;
+
+/// Names of which it is told that several servers have them.
+const CLASHES_MAX: usize = 1_000;
 
 /// The set of all servers.
 pub const ALL: &str = "mcp";
+
+/// What is kept for the clients of many servers, of all threads.
+pub(crate) struct HubState {
+    pub(crate) lists: ListCache,
+    /// What was begun with servers.
+    pub(crate) own: OwnLinks,
+    pub(crate) changes: Changes,
+    /// Calls that wait for what their clients say, and what others of them were asked.
+    park: Park,
+    questions: Questions,
+    sessions: SetSessions,
+    /// The process, by a random text: a session with it is over when it is.
+    process: String,
+    /// Names that several servers have, as far as they were told.
+    clashes: Mutex<HashSet<String>>,
+}
+
+impl HubState {
+    /// `process` tells this process from all others.
+    pub(crate) fn new(process: CallId) -> HubState {
+        HubState {
+            lists: ListCache::default(),
+            own: OwnLinks::default(),
+            changes: Changes::default(),
+            park: Park::default(),
+            questions: Questions::default(),
+            sessions: SetSessions::default(),
+            process: process.to_string(),
+            clashes: Mutex::default(),
+        }
+    }
+
+    /// Forgets what is known of servers that were changed or taken out, and ends the calls that wait with them.
+    pub(crate) fn servers_changed(&self, is_changed: impl Fn(&Name) -> bool) {
+        self.lists.stale(&is_changed);
+        self.own.forget(&is_changed);
+        drop(self.park.retain(|talk| !is_changed(&talk.server)));
+        self.changes.note();
+    }
+
+    /// Tells, once, of each name that several servers have.
+    fn tell_clashes(&self, set: &Name, names: &Names) {
+        let mut told = lock(&self.clashes);
+        for (name, long) in names.clashes() {
+            if told.len() < CLASHES_MAX && told.insert(format!("{set} {name}")) {
+                let long = long.join(", ");
+                tracing::warn!(%set, name, long, "several servers have a tool of this name: each gets its long name");
+            }
+        }
+    }
+}
 
 /// One request to the URL, and whose it is.
 pub(crate) struct Asking<'a> {
@@ -222,7 +282,7 @@ impl Asking<'_> {
             Ok(passed) => passed,
             Err(refusal) => return refuse::refuse_http(&refusal, self.id, None),
         };
-        let questions = &self.lane.shared.questions;
+        let questions = &self.lane.shared.hub.questions;
         let is_asked = id.is_some_and(|id| questions.answered(self.agent(), id.0, body.clone()));
         end(passed, 202);
         if !is_asked {
@@ -369,7 +429,7 @@ impl Asking<'_> {
     fn set_level(&self, parsed: &Parsed<'_>) -> Result<String, Refusal> {
         let level = parsed.params().and_then(|params| params.get("level"));
         let level = level.and_then(base::JsonValue::as_str).unwrap_or_default();
-        let (sessions, session) = (&self.lane.shared.set_sessions, self.session()?);
+        let (sessions, session) = (&self.lane.shared.hub.sessions, self.session()?);
         match session {
             Some((_, session)) if !sessions.set_level(&session, &level) => {
                 let public = "there is no such level of a log";
@@ -389,7 +449,7 @@ impl Asking<'_> {
         match self.pass(&USE, "DELETE", None).await {
             Ok(passed) => {
                 if let Some((_, session)) = session {
-                    self.lane.shared.set_sessions.end(&session);
+                    self.lane.shared.hub.sessions.end(&session);
                 }
                 end(passed, 200);
                 Response::new(net::Body::Empty)
@@ -406,8 +466,8 @@ impl Asking<'_> {
         let shared = &self.lane.shared;
         let tokens = shared.tokens(self.agent(), self.name);
         let inside = tokens.open_session(given);
-        let known = inside.and_then(|inside| SetSession::of(&inside, &shared.process));
-        let known = known.filter(|session| !shared.set_sessions.is_ended(session));
+        let known = inside.and_then(|inside| SetSession::of(&inside, &shared.hub.process));
+        let known = known.filter(|session| !shared.hub.sessions.is_ended(session));
         match known {
             Some(session) => Ok(Some((given, session))),
             None => Err(crate::upstream::unknown()),

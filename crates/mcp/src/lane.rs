@@ -1,26 +1,27 @@
 //! The lane's state: what is configured, and what lives on one thread or is shared by all.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::time::Duration;
 
 use base::{CallId, Name, Secret};
 use gate::{Gate, Passed};
 use net::Upstreams;
 use net::children::Command;
+use tokio::time::Instant;
 
 use crate::calls::Calls;
 use crate::declared::Declared;
-use crate::hub::{Changes, ListCache, Names, Park, Questions, SetSessions};
+use crate::hub::HubState;
 use crate::probe::Health;
 use crate::token::Tokens;
-use crate::upstream::lock;
-use crate::upstream::own::OwnLinks;
-
-/// Names of which it is told that several servers have them.
-const CLASHES_MAX: usize = 1_000;
-use crate::upstream::Links;
 use crate::upstream::find::Spoken;
+use crate::upstream::{Link, Links};
+use crate::waiting::gone;
+
+/// How often sessions that are to end are looked at, in milliseconds.
+const RETIRED_LOOK_MS: u64 = 50;
 
 /// One MCP server, as configured.
 pub struct Server {
@@ -124,24 +125,14 @@ pub struct Settings {
 pub struct Shared {
     pub(crate) settings: Settings,
     pub(crate) gate: Arc<Gate>,
-    pub(crate) sessions: Links,
+    pub(crate) sessions: Arc<Links>,
     /// Calls under way with servers over HTTP.
     pub(crate) calls: Arc<Calls>,
     /// What the schemas of tools declare.
-    pub(crate) declared: Declared,
-    /// Lists for the clients of many servers, what was begun with servers for these, and the changes that they are told.
-    pub(crate) lists: ListCache,
-    pub(crate) own: OwnLinks,
-    pub(crate) changes: Changes,
-    /// Calls of these clients that wait for what they say, and what others of them were asked.
-    pub(crate) park: Park,
-    pub(crate) questions: Questions,
-    pub(crate) set_sessions: SetSessions,
-    /// The process, by a random text: a session with it is over when it is.
-    pub(crate) process: String,
-    /// Names that several servers have, as far as they were told.
-    clashes: Mutex<HashSet<String>>,
-    pub(crate) health: HashMap<Name, Health>,
+    pub(crate) declared: Arc<Declared>,
+    /// What is kept for the clients of many servers.
+    pub(crate) hub: Arc<HubState>,
+    pub(crate) health: HashMap<Name, Arc<Health>>,
 }
 
 impl Shared {
@@ -149,22 +140,43 @@ impl Shared {
         let health = settings
             .servers
             .keys()
-            .map(|name| (name.clone(), Health::default()));
+            .map(|name| (name.clone(), Arc::default()));
         Shared {
             health: health.collect(),
-            sessions: Links::default(),
+            sessions: Arc::default(),
             calls: Arc::default(),
-            declared: approved(&gate),
-            lists: ListCache::default(),
-            own: OwnLinks::default(),
-            changes: Changes::default(),
-            park: Park::default(),
-            questions: Questions::default(),
-            set_sessions: SetSessions::default(),
-            process: (settings.new_id)().to_string(),
-            clashes: Mutex::default(),
+            declared: Arc::new(approved(&gate)),
+            hub: Arc::new(HubState::new((settings.new_id)())),
             settings,
             gate,
+        }
+    }
+
+    /// The state by other settings: sessions, calls under way and what is known of servers that did not change stay. Whoever
+    /// has this one goes on by its settings.
+    pub fn next(&self, settings: Settings, is_changed: impl Fn(&Name) -> bool) -> Shared {
+        self.hub.servers_changed(&is_changed);
+        let health = settings.servers.keys().map(|name| {
+            let known = self.health.get(name).filter(|_| !is_changed(name));
+            (name.clone(), known.map(Arc::clone).unwrap_or_default())
+        });
+        Shared {
+            health: health.collect(),
+            sessions: Arc::clone(&self.sessions),
+            calls: Arc::clone(&self.calls),
+            declared: Arc::clone(&self.declared),
+            hub: Arc::clone(&self.hub),
+            settings,
+            gate: Arc::clone(&self.gate),
+        }
+    }
+
+    /// Takes the sessions of these servers: no call begins in them any more.
+    pub fn retire(&self, is_over: impl Fn(&Name) -> bool) -> Retired {
+        Retired {
+            sessions: Arc::clone(&self.sessions),
+            retired: self.sessions.retire(is_over),
+            wait_ms: self.settings.answer_ms,
         }
     }
 
@@ -195,20 +207,36 @@ impl Shared {
         self.health.get(server)?.spoken()
     }
 
-    /// Tells, once, of each name that several servers have.
-    pub(crate) fn tell_clashes(&self, set: &Name, names: &Names) {
-        let mut told = lock(&self.clashes);
-        for (name, long) in names.clashes() {
-            if told.len() < CLASHES_MAX && told.insert(format!("{set} {name}")) {
-                let long = long.join(", ");
-                tracing::warn!(%set, name, long, "several servers have a tool of this name: each gets its long name");
-            }
-        }
-    }
-
     /// Sessions open now, over all servers that weir keeps sessions for.
     pub fn sessions(&self) -> usize {
         self.sessions.len()
+    }
+}
+
+/// Sessions of servers that changed or are gone, with their children: each ends once no call is under way in it.
+pub struct Retired {
+    sessions: Arc<Links>,
+    retired: Vec<Arc<Link>>,
+    /// After which calls that are still under way end too.
+    wait_ms: u64,
+}
+
+impl Retired {
+    /// Ends them, each when it may.
+    pub async fn end(mut self) {
+        let until = Instant::now() + Duration::from_millis(self.wait_ms);
+        while !self.retired.is_empty() {
+            let is_late = Instant::now() >= until;
+            self.retired.retain(|session| {
+                let stays = session.is_busy() && !is_late;
+                if !stays {
+                    let why = gone("its server was changed or taken out");
+                    self.sessions.end(session, &why);
+                }
+                stays
+            });
+            tokio::time::sleep(Duration::from_millis(RETIRED_LOOK_MS)).await;
+        }
     }
 }
 

@@ -114,13 +114,13 @@ async fn watch(lane: McpLane, name: Name, new_id: fn() -> CallId) {
             Ok(spoken) => {
                 if health.spoken().is_some_and(|before| before != spoken) {
                     // What was begun in the other era is of no use.
-                    lane.shared.own.forget(&name);
+                    lane.shared.hub.own.forget(|of| *of == name);
                 }
                 if !worked {
                     let revisions: Vec<_> = spoken.dates().collect();
                     tracing::info!(server = %name, ?revisions, "a server works");
-                    lane.shared.lists.stale(&name);
-                    lane.shared.changes.note();
+                    lane.shared.hub.lists.stale(|of| *of == name);
+                    lane.shared.hub.changes.note();
                 }
                 health.hear(EraEvent::Found(spoken));
             }
@@ -128,7 +128,7 @@ async fn watch(lane: McpLane, name: Name, new_id: fn() -> CallId) {
                 tracing::warn!(server = %name, why, "a server does not work");
                 health.failed(&why);
                 if worked {
-                    lane.shared.changes.note();
+                    lane.shared.hub.changes.note();
                 }
             }
         }

@@ -31,7 +31,7 @@ const SWEEP_MS: u64 = 1_000;
 /// The connections of one thread. What may be dialled is decided by whoever makes values of `P`.
 pub struct Upstreams<P: Permit> {
     targets: Arc<Targets>,
-    resolver: Resolver,
+    resolver: Rc<Resolver>,
     pool: Rc<Pool>,
     permit: PhantomData<fn(&P)>,
 }
@@ -71,7 +71,7 @@ impl<P: Permit> Upstreams<P> {
         };
         Upstreams {
             targets,
-            resolver: Resolver::new(),
+            resolver: Rc::new(Resolver::new()),
             pool: Rc::new(Pool {
                 thread,
                 bounds: Rc::new(bounds),
@@ -79,6 +79,16 @@ impl<P: Permit> Upstreams<P> {
                 shelves: RefCell::default(),
                 sweeping: Cell::new(false),
             }),
+            permit: PhantomData,
+        }
+    }
+
+    /// The same connections, and other targets.
+    pub fn to(&self, targets: Arc<Targets>) -> Upstreams<P> {
+        Upstreams {
+            targets,
+            resolver: Rc::clone(&self.resolver),
+            pool: Rc::clone(&self.pool),
             permit: PhantomData,
         }
     }

@@ -14,6 +14,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::JoinHandle;
 
+use arc_swap::ArcSwap;
 use base::{Digest, Name, Now};
 use gate::ports::{HeldTool, PinsFull, SeenDefinition, Standing, Trust};
 
@@ -24,6 +25,9 @@ pub use folder::{Folder, PinsError};
 use book::Seen;
 pub(crate) use folder::FOLDER;
 use folder::Stamp;
+
+/// Most servers whose changed books wait to be written at once; one for which there is no room waits for its next change.
+const SERVERS_QUEUED_MAX: usize = 1024;
 
 /// The pins of all configured servers.
 pub struct Pins {
@@ -39,7 +43,7 @@ struct Writer {
 
 struct Shared {
     folder: Folder,
-    servers: HashMap<Name, Server>,
+    servers: ArcSwap<HashMap<Name, Arc<Server>>>,
 }
 
 struct Server {
@@ -73,26 +77,12 @@ impl Pins {
     /// to begin anew would trust whatever the server says now.
     pub fn open(dir: &Path, servers: impl Iterator<Item = Name>) -> Result<Pins, PinsError> {
         let folder = Folder::new(dir);
-        let mut table = HashMap::new();
-        for name in servers {
-            let stamp = folder.stamp(&name);
-            let book = folder.read(&name)?;
-            let server = Server {
-                held: AtomicUsize::new(book.held()),
-                queued: AtomicBool::new(false),
-                state: RwLock::new(State {
-                    book,
-                    stamp,
-                    last: HashMap::new(),
-                }),
-            };
-            table.insert(name, server);
-        }
-        let (changed, queue) = sync_channel(table.len().max(1));
         let shared = Arc::new(Shared {
             folder,
-            servers: table,
+            servers: ArcSwap::default(),
         });
+        shared.add(servers)?;
+        let (changed, queue) = sync_channel(SERVERS_QUEUED_MAX);
         let writing = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("pins".into())
@@ -100,6 +90,12 @@ impl Pins {
             .map_err(|error| PinsError::Io(dir.to_owned(), error))?;
         let writer = Mutex::new(Some(Writer { changed, thread }));
         Ok(Pins { shared, writer })
+    }
+
+    /// Reads the books of servers that came after the start. Those that are known stay as they are, and none is ever
+    /// forgotten: what was approved of a server holds when it comes back. Errors: as of [`Pins::open`]; nothing was changed.
+    pub fn add(&self, servers: impl Iterator<Item = Name>) -> Result<(), PinsError> {
+        self.shared.add(servers)
     }
 
     /// Writes what is not written yet, and ends the thread that writes.
@@ -122,8 +118,10 @@ impl Pins {
         }
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(writer) = &*writer {
-            // There is room for each server once, and `queued` says that this one does not stand there.
-            let _ = writer.changed.try_send(name.clone());
+            // Where there is no room, the next change is written with this one.
+            if writer.changed.try_send(name.clone()).is_err() {
+                server.queued.store(false, Ordering::Release);
+            }
         }
     }
 }
@@ -136,7 +134,8 @@ impl Drop for Pins {
 
 impl gate::ports::Pins for Pins {
     fn held(&self, server: &Name, tool: &str) -> Option<HeldTool> {
-        let (name, server) = self.shared.servers.get_key_value(server)?;
+        let servers = self.shared.servers.load();
+        let (name, server) = servers.get_key_value(server)?;
         if server.held.load(Ordering::Acquire) == 0 {
             return None;
         }
@@ -147,7 +146,8 @@ impl gate::ports::Pins for Pins {
     }
 
     fn known(&self, server: &Name, tool: &str, bytes: &Digest) -> Option<Standing> {
-        let (name, server) = self.shared.servers.get_key_value(server)?;
+        let servers = self.shared.servers.load();
+        let (name, server) = servers.get_key_value(server)?;
         let standing = || {
             let state = server.state();
             let (_, digest) = state.last.get(tool).filter(|(last, _)| last == bytes)?;
@@ -171,7 +171,8 @@ impl gate::ports::Pins for Pins {
         trust: Trust,
         now: Now,
     ) -> Result<Standing, PinsFull> {
-        let Some((name, server)) = self.shared.servers.get_key_value(sight.server) else {
+        let servers = self.shared.servers.load();
+        let Some((name, server)) = servers.get_key_value(sight.server) else {
             return Ok(Standing::New);
         };
         if server.held.load(Ordering::Acquire) > 0 {
@@ -199,7 +200,7 @@ impl gate::ports::Pins for Pins {
     }
 
     fn definitions(&self, each: &mut dyn FnMut(&Name, &str, &str)) {
-        for (name, server) in &self.shared.servers {
+        for (name, server) in &**self.shared.servers.load() {
             let state = server.state();
             for (tool, pin) in state.book.tools() {
                 let approved = pin.approved.as_ref();
@@ -211,7 +212,7 @@ impl gate::ports::Pins for Pins {
     }
 
     fn names(&self, each: &mut dyn FnMut(&Name, &str)) {
-        for (name, server) in &self.shared.servers {
+        for (name, server) in &**self.shared.servers.load() {
             let state = server.state();
             let approved = state.book.tools().filter(|(_, pin)| pin.approved.is_some());
             for (tool, _) in approved {
@@ -222,6 +223,29 @@ impl gate::ports::Pins for Pins {
 }
 
 impl Shared {
+    fn add(&self, servers: impl Iterator<Item = Name>) -> Result<(), PinsError> {
+        let mut table = HashMap::clone(&self.servers.load());
+        for name in servers {
+            if table.contains_key(&name) {
+                continue;
+            }
+            let stamp = self.folder.stamp(&name);
+            let book = self.folder.read(&name)?;
+            let server = Server {
+                held: AtomicUsize::new(book.held()),
+                queued: AtomicBool::new(false),
+                state: RwLock::new(State {
+                    book,
+                    stamp,
+                    last: HashMap::new(),
+                }),
+            };
+            table.insert(name, Arc::new(server));
+        }
+        self.servers.store(Arc::new(table));
+        Ok(())
+    }
+
     /// Takes over what another process wrote since the file was last read or written.
     fn look_again(&self, name: &Name, server: &Server) {
         let stamp = self.folder.stamp(name);
@@ -245,11 +269,11 @@ impl Shared {
 
     fn write_all(&self, queue: &Receiver<Name>) {
         for name in queue {
-            let Some(server) = self.servers.get(&name) else {
+            let Some(server) = self.servers.load().get(&name).cloned() else {
                 continue;
             };
             server.queued.store(false, Ordering::Release);
-            if let Err(error) = self.write(&name, server) {
+            if let Err(error) = self.write(&name, &server) {
                 tracing::error!(server = %name, %error, "what was seen of its tools is not kept");
             }
         }

@@ -35,6 +35,22 @@ impl WayOut {
     pub(crate) fn upstreams(&self) -> Rc<Upstreams<Passed>> {
         Rc::clone(&self.0)
     }
+
+    /// The same connections, and other targets.
+    pub(crate) fn to(&self, targets: &Arc<Targets>) -> WayOut {
+        WayOut(Rc::new(self.0.to(Arc::clone(targets))))
+    }
+
+    /// Connections to these targets that end with whoever has them.
+    pub(crate) fn new(targets: &Arc<Targets>) -> WayOut {
+        // How long a server may take is for each call to say.
+        let bounds = ConnectionSettings {
+            head_bytes_max: base::limit::HEAD_BYTES_MAX,
+            ..ConnectionSettings::default()
+        };
+        let thread = Thread::new(bounds.tick_ms());
+        WayOut(Rc::new(upstreams(targets)(thread, bounds)))
+    }
 }
 
 /// What all threads of a gateway share.
@@ -75,7 +91,7 @@ impl Gateway {
         let clock = Arc::new(Clock::new());
         let in_force = InForce::new(&rules.policies, &settings.agents);
         log::begin(&log, settings, &in_force, gate::ports::Clock::now(&*clock))?;
-        let metrics = Arc::new(Metrics::new(names(settings)));
+        let metrics = Arc::new(Metrics::new(names(settings, settings)));
         let pins = pins(settings, &state)?;
         let known = Arc::new(Known::new(agents(settings)));
         let ports = Ports {
@@ -136,13 +152,7 @@ impl Gateway {
 
     /// Upstream connections of one thread.
     pub(crate) fn way_out(&self) -> WayOut {
-        // How long a server may take is for each call to say.
-        let bounds = ConnectionSettings {
-            head_bytes_max: base::limit::HEAD_BYTES_MAX,
-            ..ConnectionSettings::default()
-        };
-        let thread = Thread::new(bounds.tick_ms());
-        WayOut(Rc::new(upstreams(&self.targets)(thread, bounds)))
+        WayOut::new(&self.targets)
     }
 
     /// The lane of this type, for who serves one lane and no routes.
@@ -153,7 +163,7 @@ impl Gateway {
         })
     }
 
-    /// Puts other settings in force, as far as that can be done while serving: agents, stops, policies, the
+    /// Puts other settings in force, as far as that can be done while serving: agents, servers, stops, policies, the
     /// scan, and rates. `started` are those that this gateway was made of. Gives the texts that are in force from now on.
     /// Errors: nothing was changed.
     pub(crate) fn reload(
@@ -164,12 +174,18 @@ impl Gateway {
         let rules = rules(settings, started, self.fingerprint_key)?;
         let in_force = InForce::new(&rules.policies, &settings.agents);
         let lanes = lanes::prepare(&self.lanes, settings)?;
+        if let Some(pins) = &self.pins {
+            let added = pins.add(settings.servers.iter().map(|server| server.name.clone()));
+            added.map_err(|error| vec![unread(settings, &error)])?;
+        }
         // In the log first: no judgement names a text that does not stand before it.
         in_force
             .keep(&self.log, self.now())
             .map_err(|error| vec![unkept(settings, &error)])?;
-        lanes.into_iter().for_each(|take| take());
+        self.metrics.know(names(started, settings));
+        // A server is judged before a lane knows it.
         self.gate.replace(rules);
+        lanes.into_iter().for_each(|take| take());
         self.known.replace(agents(settings));
         self.gate.stop(settings.stop.clone());
         Ok(in_force)
@@ -223,14 +239,29 @@ fn unkept(settings: &Settings, error: &RecordError) -> Problem {
     }
 }
 
-/// What judges, by these settings. The servers are those that the gateway started with.
+/// The book of a server's approvals is damaged, so the server cannot be told from another.
+fn unread(settings: &Settings, error: &store::pins::PinsError) -> Problem {
+    let message = format!("the approvals of a server cannot be read: {error}");
+    Problem {
+        key: "mcp".to_owned(),
+        ..Problem::of_file(
+            settings.file.display().to_string(),
+            message,
+            "See weir pins.",
+        )
+    }
+}
+
+/// What judges, by these settings. `started` are those that the gateway was made of.
 fn rules(
     settings: &Settings,
     started: &Settings,
     fingerprint_key: [u8; 32],
 ) -> Result<Rules, Vec<Problem>> {
     let (policies, engine) = compile::all(settings, fingerprint_key)?;
-    let reach = lanes::ALL.iter().flat_map(|row| (row.reach)(started));
+    let reach = lanes::ALL
+        .iter()
+        .flat_map(|row| (row.reach)(started, settings));
     Ok(Rules {
         policies,
         engine,
@@ -245,8 +276,10 @@ fn rules(
 }
 
 /// What policies and metrics know by name.
-fn names(settings: &Settings) -> impl Iterator<Item = base::Name> + '_ {
-    let reach = lanes::ALL.iter().flat_map(|row| (row.reach)(settings));
+fn names(started: &Settings, settings: &Settings) -> impl Iterator<Item = base::Name> {
+    let reach = lanes::ALL
+        .iter()
+        .flat_map(|row| (row.reach)(started, settings));
     reach.map(|(name, _)| name)
 }
 
@@ -279,6 +312,7 @@ fn agents(settings: &Settings) -> store::Agents {
     store::Agents::new(known)
 }
 
+/// Where what the gateway starts with is dialled. The error is for the operator.
 fn targets(settings: &Settings) -> Result<Targets, String> {
     dialled(lanes::ALL.iter().flat_map(|row| (row.endpoints)(settings)))
 }

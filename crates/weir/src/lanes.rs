@@ -34,10 +34,13 @@ pub(crate) struct Row {
     pub metrics: &'static [Metric],
     /// Where its configured destinations are, of those that are dialled.
     pub endpoints: fn(&Settings) -> Vec<(Name, Endpoint)>,
-    /// Every configured destination, and the addresses that may be dialled for it.
-    pub reach: fn(&Settings) -> Vec<(Name, Reach)>,
+    /// Every destination, and the addresses that may be dialled for it: of the settings that the gateway was started with,
+    /// or of those that are to be in force, as the lane takes new destinations.
+    pub reach: fn(&Settings, &Settings) -> Vec<(Name, Reach)>,
     /// The keys of its settings that differ, of those that are read at the start alone.
     pub only_at_start: fn(&Settings, &Settings) -> Vec<String>,
+    /// The keys of its settings that differ, of those that a reload puts in force.
+    pub reloaded: fn(&Settings, &Settings) -> Vec<String>,
     /// Starts it. The error is for the operator.
     pub open: fn(&Settings, &Parts<'_>) -> Opened,
 }

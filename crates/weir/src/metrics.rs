@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use arc_swap::ArcSwap;
 use base::record::CallEnd;
 use base::{Destination, Metric, Name, Resource};
 use prometheus_client::encoding::{EncodeLabelSet, text};
@@ -115,7 +116,8 @@ type Float = Gauge<f64, AtomicU64>;
 /// All metrics of a process.
 pub(crate) struct Metrics {
     registry: Registry,
-    servers: HashSet<Arc<str>>,
+    /// The names that are labels of their own.
+    servers: ArcSwap<HashSet<Arc<str>>>,
     other: Arc<str>,
     requests: Family<Request, Counter>,
     judgements: Family<Judged, Counter>,
@@ -141,11 +143,15 @@ fn histogram() -> Histogram {
     Histogram::new([0.001, 0.004, 0.016, 0.064, 0.256, 1.0, 4.0, 16.0, 64.0])
 }
 
+fn labels(servers: impl Iterator<Item = Name>) -> HashSet<Arc<str>> {
+    servers.map(|name| name.as_str().into()).collect()
+}
+
 impl Metrics {
     pub(crate) fn new(servers: impl Iterator<Item = Name>) -> Metrics {
         let mut metrics = Metrics {
             registry: Registry::default(),
-            servers: servers.map(|name| name.as_str().into()).collect(),
+            servers: ArcSwap::from_pointee(labels(servers)),
             other: "(other)".into(),
             requests: Family::default(),
             judgements: Family::default(),
@@ -218,8 +224,13 @@ impl Metrics {
     }
 
     fn label_of(&self, name: &Name) -> Arc<str> {
-        let known = self.servers.get(name.as_str());
-        known.unwrap_or(&self.other).clone()
+        let servers = self.servers.load();
+        servers.get(name.as_str()).unwrap_or(&self.other).clone()
+    }
+
+    /// The names that are labels of their own from now on. What was counted of others stays.
+    pub(crate) fn know(&self, servers: impl Iterator<Item = Name>) {
+        self.servers.store(Arc::new(labels(servers)));
     }
 
     pub(crate) fn count_request(&self, route: &'static str, status: u16) {

@@ -232,6 +232,7 @@ fn changed(old: &Settings, new: &Settings) -> Vec<String> {
     let differs = differs.into_iter().filter(|(_, differs)| *differs);
     keys.extend(differs.map(|(key, _)| key.to_owned()));
     keys.extend(only_at_start(old, new));
+    keys.extend(lanes::ALL.iter().flat_map(|row| (row.reloaded)(old, new)));
     keys.sort_unstable();
     keys.dedup();
     keys
@@ -344,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_that_take_a_restart_are_named_and_no_others() {
+    fn the_keys_that_take_a_restart_are_named_and_those_that_do_not() {
         let old = "mcp: { a: { command: [srv, A=1], dir: / }, b: { url: https://b.example } }";
         let cases = [
             (old, "x", ""),
@@ -371,8 +372,17 @@ mod tests {
             ),
         ];
         for (new, token, keys) in cases {
-            let found = only_at_start(&settings(old, "x"), &settings(new, token));
-            assert_eq!(found.join(" "), keys, "{new}");
+            let (old, new) = (settings(old, "x"), settings(new, token));
+            let found = only_at_start(&old, &new);
+            let (waiting, done): (Vec<_>, Vec<_>) = keys
+                .split_whitespace()
+                .partition(|key| !key.starts_with("mcp."));
+            assert_eq!(found, waiting, "{keys}");
+            let changed = changed(&old, &new);
+            assert!(
+                done.iter().all(|key| changed.iter().any(|k| k == key)),
+                "{keys}"
+            );
         }
     }
 
@@ -398,6 +408,6 @@ mod tests {
     fn a_secret_that_changed_behind_its_reference_is_noticed_and_not_shown() {
         let text = "mcp: { b: { url: https://b.example, token: env:TOKEN } }";
         let (old, new) = (settings(text, "one"), settings(text, "two"));
-        assert_eq!(only_at_start(&old, &new), ["mcp.b.token"]);
+        assert_eq!(changed(&old, &new), ["mcp.b.token"]);
     }
 }

@@ -171,10 +171,10 @@ impl ListCache {
         lock(&self.0).get(key).is_none_or(|kept| kept.failed)
     }
 
-    /// Forgets that the lists of a server are good, or of all.
-    pub(crate) fn stale(&self, server: &Name) {
+    /// Forgets that the lists of these servers are good.
+    pub(crate) fn stale(&self, is_stale: impl Fn(&Name) -> bool) {
         for (key, kept) in lock(&self.0).iter_mut() {
-            if key.1 == *server {
+            if is_stale(&key.1) {
                 kept.until_ms = 0;
             }
         }
@@ -193,7 +193,7 @@ impl Asking<'_> {
     /// The lists of all servers of the set: those that are good, and for the others what they answer now.
     pub(crate) async fn lists(&self, kind: ListKind) -> SetList<'_> {
         let servers = self.servers();
-        let cache = &self.lane.shared.lists;
+        let cache = &self.lane.shared.hub.lists;
         let key = |server: &Server| (self.agent().clone(), server.name.clone(), kind);
         let now_ms = mono_ms();
         let to_ask = servers.iter().filter(|server| {
@@ -306,7 +306,7 @@ impl Asking<'_> {
             }
         }
         if let Some(names) = &names {
-            self.lane.shared.tell_clashes(self.name, names);
+            self.lane.shared.hub.tell_clashes(self.name, names);
         }
         (shown, list.missing)
     }
@@ -419,11 +419,11 @@ impl OwnList {
         match self.pages().await {
             Some((listed, ttl_ms)) => {
                 let until_ms = mono_ms() + ttl_ms.min(TTL_MS_MAX);
-                if shared.lists.keep(key, listed, until_ms) {
-                    shared.changes.note();
+                if shared.hub.lists.keep(key, listed, until_ms) {
+                    shared.hub.changes.note();
                 }
             }
-            None => shared.lists.failed(key, mono_ms()),
+            None => shared.hub.lists.failed(key, mono_ms()),
         }
     }
 

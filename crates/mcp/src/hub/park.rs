@@ -151,8 +151,16 @@ impl<T> Park<T> {
 
     /// Takes out the calls whose time is over, or whose agent may not go on.
     pub(super) fn sweep(&self, now_ms: u64, stays: impl Fn(&Name) -> bool) -> Vec<T> {
+        self.take_those(|parked| now_ms >= parked.until_ms || !stays(&parked.agent))
+    }
+
+    /// Takes out the calls that are not to stay.
+    pub(super) fn retain(&self, stays: impl Fn(&T) -> bool) -> Vec<T> {
+        self.take_those(|parked| !stays(&parked.call))
+    }
+
+    fn take_those(&self, over: impl Fn(&Parked<T>) -> bool) -> Vec<T> {
         let mut table = self.table();
-        let over = |parked: &Parked<T>| now_ms >= parked.until_ms || !stays(&parked.agent);
         let calls = table.calls.iter();
         let those: Vec<u64> = calls
             .filter(|(_, parked)| over(parked))

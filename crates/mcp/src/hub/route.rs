@@ -97,7 +97,7 @@ impl Asking<'_> {
         let session = self.session().ok().flatten().map(|(_, session)| session);
         let told = Told {
             can,
-            level: self.lane.shared.set_sessions.level(session.as_ref()),
+            level: self.lane.shared.hub.sessions.level(session.as_ref()),
         };
         let restated = restate(parsed, target.renamed.clone(), &bridge, &to, told);
         let Some(restated) = restated else {

@@ -49,7 +49,7 @@ impl Asking<'_> {
             can: CapabilitySet::of(declared),
         };
         let tokens = shared.tokens(self.agent(), self.name);
-        let session = tokens.session(&session.inside(&shared.process));
+        let session = tokens.session(&session.inside(&shared.hub.process));
         inbound::json(
             StatusCode::OK,
             answer(id, &result.to_string()),

@@ -70,7 +70,7 @@ pub(crate) fn sweep(shared: &Shared) {
         let lane = crate::LANE.name;
         shared.gate.lets_stay(lane, agent, None).is_ok()
     };
-    drop(shared.park.sweep(mono_ms(), stays));
+    drop(shared.hub.park.sweep(mono_ms(), stays));
 }
 
 impl Asking<'_> {
@@ -187,8 +187,9 @@ impl Asking<'_> {
         let answers = answers(parsed.params())?;
         let shared = &self.lane.shared;
         let talk = shared
+            .hub
             .park
-            .take(token, &shared.process, self.agent(), mono_ms())?;
+            .take(token, &shared.hub.process, self.agent(), mono_ms())?;
         Ok((talk, answers))
     }
 
@@ -281,7 +282,7 @@ impl Turn {
         sender: &BodySender,
     ) -> Result<Result<(), Bytes>, net::Gone> {
         let agent = &self.speaker.verified.agent().name;
-        let questions = &self.speaker.lane.shared.questions;
+        let questions = &self.speaker.lane.shared.hub.questions;
         let mut answers = Vec::new();
         for question in talk.questions.clone() {
             let (id, answered) = questions.ask(agent);
@@ -326,7 +327,7 @@ impl Turn {
     fn park(&self, talk: Box<Talk>) -> Bytes {
         let shared = &self.speaker.lane.shared;
         let agent = &self.speaker.verified.agent().name;
-        if let Err(refusal) = shared.park.has_room(agent) {
+        if let Err(refusal) = shared.hub.park.has_room(agent) {
             return self.error(&refusal);
         }
         let mut asked = serde_json::Map::new();
@@ -336,9 +337,9 @@ impl Turn {
             asked.insert(question.key.clone(), asks);
         }
         let digest = talk.digest.clone();
-        let (number, until_ms) = shared.park.put(agent, talk, mono_ms());
+        let (number, until_ms) = shared.hub.park.put(agent, talk, mono_ms());
         let token = ParkToken {
-            process: shared.process.clone(),
+            process: shared.hub.process.clone(),
             number,
             digest,
             until_ms,

@@ -125,7 +125,7 @@ pub(super) fn stream(
     subscription: Option<String>,
 ) -> Response {
     let (sender, body) = Body::stream(EVENTS_MAX);
-    let changes = shared.changes.0.subscribe();
+    let changes = shared.hub.changes.0.subscribe();
     tokio::task::spawn_local(async move {
         let end = tell(&passed, wanted, subscription.as_deref(), changes, &sender).await;
         passed.end(CallEnding {

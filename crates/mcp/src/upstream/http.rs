@@ -115,7 +115,11 @@ async fn in_own_session(
     (outgoing, can): (&Outgoing, CapabilitySet),
 ) -> Result<net::UpstreamAnswer, Refusal> {
     let passed = answers.passed();
-    let own = lane.shared.own.session(&server.name, passed.agent(), can);
+    let own = lane
+        .shared
+        .hub
+        .own
+        .session(&server.name, passed.agent(), can);
     let begin = async |gone: Option<&Option<String>>| {
         let mut session = own.lock().await;
         if session.is_none() || session.as_ref() == gone {

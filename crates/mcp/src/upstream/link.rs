@@ -222,6 +222,11 @@ impl Link {
         Ok(())
     }
 
+    /// Whether a call is under way in it.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.state().waiting.is_empty()
+    }
+
     /// Whether the client does nothing with it: no call is under way, and no stream is open.
     pub(super) fn is_unused(&self) -> bool {
         let state = self.state();

@@ -104,6 +104,13 @@ impl Links {
         (is_own && session.scope == LinkScope::Session).then_some(session)
     }
 
+    /// Takes the links of these servers out: nobody finds them any more, and calls under way go on.
+    pub(crate) fn retire(&self, is_over: impl Fn(&Name) -> bool) -> Vec<Arc<Link>> {
+        let mut table = self.table();
+        let retired = table.extract_if(|_, session| is_over(&session.server));
+        retired.map(|(_, session)| session).collect()
+    }
+
     pub(crate) fn end(&self, session: &Link, why: &Refusal) {
         self.table().remove(&session.id);
         session.end(why);

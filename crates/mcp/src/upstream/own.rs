@@ -62,10 +62,10 @@ impl OwnLinks {
         Arc::clone(sessions.entry(key).or_default())
     }
 
-    /// Forgets what was begun with a server.
-    pub(crate) fn forget(&self, server: &Name) {
-        lock(&self.http).retain(|(of, ..), _| of != server);
-        lock(&self.children).retain(|(of, ..), _| of != server);
+    /// Forgets what was begun with these servers.
+    pub(crate) fn forget(&self, is_over: impl Fn(&Name) -> bool) {
+        lock(&self.http).retain(|(of, ..), _| !is_over(of));
+        lock(&self.children).retain(|(of, ..), _| !is_over(of));
     }
 }
 
@@ -125,7 +125,7 @@ fn child_of(
 ) -> Result<OwnWay, Refusal> {
     let agent = passed.agent();
     let key = (server.name.clone(), agent.clone(), can);
-    let (own, sessions) = (&lane.shared.own, &lane.shared.sessions);
+    let (own, sessions) = (&lane.shared.hub.own, &lane.shared.sessions);
     let mut children = lock(&own.children);
     let known = children.entry(key).or_default();
     known.retain(|child| sessions.find(&child.id, agent, &server.name).is_some());

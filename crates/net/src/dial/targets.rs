@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use base::{Name, Site, limit};
@@ -70,6 +71,19 @@ impl fmt::Display for EndpointError {
 impl std::error::Error for EndpointError {}
 
 impl Endpoint {
+    /// Whether a connection to the one is as good as one to the other.
+    fn is_same(&self, other: &Endpoint) -> bool {
+        let plain = |of: &Endpoint| (of.scheme, of.port, of.idle_max, of.idle_ms);
+        let is_same_client = match (&self.mutual, &other.mutual) {
+            (None, None) => true,
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        };
+        plain(self) == plain(other)
+            && (&self.host, &self.path, &self.ca) == (&other.host, &other.path, &other.ca)
+            && is_same_client
+    }
+
     /// Reads `scheme://host[:port][/path]`.
     pub fn parse(url: &str) -> Result<Endpoint, EndpointError> {
         if url.contains(['#', '?']) {
@@ -133,9 +147,10 @@ impl fmt::Display for TargetError {
 impl std::error::Error for TargetError {}
 
 /// Which name stands for which endpoint.
+#[derive(Default)]
 pub struct Targets {
     by_name: HashMap<Name, Arc<DialTarget>>,
-    public: PublicTrust,
+    public: Arc<PublicTrust>,
 }
 
 /// An endpoint, ready to be dialled.
@@ -153,10 +168,18 @@ pub(crate) struct DialTarget {
 /// Which idle connections are those of one target.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ShelfKey {
-    /// By its place among those that are configured.
-    Configured(usize),
+    /// By a number that one target of this process has.
+    Configured(u64),
     /// By the origin that an agent named.
     Site(Arc<str>),
+}
+
+impl ShelfKey {
+    /// The key of a target that is new.
+    fn new() -> ShelfKey {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        ShelfKey::Configured(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 /// How TLS is spoken to servers that public authorities certify: made when it is needed first, and shared.
@@ -189,20 +212,35 @@ impl Targets {
     pub fn new(
         endpoints: impl IntoIterator<Item = (Name, Endpoint)>,
     ) -> Result<Targets, Vec<TargetError>> {
+        Targets::default().next(endpoints)
+    }
+
+    /// The targets that take the place of these. One whose endpoint is the same stays what it is, with its idle connections;
+    /// whoever has these goes on with these. Fails with every problem.
+    pub fn next(
+        &self,
+        endpoints: impl IntoIterator<Item = (Name, Endpoint)>,
+    ) -> Result<Targets, Vec<TargetError>> {
         let (mut by_name, mut errors) = (HashMap::new(), Vec::new());
-        let public = PublicTrust::default();
-        for (place, (name, endpoint)) in endpoints.into_iter().enumerate() {
-            match DialTarget::new(ShelfKey::Configured(place), endpoint, &public) {
+        for (name, endpoint) in endpoints {
+            let kept = self.by_name.get(&name);
+            if let Some(kept) = kept.filter(|kept| kept.endpoint.is_same(&endpoint)) {
+                by_name.insert(name, Arc::clone(kept));
+                continue;
+            }
+            match DialTarget::new(ShelfKey::new(), endpoint, &self.public) {
                 Ok(target) => {
                     by_name.insert(name, Arc::new(target));
                 }
                 Err(problem) => errors.push(TargetError { name, problem }),
             }
         }
-        if errors.is_empty() {
-            Ok(Targets { by_name, public })
-        } else {
-            Err(errors)
+        match errors.is_empty() {
+            true => Ok(Targets {
+                by_name,
+                public: Arc::clone(&self.public),
+            }),
+            false => Err(errors),
         }
     }
 

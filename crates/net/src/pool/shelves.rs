@@ -1,9 +1,9 @@
 //! The idle connections of one thread, by where they lead.
 //!
-//! A configured target has a shelf for as long as the thread lasts. A site that an agent named has one while there is
-//! something on it: agents could name any number of them, so shelves and connections are bounded over all sites.
+//! A shelf is there while there is something on it: configured targets come and go, and agents could name any number of
+//! sites, so shelves and connections are bounded over all sites.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ pub(super) struct Idle {
 /// All of them.
 #[derive(Default)]
 pub(super) struct Shelves {
-    /// By the place of the target.
-    configured: Vec<Vec<Idle>>,
+    /// By the number of the target.
+    configured: BTreeMap<u64, Vec<Idle>>,
     sites: HashMap<ShelfKey, SiteShelf>,
     /// Connections to sites.
     site_idle: usize,
@@ -52,7 +52,7 @@ impl Shelves {
     /// How many connections there are for one target.
     pub(super) fn idle(&self, shelf: &ShelfKey) -> usize {
         match shelf {
-            ShelfKey::Configured(place) => self.configured.get(*place).map_or(0, Vec::len),
+            ShelfKey::Configured(number) => self.configured.get(number).map_or(0, Vec::len),
             ShelfKey::Site(_) => self.sites.get(shelf).map_or(0, |site| site.idle.len()),
         }
     }
@@ -70,7 +70,7 @@ impl Shelves {
         is_good: impl FnMut(&mut Idle) -> bool,
     ) -> Option<Idle> {
         match shelf {
-            ShelfKey::Configured(place) => newest(self.configured.get_mut(*place)?, is_good),
+            ShelfKey::Configured(number) => newest(self.configured.get_mut(number)?, is_good),
             ShelfKey::Site(_) => {
                 let site = self.sites.get_mut(shelf)?;
                 let before = site.idle.len();
@@ -87,11 +87,8 @@ impl Shelves {
     /// Keeps a connection, if there is room for it.
     pub(super) fn keep(&mut self, target: &Arc<DialTarget>, idle: Idle) {
         match &target.shelf {
-            ShelfKey::Configured(place) => {
-                if self.configured.len() <= *place {
-                    self.configured.resize_with(place + 1, Vec::new);
-                }
-                let shelf = &mut self.configured[*place];
+            ShelfKey::Configured(number) => {
+                let shelf = self.configured.entry(*number).or_default();
                 if shelf.len() < target.endpoint.idle_max {
                     shelf.push(idle);
                 }
@@ -141,9 +138,10 @@ impl Shelves {
 
     /// Closes those that `stays` says no to.
     pub(super) fn retain(&mut self, mut stays: impl FnMut(&mut Idle) -> bool) {
-        for shelf in &mut self.configured {
+        self.configured.retain(|_, shelf| {
             shelf.retain_mut(&mut stays);
-        }
+            !shelf.is_empty()
+        });
         self.site_idle = 0;
         self.sites.retain(|_, site| {
             site.idle.retain_mut(&mut stays);
@@ -153,7 +151,7 @@ impl Shelves {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.sites.is_empty() && self.configured.iter().all(Vec::is_empty)
+        self.sites.is_empty() && self.configured.is_empty()
     }
 }
 

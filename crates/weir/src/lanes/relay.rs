@@ -45,6 +45,7 @@ pub(crate) const ROW: Row = Row {
     endpoints: |settings| told::endpoints(&settings.relay),
     reach,
     only_at_start,
+    reloaded: |_, _| Vec::new(),
     open,
 };
 
@@ -314,8 +315,9 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn reach(settings: &Settings) -> Vec<(Name, Reach)> {
-    let places = settings.relay.places();
+/// Where it goes is read at the start alone.
+fn reach(started: &Settings, _: &Settings) -> Vec<(Name, Reach)> {
+    let places = started.relay.places();
     places
         .map(|place| (place.name.clone(), place.reach()))
         .collect()

@@ -75,14 +75,15 @@ pub(crate) const ROW: Row = Row {
         echo.map(|echo| (own_name(), endpoint(&echo.url, None)))
             .collect()
     },
-    reach: |settings| {
-        let echo = settings.echo.iter();
+    reach: |started, _| {
+        let echo = started.echo.iter();
         echo.map(|_| (own_name(), Reach::loopback())).collect()
     },
     only_at_start: |old, new| match old.echo == new.echo {
         true => Vec::new(),
         false => vec!["echo".to_owned()],
     },
+    reloaded: |_, _| Vec::new(),
     open: |settings, parts| {
         Ok(Arc::new(Echo {
             gate: Arc::clone(parts.gate),
