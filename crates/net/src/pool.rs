@@ -69,28 +69,28 @@ impl<P: Permit> Upstreams<P> {
             answer_ms: u64::MAX,
             ..bounds.clone()
         };
+        let pool = Rc::new(Pool {
+            thread,
+            bounds: Rc::new(bounds),
+            patient: Rc::new(patient),
+            shelves: RefCell::default(),
+            sweeping: Cell::new(false),
+        });
+        Self::of(targets, Rc::new(Resolver::new()), pool)
+    }
+
+    fn of(targets: Arc<Targets>, resolver: Rc<Resolver>, pool: Rc<Pool>) -> Upstreams<P> {
         Upstreams {
             targets,
-            resolver: Rc::new(Resolver::new()),
-            pool: Rc::new(Pool {
-                thread,
-                bounds: Rc::new(bounds),
-                patient: Rc::new(patient),
-                shelves: RefCell::default(),
-                sweeping: Cell::new(false),
-            }),
+            resolver,
+            pool,
             permit: PhantomData,
         }
     }
 
     /// The same connections, and other targets.
     pub fn to(&self, targets: Arc<Targets>) -> Upstreams<P> {
-        Upstreams {
-            targets,
-            resolver: Rc::clone(&self.resolver),
-            pool: Rc::clone(&self.pool),
-            permit: PhantomData,
-        }
+        Self::of(targets, Rc::clone(&self.resolver), Rc::clone(&self.pool))
     }
 
     /// A connection to the place of the permit: an idle one that is silent, or a new one, within

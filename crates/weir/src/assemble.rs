@@ -3,6 +3,7 @@
 //! This file alone makes values of `Upstreams<Passed>`: whatever goes out of this process goes out by those, for a
 //! call that the gate passed.
 
+pub(crate) mod client;
 mod log;
 pub(crate) mod probe;
 pub(crate) mod relay;

@@ -18,6 +18,7 @@ mod toolsets;
 pub(crate) mod values;
 
 pub(crate) use ::config::{FILE_BYTES_MAX, Problem, SECRET_BYTES_MAX};
+pub(crate) use mcp::is_secret;
 pub(crate) use read::{load, load_again};
 pub(crate) use seen::Seen;
 pub(crate) use settings::Settings;

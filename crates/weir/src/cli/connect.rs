@@ -201,53 +201,10 @@ impl Connect {
 
     /// The entries' names and URLs: one for each server. The one place that says which.
     fn targets(&self) -> Result<Vec<(String, String)>, Failure> {
-        let (gateway, servers) = self.servers()?;
+        let agent = self.agent.as_deref();
+        let (gateway, servers) = servers(&self.config, self.url.as_deref(), &self.server, agent)?;
         let target = |server: &Name| (format!("weir-{server}"), format!("{gateway}/mcp/{server}"));
         Ok(servers.iter().map(target).collect())
-    }
-
-    /// Where the gateway is, and which of its servers are meant. A gateway elsewhere needs no configuration here.
-    fn servers(&self) -> Result<(String, Vec<Name>), Failure> {
-        let given = self.url.as_deref().map(gateway_url).transpose()?;
-        if let Some(gateway) = &given
-            && !self.server.is_empty()
-            && self.agent.is_none()
-        {
-            let servers = self.server.iter().map(|name| named(name));
-            return Ok((gateway.clone(), servers.collect::<Result<_, _>>()?));
-        }
-        let settings = self.config.load()?;
-        let gateway = match given {
-            Some(gateway) => gateway,
-            None => own_url(&settings)?,
-        };
-        let known: Vec<Name> = settings
-            .servers
-            .iter()
-            .map(|server| server.name.clone())
-            .collect();
-        let wanted: Vec<Name> = match self.server.is_empty() {
-            true => known.clone(),
-            false => self
-                .server
-                .iter()
-                .map(|name| named(name))
-                .collect::<Result<_, _>>()?,
-        };
-        if let Some(unknown) = wanted.iter().find(|name| !known.contains(name)) {
-            return Err(unknown_name("server", unknown.as_str(), &known));
-        }
-        let servers = match &self.agent {
-            None => wanted,
-            Some(agent) => usable(&settings, agent, wanted)?,
-        };
-        match servers.is_empty() {
-            true => Err(Failure::new(
-                "there is no server to connect",
-                "Write one under mcp in weir.yaml, or let the agent use one by a policy.",
-            )),
-            false => Ok((gateway, servers)),
-        }
     }
 
     fn undo(&self, client: &Client, path: &Path) -> Ended {
@@ -422,6 +379,49 @@ fn make_folder(path: &Path, is_project: bool) -> Result<(), Failure> {
         .map_err(|error| Failure::new(format!("{} cannot be made: {error}", folder.display()), ""))
 }
 
+/// Where the gateway is, and which of its servers are meant: those that are wanted, or all, of which the agent may use. A gateway
+/// elsewhere needs no configuration here.
+pub(in crate::cli) fn servers(
+    config: &ConfigFile,
+    url: Option<&str>,
+    wanted: &[String],
+    agent: Option<&str>,
+) -> Result<(String, Vec<Name>), Failure> {
+    let given = url.map(gateway_url).transpose()?;
+    let wanted: Vec<Name> = wanted
+        .iter()
+        .map(|name| named(name))
+        .collect::<Result<_, _>>()?;
+    if let Some(gateway) = &given
+        && !wanted.is_empty()
+        && agent.is_none()
+    {
+        return Ok((gateway.clone(), wanted));
+    }
+    let settings = config.load()?;
+    let gateway = match given {
+        Some(gateway) => gateway,
+        None => own_url(&settings)?,
+    };
+    let known = settings.servers.iter().map(|server| server.name.clone());
+    let known: Vec<Name> = known.collect();
+    if let Some(unknown) = wanted.iter().find(|name| !known.contains(name)) {
+        return Err(unknown_name("server", unknown.as_str(), &known));
+    }
+    let wanted = if wanted.is_empty() { known } else { wanted };
+    let servers = match agent {
+        None => wanted,
+        Some(agent) => usable(&settings, agent, wanted)?,
+    };
+    match servers.is_empty() {
+        true => Err(Failure::new(
+            "there is no server to connect",
+            "Write one under mcp in weir.yaml, or let the agent use one by a policy.",
+        )),
+        false => Ok((gateway, servers)),
+    }
+}
+
 fn named(text: &str) -> Result<Name, Failure> {
     let what = format!("{text:?} cannot be a server's name");
     Name::new(text).ok_or_else(|| Failure::new(what, "Name one as weir.yaml does, under mcp."))
@@ -437,7 +437,7 @@ fn unknown_name(what: &str, given: &str, known: &[Name]) -> Failure {
 }
 
 /// The address of a gateway, as a person gives it.
-pub(in crate::cli) fn gateway_url(text: &str) -> Result<String, Failure> {
+fn gateway_url(text: &str) -> Result<String, Failure> {
     let help =
         "Name the gateway's own address, such as https://weir.example or http://127.0.0.1:8700.";
     let url = values::url(text).map_err(|why| Failure::new(format!("--url {why}"), help))?;
@@ -448,7 +448,7 @@ pub(in crate::cli) fn gateway_url(text: &str) -> Result<String, Failure> {
 }
 
 /// The address of the gateway that a configuration is for.
-pub(in crate::cli) fn own_url(settings: &Settings) -> Result<String, Failure> {
+fn own_url(settings: &Settings) -> Result<String, Failure> {
     if let Some(url) = &settings.public_url {
         return Ok(url.clone());
     }

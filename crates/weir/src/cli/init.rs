@@ -2,6 +2,8 @@
 //!
 //! It never overwrites, and the key that it makes is printed once and stored as a hash only.
 
+mod clients;
+
 use std::path::{Path, PathBuf};
 
 use ::relay::import::{self, Taken};
@@ -12,8 +14,28 @@ use super::agent::new_key;
 use super::{Answer, Ended, Failure, print, relay, write_new};
 use crate::config::values;
 
+use clients::Servers;
+
 const CONFIG: &str = include_str!("init/weir.yaml");
 const POLICY: &str = include_str!("init/policy.cedar");
+/// What stands before and behind the servers in the file.
+const SERVERS_BEGIN: &str = "at /mcp/<name>.\nmcp:\n";
+const SERVERS_END: &str = "\n# Who may do what";
+/// The policy where the servers are those that a person has used already.
+const SERVERS_POLICY: &str = "\
+// Who may do what. What no policy permits is refused, and a forbid wins over every permit.
+//
+// Check this file:   weir policy check
+
+// Engineers may use every server: list and call its tools, read its resources, get its prompts. Narrow it by name:
+// permit (principal, action in Action::\"mcp\", resource in Server::\"files\");
+@id(\"engineers-use-servers\")
+permit (
+  principal in Group::\"engineers\",
+  action in Action::\"mcp\",
+  resource
+);
+";
 /// What the file shows as comments: keys of which everything has a default.
 const DEFAULTS: &[&str] = &["scan", "limits", "log", "origins", "logs", "threads"];
 
@@ -25,15 +47,20 @@ Examples:
   weir init /etc/weir
   weir init --json demo | jq -r .key
   weir init --from mte-env relay.env relay   From the environment of an MTE Relay
+  weir init --from mcp ~/.cursor/mcp.json    With the servers of an MCP client
+  weir init --from mcp --find                With those of all clients that are found
 
 The key is printed once and stored as its hash. Files that are there already are not changed.")]
 pub(super) struct Init {
     /// The folder to write to; made if it is not there
     #[arg(default_value = ".")]
     dir: PathBuf,
-    /// Take over what another product was told: mte-env, and a file of NAME=VALUE
-    #[arg(long, num_args = 2, value_names = ["KIND", "FILE"])]
+    /// Take over what another product was told: mte-env and a file of NAME=VALUE, or mcp and a client's configuration
+    #[arg(long, num_args = 1..=2, value_names = ["KIND", "FILE"])]
     from: Option<Vec<String>>,
+    /// With --from mcp: look where clients keep their configurations
+    #[arg(long, requires = "from")]
+    find: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -43,12 +70,21 @@ impl Init {
     pub(super) fn run(self) -> Ended {
         match self.from.as_deref() {
             None => self.begin(),
-            Some([kind, file]) if kind == "mte-env" => self.take_over(Path::new(file)),
-            Some([kind, ..]) => Err(Failure::new(
-                format!("{kind} is not known"),
-                "What can be taken over is: mte-env FILE.",
+            Some([kind, file]) if kind == "mte-env" && !self.find => {
+                self.take_over(Path::new(file))
+            }
+            Some([kind, file]) if kind == "mcp" && !self.find => {
+                let servers = clients::of_file(Path::new(file))?;
+                self.take_servers(&servers, &[PathBuf::from(file)])
+            }
+            Some([kind]) if kind == "mcp" && self.find => {
+                let (servers, files) = clients::find()?;
+                self.take_servers(&servers, &files)
+            }
+            Some(_) => Err(Failure::new(
+                "--from does not name what is to be taken over",
+                "What can be taken over is: mte-env FILE, mcp FILE, or mcp --find.",
             )),
-            Some([]) => Err(Failure::new("--from needs a kind and a file", "")),
         }
     }
 
@@ -57,7 +93,7 @@ impl Init {
         self.make_dir(&[&config, &policy])?;
         let (key, hash) = new_key()?;
         write_new(&policy, POLICY)?;
-        write_new(&config, &config_text(&hash.to_string()))?;
+        write_new(&config, &config_text(&hash.to_string(), None))?;
         let (config, policy, key) = (config.display().to_string(), policy.display(), key.expose());
         print(&match self.json {
             true => {
@@ -94,6 +130,30 @@ impl Init {
                 "",
             )
         })
+    }
+
+    /// A configuration with the servers of MCP clients.
+    fn take_servers(&self, servers: &Servers, files: &[PathBuf]) -> Ended {
+        let (config, policy) = (self.dir.join("weir.yaml"), self.dir.join("policy.cedar"));
+        if servers.written.is_empty() {
+            let why: Vec<String> = servers
+                .not
+                .iter()
+                .map(|(what, why)| format!("{what} {why}"))
+                .collect();
+            let what = "there is no server to take over; nothing was written";
+            return Err(Failure::new(what, why.join("; ")));
+        }
+        self.make_dir(&[&config, &policy])?;
+        let (key, hash) = new_key()?;
+        write_new(&policy, SERVERS_POLICY)?;
+        write_new(&config, &config_text(&hash.to_string(), Some(servers)))?;
+        let config = config.display().to_string();
+        print(&match self.json {
+            true => format!("{}\n", servers_json(servers, files, &config, key.expose())),
+            false => servers_text(servers, files, &config, key.expose()),
+        })?;
+        Ok(Answer::Yes)
     }
 
     /// A configuration that does what another product's does.
@@ -138,13 +198,84 @@ fn import_url(text: &str) -> Result<import::Url, String> {
     })
 }
 
-/// The configuration to begin with. Its comments show the defaults as the table of keys has them.
-fn config_text(hash: &str) -> String {
+/// The configuration to begin with, with these servers in the place of its example. Its comments show the defaults as the table of
+/// keys has them.
+fn config_text(hash: &str, servers: Option<&Servers>) -> String {
     let defaults = config::show::defaults(&crate::config::file::schema(), DEFAULTS);
     let defaults: String = defaults.lines().map(|line| format!("# {line}\n")).collect();
-    CONFIG
+    let mut config = CONFIG.to_owned();
+    if let Some(servers) = servers {
+        let (before, rest) = CONFIG
+            .split_once(SERVERS_BEGIN)
+            .expect("the file has servers");
+        let (_, behind) = rest.split_once(SERVERS_END).expect("the file has a policy");
+        let written = servers.written.iter();
+        let written: String = written
+            .map(|(name, section)| format!("  {name}:\n{section}"))
+            .collect();
+        config = format!("{before}{SERVERS_BEGIN}{written}{SERVERS_END}{behind}");
+    }
+    config
         .replace("@HASH@", hash)
         .replace("@DEFAULTS@", &defaults)
+}
+
+/// A value in a line of a shell, left for a person to fill in.
+const UNSAID: &str = "...";
+
+fn servers_text(servers: &Servers, files: &[PathBuf], config: &str, key: &str) -> String {
+    let mut text = format!("wrote {config} and its policy, by\n");
+    for file in files {
+        text.push_str(&format!("  {}\n", file.display()));
+    }
+    let names: Vec<&str> = servers
+        .written
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .collect();
+    text.push_str(&format!("servers: {}\n", names.join(", ")));
+    if !servers.not.is_empty() {
+        text.push_str("not taken over:\n");
+    }
+    for (what, why) in &servers.not {
+        text.push_str(&format!("  {what} {why}\n"));
+    }
+    if !servers.exports.is_empty() {
+        text.push_str("set these before weir starts, with the values that stand there now:\n");
+    }
+    for (variable, stands) in &servers.exports {
+        text.push_str(&format!("  export {variable}={UNSAID}   # {stands}\n"));
+    }
+    text.push_str(&format!(
+        "key for the agent dev, shown once:  {key}\n\
+         next:  weir config check -c {config}\n       weir serve -c {config}\n       weir connect CLIENT -c {config}\n"
+    ));
+    text
+}
+
+fn servers_json(
+    servers: &Servers,
+    files: &[PathBuf],
+    config: &str,
+    key: &str,
+) -> serde_json::Value {
+    let names: Vec<&String> = servers.written.iter().map(|(name, _)| name).collect();
+    let files: Vec<String> = files
+        .iter()
+        .map(|file| file.display().to_string())
+        .collect();
+    let exports = servers.exports.iter();
+    let exports: Vec<_> = exports
+        .map(|(name, stands)| json!({ "name": name, "at": stands }))
+        .collect();
+    let not = servers.not.iter();
+    let not: Vec<_> = not
+        .map(|(name, why)| json!({ "name": name, "what": why }))
+        .collect();
+    json!({
+        "config": config, "from": files, "servers": names, "exports": exports, "without": not,
+        "agent": "dev", "key": key,
+    })
 }
 
 fn taken_text(taken: &Taken, config: &str, key: Option<&str>) -> String {
@@ -234,7 +365,7 @@ mod tests {
 
     #[test]
     fn each_default_line_says_what_holds_without_it() {
-        let text = config_text(HASH);
+        let text = config_text(HASH, None);
         let (before, lines) = defaults(&text);
         assert!(!text.contains('@') && lines.len() > 15, "{text}");
         let without = settings(before);

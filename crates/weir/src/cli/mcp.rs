@@ -1,6 +1,9 @@
-//! `weir mcp wrap`: one server behind the gate, nothing else running.
+//! `weir mcp`: ask servers behind a gateway that runs, or put one server behind the gate with nothing else running.
 //!
-//! It makes the settings of a gateway of one agent and one server, and leaves the rest to `wrap`.
+//! `wrap` makes the settings of a gateway of one agent and one server, and leaves the rest to `wrap`.
+
+mod ask;
+mod session;
 
 use std::collections::HashMap;
 use std::io;
@@ -43,14 +46,20 @@ fn built_in() -> Settings {
     settings
 }
 
-/// MCP servers without a gateway that runs
+/// Ask MCP servers behind a gateway, or put one behind the gate in the place of a client
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
+  weir mcp list             The tools that the agent of WEIR_KEY may use
+  weir mcp call files/list_directory '{\"path\": \".\"}'
+  weir mcp inspect files
   weir mcp wrap -- mcp-server-filesystem ~/notes
   weir mcp wrap --help      How a client is told of it")]
 pub(super) enum Mcp {
-    Wrap(Wrap),
+    List(ask::List),
+    Call(ask::Call),
+    Inspect(ask::Inspect),
+    Wrap(Box<Wrap>),
 }
 
 /// Start a stdio MCP server behind the gate, in the place of the client
@@ -106,8 +115,13 @@ fn name(text: &str) -> Result<Name, String> {
 impl Mcp {
     /// Serves. The server has exit codes of its own.
     pub(super) fn run(self) -> ExitCode {
-        let Mcp::Wrap(command) = self;
-        match command.run() {
+        let wrap = match self {
+            Mcp::List(command) => return terminal::exit(command.run()),
+            Mcp::Call(command) => return terminal::exit(command.run()),
+            Mcp::Inspect(command) => return terminal::exit(command.run()),
+            Mcp::Wrap(command) => command,
+        };
+        match wrap.run() {
             Ok(code) => code,
             Err(failure) => {
                 complain(&failure.what, &failure.help);

@@ -88,7 +88,7 @@ fn env_value(name: &str, value: &Written, at: &Key, check: &mut Check<'_>) -> Op
 }
 
 /// Whether a variable of this name is likely to hold a secret.
-fn is_secret(name: &str) -> bool {
+pub(crate) fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     let words = [
         "TOKEN",
