@@ -357,3 +357,33 @@ fn a_site_is_dialled_and_used_again_by_permits_that_allow_its_address() {
         assert_eq!(ftp.asked.borrow().len(), 0, "nothing was dialled");
     });
 }
+
+#[test]
+fn targets_that_follow_keep_the_connections_of_what_is_the_same() {
+    run(async {
+        let (one, other) = (
+            origin(OK.as_bytes(), false).await,
+            origin(OK.as_bytes(), false).await,
+        );
+        let at = |address: SocketAddr| Endpoint::parse(&format!("http://{address}")).unwrap();
+        let same = Arc::new(Targets::new([(name(), at(one))]).unwrap());
+        let bounds = ConnectionSettings::default();
+        let first = Upstreams::new(Arc::clone(&same), Thread::new(bounds.tick_ms()), bounds);
+        assert!(ask(&first, &pass(|_| true)).await.unwrap());
+        let more = (Name::new("more").unwrap(), at(other));
+        let next = Arc::new(same.next([(name(), at(one)), more]).unwrap());
+        let second = first.to(Arc::clone(&next));
+        assert_eq!(second.idle(&name()), 1);
+        assert!(!ask(&second, &pass(|_| true)).await.unwrap());
+        // Another address is another target, and whoever has the targets before goes on with these.
+        let third = second.to(Arc::new(next.next([(name(), at(other))]).unwrap()));
+        assert_eq!((third.idle(&name()), first.idle(&name())), (0, 1));
+        assert!(ask(&third, &pass(|_| true)).await.unwrap());
+        assert!(!ask(&first, &pass(|_| true)).await.unwrap());
+        let bad = Endpoint {
+            host: "not a host".into(),
+            ..at(one)
+        };
+        assert!(next.next([(name(), bad)]).is_err());
+    });
+}

@@ -361,6 +361,28 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_comes_later_is_pinned_and_the_others_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let pins = Pins::open(dir.path(), std::iter::once(name("other"))).unwrap();
+        see(&pins, "add", "one");
+        assert_eq!(
+            see(&pins, "add", "two"),
+            Standing::New,
+            "it is not known yet"
+        );
+        pins.add([name("files"), name("other")].into_iter())
+            .unwrap();
+        assert_eq!(see(&pins, "add", "one"), Standing::New);
+        pins.add(std::iter::once(name("files"))).unwrap();
+        assert!(matches!(see(&pins, "add", "two"), Standing::Held(_)));
+        pins.close();
+        assert_eq!(held(&open(dir.path()), "add"), Some(HoldReason::Changed));
+        std::fs::write(dir.path().join("bad.json"), "oops").unwrap();
+        let pins = open(dir.path());
+        assert!(pins.add(std::iter::once(name("bad"))).is_err());
+    }
+
+    #[test]
     fn an_approval_is_noticed_and_not_lost() {
         let dir = tempfile::tempdir().unwrap();
         let pins = open(dir.path());

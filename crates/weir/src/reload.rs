@@ -408,6 +408,8 @@ mod tests {
     fn a_secret_that_changed_behind_its_reference_is_noticed_and_not_shown() {
         let text = "mcp: { b: { url: https://b.example, token: env:TOKEN } }";
         let (old, new) = (settings(text, "one"), settings(text, "two"));
-        assert_eq!(changed(&old, &new), ["mcp.b.token"]);
+        let changed = changed(&old, &new);
+        assert!(changed.contains(&"mcp.b.token".to_owned()), "{changed:?}");
+        assert!(!format!("{changed:?}").contains("two"));
     }
 }
