@@ -197,3 +197,21 @@ async fn a_client_that_takes_nothing_loses_its_own_call_alone() {
     let (_, missed) = session.listen().unwrap();
     assert_eq!(missed, [Bytes::from((EVENTS_WAITING_MAX - 1).to_string())]);
 }
+
+#[test]
+fn links_that_are_retired_are_not_found_and_end_their_calls() {
+    let sessions = Links::default();
+    let server = server(3, 3);
+    let session = begin(&sessions, "dev", &server, 1);
+    let _call = session.wait("w1", "1", None, true).unwrap();
+    assert!(sessions.retire(|name| name.as_str() == "other").is_empty());
+    let retired = sessions.retire(|name| name.as_str() == "files");
+    assert_eq!(retired.len(), 1);
+    assert!(session.is_busy() && !session.is_ended());
+    let found = sessions.find(&session.id, &name("dev"), &name("files"));
+    assert!(found.is_none() && sessions.len() == 0);
+    session.forget("w1");
+    assert!(!session.is_busy());
+    sessions.end(&session, &stopped());
+    assert!(session.is_ended());
+}
