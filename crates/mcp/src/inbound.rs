@@ -28,7 +28,7 @@ use crate::lane::{McpLane, Server, ServerKind};
 use crate::token::Resume;
 use crate::upstream::http::SessionOf;
 use crate::waiting::gone;
-use crate::{origin, refuse, upstream};
+use crate::{batch, origin, refuse, upstream};
 
 /// The proof of a key that a token is bound to (RFC 9449 §4.1).
 const PROOF: HeaderName = HeaderName::from_static("dpop");
@@ -117,10 +117,40 @@ impl McpLane {
             Ok(body) => body,
             Err(refusal) => return self.say_no(&asking, refusal).await,
         };
-        let (lane, head) = (self, &request.head);
+        let head = &request.head;
+        let messages = match has_batches(head).then(|| batch::of_client(&body)).transpose() {
+            Ok(messages) => messages.flatten(),
+            Err(refusal) => return self.say_no(&asking, refusal).await,
+        };
+        match messages {
+            None => self.message(asking, head, &body).await,
+            Some(messages) => Box::pin(self.batch(asking, head, messages)).await,
+        }
+    }
+
+    /// Answers a batch: each message as a call of its own.
+    async fn batch(&self, asking: Asking<'_>, head: &Parts, messages: Vec<Bytes>) -> Response {
+        let answered = messages.iter().enumerate().map(|(i, message)| {
+            let id = match i {
+                0 => asking.call.id,
+                _ => (self.settings().new_id)(),
+            };
+            let asking = Asking {
+                verified: asking.verified.clone(),
+                server: asking.server,
+                call: Call { id, ..asking.call },
+            };
+            self.message(asking, head, message)
+        });
+        batch::each(answered).await
+    }
+
+    /// Answers one message.
+    async fn message(&self, asking: Asking<'_>, head: &Parts, body: &Bytes) -> Response {
+        let lane = self;
         let Asking { server, call, .. } = asking;
         let (id, link) = (call.id, Exchange { lane, server, head });
-        let driven = drive(&self.shared, &link, server, asking.verified, call, &body).await;
+        let driven = drive(&self.shared, &link, server, asking.verified, call, body).await;
         let driven = match driven {
             Ok(driven) => driven,
             Err(refused) => return say(&refused, id),
@@ -363,6 +393,14 @@ pub(crate) fn check_post(head: &Parts) -> Result<(), Refusal> {
         return Err(Refusal::new(refusal::NOT_ACCEPTED, "an answer may be JSON"));
     }
     Ok(())
+}
+
+/// Whether the body of a request may be a batch: the revision that has them, which has no field to say so.
+fn has_batches(head: &Parts) -> bool {
+    match fields::revision(&head.headers) {
+        Ok(named) => named.is_none_or(|date| Revision::of(date).is_some_and(|of| of.has_batches)),
+        Err(_) => false,
+    }
 }
 
 /// Judges the revision that a request without a message names.

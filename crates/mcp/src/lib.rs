@@ -20,6 +20,7 @@ mod lane;
 mod upstream;
 
 mod answers;
+mod batch;
 mod calls;
 mod probe;
 mod token;

@@ -21,7 +21,7 @@ use crate::era::fields::REVISION;
 use crate::era::{CapabilitySet, Era};
 use crate::inbound::{SESSION, accepted, event_stream, json, rpc_error};
 use crate::lane::{McpLane, Server, ServerKind, Shared, server_of};
-use crate::refuse;
+use crate::{batch, refuse};
 use crate::token::Resume;
 use crate::upstream;
 use crate::waiting::cancelled_by_client;
@@ -336,7 +336,15 @@ async fn read(
     let whole = while_wanted(&answers, whole).await;
     match whole.and_then(|whole| whole.map_err(Refusal::from)) {
         Ok(message) => {
-            let message = answers.take(&lane.shared.declared, &message);
+            let mut said = None;
+            for message in batch::of_server(&message) {
+                // What a batch holds beside the answer has no place in JSON.
+                let taken = answers.take(&lane.shared.declared, &message);
+                if answers.is_done() {
+                    said = said.or(taken);
+                }
+            }
+            let message = said;
             if !answers.is_done() {
                 let public = "the server answered with what is no answer";
                 return rpc_error(answers, &Refusal::new(refusal::ANSWER_INVALID, public));
@@ -488,7 +496,16 @@ impl Pump {
         // MCP has messages alone: what a server names otherwise was judged as one, and goes on as one.
         event.name = None;
         if let Some(data) = event.data.take_if(|data| !data.is_empty()) {
-            let taken = self.answers.take(&self.shared.declared, &Bytes::from(data));
+            let mut messages = batch::of_server(&Bytes::from(data));
+            let last = messages.pop().unwrap_or_default();
+            for message in messages {
+                let taken = self.answers.take(&self.shared.declared, &message);
+                if let Some(message) = taken {
+                    let event = sse::write(&sse::Event::message(&message));
+                    self.sender.send(Bytes::from(event)).await?;
+                }
+            }
+            let taken = self.answers.take(&self.shared.declared, &last);
             // A message that may not pass takes the id of its event along.
             let Some(message) = taken else { return Ok(()) };
             event.data = Some(message.to_vec());
