@@ -1,13 +1,17 @@
 """Children of 2026-07-28: one for all calls of an agent, though each client chooses ids and tokens for itself."""
 
+import asyncio
 import json
 import subprocess
 import sys
 import threading
 
 import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
 
 from gateway import SERVERS, WEIR, Gateway, child_server, until
+from test_stops import change, set_stop
 
 MODERN = "2026-07-28"
 META = {"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
@@ -206,10 +210,25 @@ def test_a_child_that_dies_takes_its_calls_along_and_the_next_has_another(gatewa
     listen(gateway, "l").close()
 
 
-def test_a_stop_ends_a_subscription_and_no_session_id_reaches_a_shared_child(gateway):
-    key = "new dev "
-    answer = gateway.post("new", {"jsonrpc": "2.0", "id": 1, "method": "ping"}, mcp_session_id=key)
-    assert answer.status == 404 and answer.refusal()[0] == "mcp.session_unknown", answer.body
+def test_no_session_id_names_a_shared_child(gateway):
+    call(gateway, "echo")
+    for named in ("new dev ", "new dev"):
+        answer = gateway.post("new", {"jsonrpc": "2.0", "id": 1, "method": "ping"}, mcp_session_id=named)
+        assert answer.status == 404 and answer.refusal()[0] == "mcp.session_unknown", answer.body
+
+
+def test_a_stop_ends_what_runs_on_a_shared_child(tmp_path):
+    with Gateway(tmp_path, {"new": modern_server()}, AGENTS) as gateway:
+        streams = [listen(gateway, 1), listen(gateway, 1, "eve")]
+        change(gateway, set_stop("agent:dev"))
+        said = streams[0].next()
+        assert said["error"]["data"]["code"] == "gate.stopped", said
+        assert streams[0].next() is None
+        # Another agent's goes on.
+        assert "result" in call(gateway, "change", agent="eve").messages()[-1]
+        assert streams[1].next()["method"] == "notifications/tools/list_changed"
+        streams[1].close()
+        gateway.verify()
 
 
 def test_a_wrapped_server(tmp_path):
@@ -241,3 +260,21 @@ def test_a_wrapped_server(tmp_path):
         process.stdin.close()
         process.wait(20)
         process.stdout.close()
+
+
+@pytest.mark.parametrize("mode", ["auto", MODERN])
+def test_the_official_client_before_a_wrapped_official_server(tmp_path, mode):
+    server = [sys.executable, str(SERVERS / "everything.py"), "--stdio"]
+    wrap = StdioServerParameters(command=str(WEIR), args=["mcp", "wrap", "--state", str(tmp_path / "state"), "--", *server])
+
+    async def script():
+        async with Client(stdio_client(wrap), mode=mode) as client:
+            assert client.protocol_version == MODERN
+            assert "test_simple_text" in {tool.name for tool in (await client.list_tools()).tools}
+            seen = []
+
+            async def progress(done, total, message):
+                seen.append(done)
+            said = await client.call_tool("test_tool_with_progress", {}, progress_callback=progress)
+            assert said.content[0].text == "progressed" and seen == [0, 50, 100]
+    asyncio.run(script())

@@ -63,7 +63,9 @@ pub(crate) fn of_server(text: &Bytes) -> Vec<Bytes> {
     let json = is_array.then(|| Json::read(text).ok()).flatten();
     let messages = json.map(|json| {
         let items = json.root().items().take(MESSAGES_MAX + 1);
-        items.map(|item| text.slice(item.span())).collect::<Vec<_>>()
+        items
+            .map(|item| text.slice(item.span()))
+            .collect::<Vec<_>>()
     });
     match messages {
         Some(messages) if (1..=MESSAGES_MAX).contains(&messages.len()) => messages,
@@ -141,7 +143,13 @@ mod tests {
         assert_eq!(read("["), Ok(None));
         assert_eq!(read(r#" [{"a":1}, {"b":[2]}] "#), Ok(Some(2)));
         assert_eq!(read(&many(MESSAGES_MAX)), Ok(Some(MESSAGES_MAX)));
-        for wrong in ["[]", "[1]", "[[]]", r#"[{"method":"initialize"}]"#, &many(MESSAGES_MAX + 1)] {
+        for wrong in [
+            "[]",
+            "[1]",
+            "[[]]",
+            r#"[{"method":"initialize"}]"#,
+            &many(MESSAGES_MAX + 1),
+        ] {
             assert_eq!(read(wrong), Err("mcp.batch_invalid"), "{wrong}");
         }
         let text = Bytes::from_static(br#"[{"a":1},{"b":2}]"#);

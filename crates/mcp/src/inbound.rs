@@ -4,6 +4,7 @@
 //! the caller is known.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use base::record::CallEnd;
 use base::{CallId, Name, Refusal, Resource, refusal};
@@ -24,7 +25,7 @@ use crate::drive::{ClientWay, Refused, To, drive, failed};
 use crate::envelope::{Id, Message};
 use crate::era::{self, Era, MessageEra, Revision, fields};
 use crate::incoming::Incoming;
-use crate::lane::{McpLane, Server, ServerKind};
+use crate::lane::{McpLane, Server};
 use crate::token::Resume;
 use crate::upstream::http::SessionOf;
 use crate::waiting::gone;
@@ -118,7 +119,10 @@ impl McpLane {
             Err(refusal) => return self.say_no(&asking, refusal).await,
         };
         let head = &request.head;
-        let messages = match has_batches(head).then(|| batch::of_client(&body)).transpose() {
+        let messages = match has_batches(head)
+            .then(|| batch::of_client(&body))
+            .transpose()
+        {
             Ok(messages) => messages.flatten(),
             Err(refusal) => return self.say_no(&asking, refusal).await,
         };
@@ -166,10 +170,10 @@ impl McpLane {
                 let session = SessionOf::Client(id);
                 upstream::http::carry(self, server, answers, outgoing, session).await
             }
-            Session::NewChild => upstream::child::open(self, server, answers, outgoing).await,
+            Session::NewKept => upstream::session::open(self, server, answers, outgoing).await,
             Session::Shared => upstream::shared::carry(self, server, answers, outgoing).await,
-            Session::Child(session) => {
-                upstream::child::carry(self, server, &session, answers, outgoing).await
+            Session::Kept(session) => {
+                upstream::session::carry(self, server, &session, answers, outgoing).await
             }
         }
     }
@@ -188,12 +192,12 @@ impl McpLane {
             None => (AskedMethod::Other, None, None),
         };
         let upstream = match session {
-            Session::Child(session) => {
+            Session::Kept(session) => {
                 let answers = Answers::new(passed, AskedMethod::Other, None);
-                return upstream::child::listen(self, &session, answers);
+                return upstream::session::listen(self, &session, answers);
             }
             Session::Http(id) => id,
-            Session::NewChild | Session::Shared => None,
+            Session::NewKept | Session::Shared => None,
         };
         let answers = Answers::resumed(passed, asked, ids);
         let revision = head.headers.get(&fields::REVISION);
@@ -226,14 +230,14 @@ impl McpLane {
         };
         let answers = Answers::new(passed, AskedMethod::Other, None);
         match session {
-            Session::Child(session) => {
+            Session::Kept(session) => {
                 let why = gone("its client ended it");
                 self.shared.sessions.end(&session, &why);
                 answers.end(CallEnd::Complete, 200);
                 Response::new(Body::Empty)
             }
             Session::Http(id) => upstream::http::end(self, server, answers, id).await,
-            Session::NewChild | Session::Shared => {
+            Session::NewKept | Session::Shared => {
                 upstream::http::end(self, server, answers, None).await
             }
         }
@@ -302,8 +306,8 @@ impl ClientWay for Exchange<'_> {
 
     fn under_way(&self, session: &Session, passed: &Passed, client: &str) -> Option<String> {
         let upstream = match session {
-            Session::Child(session) => return session.under_way(client),
-            Session::NewChild | Session::Shared => return None,
+            Session::Kept(session) => return session.under_way(client),
+            Session::NewKept | Session::Shared => return None,
             Session::Http(id) => id.as_deref(),
         };
         let whose = CallClient {
@@ -322,33 +326,34 @@ impl Exchange<'_> {
             let public = "a subscription is an event stream";
             return Err(Refusal::new(refusal::NOT_ACCEPTED, public));
         }
-        match &self.server.kind {
-            ServerKind::Url { .. } => Ok(Session::Http(None)),
-            ServerKind::Child(_) => {
-                upstream::shared::check(&self.lane.shared, self.server, said.era)?;
-                Ok(Session::Shared)
-            }
+        if !self.lane.shared.keeps_sessions(self.server) {
+            return Ok(Session::Http(None));
         }
+        upstream::shared::check(&self.lane.shared, self.server, said.era)?;
+        Ok(Session::Shared)
     }
 
     /// The session that the request names, if it is this agent's.
     fn session(&self, verified: &Verified, is_initialize: bool) -> Result<Session, Refusal> {
         let (shared, agent) = (&self.lane.shared, &verified.agent().name);
         let server = &self.server.name;
-        match (&self.server.kind, field(self.head, &SESSION)) {
-            (ServerKind::Url { .. }, Some(given)) if !is_initialize => {
+        match (
+            shared.keeps_sessions(self.server),
+            field(self.head, &SESSION),
+        ) {
+            (false, Some(given)) if !is_initialize => {
                 let opened = shared.tokens(agent, server).open_session(given);
                 Ok(Session::Http(Some(opened.ok_or_else(upstream::unknown)?)))
             }
-            (ServerKind::Url { .. }, _) => Ok(Session::Http(None)),
-            (ServerKind::Child(_), _) if is_initialize => Ok(Session::NewChild),
-            (ServerKind::Child(_), None) => Err(Refusal::new(
+            (false, _) => Ok(Session::Http(None)),
+            (true, _) if is_initialize => Ok(Session::NewKept),
+            (true, None) => Err(Refusal::new(
                 refusal::SESSION_MISSING,
                 "this server needs a session",
             )),
-            (ServerKind::Child(_), Some(given)) => {
+            (true, Some(given)) => {
                 if let Some(session) = shared.sessions.find(given, agent, server) {
-                    return Ok(Session::Child(session));
+                    return Ok(Session::Kept(session));
                 }
                 // A stop ends sessions: while it is in force, that is why there is none.
                 let (lane, key) = (crate::LANE.name, verified.thumbprint());
@@ -363,11 +368,12 @@ impl Exchange<'_> {
 enum Session {
     /// To a server over HTTP, in the session that it named, if it named one.
     Http(Option<String>),
-    /// To a child that is to be started.
-    NewChild,
+    /// In a session that weir keeps, and that begins with it.
+    NewKept,
     /// To the child that all calls of the modern era share.
     Shared,
-    Child(std::sync::Arc<upstream::Link>),
+    /// In a session that weir keeps.
+    Kept(Arc<upstream::Link>),
 }
 
 /// What a request presents of who sent it.

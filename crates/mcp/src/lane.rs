@@ -16,7 +16,7 @@ use crate::declared::Declared;
 use crate::hub::HubState;
 use crate::probe::Health;
 use crate::token::Tokens;
-use crate::upstream::find::Spoken;
+use crate::upstream::find::{Spoken, Transport};
 use crate::upstream::{Link, Links};
 use crate::waiting::gone;
 
@@ -205,6 +205,17 @@ impl Shared {
     /// What a server speaks, as far as it is known.
     pub(crate) fn spoken(&self, server: &Name) -> Option<Arc<Spoken>> {
         self.health.get(server)?.spoken()
+    }
+
+    /// Whether weir keeps the sessions with a server: it has none by itself that a client can name.
+    pub(crate) fn keeps_sessions(&self, server: &Server) -> bool {
+        match &server.kind {
+            ServerKind::Child(_) => true,
+            ServerKind::Url { .. } => {
+                let spoken = self.spoken(&server.name);
+                spoken.is_some_and(|spoken| spoken.transport == Transport::Events)
+            }
+        }
     }
 
     /// Sessions open now, over all servers that weir keeps sessions for.

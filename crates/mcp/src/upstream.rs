@@ -5,9 +5,11 @@ mod links;
 mod state;
 
 pub(crate) mod child;
+mod events;
 pub(crate) mod find;
 pub(crate) mod http;
 pub(crate) mod own;
+pub(crate) mod session;
 pub(crate) mod shared;
 
 #[cfg(test)]
@@ -44,7 +46,6 @@ pub(crate) struct Outgoing {
     /// The revision that it says it is of.
     pub(crate) revision: Option<&'static Revision>,
     /// It asks for messages of the server's log, of the modern era.
-    #[allow(dead_code, reason = "children of the modern era are told by it")]
     pub(crate) wants_log: bool,
     /// What goes on in the fields of a message of the modern era, over HTTP.
     pub(crate) fields: HeaderMap,

@@ -116,6 +116,12 @@ impl<P: Permit> Upstreams<P> {
     }
 
     /// The one place that this permit is for.
+    /// Where the place of the permit is.
+    pub fn endpoint(&self, permit: &P) -> Option<crate::Endpoint> {
+        let target = self.target(permit).ok()?;
+        Some(target.endpoint.clone())
+    }
+
     pub(crate) fn target(&self, permit: &P) -> Result<Arc<DialTarget>, SendError> {
         let target = match permit.destination() {
             Destination::Configured(name) => self.targets.get(name).cloned(),

@@ -113,7 +113,19 @@ impl<P: Permit> Upstreams<P> {
         request: http::Request<Bytes>,
         deadline_ms: u64,
     ) -> Result<UpstreamAnswer, SendError> {
-        self.send_on(permit, request, deadline_ms, true).await
+        self.send_on(permit, None, request, deadline_ms, true).await
+    }
+
+    /// The same to a path and query at the place of the permit, which stand for themselves and not behind the endpoint's own.
+    pub async fn send_to(
+        &self,
+        permit: &P,
+        path: &PathAndQuery,
+        request: http::Request<Bytes>,
+        deadline_ms: u64,
+    ) -> Result<UpstreamAnswer, SendError> {
+        let path = Some(path.clone());
+        self.send_on(permit, path, request, deadline_ms, true).await
     }
 
     /// The same on a new connection, where the answer cannot be told from the late answer to another call.
@@ -123,19 +135,21 @@ impl<P: Permit> Upstreams<P> {
         request: http::Request<Bytes>,
         deadline_ms: u64,
     ) -> Result<UpstreamAnswer, SendError> {
-        self.send_on(permit, request, deadline_ms, false).await
+        self.send_on(permit, None, request, deadline_ms, false)
+            .await
     }
 
     async fn send_on(
         &self,
         permit: &P,
+        whole: Option<PathAndQuery>,
         request: http::Request<Bytes>,
         deadline_ms: u64,
         pooled: bool,
     ) -> Result<UpstreamAnswer, SendError> {
         let target = self.target(permit)?;
         let (head, body) = request.into_parts();
-        let path = target.path(&head.uri);
+        let path = whole.map_or_else(|| target.path(&head.uri), Ok);
         let request = UpstreamRequest {
             path: path.map_err(|error| SendError::Unreachable(format!("the path: {error}")))?,
             host: target.host.clone(),

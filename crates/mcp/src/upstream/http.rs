@@ -21,10 +21,10 @@ use crate::era::fields::REVISION;
 use crate::era::{CapabilitySet, Era};
 use crate::inbound::{SESSION, accepted, event_stream, json, rpc_error};
 use crate::lane::{McpLane, Server, ServerKind, Shared, server_of};
-use crate::{batch, refuse};
 use crate::token::Resume;
 use crate::upstream;
 use crate::waiting::cancelled_by_client;
+use crate::{batch, refuse};
 
 pub(crate) const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -227,7 +227,7 @@ pub(crate) async fn end(
     }
 }
 
-fn fields(server: &Server, answers: &Answers, session: Option<&str>) -> HeaderMap {
+pub(super) fn fields(server: &Server, answers: &Answers, session: Option<&str>) -> HeaderMap {
     let mut fields = HeaderMap::with_capacity(8);
     let bearer =
         token(server).and_then(|t| HeaderValue::try_from(format!("Bearer {}", t.expose())).ok());
@@ -243,7 +243,7 @@ fn fields(server: &Server, answers: &Answers, session: Option<&str>) -> HeaderMa
 }
 
 /// The URI stays `/`: the target's own path.
-fn request(method: Method, fields: HeaderMap, body: Bytes) -> http::Request<Bytes> {
+pub(super) fn request(method: Method, fields: HeaderMap, body: Bytes) -> http::Request<Bytes> {
     let mut request = http::Request::new(body);
     *request.method_mut() = method;
     *request.headers_mut() = fields;
@@ -271,7 +271,7 @@ async fn while_wanted<T>(answers: &Answers, work: impl Future<Output = T>) -> Re
 }
 
 /// Refuses what no server that knows the gateway answers.
-fn known(answer: net::UpstreamAnswer) -> Result<net::UpstreamAnswer, Refusal> {
+pub(super) fn known(answer: net::UpstreamAnswer) -> Result<net::UpstreamAnswer, Refusal> {
     match answer.head.status.as_u16() {
         300..=399 => Err(Refusal::new(
             refusal::ANSWER_INVALID,

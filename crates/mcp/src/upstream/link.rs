@@ -1,6 +1,6 @@
 //! One agent's link to one server, on which what the server says finds the call that it belongs to.
 //!
-//! A link is a child process: one for each session of the eras that have sessions, and else one for all calls that an
+//! A link is a child process, or an event stream of HTTP+SSE: one for each session of the eras that have sessions, and else one for all calls that an
 //! agent makes with one key. No two agents ever share a server's state.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +13,7 @@ use gate::Passed;
 use net::ChildIn;
 use tokio::sync::{Mutex as AsyncMutex, watch};
 
+use super::events::EventsIn;
 use super::lock;
 use super::state::{
     Addressee, Caller, LinkState, MESSAGES_WAITING_MAX, Mailbox, Messages, NotTaken,
@@ -46,6 +47,8 @@ pub(crate) struct Link {
     pub(super) scope: LinkScope,
     /// The child's input; held while a child that ended is started again, so that one call does it.
     pub(crate) input: AsyncMutex<Option<ChildIn<Passed>>>,
+    /// The event stream of a server over HTTP+SSE; held while it is opened.
+    pub(super) events: AsyncMutex<Option<EventsIn>>,
     /// The client's `initialize`, said again to a child that takes the place of one that ended.
     pub(crate) initialize: OnceLock<Bytes>,
     pub(crate) backoff: Mutex<Restart>,
@@ -78,6 +81,7 @@ impl Link {
             server,
             scope,
             input: AsyncMutex::new(None),
+            events: AsyncMutex::new(None),
             initialize: OnceLock::new(),
             backoff: Mutex::default(),
             over: watch::Sender::new(false),

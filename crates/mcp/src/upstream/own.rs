@@ -12,7 +12,7 @@ use gate::Passed;
 use net::Response;
 use tokio::sync::Mutex as AsyncMutex;
 
-use super::{Link, Outgoing, child, http, lock, shared};
+use super::{Link, Outgoing, http, lock, session, shared};
 use crate::answers::Answers;
 use crate::era::{CapabilitySet, Era};
 use crate::lane::{McpLane, Server, ServerKind};
@@ -82,6 +82,10 @@ pub(crate) fn way(
 ) -> Result<OwnWay, Refusal> {
     match (&server.kind, era) {
         (ServerKind::Url { .. }, Era::Modern) => Ok(OwnWay::Http),
+        // A server of HTTP+SSE has one channel for a session, as a child has.
+        (ServerKind::Url { .. }, Era::Legacy) if lane.shared.keeps_sessions(server) => {
+            child_of(lane, server, passed, can)
+        }
         (ServerKind::Url { .. }, Era::Legacy) => Ok(OwnWay::Session(can)),
         (ServerKind::Child(_), Era::Modern) => Ok(OwnWay::Shared),
         (ServerKind::Child(_), Era::Legacy) => child_of(lane, server, passed, can),
@@ -110,7 +114,7 @@ pub(crate) async fn carry(
         OwnWay::Child(link, _) => {
             // Several clients of the agent share it, each with ids of its own.
             outgoing.id = outgoing.id.map(|_| crate::calls::own_id(answers.call()));
-            child::carry(lane, server, link, answers, outgoing).await
+            session::carry(lane, server, link, answers, outgoing).await
         }
     }
 }

@@ -17,9 +17,10 @@ use http::StatusCode;
 use net::{Body, BodySender, ChildIn, Response};
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::child::{EVENTS_MAX, child_of, message, pass_on, write};
+use super::child::{child_of, write};
 use super::http::cut;
 use super::link::SharedCaller;
+use super::session::{EVENTS_MAX, message, pass_on};
 use super::{LISTEN_SILENCE_MS, Link, Messages, Outgoing, look_every, while_in_force};
 use crate::answers::{Answers, AskedMethod};
 use crate::calls::own_id;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use base::limit::{EVENTS_WAITING_MAX, SESSION_EVICT_MS};
 use base::{Digest, Name, Refusal, refusal};
 
+use super::link::SharedCaller;
 use super::state::MESSAGES_WAITING_MAX;
 use super::*;
 use crate::lane::Server;
@@ -214,4 +215,91 @@ fn links_that_are_retired_are_not_found_and_end_their_calls() {
     assert!(!session.is_busy());
     sessions.end(&session, &stopped());
     assert!(session.is_ended());
+}
+
+#[tokio::test]
+async fn a_shared_link_is_one_agents_with_one_key_and_no_session() {
+    let (links, server) = (Links::default(), server(9, 9));
+    let (dev, key) = (name("dev"), Some(Digest([1; 32])));
+    let link = links.share(&dev, key, &server, 0).unwrap();
+    let is_same = |other: &Arc<Link>| Arc::ptr_eq(&link, other);
+    assert!(is_same(&links.share(&dev, key, &server, 1).unwrap()));
+    assert!(!is_same(&links.share(&dev, None, &server, 1).unwrap()));
+    let eve = links.share(&name("eve"), key, &server, 1).unwrap();
+    assert!(!is_same(&eve));
+    assert!(links.find(&link.id, &dev, &server.name).is_none());
+    // A subscription keeps it, and once it ended it is swept like a session.
+    let takes = SharedCaller {
+        takes_events: true,
+        is_listen: true,
+        wants_log: false,
+    };
+    let mut open = link.wait_shared("\"w1\"", takes, 1).unwrap();
+    let full = link.wait_shared("\"w2\"", takes, 1).err().unwrap();
+    assert_eq!(full.code.name, "mcp.server_busy");
+    links.sweep(99, |_| 10, |_, _| Ok(()));
+    assert!(!link.is_ended() && eve.is_ended());
+    let ends =
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"w1"}}"#;
+    assert_eq!(link.hear(ends.into()).await, Ok(()));
+    assert!(open.next().await.is_none());
+    links.sweep(99, |_| 10, |_, _| Ok(()));
+    assert!(link.is_ended());
+    assert!(!is_same(&links.share(&dev, key, &server, 99).unwrap()));
+}
+
+#[tokio::test]
+async fn what_a_shared_child_says_is_for_one_call_or_for_nobody() {
+    let links = Links::default();
+    let link = links.share(&name("dev"), None, &server(1, 1), 0).unwrap();
+    let caller = |own: &str, wants_log, is_listen| {
+        let takes = SharedCaller {
+            takes_events: true,
+            is_listen,
+            wants_log,
+        };
+        link.wait_shared(own, takes, 9).unwrap()
+    };
+    let mut calls = [
+        caller("\"w1\"", false, false),
+        caller("\"w2\"", true, false),
+        caller("\"w3\"", true, false),
+        caller("\"w4\"", false, true),
+    ];
+    let says = |method: &str, params: &str| {
+        let line = format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{{{params}}}}}"#);
+        Bytes::from(line)
+    };
+    let of = r#""_meta":{"io.modelcontextprotocol/subscriptionId":"w4"}"#;
+    let of_a_call = of.replace("w4", "w1");
+    for (line, to) in [
+        (
+            says("notifications/progress", r#""progressToken":"w1""#),
+            Some(0),
+        ),
+        (
+            says("notifications/progress", r#""progressToken":"w9""#),
+            None,
+        ),
+        // The token of a subscription is none, and a call is no subscription.
+        (
+            says("notifications/progress", r#""progressToken":"w4""#),
+            None,
+        ),
+        (says("notifications/tools/list_changed", &of_a_call), None),
+        (says("notifications/tools/list_changed", of), Some(3)),
+        (says("notifications/tools/list_changed", ""), None),
+        (says("notifications/message", r#""data":1"#), Some(1)),
+        // Only the end of a subscription is the server's to tell.
+        (says("notifications/cancelled", r#""requestId":"w1""#), None),
+    ] {
+        assert_eq!(link.hear(line.clone()).await, Ok(()));
+        for (place, call) in calls.iter_mut().enumerate() {
+            let wanted = (to == Some(place)).then(|| Ok(line.clone()));
+            assert_eq!(said(call), wanted, "{line:?} {place}");
+        }
+    }
+    let asks = r#"{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{}}"#;
+    let heard = link.hear(asks.into()).await;
+    assert!(matches!(heard, Err(BadLine::NotMcp(_))), "{heard:?}");
 }

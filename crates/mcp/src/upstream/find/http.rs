@@ -131,7 +131,11 @@ pub(super) async fn is_same(
         code.is_some_and(|code| code == REVISION_UNKNOWN || MODERN_ERRORS.contains(&code));
     Ok(match modern {
         true => discovered(&answer.message) == spoken.modern,
-        false => !is_modern,
+        false => {
+            // A server of HTTP+SSE that takes a POST now is one of a newer revision.
+            let takes_post = spoken.transport == Transport::Events && answer.status < 300;
+            !is_modern && !takes_post
+        }
     })
 }
 
