@@ -254,6 +254,17 @@ def test_an_entry_that_codex_wrote_anew_is_found(tmp_path):
     assert parse(path) == {"tui": {"b": 2}} and "# mine" in path.read_text()
 
 
+def test_a_name_with_dots_is_one_entry(tmp_path):
+    for client in ("codex", "cursor"):
+        path = put(tmp_path, client)
+        before = path.read_bytes()
+        assert connect(tmp_path, client, servers=("a.b",)).returncode == 0
+        assert parse(path)[CLIENTS[client][1]]["weir-a.b"]["url"] == f"{URL}/mcp/a.b"
+        path.write_bytes(path.read_bytes() + b"\n")
+        assert undo(tmp_path, client).returncode == 0
+        assert path.read_bytes().rstrip() == before.rstrip()
+
+
 def configured(folder, **more):
     config = {
         "listen": "0.0.0.0:8700", "listen_public": True, "policy": "policy.cedar",

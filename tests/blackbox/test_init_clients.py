@@ -85,13 +85,16 @@ def test_what_cannot_be_taken_over_is_named(tmp_path):
         "text": "text",
         "ftp": {"url": "ftp://files.example/"},
         "weir-files": {"url": "http://127.0.0.1:8700/mcp/files"},
+        "clear": {"url": "http://clear.example/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}},
+        "workspace": {"command": "server", "cwd": "${workspaceFolder}"},
+        "123": {"command": "server", "args": ["null", "a: b", "- c", "#", "\u00e9\n"]},
     })
     said = init(tmp_path, file)
-    assert said["servers"] == ["good"]
+    assert said["servers"] == ["good", "123"]
     without = {row["name"].split(" ")[0]: row["what"] for row in said["without"]}
     for name, text in {"off": "switched off", "old": "HTTP+SSE", "keyed": "header X-Api-Key", "query": "a query", "word": "a secret in word 2",
                        "folder": "refers to a variable", "nothing": "neither a command nor a url", "text": "no object", "ftp": "URL",
-                       "weir-files": "of weir already"}.items():
+                       "weir-files": "of weir already", "clear": "in the clear", "workspace": "in its folder"}.items():
         assert text in without.pop(name), name
     assert without == {} and SECRET not in json.dumps(said)
     shown(tmp_path, said)

@@ -81,8 +81,13 @@ impl Init {
                 let (servers, files) = clients::find()?;
                 self.take_servers(&servers, &files)
             }
-            Some(_) => Err(Failure::new(
-                "--from does not name what is to be taken over",
+            Some(given) => Err(Failure::new(
+                match given.first() {
+                    Some(kind) if !["mcp", "mte-env"].contains(&kind.as_str()) => {
+                        format!("{kind} is not known")
+                    }
+                    _ => "--from does not name what is to be taken over".to_owned(),
+                },
                 "What can be taken over is: mte-env FILE, mcp FILE, or mcp --find.",
             )),
         }
@@ -211,7 +216,7 @@ fn config_text(hash: &str, servers: Option<&Servers>) -> String {
         let (_, behind) = rest.split_once(SERVERS_END).expect("the file has a policy");
         let written = servers.written.iter();
         let written: String = written
-            .map(|(name, section)| format!("  {name}:\n{section}"))
+            .map(|(name, section)| format!("  {}:\n{section}", clients::yaml_key(name)))
             .collect();
         config = format!("{before}{SERVERS_BEGIN}{written}{SERVERS_END}{behind}");
     }

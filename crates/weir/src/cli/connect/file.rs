@@ -134,6 +134,7 @@ pub(super) fn write(
     mode: u32,
     told: &Note,
 ) -> Result<(), Failure> {
+    is_still(path, found)?;
     // Whoever may read the one file may read the others, and nobody else.
     match before {
         Some(before) => replace(&backup(path), before, mode & told.mode)?,
@@ -159,13 +160,19 @@ pub(super) fn restore(
     take_away(&note(path))
 }
 
-/// Replaces the file, if it still is what was read: the program that owns it may have written meanwhile.
+/// Replaces the file, if it still is what was read.
 fn replace_found(path: &Path, found: Option<&Held>, text: &str, mode: u32) -> Result<(), Failure> {
-    if read(path)?.as_ref() != found {
-        let help = "Close the program that writes it, and try again.";
-        return Err(cannot(path, "was changed meanwhile", help));
-    }
+    is_still(path, found)?;
     replace(path, text, mode)
+}
+
+/// The program that owns the file may have written meanwhile.
+fn is_still(path: &Path, found: Option<&Held>) -> Result<(), Failure> {
+    if read(path)?.as_ref() == found {
+        return Ok(());
+    }
+    let help = "Close the program that writes it, and try again.";
+    Err(cannot(path, "was changed meanwhile", help))
 }
 
 /// Writes a file whole or not at all: beside it, then in its place.

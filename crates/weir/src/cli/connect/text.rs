@@ -105,7 +105,14 @@ fn insert_toml(text: &str, root: &str, entries: &[(String, Value)]) -> Result<St
         if !with.trim_start_matches('\u{feff}').is_empty() {
             with.push_str(line_break);
         }
-        with.push_str(&format!("[{root}.{name}]{line_break}"));
+        // A name may hold dots, which would be tables in tables.
+        let quoted = Value::from(name.as_str());
+        let key = if name.contains('.') {
+            quoted.to_string()
+        } else {
+            name.clone()
+        };
+        with.push_str(&format!("[{root}.{key}]{line_break}"));
         let mut table = toml::Table::new();
         for (key, value) in entry.as_object().into_iter().flatten() {
             // A JSON string is a TOML basic string; entries hold no control characters.

@@ -252,6 +252,9 @@ impl Reader {
             .lines
             .push(format!("command: [{}]", words.join(", ")));
         if let Some(dir) = text_of(entry, "cwd") {
+            if dir.contains("${") {
+                return Err("refers to a variable in its folder; write it out".to_owned());
+            }
             section.lines.push(format!("dir: {}", yaml(dir)));
         }
         let env = entry.get("env").and_then(Value::as_object);
@@ -361,7 +364,8 @@ impl Reader {
                 .lines
                 .push(format!("addresses: [\"{address}/{bits}\"]"));
         }
-        if let Some(variable) = text_of(entry, "bearer_token_env_var") {
+        let variable = text_of(entry, "bearer_token_env_var");
+        if let Some(variable) = variable.filter(|name| ::config::kinds::is_variable(name)) {
             section.lines.push(format!("token: env:{variable}"));
             section
                 .exports
@@ -372,6 +376,10 @@ impl Reader {
             for (header, value) in headers.into_iter().flatten() {
                 self.header(name, member, header, value, section)?;
             }
+        }
+        let has_token = section.lines.iter().any(|line| line.starts_with("token:"));
+        if has_token && !read.https && !read.is_loopback() {
+            return Err("would send its token in the clear; name an https URL".to_owned());
         }
         match entry.contains_key("env_http_headers") {
             true => {
@@ -485,6 +493,15 @@ fn upper(name: &str) -> String {
         }
     };
     name.chars().map(plain).collect()
+}
+
+/// The name of a server in YAML, where some plain words are no text.
+pub(super) fn yaml_key(name: &str) -> String {
+    let is_word = name.starts_with(|c: char| c.is_ascii_alphabetic());
+    match is_word && !["true", "false", "null"].contains(&name.to_ascii_lowercase().as_str()) {
+        true => name.to_owned(),
+        false => yaml(name),
+    }
 }
 
 /// A text in YAML. A JSON string is one.
