@@ -167,6 +167,25 @@ pub fn mcp_fields(data: &[u8]) {
     assert!(!mcp::fuzzing::is_token(&text), "a token was forged");
 }
 
+/// A message with the fields that carried it: a field in each line before an empty one, and its body.
+pub fn mcp_era(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let (head, body) = text.split_once("\n\n").unwrap_or(("", &text));
+    mcp::fuzzing::era(head, body.as_bytes());
+}
+
+/// A tool's schema in the first line, and the arguments of a call.
+pub fn mcp_params(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let (schema, arguments) = text.split_once('\n').unwrap_or((&text, "{}"));
+    mcp::fuzzing::params(schema, arguments);
+}
+
+/// A body that may be a batch.
+pub fn mcp_batch(data: &[u8]) {
+    mcp::fuzzing::batch(data);
+}
+
 /// An event stream: the same events, however it is cut into pieces.
 pub fn net_sse(data: &[u8]) {
     let Some((&cut, stream)) = data.split_first() else { return };

@@ -289,8 +289,12 @@ def urls(home, *arguments):
 def test_servers_and_address_come_from_the_configuration(tmp_path):
     configured(tmp_path)
     put(tmp_path, "cursor")
-    assert urls(tmp_path) == ["http://127.0.0.1:8700/mcp/files", "http://127.0.0.1:8700/mcp/web"]
-    assert urls(tmp_path, "--agent", "guest") == ["http://127.0.0.1:8700/mcp/web"]
+    assert urls(tmp_path) == ["http://127.0.0.1:8700/mcp"]
+    assert urls(tmp_path, "--set", "desk") == ["http://127.0.0.1:8700/mcp/@desk"]
+    assert urls(tmp_path, "--url", URL) == [f"{URL}/mcp"]
+    assert urls(tmp_path, "--server", "files", "--server", "web") == [
+        "http://127.0.0.1:8700/mcp/files", "http://127.0.0.1:8700/mcp/web"]
+    assert urls(tmp_path, "--agent", "guest", "--server", "files", "--server", "web") == ["http://127.0.0.1:8700/mcp/web"]
     assert urls(tmp_path, "--agent", "dev", "--server", "files") == ["http://127.0.0.1:8700/mcp/files"]
     assert urls(tmp_path, "--url", URL, "--server", "elsewhere") == [f"{URL}/mcp/elsewhere"]
     refused(weir(tmp_path, "connect", "cursor", "--server", "nope"), "there is no server \"nope\"", "files, web")
@@ -299,7 +303,7 @@ def test_servers_and_address_come_from_the_configuration(tmp_path):
     refused(weir(tmp_path, "connect", "cursor", "--url", "https://weir.example/mcp"), "--url must hold no path")
     refused(weir(tmp_path, "connect", "cursor", "--url", "weir.example"), "--url must be a URL")
     configured(tmp_path, public_url="https://weir.example")
-    assert urls(tmp_path) == [f"{URL}/mcp/files", f"{URL}/mcp/web"]
+    assert urls(tmp_path) == [f"{URL}/mcp"]
     configured(tmp_path, listen="unix:weir.sock")
     refused(weir(tmp_path, "connect", "cursor"), "does not say at which address", "--url")
 

@@ -2,15 +2,13 @@
 
 import asyncio
 import json
-import subprocess
-import sys
 
 import httpx2
 import pytest
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
-from gateway import LEGACY_PYTHON, SERVERS, Gateway, everything, filesystem, until
+from gateway import Gateway, everything, filesystem, until
 from test_conformance import started
 
 POLICY = """
@@ -234,18 +232,53 @@ def test_refusals_at_one_url(house):
     post = lambda body, **more: gateway.request("POST", "/mcp", body, {**headers, **more})
     for body, status, code in [
         (b"{", 400, "mcp.json_invalid"),
-        (b"[]", 400, "mcp.batch"),
+        (b"[]", 400, "mcp.batch_invalid"),
+        (json.dumps([rpc("initialize")]), 400, "mcp.batch_invalid"),
         (json.dumps(rpc("tools/calls")), 404, "mcp.method_gone"),
         (json.dumps(rpc("Tools/Call")), 400, "mcp.message_invalid"),
         (json.dumps(rpc("tools/call")), 400, "mcp.item_unknown"),
         (json.dumps(rpc("tools/call", {"name": "echo "})), 400, "mcp.item_unknown"),
-        (json.dumps({"jsonrpc": "2.0", "id": 1, "result": {}}), 400, "mcp.message_invalid"),
         (json.dumps(rpc("resources/read", {"uri": "none://x"})), 400, "mcp.item_unknown"),
     ]:
         answer = post(body)
         assert (answer.status, answer.json()["error"]["data"]["code"]) == (status, code), body
+    # An answer to nothing is taken, and is for nobody.
+    assert post(json.dumps({"jsonrpc": "2.0", "id": 1, "result": {}})).status == 202
+    later = post(json.dumps([rpc("ping")]), **{"mcp-protocol-version": "2025-06-18"})
+    assert later.json()["error"]["data"]["code"] == "mcp.batch"
     nobody = gateway.request("POST", "/mcp", json.dumps(rpc("ping")), {"content-type": "application/json"})
     assert nobody.status == 401
     modern = {"mcp-protocol-version": "2026-07-28"}
     refused = gateway.request("GET", "/mcp", None, {**headers, **modern, "accept": "text/event-stream"})
     assert refused.status == 405 and refused.headers["allow"] == "POST"
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/fixture"])
+def test_a_batch_is_its_messages(house, path):
+    gateway, _ = house
+    headers = {**gateway.headers("reader"), "mcp-session-id": begin(gateway)}
+    if path != "/mcp":
+        hello = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+        answer = gateway.request("POST", path, json.dumps(rpc("initialize", hello)), gateway.headers("reader"))
+        headers["mcp-session-id"] = answer.headers["mcp-session-id"]
+    told = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    forbidden = rpc("tools/call", {"name": "write_file", "arguments": {}}, 3)
+    batch = [rpc("ping", id=1), told, rpc("tools/call", {"name": "test_simple_text", "arguments": {}}, 2), forbidden]
+    answer = gateway.request("POST", path, json.dumps(batch), headers)
+    assert answer.status == 200, answer.body
+    body = answer.body.decode()
+    if answer.headers["content-type"] == "text/event-stream":
+        answers = [json.loads(line[5:]) for line in body.splitlines() if line.startswith("data:") and line[5:].strip()]
+    else:
+        answers = json.loads(body)
+    by_id = {said["id"]: said for said in answers if "id" in said}
+    assert set(by_id) == {1, 2, 3}
+    assert by_id[1]["result"] == {} and "simple text" in json.dumps(by_id[2]["result"])
+    assert "error" in by_id[3] or by_id[3]["result"].get("isError")
+    only_told = gateway.request("POST", path, json.dumps([told]), headers)
+    assert (only_told.status, only_told.body) == (202, b"")
+    # Each is a call of its own in the log.
+    def seen():
+        calls = [record for record in gateway.records() if record.get("tool") == "test_simple_text"]
+        return len(calls) >= 1
+    until(seen, "the call of the batch is recorded")

@@ -63,7 +63,7 @@ def test_a_stranger(gateway, authorization, code):
         assert authorization.split()[-1] not in answer.body.decode()
 
 
-@pytest.mark.parametrize("path", ["/mcp", "/mcp/", "/mcp//web", "/mcp/web/", "/mcp/web/x"])
+@pytest.mark.parametrize("path", ["/mcp/", "/mcp/@", "/mcp//web", "/mcp/web/", "/mcp/web/x"])
 def test_all_below_the_prefix_is_refused_as_mcp_has_it(gateway, path):
     refused(gateway.request("POST", path, json.dumps(CALL), gateway.headers("dev")), 404, "http.not_found")
     assert gateway.request("POST", path, json.dumps(CALL), gateway.headers("dev")).json()["jsonrpc"] == "2.0"

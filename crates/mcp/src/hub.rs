@@ -41,6 +41,7 @@ pub(crate) use across::Bridge;
 pub(crate) use turns::sweep;
 
 use crate::actions::{LIST, USE};
+use crate::batch;
 use crate::envelope::{Id, Message, MessageText, splice};
 use crate::era::{Era, MessageEra};
 use crate::inbound::{self, SESSION, accepted, accepts, check_post, json};
@@ -240,6 +241,29 @@ impl Asking<'_> {
     }
 
     async fn post(&self, body: Bytes) -> Response {
+        let is_batch = inbound::has_batches(self.head).then(|| batch::of_client(&body));
+        let messages = match is_batch.transpose() {
+            Ok(Some(Some(messages))) => messages,
+            Ok(_) => return self.message(body).await,
+            Err(refusal) => return self.no(refusal, None).await,
+        };
+        let each: Vec<Asking<'_>> = messages
+            .iter()
+            .map(|_| Asking {
+                id: (self.lane.settings().new_id)(),
+                verified: self.verified.clone(),
+                ..*self
+            })
+            .collect();
+        let answered = each.iter().zip(messages);
+        Box::pin(batch::each(
+            answered.map(|(asking, message)| asking.message(message)),
+        ))
+        .await
+    }
+
+    /// Answers one message.
+    async fn message(&self, body: Bytes) -> Response {
         let text = MessageText::of(&body);
         let parsed = match incoming::parse(&text) {
             Ok(parsed) => parsed,

@@ -402,7 +402,7 @@ pub(crate) fn check_post(head: &Parts) -> Result<(), Refusal> {
 }
 
 /// Whether the body of a request may be a batch: the revision that has them, which has no field to say so.
-fn has_batches(head: &Parts) -> bool {
+pub(crate) fn has_batches(head: &Parts) -> bool {
     match fields::revision(&head.headers) {
         Ok(named) => named.is_none_or(|date| Revision::of(date).is_some_and(|of| of.has_batches)),
         Err(_) => false,

@@ -84,7 +84,8 @@ impl Asking<'_> {
         let server = target.server;
         let can = self.can(&era);
         let to = self.lane.era_towards(server, &era);
-        if let Err(refusal) = self.check_fields(&target, &era, parsed) {
+        let checked = self.check_fields(&target, &era, parsed);
+        if let Err(refusal) = checked.and_then(|()| check_state(&era, &to, parsed)) {
             return self.no(refusal, Some(id)).await;
         }
         let bridge = Bridge::new(
@@ -351,6 +352,24 @@ impl Asking<'_> {
         }
         end(passed, 202);
         accepted()
+    }
+}
+
+/// A server of the legacy era knows no state of a request: what is no parked call's is nobody's.
+fn check_state(
+    client: &MessageEra,
+    server: &MessageEra,
+    parsed: &Parsed<'_>,
+) -> Result<(), Refusal> {
+    let has_state = parsed
+        .params()
+        .is_some_and(|params| params.get("requestState").is_some());
+    match (client.era(), server.era(), has_state) {
+        (Era::Modern, Era::Legacy, true) => Err(Refusal::new(
+            refusal::STATE_INVALID,
+            "requestState is not one that this request was given",
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -17,6 +17,7 @@ use crate::answers::Answers;
 use crate::era::{CapabilitySet, Era};
 use crate::lane::{McpLane, Server, ServerKind};
 use crate::probe::mono_ms;
+use crate::upstream::find::Transport;
 
 /// A session with a server over HTTP: nothing before it is begun; a server may have sessions without an id.
 pub(crate) type OwnSession = Arc<AsyncMutex<Option<Option<String>>>>;
@@ -86,10 +87,19 @@ pub(crate) fn way(
         (ServerKind::Url { .. }, Era::Legacy) if lane.shared.keeps_sessions(server) => {
             child_of(lane, server, passed, can)
         }
+        (ServerKind::Url { .. }, Era::Legacy) if is_of_events(lane, server) => {
+            child_of(lane, server, passed, can)
+        }
         (ServerKind::Url { .. }, Era::Legacy) => Ok(OwnWay::Session(can)),
         (ServerKind::Child(_), Era::Modern) => Ok(OwnWay::Shared),
         (ServerKind::Child(_), Era::Legacy) => child_of(lane, server, passed, can),
     }
+}
+
+/// Whether a server speaks HTTP+SSE, whose sessions are links as those of children are.
+fn is_of_events(lane: &McpLane, server: &Server) -> bool {
+    let spoken = lane.shared.spoken(&server.name);
+    spoken.is_some_and(|spoken| spoken.transport == Transport::Events)
 }
 
 /// Carries one message and its answer. `client` is the client's session with weir, which its ids are of.

@@ -26,13 +26,15 @@ use file::{Held, Note, OWNER_ONLY};
 
 /// Write the gateway's servers into the configuration of an MCP client
 ///
-/// One entry for each server, named weir-NAME. Comments, order and spacing of the file are kept, a backup stands beside it,
-/// and --undo brings back the same bytes. The key is read from a variable by the client itself; it is not written.
+/// One entry, weir, for all servers that the agent may use, at /mcp; with --server one for each that is named. Comments, order
+/// and spacing of the file are kept, a backup stands beside it, and --undo brings back the same bytes. The key is read from a
+/// variable by the client itself; it is not written.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   weir connect claude-code              Write ~/.claude.json
   weir connect cursor --print           Show what would be written, and where
+  weir connect gemini --set desk        The servers and tools of /mcp/@desk
   weir connect vscode --project . --server files
   weir connect codex --url https://weir.example --server files
   weir connect zed --write-key env:WEIR_KEY
@@ -46,9 +48,12 @@ pub(super) struct Connect {
     client: String,
     #[command(flatten)]
     config: ConfigFile,
-    /// Only these servers; may be given more than once. By default all that the agent may use
+    /// An entry for each of these servers, at its own URL, and none for all of them
     #[arg(long, value_name = "NAME")]
     server: Vec<String>,
+    /// The set of servers and tools at /mcp/@NAME, as toolsets in the configuration name it
+    #[arg(long, value_name = "NAME", conflicts_with = "server")]
+    set: Option<String>,
     /// The agent that the client is: servers that the policies refuse it are left out
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
@@ -71,7 +76,7 @@ pub(super) struct Connect {
     #[arg(long)]
     print: bool,
     /// Take out what was written
-    #[arg(long, conflicts_with_all = ["server", "agent", "url", "write_key"])]
+    #[arg(long, conflicts_with_all = ["server", "set", "agent", "url", "write_key"])]
     undo: bool,
     /// Print JSON
     #[arg(long)]
@@ -199,10 +204,25 @@ impl Connect {
         })
     }
 
-    /// The entries' names and URLs: one for each server. The one place that says which.
+    /// The entries' names and URLs: one for all servers, or one for each that is named. The one place that says which.
     fn targets(&self) -> Result<Vec<(String, String)>, Failure> {
-        let agent = self.agent.as_deref();
-        let (gateway, servers) = servers(&self.config, self.url.as_deref(), &self.server, agent)?;
+        let (agent, url) = (self.agent.as_deref(), self.url.as_deref());
+        if self.server.is_empty() {
+            let gateway = match (url, agent) {
+                // A gateway elsewhere needs no configuration here.
+                (Some(url), None) => gateway_url(url)?,
+                _ => servers(&self.config, url, &[], agent)?.0,
+            };
+            let (name, path) = match &self.set {
+                Some(set) => {
+                    let set = named(set)?;
+                    (format!("weir-{set}"), format!("/mcp/@{set}"))
+                }
+                None => ("weir".to_owned(), "/mcp".to_owned()),
+            };
+            return Ok(vec![(name, format!("{gateway}{path}"))]);
+        }
+        let (gateway, servers) = servers(&self.config, url, &self.server, agent)?;
         let target = |server: &Name| (format!("weir-{server}"), format!("{gateway}/mcp/{server}"));
         Ok(servers.iter().map(target).collect())
     }
