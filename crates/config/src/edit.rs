@@ -18,6 +18,9 @@ use serde_json::ser::{PrettyFormatter, Serializer};
 
 use mask::Mask;
 
+/// What JSON takes for spaces (RFC 8259, section 2); other characters that look so are none.
+const SPACES: [char; 4] = [' ', '\t', '\r', '\n'];
+
 /// Why a text cannot be edited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EditError {
@@ -54,7 +57,7 @@ impl std::error::Error for EditError {}
 /// [`EditError`]; a member that is there already is never replaced.
 pub fn insert(text: &str, root: &str, members: &[(String, Value)]) -> Result<String, EditError> {
     let mask = Mask::of(text)?;
-    if mask.strict.trim().is_empty() {
+    if is_blank(&mask.strict) {
         return Ok(new_text(text, root, members));
     }
     let json = index(&mask)?;
@@ -131,11 +134,16 @@ fn object<'j>(value: JsonValue<'j>, name: Option<&str>) -> Result<JsonValue<'j>,
     }
 }
 
+/// Whether a text is nothing but spaces.
+fn is_blank(text: &str) -> bool {
+    text.trim_matches(SPACES).is_empty()
+}
+
 /// A text of nothing but spaces and comments, with the object behind it.
 fn new_text(text: &str, root: &str, members: &[(String, Value)]) -> String {
     let all: serde_json::Map<_, _> = members.iter().cloned().collect();
     let document = serde_json::json!({ root: all });
-    let kept = if text.trim().is_empty() { "" } else { text };
+    let kept = if is_blank(text) { "" } else { text };
     let end = if kept.is_empty() || kept.ends_with('\n') {
         ""
     } else {
@@ -151,7 +159,7 @@ fn remove_one(
     if_so: impl Fn(JsonValue<'_>) -> bool,
 ) -> Result<Option<String>, EditError> {
     let mask = Mask::of(text)?;
-    if mask.strict.trim().is_empty() {
+    if is_blank(&mask.strict) {
         return Ok(None);
     }
     let json = index(&mask)?;
@@ -271,7 +279,7 @@ impl<'t> Layout<'t> {
     /// The text with the members in an object that has none.
     fn fill(&self, span: Range<usize>, new: &[(String, Value)]) -> String {
         let inside = &self.text[span.start + 1..span.end - 1];
-        let at = span.start + 1 + inside.trim_end().len();
+        let at = span.start + 1 + inside.trim_end_matches(SPACES).len();
         let line_start = self.text[..span.start].rfind('\n').map_or(0, |at| at + 1);
         let line = self.text[line_start..].trim_start_matches('\u{feff}');
         let indent = &line[..line.len() - line.trim_start_matches([' ', '\t']).len()];

@@ -58,6 +58,8 @@ fn an_empty_object_is_filled() {
     );
     let commented = add("{\"s\": { // none yet\n}}");
     assert!(commented.contains("// none yet\n  \"weir\""), "{commented}");
+    let fed = add("{\"s\": { // a form feed \u{c}\n}}");
+    assert!(strict(&fed).is_ok(), "{fed}");
     for nothing in ["", "  \n", "// only this"] {
         let text = add(nothing);
         let read: Value = serde_json::from_str(&strict(&text).unwrap()).unwrap();
@@ -78,6 +80,8 @@ fn what_cannot_be_edited_is_refused() {
     assert_eq!(syntax("{\"s\": {}} {}"), 1);
     assert_eq!(syntax("{\"s\": \"no end"), 1);
     assert_eq!(syntax("{\"a\": [,]}"), 1);
+    // A form feed is a space to Rust, and none to JSON.
+    assert_eq!(syntax("\u{feff}\u{c} // none"), 1);
     assert_eq!(refused("[]"), EditError::NotObject(None));
     assert_eq!(
         refused("{\"s\": []}"),
