@@ -68,6 +68,11 @@ def test_three_questions_in_one_call(gateway):
     done = call(gateway, "test_input_required_result_multiple_inputs",
                 inputResponses=answers(asked), requestState=asked["requestState"])["result"]
     assert (done["resultType"], done["content"][0]["text"]) == ("complete", "state-ok")
+    # Both requests are calls in the log, and what goes on names what it goes on with.
+    calls = [record for record in gateway.records() if record.get("tool") and record["kind"] == "judgement"]
+    assert len(calls) == 2 and calls[1]["first"] == calls[0]["call"], calls
+    told = [record for record in gateway.records() if record.get("method") == "response"]
+    assert len(told) == 3 and {record["first"] for record in told} == {calls[0]["call"]}
 
 
 def test_two_rounds_and_answers_one_by_one(gateway):

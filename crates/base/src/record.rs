@@ -49,7 +49,7 @@ pub struct Judgement<'a> {
     pub credential: Option<Digest>,
     /// The kind of the credential, such as `key`, `token`, `certificate` or `peer`.
     pub by: Option<&'a str>,
-    /// The call that this one tries again at another target.
+    /// The call that this one tries again at another target, or goes on with.
     pub first: Option<CallId>,
     /// The W3C `traceparent` that came with the call, once it was checked.
     pub trace: Option<&'a str>,

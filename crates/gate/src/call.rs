@@ -26,6 +26,8 @@ pub struct Call<'a> {
     /// The `traceparent` of W3C Trace Context, where the agent sent one.
     pub trace: Option<&'a str>,
     pub repeat: Repeat,
+    /// The call that this one goes on with, where a server asked something in between.
+    pub first: Option<CallId>,
 }
 
 /// A part of what is said in a call.
@@ -123,6 +125,7 @@ impl<'a> Call<'a> {
             cost: Cost::default(),
             trace: None,
             repeat: Repeat::No,
+            first: None,
         }
     }
 }

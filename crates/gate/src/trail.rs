@@ -153,7 +153,7 @@ impl<'a> Trail<'a> {
             behalf: verified.and_then(Verified::behalf),
             credential: verified.and_then(Verified::thumbprint),
             by: verified.map(|verified| verified.by().as_str()),
-            first: self.first,
+            first: self.first.or(self.call.first),
             trace: trace.filter(|trace| is_traceparent(trace)),
             lane: self.call.action.lane.name,
             action: self.call.action.name,

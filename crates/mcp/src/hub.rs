@@ -44,7 +44,7 @@ use crate::actions::{LIST, USE};
 use crate::batch;
 use crate::envelope::{Id, Message, MessageText, splice};
 use crate::era::{Era, MessageEra};
-use crate::inbound::{self, SESSION, accepted, accepts, check_post, json};
+use crate::inbound::{self, SESSION, TRACE, accepted, accepts, check_post, json};
 use crate::incoming::{self, Parsed};
 use crate::lane::{McpLane, Server, Toolset};
 use crate::methods;
@@ -120,6 +120,9 @@ pub(crate) struct Asking<'a> {
     pub(crate) verified: Verified,
     pub(crate) peer: IpAddr,
     pub(crate) id: CallId,
+    /// The request's id and its trace, as the agent sent them.
+    pub(crate) request: Option<&'a str>,
+    pub(crate) trace: Option<&'a str>,
 }
 
 impl McpLane {
@@ -129,7 +132,13 @@ impl McpLane {
         let resource = Resource::Toolset(name.clone());
         let method = request.head.method.clone();
         let (peer, is_tls) = (request.peer.caller, request.peer.is_tls);
-        let call = Call::new(id, peer, &USE, &resource, method.as_str());
+        let request_id = request.id().map(str::to_owned);
+        let trace = inbound::field(&request.head, &TRACE).map(str::to_owned);
+        let call = Call {
+            request: request_id.as_deref(),
+            trace: trace.as_deref(),
+            ..Call::new(id, peer, &USE, &resource, method.as_str())
+        };
         let known = self.who(&call, &request.head, is_tls).await;
         let settings = self.settings();
         let known = match (known, &set) {
@@ -164,6 +173,8 @@ impl McpLane {
             verified,
             peer,
             id,
+            request: request_id.as_deref(),
+            trace: trace.as_deref(),
         };
         match (body, method) {
             (Err(refusal), _) => asking.no(refusal, None).await,
@@ -199,12 +210,16 @@ impl Asking<'_> {
 
     /// A call that is asked of the URL itself.
     fn call<'c>(
-        &self,
+        &'c self,
         action: &'static Action,
         resource: &'c Resource,
         method: &'c str,
     ) -> Call<'c> {
-        Call::new(self.id, self.peer, action, resource, method)
+        Call {
+            request: self.request,
+            trace: self.trace,
+            ..Call::new(self.id, self.peer, action, resource, method)
+        }
     }
 
     /// Records a refusal that was found before the gate was asked, and says it with its HTTP status.

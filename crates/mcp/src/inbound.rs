@@ -34,7 +34,7 @@ use crate::{batch, origin, refuse, upstream};
 /// The proof of a key that a token is bound to (RFC 9449 §4.1).
 const PROOF: HeaderName = HeaderName::from_static("dpop");
 /// W3C Trace Context, section 3.2.
-const TRACE: HeaderName = HeaderName::from_static("traceparent");
+pub(crate) const TRACE: HeaderName = HeaderName::from_static("traceparent");
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 /// Who asked what of which server, once the request's head is judged.
 struct Asking<'a> {

@@ -126,11 +126,7 @@ impl Asking<'_> {
             return Box::pin(self.talk(begun, id, era.era())).await;
         }
         let resource = Resource::server(server.name.clone());
-        let bare = Call::new(self.id, self.peer, &USE, &resource, method);
-        let bare = Call {
-            bytes: body.len() as u64,
-            ..bare
-        };
+        let bare = self.call(&USE, &resource, method);
         let (shared, verified) = (&self.lane.shared, self.verified.clone());
         let way = RestatedWay::new(to);
         let driven = match drive(shared, &way, server, verified, bare, &restated).await {
@@ -208,9 +204,9 @@ impl Asking<'_> {
         );
         let restated = restated.ok_or_else(server_gone)?;
         let resource = Resource::server(server.name.clone());
-        let bare = Call::new(self.id, self.peer, &USE, &resource, talk.method);
+        let bare = self.call(&USE, &resource, talk.method);
         let bare = Call {
-            bytes: restated.len() as u64,
+            first: Some(talk.first),
             ..bare
         };
         let (shared, verified) = (&self.lane.shared, self.verified.clone());

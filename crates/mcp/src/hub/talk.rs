@@ -45,6 +45,9 @@ pub(super) struct Speaker {
     pub(super) peer: IpAddr,
     /// The client's session with weir.
     pub(super) session: Option<String>,
+    /// The request's id and its trace, as the agent sent them.
+    pub(super) request: Option<String>,
+    pub(super) trace: Option<String>,
 }
 
 /// One thing that a server asks.
@@ -72,6 +75,8 @@ pub(crate) struct Talk {
     pub(super) request: Bytes,
     /// SHA-256 of what its client asks.
     pub(super) digest: String,
+    /// The call that it began with.
+    pub(super) first: CallId,
     pub(super) questions: Vec<Question>,
     way: OwnWay,
     rest: AnswerRest,
@@ -107,6 +112,14 @@ pub(super) struct Begun {
 }
 
 impl Speaker {
+    fn call<'c>(&'c self, id: CallId, resource: &'c Resource, method: &'c str) -> Call<'c> {
+        Call {
+            request: self.request.as_deref(),
+            trace: self.trace.as_deref(),
+            ..Call::new(id, self.peer, &USE, resource, method)
+        }
+    }
+
     fn server(&self, name: &Name) -> Option<&Server> {
         self.lane.settings().servers.get(name)
     }
@@ -122,6 +135,7 @@ impl Speaker {
             questions: Vec::new(),
             state: None,
             rounds: 0,
+            first: begun.call,
             server: begun.server,
             method: begun.method,
             renamed: begun.renamed,
@@ -144,8 +158,8 @@ impl Speaker {
         };
         let resource = Resource::server(server.name.clone());
         let call = Call {
-            bytes: body.len() as u64,
-            ..Call::new(id, self.peer, &USE, &resource, talk.method)
+            first: (id != talk.first).then_some(talk.first),
+            ..self.call(id, &resource, talk.method)
         };
         let way = RestatedWay::new(talk.to.clone());
         let (shared, verified) = (&self.lane.shared, self.verified.clone());
@@ -183,8 +197,8 @@ impl Speaker {
         let resource = Resource::server(server.name.clone());
         let call = (self.lane.shared.settings.new_id)();
         let call = Call {
-            bytes: body.len() as u64,
-            ..Call::new(call, self.peer, &USE, &resource, "response")
+            first: Some(talk.first),
+            ..self.call(call, &resource, "response")
         };
         let way = RestatedWay::new(talk.to.clone());
         let (shared, verified) = (&self.lane.shared, self.verified.clone());

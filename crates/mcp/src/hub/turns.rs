@@ -84,6 +84,8 @@ impl Asking<'_> {
                 .ok()
                 .flatten()
                 .map(|(given, _)| given.to_owned()),
+            request: self.request.map(str::to_owned),
+            trace: self.trace.map(str::to_owned),
         }
     }
 
