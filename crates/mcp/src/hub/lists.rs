@@ -270,10 +270,18 @@ impl Asking<'_> {
             })
         });
         let servers = &self.lane.settings().servers;
-        Names::new(items, |item| {
-            let server = servers.get(&item.server)?;
-            server.names.get(&item.name).cloned()
-        })
+        let named = |item: &Owned| servers.get(&item.server)?.names.get(&item.name).cloned();
+        Names::new(items, named, |item| self.is_approved(item))
+    }
+
+    /// Whether a person approved the definition of a tool.
+    fn is_approved(&self, item: &Owned) -> bool {
+        let mut is_approved = false;
+        let gate = &self.lane.shared.gate;
+        gate.definitions(&mut |server, tool, _| {
+            is_approved |= *server == item.server && tool == item.name;
+        });
+        is_approved
     }
 
     /// Whether the set holds an item.

@@ -3,7 +3,8 @@
 //! A name stays as it is where no other server has it. Where several have it, each is called `server__name`; a dot of a
 //! server's name becomes `_`, since clients drop names that are not of letters, digits, `_` and `-`. What the configuration
 //! says (`names:`) comes first. Example: of `search` of `web`, `search` of `code` and `read` of `files`, the agent sees
-//! `web__search`, `code__search` and `read`. Each item can also be called by its long name where it has a short one, so that a
+//! `web__search`, `code__search` and `read`. Of several, the one that a person approved keeps the name: a server that comes
+//! later takes no name away that agents use. Each item can also be called by its long name where it has a short one, so that a
 //! name which an agent learned stays good when a second server of that name comes.
 
 use std::collections::HashMap;
@@ -39,10 +40,12 @@ pub(crate) enum Found<'a> {
 }
 
 impl Names {
-    /// `named` gives the name that the configuration has for an item.
+    /// `named` gives the name that the configuration has for an item; `approved` whether a person approved one of those that
+    /// have the same.
     pub(crate) fn new(
         items: impl IntoIterator<Item = Owned>,
         named: impl Fn(&Owned) -> Option<String>,
+        approved: impl Fn(&Owned) -> bool,
     ) -> Names {
         let mut names = Names::default();
         let mut bare: HashMap<String, Vec<Owned>> = HashMap::new();
@@ -54,6 +57,9 @@ impl Names {
         }
         for (name, mut items) in bare {
             items.dedup();
+            if items.len() > 1 {
+                names.keep_approved(&name, &mut items, &approved);
+            }
             let is_free = items.len() == 1 && !names.owned.contains_key(&name);
             match items.pop() {
                 Some(item) if is_free => names.add(name, item),
@@ -71,6 +77,22 @@ impl Names {
             }
         }
         names
+    }
+
+    /// Leaves the bare name to the one item that is approved, if it is one alone.
+    fn keep_approved(
+        &mut self,
+        name: &str,
+        items: &mut Vec<Owned>,
+        approved: impl Fn(&Owned) -> bool,
+    ) {
+        let mut those = items.iter().enumerate().filter(|(_, item)| approved(item));
+        if let (Some((at, _)), None) = (those.next(), those.next())
+            && !self.owned.contains_key(name)
+        {
+            let item = items.remove(at);
+            self.add(name.to_owned(), item);
+        }
     }
 
     /// A name that is taken already stays with the first that has it.
@@ -129,9 +151,11 @@ mod tests {
             owned("tracker", "create_issue"),
             owned("notes", "new_ticket"),
         ];
-        let names = Names::new(items.clone(), |item| {
-            (item.name == "create_issue").then(|| "new_ticket".to_owned())
-        });
+        let names = Names::new(
+            items.clone(),
+            |item| (item.name == "create_issue").then(|| "new_ticket".to_owned()),
+            |_| false,
+        );
         let shown: Vec<_> = items
             .iter()
             .map(|item| names.shown(item).unwrap())
@@ -155,6 +179,19 @@ mod tests {
     }
 
     #[test]
+    fn what_a_person_approved_keeps_its_name() {
+        let items = [owned("web", "search"), owned("new", "search")];
+        let approved = |of: &'static str| move |item: &Owned| item.server.as_str() == of;
+        let names = Names::new(items.clone(), |_| None, approved("web"));
+        assert_eq!(names.shown(&items[0]), Some("search"));
+        assert_eq!(names.shown(&items[1]), Some("new__search"));
+        assert_eq!(names.find("search"), Found::One(&items[0]));
+        // Two that are approved are equals, as two that are not.
+        let names = Names::new(items.clone(), |_| None, |_| true);
+        assert!(matches!(names.find("search"), Found::Several(_)));
+    }
+
+    #[test]
     fn of_two_long_names_that_are_equal_one_is_shown() {
         let items = [
             owned("a", "b__c"),
@@ -162,7 +199,7 @@ mod tests {
             owned("x", "b__c"),
             owned("x", "c"),
         ];
-        let names = Names::new(items.clone(), |_| None);
+        let names = Names::new(items.clone(), |_| None, |_| false);
         let shown: Vec<_> = items.iter().filter_map(|item| names.shown(item)).collect();
         let mut unique = shown.clone();
         unique.sort_unstable();
