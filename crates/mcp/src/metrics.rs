@@ -7,7 +7,7 @@ pub const SESSIONS: Metric = Metric {
     name: "weir_mcp_sessions",
     kind: "gauge",
     labels: "",
-    help: "MCP sessions that weir keeps a child process for",
+    help: "links to MCP servers that weir keeps: child processes, and event streams of HTTP+SSE",
 };
 /// See [`crate::Shared::health`].
 pub const SERVER_UP: Metric = Metric {
