@@ -116,7 +116,7 @@ async fn begin(
     Ok(events)
 }
 
-type Opened = (EventsIn, UpstreamAnswer, sse::Reader, VecDeque<sse::Event>);
+type OpenedEvents = (EventsIn, UpstreamAnswer, sse::Reader, VecDeque<sse::Event>);
 
 /// Opens a stream, and reads up to its first event; gives what came with that.
 async fn open(
@@ -124,7 +124,7 @@ async fn open(
     server: &Server,
     link: &Link,
     answers: &Answers,
-) -> Result<Opened, Refusal> {
+) -> Result<OpenedEvents, Refusal> {
     let passed = answers.passed();
     let mut fields = fields(server, answers, None);
     fields.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
