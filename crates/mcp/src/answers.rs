@@ -16,6 +16,7 @@ use crate::era::Era;
 use crate::hub::Bridge;
 use crate::lane::server_of;
 use crate::token::Tokens;
+use crate::upstream::own::OwnWay;
 use crate::{era, refuse, shape, tools};
 
 /// Stands in the place of an id while an answer is judged.
@@ -171,13 +172,28 @@ impl Answers {
         calls: &Arc<Calls>,
         session: Option<&str>,
     ) -> Result<(), Refusal> {
-        let ids = self.ids.as_ref().filter(|_| self.is_registered);
+        let is_to_begin = self.is_registered && self.under_way.is_none();
+        let ids = self.ids.as_ref().filter(|_| is_to_begin);
         let Some(ids) = ids else { return Ok(()) };
         let (client, call) = (self.client(session), ids.call);
         self.under_way = Some(match call == self.call() {
             true => calls.begin(client, &ids.client, call)?,
             false => calls.resume(client, &ids.client, call),
         });
+        Ok(())
+    }
+
+    /// The same, for a call that goes on by a way of weir's own.
+    pub(crate) fn begin_on(
+        &mut self,
+        calls: &Arc<Calls>,
+        session: Option<&str>,
+        way: &OwnWay,
+    ) -> Result<(), Refusal> {
+        self.begin(calls, session)?;
+        if let Some(under_way) = &self.under_way {
+            under_way.goes(way.clone());
+        }
         Ok(())
     }
 

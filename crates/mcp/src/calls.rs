@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use base::{CallId, Name, Refusal, refusal};
 use tokio::sync::Notify;
 
+use crate::upstream::own::OwnWay;
+
 /// Tables that the calls are spread over, so that threads seldom meet.
 const SHARDS: usize = 16;
 
@@ -34,6 +36,8 @@ struct OpenCall {
     call: CallId,
     /// Told when its client cancels it.
     cancelled: Arc<Notify>,
+    /// How it reaches its server, where that is of weir's own.
+    way: Option<OwnWay>,
 }
 
 /// One call under way; forgotten when this is dropped.
@@ -47,6 +51,16 @@ impl UnderWay {
     /// Waits until the call's client cancels it.
     pub(crate) async fn cancelled(&self) {
         self.cancelled.notified().await;
+    }
+
+    /// Notes how the call reaches its server.
+    pub(crate) fn goes(&self, way: OwnWay) {
+        let mut shard = self.calls.shard(self.key);
+        let mut calls = shard.get_mut(&self.key).into_iter().flatten();
+        let own = calls.find(|open| Arc::ptr_eq(&open.cancelled, &self.cancelled));
+        if let Some(open) = own {
+            open.way = Some(way);
+        }
     }
 }
 
@@ -98,6 +112,7 @@ impl Calls {
         let open = OpenCall {
             call,
             cancelled: Arc::clone(&cancelled),
+            way: None,
         };
         self.shard(key).entry(key).or_default().push(open);
         UnderWay {
@@ -118,9 +133,14 @@ impl Calls {
     /// The call that the client's request `id` went on as. Nothing where none is under way, or several: a
     /// client without a session may use an id twice, and nobody can say which it means.
     pub(crate) fn find(&self, client: CallClient<'_>, id: &str) -> Option<CallId> {
+        self.way(client, id).map(|(call, _)| call)
+    }
+
+    /// The same, with how it reaches its server, where that is of weir's own.
+    pub(crate) fn way(&self, client: CallClient<'_>, id: &str) -> Option<(CallId, Option<OwnWay>)> {
         let key = self.spread.hash_one((client, id));
         match self.shard(key).get(&key)?.as_slice() {
-            [one] => Some(one.call),
+            [one] => Some((one.call, one.way.clone())),
             _ => None,
         }
     }

@@ -6,6 +6,9 @@
 //! call of the tool `search` of the server `web`.
 
 mod across;
+mod audience;
+mod cancel;
+mod feed;
 mod lists;
 mod names;
 mod park;
@@ -13,6 +16,7 @@ mod route;
 mod say;
 mod search;
 mod sessions;
+mod subscribe;
 mod talk;
 mod turns;
 mod watch;
@@ -30,12 +34,13 @@ use http::{Method, StatusCode};
 use identity::Verified;
 use net::{Request, Response};
 
+use audience::{Audience, Subscribed};
 use lists::ListCache;
 use names::Names;
 use park::Park;
 use sessions::SetSessions;
 use turns::Questions;
-use watch::Changes;
+use watch::ChangeKinds;
 
 pub(crate) use across::Bridge;
 pub(crate) use turns::sweep;
@@ -64,7 +69,8 @@ pub(crate) struct HubState {
     pub(crate) lists: ListCache,
     /// What was begun with servers.
     pub(crate) own: OwnLinks,
-    pub(crate) changes: Changes,
+    /// The streams of changes that clients have open, and what they are subscribed to.
+    pub(crate) audience: Audience,
     /// Calls that wait for what their clients say, and what others of them were asked.
     park: Park,
     questions: Questions,
@@ -81,7 +87,7 @@ impl HubState {
         HubState {
             lists: ListCache::default(),
             own: OwnLinks::default(),
-            changes: Changes::default(),
+            audience: Audience::default(),
             park: Park::default(),
             questions: Questions::default(),
             sessions: SetSessions::default(),
@@ -95,7 +101,12 @@ impl HubState {
         self.lists.stale(&is_changed);
         self.own.forget(&is_changed);
         drop(self.park.retain(|talk| !is_changed(&talk.server)));
-        self.changes.note();
+        self.changed();
+    }
+
+    /// Tells all clients that a server came, went, or lists something else.
+    pub(crate) fn changed(&self) {
+        self.audience.note(ChangeKinds::ALL);
     }
 
     /// Tells, once, of each name that several servers have.
@@ -370,6 +381,8 @@ impl Asking<'_> {
                     .await
             }
             ("subscriptions/listen", Era::Modern) => self.subscribe(id, message).await,
+            (subscribe::SUBSCRIBE, Era::Legacy) => self.subscribe_resource(id, message).await,
+            (subscribe::UNSUBSCRIBE, Era::Legacy) => self.unsubscribe_resource(id, message).await,
             ("tools/call", _) if self.searches() => self.search(id, message, era).await,
             _ => self.route(method, id, message, era).await,
         }
@@ -459,7 +472,7 @@ impl Asking<'_> {
             return self.no(refusal, None).await;
         }
         match self.pass(&USE, "GET", None).await {
-            Ok(passed) => watch::stream(&self.lane.shared, passed, watch::Wanted::all(), None),
+            Ok(passed) => self.stream(passed, ChangeKinds::ALL, Subscribed::new(), None),
             Err(refusal) => refuse::refuse_http(&refusal, self.id, None),
         }
     }
@@ -489,6 +502,7 @@ impl Asking<'_> {
             Ok(passed) => {
                 if let Some((_, session)) = session {
                     self.lane.shared.hub.sessions.end(&session);
+                    self.end_subscriptions(&session).await;
                 }
                 end(passed, 200);
                 Response::new(net::Body::Empty)

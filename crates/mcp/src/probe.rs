@@ -120,7 +120,7 @@ async fn watch(lane: McpLane, name: Name, new_id: fn() -> CallId) {
                     let revisions: Vec<_> = spoken.dates().collect();
                     tracing::info!(server = %name, ?revisions, "a server works");
                     lane.shared.hub.lists.stale(|of| *of == name);
-                    lane.shared.hub.changes.note();
+                    lane.shared.hub.changed();
                 }
                 health.hear(EraEvent::Found(spoken));
             }
@@ -128,7 +128,7 @@ async fn watch(lane: McpLane, name: Name, new_id: fn() -> CallId) {
                 tracing::warn!(server = %name, why, "a server does not work");
                 health.failed(&why);
                 if worked {
-                    lane.shared.hub.changes.note();
+                    lane.shared.hub.changed();
                 }
             }
         }

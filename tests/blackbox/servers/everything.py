@@ -12,6 +12,7 @@ A tool, resource or prompt is one entry in its table. The tests need this server
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -38,11 +39,12 @@ STEP_S = 0.02
 # The suite polls a stream that was closed in the middle of a call; the result comes once it is back, or later.
 RECONNECT_S = 0.2
 EVENTS_MAX = 1000
+SESSIONS_MAX = 100
 # A red pixel, and a silent wave file of no length.
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mP4z8AAAAMBAQD3A0FDAAAAAElFTkSuQmCC"
 WAV = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA="
 
-TOOLS, PROMPTS = {}, {}
+TOOLS, PROMPTS, SESSIONS = {}, {}, {}
 bus = InMemorySubscriptionBus()
 
 
@@ -303,15 +305,33 @@ async def test_logging_tool(ctx, params):
     return content(text("logged"))
 
 
+def remember(ctx):
+    """Sessions of the eras with a handshake are told of changes once they have listed something."""
+    if not is_modern(ctx):
+        SESSIONS.pop(id(ctx.session._connection), None)
+        SESSIONS[id(ctx.session._connection)] = ctx.session
+        if len(SESSIONS) > SESSIONS_MAX:
+            del SESSIONS[next(iter(SESSIONS))]
+
+
+async def tell_sessions(tell):
+    """Tells a change on the event stream of each session; one that has ended hears nothing."""
+    for session in list(SESSIONS.values()):
+        with contextlib.suppress(Exception):
+            await asyncio.wait_for(tell(session), 1)
+
+
 @tool("Says that the tools changed.")
 async def test_trigger_tool_change(ctx, params):
     await bus.publish(ToolsListChanged())
+    await tell_sessions(lambda session: session.send_tool_list_changed())
     return content(text("told"))
 
 
 @tool("Says that the prompts changed.")
 async def test_trigger_prompt_change(ctx, params):
     await bus.publish(PromptsListChanged())
+    await tell_sessions(lambda session: session.send_prompt_list_changed())
     return content(text("told"))
 
 
@@ -379,6 +399,7 @@ def read(uri):
 # The handlers that the SDK asks for.
 
 async def list_tools(ctx, params):
+    remember(ctx)
     return {"tools": [listed for listed, _ in TOOLS.values()]}
 
 
@@ -420,6 +441,7 @@ async def call_tool(ctx, params):
 
 
 async def list_prompts(ctx, params):
+    remember(ctx)
     return {"prompts": [listed for listed, _ in PROMPTS.values()]}
 
 

@@ -428,7 +428,7 @@ impl OwnList {
             Some((listed, ttl_ms)) => {
                 let until_ms = mono_ms() + ttl_ms.min(TTL_MS_MAX);
                 if shared.hub.lists.keep(key, listed, until_ms) {
-                    shared.hub.changes.note();
+                    shared.hub.changed();
                 }
             }
             None => shared.hub.lists.failed(key, mono_ms()),

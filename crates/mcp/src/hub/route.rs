@@ -18,7 +18,7 @@ use super::talk::{Begun, Talk};
 use super::turns::digest;
 use super::{Asking, end};
 use crate::actions::USE;
-use crate::calls::{CallClient, own_token};
+use crate::calls::own_token;
 use crate::drive::{ClientWay, Refused, To, drive};
 use crate::envelope::{Id, Message};
 use crate::era::{CapabilitySet, Era, MessageEra, may_ask};
@@ -39,6 +39,12 @@ pub(super) struct RestatedWay {
 impl RestatedWay {
     pub(super) fn new(era: MessageEra) -> RestatedWay {
         RestatedWay { era, cancels: None }
+    }
+
+    /// The way of a message that cancels the request which the server was given the id `own` for.
+    pub(super) fn cancelling(era: MessageEra, own: String) -> RestatedWay {
+        let cancels = Some(own);
+        RestatedWay { era, cancels }
     }
 }
 
@@ -272,6 +278,12 @@ impl Asking<'_> {
         })
     }
 
+    /// The server that a resource is of.
+    pub(super) async fn server_of_uri(&self, uri: &str) -> Result<&Server, Refusal> {
+        let target = self.by_uri(Some(Cow::Borrowed(uri))).await?;
+        Ok(target.server)
+    }
+
     /// By the list that gave the URI, else by the template whose beginning it has the most of, else the one server that there
     /// is.
     async fn by_uri(&self, uri: Option<Cow<'_, str>>) -> Result<Target<'_>, Refusal> {
@@ -331,20 +343,8 @@ impl Asking<'_> {
             Err(refusal) => return refuse::refuse_http(&refusal, self.id, None),
         };
         let requested = parsed.params().and_then(|params| params.get("requestId"));
-        let session = self.session().ok().flatten().map(|(given, _)| given);
         if let Some(requested) = requested {
-            for server in self.servers() {
-                let client = CallClient {
-                    agent: self.agent(),
-                    server: &server.name,
-                    session,
-                };
-                let calls = &self.lane.shared.calls;
-                if calls.find(client, requested.text()).is_some() {
-                    // Its connection closes, and with that the server hears of it.
-                    calls.cancel(client, requested.text());
-                }
-            }
+            self.cancel_request(requested.text(), body).await;
         }
         end(passed, 202);
         accepted()
@@ -434,7 +434,7 @@ impl McpLane {
 }
 
 /// The answer in a response: its body, or the last message of its event stream.
-async fn message_in(response: Response) -> Option<Bytes> {
+pub(super) async fn message_in(response: Response) -> Option<Bytes> {
     let is_ok = response.status() == StatusCode::OK;
     match response.into_body() {
         net::Body::Full(message) => Some(message),

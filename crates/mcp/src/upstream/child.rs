@@ -84,6 +84,7 @@ async fn start(
         ended(&lane.shared, session, &why);
         down(error.to_string())
     })?;
+    session.started();
     let initialized = replay
         .then(|| session.wait(REPLAY_ID, REPLAY_ID, None, false))
         .transpose()?;

@@ -114,24 +114,7 @@ async fn in_own_session(
     fields: HeaderMap,
     (outgoing, can): (&Outgoing, CapabilitySet),
 ) -> Result<net::UpstreamAnswer, Refusal> {
-    let passed = answers.passed();
-    let own = lane
-        .shared
-        .hub
-        .own
-        .session(&server.name, passed.agent(), can);
-    let begin = async |gone: Option<&Option<String>>| {
-        let mut session = own.lock().await;
-        if session.is_none() || session.as_ref() == gone {
-            let begun = find::http::begin(lane, passed, token(server), can);
-            let begun = while_wanted(answers, begun).await?;
-            *session = Some(begun.map_err(|why| {
-                Refusal::new(refusal::SERVER_DOWN, "the server begins no session").with_private(why)
-            })?);
-        }
-        Ok::<_, Refusal>(session.clone().flatten())
-    };
-    let mut session = begin(None).await?;
+    let mut session = own_session(lane, server, answers, can, None).await?;
     loop {
         let mut fields = fields.clone();
         put_session(&mut fields, session.as_deref());
@@ -140,12 +123,35 @@ async fn in_own_session(
         if answer.head.status != StatusCode::NOT_FOUND || session.is_none() {
             return Ok(answer);
         }
-        let again = begin(Some(&session)).await?;
+        let again = own_session(lane, server, answers, can, Some(&session)).await?;
         if again == session {
             return Ok(answer);
         }
         session = again;
     }
+}
+
+/// The session that weir has with the server for the agent of a call: begun where there is none, and again where it is the one
+/// that is `gone`.
+async fn own_session(
+    lane: &McpLane,
+    server: &Server,
+    answers: &Answers,
+    can: CapabilitySet,
+    gone: Option<&Option<String>>,
+) -> Result<Option<String>, Refusal> {
+    let passed = answers.passed();
+    let own = &lane.shared.hub.own;
+    let own = own.session(&server.name, passed.agent(), can);
+    let mut session = own.lock().await;
+    if session.is_none() || session.as_ref() == gone {
+        let begun = find::http::begin(lane, passed, token(server), can);
+        let begun = while_wanted(answers, begun).await?;
+        *session = Some(begun.map_err(|why| {
+            Refusal::new(refusal::SERVER_DOWN, "the server begins no session").with_private(why)
+        })?);
+    }
+    Ok(session.clone().flatten())
 }
 
 fn put_session(fields: &mut HeaderMap, session: Option<&str>) {
@@ -158,6 +164,27 @@ fn token(server: &Server) -> Option<&base::Secret> {
     match &server.kind {
         ServerKind::Url { token } => token.as_ref(),
         ServerKind::Child(_) => None,
+    }
+}
+
+/// Opens that stream in the session that weir has with the server for the agent, and gives the session. `gone` is one that the
+/// server did not know any more.
+pub(crate) async fn listen_in_own(
+    lane: &McpLane,
+    server: &Server,
+    answers: Answers,
+    revision: Option<&HeaderValue>,
+    gone: Option<Option<String>>,
+) -> (Response, Option<Option<String>>) {
+    let nothing = CapabilitySet::default();
+    let session = own_session(lane, server, &answers, nothing, gone.as_ref()).await;
+    match session {
+        Ok(session) => {
+            let known = Some(session.clone());
+            let listened = listen(lane, server, answers, session, revision, None);
+            (listened.await, known)
+        }
+        Err(refusal) => (rpc_error(answers, &refusal), None),
     }
 }
 

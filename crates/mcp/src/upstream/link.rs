@@ -56,6 +56,11 @@ pub(crate) struct Link {
     pub(crate) over: watch::Sender<bool>,
     state: Mutex<LinkState>,
     used_ms: AtomicU64,
+    /// How often its child was started.
+    starts: AtomicU64,
+    /// Set where it is weir's own, for clients of many servers: its event stream is weir's, and messages of the log are for
+    /// calls.
+    is_own: OnceLock<()>,
 }
 
 /// When a child may be started again.
@@ -87,6 +92,8 @@ impl Link {
             over: watch::Sender::new(false),
             state: Mutex::default(),
             used_ms: AtomicU64::new(now_ms),
+            starts: AtomicU64::new(0),
+            is_own: OnceLock::new(),
         }
     }
 
@@ -193,6 +200,13 @@ impl Link {
             ChildLine::Says(said) if self.scope == LinkScope::Shared => {
                 self.tell_one(line, &said).await?;
             }
+            ChildLine::Says(said) if said.is_log && self.is_own.get().is_some() => {
+                let caller = self.state().log_addressee();
+                match caller {
+                    Some(caller) => self.give(line, caller).await,
+                    None => {}
+                }
+            }
             ChildLine::Says(said) => self.tell(line, said.progress.as_deref()).await,
         }
         Ok(())
@@ -241,14 +255,18 @@ impl Link {
     /// nothing for too long loses its call or its event stream.
     pub(super) async fn tell(&self, message: Bytes, progress: Option<&str>) {
         let addressee = self.state().addressee(progress);
-        let Some(Addressee {
+        match addressee {
+            Some(addressee) => self.give(message, addressee).await,
+            None => self.keep(message),
+        }
+    }
+
+    async fn give(&self, message: Bytes, addressee: Addressee) {
+        let Addressee {
             call,
             is_progress,
             reader,
-        }) = addressee
-        else {
-            return self.keep(message);
-        };
+        } = addressee;
         let Err(why) = reader.give(message.clone()).await else {
             return;
         };
@@ -287,6 +305,20 @@ impl Link {
 
     pub(crate) fn used(&self, now_ms: u64) {
         self.used_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    /// Makes it weir's own.
+    pub(super) fn own(&self) {
+        let _ = self.is_own.set(());
+    }
+
+    /// How often its child was started: another number says that another child hears now.
+    pub(crate) fn starts(&self) -> u64 {
+        self.starts.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn started(&self) {
+        self.starts.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn used_ms(&self) -> u64 {

@@ -15,6 +15,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use super::{Link, Outgoing, http, lock, session, shared};
 use crate::answers::Answers;
 use crate::era::{CapabilitySet, Era};
+use crate::inbound::rpc_error;
 use crate::lane::{McpLane, Server, ServerKind};
 use crate::probe::mono_ms;
 use crate::upstream::find::Transport;
@@ -39,7 +40,7 @@ struct OwnChild {
 }
 
 /// How a message of weir's own reaches its server.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) enum OwnWay {
     /// As its era has it, over HTTP.
     #[default]
@@ -107,10 +108,13 @@ pub(crate) async fn carry(
     lane: &McpLane,
     server: &Server,
     way: &OwnWay,
-    answers: Answers,
+    mut answers: Answers,
     mut outgoing: Outgoing,
     client: Option<&str>,
 ) -> Response {
+    if let Err(refusal) = answers.begin_on(&lane.shared.calls, client, way) {
+        return rpc_error(answers, &refusal);
+    }
     let can = match way {
         OwnWay::Session(can) => *can,
         _ => CapabilitySet::default(),
@@ -151,6 +155,7 @@ fn child_of(
         return Ok(OwnWay::Child(link, taken));
     }
     let link = sessions.begin(agent, passed.thumbprint(), server, mono_ms())?;
+    link.own();
     let initialize = Bytes::from(super::find::initialize(can));
     if link.initialize.set(initialize).is_err() {
         return Err(Refusal::new(refusal::FAILED, "a new link is begun already"));

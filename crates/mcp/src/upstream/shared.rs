@@ -28,7 +28,7 @@ use crate::envelope::splice;
 use crate::era::{self, Era, MessageEra};
 use crate::inbound::{accepted, event_stream, json, rpc_error};
 use crate::lane::{McpLane, Server, Shared};
-use crate::waiting::{CANCELLED, slow};
+use crate::waiting::{CANCELLED, cancelled_by_client, slow};
 
 /// How often the stream of a subscription says that it is open, in milliseconds.
 const COMMENT_MS: u64 = 15_000;
@@ -199,8 +199,11 @@ async fn answer(lane: &McpLane, mut call: SharedCall, is_listen: bool) -> Respon
         } = &mut call;
         let passed = answers.as_ref().expect("the call is under way").passed();
         let wait = Duration::from_millis(answer_ms);
-        let said = while_in_force(passed, tokio::time::timeout(wait, messages.next())).await;
-        said.and_then(|said| said.map_err(|_elapsed| slow()))
+        let said = while_in_force(passed, tokio::time::timeout(wait, messages.next()));
+        tokio::select! {
+            said = said => said.and_then(|said| said.map_err(|_elapsed| slow())),
+            () = cancelled(answers) => Err(cancelled_by_client()),
+        }
     };
     let first = match said.and_then(message) {
         Ok(first) => call.take(&shared, first),
@@ -254,6 +257,7 @@ async fn pump(
         let said = tokio::select! {
             said = tokio::time::timeout_at(heard_at + silence, call.messages.next()) => said,
             () = sender.closed() => return Err(None),
+            () = cancelled(&call.answers) => return Err(Some(cancelled_by_client())),
             _ = look.tick() => match call.passed().in_force() {
                 Ok(()) => continue,
                 Err(ended) => return Err(Some(ended)),
@@ -275,6 +279,14 @@ async fn pump(
         pass_on(judged, sender).await?;
     }
     Ok(())
+}
+
+/// Waits until the client cancels the call.
+async fn cancelled(answers: &Option<Answers>) {
+    match answers {
+        Some(answers) => answers.cancelled().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// The status of an answer that came without one.

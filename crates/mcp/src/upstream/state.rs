@@ -99,7 +99,7 @@ pub(super) struct Caller {
 pub(super) struct Addressee {
     /// The call by its own id; absent for the event stream.
     pub(super) call: Option<String>,
-    /// It is the call's own progress, and of use to nobody else.
+    /// It is of the call alone, as its progress is, and of use to nobody else.
     pub(super) is_progress: bool,
     pub(super) reader: Mailbox,
 }
@@ -144,6 +144,16 @@ impl LinkState {
         }
         let caller = self.waiting.find(|_, caller| caller.takes_events);
         caller.map(|caller| to(caller, false))
+    }
+
+    /// To whom a message of the log goes on a link of weir's own: any call that takes events.
+    pub(super) fn log_addressee(&mut self) -> Option<Addressee> {
+        let caller = self.waiting.find(|_, caller| caller.takes_events)?;
+        Some(Addressee {
+            call: Some(caller.own.clone()),
+            is_progress: true,
+            reader: caller.reader.clone(),
+        })
     }
 
     /// The same on a shared link, where each message is of one call alone: the one whose progress it tells, whose token is

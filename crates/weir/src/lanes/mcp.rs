@@ -304,6 +304,21 @@ impl McpThread {
         Rc::clone(&held.1)
     }
 
+    /// Hears what servers tell without being asked, by the settings that are in force.
+    async fn keep_feeds(self: Rc<Self>) {
+        let mut changed = self.serving.changed.subscribe();
+        loop {
+            let lane = self.lane();
+            tokio::select! {
+                () = lane.keep_feeds() => {}
+                told = changed.changed() => match told {
+                    Ok(()) => {}
+                    Err(_closed) => return,
+                },
+            }
+        }
+    }
+
     /// Watches the servers, and begins anew when others are in force.
     async fn watch(self: Rc<Self>) {
         let mut changed = self.serving.changed.subscribe();
@@ -351,6 +366,7 @@ impl OnThread for McpThread {
 
     fn serve(self: Rc<Self>, first: bool) -> Local<'static, io::Result<()>> {
         if first {
+            tokio::task::spawn_local(Rc::clone(&self).keep_feeds());
             tokio::task::spawn_local(self.watch());
         }
         Box::pin(std::future::ready(Ok(())))
