@@ -49,6 +49,9 @@ def gateway(request, tmp_path_factory):
         state = lambda: gateway.request("GET", "/health").json()["revisions"]["telling"]
         until(lambda: state() == [MODERN if era == "modern" else "2025-11-25"], "what the server speaks")
         gateway.era = era
+        gateway.ends = (kind, era) != ("stdio", "legacy")
+        # Without sessions the server counts the streams of all agents; each has a child of its own.
+        gateway.streams_of_two = 2 if (kind, era) == ("http", "modern") else 1
         yield gateway
         gateway.verify()
 
@@ -116,6 +119,14 @@ class Stream:
     def next(self, seconds=10):
         return self.said.get(timeout=seconds)
 
+    def rest(self, seconds=1.5):
+        """All that comes until it is silent."""
+        said = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                said.append(self.said.get(timeout=seconds))
+        return said
+
     def silent(self, seconds=1.5):
         with pytest.raises(queue.Empty):
             self.said.get(timeout=seconds)
@@ -154,29 +165,30 @@ def changed(kind):
 
 def test_lists_that_changed(gateway):
     client, other = Client(gateway, "dev"), Client(gateway, "eve")
-    count = 0
     with client.stream() as all_lists, listen(gateway, "dev", toolsListChanged=True) as tools:
         honoured = tools.next()
         assert honoured["method"] == "notifications/subscriptions/acknowledged"
         assert honoured["params"] == {"notifications": {"toolsListChanged": True}, "_meta": {SUBSCRIPTION: "s1"}}
         heard(client, 1)
         with other.stream() as others:
-            heard(other, 1 if gateway.era == "legacy" else 2)
+            heard(other, gateway.streams_of_two)
             client.call("change", kinds=["prompts"])
             assert told(all_lists.next()) == changed("prompts")
             tools.silent()
             # Many changes within a second are told as one.
             for _ in range(20):
                 client.call("change", kinds=["tools", "resources"])
-            assert told(all_lists.next()) == changed("tools") and told(all_lists.next()) == changed("resources")
-            said = tools.next()
-            assert told(said) == changed("tools") and said["params"]["_meta"] == {SUBSCRIPTION: "s1"}
+            said = [told(message) for message in all_lists.rest()]
+            assert set(said) == {changed("tools"), changed("resources")} and len(said) <= 8, said
+            said = tools.rest()
+            assert {told(message) for message in said} == {changed("tools")} and len(said) <= 4, said
+            assert said[0]["params"]["_meta"] == {SUBSCRIPTION: "s1"}
             # Without sessions the server tells all who listen; with them, another agent's is another session.
-            if gateway.era == "legacy":
+            if gateway.streams_of_two == 1:
                 others.silent(0.5)
-    # Its own stream ends with the last one of the agent's clients.
-    if gateway.era == "modern" or "http" in str(gateway.folder):
-        until(lambda: open_streams(client) <= 1, "weir's stream ended")
+    # Its own stream ends with the last one of the agent's clients; a child of the legacy era has but its output.
+    if gateway.ends:
+        until(lambda: open_streams(client) == 0, "weir's stream ended")
 
 
 def test_a_list_is_asked_for_again(gateway):
@@ -196,7 +208,7 @@ def test_a_list_is_asked_for_again(gateway):
 def test_subscriptions_of_sessions(gateway):
     one, two, eve = Client(gateway, "dev"), Client(gateway, "dev"), Client(gateway, "eve")
     with one.stream() as first, two.stream() as second, eve.stream() as others:
-        heard(one, 1 if gateway.era == "legacy" else 2)
+        heard(one, gateway.streams_of_two)
         subscribed = lambda client: (
             client.call("state")["subscribed"] if gateway.era == "legacy" else
             sorted({uri for filter in client.call("state")["filters"] for uri in filter.get("resourceSubscriptions", [])}))
@@ -249,7 +261,7 @@ def test_what_may_not_be_read_is_not_subscribed_to(gateway):
         assert honoured == {"toolsListChanged": True, "resourceSubscriptions": []}
     blind, dev = Client(gateway, "blind"), Client(gateway, "dev")
     refused = blind.ask("resources/subscribe", {"uri": "test://one"})["error"]
-    assert refused["data"]["code"] == "policy.denied", refused
+    assert refused["data"]["code"] == "policy.forbidden", refused
     with dev.stream() as stream:
         heard(dev)
         if gateway.era == "legacy":

@@ -12,6 +12,7 @@ import json
 import queue
 import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 MODERN = "2026-07-28"
@@ -137,6 +138,8 @@ class Handler(BaseHTTPRequestHandler):
         waiting = session.never.get(message.get("id"))
         if said is None and waiting:
             waiting.wait()
+            # The gateway has time to end the call by itself.
+            time.sleep(1)
         if said is None:
             return self.say(202, b"")
         self.say(200, json.dumps(said).encode(), begins)
@@ -157,7 +160,9 @@ class Handler(BaseHTTPRequestHandler):
                 self.wfile.write(data + b"\n\n")
                 self.wfile.flush()
         except OSError:
-            session.streams.pop(id, None)
+            # Another stream may have taken its place.
+            if session.streams.get(id, (None,))[0] == said.put:
+                del session.streams[id]
 
     def say(self, status, body, begins=None):
         self.send_response(status)
