@@ -58,3 +58,20 @@ pub(crate) fn error(refusal: &Refusal, call: CallId, id: Option<Id<'_>>) -> Stri
     let id = id.map_or("null", |id| id.0);
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
 }
+
+#[cfg(test)]
+mod tests {
+    use base::refusal::ALL;
+
+    #[test]
+    fn codes_of_json_rpc_are_ours_to_give() {
+        // What MCP and JSON-RPC define themselves; the rest of their range is reserved.
+        let defined = [
+            -32700, -32600, -32601, -32602, -32603, -32020, -32021, -32022,
+        ];
+        for code in ALL {
+            let reserved = (-32768..=-32000).contains(&code.rpc);
+            assert!(!reserved || defined.contains(&code.rpc), "{}", code.name);
+        }
+    }
+}

@@ -156,20 +156,20 @@ fn with_code(message: &Bytes, error: JsonValue<'_>, from: i64, to: i64) -> Optio
 
 /// What a request says of a client whose era has not each request say it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct ToldClient {
     pub(crate) can: CapabilitySet,
     /// The level of the log that it wants; none where it is empty.
     pub(crate) level: &'static str,
 }
 
-impl Told {
-    pub(crate) fn of(can: CapabilitySet) -> Told {
-        Told { can, level: "" }
+impl ToldClient {
+    pub(crate) fn of(can: CapabilitySet) -> ToldClient {
+        ToldClient { can, level: "" }
     }
 }
 
 /// What a request of weir's own says of itself in the modern era.
-pub(crate) fn meta(revision: &Revision, told: Told) -> Value {
+pub(crate) fn meta(revision: &Revision, told: ToldClient) -> Value {
     let mut meta = json!({
         OWN_META[0]: revision.date,
         OWN_META[1]: told.can.to_json(),
@@ -187,7 +187,7 @@ pub(crate) fn restate(
     renamed: Option<(&'static str, String)>,
     bridge: &Bridge,
     to: &MessageEra,
-    told: Told,
+    told: ToldClient,
 ) -> Option<Bytes> {
     let mut object = Object::read(parsed.whole().text())?;
     let params = object

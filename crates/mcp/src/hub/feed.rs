@@ -28,7 +28,7 @@ use crate::era::{CapabilitySet, Era, MessageEra};
 use crate::lane::{McpLane, Server};
 use crate::probe::mono_ms;
 use crate::upstream::own::{self, OwnWay};
-use crate::upstream::{Link, child, http as over_http, look_every};
+use crate::upstream::{Link, http as over_http, look_every, session};
 
 /// How long a server is left alone that has no such stream, or that the agent may not listen to, in milliseconds.
 const REST_MS: u64 = 300_000;
@@ -223,7 +223,7 @@ impl Feed {
         if !want.uris.is_empty() {
             filter["resourceSubscriptions"] = json!(want.uris);
         }
-        let meta = super::across::meta(modern.revision, super::across::Told::default());
+        let meta = super::across::meta(modern.revision, super::across::ToldClient::default());
         let method = "subscriptions/listen";
         let params = json!({ "notifications": filter, "_meta": meta });
         let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
@@ -263,7 +263,7 @@ impl Feed {
             let verified = want.verified.clone();
             self.lane.ask(server, verified, ping, json!({})).await;
             let starts = link.starts();
-            let response = child::listen(&self.lane, &link, answers);
+            let response = session::listen(&self.lane, &link, answers);
             return opened(response, Some((link, starts)));
         }
         let revision = self.lane.shared.spoken(&server.name);

@@ -96,26 +96,26 @@ impl ListKind {
 
 /// One item as its server lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Item {
+pub(crate) struct ListItem {
     /// Its name, URI or template.
     pub(crate) key: String,
     pub(crate) json: String,
 }
 
 /// One item as the agent is shown it.
-pub(super) struct Shown {
+pub(super) struct ShownItem {
     pub(super) name: String,
     pub(super) json: String,
 }
 
 /// A server's list as an agent may see it.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Listed {
-    pub(crate) items: Vec<Item>,
+pub(crate) struct ListedItems {
+    pub(crate) items: Vec<ListItem>,
 }
 
-struct Kept {
-    listed: Arc<Listed>,
+struct KeptList {
+    listed: Arc<ListedItems>,
     /// Until when it is good.
     until_ms: u64,
     /// The last time that it could not be had, if it could not.
@@ -126,18 +126,18 @@ type Key = (Name, Name, ListKind);
 
 /// The lists that are kept, by agent, server and kind.
 #[derive(Default)]
-pub(crate) struct ListCache(Mutex<HashMap<Key, Kept>>);
+pub(crate) struct ListCache(Mutex<HashMap<Key, KeptList>>);
 
 impl ListCache {
     /// What is kept: the list, and whether it is good still.
-    fn find(&self, key: &Key, now_ms: u64) -> Option<(Arc<Listed>, bool)> {
+    fn find(&self, key: &Key, now_ms: u64) -> Option<(Arc<ListedItems>, bool)> {
         let kept = lock(&self.0);
         let kept = kept.get(key)?;
         Some((Arc::clone(&kept.listed), now_ms < kept.until_ms))
     }
 
     /// Keeps a list. Whether it is another than the one before.
-    fn keep(&self, key: Key, listed: Listed, until_ms: u64) -> bool {
+    fn keep(&self, key: Key, listed: ListedItems, until_ms: u64) -> bool {
         let mut all = lock(&self.0);
         if all.len() >= LISTS_MAX && !all.contains_key(&key) {
             let oldest = all.iter().min_by_key(|(_, kept)| kept.until_ms);
@@ -146,7 +146,7 @@ impl ListCache {
         }
         let before = all.insert(
             key,
-            Kept {
+            KeptList {
                 listed: Arc::new(listed),
                 until_ms,
                 failed: false,
@@ -158,7 +158,7 @@ impl ListCache {
     /// Notes that a list could not be had: what was known before is known still, and is asked for again soon.
     fn failed(&self, key: Key, now_ms: u64) {
         let mut all = lock(&self.0);
-        let kept = all.entry(key).or_insert_with(|| Kept {
+        let kept = all.entry(key).or_insert_with(|| KeptList {
             listed: Arc::default(),
             until_ms: 0,
             failed: true,
@@ -184,7 +184,7 @@ impl ListCache {
 /// The lists of one kind of a whole set.
 pub(crate) struct SetList<'a> {
     /// Servers whose lists are known, with them.
-    pub(crate) lists: Vec<(&'a Server, Arc<Listed>)>,
+    pub(crate) lists: Vec<(&'a Server, Arc<ListedItems>)>,
     /// Servers that could not be asked.
     pub(crate) missing: Vec<&'a Name>,
 }
@@ -290,7 +290,11 @@ impl Asking<'_> {
     }
 
     /// What the agent is shown of a kind, and the servers that could not be asked.
-    pub(super) async fn shown(&self, kind: ListKind, passed: &Passed) -> (Vec<Shown>, Vec<&Name>) {
+    pub(super) async fn shown(
+        &self,
+        kind: ListKind,
+        passed: &Passed,
+    ) -> (Vec<ShownItem>, Vec<&Name>) {
         let list = self.lists(kind).await;
         let names = kind.is_named().then(|| self.names(&list));
         let mut shown = Vec::new();
@@ -307,7 +311,7 @@ impl Asking<'_> {
                     Some(names) => names.shown(&owned),
                     None => Some(&*item.key),
                 };
-                shown.extend(name.map(|name| Shown {
+                shown.extend(name.map(|name| ShownItem {
                     name: name.to_owned(),
                     json: restated(server, item, kind.is_named().then_some(name)),
                 }));
@@ -357,7 +361,7 @@ impl Asking<'_> {
 }
 
 /// Whether policy lets the agent use an item, as it is now.
-fn may_see(passed: &Passed, kind: ListKind, server: &Server, item: &Item) -> bool {
+fn may_see(passed: &Passed, kind: ListKind, server: &Server, item: &ListItem) -> bool {
     match kind {
         ListKind::Tools => passed.may_list(&CALL, &Resource::tool(server.name.clone(), &item.key)),
         ListKind::Prompts => passed.may_list(&PROMPT, &Resource::server(server.name.clone())),
@@ -368,7 +372,7 @@ fn may_see(passed: &Passed, kind: ListKind, server: &Server, item: &Item) -> boo
 }
 
 /// An item as it is shown: under its name at the URL, and with what the configuration says of it.
-fn restated(server: &Server, item: &Item, name: Option<&str>) -> String {
+fn restated(server: &Server, item: &ListItem, name: Option<&str>) -> String {
     let words = server.items.get(&item.key);
     let is_same = name.is_none_or(|name| name == item.key) && words.is_none();
     if is_same {
@@ -436,8 +440,8 @@ impl OwnList {
     }
 
     /// All pages, and for how long they are good.
-    async fn pages(&self) -> Option<(Listed, u64)> {
-        let mut listed = Listed::default();
+    async fn pages(&self) -> Option<(ListedItems, u64)> {
+        let mut listed = ListedItems::default();
         let mut cursor: Option<String> = None;
         let server = self.lane.settings().servers.get(&self.server)?;
         let mut ttl_ms = server.list_ms;
@@ -464,7 +468,7 @@ impl OwnList {
                 let value: Value = serde_json::from_str(item.get()).ok()?;
                 let key = value.get(self.kind.key()).and_then(Value::as_str);
                 if let Some(key) = key.filter(|_| listed.items.len() < TOOLS_MAX) {
-                    listed.items.push(Item {
+                    listed.items.push(ListItem {
                         key: key.to_owned(),
                         json: item.get().to_owned(),
                     });

@@ -32,7 +32,7 @@ pub(crate) struct Names {
 
 /// What a name that an agent gave stands for.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found<'a> {
+pub(crate) enum FoundName<'a> {
     One(&'a Owned),
     /// Several have it; these are their names.
     Several(&'a [String]),
@@ -108,15 +108,15 @@ impl Names {
         self.shown.get(item).map(String::as_str)
     }
 
-    pub(crate) fn find(&self, name: &str) -> Found<'_> {
+    pub(crate) fn find(&self, name: &str) -> FoundName<'_> {
         if let Some(item) = self.owned.get(name) {
-            return Found::One(item);
+            return FoundName::One(item);
         }
         if let Some(long) = self.clashes.get(name) {
-            return Found::Several(long);
+            return FoundName::Several(long);
         }
         let mut of_long = self.shown.keys().filter(|item| long(item) == name);
-        of_long.next().map_or(Found::None, Found::One)
+        of_long.next().map_or(FoundName::None, FoundName::One)
     }
 
     /// Names that several servers have.
@@ -169,13 +169,13 @@ mod tests {
         ];
         assert_eq!(shown, wanted);
         for (item, name) in items.iter().zip(wanted) {
-            assert_eq!(names.find(name), Found::One(item), "{name}");
+            assert_eq!(names.find(name), FoundName::One(item), "{name}");
         }
-        assert_eq!(names.find("files__read"), Found::One(&items[2]));
+        assert_eq!(names.find("files__read"), FoundName::One(&items[2]));
         let both = ["code_main__search".to_owned(), "web__search".to_owned()];
-        assert_eq!(names.find("search"), Found::Several(&both));
-        assert_eq!(names.find("create_issue"), Found::None);
-        assert_eq!(names.find("web__read"), Found::None);
+        assert_eq!(names.find("search"), FoundName::Several(&both));
+        assert_eq!(names.find("create_issue"), FoundName::None);
+        assert_eq!(names.find("web__read"), FoundName::None);
     }
 
     #[test]
@@ -185,10 +185,10 @@ mod tests {
         let names = Names::new(items.clone(), |_| None, approved("web"));
         assert_eq!(names.shown(&items[0]), Some("search"));
         assert_eq!(names.shown(&items[1]), Some("new__search"));
-        assert_eq!(names.find("search"), Found::One(&items[0]));
+        assert_eq!(names.find("search"), FoundName::One(&items[0]));
         // Two that are approved are equals, as two that are not.
         let names = Names::new(items.clone(), |_| None, |_| true);
-        assert!(matches!(names.find("search"), Found::Several(_)));
+        assert!(matches!(names.find("search"), FoundName::Several(_)));
     }
 
     #[test]
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(unique.len(), shown.len());
         for item in &items {
             if let Some(name) = names.shown(item) {
-                assert_eq!(names.find(name), Found::One(item));
+                assert_eq!(names.find(name), FoundName::One(item));
             }
         }
     }

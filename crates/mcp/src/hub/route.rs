@@ -11,9 +11,9 @@ use identity::Verified;
 use net::Response;
 use serde_json::{Value, json};
 
-use super::across::{Bridge, Told, restate, with_token};
+use super::across::{Bridge, ToldClient, restate, with_token};
 use super::lists::{ListKind, SetList, result_of};
-use super::names::{Found, Owned};
+use super::names::{FoundName, Owned};
 use super::talk::{Begun, Talk};
 use super::turns::digest;
 use super::{Asking, end};
@@ -102,7 +102,7 @@ impl Asking<'_> {
             era.wants_log(),
         );
         let session = self.session().ok().flatten().map(|(_, session)| session);
-        let told = Told {
+        let told = ToldClient {
             can,
             level: self.lane.shared.hub.sessions.level(session.as_ref()),
         };
@@ -206,7 +206,7 @@ impl Asking<'_> {
             talk.renamed.clone(),
             &talk.bridge,
             &talk.to,
-            Told::of(talk.can),
+            ToldClient::of(talk.can),
         );
         let restated = restated.ok_or_else(server_gone)?;
         let resource = Resource::server(server.name.clone());
@@ -260,12 +260,12 @@ impl Asking<'_> {
         let list = self.lists(kind).await;
         let names = self.names(&list);
         match names.find(&name) {
-            Found::One(owned) => self.owned(owned, (*name != owned.name).then_some(member)),
-            Found::Several(those) => {
+            FoundName::One(owned) => self.owned(owned, (*name != owned.name).then_some(member)),
+            FoundName::Several(those) => {
                 let public = format!("several servers have it: use {}", those.join(" or "));
                 Err(Refusal::new(refusal::NAME_CLASH, public))
             }
-            Found::None => Err(self.missing(&list, "no server of this URL lists that name")),
+            FoundName::None => Err(self.missing(&list, "no server of this URL lists that name")),
         }
     }
 
@@ -301,7 +301,7 @@ impl Asking<'_> {
         let templates = self.lists(ListKind::Templates).await;
         let fitting = templates.lists.iter().filter_map(|(server, listed)| {
             let literal = |template: &str| template.split('{').next().unwrap_or_default().len();
-            let fits = |item: &&super::lists::Item| {
+            let fits = |item: &&super::lists::ListItem| {
                 let literal = literal(&item.key);
                 literal > 0 && uri.starts_with(&item.key[..literal])
             };
@@ -415,7 +415,7 @@ impl McpLane {
         let era = self.era_towards(server, &MessageEra::Legacy(None));
         let mut params = params;
         if let MessageEra::Modern(modern) = &era {
-            params["_meta"] = super::across::meta(modern.revision, Told::default());
+            params["_meta"] = super::across::meta(modern.revision, ToldClient::default());
         }
         let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let body = Bytes::from(message.to_string());

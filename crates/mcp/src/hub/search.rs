@@ -11,7 +11,7 @@ use base::{Json, JsonValue, Refusal, refusal};
 use serde_json::{Value, json};
 
 use super::Asking;
-use super::lists::Shown;
+use super::lists::ShownItem;
 use crate::envelope::Object;
 
 pub(super) const FIND: &str = "find_tools";
@@ -116,7 +116,7 @@ impl Asking<'_> {
         &self,
         tool: &str,
         params: Option<JsonValue<'_>>,
-        shown: &[Shown],
+        shown: &[ShownItem],
     ) -> Value {
         let arguments = params.and_then(|params| params.get("arguments"));
         let text = |key: &str| {
@@ -142,7 +142,7 @@ impl Asking<'_> {
     }
 }
 
-fn find(query: Option<&str>, limit: usize, shown: &[Shown]) -> Result<Value, String> {
+fn find(query: Option<&str>, limit: usize, shown: &[ShownItem]) -> Result<Value, String> {
     let query = query.ok_or("find_tools takes a query: what the tool is to do, in a few words")?;
     let texts: Vec<(String, String)> = shown.iter().map(name_and_description).collect();
     let ranked = rank(query, &texts);
@@ -154,14 +154,14 @@ fn find(query: Option<&str>, limit: usize, shown: &[Shown]) -> Result<Value, Str
     Ok(json!({ "tools": found.collect::<Vec<_>>(), "of": shown.len() }))
 }
 
-fn describe(name: Option<&str>, shown: &[Shown]) -> Result<Value, String> {
+fn describe(name: Option<&str>, shown: &[ShownItem]) -> Result<Value, String> {
     let name = name.ok_or("describe_tool takes the name of a tool")?;
     let found = shown.iter().find(|tool| tool.name == name);
     let tool = found.ok_or_else(|| format!("there is no tool {name:?}; find_tools gives names"))?;
     serde_json::from_str(&tool.json).map_err(|_| "its definition is not JSON".to_owned())
 }
 
-fn name_and_description(tool: &Shown) -> (String, String) {
+fn name_and_description(tool: &ShownItem) -> (String, String) {
     let json = Json::read(tool.json.as_bytes());
     let description = json.ok().and_then(|json| {
         let description = json.root().get("description")?.as_str()?;

@@ -52,10 +52,10 @@ impl SetSession {
 
 /// What is kept of sessions, by their numbers.
 #[derive(Default)]
-pub(crate) struct SetSessions(Mutex<Kept>);
+pub(crate) struct SetSessions(Mutex<KeptSessions>);
 
 #[derive(Default)]
-struct Kept {
+struct KeptSessions {
     of: HashMap<String, SessionState>,
     /// The same numbers, the oldest first.
     order: VecDeque<String>,
@@ -68,7 +68,7 @@ struct SessionState {
 }
 
 impl SetSessions {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, KeptSessions> {
         lock(&self.0)
     }
 

@@ -52,7 +52,7 @@ pub(super) struct Speaker {
 
 /// One thing that a server asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Question {
+pub(super) struct ServerQuestion {
     /// By which name its answer is given: the server's own in the modern era, else ours.
     pub(super) key: String,
     /// The id of the server's request as it was written; nothing in the modern era.
@@ -77,7 +77,7 @@ pub(crate) struct Talk {
     pub(super) digest: String,
     /// The call that it began with.
     pub(super) first: CallId,
-    pub(super) questions: Vec<Question>,
+    pub(super) questions: Vec<ServerQuestion>,
     way: OwnWay,
     rest: AnswerRest,
     /// By which a server of the modern era knows the request again, sealed.
@@ -87,7 +87,7 @@ pub(crate) struct Talk {
 
 /// What comes next of a call.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum TalkStep {
     /// A notification.
     Said(Bytes),
     /// The server waits for answers to [`Talk::questions`].
@@ -221,29 +221,29 @@ impl Speaker {
 
 impl Talk {
     /// What comes next. What the client cannot be asked is answered with an error that names the capability.
-    pub(super) async fn step(&mut self, speaker: &Speaker) -> Step {
+    pub(super) async fn step(&mut self, speaker: &Speaker) -> TalkStep {
         loop {
             let Some(message) = self.rest.next().await else {
-                return Step::Cut;
+                return TalkStep::Cut;
             };
             match SaidKind::of(&message) {
-                SaidKind::Notification => return Step::Said(message),
-                SaidKind::Answer => return Step::Last(message, self.rest.status),
+                SaidKind::Notification => return TalkStep::Said(message),
+                SaidKind::Answer => return TalkStep::Last(message, self.rest.status),
                 SaidKind::Questions(questions, state) => {
                     self.rounds += 1;
                     if self.rounds > ROUNDS_MAX || questions.len() > QUESTIONS_MAX {
-                        return Step::Cut;
+                        return TalkStep::Cut;
                     }
                     (self.questions, self.state) = (questions, state);
-                    return Step::Asked;
+                    return TalkStep::Asked;
                 }
-                SaidKind::Question(question) => {
+                SaidKind::ServerQuestion(question) => {
                     if self.is_for_client(speaker, question).await {
                         self.rounds += 1;
                         self.gather(speaker).await;
                         return match self.rounds > ROUNDS_MAX {
-                            true => Step::Cut,
-                            false => Step::Asked,
+                            true => TalkStep::Cut,
+                            false => TalkStep::Asked,
                         };
                     }
                 }
@@ -252,7 +252,7 @@ impl Talk {
     }
 
     /// Keeps a question that the client can be asked; answers another. Whether it is kept.
-    async fn is_for_client(&mut self, speaker: &Speaker, mut question: Question) -> bool {
+    async fn is_for_client(&mut self, speaker: &Speaker, mut question: ServerQuestion) -> bool {
         let id = question.id.clone().unwrap_or_default();
         if question.method == "ping" {
             speaker.tell(self, &id, r#""result":{}"#).await;
@@ -290,7 +290,7 @@ impl Talk {
                 return;
             };
             match SaidKind::of(&message) {
-                SaidKind::Question(question) => {
+                SaidKind::ServerQuestion(question) => {
                     self.is_for_client(speaker, question).await;
                 }
                 _ => return self.rest.ready.push_front(message),
@@ -388,9 +388,9 @@ impl Talk {
 enum SaidKind {
     Notification,
     /// One request of a server of the legacy era.
-    Question(Question),
+    ServerQuestion(ServerQuestion),
     /// All that a server of the modern era asks, and its state.
-    Questions(Vec<Question>, Option<String>),
+    Questions(Vec<ServerQuestion>, Option<String>),
     Answer,
 }
 
@@ -409,7 +409,7 @@ impl SaidKind {
         };
         if let Some(method) = root.get("method").and_then(text) {
             return match root.get("id") {
-                Some(id) => SaidKind::Question(Question {
+                Some(id) => SaidKind::ServerQuestion(ServerQuestion {
                     key: String::new(),
                     id: Some(id.text().to_owned()),
                     method,
@@ -429,7 +429,7 @@ impl SaidKind {
             .into_iter()
             .flat_map(JsonValue::members);
         let questions = asked.filter_map(|(key, asked)| {
-            Some(Question {
+            Some(ServerQuestion {
                 key: key.name().into_owned(),
                 id: None,
                 method: asked.get("method").and_then(text)?,

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use super::park::{PARKED_MS_MAX, ParkToken};
 use super::route::with_status;
-use super::talk::{Begun, Question, Speaker, Step, Talk};
+use super::talk::{Begun, ServerQuestion, Speaker, Talk, TalkStep};
 use super::{Asking, say};
 use crate::drive::Refused;
 use crate::envelope::{Id, MessageText, splice};
@@ -34,7 +34,7 @@ const STATE: &str = "requestState";
 const RESPONSES: &str = "inputResponses";
 
 /// What a client says to a question, as JSON, after the question's key.
-type Given = (String, String);
+type GivenAnswer = (String, String);
 
 /// Questions that clients of the legacy era were asked and have not answered, by agent and id.
 #[derive(Default)]
@@ -118,17 +118,17 @@ impl Asking<'_> {
         loop {
             let step = talk.step(&turn.speaker).await;
             match step {
-                Step::Last(message, status) => {
+                TalkStep::Last(message, status) => {
                     let answer = json(status, turn.with_id(message), None);
                     return with_status(answer, client);
                 }
-                Step::Cut => return turn.cut(),
-                Step::Asked if client == Era::Modern => {
+                TalkStep::Cut => return turn.cut(),
+                TalkStep::Asked if client == Era::Modern => {
                     let asked = turn.park(talk);
                     return json(StatusCode::OK, asked, None);
                 }
-                Step::Said(_) if !takes_events => {}
-                Step::Asked if !takes_events => {
+                TalkStep::Said(_) if !takes_events => {}
+                TalkStep::Asked if !takes_events => {
                     let public =
                         "the server asks the client something, and it takes no event stream";
                     let refusal = Refusal::new(refusal::CAPABILITY_MISSING, public);
@@ -181,7 +181,7 @@ impl Asking<'_> {
         token: &ParkToken,
         method: &str,
         parsed: &Parsed<'_>,
-    ) -> Result<(Box<Talk>, Vec<Given>), Refusal> {
+    ) -> Result<(Box<Talk>, Vec<GivenAnswer>), Refusal> {
         if digest(method, parsed.params()) != token.digest {
             let public = "the request is another than the one that was asked about";
             return Err(Refusal::new(refusal::STATE_INVALID, public));
@@ -199,7 +199,7 @@ impl Asking<'_> {
     async fn go_on(
         &self,
         mut talk: Box<Talk>,
-        answers: Vec<Given>,
+        answers: Vec<GivenAnswer>,
         id: Id<'_>,
         (body, parsed): (&Bytes, &Parsed<'_>),
     ) -> Response {
@@ -248,22 +248,24 @@ impl Turn {
     async fn run(
         &mut self,
         mut talk: Box<Talk>,
-        mut step: Step,
+        mut step: TalkStep,
         sender: &BodySender,
     ) -> Result<(), net::Gone> {
         loop {
             match step {
-                Step::Said(message) => say_event(sender, &message).await?,
-                Step::Last(message, _) => return say_event(sender, &self.with_id(message)).await,
-                Step::Cut => {
+                TalkStep::Said(message) => say_event(sender, &message).await?,
+                TalkStep::Last(message, _) => {
+                    return say_event(sender, &self.with_id(message)).await;
+                }
+                TalkStep::Cut => {
                     let error = self.error(&ended());
                     return say_event(sender, &error).await;
                 }
-                Step::Asked if self.client == Era::Modern => {
+                TalkStep::Asked if self.client == Era::Modern => {
                     let asked = self.park(talk);
                     return say_event(sender, &asked).await;
                 }
-                Step::Asked => {
+                TalkStep::Asked => {
                     if let Err(error) = self.ask(&mut talk, sender).await? {
                         return say_event(sender, &error).await;
                     }
@@ -387,7 +389,7 @@ async fn say_event(sender: &BodySender, message: &Bytes) -> Result<(), net::Gone
 }
 
 /// What a client said to a question: its result, or its error. To refuse a form is an answer to it.
-fn said_to(question: &Question, answer: &Bytes) -> Result<String, String> {
+fn said_to(question: &ServerQuestion, answer: &Bytes) -> Result<String, String> {
     let text = |value: JsonValue<'_>| value.text().to_owned();
     let json = Json::read(answer).ok();
     let root = json.as_ref().map(Json::root);
@@ -402,7 +404,7 @@ fn said_to(question: &Question, answer: &Bytes) -> Result<String, String> {
 }
 
 /// The answers that a request brings, as JSON by the key of their question.
-fn answers(params: Option<JsonValue<'_>>) -> Result<Vec<Given>, Refusal> {
+fn answers(params: Option<JsonValue<'_>>) -> Result<Vec<GivenAnswer>, Refusal> {
     let invalid = || {
         let public = "inputResponses is not an object of objects";
         Refusal::new(refusal::ANSWERS_INVALID, public)

@@ -211,8 +211,8 @@ fn uris(params: Option<JsonValue<'_>>) -> Result<Option<Vec<String>>, Refusal> {
     let Some(named) = named else {
         return Ok(None);
     };
-    let (mut uris, mut items) = (Vec::new(), named.items());
-    while let Some(uri) = items.next() {
+    let mut uris = Vec::new();
+    for uri in named.items() {
         let Some(uri) = uri.as_str() else {
             return invalid(format!("an entry of {URIS} is no string"));
         };

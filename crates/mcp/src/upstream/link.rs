@@ -202,9 +202,8 @@ impl Link {
             }
             ChildLine::Says(said) if said.is_log && self.is_own.get().is_some() => {
                 let caller = self.state().log_addressee();
-                match caller {
-                    Some(caller) => self.give(line, caller).await,
-                    None => {}
+                if let Some(caller) = caller {
+                    self.give(line, caller).await;
                 }
             }
             ChildLine::Says(said) => self.tell(line, said.progress.as_deref()).await,
