@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use base::{Name, Refusal, refusal};
@@ -13,7 +14,6 @@ use tokio::sync::Notify;
 
 use super::HubState;
 use super::watch::ChangeKinds;
-use crate::probe::Health;
 use crate::upstream::lock;
 
 /// Resources that one session, or one stream of the modern era, may be subscribed to.
@@ -34,6 +34,7 @@ pub(crate) struct Audience {
     agents: Mutex<HashMap<Name, AgentAudience>>,
     /// Told when a stream is opened: more servers may have to be listened to.
     opened: Notify,
+    keepers: AtomicU64,
 }
 
 /// The same of one agent.
@@ -84,8 +85,8 @@ impl WaitingChanges {
 /// A feed that is open: weir's own stream to one server for one agent.
 struct FeedEntry {
     number: u64,
-    /// Another one where the server was changed since.
-    health: Arc<Health>,
+    /// Who opened it.
+    keeper: u64,
     wake: Arc<Notify>,
 }
 
@@ -223,36 +224,42 @@ impl Audience {
         self.opened.notified().await;
     }
 
+    /// The number of a new [`missing`](Audience::missing).
+    pub(super) fn keeper(&self) -> u64 {
+        self.keepers.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// Feeds that have to be opened so that each stream hears of all servers of its set. `servers` are those that there are, and
-    /// `has` says whether one is in a set.
+    /// `has` says whether one is in a set. `keeper` is another number where settings changed: feeds of others are opened anew.
     pub(super) fn missing(
         &self,
-        servers: &HashMap<Name, Arc<Health>>,
+        keeper: u64,
+        servers: &[&Name],
         has: impl Fn(Option<&Name>, &Name) -> bool,
     ) -> Vec<NewFeed> {
         let mut missing = Vec::new();
         for (agent, of_agent) in self.agents().iter_mut() {
-            for (server, health) in servers {
+            for server in servers {
                 let mut streams = of_agent.streams.values();
                 if !streams.any(|stream| has(stream.set.as_ref(), server)) {
                     continue;
                 }
-                let open = of_agent.feeds.get(server);
-                if open.is_some_and(|open| Arc::ptr_eq(&open.health, health)) {
+                let open = of_agent.feeds.get(*server);
+                if open.is_some_and(|open| open.keeper == keeper) {
                     continue;
                 }
                 let (number, wake) = (of_agent.number(), Arc::<Notify>::default());
                 let entry = FeedEntry {
                     number,
-                    health: Arc::clone(health),
+                    keeper,
                     wake: Arc::clone(&wake),
                 };
-                if let Some(before) = of_agent.feeds.insert(server.clone(), entry) {
+                if let Some(before) = of_agent.feeds.insert((*server).clone(), entry) {
                     before.wake.notify_one();
                 }
                 missing.push(NewFeed {
                     agent: agent.clone(),
-                    server: server.clone(),
+                    server: (*server).clone(),
                     number,
                     wake,
                 });
@@ -260,7 +267,7 @@ impl Audience {
             // Feeds of servers that are not there any more end.
             let gone = of_agent
                 .feeds
-                .extract_if(|server, _| !servers.contains_key(server));
+                .extract_if(|server, _| !servers.contains(&server));
             gone.for_each(|(_, feed)| feed.wake.notify_one());
         }
         missing
@@ -524,5 +531,182 @@ impl Drop for OpenStream {
             of_agent.streams.remove(&self.number);
             of_agent.wake_feeds();
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::CallId;
+    use identity::{Agent, Credential};
+
+    use super::*;
+
+    fn name(name: &str) -> Name {
+        Name::new(name).unwrap()
+    }
+
+    fn hub() -> Arc<HubState> {
+        Arc::new(HubState::new(CallId([1; 16])))
+    }
+
+    fn stream(agent: &Name, session: Option<&str>, subscribed: &[(&str, &str)]) -> ClientStream {
+        let agent = Agent {
+            name: agent.clone(),
+            groups: Vec::new(),
+            state: Default::default(),
+            expires_unix_ms: None,
+        };
+        let subscribed = subscribed.iter();
+        ClientStream {
+            set: None,
+            session: session.map(str::to_owned),
+            subscribed: subscribed
+                .map(|(uri, server)| ((*uri).to_owned(), name(server)))
+                .collect(),
+            wants: ChangeKinds::ALL,
+            verified: Verified::by_lane(Arc::new(agent), Credential::Key, None, 0),
+            peer: [127, 0, 0, 1].into(),
+            waiting: WaitingChanges::default(),
+            wake: Arc::default(),
+        }
+    }
+
+    fn all(_: Option<&Name>, _: &Name) -> bool {
+        true
+    }
+
+    #[test]
+    fn a_subscription_ends_with_the_last_who_has_it() {
+        let hub = hub();
+        let (audience, dev, web) = (&hub.audience, name("dev"), name("web"));
+        let subscribe = |session: &str, uri: &str| {
+            let of = (uri, &web);
+            audience.subscribe(&dev, session, of, true).unwrap();
+        };
+        let is_last = |session: &str, uri: &str| {
+            let ended = audience.unsubscribe(&dev, session, uri);
+            ended.map(|ended| ended.is_last)
+        };
+        subscribe("s1", "a");
+        subscribe("s1", "a");
+        subscribe("s2", "a");
+        assert_eq!(is_last("s3", "a"), None);
+        assert_eq!(is_last("s1", "a"), Some(false));
+        assert_eq!(is_last("s1", "a"), None);
+        let open = Audience::open(&hub, &dev, stream(&dev, None, &[("a", "web")]));
+        assert_eq!(is_last("s2", "a"), Some(false));
+        // The server was told of it, and is told that it ended.
+        assert_eq!(audience.to_tell(&dev, &web), SubscriptionChanges::default());
+        drop(open);
+        let told = audience.to_tell(&dev, &web);
+        assert_eq!(
+            (told.subscribe, told.unsubscribe),
+            (vec![], vec!["a".to_owned()])
+        );
+        // Nothing is kept of an agent without streams and subscriptions.
+        assert!(audience.agents().is_empty());
+    }
+
+    #[test]
+    fn a_server_that_forgot_is_told_again() {
+        let hub = hub();
+        let (audience, dev, web) = (&hub.audience, name("dev"), name("web"));
+        audience.subscribe(&dev, "s1", ("a", &web), true).unwrap();
+        audience.subscribe(&dev, "s2", ("b", &web), false).unwrap();
+        assert_eq!(audience.to_tell(&dev, &web).subscribe, ["b"]);
+        assert_eq!(audience.to_tell(&dev, &web).subscribe, [""; 0]);
+        audience.forget_told(&dev, &web);
+        assert_eq!(audience.to_tell(&dev, &web).subscribe, ["a", "b"]);
+        let ended = audience.end_session(&dev, "s1");
+        assert_eq!(ended, BTreeSet::from([web.clone()]));
+        assert_eq!(audience.to_tell(&dev, &web).unsubscribe, ["a"]);
+    }
+
+    #[test]
+    fn subscriptions_have_a_bound() {
+        let hub = hub();
+        let (audience, dev, web) = (&hub.audience, name("dev"), name("web"));
+        let subscribe = |session: &str, number: usize| {
+            let uri = format!("test://{number}");
+            let done = audience.subscribe(&dev, session, (&uri, &web), false);
+            done.map_err(|refusal| refusal.code.name)
+        };
+        for number in 0..URIS_MAX {
+            assert_eq!(subscribe("s0", number), Ok(()));
+        }
+        assert_eq!(subscribe("s0", URIS_MAX), Err("mcp.session_busy"));
+        assert_eq!(subscribe("s0", 0), Ok(()));
+        // The agent's oldest session without a stream makes room; one with a stream does not.
+        let open = Audience::open(&hub, &dev, stream(&dev, Some("s0"), &[]));
+        for session in ["s1", "s2", "s3"] {
+            for number in 0..URIS_MAX {
+                assert_eq!(subscribe(session, number), Ok(()));
+            }
+        }
+        assert_eq!(subscribe("s4", 0), Ok(()));
+        let left = |session: &str| {
+            let agents = audience.agents();
+            agents[&dev].of_session(session).map(BTreeMap::len)
+        };
+        assert_eq!((left("s0"), left("s1")), (Some(URIS_MAX), None));
+        drop(open);
+        for number in 1..URIS_MAX {
+            assert_eq!(subscribe("s4", number), Ok(()));
+        }
+        assert_eq!(subscribe("s5", 0), Ok(()));
+        assert_eq!((left("s0"), left("s2")), (None, Some(URIS_MAX)));
+    }
+
+    #[test]
+    fn a_stream_hears_what_it_wants_and_its_agent_alone() {
+        let hub = hub();
+        let (audience, dev, eve) = (&hub.audience, name("dev"), name("eve"));
+        let (web, code) = (name("web"), name("code"));
+        let one = Audience::open(&hub, &dev, stream(&dev, Some("s1"), &[]));
+        let two = Audience::open(&hub, &dev, stream(&dev, None, &[("test://a", "code")]));
+        let other = Audience::open(&hub, &eve, stream(&eve, None, &[("test://a", "web")]));
+        audience
+            .subscribe(&dev, "s1", ("test://a", &web), true)
+            .unwrap();
+        audience.updated(&dev, &web, "test://a");
+        audience.updated(&dev, &web, "test://a/part");
+        audience.updated(&dev, &code, "test://ab");
+        assert_eq!(one.take_changes().updated.len(), 2);
+        assert!(!one.has_changes() && !two.has_changes() && !other.has_changes());
+        let tools = ChangeKinds::told_by("notifications/tools/list_changed");
+        audience.lists_changed(&dev, &web, tools, |_, server| *server == web);
+        audience.lists_changed(&dev, &code, tools, |_, server| *server == web);
+        audience.lists_changed(&dev, &web, tools, all);
+        assert_eq!(
+            (one.take_changes().lists, two.take_changes().lists),
+            (tools, tools)
+        );
+        assert!(!one.has_changes() && !other.has_changes());
+        audience.note(ChangeKinds::ALL);
+        assert_eq!(other.take_changes().lists, ChangeKinds::ALL);
+    }
+
+    #[test]
+    fn a_feed_lasts_as_long_as_a_stream_needs_it() {
+        let hub = hub();
+        let (audience, dev, web) = (&hub.audience, name("dev"), name("web"));
+        let opened = |keeper: u64| audience.missing(keeper, &[&web], all);
+        assert!(opened(0).is_empty());
+        let one = Audience::open(&hub, &dev, stream(&dev, None, &[("a", "web")]));
+        let first = opened(0);
+        assert_eq!(first.len(), 1);
+        let two = Audience::open(&hub, &dev, stream(&dev, None, &[("b", "web")]));
+        assert!(opened(0).is_empty());
+        let want = audience.wanted(&first[0], all).unwrap();
+        assert_eq!(want.uris, ["a", "b"].map(str::to_owned).into());
+        drop(one);
+        assert!(audience.wanted(&first[0], all).is_some());
+        // By other settings there is another feed in its place.
+        let second = opened(1);
+        assert!(second.len() == 1 && audience.wanted(&first[0], all).is_none());
+        assert!(audience.wanted(&second[0], all).is_some());
+        drop(two);
+        assert!(audience.wanted(&second[0], all).is_none());
+        assert!(audience.agents().is_empty());
     }
 }

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{CallId, Json, JsonValue, Name, Resource};
+use base::{CallId, Json, JsonValue, Name, Refusal, Resource};
 use bytes::Bytes;
 use gate::{Call, Passed};
 use http::{HeaderValue, StatusCode};
@@ -27,6 +27,7 @@ use crate::drive::drive;
 use crate::era::{CapabilitySet, Era, MessageEra};
 use crate::lane::{McpLane, Server};
 use crate::probe::mono_ms;
+use crate::upstream::find::Transport;
 use crate::upstream::own::{self, OwnWay};
 use crate::upstream::{Link, http as over_http, look_every, session};
 
@@ -37,13 +38,15 @@ const LOOK_MS: u64 = 1_000;
 const METHOD_UNKNOWN: i64 = -32601;
 
 impl McpLane {
-    /// Keeps the feeds open that the streams of clients need. Must be called inside a `LocalSet`; feeds go on where this is
-    /// dropped, and those of servers that changed since are opened anew where it is called with another lane.
+    /// Keeps the feeds open that the streams of clients need. Must be called inside a `LocalSet`. Feeds go on where this is
+    /// dropped; where it is called again, by other settings, they are opened anew.
     pub async fn keep_feeds(&self) {
         let audience = &self.shared.hub.audience;
+        let keeper = audience.keeper();
+        let servers: Vec<&Name> = self.settings().servers.keys().collect();
         loop {
             let has = |set: Option<&Name>, server: &Name| self.is_in_set(set, server);
-            for entry in audience.missing(&self.shared.health, has) {
+            for entry in audience.missing(keeper, &servers, has) {
                 let feed = Feed {
                     lane: self.clone(),
                     entry,
@@ -77,6 +80,16 @@ enum FeedEnd {
     Ended,
     /// The server has no such stream, or the agent may not listen to it.
     Without,
+}
+
+impl FeedEnd {
+    /// What a refusal means: one that says when to try again is none for good.
+    fn of(refusal: &Refusal) -> FeedEnd {
+        match refusal.retry_ms {
+            Some(_) => FeedEnd::Ended,
+            None => FeedEnd::Without,
+        }
+    }
 }
 
 /// A feed that the server has opened.
@@ -125,7 +138,10 @@ impl Feed {
     /// Whether the server works, and it is known what it speaks.
     fn is_up(&self) -> bool {
         let health = self.lane.shared.health.get(&self.entry.server);
-        health.is_some_and(|health| !health.is_down() && health.spoken().is_some())
+        let spoken = health.filter(|health| !health.is_down());
+        let spoken = spoken.and_then(|health| health.spoken());
+        // The stream of 2024-11-05 is another.
+        spoken.is_some_and(|spoken| spoken.transport != Transport::Events)
     }
 
     /// Waits, and no longer than the feed is wanted.
@@ -236,7 +252,7 @@ impl Feed {
         let way = RestatedWay::new(era);
         let (shared, verified) = (&self.lane.shared, want.verified.clone());
         let driven = drive(shared, &way, server, verified, call, &body).await;
-        let driven = driven.map_err(|_refused| FeedEnd::Without)?;
+        let driven = driven.map_err(|refused| FeedEnd::of(&refused.refusal))?;
         let mut outgoing = driven.outgoing.ok_or(FeedEnd::Ended)?;
         outgoing.takes_events = true;
         let answers = driven.answers.unregistered();
@@ -286,7 +302,7 @@ impl Feed {
         let call = Call::new(self.call_id(), want.peer, &USE, &resource, "GET");
         let gate = &self.lane.shared.gate;
         let passed = gate.pass(want.verified.clone(), call).await;
-        passed.map_err(|_refused| FeedEnd::Without)
+        passed.map_err(|refusal| FeedEnd::of(&refusal))
     }
 
     fn call_id(&self) -> CallId {

@@ -244,10 +244,11 @@ impl Link {
         !self.state().waiting.is_empty()
     }
 
-    /// Whether the client does nothing with it: no call is under way, and no stream is open.
+    /// Whether the client does nothing with it: no call is under way, and no stream is open but weir's.
     pub(super) fn is_unused(&self) -> bool {
         let state = self.state();
-        state.waiting.is_empty() && state.listener().is_none()
+        let is_heard = state.listener().is_some() && self.is_own.get().is_none();
+        state.waiting.is_empty() && !is_heard
     }
 
     /// Gives a message that answers no request to its [`Addressee`], or keeps it until there is one. A client that takes

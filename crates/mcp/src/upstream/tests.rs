@@ -125,6 +125,27 @@ async fn messages_find_the_call_or_the_stream_that_they_belong_to() {
     assert_eq!(said(&mut stream), Some(Err("gate.stopped")));
 }
 
+#[tokio::test]
+async fn on_a_link_of_weirs_own_the_log_is_for_calls() {
+    let sessions = Links::default();
+    let session = begin(&sessions, "dev", &server(1, 1), 0);
+    session.own();
+    let (mut stream, _) = session.listen().unwrap();
+    // Weir's stream is no use of it by a client.
+    assert!(session.is_unused());
+    let told = |method: &str| Bytes::from(format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#));
+    let log = told("notifications/message");
+    let changed = told("notifications/tools/list_changed");
+    assert_eq!(session.hear(log.clone()).await, Ok(()));
+    let mut call = session.wait("1", "a", None, true).unwrap();
+    assert_eq!(session.hear(log.clone()).await, Ok(()));
+    assert_eq!(session.hear(changed.clone()).await, Ok(()));
+    assert_eq!(said(&mut call), Some(Ok(log)));
+    assert_eq!(said(&mut call), None);
+    assert_eq!(said(&mut stream), Some(Ok(changed)));
+    assert_eq!(said(&mut stream), None);
+}
+
 fn answer(own: u32) -> Bytes {
     Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{own},"result":{{}}}}"#))
 }
