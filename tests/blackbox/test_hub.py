@@ -282,3 +282,29 @@ def test_a_batch_is_its_messages(house, path):
         calls = [record for record in gateway.records() if record.get("tool") == "test_simple_text"]
         return len(calls) >= 1
     until(seen, "the call of the batch is recorded")
+
+
+def test_a_policy_on_the_set_holds_for_its_calls(tmp_path):
+    policy = """
+    permit (principal, action, resource);
+    forbid (principal == Agent::"eve", action, resource == Toolset::"one");
+    """
+    fixture, url = started("--port", 0)
+    toolsets = {"one": {"servers": ["fixture"], "tools": ["fixture/test_simple_text"]}}
+    try:
+        with Gateway(tmp_path / "weir", {"fixture": {"url": url}}, {"dev": {}, "eve": {}}, policy, toolsets=toolsets) as gateway:
+            until(lambda: gateway.request("GET", "/health").json()["revisions"]["fixture"], "what the fixture speaks")
+            def ask(agent, method, params):
+                return gateway.request("POST", "/mcp/@one", json.dumps(rpc(method, params)), gateway.headers(agent)).body
+            call = ("tools/call", {"name": "test_simple_text", "arguments": {}})
+            assert b"simple text" in ask("dev", *call)
+            assert b"policy.forbidden" in ask("eve", *call)
+            # Of a set, what is not named is not there: resources too.
+            read = ("resources/read", {"uri": "test://static-text"})
+            assert b"mcp.item_unknown" in ask("dev", *read)
+            assert b"mcp.item_unknown" in ask("dev", "tools/call", {"name": "test_image_content", "arguments": {}})
+            gateway.verify()
+    finally:
+        fixture.kill()
+        fixture.wait()
+        fixture.stdout.close()

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use base::{Digest, Name, Refusal, refusal};
+use base::{Action, Digest, Name, Refusal, Resource, refusal};
 use identity::Verified;
+use policy::Principal;
 use scan::Sessions;
 use tokio::sync::watch;
 
@@ -40,6 +41,18 @@ impl Gate {
     /// What is in force now.
     pub fn rules(&self) -> Arc<Rules> {
         self.rules.load_full()
+    }
+
+    /// Whether policy lets an agent do something with this resource, in some call. It is no judgement: what is done then is
+    /// judged and recorded as any call.
+    pub fn may(&self, verified: &Verified, action: &'static Action, resource: &Resource) -> bool {
+        let principal = Arc::new(Principal {
+            name: verified.agent().name.clone(),
+            groups: verified.agent().groups.clone(),
+        });
+        let rules = self.rules();
+        let slice = rules.policies.slice(&principal, action, resource);
+        slice.is_ok_and(|slice| slice.listable(resource))
     }
 
     /// Puts other rules in force for all calls from the next one on. A call that was passed goes on under

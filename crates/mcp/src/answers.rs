@@ -123,6 +123,11 @@ impl Answers {
         waits.is_some_and(|waits| waits.load(Ordering::Acquire))
     }
 
+    /// Whether its client is one of many servers.
+    pub(crate) fn is_across(&self) -> bool {
+        self.bridge.is_some()
+    }
+
     pub(crate) fn is_modern(&self) -> bool {
         self.modern.is_some()
     }

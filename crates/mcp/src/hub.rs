@@ -333,7 +333,9 @@ impl Asking<'_> {
             Err(refusal) => return refuse::refuse_http(&refusal, self.id, None),
         };
         let questions = &self.lane.shared.hub.questions;
-        let is_asked = id.is_some_and(|id| questions.answered(self.agent(), id.0, body.clone()));
+        let session = self.session().ok().flatten().map(|(given, _)| given);
+        let whose = (self.agent(), session);
+        let is_asked = id.is_some_and(|id| questions.answered(whose, id.0, body.clone()));
         end(passed, 202);
         if !is_asked {
             tracing::debug!(agent = %self.agent(), "an answer to a question that is not open");
@@ -384,8 +386,26 @@ impl Asking<'_> {
             (subscribe::SUBSCRIBE, Era::Legacy) => self.subscribe_resource(id, message).await,
             (subscribe::UNSUBSCRIBE, Era::Legacy) => self.unsubscribe_resource(id, message).await,
             ("tools/call", _) if self.searches() => self.search(id, message, era).await,
-            _ => self.route(method, id, message, era).await,
+            _ => self.routed(method, id, message, era).await,
         }
+    }
+
+    /// A request that is for one server of the set: of an agent that may use the set.
+    async fn routed(
+        &self,
+        method: &str,
+        id: Id<'_>,
+        message: (&Bytes, &Parsed<'_>),
+        era: MessageEra,
+    ) -> Response {
+        let set = Resource::Toolset(self.name.clone());
+        if !self.lane.shared.gate.may(&self.verified, &USE, &set) {
+            // The judgement of the set itself says why, and is recorded.
+            if let Err(refusal) = self.pass(&USE, method, Some(message)).await {
+                return self.judged(&refusal, id);
+            }
+        }
+        self.route(method, id, message, era).await
     }
 
     /// A call where tools are found by search: of one of the three that do that, or of a tool by its own name.
@@ -419,11 +439,11 @@ impl Asking<'_> {
                 let body = splice(body, params.span(), &called);
                 let text = MessageText::of(&body);
                 match incoming::parse(&text) {
-                    Ok(parsed) => self.route("tools/call", id, (&body, &parsed), era).await,
+                    Ok(parsed) => self.routed("tools/call", id, (&body, &parsed), era).await,
                     Err(refusal) => self.no(refusal, Some(id)).await,
                 }
             }
-            _ => self.route("tools/call", id, (body, parsed), era).await,
+            _ => self.routed("tools/call", id, (body, parsed), era).await,
         }
     }
 

@@ -16,8 +16,9 @@ use gate::{Call, Passed};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
-use super::names::{Names, Owned};
+use super::names::{self, Names, Owned};
 use super::{Asking, say, search};
 use crate::actions::{CALL, LIST, PROMPT, READ};
 use crate::era::Era;
@@ -126,19 +127,35 @@ type Key = (Name, Name, ListKind);
 
 /// The lists that are kept, by agent, server and kind.
 #[derive(Default)]
-pub(crate) struct ListCache(Mutex<HashMap<Key, KeptList>>);
+pub(crate) struct ListCache {
+    kept: Mutex<HashMap<Key, KeptList>>,
+    /// Those that are asked for now.
+    asked: Mutex<HashMap<Key, watch::Receiver<()>>>,
+}
 
 impl ListCache {
     /// What is kept: the list, and whether it is good still.
     fn find(&self, key: &Key, now_ms: u64) -> Option<(Arc<ListedItems>, bool)> {
-        let kept = lock(&self.0);
+        let kept = lock(&self.kept);
         let kept = kept.get(key)?;
         Some((Arc::clone(&kept.listed), now_ms < kept.until_ms))
     }
 
+    /// Notes that a list is asked for: what tells those that wait for it, where nobody asks for it yet, and what they wait by.
+    fn asking(&self, key: &Key) -> (Option<watch::Sender<()>>, watch::Receiver<()>) {
+        let mut asked = lock(&self.asked);
+        asked.retain(|_, waiting| waiting.has_changed().is_ok());
+        if let Some(waiting) = asked.get(key) {
+            return (None, waiting.clone());
+        }
+        let (done, waiting) = watch::channel(());
+        asked.insert(key.clone(), waiting.clone());
+        (Some(done), waiting)
+    }
+
     /// Keeps a list. Whether it is another than the one before.
     fn keep(&self, key: Key, listed: ListedItems, until_ms: u64) -> bool {
-        let mut all = lock(&self.0);
+        let mut all = lock(&self.kept);
         if all.len() >= LISTS_MAX && !all.contains_key(&key) {
             let oldest = all.iter().min_by_key(|(_, kept)| kept.until_ms);
             let oldest = oldest.map(|(key, _)| key.clone());
@@ -157,7 +174,7 @@ impl ListCache {
 
     /// Notes that a list could not be had: what was known before is known still, and is asked for again soon.
     fn failed(&self, key: Key, now_ms: u64) {
-        let mut all = lock(&self.0);
+        let mut all = lock(&self.kept);
         let kept = all.entry(key).or_insert_with(|| KeptList {
             listed: Arc::default(),
             until_ms: 0,
@@ -168,12 +185,12 @@ impl ListCache {
     }
 
     fn is_failed(&self, key: &Key) -> bool {
-        lock(&self.0).get(key).is_none_or(|kept| kept.failed)
+        lock(&self.kept).get(key).is_none_or(|kept| kept.failed)
     }
 
     /// Forgets that the lists of these servers are good.
     pub(crate) fn stale(&self, is_stale: impl Fn(&Name) -> bool) {
-        for (key, kept) in lock(&self.0).iter_mut() {
+        for (key, kept) in lock(&self.kept).iter_mut() {
             if is_stale(&key.1) {
                 kept.until_ms = 0;
             }
@@ -203,11 +220,15 @@ impl Asking<'_> {
         let mut known = 0;
         let mut asked = FuturesUnordered::new();
         for server in to_ask.filter(|server| self.works(server)) {
-            let is_known = self.lane.shared.spoken(&server.name).is_some();
+            // What was good until lately does until its server has answered.
+            let has_list = cache.find(&key(server), now_ms).is_some();
+            let is_known = !has_list && self.lane.shared.spoken(&server.name).is_some();
             known += usize::from(is_known);
-            let fetch = self.fetch_apart(server, kind);
+            let fetched = self.fetch_apart(server, kind);
             asked.push(async move {
-                let _ = fetch.await;
+                let mut fetched = fetched;
+                // Done, or given up with its thread.
+                let _ = fetched.changed().await;
                 is_known
             });
         }
@@ -245,16 +266,43 @@ impl Asking<'_> {
         health.is_none_or(|health| !health.is_down())
     }
 
-    /// Asks a server for its list on a task of its own, so that it goes on where nobody waits any more.
-    fn fetch_apart(&self, server: &Server, kind: ListKind) -> tokio::task::JoinHandle<()> {
+    /// The lists as far as they are known, without asking anybody; of servers that are down none is missed.
+    pub(crate) fn known_lists(&self, kind: ListKind) -> SetList<'_> {
+        let cache = &self.lane.shared.hub.lists;
+        let mut list = SetList {
+            lists: Vec::new(),
+            missing: Vec::new(),
+        };
+        for server in self.servers() {
+            let key = (self.agent().clone(), server.name.clone(), kind);
+            match cache
+                .find(&key, mono_ms())
+                .filter(|_| !cache.is_failed(&key))
+            {
+                Some((listed, _)) => list.lists.push((server, listed)),
+                None if self.works(server) => list.missing.push(&server.name),
+                None => {}
+            }
+        }
+        list
+    }
+
+    /// Asks a server for its list on a task of its own, so that it goes on where nobody waits any more; told once it is done. A
+    /// list that is asked for already is not asked for twice.
+    fn fetch_apart(&self, server: &Server, kind: ListKind) -> watch::Receiver<()> {
+        let key = (self.agent().clone(), server.name.clone(), kind);
+        let (asks, fetched) = self.lane.shared.hub.lists.asking(&key);
+        let Some(done) = asks else { return fetched };
         let asked = OwnList {
+            done,
             lane: self.lane.clone(),
             server: server.name.clone(),
             verified: self.verified.clone(),
             peer: self.peer,
             kind,
         };
-        tokio::task::spawn_local(asked.fetch())
+        tokio::task::spawn_local(asked.fetch());
+        fetched
     }
 
     /// What the items of a kind are called.
@@ -271,7 +319,11 @@ impl Asking<'_> {
         });
         let servers = &self.lane.settings().servers;
         let named = |item: &Owned| servers.get(&item.server)?.names.get(&item.name).cloned();
-        Names::new(items, named, |item| self.is_approved(item))
+        let is_long = |name: &str| {
+            let mut servers = servers.keys();
+            servers.any(|server| names::is_long_of(name, server))
+        };
+        Names::new(items, named, |item| self.is_approved(item), is_long)
     }
 
     /// Whether a person approved the definition of a tool.
@@ -400,6 +452,8 @@ fn restated(server: &Server, item: &ListItem, name: Option<&str>) -> String {
 
 /// A list asked of one server for one agent.
 struct OwnList {
+    /// Dropped when it is done: those that wait are told.
+    done: watch::Sender<()>,
     lane: McpLane,
     server: Name,
     verified: identity::Verified,
@@ -435,8 +489,15 @@ impl OwnList {
                     shared.hub.changed();
                 }
             }
-            None => shared.hub.lists.failed(key, mono_ms()),
+            None => {
+                shared.hub.lists.failed(key, mono_ms());
+                if let Some(health) = shared.health.get(&self.server) {
+                    // It may speak another era now.
+                    health.doubt();
+                }
+            }
         }
+        drop(self.done);
     }
 
     /// All pages, and for how long they are good.
@@ -467,6 +528,7 @@ impl OwnList {
             for item in items {
                 let value: Value = serde_json::from_str(item.get()).ok()?;
                 let key = value.get(self.kind.key()).and_then(Value::as_str);
+                let key = key.filter(|key| !key.is_empty() && !key.contains(char::is_control));
                 if let Some(key) = key.filter(|_| listed.items.len() < TOOLS_MAX) {
                     listed.items.push(ListItem {
                         key: key.to_owned(),

@@ -41,11 +41,12 @@ pub(crate) enum FoundName<'a> {
 
 impl Names {
     /// `named` gives the name that the configuration has for an item; `approved` whether a person approved one of those that
-    /// have the same.
+    /// have the same; `is_long` whether a name reads as the long name of some server's item.
     pub(crate) fn new(
         items: impl IntoIterator<Item = Owned>,
         named: impl Fn(&Owned) -> Option<String>,
         approved: impl Fn(&Owned) -> bool,
+        is_long: impl Fn(&str) -> bool,
     ) -> Names {
         let mut names = Names::default();
         let mut bare: HashMap<String, Vec<Owned>> = HashMap::new();
@@ -60,7 +61,8 @@ impl Names {
             if items.len() > 1 {
                 names.keep_approved(&name, &mut items, &approved);
             }
-            let is_free = items.len() == 1 && !names.owned.contains_key(&name);
+            // A name that reads as the long one of another server's item is no bare one.
+            let is_free = items.len() == 1 && !names.owned.contains_key(&name) && !is_long(&name);
             match items.pop() {
                 Some(item) if is_free => names.add(name, item),
                 last => {
@@ -72,7 +74,9 @@ impl Names {
                     });
                     let mut long: Vec<String> = long.collect();
                     long.sort();
-                    names.clashes.insert(name, long);
+                    if long.len() > 1 {
+                        names.clashes.insert(name, long);
+                    }
                 }
             }
         }
@@ -112,11 +116,12 @@ impl Names {
         if let Some(item) = self.owned.get(name) {
             return FoundName::One(item);
         }
-        if let Some(long) = self.clashes.get(name) {
-            return FoundName::Several(long);
-        }
         let mut of_long = self.shown.keys().filter(|item| long(item) == name);
-        of_long.next().map_or(FoundName::None, FoundName::One)
+        match (of_long.next(), self.clashes.get(name)) {
+            (Some(item), _) => FoundName::One(item),
+            (None, Some(long)) => FoundName::Several(long),
+            (None, None) => FoundName::None,
+        }
     }
 
     /// Names that several servers have.
@@ -124,6 +129,13 @@ impl Names {
         let all = self.clashes.iter();
         all.map(|(name, long)| (name.as_str(), long.as_slice()))
     }
+}
+
+/// Whether a name reads as the long name of an item of this server.
+pub(super) fn is_long_of(name: &str, server: &Name) -> bool {
+    let server = server.as_str().replace('.', "_");
+    let rest = name.strip_prefix(&*server);
+    rest.is_some_and(|rest| rest.starts_with(BETWEEN))
 }
 
 fn long(item: &Owned) -> String {
@@ -155,6 +167,7 @@ mod tests {
             items.clone(),
             |item| (item.name == "create_issue").then(|| "new_ticket".to_owned()),
             |_| false,
+            |_| false,
         );
         let shown: Vec<_> = items
             .iter()
@@ -182,13 +195,23 @@ mod tests {
     fn what_a_person_approved_keeps_its_name() {
         let items = [owned("web", "search"), owned("new", "search")];
         let approved = |of: &'static str| move |item: &Owned| item.server.as_str() == of;
-        let names = Names::new(items.clone(), |_| None, approved("web"));
+        let names = Names::new(items.clone(), |_| None, approved("web"), |_| false);
         assert_eq!(names.shown(&items[0]), Some("search"));
         assert_eq!(names.shown(&items[1]), Some("new__search"));
         assert_eq!(names.find("search"), FoundName::One(&items[0]));
         // Two that are approved are equals, as two that are not.
-        let names = Names::new(items.clone(), |_| None, |_| true);
+        let names = Names::new(items.clone(), |_| None, |_| true, |_| false);
         assert!(matches!(names.find("search"), FoundName::Several(_)));
+    }
+
+    #[test]
+    fn nobody_takes_the_long_name_of_anothers_item() {
+        let items = [owned("a", "echo"), owned("b", "a__echo")];
+        let a = Name::new("a").unwrap();
+        let is_long = |name: &str| is_long_of(name, &a);
+        let names = Names::new(items.clone(), |_| None, |_| false, is_long);
+        assert_eq!(names.find("a__echo"), FoundName::One(&items[0]));
+        assert_eq!(names.shown(&items[1]), Some("b__a__echo"));
     }
 
     #[test]
@@ -199,7 +222,7 @@ mod tests {
             owned("x", "b__c"),
             owned("x", "c"),
         ];
-        let names = Names::new(items.clone(), |_| None, |_| false);
+        let names = Names::new(items.clone(), |_| None, |_| false, |_| false);
         let shown: Vec<_> = items.iter().filter_map(|item| names.shown(item)).collect();
         let mut unique = shown.clone();
         unique.sort_unstable();

@@ -257,6 +257,12 @@ impl Asking<'_> {
         member: &'static str,
     ) -> Result<Target<'_>, Refusal> {
         let name = name.ok_or_else(|| unknown("no name is given"))?;
+        let known = self.known_lists(kind);
+        // Where every server's list is known, a name that is found needs no server to be asked.
+        let known_names = known.missing.is_empty().then(|| self.names(&known));
+        if let Some(FoundName::One(owned)) = known_names.as_ref().map(|names| names.find(&name)) {
+            return self.owned(owned, (*name != owned.name).then_some(member));
+        }
         let list = self.lists(kind).await;
         let names = self.names(&list);
         match names.find(&name) {
@@ -294,12 +300,18 @@ impl Asking<'_> {
         };
         let list = self.lists(ListKind::Resources).await;
         for (server, listed) in &list.lists {
-            if listed.items.iter().any(|item| item.key == uri) {
+            let is_listed = listed.items.iter().any(|item| item.key == uri);
+            if is_listed && self.is_in(server, &uri) {
                 return self.of(&server.name).map(target);
             }
         }
         let templates = self.lists(ListKind::Templates).await;
-        let fitting = templates.lists.iter().filter_map(|(server, listed)| {
+        // Of two that fit as well, the first counts: the last of those in reverse.
+        let lists = templates.lists.iter().rev();
+        let fitting = lists.filter_map(|(server, listed)| {
+            if !self.is_in(server, &uri) {
+                return None;
+            }
             let literal = |template: &str| template.split('{').next().unwrap_or_default().len();
             let fits = |item: &&super::lists::ListItem| {
                 let literal = literal(&item.key);
@@ -313,7 +325,7 @@ impl Asking<'_> {
             return self.of(server).map(target);
         }
         match self.servers().as_slice() {
-            [one] => self.of(&one.name).map(target),
+            [one] if self.is_in(one, &uri) => self.of(&one.name).map(target),
             _ => Err(self.missing(&list, "no server of this URL lists that URI")),
         }
     }

@@ -80,6 +80,8 @@ pub(crate) struct Talk {
     pub(super) questions: Vec<ServerQuestion>,
     way: OwnWay,
     rest: AnswerRest,
+    /// Questions that came while others waited for the client.
+    later: VecDeque<Bytes>,
     /// By which a server of the modern era knows the request again, sealed.
     state: Option<String>,
     rounds: u32,
@@ -132,6 +134,7 @@ impl Speaker {
         let mut talk = Talk {
             way: OwnWay::default(),
             rest: AnswerRest::default(),
+            later: VecDeque::new(),
             questions: Vec::new(),
             state: None,
             rounds: 0,
@@ -148,6 +151,10 @@ impl Speaker {
         let request = talk.request.clone();
         let response = self.ask(&mut talk, begun.call, &request).await?;
         talk.rest = AnswerRest::of(response);
+        if talk.to.era() == Era::Legacy {
+            // It is not asked again, so its body is not kept while it waits.
+            talk.request = Bytes::new();
+        }
         Ok(talk)
     }
 
@@ -220,13 +227,43 @@ impl Speaker {
 }
 
 impl Talk {
+    /// What the server says while its question waits, and whether that answers the request. Further questions wait.
+    pub(super) async fn said(&mut self) -> Option<(Bytes, bool)> {
+        loop {
+            let message = self.rest.next().await?;
+            match SaidKind::of(&message) {
+                SaidKind::Notification => return Some((message, false)),
+                SaidKind::ServerQuestion(_) if self.later.len() < QUESTIONS_MAX => {
+                    self.later.push_back(message);
+                }
+                SaidKind::ServerQuestion(_) => return None,
+                SaidKind::Questions(..) | SaidKind::Invalid | SaidKind::Answer => {
+                    return Some((message, true));
+                }
+            }
+        }
+    }
+
+    /// The capability that a question needs and the client has not.
+    pub(super) fn check(&self, question: &ServerQuestion) -> Result<(), String> {
+        let params = Json::read(question.params.as_bytes());
+        let params = params.as_ref().ok().map(Json::root);
+        let missing = self.can.check(&question.method, params);
+        missing.map_err(str::to_owned)
+    }
+
     /// What comes next. What the client cannot be asked is answered with an error that names the capability.
     pub(super) async fn step(&mut self, speaker: &Speaker) -> TalkStep {
         loop {
-            let Some(message) = self.rest.next().await else {
+            let message = match self.later.pop_front() {
+                Some(message) => Some(message),
+                None => self.rest.next().await,
+            };
+            let Some(message) = message else {
                 return TalkStep::Cut;
             };
             match SaidKind::of(&message) {
+                SaidKind::Invalid => return TalkStep::Cut,
                 SaidKind::Notification => return TalkStep::Said(message),
                 SaidKind::Answer => return TalkStep::Last(message, self.rest.status),
                 SaidKind::Questions(questions, state) => {
@@ -391,6 +428,8 @@ enum SaidKind {
     ServerQuestion(ServerQuestion),
     /// All that a server of the modern era asks, and its state.
     Questions(Vec<ServerQuestion>, Option<String>),
+    /// Questions that are none.
+    Invalid,
     Answer,
 }
 
@@ -424,22 +463,25 @@ impl SaidKind {
         if result.get("resultType").and_then(text).as_deref() != Some("input_required") {
             return SaidKind::Answer;
         }
-        let asked = result
-            .get("inputRequests")
-            .into_iter()
-            .flat_map(JsonValue::members);
-        let questions = asked.filter_map(|(key, asked)| {
-            Some(ServerQuestion {
+        let state = result.get("requestState").and_then(text);
+        let asked = result.get("inputRequests");
+        let mut questions = Vec::new();
+        for (key, asked) in asked.into_iter().flat_map(JsonValue::members) {
+            let Some(method) = asked.get("method").and_then(text) else {
+                return SaidKind::Invalid;
+            };
+            questions.push(ServerQuestion {
                 key: key.name().into_owned(),
                 id: None,
-                method: asked.get("method").and_then(text)?,
+                method,
                 params: params(asked),
-            })
-        });
-        SaidKind::Questions(
-            questions.collect(),
-            result.get("requestState").and_then(text),
-        )
+            });
+        }
+        let is_list = asked.is_none_or(|asked| asked.kind() == JsonKind::Object);
+        match is_list && (state.is_some() || !questions.is_empty()) {
+            true => SaidKind::Questions(questions, state),
+            false => SaidKind::Invalid,
+        }
     }
 }
 

@@ -18,6 +18,7 @@ use super::park::{PARKED_MS_MAX, ParkToken};
 use super::route::with_status;
 use super::talk::{Begun, ServerQuestion, Speaker, Talk, TalkStep};
 use super::{Asking, say};
+use crate::calls::CallClient;
 use crate::drive::Refused;
 use crate::envelope::{Id, MessageText, splice};
 use crate::era::{Era, MessageEra};
@@ -27,6 +28,7 @@ use crate::lane::Shared;
 use crate::probe::mono_ms;
 use crate::refuse;
 use crate::upstream::lock;
+use crate::waiting::cancelled_by_client;
 
 /// Events that may wait for a slow client.
 const EVENTS_MAX: usize = 16;
@@ -36,31 +38,40 @@ const RESPONSES: &str = "inputResponses";
 /// What a client says to a question, as JSON, after the question's key.
 type GivenAnswer = (String, String);
 
+/// The agent, the client's session with weir, and the id of a question.
+type QuestionKey = (Name, Option<String>, String);
+/// The agent and the client's session.
+type Whose<'a> = (&'a Name, Option<&'a str>);
+
+fn key((agent, session): Whose<'_>, id: &str) -> QuestionKey {
+    (agent.clone(), session.map(str::to_owned), id.to_owned())
+}
+
 /// Questions that clients of the legacy era were asked and have not answered, by agent and id.
 #[derive(Default)]
 pub(crate) struct Questions {
-    open: Mutex<HashMap<(Name, String), oneshot::Sender<Bytes>>>,
+    open: Mutex<HashMap<QuestionKey, oneshot::Sender<Bytes>>>,
     next: AtomicU64,
 }
 
 impl Questions {
     /// A new question to a client of the agent: its id as JSON, and its answer.
-    fn ask(&self, agent: &Name) -> (String, oneshot::Receiver<Bytes>) {
+    fn ask(&self, whose: Whose<'_>) -> (String, oneshot::Receiver<Bytes>) {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let id = format!("\"weir-{number}\"");
         let (answer, answered) = oneshot::channel();
-        lock(&self.open).insert((agent.clone(), id.clone()), answer);
+        lock(&self.open).insert(key(whose, &id), answer);
         (id, answered)
     }
 
     /// Takes the answer of a client. Whether it was asked.
-    pub(super) fn answered(&self, agent: &Name, id: &str, message: Bytes) -> bool {
-        let asked = lock(&self.open).remove(&(agent.clone(), id.to_owned()));
+    pub(super) fn answered(&self, whose: Whose<'_>, id: &str, message: Bytes) -> bool {
+        let asked = lock(&self.open).remove(&key(whose, id));
         asked.is_some_and(|answer| answer.send(message).is_ok())
     }
 
-    fn forget(&self, agent: &Name, id: &str) {
-        lock(&self.open).remove(&(agent.clone(), id.to_owned()));
+    fn forget(&self, whose: Whose<'_>, id: &str) {
+        lock(&self.open).remove(&key(whose, id));
     }
 }
 
@@ -286,30 +297,28 @@ impl Turn {
         sender: &BodySender,
     ) -> Result<Result<(), Bytes>, net::Gone> {
         let agent = &self.speaker.verified.agent().name;
+        let whose = (agent, self.speaker.session.as_deref());
         let questions = &self.speaker.lane.shared.hub.questions;
         let mut answers = Vec::new();
         for question in talk.questions.clone() {
-            let (id, answered) = questions.ask(agent);
+            if let Err(missing) = talk.check(&question) {
+                let public = format!("the server asks for {missing}, which the client has not");
+                let refusal = Refusal::new(refusal::CAPABILITY_MISSING, public);
+                return Ok(Err(self.error(&refusal)));
+            }
+            let (id, answered) = questions.ask(whose);
             let message = format!(
                 r#"{{"jsonrpc":"2.0","id":{id},"method":{},"params":{}}}"#,
                 Value::from(question.method.as_str()),
                 question.params
             );
             let asked = say_event(sender, &Bytes::from(message)).await;
-            let wait = Duration::from_millis(PARKED_MS_MAX);
-            let answer = tokio::select! {
-                answer = tokio::time::timeout(wait, answered) => answer.ok().and_then(Result::ok),
-                () = sender.closed() => None,
-            };
-            questions.forget(agent, &id);
+            let answer = self.wait_for(talk, answered, sender).await;
+            questions.forget(whose, &id);
             asked?;
-            if sender.is_closed() {
-                return Err(net::Gone);
-            }
-            let Some(answer) = answer else {
-                let public = "the client did not answer what the server asks";
-                let refusal = Refusal::new(refusal::PARK_EXPIRED, public);
-                return Ok(Err(self.error(&refusal)));
+            let answer = match answer? {
+                Ok(answer) => answer,
+                Err(last) => return Ok(Err(last)),
             };
             match said_to(&question, &answer) {
                 Ok(result) => answers.push((question.key, result)),
@@ -325,6 +334,51 @@ impl Turn {
         }
         let given = talk.answer(&self.speaker, &answers).await;
         Ok(given.map_err(|Refused { refusal, .. }| self.error(&refusal)))
+    }
+
+    /// Waits for the client's answer to a question. The error is what answers its request where that comes first: the client
+    /// cancels it, the server ends it, or the time is over.
+    async fn wait_for(
+        &self,
+        talk: &mut Talk,
+        answered: oneshot::Receiver<Bytes>,
+        sender: &BodySender,
+    ) -> Result<Result<Bytes, Bytes>, net::Gone> {
+        let shared = &self.speaker.lane.shared;
+        let client = CallClient {
+            agent: &self.speaker.verified.agent().name,
+            server: &talk.server.clone(),
+            session: self.speaker.session.as_deref(),
+        };
+        let is_modern = talk.to.era() == Era::Modern;
+        // Of a server of the modern era no call is under way now, by which a cancellation would find it.
+        let under_way = is_modern.then(|| shared.calls.resume(client, &self.id, self.call));
+        let cancelled = async {
+            match &under_way {
+                Some(under_way) => under_way.cancelled().await,
+                None => std::future::pending().await,
+            }
+        };
+        let mut cancelled = std::pin::pin!(cancelled);
+        let wait = Duration::from_millis(PARKED_MS_MAX);
+        let mut answered = std::pin::pin!(tokio::time::timeout(wait, answered));
+        loop {
+            tokio::select! {
+                answer = &mut answered => {
+                    let answer = answer.ok().and_then(Result::ok);
+                    let public = "the client did not answer what the server asks";
+                    let late = || self.error(&Refusal::new(refusal::PARK_EXPIRED, public));
+                    return Ok(answer.ok_or_else(late));
+                }
+                () = sender.closed() => return Err(net::Gone),
+                () = &mut cancelled => return Ok(Err(self.error(&cancelled_by_client()))),
+                said = talk.said(), if !is_modern => match said {
+                    Some((message, false)) => say_event(sender, &message).await?,
+                    Some((message, true)) => return Ok(Err(self.with_id(message))),
+                    None => return Ok(Err(self.error(&ended()))),
+                },
+            }
+        }
     }
 
     /// Parks a call that asks a modern client, and gives the answer that says so.

@@ -52,6 +52,9 @@ impl SessionOf<'_> {
     }
 }
 
+/// Asks whether a session is there still.
+const PING: &[u8] = br#"{"jsonrpc":"2.0","id":"weir:ping","method":"ping"}"#;
+
 /// Carries one message and its answer.
 pub(crate) async fn carry(
     lane: &McpLane,
@@ -114,20 +117,25 @@ async fn in_own_session(
     fields: HeaderMap,
     (outgoing, can): (&Outgoing, CapabilitySet),
 ) -> Result<net::UpstreamAnswer, Refusal> {
-    let mut session = own_session(lane, server, answers, can, None).await?;
-    loop {
+    let post = async |session: &Option<String>, message: Bytes| {
         let mut fields = fields.clone();
         put_session(&mut fields, session.as_deref());
-        let request = request(Method::POST, fields, outgoing.message.clone());
-        let answer = send(lane, answers, request).await?;
-        if answer.head.status != StatusCode::NOT_FOUND || session.is_none() {
-            return Ok(answer);
-        }
-        let again = own_session(lane, server, answers, can, Some(&session)).await?;
-        if again == session {
-            return Ok(answer);
-        }
-        session = again;
+        send(lane, answers, request(Method::POST, fields, message)).await
+    };
+    let session = own_session(lane, server, answers, can, None).await?;
+    let answer = post(&session, outgoing.message.clone()).await?;
+    if answer.head.status != StatusCode::NOT_FOUND || session.is_none() {
+        return Ok(answer);
+    }
+    // A server that says 404 of the call itself may have run it: it is sent again only where the session is gone for all.
+    let ping = Bytes::from_static(PING);
+    if post(&session, ping).await?.head.status != StatusCode::NOT_FOUND {
+        return Ok(answer);
+    }
+    let again = own_session(lane, server, answers, can, Some(&session)).await?;
+    match again == session {
+        true => Ok(answer),
+        false => post(&again, outgoing.message.clone()).await,
     }
 }
 
@@ -344,7 +352,8 @@ async fn read(
         return response;
     }
     let session = answer.head.headers.get(SESSION);
-    let session = session.filter(|_| !answers.is_modern());
+    // A client of many servers has no session with any of them.
+    let session = session.filter(|_| !answers.is_modern() && !answers.is_across());
     let session = session.and_then(|v| v.to_str().ok());
     let agent = answers.passed().agent();
     let session = session.map(|id| lane.shared.tokens(agent, &server.name).session(id));
