@@ -2,7 +2,7 @@
 # Installs what the commands need, into .setup. The argument says how much, and each level has all of the one before:
 #
 #   run         what `make run` needs
-#   test        what `make test` adds: Chromium, nginx, HAProxy, older clients, g++ and the crates of the fuzzer (the level without an argument)
+#   test        what `make test` adds: Chromium, nginx, HAProxy, older clients and other people's, g++ and the crates of the fuzzer (the level without an argument)
 #   bench       what `make bench`, `make certify-lab` and `make certify-relay` add: wrk, valgrind
 #   generators  load generators to compare the lab with, beside the level `test`
 #
@@ -98,6 +98,7 @@ if [ "$level" != run ]; then
   once python-test setup/requirements.txt setup/requirements-test.txt -- \
     python_packages .setup/venv setup/requirements-test.txt
   once python-legacy setup/requirements-legacy.txt -- python_venv .setup/venv-legacy setup/requirements-legacy.txt
+  once python-agents setup/requirements-agents.txt -- python_venv .setup/venv-agents setup/requirements-agents.txt
   once crates-fuzz fuzz/Cargo.lock -- cargo fetch --locked --quiet --manifest-path fuzz/Cargo.toml
 fi
 if [ "$level" = generators ]; then
