@@ -26,6 +26,7 @@ REVISIONS = {
     "2026-07-28": (["--requirements", "2026-07-28"], 50, 164),
     "2025-11-25": (["--requirements", "2025-11-25"], 33, 84),
     "2025-06-18": (["--spec-version", "2025-06-18"], 27, 56),
+    "2025-03-26": (["--spec-version", "2025-03-26"], 1, 3),
 }
 # The suite writes down what it sends and receives as checks of these names; they judge nothing.
 TRACE = {"outgoing-request", "incoming-response", "incoming-sse-event", "stream-closed"}
