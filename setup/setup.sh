@@ -2,7 +2,7 @@
 # Installs what the commands need, into .setup. The argument says how much, and each level has all of the one before:
 #
 #   run         what `make run` needs
-#   test        what `make test` adds: Chromium, nginx, HAProxy, older clients and other people's, g++ and the crates of the fuzzer (the level without an argument)
+#   test        what `make test` adds: Chromium, nginx, HAProxy, older clients and those of others, g++ and the crates of the fuzzer (the level without an argument)
 #   bench       what `make bench`, `make certify-lab` and `make certify-relay` add: wrk, valgrind
 #   generators  load generators to compare the lab with, beside the level `test`
 #
@@ -57,11 +57,11 @@ python_packages() { # FOLDER REQUIREMENTS
   "$1/bin/pip" check
 }
 
-node_servers() {
-  rm -rf .setup/node
-  mkdir -p .setup/node
-  cp setup/package.json setup/package-lock.json .setup/node/
-  (cd .setup/node && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
+node_packages() { # FOLDER SOURCE
+  rm -rf "$1"
+  mkdir -p "$1"
+  cp "$2/package.json" "$2/package-lock.json" "$1/"
+  (cd "$1" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
 }
 
 command -v cargo >/dev/null || fail "cargo is missing: install Rust 1.92 or newer"
@@ -91,7 +91,7 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 
 once python setup/requirements.txt -- python_venv .setup/venv setup/requirements.txt
-once node setup/package.json setup/package-lock.json -- node_servers
+once node setup/package.json setup/package-lock.json -- node_packages .setup/node setup
 once crates Cargo.lock -- cargo fetch --locked --quiet
 if [ "$level" != run ]; then
   # A new environment has lost them, so its file counts too.
@@ -99,6 +99,8 @@ if [ "$level" != run ]; then
     python_packages .setup/venv setup/requirements-test.txt
   once python-legacy setup/requirements-legacy.txt -- python_venv .setup/venv-legacy setup/requirements-legacy.txt
   once python-agents setup/requirements-agents.txt -- python_venv .setup/venv-agents setup/requirements-agents.txt
+  once node-clients setup/clients/package.json setup/clients/package-lock.json -- \
+    node_packages .setup/node-clients setup/clients
   once crates-fuzz fuzz/Cargo.lock -- cargo fetch --locked --quiet --manifest-path fuzz/Cargo.toml
 fi
 if [ "$level" = generators ]; then

