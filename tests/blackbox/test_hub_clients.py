@@ -16,7 +16,7 @@ from mcp.client.stdio import stdio_client
 
 from gateway import LEGACY_PYTHON, ROOT, Gateway, everything, until
 from test_conformance import started
-from test_hub import health
+from test_hub import begin, health, rpc
 from test_scan import SECRET
 
 CLIENTS = Path(__file__).parent / "clients"
@@ -104,6 +104,15 @@ def test_libraries(house, client):
     for other in others:
         assert "add" not in other["tools"] and "get-env" not in other["tools"]
         assert other["calls"][0]["text"] in ("Echo: once more", TEXTS[1])
+
+
+def test_an_answer_names_no_session_of_a_server(house):
+    """Official clients go on with the session that an answer names, so only the one that the client has may stand there."""
+    session = begin(house, "dev")
+    headers = {**house.headers("dev"), "mcp-session-id": session}
+    for one in CALLS[:4]:
+        answer = house.request("POST", "/mcp", json.dumps(rpc("tools/call", one)), headers)
+        assert answer.status == 200 and answer.headers.get("mcp-session-id", session) == session, (one, answer.headers)
 
 
 def test_inspector(house):
