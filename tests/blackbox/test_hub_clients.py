@@ -94,11 +94,11 @@ def test_libraries(house, client):
     first, *others = json.loads(done.stdout)
     assert {"echo", "add", "test_simple_text"} <= set(first["tools"]) and "get-sum" not in first["tools"]
     assert "get-env" not in first["tools"]
-    assert first.get("revision") == revision
+    assert first.get("revision") == revision and len(first["calls"]) == len(urls[0]["calls"])
     *said, failed, secret = first["calls"][:5]
     assert said == [{"text": text, "error": False} for text in TEXTS]
     assert failed == {"text": "This tool intentionally returns an error for testing", "error": True}
-    assert "scan.secret" in text_of(secret), secret
+    assert "scan.secret" in text_of(secret) and SECRET not in done.stdout, secret
     for refused in first["calls"][5:]:
         assert "no server of this URL lists that name" in text_of(refused), refused
     for other in others:
