@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from gateway import SERVERS, Gateway, Origin, until
+from test_reload_servers import reload
 
 MODERN = "2026-07-28"
 META = {"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
@@ -308,3 +309,26 @@ def test_a_cancelled_call_ends(gateway):
     if gateway.era == "legacy":
         seen = state.call("state")["seen"]
         assert seen.count("cancelled") == before + 1 and "cancelled what is not under way" not in seen
+
+
+def test_a_server_that_is_added_is_heard(tmp_path):
+    origins = [Telling("legacy"), Telling("legacy")]
+    try:
+        with Gateway(tmp_path, {"first": {"url": origins[0].url}}, AGENTS, POLICY) as gateway:
+            works = lambda: gateway.request("GET", "/health").json()["servers"]
+            until(lambda: works() == {"first": "works"}, "it works")
+            client = Client(gateway, "dev")
+            with client.stream() as stream:
+                heard(client)
+                reload(gateway, lambda mcp: mcp.update(second={"url": origins[1].url}))
+                until(lambda: works().get("second") == "works", "the second works")
+                state = lambda name: client.call(f"{name}__state")["streams"]
+                until(lambda: [state("first"), state("second")] == [1, 1], "both are listened to")
+                stream.rest()
+                for name in ("first", "second"):
+                    client.call(f"{name}__change", kinds=["prompts"])
+                    assert told(stream.next()) == changed("prompts")
+            gateway.verify()
+    finally:
+        for origin in origins:
+            origin.stop()
