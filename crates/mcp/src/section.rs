@@ -18,6 +18,16 @@ const LIST_MS_DEFAULT: u64 = 60_000;
 #[schemars(example = &"env:TOKEN")]
 pub struct Variable(pub EnvValue);
 
+/// What an item is called at /mcp: letters, digits, _ and -, at most 64.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[schemars(example = &"new_ticket")]
+pub struct ItemName(pub Text);
+
+/// Whether the hint holds.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[schemars(example = &"true")]
+pub struct Hint(pub Switch);
+
 /// One server: either a command or a url.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -60,7 +70,7 @@ pub struct ServerSection {
     pub list_ms: Count<0, 3_600_000>,
     /// What its tools and prompts are called at /mcp, by the server's own names; each name once.
     #[schemars(example = &"{ create_issue: new_ticket }")]
-    pub names: ByItem<Text>,
+    pub names: ByItem<ItemName>,
     /// What is said of its items at /mcp in place of what the server says.
     #[schemars(example = &"{ create_issue: { description: Files a ticket. } }")]
     pub items: ByItem<ItemSection>,
@@ -76,7 +86,7 @@ pub struct ItemSection {
     pub description: Option<Text>,
     /// Hints of a tool, such as readOnlyHint; the others stay as the server says them.
     #[schemars(example = &"{ destructiveHint: false }")]
-    pub annotations: ByItem<Switch>,
+    pub annotations: ByItem<Hint>,
 }
 
 /// A chosen set of servers and their items; agents reach it at /mcp/@<name>.

@@ -374,10 +374,10 @@ mod tests {
     fn a_path_is_one_route_or_none() {
         let route = |path| find(path).map(|found| (found.route.template, found.rest));
         assert_eq!(route("/mcp/files"), Some(("/mcp/*", "files")));
+        assert_eq!(route("/mcp"), Some(("/mcp", "")));
         assert_eq!(route("/health/live"), Some(("/health/live", "")));
         for none in [
             "/",
-            "/mcp",
             "/mcp/",
             "/mcp/a/b",
             "/health/",

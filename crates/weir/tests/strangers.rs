@@ -31,7 +31,7 @@ fn start() -> Gateway {
     let dir = tempfile::tempdir().expect("a folder");
     let (hash, operator) = (sha256_hex(EXPIRED), sha256_hex("operator"));
     let config = format!(
-        "listen: 127.0.0.1:0\nadmin: {{ listen: 127.0.0.1:0, key: \"sha256:{operator}\" }}\nstate: ./state\nlogs: {{ format: json }}\npolicy: policy.cedar\n\
+        "listen: 127.0.0.1:0\nadmin: {{ listen: 127.0.0.1:0, key: \"sha256:{operator}\" }}\nstate: ./state\nlogs: {{ format: json }}\npolicy: policy.cedar\nlimits: {{ strangers_per_minute: 100000 }}\n\
          agents:\n  old: {{ key: \"sha256:{hash}\", expires: 2020-01-01T00:00:00Z }}\n\
          mcp:\n  files: {{ url: \"http://127.0.0.1:9/mcp\" }}\n"
     );

@@ -209,7 +209,7 @@ mod tests {
     fn a_call_goes_on_once_whatever_happens() {
         let agents = ["a", "b", "c"].map(|name| Name::new(name).unwrap());
         for seed in 1..=200 {
-            let mut random = Random(seed * 0x9e37_79b9_7f4a_7c15);
+            let mut random = Random(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
             let (mut park, mut process) = (Park::<u64>::default(), 0_u64);
             let (mut now_ms, mut made) = (0, 0_u64);
             let mut all: Vec<Known> = Vec::new();

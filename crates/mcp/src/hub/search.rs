@@ -260,7 +260,8 @@ mod tests {
         assert_eq!(first("create an issue"), Some("createIssue"));
         assert_eq!(first("ticket"), Some("createIssue"));
         assert_eq!(first("READ FILES"), Some("read_text_file"));
-        assert_eq!(first("overwrite"), None);
+        assert_eq!(first("overwrite"), Some("write_file"));
+        assert_eq!(first("over"), None);
         assert_eq!(first("overwrites a file"), Some("write_file"));
         assert_eq!(first("zebra"), None);
         assert_eq!(first(""), None);

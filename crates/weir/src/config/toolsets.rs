@@ -76,12 +76,12 @@ fn check_item(written: &str, servers: &[Name], at: &Key, check: &mut Check<'_>) 
 
 /// The names of a server's items, by its own names.
 pub(super) fn names(
-    written: &ByItem<Text>,
+    written: &ByItem<section::ItemName>,
     at: &Key,
     check: &mut Check<'_>,
 ) -> HashMap<String, String> {
     let mut names: HashMap<String, String> = HashMap::new();
-    for (own, Text(name)) in written.iter() {
+    for (own, section::ItemName(Text(name))) in written.iter() {
         let at = at.key(own);
         let is_good = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
         if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(is_good) {
@@ -100,7 +100,7 @@ pub(super) fn items(written: &ByItem<section::ItemSection>) -> HashMap<String, I
     let items = written.iter().map(|(own, item)| {
         let annotations = item.annotations.iter();
         let annotations: BTreeMap<String, bool> = annotations
-            .map(|(hint, is)| (hint.to_owned(), is.0))
+            .map(|(hint, is)| (hint.to_owned(), is.0.0))
             .collect();
         let words = ItemWords {
             description: item.description.as_ref().map(|text| text.0.clone()),
