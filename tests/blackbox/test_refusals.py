@@ -117,7 +117,7 @@ def test_an_unknown_server(gateway):
     (b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":1,"\\u0061":2}}', "mcp.json_duplicate"),
     (deep(80), "mcp.json_deep"),
     (deep(30_000), "mcp.json_deep"),
-    (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', "mcp.batch"),
+    (b"[[]]", "mcp.batch_invalid"),
     (b'{"id":1,"method":"ping"}', "mcp.message_invalid"),
     (b'"ping"', "mcp.message_invalid"),
 ])
