@@ -40,13 +40,13 @@ def known(gateway):
     until(lambda: gateway.request("GET", "/health").json()["revisions"]["fixture"], "what the fixture speaks is known")
 
 
-def call(gateway, tool, agent="dev", can=ALL, **params):
+def call(gateway, tool, agent="dev", can=ALL, path="/mcp", **params):
     """Calls a tool as a client of 2026-07-28; gives the answer."""
     meta = {META + "protocolVersion": "2026-07-28", META + "clientCapabilities": can}
     params = {"name": tool, "arguments": {}, "_meta": meta, **params}
     fields = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": tool}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-    answer = gateway.request("POST", "/mcp", json.dumps(message), {**gateway.headers(agent), **fields})
+    answer = gateway.request("POST", path, json.dumps(message), {**gateway.headers(agent), **fields})
     if answer.headers["content-type"] == "text/event-stream":
         lines = [line[5:] for line in answer.body.decode().splitlines() if line.startswith("data:")]
         return json.loads(lines[-1])
@@ -140,3 +140,19 @@ def test_a_secret_in_an_answer_does_not_reach_the_server(gateway):
     said = {key: {"action": "accept", "content": {"name": secret}} for key in asked["inputRequests"]}
     refused = call(gateway, tool, inputResponses=said, requestState=asked["requestState"])
     assert code(refused) == "scan.secret" and secret not in json.dumps(refused)
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/fixture"])
+def test_a_server_asks_what_the_client_can(tmp_path, path):
+    fixture, url = started("--port", 0, "--era", "modern")
+    try:
+        with Gateway(tmp_path / "weir", {"fixture": {"url": url}}, AGENTS, POLICY) as gateway:
+            known(gateway)
+            tool = "test_input_required_result_sampling"
+            assert call(gateway, tool, path=path)["result"]["resultType"] == "input_required"
+            refused = call(gateway, tool, path=path, can={"elicitation": {}})
+            assert code(refused) == "mcp.capability_missing" and "sampling" in refused["error"]["message"]
+    finally:
+        fixture.kill()
+        fixture.wait()
+        fixture.stdout.close()

@@ -12,7 +12,7 @@ use gate::{Answer, CallEnding, Passed};
 use crate::calls::{CallClient, Calls, UnderWay, own_id, own_token};
 use crate::declared::Declared;
 use crate::envelope::{Id, Message, MessageText, Object, Sender, span, splice};
-use crate::era::Era;
+use crate::era::{CapabilitySet, Era};
 use crate::hub::Bridge;
 use crate::lane::server_of;
 use crate::token::Tokens;
@@ -37,6 +37,8 @@ struct ModernRequest {
     may_ask: Option<&'static str>,
     /// Seals the state by which the server knows the request again.
     key: [u8; 32],
+    /// What its client is capable of when it is asked.
+    can: CapabilitySet,
 }
 
 /// The request that is answered: what the client called it, and what the server was told.
@@ -97,8 +99,13 @@ impl Answers {
     }
 
     /// The same, to a request of the modern era: `may_ask` is its method where its server may answer with questions.
-    pub(crate) fn modern(mut self, may_ask: Option<&'static str>, key: [u8; 32]) -> Answers {
-        self.modern = Some(ModernRequest { may_ask, key });
+    pub(crate) fn modern(
+        mut self,
+        may_ask: Option<&'static str>,
+        key: [u8; 32],
+        can: CapabilitySet,
+    ) -> Answers {
+        self.modern = Some(ModernRequest { may_ask, key, can });
         // Its client cancels by closing the stream, and its ids are those of one connection.
         self.is_registered = false;
         self
@@ -321,6 +328,8 @@ impl Answers {
         let Some(method) = may_ask else {
             return Err(invalid("questions in answer to a request that has none"));
         };
+        let can = self.modern.as_ref().map(|modern| modern.can);
+        check_questions(can.unwrap_or_default(), result)?;
         let held = era::without_state(message, result);
         let bare = held.as_ref().map_or(message, |(bare, _)| bare);
         let text = MessageText::of(bare);
@@ -466,6 +475,20 @@ impl Answers {
 fn is_question(modern: &Option<ModernRequest>, result: JsonValue<'_>) -> bool {
     let kind = modern.as_ref().and_then(|_| result.get("resultType"));
     kind.and_then(JsonValue::as_str).as_deref() == Some("input_required")
+}
+
+/// Holds what a server asks against what its client is capable of.
+fn check_questions(can: CapabilitySet, result: JsonValue<'_>) -> Result<(), Refusal> {
+    let asked = result.get("inputRequests").into_iter();
+    for (_, asked) in asked.flat_map(JsonValue::members) {
+        let method = asked.get("method").and_then(JsonValue::as_str);
+        let method = method.ok_or_else(|| invalid("a question without a method"))?;
+        if let Err(missing) = can.check(&method, asked.get("params")) {
+            let public = format!("the server asks for {missing}, which the client has not");
+            return Err(Refusal::new(refusal::CAPABILITY_MISSING, public));
+        }
+    }
+    Ok(())
 }
 
 /// A judged message with the client's id.

@@ -308,7 +308,7 @@ impl<'m> Incoming<'m> {
         let answers = Answers::new(passed, asked, id);
         match self.era.era() {
             Era::Legacy => answers,
-            Era::Modern => answers.modern(may_ask(self.method), *key),
+            Era::Modern => answers.modern(may_ask(self.method), *key, self.era.can()),
         }
     }
 

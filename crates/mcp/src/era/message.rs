@@ -64,6 +64,22 @@ impl MessageEra {
         }
     }
 
+    /// The same, of a client that is capable of `can`.
+    pub(crate) fn able(mut self, can: CapabilitySet) -> MessageEra {
+        if let MessageEra::Modern(modern) = &mut self {
+            modern.can = can;
+        }
+        self
+    }
+
+    /// What its client says that it is capable of.
+    pub(crate) fn can(&self) -> CapabilitySet {
+        match self {
+            MessageEra::Legacy(_) => CapabilitySet::default(),
+            MessageEra::Modern(modern) => modern.can,
+        }
+    }
+
     /// Its `Mcp-Param-*` fields.
     pub(crate) fn params(&self) -> &[GivenParam] {
         self.fields().unwrap_or_default()

@@ -89,7 +89,7 @@ impl Asking<'_> {
         };
         let server = target.server;
         let can = self.can(&era);
-        let to = self.lane.era_towards(server, &era);
+        let to = self.lane.era_towards(server, &era).able(can);
         let checked = self.check_fields(&target, &era, parsed);
         if let Err(refusal) = checked.and_then(|()| check_state(&era, &to, parsed)) {
             return self.no(refusal, Some(id)).await;
