@@ -265,7 +265,7 @@ class Gateway:
 
     def post(self, server, message, agent="dev", connection=None, **headers):
         body = message if isinstance(message, bytes) else json.dumps(message).encode()
-        return self.request("POST", f"/mcp/{server}", body, self.headers(agent, **headers), connection)
+        return self.request("POST", f"/mcp/{server}".rstrip("/"), body, self.headers(agent, **headers), connection)
 
     def session(self, server, agent="dev"):
         return Session(self, server, agent)

@@ -21,7 +21,7 @@ POLICY = """
 @id("call") permit (principal, action == Action::"mcp:call", resource) unless { resource.name == "forbidden" };
 """
 # What a record says of a call in these files; the rest is time, ids and hashes.
-SAID = ["action", "server", "tool", "method", "decision", "refusal", "end", "why", "status", "findings"]
+SAID = ["action", "server", "tool", "prompt", "resource", "method", "decision", "refusal", "end", "why", "status", "findings"]
 # No scanner takes the files of cases for a leak: the secret is put in here.
 SECRET = "AKIA" + "Z7QK3M5T2W8XN4RB"
 

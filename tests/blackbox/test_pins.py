@@ -53,7 +53,7 @@ def called(gateway, server, name):
 def pins(gateway):
     """What the command line says of each tool, by server and tool."""
     rows = json.loads(gateway.weir("pins", "list", "--json").stdout)
-    return {(row["server"], row["tool"]): row for row in rows}
+    return {(row["server"], row[row["kind"]]): row for row in rows}
 
 
 def waits(gateway, server, name, state):

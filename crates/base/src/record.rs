@@ -59,7 +59,8 @@ pub struct Judgement<'a> {
     /// The request id that the agent sent, if it did.
     pub request: Option<&'a str>,
     pub server: &'a str,
-    pub tool: Option<&'a str>,
+    /// What of it was named, after the word for it, which is its key: a tool, a prompt, a resource, a path.
+    pub part: Option<(&'static str, &'a str)>,
     /// The ids of the policies that made the decision.
     pub policies: &'a [String],
     /// SHA-256 of the policies that were in force.
@@ -138,7 +139,7 @@ pub struct Outcome<'a> {
     pub why: Option<(&'static str, &'a str)>,
 }
 
-/// That a person approved the definition of a tool.
+/// That a person approved the definition of an item.
 #[derive(Clone, Debug)]
 pub struct Approval<'a> {
     pub at: Now,
@@ -147,7 +148,8 @@ pub struct Approval<'a> {
     /// Who they logged in as, where the system keeps that.
     pub login: Option<&'a str>,
     pub server: &'a str,
-    pub tool: &'a str,
+    /// Its name, after the word for what it is, which is its key: `tool`, `prompt`, `resource`.
+    pub item: (&'static str, &'a str),
     /// SHA-256 of the definition that is approved.
     pub digest: Digest,
     /// The same of the one that it replaces; absent where none was approved.
@@ -167,7 +169,7 @@ impl Approval<'_> {
             json.text("kind", "approval");
             json.text_if("login", self.login.map(bounded));
             json.text("server", self.server);
-            json.text("tool", bounded(self.tool));
+            json.text(self.item.0, bounded(self.item.1));
         })
     }
 }
@@ -246,7 +248,8 @@ impl Judgement<'_> {
             }
             json.text_if("request", self.request.map(bounded));
             json.text("server", self.server);
-            json.text_if("tool", self.tool.map(bounded));
+            let (key, name) = self.part.unzip();
+            json.text_if(key.unwrap_or_default(), name.map(bounded));
             json.text_if("trace", self.trace.map(bounded));
         })
     }
@@ -358,7 +361,7 @@ mod tests {
             method: "tools/call",
             request: Some("r-1"),
             server: "files",
-            tool: Some("read \"it\""),
+            part: Some(("tool", "read \"it\"")),
             policies: &["starter".into()],
             policy_set: Digest([3; 32]),
             attributes: &[
@@ -428,7 +431,7 @@ mod tests {
             by: "root (0)",
             login: Some("dev (1000)"),
             server: "files",
-            tool: "read \"it\"",
+            item: ("tool", "read \"it\""),
             digest: Digest([2; 32]),
             before: Some(Digest([1; 32])),
         };

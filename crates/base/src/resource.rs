@@ -38,7 +38,7 @@ pub struct ServerItem {
 pub enum ItemKind {
     Tool,
     Prompt,
-    /// By its URI.
+    /// By its URI, or its template of URIs.
     Resource,
 }
 
@@ -73,10 +73,13 @@ impl Resource {
 
     /// A tool of a server.
     pub fn tool(server: Name, tool: &str) -> Resource {
-        let item = Some(ServerItem {
-            kind: ItemKind::Tool,
-            name: tool.into(),
-        });
+        Resource::item(server, ItemKind::Tool, tool)
+    }
+
+    /// An item of a server.
+    pub fn item(server: Name, kind: ItemKind, name: &str) -> Resource {
+        let name = name.into();
+        let item = Some(ServerItem { kind, name });
         Resource::Server { server, item }
     }
 
@@ -88,13 +91,10 @@ impl Resource {
         }
     }
 
-    /// The tool that it is, with its server.
-    pub fn as_tool(&self) -> Option<(&Name, &str)> {
+    /// The item that it is, with its server.
+    pub fn as_item(&self) -> Option<(&Name, &ServerItem)> {
         match self {
-            Resource::Server {
-                server,
-                item: Some(item),
-            } if item.kind == ItemKind::Tool => Some((server, &item.name)),
+            Resource::Server { server, item } => Some((server, item.as_ref()?)),
             _ => None,
         }
     }
@@ -237,8 +237,7 @@ mod tests {
                 (*text, *part)
             );
         }
-        assert_eq!(cases[1].0.as_tool(), Some((&name("files"), "read")));
-        assert_eq!(cases[0].0.as_tool(), None);
+        assert_eq!(cases[1].0.as_item().unwrap().1.kind, ItemKind::Tool);
         assert_eq!(cases[4].0.destination(), Destination::Gateway);
     }
 }

@@ -1,28 +1,28 @@
-//! Is it still the tool that was approved: asked for each definition in a list, and for each call.
+//! Is it still the tool, prompt or resource that was approved: asked for each definition in a list, and for each call.
 //!
-//! A definition is trusted when it is first seen. One that changed is left out of the list, and its tool
+//! A definition is trusted when it is first seen. One that changed is left out of the list, and its item
 //! is not called, until a person approves it. What is approved is kept by the port `Pins`.
 
 use std::borrow::Cow;
 use std::sync::Mutex;
 
 use base::record::Finding;
-use base::{Digest, Name, Refusal, refusal};
+use base::{Digest, ItemKind, Name, Refusal, ServerItem, refusal};
 use scan::tool::{Definition, Judged, Likeness, Names, Wrong};
 use scan::{Action, Direction};
 
 use crate::admit::Permitted;
 use crate::judge::Case;
 use crate::passed::Passed;
-use crate::ports::{HeldTool, HoldReason, Pins, SeenDefinition, Standing, Trust};
+use crate::ports::{HeldItem, HoldReason, Pins, SeenDefinition, Standing, Trust};
 
 /// The names of all tools that are remembered, made when the first new tool comes.
 #[derive(Default)]
 pub(crate) struct ApprovedNames(Mutex<Option<Names>>);
 
-/// One tool of a server's list.
+/// One item of a server's list.
 pub(crate) struct Listed<'l> {
-    pub(crate) tool: &'l str,
+    pub(crate) item: &'l ServerItem,
     /// Its definition as it came.
     pub(crate) json: &'l [u8],
     /// The definition without what the scan found private in it; absent where it was not wholly scanned.
@@ -35,17 +35,17 @@ pub struct Approved {
 }
 
 impl Case<'_> {
-    /// Refuses the call of a tool that is held.
+    /// Refuses the call of an item that is held.
     ///
     /// # Errors
     /// `scan.tool` where it is.
     pub fn approve(&mut self, permitted: Permitted) -> Result<Approved, Refusal> {
-        let tool = self.call.resource.as_tool();
-        let tool = tool.filter(|_| self.call.action.is_pinned);
-        let (Some(pins), Some((server, tool))) = (&self.gate.ports.pins, tool) else {
+        let item = self.call.resource.as_item();
+        let item = item.filter(|_| self.call.action.is_pinned);
+        let (Some(pins), Some((server, item))) = (&self.gate.ports.pins, item) else {
             return Ok(Approved { permitted });
         };
-        let Some(held) = pins.held(server, tool) else {
+        let Some(held) = pins.held(server, item) else {
             return Ok(Approved { permitted });
         };
         let place = scan::Place {
@@ -59,9 +59,13 @@ impl Case<'_> {
         if judged.action != Action::Refuse {
             return Ok(Approved { permitted });
         }
+        let path = match item.kind {
+            ItemKind::Tool | ItemKind::Prompt => "params.name",
+            ItemKind::Resource => "params.uri",
+        };
         self.trail
-            .found(vec![finding(judged, "params.name".into(), &held.digest)]);
-        Err(refuse(judged, &held))
+            .found(vec![finding(judged, path.into(), &held.digest)]);
+        Err(refuse(judged, item.kind, &held))
     }
 }
 
@@ -88,14 +92,14 @@ fn finding(judged: Judged, path: String, digest: &Digest) -> Finding {
     }
 }
 
-fn refuse(judged: Judged, held: &HeldTool) -> Refusal {
+fn refuse(judged: Judged, kind: ItemKind, held: &HeldItem) -> Refusal {
     let why = match &held.rule {
         Some(rule) => format!("{}: its definition met {rule}", judged.rule.id),
         None => judged.rule.id.to_owned(),
     };
     Refusal::new(
         refusal::TOOL_CHANGED,
-        format!("the tool waits for approval ({why})"),
+        format!("the {} waits for approval ({why})", kind.as_str()),
     )
 }
 
@@ -109,7 +113,7 @@ fn is_current(standing: &Standing, refused: Option<&str>) -> bool {
 }
 
 impl Passed {
-    /// Takes notice of one tool's definition. `refused` is the rule of the scan that refused it, where one
+    /// Takes notice of one item's definition. `refused` is the rule of the scan that refused it, where one
     /// did. Refuses what is held, and what there is no room to remember; gives whether a person accepted
     /// what the scan refused.
     pub(crate) fn pin(
@@ -124,7 +128,7 @@ impl Passed {
             return Ok(false);
         };
         let bytes = Digest(scan::tool::digest(listed.json));
-        let standing = match pins.known(&server, listed.tool, &bytes) {
+        let standing = match pins.known(&server, listed.item, &bytes) {
             Some(standing) if is_current(&standing, refused) => standing,
             _ => self.look(&*pins, &server, (listed, bytes), root, refused)?,
         };
@@ -138,7 +142,7 @@ impl Passed {
             self.note(finding(judged, root.to_owned(), &held.digest));
         }
         match judged.action {
-            Action::Refuse => Err(refuse(judged, &held)),
+            Action::Refuse => Err(refuse(judged, listed.item.kind, &held)),
             Action::Redact | Action::Warn | Action::Off => Ok(false),
         }
     }
@@ -167,26 +171,33 @@ impl Passed {
         root: &str,
         refused: Option<&'static str>,
     ) -> Result<Standing, Refusal> {
-        let tool = listed.tool;
-        let definition = Definition::read(listed.json)
+        let item = listed.item;
+        let is_tool = item.kind == ItemKind::Tool;
+        let read = match item.kind {
+            ItemKind::Tool | ItemKind::Prompt => Definition::read,
+            ItemKind::Resource => Definition::read_resource,
+        };
+        let definition = read(listed.json)
             .map_err(|error| Refusal::new(refusal::ANSWER_INVALID, error.to_string()))?;
         let shown = match &listed.shown {
             Some(Cow::Borrowed(_)) => Some(definition.clone()),
-            Some(Cow::Owned(masked)) => Definition::read(masked).ok(),
+            Some(Cow::Owned(masked)) => read(masked).ok(),
             None => None,
         };
         let sight = SeenDefinition {
             server,
-            tool,
+            item,
             is_private: match &shown {
                 Some(shown) => shown.name() != definition.name(),
-                None => self.is_private(tool),
+                None => self.is_private(&item.name),
             },
             digest: Digest(definition.digest()),
             definition: shown.as_ref().map(Definition::as_str),
             bytes,
         };
-        let like = self.gate().approved_names.find(pins, sight.server, tool);
+        // Models choose tools by their names; prompts and resources are chosen by people, and by lists.
+        let names = Some(&self.gate().approved_names).filter(|_| is_tool);
+        let like = names.and_then(|names| names.find(pins, sight.server, &item.name));
         let trust = match (&like, refused) {
             (_, Some(rule)) => Trust::Refused(rule.into()),
             (Some((likeness, what)), None)
@@ -198,12 +209,12 @@ impl Passed {
         };
         let now = self.now();
         let standing = pins.see(&sight, trust, now).map_err(|_full| {
-            let what = "the server lists more tools than are remembered";
+            let what = "the server lists more items than are remembered";
             Refusal::new(refusal::ANSWER_TOO_LARGE, what)
         })?;
         if standing == Standing::New {
-            if !sight.is_private {
-                self.gate().approved_names.add(sight.server, tool);
+            if is_tool && !sight.is_private {
+                self.gate().approved_names.add(sight.server, &item.name);
             }
             let judged = like.map(|(likeness, _)| self.judged(Wrong::Like(likeness)));
             if let Some(judged) = judged.filter(|judged| judged.action != Action::Off) {

@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use base::record::CallEnd;
-use base::{Action, CallId, Digest, Name, Now, Resource};
+use base::{Action, CallId, Digest, Name, Now, Resource, ServerItem};
 use identity::Agent;
 use tokio::sync::oneshot;
 
@@ -167,7 +167,7 @@ pub trait Holds: Send + Sync {
     fn claim(&self, question: &Question<'_>) -> Reply<Hold>;
 }
 
-/// HoldReason a record could not be kept.
+/// Why a record could not be kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordError {
     /// The log reached its bound, or its disk is full.
@@ -214,23 +214,23 @@ pub trait Recorder: Send + Sync {
     fn trouble(&self) -> Option<RecordError>;
 }
 
-/// What to do with a definition of a tool that is not known yet.
+/// What to do with the definition of an item that is not known yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
     /// Trust it from now on: trust on first use.
     FirstUse,
-    /// Keep it, and hold the tool until a person approves it; the text says why.
+    /// Keep it, and hold the item until a person approves it; the text says why.
     Hold(String),
     /// As `Hold`: the scan refused the definition, by this rule.
     Refused(Arc<str>),
 }
 
-/// A definition of a tool as a server gave it just now.
+/// The definition of a tool, a prompt or a resource as a server gave it just now.
 #[derive(Clone, Copy, Debug)]
 pub struct SeenDefinition<'a> {
     pub server: &'a Name,
-    pub tool: &'a str,
-    /// The scan finds something private in the tool's name: it is not to be kept as it is.
+    pub item: &'a ServerItem,
+    /// The scan finds something private in the item's name: it is not to be kept as it is.
     pub is_private: bool,
     /// SHA-256 of the canonical definition, with all that it holds.
     pub digest: Digest,
@@ -240,7 +240,7 @@ pub struct SeenDefinition<'a> {
     pub bytes: Digest,
 }
 
-/// What is known of a tool's definition.
+/// What is known of an item's definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It was never seen before.
@@ -249,12 +249,12 @@ pub enum Standing {
     Approved,
     /// The scan refused it, and a person approved it all the same.
     Accepted,
-    Held(HeldTool),
+    Held(HeldItem),
 }
 
 /// A definition that waits for a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeldTool {
+pub struct HeldItem {
     pub why: HoldReason,
     /// The rule of the scan that refused it, where one did.
     pub rule: Option<Arc<str>>,
@@ -262,7 +262,7 @@ pub struct HeldTool {
     pub digest: Digest,
 }
 
-/// HoldReason a tool is held.
+/// Why an item is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldReason {
     /// It is not what was approved.
@@ -273,17 +273,17 @@ pub enum HoldReason {
     Refused,
 }
 
-/// The tools of a server are as many as are remembered of one.
+/// The items of a server are as many as are remembered of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PinsFull;
 
-/// Which definitions of tools are approved. Answers from memory; what has to be kept is queued.
+/// Which definitions of tools, prompts and resources are approved. Answers from memory; what has to be kept is queued.
 pub trait Pins: Send + Sync {
-    /// Whether a tool is held. Asked for each call of a tool.
-    fn held(&self, server: &Name, tool: &str) -> Option<HeldTool>;
+    /// Whether an item is held. Asked for each call of one.
+    fn held(&self, server: &Name, item: &ServerItem) -> Option<HeldItem>;
     /// What is known of a definition with these bytes, where they were seen since the start.
-    fn known(&self, server: &Name, tool: &str, bytes: &Digest) -> Option<Standing>;
-    /// Takes notice of a definition. HeldTool for later changes even where it is not to be trusted.
+    fn known(&self, server: &Name, item: &ServerItem, bytes: &Digest) -> Option<Standing>;
+    /// Takes notice of a definition. It is kept for later changes even where it is not to be trusted.
     fn see(&self, sight: &SeenDefinition<'_>, trust: Trust, now: Now)
     -> Result<Standing, PinsFull>;
     /// Calls `each` with the server and name of every tool that was ever approved: what only poses as one

@@ -3,7 +3,7 @@
 use base::limit::FINDINGS_MAX;
 use base::record::Finding;
 use base::refusal::{SCAN_BOUND, SECRET};
-use base::{JsonValue, Refusal};
+use base::{JsonValue, Refusal, ServerItem};
 use scan::{Action, Bound, Direction, Document, Report};
 
 use crate::inspect::{refuse, rule_of, too_much};
@@ -32,14 +32,14 @@ impl Passed {
             .map_err(|(refusal, _)| refusal)
     }
 
-    /// Scans one tool's definition: what a server says of itself is read by a model as instruction. It is
-    /// also held against what was approved of this tool, whatever the scan says. A tool whose definition the
+    /// Scans one item's definition: what a server says of itself is read by a model as instruction. It is
+    /// also held against what was approved of this item, whatever the scan says. An item whose definition the
     /// scan refuses is held, so that it is not called either; where a person approved it all the same, it
-    /// passes as it came. A redacted text that is no definition of the tool any more, as `is_kept` says, counts as
+    /// passes as it came. A redacted text that is no definition of the item any more, as `is_kept` says, counts as
     /// refused.
     pub fn definition(
         &mut self,
-        tool: &str,
+        item: &ServerItem,
         json: &[u8],
         root: &str,
         is_kept: impl FnOnce(&[u8]) -> bool,
@@ -59,7 +59,7 @@ impl Passed {
         let rule = scanned.as_ref().err().map(|(_, rule)| *rule);
         // Of a definition that was not wholly scanned nobody knows what may be kept.
         let shown = report.as_ref().ok().map(|report| report.masked(json));
-        let listed = Listed { tool, json, shown };
+        let listed = Listed { item, json, shown };
         match (self.pin(&listed, root, rule)?, scanned) {
             (true, Err(_)) => Ok(Answer::AsItCame),
             (_, scanned) => scanned.map_err(|(refusal, _)| refusal),

@@ -127,7 +127,7 @@ impl<'a> Trail<'a> {
             }
         };
         let part = self.call.resource.part();
-        let part = part.map(|(_, name)| clean(engine, name));
+        let part = part.map(|(key, name)| (key, clean(engine, name)));
         let agent = self.verified.as_ref().map(|verified| &**verified.agent());
         let name = agent.map(|agent| &agent.name).or(self.own.as_ref());
         // Of a stranger nothing is kept that it may choose at will.
@@ -160,7 +160,7 @@ impl<'a> Trail<'a> {
             method: &clean(engine, self.call.method),
             request: request.as_deref(),
             server: &server,
-            tool: part.as_deref(),
+            part: part.as_ref().map(|(key, name)| (*key, &**name)),
             policies: &self.policies,
             policy_set: self.policy_set,
             attributes,

@@ -6,11 +6,11 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 use base::record::CallEnd;
-use base::{CallId, Lane, Name, Now, Resource};
+use base::{Action, CallId, ItemKind, Lane, Name, Now, Resource, ServerItem};
 use gate::ports::{Clock, Meter, Ports, RecordError, Recorder};
 use gate::{Call, Gate, Passed, Rates, Rules};
 use identity::Presented;
-use mcp::actions::{CALL, LIST};
+use mcp::actions::{CALL, LIST, PROMPT, READ};
 use store::pins::Folder;
 use store::{Agents, Limits, Pins};
 use tempfile::TempDir;
@@ -126,10 +126,13 @@ fn rig(settings: scan::Settings) -> Rig {
 
 impl Rig {
     fn pass(&self, server: &str, tool: Option<&str>) -> Result<Passed, &'static str> {
-        let (action, resource) = match tool {
-            Some(tool) => (&CALL, Resource::tool(name(server), tool)),
-            None => (&LIST, Resource::server(name(server))),
-        };
+        match tool {
+            Some(tool) => self.ask(&CALL, Resource::tool(name(server), tool)),
+            None => self.ask(&LIST, Resource::server(name(server))),
+        }
+    }
+
+    fn ask(&self, action: &'static Action, resource: Resource) -> Result<Passed, &'static str> {
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let call = Call::new(CallId([1; 16]), peer, action, &resource, action.method);
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -143,6 +146,17 @@ impl Rig {
             let passed = self.gate.pass(verified.expect("the key is good"), call);
             passed.await.map_err(|refusal| refusal.code.name)
         })
+    }
+
+    /// Lists one prompt or resource; the code of the refusal, if it is left out.
+    fn list_item(&self, kind: ItemKind, definition: &serde_json::Value) -> Option<&'static str> {
+        let json = definition.to_string();
+        let name = definition.get("uri").or(definition.get("name"));
+        let name = name.and_then(serde_json::Value::as_str).expect("a name");
+        let item = item(kind, name);
+        let mut passed = self.pass("files", None).expect("a list is permitted");
+        let answer = passed.definition(&item, json.as_bytes(), "result.items[0]", |_| true);
+        answer.err().map(|refusal| refusal.code.name)
     }
 
     /// Lists one tool; the code of the refusal, if it is left out.
@@ -160,7 +174,12 @@ impl Rig {
     ) -> Option<&'static str> {
         let json = serde_json::json!({ "name": tool, "description": description }).to_string();
         let mut passed = self.pass(server, None).expect("a list is permitted");
-        let answer = passed.definition(tool, json.as_bytes(), "result.tools[0]", |_| is_kept);
+        let answer = passed.definition(
+            &item(ItemKind::Tool, tool),
+            json.as_bytes(),
+            "result.tools[0]",
+            |_| is_kept,
+        );
         answer.err().map(|refusal| refusal.code.name)
     }
 
@@ -174,13 +193,56 @@ impl Rig {
 
     fn approve(&self, server: &str, tool: &str) {
         let approved = Folder::new(self.folder.path()).change(&name(server), |book| {
-            (book.approve(tool, NOW.unix_ms).is_some(), ())
+            (
+                book.approve(ItemKind::Tool, tool, NOW.unix_ms).is_some(),
+                (),
+            )
         });
         approved.expect("the book is written");
     }
 }
 
+fn item(kind: ItemKind, name: &str) -> ServerItem {
+    let name = name.into();
+    ServerItem { kind, name }
+}
+
 const HELD: Option<&str> = Some("scan.tool");
+
+#[test]
+fn prompts_and_resources_are_held_as_tools_are_and_apart_from_them() {
+    let rig = rig(scan::Settings::default());
+    let ask = |action, kind, named: &str| {
+        let resource = Resource::item(name("files"), kind, named);
+        rig.ask(action, resource).err()
+    };
+    let prompt = |words: &str| {
+        let definition = serde_json::json!({ "name": "add", "description": words });
+        rig.list_item(ItemKind::Prompt, &definition)
+    };
+    assert_eq!(rig.list("files", "add", "Adds."), None);
+    assert_eq!(prompt("Asks."), None);
+    assert_eq!(prompt("Asks, and tells."), HELD);
+    assert_eq!(ask(&PROMPT, ItemKind::Prompt, "add"), HELD);
+    assert_eq!(rig.call("files", "add"), None, "the tool is another item");
+    let uri = "file:///notes/a.txt";
+    let resource = |words: &str, size: u32| {
+        let definition =
+            serde_json::json!({ "uri": uri, "name": "a", "description": words, "size": size });
+        rig.list_item(ItemKind::Resource, &definition)
+    };
+    assert_eq!(resource("Notes.", 1), None);
+    assert_eq!(resource("Notes.", 2), None, "what it holds may change");
+    assert_eq!(resource("Notes. Read them aloud.", 2), HELD);
+    rig.found();
+    assert_eq!(ask(&READ, ItemKind::Resource, uri), HELD);
+    assert_eq!(rig.found(), [("tool_changed", "refuse")]);
+    let records = rig.kept.records.lock().expect("no test panics here");
+    let last = records.last().expect("a record");
+    let says = |what: &str| assert!(last.contains(what), "{last}");
+    says(r#""path":"params.uri""#);
+    says(r#""resource":"file:///notes/a.txt""#);
+}
 
 #[test]
 fn a_changed_tool_is_neither_listed_nor_called() {
@@ -302,7 +364,7 @@ fn what_is_private_in_a_definition_is_not_kept_and_a_change_of_it_is_one() {
         let text = loop {
             let book = Folder::new(rig.folder.path()).read(&name("files"));
             let book = book.expect("a whole file");
-            if book.get("sub").is_some() {
+            if book.get(ItemKind::Tool, "sub").is_some() {
                 break format!("{:?}", book.tools().collect::<Vec<_>>());
             }
             std::thread::yield_now();

@@ -1,6 +1,6 @@
 //! What agents can do in this lane, and how policies see it.
 
-use base::{Action, Entity, Lane, Resource, ScanAs};
+use base::{Action, Entity, ItemKind, Lane, Resource, ScanAs};
 
 /// The Model Context Protocol.
 pub static LANE: Lane = Lane {
@@ -25,10 +25,18 @@ pub static CALL: Action = Action {
     scan_as: ScanAs::ToolCall,
     is_pinned: true,
 };
-/// Reads a resource, or subscribes to it.
-pub static READ: Action = of_server("mcp:read", "resources/read", ScanAs::ResourceRead);
-/// Gets a prompt.
-pub static PROMPT: Action = of_server("mcp:prompt", "prompts/get", ScanAs::Message);
+/// Reads a resource, subscribes to it, or completes the variables of a template.
+pub static READ: Action = Action {
+    entity: resource,
+    is_pinned: true,
+    ..of_server("mcp:read", "resources/read", ScanAs::ResourceRead)
+};
+/// Gets a prompt, or completes its arguments.
+pub static PROMPT: Action = Action {
+    entity: prompt,
+    is_pinned: true,
+    ..of_server("mcp:prompt", "prompts/get", ScanAs::Message)
+};
 /// Everything else of the protocol: `initialize`, `ping`, notifications, the event stream, ending a session, and
 /// methods that weir does not know.
 pub static USE: Action = Action {
@@ -62,16 +70,31 @@ fn server_or_set(resource: &Resource) -> Option<Entity<'_>> {
     }
 }
 
-/// A tool's id is `server/tool`. It has no other way to be named, so a server without a tool is none.
 fn tool(resource: &Resource) -> Option<Entity<'_>> {
-    let (server, tool) = resource.as_tool()?;
+    item(resource, ItemKind::Tool, "Tool", "name")
+}
+
+fn prompt(resource: &Resource) -> Option<Entity<'_>> {
+    item(resource, ItemKind::Prompt, "Prompt", "name")
+}
+
+fn resource(resource: &Resource) -> Option<Entity<'_>> {
+    item(resource, ItemKind::Resource, "Resource", "uri")
+}
+
+/// An item's id is `server/name`. It has no other way to be named, so a server without an item of this kind is none.
+fn item<'a>(
+    resource: &'a Resource,
+    kind: ItemKind,
+    entity: &'static str,
+    key: &'static str,
+) -> Option<Entity<'a>> {
+    let (server, item) = resource.as_item().filter(|(_, item)| item.kind == kind)?;
     let server = server.as_str();
-    let named = Entity::named("Tool", tool);
-    let attributes = [named.attributes, vec![("server", server.into())]].concat();
     Some(Entity {
-        id: format!("{server}/{tool}").into(),
-        attributes,
+        kind: entity,
+        id: format!("{server}/{}", item.name).into(),
+        attributes: vec![(key, (*item.name).into()), ("server", server.into())],
         parents: vec![Entity::named("Server", server)],
-        ..named
     })
 }

@@ -15,9 +15,10 @@ use crate::envelope::{Id, Message, MessageText, Object, Sender, span, splice};
 use crate::era::{CapabilitySet, Era};
 use crate::hub::Bridge;
 use crate::lane::server_of;
+use crate::listing::{self, ListKind};
 use crate::token::Tokens;
 use crate::upstream::own::OwnWay;
-use crate::{era, refuse, shape, tools};
+use crate::{era, refuse, shape};
 
 /// Stands in the place of an id while an answer is judged.
 const NO_ID: &str = "0";
@@ -25,7 +26,8 @@ const NO_ID: &str = "0";
 /// What the call asked for, as far as its answer is treated differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AskedMethod {
-    ToolsList,
+    /// One of the lists of what a server offers.
+    List(ListKind),
     /// Notifications, until one side ends it (MCP 2026-07-28, "Subscriptions").
     Listen,
     Other,
@@ -283,26 +285,26 @@ impl Answers {
         let Some((at, client)) = self.own(message, id)? else {
             return self.scan(message, whole);
         };
-        match (result, error) {
-            (Some(_), _) if self.asked == AskedMethod::ToolsList => {
-                self.list(declared, message, at, client)
+        match (result, error, self.asked) {
+            (Some(_), _, AskedMethod::List(kind)) => {
+                self.list((kind, declared), message, at, client)
             }
-            (Some(said), _) if is_question(&self.modern, said) => {
+            (Some(said), ..) if is_question(&self.modern, said) => {
                 self.question(message, said, &client)
             }
-            (Some(said), _) => {
+            (Some(said), ..) => {
                 let judged = self.own_part(message, (said, "result"), at, &client)?;
                 Ok(self.of_subscription(judged))
             }
-            (None, Some(said)) => self.own_part(message, (said, "error"), at, &client),
-            (None, None) => Err(invalid("an answer without a result or an error")),
+            (None, Some(said), _) => self.own_part(message, (said, "error"), at, &client),
+            (None, None, _) => Err(invalid("an answer without a result or an error")),
         }
     }
 
-    /// Judges a list of tools that answers the request, whose id stands at `at`.
+    /// Judges a list that answers the request, whose id stands at `at`.
     fn list(
         &mut self,
-        declared: &Declared,
+        (kind, declared): (ListKind, &Declared),
         message: &Bytes,
         at: Range<usize>,
         client: String,
@@ -310,7 +312,7 @@ impl Answers {
         // The id is the client's own to read: neither ours nor its is looked at, or taken for a finding.
         let neutral = splice(message, at.clone(), NO_ID);
         let text = std::str::from_utf8(&neutral).map_err(|_| invalid("not UTF-8"))?;
-        let judged = tools::judge(&mut self.passed, declared, text)?;
+        let judged = listing::judge(&mut self.passed, declared, kind, text)?;
         match judged == neutral {
             true => Ok(splice(message, at, &client)),
             false => with_id(&judged, client),

@@ -52,6 +52,7 @@ use crate::era::{Era, MessageEra};
 use crate::inbound::{self, SESSION, TRACE, accepted, accepts, check_post, json};
 use crate::incoming::{self, Parsed};
 use crate::lane::{McpLane, Server, Toolset};
+use crate::listing::ListKind;
 use crate::methods;
 use crate::refuse;
 use crate::upstream::lock;
@@ -360,7 +361,7 @@ impl Asking<'_> {
         parsed: &Parsed<'_>,
         era: MessageEra,
     ) -> Response {
-        if let Some(kind) = lists::ListKind::of(method) {
+        if let Some(kind) = ListKind::of(method) {
             return self
                 .own(&LIST, method, id, (body, parsed), async |passed| {
                     self.list(kind, era.era(), passed).await
@@ -421,7 +422,7 @@ impl Asking<'_> {
         match (params, name.as_deref()) {
             (_, Some(tool @ (search::FIND | search::DESCRIBE))) => {
                 let found = async |passed: &Passed| {
-                    let (shown, _) = self.shown(lists::ListKind::Tools, passed).await;
+                    let (shown, _) = self.shown(ListKind::Tools, passed).await;
                     let mut found = self.found(tool, params, &shown);
                     if era.era() == Era::Modern {
                         found["resultType"] = "complete".into();

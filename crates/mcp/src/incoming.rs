@@ -4,20 +4,25 @@
 //! another's, and so that an id carries nothing out. All else goes on as the bytes that came, but for what
 //! the scan redacted.
 
-use base::{JsonKind, JsonValue, Name, Refusal, Resource, refusal};
+use base::limit::TOOL_NAME_CHARS_MAX;
+use base::{ItemKind, JsonKind, JsonValue, Name, Refusal, Resource, ServerItem, refusal};
 use bytes::Bytes;
 use gate::{Call, ContentPart, PartContent, Passed, Role};
 use http::HeaderMap;
 
-use crate::actions::{CALL, USE};
+use crate::actions::{CALL, PROMPT, READ, USE};
 use crate::answers::{Answers, AskedMethod};
 use crate::calls::own_id;
 use crate::declared::Declared;
 use crate::envelope::{Id, Invalid, Message, MessageText, Object, Params, Sender, span, splice};
 use crate::era::fields::{self, GivenParam};
 use crate::era::{Era, MessageEra, may_ask};
+use crate::listing::ListKind;
 use crate::methods::{self, Method};
 use crate::shape;
+
+/// Longest URI of a resource, in bytes.
+pub(crate) const URI_BYTES_MAX: usize = 4 << 10;
 
 /// What a message says, as far as it is judged.
 pub(crate) struct Incoming<'m> {
@@ -31,7 +36,8 @@ pub(crate) struct Incoming<'m> {
     part: Option<ContentPart<'m>>,
     /// The same with the fields that go on as they came, where there are any.
     parts: Vec<ContentPart<'m>>,
-    tool: Option<String>,
+    /// What the message names of its server.
+    item: Option<ServerItem>,
     pub(crate) era: &'m MessageEra,
 }
 
@@ -113,16 +119,17 @@ impl<'m> Incoming<'m> {
             Message::Notification { method, params } => (&**method, None, *params),
             Message::Response { .. } => return Ok(Incoming::response(parsed.whole, era)),
         };
-        let known = methods::read(method, id.is_some())?;
-        let (read, tool) = if *known.action == CALL {
+        let mut known = methods::read(method, id.is_some())?;
+        let (read, item) = if *known.action == CALL {
             let read = Params::read(params).map_err(refusal_of)?;
-            let tool = tool(&read)?;
-            declared.check(server, &tool, read.arguments, parsed.folds)?;
-            declared.check_fields(server, &tool, read.arguments, era)?;
+            let tool = item(ItemKind::Tool, read.name.as_deref())?;
+            declared.check(server, &tool.name, read.arguments, parsed.folds)?;
+            declared.check_fields(server, &tool.name, read.arguments, era)?;
             (read, Some(tool))
         } else {
+            let item = named(&mut known, method, params)?;
             // Other methods may use the same names for something else.
-            (Params::read(params).unwrap_or_default(), None)
+            (Params::read(params).unwrap_or_default(), item)
         };
         let content = match known.is_known {
             true => Content::Params(params),
@@ -136,7 +143,7 @@ impl<'m> Incoming<'m> {
             content,
             part: content.part(),
             parts: Vec::new(),
-            tool,
+            item,
             era,
         };
         if !era.params().is_empty() {
@@ -159,16 +166,16 @@ impl<'m> Incoming<'m> {
             content: Content::Whole(whole),
             part: Content::Whole(whole).part(),
             parts: Vec::new(),
-            tool: None,
+            item: None,
             era,
         }
     }
 
-    /// What the message is asked of: the server, and the tool that it names.
+    /// What the message is asked of: the server, and the item that it names.
     pub(crate) fn resource(&self, server: &Name) -> Resource {
-        match &self.tool {
-            Some(tool) => Resource::tool(server.clone(), tool),
-            None => Resource::server(server.clone()),
+        Resource::Server {
+            server: server.clone(),
+            item: self.item.clone(),
         }
     }
 
@@ -286,8 +293,9 @@ impl<'m> Incoming<'m> {
         };
         fields::put(&mut fields, self.method, params, modern.is_named);
         let arguments = params.and_then(|params| params.get("arguments"));
-        let tool = self.tool.as_deref();
-        let made = tool.map(|tool| declared.fields(server, tool, arguments));
+        let tool = self.item.as_ref();
+        let tool = tool.filter(|item| item.kind == ItemKind::Tool);
+        let made = tool.map(|tool| declared.fields(server, &tool.name, arguments));
         let made = made.unwrap_or_default();
         let given = self.era.params().iter();
         for given in given.filter(|given| !made.knows(&given.name)) {
@@ -301,9 +309,8 @@ impl<'m> Incoming<'m> {
     pub(crate) fn answers(&self, passed: Passed, key: &[u8; 32]) -> Answers {
         let id = self.id.map(|id| id.0.to_owned());
         let asked = match (self.method, self.era.era()) {
-            ("tools/list", _) => AskedMethod::ToolsList,
             ("subscriptions/listen", Era::Modern) => AskedMethod::Listen,
-            _ => AskedMethod::Other,
+            (method, _) => ListKind::of(method).map_or(AskedMethod::Other, AskedMethod::List),
         };
         let answers = Answers::new(passed, asked, id);
         match self.era.era() {
@@ -327,13 +334,57 @@ impl<'m> Incoming<'m> {
     }
 }
 
-fn tool(params: &Params<'_>) -> Result<String, Refusal> {
-    let name = params.name.as_deref().unwrap_or_default();
-    if name.is_empty() || name.chars().count() > base::limit::TOOL_NAME_CHARS_MAX {
-        let what = "tools/call without params.name, or with one of more than 256 characters";
-        return Err(Refusal::new(refusal::MESSAGE_INVALID, what));
+/// The prompt or resource that a request names, if its method names one. What completes is judged as the use of what is
+/// completed.
+fn named(
+    known: &mut Method,
+    method: &str,
+    params: Option<JsonValue<'_>>,
+) -> Result<Option<ServerItem>, Refusal> {
+    let text = |key: &str| params?.get(key)?.as_str();
+    if *known.action == PROMPT {
+        return item(ItemKind::Prompt, text("name").as_deref()).map(Some);
     }
-    Ok(name.to_owned())
+    if *known.action == READ {
+        return item(ItemKind::Resource, text("uri").as_deref()).map(Some);
+    }
+    if method != "completion/complete" {
+        return Ok(None);
+    }
+    let member = |key: &str| params?.get("ref")?.get(key)?.as_str();
+    let (action, kind, key) = match member("type").as_deref() {
+        Some("ref/prompt") => (&PROMPT, ItemKind::Prompt, "name"),
+        Some("ref/resource") => (&READ, ItemKind::Resource, "uri"),
+        // Its server says what is wrong with it.
+        _ => return Ok(None),
+    };
+    known.action = action;
+    item(kind, member(key).as_deref()).map(Some)
+}
+
+/// An item by the name that a request gives.
+fn item(kind: ItemKind, name: Option<&str>) -> Result<ServerItem, Refusal> {
+    let name = name.filter(|name| !name.is_empty());
+    let (fits, what) = match kind {
+        ItemKind::Tool | ItemKind::Prompt => (
+            name.is_some_and(|name| name.chars().count() <= TOOL_NAME_CHARS_MAX),
+            "no name is given, or one of more than 256 characters",
+        ),
+        ItemKind::Resource => (
+            name.is_some_and(|uri| uri.len() <= URI_BYTES_MAX),
+            "no URI is given, or one of more than 4 KiB",
+        ),
+    };
+    match name.filter(|_| fits) {
+        Some(name) => Ok(ServerItem {
+            kind,
+            name: name.into(),
+        }),
+        None => {
+            let public = format!("of the {} that is asked for {what}", kind.as_str());
+            Err(Refusal::new(refusal::MESSAGE_INVALID, public))
+        }
+    }
 }
 
 /// What an agent is told of a text that is no message.

@@ -22,9 +22,9 @@ mod upstream;
 mod answers;
 mod batch;
 mod calls;
+mod listing;
 mod probe;
 mod token;
-mod tools;
 mod waiting;
 
 mod declared;

@@ -11,6 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::answers::{AskedMethod, Ids};
+use crate::listing::ListKind;
 
 /// Longest text inside, in bytes.
 const INSIDE_BYTES_MAX: usize = 4096;
@@ -54,16 +55,19 @@ impl Tokens<'_> {
             .ids
             .as_ref()
             .map(|ids| (&ids.client, ids.call.to_string()));
-        let lists = resume.asked == AskedMethod::ToolsList;
-        let inside = serde_json::json!([resume.event, lists, request]);
+        let list = match resume.asked {
+            AskedMethod::List(kind) => Some(kind.method()),
+            AskedMethod::Listen | AskedMethod::Other => None,
+        };
+        let inside = serde_json::json!([resume.event, list, request]);
         self.seal("event", &inside.to_string())
     }
 
     /// The event inside, if it was sealed for this agent and server.
     pub(crate) fn open_event(&self, given: &str) -> Option<Resume> {
-        type Inside = (String, bool, Option<(String, String)>);
+        type Inside = (String, Option<String>, Option<(String, String)>);
         let inside = self.open("event", given)?;
-        let (event, lists, request): Inside = serde_json::from_str(&inside).ok()?;
+        let (event, list, request): Inside = serde_json::from_str(&inside).ok()?;
         let ids = match request {
             Some((client, call)) => Some(Ids {
                 client,
@@ -71,10 +75,8 @@ impl Tokens<'_> {
             }),
             None => None,
         };
-        let asked = match lists {
-            true => AskedMethod::ToolsList,
-            false => AskedMethod::Other,
-        };
+        let kind = list.as_deref().and_then(ListKind::of);
+        let asked = kind.map_or(AskedMethod::Other, AskedMethod::List);
         Some(Resume { event, asked, ids })
     }
 
@@ -194,7 +196,7 @@ mod tests {
             call: CallId([9; 16]),
         };
         for (asked, ids) in [
-            (AskedMethod::ToolsList, Some(ids)),
+            (AskedMethod::List(ListKind::Prompts), Some(ids)),
             (AskedMethod::Other, None),
         ] {
             let resume = Resume {

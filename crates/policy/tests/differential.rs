@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use base::{Action, Json, Name, Resource};
+use base::{Action, ItemKind, Json, Name, Resource};
 use cedar_policy::{Authorizer, Entities, EntityUid, PolicyId, PolicySet, Request, Schema};
 use mcp::actions::CALL;
 use policy::{ArgumentType, Context, Decision, Policies, Principal, Source};
@@ -268,8 +268,10 @@ fn sliced(policies: &Policies, call: &Call) -> Option<Vec<String>> {
     let name = Name::new(&format!("a{}", call.principal)).unwrap();
     let who = Arc::new(Principal { name, groups });
     let server = Name::new(&format!("s{}", call.server)).unwrap();
-    let resource = match call.action.lane.name {
-        "relay" => Resource::Route(server),
+    let resource = match call.action.name {
+        "relay:pass" => Resource::Route(server),
+        "mcp:read" => Resource::item(server, ItemKind::Resource, &format!("t{}", call.tool)),
+        "mcp:prompt" => Resource::item(server, ItemKind::Prompt, &format!("t{}", call.tool)),
         _ => Resource::tool(server, &format!("t{}", call.tool)),
     };
     let arguments = serde_json::to_vec(&call.arguments).unwrap();

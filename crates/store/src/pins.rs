@@ -1,4 +1,4 @@
-//! Which definitions of tools are approved: the gate's port `Pins`, over one file for each server.
+//! Which definitions of tools, prompts and resources are approved: the gate's port `Pins`, over one file for each server.
 //!
 //! All answers come from memory. A thread writes what changed, and an approval that the command line wrote
 //! is noticed when a tool that waits is asked for. It does not judge: what a change means is the gate's.
@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 use std::thread::JoinHandle;
 
 use arc_swap::ArcSwap;
-use base::{Digest, Name, Now};
-use gate::ports::{HeldTool, PinsFull, SeenDefinition, Standing, Trust};
+use base::{Digest, Name, Now, ServerItem};
+use gate::ports::{HeldItem, PinsFull, SeenDefinition, Standing, Trust};
 
 pub use approval::{ApprovalError, Approved, Wanted, approve};
 pub use book::{Book, Pin, Version};
@@ -47,7 +47,7 @@ struct Shared {
 }
 
 struct Server {
-    /// Tools that wait: read before the lock, so that a call of a server without any costs nothing.
+    /// Items that wait: read before the lock, so that a call of a server without any costs nothing.
     held: AtomicUsize,
     /// It stands in the queue of the writer.
     queued: AtomicBool,
@@ -58,8 +58,9 @@ struct State {
     book: Book,
     /// The file that the book was last read from or written to.
     stamp: Option<Stamp>,
-    /// For each tool the definition that was seen last: the digest of its bytes, and its own.
-    last: HashMap<String, (Digest, Digest)>,
+    /// For each item the definition that was seen last: the digest of its bytes, and its own. No more of each kind than the
+    /// book has.
+    last: HashMap<ServerItem, (Digest, Digest)>,
 }
 
 impl Server {
@@ -133,25 +134,25 @@ impl Drop for Pins {
 }
 
 impl gate::ports::Pins for Pins {
-    fn held(&self, server: &Name, tool: &str) -> Option<HeldTool> {
+    fn held(&self, server: &Name, item: &ServerItem) -> Option<HeldItem> {
         let servers = self.shared.servers.load();
         let (name, server) = servers.get_key_value(server)?;
         if server.held.load(Ordering::Acquire) == 0 {
             return None;
         }
-        let held = || server.state().book.get(tool).and_then(Pin::held);
+        let held = || server.state().book.of_item(item).and_then(Pin::held);
         held()?;
         self.shared.look_again(name, server);
         held()
     }
 
-    fn known(&self, server: &Name, tool: &str, bytes: &Digest) -> Option<Standing> {
+    fn known(&self, server: &Name, item: &ServerItem, bytes: &Digest) -> Option<Standing> {
         let servers = self.shared.servers.load();
         let (name, server) = servers.get_key_value(server)?;
         let standing = || {
             let state = server.state();
-            let (_, digest) = state.last.get(tool).filter(|(last, _)| last == bytes)?;
-            let pin = state.book.get(tool)?;
+            let (_, digest) = state.last.get(item).filter(|(last, _)| last == bytes)?;
+            let pin = state.book.of_item(item)?;
             // What is neither has to be taken notice of.
             let held = || pin.held().filter(|held| held.digest == *digest);
             pin.standing(digest).or_else(|| held().map(Standing::Held))
@@ -179,7 +180,7 @@ impl gate::ports::Pins for Pins {
             self.shared.look_again(name, server);
         }
         let seen = Seen {
-            tool: sight.tool,
+            item: sight.item,
             is_private: sight.is_private,
             digest: sight.digest,
             definition: sight.definition,
@@ -187,9 +188,13 @@ impl gate::ports::Pins for Pins {
         };
         let mut state = server.state_mut();
         let (standing, changed) = state.book.see(&seen, trust)?;
-        if state.book.get(sight.tool).is_some() {
-            let digests = (sight.bytes, sight.digest);
-            state.last.insert(sight.tool.to_owned(), digests);
+        let State { book, last, .. } = &mut *state;
+        // Resources make room for others.
+        if last.len() > book.count_items() {
+            last.retain(|item, _| book.of_item(item).is_some());
+        }
+        if book.of_item(sight.item).is_some() {
+            last.insert(sight.item.clone(), (sight.bytes, sight.digest));
         }
         if changed {
             server.held.store(state.book.held(), Ordering::Release);
@@ -274,7 +279,7 @@ impl Shared {
             };
             server.queued.store(false, Ordering::Release);
             if let Err(error) = self.write(&name, &server) {
-                tracing::error!(server = %name, %error, "what was seen of its tools is not kept");
+                tracing::error!(server = %name, %error, "what was seen of its items is not kept");
             }
         }
     }
@@ -296,6 +301,7 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
+    use base::ItemKind;
     use gate::ports::{HoldReason, Pins as _};
     use sha2::Digest as _;
 
@@ -310,6 +316,10 @@ mod tests {
         Name::new(text).unwrap()
     }
 
+    fn files() -> Name {
+        name("files")
+    }
+
     fn open(dir: &Path) -> Pins {
         Pins::open(dir, [name("files"), name("other")].into_iter()).unwrap()
     }
@@ -318,18 +328,24 @@ mod tests {
         Digest(sha2::Sha256::digest(text.as_bytes()).into())
     }
 
-    fn see(pins: &Pins, tool: &str, definition: &str) -> Standing {
+    fn tool(name: &str) -> ServerItem {
+        let (kind, name) = (ItemKind::Tool, name.into());
+        ServerItem { kind, name }
+    }
+
+    fn see(pins: &Pins, name: &str, definition: &str) -> Standing {
+        let item = &tool(name);
         let (digest, bytes) = (digest(definition), digest(&format!(" {definition}")));
         let sight = SeenDefinition {
-            server: &name("files"),
-            tool,
+            server: &files(),
+            item,
             is_private: false,
             digest,
             definition: Some(definition),
             bytes,
         };
         let standing = pins.see(&sight, Trust::FirstUse, NOW).unwrap();
-        let known = pins.known(&name("files"), tool, &bytes);
+        let known = pins.known(&files(), item, &bytes);
         if standing != Standing::New {
             assert_eq!(known, Some(standing.clone()));
         }
@@ -337,7 +353,8 @@ mod tests {
     }
 
     fn held(pins: &Pins, tool: &str) -> Option<HoldReason> {
-        pins.held(&name("files"), tool).map(|held| held.why)
+        pins.held(&name("files"), &self::tool(tool))
+            .map(|held| held.why)
     }
 
     #[test]
@@ -352,7 +369,7 @@ mod tests {
         assert_eq!(held(&pins, "add"), Some(HoldReason::Changed));
         assert_eq!(held(&pins, "sub"), None);
         assert_eq!(held(&pins, "never"), None);
-        assert_eq!(pins.held(&name("other"), "add"), None);
+        assert_eq!(pins.held(&name("other"), &tool("add")), None);
         assert_eq!(see(&pins, "sub", "one"), Standing::Approved);
         assert!(matches!(see(&pins, "sub", "two"), Standing::Held(_)));
         let mut names = Vec::new();
@@ -393,7 +410,7 @@ mod tests {
         assert_eq!(held(&pins, "add"), Some(HoldReason::Changed));
         let folder = Folder::new(dir.path());
         let approved = folder.change(&name("files"), |book| {
-            let approved = book.approve("add", 1);
+            let approved = book.approve(ItemKind::Tool, "add", 1);
             (approved.is_some(), approved)
         });
         assert_eq!(approved.unwrap(), Some(digest("two")));
@@ -404,7 +421,7 @@ mod tests {
         pins.close();
         let book = folder.read(&name("files")).unwrap();
         assert_eq!(book.held(), 0);
-        assert!(book.get("sub").is_some());
+        assert!(book.of_item(&tool("sub")).is_some());
     }
 
     #[test]

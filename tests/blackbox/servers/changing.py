@@ -1,4 +1,7 @@
-"""An MCP server on standard input and output whose tools stand in a file, read anew for each list."""
+"""An MCP server on standard input and output whose tools stand in a file, read anew for each list.
+
+Where the file holds an object, its members are the lists of tools, prompts, resources and templates.
+"""
 
 import json
 import sys
@@ -6,15 +9,33 @@ from pathlib import Path
 
 from parts import initialized, line, result, text_result
 
-TOOLS = Path(sys.argv[1])
+FILE = Path(sys.argv[1])
+LISTS = {
+    "tools/list": "tools",
+    "prompts/list": "prompts",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+}
+
+
+def listed(member):
+    lists = json.loads(FILE.read_text())
+    return lists if isinstance(lists, list) else lists.get(member, [])
 
 
 def answer(message):
     id, method, params = message.get("id"), message.get("method"), message.get("params") or {}
     if method == "initialize":
         return initialized(id, params)
-    if method == "tools/list":
-        return result(id, {"tools": json.loads(TOOLS.read_text())})
+    if method in LISTS:
+        return result(id, {LISTS[method]: listed(LISTS[method])})
+    if method == "prompts/get":
+        said = {"type": "text", "text": f"got {params.get('name')}"}
+        return result(id, {"messages": [{"role": "user", "content": said}]})
+    if method == "resources/read":
+        return result(id, {"contents": [{"uri": params.get("uri"), "text": "read"}]})
+    if method == "completion/complete":
+        return result(id, {"completion": {"values": ["one"]}})
     if method == "tools/call":
         return text_result(id, f"called {params.get('name')}")
     return result(id, {}) if id is not None else None

@@ -71,8 +71,32 @@ pub(crate) const TOOL: &[&str] = &[
     "_meta",
 ];
 
-/// Members of the answer to `tools/list`.
-pub(crate) const TOOLS: &[&str] = &["tools", "nextCursor", "ttlMs", "cacheScope", "_meta"];
+/// Members of a prompt's definition.
+pub(crate) const PROMPT: &[&str] = &[
+    "name",
+    "title",
+    "description",
+    "arguments",
+    "icons",
+    "_meta",
+];
+
+/// Members of the definition of a resource, or of a template of URIs.
+pub(crate) const RESOURCE: &[&str] = &[
+    "uri",
+    "uriTemplate",
+    "name",
+    "title",
+    "description",
+    "mimeType",
+    "size",
+    "annotations",
+    "icons",
+    "_meta",
+];
+
+/// Members of the answer that is a list, beside the list itself.
+pub(crate) const LIST: &[&str] = &["nextCursor", "ttlMs", "cacheScope", "_meta"];
 
 /// Where in a message an object stands, as far as its members have a meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,12 +9,12 @@ use base::{Json, JsonValue};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::lists::ListKind;
 use super::say;
 use super::talk::Waits;
 use crate::envelope::{Object, splice};
 use crate::era::{CapabilitySet, Era, MessageEra, Revision};
 use crate::incoming::Parsed;
+use crate::listing::ListKind;
 
 const META: &str = "_meta";
 /// What each request of the modern era says of itself.

@@ -18,8 +18,6 @@ use crate::upstream::lock;
 
 /// Resources that one session, or one stream of the modern era, may be subscribed to.
 pub(super) const URIS_MAX: usize = 1_000;
-/// Longest URI of a subscription, in bytes.
-pub(super) const URI_BYTES_MAX: usize = 4 << 10;
 /// Resources that all sessions of one agent may be subscribed to.
 const AGENT_URIS_MAX: usize = 4_000;
 /// Updates that wait in one stream; of more, the client is told when these were told.

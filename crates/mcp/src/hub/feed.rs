@@ -18,13 +18,14 @@ use net::{Backoff, Body, Response, StreamBody, sse};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::audience::{FeedWant, NewFeed, URI_BYTES_MAX};
+use super::audience::{FeedWant, NewFeed};
 use super::route::RestatedWay;
 use super::watch::{ChangeKinds, UPDATED};
 use crate::actions::{READ, USE};
 use crate::answers::{Answers, AskedMethod};
 use crate::drive::drive;
 use crate::era::{CapabilitySet, Era, MessageEra};
+use crate::incoming::URI_BYTES_MAX;
 use crate::lane::{McpLane, Server};
 use crate::probe::mono_ms;
 use crate::upstream::find::Transport;

@@ -20,9 +20,10 @@ use tokio::sync::watch;
 
 use super::names::{self, Names, Owned};
 use super::{Asking, say, search};
-use crate::actions::{CALL, LIST, PROMPT, READ};
+use crate::actions::LIST;
 use crate::era::Era;
 use crate::lane::{McpLane, Server};
+use crate::listing::ListKind;
 use crate::probe::mono_ms;
 use crate::upstream::lock;
 
@@ -37,63 +38,6 @@ const RETRY_MS: u64 = 1_000;
 const PAGES_MAX: usize = 100;
 /// Lists kept, of all agents and servers.
 const LISTS_MAX: usize = 8_192;
-
-/// What is listed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum ListKind {
-    Tools,
-    Prompts,
-    Resources,
-    Templates,
-}
-
-impl ListKind {
-    pub(crate) const ALL: [ListKind; 4] = [
-        ListKind::Tools,
-        ListKind::Prompts,
-        ListKind::Resources,
-        ListKind::Templates,
-    ];
-
-    pub(crate) fn of(method: &str) -> Option<ListKind> {
-        ListKind::ALL
-            .into_iter()
-            .find(|kind| kind.method() == method)
-    }
-
-    pub(crate) fn method(self) -> &'static str {
-        match self {
-            ListKind::Tools => "tools/list",
-            ListKind::Prompts => "prompts/list",
-            ListKind::Resources => "resources/list",
-            ListKind::Templates => "resources/templates/list",
-        }
-    }
-
-    /// The member of the result that holds the items.
-    fn member(self) -> &'static str {
-        match self {
-            ListKind::Tools => "tools",
-            ListKind::Prompts => "prompts",
-            ListKind::Resources => "resources",
-            ListKind::Templates => "resourceTemplates",
-        }
-    }
-
-    /// The member of an item by which it is asked for.
-    fn key(self) -> &'static str {
-        match self {
-            ListKind::Tools | ListKind::Prompts => "name",
-            ListKind::Resources => "uri",
-            ListKind::Templates => "uriTemplate",
-        }
-    }
-
-    /// Whether items of two servers must not have one name.
-    fn is_named(self) -> bool {
-        matches!(self, ListKind::Tools | ListKind::Prompts)
-    }
-}
 
 /// One item as its server lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -414,13 +358,9 @@ impl Asking<'_> {
 
 /// Whether policy lets the agent use an item, as it is now.
 fn may_see(passed: &Passed, kind: ListKind, server: &Server, item: &ListItem) -> bool {
-    match kind {
-        ListKind::Tools => passed.may_list(&CALL, &Resource::tool(server.name.clone(), &item.key)),
-        ListKind::Prompts => passed.may_list(&PROMPT, &Resource::server(server.name.clone())),
-        ListKind::Resources | ListKind::Templates => {
-            passed.may_list(&READ, &Resource::server(server.name.clone()))
-        }
-    }
+    let (action, item_kind) = kind.used_by();
+    let resource = Resource::item(server.name.clone(), item_kind, &item.key);
+    passed.may_list(action, &resource)
 }
 
 /// An item as it is shown: under its name at the URL, and with what the configuration says of it.

@@ -12,7 +12,7 @@ use net::Response;
 use serde_json::{Value, json};
 
 use super::across::{Bridge, ToldClient, restate, with_token};
-use super::lists::{ListKind, SetList, result_of};
+use super::lists::{SetList, result_of};
 use super::names::{FoundName, Owned};
 use super::talk::{Begun, Talk};
 use super::turns::digest;
@@ -25,6 +25,7 @@ use crate::era::{CapabilitySet, Era, MessageEra, may_ask};
 use crate::inbound::{accepted, accepts, rpc_error, say};
 use crate::incoming::{Incoming, Parsed};
 use crate::lane::{McpLane, Server};
+use crate::listing::ListKind;
 use crate::refuse;
 use crate::upstream::own;
 use crate::upstream::shared::status_of;

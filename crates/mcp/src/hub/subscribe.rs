@@ -11,7 +11,6 @@ use gate::Call;
 use http::StatusCode;
 use net::Response;
 
-use super::audience::URI_BYTES_MAX;
 use super::route::{RestatedWay, message_in};
 use super::sessions::SetSession;
 use super::{Asking, answer};
@@ -21,6 +20,7 @@ use crate::envelope::Id;
 use crate::era::{CapabilitySet, Era, MessageEra};
 use crate::inbound::{json, rpc_error, say};
 use crate::incoming::Parsed;
+use crate::incoming::URI_BYTES_MAX;
 use crate::lane::Server;
 use crate::upstream::own;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::record::CallEnd;
-use base::{JsonValue, Name, Refusal, Resource, refusal};
+use base::{ItemKind, JsonValue, Name, Refusal, Resource, refusal};
 use bytes::Bytes;
 use gate::{CallEnding, Passed};
 use net::{Body, BodySender, Response, sse};
@@ -12,13 +12,12 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::Asking;
-use super::audience::{
-    Audience, ClientStream, OpenStream, Subscribed, URI_BYTES_MAX, URIS_MAX, WaitingChanges,
-};
+use super::audience::{Audience, ClientStream, OpenStream, Subscribed, URIS_MAX, WaitingChanges};
 use crate::actions::{READ, USE};
 use crate::envelope::Id;
 use crate::inbound::{accepts, event_stream};
 use crate::incoming::Parsed;
+use crate::incoming::URI_BYTES_MAX;
 use crate::upstream::look_every;
 
 /// How often a client is told of changes, in milliseconds.
@@ -137,7 +136,7 @@ impl Asking<'_> {
         let mut subscribed = Subscribed::new();
         for uri in uris.into_iter().flatten() {
             if let Ok(server) = self.server_of_uri(&uri).await
-                && may_read(&passed, &server.name)
+                && may_read(&passed, &server.name, &uri)
             {
                 subscribed.insert(uri, server.name.clone());
             }
@@ -199,9 +198,10 @@ impl Asking<'_> {
     }
 }
 
-/// Whether policy lets the agent of a call read resources of a server.
-fn may_read(passed: &Passed, server: &Name) -> bool {
-    passed.may_list(&READ, &Resource::server(server.clone()))
+/// Whether policy lets the agent of a call read a resource of a server.
+fn may_read(passed: &Passed, server: &Name, uri: &str) -> bool {
+    let resource = Resource::item(server.clone(), ItemKind::Resource, uri);
+    passed.may_list(&READ, &resource)
 }
 
 /// The URIs that the filter of `subscriptions/listen` names; nothing where it names none.
@@ -281,7 +281,7 @@ impl Teller {
             self.say(method, json!({})).await?;
         }
         for (uri, server) in changes.updated {
-            if may_read(&self.passed, &server) {
+            if may_read(&self.passed, &server, &uri) {
                 self.say(UPDATED, json!({ "uri": uri })).await?;
             }
         }

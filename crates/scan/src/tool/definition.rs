@@ -12,12 +12,14 @@ use sha2::{Digest as _, Sha256};
 /// Fields that no model reads and that may differ from one list to the next (MCP 2025-11-25, "Tool").
 /// All other fields count, also those that a later revision adds.
 const UNREAD: &[&str] = &["_meta", "icons"];
+/// Fields of a resource that change with its content (MCP 2025-11-25, "Resource").
+const UNREAD_OF_RESOURCE: &[&str] = &["size", "annotations"];
 /// Keys of JSON Schema whose lists are sets.
 const SETS: &[&str] = &["required", "enum", "type"];
 /// Up to here a double is a whole number exactly.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// One tool as its server describes it.
+/// One tool, prompt or resource as its server describes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
     name: String,
@@ -30,27 +32,38 @@ pub struct Unreadable;
 
 impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the definition of a tool is not a JSON object")
+        f.write_str("the definition is not a JSON object")
     }
 }
 
 impl std::error::Error for Unreadable {}
 
 impl Definition {
-    /// Reads one element of `tools/list`. Errors: it is not a JSON object.
+    /// Reads one element of `tools/list` or `prompts/list`. Errors: it is not a JSON object.
     pub fn read(json: &[u8]) -> Result<Definition, Unreadable> {
+        Definition::of(json, &["name"], &[])
+    }
+
+    /// Reads one element of `resources/list` or `resources/templates/list`, whose name is its URI. Errors: it is not a
+    /// JSON object.
+    pub fn read_resource(json: &[u8]) -> Result<Definition, Unreadable> {
+        Definition::of(json, &["uri", "uriTemplate"], UNREAD_OF_RESOURCE)
+    }
+
+    /// The name is the first of these keys that is there; what nobody reads is left out.
+    fn of(json: &[u8], keys: &[&str], unread: &[&str]) -> Result<Definition, Unreadable> {
         let Ok(Value::Object(mut fields)) = serde_json::from_slice(json) else {
             return Err(Unreadable);
         };
-        fields.retain(|key, _| !UNREAD.contains(&key.as_str()));
+        fields.retain(|key, _| !UNREAD.contains(&&**key) && !unread.contains(&&**key));
         let mut canonical = String::with_capacity(json.len());
         object(&mut canonical, &fields);
-        let name = fields.get("name").and_then(Value::as_str);
+        let name = keys.iter().find_map(|key| fields.get(*key)?.as_str());
         let name = name.unwrap_or_default().to_owned();
         Ok(Definition { name, canonical })
     }
 
-    /// The tool's name; empty where there is none.
+    /// Its name, or a resource's URI; empty where there is none.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -199,6 +212,20 @@ mod tests {
             "{}",
             read.as_str()
         );
+    }
+
+    #[test]
+    fn what_a_resource_holds_now_is_not_what_it_is() {
+        let read = |json: &str| Definition::read_resource(json.as_bytes()).unwrap();
+        let one = read(r#"{"uri":"file:///a","name":"a","size":1,"annotations":{"priority":1}}"#);
+        assert_eq!(one.name(), "file:///a");
+        assert_eq!(one, read(r#"{"name":"a","size":2,"uri":"file:///a"}"#));
+        assert_ne!(
+            one,
+            read(r#"{"uri":"file:///a","name":"a","description":"b"}"#)
+        );
+        let template = read(r#"{"uriTemplate":"file:///{path}","name":"files"}"#);
+        assert_eq!(template.name(), "file:///{path}");
     }
 
     #[test]

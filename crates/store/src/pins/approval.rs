@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use base::clock::Now;
 use base::record::Approval;
-use base::{Digest, Name};
+use base::{Digest, ItemKind, Name, ServerItem};
 use gate::ports::Recorder;
 
 use super::{Book, Folder, Pin, PinsError};
@@ -31,13 +31,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Which definitions of one server are to be approved.
 pub struct Wanted<'w> {
-    /// The tools by name; all that wait where this is absent.
-    pub tools: Option<&'w [String]>,
+    /// The items; all that wait where this is absent.
+    pub items: Option<&'w [ServerItem]>,
     /// What the digest of a definition begins with; empty where any is meant.
     pub digest: &'w str,
 }
 
-/// What became of a tool that was to be approved.
+/// What became of an item that was to be approved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Approved {
     /// Nothing of it waits.
@@ -69,29 +69,29 @@ impl fmt::Display for ApprovalError {
 
 impl std::error::Error for ApprovalError {}
 
-/// Approves what waits of a server in this state folder, and answers for each tool that was asked for, in order. It is
+/// Approves what waits of a server in this state folder, and answers for each item that was asked for, in order. It is
 /// recorded before it takes effect.
 pub fn approve(
     state: &Path,
     server: &Name,
     wanted: &Wanted<'_>,
     now_ms: u64,
-) -> Result<Vec<(String, Approved)>, ApprovalError> {
+) -> Result<Vec<(ServerItem, Approved)>, ApprovalError> {
     let folder = Folder::of_state(state);
     let answer = folder.change(server, |book| {
         let answers = wanted.of(book);
-        let may = |(tool, answer): &(String, Approved)| {
-            matches!(answer, Approved::Yes(_)).then(|| tool.clone())
+        let may = |(item, answer): &(ServerItem, Approved)| {
+            matches!(answer, Approved::Yes(_)).then(|| item.clone())
         };
-        let tools: Vec<String> = answers.iter().filter_map(may).collect();
-        if tools.is_empty() {
+        let items: Vec<ServerItem> = answers.iter().filter_map(may).collect();
+        if items.is_empty() {
             return (false, Ok(answers));
         }
-        if let Err(error) = record(state, server, book, &tools, now_ms) {
+        if let Err(error) = record(state, server, book, &items, now_ms) {
             return (false, Err(error));
         }
-        for tool in &tools {
-            book.approve(tool, now_ms);
+        for item in &items {
+            book.approve(item.kind, &item.name, now_ms);
         }
         (true, Ok(answers))
     });
@@ -99,37 +99,44 @@ pub fn approve(
 }
 
 impl Wanted<'_> {
-    fn of(&self, book: &Book) -> Vec<(String, Approved)> {
-        let answer = |tool: &str| match book.get(tool).and_then(Pin::held) {
+    fn of(&self, book: &Book) -> Vec<(ServerItem, Approved)> {
+        let answer = |item: &ServerItem| match book.of_item(item).and_then(Pin::held) {
             None => Approved::Nothing,
             Some(held) if held.digest.to_string().starts_with(self.digest) => {
                 Approved::Yes(held.digest)
             }
             Some(held) => Approved::Another(held.digest),
         };
-        let answered = |tool: &str| (tool.to_owned(), answer(tool));
-        match self.tools {
-            Some(tools) => tools.iter().map(|tool| answered(tool)).collect(),
+        let answered = |item: ServerItem| {
+            let answer = answer(&item);
+            (item, answer)
+        };
+        match self.items {
+            Some(items) => items.iter().cloned().map(answered).collect(),
             None => {
-                let waiting = book.tools().filter(|(_, pin)| pin.waiting.is_some());
-                waiting.map(|(tool, _)| answered(tool)).collect()
+                let waiting = book.items().filter(|(.., pin)| pin.waiting.is_some());
+                let item = |(kind, name, _): (ItemKind, &str, &Pin)| ServerItem {
+                    kind,
+                    name: name.into(),
+                };
+                waiting.map(item).map(answered).collect()
             }
         }
     }
 }
 
-/// Puts the approval of these tools on the disk.
+/// Puts the approval of these items on the disk.
 fn record(
     state: &Path,
     server: &Name,
     book: &Book,
-    tools: &[String],
+    items: &[ServerItem],
     now_ms: u64,
 ) -> Result<(), ApprovalError> {
     let log = Approvals::open(state)?;
-    for tool in tools {
-        if let Some(pin) = book.get(tool) {
-            log.record(server, tool, pin, now_ms)?;
+    for item in items {
+        if let Some(pin) = book.of_item(item) {
+            log.record(server, item, pin, now_ms)?;
         }
     }
     log.close()
@@ -154,11 +161,11 @@ impl Approvals {
         Ok(Approvals { log, operator })
     }
 
-    /// Records that what waits of a tool is approved now, in Unix milliseconds.
+    /// Records that what waits of an item is approved now, in Unix milliseconds.
     fn record(
         &self,
         server: &Name,
-        tool: &str,
+        item: &ServerItem,
         pin: &Pin,
         now_ms: u64,
     ) -> Result<(), ApprovalError> {
@@ -173,7 +180,7 @@ impl Approvals {
             by: &self.operator.by,
             login: self.operator.login.as_deref(),
             server: server.as_str(),
-            tool,
+            item: (item.kind.as_str(), &item.name),
             digest: waiting.digest,
             before: pin.approved.as_ref().map(|approved| approved.digest),
         };

@@ -1,4 +1,4 @@
-//! One server's tools as they were approved, and what waits for approval; as a value, and as JSON.
+//! One server's tools, prompts and resources as they were approved, and what waits for approval; as a value, and as JSON.
 //!
 //! It does no I/O. What is read is checked whole: a book that was written by something else is an error.
 
@@ -6,18 +6,22 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base::Digest;
 use base::limit::{PIN_TEXT_BYTES_MAX, PINS_MAX, PINS_TEXT_BYTES_MAX, TOOL_NAME_CHARS_MAX};
-use gate::ports::{HeldTool, HoldReason, PinsFull, Standing, Trust};
+use base::{Digest, ItemKind, ServerItem};
+use gate::ports::{HeldItem, HoldReason, PinsFull, Standing, Trust};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// The form of the file. A file of a later form is not touched.
-const VERSION: u64 = 1;
+/// The form of the file: 1 had tools alone. A file of a later form is not touched.
+const VERSION: u64 = 2;
+/// Longest URI of a resource that is kept, in bytes.
+const URI_BYTES_MAX: usize = 4 << 10;
+/// All kinds, in the order in which they are told.
+const KINDS: [ItemKind; 3] = [ItemKind::Tool, ItemKind::Prompt, ItemKind::Resource];
 /// Digits of a name's digest that stand for the name where that is not kept: two in one book never have the same.
 const HIDDEN_DIGITS: usize = 32;
 
-/// One definition of a tool.
+/// One definition of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     /// SHA-256 of the canonical definition, with all that it holds.
@@ -32,29 +36,33 @@ pub struct Version {
     pub refused: Option<Arc<str>>,
 }
 
-/// What is known of one tool. It has an approved version, or one that waits, or both.
+/// What is known of one item. It has an approved version, or one that waits, or both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pin {
     /// Unix milliseconds.
     pub first_seen_ms: u64,
     pub approved: Option<Version>,
     pub waiting: Option<Version>,
-    /// HoldReason a tool was held when it was new; empty where it was not.
+    /// Why an item was held when it was new; empty where it was not.
     pub note: String,
 }
 
-/// The tools of one server, by name.
+/// Items of one kind by their names, resources by their URIs; those with something private in their names by [`hidden`].
+type PinsByName = BTreeMap<String, Pin>;
+
+/// The items of one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Book {
-    /// By their names; those with something private in their names by [`hidden`].
-    tools: BTreeMap<String, Pin>,
+    tools: PinsByName,
+    prompts: PinsByName,
+    resources: PinsByName,
     /// Bytes of all definitions.
     text_bytes: usize,
 }
 
 /// A definition that was seen.
 pub(super) struct Seen<'a> {
-    pub(super) tool: &'a str,
+    pub(super) item: &'a ServerItem,
     /// The name is not to be kept as it is.
     pub(super) is_private: bool,
     pub(super) digest: Digest,
@@ -63,19 +71,19 @@ pub(super) struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    /// Under which name the tool is kept.
+    /// Under which name the item is kept.
     fn key(&self) -> Cow<'a, str> {
         match self.is_private {
-            true => Cow::Owned(hidden(self.tool)),
-            false => Cow::Borrowed(self.tool),
+            true => Cow::Owned(hidden(&self.item.name)),
+            false => Cow::Borrowed(&self.item.name),
         }
     }
 }
 
-/// Stands in the place of a name that holds something private. It is made of the name, so that the tool is found again
+/// Stands in the place of a name that holds something private. It is made of the name, so that the item is found again
 /// by it.
-fn hidden(tool: &str) -> String {
-    let digest = digest_of(tool).to_string();
+fn hidden(name: &str) -> String {
+    let digest = digest_of(name).to_string();
     format!("hidden-{}", &digest[..HIDDEN_DIGITS])
 }
 
@@ -89,14 +97,14 @@ impl Version {
 
 impl Pin {
     /// What waits, if anything, and why.
-    pub fn held(&self) -> Option<HeldTool> {
+    pub fn held(&self) -> Option<HeldItem> {
         let waiting = self.waiting.as_ref()?;
         let why = match (&waiting.refused, &self.approved) {
             (Some(_), _) => HoldReason::Refused,
             (None, Some(_)) => HoldReason::Changed,
             (None, None) => HoldReason::Lookalike,
         };
-        Some(HeldTool {
+        Some(HeldItem {
             why,
             rule: waiting.refused.clone(),
             digest: waiting.digest,
@@ -115,31 +123,106 @@ impl Pin {
         };
         self.waiting.is_none().then_some(standing)
     }
+
+    /// Holds a definition against what is known of the item. The second answer says whether the pin is another than before.
+    fn judge(&mut self, seen: &Seen<'_>, trust: Trust, text_bytes: &mut usize) -> (Standing, bool) {
+        let is = |version: &Option<Version>| {
+            version
+                .as_ref()
+                .is_some_and(|version| version.digest == seen.digest)
+        };
+        let refused = match &trust {
+            Trust::Refused(rule) => Some(Arc::clone(rule)),
+            Trust::FirstUse | Trust::Hold(_) => None,
+        };
+        let accepted = self
+            .approved
+            .as_ref()
+            .is_some_and(|version| version.refused.is_some());
+        if is(&self.approved) && (accepted || refused.is_none()) {
+            let gone = self.waiting.take();
+            *text_bytes -= bytes(gone.as_ref());
+            let standing = self.standing(&seen.digest).expect("nothing waits");
+            return (standing, gone.is_some());
+        }
+        // A definition that only the scan stood against is trusted on first use once it does no more.
+        let was_refused = self
+            .waiting
+            .as_ref()
+            .is_some_and(|version| version.refused.is_some());
+        if self.approved.is_none() && was_refused && trust == Trust::FirstUse {
+            *text_bytes -= bytes(self.waiting.take().as_ref());
+            self.approved = Some(version(seen, None, text_bytes));
+            return (Standing::New, true);
+        }
+        let waits = self.waiting.as_ref().map(|version| &version.refused);
+        let changed = !is(&self.waiting) || waits != Some(&refused);
+        if changed {
+            *text_bytes -= bytes(self.waiting.as_ref());
+            self.waiting = Some(version(seen, refused, text_bytes));
+        }
+        let held = self.held().expect("a version waits");
+        (Standing::Held(held), changed)
+    }
 }
 
 impl Book {
+    fn of(&self, kind: ItemKind) -> &PinsByName {
+        match kind {
+            ItemKind::Tool => &self.tools,
+            ItemKind::Prompt => &self.prompts,
+            ItemKind::Resource => &self.resources,
+        }
+    }
+
+    fn of_mut(&mut self, kind: ItemKind) -> &mut PinsByName {
+        match kind {
+            ItemKind::Tool => &mut self.tools,
+            ItemKind::Prompt => &mut self.prompts,
+            ItemKind::Resource => &mut self.resources,
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Pin> {
+        KINDS.into_iter().flat_map(|kind| self.of(kind).values())
+    }
+
+    /// All items: tools, then prompts, then resources, each in the order of their names.
+    pub fn items(&self) -> impl Iterator<Item = (ItemKind, &str, &Pin)> {
+        KINDS.into_iter().flat_map(|kind| {
+            let those = self.of(kind).iter();
+            those.map(move |(name, pin)| (kind, name.as_str(), pin))
+        })
+    }
+
     /// The tools in the order of their names.
     pub fn tools(&self) -> impl Iterator<Item = (&str, &Pin)> {
         self.tools.iter().map(|(tool, pin)| (tool.as_str(), pin))
     }
 
-    /// A tool by its name, also where that is not kept as it is.
-    pub fn get(&self, tool: &str) -> Option<&Pin> {
-        let by_name = self.tools.get(tool);
-        by_name.or_else(|| self.tools.get(&hidden(tool)))
+    /// An item by its name, also where that is not kept as it is.
+    pub fn get(&self, kind: ItemKind, name: &str) -> Option<&Pin> {
+        let those = self.of(kind);
+        those.get(name).or_else(|| those.get(&hidden(name)))
     }
 
-    /// Tools that wait.
+    pub(super) fn of_item(&self, item: &ServerItem) -> Option<&Pin> {
+        self.get(item.kind, &item.name)
+    }
+
+    /// How many items there are.
+    pub(super) fn count_items(&self) -> usize {
+        KINDS.into_iter().map(|kind| self.of(kind).len()).sum()
+    }
+
+    /// Items that wait.
     pub fn held(&self) -> usize {
-        self.tools
-            .values()
-            .filter(|pin| pin.waiting.is_some())
-            .count()
+        self.all().filter(|pin| pin.waiting.is_some()).count()
     }
 
-    /// Approves what waits of a tool: its digest, or nothing where nothing waits.
-    pub fn approve(&mut self, tool: &str, now_ms: u64) -> Option<Digest> {
-        let pin = self.tools.get_mut(tool)?;
+    /// Approves what waits of an item: its digest, or nothing where nothing waits.
+    pub fn approve(&mut self, kind: ItemKind, name: &str, now_ms: u64) -> Option<Digest> {
+        let pin = self.of_mut(kind).get_mut(name)?;
         let mut version = pin.waiting.take()?;
         let digest = version.digest;
         // Later than what it replaces even where the clock went back, because the later approval holds.
@@ -148,8 +231,8 @@ impl Book {
             .as_ref()
             .map_or(0, |approved| approved.at_ms + 1);
         version.at_ms = now_ms.max(before);
-        self.text_bytes -= bytes(pin.approved.as_ref());
-        pin.approved = Some(version);
+        let gone = pin.approved.replace(version);
+        self.text_bytes -= bytes(gone.as_ref());
         Some(digest)
     }
 
@@ -167,81 +250,55 @@ impl Book {
     /// Takes out of what is kept of the definition what was not known to be private when it was seen before. Says
     /// whether there was anything.
     fn mask(&mut self, seen: &Seen<'_>) -> bool {
-        let key = seen.key();
+        let (key, kind) = (seen.key(), seen.item.kind);
         let mut masked = false;
-        let by_name = seen.is_private.then(|| self.tools.remove(seen.tool));
+        let those = self.of_mut(kind);
+        let by_name = seen.is_private.then(|| those.remove(&*seen.item.name));
         if let Some(pin) = by_name.flatten() {
-            self.tools.entry(key.clone().into_owned()).or_insert(pin);
+            those.entry(key.clone().into_owned()).or_insert(pin);
             self.count();
             masked = true;
         }
-        let Some(pin) = self.tools.get_mut(&*key) else {
+        let mut text_bytes = self.text_bytes;
+        let Some(pin) = self.of_mut(kind).get_mut(&*key) else {
             return masked;
         };
         let both = [&mut pin.approved, &mut pin.waiting].into_iter().flatten();
         for kept in both.filter(|kept| kept.digest == seen.digest && kept.definition.is_some()) {
             if kept.definition.as_deref() != seen.definition {
-                self.text_bytes -= bytes(Some(kept));
+                text_bytes -= bytes(Some(kept));
                 let Version {
                     definition,
                     is_masked,
                     ..
-                } = version(seen, None, &mut self.text_bytes);
+                } = version(seen, None, &mut text_bytes);
                 (kept.definition, kept.is_masked) = (definition, is_masked);
                 masked = true;
             }
         }
+        self.text_bytes = text_bytes;
         masked
     }
 
-    /// Holds a definition against what is known of its tool.
+    /// Holds a definition against what is known of its item.
     fn judge(&mut self, seen: &Seen<'_>, trust: Trust) -> Result<(Standing, bool), PinsFull> {
-        let Some(pin) = self.tools.get_mut(&*seen.key()) else {
+        let mut text_bytes = self.text_bytes;
+        let Some(pin) = self.of_mut(seen.item.kind).get_mut(&*seen.key()) else {
             return self.meet(seen, trust);
         };
-        let is = |version: &Option<Version>| {
-            version
-                .as_ref()
-                .is_some_and(|version| version.digest == seen.digest)
-        };
-        let refused = match &trust {
-            Trust::Refused(rule) => Some(Arc::clone(rule)),
-            Trust::FirstUse | Trust::Hold(_) => None,
-        };
-        let accepted = pin
-            .approved
-            .as_ref()
-            .is_some_and(|version| version.refused.is_some());
-        if is(&pin.approved) && (accepted || refused.is_none()) {
-            let gone = pin.waiting.take();
-            self.text_bytes -= bytes(gone.as_ref());
-            let standing = pin.standing(&seen.digest).expect("nothing waits");
-            return Ok((standing, gone.is_some()));
-        }
-        // A definition that only the scan stood against is trusted on first use once it does no more.
-        let was_refused = pin
-            .waiting
-            .as_ref()
-            .is_some_and(|version| version.refused.is_some());
-        if pin.approved.is_none() && was_refused && trust == Trust::FirstUse {
-            self.text_bytes -= bytes(pin.waiting.take().as_ref());
-            pin.approved = Some(version(seen, None, &mut self.text_bytes));
-            return Ok((Standing::New, true));
-        }
-        let waits = pin.waiting.as_ref().map(|version| &version.refused);
-        let changed = !is(&pin.waiting) || waits != Some(&refused);
-        if changed {
-            self.text_bytes -= bytes(pin.waiting.as_ref());
-            pin.waiting = Some(version(seen, refused, &mut self.text_bytes));
-        }
-        let held = pin.held().expect("a version waits");
-        Ok((Standing::Held(held), changed))
+        let judged = pin.judge(seen, trust, &mut text_bytes);
+        self.text_bytes = text_bytes;
+        Ok(judged)
     }
 
-    /// A tool that is new.
+    /// An item that is new.
     fn meet(&mut self, seen: &Seen<'_>, trust: Trust) -> Result<(Standing, bool), PinsFull> {
-        let long = seen.tool.chars().nth(TOOL_NAME_CHARS_MAX).is_some();
-        if long || self.tools.len() >= PINS_MAX {
+        let ServerItem { kind, name } = seen.item;
+        let is_long = match kind {
+            ItemKind::Tool | ItemKind::Prompt => name.chars().nth(TOOL_NAME_CHARS_MAX).is_some(),
+            ItemKind::Resource => name.len() > URI_BYTES_MAX,
+        };
+        if is_long || !self.make_room(*kind) {
             return Err(PinsFull);
         }
         let mut version = version(seen, None, &mut self.text_bytes);
@@ -261,37 +318,41 @@ impl Book {
             note,
         };
         let standing = pin.held().map_or(Standing::New, Standing::Held);
-        self.tools.insert(seen.key().into_owned(), pin);
+        self.of_mut(*kind).insert(seen.key().into_owned(), pin);
         Ok((standing, true))
     }
 
-    /// Takes over the approvals that another process wrote, and tools that are not known here. What waits
+    /// Whether there is room for one more item of a kind. Resources come and go: that which was approved and seen first the
+    /// longest ago makes room for a new one.
+    fn make_room(&mut self, kind: ItemKind) -> bool {
+        let those = self.of_mut(kind);
+        if those.len() < PINS_MAX {
+            return true;
+        }
+        let settled = those.iter().filter(|(_, pin)| pin.waiting.is_none());
+        let oldest = settled.min_by_key(|(_, pin)| pin.first_seen_ms);
+        let oldest = oldest.map(|(name, _)| name.clone());
+        let Some(oldest) = oldest.filter(|_| kind == ItemKind::Resource) else {
+            return false;
+        };
+        let gone = those.remove(&oldest);
+        self.text_bytes -= gone.map_or(0, |pin| bytes(pin.approved.as_ref()));
+        true
+    }
+
+    /// Takes over the approvals that another process wrote, and items that are not known here. What waits
     /// is known better here, where definitions are seen.
-    pub(super) fn merge(&mut self, stored: Book) {
-        for (tool, theirs) in stored.tools {
-            let Some(pin) = self.tools.get_mut(&tool) else {
-                self.tools.insert(tool, theirs);
-                continue;
-            };
-            let at = |version: &Option<Version>| version.as_ref().map(|version| version.at_ms);
-            if at(&theirs.approved) > at(&pin.approved) {
-                pin.approved = theirs.approved;
-            }
-            let digest = |version: &Option<Version>| version.as_ref().map(|version| version.digest);
-            // What waits because the scan refuses it waits until a person approved it.
-            let refused =
-                |version: &Option<Version>| version.as_ref().is_some_and(|v| v.refused.is_some());
-            let open = refused(&pin.waiting) && !refused(&pin.approved);
-            if digest(&pin.waiting) == digest(&pin.approved) && !open {
-                pin.waiting = None;
-            }
+    pub(super) fn merge(&mut self, mut stored: Book) {
+        for kind in KINDS {
+            let theirs = std::mem::take(stored.of_mut(kind));
+            merge(self.of_mut(kind), theirs);
         }
         self.count();
     }
 
     fn count(&mut self) {
         let both = |pin: &Pin| bytes(pin.approved.as_ref()) + bytes(pin.waiting.as_ref());
-        self.text_bytes = self.tools.values().map(both).sum();
+        self.text_bytes = self.all().map(both).sum();
     }
 
     pub(super) fn to_json(&self, server: &str) -> Vec<u8> {
@@ -302,19 +363,22 @@ impl Book {
             masked: version.masked_digest().map(|digest| digest.to_string()),
             refused: version.refused.as_deref().map(str::to_owned),
         };
-        let entry = |(tool, pin): (&String, &Pin)| {
+        let entry = |(name, pin): (&String, &Pin)| {
             let entry = Entry {
                 first_seen_ms: pin.first_seen_ms,
                 approved: pin.approved.as_ref().map(kept),
                 waiting: pin.waiting.as_ref().map(kept),
                 note: pin.note.clone(),
             };
-            (tool.clone(), entry)
+            (name.clone(), entry)
         };
+        let entries = |pins: &PinsByName| pins.iter().map(entry).collect();
         let file = File {
             version: VERSION,
             server: server.to_owned(),
-            tools: self.tools.iter().map(entry).collect(),
+            tools: entries(&self.tools),
+            prompts: entries(&self.prompts),
+            resources: entries(&self.resources),
         };
         let mut json = serde_json::to_vec_pretty(&file).expect("texts and numbers are JSON");
         json.push(b'\n');
@@ -324,7 +388,7 @@ impl Book {
     /// Reads what [`Book::to_json`] wrote. The error says what is wrong, without the file's name.
     pub(super) fn from_json(server: &str, json: &[u8]) -> Result<Book, String> {
         let head: Head = serde_json::from_slice(json).map_err(|error| error.to_string())?;
-        if head.version != VERSION {
+        if !(1..=VERSION).contains(&head.version) {
             let version = head.version;
             return Err(format!(
                 "it is of version {version}, which another weir wrote"
@@ -334,18 +398,46 @@ impl Book {
         if file.server != server {
             return Err(format!("it is of the server {:?}", file.server));
         }
-        if file.tools.len() > PINS_MAX {
-            return Err(format!("it has more than {PINS_MAX} tools"));
-        }
         let mut book = Book::default();
-        for (tool, entry) in file.tools {
-            let pin = entry
-                .pin()
-                .map_err(|what| format!("tool {tool:?}: {what}"))?;
-            book.tools.insert(tool, pin);
+        let entries = [file.tools, file.prompts, file.resources];
+        for (kind, entries) in KINDS.into_iter().zip(entries) {
+            let word = kind.as_str();
+            if entries.len() > PINS_MAX {
+                return Err(format!("it has more than {PINS_MAX} {word}s"));
+            }
+            for (name, entry) in entries {
+                let pin = entry
+                    .pin()
+                    .map_err(|what| format!("{word} {name:?}: {what}"))?;
+                book.of_mut(kind).insert(name, pin);
+            }
         }
         book.count();
         Ok(book)
+    }
+}
+
+/// Takes over the pins of one kind, as [`Book::merge`] does.
+fn merge(ours: &mut PinsByName, stored: PinsByName) {
+    for (name, theirs) in stored {
+        let Some(pin) = ours.get_mut(&name) else {
+            if ours.len() < PINS_MAX {
+                ours.insert(name, theirs);
+            }
+            continue;
+        };
+        let at = |version: &Option<Version>| version.as_ref().map(|version| version.at_ms);
+        if at(&theirs.approved) > at(&pin.approved) {
+            pin.approved = theirs.approved;
+        }
+        let digest = |version: &Option<Version>| version.as_ref().map(|version| version.digest);
+        // What waits because the scan refuses it waits until a person approved it.
+        let refused =
+            |version: &Option<Version>| version.as_ref().is_some_and(|v| v.refused.is_some());
+        let open = refused(&pin.waiting) && !refused(&pin.approved);
+        if digest(&pin.waiting) == digest(&pin.approved) && !open {
+            pin.waiting = None;
+        }
     }
 }
 
@@ -385,6 +477,10 @@ struct File {
     version: u64,
     server: String,
     tools: BTreeMap<String, Entry>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    prompts: BTreeMap<String, Entry>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    resources: BTreeMap<String, Entry>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -456,9 +552,22 @@ mod tests {
         Digest(Sha256::digest(text.as_bytes()).into())
     }
 
-    fn see(book: &mut Book, tool: &str, text: &str, trust: Trust) -> (Standing, bool) {
+    fn item(kind: ItemKind, name: &str) -> ServerItem {
+        let name = name.into();
+        ServerItem { kind, name }
+    }
+
+    fn tool(name: &str) -> ServerItem {
+        item(ItemKind::Tool, name)
+    }
+
+    fn see(book: &mut Book, name: &str, text: &str, trust: Trust) -> (Standing, bool) {
+        see_item(book, &tool(name), text, trust)
+    }
+
+    fn see_item(book: &mut Book, item: &ServerItem, text: &str, trust: Trust) -> (Standing, bool) {
         let seen = Seen {
-            tool,
+            item,
             is_private: false,
             digest: digest(text),
             definition: Some(text),
@@ -472,7 +581,7 @@ mod tests {
     }
 
     fn held(why: HoldReason, text: &str) -> Standing {
-        Standing::Held(HeldTool {
+        Standing::Held(HeldItem {
             why,
             rule: None,
             digest: digest(text),
@@ -492,9 +601,9 @@ mod tests {
         assert_eq!(see("one"), (Standing::Approved, true));
         assert_eq!(see("two"), (held(HoldReason::Changed, "two"), true));
         assert_eq!(book.held(), 1);
-        assert_eq!(book.approve("add", 9), Some(digest("two")));
-        assert_eq!(book.approve("add", 9), None);
-        assert_eq!(book.approve("other", 9), None);
+        assert_eq!(book.approve(ItemKind::Tool, "add", 9), Some(digest("two")));
+        assert_eq!(book.approve(ItemKind::Tool, "add", 9), None);
+        assert_eq!(book.approve(ItemKind::Tool, "other", 9), None);
         assert_eq!((book.held(), book.text_bytes), (0, 3));
     }
 
@@ -508,19 +617,22 @@ mod tests {
         assert_eq!(see(&mut book, "a", "one", Trust::FirstUse), (waits, false));
         let waits = held(HoldReason::Lookalike, "two");
         assert_eq!(see(&mut book, "a", "two", hold()), (waits, true));
-        assert_eq!(book.approve("a", 9), Some(digest("two")));
+        assert_eq!(book.approve(ItemKind::Tool, "a", 9), Some(digest("two")));
         assert_eq!(
             see(&mut book, "a", "two", hold()),
             (Standing::Approved, false)
         );
-        assert_eq!(book.get("a").unwrap().note, "it looks like another");
+        assert_eq!(
+            book.get(ItemKind::Tool, "a").unwrap().note,
+            "it looks like another"
+        );
     }
 
     #[test]
     fn a_definition_that_the_scan_refuses_is_held_whether_or_not_it_was_trusted() {
         let refused = || Trust::Refused("some_rule".into());
         let held = |text| {
-            Standing::Held(HeldTool {
+            Standing::Held(HeldItem {
                 why: HoldReason::Refused,
                 rule: Some("some_rule".into()),
                 digest: digest(text),
@@ -543,14 +655,14 @@ mod tests {
         assert_eq!(see(&mut book, "a", "good", refused()), (held("good"), true));
         let stored = Book::from_json("s", &book.to_json("s")).unwrap();
         assert_eq!(
-            stored.get("a").unwrap().held(),
-            book.get("a").unwrap().held()
+            stored.get(ItemKind::Tool, "a").unwrap().held(),
+            book.get(ItemKind::Tool, "a").unwrap().held()
         );
         book.merge(stored.clone());
         assert_eq!(book.held(), 1);
         // A person approves it all the same.
         let mut there = stored;
-        assert_eq!(there.approve("a", 9), Some(digest("good")));
+        assert_eq!(there.approve(ItemKind::Tool, "a", 9), Some(digest("good")));
         book.merge(there);
         assert_eq!(book.held(), 0);
         assert_eq!(
@@ -564,7 +676,7 @@ mod tests {
         let mut book = Book::default();
         let see = |book: &mut Book, is_private: bool, kept: Option<&str>| {
             let seen = Seen {
-                tool: "a",
+                item: &tool("a"),
                 is_private,
                 digest: digest("a secret"),
                 definition: kept,
@@ -595,7 +707,7 @@ mod tests {
         assert_eq!(see(&mut book, true, None), (Standing::Approved, true));
         let names: Vec<_> = book.tools().map(|(name, _)| name.to_owned()).collect();
         assert!(matches!(&names[..], [name] if name.starts_with("hidden-")));
-        assert!(book.get("a").is_some() && book.get("b").is_none());
+        assert!(book.get(ItemKind::Tool, "a").is_some() && book.get(ItemKind::Tool, "b").is_none());
         assert_eq!(see(&mut book, true, None), (Standing::Approved, false));
     }
 
@@ -606,17 +718,28 @@ mod tests {
         see(&mut here, "a", "two", Trust::FirstUse);
         let mut there = here.clone();
         // The clock of the other process is behind.
-        assert_eq!(there.approve("a", 1), Some(digest("two")));
+        assert_eq!(there.approve(ItemKind::Tool, "a", 1), Some(digest("two")));
         // Here the definition changed again meanwhile: that one still waits.
         let mut later = here.clone();
         see(&mut later, "a", "three", Trust::FirstUse);
         later.merge(there.clone());
         assert_eq!(
-            later.get("a").unwrap().approved.as_ref().unwrap().digest,
+            later
+                .get(ItemKind::Tool, "a")
+                .unwrap()
+                .approved
+                .as_ref()
+                .unwrap()
+                .digest,
             digest("two")
         );
         assert_eq!(
-            later.get("a").unwrap().held().unwrap().digest,
+            later
+                .get(ItemKind::Tool, "a")
+                .unwrap()
+                .held()
+                .unwrap()
+                .digest,
             digest("three")
         );
         see(&mut there, "new", "x", Trust::FirstUse);
@@ -639,8 +762,8 @@ mod tests {
         for (bad, why) in [
             (text.replace("two", "twp"), "does not have its digest"),
             (
-                text.replace("\"version\": 1", "\"version\": 2"),
-                "version 2",
+                text.replace("\"version\": 2", "\"version\": 3"),
+                "version 3",
             ),
             (text.replace("files", "other"), "of the server \"other\""),
             (text.replace("first_seen_ms", "first"), "unknown field"),
@@ -655,12 +778,63 @@ mod tests {
     }
 
     #[test]
+    fn kinds_are_kept_apart_and_a_book_of_tools_alone_is_read() {
+        let mut book = Book::default();
+        see(&mut book, "a", "tool", Trust::FirstUse);
+        let old = String::from_utf8(book.to_json("s")).unwrap();
+        let old = old.replace("\"version\": 2", "\"version\": 1");
+        assert_eq!(Book::from_json("s", old.as_bytes()).as_ref(), Ok(&book));
+        for (kind, text) in [(ItemKind::Prompt, "prompt"), (ItemKind::Resource, "uri")] {
+            let item = item(kind, "a");
+            let first = see_item(&mut book, &item, text, Trust::FirstUse);
+            assert_eq!(first, (Standing::New, true));
+            see_item(&mut book, &item, "changed", Trust::FirstUse);
+        }
+        assert_eq!(book.held(), 2);
+        let kinds: Vec<_> = book.items().map(|(kind, name, _)| (kind, name)).collect();
+        assert_eq!(kinds, KINDS.map(|kind| (kind, "a")));
+        let mut there = Book::from_json("s", &book.to_json("s")).unwrap();
+        assert_eq!(there, book);
+        assert!(there.approve(ItemKind::Prompt, "a", 9).is_some());
+        book.merge(there);
+        let held = |kind| book.get(kind, "a").unwrap().held().is_some();
+        assert_eq!(KINDS.map(held), [false, false, true]);
+    }
+
+    #[test]
+    fn a_resource_that_was_seen_long_ago_makes_room() {
+        let mut book = Book::default();
+        let see = |book: &mut Book, uri: usize, text: &str, at_ms| {
+            let seen = Seen {
+                item: &item(ItemKind::Resource, &uri.to_string()),
+                is_private: false,
+                digest: digest(text),
+                definition: Some(text),
+                at_ms,
+            };
+            let (standing, _) = book.see(&seen, Trust::FirstUse).unwrap();
+            let counted = book.text_bytes;
+            book.count();
+            assert_eq!(book.text_bytes, counted);
+            standing
+        };
+        for i in 0..PINS_MAX {
+            see(&mut book, i, "a", 10 + i as u64);
+        }
+        // What waits stays.
+        assert!(matches!(see(&mut book, 0, "b", 9), Standing::Held(_)));
+        assert_eq!(see(&mut book, PINS_MAX, "a", 9_999), Standing::New);
+        let is_there = |uri: &str| book.get(ItemKind::Resource, uri).is_some();
+        assert!(is_there("0") && !is_there("1") && is_there("2"));
+    }
+
+    #[test]
     fn bounds_hold() {
         let mut book = Book::default();
         let long = "x".repeat(PIN_TEXT_BYTES_MAX + 1);
         see(&mut book, "long", &long, Trust::FirstUse);
         assert_eq!(
-            book.get("long")
+            book.get(ItemKind::Tool, "long")
                 .unwrap()
                 .approved
                 .as_ref()
@@ -675,7 +849,7 @@ mod tests {
         let text = "z".repeat(PIN_TEXT_BYTES_MAX);
         for i in 0..PINS_MAX - 1 {
             let seen = Seen {
-                tool: &i.to_string(),
+                item: &tool(&i.to_string()),
                 digest: digest("z"),
                 definition: Some(&text),
                 is_private: false,
@@ -685,9 +859,9 @@ mod tests {
         }
         assert!(book.text_bytes <= PINS_TEXT_BYTES_MAX);
         let name = "n".repeat(TOOL_NAME_CHARS_MAX + 1);
-        for (book, tool) in [(&mut book, "more"), (&mut Book::default(), name.as_str())] {
+        for (book, more) in [(&mut book, "more"), (&mut Book::default(), name.as_str())] {
             let seen = Seen {
-                tool,
+                item: &tool(more),
                 digest: digest("z"),
                 definition: Some("z"),
                 is_private: false,

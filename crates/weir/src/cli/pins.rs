@@ -1,4 +1,4 @@
-//! `weir pins`: which tools are approved, what changed of those that wait, and approving them.
+//! `weir pins`: which tools, prompts and resources are approved, what changed of those that wait, and approving them.
 //!
 //! It works without the gateway and beside a running one, which notices an approval by itself. What it
 //! prints was written by servers, so nothing of it can steer a terminal or stay unseen.
@@ -6,8 +6,8 @@
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use base::Name;
 use base::clock::rfc3339;
+use base::{ItemKind, Name, ServerItem};
 use clap::{Args, Subcommand};
 use gate::ports::HoldReason;
 use scan::tool::{Change, Likeness, Names, Word, shown};
@@ -16,7 +16,7 @@ use store::pins::{ApprovalError, Approved, Book, Folder, Pin, PinsError, Version
 
 use super::{Answer, ConfigFile, Ended, Failure, print, print_problems, readable};
 
-/// List the tools that are pinned, show what changed, and approve it
+/// List the tools, prompts and resources that are pinned, show what changed, and approve it
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
@@ -39,7 +39,7 @@ struct Place {
     state: Option<PathBuf>,
 }
 
-/// Print every tool that was seen, and whether it is approved
+/// Print every tool, prompt and resource that was seen, and whether it is approved
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  weir pins list\n  weir pins list --json")]
 pub(super) struct List {
@@ -50,31 +50,40 @@ pub(super) struct List {
     json: bool,
 }
 
-/// Show what changed of the tools that wait for approval, word by word
+/// Show what changed of the items that wait for approval, word by word
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   weir pins diff
   weir pins diff files
   weir pins diff files read_file
+  weir pins diff files greet --kind prompt
+  weir pins diff --json
 
 Exit codes: 0 nothing waits, 1 something changed and waits, 2 it could not be read.")]
 pub(super) struct Diff {
     #[command(flatten)]
     place: Place,
-    /// Only the tools of this server
+    /// Only the items of this server
     server: Option<String>,
-    /// Only this tool
-    #[arg(requires = "server")]
-    tool: Option<String>,
+    /// Only this tool or prompt, or the resource of this URI
+    #[arg(value_name = "NAME", requires = "server")]
+    item: Option<String>,
+    /// Only items of this kind
+    #[arg(long)]
+    kind: Option<Kind>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
-/// Approve the definitions that wait; a running gateway lets the tools through at once
+/// Approve the definitions that wait; a running gateway lets the items through at once
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   weir pins approve files read_file
   weir pins approve files read_file --digest 5f0c7e1d
+  weir pins approve files greet --kind prompt
   weir pins approve files --all
   weir audit show state/log.admin
 
@@ -86,15 +95,36 @@ pub(super) struct Approve {
     place: Place,
     /// The server, as the configuration names it
     server: String,
-    /// The tools to approve
-    #[arg(value_name = "TOOL", required_unless_present = "all")]
-    tools: Vec<String>,
+    /// The tools and prompts to approve, or resources by their URIs
+    #[arg(value_name = "NAME", required_unless_present = "all")]
+    items: Vec<String>,
+    /// Which kind is meant, where two have the same name
+    #[arg(long, conflicts_with = "all")]
+    kind: Option<Kind>,
     /// Approve all that wait of this server
-    #[arg(long, conflicts_with = "tools")]
+    #[arg(long, conflicts_with = "items")]
     all: bool,
     /// Approve only the definition whose digest begins so, as `weir pins diff` shows it
     #[arg(long, value_name = "HEX", conflicts_with = "all", value_parser = digest_start)]
     digest: Option<String>,
+}
+
+/// What an item is.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Kind {
+    Tool,
+    Prompt,
+    Resource,
+}
+
+impl Kind {
+    fn of_item(self) -> ItemKind {
+        match self {
+            Kind::Tool => ItemKind::Tool,
+            Kind::Prompt => ItemKind::Prompt,
+            Kind::Resource => ItemKind::Resource,
+        }
+    }
 }
 
 /// Fewest digits of a digest that name one definition.
@@ -182,7 +212,7 @@ fn known<'n>(what: &str, given: &str, names: impl Iterator<Item = &'n str>) -> R
         }
     }
     let help = match others.is_empty() {
-        true => "None was seen yet: a tool is pinned when an agent lists it.".to_owned(),
+        true => "None was seen yet: an item is pinned when an agent lists it.".to_owned(),
         false => format!("There are: {}.", others.join(", ")),
     };
     Err(Failure::new(format!("no {what} {given:?} was seen"), help))
@@ -207,8 +237,8 @@ impl List {
             }
         }
         let rows = books.iter().flat_map(|(server, book)| {
-            let row = |(tool, pin)| Row::new(server, tool, pin, &names);
-            book.tools().map(row).collect::<Vec<_>>()
+            let row = |(kind, name, pin)| Row::new(server, (kind, name), pin, &names);
+            book.items().map(row).collect::<Vec<_>>()
         });
         let rows: Vec<Row<'_>> = rows.collect();
         print(&match self.json {
@@ -225,30 +255,40 @@ impl List {
 /// One line of the list.
 struct Row<'a> {
     server: &'a Name,
-    tool: &'a str,
+    kind: ItemKind,
+    name: &'a str,
     pin: &'a Pin,
     like: Option<(Likeness, &'a str, &'a str)>,
 }
 
 impl<'a> Row<'a> {
-    fn new(server: &'a Name, tool: &'a str, pin: &'a Pin, names: &'a Names) -> Row<'a> {
-        let like = names.find(server.as_str(), tool);
+    fn new(
+        server: &'a Name,
+        (kind, name): (ItemKind, &'a str),
+        pin: &'a Pin,
+        names: &'a Names,
+    ) -> Row<'a> {
+        let like = match kind {
+            ItemKind::Tool => names.find(server.as_str(), name),
+            ItemKind::Prompt | ItemKind::Resource => None,
+        };
         Row {
             server,
-            tool,
+            kind,
+            name,
             pin,
             like,
         }
     }
 
     fn to_json(&self) -> Value {
-        let version = |version: &Version| json!({ "digest": version.digest.to_string(), "at": rfc3339(version.at_ms), "rule": version.refused.as_deref() });
         let like = self.like.map(|(likeness, server, tool)| {
             json!({ "how": how(likeness), "server": server, "tool": tool })
         });
         json!({
             "server": self.server.as_str(),
-            "tool": self.tool,
+            "kind": self.kind.as_str(),
+            self.kind.as_str(): self.name,
             "state": state(self.pin),
             "first_seen": rfc3339(self.pin.first_seen_ms),
             "approved": self.pin.approved.as_ref().map(version),
@@ -258,7 +298,7 @@ impl<'a> Row<'a> {
         })
     }
 
-    fn cells(&self) -> [String; 4] {
+    fn cells(&self) -> [String; 5] {
         let like = match self.like {
             None => String::new(),
             Some((Likeness::Disguised, ..)) => "its name hides characters".to_owned(),
@@ -266,7 +306,7 @@ impl<'a> Row<'a> {
                 format!("{}: {}/{}", how(likeness), server, shown(tool))
             }
         };
-        let name = format!("{}/{}", self.server, shown(self.tool));
+        let name = format!("{}/{}", self.server, shown(self.name));
         let seen = rfc3339(self.pin.first_seen_ms);
         let rule = self
             .pin
@@ -277,7 +317,7 @@ impl<'a> Row<'a> {
             Some(rule) => format!("{}: {}", state(self.pin), shown(rule)),
             None => state(self.pin).to_owned(),
         };
-        [name, state, seen, like]
+        [self.kind.as_str().to_owned(), name, state, seen, like]
     }
 }
 
@@ -292,20 +332,20 @@ fn how(likeness: Likeness) -> &'static str {
 
 fn table(rows: &[Row<'_>]) -> String {
     if rows.is_empty() {
-        return "no tool was seen yet: a tool is pinned when an agent lists it\n".to_owned();
+        return "nothing was seen yet: an item is pinned when an agent lists it\n".to_owned();
     }
-    let head = ["tool", "state", "first seen", "like"].map(str::to_owned);
-    let cells: Vec<[String; 4]> = std::iter::once(head)
+    let head = ["kind", "name", "state", "first seen", "like"].map(str::to_owned);
+    let cells: Vec<[String; 5]> = std::iter::once(head)
         .chain(rows.iter().map(Row::cells))
         .collect();
     let width = |column: usize| {
         let widths = cells.iter().map(|row| row[column].chars().count());
         widths.max().unwrap_or(0)
     };
-    let widths = [width(0), width(1), width(2)];
-    let line = |[name, state, seen, like]: &[String; 4]| {
-        let [a, b, c] = widths;
-        format!("{name:a$}  {state:b$}  {seen:c$}  {like}")
+    let widths = [width(0), width(1), width(2), width(3)];
+    let line = |[kind, name, state, seen, like]: &[String; 5]| {
+        let [a, b, c, d] = widths;
+        format!("{kind:a$}  {name:b$}  {state:c$}  {seen:d$}  {like}")
             .trim_end()
             .to_owned()
             + "\n"
@@ -313,28 +353,68 @@ fn table(rows: &[Row<'_>]) -> String {
     cells.iter().map(line).collect()
 }
 
+/// A version as JSON says it.
+fn version(version: &Version) -> Value {
+    json!({
+        "digest": version.digest.to_string(),
+        "at": rfc3339(version.at_ms),
+        "rule": version.refused.as_deref(),
+    })
+}
+
 impl Diff {
     fn run(self) -> Ended {
         let books = books(&self.place.folder()?, self.server.as_deref())?;
-        if let (Some(tool), Some((_, book))) = (&self.tool, books.first()) {
-            known("tool", tool, book.tools().map(|(tool, _)| tool))?;
+        if let (Some(item), Some((_, book))) = (&self.item, books.first()) {
+            known("item", item, book.items().map(|(_, name, _)| name))?;
         }
-        let pen = Pen::new();
-        let mut text = String::new();
-        for (server, book) in &books {
-            for (tool, pin) in book.tools() {
-                if self.tool.as_ref().is_none_or(|only| only == tool) {
-                    text.push_str(&pen.pin(server, tool, pin));
-                }
-            }
-        }
-        if text.is_empty() {
+        let kind = self.kind.map(Kind::of_item);
+        let waiting: Vec<_> = books
+            .iter()
+            .flat_map(|(server, book)| book.items().map(move |item| (server, item)))
+            .filter(|(_, (_, name, _))| self.item.as_ref().is_none_or(|only| only == name))
+            .filter(|(_, (of, ..))| kind.is_none_or(|only| only == *of))
+            .filter(|(_, (.., pin))| pin.waiting.is_some())
+            .collect();
+        if self.json {
+            let waiting = waiting.iter();
+            let rows =
+                waiting.map(|(server, (kind, name, pin))| difference(server, *kind, name, pin));
+            print(&format!("{:#}\n", rows.collect::<Value>()))?;
+        } else if waiting.is_empty() {
             print("nothing waits for approval\n")?;
-            return Ok(Answer::Yes);
+        } else {
+            let pen = Pen::new();
+            let texts = waiting.iter();
+            let texts = texts.map(|(server, (kind, name, pin))| pen.pin(server, *kind, name, pin));
+            print(&texts.collect::<String>())?;
         }
-        print(&text)?;
-        Ok(Answer::No)
+        Ok(match waiting.is_empty() {
+            true => Answer::Yes,
+            false => Answer::No,
+        })
     }
+}
+
+/// What waits of an item, with both definitions, as JSON says it.
+fn difference(server: &Name, kind: ItemKind, name: &str, pin: &Pin) -> Value {
+    let with_definition = |of: &Version| {
+        let mut value = version(of);
+        let definition = of.definition.as_deref();
+        let definition = definition.and_then(|text| serde_json::from_str(text).ok());
+        value["definition"] = definition.unwrap_or(Value::Null);
+        value["masked"] = of.is_masked.into();
+        value
+    };
+    json!({
+        "server": server.as_str(),
+        "kind": kind.as_str(),
+        kind.as_str(): name,
+        "state": state(pin),
+        "note": pin.note,
+        "approved": pin.approved.as_ref().map(with_definition),
+        "waiting": pin.waiting.as_ref().map(with_definition),
+    })
 }
 
 /// Writes differences, in colour on a terminal only.
@@ -358,12 +438,12 @@ impl Pen {
         }
     }
 
-    /// What waits of a tool; nothing where nothing does.
-    fn pin(&self, server: &Name, tool: &str, pin: &Pin) -> String {
+    /// What waits of an item; nothing where nothing does.
+    fn pin(&self, server: &Name, kind: ItemKind, name: &str, pin: &Pin) -> String {
         let Some(waiting) = &pin.waiting else {
             return String::new();
         };
-        let name = format!("{server}/{}", shown(tool));
+        let name = named(server, kind, name);
         let since = rfc3339(waiting.at_ms);
         let mut text = match &pin.approved {
             Some(approved) => {
@@ -435,6 +515,37 @@ fn indented(text: &str) -> String {
     text.replace('\n', "\n      ")
 }
 
+/// A tool as `server/tool`, another item after the word for it: `prompt server/name`.
+fn named(server: &Name, kind: ItemKind, name: &str) -> String {
+    let name = shown(name);
+    match kind {
+        ItemKind::Tool => format!("{server}/{name}"),
+        ItemKind::Prompt | ItemKind::Resource => format!("{} {server}/{name}", kind.as_str()),
+    }
+}
+
+/// The item of a book that goes by a name.
+fn only(book: &Book, kind: Option<ItemKind>, name: &str) -> Result<ServerItem, Failure> {
+    let of_kind = || {
+        book.items()
+            .filter(|(of, ..)| kind.is_none_or(|kind| kind == *of))
+    };
+    known("item", name, of_kind().map(|(_, name, _)| name))?;
+    let mut kinds = of_kind()
+        .filter(|(_, of, _)| *of == name)
+        .map(|(kind, ..)| kind);
+    match (kinds.next(), kinds.next()) {
+        (Some(kind), None) => Ok(ServerItem {
+            kind,
+            name: name.into(),
+        }),
+        _ => Err(Failure::new(
+            format!("two items are called {name:?}"),
+            "Say which is meant: --kind tool, prompt or resource.",
+        )),
+    }
+}
+
 impl Approve {
     fn run(self) -> Ended {
         let folder = self.place.folder()?;
@@ -442,15 +553,15 @@ impl Approve {
         let Some((server, book)) = books.first() else {
             return Ok(Answer::No);
         };
-        for tool in &self.tools {
-            known("tool", tool, book.tools().map(|(tool, _)| tool))?;
-        }
+        let kind = self.kind.map(Kind::of_item);
+        let items = self.items.iter().map(|name| only(book, kind, name));
+        let items: Vec<ServerItem> = items.collect::<Result<_, _>>()?;
         let since = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let now_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
         let wanted = Wanted {
-            tools: (!self.all).then_some(&self.tools[..]),
+            items: (!self.all).then_some(&items[..]),
             digest: self.digest.as_deref().unwrap_or_default(),
         };
         let answers = store::pins::approve(&self.place.state()?, server, &wanted, now_ms);
@@ -462,8 +573,8 @@ impl Approve {
             print("nothing waits for approval\n")?;
         }
         let mut any = Answer::No;
-        for (tool, answer) in &answers {
-            let name = format!("{server}/{}", shown(tool));
+        for (item, answer) in &answers {
+            let name = named(server, item.kind, &item.name);
             print(&match answer {
                 Approved::Nothing => format!("{name}: nothing waits\n"),
                 Approved::Another(digest) => {

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use base::{Action, Json, JsonKind, Refusal, Resource, refusal};
+use base::{Action, ItemKind, Json, JsonKind, Refusal, Resource, refusal};
 use clap::{Args, Subcommand};
 use policy::{Context, Decision, Explanation, Principal};
 use serde_json::json;
@@ -42,6 +42,8 @@ Examples:
   weir policy explain --agent dev --action mcp:call --server files --tool read_file
   weir policy explain --agent dev --action mcp:call --server files --tool read_file \\
     --arguments '{\"path\": \"/etc/passwd\"}'
+  weir policy explain --agent dev --action mcp:prompt --server files --prompt greet
+  weir policy explain --agent dev --action mcp:read --server files --resource file:///etc/passwd
   weir policy explain --agent dev --action mcp:list --server files --json
 
 Exit codes: 0 permitted (or permitted until the scan is done), 1 refused, 2 it could not be asked.")]
@@ -60,6 +62,12 @@ pub(super) struct Explain {
     /// The tool, for mcp:call
     #[arg(long, required_if_eq("action", "mcp:call"))]
     tool: Option<String>,
+    /// The prompt, for mcp:prompt
+    #[arg(long, required_if_eq("action", "mcp:prompt"))]
+    prompt: Option<String>,
+    /// The URI of the resource, for mcp:read
+    #[arg(long, value_name = "URI", required_if_eq("action", "mcp:read"))]
+    resource: Option<String>,
     /// The tool's arguments, as a JSON object
     #[arg(long, value_name = "JSON")]
     arguments: Option<String>,
@@ -172,15 +180,32 @@ impl Explain {
         let action = lanes::actions().find(|action| action.name == self.action);
         let actions = || lanes::actions().map(|action| action.name);
         let action = action.ok_or_else(|| unknown("action", &self.action, actions()))?;
-        if self.tool.is_some() && *action != mcp::actions::CALL {
-            return Err(Failure::new("--tool goes with --action mcp:call only", ""));
-        }
-        let resource = match &self.tool {
-            Some(tool) => Resource::tool(server.clone(), tool),
+        let resource = match self.item(action)? {
+            Some((kind, name)) => Resource::item(server.clone(), kind, name),
             None if *action == relay::actions::PASS => Resource::Route(server.clone()),
             None => Resource::server(server.clone()),
         };
         Ok((agent, action, resource))
+    }
+
+    /// The item that is asked for, which its action has to go with.
+    fn item(&self, action: &Action) -> Result<Option<(ItemKind, &str)>, Failure> {
+        let items = [
+            (ItemKind::Tool, &self.tool, &mcp::actions::CALL),
+            (ItemKind::Prompt, &self.prompt, &mcp::actions::PROMPT),
+            (ItemKind::Resource, &self.resource, &mcp::actions::READ),
+        ];
+        let mut asked = None;
+        for (kind, name, goes_with) in items {
+            let Some(name) = name else { continue };
+            if action != goes_with {
+                let (word, name) = (kind.as_str(), goes_with.name);
+                let what = format!("--{word} goes with --action {name} only");
+                return Err(Failure::new(what, ""));
+            }
+            asked = Some((kind, name.as_str()));
+        }
+        Ok(asked)
     }
 }
 

@@ -27,14 +27,14 @@ fn of_call(record: &Value, what: &str) -> String {
 
 fn judgement(record: &Value) -> String {
     let text = |key: &str| text(record, key);
-    let tool = given(record, "tool").map(|tool| format!("/{tool}"));
+    let part = part(record).map(|(_, name)| format!("/{name}"));
     let why = given(record, "refusal").map(|code| format!(" {code}"));
     let behalf = given(record, "behalf").map(|person| format!(" for {person}"));
     let (agent, action, server) = (text("agent"), text("action"), text("server"));
-    let (tool, why) = (tool.unwrap_or_default(), why.unwrap_or_default());
+    let (part, why) = (part.unwrap_or_default(), why.unwrap_or_default());
     let behalf = behalf.unwrap_or_default();
     format!(
-        "{} {agent}{behalf} {action} {server}{tool}{why}",
+        "{} {agent}{behalf} {action} {server}{part}{why}",
         text("decision")
     )
 }
@@ -57,9 +57,23 @@ fn outcome(record: &Value) -> String {
 fn approval(record: &Value) -> String {
     let text = |key: &str| text(record, key);
     let login = given(record, "login").map(|login| format!(", logged in as {login}"));
-    let (server, tool, digest, by) = (text("server"), text("tool"), text("digest"), text("by"));
+    let (kind, name) = part(record).unwrap_or_default();
+    let word = match kind {
+        "tool" => String::new(),
+        other => format!("{other} "),
+    };
+    let (server, digest, by) = (text("server"), text("digest"), text("by"));
     let login = login.unwrap_or_default();
-    format!("approved {server}/{tool} {digest} by {by}{login}")
+    format!("approved {word}{server}/{name} {digest} by {by}{login}")
+}
+
+/// What a record names of its server, after the word for it.
+fn part(record: &Value) -> Option<(&'static str, String)> {
+    let keys = ["tool", "prompt", "resource", "model", "path"];
+    let parts = keys.into_iter();
+    parts
+        .filter_map(|key| Some((key, given(record, key)?)))
+        .next()
 }
 
 fn accepted(record: &Value) -> String {
