@@ -11,10 +11,10 @@ use scan::{Action, Direction, Engine, Finding, Place, Scope, Settings, Stream};
 use scan::{Subject, SubjectKind};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use terminal::{Answer, Ended, Failure, complain, remark};
+use terminal::{Answer, Ended, Failure, complain, remark, visible};
 
 use super::position::{Position, Trail};
-use super::say::{AsJson, Found, Judged, Output, count, plain};
+use super::say::{AsJson, Found, Judged, Output, count};
 use super::with::{With, place};
 use super::{ReadSettings, key, lines};
 
@@ -129,7 +129,7 @@ impl Files {
                 Err((error, mend)) => {
                     failed += 1;
                     let name = path.display().to_string();
-                    complain(&format!("{}: {error}", plain(&name)), mend);
+                    complain(&format!("{}: {error}", visible(&name)), mend);
                     if self.json {
                         output.json(&serde_json::json!({ "file": name, "error": error }))?;
                     }
@@ -216,10 +216,10 @@ pub(super) fn show(
     }
     if judged.more > 0 {
         let more = count(judged.more, "more finding");
-        output.text(&format!("{}: {more}\n", plain(name)))?;
+        output.text(&format!("{}: {more}\n", visible(name)))?;
     }
     if let Some(bound) = judged.bound {
-        output.text(&format!("{}: not wholly scanned: {bound}\n", plain(name)))?;
+        output.text(&format!("{}: not wholly scanned: {bound}\n", visible(name)))?;
     }
     Ok(())
 }

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use scan::{Class, Direction, Engine, SubjectKind};
-use terminal::{Answer, Ended, Failure, complain, remark};
+use terminal::{Answer, Ended, Failure, complain, remark, visible};
 
 use super::files::{FileAsJson, FileVersion, Sum, show, text};
 use super::history::{History, Next, Version};
 use super::sarif::Sarif;
-use super::say::{Judged, Output, count, plain};
+use super::say::{Judged, Output, count};
 use super::with::{With, place};
 use super::{ReadSettings, key};
 
@@ -164,7 +164,7 @@ impl Walk<'_> {
             let version = match history.next()? {
                 Next::Version(version) => version,
                 Next::Missing(what) => {
-                    self.wrong(&plain(&what));
+                    self.wrong(&visible(&what));
                     continue;
                 }
                 Next::End => return Ok(()),
@@ -191,7 +191,7 @@ impl Walk<'_> {
         match read(path) {
             Ok(file) => self.read(&source, file),
             Err(error) => {
-                self.wrong(&format!("{}: {error}", plain(&source.name())));
+                self.wrong(&format!("{}: {error}", visible(&source.name())));
                 Ok(())
             }
         }
@@ -210,7 +210,7 @@ impl Walk<'_> {
             File::Large(bytes) => {
                 self.large += 1;
                 let note = format!("not read: {bytes} bytes are more than {FILE_BYTES_MAX}");
-                self.say(&format!("note: {}: {note}", plain(&source.name())));
+                self.say(&format!("note: {}: {note}", visible(&source.name())));
                 if let Some(sarif) = &mut self.sarif {
                     sarif.note(source, &note);
                 }

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use scan::{Action, Bound, Direction, Finding, Severity};
 use serde::Serialize;
-use terminal::{Failure, has_colour, unwritable_output};
+use terminal::{Failure, has_colour, unwritable_output, visible};
 
 use super::position::Position;
 
@@ -111,7 +111,7 @@ impl Found {
         };
         let mut line = format!(
             "{}:{}:{}: {} {} {}",
-            plain(name),
+            visible(name),
             at.line,
             at.column,
             paint.with(Colour::Bold, rule.id),
@@ -119,7 +119,7 @@ impl Found {
             finding.action.as_str()
         );
         if !finding.path.is_empty() {
-            let _ = write!(line, " at {}", plain(&finding.path));
+            let _ = write!(line, " at {}", visible(&finding.path));
         }
         if !finding.disguise.is_empty() {
             let _ = write!(line, " ({})", finding.disguise);
@@ -150,7 +150,7 @@ impl Found {
             ("see", rule.reference),
         ] {
             if !what.is_empty() {
-                let _ = writeln!(text, "    {head:<7} {}", plain(what));
+                let _ = writeln!(text, "    {head:<7} {}", visible(what));
             }
         }
         text
@@ -183,24 +183,6 @@ impl Found {
         };
         format!("{}: {because}", action.as_str())
     }
-}
-
-/// Words that are shown as they are: what would move the cursor, or hide or reorder text, is written out.
-pub(crate) fn plain(text: &str) -> String {
-    let hides = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
-                | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
-                | '\u{e0000}'..='\u{e0fff}')
-    };
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        match hides(c) {
-            true => shown.extend(c.escape_unicode()),
-            false => shown.push(c),
-        }
-    }
-    shown
 }
 
 /// How a word looks on a terminal.

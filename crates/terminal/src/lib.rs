@@ -1,12 +1,17 @@
 //! What every command line has in common: how a command ends, and what it says on standard output and standard error.
 //!
 //! Answers go to standard output. What went wrong, and how to mend it, goes to standard error, in colour on a terminal
-//! only. It knows nothing of what the commands do.
+//! only. What agents, servers and files wrote is made visible before it is printed ([`visible`]). It knows nothing of
+//! what the commands do.
+
+mod visible;
 
 use std::fmt;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
+
+pub use visible::{visible, visible_json, visible_lines};
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,9 +85,9 @@ fn tell(kind: &str, colour_of_kind: &str, what: &str, help: &str) {
     } else {
         ("", "")
     };
-    let mut text = format!("{start}{kind}:{end} {what}\n");
+    let mut text = format!("{start}{kind}:{end} {}\n", visible_lines(what));
     if !help.is_empty() {
-        text.push_str(&format!("  help: {help}\n"));
+        text.push_str(&format!("  help: {}\n", visible_lines(help)));
     }
     // There is nobody to tell where standard error is closed.
     let _ = stderr.write_all(text.as_bytes());

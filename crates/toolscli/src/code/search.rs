@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
+use terminal::{visible, visible_lines};
 use tools::code::api::{Answer as Found, Hit, Repositories};
 
 use super::index::{Calls, Index, failure};
@@ -158,11 +159,15 @@ fn place(hit: &Hit, several: bool, colour: bool) -> String {
     } else {
         String::new()
     };
-    let name = hit.symbol.as_deref().map(|name| format!("  {name}"));
+    let name = hit
+        .symbol
+        .as_deref()
+        .map(|name| format!("  {}", visible(name)));
     let name = name.unwrap_or_default();
     let mut text = format!(
         "{path_on}{repository}{}{off}:{}{name}\n",
-        hit.path, hit.start_line
+        visible(&hit.path),
+        hit.start_line
     );
     let lines = hit
         .text
@@ -172,24 +177,15 @@ fn place(hit: &Hit, several: bool, colour: bool) -> String {
     let first = hit.text_line.unwrap_or(hit.start_line);
     for (i, line) in lines.lines().enumerate() {
         let number = first as usize + i;
-        text.push_str(&format!("{number_on}{number:>6}{off}  {}\n", plain(line)));
+        text.push_str(&format!(
+            "{number_on}{number:>6}{off}  {}\n",
+            visible_lines(line)
+        ));
     }
     if !lines.is_empty() {
         text.push('\n');
     }
     text
-}
-
-/// A line without what a terminal would obey: files are of others.
-fn plain(line: &str) -> String {
-    let safe = |c: char| {
-        if c.is_control() && c != '\t' {
-            '\u{fffd}'
-        } else {
-            c
-        }
-    };
-    line.chars().map(safe).collect()
 }
 
 #[cfg(test)]

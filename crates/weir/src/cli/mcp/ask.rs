@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use base::Name;
 use clap::Args;
 use serde_json::{Value, json};
+use terminal::{visible, visible_json, visible_lines};
 
 use super::session::{Said, Session, Way};
 use crate::assemble::client::Client;
@@ -154,7 +155,7 @@ impl List {
             }
         }
         print(&match self.gateway.json {
-            true => format!("{}\n", Value::from(values)),
+            true => format!("{}\n", visible_json(&Value::from(values).to_string())),
             false => text,
         })?;
         Ok(answer)
@@ -176,7 +177,7 @@ fn line(server: &Name, tool: &Value) -> String {
     if short.len() < description.len() {
         short.push('…');
     }
-    let name = format!("{server}/{}", shown(text("name")));
+    let name = format!("{server}/{}", visible(text("name")));
     format!("{name:<32} {short}\n")
 }
 
@@ -205,7 +206,7 @@ impl Call {
             Err(said) => return ended(said, &self.name),
         };
         print(&match self.gateway.json {
-            true => format!("{result}\n"),
+            true => format!("{}\n", visible_json(&result.to_string())),
             false => content(&result),
         })?;
         Ok(match result.get("isError") {
@@ -222,7 +223,7 @@ fn content(result: &Value) -> String {
     for part in parts.into_iter().flatten() {
         match part.get("text").and_then(Value::as_str) {
             Some(said) => text.push_str(&shown(said)),
-            None => text.push_str(&part.to_string()),
+            None => text.push_str(&visible_json(&part.to_string())),
         }
         if !text.ends_with('\n') {
             text.push('\n');
@@ -242,7 +243,7 @@ impl Inspect {
             Err(said) => return ended(said, &self.server),
         };
         print(&match self.gateway.json {
-            true => format!("{seen}\n"),
+            true => format!("{}\n", visible_json(&seen.to_string())),
             false => inspected(&seen),
         })?;
         Ok(Answer::Yes)
@@ -294,7 +295,7 @@ async fn inspect(way: &Way<'_>, server: &Name) -> Result<Value, Said> {
 }
 
 fn inspected(seen: &Value) -> String {
-    let text = |value: &Value| shown(value.as_str().unwrap_or_default());
+    let text = |value: &Value| visible(value.as_str().unwrap_or_default()).into_owned();
     let about = &seen["about"];
     let mut said = format!(
         "{}  {} {}\n",
@@ -313,11 +314,11 @@ fn inspected(seen: &Value) -> String {
             let on = value.as_object().into_iter().flatten();
             let on: Vec<_> = on
                 .filter(|(_, is)| **is == Value::Bool(true))
-                .map(|(key, _)| shown(key))
+                .map(|(key, _)| visible(key))
                 .collect();
             match on.is_empty() {
-                true => shown(name),
-                false => format!("{} ({})", shown(name), on.join(", ")),
+                true => visible(name).into_owned(),
+                false => format!("{} ({})", visible(name), on.join(", ")),
             }
         })
         .collect();
@@ -326,7 +327,7 @@ fn inspected(seen: &Value) -> String {
         let many = items.as_array().map_or(0, Vec::len);
         said.push_str(&format!("{what:<13} {many}: {}\n", list(items)));
     }
-    let instructions = text(&seen["instructions"]);
+    let instructions = shown(seen["instructions"].as_str().unwrap_or_default());
     if !instructions.is_empty() {
         said.push_str(&format!(
             "instructions  {}\n",
@@ -336,14 +337,7 @@ fn inspected(seen: &Value) -> String {
     said
 }
 
-/// A text of a server without what a terminal would act on.
+/// A text of a server, fit for a terminal.
 fn shown(text: &str) -> String {
-    let plain = |c: char| {
-        if c.is_control() && c != '\n' && c != '\t' {
-            '\u{fffd}'
-        } else {
-            c
-        }
-    };
-    text.chars().map(plain).collect()
+    visible_lines(text).into_owned()
 }
