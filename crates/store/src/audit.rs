@@ -298,15 +298,31 @@ pub fn entries(dir: &Path, from: u64) -> Result<Entries, Damage> {
     })
 }
 
-/// The records of a log, each with its index. Ends after the first that cannot be read.
+/// The records of a log, each with its index. Ends after the last that is there, where [`Entries::again`] goes on, and
+/// after the first that cannot be read.
 pub struct Entries {
     disk: FileDisk,
+    /// Nothing after a damage.
     read: Option<Read>,
     at: u64,
     from: u64,
 }
 
 impl Entries {
+    /// Goes on after the end, with the records that were written since.
+    ///
+    /// # Errors
+    /// `Unreadable` where the directory holds no log any more.
+    pub fn again(&mut self) -> Result<(), Damage> {
+        let source = Source::open(&self.disk)?;
+        let layout = source.layout.clone();
+        let Some(read) = &mut self.read else {
+            return Ok(());
+        };
+        let gone = |error| Damage::unreadable(self.at, "the entries", &error);
+        read.go_on(&self.disk, layout).map_err(gone)
+    }
+
     fn step(&mut self) -> Option<Result<(u64, Vec<u8>), Damage>> {
         loop {
             let index = self.at;
@@ -333,7 +349,7 @@ impl Iterator for Entries {
 
     fn next(&mut self) -> Option<Self::Item> {
         let item = self.step();
-        if !matches!(item, Some(Ok(_))) {
+        if matches!(item, Some(Err(_))) {
             self.read = None;
         }
         item

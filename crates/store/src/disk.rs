@@ -62,6 +62,7 @@ pub trait DiskFile: Send {
 }
 
 /// A directory of the file system.
+#[derive(Clone)]
 pub struct FileDisk {
     dir: PathBuf,
 }

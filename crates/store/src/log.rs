@@ -27,12 +27,14 @@ use crate::log::writer::Writer;
 use crate::note::{Checkpoint, NoteError, Verifier};
 
 pub use accept::{AcceptError, accept};
+pub use once::append_once;
 pub use witness::Witness;
 
 pub(crate) use open::{CHECKPOINTS, KEY_PUB, read_text, stored_leaves};
 
 mod accept;
 mod ledger;
+mod once;
 mod open;
 mod queue;
 mod standing;
@@ -98,6 +100,8 @@ pub enum LogError {
     OtherOrigin(String),
     /// Another process writes this log.
     Locked,
+    /// The log has reached its bound.
+    Full,
     /// The key is missing though the log has entries, or is not 64 hex digits.
     Key(&'static str),
     /// The newest checkpoint does not verify.
@@ -138,6 +142,9 @@ impl fmt::Display for LogError {
                 write!(f, "the log in this directory is of another origin: {vkey}")
             }
             LogError::Locked => f.write_str("another process writes this log"),
+            LogError::Full => f.write_str(
+                "the log has as many bytes as it may have; move its folder away to begin another",
+            ),
             LogError::Key(what) => write!(f, "the log's key {what}"),
             LogError::Checkpoint(error) => write!(f, "the log's newest checkpoint: {error}"),
             LogError::Damaged { index, what } => {

@@ -8,15 +8,18 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::limit::LOGS_MAX;
 use base::{Digest, Name, Secret};
 
 use crate::disk::FileDisk;
-use crate::log::{Log, LogError, LogSettings, Witness, origin_of};
+use crate::log::{Log, LogError, LogSettings, Witness, append_once, origin_of};
 use crate::note::is_key_name;
 use crate::pins::{Pins, PinsError};
 
+/// The first log of a state folder.
+const LOG: &str = "log";
 /// The file that keeps what logs are called that begin here.
 const ORIGIN: &str = "origin";
 /// Random bytes in it.
@@ -151,6 +154,24 @@ impl State {
         Err(StateError::Taken)
     }
 
+    /// Puts one record at the end of the first log of this folder, for a process that ends right after; see
+    /// [`append_once`]. The log's origin is found as by [`State::log`].
+    pub fn keep_once(
+        &self,
+        settings: &LogSettings,
+        record: &[u8],
+        wait: Duration,
+    ) -> Result<(), StateError> {
+        let dir = self.dir.join(LOG);
+        make_dir(&dir)?;
+        let settings = LogSettings {
+            origin: self.origin_of(&dir, &settings.origin, 1)?,
+            ..settings.clone()
+        };
+        let kept = append_once(&FileDisk::new(&dir), &settings, record, wait);
+        kept.map_err(|error| StateError::Log(dir, error))
+    }
+
     /// Which definitions of tools of these servers are approved.
     pub fn pins(&self, servers: impl Iterator<Item = Name>) -> Result<Pins, StateError> {
         let dir = self.dir.join(crate::pins::FOLDER);
@@ -203,7 +224,7 @@ pub fn log_names(witness: &Path) -> impl Iterator<Item = (String, PathBuf)> + '_
         nth => format!("{name}.{nth}"),
     };
     let witness = witness.display().to_string();
-    (1..=LOGS_MAX).map(move |nth| (numbered("log", nth), numbered(&witness, nth).into()))
+    (1..=LOGS_MAX).map(move |nth| (numbered(LOG, nth), numbered(&witness, nth).into()))
 }
 
 /// A log's witness, which has to be where whoever writes the log's folder does not reach it.

@@ -31,9 +31,19 @@ pub(crate) struct Edge {
 }
 
 impl Edge {
+    /// An edge that was written down: nothing where a tree of this size has another number of subtrees.
+    pub(crate) fn of(size: u64, roots: Vec<Digest>) -> Option<Edge> {
+        (size.count_ones() as usize == roots.len()).then_some(Edge { size, roots })
+    }
+
     /// Entries in the tree.
     pub(crate) fn size(&self) -> u64 {
         self.size
+    }
+
+    /// The roots of its perfect subtrees, the largest first.
+    pub(crate) fn roots(&self) -> &[Digest] {
+        &self.roots
     }
 
     /// Adds one leaf.

@@ -93,6 +93,7 @@ impl<'d> Source<'d> {
             layout: self.layout.clone(),
             file,
             open: None,
+            offset: 0,
             buffer: Vec::new(),
             torn: false,
         };
@@ -106,6 +107,8 @@ pub(super) struct Read {
     /// The file to open next: the place in the list of segments, or the number of the bundle.
     file: u64,
     open: Option<Box<dyn io::Read + Send>>,
+    /// Where the next entry begins in the file that was opened last.
+    offset: u64,
     buffer: Vec<u8>,
     /// Whether the files ended inside an entry.
     pub(super) torn: bool,
@@ -132,7 +135,10 @@ impl Read {
             };
             let next = entry::read_next(reader, &mut self.buffer);
             match next.map_err(|error| Damage::unreadable(index, "the entries", &error))? {
-                Next::Entry => return Ok(Some(&self.buffer)),
+                Next::Entry => {
+                    self.offset += 2 + self.buffer.len() as u64;
+                    return Ok(Some(&self.buffer));
+                }
                 Next::End => self.open = None,
                 // At the end of all files it is being written, or a crash tore it.
                 Next::Torn if !self.open_next(disk, index)? => {
@@ -146,6 +152,20 @@ impl Read {
                 }
             }
         }
+    }
+
+    /// Goes on behind the last entry that was read, in a log that may have grown. Of an export nothing grows.
+    pub(super) fn go_on(&mut self, disk: &dyn Disk, layout: Layout) -> io::Result<()> {
+        if matches!(layout, Layout::Tiles(_)) {
+            return Ok(());
+        }
+        self.layout = layout;
+        self.torn = false;
+        let Some(file) = self.file.checked_sub(1) else {
+            return Ok(());
+        };
+        self.open = Some(disk.read(&entry::segment_name(file), self.offset)?);
+        Ok(())
     }
 
     /// The bytes behind the last entry, as far as they are not zeros or a length.
@@ -170,6 +190,7 @@ impl Read {
             match disk.read(&name, 0) {
                 Ok(reader) => {
                     self.open = Some(reader);
+                    self.offset = 0;
                     return Ok(true);
                 }
                 Err(error) if error.kind() == ErrorKind::NotFound => {}

@@ -462,3 +462,41 @@ fn other_of(entry: &[u8]) -> Vec<u8> {
     text.replace(r#""record":{}"#, r#""record":[]"#)
         .into_bytes()
 }
+
+#[test]
+fn records_that_are_written_later_are_read_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let append = |count: u64| {
+        let log = Log::open(dir, settings()).unwrap();
+        fill(&log, count);
+        log.close().unwrap();
+    };
+    append(2);
+    let mut read = entries(dir, 1).unwrap();
+    let indices = |read: &mut Entries| -> Vec<u64> { read.map(|entry| entry.unwrap().0).collect() };
+    assert_eq!(indices(&mut read), [1]);
+    assert_eq!(indices(&mut read), [0; 0]);
+    append(3);
+    assert_eq!(indices(&mut read), [0; 0]);
+    read.again().unwrap();
+    assert_eq!(indices(&mut read), [2, 3, 4]);
+    // An entry that is being written is read once it is whole, also over the end of a segment.
+    let segment = dir.join(segment_name(0));
+    let whole = std::fs::read(&segment).unwrap();
+    append(entry::SEGMENT_ENTRIES - 4);
+    let full = std::fs::read(&segment).unwrap();
+    let next = dir.join(segment_name(1));
+    let behind = std::fs::read(&next).unwrap();
+    std::fs::remove_file(&next).unwrap();
+    std::fs::write(&segment, &full[..whole.len() + 9]).unwrap();
+    read.again().unwrap();
+    assert_eq!(indices(&mut read), [0; 0]);
+    std::fs::write(&segment, &full).unwrap();
+    std::fs::write(&next, &behind).unwrap();
+    read.again().unwrap();
+    assert_eq!(
+        indices(&mut read).last(),
+        Some(&(entry::SEGMENT_ENTRIES + 1))
+    );
+}

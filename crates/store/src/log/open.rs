@@ -251,7 +251,7 @@ pub(crate) fn stored_leaves(disk: &dyn Disk, segment: u64) -> Option<Vec<Digest>
 }
 
 /// Reads the key, or makes it where the log has not begun.
-fn signer(disk: &dyn Disk, origin: &str, begun: bool) -> Result<Signer, LogError> {
+pub(super) fn signer(disk: &dyn Disk, origin: &str, begun: bool) -> Result<Signer, LogError> {
     let reading = |error| LogError::Io("the log's key", error);
     let seed = match read_text(disk, KEY) {
         Ok(text) => {
@@ -292,10 +292,10 @@ pub(crate) fn read_text(disk: &dyn Disk, name: &str) -> io::Result<String> {
     Ok(text)
 }
 
-type Checkpoints = (Box<dyn DiskFile>, u64, Option<Newest>);
+pub(super) type Checkpoints = (Box<dyn DiskFile>, u64, Option<Newest>);
 
 /// Opens the checkpoints, cuts one that a crash left unfinished, and checks the newest.
-fn checkpoints(disk: &dyn Disk, signer: &Signer) -> Result<Checkpoints, LogError> {
+pub(super) fn checkpoints(disk: &dyn Disk, signer: &Signer) -> Result<Checkpoints, LogError> {
     let reading = |error| LogError::Io("the log's checkpoints", error);
     let mut file = disk.append(CHECKPOINTS).map_err(reading)?;
     let len = file.length().map_err(reading)?;
