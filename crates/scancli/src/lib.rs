@@ -21,7 +21,7 @@ use std::path::Path;
 use clap::{Args, Subcommand};
 use terminal::{Ended, Failure};
 
-pub use hook::Hook;
+pub use hook::{Hook, HookLog, OpenHookLog};
 
 /// Reads the scan settings of a configuration file. Its problems are printed before it fails.
 pub type ReadSettings = fn(&Path) -> Result<scan::Settings, Failure>;

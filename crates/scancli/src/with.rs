@@ -34,6 +34,11 @@ pub(crate) struct With {
 }
 
 impl With {
+    /// The configuration that was named.
+    pub(crate) fn config(&self) -> Option<&Path> {
+        self.config.as_deref()
+    }
+
     /// What is to be done about each rule.
     pub(crate) fn settings(&self, read_settings: ReadSettings) -> Result<Settings, Failure> {
         let mut settings = match &self.config {

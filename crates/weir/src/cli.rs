@@ -8,11 +8,13 @@ mod audit;
 mod completions;
 mod config;
 mod connect;
+mod hook;
 mod init;
 mod lab;
 mod mcp;
 mod pins;
 mod policy;
+mod problems;
 mod reference;
 mod relay;
 mod serve;
@@ -104,7 +106,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Scan(command) => command.run(scan_settings),
         Command::Code(command) => command.run(),
         Command::Tools(command) => command.run(),
-        Command::Hook(command) => command.run(scan_settings),
+        Command::Hook(command) => command.run(scan_settings, hook::log),
         Command::Lab(command) => return command.run(),
         Command::Completions(command) => command.run(),
         Command::Reference(command) => command.run(),
@@ -147,13 +149,18 @@ impl ConfigFile {
 
     /// The settings, for a command that checks or shows them. Problems are printed, and are the answer no.
     pub(crate) fn checked(&self) -> Result<Settings, Ended> {
-        let path = self.path();
-        readable(&path).map_err(Err)?;
-        let loaded = crate::config::load(&path, &variable, &mut Seen::default());
-        loaded.map_err(|problems| {
+        let read = self.read().map_err(Err)?;
+        read.map_err(|problems| {
             print_problems(&problems);
             Ok(Answer::No)
         })
+    }
+
+    /// The settings, or all that is wrong with them. A file that cannot be read is a failure.
+    pub(crate) fn read(&self) -> Result<Result<Settings, Vec<Problem>>, Failure> {
+        let path = self.path();
+        readable(&path)?;
+        Ok(crate::config::load(&path, &variable, &mut Seen::default()))
     }
 }
 
@@ -181,6 +188,22 @@ fn scan_settings(path: &Path) -> Result<scan::Settings, Failure> {
     let loaded = crate::config::load(path, &variable, &mut Seen::default());
     let settings = loaded.map_err(|problems| unusable(path, &problems))?;
     Ok(settings.scan)
+}
+
+/// A folder of weir's own for what outlives programs (XDG Base Directory Specification), such as `weir/hook`.
+pub(crate) fn state_folder(below: &str) -> Result<PathBuf, Failure> {
+    // A relative path is to be ignored there.
+    let folder = |name| {
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    let home = || folder("HOME").map(|home| home.join(".local/state"));
+    let base = folder("XDG_STATE_HOME").or_else(home).ok_or_else(|| {
+        let what = "there is no folder for the log: neither XDG_STATE_HOME nor HOME is set";
+        Failure::new(what, "Name one with --state DIR.")
+    })?;
+    Ok(base.join("weir").join(below))
 }
 
 /// A variable of the process's environment, if it is set and UTF-8.
@@ -242,10 +265,12 @@ mod tests {
 
     use super::Cli;
 
-    /// The commands at and below this one whose help has no example.
+    /// The commands at and below this one whose help has no example, or of a leaf none of the command itself.
     fn without_example(path: &str, command: &clap::Command, found: &mut Vec<String>) {
         let help = command.get_after_help().map(ToString::to_string);
-        if !help.is_some_and(|help| help.contains("Example")) && !command.is_hide_set() {
+        let help = help.unwrap_or_default();
+        let is_leaf = !command.has_subcommands();
+        if !help.contains("Example") || (is_leaf && !help.contains(path)) {
             found.push(path.to_owned());
         }
         for below in command.get_subcommands() {

@@ -4,9 +4,10 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use terminal::{Answer, Ended, Failure, print};
+use terminal::{Answer, Ended, Failure, complain, print};
 
 use super::event::{Judge, complaint, guarded, read};
+use super::record::{Decided, EventRecord, Records};
 use super::{Options, ReadSettings};
 
 /// Tools whose answer says again what was judged when they were called, and what the file held before.
@@ -16,6 +17,7 @@ const WRITERS: [&str; 5] = ["Write", "Edit", "MultiEdit", "NotebookEdit", "TodoW
 #[derive(Deserialize)]
 struct Event<'e> {
     hook_event_name: String,
+    session_id: Option<String>,
     tool_name: Option<String>,
     #[serde(borrow)]
     tool_input: Option<&'e RawValue>,
@@ -24,12 +26,32 @@ struct Event<'e> {
     prompt: Option<String>,
 }
 
-pub(super) fn run(options: &Options, read_settings: ReadSettings) -> Ended {
+pub(super) fn run(
+    options: &Options,
+    read_settings: ReadSettings,
+    mut records: Records<'_>,
+) -> Ended {
+    let mut record = EventRecord::new(options.agent.as_deref().unwrap_or("claude"));
     let answer = guarded(|| {
         let text = read()?;
+        record.bytes = text.len() as u64;
         let event: Event<'_> = serde_json::from_str(&text).map_err(|error| complaint(&error))?;
-        answer(&event, options, read_settings)
+        let tool = event.tool_name.as_deref();
+        record.describe(&event.hook_event_name, event.session_id.as_deref(), tool);
+        answer(&event, options, read_settings, (&mut records, &mut record))
     });
+    if let Err(error) = &answer {
+        record.fail(error);
+    }
+    let unrecorded = records.keep(&mut record);
+    let answer = match (answer, unrecorded) {
+        (answer, None) => answer,
+        (Err(error), Some(why)) => Err(format!("{error}; {why}")),
+        (Ok(answer), Some(why)) if records.are_required() => {
+            Ok(Some(refuse(&record.event, answer, &why)))
+        }
+        (Ok(answer), Some(why)) => Ok(Some(tell(answer, &why))),
+    };
     // Exit code 2 refuses, with the reason on standard error.
     match answer {
         Ok(Some(answer)) => print(&format!("{answer}\n")).map(|()| Answer::Yes),
@@ -38,21 +60,36 @@ pub(super) fn run(options: &Options, read_settings: ReadSettings) -> Ended {
     }
 }
 
+/// The engine for an event that is judged, and so recorded.
+fn judge<'r>(
+    options: &Options,
+    read_settings: ReadSettings,
+    (records, record): (&mut Records<'_>, &'r mut EventRecord),
+) -> Result<Judge<'r>, String> {
+    record.judged = true;
+    let judge = Judge::new(&options.with, read_settings, records.key(), record);
+    judge.map_err(|failure| failure.what)
+}
+
 fn answer(
     event: &Event<'_>,
     options: &Options,
     read_settings: ReadSettings,
+    kept: (&mut Records<'_>, &mut EventRecord),
 ) -> Result<Option<Value>, String> {
     let tool = event
         .tool_name
         .as_deref()
         .ok_or("the event has no tool_name");
-    let judge = || Judge::new(&options.with, read_settings).map_err(|failure| failure.what);
     Ok(match event.hook_event_name.as_str() {
         "PreToolUse" => {
             let input = event.tool_input.ok_or("the event has no tool_input")?;
-            let mut judge = judge()?;
+            let mut judge = judge(options, read_settings, kept)?;
             judge.tool(tool?, input);
+            judge.decide(match options.ask {
+                true => Decided::Ask,
+                false => Decided::Refuse,
+            });
             let reason = judge.reason("refuses this call");
             reason.map(|reason| before(&reason, options.ask))
         }
@@ -61,7 +98,7 @@ fn answer(
             let response = event
                 .tool_response
                 .ok_or("the event has no tool_response")?;
-            let mut judge = judge()?;
+            let mut judge = judge(options, read_settings, kept)?;
             let redacted = judge.answer(response);
             let mcp = tool?.starts_with("mcp__");
             let found = judge.reason("found in this answer");
@@ -69,13 +106,37 @@ fn answer(
         }
         "UserPromptSubmit" => {
             let prompt = event.prompt.as_deref().ok_or("the event has no prompt")?;
-            let mut judge = judge()?;
+            let mut judge = judge(options, read_settings, kept)?;
             judge.prompt(prompt);
+            judge.decide(Decided::Refuse);
             let reason = judge.reason("keeps this prompt back");
             reason.map(|reason| json!({ "decision": "block", "reason": reason }))
         }
         _ => None,
     })
+}
+
+/// The answer to an event that was judged and must not go on, since it is not recorded. What was to be hidden stays so.
+fn refuse(event: &str, answer: Option<Value>, why: &str) -> Value {
+    let reason = format!("weir refuses this: {why}");
+    if event == "PreToolUse" {
+        return before(&reason, false);
+    }
+    let mut answer = answer.unwrap_or_else(|| json!({}));
+    let found = answer["reason"]
+        .as_str()
+        .map(|found| format!("{found} {reason}"));
+    answer["decision"] = "block".into();
+    answer["reason"] = found.unwrap_or(reason).into();
+    answer
+}
+
+/// The answer with a word to the person.
+fn tell(answer: Option<Value>, why: &str) -> Value {
+    complain(why, "");
+    let mut answer = answer.unwrap_or_else(|| json!({}));
+    answer["systemMessage"] = format!("weir: {why}").into();
+    answer
 }
 
 fn before(reason: &str, ask: bool) -> Value {

@@ -3,13 +3,14 @@
 use std::io::Read as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use base::refusal;
 use scan::{Action, Bound, Class, Direction, Engine, Place, Report};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use terminal::Failure;
+use terminal::{Failure, visible};
 
+use super::record::{Decided, EventRecord};
 use crate::ReadSettings;
-use crate::say::plain;
 use crate::with::{With, place};
 
 /// Bytes of an event; a larger one is refused.
@@ -45,6 +46,12 @@ pub(super) fn guarded<R>(body: impl FnOnce() -> Result<R, String>) -> Result<R, 
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| Err("weir failed".to_owned()))
 }
 
+/// The MCP server that a tool is of, which is empty for a tool of the coding agent's own, and the tool's own name.
+pub(super) fn server_and_tool(tool: &str) -> (&str, &str) {
+    let of_server = tool.strip_prefix("mcp__").and_then(|t| t.split_once("__"));
+    of_server.unwrap_or(("", tool))
+}
+
 /// What is wrong with an event, without any of it.
 pub(super) fn complaint(error: &serde_json::Error) -> String {
     let at = error.column();
@@ -57,18 +64,25 @@ pub(super) fn complaint(error: &serde_json::Error) -> String {
 }
 
 /// The engine, and what was found so far that must not pass.
-pub(super) struct Judge {
+pub(super) struct Judge<'r> {
     engine: Engine,
+    record: &'r mut EventRecord,
     /// What it is, where it is, and what to do about it.
     found: Vec<String>,
     refused: bool,
 }
 
-impl Judge {
-    pub(super) fn new(with: &With, read_settings: ReadSettings) -> Result<Judge, Failure> {
-        // Nothing of a hook shows fingerprints, so they need no key.
+impl Judge<'_> {
+    /// The engine that `with` asks for. What it finds is noted in the record, with fingerprints of this key.
+    pub(super) fn new<'r>(
+        with: &With,
+        read_settings: ReadSettings,
+        key: [u8; 32],
+        record: &'r mut EventRecord,
+    ) -> Result<Judge<'r>, Failure> {
         Ok(Judge {
-            engine: with.engine(read_settings, [0; 32])?,
+            engine: with.engine(read_settings, key)?,
+            record,
             found: Vec::new(),
             refused: false,
         })
@@ -76,10 +90,7 @@ impl Judge {
 
     /// Judges the call of a tool with its input, as JSON.
     pub(super) fn tool(&mut self, tool: &str, input: &RawValue) {
-        let (server, name) = match tool.strip_prefix("mcp__").and_then(|t| t.split_once("__")) {
-            Some((server, name)) => (server, name),
-            None => ("", tool),
-        };
+        let (server, name) = server_and_tool(tool);
         let place = Place {
             target: server,
             ..place(Direction::Outgoing)
@@ -131,6 +142,8 @@ impl Judge {
             Ok(report) => report,
             Err(bound) => {
                 self.refused = true;
+                self.record.refusal.get_or_insert(refusal::SCAN_BOUND.name);
+                self.record.decision = Decided::Refuse;
                 return self
                     .found
                     .push(format!("it could not be wholly scanned: {bound}"));
@@ -138,13 +151,22 @@ impl Judge {
         };
         for finding in report.findings {
             let rule = finding.rule;
-            if finding.action < Action::Redact || !counts(rule.class) {
+            if !counts(rule.class) {
+                continue;
+            }
+            self.record.find(&finding);
+            if finding.action < Action::Redact {
                 continue;
             }
             self.refused |= finding.action == Action::Refuse;
+            let decided = match finding.action {
+                Action::Refuse => Decided::Refuse,
+                _ => Decided::Redact,
+            };
+            self.record.decision = self.record.decision.max(decided);
             let at = match finding.path.as_str() {
                 "" => String::new(),
-                path => format!(" at {}", plain(path)),
+                path => format!(" at {}", visible(path)),
             };
             let undone = match finding.disguise {
                 "" => String::new(),
@@ -169,6 +191,13 @@ impl Judge {
         match named.is_empty() {
             true => None,
             false => Some(format!("weir {what}: {}{more}", named.join(" "))),
+        }
+    }
+
+    /// Says what is done about what was found, where that is not what the rules say of themselves.
+    pub(super) fn decide(&mut self, decided: Decided) {
+        if !self.found.is_empty() {
+            self.record.decision = decided;
         }
     }
 

@@ -17,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 use store::Durability;
 
 use super::agent::new_key;
-use super::{Failure, complain, print_problems, variable};
+use super::{Failure, complain, print_problems, state_folder, variable};
 use crate::config::settings::{Agent, ChildServer, EnvValue, LOCAL, LogLevel, Server, ServerKind};
 use crate::config::{Problem, Seen, Settings, read};
 use crate::reload::Load;
@@ -225,18 +225,7 @@ impl Wrap {
         if let Some(state) = &self.state {
             return Ok(state.clone());
         }
-        // A relative path is to be ignored (XDG Base Directory Specification).
-        let folder = |name| {
-            std::env::var_os(name)
-                .map(PathBuf::from)
-                .filter(|path| path.is_absolute())
-        };
-        let home = || folder("HOME").map(|home| home.join(".local/state"));
-        let base = folder("XDG_STATE_HOME").or_else(home).ok_or_else(|| {
-            let what = "there is no folder for the log: neither XDG_STATE_HOME nor HOME is set";
-            Failure::new(what, "Name one with --state DIR.")
-        })?;
-        Ok(base.join("weir/wrap").join(name.as_str()))
+        Ok(state_folder("wrap")?.join(name.as_str()))
     }
 
     /// The one agent: its key is made for this process and nobody else has it.

@@ -8,7 +8,7 @@ use base::{Name, Secret};
 use seal::keytext;
 
 use super::keys;
-use crate::cli::Failure;
+use crate::cli::{Failure, state_folder};
 use crate::config::settings::Ca;
 use crate::config::settings::relay::{Certified, Enrolled, Mutual, Place};
 use crate::config::{Seen, read, values};
@@ -180,17 +180,5 @@ pub(super) fn state(named: Option<&Path>, what: &str) -> Result<PathBuf, Failure
     if let Some(state) = named {
         return Ok(state.to_path_buf());
     }
-    // A relative path is to be ignored there.
-    let folder = |name| {
-        std::env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
-    let home = || folder("HOME").map(|home| home.join(".local/state"));
-    let base = folder("XDG_STATE_HOME").or_else(home).ok_or_else(|| {
-        let what =
-            "there is no folder for the log and the key: neither XDG_STATE_HOME nor HOME is set";
-        Failure::new(what, "Name one with --state DIR.")
-    })?;
-    Ok(base.join("weir/relay").join(what))
+    Ok(state_folder("relay")?.join(what))
 }
