@@ -257,7 +257,9 @@ def test_keygen_writes_what_only_we_can_read_and_overwrites_nothing(tmp_path):
     assert not (tmp_path / "a.key").exists()
     text = weir(tmp_path, "relay", "keygen", "b.key").stdout
     secret = (tmp_path / "b.key").read_text().strip()
-    assert secret not in text and "pin" in text and "shr1_pub_" in text
+    assert secret not in text and "pin" in text and "shr1_pub_" not in text and len(text) < 400
+    text = weir(tmp_path, "relay", "keygen", "c.key", "--full").stdout
+    assert (tmp_path / "c.key.pub").read_text().strip() in text
 
 
 def test_show_says_the_same_of_both_files_and_no_secret(tmp_path):
@@ -267,7 +269,9 @@ def test_show_says_the_same_of_both_files_and_no_secret(tmp_path):
     assert {name: made[name] for name in shown[0]} == shown[0]
     assert shown[0]["pin"].startswith(shown[0]["kid"])
     private = (tmp_path / "a.key").read_text().strip()
-    assert private not in weir(tmp_path, "relay", "show", "a.key").stdout
+    text = weir(tmp_path, "relay", "show", "a.key").stdout
+    assert private not in text and made["pin"] in text and "shr1_pub_" not in text and len(text) < 400
+    assert made["public"] in weir(tmp_path, "relay", "show", "a.key", "--full").stdout
     (tmp_path / "bad").write_text("shr1_key_AAAA\n")
     assert "private relay key" in weir(tmp_path, "relay", "show", "bad", code=2).stderr
 

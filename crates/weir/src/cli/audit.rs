@@ -5,20 +5,20 @@
 
 mod accept;
 mod line;
+mod show;
 mod snapshot;
+mod wanted;
 
-use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
-use base::limit::{
-    AUDIT_CHECKPOINT_BYTES_MAX, AUDIT_LAST_MAX, LOG_UNSIGNED_ENTRIES_MAX, LOG_UNSIGNED_MS_MAX,
-};
+use base::limit::{AUDIT_CHECKPOINT_BYTES_MAX, LOG_UNSIGNED_ENTRIES_MAX, LOG_UNSIGNED_MS_MAX};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use store::audit::{self, Against, Damage, ExportError, Kind, Verified};
+use terminal::visible_json;
 
 use accept::Accept;
-use line::line;
+use show::Show;
 use snapshot::Snapshot;
 
 use super::{Answer, ConfigFile, Ended, Failure, complain, print, print_problems, without_help};
@@ -29,10 +29,11 @@ use super::{Answer, ConfigFile, Ended, Failure, complain, print, print_problems,
 Examples:
   weir audit verify state           Prove that the log is whole
   weir audit show --last 20         Read its last records
+  weir audit show --refused --since 1h --follow
   weir audit export --out exported  Write it for others")]
 pub(super) enum Audit {
     Verify(Verify),
-    Show(Show),
+    Show(Box<Show>),
     Snapshot(Snapshot),
     Export(Export),
     Accept(Accept),
@@ -46,6 +47,9 @@ struct Place {
     /// The log: a state folder, a log, an export or a configuration; by default that of the configuration
     #[arg(value_name = "LOG")]
     place: Option<PathBuf>,
+    /// The same, as other commands name a state folder
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "place"])]
+    state: Option<PathBuf>,
 }
 
 /// Prove that each record is the one that was written, or say which is the first that is not
@@ -82,39 +86,16 @@ pub(super) struct Verify {
     json: bool,
 }
 
-/// Print records, oldest first
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  weir audit show --last 20
-  weir audit show --agent dev --json
-  weir audit show --call 5f0c7e1d2b3a49588776655443322110
-
-Exit codes: 0 printed, 1 the log has no record of that call, or is damaged, 2 it cannot be
-read.")]
-pub(super) struct Show {
-    #[command(flatten)]
-    place: Place,
-    /// Only this call
-    #[arg(long, value_name = "ID")]
-    call: Option<String>,
-    /// Only what this agent asked
-    #[arg(long)]
-    agent: Option<String>,
-    /// Only the last of these records
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=AUDIT_LAST_MAX as u64))]
-    last: Option<u64>,
-    /// Print the records as they are kept, one JSON object a line
-    #[arg(long)]
-    json: bool,
-}
-
 /// Write the log as C2SP tlog-tiles, which others can verify without weir
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   weir audit export --out exported
   weir audit export ./state --out exported
+  weir audit export --out exported --json | jq .entries
+
+With --json, one object: `exported`, and where that is true `out`, `entries` and `root` (of the signed checkpoint, in hex),
+or else, of a damaged log, `entry`, `kind` and `what`, as weir audit verify says them.
 
 Exit codes: 0 exported, 1 the log is damaged, 2 it could not be done.")]
 pub(super) struct Export {
@@ -123,6 +104,9 @@ pub(super) struct Export {
     /// The folder to write to; new or empty
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 impl Audit {
@@ -138,16 +122,22 @@ impl Audit {
 }
 
 impl Place {
+    /// What was named instead of a configuration.
+    fn named(&self) -> Option<&Path> {
+        self.place.as_deref().or(self.state.as_deref())
+    }
+
     /// The configuration that is read with it.
     fn config(&self) -> PathBuf {
-        let named = self.place.clone().filter(|place| place.is_file());
+        let named = self.named().filter(|place| place.is_file());
+        let named = named.map(Path::to_path_buf);
         named.unwrap_or_else(|| self.file.path())
     }
 
     /// The folder that holds the log's files.
     fn dir(&self) -> Result<PathBuf, Failure> {
-        let folder = match &self.place {
-            Some(place) if place.is_dir() => place.clone(),
+        let folder = match self.named() {
+            Some(place) if place.is_dir() => place.to_path_buf(),
             Some(place) => state(place)?,
             None => state(&self.file.path())?,
         };
@@ -230,7 +220,7 @@ impl Verify {
         if self.json {
             let (entry, kind, what) = (damage.index, damage.kind.as_str(), &damage.what);
             let value = json!({ "whole": false, "entry": entry, "kind": kind, "what": what });
-            print(&format!("{value}\n"))?;
+            print(&format!("{}\n", visible_json(&value.to_string())))?;
         } else {
             let help = "Keep the folder as it is, and compare it with an export or a checkpoint kept elsewhere.";
             complain(
@@ -302,94 +292,32 @@ fn told(verified: &Verified) -> String {
     told
 }
 
-impl Show {
-    fn run(self) -> Ended {
-        let dir = self.place.dir()?;
-        let entries = audit::entries(&dir, 0).map_err(|damage| unreadable(&dir, &damage))?;
-        let mut kept = VecDeque::new();
-        let mut found = false;
-        for entry in entries {
-            let (index, bytes) = match entry {
-                Ok(entry) => entry,
-                Err(damage) => {
-                    complain(
-                        &format!("the log is damaged at {damage}"),
-                        "Run weir audit verify.",
-                    );
-                    return Ok(Answer::No);
-                }
-            };
-            let Ok(record) = serde_json::from_slice::<Value>(&bytes) else {
-                complain(
-                    &format!("entry {index} is not JSON"),
-                    "Run weir audit verify.",
-                );
-                return Ok(Answer::No);
-            };
-            if !self.wants(&record) {
-                continue;
-            }
-            found = true;
-            let line = if self.json {
-                record.to_string()
-            } else {
-                line(index, &record)
-            };
-            match self.last {
-                Some(last) => {
-                    if kept.len() as u64 == last {
-                        kept.pop_front();
-                    }
-                    kept.push_back(line);
-                }
-                None => print(&format!("{line}\n"))?,
-            }
-        }
-        for line in kept {
-            print(&format!("{line}\n"))?;
-        }
-        Ok(match found {
-            true => Answer::Yes,
-            false => self.nothing(),
-        })
-    }
-
-    /// No record is what was asked for. An agent that asked nothing is no error; a call that is named was made.
-    fn nothing(&self) -> Answer {
-        let Some(call) = &self.call else {
-            return Answer::Yes;
-        };
-        let what = format!("the log has no record of the call {call:?}");
-        let help = "A call's id has 32 hex digits; another log of the same state may have it, such as log.2.";
-        complain(&what, help);
-        Answer::No
-    }
-
-    /// Whether a record was asked for. An outcome names its call and not its agent.
-    fn wants(&self, record: &Value) -> bool {
-        let is = |key: &str, wanted: &Option<String>| {
-            wanted
-                .as_ref()
-                .is_none_or(|wanted| record[key].as_str() == Some(wanted))
-        };
-        is("call", &self.call) && is("agent", &self.agent)
-    }
-}
-
 impl Export {
     fn run(self) -> Ended {
         let dir = self.place.dir()?;
         match audit::export(&dir, &self.out) {
             Ok(exported) => {
-                let out = self.out.display();
-                print(&format!(
-                    "exported to {out}: entries: {}\n",
-                    exported.entries
-                ))?;
+                let (out, entries) = (self.out.display(), exported.entries);
+                print(&match self.json {
+                    true => {
+                        let root = exported.checkpoint.root.to_string();
+                        let out = out.to_string();
+                        let value = json!({ "exported": true, "out": out, "entries": entries, "root": root });
+                        format!("{value}\n")
+                    }
+                    false => format!("exported to {out}: entries: {entries}\n"),
+                })?;
                 Ok(Answer::Yes)
             }
             Err(ExportError::Damage(damage)) if damage.kind == Kind::Unreadable => {
                 Err(unreadable(&dir, &damage))
+            }
+            Err(ExportError::Damage(damage)) if self.json => {
+                let (entry, kind, what) = (damage.index, damage.kind.as_str(), damage.what);
+                let value =
+                    json!({ "exported": false, "entry": entry, "kind": kind, "what": what });
+                print(&format!("{}\n", visible_json(&value.to_string())))?;
+                Ok(Answer::No)
             }
             Err(ExportError::Damage(damage)) => {
                 complain(

@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use serde_json::json;
+use terminal::visible_json;
 
+use super::problems::{ProblemCode, to_json};
 use super::{Answer, ConfigFile, Ended, print, print_problems, print_warnings, readable};
 use crate::config::{Problem, Settings, file};
 use crate::coverage::Coverage;
@@ -26,12 +29,24 @@ pub(super) enum Config {
 
 /// Do all that serving does before it listens, and say every problem at once
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  weir config check\n  weir config check -c /etc/weir/weir.yaml\n\nExit codes: 0 no problem, 1 problems, 2 it cannot be read."
-)]
+#[command(after_help = "\
+Examples:
+  weir config check
+  weir config check -c /etc/weir/weir.yaml
+  weir config check --json | jq -r '.problems[] | \"\\(.file):\\(.line): \\(.text)\"'
+
+With --json, one object: `good`, `file`, `problems`, `warnings`, and where it is good `agents`, `servers` and `policies`
+(how many). A problem and a warning have `file`, `line` and `column` (from 1; line 0 is the whole file), `key` (empty where
+there is none), `code`, `text` and `help`. Codes: config.invalid (what is written, or what it names), config.folder (something
+else stands where the gateway keeps a folder), policy.invalid (policies and scan rules), config.warning.
+
+Exit codes: 0 no problem, 1 problems, 2 it cannot be read.")]
 pub(super) struct Check {
     #[command(flatten)]
     file: ConfigFile,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Print the settings that hold, with defaults; secrets stay references
@@ -66,29 +81,47 @@ impl Config {
 
 impl Check {
     fn run(self) -> Ended {
-        let settings = match self.file.checked() {
+        let settings = match self.file.read()? {
             Ok(settings) => settings,
-            Err(ended) => return ended,
+            Err(problems) => return self.wrong(ProblemCode::Config, &problems),
         };
         let misplaced = misplaced(&settings);
         if !misplaced.is_empty() {
-            print_problems(&misplaced);
-            return Ok(Answer::No);
+            return self.wrong(ProblemCode::Folder, &misplaced);
         }
         let policies = match crate::config::compile::all(&settings, [0; 32]) {
             Ok((policies, _engine)) => policies.len(),
-            Err(problems) => {
-                print_problems(&problems);
-                return Ok(Answer::No);
-            }
+            Err(problems) => return self.wrong(ProblemCode::Policy, &problems),
         };
-        print_warnings(&settings.warnings);
         let (agents, servers) = (settings.agents.len(), settings.servers.len());
-        let path = settings.file.display();
+        let path = settings.file.display().to_string();
+        if self.json {
+            let warnings = to_json(ProblemCode::Warning, &settings.warnings);
+            let value = json!({
+                "good": true, "file": path, "problems": [], "warnings": warnings,
+                "agents": agents, "servers": servers, "policies": policies,
+            });
+            print(&format!("{}\n", visible_json(&value.to_string())))?;
+            return Ok(Answer::Yes);
+        }
+        print_warnings(&settings.warnings);
         print(&format!(
             "{path} is good: agents: {agents}, servers: {servers}, policies: {policies}\n"
         ))?;
         Ok(Answer::Yes)
+    }
+
+    fn wrong(&self, code: ProblemCode, problems: &[Problem]) -> Ended {
+        if self.json {
+            let file = self.file.path().display().to_string();
+            let problems = to_json(code, problems);
+            let value =
+                json!({ "good": false, "file": file, "problems": problems, "warnings": [] });
+            print(&format!("{}\n", visible_json(&value.to_string())))?;
+        } else {
+            print_problems(problems);
+        }
+        Ok(Answer::No)
     }
 }
 

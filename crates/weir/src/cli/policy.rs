@@ -8,10 +8,12 @@ use base::{Action, ItemKind, Json, JsonKind, Refusal, Resource, refusal};
 use clap::{Args, Subcommand};
 use policy::{Context, Decision, Explanation, Principal};
 use serde_json::json;
+use terminal::visible_json;
 
+use super::problems::{ProblemCode, to_json as problems_json};
 use super::{Answer, ConfigFile, Ended, Failure, print, print_problems, unusable};
 use crate::config::settings::Agent;
-use crate::config::{Settings, compile};
+use crate::config::{Problem, Settings, compile};
 use crate::lanes;
 
 /// Check the policies, or ask what they would say of a call
@@ -27,12 +29,21 @@ pub(super) enum Policy {
 
 /// Compile the policies and say every problem at once
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  weir policy check\n\nExit codes: 0 no problem, 1 problems, 2 a file cannot be read."
-)]
+#[command(after_help = "\
+Examples:
+  weir policy check
+  weir policy check --json | jq '.problems[].text'
+
+With --json, one object: `good`, `problems`, and where it is good `files` and `policies` (how many). A problem has `file`, `line`,
+`column`, `key`, `code`, `text` and `help`, as weir config check --help says them.
+
+Exit codes: 0 no problem, 1 problems, 2 a file cannot be read.")]
 pub(super) struct Check {
     #[command(flatten)]
     file: ConfigFile,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Say whether a call would be permitted, and what makes it so: policies, the agent's state, stops
@@ -90,22 +101,34 @@ impl Policy {
 
 impl Check {
     fn run(self) -> Ended {
-        let settings = match self.file.checked() {
+        let settings = match self.file.read()? {
             Ok(settings) => settings,
-            Err(ended) => return ended,
+            Err(problems) => return self.wrong(ProblemCode::Config, &problems),
         };
         let policies = match compile::policies(&settings) {
             Ok(policies) => policies,
-            Err(problems) => {
-                print_problems(&problems);
-                return Ok(Answer::No);
-            }
+            Err(problems) => return self.wrong(ProblemCode::Policy, &problems),
         };
         let (files, policies) = (settings.policy.files.len(), policies.len());
-        print(&format!(
-            "the policies are good: files: {files}, policies: {policies}\n"
-        ))?;
+        print(&match self.json {
+            true => {
+                let value =
+                    json!({ "good": true, "problems": [], "files": files, "policies": policies });
+                format!("{value}\n")
+            }
+            false => format!("the policies are good: files: {files}, policies: {policies}\n"),
+        })?;
         Ok(Answer::Yes)
+    }
+
+    fn wrong(&self, code: ProblemCode, problems: &[Problem]) -> Ended {
+        if self.json {
+            let value = json!({ "good": false, "problems": problems_json(code, problems) });
+            print(&format!("{}\n", visible_json(&value.to_string())))?;
+        } else {
+            print_problems(problems);
+        }
+        Ok(Answer::No)
     }
 }
 

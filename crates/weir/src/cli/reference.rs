@@ -11,7 +11,7 @@ use crate::routes::Open;
 
 /// Write the reference pages to a folder
 #[derive(Args, Debug)]
-#[command(hide = true)]
+#[command(hide = true, after_help = "Examples:\n  weir reference docs/reference")]
 pub(super) struct Reference {
     dir: PathBuf,
 }

@@ -1,13 +1,24 @@
 //! A record in one line for people: when, which call, who, what, and what came of it.
 //!
-//! Agents and servers wrote some of it, so nothing of it can steer a terminal.
+//! Agents and servers wrote some of it, so nothing of it can steer a terminal or stay unseen.
 
 use serde_json::Value;
+use terminal::visible;
 
-/// The line of the record with this index.
-pub(super) fn line(index: u64, record: &Value) -> String {
+use super::wanted::CallOf;
+
+/// What stands above the lines.
+pub(super) fn header() -> String {
+    format!("{:>6}  {:<24}  {:<32}  WHAT", "ENTRY", "TIME", "CALL")
+}
+
+/// The line of the record with this index. `of` says of an outcome who made the call and of what.
+pub(super) fn line(index: u64, record: &Value, of: Option<&CallOf>) -> String {
     let told = match record["kind"].as_str() {
-        Some("outcome") => of_call(record, &outcome(record)),
+        Some("outcome") => of_call(
+            record,
+            &(outcome(record) + &of.map(of_whom).unwrap_or_default()),
+        ),
         Some("lost") => of_call(record, "  lost: the process died before it ended"),
         Some("approval") => approval(record),
         Some("accepted") => accepted(record),
@@ -16,6 +27,7 @@ pub(super) fn line(index: u64, record: &Value) -> String {
         Some("snapshot") => snapshot(record),
         Some("admin") => admin(record),
         Some("open") => open(record),
+        Some("hook") => of_call(record, &event(record)),
         _ => of_call(record, &judgement(record)),
     };
     format!("{index:>6}  {}  {told}", text(record, "at"))
@@ -39,6 +51,32 @@ fn judgement(record: &Value) -> String {
     )
 }
 
+/// An event of a coding agent, as `weir hook` records it.
+fn event(record: &Value) -> String {
+    let tool = match (given(record, "server"), given(record, "tool")) {
+        (Some(server), Some(tool)) => format!(" {server}/{tool}"),
+        (None, Some(tool)) => format!(" {tool}"),
+        _ => String::new(),
+    };
+    let why = given(record, "refusal").map(|code| format!(" {code}"));
+    let (decision, agent) = (text(record, "decision"), text(record, "agent"));
+    let event = given(record, "event").unwrap_or_else(|| "-".to_owned());
+    format!(
+        "{decision} {agent} {event}{tool}{}",
+        why.unwrap_or_default()
+    )
+}
+
+fn of_whom(of: &CallOf) -> String {
+    let tool = of.tool.as_deref().map(|tool| format!("/{}", visible(tool)));
+    let (agent, server) = (of.agent.as_deref(), of.server.as_deref());
+    let (agent, server) = (
+        visible(agent.unwrap_or("-")),
+        visible(server.unwrap_or("-")),
+    );
+    format!(", of {agent} {server}{}", tool.unwrap_or_default())
+}
+
 fn outcome(record: &Value) -> String {
     let why = given(record, "why").map(|why| format!(" {why}"));
     let (status, bytes) = (number(record, "status"), number(record, "bytes"));
@@ -47,7 +85,7 @@ fn outcome(record: &Value) -> String {
     let usage = record["usage"].as_object().map(|usage| {
         let counts = usage
             .iter()
-            .map(|(name, count)| format!("{} {count}", plain(name)));
+            .map(|(name, count)| format!("{} {}", visible(name), visible(&count.to_string())));
         format!(", tokens: {}", counts.collect::<Vec<_>>().join(", "))
     });
     let usage = usage.unwrap_or_default();
@@ -114,7 +152,7 @@ fn snapshot(record: &Value) -> String {
 fn admin(record: &Value) -> String {
     let list = |key: &str, before: &str| {
         let keys = record[key].as_array().into_iter().flatten();
-        let keys = keys.filter_map(Value::as_str).map(plain);
+        let keys = keys.filter_map(Value::as_str).map(visible);
         match keys.collect::<Vec<_>>().join(", ") {
             keys if keys.is_empty() => keys,
             keys => format!(", {before}: {keys}"),
@@ -141,7 +179,7 @@ fn findings(record: &Value) -> String {
     let rules = record["findings"].as_array().into_iter().flatten();
     let rules = rules
         .filter_map(|finding| finding["rule"].as_str())
-        .map(plain);
+        .map(visible);
     let rules = rules.collect::<Vec<_>>().join(", ");
     if rules.is_empty() {
         rules
@@ -151,7 +189,7 @@ fn findings(record: &Value) -> String {
 }
 
 fn given(record: &Value, key: &str) -> Option<String> {
-    record[key].as_str().map(plain)
+    record[key].as_str().map(|text| visible(text).into_owned())
 }
 
 fn text(record: &Value, key: &str) -> String {
@@ -160,11 +198,4 @@ fn text(record: &Value, key: &str) -> String {
 
 fn number(record: &Value, key: &str) -> u64 {
     record[key].as_u64().unwrap_or(0)
-}
-
-/// A text without what could steer a terminal.
-pub(super) fn plain(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect()
 }

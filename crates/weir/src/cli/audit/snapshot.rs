@@ -6,8 +6,8 @@ use clap::Args;
 use serde_json::Value;
 use store::audit;
 use store::log::text_digest;
+use terminal::{visible, visible_json, visible_lines};
 
-use super::line::plain;
 use super::{Place, unreadable};
 use crate::cli::{Answer, Ended, Failure, complain, pins, print};
 
@@ -105,7 +105,7 @@ impl Snapshot {
         print(&match (self.json, &*parts.of) {
             (true, _) => text,
             (false, "policies") => policies(&text),
-            (false, _) => format!("{}\n", plain(&text)),
+            (false, _) => format!("{}\n", visible_json(&text)),
         })?;
         Ok(Answer::Yes)
     }
@@ -117,8 +117,10 @@ fn policies(text: &str) -> String {
     let files = value["files"].as_array().into_iter().flatten();
     let files = files.map(|file| {
         let of = |key: &str| file[key].as_str().unwrap_or_default();
-        let lines = of("text").lines().map(|line| format!("{}\n", plain(line)));
-        format!("// {}\n{}", plain(of("file")), lines.collect::<String>())
+        let lines = of("text")
+            .lines()
+            .map(|line| format!("{}\n", visible_lines(line)));
+        format!("// {}\n{}", visible(of("file")), lines.collect::<String>())
     });
     files.collect()
 }

@@ -18,7 +18,7 @@ use crate::cli::relay::show;
 use crate::cli::{Answer, Ended, Failure, print, write_new};
 use crate::config::{SECRET_BYTES_MAX, read};
 
-/// Make a key pair: write the private key, print the public one and its pin
+/// Make a key pair: write both keys, print the pin
 ///
 /// FILE gets the private key, readable by you alone, and FILE.pub the public one, which is for the other side.
 #[derive(Args, Debug)]
@@ -39,7 +39,10 @@ pub(crate) struct Keygen {
     /// Make, or bring up to date, the ticket keys that instances of one inbound share
     #[arg(long)]
     tickets: bool,
-    /// Print JSON
+    /// Print the public key too; it is in FILE.pub in any case
+    #[arg(long, conflicts_with_all = ["psk", "tickets"])]
+    full: bool,
+    /// Print JSON, with the public key
     #[arg(long)]
     json: bool,
 }
@@ -65,7 +68,7 @@ impl Keygen {
             }
             false => format!(
                 "wrote {file} (private: keep it here) and {public_file} (public: for the other side)\n{}",
-                show::text(&public)
+                show::text(&public, self.full)
             ),
         })?;
         Ok(Answer::Yes)

@@ -11,21 +11,26 @@ use super::keys;
 use crate::cli::{Answer, Ended, Failure, print};
 use crate::config::SECRET_BYTES_MAX;
 
-/// Print the public key, pin and ids of a key file
+/// Print the pin and the ids of a key file
 ///
-/// Takes private and public keys. Nothing secret is printed.
+/// Takes private and public keys. Nothing secret is printed. The public key itself, of 1.6 kB, is in the file that ends in
+/// .pub, and is printed with --full.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   weir relay show inbound.key
   weir relay show inbound.key.pub --json | jq -r .pin
+  weir relay show inbound.key --full
 
 An outbound names an inbound by its pin or its public key; an inbound names an outbound by its public key, and
 its log by the peer id.")]
 pub(crate) struct Show {
     /// A file that `weir relay keygen` wrote
     file: PathBuf,
-    /// Print JSON
+    /// Print the public key too
+    #[arg(long)]
+    full: bool,
+    /// Print JSON, with the public key
     #[arg(long)]
     json: bool,
 }
@@ -35,7 +40,7 @@ impl Show {
         let public = self.public()?;
         print(&match self.json {
             true => format!("{}\n", json(&public)),
-            false => text(&public),
+            false => text(&public, self.full),
         })?;
         Ok(Answer::Yes)
     }
@@ -58,8 +63,8 @@ impl Show {
     }
 }
 
-/// The names of a key, a line each.
-pub(super) fn text(public: &Public) -> String {
+/// The names of a key, a line each, and where it is asked for the key itself.
+pub(super) fn text(public: &Public, full: bool) -> String {
     let mut text = String::new();
     let (pin, kid, peer_id) = (public.pin(), public.kid(), public.peer_id());
     let lines = [
@@ -70,7 +75,9 @@ pub(super) fn text(public: &Public) -> String {
     for (name, value, what) in lines {
         writeln!(text, "{name:<8} {value}  {what}").expect("a string takes all");
     }
-    writeln!(text, "public   {}", keytext::public_text(public)).expect("a string takes all");
+    if full {
+        writeln!(text, "public   {}", keytext::public_text(public)).expect("a string takes all");
+    }
     text
 }
 
