@@ -57,12 +57,14 @@ impl Recording {
     }
 }
 
+type LogWithKey = (Box<dyn HookLog>, [u8; 32]);
+
 /// The log of one run of the hook, opened when it is needed.
 pub(super) struct Records<'o> {
     options: &'o Options,
     open: OpenHookLog,
     /// The log with its key, or why there is none.
-    log: Option<Result<(Box<dyn HookLog>, [u8; 32]), String>>,
+    log: Option<Result<LogWithKey, String>>,
 }
 
 impl<'o> Records<'o> {
@@ -71,7 +73,7 @@ impl<'o> Records<'o> {
         Records { options, open, log }
     }
 
-    fn log(&mut self) -> &Result<(Box<dyn HookLog>, [u8; 32]), String> {
+    fn log(&mut self) -> &Result<LogWithKey, String> {
         let (state, config) = (self.options.state.as_deref(), self.options.with.config());
         self.log.get_or_insert_with(|| {
             let log = (self.open)(state, config)?;
@@ -94,7 +96,7 @@ impl<'o> Records<'o> {
             return None;
         }
         let kept = match self.log() {
-            Ok((log, _)) => call_id().and_then(|call| log.keep(&record.to_json(call))),
+            Ok((log, _)) => call_id().and_then(|call| log.keep(&record.finish(call))),
             Err(why) => Err(why.clone()),
         };
         kept.err().map(|why| format!("{UNRECORDED}: {why}"))
@@ -236,7 +238,7 @@ impl EventRecord {
     }
 
     /// Canonical JSON, with this id, as of now.
-    pub(super) fn to_json(&mut self, call: CallId) -> Vec<u8> {
+    pub(super) fn finish(&mut self, call: CallId) -> Vec<u8> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.map_or(0, |since| since.as_millis());
         self.at = rfc3339(u64::try_from(now).unwrap_or(u64::MAX));
@@ -295,7 +297,7 @@ mod tests {
         record.findings.push(finding("arguments.text"));
         record.findings_more = 1;
         record.fail("why");
-        let json = record.to_json(CallId([1; 16]));
+        let json = record.finish(CallId([1; 16]));
         let fields: BTreeMap<String, Value> = serde_json::from_slice(&json).expect("JSON");
         assert_eq!(serde_json::to_vec(&fields).expect("JSON"), json);
         assert_eq!(fields.len(), 16, "each field is there: {fields:?}");
@@ -312,7 +314,7 @@ mod tests {
         let long = "\u{1}".repeat(400);
         record.describe(&long, Some(&long), Some(&long));
         record.findings = (0..RECORD_FINDINGS_MAX).map(|_| finding(&long)).collect();
-        let json = record.to_json(CallId([1; 16]));
+        let json = record.finish(CallId([1; 16]));
         assert!(json.len() <= RECORD_BYTES_MAX, "{}", json.len());
         let value: Value = serde_json::from_slice(&json).expect("JSON");
         let kept = value["findings"].as_array().expect("findings").len();
