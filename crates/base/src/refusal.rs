@@ -215,6 +215,14 @@ codes! {
     SERVER_SLOW "mcp.server_slow" 504 "The server did not answer in time; try again or ask for less.";
     ANSWER_TOO_LARGE "mcp.answer_too_large" 502 "The server's answer is larger than limits.answer_bytes_max; ask for less.";
     ANSWER_INVALID "mcp.answer_invalid" 502 "The server answered something that is not MCP; tell its maintainer.";
+    // Models.
+    LLM_BODY_INVALID "llm.body_invalid" 400 "Send a JSON object as the dialect has it, with each name once.";
+    LLM_MODEL_UNKNOWN "llm.model_unknown" 404 "Ask for a model that GET /v1/models shows, or for provider/model.";
+    LLM_DIALECT "llm.dialect" 400 "Ask in a dialect that the provider speaks, or for a model of another provider.";
+    LLM_NONE_LEFT "llm.none_left" 503 "Try again as Retry-After says, or later; the message says who failed how.";
+    LLM_PROVIDER_FAILED "llm.provider_failed" 502 "The provider failed; try again.";
+    LLM_PROVIDER_SLOW "llm.provider_slow" 504 "The provider did not answer in time; try again, or ask for less.";
+    LLM_ANSWER_INVALID "llm.answer_invalid" 502 "The provider answered something that is not its dialect; tell the operator.";
     // The relay.
     RELAY_CALLER "relay.caller" 407 "Send the token that the operator gave you, in the field that the relay asks for, or call by its Unix socket.";
     RELAY_ROUTE "relay.route" 404 "Ask for a host and path that the relay has a route for.";

@@ -61,6 +61,11 @@ impl Channel {
         })
     }
 
+    /// How many bytes of what came have gone on, or were replaced.
+    pub fn gone(&self) -> usize {
+        self.stream.gone()
+    }
+
     fn scan(
         &mut self,
         passed: &mut Passed,

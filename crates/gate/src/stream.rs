@@ -2,8 +2,8 @@
 
 use base::limit::FINDINGS_MAX;
 use base::record::Finding;
-use base::refusal::{SCAN_BOUND, SECRET};
-use base::{JsonValue, Refusal, ServerItem};
+use base::refusal::{FAILED, SCAN_BOUND, SECRET};
+use base::{Json, JsonValue, Refusal, ServerItem};
 use scan::{Action, Bound, Direction, Document, Report};
 
 use crate::inspect::{refuse, rule_of, too_much};
@@ -30,6 +30,25 @@ impl Passed {
         scanned
             .map(|(answer, _)| answer)
             .map_err(|(refusal, _)| refusal)
+    }
+
+    /// Judges a call of a tool that the answer proposes, `{"name":…,"arguments":…}`, as a call that goes out. `root` is where it
+    /// stands, for the findings' paths.
+    ///
+    /// # Errors
+    /// The refusal of a finding, `scan.bound`, and `http.failed` where it is not JSON.
+    pub fn proposed(&mut self, call: &[u8], root: &str) -> Result<Answer, Refusal> {
+        let json = Json::read(call).map_err(|_| {
+            base::never!("a proposed call is no JSON");
+            Refusal::new(FAILED, "a proposed call cannot be read")
+        })?;
+        let place = self.place(Direction::Outgoing, self.now());
+        let report = self.rules.engine.call(place, json.root(), root, None);
+        let report = report.map_err(|bound| too_much(bound).of_answer())?;
+        self.keep(&report);
+        let scanned = answer_of(&report, call);
+        let (answer, _) = scanned.map_err(|(refusal, _)| refusal.of_answer())?;
+        Ok(answer)
     }
 
     /// Scans one item's definition: what a server says of itself is read by a model as instruction. It is

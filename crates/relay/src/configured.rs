@@ -24,6 +24,16 @@ pub struct Relay {
 }
 
 impl Relay {
+    /// The names of all that is dialled.
+    pub fn names(&self) -> impl Iterator<Item = Name> {
+        let outbound = self.outbound.iter().flat_map(|side| {
+            let peers = side.peers.iter().map(|peer| &peer.place);
+            peers.chain(&side.plain)
+        });
+        let inbound = self.inbound.iter().flat_map(|side| &side.origins);
+        outbound.chain(inbound).map(|place| place.name.clone())
+    }
+
     /// Who calls by the relay's own settings: users, callers without a key, and outbounds that may call.
     pub fn agents(&self) -> impl Iterator<Item = &Name> {
         let outbound = self.outbound.iter();

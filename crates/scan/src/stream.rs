@@ -91,6 +91,11 @@ impl Stream {
         Ok(findings)
     }
 
+    /// How many bytes of the text were let go, or replaced.
+    pub fn gone(&self) -> usize {
+        self.offset + self.gone
+    }
+
     fn take(&mut self, mut part: &[u8]) {
         if self.in_block {
             let end = part.iter().position(|byte| !pem(*byte));

@@ -8,6 +8,7 @@
 pub(crate) mod compile;
 pub(crate) mod file;
 pub(crate) mod listen;
+mod llm;
 mod mcp;
 mod outside;
 pub(crate) mod read;

@@ -4,6 +4,7 @@
 //! routes, answered by what that row opened, counted in the metrics that it shows, and gone from `/health` when
 //! the row is.
 
+pub(crate) mod llm;
 pub(crate) mod mcp;
 pub(crate) mod relay;
 
@@ -115,6 +116,7 @@ pub(crate) trait OnThread {
 /// All lanes, in the order of the reference.
 pub(crate) static ALL: &[Row] = &[
     mcp::ROW,
+    llm::ROW,
     relay::ROW,
     #[cfg(test)]
     crate::echo::ROW,

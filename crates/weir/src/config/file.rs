@@ -52,6 +52,10 @@ pub(crate) struct File {
     #[schemars(example = &"{ desk: { servers: [files], tools: [files/read_text_file] } }")]
     #[serde(default)]
     pub toolsets: ByName<mcp::section::ToolsetSection>,
+    /// Models of providers, in the dialect that the client speaks; agents reach them at /v1 and /v1beta.
+    #[schemars(example = &"{ providers: { openai: { key: env:OPENAI_API_KEY } } }")]
+    #[serde(default)]
+    pub llm: llm::section::LlmSection,
     /// The MCP servers that weir ships, written in short: each is a child process like any other server.
     #[schemars(example = &"{ code: { roots: [.] } }")]
     pub tools: Option<tools::section::Tools>,

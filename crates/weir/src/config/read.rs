@@ -16,7 +16,7 @@ use super::outside::Machine;
 use super::seen::Seen;
 use super::settings::relay::Relay;
 use super::settings::{Agent, LOCAL, Policy, PolicyFile, Settings};
-use super::{POLICY_BYTES_MAX, Problem, mcp, tools, toolsets};
+use super::{POLICY_BYTES_MAX, Problem, llm, mcp, tools, toolsets};
 use crate::lanes;
 
 pub(crate) use super::outside::{Environment, read_text};
@@ -132,6 +132,8 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
     let scan = scan::section::settings(&file.scan, &root.key("scan"), &lanes, check);
     let names: Vec<Name> = servers.iter().map(|server| server.name.clone()).collect();
     let relay = relay::relay(file.relay.as_ref(), &names, check);
+    let taken: Vec<Name> = names.into_iter().chain(relay.names()).collect();
+    let llm = llm::llm(&file.llm, &taken, check);
     let stop = stop(file, &agents, &relay, check);
     let mut log = file.log.clone();
     log.witness = log.witness.map(|witness| check.folder.join(witness));
@@ -145,6 +147,7 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
         stop,
         servers,
         toolsets,
+        llm,
         search: file.tools.as_ref().is_some_and(|tools| tools.search.0),
         policy,
         scan,
@@ -176,6 +179,7 @@ fn is_whole(file: &File, settings: &Settings) -> bool {
     servers == settings.servers.len()
         && listeners == settings.listen.len()
         && file.agents.iter().count() == settings.agents.len()
+        && llm::is_whole(&file.llm, &settings.llm)
         && relay::is_whole(file.relay.as_ref(), &settings.relay)
 }
 

@@ -45,6 +45,8 @@ pub(crate) struct Settings {
     pub servers: Vec<Server>,
     /// The sets of servers that have a URL of their own.
     pub toolsets: Vec<(Name, mcp::Toolset)>,
+    /// The providers of models.
+    pub llm: Llm,
     /// At the URL of all servers, tools are found by search.
     pub search: bool,
     pub policy: Policy,
@@ -82,6 +84,7 @@ impl Settings {
             stop: gate::Stops::default(),
             servers: Vec::new(),
             toolsets: Vec::new(),
+            llm: Llm::default(),
             search: false,
             policy: Policy {
                 files: vec![PolicyFile {
@@ -151,6 +154,28 @@ impl Server {
         reach.ranges.extend(&http.addresses);
         reach
     }
+}
+
+/// Models of providers.
+#[derive(Clone, Default, PartialEq)]
+pub(crate) struct Llm {
+    /// In the order that they were written; names are unique.
+    pub providers: Vec<ModelProvider>,
+    pub routes: Vec<llm::ModelRoute>,
+    pub body_bytes_max: usize,
+    pub answer_bytes_max: usize,
+    pub answer_ms: u64,
+    pub silence_ms: u64,
+}
+
+/// One provider, and how it is reached.
+#[derive(Clone, PartialEq)]
+pub(crate) struct ModelProvider {
+    pub told: llm::Provider,
+    pub url: Url,
+    pub ca: Option<Ca>,
+    /// Ranges that may be dialled beside public addresses.
+    pub addresses: Vec<base::AddressRange>,
 }
 
 /// How a server is reached.

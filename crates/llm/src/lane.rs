@@ -1,0 +1,454 @@
+//! The lane: what it is told, and from an HTTP request to a call that the gate judges.
+
+use std::hash::{Hash as _, Hasher as _};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use base::limit::TOOL_NAME_CHARS_MAX;
+use base::{CallId, Json, JsonKind, Name, Refusal, Resource, refusal};
+use bytes::Bytes;
+use gate::{Call, ContentPart, Cost, Gate, PartContent, Passed, Repeat, Role};
+use http::header::{AUTHORIZATION, HeaderName};
+use http::request::Parts;
+use http::{HeaderMap, Method};
+use identity::{Presented, PresentedPeer, Verified};
+use net::{Request, Response, Upstreams, origin};
+
+use crate::actions::CHAT;
+use crate::provider::Provider;
+use crate::route::{self, Candidate, ModelRoute, ProviderState};
+use crate::upstream::{self, Sending};
+use crate::wire::{self, AskedModel, Family, ModelPlace, Wire};
+use crate::{models, refuse};
+
+/// Fields in which clients of these dialects show their key, beside `Authorization`.
+const KEY_FIELDS: &[&str] = &["x-api-key", "x-goog-api-key", "api-key"];
+/// The proof of a key that a token is bound to (RFC 9449 §4.1).
+const PROOF: &str = "dpop";
+/// W3C Trace Context, section 3.2.
+const TRACE: HeaderName = HeaderName::from_static("traceparent");
+/// Fields of a client that go on to the provider: what its dialect means by them is the provider's to know.
+const PASSED_ON: &[&str] = &[
+    "user-agent",
+    "idempotency-key",
+    "session_id",
+    "conversation_id",
+    "originator",
+];
+/// The same, by what their names begin with.
+const PASSED_ON_FROM: &[&str] = &["anthropic-", "openai-", "x-stainless-", "x-goog-api-client"];
+/// Most parts of one request.
+const PARTS_MAX: usize = 65_536;
+/// Fields by which a client says which conversation a request is of.
+const CONVERSATION_FIELDS: &[&str] = &["session_id", "conversation_id", "x-session-id"];
+/// Tokens that are reserved for an answer whose request sets no bound.
+const OUTPUT_TOKENS_DEFAULT: u64 = 4_096;
+/// Bytes of a body for one token at least: it is reserved so many tokens as its bytes could be at most.
+const BYTES_PER_TOKEN: u64 = 2;
+
+/// What the lane is told.
+#[derive(Clone)]
+pub struct Settings {
+    pub providers: Vec<Provider>,
+    pub routes: Vec<ModelRoute>,
+    pub origins: Vec<String>,
+    pub body_bytes_max: usize,
+    pub answer_bytes_max: usize,
+    pub answer_ms: u64,
+    pub silence_ms: u64,
+    /// Makes the id of a call.
+    pub new_id: fn() -> CallId,
+    /// The monotonic clock, in milliseconds.
+    pub now_ms: fn() -> u64,
+}
+
+/// What all threads share.
+pub struct Shared {
+    pub(crate) settings: Settings,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) states: Vec<ProviderState>,
+}
+
+impl Shared {
+    pub fn new(settings: Settings, gate: Arc<Gate>) -> Shared {
+        let states = settings.providers.iter();
+        let states = states.map(|provider| ProviderState::new(provider.keys.len()));
+        Shared {
+            states: states.collect(),
+            settings,
+            gate,
+        }
+    }
+
+    /// Whether each provider is asked now, by its name.
+    pub fn health(&self) -> impl Iterator<Item = (&Name, bool)> {
+        let now_ms = (self.settings.now_ms)();
+        let states = self.states.iter().map(move |state| !state.is_open(now_ms));
+        let names = self
+            .settings
+            .providers
+            .iter()
+            .map(|provider| &provider.name);
+        names.zip(states)
+    }
+}
+
+/// The lane on one thread.
+#[derive(Clone)]
+pub struct LlmLane {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) upstreams: Rc<Upstreams<Passed>>,
+}
+
+/// Which of the lane's roots a request came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Root {
+    /// `/v1`
+    V1,
+    /// `/v1beta`
+    V1Beta,
+}
+
+/// What a path asks for.
+enum PathAsks<'a> {
+    Wire(&'static Wire, Option<&'a str>),
+    /// The list of models, or one of them.
+    Models(Option<&'a str>),
+}
+
+/// A request of an agent that is known.
+pub(crate) struct KnownRequest<'a> {
+    pub(crate) verified: Verified,
+    pub(crate) head: &'a Parts,
+    pub(crate) call: Call<'a>,
+    pub(crate) family: Family,
+}
+
+impl LlmLane {
+    pub fn new(shared: Arc<Shared>, upstreams: Rc<Upstreams<Passed>>) -> LlmLane {
+        LlmLane { shared, upstreams }
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.shared.settings
+    }
+
+    /// Answers one request; `rest` is its path behind the root.
+    pub async fn serve(
+        &self,
+        root: Root,
+        rest: &str,
+        mut request: Request,
+        id: CallId,
+    ) -> Response {
+        let family = family(root, rest, &request.head);
+        let resource = Resource::Setting(Name::new("models").expect("models is a name"));
+        let request_id = request.id().map(str::to_owned);
+        let trace = request.field(&TRACE).map(str::to_owned);
+        let peer = request.peer.caller;
+        // It is looked at while the body is read.
+        let head = request.head.clone();
+        let call = Call {
+            request: request_id.as_deref(),
+            trace: trace.as_deref(),
+            ..Call::new(id, peer, &CHAT, &resource, head.method.as_str())
+        };
+        let verified = match self.who(&call, &head, request.peer.is_tls).await {
+            Ok(verified) => verified,
+            Err(refusal) => return refuse::respond(family, &refusal, id),
+        };
+        request.is_of_known_agent();
+        let known = KnownRequest {
+            verified,
+            head: &head,
+            call,
+            family,
+        };
+        match asks(root, rest, &head.method) {
+            Ok(PathAsks::Models(model)) => models::serve(self, root, model, known).await,
+            Ok(PathAsks::Wire(wire, model)) => {
+                request.bound_body(self.settings().body_bytes_max);
+                match request.body().await {
+                    Ok(body) => self.ask(wire, model, known, body).await,
+                    Err(refusal) => self.no(&known, refusal).await,
+                }
+            }
+            Err(refusal) => self.no(&known, refusal).await,
+        }
+    }
+
+    /// Whose request it is, once it comes from no other site's page.
+    async fn who(&self, call: &Call<'_>, head: &Parts, is_tls: bool) -> Result<Verified, Refusal> {
+        let gate = &self.shared.gate;
+        if let Err(refusal) = origin::check(head, is_tls, &self.settings().origins) {
+            return Err(gate.turn_away(call, refusal).await);
+        }
+        let mut fields: Vec<(&str, &str)> = Vec::new();
+        for name in KEY_FIELDS {
+            for value in head.headers.get_all(*name) {
+                fields.push((name, value.to_str().unwrap_or_default()));
+            }
+        }
+        let query = head.uri.query().unwrap_or_default();
+        let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        fields.extend(pairs.filter(|(name, _)| *name == "key"));
+        let one = |name: &str| head.headers.get(name)?.to_str().ok();
+        let target = head.uri.path().to_owned();
+        let presented = Presented {
+            authorization: one(AUTHORIZATION.as_str()),
+            proof: one(PROOF),
+            fields: &fields,
+            method: head.method.as_str(),
+            target: &target,
+            peer: PresentedPeer {
+                address: call.peer,
+                certificate: None,
+            },
+        };
+        gate.verify(call, &presented).await
+    }
+
+    /// Records a refusal that the lane found, and says it.
+    pub(crate) async fn no(&self, known: &KnownRequest<'_>, refusal: Refusal) -> Response {
+        let gate = &self.shared.gate;
+        let refusal = gate
+            .reject(Some(&known.verified), &known.call, refusal)
+            .await;
+        refuse::respond(known.family, &refusal, known.call.id)
+    }
+
+    /// Reads what is asked of a model, has it judged, and carries it.
+    async fn ask(
+        &self,
+        wire: &'static Wire,
+        in_path: Option<&str>,
+        known: KnownRequest<'_>,
+        body: Bytes,
+    ) -> Response {
+        let known = KnownRequest {
+            family: wire.family,
+            call: Call {
+                action: wire.action,
+                method: wire.name,
+                bytes: body.len() as u64,
+                ..known.call
+            },
+            ..known
+        };
+        let json = match Json::read(&body) {
+            Ok(json) => json,
+            Err(error) => return self.no(&known, not_json(error)).await,
+        };
+        let read = self.read(wire, in_path, &json);
+        let (asked, name, is_stream) = match read {
+            Ok(read) => read,
+            Err(refusal) => return self.no(&known, refusal).await,
+        };
+        let conversation = conversation(known.head, &asked, &body);
+        let settings = self.settings();
+        let found = route::find(
+            &settings.providers,
+            &settings.routes,
+            wire,
+            &name,
+            conversation,
+        );
+        let candidates = match found {
+            Ok(candidates) => candidates,
+            Err(refusal) => return self.no(&known, refusal).await,
+        };
+        let fields = passed_on(known.head);
+        let mut content = asked.content();
+        content.extend(fields.iter().map(|(name, value)| ContentPart {
+            role: Role::Header,
+            path: name.as_str(),
+            content: PartContent::Text(value.as_bytes()),
+        }));
+        let output = asked.output_max.unwrap_or(OUTPUT_TOKENS_DEFAULT);
+        let sending = Sending {
+            wire,
+            is_stream,
+            conversation,
+            model: asked.model.filter(|_| wire.model == ModelPlace::Body),
+            spans: asked.spans(),
+            fields: &fields,
+            query: known.head.uri.query(),
+            body: &body,
+            content: &content,
+            cost: Cost {
+                tokens: (body.len() - asked.media_bytes) as u64 / BYTES_PER_TOKEN + output,
+            },
+            repeat: match candidates.len() {
+                1 => Repeat::No,
+                _ => Repeat::Maybe,
+            },
+        };
+        upstream::carry(self, known, &sending, &candidates).await
+    }
+
+    /// What the body asks, the model's name, and whether the answer is to stream.
+    fn read<'j>(
+        &self,
+        wire: &Wire,
+        in_path: Option<&str>,
+        json: &'j Json<'_>,
+    ) -> Result<(AskedModel<'j>, String, bool), Refusal> {
+        let root = json.root();
+        if root.kind() != JsonKind::Object {
+            return Err(invalid("the body is no JSON object"));
+        }
+        check_names(root)?;
+        let mut asked = AskedModel::default();
+        (wire.read)(root, &mut asked);
+        if asked.parts.len() > PARTS_MAX {
+            return Err(invalid("the body has more parts than are read"));
+        }
+        let is_stream = match asked.stream.map(|stream| stream.text()) {
+            None | Some("null" | "false") => wire.always_streams,
+            Some("true") => true,
+            Some(_) => return Err(invalid("stream is neither true nor false")),
+        };
+        let name = match wire.model {
+            ModelPlace::Path => in_path.map(str::to_owned),
+            ModelPlace::Body => {
+                let name = asked.model.and_then(|name| name.as_str());
+                name.map(std::borrow::Cow::into_owned)
+            }
+        };
+        let fits = |name: &String| !name.is_empty() && name.chars().count() <= TOOL_NAME_CHARS_MAX;
+        let name = name.filter(fits);
+        let name =
+            name.ok_or_else(|| invalid("no model is named, or by more than 256 characters"))?;
+        Ok((asked, name, is_stream))
+    }
+}
+
+/// What a path behind a root asks for.
+fn asks<'a>(root: Root, rest: &'a str, method: &Method) -> Result<PathAsks<'a>, Refusal> {
+    let unknown = || Refusal::new(refusal::NOT_FOUND, "no dialect has this path");
+    let (asks, needs) = match root {
+        Root::V1 => match (wire::of_v1(rest), rest.strip_prefix("models")) {
+            (Some(wire), _) => (PathAsks::Wire(wire, None), Method::POST),
+            (None, Some(model)) => (
+                PathAsks::Models(of_path(model).ok_or_else(unknown)?),
+                Method::GET,
+            ),
+            (None, None) => return Err(unknown()),
+        },
+        Root::V1Beta => {
+            let model = rest.strip_prefix("models").ok_or_else(unknown)?;
+            match model.rsplit_once(':') {
+                Some((model, verb)) => {
+                    let wire = wire::of_verb(verb).ok_or_else(unknown)?;
+                    let model = of_path(model).flatten().ok_or_else(unknown)?;
+                    (PathAsks::Wire(wire, Some(model)), Method::POST)
+                }
+                None => (
+                    PathAsks::Models(of_path(model).ok_or_else(unknown)?),
+                    Method::GET,
+                ),
+            }
+        }
+    };
+    match *method == needs {
+        true => Ok(asks),
+        false => Err(Refusal::new(
+            refusal::METHOD,
+            format!("this path is asked by {needs}"),
+        )),
+    }
+}
+
+/// The model that stands behind `models` in a path; nothing where none does.
+#[allow(
+    clippy::option_option,
+    reason = "the outer is whether it is such a path at all"
+)]
+fn of_path(rest: &str) -> Option<Option<&str>> {
+    match rest.strip_prefix('/') {
+        None if rest.is_empty() => Some(None),
+        None => None,
+        Some("") => Some(None),
+        Some(model) => Some(Some(model)),
+    }
+}
+
+/// The dialect in which a refusal is said, as far as path and fields show it.
+fn family(root: Root, rest: &str, head: &Parts) -> Family {
+    match root {
+        Root::V1Beta => Family::Gemini,
+        Root::V1 if rest.starts_with("messages") => Family::Anthropic,
+        Root::V1 if head.headers.contains_key("anthropic-version") => Family::Anthropic,
+        Root::V1 => Family::OpenAi,
+    }
+}
+
+/// The client's fields that go on to the provider.
+fn passed_on(head: &Parts) -> Vec<(HeaderName, String)> {
+    let goes = |name: &str| {
+        PASSED_ON.contains(&name) || PASSED_ON_FROM.iter().any(|start| name.starts_with(start))
+    };
+    let fields = head.headers.iter().filter(|(name, _)| goes(name.as_str()));
+    let text = |value: &http::HeaderValue| value.to_str().ok().map(str::to_owned);
+    let fields = fields.filter_map(|(name, value)| Some((name.clone(), text(value)?)));
+    fields.collect()
+}
+
+/// What tells this conversation from others: what its client says, else its first two parts, which each turn repeats.
+fn conversation(head: &Parts, asked: &AskedModel<'_>, body: &[u8]) -> u64 {
+    let mut hash = std::hash::DefaultHasher::new();
+    let field =
+        |headers: &HeaderMap, name: &&str| headers.get(*name).map(|v| v.as_bytes().to_vec());
+    let said = CONVERSATION_FIELDS
+        .iter()
+        .find_map(|name| field(&head.headers, name));
+    match (said, &asked.conversation) {
+        (Some(said), _) => said.hash(&mut hash),
+        (None, Some(said)) => said.hash(&mut hash),
+        (None, None) => {
+            let texts = asked.parts.iter().filter(|part| part.role != Role::Header);
+            let texts = texts.filter(|part| part.path.contains('['));
+            for part in texts.take(2) {
+                body[part.json.span()].hash(&mut hash);
+            }
+        }
+    }
+    hash.finish()
+}
+
+/// No object may have a name twice: two readers could take two values.
+pub(crate) fn check_names(value: base::JsonValue<'_>) -> Result<(), Refusal> {
+    match value.kind() {
+        JsonKind::Object => {
+            let mut names = std::collections::HashSet::new();
+            for (key, inner) in value.members() {
+                if !names.insert(key.name()) {
+                    return Err(invalid("an object of the body has a name twice"));
+                }
+                check_names(inner)?;
+            }
+            Ok(())
+        }
+        JsonKind::Array => value.items().try_for_each(|item| check_names(item)),
+        _ => Ok(()),
+    }
+}
+
+fn not_json(error: base::JsonError) -> Refusal {
+    match error {
+        base::JsonError::Syntax => invalid("the body is not JSON"),
+        base::JsonError::Deep => invalid("the JSON is deeper than 64 levels"),
+    }
+}
+
+pub(crate) fn invalid(why: &str) -> Refusal {
+    Refusal::new(refusal::LLM_BODY_INVALID, why)
+}
+
+/// The resource that a candidate is.
+pub(crate) fn resource(settings: &Settings, candidate: &Candidate) -> Resource {
+    Resource::Model {
+        provider: settings.providers[candidate.provider].name.clone(),
+        model: candidate.model.as_str().into(),
+    }
+}

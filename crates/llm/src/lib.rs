@@ -1,0 +1,26 @@
+//! The lane of models: OpenAI's, Anthropic's and Google's dialects in, the provider that speaks the same dialect out.
+//!
+//! Where dialects agree the bytes that came go on untouched, but for what policy changes: a redaction, the model's name, the key. What
+//! is said is judged by who says it, whole answers before they go back, streams event by event, and each call of a tool that a
+//! model proposes as the call that it is. It refuses to convert one dialect into another.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may fail by panic"))]
+
+pub mod actions;
+mod answer;
+mod lane;
+mod models;
+mod provider;
+mod refuse;
+mod route;
+pub mod section;
+mod stream;
+mod upstream;
+mod usage;
+mod wire;
+
+pub use actions::LANE;
+pub use lane::{LlmLane, Root, Settings, Shared};
+pub use provider::{KeyField, Provider, ProviderKind};
+pub use refuse::{refuse, refuse_anthropic, refuse_gemini};
+pub use route::{ModelRoute, RouteTry};

@@ -1,0 +1,160 @@
+//! Providers of models: what is known of each kind, a file each below `providers/`.
+//!
+//! A kind says where its models are asked, by which path for each kind of request, and in which field it wants its key. What the
+//! configuration says of a provider goes before what its kind says. Adding a kind is a file and a line in [`KINDS`].
+
+use std::collections::BTreeMap;
+
+use base::{Name, Secret};
+use http::HeaderName;
+use serde::Deserialize;
+
+use crate::wire::Wire;
+
+/// The kinds of providers: the name and the file.
+const KINDS: &[(&str, &str)] = &[
+    ("anthropic", include_str!("../providers/anthropic.toml")),
+    ("azure", include_str!("../providers/azure.toml")),
+    ("cohere", include_str!("../providers/cohere.toml")),
+    ("deepseek", include_str!("../providers/deepseek.toml")),
+    ("gemini", include_str!("../providers/gemini.toml")),
+    ("groq", include_str!("../providers/groq.toml")),
+    ("mistral", include_str!("../providers/mistral.toml")),
+    ("ollama", include_str!("../providers/ollama.toml")),
+    ("openai", include_str!("../providers/openai.toml")),
+    ("openrouter", include_str!("../providers/openrouter.toml")),
+    ("together", include_str!("../providers/together.toml")),
+    ("vllm", include_str!("../providers/vllm.toml")),
+    ("xai", include_str!("../providers/xai.toml")),
+];
+
+/// What is known of one kind of provider.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProviderKind {
+    /// Where it is asked; absent where each customer has an address of its own.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// The field that its key goes in.
+    pub key: KeyField,
+    /// The path of each kind of request that it takes, behind the URL; `{model}` stands for the model's name.
+    pub paths: BTreeMap<String, String>,
+    /// Fields that are sent where the client sends none of this name.
+    #[serde(default)]
+    pub fields: BTreeMap<String, String>,
+}
+
+/// The field in which a provider wants its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeyField {
+    /// `Authorization: Bearer`.
+    Bearer,
+    XApiKey,
+    XGoogApiKey,
+    ApiKey,
+}
+
+impl KeyField {
+    /// The field with the key in it.
+    pub(crate) fn of(self, key: &Secret) -> (HeaderName, String) {
+        let name = |name| HeaderName::from_static(name);
+        match self {
+            KeyField::Bearer => (
+                http::header::AUTHORIZATION,
+                format!("Bearer {}", key.expose()),
+            ),
+            KeyField::XApiKey => (name("x-api-key"), key.expose().to_owned()),
+            KeyField::XGoogApiKey => (name("x-goog-api-key"), key.expose().to_owned()),
+            KeyField::ApiKey => (name("api-key"), key.expose().to_owned()),
+        }
+    }
+}
+
+impl ProviderKind {
+    /// The kind of this name.
+    pub fn of(name: &str) -> Option<ProviderKind> {
+        let (_, file) = KINDS.iter().find(|(known, _)| *known == name)?;
+        let kind = toml::from_str(file);
+        Some(kind.expect("a test reads each file"))
+    }
+
+    /// The names of all kinds.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        KINDS.iter().map(|(name, _)| *name)
+    }
+}
+
+/// One configured provider.
+#[derive(Clone, PartialEq)]
+pub struct Provider {
+    pub name: Name,
+    pub kind: ProviderKind,
+    /// The keys that it is asked with, in turn; none where it wants none.
+    pub keys: Vec<Secret>,
+    /// The models that it has, where the configuration names them; all else.
+    pub models: Vec<String>,
+}
+
+impl Provider {
+    /// The path for a kind of request; nothing where it does not take it.
+    pub(crate) fn path(&self, wire: &Wire, model: &str) -> Option<String> {
+        let path = self.kind.paths.get(wire.name)?;
+        Some(path.replace("{model}", &encoded(model)))
+    }
+
+    pub(crate) fn takes(&self, wire: &Wire) -> bool {
+        self.kind.paths.contains_key(wire.name)
+    }
+
+    pub(crate) fn has(&self, model: &str) -> bool {
+        self.models.is_empty() || self.models.iter().any(|known| known == model)
+    }
+}
+
+/// A model's name in a path (RFC 3986, section 3.3): `/` is kept, since tuned models are named `tunedModels/x`.
+fn encoded(model: &str) -> String {
+    let mut path = String::with_capacity(model.len());
+    for byte in model.bytes() {
+        match byte.is_ascii_alphanumeric() || b"-._~/:@".contains(&byte) {
+            true => path.push(char::from(byte)),
+            false => path.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire;
+
+    #[test]
+    fn every_kind_is_read_and_names_known_requests() {
+        let known = |name: &String| wire::ALL.iter().any(|wire| wire.name == name);
+        for name in ProviderKind::names() {
+            let kind = ProviderKind::of(name).unwrap();
+            assert!(
+                !kind.paths.is_empty() && kind.paths.keys().all(known),
+                "{name}"
+            );
+            let starts = |path: &String| path.starts_with('/');
+            assert!(kind.paths.values().all(starts), "{name}");
+            assert!(
+                kind.fields
+                    .keys()
+                    .all(|field| field.parse::<HeaderName>().is_ok())
+            );
+        }
+        let mut names: Vec<_> = ProviderKind::names().collect();
+        names.dedup();
+        assert!(names.is_sorted() && names.len() == KINDS.len());
+        assert_eq!(ProviderKind::of("nobody"), None);
+    }
+
+    #[test]
+    fn a_models_name_is_a_path_and_nothing_else() {
+        assert_eq!(encoded("gemini-3-pro"), "gemini-3-pro");
+        assert_eq!(encoded("tunedModels/a b?c#d"), "tunedModels/a%20b%3Fc%23d");
+    }
+}

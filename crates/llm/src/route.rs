@@ -1,0 +1,330 @@
+//! From the model that a client names to the providers that are tried for it.
+//!
+//! A name is, in this order: a route of the configuration; `provider/model`; the model of the one provider that takes this kind
+//! of request and has it. Example: with `routes: { smart: [anthropic/claude-opus-5, openai/gpt-5.4] }` a client that asks for
+//! `smart` in OpenAI's dialect gets both, as far as they speak it.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use base::{Refusal, refusal};
+
+use crate::provider::Provider;
+use crate::wire::Wire;
+
+/// Failures in a row after which a provider is left alone for a while.
+const FAILURES_MAX: u32 = 5;
+/// How long that is, in milliseconds.
+const OPEN_MS: u64 = 30_000;
+/// Longest time that a key is left alone because its provider says so, in milliseconds.
+const COOL_MS_MAX: u64 = 300_000;
+/// Names that a refusal lists.
+const NAMES_SHOWN_MAX: usize = 8;
+
+/// One model that a route tries, with its weight among those that stand beside it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RouteTry {
+    /// The provider, by its place among all.
+    pub provider: usize,
+    pub model: String,
+    pub weight: u32,
+}
+
+/// An alias: the models that are tried, the first by its weight.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelRoute {
+    pub name: String,
+    pub tries: Vec<RouteTry>,
+}
+
+/// One provider that is tried for one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    pub(crate) provider: usize,
+    pub(crate) model: String,
+}
+
+/// Finds what a name stands for. The list is not empty.
+///
+/// # Errors
+/// `llm.model_unknown` where nothing has the name, and where several do; `llm.dialect` where none of them speaks the dialect.
+pub(crate) fn find(
+    providers: &[Provider],
+    routes: &[ModelRoute],
+    wire: &Wire,
+    name: &str,
+    seed: u64,
+) -> Result<Vec<Candidate>, Refusal> {
+    if let Some(route) = routes.iter().find(|route| route.name == name) {
+        let all = of_route(route, seed);
+        let speaks = all.iter().filter(|of| providers[of.provider].takes(wire));
+        let speaks: Vec<Candidate> = speaks.cloned().collect();
+        return match speaks.is_empty() {
+            false => Ok(speaks),
+            true => Err(other_dialect(name, wire)),
+        };
+    }
+    if let Some((of, model)) = name.split_once('/')
+        && let Some(at) = providers.iter().position(|known| known.name.as_str() == of)
+    {
+        return match providers[at].has(model) {
+            true => one(providers, at, model, wire),
+            false => Err(unknown(providers, routes, wire, name)),
+        };
+    }
+    let has = |(_, provider): &(usize, &Provider)| provider.takes(wire) && provider.has(name);
+    let named = |(_, provider): &&(usize, &Provider)| !provider.models.is_empty();
+    let all: Vec<(usize, &Provider)> = providers.iter().enumerate().filter(has).collect();
+    // Who names the model goes before who may have any.
+    match (
+        all.as_slice(),
+        all.iter().filter(named).collect::<Vec<_>>().as_slice(),
+    ) {
+        ([(at, _)], _) | (_, [(at, _)]) => one(providers, *at, name, wire),
+        _ => Err(unknown(providers, routes, wire, name)),
+    }
+}
+
+fn one(
+    providers: &[Provider],
+    at: usize,
+    model: &str,
+    wire: &Wire,
+) -> Result<Vec<Candidate>, Refusal> {
+    match providers[at].takes(wire) {
+        true => Ok(vec![Candidate {
+            provider: at,
+            model: model.to_owned(),
+        }]),
+        false => Err(other_dialect(
+            &format!("{}/{model}", providers[at].name),
+            wire,
+        )),
+    }
+}
+
+/// The tries of a route: the first by weight, the others as they stand.
+fn of_route(route: &ModelRoute, seed: u64) -> Vec<Candidate> {
+    let candidate = |of: &RouteTry| Candidate {
+        provider: of.provider,
+        model: of.model.clone(),
+    };
+    let mut all: Vec<Candidate> = route.tries.iter().map(candidate).collect();
+    let sum: u64 = route.tries.iter().map(|of| u64::from(of.weight)).sum();
+    let Some(mut at) = seed.checked_rem(sum) else {
+        return all;
+    };
+    for (i, of) in route.tries.iter().enumerate() {
+        if at < u64::from(of.weight) {
+            let first = all.remove(i);
+            all.insert(0, first);
+            break;
+        }
+        at -= u64::from(of.weight);
+    }
+    all
+}
+
+fn other_dialect(name: &str, wire: &Wire) -> Refusal {
+    let public = format!(
+        "{name:?} is of no provider that takes requests of the kind {}",
+        wire.name
+    );
+    Refusal::new(refusal::LLM_DIALECT, public)
+}
+
+/// Names what could be asked in its place.
+fn unknown(providers: &[Provider], routes: &[ModelRoute], wire: &Wire, name: &str) -> Refusal {
+    let of_providers = providers.iter().filter(|provider| provider.takes(wire));
+    let of_providers = of_providers.map(|provider| match provider.models.first() {
+        Some(model) => format!("{}/{model}", provider.name),
+        None => format!("{}/MODEL", provider.name),
+    });
+    let known: Vec<String> = routes
+        .iter()
+        .map(|route| route.name.clone())
+        .chain(of_providers)
+        .take(NAMES_SHOWN_MAX)
+        .collect();
+    let public = match known.is_empty() {
+        true => format!("no model is named {name:?}, and no provider takes requests of this kind"),
+        false => format!(
+            "no one model is named {name:?}; there are {}",
+            known.join(", ")
+        ),
+    };
+    Refusal::new(refusal::LLM_MODEL_UNKNOWN, public)
+}
+
+/// How one provider does: shared by all threads.
+#[derive(Default)]
+pub(crate) struct ProviderState {
+    /// Failures of its own in a row.
+    failures: AtomicU32,
+    /// Until when it is left alone, on the monotonic clock.
+    open_until_ms: AtomicU64,
+    /// Until when each of its keys is.
+    keys: Vec<AtomicU64>,
+    turn: AtomicU32,
+}
+
+impl ProviderState {
+    pub(crate) fn new(keys: usize) -> ProviderState {
+        ProviderState {
+            keys: (0..keys).map(|_| AtomicU64::new(0)).collect(),
+            ..ProviderState::default()
+        }
+    }
+
+    /// Whether it is left alone for now.
+    pub(crate) fn is_open(&self, now_ms: u64) -> bool {
+        now_ms < self.open_until_ms.load(Ordering::Relaxed)
+    }
+
+    /// It answered, whatever that was: it works.
+    pub(crate) fn worked(&self) {
+        self.failures.store(0, Ordering::Relaxed);
+    }
+
+    /// It failed by its own fault.
+    pub(crate) fn failed(&self, now_ms: u64) {
+        let before = self.failures.fetch_add(1, Ordering::Relaxed);
+        if before + 1 >= FAILURES_MAX {
+            self.failures.store(0, Ordering::Relaxed);
+            self.open_until_ms
+                .store(now_ms + OPEN_MS, Ordering::Relaxed);
+        }
+    }
+
+    /// The key to ask with: the conversation's own where it is not left alone, since a provider's cache is by key; else the
+    /// next that is not. Nothing where all are.
+    pub(crate) fn key(&self, conversation: Option<u64>, now_ms: u64) -> Option<usize> {
+        let count = self.keys.len();
+        if count == 0 {
+            return None;
+        }
+        let turn = || u64::from(self.turn.fetch_add(1, Ordering::Relaxed));
+        let first = conversation.unwrap_or_else(turn) as usize % count;
+        let all = (0..count).map(|i| (first + i) % count);
+        let mut free = all.filter(|i| self.keys[*i].load(Ordering::Relaxed) <= now_ms);
+        free.next()
+    }
+
+    /// When the first of its keys may be used again, in milliseconds from now.
+    pub(crate) fn cools_ms(&self, now_ms: u64) -> u64 {
+        let keys = self.keys.iter().map(|until| until.load(Ordering::Relaxed));
+        keys.min().unwrap_or_default().saturating_sub(now_ms)
+    }
+
+    /// A key is left alone, as the provider asked.
+    pub(crate) fn cool(&self, key: usize, for_ms: u64, now_ms: u64) {
+        if let Some(until) = self.keys.get(key) {
+            until.store(now_ms + for_ms.min(COOL_MS_MAX), Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::ProviderKind;
+    use crate::wire::{CHAT_COMPLETIONS, MESSAGES};
+    use base::Name;
+
+    fn provider(name: &str, models: &[&str]) -> Provider {
+        Provider {
+            name: Name::new(name).unwrap(),
+            kind: ProviderKind::of(name).unwrap(),
+            keys: Vec::new(),
+            models: models.iter().map(|model| (*model).to_owned()).collect(),
+        }
+    }
+
+    fn names(found: Result<Vec<Candidate>, Refusal>) -> Vec<(usize, String)> {
+        let found = found.unwrap().into_iter();
+        found.map(|of| (of.provider, of.model)).collect()
+    }
+
+    #[test]
+    fn a_name_is_a_route_a_providers_model_or_the_only_one() {
+        let all = [
+            provider("openai", &[]),
+            provider("anthropic", &[]),
+            provider("groq", &["llama"]),
+        ];
+        let tries = [("openai", 0, "gpt-5.4"), ("anthropic", 1, "claude-opus-5")];
+        let tries = tries.map(|(_, provider, model)| RouteTry {
+            provider,
+            model: model.to_owned(),
+            weight: 1,
+        });
+        let routes = [ModelRoute {
+            name: "smart".to_owned(),
+            tries: tries.to_vec(),
+        }];
+        let ask = |wire, name: &str| find(&all, &routes, wire, name, 0);
+        assert_eq!(
+            names(ask(&MESSAGES, "smart")),
+            [(1, "claude-opus-5".to_owned())]
+        );
+        assert_eq!(names(ask(&CHAT_COMPLETIONS, "smart")).len(), 2);
+        assert_eq!(
+            names(ask(&MESSAGES, "claude-x")),
+            [(1, "claude-x".to_owned())]
+        );
+        assert_eq!(
+            names(ask(&CHAT_COMPLETIONS, "llama")),
+            [(2, "llama".to_owned())]
+        );
+        assert_eq!(
+            names(ask(&CHAT_COMPLETIONS, "openai/a/b")),
+            [(0, "a/b".to_owned())]
+        );
+        for (wire, name, code) in [
+            (&CHAT_COMPLETIONS, "other", "llm.model_unknown"),
+            (&CHAT_COMPLETIONS, "groq/other", "llm.model_unknown"),
+            (&MESSAGES, "openai/gpt", "llm.dialect"),
+        ] {
+            assert_eq!(ask(wire, name).unwrap_err().code.name, code, "{name}");
+        }
+    }
+
+    #[test]
+    fn weights_are_kept_and_the_others_follow() {
+        let tries = [3, 1].map(|weight| RouteTry {
+            provider: weight as usize,
+            model: "m".to_owned(),
+            weight,
+        });
+        let route = ModelRoute {
+            name: "r".to_owned(),
+            tries: tries.to_vec(),
+        };
+        let firsts: Vec<usize> = (0..8)
+            .map(|seed| of_route(&route, seed)[0].provider)
+            .collect();
+        assert_eq!(firsts, [3, 3, 3, 1, 3, 3, 3, 1]);
+        assert_eq!(of_route(&route, 3).len(), 2);
+    }
+
+    #[test]
+    fn a_provider_that_fails_is_left_alone_and_a_key_that_is_full_too() {
+        let state = ProviderState::new(2);
+        for _ in 0..FAILURES_MAX - 1 {
+            state.failed(0);
+        }
+        state.worked();
+        state.failed(0);
+        assert!(!state.is_open(1));
+        for _ in 0..FAILURES_MAX {
+            state.failed(0);
+        }
+        assert!(state.is_open(OPEN_MS - 1) && !state.is_open(OPEN_MS));
+        assert_eq!(state.key(Some(5), 0), Some(1));
+        state.cool(1, 1_000, 0);
+        assert_eq!(state.key(Some(5), 0), Some(0));
+        state.cool(0, u64::MAX, 0);
+        assert_eq!((state.key(None, 0), state.cools_ms(0)), (None, 1_000));
+        assert_eq!(state.key(Some(5), 1_000), Some(1));
+        assert_eq!(ProviderState::new(0).key(None, 0), None);
+    }
+}

@@ -1,0 +1,86 @@
+//! The `llm` section of a configuration, as it is written.
+//!
+//! What one key says about another is checked where the configuration is read.
+
+use base::limit;
+use config::{Addresses, ByName, Count, FileReference, List, Reference, Text, Url};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Bytes of a request's body: images are in it.
+const BODY_BYTES_DEFAULT: u64 = 32 << 20;
+/// How long a provider may take until it answers at all, and be silent in the middle of an answer, in milliseconds.
+const ANSWER_MS_DEFAULT: u64 = 600_000;
+const SILENCE_MS_DEFAULT: u64 = 120_000;
+
+/// Models of providers, in the dialect that the client speaks: OpenAI's at /v1, Anthropic's at /v1/messages, Google's at /v1beta.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(example = &"{ providers: { openai: { key: env:OPENAI_API_KEY } } }")]
+pub struct LlmSection {
+    /// The providers, by names of your own; that of a known kind is its kind where none is said.
+    #[schemars(example = &"{ anthropic: { key: env:ANTHROPIC_API_KEY } }")]
+    pub providers: ByName<ProviderSection>,
+    /// Names for models that are tried one after another: provider/model, with a weight after a space where the first is drawn.
+    #[schemars(example = &"{ smart: [anthropic/claude-opus-5, openai/gpt-5.4] }")]
+    pub routes: ByName<RouteSection>,
+    /// Largest body of a request, in bytes.
+    #[schemars(example = &"33554432")]
+    pub body_bytes_max: Count<1024, 1_073_741_824>,
+    /// Largest answer that does not stream, and largest event of one that does, in bytes.
+    #[schemars(example = &"33554432")]
+    pub answer_bytes_max: Count<1024, 1_073_741_824>,
+    /// How long a provider may take until its answer begins, in milliseconds.
+    #[schemars(example = &"600000")]
+    pub answer_ms: Count<1, 86_400_000>,
+    /// How long a provider may send nothing in the middle of an answer, in milliseconds.
+    #[schemars(example = &"120000")]
+    pub silence_ms: Count<1, 86_400_000>,
+}
+
+/// The models of a route, in the order in which they are tried.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[schemars(example = &"[anthropic/claude-opus-5, openai/gpt-5.4]")]
+pub struct RouteSection(pub List<Text>);
+
+/// One provider.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(example = &"{ key: env:OPENAI_API_KEY }")]
+pub struct ProviderSection {
+    /// What it is: anthropic, azure, cohere, deepseek, gemini, groq, mistral, ollama, openai, openrouter, together, vllm (also
+    /// any other that is compatible with OpenAI) or xai; its name where that is one of these.
+    #[schemars(example = &"vllm")]
+    pub kind: Option<Text>,
+    /// Where it is asked, in place of what is known of its kind.
+    #[schemars(example = &"https://models.example/v1")]
+    pub url: Option<Url>,
+    /// Its key; agents never see it.
+    #[schemars(example = &"env:OPENAI_API_KEY")]
+    pub key: Option<Reference>,
+    /// Several keys: a conversation stays with one, and one that is at its limit is left alone for a while.
+    #[schemars(example = &"[env:OPENAI_A, env:OPENAI_B]")]
+    pub keys: List<Reference>,
+    /// The models that it has; all where none is named.
+    #[schemars(example = &"[gpt-5.4, gpt-5.4-mini]")]
+    pub models: List<Text>,
+    /// Certificates to trust for it instead of the public ones, as PEM.
+    #[schemars(example = &"file:ca.pem")]
+    pub ca: Option<FileReference>,
+    /// Private address ranges that may be dialled for it; those that are not public are refused otherwise.
+    #[schemars(example = &"[10.0.0.0/8]")]
+    pub addresses: List<Addresses>,
+}
+
+impl Default for LlmSection {
+    fn default() -> LlmSection {
+        LlmSection {
+            providers: Default::default(),
+            routes: Default::default(),
+            body_bytes_max: Count(BODY_BYTES_DEFAULT),
+            answer_bytes_max: Count((limit::ANSWER_BYTES_DEFAULT as u64).max(BODY_BYTES_DEFAULT)),
+            answer_ms: Count(ANSWER_MS_DEFAULT),
+            silence_ms: Count(SILENCE_MS_DEFAULT),
+        }
+    }
+}

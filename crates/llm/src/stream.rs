@@ -1,0 +1,381 @@
+//! An answer that streams: events are held until what they say was scanned, and go on as the bytes that came.
+//!
+//! What grows over events (the content of a choice, its reasoning, the arguments of a call) is one text to the scan, so that
+//! nothing passes because it was cut in two. An event waits until the scan lets go of the text up to its end: mostly one word. A
+//! call of a tool waits until it is whole, and is judged as a call. Only an event in which something was redacted is written anew.
+//!
+//! Example: the deltas `my key is AK`, `IA…` with a rule for such keys: the first event waits for the second, and where the rule
+//! redacts, the first goes on as `my key is [redacted:aws_key]`, the second with an empty text.
+
+mod events;
+mod texts;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::time::Duration;
+
+use base::record::{CallEnd, Usage};
+use base::{Json, JsonValue, Permit as _, Refusal, refusal};
+use bytes::Bytes;
+use gate::{Answer, Passed};
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use net::{Body, BodySender, Response, UpstreamAnswer};
+use tokio::time::Instant;
+
+use crate::answer::{Delta, TextKey, TextKind};
+use crate::lane::{LlmLane, check_names};
+use crate::upstream::{end, of_send, pass_back};
+use crate::wire::Wire;
+use crate::{refuse, usage};
+
+use events::{Splitter, data_of};
+use texts::Texts;
+
+/// Chunks that may wait for a slow client before the provider is made to wait.
+const CHUNKS_WAITING_MAX: usize = 16;
+/// Bytes of events that wait to be let go.
+const HELD_BYTES_MAX: usize = 4 << 20;
+/// How often a stream looks whether its call is in force, in milliseconds.
+const LOOK_MS: u64 = 1_000;
+/// After how long without an event the client is told that there is one to come, in milliseconds.
+const KEEP_ALIVE_MS: u64 = 15_000;
+/// Longest event beside its texts that is remembered as clean.
+const CLEAN_BYTES_MAX: usize = 4 << 10;
+/// Keeps nginx from collecting a stream.
+const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// Carries a stream to the client, on a task of its own.
+pub(crate) fn carry(
+    lane: &LlmLane,
+    passed: Passed,
+    wire: &'static Wire,
+    answer: UpstreamAnswer,
+) -> Response {
+    let (sender, body) = Body::stream(CHUNKS_WAITING_MAX);
+    let mut response = Response::new(body);
+    let fields = response.headers_mut();
+    pass_back(&answer.head.headers, fields);
+    fields.insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static("text/event-stream; charset=utf-8"),
+    );
+    fields.insert(BUFFERING, HeaderValue::from_static("no"));
+    let settings = lane.settings();
+    let carrying = Carrying {
+        splitter: Splitter::new(settings.answer_bytes_max),
+        judge: EventJudge::new(passed, wire),
+        silence: Duration::from_millis(settings.silence_ms),
+        answer,
+        sender,
+    };
+    tokio::task::spawn_local(carrying.run());
+    response
+}
+
+/// How a stream came to its end.
+enum Ended {
+    Whole,
+    ClientGone,
+    Refused(Refusal),
+}
+
+struct Carrying {
+    splitter: Splitter,
+    judge: EventJudge,
+    silence: Duration,
+    answer: UpstreamAnswer,
+    sender: BodySender,
+}
+
+impl Carrying {
+    async fn run(mut self) {
+        let ended = self.carry().await;
+        let Carrying { judge, sender, .. } = self;
+        let (bytes, usage) = (judge.bytes, judge.usage);
+        match ended {
+            Ended::Whole => {
+                let how = if judge.is_error {
+                    CallEnd::Failed
+                } else {
+                    CallEnd::Complete
+                };
+                end(judge.passed, how, 200, bytes, usage, None);
+            }
+            Ended::ClientGone => end(judge.passed, CallEnd::Cut, 200, bytes, usage, None),
+            Ended::Refused(refusal) => {
+                let event = refuse::event(judge.wire, &refusal, judge.passed.call());
+                // Nobody may be there to read it.
+                let _ = sender.send(Bytes::from(event)).await;
+                let how = match refusal.code.is_of_scan {
+                    true => CallEnd::Refused,
+                    false => CallEnd::Cut,
+                };
+                end(judge.passed, how, 200, bytes, usage, Some(&refusal));
+            }
+        }
+    }
+
+    async fn carry(&mut self) -> Ended {
+        let mut look = tokio::time::interval(Duration::from_millis(LOOK_MS));
+        let (mut came, mut told) = (Instant::now(), Instant::now());
+        loop {
+            let piece = tokio::select! {
+                piece = self.answer.chunk() => piece,
+                () = self.sender.closed() => return Ended::ClientGone,
+                _ = look.tick() => {
+                    if let Err(refusal) = self.judge.passed.in_force() {
+                        return Ended::Refused(refusal);
+                    }
+                    if came.elapsed() > self.silence {
+                        let public = "the provider sent nothing for longer than llm.silence_ms";
+                        return Ended::Refused(Refusal::new(refusal::LLM_PROVIDER_SLOW, public));
+                    }
+                    if told.elapsed() > Duration::from_millis(KEEP_ALIVE_MS) {
+                        told = Instant::now();
+                        if self.sender.send(Bytes::from_static(b": keep-alive\n\n")).await.is_err() {
+                            return Ended::ClientGone;
+                        }
+                    }
+                    continue;
+                }
+            };
+            came = Instant::now();
+            let out = match piece {
+                Ok(Some(piece)) => self.take(&piece).map(|out| (out, false)),
+                Ok(None) => self.last().map(|out| (out, true)),
+                Err(error) => Err((Vec::new(), of_send(error))),
+            };
+            let (out, is_last, refusal) = match out {
+                Ok((out, is_last)) => (out, is_last, None),
+                Err((out, refusal)) => (out, false, Some(refusal)),
+            };
+            if !out.is_empty() {
+                told = Instant::now();
+                if self.sender.send(Bytes::from(out)).await.is_err() {
+                    return Ended::ClientGone;
+                }
+            }
+            match refusal {
+                Some(refusal) => return Ended::Refused(refusal),
+                None if is_last => return Ended::Whole,
+                None => {}
+            }
+        }
+    }
+
+    /// Takes what came; gives what may go on, also where it is refused.
+    fn take(&mut self, piece: &[u8]) -> Result<Vec<u8>, (Vec<u8>, Refusal)> {
+        let mut out = Vec::new();
+        self.judge.bytes += piece.len() as u64;
+        let mut taken = self.splitter.push(piece);
+        while let (Ok(()), Some(event)) = (&taken, self.splitter.next()) {
+            taken = self.judge.take(event);
+            self.judge.release(&mut out);
+        }
+        match taken {
+            Ok(()) => Ok(out),
+            Err(refusal) => Err((out, refusal)),
+        }
+    }
+
+    /// Takes what is left: the stream has ended.
+    fn last(&mut self) -> Result<Vec<u8>, (Vec<u8>, Refusal)> {
+        let mut out = Vec::new();
+        let rest = self.splitter.rest();
+        let mut taken = rest.map_or(Ok(()), |rest| self.judge.take(rest));
+        if taken.is_ok() {
+            taken = self.judge.finish();
+        }
+        self.judge.release(&mut out);
+        match taken {
+            Ok(()) => Ok(out),
+            Err(refusal) => Err((out, refusal)),
+        }
+    }
+}
+
+/// One event that waits.
+struct HeldEvent {
+    /// As it came, its blank line included.
+    raw: Vec<u8>,
+    /// The texts in it: which, from where to where in that text, and where it stands in `raw`.
+    texts: Vec<(TextKey, Range<usize>, Range<usize>)>,
+}
+
+/// Judges the events of one stream.
+struct EventJudge {
+    passed: Passed,
+    wire: &'static Wire,
+    texts: Texts,
+    held: VecDeque<HeldEvent>,
+    held_bytes: usize,
+    /// What the last event said beside its texts, in which nothing was found: most events say the same.
+    clean: Vec<u8>,
+    usage: Option<Usage>,
+    bytes: u64,
+    is_error: bool,
+}
+
+impl EventJudge {
+    fn new(passed: Passed, wire: &'static Wire) -> EventJudge {
+        EventJudge {
+            passed,
+            wire,
+            texts: Texts::default(),
+            held: VecDeque::new(),
+            held_bytes: 0,
+            clean: Vec::new(),
+            usage: None,
+            bytes: 0,
+            is_error: false,
+        }
+    }
+
+    /// Takes one event.
+    fn take(&mut self, event: Vec<u8>) -> Result<(), Refusal> {
+        let (mut raw, data) = data_of(event);
+        let text = raw[data.clone()].to_vec();
+        let mut held = Vec::new();
+        if data.is_empty() {
+            // A comment, or an event without data: nobody reads it.
+        } else if text == b"[DONE]" {
+            self.texts.finish(&mut self.passed, |_| true)?;
+        } else {
+            let json = Json::read(&text);
+            let json = json.map_err(|_| invalid("an event of the provider is not JSON"))?;
+            let root = json.root();
+            check_names(root)?;
+            let mut delta = Delta::default();
+            (self.wire.event)(root, &mut delta);
+            self.usage = usage::merge(self.usage, delta.usage);
+            self.is_error |= delta.is_error;
+            for call in &delta.whole_calls {
+                self.passed.proposed(call.json().as_bytes(), &call.path)?;
+            }
+            if let Some(redacted) = self.beside(&text, root, &delta)? {
+                raw.splice(data.clone(), redacted);
+            }
+            for (key, name) in &delta.begun {
+                self.texts.begin_call(&mut self.passed, *key, *name)?;
+            }
+            for (key, value) in &delta.texts {
+                let said = value.as_str().unwrap_or_default();
+                let span = self.texts.push(&mut self.passed, *key, said.as_bytes())?;
+                let at = value.span();
+                held.push((*key, span, data.start + at.start..data.start + at.end));
+            }
+            for group in delta.ended {
+                self.texts
+                    .finish(&mut self.passed, |key| key.group == group)?;
+            }
+        }
+        self.held_bytes += raw.len();
+        self.held.push_back(HeldEvent { raw, texts: held });
+        match self.held_bytes > HELD_BYTES_MAX {
+            false => Ok(()),
+            true => Err(Refusal::new(
+                refusal::SCAN_BOUND,
+                "more of the answer waits to be judged than may",
+            )
+            .of_answer()),
+        }
+    }
+
+    /// Judges what an event says beside the texts that grow; gives it where something was redacted.
+    fn beside(
+        &mut self,
+        text: &[u8],
+        root: JsonValue<'_>,
+        delta: &Delta<'_>,
+    ) -> Result<Option<Vec<u8>>, Refusal> {
+        if delta.texts.is_empty() {
+            if text == self.clean {
+                return Ok(None);
+            }
+            let answer = self.passed.answer(root, "")?;
+            return Ok(match answer {
+                Answer::AsItCame => {
+                    self.keep_clean(text);
+                    None
+                }
+                Answer::Redacted(redacted) => Some(redacted),
+            });
+        }
+        let mut bare = Vec::with_capacity(text.len());
+        let mut at = 0;
+        let mut spans: Vec<Range<usize>> =
+            delta.texts.iter().map(|(_, value)| value.span()).collect();
+        spans.sort_by_key(|span| span.start);
+        for span in spans {
+            bare.extend_from_slice(&text[at..span.start]);
+            bare.extend_from_slice(b"\"\"");
+            at = span.end;
+        }
+        bare.extend_from_slice(&text[at..]);
+        if bare == self.clean {
+            return Ok(None);
+        }
+        let json =
+            Json::read(&bare).map_err(|_| invalid("an event of the provider is not JSON"))?;
+        match self.passed.answer(json.root(), "")? {
+            Answer::AsItCame => {
+                self.keep_clean(&bare);
+                Ok(None)
+            }
+            Answer::Redacted(_) => {
+                let public = "a secret stands where it cannot be taken out of a stream";
+                Err(Refusal::new(refusal::SECRET, public).of_answer())
+            }
+        }
+    }
+
+    fn keep_clean(&mut self, text: &[u8]) {
+        self.clean.clear();
+        if text.len() <= CLEAN_BYTES_MAX {
+            self.clean.extend_from_slice(text);
+        }
+    }
+
+    /// The stream has ended: what waits is whole.
+    fn finish(&mut self) -> Result<(), Refusal> {
+        self.texts.finish(&mut self.passed, |_| true)
+    }
+
+    /// Adds the events to `out` that may go on.
+    fn release(&mut self, out: &mut Vec<u8>) {
+        while let Some(front) = self.held.front() {
+            if !front
+                .texts
+                .iter()
+                .all(|(key, span, _)| self.texts.is_free(key, span))
+            {
+                return;
+            }
+            let Some(mut event) = self.held.pop_front() else {
+                return;
+            };
+            self.held_bytes -= event.raw.len();
+            let mut changes = Vec::new();
+            for (key, span, at) in &event.texts {
+                if let Some(text) = self.texts.assign(key, span) {
+                    let text = String::from_utf8_lossy(&text).into_owned();
+                    changes.push((at.clone(), serde_json::Value::from(text).to_string()));
+                }
+            }
+            changes.sort_by_key(|(at, _)| std::cmp::Reverse(at.start));
+            for (at, with) in changes {
+                event.raw.splice(at, with.into_bytes());
+            }
+            out.extend_from_slice(&event.raw);
+        }
+    }
+}
+
+fn invalid(why: &str) -> Refusal {
+    Refusal::new(refusal::LLM_ANSWER_INVALID, why)
+}
+
+/// Whether a text is one of a call of a tool.
+fn is_call(key: &TextKey) -> bool {
+    key.kind == TextKind::Arguments
+}

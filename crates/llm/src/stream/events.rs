@@ -1,0 +1,155 @@
+//! Server-sent events as the bytes that came (HTML standard, section 9.2): where one ends, and where its data stands.
+
+use std::ops::Range;
+
+use base::{Refusal, refusal};
+
+/// Cuts a stream into events, each with the blank line behind it.
+pub(super) struct Splitter {
+    buffer: Vec<u8>,
+    /// Up to here no event ends.
+    looked: usize,
+    bytes_max: usize,
+}
+
+impl Splitter {
+    pub(super) fn new(bytes_max: usize) -> Splitter {
+        Splitter {
+            buffer: Vec::new(),
+            looked: 0,
+            bytes_max,
+        }
+    }
+
+    /// Takes a piece.
+    ///
+    /// # Errors
+    /// `llm.answer_invalid` where an event is larger than it may be.
+    pub(super) fn push(&mut self, piece: &[u8]) -> Result<(), Refusal> {
+        // What came before is less than an event, and so is within the bound.
+        self.buffer.extend_from_slice(piece);
+        match self.buffer.len() > self.bytes_max.saturating_add(piece.len()) {
+            false => Ok(()),
+            true => {
+                let public = "an event of the provider is larger than llm.answer_bytes_max";
+                Err(Refusal::new(refusal::LLM_ANSWER_INVALID, public))
+            }
+        }
+    }
+
+    /// The next event that is whole.
+    pub(super) fn next(&mut self) -> Option<Vec<u8>> {
+        let from = self.looked.saturating_sub(3);
+        let ends = [&b"\n\n"[..], b"\n\r\n", b"\r\r"]
+            .into_iter()
+            .filter_map(|end| {
+                let at = memchr::memmem::find(&self.buffer[from..], end)?;
+                Some(from + at + end.len())
+            });
+        let Some(end) = ends.min() else {
+            self.looked = self.buffer.len();
+            return None;
+        };
+        let rest = self.buffer.split_off(end);
+        self.looked = 0;
+        Some(std::mem::replace(&mut self.buffer, rest))
+    }
+
+    /// What came behind the last whole event.
+    pub(super) fn rest(&mut self) -> Option<Vec<u8>> {
+        let rest = std::mem::take(&mut self.buffer);
+        (!rest.is_empty()).then_some(rest)
+    }
+}
+
+/// An event and where its data stands in it; an empty range where it has none. Data of several lines are put into one: they are
+/// JSON, in which a line's end is white space.
+pub(super) fn data_of(event: Vec<u8>) -> (Vec<u8>, Range<usize>) {
+    let mut found: Vec<Range<usize>> = Vec::new();
+    let mut at = 0;
+    for line in event.split_inclusive(|byte| *byte == b'\n' || *byte == b'\r') {
+        let start = at;
+        at += line.len();
+        let line = line.trim_ascii_end();
+        if let Some(value) = line.strip_prefix(b"data:") {
+            let value = value.strip_prefix(b" ").unwrap_or(value);
+            let end = start + line.len();
+            found.push(end - value.len()..end);
+        }
+    }
+    match found.as_slice() {
+        [] => (event, 0..0),
+        [one] => {
+            let one = one.clone();
+            (event, one)
+        }
+        several => {
+            let mut whole = Vec::with_capacity(event.len());
+            for line in event.split(|byte| *byte == b'\n' || *byte == b'\r') {
+                let is_data = line.starts_with(b"data:");
+                if !is_data && !line.is_empty() {
+                    whole.extend_from_slice(line);
+                    whole.push(b'\n');
+                }
+            }
+            whole.extend_from_slice(b"data: ");
+            let start = whole.len();
+            for (i, span) in several.iter().enumerate() {
+                if i > 0 {
+                    whole.push(b' ');
+                }
+                whole.extend_from_slice(&event[span.clone()]);
+            }
+            let end = whole.len();
+            whole.extend_from_slice(b"\n\n");
+            (whole, start..end)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_the_same_wherever_the_stream_is_cut() {
+        let stream = b": ping\n\ndata: {\"a\":1}\r\n\r\nevent: x\ndata:[DONE]\n\ndata: cut";
+        let mut all = Vec::new();
+        for size in 1..stream.len() {
+            let mut splitter = Splitter::new(64);
+            let mut events = Vec::new();
+            for piece in stream.chunks(size) {
+                splitter.push(piece).unwrap();
+                while let Some(event) = splitter.next() {
+                    events.push(event);
+                }
+            }
+            events.extend(splitter.rest());
+            assert_eq!(events.concat(), stream);
+            all.push(events);
+        }
+        assert!(all.iter().all(|events| *events == all[0]) && all[0].len() == 4);
+        let datas = all[0].iter().map(|event| {
+            let (raw, data) = data_of(event.clone());
+            assert_eq!(raw, *event);
+            String::from_utf8(raw[data].to_vec()).unwrap()
+        });
+        let datas: Vec<String> = datas.collect();
+        assert_eq!(datas, ["", "{\"a\":1}", "[DONE]", "cut"]);
+    }
+
+    #[test]
+    fn data_of_several_lines_are_one() {
+        let (raw, data) = data_of(b"event: x\ndata: {\"a\":\ndata: 1}\nid: 7\n\n".to_vec());
+        assert_eq!(&raw[data], b"{\"a\": 1}");
+        assert_eq!(raw, b"event: x\nid: 7\ndata: {\"a\": 1}\n\n");
+    }
+
+    #[test]
+    fn an_event_without_end_is_bounded() {
+        let mut splitter = Splitter::new(10);
+        splitter.push(b"data: 12345").unwrap();
+        assert!(splitter.next().is_none());
+        assert!(splitter.push(b"6").is_err());
+    }
+}

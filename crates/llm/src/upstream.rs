@@ -1,0 +1,559 @@
+//! On to a provider: each try judged for its own target, the bytes that came, and back what the provider answers.
+//!
+//! A try is repeated at the next provider only for what another one can mend: no connection, a limit, a failure of the provider,
+//! a model that it does not have. Nothing is tried again once an answer has begun.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use base::record::{CallEnd, Usage};
+use base::{Json, JsonValue, Refusal, refusal};
+use bytes::Bytes;
+use gate::{Answer, Call, CallEnding, ContentPart, Cost, Passed, Repeat};
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName,
+    HeaderValue, RETRY_AFTER,
+};
+use http::{HeaderMap, StatusCode};
+use net::{Body, Response, SendError, UpstreamAnswer};
+
+use crate::answer::AnswerSaid;
+use crate::lane::{KnownRequest, LlmLane, resource};
+use crate::provider::Provider;
+use crate::route::Candidate;
+use crate::wire::Wire;
+use crate::{refuse, stream};
+
+/// Most tries of one request, all providers and keys together.
+const TRIES_MAX: usize = 4;
+/// How often a call that lasts looks whether it is still in force, in milliseconds.
+const LOOK_MS: u64 = 1_000;
+/// How long a key is left alone where a provider says that it is at its limit, and not for how long, in milliseconds.
+const COOL_MS_DEFAULT: u64 = 5_000;
+/// Names of a query that go on: of all else nothing is known.
+const QUERY: &[&str] = &["alt", "beta", "api-version"];
+/// Fields of an answer that go back, and what the names of others begin with. Their values are short, and no texts.
+const PASSED_BACK: &[&str] = &[
+    "request-id",
+    "x-request-id",
+    "retry-after",
+    "retry-after-ms",
+    "x-should-retry",
+    "server-timing",
+];
+const PASSED_BACK_FROM: &[&str] = &["anthropic-", "openai-", "x-ratelimit-"];
+const FIELD_BYTES_MAX: usize = 128;
+
+/// A request on its way.
+pub(crate) struct Sending<'a> {
+    pub(crate) wire: &'static Wire,
+    pub(crate) is_stream: bool,
+    /// A number that is the same for all requests of one conversation.
+    pub(crate) conversation: u64,
+    /// The member that names the model, where the body does.
+    pub(crate) model: Option<JsonValue<'a>>,
+    /// Where each part stands in the body, by its number; parts beyond are fields.
+    pub(crate) spans: Vec<Range<usize>>,
+    pub(crate) fields: &'a [(HeaderName, String)],
+    pub(crate) query: Option<&'a str>,
+    pub(crate) body: &'a Bytes,
+    pub(crate) content: &'a [ContentPart<'a>],
+    pub(crate) cost: Cost,
+    pub(crate) repeat: Repeat,
+}
+
+/// What became of one try.
+enum Tried {
+    /// The provider answered, and the answer is the client's.
+    Answered(Box<UpstreamAnswer>),
+    /// Another provider can mend it: who failed how, and the answer where there is one.
+    Mendable(String, Option<Box<UpstreamAnswer>>),
+    Refused(Refusal),
+}
+
+/// Carries a request to the candidates, one after another, and its answer back.
+pub(crate) async fn carry(
+    lane: &LlmLane,
+    known: KnownRequest<'_>,
+    sending: &Sending<'_>,
+    candidates: &[Candidate],
+) -> Response {
+    let (id, family) = (known.call.id, sending.wire.family);
+    let mut failures: Vec<String> = Vec::new();
+    let mut retry_ms = None;
+    let mut last: Option<(Passed, Option<Box<UpstreamAnswer>>)> = None;
+    let mut at = 0;
+    for _ in 0..TRIES_MAX {
+        let Some(candidate) = candidates.get(at) else {
+            break;
+        };
+        let provider = &lane.settings().providers[candidate.provider];
+        let state = &lane.shared.states[candidate.provider];
+        let now_ms = (lane.settings().now_ms)();
+        let key = state.key(Some(sending.conversation), now_ms);
+        let left_alone = match (state.is_open(now_ms), key) {
+            (true, _) => Some("left alone after failures"),
+            (false, None) if !provider.keys.is_empty() => {
+                let cools = state.cools_ms(now_ms);
+                retry_ms = Some(retry_ms.map_or(cools, |known: u64| known.min(cools)));
+                Some("at its limit")
+            }
+            _ => None,
+        };
+        if let Some(why) = left_alone {
+            failures.push(format!("{} is {why}", provider.name));
+            at += 1;
+            continue;
+        }
+        let passed = match judge(lane, &known, sending, candidate, last.as_ref()).await {
+            Ok(passed) => passed,
+            Err(refusal) => {
+                // Who may not ask this one may be permitted the next.
+                let is_last = at + 1 >= candidates.len();
+                if refusal.code != refusal::FORBIDDEN || (is_last && last.is_none()) {
+                    give_up(last);
+                    return refuse::respond(family, &refusal, id);
+                }
+                failures.push(format!("{} is not permitted", provider.name));
+                at += 1;
+                continue;
+            }
+        };
+        give_up(last.take());
+        match attempt(lane, &passed, sending, candidate, key).await {
+            Tried::Answered(answer) => {
+                return back(lane, passed, sending, *answer).await;
+            }
+            Tried::Refused(refusal) => {
+                end(passed, CallEnd::Failed, 0, 0, None, Some(&refusal));
+                return refuse::respond(family, &refusal, id);
+            }
+            Tried::Mendable(why, answer) => {
+                failures.push(format!("{} {why}", provider.name));
+                // Another key of the same provider may do.
+                let now_ms = (lane.settings().now_ms)();
+                let other = state.key(Some(sending.conversation), now_ms);
+                let is_limit = answer
+                    .as_ref()
+                    .is_some_and(|answer| answer.head.status == 429);
+                if !(is_limit && other.is_some() && other != key) {
+                    at += 1;
+                }
+                last = Some((passed, answer));
+            }
+        }
+    }
+    match last {
+        // What the last of them said is what the client can use.
+        Some((passed, Some(answer))) => back(lane, passed, sending, *answer).await,
+        last => {
+            let refusal = none_left(&failures, retry_ms);
+            match last {
+                Some((passed, _)) => {
+                    end(passed, CallEnd::Failed, 0, 0, None, Some(&refusal));
+                    refuse::respond(family, &refusal, id)
+                }
+                None => lane.no(&known, refusal).await,
+            }
+        }
+    }
+}
+
+/// No provider is left: who failed how.
+fn none_left(failures: &[String], retry_ms: Option<u64>) -> Refusal {
+    let refusal = Refusal::new(
+        refusal::LLM_NONE_LEFT,
+        format!("no provider is left: {}", failures.join("; ")),
+    );
+    match retry_ms {
+        Some(retry_ms) => refusal.with_retry_ms(retry_ms),
+        None => refusal,
+    }
+}
+
+/// Ends a try whose place another takes.
+fn give_up(last: Option<(Passed, Option<Box<UpstreamAnswer>>)>) {
+    if let Some((passed, answer)) = last {
+        let status = answer.map_or(0, |answer| answer.head.status.as_u16());
+        let refusal = Refusal::new(refusal::LLM_PROVIDER_FAILED, "another provider was tried");
+        end(passed, CallEnd::Failed, status, 0, None, Some(&refusal));
+    }
+}
+
+/// Has the gate judge one try for its own target.
+async fn judge(
+    lane: &LlmLane,
+    known: &KnownRequest<'_>,
+    sending: &Sending<'_>,
+    candidate: &Candidate,
+    last: Option<&(Passed, Option<Box<UpstreamAnswer>>)>,
+) -> Result<Passed, Refusal> {
+    let resource = resource(lane.settings(), candidate);
+    let call = Call {
+        resource: &resource,
+        content: sending.content,
+        cost: sending.cost,
+        repeat: sending.repeat,
+        ..known.call
+    };
+    let gate = &lane.shared.gate;
+    match last {
+        None => gate.pass(known.verified.clone(), call).await,
+        Some((first, _)) => {
+            let id = (lane.settings().new_id)();
+            gate.again(first, Call { id, ..call }).await
+        }
+    }
+}
+
+/// Asks one provider with one of its keys.
+async fn attempt(
+    lane: &LlmLane,
+    passed: &Passed,
+    sending: &Sending<'_>,
+    candidate: &Candidate,
+    key: Option<usize>,
+) -> Tried {
+    let provider = &lane.settings().providers[candidate.provider];
+    let state = &lane.shared.states[candidate.provider];
+    let request = match request(provider, passed, sending, candidate, key) {
+        Ok(request) => request,
+        Err(refusal) => return Tried::Refused(refusal),
+    };
+    let answer_ms = lane.settings().answer_ms;
+    let sent = lane.upstreams.send(passed, request, answer_ms);
+    let sent = match while_in_force(passed, sent).await {
+        Ok(sent) => sent,
+        Err(refusal) => return Tried::Refused(refusal),
+    };
+    let now_ms = (lane.settings().now_ms)();
+    match sent {
+        Ok(answer) => {
+            let status = answer.head.status;
+            match status.as_u16() {
+                429 => {
+                    let for_ms = retry_after_ms(&answer.head.headers).unwrap_or(COOL_MS_DEFAULT);
+                    if let Some(key) = key {
+                        state.cool(key, for_ms, now_ms);
+                    }
+                }
+                500.. => state.failed(now_ms),
+                _ => state.worked(),
+            }
+            match status.as_u16() {
+                401 | 403 | 404 | 408 | 429 | 500.. => Tried::Mendable(
+                    format!("answered {}", status.as_u16()),
+                    Some(Box::new(answer)),
+                ),
+                _ => Tried::Answered(Box::new(answer)),
+            }
+        }
+        Err(SendError::Refused(refusal)) => Tried::Refused(refusal),
+        Err(error) => {
+            state.failed(now_ms);
+            let why = match error {
+                SendError::Slow => "did not answer in time",
+                SendError::Unreachable(_) => "cannot be reached",
+                _ => "broke off",
+            };
+            Tried::Mendable(why.to_owned(), None)
+        }
+    }
+}
+
+/// The request as the provider gets it: the bytes that came, but for what the scan redacted and the model's name.
+fn request(
+    provider: &Provider,
+    passed: &Passed,
+    sending: &Sending<'_>,
+    candidate: &Candidate,
+    key: Option<usize>,
+) -> Result<http::Request<Bytes>, Refusal> {
+    let body = body(passed, sending, candidate)?;
+    let path = provider.path(sending.wire, &candidate.model);
+    let path =
+        path.ok_or_else(|| Refusal::new(refusal::LLM_DIALECT, "the provider has no such path"))?;
+    let path = match query(sending.query) {
+        Some(query) => format!("{path}?{query}"),
+        None => path,
+    };
+    let mut request = http::Request::post(path);
+    let fields = request
+        .headers_mut()
+        .ok_or_else(|| never("a path that is none"))?;
+    fields.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let accept = match sending.is_stream {
+        true => "text/event-stream, application/json",
+        false => "application/json",
+    };
+    fields.insert(ACCEPT, HeaderValue::from_static(accept));
+    // What is compressed cannot be scanned.
+    fields.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    for (number, (name, value)) in sending.fields.iter().enumerate() {
+        if passed.redacted(sending.spans.len() + number).is_some() {
+            let public = "a secret stands where it cannot be taken out: in a header field";
+            return Err(Refusal::new(refusal::SECRET, public));
+        }
+        if let Ok(value) = HeaderValue::try_from(value) {
+            fields.append(name.clone(), value);
+        }
+    }
+    for (name, value) in &provider.kind.fields {
+        let name: Result<HeaderName, _> = name.parse();
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::try_from(value))
+            && !fields.contains_key(&name)
+        {
+            fields.insert(name, value);
+        }
+    }
+    if let Some(key) = key.and_then(|key| provider.keys.get(key)) {
+        let (name, value) = provider.kind.key.of(key);
+        let value = HeaderValue::try_from(value);
+        let mut value = value.map_err(|_| never("a key that is no field's value"))?;
+        value.set_sensitive(true);
+        fields.insert(name, value);
+    }
+    request
+        .body(body)
+        .map_err(|_| never("a request that is none"))
+}
+
+fn never(why: &str) -> Refusal {
+    Refusal::new(refusal::FAILED, "the request cannot be written").with_private(why)
+}
+
+/// The body with its parts redacted and its model renamed.
+fn body(passed: &Passed, sending: &Sending<'_>, candidate: &Candidate) -> Result<Bytes, Refusal> {
+    let mut changes: Vec<(Range<usize>, Vec<u8>)> = Vec::new();
+    for (number, span) in sending.spans.iter().enumerate() {
+        if let Some(redacted) = passed.redacted(number) {
+            changes.push((span.clone(), redacted.to_vec()));
+        }
+    }
+    if let Some(model) = sending.model {
+        let name = model.as_str().unwrap_or_default();
+        if changes.iter().any(|(span, _)| *span == model.span()) {
+            let public = "a secret stands where it cannot be taken out: in the model's name";
+            return Err(Refusal::new(refusal::SECRET, public));
+        }
+        if name != candidate.model {
+            let name = serde_json::Value::from(candidate.model.as_str());
+            changes.push((model.span(), name.to_string().into_bytes()));
+        }
+    }
+    if changes.is_empty() {
+        return Ok(sending.body.clone());
+    }
+    changes.sort_by_key(|(span, _)| span.start);
+    let mut whole = Vec::with_capacity(sending.body.len());
+    let mut at = 0;
+    for (span, with) in changes {
+        whole.extend_from_slice(&sending.body[at..span.start]);
+        whole.extend_from_slice(&with);
+        at = span.end;
+    }
+    whole.extend_from_slice(&sending.body[at..]);
+    Ok(whole.into())
+}
+
+/// What goes on of a query.
+fn query(query: Option<&str>) -> Option<String> {
+    let pairs = query?.split('&').filter(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        QUERY.contains(&name) && value.len() <= 64 && value.bytes().all(plain)
+    });
+    let kept: Vec<&str> = pairs.collect();
+    (!kept.is_empty()).then(|| kept.join("&"))
+}
+
+/// How long the provider wants to be left alone, in milliseconds (RFC 9110, section 10.2.3; as seconds alone).
+fn retry_after_ms(fields: &HeaderMap) -> Option<u64> {
+    let number = |name: &str| fields.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
+    let ms = number("retry-after-ms").or(number(RETRY_AFTER.as_str()).map(|s| s * 1000.0));
+    ms.filter(|ms| ms.is_finite() && *ms >= 0.0)
+        .map(|ms| ms as u64)
+}
+
+/// What is done for a call, as long as the call is in force.
+///
+/// # Errors
+/// What ended the call before that was done.
+pub(crate) async fn while_in_force<T>(
+    passed: &Passed,
+    work: impl Future<Output = T>,
+) -> Result<T, Refusal> {
+    let mut work = std::pin::pin!(work);
+    loop {
+        match tokio::time::timeout(Duration::from_millis(LOOK_MS), &mut work).await {
+            Ok(done) => return Ok(done),
+            Err(_) => passed.in_force()?,
+        }
+    }
+}
+
+/// The provider's answer, for the client.
+async fn back(
+    lane: &LlmLane,
+    passed: Passed,
+    sending: &Sending<'_>,
+    mut answer: UpstreamAnswer,
+) -> Response {
+    let call = base::Permit::call(&passed);
+    if answer.head.headers.contains_key(CONTENT_ENCODING) {
+        let refusal = Refusal::new(
+            refusal::LLM_ANSWER_INVALID,
+            "the provider's answer is compressed, which was not asked for",
+        );
+        end(
+            passed,
+            CallEnd::Failed,
+            answer.head.status.as_u16(),
+            0,
+            None,
+            Some(&refusal),
+        );
+        return refuse::respond(sending.wire.family, &refusal, call);
+    }
+    answer.reuse();
+    let kind = answer
+        .head
+        .headers
+        .get(CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok());
+    if answer.head.status.is_success()
+        && kind.is_some_and(|kind| kind.starts_with("text/event-stream"))
+    {
+        return stream::carry(lane, passed, sending.wire, answer);
+    }
+    whole(lane, passed, sending, answer).await
+}
+
+/// An answer that is one JSON text.
+async fn whole(
+    lane: &LlmLane,
+    mut passed: Passed,
+    sending: &Sending<'_>,
+    mut answer: UpstreamAnswer,
+) -> Response {
+    let (settings, wire) = (lane.settings(), sending.wire);
+    let call = base::Permit::call(&passed);
+    let status = answer.head.status;
+    let read = answer.whole(settings.answer_bytes_max, settings.answer_ms);
+    let body = match while_in_force(&passed, read).await {
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(error)) => Err(of_send(error)),
+        Err(refusal) => Err(refusal),
+    };
+    let judged = body.and_then(|body| {
+        let judged = judge_whole(&mut passed, wire, status, &body)?;
+        Ok((judged, body.len() as u64))
+    });
+    match judged {
+        Ok(((body, usage), bytes)) => {
+            end(
+                passed,
+                CallEnd::Complete,
+                status.as_u16(),
+                bytes,
+                usage,
+                None,
+            );
+            let mut response = Response::new(Body::Full(body));
+            *response.status_mut() = status;
+            let fields = response.headers_mut();
+            pass_back(&answer.head.headers, fields);
+            fields.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            response
+        }
+        Err(refusal) => {
+            let how = if refusal.code.is_of_scan {
+                CallEnd::Refused
+            } else {
+                CallEnd::Failed
+            };
+            end(passed, how, status.as_u16(), 0, None, Some(&refusal));
+            refuse::respond(wire.family, &refusal, call)
+        }
+    }
+}
+
+/// Judges an answer: all of its texts, and each call of a tool as the call that it is.
+fn judge_whole(
+    passed: &mut Passed,
+    wire: &Wire,
+    status: StatusCode,
+    body: &Bytes,
+) -> Result<(Bytes, Option<Usage>), Refusal> {
+    let Ok(json) = Json::read(body) else {
+        let what = match status.is_success() {
+            true => "the provider's answer is not JSON".to_owned(),
+            false => format!(
+                "the provider answered {} without a word that can be read",
+                status.as_u16()
+            ),
+        };
+        return Err(Refusal::new(refusal::LLM_ANSWER_INVALID, what));
+    };
+    let mut said = AnswerSaid::default();
+    if status.is_success() {
+        (wire.answer)(json.root(), &mut said);
+    }
+    for call in &said.calls {
+        passed.proposed(call.json().as_bytes(), &call.path)?;
+    }
+    let judged = passed.answer(json.root(), "")?;
+    let body = match judged {
+        Answer::AsItCame => body.clone(),
+        Answer::Redacted(redacted) => redacted.into(),
+    };
+    Ok((body, said.usage))
+}
+
+pub(crate) fn of_send(error: SendError) -> Refusal {
+    match error {
+        SendError::Refused(refusal) => refusal,
+        SendError::Slow => Refusal::new(
+            refusal::LLM_PROVIDER_SLOW,
+            "the provider did not answer in time",
+        ),
+        SendError::TooLarge => Refusal::new(
+            refusal::LLM_ANSWER_INVALID,
+            "the provider's answer is larger than llm.answer_bytes_max",
+        ),
+        error => Refusal::new(refusal::LLM_PROVIDER_FAILED, "the provider broke off")
+            .with_private(error.to_string()),
+    }
+}
+
+/// Records how the call ended.
+pub(crate) fn end(
+    passed: Passed,
+    how: CallEnd,
+    status: u16,
+    bytes: u64,
+    usage: Option<Usage>,
+    why: Option<&Refusal>,
+) {
+    passed.end(CallEnding {
+        status,
+        bytes,
+        usage,
+        why: why.map(|refusal| (refusal.code.name, refusal.private.as_str())),
+        ..CallEnding::of(how)
+    });
+}
+
+/// The fields of the provider's answer that go back.
+pub(crate) fn pass_back(from: &HeaderMap, to: &mut HeaderMap) {
+    let goes = |name: &str| {
+        PASSED_BACK.contains(&name) || PASSED_BACK_FROM.iter().any(|start| name.starts_with(start))
+    };
+    for (name, value) in from {
+        let is_short = value.len() <= FIELD_BYTES_MAX && value.to_str().is_ok();
+        if goes(name.as_str()) && is_short {
+            to.append(name.clone(), value.clone());
+        }
+    }
+    to.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+}

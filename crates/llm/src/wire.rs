@@ -1,0 +1,180 @@
+//! What clients of each dialect ask: one row for each kind of request.
+//!
+//! A row says where the request comes in, what policies call it, in which family's form a refusal is said, and how its body
+//! is read. Nothing here decides anything.
+
+mod gemini;
+mod messages;
+mod openai;
+mod read;
+
+use base::{Action, JsonValue};
+
+use crate::actions::{CHAT, EMBED};
+use crate::answer::{AnswerSaid, Delta};
+
+pub(crate) use read::AskedModel;
+
+/// Who made a dialect: the form of its errors, and how its keys are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Family {
+    OpenAi,
+    Anthropic,
+    Gemini,
+}
+
+/// Where a request names its model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ModelPlace {
+    /// The member `model` of the body.
+    Body,
+    /// The path: `/v1beta/models/MODEL:generateContent`.
+    Path,
+}
+
+/// One kind of request.
+pub(crate) struct Wire {
+    /// In providers' files, records and messages: `chat`.
+    pub(crate) name: &'static str,
+    pub(crate) family: Family,
+    pub(crate) action: &'static Action,
+    pub(crate) model: ModelPlace,
+    /// Whether it always answers with events, whatever its body says.
+    pub(crate) always_streams: bool,
+    /// Reads a body into what is asked and its parts by role.
+    pub(crate) read: for<'j> fn(JsonValue<'j>, &mut AskedModel<'j>),
+    /// Reads a whole answer: what was used, and the calls of tools in it.
+    pub(crate) answer: for<'j> fn(JsonValue<'j>, &mut AnswerSaid<'j>),
+    /// Reads one event of a stream.
+    pub(crate) event: for<'j> fn(JsonValue<'j>, &mut Delta<'j>),
+}
+
+/// OpenAI's chat completions. Source: OpenAI API reference, "Chat".
+pub(crate) static CHAT_COMPLETIONS: Wire = Wire {
+    read: openai::read_chat,
+    answer: openai::chat_answer,
+    event: openai::chat_event,
+    ..wire("chat", Family::OpenAi)
+};
+
+/// OpenAI's responses. Source: OpenAI API reference, "Responses".
+pub(crate) static RESPONSES: Wire = Wire {
+    read: openai::read_response,
+    answer: openai::response_answer,
+    event: openai::response_event,
+    ..wire("responses", Family::OpenAi)
+};
+
+/// OpenAI's embeddings. Source: OpenAI API reference, "Embeddings".
+pub(crate) static EMBEDDINGS: Wire = Wire {
+    action: &EMBED,
+    read: openai::read_embeddings,
+    answer: openai::chat_answer,
+    ..wire("embeddings", Family::OpenAi)
+};
+
+/// Anthropic's messages. Source: Anthropic API reference, "Messages".
+pub(crate) static MESSAGES: Wire = Wire {
+    read: messages::read,
+    answer: messages::answer,
+    event: messages::event,
+    ..wire("messages", Family::Anthropic)
+};
+
+/// Counts the tokens of a message before it is sent. Source: Anthropic API reference, "Count Message tokens".
+pub(crate) static COUNT_TOKENS: Wire = Wire {
+    read: messages::read,
+    ..wire("count_tokens", Family::Anthropic)
+};
+
+/// Google's `generateContent`. Source: Gemini API reference, "Generating content".
+pub(crate) static GENERATE: Wire = Wire {
+    read: gemini::read,
+    answer: gemini::answer,
+    event: gemini::answer_event,
+    model: ModelPlace::Path,
+    ..wire("generate", Family::Gemini)
+};
+
+/// The same as a stream.
+pub(crate) static STREAM_GENERATE: Wire = Wire {
+    always_streams: true,
+    read: gemini::read,
+    answer: gemini::answer,
+    event: gemini::answer_event,
+    model: ModelPlace::Path,
+    ..wire("stream_generate", Family::Gemini)
+};
+
+/// Google's `countTokens`.
+pub(crate) static GEMINI_COUNT: Wire = Wire {
+    read: gemini::read,
+    model: ModelPlace::Path,
+    ..wire("gemini_count", Family::Gemini)
+};
+
+/// Google's `embedContent`, and for several texts `batchEmbedContents`.
+pub(crate) static GEMINI_EMBED: Wire = Wire {
+    action: &EMBED,
+    read: gemini::read,
+    model: ModelPlace::Path,
+    ..wire("gemini_embed", Family::Gemini)
+};
+pub(crate) static GEMINI_EMBED_BATCH: Wire = Wire {
+    action: &EMBED,
+    read: gemini::read,
+    model: ModelPlace::Path,
+    ..wire("gemini_embed_batch", Family::Gemini)
+};
+
+/// All rows.
+#[cfg(test)]
+pub(crate) static ALL: &[&Wire] = &[
+    &CHAT_COMPLETIONS,
+    &RESPONSES,
+    &EMBEDDINGS,
+    &MESSAGES,
+    &COUNT_TOKENS,
+    &GENERATE,
+    &STREAM_GENERATE,
+    &GEMINI_COUNT,
+    &GEMINI_EMBED,
+    &GEMINI_EMBED_BATCH,
+];
+
+const fn wire(name: &'static str, family: Family) -> Wire {
+    Wire {
+        name,
+        family,
+        action: &CHAT,
+        model: ModelPlace::Body,
+        always_streams: false,
+        read: |_, _| (),
+        answer: |_, _| (),
+        event: |_, _| (),
+    }
+}
+
+/// The row of a path below `/v1`.
+pub(crate) fn of_v1(rest: &str) -> Option<&'static Wire> {
+    Some(match rest {
+        "chat/completions" => &CHAT_COMPLETIONS,
+        "responses" => &RESPONSES,
+        "embeddings" => &EMBEDDINGS,
+        "messages" => &MESSAGES,
+        "messages/count_tokens" => &COUNT_TOKENS,
+        _ => return None,
+    })
+}
+
+/// The row of a verb behind `/v1beta/models/MODEL:`.
+pub(crate) fn of_verb(verb: &str) -> Option<&'static Wire> {
+    Some(match verb {
+        "generateContent" => &GENERATE,
+        "streamGenerateContent" => &STREAM_GENERATE,
+        "countTokens" => &GEMINI_COUNT,
+        "embedContent" => &GEMINI_EMBED,
+        "batchEmbedContents" => &GEMINI_EMBED_BATCH,
+        _ => return None,
+    })
+}

@@ -1,0 +1,134 @@
+//! Google's Gemini API.
+
+use base::{JsonKind, JsonValue};
+use gate::Role;
+
+use super::read::{AskedModel, number};
+use crate::answer::{AnswerSaid, Delta, TextKind, ToolCall};
+use crate::usage;
+
+pub(super) fn read<'j>(body: JsonValue<'j>, asked: &mut AskedModel<'j>) {
+    for (key, value) in body.members() {
+        let name = key.name();
+        match &*name {
+            "contents" | "content" => read_contents(value, &name, asked),
+            "requests" if value.kind() == JsonKind::Array => {
+                for (i, request) in value.items().enumerate() {
+                    asked.add(Role::User, format!("requests[{i}]"), request);
+                }
+            }
+            // What would be asked, where its tokens are counted.
+            "generateContentRequest" if value.kind() == JsonKind::Object => read(value, asked),
+            "systemInstruction" | "system_instruction" | "tools" => {
+                asked.add(Role::System, name.into_owned(), value);
+            }
+            "generationConfig" | "generation_config" => {
+                let most = value
+                    .get("maxOutputTokens")
+                    .or(value.get("max_output_tokens"));
+                asked.output_max = most.and_then(number);
+                asked.add(Role::User, name.into_owned(), value);
+            }
+            _ => asked.add(Role::User, name.into_owned(), value),
+        }
+    }
+}
+
+fn read_contents<'j>(value: JsonValue<'j>, name: &str, asked: &mut AskedModel<'j>) {
+    if value.kind() != JsonKind::Array {
+        return read_content(value, name.to_owned(), asked);
+    }
+    for (i, content) in value.items().enumerate() {
+        read_content(content, format!("{name}[{i}]"), asked);
+    }
+}
+
+fn read_content<'j>(content: JsonValue<'j>, path: String, asked: &mut AskedModel<'j>) {
+    let role = content.get("role").and_then(JsonValue::as_str);
+    let role = match role.as_deref() {
+        Some("model") => Role::Assistant,
+        Some("function") => Role::ToolResult,
+        Some("system") => Role::System,
+        _ => Role::User,
+    };
+    let parts = content.get("parts");
+    if parts.is_none_or(|parts| parts.kind() != JsonKind::Array) {
+        return asked.add(role, path, content);
+    }
+    for (key, value) in content.members() {
+        let name = key.name();
+        if &*name != "parts" {
+            asked.add(role, format!("{path}.{name}"), value);
+            continue;
+        }
+        for (i, part) in value.items().enumerate() {
+            let came_in = [
+                "functionResponse",
+                "function_response",
+                "codeExecutionResult",
+            ];
+            let came_in = came_in.iter().any(|name| part.get(name).is_some());
+            let role = if came_in { Role::ToolResult } else { role };
+            asked.add(role, format!("{path}.parts[{i}]"), part);
+        }
+    }
+}
+
+pub(super) fn answer<'j>(answer: JsonValue<'j>, said: &mut AnswerSaid<'j>) {
+    said.usage = answer.get("usageMetadata").and_then(usage::of_gemini);
+    each_part(answer, |path, _, part| {
+        said.calls.extend(call(part, path));
+    });
+}
+
+fn call(part: JsonValue<'_>, path: String) -> Option<ToolCall<'_>> {
+    let call = part.get("functionCall").or(part.get("function_call"))?;
+    ToolCall::of(path, call.get("name"), call.get("args"))
+}
+
+/// One event is an answer by itself; a call of a tool is whole in one.
+pub(super) fn answer_event<'j>(event: JsonValue<'j>, delta: &mut Delta<'j>) {
+    delta.usage = event.get("usageMetadata").and_then(usage::of_gemini);
+    delta.is_error = event.get("error").is_some();
+    let candidates = event.get("candidates");
+    for (i, candidate) in candidates
+        .into_iter()
+        .flat_map(JsonValue::items)
+        .enumerate()
+    {
+        if candidate.get("finishReason").is_some() {
+            let index = candidate.get("index").and_then(number);
+            delta.ends(index.unwrap_or(i as u64));
+        }
+    }
+    each_part(event, |path, candidate, part| {
+        let is_thought = part
+            .get("thought")
+            .is_some_and(|value| value.text() == "true");
+        if let Some(text) = part.get("text").filter(|v| v.kind() == JsonKind::String) {
+            let kind = match is_thought {
+                true => TextKind::Reasoning,
+                false => TextKind::Content,
+            };
+            delta.text(kind, (candidate, 0), text);
+        }
+        delta.whole_calls.extend(call(part, path));
+    });
+}
+
+fn each_part<'j>(answer: JsonValue<'j>, mut each: impl FnMut(String, u64, JsonValue<'j>)) {
+    let candidates = answer.get("candidates");
+    for (i, candidate) in candidates
+        .into_iter()
+        .flat_map(JsonValue::items)
+        .enumerate()
+    {
+        let index = candidate.get("index").and_then(number).unwrap_or(i as u64);
+        let parts = candidate
+            .get("content")
+            .and_then(|content| content.get("parts"));
+        for (j, part) in parts.into_iter().flat_map(JsonValue::items).enumerate() {
+            each(format!("candidates[{i}].content.parts[{j}]"), index, part);
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The dialects of OpenAI: chat completions, responses, embeddings.
+
+use base::{JsonKind, JsonValue};
+use gate::Role;
+
+use super::read::AskedModel;
+use crate::answer::{AnswerSaid, Delta, TextKind, ToolCall};
+use crate::usage;
+
+/// Who says a message with this role.
+fn role_of(item: JsonValue<'_>) -> Role {
+    match item.get("role").and_then(JsonValue::as_str).as_deref() {
+        Some("system" | "developer") => Role::System,
+        Some("assistant") => Role::Assistant,
+        Some("tool" | "function") => Role::ToolResult,
+        _ => Role::User,
+    }
+}
+
+pub(super) fn read_chat<'j>(body: JsonValue<'j>, asked: &mut AskedModel<'j>) {
+    for (key, value) in body.members() {
+        let name = key.name();
+        asked.common(&name, value);
+        match &*name {
+            "messages" if value.kind() == JsonKind::Array => {
+                for (i, message) in value.items().enumerate() {
+                    asked.add(role_of(message), format!("messages[{i}]"), message);
+                }
+            }
+            "tools" | "functions" => asked.add(Role::System, name.into_owned(), value),
+            _ => asked.add(Role::User, name.into_owned(), value),
+        }
+    }
+}
+
+pub(super) fn read_embeddings<'j>(body: JsonValue<'j>, asked: &mut AskedModel<'j>) {
+    for (key, value) in body.members() {
+        let name = key.name();
+        asked.common(&name, value);
+        asked.add(Role::User, name.into_owned(), value);
+    }
+}
+
+pub(super) fn read_response<'j>(body: JsonValue<'j>, asked: &mut AskedModel<'j>) {
+    for (key, value) in body.members() {
+        let name = key.name();
+        asked.common(&name, value);
+        match &*name {
+            "input" if value.kind() == JsonKind::Array => {
+                for (i, item) in value.items().enumerate() {
+                    asked.add(role_of_item(item), format!("input[{i}]"), item);
+                }
+            }
+            "instructions" | "tools" => asked.add(Role::System, name.into_owned(), value),
+            _ => asked.add(Role::User, name.into_owned(), value),
+        }
+    }
+}
+
+/// Who says an item of `input`: what tools answered, also those that the provider runs, comes in.
+fn role_of_item(item: JsonValue<'_>) -> Role {
+    let kind = item.get("type").and_then(JsonValue::as_str);
+    match kind.as_deref() {
+        None | Some("message") => role_of(item),
+        Some("mcp_call" | "mcp_list_tools" | "web_search_call" | "file_search_call") => {
+            Role::ToolResult
+        }
+        Some(kind) if kind.ends_with("_output") => Role::ToolResult,
+        Some("reasoning") => Role::Assistant,
+        Some(kind) if kind.ends_with("_call") => Role::Assistant,
+        Some(_) => Role::User,
+    }
+}
+
+pub(super) fn chat_answer<'j>(answer: JsonValue<'j>, said: &mut AnswerSaid<'j>) {
+    said.usage = answer.get("usage").and_then(usage::of_openai);
+    let choices = answer.get("choices");
+    for (i, choice) in choices.into_iter().flat_map(JsonValue::items).enumerate() {
+        let Some(message) = choice.get("message") else {
+            continue;
+        };
+        let calls = message.get("tool_calls");
+        for (j, call) in calls.into_iter().flat_map(JsonValue::items).enumerate() {
+            let path = format!("choices[{i}].message.tool_calls[{j}]");
+            said.calls.extend(chat_call(call, path));
+        }
+        if let Some(call) = message.get("function_call") {
+            let path = format!("choices[{i}].message.function_call");
+            said.calls
+                .extend(ToolCall::of(path, call.get("name"), call.get("arguments")));
+        }
+    }
+}
+
+fn chat_call(call: JsonValue<'_>, path: String) -> Option<ToolCall<'_>> {
+    match call.get("function").or(call.get("custom")) {
+        Some(function) => {
+            let arguments = function.get("arguments").or(function.get("input"));
+            ToolCall::of(path, function.get("name"), arguments)
+        }
+        None => None,
+    }
+}
+
+pub(super) fn chat_event<'j>(event: JsonValue<'j>, delta: &mut Delta<'j>) {
+    delta.usage = event.get("usage").and_then(usage::of_openai);
+    delta.is_error = event.get("error").is_some();
+    let choices = event.get("choices");
+    for choice in choices.into_iter().flat_map(JsonValue::items) {
+        let index = choice.get("index").and_then(super::read::number);
+        let index = index.unwrap_or_default();
+        if let Some(said) = choice.get("delta") {
+            for (key, value) in said.members().filter(|(_, v)| v.kind() == JsonKind::String) {
+                let kind = match &*key.name() {
+                    "content" => TextKind::Content,
+                    "reasoning_content" | "reasoning" => TextKind::Reasoning,
+                    "refusal" => TextKind::Refusal,
+                    _ => continue,
+                };
+                delta.text(kind, (index, 0), value);
+            }
+            let calls = said.get("tool_calls");
+            for call in calls.into_iter().flat_map(JsonValue::items) {
+                chat_call_delta(index, call, delta);
+            }
+        }
+        let finish = choice.get("finish_reason");
+        if finish.is_some_and(|finish| finish.kind() == JsonKind::String) {
+            delta.ends(index);
+        }
+    }
+}
+
+/// A piece of a call. A call of another index begins where the one before has ended.
+fn chat_call_delta<'j>(choice: u64, call: JsonValue<'j>, delta: &mut Delta<'j>) {
+    let index = call.get("index").and_then(super::read::number);
+    let number = (choice, index.unwrap_or_default());
+    if let Some(function) = call.get("function").or(call.get("custom")) {
+        delta.call(number, function.get("name"));
+        if let Some(arguments) = function.get("arguments").or(function.get("input")) {
+            delta.text(TextKind::Arguments, number, arguments);
+        }
+    }
+}
+
+pub(super) fn response_answer<'j>(answer: JsonValue<'j>, said: &mut AnswerSaid<'j>) {
+    said.usage = answer.get("usage").and_then(usage::of_responses);
+    let output = answer.get("output");
+    for (i, item) in output.into_iter().flat_map(JsonValue::items).enumerate() {
+        said.calls
+            .extend(response_call(item, format!("output[{i}]")));
+    }
+}
+
+/// A call that an item of `output` is.
+fn response_call(item: JsonValue<'_>, path: String) -> Option<ToolCall<'_>> {
+    let kind = item.get("type").and_then(JsonValue::as_str)?;
+    match &*kind {
+        "function_call" => ToolCall::of(path, item.get("name"), item.get("arguments")),
+        "custom_tool_call" => ToolCall::of(path, item.get("name"), item.get("input")),
+        _ => None,
+    }
+}
+
+pub(super) fn response_event<'j>(event: JsonValue<'j>, delta: &mut Delta<'j>) {
+    let Some(kind) = event.get("type").and_then(JsonValue::as_str) else {
+        return;
+    };
+    let index = |name| event.get(name).and_then(super::read::number);
+    let output = index("output_index").unwrap_or_default();
+    let part = index("content_index").or(index("summary_index"));
+    let number = (output, part.unwrap_or_default());
+    if let Some(text) = event.get("delta").filter(|v| v.kind() == JsonKind::String) {
+        match &*kind {
+            "response.output_text.delta" => delta.text(TextKind::Content, number, text),
+            "response.refusal.delta" => delta.text(TextKind::Refusal, number, text),
+            "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
+                delta.text(TextKind::Arguments, (output, 0), text);
+            }
+            _ => delta.text(TextKind::Reasoning, number, text),
+        }
+    }
+    match &*kind {
+        "response.output_item.added" => {
+            if let Some(item) = event.get("item") {
+                let name = item.get("name");
+                let kind = item.get("type").and_then(JsonValue::as_str);
+                if kind.is_some_and(|kind| kind.ends_with("_call")) {
+                    delta.call((output, 0), name);
+                }
+            }
+        }
+        "response.output_item.done" => {
+            let item = event.get("item");
+            let call = item.and_then(|item| response_call(item, "item".to_owned()));
+            delta.whole_calls.extend(call);
+            delta.ends(output);
+        }
+        "response.completed" | "response.incomplete" | "response.failed" => {
+            let response = event.get("response");
+            let used = response.and_then(|response| response.get("usage"));
+            delta.usage = used.and_then(usage::of_responses);
+        }
+        "error" => delta.is_error = true,
+        _ => {}
+    }
+}

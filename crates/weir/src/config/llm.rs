@@ -1,0 +1,181 @@
+//! The `llm:` section: what a provider's keys say about each other, and the secrets and files that they name.
+
+use ::config::{Check, Path as Key, Url};
+use base::Name;
+use llm::section::{LlmSection, ProviderSection};
+use llm::{ModelRoute, Provider, ProviderKind, RouteTry};
+
+use super::settings::{Llm, ModelProvider};
+
+/// Weights of a route's models.
+const WEIGHT_MAX: u32 = 1_000;
+
+/// The lane's settings. `taken` are the names of servers and of the relay's sides: a provider has one of its own.
+pub(super) fn llm(written: &LlmSection, taken: &[Name], check: &mut Check<'_>) -> Llm {
+    let at = Key::of("llm");
+    let mut providers = Vec::new();
+    for (name, provider) in written.providers.iter() {
+        let at = at.key("providers").key(name);
+        if taken.iter().any(|other| other.as_str() == name) {
+            check.say_of_name(
+                &at,
+                "is the name of a server or of a side of the relay too; give it another",
+            );
+        }
+        providers.extend(self::provider(name, provider, &at, check));
+    }
+    let mut routes = Vec::new();
+    for (name, route) in written.routes.iter() {
+        let at = at.key("routes").key(name);
+        let mut tries = Vec::new();
+        for (i, text) in route.0.iter() {
+            tries.extend(one_try(&text.0, &providers, &at.index(i), check));
+        }
+        if route.0.is_empty() {
+            check.say(&at, "names no model");
+        }
+        routes.push(ModelRoute {
+            name: name.to_owned(),
+            tries,
+        });
+    }
+    Llm {
+        providers,
+        routes,
+        body_bytes_max: written.body_bytes_max.size(),
+        answer_bytes_max: written.answer_bytes_max.size(),
+        answer_ms: written.answer_ms.0,
+        silence_ms: written.silence_ms.0,
+    }
+}
+
+fn provider(
+    name: &str,
+    written: &ProviderSection,
+    at: &Key,
+    check: &mut Check<'_>,
+) -> Option<ModelProvider> {
+    let kind = kind(name, written, at, check)?;
+    let url = match (&written.url, &kind.url) {
+        (Some(url), _) => url.clone(),
+        (None, Some(known)) => ::config::url::parse(known).expect("a test reads each kind's URL"),
+        (None, None) => {
+            check.say_of_name(
+                at,
+                "needs a url: each customer of this kind of provider has an address of its own",
+            );
+            return None;
+        }
+    };
+    let keys = keys(written, at, check);
+    check_clear(&url, !keys.is_empty(), at, check);
+    let ca = check.of(&written.ca, &at.key("ca"), Check::certificates);
+    if !url.https && ca.is_some() {
+        check.say(&at.key("ca"), "is for https, and the url is http");
+    }
+    Some(ModelProvider {
+        told: Provider {
+            name: Name::new(name)?,
+            kind,
+            keys,
+            models: written
+                .models
+                .values()
+                .map(|model| model.0.clone())
+                .collect(),
+        },
+        url,
+        ca,
+        addresses: written.addresses.values().map(|range| range.0).collect(),
+    })
+}
+
+/// What is known of the kind that is written, or of that by the provider's name.
+fn kind(
+    name: &str,
+    written: &ProviderSection,
+    at: &Key,
+    check: &mut Check<'_>,
+) -> Option<ProviderKind> {
+    let wanted = written.kind.as_ref().map_or(name, |kind| kind.0.as_str());
+    let kind = ProviderKind::of(wanted);
+    if kind.is_none() {
+        let known: Vec<&str> = ProviderKind::names().collect();
+        let near = base::near::meant(wanted, known.iter().copied());
+        let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+        let known = known.join(", ");
+        match written.kind {
+            Some(_) => check.say(&at.key("kind"), format!("is none of {known}{near}")),
+            None => check.say_of_name(at, format!("needs a kind, one of {known}{near}")),
+        }
+    }
+    kind
+}
+
+fn keys(written: &ProviderSection, at: &Key, check: &mut Check<'_>) -> Vec<base::Secret> {
+    if check.wrote(&at.key("key")) && check.wrote(&at.key("keys")) {
+        check.say(&at.key("keys"), "stands beside key; keep one of the two");
+    }
+    let one = check.of(&written.key, &at.key("key"), Check::secret);
+    let mut keys: Vec<base::Secret> = one.into_iter().collect();
+    for (i, reference) in written.keys.iter() {
+        keys.extend(check.secret(reference, &at.key("keys").index(i)));
+    }
+    keys
+}
+
+fn check_clear(url: &Url, has_key: bool, at: &Key, check: &mut Check<'_>) {
+    if has_key && !url.https && !url.is_loopback() {
+        let message = "is http, and the key would cross the network in the clear; use an https url";
+        check.say(&at.key("url"), message);
+    }
+}
+
+/// One model of a route: `provider/model`, with a weight behind it where the first is drawn by weights.
+fn one_try(
+    written: &str,
+    providers: &[ModelProvider],
+    at: &Key,
+    check: &mut Check<'_>,
+) -> Option<RouteTry> {
+    let (named, weight) = match written.rsplit_once(' ') {
+        Some((named, weight)) => (named.trim_end(), Some(weight)),
+        None => (written, None),
+    };
+    let weight = match weight.map(str::parse::<u32>) {
+        None => 0,
+        Some(Ok(weight)) if (1..=WEIGHT_MAX).contains(&weight) => weight,
+        Some(_) => {
+            check.say(
+                at,
+                format!("has a weight that is no whole number from 1 to {WEIGHT_MAX}"),
+            );
+            return None;
+        }
+    };
+    let Some((name, model)) = named.split_once('/').filter(|(_, model)| !model.is_empty()) else {
+        check.say(at, format!("{named:?} is not written as provider/model"));
+        return None;
+    };
+    let names = || providers.iter().map(|provider| provider.told.name.as_str());
+    let Some(provider) = names().position(|known| known == name) else {
+        let near = base::near::meant(name, names());
+        let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+        check.say(at, format!("no provider is named {name:?}{near}"));
+        return None;
+    };
+    Some(RouteTry {
+        provider,
+        model: model.to_owned(),
+        weight,
+    })
+}
+
+/// Whether all that is written is in the settings.
+pub(super) fn is_whole(written: &LlmSection, settings: &Llm) -> bool {
+    let routes = written.routes.iter().zip(&settings.routes);
+    let mut routes =
+        routes.map(|((_, written), route)| (written.0.iter().count(), route.tries.len()));
+    written.providers.iter().count() == settings.providers.len()
+        && routes.all(|(written, settled)| written == settled)
+}

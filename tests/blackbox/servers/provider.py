@@ -1,0 +1,290 @@
+"""A provider of models that speaks the wire of OpenAI, Anthropic and Google, and does what the model's name says.
+
+`say` answers with what it was asked last, word by word where it streams; `call` proposes a call of a tool with arguments that
+the request's last text gives; `status-NNN` fails; `cut` breaks off in the middle; `slow` is silent; `leak` says a key behind so many letters as it is asked; `garbage` is no JSON;
+`huge` never ends an event. `/seen` gives the bodies that came, in order, with their fields.
+"""
+
+import json
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+SEEN = []
+# No scanner takes this file for a leak: the secret is put together here.
+SECRET = "AKIA" + "Z7QK3M5T2W8XN4RB"
+LOCK = threading.Lock()
+
+
+def texts(value):
+    """All texts of a request, in order."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from texts(item)
+    elif isinstance(value, dict):
+        for key in ("content", "text", "parts", "input", "output", "contents", "messages"):
+            if key in value:
+                yield from texts(value[key])
+
+
+def last_text(body):
+    for key in ("messages", "input", "contents", "content"):
+        if key in body:
+            found = list(texts(body[key]))
+            return found[-1] if found else ""
+    return ""
+
+
+def words(text):
+    """As models cut texts: a piece begins with its space."""
+    pieces, piece = [], ""
+    for letter in text:
+        if letter == " " and piece:
+            pieces.append(piece)
+            piece = ""
+        piece += letter
+        if len(piece) >= 4:
+            pieces.append(piece)
+            piece = ""
+    return pieces + [piece] if piece else pieces
+
+
+def sse(data, name=None):
+    head = f"event: {name}\n" if name else ""
+    return f"{head}data: {json.dumps(data)}\n\n"
+
+
+class Chat:
+    usage = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18, "prompt_tokens_details": {"cached_tokens": 3}}
+
+    @classmethod
+    def whole(cls, model, text, call):
+        message = {"role": "assistant", "content": None if call else text, "refusal": None}
+        if call:
+            function = {"name": "run", "arguments": json.dumps({"command": text})}
+            message["tool_calls"] = [{"id": "call_1", "type": "function", "function": function}]
+        choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if call else "stop", "logprobs": None}
+        return {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": model, "choices": [choice], "usage": cls.usage}
+
+    @classmethod
+    def events(cls, model, text, call):
+        def chunk(delta, finish=None, **more):
+            choice = {"index": 0, "delta": delta, "finish_reason": finish}
+            return sse({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": model, "choices": [choice], **more})
+
+        yield chunk({"role": "assistant", "content": ""})
+        if call:
+            function = {"name": "run", "arguments": ""}
+            yield chunk({"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": function}]})
+            for piece in words(json.dumps({"command": text})):
+                yield chunk({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]})
+        else:
+            for piece in words(text):
+                yield chunk({"content": piece})
+        yield chunk({}, "tool_calls" if call else "stop")
+        yield sse({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": model, "choices": [], "usage": cls.usage})
+        yield "data: [DONE]\n\n"
+
+
+class Responses:
+    usage = {"input_tokens": 11, "input_tokens_details": {"cached_tokens": 3}, "output_tokens": 7,
+             "output_tokens_details": {"reasoning_tokens": 2}, "total_tokens": 18}
+
+    @classmethod
+    def response(cls, model, output, status="completed", usage=True):
+        return {"id": "resp_1", "object": "response", "created_at": 1, "status": status, "error": None, "incomplete_details": None,
+                "instructions": None, "metadata": {}, "model": model, "output": output, "parallel_tool_calls": True,
+                "temperature": 1.0, "tool_choice": "auto", "tools": [], "top_p": 1.0, "usage": cls.usage if usage else None}
+
+    @classmethod
+    def item(cls, text, call):
+        if call:
+            return {"id": "fc_1", "type": "function_call", "status": "completed", "call_id": "call_1", "name": "run",
+                    "arguments": json.dumps({"command": text})}
+        content = [{"type": "output_text", "text": text, "annotations": []}]
+        return {"id": "msg_1", "type": "message", "status": "completed", "role": "assistant", "content": content}
+
+    @classmethod
+    def whole(cls, model, text, call):
+        return cls.response(model, [cls.item(text, call)])
+
+    @classmethod
+    def events(cls, model, text, call):
+        number = iter(range(10_000))
+
+        def event(name, **more):
+            return sse({"type": name, "sequence_number": next(number), **more}, name)
+
+        item = cls.item(text, call)
+        yield event("response.created", response=cls.response(model, [], "in_progress", usage=False))
+        if call:
+            yield event("response.output_item.added", output_index=0, item={**item, "arguments": "", "status": "in_progress"})
+            for piece in words(item["arguments"]):
+                yield event("response.function_call_arguments.delta", item_id="fc_1", output_index=0, delta=piece)
+            yield event("response.function_call_arguments.done", item_id="fc_1", output_index=0, name="run", arguments=item["arguments"])
+        else:
+            part = {"type": "output_text", "text": "", "annotations": []}
+            yield event("response.output_item.added", output_index=0, item={**item, "content": [], "status": "in_progress"})
+            at = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
+            yield event("response.content_part.added", **at, part=part)
+            for piece in words(text):
+                yield event("response.output_text.delta", **at, delta=piece, logprobs=[])
+            yield event("response.output_text.done", **at, text=text, logprobs=[])
+            yield event("response.content_part.done", **at, part={**part, "text": text})
+        yield event("response.output_item.done", output_index=0, item=item)
+        yield event("response.completed", response=cls.response(model, [item]))
+
+
+class Messages:
+    usage = {"input_tokens": 8, "cache_read_input_tokens": 3, "cache_creation_input_tokens": 0, "output_tokens": 7}
+
+    @classmethod
+    def block(cls, text, call):
+        if call:
+            return {"type": "tool_use", "id": "toolu_1", "name": "run", "input": {"command": text}}
+        return {"type": "text", "text": text}
+
+    @classmethod
+    def whole(cls, model, text, call):
+        stop = "tool_use" if call else "end_turn"
+        return {"id": "msg_1", "type": "message", "role": "assistant", "model": model, "content": [cls.block(text, call)],
+                "stop_reason": stop, "stop_sequence": None, "usage": cls.usage}
+
+    @classmethod
+    def events(cls, model, text, call):
+        def event(name, **more):
+            return sse({"type": name, **more}, name)
+
+        begun = {**cls.whole(model, "", False), "content": [], "stop_reason": None, "usage": {**cls.usage, "output_tokens": 1}}
+        yield event("message_start", message=begun)
+        block = {"type": "tool_use", "id": "toolu_1", "name": "run", "input": {}} if call else {"type": "text", "text": ""}
+        yield event("content_block_start", index=0, content_block=block)
+        yield event("ping")
+        for piece in words(json.dumps({"command": text}) if call else text):
+            delta = {"type": "input_json_delta", "partial_json": piece} if call else {"type": "text_delta", "text": piece}
+            yield event("content_block_delta", index=0, delta=delta)
+        yield event("content_block_stop", index=0)
+        stop = "tool_use" if call else "end_turn"
+        yield event("message_delta", delta={"stop_reason": stop, "stop_sequence": None}, usage={"output_tokens": 7})
+        yield event("message_stop")
+
+
+class Gemini:
+    usage = {"promptTokenCount": 11, "cachedContentTokenCount": 3, "candidatesTokenCount": 5, "thoughtsTokenCount": 2, "totalTokenCount": 18}
+
+    @classmethod
+    def whole(cls, model, text, call, finish="STOP"):
+        part = {"functionCall": {"name": "run", "args": {"command": text}}} if call else {"text": text}
+        candidate = {"content": {"role": "model", "parts": [part]}, "index": 0}
+        if finish:
+            candidate["finishReason"] = finish
+        return {"candidates": [candidate], "usageMetadata": cls.usage, "modelVersion": model, "responseId": "r1"}
+
+    @classmethod
+    def events(cls, model, text, call):
+        if call:
+            yield sse(cls.whole(model, text, True))
+            return
+        pieces = words(text)
+        for i, piece in enumerate(pieces):
+            yield sse(cls.whole(model, piece, False, "STOP" if i + 1 == len(pieces) else None))
+
+
+def embeddings(model, body):
+    texts = body["input"] if isinstance(body["input"], list) else [body["input"]]
+    data = [{"object": "embedding", "index": i, "embedding": [0.5, -0.25]} for i, _ in enumerate(texts)]
+    return {"object": "list", "model": model, "data": data, "usage": {"prompt_tokens": 4, "total_tokens": 4}}
+
+
+class Provider(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        with LOCK:
+            self.answer(200, SEEN)
+
+    def answer(self, status, value, kind="application/json", **fields):
+        body = value if isinstance(value, bytes) else json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(body)))
+        self.send_header("request-id", "req_1")
+        for name, text in fields.items():
+            self.send_header(name.replace("_", "-"), text)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_POST(self):
+        raw = self.rfile.read(int(self.headers["content-length"]))
+        with LOCK:
+            SEEN.append({"path": self.path, "fields": {k.lower(): v for k, v in self.headers.items()}, "body": raw.decode()})
+        body = json.loads(raw)
+        path = self.path.split("?")[0]
+        if ":" in path:
+            model, verb = path.rsplit("/", 1)[1].split(":")
+            dialect, streams = Gemini, verb == "streamGenerateContent"
+        else:
+            model, verb, streams = body.get("model", ""), "", body.get("stream", False)
+            dialect = {"completions": Chat, "responses": Responses, "messages": Messages}.get(path.rsplit("/", 1)[1])
+        if model.startswith("status-"):
+            status = int(model[7:])
+            error = {"error": {"message": "as the model's name says", "type": "asked_for", "code": "asked"}, "type": "error"}
+            return self.answer(status, error, **({"retry_after": "7"} if status == 429 else {}))
+        if model == "garbage":
+            return self.answer(200, b"<html>no</html>")
+        if path.endswith("count_tokens"):
+            return self.answer(200, {"input_tokens": 9})
+        if verb == "countTokens":
+            return self.answer(200, {"totalTokens": 9})
+        if verb.endswith("mbedContent") or verb == "batchEmbedContents":
+            one = {"values": [0.5, -0.25]}
+            return self.answer(200, {"embeddings": [one]} if verb == "batchEmbedContents" else {"embedding": one})
+        if path.endswith("embeddings"):
+            return self.answer(200, embeddings(model, body))
+        text = last_text(body)
+        if model == "leak":
+            text = "x" * int(text) + f" the key is {SECRET} and no more"
+        if not streams:
+            if model == "slow":
+                time.sleep(5)
+            return self.answer(200, dialect.whole(model, text, model == "call"))
+        self.stream(model, dialect.events(model, text, model == "call"))
+
+    def stream(self, model, events):
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        try:
+            for i, event in enumerate(events):
+                if model == "cut" and i == 4:
+                    self.close_connection = True
+                    return self.connection.close()
+                if model == "huge" and i == 2:
+                    while True:
+                        self.chunk("data: " + "x" * 65_536)
+                if model == "slow" and i == 3:
+                    time.sleep(20)
+                self.chunk(event)
+            self.chunk("")
+        except (BrokenPipeError, ConnectionResetError):
+            with LOCK:
+                SEEN.append({"gone": model})
+            self.close_connection = True
+
+    def chunk(self, text):
+        data = text.encode()
+        self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+        self.wfile.flush()
+
+
+if __name__ == "__main__":
+    server = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Provider)
+    print(f"listening on {server.server_port}", flush=True)
+    server.serve_forever()
