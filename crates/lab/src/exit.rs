@@ -22,6 +22,8 @@ pub enum Exit {
     GeneratorBound,
     /// An answer was not what was sent, or one request was executed twice.
     Integrity,
+    /// The comparison cannot tell, since blocks were dropped and fewer are left than were asked for.
+    BlocksDropped,
     /// The comparison cannot tell, and `--strict` asks that it can.
     CannotTell,
     /// The comparison says worse.
@@ -42,6 +44,7 @@ impl Exit {
         Exit::NoisyHost,
         Exit::GeneratorBound,
         Exit::Integrity,
+        Exit::BlocksDropped,
         Exit::CannotTell,
         Exit::Worse,
         Exit::Threshold,
@@ -58,6 +61,7 @@ impl Exit {
             Exit::NoisyHost => 93,
             Exit::GeneratorBound => 94,
             Exit::Integrity => 95,
+            Exit::BlocksDropped => 96,
             Exit::CannotTell => 97,
             Exit::Worse => 98,
             Exit::Threshold => 99,
@@ -77,6 +81,7 @@ impl Exit {
             Exit::NoisyHost => "the machine was busy with something else",
             Exit::GeneratorBound => "the generator was the limit, not the target",
             Exit::Integrity => "an answer was not what was sent, or a request was executed twice",
+            Exit::BlocksDropped => "the comparison cannot tell, because blocks were dropped",
             Exit::CannotTell => "the comparison cannot tell (with --strict)",
             Exit::Worse => "the comparison says worse",
             Exit::Threshold => "a threshold was breached",

@@ -3,6 +3,7 @@
 //! It says first whether the numbers mean anything, then whether they are good, then the numbers. It holds no
 //! script and asks for nothing from anywhere, so it reads the same in ten years. The same runs make the same bytes.
 
+pub mod comparison;
 pub mod findings;
 pub mod frame;
 pub mod gaps;
@@ -16,6 +17,7 @@ pub mod tables;
 pub mod tiles;
 pub mod words;
 
+use crate::experiments::compare::comparison::Comparison;
 use crate::result::Run;
 
 /// Most runs in one report.
@@ -25,4 +27,9 @@ pub const RUNS_MAX: usize = 64;
 /// shown, and the page says how many there were.
 pub fn html(runs: &[(&str, &Run)]) -> String {
     page::page(runs).into_string()
+}
+
+/// The report of one comparison, or of several with one A.
+pub fn html_of_comparisons(comparisons: &[Comparison]) -> String {
+    comparison::page(comparisons).into_string()
 }

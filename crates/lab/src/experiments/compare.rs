@@ -24,6 +24,7 @@ use crate::exit::{Ended, Exit, Failure};
 use crate::experiments::load::Load;
 use crate::interrupt;
 use crate::output::{self, artefact};
+use crate::report::html_of_comparisons;
 use crate::scenario::Flags;
 use answer::{Answer, Rule};
 use blocks::{Count, interleave};
@@ -39,14 +40,7 @@ const READY_MAX: Duration = Duration::from_secs(30);
 const DURATION: &str = "5s";
 const WARMUP: &str = "1s";
 /// Flags of a load that mean nothing here.
-const NOT_HERE: &[&str] = &[
-    "threshold",
-    "matrix",
-    "summary-export",
-    "csv",
-    "hlog",
-    "html",
-];
+const NOT_HERE: &[&str] = &["threshold", "matrix", "summary-export", "csv", "hlog"];
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,10 +48,11 @@ Examples:
   weir lab compare --a-command './old serve --listen 127.0.0.1:{port}' \\
                    --b-command './new serve --listen 127.0.0.1:{port}' http://127.0.0.1:{port}/health -R 2000
   weir lab compare --a-command … --b-command … scenario.yaml --blocks auto     The file says ${env.BASE}
-  weir lab compare runs/monday runs/friday                                      Earlier runs, or k6 summaries
+  weir lab compare runs/monday runs/friday --html compared.html                 Earlier runs, or k6 summaries
 
 CPU time per request is compared first: give it processes to watch, and the same rate to both (-R). A block whose
-run found the host busy or the generator at its limit is dropped; --accept noisy-host keeps it.";
+run found the host busy or the generator at its limit is dropped; --accept noisy-host keeps it. Where so many are
+dropped that nothing can be told, the command ends with 96.";
 
 /// Says whether B is better, worse or the same as A
 #[derive(Debug, Args)]
@@ -134,9 +129,15 @@ impl Compare {
     pub fn run(self) -> Ended {
         let rule = self.rule()?;
         self.check_out()?;
+        if self.repeat.is_some() && self.flag("html").is_some() {
+            return Err(Failure::new(
+                "--html is not for --repeat",
+                "leave one of them out: the page shows one comparison, or several of earlier runs",
+            ));
+        }
         if !self.is_live() {
             let comparisons = self.imported(&rule)?;
-            self.deliver(&as_json(&comparisons)?, &tables(&comparisons))?;
+            self.tell(&comparisons)?;
             return Ok(self.exit(&comparisons));
         }
         let count = Count::read(&self.blocks, self.blocks_max)?;
@@ -145,7 +146,7 @@ impl Compare {
             Some(times) => self.repeated(times, count, &rule),
             None => {
                 let comparison = [self.measured(count, &rule, self.seed()?)?];
-                self.deliver(&as_json(&comparison)?, &tables(&comparison))?;
+                self.tell(&comparison)?;
                 Ok(self.exit(&comparison))
             }
         }
@@ -312,8 +313,11 @@ impl Compare {
             i_own_this: self.i_own_this,
             ..Load::default()
         };
-        // A folder of the load would hold a run.json of one of many runs.
-        load.flags.given.retain(|given| given.flag.name != "out");
+        // A folder or a report of the load would hold one of many runs.
+        let own = ["out", "html"];
+        load.flags
+            .given
+            .retain(|given| !own.contains(&given.flag.name));
         let file = self.what.first().filter(|text| !text.contains("://"));
         load.source.extend(file.cloned());
         if file.is_none() && self.flag("stage").is_none() {
@@ -358,6 +362,9 @@ impl Compare {
     }
 
     fn check_out(&self) -> Result<(), Failure> {
+        if let Some(file) = self.flag("html") {
+            artefact::check(Path::new(file))?;
+        }
         let Some(folder) = self.out() else {
             return Ok(());
         };
@@ -368,6 +375,22 @@ impl Compare {
             )
         })?;
         artefact::check(&folder.join(COMPARE_FILE))
+    }
+
+    /// Tells what was found in every form that was asked for.
+    fn tell(&self, comparisons: &[Comparison]) -> Result<(), Failure> {
+        self.deliver(&as_json(comparisons)?, &tables(comparisons))?;
+        let Some(file) = self.flag("html") else {
+            return Ok(());
+        };
+        let page = html_of_comparisons(comparisons);
+        artefact::replace(Path::new(file), page.as_bytes(), |draft| {
+            let back = std::fs::read(draft).map_err(|e| Failure::new(e.to_string(), ""))?;
+            match back == page.as_bytes() {
+                true => Ok(()),
+                false => Err(Failure::new("it is not what was written", "")),
+            }
+        })
     }
 
     /// Prints first, so that a full disk costs a file and not the answer.
@@ -390,6 +413,7 @@ impl Compare {
         match () {
             () if comparisons.iter().any(|c| c.partial) => Exit::Interrupted,
             () if any(Answer::Worse) => Exit::Worse,
+            () if comparisons.iter().any(|c| c.dropped_too_many().is_some()) => Exit::BlocksDropped,
             () if self.strict && any(Answer::CannotTell) => Exit::CannotTell,
             () => Exit::Pass,
         }

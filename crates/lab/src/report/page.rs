@@ -17,6 +17,16 @@ pub fn page(runs: &[(&str, &Run)]) -> Markup {
         [(name, _)] => clean(name),
         runs => format!("{} compared", plural(runs.len(), "run")),
     };
+    let body = match runs {
+        [] => html! { p.none { "There is no run to show." } },
+        [(_, run)] => one(run, "run1"),
+        runs => several(runs),
+    };
+    document("load report", &title, &when(runs), &body)
+}
+
+/// A whole page: what kind of report it is, its title, a line below that, and the rest.
+pub fn document(kind: &str, title: &str, below: &Markup, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -30,12 +40,8 @@ pub fn page(runs: &[(&str, &Run)]) -> Markup {
                 style { (PreEscaped(STYLE)) }
             }
             body { main {
-                header { p.brand { "weir lab · load report" } h1 { (title) } (when(runs)) }
-                @match runs {
-                    [] => p.none { "There is no run to show." },
-                    [(_, run)] => (one(run, "run1")),
-                    runs => (several(runs)),
-                }
+                header { p.brand { "weir lab · " (kind) } h1 { (title) } (below) }
+                (body)
             } }
         }
     }
@@ -122,7 +128,8 @@ fn one(run: &Run, anchor: &str) -> Markup {
     }
 }
 
-fn picture(figure: &Figure) -> Markup {
+/// A plot with its words; words alone where there is nothing to draw.
+pub fn picture(figure: &Figure) -> Markup {
     html! {
         @if figure.svg.is_empty() {
             p.none { (clean(&figure.caption)) }

@@ -4,6 +4,7 @@
 //! line, since an empty pair of axes looks like a measurement.
 
 pub mod cells;
+pub mod effects;
 pub mod errors_over_time;
 pub mod latency_over_time;
 pub mod latency_spectrum;

@@ -38,20 +38,34 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 /// The most streams at once of one HTTP/2 connection.
 const STREAMS_MAX: u32 = 1_024;
 
-/// One listener for each thread, all on the same address; the kernel spreads connections over them.
+/// One listener for each thread, all on the same address; the kernel spreads connections over them. An address that
+/// anybody listens on is an error: sockets that share a port would share that of another program of this user.
 pub(super) fn listen(address: SocketAddr, threads: usize) -> Result<Vec<TcpListener>, Error> {
-    let wrong = |error: io::Error| Error::Listen(format!("cannot listen on {address}: {error}"));
-    let first = listener(address).map_err(wrong)?;
+    let wrong = |error: io::Error| match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            Error::Listen(format!("{address} is in use by another program"))
+        }
+        _ => Error::Listen(format!("cannot listen on {address}: {error}")),
+    };
+    let first = listener(address, Sharing::OnceItListens).map_err(wrong)?;
     // The first one may have taken a free port.
     let address = first.local_addr().map_err(wrong)?;
     let mut listeners = vec![first];
     for _ in 1..threads {
-        listeners.push(listener(address).map_err(wrong)?);
+        listeners.push(listener(address, Sharing::AtOnce).map_err(wrong)?);
     }
     Ok(listeners)
 }
 
-fn listener(address: SocketAddr) -> io::Result<TcpListener> {
+/// When others may listen on the same port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sharing {
+    /// Nobody may listen there before.
+    OnceItListens,
+    AtOnce,
+}
+
+fn listener(address: SocketAddr, sharing: Sharing) -> io::Result<TcpListener> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::STREAM,
@@ -59,10 +73,11 @@ fn listener(address: SocketAddr) -> io::Result<TcpListener> {
     )?;
     // The address is free again as soon as the target ended, and all threads can bind it.
     socket.set_reuse_address(true)?;
-    socket.set_reuse_port(true)?;
+    socket.set_reuse_port(sharing == Sharing::AtOnce)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
+    socket.set_reuse_port(true)?;
     Ok(socket.into())
 }
 

@@ -77,7 +77,15 @@ fn read(folder: &Path) -> Comparison {
 fn more_errors_are_found_and_all_is_measured() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().to_str().unwrap();
-    assert_eq!(started("yes", &["--out", out]), Ok(Exit::Worse));
+    let page = folder.path().join("compare.html");
+    let html = page.to_str().unwrap();
+    let more = ["--out", out, "--html", html];
+    assert_eq!(started("yes", &more), Ok(Exit::Worse));
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(
+        page.contains("errors increased") && page.contains("<svg"),
+        "{page}"
+    );
     let comparison = read(folder.path());
     assert_eq!(
         (comparison.answer, comparison.leading),
@@ -99,6 +107,23 @@ fn more_errors_are_found_and_all_is_measured() {
     }
     let pairs = comparison.blocks.iter().filter(|block| !block.control);
     assert_eq!(pairs.count(), 3);
+}
+
+#[test]
+fn dropped_blocks_have_a_code_of_their_own() {
+    let server = server("no");
+    let mut words = vec!["--a-command", &server, "--b-command", &server];
+    // Far more than any generator sends: each run is at its limit and not at the server's.
+    words.extend(["http://127.0.0.1:{port}/", "-R", "20M", "-c", "1"]);
+    words.extend(["-d", "100ms", "--warmup", "0s", "--blocks", "3", "--quiet"]);
+    words.extend(["--keep", "--accept", "noisy-host"]);
+    let folder = tempfile::tempdir().unwrap();
+    words.extend(["--out", folder.path().to_str().unwrap()]);
+    assert_eq!(compare(&words), Ok(Exit::BlocksDropped));
+    let comparison = read(folder.path());
+    assert_eq!(comparison.answer, Answer::CannotTell);
+    let pairs = comparison.blocks.iter().filter(|block| !block.control);
+    assert!(pairs.clone().count() > 3, "they were tried again");
 }
 
 #[test]

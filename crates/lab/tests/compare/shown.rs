@@ -9,6 +9,8 @@ use lab::experiments::compare::comparison::{Comparison, Question};
 use lab::experiments::compare::imports;
 use lab::experiments::compare::metrics::{METRIC, Measured, place};
 use lab::experiments::compare::table::table;
+use lab::report::html_of_comparisons;
+use lab::report::plots::effects;
 
 use super::world::{NOISY, Noise, QUIET, World};
 
@@ -77,13 +79,17 @@ impl Bench for Dressed {
     }
 }
 
-fn shown(noise: Noise, effect: f64, count: Count, busy_every: usize) -> String {
+fn compared(noise: Noise, effect: f64, count: Count, busy_every: usize) -> Comparison {
     let mut bench = Dressed {
         world: World::new(noise, effect, 7),
         busy_every,
     };
     let interleaved = interleave(count, &rule(), 1, &mut bench).unwrap();
-    let comparison = Comparison::of_blocks(&question(), &interleaved);
+    Comparison::of_blocks(&question(), &interleaved)
+}
+
+fn shown(noise: Noise, effect: f64, count: Count, busy_every: usize) -> String {
+    let comparison = compared(noise, effect, count, busy_every);
     let json = serde_json::to_string(&comparison).unwrap();
     let back: Comparison = serde_json::from_str(&json).unwrap();
     assert_eq!(table(&back), table(&comparison), "the file says the same");
@@ -120,6 +126,50 @@ fn what_cannot_be_told_is_shown() {
 #[test]
 fn a_host_that_never_rests_ends_the_comparison() {
     check("too-busy", &shown(QUIET, 0.0, Count::Fixed(6), 2));
+}
+
+#[test]
+fn too_many_dropped_blocks_are_told_from_an_answer_that_is_not_known() {
+    let dropped = |noise, effect, blocks, busy_every| {
+        compared(noise, effect, Count::Fixed(blocks), busy_every).dropped_too_many()
+    };
+    // Every block meets a busy host.
+    assert_eq!(dropped(QUIET, 0.0, 6, 2), Some(12));
+    // Noise alone: more blocks would help, and a quieter machine would not.
+    assert_eq!(dropped(NOISY, 0.05, 6, 1000), None);
+    // What was dropped could be made up for.
+    assert_eq!(dropped(QUIET, 0.18, 12, 11), None);
+}
+
+#[test]
+fn a_page_shows_each_change_with_its_interval() {
+    let slower = compared(QUIET, 0.18, Count::Fixed(12), 11);
+    check("effects", &(effects::draw(&slower).svg + "\n"));
+    let mut hostile = compared(NOISY, 0.05, Count::Fixed(6), 1000);
+    hostile.a = "<script>alert(1)</script>\u{202e}".to_owned();
+    hostile.notes = vec![hostile.a.clone()];
+    let mut points = slower.clone();
+    points
+        .metrics
+        .iter_mut()
+        .for_each(|metric| metric.sure = None);
+    let page = html_of_comparisons(&[slower, hostile, points]);
+    for text in [
+        "B is WORSE than A",
+        "CANNOT TELL whether B differs",
+        "CPU per request",
+        "no change",
+        "dropped: ",
+        "noisy-host: others used 31 % of the host",
+        "No interval is possible",
+        "&lt;script&gt;",
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
+    let lower = page.to_lowercase();
+    for forbidden in ["<script", " src=", "url(", "@import", "href=", "\u{202e}"] {
+        assert!(!lower.contains(forbidden), "{forbidden}");
+    }
 }
 
 #[test]

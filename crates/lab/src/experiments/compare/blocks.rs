@@ -92,6 +92,8 @@ pub struct Interleaved {
     /// The look at which it ended, from 1, and how many there could have been.
     pub look: usize,
     pub looks: usize,
+    /// Pairs that were asked for until that look.
+    pub wanted: usize,
     /// The part of the promise that this look spent.
     pub alpha: f64,
     pub interrupted: bool,
@@ -146,6 +148,7 @@ pub fn interleave(
                 blocks,
                 look,
                 looks: looks.len(),
+                wanted,
                 alpha: rule_now.alpha,
                 interrupted,
             });

@@ -39,6 +39,9 @@ pub struct Comparison {
     pub errors: Option<ErrorsAnswer>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub looks: Option<Looks>,
+    /// How many blocks of A and B were asked for; absent where there are no blocks.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub blocks_wanted: Option<usize>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub blocks: Vec<BlockResult>,
     /// What a reader must know to trust the answer, or not to.
@@ -149,10 +152,24 @@ impl Comparison {
             of: interleaved.looks,
             alpha: interleaved.alpha,
         });
+        comparison.blocks_wanted = Some(interleaved.wanted);
         comparison.blocks = interleaved.blocks.iter().map(BlockResult::of).collect();
         comparison.notes = notes(interleaved);
         comparison.partial = interleaved.interrupted;
         comparison
+    }
+
+    /// How many blocks were dropped, where fewer are left than were asked for and the answer is not known for that. A
+    /// comparison that was stopped lacks them for another reason.
+    pub fn dropped_too_many(&self) -> Option<usize> {
+        let count = |is_dropped: bool| {
+            let blocks = self.blocks.iter();
+            blocks.filter(move |b| !b.control && b.dropped.is_some() == is_dropped)
+        };
+        let is_short = count(false).count() < self.blocks_wanted?;
+        let is_unknown = self.answer == Answer::CannotTell && !self.partial;
+        let dropped = count(true).count();
+        (is_short && is_unknown && dropped > 0).then_some(dropped)
     }
 
     /// Of two runs in parts.
@@ -211,6 +228,7 @@ impl Comparison {
             metrics: Vec::new(),
             errors: None,
             looks: None,
+            blocks_wanted: None,
             blocks: Vec::new(),
             notes: Vec::new(),
             partial: false,

@@ -31,6 +31,9 @@ pub fn table(comparison: &Comparison) -> String {
 
 /// The answer in one line, with the number that it rests on.
 pub fn headline(comparison: &Comparison) -> String {
+    if let Some(dropped) = comparison.dropped_too_many() {
+        return dropped_too_many(comparison, dropped);
+    }
     let named = |name: &String| {
         comparison
             .metrics
@@ -81,6 +84,17 @@ fn errors_effect(comparison: &Comparison) -> String {
         units::count(errors.requests_a),
         units::count(errors.failed_b),
         units::count(errors.requests_b)
+    )
+}
+
+/// Why nothing is concluded where the machine, and not the servers, decided what could be measured.
+fn dropped_too_many(comparison: &Comparison, dropped: usize) -> String {
+    let pairs = comparison.blocks.iter().filter(|block| !block.control);
+    let wanted = comparison.blocks_wanted.unwrap_or_default();
+    format!(
+        "CANNOT TELL whether B differs from A: {dropped} of {} blocks were dropped, {} of {wanted} that are needed are left",
+        pairs.clone().count(),
+        pairs.filter(|block| block.dropped.is_none()).count(),
     )
 }
 
@@ -212,7 +226,7 @@ fn draw([low, estimate, high]: [i64; 3], margin: i64) -> String {
 }
 
 /// Under what conditions this was found.
-fn conditions(comparison: &Comparison) -> String {
+pub fn conditions(comparison: &Comparison) -> String {
     let mut out = String::new();
     if comparison.form == Form::Blocks {
         let used = |control: bool| {
@@ -268,11 +282,11 @@ fn control(comparison: &Comparison, block: &super::comparison::BlockResult) -> O
     Some(value.b / value.a - 1.0)
 }
 
-fn row(metric: &MetricAnswer) -> Option<&'static Metric> {
+pub fn row(metric: &MetricAnswer) -> Option<&'static Metric> {
     METRIC.iter().find(|row| row.name == metric.name)
 }
 
-fn interval(sure: &Sure) -> String {
+pub fn interval(sure: &Sure) -> String {
     format!(
         "[{}, {}]",
         signed(sure.interval.low),
@@ -289,7 +303,7 @@ pub fn signed(change: f64) -> String {
 }
 
 /// The least change that is found, in both directions while they are alike.
-fn least(change: f64) -> String {
+pub fn least(change: f64) -> String {
     match change {
         // Beyond this the number says no more than that nothing is found.
         _ if change > 9.0 => "over x10".to_owned(),
@@ -298,7 +312,7 @@ fn least(change: f64) -> String {
     }
 }
 
-fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     let percent = 100.0 * share;
     if share >= 1.0 {
         format!("x{:.1}", 1.0 + share)
