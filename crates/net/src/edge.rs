@@ -35,7 +35,7 @@ pub use body::{Body, BodySender, Gone, StreamBody};
 pub use drain::Drain;
 pub use forwarded::ForwardedField;
 pub use listen::serve;
-pub use listener::{Listener, bind, reserve};
+pub use listener::{Listener, bind, bind_alone, reserve};
 pub use refused::refused;
 pub use request::Request;
 pub use settings::{CallerSaid, EdgeSettings, ListenerSettings, Proxies};

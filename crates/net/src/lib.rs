@@ -28,7 +28,7 @@ pub use edge::{AcceptedConnection, ConnectionService, Listener, ListenerSettings
 pub use edge::{
     Body, BodySender, Drain, EdgeSettings, EdgeShared, Gone, Request, Response, StreamBody,
 };
-pub use edge::{CallerSaid, ForwardedField, Service, bind, refused, reserve, serve};
+pub use edge::{CallerSaid, ForwardedField, Service, bind, bind_alone, refused, reserve, serve};
 pub use generation::Generations;
 pub use pool::{Lease, Upstreams};
 pub use send::{SendError, UpstreamAnswer};

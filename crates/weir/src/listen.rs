@@ -247,17 +247,18 @@ fn sockets(
     threads: usize,
     make: fn(SocketAddr) -> io::Result<TcpListener>,
 ) -> Result<Vec<TcpListener>, String> {
-    let bind = |address| {
-        make(address).map_err(|error| {
-            format!("{address} cannot be listened on: {error}; is something else using the port?")
-        })
+    let wrong = |error: io::Error| match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            format!("{address} is in use; stop what listens there, or set another listen")
+        }
+        _ => format!("{address} cannot be listened on: {error}; set another listen"),
     };
-    if address.port() != 0 && std::net::TcpStream::connect(address).is_ok() {
-        return Err(format!(
-            "{address} is in use; stop what listens there, or set another listen"
-        ));
-    }
+    let bind = |address| make(address).map_err(wrong);
+    // Held until the first of ours is there: sockets that share a port would share another program's too.
+    let alone = (address.port() != 0).then(|| net::bind_alone(address));
+    let alone = alone.transpose().map_err(wrong)?;
     let first = bind(address)?;
+    drop(alone);
     let address = first.local_addr().map_err(|error| error.to_string())?;
     let mut listeners = vec![first];
     for _ in 1..threads {
@@ -310,6 +311,26 @@ pub(crate) fn address(listener: &Listener) -> Option<Listen> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_port_of_another_program_is_not_shared() {
+        let at = |address: SocketAddr| listen(&Listen::Tcp(address), 2, 0o600, net::bind);
+        let first = at("127.0.0.1:0".parse().unwrap()).unwrap();
+        let Some(Listen::Tcp(address)) = address(&first[0]) else {
+            panic!("{first:?}");
+        };
+        let said = at(address).map(drop).unwrap_err();
+        assert!(
+            said.starts_with(&format!("{address} is in use; stop")),
+            "{said}"
+        );
+        // A socket on all addresses takes those of this one too.
+        let everywhere = SocketAddr::from(([0; 4], address.port()));
+        assert!(at(everywhere).is_err());
+        // One that is bound and does not listen is reserved for its owner alone, and goes when it does.
+        drop(first);
+        assert_eq!(at(address).map(|of| of.len()), Ok(2));
+    }
 
     #[test]
     fn a_socket_that_cannot_be_says_why_and_what_to_write() {

@@ -35,15 +35,34 @@ pub fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     Ok(listener)
 }
 
-/// The same socket before it listens: the port is taken, and whoever connects is refused until it is opened.
+/// Opens a listening socket on a port that nobody listens on; from then on those of [`bind`] and [`reserve`] may share it.
+///
+/// The kernel lets sockets of one user share a port where all of them allow it (socket(7), SO_REUSEPORT), so that `bind`
+/// alone would share the port of another program. This socket allows it only once it listens, and the kernel lets one of
+/// two such sockets listen.
+///
+/// # Errors
+/// `AddrInUse` where anybody listens there.
+pub fn bind_alone(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+    let socket = bound(address, false)?;
+    socket.listen(BACKLOG)?;
+    socket.set_reuse_port(true)?;
+    Ok(socket.into())
+}
+
+/// The same socket as of [`bind`] before it listens: the port is taken, and whoever connects is refused until it is opened.
 pub fn reserve(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+    Ok(bound(address, true)?.into())
+}
+
+fn bound(address: SocketAddr, shares: bool) -> io::Result<Socket> {
     let domain = Domain::for_address(address);
     let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
-    socket.set_reuse_port(true)?;
+    socket.set_reuse_port(shares)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
-    Ok(socket.into())
+    Ok(socket)
 }
 
 /// Lets a reserved socket listen. One that listens already goes on.
