@@ -14,6 +14,7 @@ mod context;
 mod entities;
 mod explain;
 mod load;
+mod mention;
 mod part;
 mod policies;
 mod problem;
@@ -26,6 +27,7 @@ mod tests;
 
 pub use context::Context;
 pub use explain::{Decision, Explanation};
+pub use mention::{Mention, mentions};
 pub use policies::{Policies, Principal, Source};
 pub use problem::Problem;
 pub use schema::{ArgumentType, schema_text};

@@ -10,6 +10,7 @@ pub(crate) mod file;
 pub(crate) mod listen;
 mod llm;
 mod mcp;
+mod named;
 mod outside;
 pub(crate) mod read;
 pub(crate) mod seen;

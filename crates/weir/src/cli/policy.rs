@@ -11,7 +11,7 @@ use serde_json::json;
 use terminal::visible_json;
 
 use super::problems::{ProblemCode, to_json as problems_json};
-use super::{Answer, ConfigFile, Ended, Failure, print, print_problems, unusable};
+use super::{Answer, ConfigFile, Ended, Failure, print, print_problems, print_warnings, unusable};
 use crate::config::settings::Agent;
 use crate::config::{Problem, Settings, compile};
 use crate::lanes;
@@ -112,11 +112,20 @@ impl Check {
         let (files, policies) = (settings.policy.files.len(), policies.len());
         print(&match self.json {
             true => {
-                let value =
-                    json!({ "good": true, "problems": [], "files": files, "policies": policies });
-                format!("{value}\n")
+                let warnings = problems_json(ProblemCode::Warning, &settings.warnings);
+                let value = json!({
+                    "good": true,
+                    "problems": [],
+                    "warnings": warnings,
+                    "files": files,
+                    "policies": policies,
+                });
+                format!("{}\n", visible_json(&value.to_string()))
             }
-            false => format!("the policies are good: files: {files}, policies: {policies}\n"),
+            false => {
+                print_warnings(&settings.warnings);
+                format!("the policies are good: files: {files}, policies: {policies}\n")
+            }
         })?;
         Ok(Answer::Yes)
     }

@@ -65,12 +65,34 @@ fn child(server: &section::ServerSection, at: &Key, check: &mut Check<'_>) -> Op
     if !check.outside.is_folder(&dir) {
         check.say(&at.key("dir"), "is not a folder");
     }
+    // No problem: what is started may be installed later, and the other servers work.
+    if let Some(program) = command.and_then(|words| words.values().next())
+        && let Err(why) = net::children::find(&program.0)
+    {
+        check.warn(&at.key("command"), not_started(&program.0, &why));
+    }
     Some(ChildServer {
         command: command?.values().map(|word| word.0.clone()).collect(),
         env,
         dir,
         errors: net::children::Errors::Log,
     })
+}
+
+/// Why a program cannot be started, to be put after its key.
+fn not_started(program: &str, why: &std::io::Error) -> String {
+    use std::io::ErrorKind;
+    match why.kind() {
+        ErrorKind::NotFound if program.contains('/') => {
+            format!("the program {program:?} is not there, so the server cannot be started")
+        }
+        ErrorKind::NotFound => format!(
+            "the program {program:?} is in no folder of the PATH that weir runs with, so the server cannot be started; \
+             install it, or write its path"
+        ),
+        ErrorKind::IsADirectory => format!("{program:?} is a folder, so it cannot be started"),
+        _ => format!("the program {program:?} cannot be executed: {why}"),
+    }
 }
 
 fn env_value(name: &str, value: &Written, at: &Key, check: &mut Check<'_>) -> Option<Secret> {

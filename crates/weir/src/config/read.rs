@@ -16,7 +16,7 @@ use super::outside::Machine;
 use super::seen::Seen;
 use super::settings::relay::Relay;
 use super::settings::{Agent, LOCAL, Policy, PolicyFile, Settings};
-use super::{POLICY_BYTES_MAX, Problem, llm, mcp, tools, toolsets};
+use super::{POLICY_BYTES_MAX, Problem, llm, mcp, named, tools, toolsets};
 use crate::lanes;
 
 pub(crate) use super::outside::{Environment, read_text};
@@ -78,6 +78,7 @@ fn read_again(
     let mut settings = settings(&file, path, &mut check);
     problems.append(&mut check.problems);
     settings.warnings = check.warnings;
+    settings.warnings.extend(named::unknown(&settings));
     if problems.is_empty() && !is_whole(&file, &settings) {
         let message = "something that is written here cannot be used, and nothing says why";
         let help = "This is a fault of weir: please report it.";
