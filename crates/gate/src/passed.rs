@@ -208,7 +208,14 @@ impl Passed {
             why: ending.why,
         };
         let recorder = &self.gate.ports.recorder;
-        recorder.ends(self.call, outcome.to_json());
+        let record = outcome.to_json();
+        match ending.end {
+            CallEnd::Refused => {
+                let agent = &self.principal.name;
+                recorder.ends_refused(self.call, record, agent, &self.resource);
+            }
+            CallEnd::Complete | CallEnd::Cut | CallEnd::Failed => recorder.ends(self.call, record),
+        }
         self.gate
             .ports
             .meter

@@ -210,6 +210,12 @@ pub trait Recorder: Send + Sync {
         let _ = call;
         self.note(record);
     }
+    /// As [`Recorder::ends`], of a call that passed and was refused after all, as for what its answer holds. Says whose it was
+    /// and of what, which the record of an outcome leaves to that of its judgement.
+    fn ends_refused(&self, call: CallId, record: Vec<u8>, agent: &Name, resource: &Resource) {
+        let _ = (agent, resource);
+        self.ends(call, record);
+    }
     /// What is wrong with the log now, if anything.
     fn trouble(&self) -> Option<RecordError>;
 }

@@ -6,15 +6,19 @@
 use base::record::CallEnd;
 use base::{Refusal, refusal};
 use bytes::Bytes;
-use gate::{Call, Passed};
+use gate::{Call, CallEnding, Passed};
 use identity::Verified;
 
+use crate::actions::USE;
 use crate::answers::Answers;
 use crate::envelope::{Message, MessageText};
 use crate::era::{HeldState, MessageEra};
 use crate::incoming::{self, Incoming, Parsed};
 use crate::lane::{Server, Shared};
 use crate::upstream::{Cancelled, Outgoing};
+
+/// How a client of the modern era asks which revisions are spoken.
+const DISCOVER: &str = "server/discover";
 
 /// The way between a client and a server, as far as its messages are judged by it.
 pub(crate) trait ClientWay {
@@ -123,6 +127,15 @@ pub(crate) async fn drive<C: ClientWay>(
         Ok(began) => began,
         Err(refusal) => {
             let to = To::sender_of(&parsed.message);
+            if is_finding_a_revision(&refusal, method_of(&parsed.message)) {
+                let call = Call {
+                    action: &USE,
+                    method: DISCOVER,
+                    bytes: body.len() as u64,
+                    ..bare
+                };
+                return Err(not_spoken(shared, verified, call, refusal, to).await);
+            }
             return Err(no(shared, &verified, &bare, refusal, to).await);
         }
     };
@@ -166,6 +179,43 @@ async fn no(
     }
 }
 
+/// Whether a client is told which revisions are spoken, in answer to the question by which it finds that out.
+fn is_finding_a_revision(refusal: &Refusal, method: &str) -> bool {
+    refusal.code == refusal::REVISION && method == DISCOVER
+}
+
+fn method_of<'m>(message: &'m Message<'_>) -> &'m str {
+    match message {
+        Message::Request { method, .. } => method,
+        Message::Response { .. } | Message::Notification { .. } => "",
+    }
+}
+
+/// Answers a client that asks in a revision which is not spoken here. Clients begin so that know a newer one, and go on in the
+/// newest that both speak: the call is judged as any, and nothing is refused where it passes.
+async fn not_spoken(
+    shared: &Shared,
+    verified: Verified,
+    call: Call<'_>,
+    refusal: Refusal,
+    to: To,
+) -> Refused {
+    let passed = match shared.gate.pass(verified, call).await {
+        Ok(passed) => passed,
+        Err(refusal) => return Refused::by_gate(refusal, to),
+    };
+    passed.end(CallEnding {
+        status: refusal.code.status,
+        why: Some((refusal.code.name, &refusal.private)),
+        ..CallEnding::of(CallEnd::Complete)
+    });
+    Refused {
+        refusal,
+        to,
+        is_judged: false,
+    }
+}
+
 /// The same, of a message whose era is known.
 async fn judge<C: ClientWay>(
     shared: &Shared,
@@ -185,6 +235,9 @@ async fn judge<C: ClientWay>(
     let call = said.call(bare, &resource, body);
     let way = match client.begin(&verified, &said) {
         Ok(way) => way,
+        Err(refusal) if is_finding_a_revision(&refusal, said.method) => {
+            return Err(not_spoken(shared, verified, call, refusal, to()).await);
+        }
         Err(refusal) => return Err(no(shared, &verified, &call, refusal, to()).await),
     };
     let passed = shared.gate.pass(verified, call).await;

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::calls::Calls;
 use crate::declared::Declared;
 use crate::hub::HubState;
-use crate::probe::Health;
+use crate::probe::{Health, ServerState};
 use crate::token::Tokens;
 use crate::upstream::find::{Spoken, Transport};
 use crate::upstream::{Link, Links};
@@ -186,8 +186,8 @@ impl Shared {
         Tokens { key, agent, server }
     }
 
-    /// Each server's name and what is wrong with it, if anything, as last seen.
-    pub fn health(&self) -> impl Iterator<Item = (&Name, Result<(), String>)> {
+    /// Each server's name and how it is, as last seen.
+    pub fn health(&self) -> impl Iterator<Item = (&Name, ServerState)> {
         self.health
             .iter()
             .map(|(name, health)| (name, health.get()))

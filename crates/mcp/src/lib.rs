@@ -45,5 +45,5 @@ use net::origin;
 pub use actions::LANE;
 pub use hub::ALL as ALL_SERVERS;
 pub use lane::{ItemWords, McpLane, Retired, Server, ServerKind, Settings, Shared, Toolset};
-pub use probe::{Health, probe};
+pub use probe::{Health, ServerState, probe};
 pub use refuse::refuse;

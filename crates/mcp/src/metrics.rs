@@ -16,6 +16,13 @@ pub const SERVER_UP: Metric = Metric {
     labels: "server",
     help: "1 where the server answered when it was last asked",
 };
+/// See [`crate::Shared::health`].
+pub const SERVER_STARTING: Metric = Metric {
+    name: "weir_server_starting",
+    kind: "gauge",
+    labels: "server",
+    help: "1 where the server has not answered yet since it was configured or the gateway started, and was not seen to fail",
+};
 /// See [`crate::Shared::revisions`].
 pub const SERVER_ERA: Metric = Metric {
     name: "weir_mcp_server_era",

@@ -4,6 +4,7 @@
 //! names, each recorded.
 
 use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use net::Backoff;
 use crate::actions::USE;
 use crate::lane::{McpLane, Server, ServerKind};
 use crate::upstream::find::{self, EraEvent, EraState, Spoken};
-use crate::upstream::lock;
+use crate::upstream::{ServerStarts, lock};
 
 /// How long a server may take to answer a probe, in milliseconds. Some fetch what they need first.
 const PROBE_MS_MAX: u64 = 30_000;
@@ -24,18 +25,52 @@ const AGAIN_MS: u64 = 30_000;
 /// How often idle sessions, and children that ended, are looked for, in milliseconds.
 const TICK_MS: u64 = 1_000;
 
+/// Time between two lines that a server lists something else, in milliseconds: each agent has a list of its own.
+const LISTED_EVERY_MS: u64 = 10_000;
+
+/// How a server is, as last seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerState {
+    /// It has not answered yet since it was configured or the gateway started, and was not seen to fail.
+    Starting,
+    Works,
+    /// It was asked and does not work, for this reason.
+    Down(String),
+}
+
 /// What is known of a server, and whether it works.
-pub struct Health(Mutex<EraState>);
+pub struct Health {
+    state: Mutex<EraState>,
+    /// When children of it may be started, for all its sessions.
+    pub(crate) starts: Mutex<ServerStarts>,
+    /// When it was last told that it lists something else.
+    listed_ms: AtomicU64,
+}
 
 impl Default for Health {
     fn default() -> Health {
-        Health(Mutex::new(EraState::Unknown))
+        Health {
+            state: Mutex::new(EraState::Unknown),
+            starts: Mutex::default(),
+            listed_ms: AtomicU64::new(u64::MAX),
+        }
     }
 }
 
 impl Health {
     fn state(&self) -> MutexGuard<'_, EraState> {
-        lock(&self.0)
+        lock(&self.state)
+    }
+
+    /// Tells the operator, now and then, that the server lists something else than before.
+    pub(crate) fn tell_other_list(&self, server: &Name, method: &str) {
+        let now_ms = mono_ms();
+        let last_ms = self.listed_ms.load(Ordering::Relaxed);
+        if last_ms != u64::MAX && now_ms < last_ms.saturating_add(LISTED_EVERY_MS) {
+            return;
+        }
+        self.listed_ms.store(now_ms, Ordering::Relaxed);
+        tracing::warn!(%server, method, "a server lists something else than before");
     }
 
     fn hear(&self, event: EraEvent) {
@@ -43,12 +78,13 @@ impl Health {
         *state = state.clone().after(event);
     }
 
-    /// The server was seen not to work.
-    pub(crate) fn failed(&self, why: &str) {
+    /// The server was asked and did not answer as one that works.
+    fn failed(&self, why: &str) {
         self.hear(EraEvent::Failed(why.to_owned()));
     }
 
-    /// The server said something that does not fit with the era that it spoke: it is asked again.
+    /// The server said something that does not fit with the era that it spoke, or one of its children ended: it is asked again,
+    /// and works for everybody until it was seen to fail.
     pub(crate) fn doubt(&self) {
         self.hear(EraEvent::Doubt);
     }
@@ -63,8 +99,8 @@ impl Health {
         matches!(*self.state(), EraState::Down { .. })
     }
 
-    pub fn get(&self) -> Result<(), String> {
-        self.state().works()
+    pub fn get(&self) -> ServerState {
+        self.state().server()
     }
 }
 
@@ -106,7 +142,8 @@ async fn watch(lane: McpLane, name: Name, new_id: fn() -> CallId) {
     let mut backoff = Backoff::new();
     loop {
         backoff.started(mono_ms());
-        let worked = health.get().is_ok();
+        let before = health.get();
+        let worked = before == ServerState::Works;
         health.hear(EraEvent::Asked);
         let seen = ask(&lane, server, health, new_id()).await;
         let works = seen.is_ok();
@@ -118,7 +155,12 @@ async fn watch(lane: McpLane, name: Name, new_id: fn() -> CallId) {
                 }
                 if !worked {
                     let revisions: Vec<_> = spoken.dates().collect();
-                    tracing::info!(server = %name, ?revisions, "a server works");
+                    if let ServerState::Down(_) = before {
+                        lock(&health.starts).retry_now();
+                        tracing::warn!(server = %name, ?revisions, "a server works again");
+                    } else {
+                        tracing::info!(server = %name, ?revisions, "a server works");
+                    }
                     lane.shared.hub.lists.stale(|of| *of == name);
                     lane.shared.hub.changed();
                 }

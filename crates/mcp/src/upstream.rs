@@ -2,6 +2,7 @@
 
 mod link;
 mod links;
+mod starts;
 mod state;
 
 pub(crate) mod child;
@@ -26,6 +27,7 @@ use gate::Passed;
 use crate::era::{Era, Revision};
 pub(crate) use link::{Link, LinkScope, unknown};
 pub(crate) use links::Links;
+pub(crate) use starts::ServerStarts;
 pub(crate) use state::{ChildAnswer, Messages};
 
 /// How long the stream of a server that answers no request may be silent, in milliseconds.

@@ -23,6 +23,7 @@ use crate::config::settings::{Ca, Settings, Url};
 use crate::config::{Problem, compile};
 use crate::lanes::{self, OnThread, Parts, Running};
 use crate::metrics::Metrics;
+use crate::notices::{Notices, NoticingLog, NoticingPins};
 use crate::ports::{Clock, Known};
 use crate::routes::Routes;
 
@@ -58,6 +59,7 @@ impl WayOut {
 pub(crate) struct Gateway {
     pub log: Arc<Log>,
     pub pins: Option<Arc<store::Pins>>,
+    pub notices: Arc<Notices>,
     pub drain: Drain,
     pub edge_settings: EdgeSettings,
     fingerprint_key: [u8; 32],
@@ -95,12 +97,20 @@ impl Gateway {
         let metrics = Arc::new(Metrics::new(names(settings, settings)));
         let pins = pins(settings, &state)?;
         let known = Arc::new(Known::new(agents(settings)));
+        let notices = Arc::new(Notices::new());
+        let noticing = |pins| -> Arc<dyn gate::ports::Pins> {
+            Arc::new(NoticingPins::new(pins, Arc::clone(&notices)))
+        };
+        let recorder = NoticingLog {
+            log: Arc::clone(&log),
+            notices: Arc::clone(&notices),
+        };
         let ports = Ports {
-            pins: pins.clone().map(|pins| pins as Arc<dyn gate::ports::Pins>),
+            pins: pins.clone().map(noticing),
             ..Ports::new(
                 Arc::clone(&known) as Arc<dyn gate::ports::Directory>,
                 Arc::new(store::Limits::new()),
-                Arc::clone(&log) as Arc<dyn gate::ports::Recorder>,
+                Arc::new(recorder) as Arc<dyn gate::ports::Recorder>,
                 Arc::clone(&clock) as Arc<dyn gate::ports::Clock>,
                 Arc::clone(&metrics) as Arc<dyn gate::ports::Meter>,
             )
@@ -121,6 +131,7 @@ impl Gateway {
             lanes: lanes?,
             log,
             pins,
+            notices,
             drain,
             edge_settings: edge_settings(settings),
             fingerprint_key,

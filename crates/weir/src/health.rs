@@ -36,6 +36,8 @@ pub(crate) enum Readiness {
     Ready,
     /// Some of it.
     Degraded,
+    /// None yet; what was started has not answered.
+    Starting,
     NotReady,
 }
 
@@ -44,6 +46,7 @@ impl Readiness {
         match self {
             Readiness::Ready => "ready",
             Readiness::Degraded => "degraded",
+            Readiness::Starting => "starting",
             Readiness::NotReady => "not ready",
         }
     }
@@ -103,7 +106,7 @@ impl Health<'_> {
             body["log_failed"] = why.into();
         }
         let mut response = crate::routes::json_response(&body);
-        if is_draining || readiness == Readiness::NotReady {
+        if is_draining || readiness >= Readiness::Starting {
             *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
         }
         response

@@ -19,6 +19,7 @@ mod health;
 mod lanes;
 mod listen;
 mod metrics;
+mod notices;
 mod ports;
 mod refuse;
 mod reload;

@@ -58,6 +58,7 @@ pub(crate) fn run_as(
 ) -> Result<(), String> {
     write_logs(&settings.logs);
     let gateway = Arc::new(Gateway::with_logs(&settings, process.logs)?);
+    gateway.notices.begin();
     let threads = threads(&settings);
     let mut listening = Listening::default();
     if process.agents {
@@ -91,7 +92,7 @@ pub(crate) fn run_as(
         seen,
         process.load,
     );
-    signals.wait_for_end(gateway.gate(), reload);
+    signals.wait_for_end(&gateway, reload);
     tracing::info!("draining");
     gateway.drain.start();
     let joined: Vec<Result<(), String>> = serving.into_iter().map(join).collect();
@@ -100,6 +101,7 @@ pub(crate) fn run_as(
         pins.close();
     }
     gateway.gate().tell_of_floods(true);
+    gateway.notices.tell_rest(true);
     let closed = gateway
         .close()
         .map_err(|error| format!("the log: {error:?}"));
@@ -208,7 +210,7 @@ impl Signals {
     }
 
     /// Until it is told to stop: reads the configuration again when it is told to, or when its files change.
-    fn wait_for_end(mut self, gate: &gate::Gate, mut reload: Reload) {
+    fn wait_for_end(mut self, gateway: &Gateway, mut reload: Reload) {
         self.runtime.block_on(async {
             let mut look = tokio::time::interval(LOOK_EVERY);
             look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -218,7 +220,8 @@ impl Signals {
                     _ = self.interrupt.recv() => return,
                     _ = self.hangup.recv() => reload.now(By::Signal),
                     _ = look.tick() => {
-                        gate.tell_of_floods(false);
+                        gateway.gate().tell_of_floods(false);
+                        gateway.notices.tell_rest(false);
                         reload.look();
                     }
                 }

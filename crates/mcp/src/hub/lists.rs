@@ -424,6 +424,12 @@ impl OwnList {
         let shared = Arc::clone(&self.lane.shared);
         match self.pages().await {
             Some((listed, ttl_ms)) => {
+                let before = shared.hub.lists.find(&key, 0);
+                let is_other = before.is_some_and(|(before, _)| *before != listed)
+                    && !shared.hub.lists.is_failed(&key);
+                if let (true, Some(health)) = (is_other, shared.health.get(&self.server)) {
+                    health.tell_other_list(&self.server, self.kind.method());
+                }
                 let until_ms = mono_ms() + ttl_ms.min(TTL_MS_MAX);
                 if shared.hub.lists.keep(key, listed, until_ms) {
                     shared.hub.changed();

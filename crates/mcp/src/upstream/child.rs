@@ -68,27 +68,22 @@ async fn start(
         base::never!("a session of a server that is no child");
         return Err(down("not a child".into()));
     };
-    {
-        let now_ms = crate::probe::mono_ms();
-        let mut restart = lock(&session.backoff);
-        if now_ms < restart.not_before_ms {
-            let wait_ms = restart.not_before_ms - now_ms;
-            let refusal = down("it ended and waits to be started again".into());
-            return Err(refusal.with_retry_ms(wait_ms));
-        }
-        restart.backoff.started(now_ms);
-    }
+    let began = begin(&lane.shared, session).map_err(|wait_ms| {
+        let refusal = down("it ended and waits to be started again".into());
+        refusal.with_retry_ms(wait_ms)
+    })?;
     let spawned = children::spawn(passed, command, lane.settings().answer_bytes_max);
     let (child, out) = spawned.map_err(|error| {
         let why = format!("it cannot be started: {error}");
-        ended(&lane.shared, session, &why);
+        ended(&lane.shared, session, &why, Some(began));
         down(error.to_string())
     })?;
     session.started();
     let initialized = replay
         .then(|| session.wait(REPLAY_ID, REPLAY_ID, None, false))
         .transpose()?;
-    tokio::task::spawn_local(read(Arc::clone(&lane.shared), Arc::clone(session), out));
+    let (shared, reading) = (Arc::clone(&lane.shared), Arc::clone(session));
+    tokio::task::spawn_local(read(shared, reading, out, began));
     if let Some(heard) = initialized {
         let say = async |message: Bytes| {
             let sent = child.send(passed, message).await;
@@ -101,9 +96,27 @@ async fn start(
     Ok(child)
 }
 
-/// Reads what a child says until it ends, and gives each message to whom it belongs.
-async fn read(shared: Arc<Shared>, session: Arc<Link>, mut out: ChildOut) {
+/// Asks whether a child may be started now, for this link and for its server; gives when it is.
+///
+/// # Errors
+/// How long to wait, in milliseconds.
+fn begin(shared: &Shared, session: &Link) -> Result<u64, u64> {
+    let now_ms = crate::probe::mono_ms();
+    let mut restart = lock(&session.backoff);
+    if now_ms < restart.not_before_ms {
+        return Err(restart.not_before_ms - now_ms);
+    }
+    if let Some(health) = shared.health.get(&session.server) {
+        lock(&health.starts).begin(now_ms)?;
+    }
+    restart.backoff.started(now_ms);
+    Ok(now_ms)
+}
+
+/// Reads what a child says until it ends, and gives each message to whom it belongs. `began` is when it was started.
+async fn read(shared: Arc<Shared>, session: Arc<Link>, mut out: ChildOut, began: u64) {
     let mut garbage = 0;
+    let mut silent_since = Some(began);
     let mut over = session.over.subscribe();
     let why = loop {
         let line = tokio::select! {
@@ -115,7 +128,13 @@ async fn read(shared: Arc<Shared>, session: Arc<Link>, mut out: ChildOut) {
                 heard = session.hear(line) => heard,
                 _ = over.wait_for(|over| *over) => break "its session ended".to_owned(),
             } {
-                Ok(()) => {}
+                Ok(()) => {
+                    if silent_since.take().is_some()
+                        && let Some(health) = shared.health.get(&session.server)
+                    {
+                        lock(&health.starts).spoke();
+                    }
+                }
                 Err(BadLine::NotMcp(why)) => {
                     garbage += 1;
                     tracing::warn!(server = %session.server, why, "the server printed what is not MCP");
@@ -132,14 +151,15 @@ async fn read(shared: Arc<Shared>, session: Arc<Link>, mut out: ChildOut) {
             break "it says what is not MCP".into();
         }
     };
-    ended(&shared, &session, &why);
+    ended(&shared, &session, &why, silent_since);
     // Where the session ended, its calls are told why by what ended it.
     if !session.is_ended() {
         session.end_calls(&gone(why));
     }
 }
 
-fn ended(shared: &Shared, session: &Link, why: &str) {
+/// Notes that a child ended, or could not be started. `silent_since` is when it was, where it had said nothing.
+fn ended(shared: &Shared, session: &Link, why: &str, silent_since: Option<u64>) {
     let now_ms = crate::probe::mono_ms();
     let mut restart = lock(&session.backoff);
     restart.not_before_ms = now_ms + restart.backoff.ended(now_ms);
@@ -147,7 +167,11 @@ fn ended(shared: &Shared, session: &Link, why: &str) {
     if !session.is_ended() {
         tracing::warn!(server = %session.server, why, "a server's child ended");
         if let Some(health) = shared.health.get(&session.server) {
-            health.failed(why);
+            if let Some(began) = silent_since {
+                lock(&health.starts).ended_silent(began, now_ms);
+            }
+            // Whether the server works for others is for the next probe to say.
+            health.doubt();
         }
     }
 }

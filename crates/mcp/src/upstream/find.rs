@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use crate::era::{CapabilitySet, Era, Revision};
 use crate::lane::{McpLane, Server, ServerKind};
+use crate::probe::ServerState;
 
 /// What a server of the modern era says of a revision that it does not speak.
 const REVISION_UNKNOWN: i64 = -32022;
@@ -108,12 +109,15 @@ impl EraState {
         }
     }
 
-    /// Whether the server works, as last seen.
-    pub(crate) fn works(&self) -> Result<(), String> {
+    /// How the server is, as last seen. One that was asked and has not answered yet is starting: it is down once it was seen
+    /// to fail, and stays so until it has answered.
+    pub(crate) fn server(&self) -> ServerState {
         match self {
-            EraState::Known(_) | EraState::Doubted(_) | EraState::Asking(Some(_)) => Ok(()),
-            EraState::Unknown | EraState::Asking(None) => Err("not asked yet".to_owned()),
-            EraState::Down { why, .. } => Err(why.clone()),
+            EraState::Known(_) | EraState::Doubted(_) | EraState::Asking(Some(_)) => {
+                ServerState::Works
+            }
+            EraState::Unknown | EraState::Asking(None) => ServerState::Starting,
+            EraState::Down { why, .. } => ServerState::Down(why.clone()),
         }
     }
 
@@ -269,10 +273,13 @@ mod tests {
             let shown = format!("{before:?} {event:?}");
             assert_eq!(before.after(event), after, "{shown}");
         }
-        assert!(known.works().is_ok() && !known.is_to_be_found());
-        assert!(doubted.works().is_ok() && doubted.is_to_be_found());
-        assert!(EraState::Unknown.works().is_err());
-        assert_eq!(down(Some(&old)).works(), Err("it ended".to_owned()));
+        assert!(known.server() == ServerState::Works && !known.is_to_be_found());
+        assert!(doubted.server() == ServerState::Works && doubted.is_to_be_found());
+        for starting in [EraState::Unknown, EraState::Asking(None)] {
+            assert_eq!(starting.server(), ServerState::Starting);
+        }
+        let ended = ServerState::Down("it ended".to_owned());
+        assert_eq!(down(Some(&old)).server(), ended);
         assert_eq!(down(Some(&old)).spoken(), Some(&old));
     }
 

@@ -10,7 +10,8 @@ use arc_swap::ArcSwap;
 use base::{CallId, Name, Refusal, refusal};
 use gate::Reach;
 use http::Method;
-use mcp::metrics::{SERVER_ERA, SERVER_UP, SESSIONS};
+use mcp::ServerState;
+use mcp::metrics::{SERVER_ERA, SERVER_STARTING, SERVER_UP, SESSIONS};
 use net::{Endpoint, Request, Response, TargetError, Targets};
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::family::Family;
@@ -30,7 +31,7 @@ use crate::routes::{Answers, Open, Route, new_call_id};
 pub(crate) const ROW: Row = Row {
     lane: &mcp::LANE,
     routes: &[route("/mcp"), route("/mcp/*")],
-    metrics: &[SESSIONS, SERVER_UP, SERVER_ERA],
+    metrics: &[SESSIONS, SERVER_UP, SERVER_STARTING, SERVER_ERA],
     endpoints,
     reach,
     only_at_start: |_, _| Vec::new(),
@@ -56,6 +57,7 @@ pub(crate) struct Mcp {
     registry: Registry,
     sessions: Gauge,
     server_up: Family<[(&'static str, String); 1], Gauge>,
+    server_starting: Family<[(&'static str, String); 1], Gauge>,
     server_era: Family<[(&'static str, String); 2], Gauge>,
 }
 
@@ -134,9 +136,12 @@ fn open(settings: &Settings, parts: &Parts<'_>) -> Opened {
     let told = lane_settings(&servers, &fixed);
     let (mut registry, sessions) = (Registry::default(), Gauge::default());
     let (server_up, server_era) = (Family::default(), Family::default());
+    let server_starting = Family::default();
     registry.register(SERVER_ERA.name, SERVER_ERA.help, server_era.clone());
     registry.register(SESSIONS.name, SESSIONS.help, sessions.clone());
     registry.register(SERVER_UP.name, SERVER_UP.help, server_up.clone());
+    let starting = SERVER_STARTING;
+    registry.register(starting.name, starting.help, server_starting.clone());
     let generation = Generation {
         shared: Arc::new(mcp::Shared::new(told, Arc::clone(parts.gate))),
         targets: Arc::clone(parts.targets),
@@ -152,6 +157,7 @@ fn open(settings: &Settings, parts: &Parts<'_>) -> Opened {
         registry,
         sessions,
         server_up,
+        server_starting,
         server_era,
     }))
 }
@@ -178,16 +184,22 @@ impl Running for Mcp {
     /// A server that does not work takes none of the others away; where none works, nothing can be called.
     fn health(&self) -> Option<LaneHealth> {
         let current = self.serving.current.load();
-        let (mut parts, mut down) = (Vec::new(), 0);
+        let (mut parts, mut work, mut starting) = (Vec::new(), 0, 0);
         for (name, health) in current.shared.health() {
-            down += usize::from(health.is_err());
-            let word = if health.is_ok() { "works" } else { "down" };
+            let word = match health {
+                ServerState::Works => "works",
+                ServerState::Starting => "starting",
+                ServerState::Down(_) => "down",
+            };
+            work += usize::from(health == ServerState::Works);
+            starting += usize::from(health == ServerState::Starting);
             parts.push((name.as_str().to_owned(), word));
         }
-        let readiness = match down {
-            0 => Readiness::Ready,
-            down if down == parts.len() => Readiness::NotReady,
-            _ => Readiness::Degraded,
+        let readiness = match work {
+            all if all == parts.len() => Readiness::Ready,
+            1.. => Readiness::Degraded,
+            _ if starting > 0 => Readiness::Starting,
+            _ => Readiness::NotReady,
         };
         let revisions = current.shared.revisions();
         let revisions = revisions.map(|(name, dates)| (name.as_str().to_owned(), dates));
@@ -207,10 +219,14 @@ impl Running for Mcp {
         self.sessions.set(current.shared.sessions() as i64);
         // Servers that were taken out are not shown as what they were last.
         self.server_up.clear();
+        self.server_starting.clear();
         for (name, health) in current.shared.health() {
-            let up = [("server", name.as_str().to_owned())];
-            let up = self.server_up.get_or_create(&up);
-            up.set(i64::from(health.is_ok()));
+            let server = [("server", name.as_str().to_owned())];
+            let is = |state| i64::from(health == state);
+            let up = self.server_up.get_or_create(&server);
+            up.set(is(ServerState::Works));
+            let starting = self.server_starting.get_or_create(&server);
+            starting.set(is(ServerState::Starting));
         }
         self.server_era.clear();
         for (name, dates) in current.shared.revisions() {
