@@ -14,7 +14,7 @@ import pytest
 from gateway import SERVERS, WEIR, Gateway, child_server, until
 from test_clients import connected, text_of
 from test_hub import health
-from test_pins import POISON, Changing, add, called, listed, subtract
+from test_pins import POISON, Changing, add, called, listed, subtract, waits
 
 FORBIDS = """
 permit (principal, action, resource);
@@ -42,11 +42,11 @@ def test_refusals_are_told_with_a_bound(tmp_path):
             ("dev", "child", "forbidden", "policy.forbidden")
         assert line["call"] == refused[0][2]
         # An answer that the scan stops is another refusal, by its rule; it passed first.
-        leaked = session.call("leak").refusal()
+        stopped = session.call("inject").refusal()
         line = told(gateway, "refused", 2)[1]
-        assert (line["agent"], line["server"], line["tool"], line["code"]) == ("dev", "child", "leak", leaked[0])
-        assert line["rule"] == "github_token" and line["call"] == leaked[2], line
-        assert "ghp_" not in gateway.logs.text()
+        assert (line["agent"], line["server"], line["tool"], line["code"]) == ("dev", "child", "inject", stopped[0])
+        assert line["rule"] and line["call"] == stopped[2], line
+        assert "Ignore all" not in gateway.logs.text()
         # A stranger has no name.
         gateway.post("child", {"jsonrpc": "2.0", "id": 1, "method": "ping"}, None)
         assert told(gateway, "refused", 3)[2]["agent"] == "(unknown)"
@@ -64,11 +64,11 @@ def test_held_and_new_tools_are_told(tmp_path):
         line = told(gateway, "a tool is held")[0]
         assert (line["server"], line["tool"], line["why"]) == ("calc", "add", "it is not what was approved")
         assert called(gateway, "calc", "add") == "scan.tool"
-        until(lambda: "waits" in gateway.weir("pins", "list").stdout, "the gateway writes what it saw")
+        waits(gateway, "calc", "add", "changed")
         # The command that is told does it.
         gateway.weir(*line["approve"].split()[1:])
         until(lambda: listed(gateway, "calc") == ["add", "subtract"], "the tool is listed again")
-    with Gateway.start(gateway) as gateway:
+    with gateway:
         server.set(add(POISON), subtract(), {**subtract(), "name": "multiply"})
         assert "multiply" in listed(gateway, "calc")
         line = told(gateway, "a server has a new tool")[0]
@@ -132,10 +132,10 @@ def test_a_server_that_comes_back_is_told(tmp_path):
 
 
 def test_a_child_that_ends_takes_its_server_from_nobody(tmp_path):
-    agents = {"one": {}, "other": {}}
-    with Gateway(tmp_path, {"child": child_server()}, agents) as gateway:
+    agents, toolsets = {"one": {}, "other": {}}, {"desk": {"servers": ["child"]}}
+    with Gateway(tmp_path, {"child": child_server()}, agents, toolsets=toolsets) as gateway:
         until(lambda: health(gateway)["child"] == "works", "the server works")
-        other = gateway.session("", "other")
+        other = gateway.session("@desk", "other")
         one = gateway.session("child", "one")
         assert one.call("die").refusal()[0] == "mcp.server_down"
         until(lambda: "a server's child ended" in gateway.logs.text(), "it ended")
@@ -181,14 +181,16 @@ def test_a_client_of_a_newer_revision_is_not_refused(tmp_path):
             message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": meta}}
             return gateway.post("child", message, mcp_protocol_version="2031-01-01", mcp_method=method)
         answer = ask("server/discover")
-        assert answer.status == 400 and "2025-11-25" in json.dumps(answer.json()["error"]["data"]), answer.body
-        records = gateway.records()
-        assert [record["refusal"] for record in records if record.get("decision") == "refuse"] == []
-        asked = [record["call"] for record in records if record.get("method") == "server/discover"
-                 and record["agent"] == "dev"]
-        ends = [record for record in records if record["kind"] == "outcome" and record["call"] in asked]
-        assert {(end["end"], end["why"], end["status"]) for end in ends} == {("complete", "mcp.revision", 400)}
-        assert len(ends) == 2, ends
+        assert answer.status == 400 and answer.json()["error"]["data"]["supported"] == ["2026-07-28"], answer.body
+        def ends():
+            records = gateway.records()
+            assert [record["refusal"] for record in records if record.get("decision") == "refuse"] == []
+            asked = [record["call"] for record in records if record.get("method") == "server/discover"
+                     and record["agent"] == "dev"]
+            ends = [record for record in records if record["kind"] == "outcome" and record["call"] in asked]
+            return len(ends) == 2 and {(end["end"], end["why"], end["status"]) for end in ends}
+        # Its outcome is written after it is answered.
+        assert until(ends, "both were asked") == {("complete", "mcp.revision", 400)}
         # What asks for something else in such a revision is refused, and told of.
         assert ask("tools/list").refusal()[0] == "mcp.revision"
         assert told(gateway, "refused")[0]["code"] == "mcp.revision"
@@ -207,7 +209,8 @@ def test_a_client_that_sends_before_it_reads_hears_the_refusal(tmp_path, framing
             connection.request("POST", "/mcp/child", iter([piece] * pieces), headers,
                                encode_chunked=framing == "chunks")
             answer = connection.getresponse()
-            assert (answer.status, json.loads(answer.read())["code"]) == wanted
+            code = json.loads(answer.read())["error"]["data"]["code"]
+            assert (answer.status, code) == wanted
             connection.close()
 
 
