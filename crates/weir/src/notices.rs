@@ -39,7 +39,8 @@ pub(crate) struct Notices {
     start: Instant,
     refusals: Mutex<HashMap<(String, String), NoticeWindow>>,
     held: Mutex<HashSet<(Name, String, Digest)>>,
-    first_lists: Mutex<HashMap<Name, u64>>,
+    /// When the first tool of a server was seen; nothing where tools of it were known at the start.
+    first_lists: Mutex<HashMap<Name, Option<u64>>>,
 }
 
 /// The lines about one agent and code.
@@ -183,10 +184,10 @@ impl Notices {
     fn new_tool(&self, sight: &SeenDefinition<'_>) {
         let now_ms = self.now_ms();
         let mut first = lock(&self.first_lists);
-        let since = *first.entry(sight.server.clone()).or_insert(now_ms);
+        let since = *first.entry(sight.server.clone()).or_insert(Some(now_ms));
         drop(first);
         let (server, tool) = (sight.server, name_of(sight));
-        if now_ms.saturating_sub(since) < FIRST_LIST_MS {
+        if since.is_some_and(|since| now_ms.saturating_sub(since) < FIRST_LIST_MS) {
             tracing::info!(%server, tool, "a tool is trusted on first use");
         } else {
             tracing::warn!(%server, tool, "a server has a new tool; it is trusted on first use");
@@ -197,7 +198,7 @@ impl Notices {
     fn know(&self, pins: &dyn Pins) {
         let mut first = lock(&self.first_lists);
         pins.names(&mut |server, _| {
-            first.insert(server.clone(), 0);
+            first.insert(server.clone(), None);
         });
     }
 }

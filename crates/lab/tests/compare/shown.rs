@@ -134,7 +134,7 @@ fn too_many_dropped_blocks_are_told_from_an_answer_that_is_not_known() {
         compared(noise, effect, Count::Fixed(blocks), busy_every).dropped_too_many()
     };
     // Every block meets a busy host.
-    assert_eq!(dropped(QUIET, 0.0, 6, 2), Some(12));
+    assert_eq!(dropped(QUIET, 0.0, 6, 2), Some(13));
     // Noise alone: more blocks would help, and a quieter machine would not.
     assert_eq!(dropped(NOISY, 0.05, 6, 1000), None);
     // What was dropped could be made up for.
