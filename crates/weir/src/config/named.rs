@@ -18,6 +18,7 @@ struct KnownNames<'s> {
     groups: BTreeSet<&'s str>,
     servers: BTreeSet<String>,
     toolsets: BTreeSet<&'s str>,
+    providers: BTreeSet<&'s str>,
 }
 
 impl<'s> KnownNames<'s> {
@@ -33,7 +34,10 @@ impl<'s> KnownNames<'s> {
         let destinations = lanes::ALL.iter();
         let destinations = destinations.flat_map(|row| (row.reach)(settings, settings));
         let toolsets = settings.toolsets.iter().map(|(name, _)| name.as_str());
+        let providers = settings.llm.providers.iter();
+        let providers = providers.map(|provider| provider.told.name.as_str());
         KnownNames {
+            providers: providers.collect(),
             agents: agents.map(|name| name.as_str()).chain([LOCAL]).collect(),
             groups: groups.chain(outside).map(|name| name.as_str()).collect(),
             servers: destinations
@@ -51,11 +55,18 @@ impl<'s> KnownNames<'s> {
             "Group" => missing("group of an agent", name, self.groups.iter().copied()),
             "Server" => missing("server", name, self.servers.iter().map(String::as_str)),
             "Toolset" => missing("toolset", name, self.toolsets.iter().copied()),
-            "Tool" => match name.split_once('/') {
+            "Provider" => missing("provider", name, self.providers.iter().copied()),
+            kind @ ("Tool" | "Prompt" | "Resource") => match name.split_once('/') {
                 Some((server, _)) => {
                     missing("server", server, self.servers.iter().map(String::as_str))
                 }
-                None => Some(format!("a tool is named SERVER/TOOL, and {name:?} is not")),
+                None => Some(format!("a {kind} is named SERVER/NAME, and {name:?} is not")),
+            },
+            "Model" => match name.split_once('/') {
+                Some((provider, _)) => {
+                    missing("provider", provider, self.providers.iter().copied())
+                }
+                None => Some(format!("a Model is named PROVIDER/MODEL, and {name:?} is not")),
             },
             _ => None,
         }
