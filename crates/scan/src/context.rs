@@ -34,6 +34,70 @@ pub(crate) fn fingerprint(before: &[u8], value: &[u8]) -> bool {
     NAMES.iter().any(|end| name.ends_with(end)) && !name.ends_with(b"privatekeyid")
 }
 
+/// Ends of names, without marks between their words, for what has a key and is none: the place of an entry in a store, a
+/// cache, an index, a registry.
+const INDEXES: [&[u8]; 22] = [
+    b"storagekey",
+    b"cachekey",
+    b"partitionkey",
+    b"primarykey",
+    b"foreignkey",
+    b"sortkey",
+    b"rangekey",
+    b"flagkey",
+    b"settingskey",
+    b"settingkey",
+    b"preferencekey",
+    b"translationkey",
+    b"messagekey",
+    b"i18nkey",
+    b"queuekey",
+    b"routingkey",
+    b"idempotencykey",
+    b"configkey",
+    b"lookupkey",
+    b"hotkey",
+    b"shortcutkey",
+    b"sitekey",
+];
+/// Letters of a word of an identifier, on average.
+const WORD_LETTERS_MIN: usize = 4;
+/// Digits of an identifier.
+const IDENTIFIER_DIGITS_MAX: usize = 4;
+
+/// Whether a value is an identifier, under the name of a key that opens nothing: `STORAGE_KEY = 'userPreferencesV2'`.
+pub(crate) fn index(before: &[u8], value: &[u8]) -> bool {
+    let before = &before[before.len().saturating_sub(NAME_BYTES_MAX)..];
+    let given = |byte: &u8| !b"\"'\\`:=> |".contains(byte);
+    let end = before.iter().rposition(given).map_or(0, |at| at + 1);
+    let inside = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.".contains(byte);
+    let start = before[..end].iter().rposition(|byte| !inside(byte));
+    let name = before[start.map_or(0, |at| at + 1)..end].iter();
+    let name = name.filter(|byte| byte.is_ascii_alphanumeric());
+    let name: Vec<u8> = name.map(u8::to_ascii_lowercase).collect();
+    INDEXES.iter().any(|end| name.ends_with(end)) && is_identifier(value)
+}
+
+/// Whether a text is words in the manner of code: `orderLineItem2`, `theme_mode`, `Ctrl+Shift+F12`.
+fn is_identifier(text: &[u8]) -> bool {
+    let digits = text.iter().filter(|byte| byte.is_ascii_digit()).count();
+    let letters = text
+        .iter()
+        .filter(|byte| byte.is_ascii_alphabetic())
+        .count();
+    let marks = text
+        .iter()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"_-.:/+".contains(byte));
+    // A word begins where a small letter or a mark comes before a capital, and behind a mark or a digit.
+    let begins = |pair: &[u8]| {
+        pair[1].is_ascii_alphabetic()
+            && (!pair[0].is_ascii_alphabetic()
+                || pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase())
+    };
+    let words = 1 + text.windows(2).filter(|pair| begins(pair)).count();
+    marks && digits <= IDENTIFIER_DIGITS_MAX && letters >= words * WORD_LETTERS_MIN
+}
+
 /// Digits of a long number of a table, and how many others stand beside it at least.
 const LONG_DIGITS_MIN: usize = 12;
 const BESIDE_MIN: usize = 3;
@@ -106,6 +170,26 @@ mod tests {
         }
         assert!(!fingerprint(b"GPG_KEY=", b"A0B1C2D3E4F5"));
         assert!(!fingerprint(b"GPG_KEY=", &[b'x'; 40]));
+    }
+
+    #[test]
+    fn a_key_of_a_store_is_an_identifier() {
+        for (name, value) in [
+            ("STORAGE_KEY = '", "userPreferencesV2"),
+            ("CACHE_KEY: ", "userProfileV2Settings"),
+            ("FEATURE_FLAG_KEY=", "newCheckoutFlow2025"),
+            ("\"partitionKey\": \"", "tenantAccount1"),
+        ] {
+            assert!(index(name.as_bytes(), value.as_bytes()), "{name}{value}");
+        }
+        for (name, value) in [
+            ("API_KEY=", "customerApiKeyId1"),
+            ("STORAGE_KEY=", "xT4blHh76OAVWuEk5WAbrBJQ"),
+            ("CACHE_KEY=", "aB3xK9mQ2pL7"),
+            ("azureStorageAccessKey=", "userPreferencesV2"),
+        ] {
+            assert!(!index(name.as_bytes(), value.as_bytes()), "{name}{value}");
+        }
     }
 
     #[test]

@@ -179,6 +179,11 @@ impl Engine {
         self.commands.get_or_init(all)
     }
 
+    /// Whether there is a rule of this id, of ours or of the operator's.
+    pub fn knows(&self, id: &str) -> bool {
+        self.rule(id).is_some()
+    }
+
     /// The rule of this id, of ours or of the operator's.
     pub(crate) fn rule(&self, id: &str) -> Option<&'static Rule> {
         let own = || self.settings.rules.iter().find(|rule| rule.id == id);

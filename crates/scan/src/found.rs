@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::decode::wrapped;
 use crate::layer::Layer;
 use crate::rule::{Class, Kind, Rule};
-use crate::{fold, mention, told};
+use crate::{fold, harmless, install, mention, told};
 
 /// A finding before it has a path.
 pub(crate) struct Found {
@@ -34,9 +34,26 @@ pub(crate) fn tells(rule: &Rule, layer: &Layer<'_>, span: &Range<usize>) -> bool
     let string = layer.string(span.start).map(|(_, string)| string);
     let string = string.unwrap_or(0..bytes.len());
     let phrase = told::inside(bytes, span);
-    let template = rule.kind == Some(Kind::Template) && mention::template_named(bytes, span);
-    let kept = rule.kind == Some(Kind::Solicit) && mention::forbidden(bytes, &phrase);
-    template || kept || mention::mentioned(bytes, &string, &phrase) || told::told(bytes, &phrase)
+    let harmless = match rule.kind {
+        Some(Kind::Template) => mention::template_named(bytes, span),
+        Some(Kind::Solicit | Kind::Encoded) => {
+            mention::forbidden(bytes, &phrase) || harmless::correspondence(bytes, &phrase)
+        }
+        Some(Kind::Exfil) => {
+            harmless::correspondence(bytes, &phrase)
+                || harmless::without_secret(bytes, &phrase)
+                || harmless::explained_placeholder(bytes, &phrase)
+                || install::configures(bytes, span.start)
+                || mention::about(bytes, &phrase) && harmless::documented_command(bytes, &phrase)
+        }
+        Some(Kind::Tool) => {
+            mention::about(bytes, &phrase) && harmless::documented_command(bytes, &phrase)
+        }
+        Some(Kind::Covert) => harmless::embargo(bytes, &phrase),
+        Some(Kind::Hidden) => harmless::option_value(bytes, span),
+        _ => false,
+    };
+    harmless || mention::mentioned(bytes, &string, &phrase) || told::told(bytes, &phrase)
 }
 
 /// Where a match came from.

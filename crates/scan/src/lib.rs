@@ -66,6 +66,9 @@ mod shell;
 mod url;
 
 mod check;
+mod distinct;
+mod harmless;
+mod install;
 mod mention;
 mod placeholder;
 mod report;
@@ -80,6 +83,7 @@ pub use address::{host_address, internal, internal_host};
 pub use budget::{Allowance, Budget};
 pub use chain::{CHAIN_STEPS_MAX, CHAIN_WINDOW_MS_DEFAULT, Chain, Link, Step};
 pub use command::{Argument, Commands, Hit};
+pub use distinct::{Distinct, Sighting, distinct};
 pub use domain::registrable;
 pub use engine::Engine;
 pub use fragments::Fragments;

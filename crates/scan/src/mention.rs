@@ -119,8 +119,48 @@ const TELLING: [&[u8]; 24] = [
 /// Bytes of the longest of them.
 const TELLING_BYTES_MAX: usize = 24;
 
+/// Bytes before a phrase in which its sentence may say who makes a model do it.
+const MAKING_BYTES_MAX: usize = 200;
+/// Bytes behind that verb in which the model stands.
+const MADE_BYTES_MAX: usize = 16;
+/// What somebody does to a model, as told by a third.
+static MAKING: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    crate::told::words(&[
+        " tells ",
+        " telling ",
+        " instructs ",
+        " instructing ",
+        " directs ",
+        " directing ",
+        " that direct ",
+        " asks ",
+        " causes ",
+        " causing ",
+        " that cause ",
+        " tricks ",
+        " tricking ",
+        " to trick ",
+        " manipulates ",
+        " convinces ",
+    ])
+});
+/// The model that it is done to.
+static MADE: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    crate::told::words(&[
+        "model",
+        "agent",
+        "assistant",
+        "llm",
+        "the ai ",
+        "chatbot",
+        "claude",
+        "copilot",
+        "it to ",
+    ])
+});
+
 /// What stands before a verb that is forbidden, after folding or before.
-const FORBIDDING: [&[u8]; 8] = [
+const FORBIDDING: [&[u8]; 9] = [
     b"never ",
     b"do not ",
     b"don t ",
@@ -129,9 +169,10 @@ const FORBIDDING: [&[u8]; 8] = [
     b"should not ",
     b"cannot ",
     b"not to ",
+    b"no need to ",
 ];
-/// Bytes of the longest of them.
-const FORBIDDING_BYTES_MAX: usize = 11;
+/// Bytes of the longest of them, and of one more verb: `no need to manage or expose`.
+const FORBIDDING_BYTES_MAX: usize = 32;
 /// Bytes behind what is forbidden in which its sentence ends: a longer one says more than that.
 const FORBIDDEN_BYTES_MAX: usize = 240;
 /// What a sentence goes on with to another order.
@@ -179,7 +220,13 @@ pub(crate) fn forbidden(bytes: &[u8], span: &Range<usize>) -> bool {
     let words = words_of(bytes, span);
     let start = words.start;
     let before = bytes[start.saturating_sub(FORBIDDING_BYTES_MAX)..start].to_ascii_lowercase();
-    if !FORBIDDING.iter().any(|words| before.ends_with(words)) {
+    let forbids = |text: &[u8]| FORBIDDING.iter().any(|words| text.ends_with(words));
+    let verb_before = || {
+        let text = before.strip_suffix(b" or ")?;
+        let letter = |byte: &u8| byte.is_ascii_alphabetic();
+        Some(&text[..text.iter().rposition(|byte| !letter(byte))? + 1])
+    };
+    if !forbids(&before) && !verb_before().is_some_and(forbids) {
         return false;
     }
     let goes_on = |text: &[u8]| {
@@ -216,11 +263,28 @@ fn words_of(bytes: &[u8], span: &Range<usize>) -> Range<usize> {
 fn told(bytes: &[u8], span: &Range<usize>) -> bool {
     let from = span.start.saturating_sub(TELLING_BYTES_MAX);
     let before = bytes[from..span.start].to_ascii_lowercase();
-    TELLING.iter().any(|words| before.ends_with(words)) && about(bytes, span)
+    let told = TELLING.iter().any(|words| before.ends_with(words)) || makes(bytes, span);
+    told && about(bytes, span)
+}
+
+/// Whether the sentence says, before the phrase, what somebody makes a model do: `instructs the agent to read the file and
+/// to …`. A sentence that orders it (`tell the agent to`) is none.
+fn makes(bytes: &[u8], span: &Range<usize>) -> bool {
+    let before = &bytes[span.start.saturating_sub(MAKING_BYTES_MAX)..span.start];
+    let ends = |pair: &[u8]| {
+        matches!(pair[0], b'!' | b'?' | b'\n' | b':')
+            || pair[0] == b'.' && pair[1].is_ascii_whitespace()
+    };
+    let start = before.windows(2).rposition(ends).map_or(0, |at| at + 1);
+    let sentence = &before[start..];
+    MAKING.find_iter(sentence).any(|made| {
+        let rest = &sentence[made.end()..];
+        MADE.is_match(&rest[..rest.len().min(MADE_BYTES_MAX)])
+    })
 }
 
 /// Whether the text around says that it is about attacks. What the phrase says of itself does not count.
-fn about(bytes: &[u8], span: &Range<usize>) -> bool {
+pub(crate) fn about(bytes: &[u8], span: &Range<usize>) -> bool {
     let from = span.start.saturating_sub(ABOUT_BYTES_MAX);
     let to = (span.end + ABOUT_BYTES_MAX).min(bytes.len());
     ABOUT.is_match(&bytes[from..span.start]) || ABOUT.is_match(&bytes[span.end..to])

@@ -210,6 +210,20 @@ fn previous(bytes: &[u8], at: usize, floor: usize) -> Option<Word> {
     (span.end < at).then_some((number, span))
 }
 
+/// Times that a word of prose stands in it, and other words that stand beside it.
+const AGAIN_MIN: usize = 3;
+const OTHERS_MIN: usize = 3;
+
+/// Whether one word returns among many, as in a list of features (`web search, image search, video search`). In a phrase
+/// that was drawn, one of 2,000 has a word three times.
+fn prose(words: &[u16]) -> bool {
+    let mut sorted = words.to_vec();
+    sorted.sort_unstable();
+    let runs = sorted.chunk_by(|a, b| a == b);
+    let most = runs.clone().map(<[u16]>::len).max().unwrap_or(0);
+    most >= AGAIN_MIN && runs.count() > OTHERS_MIN
+}
+
 /// Whether some words of a run are a phrase. Words in the order of the list are a copy of the list.
 fn holds_phrase(run: &[Word], tried: &mut usize) -> bool {
     if run.len() < LENGTHS[LENGTHS.len() - 1] {
@@ -223,7 +237,7 @@ fn holds_phrase(run: &[Word], tried: &mut usize) -> bool {
         let again = before
             .rev()
             .any(|before| numbers[before..before + length] == *words);
-        if again || words.is_sorted_by(|a, b| a < b) {
+        if again || words.is_sorted_by(|a, b| a < b) || prose(words) {
             return false;
         }
         *tried += 1;

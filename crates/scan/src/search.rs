@@ -511,6 +511,7 @@ impl<'e> Search<'e> {
             Class::Secret => {
                 placeholder::standard(text)
                     || context::fingerprint(&layer.bytes[..span.start], text)
+                    || context::index(&layer.bytes[..span.start], text)
             }
             // Whoever sends a card may put other numbers beside it.
             _ => {

@@ -292,6 +292,26 @@ pub(super) fn template(text: &[u8]) -> bool {
     text.last().is_some_and(|last| b"([{".contains(last))
         || text.first() == Some(&b'$') && text.get(1).is_some_and(u8::is_ascii_uppercase)
         || ALL.is_match(text)
+        || flag(text)
+}
+
+/// Whether a value is `true` or `false`, once and then the next pair of a query, or again and again.
+fn flag(text: &[u8]) -> bool {
+    let ends = [&b"&"[..], b";", b",", b"%26", b"%2c", b"%7d", b"%3b"];
+    let mut rest = text;
+    let mut times = 0;
+    while let Some(word) = ["true", "false"].iter().find(|word| starts(rest, word)) {
+        rest = &rest[word.len()..];
+        times += 1;
+        if times == 1
+            && ends
+                .iter()
+                .any(|end| rest.len() >= end.len() && rest[..end.len()].eq_ignore_ascii_case(end))
+        {
+            return true;
+        }
+    }
+    times > 0 && rest.len() <= 2 && times + rest.len() > 1
 }
 
 /// How many of lower case, upper case, digits and signs there are.
@@ -372,6 +392,9 @@ mod tests {
             "toStringByIdOrNil",
             "theQuickBrownFox",
             "config.dbPwdXyKvW",
+            "true&token=true&id=1a2b3c",
+            "True%2Cpassword=true1",
+            "trueTRUEtrueTRUE",
         ] {
             assert!(!random(name.as_bytes()), "{name}");
         }
