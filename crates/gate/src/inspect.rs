@@ -2,7 +2,7 @@
 
 use base::record::Finding;
 use base::{Digest, Refusal, ScanAs, refusal};
-use scan::{Class, Direction, Pending, Place as ScanPlace, Report, Session};
+use scan::{Class, Direction, Pending, Place as ScanPlace, Report, Session, Sighting};
 use sha2::{Digest as _, Sha256};
 
 use crate::admit::Permitted;
@@ -129,22 +129,34 @@ impl Case<'_> {
 
 /// The id of the first rule that asks for this.
 pub(crate) fn rule_of(report: &Report, action: scan::Action) -> &'static str {
-    let asks = |finding: &&scan::Finding| finding.action == action;
-    let first = report.findings.iter().find(asks);
-    first.map_or("", |finding| finding.rule.id)
+    first(report, action).map_or("", |(finding, _)| finding.rule.id)
+}
+
+/// The first finding that asks for this, told by the rule that says most of it, and at how many more places its rule asks.
+fn first(report: &Report, action: scan::Action) -> Option<(&scan::Finding, usize)> {
+    let asks = report.findings.iter().filter(|f| f.action == action);
+    let asks: Vec<&scan::Finding> = asks.collect();
+    let seen: Vec<Sighting<'_>> = asks.iter().map(|finding| (*finding).into()).collect();
+    let told = scan::distinct(&seen);
+    let finding = asks[told.first()?.told];
+    let same = told
+        .iter()
+        .filter(|one| asks[one.told].rule.id == finding.rule.id);
+    Some((finding, same.count().saturating_sub(1)))
 }
 
 /// The refusal for the first finding that asks for one. Says the rule and the place, never the text.
 pub(crate) fn refuse(report: &Report) -> Refusal {
-    let Some(finding) = report
-        .findings
-        .iter()
-        .find(|f| f.action == scan::Action::Refuse)
-    else {
+    let Some((finding, more)) = first(report, scan::Action::Refuse) else {
         base::never!("a report that refuses has no finding that does");
         return Refusal::new(refusal::FAILED, "the scan gave no reason");
     };
-    let refusal = refuse_for(finding, &finding.path);
+    let mut refusal = refuse_for(finding, &finding.path);
+    if more > 0 {
+        let places = if more == 1 { "place" } else { "places" };
+        let what = format!("{} and at {more} more {places}", refusal.public);
+        refusal = Refusal::new(refusal.code, what);
+    }
     let links = &mut report.links.iter();
     match links.find(|link| link.rule == finding.rule.id) {
         Some(link) => {
@@ -177,4 +189,24 @@ pub(crate) fn too_much(bound: scan::Bound) -> Refusal {
         refusal::SCAN_BOUND,
         format!("the scan reached its bound: {}", bound.0),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        let engine = scan::Engine::new(scan::Settings::default(), [1; 32]);
+        let report = engine.text(Direction::Outgoing, text, "params.arguments.text");
+        refuse(&report.expect("the text is short")).public
+    }
+
+    #[test]
+    fn a_refusal_tells_a_secret_once_by_the_rule_that_knows_it() {
+        let token = ["ghp_", "x8Kq2LmZ4tRv9WbN7cYd3FgH5jPs1AeU6oDi"].concat();
+        let one = "a secret (github_token) at params.arguments.text";
+        assert_eq!(refused(&format!("API_KEY={token}")), one);
+        let twice = format!("API_KEY={token}\n and {token}");
+        assert_eq!(refused(&twice), format!("{one} and at 1 more place"));
+    }
 }

@@ -4,7 +4,7 @@ use base::limit::FINDINGS_MAX;
 use base::record::Finding;
 use base::refusal::{FAILED, SCAN_BOUND, SECRET};
 use base::{Json, JsonValue, Refusal, ServerItem};
-use scan::{Action, Bound, Direction, Document, Report};
+use scan::{Action, Bound, Direction, Document, Report, Sighting};
 
 use crate::inspect::{refuse, rule_of, too_much};
 use crate::passed::Passed;
@@ -102,18 +102,31 @@ impl Passed {
         Ok(report)
     }
 
-    /// Findings of a long stream are kept up to a bound; each is counted.
+    /// Findings of a long stream are kept up to a bound, each secret once; each finding is counted.
     fn keep(&mut self, report: &Report) {
-        for finding in &report.findings {
-            self.note(to_record(finding));
+        let seen: Vec<Sighting<'_>> = report.findings.iter().map(Sighting::from).collect();
+        let mut told = scan::distinct(&seen)
+            .into_iter()
+            .map(|one| one.told)
+            .peekable();
+        for (number, finding) in report.findings.iter().enumerate() {
+            let finding = to_record(finding);
+            match told.next_if_eq(&number) {
+                Some(_) => self.note(finding),
+                None => self.count(&finding),
+            }
         }
     }
 
     pub(crate) fn note(&mut self, finding: Finding) {
-        self.gate().ports.meter.found(finding.rule, finding.action);
+        self.count(&finding);
         if self.findings.len() < FINDINGS_MAX {
             self.findings.push(finding);
         }
+    }
+
+    fn count(&self, finding: &Finding) {
+        self.gate().ports.meter.found(finding.rule, finding.action);
     }
 }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use base::record::{Finding, Judgement};
 use base::{CallId, Digest, Name, Now, Refusal, Resource};
 use identity::Verified;
-use scan::{Direction, Engine, Report};
+use scan::{Action, Direction, Engine, Report, Sighting};
 
 use crate::call::Call;
 use crate::rules::Rules;
@@ -164,7 +164,7 @@ impl<'a> Trail<'a> {
             policies: &self.policies,
             policy_set: self.policy_set,
             attributes,
-            findings: &self.findings,
+            findings: &told_once(&self.findings),
             bytes: self.call.bytes,
             refused: why.as_ref().map(|(code, why)| (*code, &**why)),
         }
@@ -219,9 +219,58 @@ pub(crate) fn to_record(finding: &scan::Finding) -> Finding {
     }
 }
 
+/// The findings as a record tells them: a secret that several rules saw at one place is told once. Policies read them all.
+fn told_once(findings: &[Finding]) -> Vec<Finding> {
+    let (mut seen, mut numbers) = (Vec::new(), Vec::new());
+    for (number, finding) in findings.iter().enumerate() {
+        // Rules of an operator's own know what they look for.
+        if let Some(sighting) = sighting(finding) {
+            seen.push(sighting);
+            numbers.push(number);
+        }
+    }
+    let also = scan::distinct(&seen).into_iter().flat_map(|one| one.also);
+    let also: Vec<usize> = also.map(|at| numbers[at]).collect();
+    let all = findings.iter().enumerate();
+    let told = all.filter(|(number, _)| !also.contains(number));
+    told.map(|(_, finding)| finding.clone()).collect()
+}
+
+fn sighting(finding: &Finding) -> Option<Sighting<'_>> {
+    Some(Sighting {
+        rule: scan::rule(finding.rule)?,
+        action: Action::named(finding.action)?,
+        path: &finding.path,
+        span: finding.span.0..finding.span.1,
+        is_disguised: !finding.disguise.is_empty(),
+        fingerprint: finding.fingerprint,
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::is_traceparent;
+    use super::*;
+
+    #[test]
+    fn a_record_tells_a_secret_once() {
+        let finding = |rule, start, disguise| Finding {
+            rule,
+            path: "params.arguments.text".into(),
+            action: "refuse",
+            fingerprint: 7,
+            span: (start, 60),
+            disguise,
+            exempt: None,
+        };
+        let all = [
+            finding("password_assignment", 4, ""),
+            finding("github_token", 10, ""),
+            finding("encoded_token", 10, "base64"),
+            finding("acme_badge", 10, ""),
+        ];
+        let told: Vec<&str> = told_once(&all).iter().map(|finding| finding.rule).collect();
+        assert_eq!(told, ["github_token", "acme_badge"]);
+    }
 
     #[test]
     fn only_a_traceparent_is_recorded_as_one() {
