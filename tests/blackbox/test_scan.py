@@ -6,6 +6,7 @@ import json
 import os
 import select
 import subprocess
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -213,6 +214,54 @@ def test_a_name_cannot_move_the_cursor(tmp_path):
     assert "\x1b" not in done.out and "\u202e" not in done.out and "\\u{1b}" in done.out
 
 
+def test_a_terminal_is_told_that_it_is_waited_for():
+    for args in (["scan"], ["scan", "-"]):
+        master, slave = os.openpty()
+        try:
+            process = subprocess.Popen([str(WEIR), *args], stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            ready, _, _ = select.select([process.stderr], [], [], WAIT_S)
+            assert ready, "nothing is said while it waits"
+            said = os.read(process.stderr.fileno(), 65536).decode()
+            assert "waiting for standard input" in said and "Ctrl-D" in said and "weir scan notes.md" in said
+            os.write(master, f"k {SECRET}\n\x04".encode())
+            out, err = process.communicate(timeout=WAIT_S)
+            assert process.returncode == 1 and out.startswith(b"-:1:3: github_token"), (out, err)
+        finally:
+            process.kill()
+            process.wait()
+            os.close(master)
+            os.close(slave)
+    assert "waiting" not in weir("scan", stdin="all is well").err
+
+
+def test_a_secret_is_told_once(tmp_path):
+    import base64
+    (tmp_path / "a.txt").write_text(f"API_KEY={SECRET}\n")
+    assert weir("scan", "a.txt", cwd=tmp_path).out == "a.txt:1:9: github_token critical refuse\n"
+    (file,) = objects(weir("scan", "--json", "a.txt", cwd=tmp_path))
+    (finding,) = file["findings"]
+    assert finding["rule"] == "github_token" and "password_assignment" in finding["also"]
+    assert "    also    found by " in weir("scan", "--explain", "a.txt", cwd=tmp_path).out
+    text = f"see {base64.b64encode(f'API_TOKEN={SECRET}'.encode()).decode()}"
+    assert weir("scan", "-", stdin=text).out == "-:1:5: github_token critical refuse (base64)\n"
+    (answer,) = objects(lines({"id": 1, "kind": "text", "text": text}))
+    assert [f["rule"] for f in answer["findings"]] == ["github_token"]
+    # Two secrets stay two, also in one run.
+    both = base64.b64encode(f"{SECRET} {AWS}".encode()).decode()
+    (answer,) = objects(lines({"id": 1, "kind": "text", "text": both}))
+    assert {f["rule"] for f in answer["findings"]} == {"github_token", "aws_access_key_id"}
+    assert weir("scan", "-", stdin=f"{SECRET}\n{SECRET}\n").out.count("github_token") == 2
+
+
+def test_our_own_pages_come_back_as_they_are():
+    root = Path(__file__).resolve().parents[2]
+    pages = [*root.glob("*.md"), *root.glob("docs/**/*.md")]
+    assert len(pages) > 30
+    done = weir("scan", "--kind", "response", *pages)
+    refused = [line for line in done.out.splitlines() if not line.split(" (")[0].endswith(" warn")]
+    assert done.returncode == 0 and refused == [], "\n".join(refused)
+
+
 def test_a_terminal_gets_colour_and_usage(tmp_path):
     (tmp_path / "a.txt").write_text(f"k {SECRET}")
     master, slave = os.openpty()
@@ -221,8 +270,6 @@ def test_a_terminal_gets_colour_and_usage(tmp_path):
             subprocess.run([str(WEIR), "scan", "a.txt"], stdout=slave, stderr=subprocess.DEVNULL, cwd=tmp_path,
                            env={"PATH": os.environ["PATH"], **env}, timeout=WAIT_S)
             assert (b"\x1b[" in os.read(master, 65536)) == coloured
-        done = subprocess.run([str(WEIR), "scan"], stdin=slave, capture_output=True, timeout=WAIT_S)
-        assert done.returncode == 2 and b"weir scan --explain notes.md" in done.stderr
     finally:
         os.close(master)
         os.close(slave)
@@ -535,6 +582,61 @@ def test_a_repository(repo):
     assert {os.path.relpath(f["file"], repo) for f in everything} == FOUND | {"build/out.txt", "debug.log"}
 
 
+def test_a_repository_is_told_by_file_and_by_rule(repo):
+    (repo / "src/b.py").write_text(f"a = '{SECRET}'\nb = '{AWS}'\nc = '{SECRET}'\nd = '{SECRET}'\n")
+    done = weir("scan", "repo", ".", cwd=repo)
+    told = [line for line in done.out.splitlines() if line.startswith("./src/b.py")]
+    assert told == ["./src/b.py:1:6: github_token critical redact, and 2 more: 3:6, 4:6",
+                    "./src/b.py:2:6: aws_access_key_id critical redact"]
+    assert "\n  github_token       7 in 5 files\n  aws_access_key_id  2 in 2 files\n" in done.err, done.err
+
+
+def test_a_comment_allows(repo):
+    (repo / "src/a.py").write_text(f"token = '{SECRET}'  # weir:allow\n"
+                                   f"# weir:allow github_token (made up)\ntoken = '{SECRET}'\n"
+                                   f"token = '{SECRET}'\n"
+                                   f"token = '{SECRET}'  # weir:allow aws_access_key_id\n"
+                                   f"token = '{SECRET}'  # weir:allow github_tokens\n"
+                                   f"token = '{SECRET}'  # weir:allowed\n")
+    done = weir("scan", "repo", ".", cwd=repo)
+    assert "./src/a.py:4:10: github_token critical redact, and 3 more: 5:10, 6:10, 7:10\n" in done.out, done.out
+    assert "src/a.py:6: weir:allow names no rule: `github_tokens`; it allows nothing" in done.err
+    assert "; allowed by comments: 2" in done.err
+    # Who writes a page does not decide what passes.
+    done = weir("scan", "--kind", "response", "-", stdin=f"{SECRET} # weir:allow")
+    assert done.returncode == 1
+
+
+def test_a_baseline(repo, tmp_path):
+    known = tmp_path / "known.json"
+    done = weir("scan", "repo", repo, "--baseline", known)
+    assert done.returncode == 2 and "known.json cannot be read" in done.err
+    done = weir("scan", "repo", repo, "--baseline", known, "--write-baseline")
+    assert done.returncode == 0 and "known.json: 5 findings known" in done.err, done.err
+    text = known.read_text()
+    assert SECRET not in text and AWS not in text and "github_token" in text and "src/a.py" in text
+    # The same folder by another name; what moves within its file is known.
+    (repo / "src/a.py").write_text("\n\n" + (repo / "src/a.py").read_text())
+    done = weir("scan", "repo", ".", "--baseline", known, cwd=repo)
+    assert (done.returncode, done.out) == (0, ""), done.out
+    assert "; known by the baseline: 5; not read" in done.err
+    # Another secret in a known file, and a known secret in another file, are new.
+    (repo / "src/a.py").write_text(f"'{SECRET[:-1]}X'\n")
+    (repo / "src/c.py").write_text(f"'{SECRET}'\n")
+    done = weir("scan", "repo", repo, "--baseline", known, "--json")
+    assert done.returncode == 1
+    assert {os.path.relpath(f["file"], repo) for f in objects(done)} == {"src/a.py", "src/c.py"}
+    assert "; known by the baseline: 4, of it no longer found: 1" in done.err
+    done = weir("scan", "repo", repo, "--baseline", known, "--write-baseline")
+    assert done.returncode == 0 and json.loads(known.read_text())["key"] == json.loads(text)["key"]
+    assert weir("scan", "repo", repo, "--baseline", known).returncode == 0
+    for bad in ("{", "[]", '{"version": 2, "key": "", "findings": []}', '{"version": 1, "key": "ab", "findings": []}'):
+        known.write_text(bad)
+        done = weir("scan", "repo", repo, "--baseline", known)
+        assert done.returncode == 2 and "known.json is no baseline" in done.err and "--write-baseline" in done.err
+    assert weir("scan", "repo", repo, "--write-baseline").returncode == 2
+
+
 def git(root, *args):
     author = {f"GIT_{who}_{what}": "dev@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     done = subprocess.run(["git", "-C", str(root), *args], capture_output=True, text=True, timeout=WAIT_S, check=True,
@@ -574,6 +676,58 @@ def past(tmp_path):
     git(root, "checkout", "--quiet", "main")
     git(root, "branch", "--quiet", "-D", "side")
     return root, commits
+
+
+def test_what_is_staged(tmp_path):
+    root = tmp_path / "staged"
+    (root / "d é").mkdir(parents=True)
+    git(root, "init", "--quiet", "--initial-branch", "main")
+    (root / "old.py").write_text(f"'{SECRET}'\n")
+    git(root, "add", "old.py")
+    done = weir("scan", "repo", root, "--staged")
+    assert done.returncode == 1 and done.out.startswith("old.py:1:2: github_token"), "before the first commit"
+    commit(root, "old")
+    (root / "unstaged.py").write_text(f"'{SECRET}'\n")
+    assert weir("scan", "repo", root, "--staged").returncode == 0
+    # What is staged counts, and not what stands in the folder by now.
+    (root / "d é/a b.py").write_text(f"x = 1\ntoken = '{SECRET}'\n")
+    (root / "link").symlink_to("old.py")
+    (root / "large.txt").write_text("word " * (1 << 20))
+    git(root, "add", "d é/a b.py", "link", "large.txt")
+    (root / "d é/a b.py").write_text("x = 1\n")
+    done = weir("scan", "repo", ".", "--staged", "--json", cwd=root)
+    assert [f["file"] for f in objects(done)] == ["d é/a b.py"] and done.returncode == 1
+    assert "large.txt: not read: 5242880 bytes are more than 4194304" in done.err
+    assert [f["file"] for f in objects(weir("scan", "repo", root / "d é", "--staged", "--json"))] == ["a b.py"]
+    (tmp_path / "none").mkdir()
+    done = weir("scan", "repo", tmp_path / "none", "--staged", env={"GIT_CEILING_DIRECTORIES": str(tmp_path)})
+    assert done.returncode == 2 and "git cannot read it: not a git repository" in done.err
+
+
+def test_a_hook_of_git_keeps_a_secret_back(tmp_path):
+    root = tmp_path / "hooked"
+    root.mkdir()
+    git(root, "init", "--quiet", "--initial-branch", "main")
+    (root / "a.py").write_text("x = 1\n")
+    commit(root, "clean")
+    hook = root / ".git/hooks/pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\nexec '{WEIR}' scan repo . --staged\n")
+    hook.chmod(0o755)
+    (root / "a.py").write_text(f"x = '{SECRET}'\n")
+    (root / "b.py").write_text("y = 1\n")
+    # Each makes the commit from another index.
+    git(root, "add", "b.py")
+    for args in (["--all"], ["a.py"]):
+        with pytest.raises(subprocess.CalledProcessError) as kept:
+            git(root, "commit", "--quiet", "--message", "leak", *args)
+        assert "a.py:1:6: github_token" in kept.value.stdout + kept.value.stderr
+        assert SECRET not in kept.value.stdout + kept.value.stderr
+    git(root, "commit", "--quiet", "--message", "fine")
+    assert git(root, "log", "--format=%s") == "fine\nclean"
+    # The index of another repository is not taken for this one's.
+    done = weir("scan", "repo", root, "--staged", env={"GIT_INDEX_FILE": str(tmp_path / "other/index")})
+    assert done.returncode == 0 and "nothing found" in done.err
 
 
 def test_a_history(past):

@@ -25,6 +25,10 @@ const PIECE_BYTES: usize = 64 << 10;
 /// Findings of one text that are kept; more are counted.
 const FINDINGS_KEPT_MAX: usize = 4096;
 
+/// What is said where a person is to type what is judged.
+const WAITS: &str = "waiting for standard input: type or paste a text, and end it with Ctrl-D on a line of its own \
+                     (or name files: weir scan notes.md)";
+
 /// What is to be judged.
 #[derive(Args, Debug)]
 pub(super) struct Files {
@@ -79,11 +83,11 @@ impl Input {
 impl Files {
     pub(super) fn run(mut self, read: ReadSettings) -> Ended {
         if self.files.is_empty() {
-            if std::io::stdin().is_terminal() {
-                let help = "Name files, or - for what is typed: weir scan --explain notes.md";
-                return Err(Failure::new("there is nothing to judge", help));
-            }
             self.files.push("-".into());
+        }
+        let typed = self.files.iter().any(|file| file == Path::new("-"));
+        if typed && std::io::stdin().is_terminal() {
+            remark(WAITS);
         }
         if self.jsonl {
             return lines::run(&self.files, self.with.engine(read, key()?)?, self.session);
@@ -328,7 +332,7 @@ impl Judge {
             }
             before += text.len() + 1;
         }
-        Ok(judged)
+        Ok(judged.once())
     }
 
     /// A tool, a call, a message. Spans come to count in the file.
@@ -353,7 +357,7 @@ impl Judge {
             let at = position(bytes, finding.span.start);
             keep(&mut judged, finding, at, direction);
         }
-        Ok(judged)
+        Ok(judged.once())
     }
 
     /// A text that is too long to be held.
@@ -401,7 +405,7 @@ pub(super) fn text(engine: &Engine, place: Place<'_>, bytes: &[u8], json: bool) 
         }
         Err(bound) => (judged.block, judged.bound) = (true, Some(bound)),
     }
-    judged
+    judged.once()
 }
 
 fn position(text: &[u8], offset: usize) -> Position {
@@ -414,6 +418,7 @@ fn keep(judged: &mut Judged, finding: Finding, at: Position, direction: Directio
             finding,
             at,
             direction,
+            also: Vec::new(),
         }),
         false => judged.more += 1,
     }
@@ -495,7 +500,7 @@ impl Flow<'_> {
             let found = self.stream.finish(&self.engine, self.place, &mut self.out);
             self.add(found);
         }
-        self.judged
+        self.judged.once()
     }
 
     fn add(&mut self, found: Result<Vec<Finding>, scan::Bound>) {

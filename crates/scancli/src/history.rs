@@ -48,9 +48,7 @@ pub(super) struct History {
     list: Child,
     types: Child,
     names: BufReader<ChildStdout>,
-    contents: Child,
-    ask: ChildStdin,
-    answer: BufReader<ChildStdout>,
+    blobs: Blobs,
     commit: String,
     /// Whether commits are left out because this is a clone of the last ones alone.
     pub shallow: bool,
@@ -86,21 +84,12 @@ impl History {
             .stdout(Stdio::piped())
             .spawn();
         let mut types = types.map_err(|error| not_started(&error))?;
-        let contents = git(dir, &["cat-file", "--batch"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn();
-        let mut contents = contents.map_err(|error| not_started(&error))?;
         let names = types.stdout.take().expect("it was piped");
-        let ask = contents.stdin.take().expect("it was piped");
-        let answer = contents.stdout.take().expect("it was piped");
         Ok(History {
             list,
             types,
             names: BufReader::new(names),
-            contents,
-            ask,
-            answer: BufReader::new(answer),
+            blobs: Blobs::open(dir)?,
             commit: String::new(),
             shallow: shallow.stdout.starts_with(b"true"),
         })
@@ -140,25 +129,10 @@ impl History {
 
     /// What a version says.
     pub(super) fn contents(&mut self, version: &Version) -> Result<Vec<u8>, Failure> {
-        let asked = writeln!(self.ask, "{}", version.blob).and_then(|()| self.ask.flush());
-        asked.map_err(|error| failed(&error))?;
-        let head = line(&mut self.answer)?;
-        let head = String::from_utf8_lossy(&head);
-        if head != format!("{} blob {}", version.blob, version.bytes) {
-            return Err(not_understood());
+        match self.blobs.read(&version.blob, version.bytes)? {
+            ReadBlob::Read(bytes) if bytes.len() as u64 == version.bytes => Ok(bytes),
+            _ => Err(not_understood()),
         }
-        let mut bytes = Vec::new();
-        let read = self
-            .answer
-            .by_ref()
-            .take(version.bytes)
-            .read_to_end(&mut bytes);
-        read.map_err(|error| failed(&error))?;
-        let mut end = [0];
-        self.answer
-            .read_exact(&mut end)
-            .map_err(|error| failed(&error))?;
-        Ok(bytes)
     }
 
     fn ended(&mut self) -> Result<(), Failure> {
@@ -178,7 +152,7 @@ impl History {
 
 impl Drop for History {
     fn drop(&mut self) {
-        for child in [&mut self.list, &mut self.types, &mut self.contents] {
+        for child in [&mut self.list, &mut self.types] {
             // One that has ended cannot be ended.
             let _ = child.kill();
             let _ = child.wait();
@@ -186,8 +160,74 @@ impl Drop for History {
     }
 }
 
+/// What files hold, as git has them by their names.
+pub(super) struct Blobs {
+    contents: Child,
+    ask: ChildStdin,
+    answer: BufReader<ChildStdout>,
+}
+
+/// What git has under a name.
+pub(super) enum ReadBlob {
+    Read(Vec<u8>),
+    /// It has more bytes than were to be read: so many.
+    Large(u64),
+}
+
+impl Blobs {
+    /// Begins to read files of the repository that a folder is in. Errors: git cannot be started.
+    pub(super) fn open(dir: &Path) -> Result<Blobs, Failure> {
+        let contents = git(dir, &["cat-file", "--batch"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn();
+        let mut contents = contents.map_err(|error| not_started(&error))?;
+        let ask = contents.stdin.take().expect("it was piped");
+        let answer = contents.stdout.take().expect("it was piped");
+        Ok(Blobs {
+            contents,
+            ask,
+            answer: BufReader::new(answer),
+        })
+    }
+
+    /// What a file holds, up to a number of bytes. Errors: git failed, or has no such file.
+    pub(super) fn read(&mut self, blob: &str, bytes_max: u64) -> Result<ReadBlob, Failure> {
+        let asked = writeln!(self.ask, "{blob}").and_then(|()| self.ask.flush());
+        asked.map_err(|error| failed(&error))?;
+        let head = line(&mut self.answer)?;
+        let head = String::from_utf8_lossy(&head);
+        let start = format!("{blob} blob ");
+        let length = head
+            .strip_prefix(&*start)
+            .and_then(|bytes| bytes.parse().ok());
+        let length: u64 = length.ok_or_else(not_understood)?;
+        // A line ends it.
+        let mut all = self.answer.by_ref().take(length + 1);
+        if length > bytes_max {
+            let passed = std::io::copy(&mut all, &mut std::io::sink());
+            passed.map_err(|error| failed(&error))?;
+            return Ok(ReadBlob::Large(length));
+        }
+        let mut bytes = Vec::new();
+        all.read_to_end(&mut bytes)
+            .map_err(|error| failed(&error))?;
+        match bytes.pop() {
+            Some(b'\n') if bytes.len() as u64 == length => Ok(ReadBlob::Read(bytes)),
+            _ => Err(not_understood()),
+        }
+    }
+}
+
+impl Drop for Blobs {
+    fn drop(&mut self) {
+        let _ = self.contents.kill();
+        let _ = self.contents.wait();
+    }
+}
+
 /// git in a folder, which asks nobody, fetches nothing and takes no object for another.
-fn git(dir: &Path, arguments: &[&str]) -> Command {
+pub(super) fn git(dir: &Path, arguments: &[&str]) -> Command {
     let mut git = Command::new("git");
     git.arg("-C").arg(dir).args(arguments);
     git.stdin(Stdio::null());
@@ -215,7 +255,7 @@ fn line(from: &mut BufReader<ChildStdout>) -> Result<Vec<u8>, Failure> {
     }
 }
 
-fn not_started(error: &std::io::Error) -> Failure {
+pub(super) fn not_started(error: &std::io::Error) -> Failure {
     let help = "The history is read by git, which has to be installed.";
     Failure::new(format!("git cannot be started: {error}"), help)
 }
@@ -224,7 +264,7 @@ fn failed(error: &std::io::Error) -> Failure {
     Failure::new(format!("git: {error}"), "")
 }
 
-fn not_understood() -> Failure {
+pub(super) fn not_understood() -> Failure {
     Failure::new(
         "git said what is not understood",
         "git 2.16 or later is needed.",

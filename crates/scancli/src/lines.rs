@@ -13,7 +13,7 @@ use serde_json::Value;
 use terminal::{Answer, Ended, Failure};
 
 use super::files::Input;
-use super::say::{AsJson, Output, count, verdict};
+use super::say::{AsJson, Output, count, told_once, verdict};
 use super::with::{place, unreadable};
 
 /// Bytes of one line.
@@ -145,10 +145,13 @@ impl Lines {
 
     fn answer(&mut self, id: &Value, judged: &Verdict) -> Result<(), Failure> {
         self.block |= judged.block;
+        let told = told_once(judged.findings.iter()).into_iter();
         self.output.json(&Judged {
             id,
             verdict: verdict(judged.block),
-            findings: judged.findings.iter().map(AsJson::of).collect(),
+            findings: told
+                .map(|(number, also)| AsJson::of(&judged.findings[number], also))
+                .collect(),
             bound: judged.bound.map(|bound| bound.0),
         })
     }

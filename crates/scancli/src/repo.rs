@@ -2,7 +2,13 @@
 //!
 //! What git ignores is not read, unless it is asked for; links are not followed. What is not read for its
 //! size is said, never passed over in silence. With `--history` the versions that git keeps are read in place of
-//! the files.
+//! the files, with `--staged` those that the next commit will hold. Findings that are known, by a baseline or by a comment
+//! in the file, are counted and not listed.
+
+mod allow;
+mod baseline;
+mod staged;
+mod tally;
 
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
@@ -11,8 +17,12 @@ use clap::Args;
 use scan::{Class, Direction, Engine, SubjectKind};
 use terminal::{Answer, Ended, Failure, complain, remark, visible};
 
-use super::files::{FileAsJson, FileVersion, Sum, show, text};
-use super::history::{History, Next, Version};
+use self::allow::Allows;
+use self::baseline::Baseline;
+use self::staged::{StagedFile, staged};
+use self::tally::{RuleTally, show};
+use super::files::{FileAsJson, FileVersion, Sum, text};
+use super::history::{History, Next, ReadBlob, Version};
 use super::sarif::Sarif;
 use super::say::{Judged, Output, count};
 use super::with::{With, place};
@@ -35,6 +45,9 @@ Examples:
   weir scan repo . --sarif found.sarif
   weir scan repo src --json | jq -r .file
   weir scan repo . --history --sarif found.sarif
+  weir scan repo . --staged                                  What the next commit will hold
+  weir scan repo . --baseline known.json --write-baseline    Take all that is found for known
+  weir scan repo . --baseline known.json                     Tell what is new
 
 In a git repository the files that .gitignore names are not read, nor is anything else of git; elsewhere
 the folders node_modules and target are not. Files over 4 MiB and binary files are not read. Only the
@@ -42,6 +55,9 @@ classes secret and personal are looked for.
 
 With --history, every version of every file in any branch or tag is read once, in place of the
 files of the folder. A finding names the first commit that has it. git has to be installed.
+
+A comment weir:allow, or weir:allow RULE, allows what is found on its line, or on the next one where it
+has a line of its own.
 
 Exit codes: 0 nothing found that would be redacted, 1 something was, 2 not everything could be read.")]
 pub(super) struct Repo {
@@ -62,6 +78,15 @@ pub(super) struct Repo {
     /// Read the whole history of the git repository, and not the files of the folder
     #[arg(long, conflicts_with = "no_ignore")]
     history: bool,
+    /// Read what git has staged, and not the files of the folder
+    #[arg(long, conflicts_with_all = ["no_ignore", "history"])]
+    staged: bool,
+    /// Leave out the findings that this file has
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+    /// Write all that is found to the file of --baseline, as known
+    #[arg(long, requires = "baseline")]
+    write_baseline: bool,
     #[command(flatten)]
     with: With,
 }
@@ -73,6 +98,10 @@ struct Walk<'r> {
     output: Output,
     sarif: Option<Sarif>,
     sum: Sum,
+    tally: RuleTally,
+    baseline: Option<Baseline>,
+    /// Findings that a comment allows.
+    allowed: usize,
     binary: usize,
     large: usize,
     failed: usize,
@@ -91,12 +120,21 @@ impl Repo {
                 off.expect("it is a class");
             }
         }
+        let baseline = self.baseline.as_deref();
+        let baseline = baseline.map(|path| Baseline::read(path, self.write_baseline));
+        let baseline = baseline.transpose()?;
+        let key = baseline
+            .as_ref()
+            .map_or_else(key, |known| Ok(known.key()))?;
         let mut walk = Walk {
             repo: &self,
-            engine: Engine::new(settings, key()?),
+            engine: Engine::new(settings, key),
             output: Output::new(),
             sarif: self.sarif.is_some().then(Sarif::default),
             sum: Sum::default(),
+            tally: RuleTally::default(),
+            baseline,
+            allowed: 0,
             binary: 0,
             large: 0,
             failed: 0,
@@ -104,6 +142,7 @@ impl Repo {
         };
         match dir.is_dir() {
             _ if self.history => walk.history()?,
+            _ if self.staged => walk.staged()?,
             true => walk.all()?,
             false => walk.file(&self.dir)?,
         }
@@ -182,6 +221,28 @@ impl Walk<'_> {
         }
     }
 
+    /// Every file that is staged, as it is staged.
+    fn staged(&mut self) -> Result<(), Failure> {
+        let (files, mut blobs) = staged(&self.repo.dir)?;
+        for StagedFile { path, blob } in files {
+            let source = Source {
+                root: Path::new(""),
+                path: &path,
+                version: None,
+            };
+            let Some(blob) = blob else {
+                self.wrong(&format!("{}: it is in conflict", plain(&source.name())));
+                continue;
+            };
+            let file = match blobs.read(&blob, FILE_BYTES_MAX)? {
+                ReadBlob::Read(bytes) => File::of(bytes),
+                ReadBlob::Large(bytes) => File::Large(bytes),
+            };
+            self.read(&source, file)?;
+        }
+        Ok(())
+    }
+
     fn file(&mut self, path: &Path) -> Result<(), Failure> {
         let source = Source {
             root: &self.repo.dir,
@@ -200,7 +261,7 @@ impl Walk<'_> {
     fn read(&mut self, source: &Source<'_>, file: File) -> Result<(), Failure> {
         match file {
             File::Text(bytes) => {
-                let judged = self.judge(source.path, &bytes);
+                let judged = self.judge(source, &bytes);
                 self.found(source, &bytes, &judged)
             }
             File::Binary => {
@@ -219,23 +280,42 @@ impl Walk<'_> {
         }
     }
 
-    fn judge(&self, path: &Path, bytes: &[u8]) -> Judged {
-        let json = path
-            .extension()
-            .is_some_and(|extension| extension == "json");
+    fn judge(&mut self, source: &Source<'_>, bytes: &[u8]) -> Judged {
+        let json = source.path.extension();
+        let json = json.is_some_and(|extension| extension == "json");
         let mut judged = text(&self.engine, place(Direction::Incoming), bytes, json);
         // A rule that the configuration names is looked for, whatever its class.
         let asked = |class| matches!(class, Class::Secret | Class::Personal);
         judged
             .findings
             .retain(|found| asked(found.finding.rule.class));
+        self.forgive(source, bytes, &mut judged);
         let blocks = |found: &super::say::Found| found.finding.action >= scan::Action::Redact;
         judged.block = judged.bound.is_some() || judged.findings.iter().any(blocks);
         judged
     }
 
+    /// Takes away what a comment of the file allows, and what the baseline knows.
+    fn forgive(&mut self, source: &Source<'_>, bytes: &[u8], judged: &mut Judged) {
+        if judged.findings.is_empty() {
+            return;
+        }
+        let own = &self.engine;
+        let allows = Allows::of(bytes, |id| own.knows(id));
+        for (line, what) in &allows.wrong {
+            self.say(&format!("note: {}:{line}: {what}", plain(&source.name())));
+        }
+        let before = judged.findings.len();
+        judged.findings.retain(|found| !allows.allow(found));
+        self.allowed += before - judged.findings.len();
+        if let Some(baseline) = &mut self.baseline {
+            baseline.filter(&source.inside(), judged);
+        }
+    }
+
     fn found(&mut self, source: &Source<'_>, bytes: &[u8], judged: &Judged) -> Result<(), Failure> {
         self.sum.add(judged);
+        self.tally.add(judged);
         if self.watched && self.sum.texts().is_multiple_of(STEP) {
             let files = count(self.sum.texts(), "file");
             let mut stderr = std::io::stderr().lock();
@@ -275,16 +355,57 @@ impl Walk<'_> {
             }
         }
         self.output.flush()?;
+        if self.repo.write_baseline {
+            return self.write_baseline();
+        }
+        let found = self.tally.words();
+        if !found.is_empty() {
+            self.say(found.trim_end());
+        }
         let not_read = match (self.binary, self.large) {
             (0, 0) => String::new(),
             (binary, large) => format!("; not read: binary {binary}, too large {large}"),
         };
-        self.say(&format!("{}{not_read}", self.sum.words("file")));
+        let known = self.known();
+        self.say(&format!("{}{known}{not_read}", self.sum.words("file")));
         match (self.failed, self.sum.block) {
             (0, 0) => Ok(Answer::Yes),
             (0, _) => Ok(Answer::No),
             (failed, _) => Err(Failure::new(format!("could not be read: {failed}"), "")),
         }
+    }
+
+    /// What is known of the findings that are not listed.
+    fn known(&self) -> String {
+        let mut words = String::new();
+        if self.allowed > 0 {
+            words += &format!("; allowed by comments: {}", self.allowed);
+        }
+        if let Some(baseline) = &self.baseline {
+            words += &format!("; known by the baseline: {}", baseline.passed);
+            // Of what is staged alone, most known findings are not met.
+            if !self.repo.staged && baseline.gone() > 0 {
+                words += &format!(", of it no longer found: {}", baseline.gone());
+            }
+        }
+        words
+    }
+
+    fn write_baseline(self) -> Ended {
+        let (Some(baseline), Some(path)) = (&self.baseline, &self.repo.baseline) else {
+            return Err(Failure::new("--write-baseline needs --baseline", ""));
+        };
+        if self.failed > 0 {
+            let what = format!(
+                "could not be read: {}; no baseline was written",
+                self.failed
+            );
+            return Err(Failure::new(what, ""));
+        }
+        let known = baseline.write(path)?;
+        let path = path.display();
+        self.say(&format!("wrote {path}: {} known", count(known, "finding")));
+        Ok(Answer::Yes)
     }
 
     fn say(&self, text: &str) {
@@ -314,6 +435,17 @@ pub(super) struct Source<'s> {
 const COMMIT_DIGITS: usize = 12;
 
 impl Source<'_> {
+    /// Its path in the folder, with `/`, whatever the folder is called here.
+    fn inside(&self) -> String {
+        let inside = self.path.strip_prefix(self.root).unwrap_or(self.path);
+        match inside.as_os_str().is_empty() {
+            true => self.path.file_name().map(Path::new).unwrap_or(self.path),
+            false => inside,
+        }
+        .display()
+        .to_string()
+    }
+
     /// What it is called; with the start of the commit, as git takes it: `COMMIT:PATH`.
     fn name(&self) -> String {
         let path = self.path.display();

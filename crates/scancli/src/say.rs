@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::Write;
 
-use scan::{Action, Bound, Direction, Finding, Severity};
+use scan::{Action, Bound, Direction, Finding, Severity, Sighting};
 use serde::Serialize;
 use terminal::{Failure, has_colour, unwritable_output, visible};
 
@@ -14,6 +14,8 @@ pub(super) struct Found {
     pub finding: Finding,
     pub at: Position,
     pub direction: Direction,
+    /// Other rules that found the same secret at the same place.
+    pub also: Vec<&'static str>,
 }
 
 /// What was found in one text.
@@ -30,6 +32,36 @@ impl Judged {
     pub(super) fn verdict(&self) -> &'static str {
         verdict(self.block)
     }
+
+    /// Leaves each secret once, told by the rule that says most of it.
+    pub(super) fn once(mut self) -> Judged {
+        let findings = self.findings.iter().map(|found| &found.finding);
+        let told = told_once(findings);
+        let mut all: Vec<Option<Found>> = self.findings.into_iter().map(Some).collect();
+        let told = told.into_iter().filter_map(|(number, also)| {
+            let found = all[number].take()?;
+            Some(Found { also, ..found })
+        });
+        self.findings = told.collect();
+        self
+    }
+}
+
+/// The numbers of the findings that tell of each secret once, and the other rules that found it.
+pub(super) fn told_once<'f>(
+    findings: impl Iterator<Item = &'f Finding>,
+) -> Vec<(usize, Vec<&'static str>)> {
+    let seen: Vec<Sighting<'_>> = findings.map(Sighting::from).collect();
+    let distinct = scan::distinct(&seen).into_iter();
+    let told = distinct.map(|one| {
+        let rule = seen[one.told].rule.id;
+        let mut also: Vec<&str> = one.also.iter().map(|other| seen[*other].rule.id).collect();
+        also.sort_unstable();
+        also.dedup();
+        also.retain(|other| *other != rule);
+        (one.told, also)
+    });
+    told.collect()
 }
 
 pub(super) fn verdict(block: bool) -> &'static str {
@@ -40,6 +72,8 @@ pub(super) fn verdict(block: bool) -> &'static str {
 #[derive(Serialize)]
 pub(super) struct AsJson<'f> {
     rule: &'f str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    also: Vec<&'static str>,
     class: &'static str,
     severity: &'static str,
     action: &'static str,
@@ -65,9 +99,10 @@ pub(super) struct AsJson<'f> {
 }
 
 impl AsJson<'_> {
-    pub(super) fn of(finding: &Finding) -> AsJson<'_> {
+    pub(super) fn of(finding: &Finding, also: Vec<&'static str>) -> AsJson<'_> {
         AsJson {
             rule: finding.rule.id,
+            also,
             class: finding.rule.class.as_str(),
             severity: finding.rule.severity.as_str(),
             action: finding.action.as_str(),
@@ -96,7 +131,7 @@ impl Found {
             summary: explain.then_some(rule.summary),
             why: explain.then(|| self.why()),
             reference: explain.then_some(rule.reference),
-            ..AsJson::of(&self.finding)
+            ..AsJson::of(&self.finding, self.also.clone())
         }
     }
 
@@ -137,10 +172,15 @@ impl Found {
             disguise => format!("{disguise} was undone to see it"),
         };
         let (start, end) = (finding.span.start, finding.span.end);
+        let also = match self.also.is_empty() {
+            true => String::new(),
+            false => format!("found by {} too", self.also.join(", ")),
+        };
         let mut text = String::new();
         for (head, what) in [
             ("what", rule.summary),
             ("seen", &undone),
+            ("also", &also),
             (
                 "where",
                 &format!("bytes {start} to {end}, {}", self.direction.as_str()),
