@@ -311,7 +311,7 @@ fn flag(text: &[u8]) -> bool {
             return true;
         }
     }
-    times > 0 && rest.len() <= 2 && times + rest.len() > 1
+    times > 1 && rest.len() <= 2
 }
 
 /// How many of lower case, upper case, digits and signs there are.

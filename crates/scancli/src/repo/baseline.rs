@@ -4,7 +4,7 @@
 //! stands in the file too: it tells nothing of a random token, but whoever has the file can try guesses of a weak password.
 //! An entry is of one secret in one file, wherever it stands there. A file that cannot be read is an error.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::Path;
 
@@ -48,7 +48,7 @@ pub(super) struct Baseline {
     /// Whether each was met in this run.
     known: BTreeMap<KnownSecret, bool>,
     /// Findings of this run that a new baseline has.
-    met: BTreeMap<KnownSecret, ()>,
+    met: BTreeSet<KnownSecret>,
     /// How many findings were known.
     pub passed: usize,
 }
@@ -91,7 +91,7 @@ impl Baseline {
         Baseline {
             key,
             known: known.into_iter().map(|known| (known, false)).collect(),
-            met: BTreeMap::new(),
+            met: BTreeSet::new(),
             passed: 0,
         }
     }
@@ -110,7 +110,7 @@ impl Baseline {
             if let Some(met) = known {
                 *met = true;
             }
-            self.met.insert(one, ());
+            self.met.insert(one);
             self.passed += usize::from(is_known);
             !is_known
         });
@@ -129,7 +129,7 @@ impl Baseline {
         let file = BaselineFile {
             version: VERSION,
             key: hex::encode(&self.key),
-            findings: self.met.keys().cloned().collect(),
+            findings: self.met.iter().cloned().collect(),
         };
         let text = serde_json::to_string_pretty(&file).map_err(std::io::Error::from);
         let written = text.and_then(|text| std::fs::write(path, text + "\n"));

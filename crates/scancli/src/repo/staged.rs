@@ -18,6 +18,24 @@ const LIST_BYTES_MAX: u64 = 64 << 20;
 /// The variable in which git tells its hooks which index the commit is made of.
 const INDEX: &str = "GIT_INDEX_FILE";
 
+/// What git is asked: the staged files and their versions, with nothing of the repository run.
+const LIST: [&str; 14] = [
+    "-c",
+    "core.fsmonitor=false",
+    "diff",
+    "--cached",
+    "--raw",
+    "-z",
+    "--no-abbrev",
+    "--no-renames",
+    "--no-ext-diff",
+    "--ignore-submodules=all",
+    "--diff-filter=d",
+    "--relative",
+    "--",
+    ".",
+];
+
 /// A file that is staged.
 pub(super) struct StagedFile {
     /// Its path from the folder.
@@ -39,25 +57,7 @@ pub(super) fn staged(dir: &Path) -> Result<(Vec<StagedFile>, Blobs), Failure> {
         let what = format!("{}: git cannot read it: {what}", dir.display());
         return Err(Failure::new(what, "Name a folder of a git repository."));
     }
-    let mut list = git(
-        dir,
-        &[
-            "-c",
-            "core.fsmonitor=false",
-            "diff",
-            "--cached",
-            "--raw",
-            "-z",
-            "--no-abbrev",
-            "--no-renames",
-            "--no-ext-diff",
-            "--ignore-submodules=all",
-            "--diff-filter=d",
-            "--relative",
-            "--",
-            ".",
-        ],
-    );
+    let mut list = git(dir, &LIST);
     if let Some(index) = index(&places.stdout) {
         list.env(INDEX, index);
     }
