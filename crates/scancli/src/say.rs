@@ -99,7 +99,7 @@ pub(super) struct AsJson<'f> {
 }
 
 impl AsJson<'_> {
-    pub(super) fn of(finding: &Finding, also: Vec<&'static str>) -> AsJson<'_> {
+    pub(super) fn of<'a>(finding: &'a Finding, also: Vec<&'static str>) -> AsJson<'a> {
         AsJson {
             rule: finding.rule.id,
             also,
