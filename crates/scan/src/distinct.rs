@@ -81,6 +81,7 @@ pub fn distinct(sightings: &[Sighting<'_>]) -> Vec<Distinct> {
             std::cmp::Reverse(one.action),
             general,
             std::cmp::Reverse(one.rule.severity),
+            one.is_disguised,
             *number,
         )
     });
@@ -119,8 +120,12 @@ fn is_same(told: &Sighting<'_>, other: &Sighting<'_>) -> bool {
         && told.rule.class == other.rule.class
         && place
         && match same_rule {
-            // One run may encode several.
-            true => plain || told.fingerprint == other.fingerprint,
+            // One run may encode several. Where one of both is plain, the other put it together with what stands beside it.
+            true => {
+                plain
+                    || told.is_disguised != other.is_disguised
+                    || told.fingerprint == other.fingerprint
+            }
             false => plain || place_of(other.rule) > 0,
         }
 }
@@ -163,6 +168,12 @@ mod tests {
             sighting("encoded_token", 10..60, true, 3),
         ];
         assert_eq!(told(&all), [("github_token", 2)]);
+        let joined = [
+            sighting("github_token", 0..90, true, 1),
+            sighting("github_token", 10..60, false, 2),
+        ];
+        assert_eq!(told(&joined), [("github_token", 1)]);
+        assert_eq!(distinct(&joined)[0].told, 1);
     }
 
     #[test]
