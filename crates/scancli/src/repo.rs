@@ -56,8 +56,8 @@ classes secret and personal are looked for.
 With --history, every version of every file in any branch or tag is read once, in place of the
 files of the folder. A finding names the first commit that has it. git has to be installed.
 
-A comment weir:allow, or weir:allow RULE, allows what is found on its line, or on the next one where it
-has a line of its own.
+A comment weir:allow, or weir:allow RULE, allows what is found on its line, or on the next one
+where it has a line of its own.
 
 Exit codes: 0 nothing found that would be redacted, 1 something was, 2 not everything could be read.")]
 pub(super) struct Repo {
