@@ -231,7 +231,7 @@ impl Walk<'_> {
                 version: None,
             };
             let Some(blob) = blob else {
-                self.wrong(&format!("{}: it is in conflict", plain(&source.name())));
+                self.wrong(&format!("{}: it is in conflict", visible(&source.name())));
                 continue;
             };
             let file = match blobs.read(&blob, FILE_BYTES_MAX)? {
@@ -303,7 +303,7 @@ impl Walk<'_> {
         let own = &self.engine;
         let allows = Allows::of(bytes, |id| own.knows(id));
         for (line, what) in &allows.wrong {
-            self.say(&format!("note: {}:{line}: {what}", plain(&source.name())));
+            self.say(&format!("note: {}:{line}: {what}", visible(&source.name())));
         }
         let before = judged.findings.len();
         judged.findings.retain(|found| !allows.allow(found));

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use terminal::Failure;
+use terminal::{Failure, visible};
 
-use super::super::say::{Found, Judged, Output, count, plain};
+use super::super::say::{Found, Judged, Output, count};
 
 /// Places of one rule in one file that a line names.
 const PLACES_MAX: usize = 5;
@@ -91,10 +91,10 @@ pub(super) fn show(
     }
     if judged.more > 0 {
         let more = count(judged.more, "more finding");
-        output.text(&format!("{}: {more}\n", plain(name)))?;
+        output.text(&format!("{}: {more}\n", visible(name)))?;
     }
     if let Some(bound) = judged.bound {
-        output.text(&format!("{}: not wholly scanned: {bound}\n", plain(name)))?;
+        output.text(&format!("{}: not wholly scanned: {bound}\n", visible(name)))?;
     }
     Ok(())
 }

@@ -60,13 +60,17 @@ impl<'s> KnownNames<'s> {
                 Some((server, _)) => {
                     missing("server", server, self.servers.iter().map(String::as_str))
                 }
-                None => Some(format!("a {kind} is named SERVER/NAME, and {name:?} is not")),
+                None => Some(format!(
+                    "a {kind} is named SERVER/NAME, and {name:?} is not"
+                )),
             },
             "Model" => match name.split_once('/') {
                 Some((provider, _)) => {
                     missing("provider", provider, self.providers.iter().copied())
                 }
-                None => Some(format!("a Model is named PROVIDER/MODEL, and {name:?} is not")),
+                None => Some(format!(
+                    "a Model is named PROVIDER/MODEL, and {name:?} is not"
+                )),
             },
             _ => None,
         }
