@@ -62,7 +62,7 @@ def test_held_and_new_tools_are_told(tmp_path):
         server.set(add(POISON), subtract())
         assert listed(gateway, "calc") == ["subtract"]
         line = told(gateway, "a tool is held")[0]
-        assert (line["server"], line["tool"], line["why"]) == ("calc", "add", "it is not what was approved")
+        assert (line["server"], line["name"], line["why"]) == ("calc", "add", "it is not what was approved")
         assert called(gateway, "calc", "add") == "scan.tool"
         waits(gateway, "calc", "add", "changed")
         # The command that is told does it.
@@ -72,7 +72,7 @@ def test_held_and_new_tools_are_told(tmp_path):
         server.set(add(POISON), subtract(), {**subtract(), "name": "multiply"})
         assert "multiply" in listed(gateway, "calc")
         line = told(gateway, "a server has a new tool")[0]
-        assert (line["server"], line["tool"]) == ("calc", "multiply")
+        assert (line["server"], line["name"]) == ("calc", "multiply")
 
 
 SLOW = """

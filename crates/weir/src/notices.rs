@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use base::{CallId, Digest, Name, Now, Resource};
+use base::{CallId, Digest, ItemKind, Name, Now, Resource, ServerItem};
 use gate::ports::{
-    Appended, HeldTool, HoldReason, Pins, PinsFull, RecordError, Recorder, SeenDefinition,
+    Appended, HeldItem, HoldReason, Pins, PinsFull, RecordError, Recorder, SeenDefinition,
     Standing, Trust,
 };
 use scan::tool::shown;
@@ -38,7 +38,7 @@ pub(crate) struct Notices {
     is_on: AtomicBool,
     start: Instant,
     refusals: Mutex<HashMap<(String, String), NoticeWindow>>,
-    held: Mutex<HashSet<(Name, String, Digest)>>,
+    held: Mutex<HashSet<(Name, ServerItem, Digest)>>,
     /// When the first tool of a server was seen; nothing where tools of it were known at the start.
     first_lists: Mutex<HashMap<Name, Option<u64>>>,
 }
@@ -161,9 +161,9 @@ impl Notices {
         tracing::warn!(agent, server, tool, code, rule, call, more, "refused{also}");
     }
 
-    /// Tells of a tool that waits for a person.
-    fn held(&self, sight: &SeenDefinition<'_>, held: &HeldTool) {
-        let key = (sight.server.clone(), sight.tool.to_owned(), held.digest);
+    /// Tells of an item that waits for a person.
+    fn held(&self, sight: &SeenDefinition<'_>, held: &HeldItem) {
+        let key = (sight.server.clone(), sight.item.clone(), held.digest);
         let mut told = lock(&self.held);
         if told.len() >= TOLD_MAX || !told.insert(key) {
             return;
@@ -175,22 +175,24 @@ impl Notices {
             (HoldReason::Refused, Some(rule)) => format!("its definition met the rule {rule}"),
             (HoldReason::Refused, None) => "its definition was refused by the scan".to_owned(),
         };
-        let (server, tool) = (sight.server, name_of(sight));
+        let (server, name, kind) = (sight.server, name_of(sight), sight.item.kind.as_str());
         let approve = approve(server, sight);
-        tracing::warn!(%server, tool, why, approve, "a tool is held until a person approves it");
+        tracing::warn!(%server, kind, name, why, approve, "a {kind} is held until a person approves it");
     }
 
-    /// Tells of a tool that is trusted on first use, where its server had others before.
-    fn new_tool(&self, sight: &SeenDefinition<'_>) {
+    /// Tells of an item that is trusted on first use, where its server had others before.
+    fn new_item(&self, sight: &SeenDefinition<'_>) {
         let now_ms = self.now_ms();
         let mut first = lock(&self.first_lists);
         let since = *first.entry(sight.server.clone()).or_insert(Some(now_ms));
         drop(first);
-        let (server, tool) = (sight.server, name_of(sight));
-        if since.is_some_and(|since| now_ms.saturating_sub(since) < FIRST_LIST_MS) {
-            tracing::info!(%server, tool, "a tool is trusted on first use");
+        let (server, name, kind) = (sight.server, name_of(sight), sight.item.kind.as_str());
+        let is_first = since.is_some_and(|since| now_ms.saturating_sub(since) < FIRST_LIST_MS);
+        // Resources come and go by themselves.
+        if is_first || sight.item.kind == ItemKind::Resource {
+            tracing::info!(%server, kind, name, "a {kind} is trusted on first use");
         } else {
-            tracing::warn!(%server, tool, "a server has a new tool; it is trusted on first use");
+            tracing::warn!(%server, kind, name, "a server has a new {kind}; it is trusted on first use");
         }
     }
 
@@ -206,17 +208,19 @@ impl Notices {
 fn name_of(sight: &SeenDefinition<'_>) -> String {
     match sight.is_private {
         true => "(a name that the scan refuses)".to_owned(),
-        false => plain(sight.tool),
+        false => plain(&sight.item.name),
     }
 }
 
 /// What to enter to approve a tool: its name only where no shell reads more in it.
 fn approve(server: &Name, sight: &SeenDefinition<'_>) -> String {
     let is_word = |c: char| c.is_ascii_alphanumeric() || "_./".contains(c);
-    let first = sight.tool.chars().next();
-    let is_plain = first.is_some_and(is_word) && sight.tool.chars().all(|c| is_word(c) || c == '-');
+    let ServerItem { kind, name } = sight.item;
+    let first = name.chars().next();
+    let is_plain = first.is_some_and(is_word) && name.chars().all(|c| is_word(c) || c == '-');
     match is_plain && !sight.is_private {
-        true => format!("weir pins approve {server} {}", sight.tool),
+        true if *kind == ItemKind::Tool => format!("weir pins approve {server} {name}"),
+        true => format!("weir pins approve {server} {name} --kind {}", kind.as_str()),
         false => format!("weir pins diff {server}"),
     }
 }
@@ -236,7 +240,11 @@ fn line_of(record: &[u8]) -> Option<RefusalLine> {
     Some(RefusalLine {
         agent,
         server: text(&record["server"]),
-        tool: text(&record["tool"]),
+        tool: ["tool", "prompt", "resource", "model"]
+            .iter()
+            .map(|key| text(&record[*key]))
+            .find(|name| !name.is_empty())
+            .unwrap_or_default(),
         code,
         rule: rule_of(&record),
         call: text(&record["call"]),
@@ -329,12 +337,12 @@ impl NoticingPins {
 }
 
 impl Pins for NoticingPins {
-    fn held(&self, server: &Name, tool: &str) -> Option<HeldTool> {
-        self.pins.held(server, tool)
+    fn held(&self, server: &Name, item: &ServerItem) -> Option<HeldItem> {
+        self.pins.held(server, item)
     }
 
-    fn known(&self, server: &Name, tool: &str, bytes: &Digest) -> Option<Standing> {
-        self.pins.known(server, tool, bytes)
+    fn known(&self, server: &Name, item: &ServerItem, bytes: &Digest) -> Option<Standing> {
+        self.pins.known(server, item, bytes)
     }
 
     fn see(
@@ -347,7 +355,7 @@ impl Pins for NoticingPins {
         if self.notices.is_on() {
             match &standing {
                 Standing::Held(held) => self.notices.held(sight, held),
-                Standing::New => self.notices.new_tool(sight),
+                Standing::New => self.notices.new_item(sight),
                 Standing::Approved | Standing::Accepted => {}
             }
         }
@@ -424,7 +432,10 @@ mod tests {
         let command = |tool: &str| {
             let sight = SeenDefinition {
                 server: &server,
-                tool,
+                item: &ServerItem {
+                    kind: ItemKind::Tool,
+                    name: tool.into(),
+                },
                 is_private: false,
                 digest: Digest([0; 32]),
                 definition: None,
