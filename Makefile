@@ -56,6 +56,7 @@ bench: ## Measures the gateway beside nginx, the lab beside wrk, scans and code 
 	@setup/setup.sh bench
 	cargo build --locked --profile dist -p weir
 	$(VENV)/python bench/bench.py --weir target/dist/weir
+	$(VENV)/python bench/mcp_lane.py --weir target/dist/weir
 	$(VENV)/python bench/lab.py --weir target/dist/weir
 	cargo build --locked --profile dist --manifest-path bench/scan/Cargo.toml
 	$(VENV)/python bench/scan.py --program bench/scan/target/dist/bench-scan --weir target/dist/weir

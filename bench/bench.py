@@ -3,13 +3,12 @@
 Both stand before the same server, in turns, so that a noisy neighbour meets both. What is counted is the CPU
 time of the whole process (and of nginx's workers) from /proc, over the requests that the load tool counted.
 Everything is on 127.0.0.1, bounded in count and time. The configuration is made from constants, and its
-SHA-256 is printed; the result is written between two marks in docs/performance.md.
+SHA-256 is printed; the result is written between two marks in docs/performance.md. `--revision` and `--at` measure
+another way of MCP and leave the page alone; `mcp_lane.py` measures all ways in one run.
 """
 
 import argparse
-import base64
 import hashlib
-import http.client
 import json
 import operator
 import os
@@ -24,24 +23,22 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import NamedTuple
 
+import calls
 import figures
+from calls import AGENTS, SERVERS, TOOLS, Way, agent_key
 
 ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / "target/bench/run"
-AGENTS, SERVERS, TOOLS, GROUPS = 1000, 3, 20, 20
+GROUPS = 20
 CONNECTIONS, LOAD_THREADS = 32, 1
 TICK = os.sysconf("SC_CLK_TCK")
-PROSE = ("The quarterly survey lists each station by its distance from the weir, the mean depth of the channel "
-         "and the days on which the gauge was read by hand. ")
+# Where the build puts the server behind.
+BUILT = ROOT / "target/bench"
 
 
 # The configuration
-
-def agent_key(number):
-    raw = hashlib.sha256(f"weir bench agent {number}".encode()).digest()
-    return "weir_" + base64.urlsafe_b64encode(raw).decode().rstrip("=")
-
 
 def policies():
     """100 policies: 79 permits by group and server, 20 that read arguments, one that permits the rest of MCP."""
@@ -51,7 +48,7 @@ def policies():
         scope = f'principal in Group::"{group}", action == Action::"mcp:call", resource in Server::"{server}"'
         texts.append(f'@id("permit-{i:02}")\npermit ({scope});')
     for i in range(20):
-        server, tool = f"s{i % SERVERS}", f"t{i:02}"
+        server, tool = f"s{i % SERVERS}", f"t{calls.first_tool(i % SERVERS) + i:02}"
         scope = f'principal, action == Action::"mcp:call", resource == Tool::"{server}/{tool}"'
         when = (f'context.arguments has text && context.arguments.text like "*forbidden-{i:02}*" || '
                 f'context.arguments has count && context.arguments.count > {1000 + i}')
@@ -60,32 +57,24 @@ def policies():
 
 
 def configuration(durability, origin_port):
+    """The gateway's configuration: `durability` is the log's, and names the folder of its state."""
     agents = {}
     for i in range(AGENTS):
         digest = hashlib.sha256(agent_key(i).encode()).hexdigest()
         # 20 groups and 3 servers: every agent's group is permitted every server.
         agents[f"a{i:04}"] = {"key": f"sha256:{digest}", "groups": [f"g{i % GROUPS:02}"]}
-    url = f"http://127.0.0.1:{origin_port}/mcp"
+    def url(server):
+        return f"http://127.0.0.1:{origin_port}/mcp/{calls.first_tool(server)}"
     return {
         "listen": "127.0.0.1:0",
         "state": f"state-{durability}",
         "agents": agents,
-        "mcp": {f"s{i}": {"url": url, "sessions_max": 4096} for i in range(SERVERS)},
+        "mcp": {f"s{i}": {"url": url(i), "sessions_max": 4096} for i in range(SERVERS)},
         "policy": {"files": ["policy.cedar"], "arguments": {"text": "String", "count": "Long"}},
         "limits": {"agent_per_minute": 10_000_000},
         "log": {"durability": durability},
         "logs": {"format": "json", "level": "info"},
     }
-
-
-def call_body(number):
-    """A tools/call of exactly 1,024 bytes."""
-    def body(text):
-        return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
-            "name": f"t{number % TOOLS:02}", "arguments": {"text": text, "count": number % 100}}},
-            separators=(",", ":"))
-    room = 1024 - len(body(""))
-    return body((PROSE * 20)[:room])
 
 
 # Processes
@@ -120,13 +109,14 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def start_nginx(origin_port):
+def start_nginx(origin_port, name="nginx"):
     port, binary = free_port(), shutil.which("nginx") or "/usr/sbin/nginx"
     text = (ROOT / "bench/nginx.conf").read_text()
-    for name, value in {"PORT": port, "ORIGIN": origin_port, "WORK": WORK}.items():
-        text = text.replace(f"@{name}@", str(value))
-    (WORK / "nginx.conf").write_text(text)
-    process = subprocess.Popen([binary, "-c", str(WORK / "nginx.conf"), "-p", str(WORK)], start_new_session=True)
+    for key, value in {"PORT": port, "ORIGIN": origin_port, "WORK": WORK, "NAME": name}.items():
+        text = text.replace(f"@{key}@", str(value))
+    path = WORK / f"{name}.conf"
+    path.write_text(text)
+    process = subprocess.Popen([binary, "-c", str(path), "-p", str(WORK)], start_new_session=True)
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         try:
@@ -156,66 +146,46 @@ def rss_mb(process):
 
 # Requests
 
-def post(port, path, key, message, session=None):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    headers = {"content-type": "application/json", "accept": "application/json, text/event-stream",
-               "authorization": f"Bearer {key}", "mcp-protocol-version": "2025-11-25"}
-    if session:
-        headers["mcp-session-id"] = session
-    body = message if isinstance(message, str) else json.dumps(message)
-    connection.request("POST", path, body, headers)
-    answer = connection.getresponse()
-    data = answer.read()
-    connection.close()
-    return answer.status, answer.getheader("mcp-session-id"), data
+class Load(NamedTuple):
+    """What the load tool saw."""
+    requests: int
+    rate: float
+    # Microseconds of an answer; nothing where no table was sent.
+    p50_us: int | None
+    p99_us: int | None
 
 
-def open_session(port, number):
-    """Initializes one agent's session. Gives its id, where the gateway has one."""
-    path, key = f"/mcp/s{number % SERVERS}", agent_key(number)
-    hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}}
-    status, session, data = post(port, path, key, hello)
-    if status != 200 or b'"result"' not in data:
-        sys.exit(f"bench: initialize was answered {status}: {data[:500]}")
-    post(port, path, key, {"jsonrpc": "2.0", "method": "notifications/initialized"}, session)
-    status, _, data = post(port, path, key, call_body(number), session)
-    if status != 200 or b'"result"' not in data:
-        sys.exit(f"bench: a call was answered {status}: {data[:500]}")
-    return session or ""
+class Run(NamedTuple):
+    """One run: CPU microseconds of the measured process for a request, and what the load tool saw."""
+    cpu_us: float
+    rate: float
+    p50_us: int | None
+    p99_us: int | None
 
 
-def write_requests(name, sessions):
-    """The load tool's table: one row an agent, the same for the gateway and for nginx."""
-    rows = []
-    for i in range(AGENTS):
-        row = (f"/mcp/s{i % SERVERS}", agent_key(i), sessions[i], call_body(i))
-        rows.append("{" + ",".join(json.dumps(part) for part in row) + "}")
-    (WORK / f"{name}.lua").write_text("return {\n" + ",\n".join(rows) + "\n}\n")
-
-
-def load(port, seconds, table=None, path="/", scheme="http"):
-    """Runs the load tool. Gives (requests, requests a second); ends the benchmark on any wrong answer."""
-    command = ["wrk", "-t", str(LOAD_THREADS), "-c", str(CONNECTIONS), "-d", f"{seconds}s"]
+def load(port, seconds, table=None, path="/", scheme="http", connections=CONNECTIONS):
+    """Runs the load tool; ends the benchmark on any wrong answer."""
+    command = ["wrk", "-t", str(LOAD_THREADS), "-c", str(connections), "-d", f"{seconds}s"]
     if table:
         command += ["-s", str(ROOT / "bench/calls.lua")]
     environment = {**os.environ, "BENCH_TABLE": str(WORK / f"{table}.lua")}
     done = subprocess.run([*command, f"{scheme}://127.0.0.1:{port}{path}"], env=environment,
                           capture_output=True, text=True, timeout=seconds + 60)
-    found = re.search(r"(\d+) requests in ([0-9.]+)s", done.stdout)
+    found = re.search(r"(\d+) requests in ([0-9.]+)(m?s)", done.stdout)
     wrong = re.search(r"wrong answers: (\d+)", done.stdout)
     bad = "Non-2xx" in done.stdout or "Socket errors" in done.stdout or (table and (not wrong or wrong[1] != "0"))
     if not found or bad:
         sys.exit(f"bench: the load met errors:\n{done.stdout}{done.stderr}")
-    requests = int(found[1])
-    return requests, requests / float(found[2])
+    took = float(found[2]) / (1000 if found[3] == "ms" else 1)
+    latency = re.search(r"latency us: p50 (\d+) p99 (\d+)", done.stdout)
+    p50, p99 = map(int, latency.groups()) if latency else (None, None)
+    return Load(int(found[1]), int(found[1]) / took, p50, p99)
 
 
 def measured(process, port, seconds, **more):
-    """One run: CPU microseconds for a request, and requests a second."""
     before = cpu_s(process)
-    requests, rate = load(port, seconds, **more)
-    return (cpu_s(process) - before) / requests * 1e6, rate
+    seen = load(port, seconds, **more)
+    return Run((cpu_s(process) - before) / seen.requests * 1e6, seen.rate, seen.p50_us, seen.p99_us)
 
 
 def fdatasync_ms():
@@ -239,19 +209,23 @@ def spread(values):
 
 def by_pair(runs, compare, one, other):
     """The CPU time of one target compared with that of another in the same pair."""
-    return [compare(a[0], b[0]) for a, b in zip(runs[one], runs[other])]
+    return [compare(a.cpu_us, b.cpu_us) for a, b in zip(runs[one], runs[other])]
+
+
+def machine():
+    model = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
+    return f"{os.cpu_count()} cores, {model[1] if model else platform.machine()}"
 
 
 def report(runs, ratios, instructions, sync, idle_mb, loaded_mb, digest, options):
-    model = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
-    machine = f"{os.cpu_count()} cores, {model[1] if model else platform.machine()}"
     rows = [("weir, `os`", "weir-os"), ("weir, `fsync`", "weir-fsync"), ("weir, `os`, by TLS", "weir-tls"),
             ("nginx", "nginx"), ("weir `/health/live`", "live"), ("nginx `return 200`", "nginx-live")]
-    lines = [f"{figures.measured()}, on {machine}; {options.pairs} pairs of "
+    lines = [f"{figures.measured()}, on {machine()}; {options.pairs} pairs of "
              f"{options.seconds} s, {CONNECTIONS} connections; median (least to most).", "",
              "| what | CPU µs a request | requests/s |", "|---|---|---|"]
     for label, name in rows:
-        lines.append(f"| {label} | {spread([c for c, _ in runs[name]])} | {spread([r for _, r in runs[name]])} |")
+        costs, rates = [run.cpu_us for run in runs[name]], [run.rate for run in runs[name]]
+        lines.append(f"| {label} | {spread(costs)} | {spread(rates)} |")
     lines += ["", "| what | value |", "|---|---|",
               f"| weir `os` / nginx, CPU a call, by pair | {spread(ratios['nginx'])} |",
               f"| weir `os` by TLS less without, CPU µs a call, by pair | {spread(ratios['tls'])} |",
@@ -264,7 +238,7 @@ def report(runs, ratios, instructions, sync, idle_mb, loaded_mb, digest, options
     return "\n".join(lines)
 
 
-def prepare(needs=("wrk",)):
+def prepare(needs=("wrk",), revision=calls.LEGACY):
     """An empty work folder with the policies; builds and starts the server behind. Gives it and its port."""
     for program in needs:
         if shutil.which(program) is None:
@@ -273,10 +247,25 @@ def prepare(needs=("wrk",)):
     WORK.mkdir(parents=True)
     (WORK / "policy.cedar").write_text(policies())
     manifest = ROOT / "bench/origin/Cargo.toml"
-    target = ROOT / "target/bench"
     subprocess.run(["cargo", "build", "--locked", "--release", "--quiet", "--manifest-path", str(manifest),
-                    "--target-dir", str(target)], check=True)
-    return start([str(target / "release/origin")], stdout=subprocess.PIPE)
+                    "--target-dir", str(BUILT)], check=True)
+    return start_origin(revision)
+
+
+def start_origin(revision):
+    """A server that speaks this revision, and its port."""
+    return start([str(BUILT / "release/origin"), revision], stdout=subprocess.PIPE)
+
+
+def end(processes):
+    """Ends what was started, the last first."""
+    for process in reversed(processes):
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def start_gateway(weir, durability, origin_port):
@@ -304,7 +293,7 @@ def run_pairs(options, targets):
             process, port, how = targets[name]
             seconds = options.seconds if "table" in how else max(2, options.seconds // 2)
             runs[name].append(measured(process, port, seconds, **how))
-        line = "  ".join(f"{name} {values[-1][0]:.1f} µs" for name, values in runs.items())
+        line = "  ".join(f"{name} {values[-1].cpu_us:.1f} µs" for name, values in runs.items())
         print(f"bench: pair {pair + 1}: {line}", flush=True)
     return runs
 
@@ -314,10 +303,13 @@ def main():
     options.add_argument("--weir", required=True, help="the binary to measure")
     options.add_argument("--pairs", type=int, default=6)
     options.add_argument("--seconds", type=int, default=5)
+    options.add_argument("--revision", choices=calls.REVISIONS, default=calls.LEGACY, help="of clients and servers")
+    options.add_argument("--at", choices=(calls.ONE, calls.ALL), default=calls.ONE, help="where clients ask")
     options.add_argument("--dry", action="store_true", help="print the result and leave the page alone")
     options = options.parse_args()
     weir = str(Path(options.weir).resolve())
-    origin, origin_port = prepare()
+    way = Way(options.revision, options.revision, options.at)
+    origin, origin_port = prepare(revision=way.server)
     started = [origin]
     try:
         shape = json.dumps([configuration("os", 0), configuration("fsync", 0), policies()], sort_keys=True)
@@ -332,7 +324,8 @@ def main():
         time.sleep(1)  # Idle means idle: let start-up work end before memory is read.
         idle_mb = rss_mb(gateways["weir-os"][0])
         for name, (_, ports) in gateways.items():
-            write_requests(name, [open_session(ports[0], i) for i in range(AGENTS)])
+            sessions = [calls.open_session(ports[0], i, way) for i in range(AGENTS)]
+            calls.write_requests(WORK / f"{name}.lua", way, sessions)
         sync = fdatasync_ms()
         os_process, (plain, secured) = gateways["weir-os"]
         fsync_process, (fsync_port, _) = gateways["weir-fsync"]
@@ -350,18 +343,13 @@ def main():
         loaded_mb = rss_mb(gateways["weir-os"][0])
         # Imported here, as it imports this file.
         import call_instructions
-        costs = call_instructions.measure(weir, origin_port)
+        costs = call_instructions.measure(weir, origin_port, way)
         instructions = call_instructions.spread(costs) if costs else "–"
         text = report(runs, ratios, instructions, sync, idle_mb, loaded_mb, digest, options)
     finally:
-        for process in reversed(started):
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
+        end(started)
     print(text)
-    if not options.dry:
+    if not options.dry and way == Way():
         figures.write("bench", text)
 
 

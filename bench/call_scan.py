@@ -8,12 +8,12 @@ process from /proc, over the requests that the load tool counted. Everything is 
 
 import argparse
 import json
-import signal
 import statistics
 import subprocess
 from pathlib import Path
 
 import bench
+import calls
 
 OFF = {"secrets": "off", "personal": "off", "injection": "off", "commands": "off", "tools": "off", "chains": "off",
        "pins": "off", "urls": {"action": "off", "entropy": "off"}}
@@ -44,23 +44,19 @@ def main():
             gateways[name] = gateway(weir, name, scan, origin_port)
             started.append(gateways[name][0])
             port = gateways[name][1]
-            bench.write_requests(name, [bench.open_session(port, i) for i in range(bench.AGENTS)])
+            sessions = [calls.open_session(port, i) for i in range(calls.AGENTS)]
+            calls.write_requests(bench.WORK / f"{name}.lua", calls.Way(), sessions)
             bench.load(port, 2, table=name)
         costs = {name: [] for name in gateways}
         for pair in range(options.pairs):
             # Every other pair goes the other way round.
             for name in list(gateways) if pair % 2 == 0 else reversed(list(gateways)):
                 process, port = gateways[name]
-                costs[name].append(bench.measured(process, port, options.seconds, table=name)[0])
+                costs[name].append(bench.measured(process, port, options.seconds, table=name).cpu_us)
             said = "  ".join(f"{name} {values[-1]:.1f} µs" for name, values in costs.items())
             print(f"call_scan: pair {pair + 1}: {said}", flush=True)
     finally:
-        for process in reversed(started):
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
+        bench.end(started)
     differences = [a - b for a, b in zip(costs["scanned"], costs["off"])]
     for name, values in {**costs, "the scan, by pair": differences}.items():
         print(f"{name}: {bench.spread(values)} CPU µs a call")

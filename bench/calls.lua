@@ -12,14 +12,7 @@ end
 
 function init(_)
   for i, row in ipairs(rows) do
-    local headers = {
-      ["content-type"] = "application/json",
-      ["accept"] = "application/json, text/event-stream",
-      ["mcp-protocol-version"] = "2025-11-25",
-      ["authorization"] = "Bearer " .. row[2],
-    }
-    if row[3] ~= "" then headers["mcp-session-id"] = row[3] end
-    requests[i] = wrk.format("POST", row[1], headers, row[4])
+    requests[i] = wrk.format("POST", row[1], row[2], row[3])
   end
 end
 
@@ -33,8 +26,9 @@ function response(status, _, body)
   if status ~= 200 or not body:find('"result"', 1, true) then wrong = wrong + 1 end
 end
 
-function done()
+function done(_, latency, _)
   local total = 0
   for _, thread in ipairs(threads) do total = total + thread:get("wrong") end
   print("wrong answers: " .. total)
+  print(string.format("latency us: p50 %d p99 %d", latency:percentile(50), latency:percentile(99)))
 end

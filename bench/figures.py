@@ -30,6 +30,7 @@ ABOUT = {
     "bench/code_search.py": ("tools",),
     "bench/idle_connections.py": ("net",),
     "bench/lab.py": ("lab",),
+    "bench/mcp_lane.py": ("base", "gate", "identity", "mcp", "net", "policy", "scan", "store"),
     "bench/relay.py": ("net", "relay", "seal"),
     "bench/scan.py": ("scan",),
     "bench-scan": ("scan",),
@@ -70,9 +71,10 @@ def measured():
 
 
 def write(name, text, page=PAGE):
-    """Puts a text between the two marks of a name."""
+    """Puts a text between the two marks of a name, or where the name alone says that nothing was measured yet."""
     begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
-    head, rest = page.read_text().split(begin, 1)
+    before = page.read_text().replace(f"<!-- {name} -->", f"{begin}\n{end}")
+    head, rest = before.split(begin, 1)
     page.write_text(f"{head}{begin}\n{text}\n{end}{rest.split(end, 1)[1]}")
 
 

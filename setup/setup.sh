@@ -3,7 +3,7 @@
 #
 #   run         what `make run` needs
 #   test        what `make test` adds: Chromium, nginx, HAProxy, older clients and those of others, g++ and the crates of the fuzzer (the level without an argument)
-#   bench       what `make bench`, `make certify-lab` and `make certify-relay` add: wrk, valgrind
+#   bench       what `make bench`, `make certify-lab` and `make certify-relay` add: wrk, valgrind, other gateways of MCP (1 GB)
 #   generators  load generators to compare the lab with, beside the level `test`
 #
 # It starts from Debian 12 with Rust, Python 3.11, Node 20 and a C compiler. A part is done again only when
@@ -114,5 +114,8 @@ fi
 if [ "$level" = bench ]; then
   once crates-bench bench/origin/Cargo.lock -- cargo fetch --locked --quiet --manifest-path bench/origin/Cargo.toml
   once crates-bench-scan bench/scan/Cargo.lock -- cargo fetch --locked --quiet --manifest-path bench/scan/Cargo.toml
+  once python-litellm setup/requirements-litellm.txt -- python_venv .setup/venv-litellm setup/requirements-litellm.txt
+  once python-contextforge setup/requirements-contextforge.txt -- \
+    python_venv .setup/venv-contextforge setup/requirements-contextforge.txt
 fi
 say "ready"
