@@ -1,4 +1,4 @@
-"""`make bench`, fifth part: how well code search finds, beside raw BM25 and ripgrep's first matches.
+"""`make bench`, sixth part: how well code search finds, beside raw BM25 and ripgrep's first matches.
 
 Trees are made of packages that others wrote (code_trees), questions of what is known of them (code_questions); the
 same questions go to `weir tools code --stdio`, in one session, and to its rivals (code_rivals). The packages of the

@@ -1,4 +1,4 @@
-"""`make bench`, second part: what a request costs the lab's generator, beside wrk, oha and k6.
+"""`make bench`, third part: what a request costs the lab's generator, beside wrk, oha and k6.
 
 All take turns on the same server, in an order drawn anew for each round, with 64 connections. The generator is to be
 due at most 1.15 times wrk's CPU time a request on a small file (three histograms, lag and checks on), and at most 1.5

@@ -1,4 +1,4 @@
-"""`make bench`, fourth part: what the sealed relay costs, beside nginx before nginx by TLS 1.3 with both certificates.
+"""`make bench`, fifth part: what the sealed relay costs, beside nginx before nginx by TLS 1.3 with both certificates.
 
 JSON that no other request has goes through a pair to the lab's origin and comes back, and every byte is compared.
 Both pairs take turns before the same origin, in an order drawn anew for each round, so that a noisy neighbour meets

@@ -1,4 +1,4 @@
-"""`make bench`, third part: what a scan costs, beside the same rules run one by one with the `regex` crate.
+"""`make bench`, fourth part: what a scan costs, beside the same rules run one by one with the `regex` crate.
 
 bench/scan measures CPU time; the instructions beside it are counted by valgrind, which needs no counters of the
 machine. The start of a hook is that of the binary that ships. The result is written between two marks in
