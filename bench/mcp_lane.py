@@ -198,7 +198,7 @@ def overload(target, way, count, seconds):
     caller = Caller(target.port, way)
     quiet = sorted(caller.call_ms() for _ in range(300))
     good_ms = 2 * quiet[int(len(quiet) * 0.99)]
-    run = bench.measured(target.process, target.port, seconds, table=target.table, connections=count)
+    run = bench.measured(target.process, target.port, seconds, table=target.table, connections=count, is_strict=False)
     ended, first, good = time.perf_counter(), None, 0
     while good < 10:
         begun = time.perf_counter()
@@ -211,14 +211,13 @@ def overload(target, way, count, seconds):
 
 
 def overload_table(all_targets, runs, seconds):
-    lines = ["| at 8 times the knee | connections | requests/s | p99, ms | wrong answers | recovered after, ms (due: 1,000) |",
+    lines = ["| at 8 times the knee | connections | requests/s | p99, ms | errors (due: 0) | recovered after, ms (due: 1,000) |",
              "|---|--:|--:|--:|--:|--:|"]
     for way in WAYS[:2]:
         name = f"weir, {way}"
         count = OVERLOAD * knee(runs, name)
         run, recovered = overload(all_targets[name], way, count, seconds)
-        # A wrong answer ends the benchmark.
-        lines.append(f"| {name} | {count} | {run.rate:,.0f} | {run.p99_us / 1e3:.2f} | 0 | {recovered:.1f} |")
+        lines.append(f"| {name} | {count} | {run.rate:,.0f} | {run.p99_us / 1e3:.2f} | {run.errors} | {recovered:.1f} |")
     return "\n".join(lines)
 
 
@@ -340,20 +339,21 @@ def rivals_table(origin_port, weir_target, rounds, seconds, started):
         all_targets[name] = Target(rival.process, rival.port, f"rival-{name}", name)
         said.append(f"Switched off in {name}: {mcp_rivals.OFF[name]}.")
     for target in all_targets.values():
-        bench.load(target.port, 1, table=target.table, connections=mcp_rivals.CONNECTIONS)
+        bench.load(target.port, 1, table=target.table, connections=mcp_rivals.CONNECTIONS, is_strict=False)
 
     def run(name):
         target = all_targets[name]
         return bench.measured(target.process, target.port, seconds, table=target.table,
-                              connections=mcp_rivals.CONNECTIONS)
+                              connections=mcp_rivals.CONNECTIONS, is_strict=False)
 
     runs = in_turns(all_targets, rounds, run)
     lines = [f"Other gateways, {LEGACY}, {mcp_rivals.CONNECTIONS} connections, one worker each. {' '.join(said)}", "",
-             "| what | CPU µs a call | calls/s | p50, ms | p99, ms | memory, MB |", "|---|--:|--:|--:|--:|--:|"]
+             "| what | CPU µs a call | calls/s | p50, ms | p99, ms | errors | memory, MB |",
+             "|---|--:|--:|--:|--:|--:|--:|"]
     for name, those in runs.items():
         memory = bench.rss_mb(all_targets[name].process)
         lines.append(f"| {name} | {whole([one.cpu_us for one in those])} | {whole([one.rate for one in those])} | "
-                     f"{ms([one.p50_us for one in those])} | {ms([one.p99_us for one in those])} | {memory:.0f} |")
+                     f"{ms([one.p50_us for one in those])} | {ms([one.p99_us for one in those])} | {sum(one.errors for one in those)} | {memory:.0f} |")
     return "\n".join(lines)
 
 
