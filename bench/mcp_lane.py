@@ -15,6 +15,7 @@ import argparse
 import http.client
 import json
 import resource
+import signal
 import socket
 import statistics
 import subprocess
@@ -378,6 +379,8 @@ def parse_options():
 
 def main():
     options = parse_options()
+    # What was started ends with it, however it ends.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("mcp_lane: ended by a signal"))
     begun = time.monotonic()
     weir = str(Path(options.weir).resolve())
     bench.WORK = bench.ROOT / "target/bench/mcp-lane"
