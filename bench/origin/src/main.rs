@@ -53,8 +53,8 @@ fn main() -> io::Result<()> {
 /// Answers requests until the peer goes away; an error ends only this connection.
 fn serve(stream: TcpStream, is_modern: bool) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let mut writer = stream.try_clone()?;
-    let mut reader = BufReader::new(stream);
+    // One file for a connection: ten thousand wait at once.
+    let (mut writer, mut reader) = (&stream, BufReader::new(&stream));
     while let Some(request) = Request::read(&mut reader)? {
         let answer = request.answer(is_modern)?;
         writer.write_all(&answer)?;
