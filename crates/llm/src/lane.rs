@@ -23,6 +23,8 @@ use crate::{models, refuse};
 
 /// Fields in which clients of these dialects show their key, beside `Authorization`.
 const KEY_FIELDS: &[&str] = &["x-api-key", "x-goog-api-key", "api-key"];
+/// Fields by which clients of Google's dialect are known.
+const GOOGLE_FIELDS: &[&str] = &["x-goog-api-key", "x-goog-api-client"];
 /// The proof of a key that a token is bound to (RFC 9449 §4.1).
 const PROOF: &str = "dpop";
 /// W3C Trace Context, section 3.2.
@@ -327,17 +329,17 @@ impl LlmLane {
 fn asks<'a>(root: Root, rest: &'a str, method: &Method) -> Result<PathAsks<'a>, Refusal> {
     let unknown = || Refusal::new(refusal::NOT_FOUND, "no dialect has this path");
     let (asks, needs) = match root {
-        Root::V1 => match (wire::of_v1(rest), rest.strip_prefix("models")) {
-            (Some(wire), _) => (PathAsks::Wire(wire, None), Method::POST),
-            (None, Some(model)) => (
-                PathAsks::Models(of_path(model).ok_or_else(unknown)?),
-                Method::GET,
-            ),
-            (None, None) => return Err(unknown()),
-        },
-        Root::V1Beta => {
+        Root::V1 if wire::of_v1(rest).is_some() => {
+            let wire = wire::of_v1(rest).ok_or_else(unknown)?;
+            (PathAsks::Wire(wire, None), Method::POST)
+        }
+        // Google's clients ask below both.
+        Root::V1 | Root::V1Beta => {
             let model = rest.strip_prefix("models").ok_or_else(unknown)?;
-            match model.rsplit_once(':') {
+            match model
+                .rsplit_once(':')
+                .filter(|(_, verb)| wire::of_verb(verb).is_some() || root == Root::V1Beta)
+            {
                 Some((model, verb)) => {
                     let wire = wire::of_verb(verb).ok_or_else(unknown)?;
                     let model = of_path(model).flatten().ok_or_else(unknown)?;
@@ -378,6 +380,13 @@ fn family(root: Root, rest: &str, head: &Parts) -> Family {
     match root {
         Root::V1Beta => Family::Gemini,
         Root::V1 if rest.starts_with("messages") => Family::Anthropic,
+        Root::V1
+            if GOOGLE_FIELDS
+                .iter()
+                .any(|name| head.headers.contains_key(*name)) =>
+        {
+            Family::Gemini
+        }
         Root::V1 if head.headers.contains_key("anthropic-version") => Family::Anthropic,
         Root::V1 => Family::OpenAi,
     }

@@ -69,12 +69,22 @@ struct KeptList {
 
 type Key = (Name, Name, ListKind);
 
+/// What items are called, with what that was made of: as long as no list is another, it is the same.
+struct KeptNames {
+    lists: Vec<Arc<ListedItems>>,
+    /// The settings that were in force, by their place.
+    settings: usize,
+    names: Arc<Names>,
+}
+
 /// The lists that are kept, by agent, server and kind.
 #[derive(Default)]
 pub(crate) struct ListCache {
     kept: Mutex<HashMap<Key, KeptList>>,
     /// Those that are asked for now.
     asked: Mutex<HashMap<Key, watch::Receiver<()>>>,
+    /// What items are called, by agent, set and kind.
+    names: Mutex<HashMap<Key, KeptNames>>,
 }
 
 impl ListCache {
@@ -249,8 +259,37 @@ impl Asking<'_> {
         fetched
     }
 
-    /// What the items of a kind are called.
-    pub(crate) fn names(&self, list: &SetList<'_>) -> Names {
+    /// What the items of a kind are called: made again only where a list is another than before.
+    pub(crate) fn names(&self, kind: ListKind, list: &SetList<'_>) -> Arc<Names> {
+        let kept = &self.lane.shared.hub.lists.names;
+        let key = (self.agent().clone(), self.name.clone(), kind);
+        let settings = std::ptr::from_ref(self.lane.settings()).addr();
+        let lists = || list.lists.iter().map(|(_, listed)| listed);
+        if let Some(known) = lock(kept).get(&key) {
+            let same =
+                |(one, other): (&Arc<ListedItems>, &Arc<ListedItems>)| Arc::ptr_eq(one, other);
+            let is_same = known.lists.len() == list.lists.len()
+                && known.settings == settings
+                && known.lists.iter().zip(lists()).all(same);
+            if is_same {
+                return Arc::clone(&known.names);
+            }
+        }
+        let names = Arc::new(self.make_names(list));
+        let made = KeptNames {
+            lists: lists().cloned().collect(),
+            settings,
+            names: Arc::clone(&names),
+        };
+        let mut kept = lock(kept);
+        if kept.len() >= LISTS_MAX && !kept.contains_key(&key) {
+            kept.clear();
+        }
+        kept.insert(key, made);
+        names
+    }
+
+    fn make_names(&self, list: &SetList<'_>) -> Names {
         let items = list.lists.iter().flat_map(|(server, listed)| {
             let shown = listed
                 .items
@@ -292,7 +331,7 @@ impl Asking<'_> {
         passed: &Passed,
     ) -> (Vec<ShownItem>, Vec<&Name>) {
         let list = self.lists(kind).await;
-        let names = kind.is_named().then(|| self.names(&list));
+        let names = kind.is_named().then(|| self.names(kind, &list));
         let mut shown = Vec::new();
         for (server, listed) in &list.lists {
             for item in &listed.items {

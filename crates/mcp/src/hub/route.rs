@@ -260,12 +260,12 @@ impl Asking<'_> {
         let name = name.ok_or_else(|| unknown("no name is given"))?;
         let known = self.known_lists(kind);
         // Where every server's list is known, a name that is found needs no server to be asked.
-        let known_names = known.missing.is_empty().then(|| self.names(&known));
+        let known_names = known.missing.is_empty().then(|| self.names(kind, &known));
         if let Some(FoundName::One(owned)) = known_names.as_ref().map(|names| names.find(&name)) {
             return self.owned(owned, (*name != owned.name).then_some(member));
         }
         let list = self.lists(kind).await;
-        let names = self.names(&list);
+        let names = self.names(kind, &list);
         match names.find(&name) {
             FoundName::One(owned) => self.owned(owned, (*name != owned.name).then_some(member)),
             FoundName::Several(those) => {

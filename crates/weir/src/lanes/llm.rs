@@ -25,7 +25,10 @@ pub(crate) const ROW: Row = Row {
         post("/v1/messages", llm::refuse_anthropic),
         post("/v1/messages/count_tokens", llm::refuse_anthropic),
         get("/v1/models", llm::refuse),
-        get("/v1/models/**", llm::refuse),
+        Route {
+            methods: &[Method::GET, Method::POST],
+            ..get("/v1/models/**", llm::refuse)
+        },
         get("/v1beta/models", llm::refuse_gemini),
         Route {
             methods: &[Method::GET, Method::POST],
