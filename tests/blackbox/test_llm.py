@@ -43,15 +43,18 @@ class House:
             "google": {"kind": "gemini", "url": f"{base}/v1beta", "key": "file:key", "models": ["say", "call", "leak", "evil"]},
             "other": {**all_paths, "models": ["say", "call"]},
             "second": {**all_paths, "models": ["say"]},
+            # It fails so often that it is left alone.
+            "weak": {**all_paths, "models": ["status-429", "status-500", "status-503"]},
             "dead": {"kind": "vllm", "url": "http://127.0.0.1:9/v1", "models": ["say"]},
         }
         routes = {
             "smart": ["dead/say", "second/say"],
-            "tired": ["main/status-503", "second/say"],
+            "tired": ["weak/status-503", "second/say"],
             "wrong": ["main/status-400", "second/say"],
-            "none": ["main/status-500", "main/status-503"],
+            "none": ["weak/status-500", "weak/status-503"],
         }
         policy = POLICY + '@id("google") permit (principal, action, resource in Provider::"google");\n' + \
+            '@id("weak") permit (principal, action, resource in Provider::"weak");\n' + \
             '@id("dead") permit (principal, action, resource in Provider::"dead");\n'
         self.gateway = Gateway(folder / "weir", {}, AGENTS, policy, llm={"providers": providers, "routes": routes})
 
@@ -182,13 +185,14 @@ def test_a_key_is_read_where_each_dialect_shows_it(house, field):
     assert house.key() not in json.dumps(house.gateway.records()) + house.gateway.logs.text()
     two = {**fields, "x-api-key": house.key("guest")} if field != "x-api-key" else {**fields, "api-key": house.key("guest")}
     refused = house.gateway.request("POST", path, body, two)
-    assert refused.status == 401 and refused.json()["error"]["code"].startswith("agent."), refused.body
+    assert refused.status == 401 and "agent." in refused.body.decode(), refused.body
 
 
 def test_models_are_those_that_the_agent_may_use(house):
     ids = {model.id for model in house.openai().models.list()}
     assert {"smart", "google/say", "other/say", "second/say"} <= ids and "other/call" not in ids
-    assert {model.id for model in house.openai("guest").models.list()} == {"smart", "google/say", "google/call", "google/leak", "google/evil", "dead/say"}
+    assert {model.id for model in house.openai("guest").models.list()} == {"smart", "google/say", "google/call", "google/leak", "google/evil", "dead/say", "tired", "none", "weak/status-429", "weak/status-500",
+        "weak/status-503"}
     assert house.anthropic().models.list().data[0].type == "model"
     google = house.google()
     assert "models/smart" in {model.name for model in google.models.list()}
@@ -316,7 +320,7 @@ def test_a_route_goes_on_where_another_can_mend_it(house):
         assert said.choices[0].message.content == "the river is low today"
     tried = until(lambda: [r for r in house.judged(server="second") if r.get("first")], "a second try")
     first = [r for r in house.judged() if r["call"] == tried[-1]["first"]]
-    assert first[0]["server"] in ("dead", "main") and first[0]["decision"] == "pass"
+    assert first[0]["server"] in ("dead", "weak") and first[0]["decision"] == "pass"
     # What the client did wrong nobody can mend.
     with pytest.raises(openai.BadRequestError) as wrong:
         house.openai().chat.completions.create(model="wrong", messages=ASK)
@@ -346,7 +350,7 @@ def test_what_cannot_be_is_told_in_the_dialect(house, model, status, code):
 
 def test_a_limit_of_a_provider_is_its_answer(house):
     with pytest.raises(openai.RateLimitError) as limited:
-        house.openai().chat.completions.create(model="main/status-429", messages=ASK)
+        house.openai().chat.completions.create(model="weak/status-429", messages=ASK)
     assert limited.value.response.headers["retry-after"] == "7"
 
 
