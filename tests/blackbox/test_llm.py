@@ -215,6 +215,15 @@ def test_policy_names_models_and_providers(house):
     assert judged[-1]["server"] == "other" and judged[-1]["action"] == "llm:chat" and judged[-1]["method"] == "chat"
 
 
+def test_a_policy_about_models_explains_itself(house):
+    def asked(model, action="llm:chat"):
+        done = house.gateway.weir("policy", "explain", "--agent", "dev", "--action", action, "--model", model, "--json", check=False)
+        return json.loads(done.stdout)["decision"] if done.stdout else done.stderr
+
+    assert asked("other/say") == "permitted" and asked("other/call") == "refused"
+    assert "there is no provider" in asked("nobody/x") and "--model goes with" in asked("other/say", "mcp:list")
+
+
 def test_usage_is_recorded_as_it_was_counted(house):
     house.anthropic().messages.create(model="main/say", max_tokens=5, messages=[{"role": "user", "content": "counted once"}])
     wanted = {"input": 8, "cached_read": 3, "cached_write": 0, "output": 7, "reasoning": 0}

@@ -27,6 +27,7 @@ Exit codes:
   93   the machine was busy with something else
   94   the generator was the limit, not the target
   95   an answer was not what was sent, or a request was executed twice
+  96   the comparison cannot tell, because blocks were dropped
   97   the comparison cannot tell (with --strict)
   98   the comparison says worse
   99   a threshold was breached

@@ -71,30 +71,28 @@ fn server_or_set(resource: &Resource) -> Option<Entity<'_>> {
 }
 
 fn tool(resource: &Resource) -> Option<Entity<'_>> {
-    item(resource, ItemKind::Tool, "Tool", "name")
+    item(resource, ItemKind::Tool, "Tool")
 }
 
 fn prompt(resource: &Resource) -> Option<Entity<'_>> {
-    item(resource, ItemKind::Prompt, "Prompt", "name")
+    item(resource, ItemKind::Prompt, "Prompt")
 }
 
 fn resource(resource: &Resource) -> Option<Entity<'_>> {
-    item(resource, ItemKind::Resource, "Resource", "uri")
+    let mut entity = item(resource, ItemKind::Resource, "Resource")?;
+    let (_, item) = resource.as_item()?;
+    entity.attributes.push(("uri", (*item.name).into()));
+    Some(entity)
 }
 
 /// An item's id is `server/name`. It has no other way to be named, so a server without an item of this kind is none.
-fn item<'a>(
-    resource: &'a Resource,
-    kind: ItemKind,
-    entity: &'static str,
-    key: &'static str,
-) -> Option<Entity<'a>> {
+fn item<'a>(resource: &'a Resource, kind: ItemKind, entity: &'static str) -> Option<Entity<'a>> {
     let (server, item) = resource.as_item().filter(|(_, item)| item.kind == kind)?;
     let server = server.as_str();
     Some(Entity {
         kind: entity,
         id: format!("{server}/{}", item.name).into(),
-        attributes: vec![(key, (*item.name).into()), ("server", server.into())],
+        attributes: vec![("name", (*item.name).into()), ("server", server.into())],
         parents: vec![Entity::named("Server", server)],
     })
 }

@@ -127,7 +127,7 @@ impl<'m> Incoming<'m> {
             declared.check_fields(server, &tool.name, read.arguments, era)?;
             (read, Some(tool))
         } else {
-            let item = named(&mut known, method, params)?;
+            let item = named(&mut known, method, params, era)?;
             // Other methods may use the same names for something else.
             (Params::read(params).unwrap_or_default(), item)
         };
@@ -340,10 +340,17 @@ fn named(
     known: &mut Method,
     method: &str,
     params: Option<JsonValue<'_>>,
+    era: &MessageEra,
 ) -> Result<Option<ServerItem>, Refusal> {
     let text = |key: &str| params?.get(key)?.as_str();
     if *known.action == PROMPT {
         return item(ItemKind::Prompt, text("name").as_deref()).map(Some);
+    }
+    let is_gone = era.era() == Era::Modern && method != "resources/read";
+    if *known.action == READ && is_gone && text("uri").is_none() {
+        // 2026-07-28 has no such method, which is its server's to say.
+        known.action = &USE;
+        return Ok(None);
     }
     if *known.action == READ {
         return item(ItemKind::Resource, text("uri").as_deref()).map(Some);

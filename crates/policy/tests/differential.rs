@@ -213,14 +213,17 @@ fn world(schema: &Schema) -> Entities {
             vec![],
         ));
         for tool in ["t0", "t1", "t2"] {
-            let attrs = json!({ "name": tool, "server": server });
             let parent = json!({ "type": "Server", "id": server });
-            all.push(entity(
-                "Tool",
-                format!("{server}/{tool}"),
-                attrs,
-                vec![parent],
-            ));
+            let named = json!({ "name": tool, "server": server });
+            let resource = json!({ "name": tool, "server": server, "uri": tool });
+            for (kind, attrs) in [
+                ("Tool", named.clone()),
+                ("Prompt", named),
+                ("Resource", resource),
+            ] {
+                let id = format!("{server}/{tool}");
+                all.push(entity(kind, id, attrs, vec![parent.clone()]));
+            }
         }
     }
     Entities::from_json_value(Value::Array(all), Some(schema)).unwrap()
@@ -230,9 +233,12 @@ fn world(schema: &Schema) -> Entities {
 fn whole(set: &PolicySet, world: &Entities, schema: &Schema, call: &Call) -> Option<Vec<String>> {
     let uid = |text: String| text.parse::<EntityUid>().unwrap();
     let is_call = *call.action == CALL;
-    let resource = match is_call {
-        true => uid(format!("Tool::\"s{}/t{}\"", call.server, call.tool)),
-        false => uid(format!("Server::\"s{}\"", call.server)),
+    let item = |kind| uid(format!("{kind}::\"s{}/t{}\"", call.server, call.tool));
+    let resource = match call.action.name {
+        "mcp:call" => item("Tool"),
+        "mcp:read" => item("Resource"),
+        "mcp:prompt" => item("Prompt"),
+        _ => uid(format!("Server::\"s{}\"", call.server)),
     };
     let mut context = json!({
         "lane": call.action.lane.name,

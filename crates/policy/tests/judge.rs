@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use base::{Action, Json, Lane, Name, Refusal, Resource};
+use base::{Action, ItemKind, Json, Lane, Name, Refusal, Resource};
 use mcp::actions::{CALL, LIST, USE};
 use policy::{ArgumentType, Context, Decision, Policies, Principal, Problem, Slice, Source};
 
@@ -56,12 +56,15 @@ fn ask(
     action: &'static Action,
     tool: Option<&str>,
 ) -> Result<Arc<Slice>, Refusal> {
+    policies.slice(&dev(), action, &resource(tool))
+}
+
+fn dev() -> Arc<Principal> {
     let groups = vec![Name::new("engineers").unwrap()];
-    let who = Arc::new(Principal {
+    Arc::new(Principal {
         name: Name::new("dev").unwrap(),
         groups,
-    });
-    policies.slice(&who, action, &resource(tool))
+    })
 }
 
 fn context(arguments: Option<&str>) -> Context<'static> {
@@ -148,14 +151,18 @@ fn forbid_wins_and_its_name_is_private() {
 fn broken_refuses_everything() {
     let policies = Policies::broken(LANES);
     for action in mcp::LANE.actions {
-        let slice = slice(&policies, action, Some("read"));
-        assert!(!slice.listable(&read()));
+        let kind = match action.name {
+            "mcp:read" => ItemKind::Resource,
+            "mcp:prompt" => ItemKind::Prompt,
+            _ => ItemKind::Tool,
+        };
+        let of = Resource::item(Name::new("files").unwrap(), kind, "read");
+        let slice = policies.slice(&dev(), action, &of).unwrap();
+        assert!(!slice.listable(&of));
         let context = context(Some("{}"));
-        assert_eq!(
-            slice.admit(&read(), &context).unwrap_err().code.name,
-            "policy.broken"
-        );
-        assert_eq!(code(slice.decide(&read(), &context, &[])), "policy.broken");
+        let admitted = slice.admit(&of, &context);
+        assert_eq!(admitted.unwrap_err().code.name, "policy.broken");
+        assert_eq!(code(slice.decide(&of, &context, &[])), "policy.broken");
     }
     assert!(policies.is_empty());
     assert_ne!(policies.digest(), load("").unwrap().digest());

@@ -576,7 +576,9 @@ mod tests {
         let texts = rules()
             .iter()
             .flat_map(|rule| rule.hits.iter().chain(rule.misses));
-        for (number, text) in texts.step_by(5).enumerate() {
+        // One in five, by its length: the sample does not move when a rule gets another text.
+        let sample = texts.filter(|text| text.len() % 5 == 0);
+        for (number, text) in sample.enumerate() {
             let glued = text.replace(' ', "");
             let leet = text.replace('e', "3").replace('o', "0").replace(". ", ".");
             let text = [text, &glued, &leet][number % 3].as_bytes();

@@ -407,6 +407,7 @@ fn one_permit_and_one_way_out() {
             "crates/gate/src/append.rs: Passed::new",
             "crates/gate/src/passed.rs: Passed {}",
             "crates/gate/src/passed.rs: impl Permit",
+            "crates/llm/src/lane.rs: Upstreams<Passed>",
             "crates/mcp/src/lane.rs: Upstreams<Passed>",
             "crates/net/src/pool.rs: Upstreams {}",
             "crates/relay/src/doctor/exchange.rs: Upstreams<Passed>",

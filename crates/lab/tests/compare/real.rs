@@ -114,7 +114,7 @@ fn dropped_blocks_have_a_code_of_their_own() {
     let server = server("no");
     let mut words = vec!["--a-command", &server, "--b-command", &server];
     // Far more than any generator sends: each run is at its limit and not at the server's.
-    words.extend(["http://127.0.0.1:{port}/", "-R", "20M", "-c", "1"]);
+    words.extend(["http://127.0.0.1:{port}/", "-R", "5000000", "-c", "1"]);
     words.extend(["-d", "100ms", "--warmup", "0s", "--blocks", "3", "--quiet"]);
     words.extend(["--keep", "--accept", "noisy-host"]);
     let folder = tempfile::tempdir().unwrap();

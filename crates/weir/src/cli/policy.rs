@@ -55,6 +55,7 @@ Examples:
     --arguments '{\"path\": \"/etc/passwd\"}'
   weir policy explain --agent dev --action mcp:prompt --server files --prompt greet
   weir policy explain --agent dev --action mcp:read --server files --resource file:///etc/passwd
+  weir policy explain --agent dev --action llm:chat --model anthropic/claude-opus-5
   weir policy explain --agent dev --action mcp:list --server files --json
 
 Exit codes: 0 permitted (or permitted until the scan is done), 1 refused, 2 it could not be asked.")]
@@ -64,12 +65,12 @@ pub(super) struct Explain {
     /// The agent that calls, as the configuration names it
     #[arg(long)]
     agent: String,
-    /// What it asks: mcp:list, mcp:call, mcp:read, mcp:prompt or mcp:use
+    /// What it asks: mcp:list, mcp:call, mcp:read, mcp:prompt, mcp:use, llm:chat, llm:embed or relay:pass
     #[arg(long)]
     action: String,
     /// The server that it asks, as the configuration names it
-    #[arg(long)]
-    server: String,
+    #[arg(long, required_unless_present = "model")]
+    server: Option<String>,
     /// The tool, for mcp:call
     #[arg(long, required_if_eq("action", "mcp:call"))]
     tool: Option<String>,
@@ -79,6 +80,9 @@ pub(super) struct Explain {
     /// The URI of the resource, for mcp:read
     #[arg(long, value_name = "URI", required_if_eq("action", "mcp:read"))]
     resource: Option<String>,
+    /// The model, for llm:chat and llm:embed
+    #[arg(long, value_name = "PROVIDER/MODEL", conflicts_with = "server")]
+    model: Option<String>,
     /// The tool's arguments, as a JSON object
     #[arg(long, value_name = "JSON")]
     arguments: Option<String>,
@@ -207,17 +211,42 @@ impl Explain {
             .iter()
             .find(|agent| agent.name.as_str() == self.agent);
         let agent = agent.ok_or_else(|| unknown("agent", &self.agent, agents()))?;
-        let server = servers().find(|name| name.as_str() == self.server);
-        let server = server.ok_or_else(|| unknown("server", &self.server, servers()))?;
         let action = lanes::actions().find(|action| action.name == self.action);
         let actions = || lanes::actions().map(|action| action.name);
         let action = action.ok_or_else(|| unknown("action", &self.action, actions()))?;
+        if let Some(model) = &self.model {
+            return Ok((agent, action, self.of_model(settings, model, action)?));
+        }
+        let asked = self.server.as_deref().unwrap_or_default();
+        let server = servers().find(|name| name.as_str() == asked);
+        let server = server.ok_or_else(|| unknown("server", asked, servers()))?;
         let resource = match self.item(action)? {
             Some((kind, name)) => Resource::item(server.clone(), kind, name),
             None if *action == relay::actions::PASS => Resource::Route(server.clone()),
             None => Resource::server(server.clone()),
         };
         Ok((agent, action, resource))
+    }
+
+    /// The model that is asked.
+    fn of_model(
+        &self,
+        settings: &Settings,
+        asked: &str,
+        action: &Action,
+    ) -> Result<Resource, Failure> {
+        if ![&llm::actions::CHAT, &llm::actions::EMBED].contains(&action) {
+            let what = "--model goes with --action llm:chat and llm:embed only";
+            return Err(Failure::new(what, ""));
+        }
+        let (of, model) = asked.split_once('/').unwrap_or((asked, ""));
+        let names = || settings.llm.providers.iter().map(|of| &of.told.name);
+        let provider = names().find(|name| name.as_str() == of);
+        let provider = provider.ok_or_else(|| unknown("provider", of, names()))?;
+        Ok(Resource::Model {
+            provider: provider.clone(),
+            model: model.into(),
+        })
     }
 
     /// The item that is asked for, which its action has to go with.
