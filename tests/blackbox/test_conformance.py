@@ -139,8 +139,9 @@ def test_the_fixture_itself(checks_of, revision):
     assert sum(check.status == "SUCCESS" for check in checks) == passed
 
 
-@pytest.mark.parametrize("where", ["web", "child"])
-@pytest.mark.parametrize("revision", REVISIONS)
+# What a child changes is the same for all revisions of its era: of each era one goes by both ways.
+@pytest.mark.parametrize(
+    ("where", "revision"), [*(("web", revision) for revision in REVISIONS), ("child", "2026-07-28"), ("child", "2025-11-25")])
 def test_through_the_gateway(checks_of, where, revision):
     direct, _ = checks_of("direct", revision)
     through, done = checks_of(where, revision)
