@@ -7,12 +7,13 @@ answer is no question. Chance is seeded by the class and the tree, so that a new
 import random
 import re
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 SEED = 1
 ANSWERS_MAX, OF_FILE_MAX, OF_PACKAGE_MAX = 4, 3, 14
 # Questions of one class in one tree.
-MOST = {"docstring": 140, "file summary": 50, "symbol": 100, "path": 60, "misspelling": 60, "change": 120}
+MOST = {"docstring": 140, "file summary": 50, "symbol": 100, "path": 60, "misspelling": 60, "change": 120,
+        "long comment": 40, "letter case": 40, "language": 80, "macro": 60}
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -110,6 +111,46 @@ def symbols(tree, definitions):
 def swap(name, of):
     """snake_case for a name in CamelCase, and the other way round."""
     return of[0] + "".join(part.capitalize() for part in of[1:]) if "_" in name else "_".join(of)
+
+
+def long_comments(tree, commented):
+    """What a long comment says first, to the line of the definition that it stands before."""
+    found = defaultdict(list)
+    for sentence, path, line in commented:
+        found[sentence].append((path, line, line))
+    return sampled("long comment", "sentence", tree, found, MOST["long comment"])
+
+
+def letter_cases(tree, definitions):
+    """Names that others have too but for the case of their letters: only those spelt so are right."""
+    spelt, found = defaultdict(lambda: defaultdict(list)), {}
+    for one in definitions:
+        if len(one.name) >= 4 and not one.name.startswith("__"):
+            spelt[one.name.lower()][one.name].append((one.path, one.line, one.line))
+    for spellings in spelt.values():
+        found |= spellings if len(spellings) > 1 else {}
+    return sampled("letter case", "name", tree, found, MOST["letter case"])
+
+
+def of_language(tree, language, documented):
+    """What documentation says of a function, with the name of its language, among files of several."""
+    found = defaultdict(list)
+    for one in documented:
+        if one.sentence and one.name:
+            found[one.sentence].append((one.path, one.first, one.last))
+    asked = sampled("language", language, tree, found, MOST["language"])
+    # Every other question has the name behind it.
+    forms = (lambda text: f"{language} {text}", lambda text: f"{text} in {language}")
+    return [replace(one, text=forms[at % 2](one.text)) for at, one in enumerate(asked)]
+
+
+def macros(tree, definitions):
+    """Names of classes with a macro before them."""
+    found = defaultdict(list)
+    for one in definitions:
+        found[one.name].append((one.path, one.line, one.line))
+    hidden = {name: places for name, places in found.items() if any(tree.is_hidden(place) for place in places)}
+    return sampled("macro", "name", tree, hidden, MOST["macro"])
 
 
 def paths(tree):

@@ -47,6 +47,8 @@ def definitions(path, text):
         return python_definitions(path, text)
     if suffix == "rs":
         return rust_definitions(path, text)
+    if suffix == "h":
+        return cpp_definitions(path, text)
     return javascript_definitions(path, text) if suffix in ("js", "mjs", "cjs") else []
 
 
@@ -230,6 +232,52 @@ def javascript_definitions(path, text):
         line = text.count("\n", 0, match.start()) + 1
         found.append(Definition(path, match[2], "", "class" if match[1] == "class" else "fn", line, line, line))
     return found
+
+
+# C++
+
+HIDDEN = re.compile(r"\s*(?:template\s*<.*>\s*)?(?:class|struct|enum class)\s+[A-Z][A-Z0-9_]+(?:\([^()]*\))?\s+\w")
+CPP = re.compile(r"^[ \t]*(?:template\s*<[^\n]*>\s*)?(class|struct|enum class|enum)[ \t]+(?:[A-Z][A-Z0-9_]+(?:\([^()]*\))?[ \t]+)*"
+                 r"([A-Za-z_]\w*)(?:[ \t]+final)?\s*(?:\{|:[^:])", re.M)
+
+
+def cpp_definitions(path, text):
+    found = []
+    for match in CPP.finditer(text):
+        line = text.count("\n", 0, match.start(2)) + 1
+        found.append(Definition(path, match[2], "", "class", line, line, line))
+    return found
+
+
+# Long comments
+
+LONG_BYTES_MIN = 900
+BLOCK = re.compile(r"^[ \t]*/\*\*(?P<doc>(?:(?!\*/).)*)\*/[ \t]*\n(?P<next>[^\n]*)", re.M | re.S)
+JAVASCRIPT_HEAD = re.compile(r"\s*(?:export\s+)?(?:default\s+)?(?:async\s+)?(?:function\b|class\b|static\b|const\s+\w+\s*=|[\w.$]+\s*=\s*function|\w+\([^()]*\)\s*\{)")
+
+
+def long_comments(path, text):
+    """(First sentence, path, line of what is defined behind it) of long comments before definitions."""
+    suffix = path.rsplit(".", 1)[-1]
+    found = []
+    if suffix in ("js", "mjs", "cjs", "ts"):
+        for match in BLOCK.finditer(text):
+            if len(match["doc"]) >= LONG_BYTES_MIN and JAVASCRIPT_HEAD.match(match["next"]):
+                doc = re.sub(r"^[ \t]*\*[ ]?", "", match["doc"].strip("*"), flags=re.M)
+                found.append((sentence(doc), path, text.count("\n", 0, match.start("next")) + 1))
+    elif suffix == "rs":
+        doc = []
+        for row, line in enumerate(text.split("\n"), 1):
+            marked = RUST_DOC.match(line)
+            if marked and marked[1] == "///":
+                doc.append(line[marked.end():].strip())
+                continue
+            if line.strip().startswith("#") and doc:
+                continue
+            if sum(map(len, doc)) >= LONG_BYTES_MIN and FUNCTION.match(line.strip()):
+                found.append((sentence("\n".join(doc)), path, row))
+            doc = []
+    return [one for one in found if one[0]]
 
 
 # Sentences

@@ -92,6 +92,8 @@ class Asking:
 
     def __init__(self, options):
         self.options, self.rows, self.cpu_s, self.files = options, [], 0.0, 0
+        # Of each question with ten places or more: the files that these are of.
+        self.spread = []
 
     def tree(self, session, tree, asked):
         if not asked:
@@ -108,6 +110,8 @@ class Asking:
         before = session.cpu_s()
         found["weir"] = [session.search(one) for one in asked]
         self.cpu_s += session.cpu_s() - before
+        ten = [places[:score.DEPTH] for places in found["weir"] if len(places) >= score.DEPTH]
+        self.spread += [len({path for path, *_ in places}) for places in ten]
         for at, one in enumerate(asked):
             scores = {name: score.scored(one, places[at]) for name, places in found.items()}
             self.rows.append((one, scores))
@@ -124,16 +128,26 @@ def ask_all(options, folder):
     """Makes the trees, and asks about them."""
     asking = Asking(options)
     whole, bare = trees.trees(folder / "trees", options.split)
+    mixed = trees.mixed(folder / "trees", bare) if len(bare) > 1 else None
+    headers = trees.headers(folder / "trees", options.split)
     history = folder / "history"
     history.mkdir()
     roots = [*(tree.folder for tree in whole.values()), *(tree.folder for tree, _ in bare.values()), history]
+    roots += [tree.folder for tree in (mixed and mixed[0], headers) if tree]
     with Session(options.weir, roots, folder / "data") as session:
         for tree, documented in bare.values():
             asking.tree(session, tree, questions.documentation(tree, documented))
         for tree in whole.values():
             defined = tree.definitions()
             asked = questions.symbols(tree, defined) + questions.misspellings(tree, defined)
+            asked += questions.letter_cases(tree, defined) + questions.long_comments(tree, tree.commented())
             asking.tree(session, tree, asked + questions.paths(tree))
+        if mixed:
+            tree, said = mixed
+            asking.tree(session, tree, [one for language, documented in said.items()
+                                        for one in questions.of_language(tree, language, documented)])
+        if headers:
+            asking.tree(session, headers, questions.macros(headers, headers.definitions()))
         left = questions.MOST["change"]
         for digest, asked in trees.history(options.split):
             texts = trees.state(history, digest)
@@ -186,7 +200,7 @@ def report(asking, rows, options):
     shown = [row for row in rows if not row["form"]]
     lines = [f"{figures.measured()}, on the {options.split} split: {asking.files:,} files "
              f"that were searched, {len(asking.rows):,} questions, {asking.cpu_s / len(asking.rows) * 1000:.1f} ms of "
-             "CPU time a question; differences with 95 % intervals."]
+             f"CPU time a question; {score.mean(asking.spread):.1f} files in ten places; differences with 95 % intervals."]
     for metric in score.METRICS:
         lines += ["", *table(shown, metric)]
     return "\n".join(lines)
@@ -213,6 +227,8 @@ def main():
         asking = ask_all(options, Path(folder))
     rows = summary(asking)
     by_form(rows)
+    print(f"files in ten places: {score.mean(asking.spread):.2f} (of {len(asking.spread)} questions); "
+          f"CPU {asking.cpu_s / len(asking.rows) * 1000:.2f} ms a question")
     if options.json:
         options.json.write_text(json.dumps({"split": options.split, "metrics": score.METRICS, "rows": rows}, indent=1))
     if options.only_weir:

@@ -23,6 +23,8 @@ FILES_MAX, BYTES_MAX = 700, 9 << 20
 PACKAGE_FILES_MAX, FILE_BYTES_MAX = 220, 150_000
 KINDS = set("py pyi rs js mjs cjs ts c h toml md txt rst json yml yaml cfg ini html css sh".split())
 NOT_TAKEN = {"__pycache__", "_vendor", "vendor", "vendored", "node_modules", "site-packages", "dist-packages", "target"}
+# Where headers are: of node and of GoogleTest, as Debian installs them.
+HEADERS = (Path("/usr/include/node"), Path("/usr/include/gtest"))
 # Of the history: commits between two states of the tree, files that a commit may change, and questions.
 STATE_EVERY, CHANGED_MAX = 20, 8
 
@@ -34,6 +36,14 @@ class Tree:
     name: str
     folder: Path
     texts: dict
+
+    def is_hidden(self, place):
+        """Whether a macro stands before the name that is defined in a line."""
+        path, line, _ = place
+        return bool(read.HIDDEN.match(self.texts[path].split("\n")[line - 1]))
+
+    def commented(self):
+        return [found for path, text in sorted(self.texts.items()) for found in read.long_comments(path, text)]
 
     def definitions(self):
         return [found for path, text in sorted(self.texts.items()) for found in read.definitions(path, text)]
@@ -140,6 +150,24 @@ def trees(folder, split):
                 documented += said
             bare[language] = (made(folder, f"{language}-bare", stripped), documented)
     return whole, bare
+
+
+def mixed(folder, bare):
+    """One tree of the files of several languages; and what the documentation of each said."""
+    texts = {}
+    for tree, _ in bare.values():
+        texts |= tree.texts
+    return made(folder, "mixed-bare", texts), {language: documented for language, (_, documented) in bare.items()}
+
+
+def headers(folder, split):
+    """Headers of C++ that this machine has; each is a package of its own. Nothing where there are none."""
+    texts = {}
+    for of in HEADERS:
+        for path in sorted(of.rglob("*.h")):
+            if split_of(path.stem) == split and path.stat().st_size <= FILE_BYTES_MAX:
+                texts[f"{path.stem}/{path.name}"] = path.read_text(errors="replace")
+    return made(folder, "cpp", texts) if texts else None
 
 
 # The history of this repository: what a commit says, to the files that it changed.
