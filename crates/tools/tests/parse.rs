@@ -77,6 +77,67 @@ fn cases_are_as_they_were_reviewed() {
     );
 }
 
+#[test]
+fn a_long_comment_stays_with_its_definition() {
+    let file = include_bytes!("../cases/parse/comment.js");
+    let parsed = parse::file("comment.js", file);
+    let [short, long] = parsed.symbols.as_slice() else {
+        panic!("{:?}", parsed.symbols);
+    };
+    let of = |symbol: u32| {
+        let mut chunks = parsed.chunks.iter();
+        chunks
+            .find(|chunk| chunk.defines.contains(&symbol))
+            .expect("a chunk")
+    };
+    let doc = short.doc.expect("a comment");
+    let chunk = of(0).span.bytes;
+    assert!(
+        doc.len() > 1_400,
+        "it is long, and with the body it fits into no chunk"
+    );
+    assert!(
+        chunk.start <= doc.start && short.at.end <= chunk.end,
+        "{chunk:?}"
+    );
+    // The pieces of one that fits into no chunk have the name of what they are about.
+    let doc = long.doc.expect("a comment");
+    assert!(doc.len() > CHUNK_BYTES_MAX);
+    let pieces = parsed.chunks.iter().filter(|chunk| {
+        let bytes = chunk.span.bytes;
+        doc.start < bytes.end && bytes.start < doc.end && !chunk.defines.contains(&1)
+    });
+    let names: Vec<_> = pieces.map(|chunk| chunk.crumbs.join(".")).collect();
+    assert_eq!(names, ["takeLease"]);
+}
+
+#[test]
+fn macros_hide_no_name() {
+    let file = include_bytes!("../cases/parse/macros.hpp");
+    let parsed = parse::file("macros.hpp", file);
+    let names: Vec<_> = parsed
+        .symbols
+        .iter()
+        .map(|symbol| format!("{:?} {}", symbol.kind, symbol.qualified(parsed.language)))
+        .collect();
+    for name in [
+        "Class Pool",
+        "Method Pool::Pool",
+        "Method Pool::take",
+        "Struct Old",
+        "Field Old::kept",
+        "Enum Colour",
+    ] {
+        assert!(
+            names.iter().any(|known| known == name),
+            "{name} in {names:?}"
+        );
+    }
+    let pool = parsed.symbols.iter().find(|symbol| &*symbol.name == "Pool");
+    let signature = &*pool.expect("a class").signature;
+    assert_eq!(signature, "class LIB_EXPORT Pool : public Base");
+}
+
 /// What holds whatever the file is.
 #[track_caller]
 fn sound(path: &str, file: &[u8], parsed: &Parsed) {

@@ -14,6 +14,8 @@ pub(super) struct Depths(Vec<u8>);
 
 /// A cut before a blank line: it belongs to what stands above.
 const BLANK: u8 = u8::MAX;
+/// How deep a cut in a documentation is, or between it and its definition: deeper than any in the definition's body.
+pub(super) const GLUED: usize = 30;
 /// The deepest that counts.
 const DEEPEST: u8 = 60;
 /// Bytes under which a piece is joined with a neighbour even if that makes it a little large.
@@ -79,6 +81,9 @@ impl Cutter<'_> {
             .iter()
             .min()
             .expect("a range of two lines has a second");
+        if usize::from(least) >= GLUED && self.size(from, to) <= CHUNK_BYTES_MAX {
+            return self.push(from, to);
+        }
         // Rows [group, at) are small and wait to be joined with what follows.
         let (mut group, mut at) = (from, from);
         let mut next = from + 1;
@@ -176,13 +181,18 @@ pub(super) fn assemble(
     for piece in pieces {
         let bytes = piece.of(text);
         let indent = bytes.len() - bytes.trim_ascii_start().len();
-        let crumbs = around.at(piece.start + indent as u32);
+        let mut crumbs = around.at(piece.start + indent as u32);
         let first = symbol;
         while symbols
             .get(symbol)
             .is_some_and(|symbol| symbol.span.bytes.start < piece.end)
         {
             symbol += 1;
+        }
+        // A piece of a documentation that is too long for one is of the definition that follows.
+        let described = symbols.get(symbol).filter(|next| describes(next, *piece));
+        if crumbs.len() < CRUMBS_MAX {
+            crumbs.extend(described.map(|symbol| symbol.name.clone()));
         }
         let (inside, next) = inside(comments, comment, *piece);
         comment = next;
@@ -195,6 +205,12 @@ pub(super) fn assemble(
         });
     }
     chunks
+}
+
+/// Whether a piece ends in, or with, the documentation that stands before a definition.
+fn describes(symbol: &Symbol, piece: Bytes) -> bool {
+    let doc = symbol.doc.filter(|doc| doc.start < symbol.span.bytes.start);
+    doc.is_some_and(|doc| doc.start < piece.end && piece.start < doc.end)
 }
 
 /// The parts of comments, from `next` on, that stand in a piece; and the first comment that reaches behind it.

@@ -5,8 +5,10 @@
 //! left out or given up, with a note.
 
 mod define;
+mod macros;
 mod walk;
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use tree_sitter::{ParseOptions, Parser};
@@ -65,7 +67,12 @@ pub(super) fn find(
         }
     };
     let options = ParseOptions::new().progress_callback(&mut progress);
-    let mut read = |at: usize, _| text.get(at..).unwrap_or_default();
+    // The grammar alone reads the text without macros: names and signatures are those of the file.
+    let bare = match shape.preprocessed {
+        true => macros::blanked(text),
+        false => Cow::Borrowed(text),
+    };
+    let mut read = |at: usize, _| bare.get(at..).unwrap_or_default();
     let tree = parser
         .parse_with_options(&mut read, None, Some(options))
         .ok_or(Note::TimedOut)?;

@@ -43,6 +43,8 @@ pub struct Shape {
     /// Letters of which each definition, comment and documentation that stands inside of another node on one line has
     /// one before or in it; none where that cannot be said.
     pub letters: &'static [u8],
+    /// Whether a preprocessor comes before the compiler: macros stand where the grammar expects words of the language.
+    pub preprocessed: bool,
     /// The kind of a definition where its node alone does not tell; `None` makes it a mere scope.
     pub refine: fn(Node<'_>, &[u8], SymbolKind) -> Option<SymbolKind>,
     /// What was looked up of all this.

@@ -3,7 +3,7 @@
 use memchr::memmem;
 use tree_sitter::{Node, Tree, TreeCursor};
 
-use super::super::chunks::Scope;
+use super::super::chunks::{GLUED, Scope};
 use super::super::lines::Lines;
 use super::super::shapes::{Act, Acts, BETWEEN, COMMENT, DOCSTRING, LAMBDA, Shape, WRAP};
 use super::super::types::{Bytes, Note};
@@ -27,6 +27,8 @@ pub(super) struct Frame<'t> {
 #[derive(Clone, Copy)]
 struct Run {
     bytes: Bytes,
+    /// The first row of the last one.
+    first: usize,
     /// The last row of them.
     row: usize,
 }
@@ -52,9 +54,6 @@ pub(super) struct Walk<'t, 'x> {
     /// Rows that must not be parted from the one before.
     glued: Vec<usize>,
 }
-
-/// How deep a cut between a documentation and what it is about counts.
-const GLUE: usize = 6;
 
 /// Walks a tree.
 pub(super) fn walk(
@@ -201,8 +200,9 @@ impl<'t, 'x> Walk<'t, 'x> {
         }
         let parent = self.frames.last_mut()?;
         let run = parent.run.filter(|run| run.row + 1 >= rows.0);
-        if run.is_some_and(|run| run.row + 1 == rows.0) {
-            self.glued.push(rows.0);
+        if let Some(run) = run.filter(|run| run.row + 1 == rows.0) {
+            // The lines of one long comment as well: its end alone says little of what it is about.
+            self.glued.extend(run.first + 1..=rows.0);
         }
         if is_comment {
             let own = trimmed(node, text);
@@ -219,6 +219,7 @@ impl<'t, 'x> Walk<'t, 'x> {
                     start: first,
                     end: own.end,
                 },
+                first: rows.0,
                 row: rows.1,
             });
             return None;
@@ -230,6 +231,7 @@ impl<'t, 'x> Walk<'t, 'x> {
             };
             parent.run = Some(Run {
                 bytes: run.map_or(none, |run| run.bytes),
+                first: rows.0,
                 row: rows.1,
             });
             return None;
@@ -248,9 +250,11 @@ impl<'t, 'x> Walk<'t, 'x> {
             depth += self.steps[row];
             depths.push(usize::try_from(depth).unwrap_or(0));
         }
+        self.glued.sort_unstable();
+        self.glued.dedup();
         for row in self.glued {
             if let Some(depth) = depths.get_mut(row) {
-                *depth += GLUE;
+                *depth = GLUED + (*depth).min(GLUED - 1);
             }
         }
         self.found.depths = depths;

@@ -35,6 +35,7 @@ pub(crate) static RUST: Shape = Shape {
     lambdas: &["closure_expression"],
     docstrings: None,
     letters: b"{/",
+    preprocessed: false,
     refine: as_is,
     acts: OnceLock::new(),
 };
@@ -58,6 +59,7 @@ pub(crate) static GO: Shape = Shape {
     lambdas: &["func_literal"],
     docstrings: None,
     letters: b"",
+    preprocessed: false,
     refine: go,
     acts: OnceLock::new(),
 };
@@ -93,6 +95,7 @@ pub(crate) static SWIFT: Shape = Shape {
     lambdas: &["lambda_literal"],
     docstrings: None,
     letters: b"",
+    preprocessed: false,
     refine: swift,
     acts: OnceLock::new(),
 };

@@ -32,6 +32,7 @@ pub(crate) static C: Shape = Shape {
     lambdas: &[],
     docstrings: None,
     letters: b"",
+    preprocessed: true,
     refine: declared,
     acts: OnceLock::new(),
 };
@@ -66,6 +67,7 @@ pub(crate) static CPP: Shape = Shape {
     lambdas: &["lambda_expression"],
     docstrings: None,
     letters: b"",
+    preprocessed: true,
     refine: declared,
     acts: OnceLock::new(),
 };

@@ -31,6 +31,7 @@ pub(crate) static JAVA: Shape = Shape {
     lambdas: &["lambda_expression"],
     docstrings: None,
     letters: b"",
+    preprocessed: false,
     refine: as_is,
     acts: OnceLock::new(),
 };
@@ -67,6 +68,7 @@ pub(crate) static CSHARP: Shape = Shape {
     lambdas: &["lambda_expression", "anonymous_method_expression"],
     docstrings: None,
     letters: b"",
+    preprocessed: false,
     refine: as_is,
     acts: OnceLock::new(),
 };
@@ -91,6 +93,7 @@ pub(crate) static KOTLIN: Shape = Shape {
     lambdas: &["lambda_literal", "anonymous_function"],
     docstrings: None,
     letters: b"",
+    preprocessed: false,
     refine: kotlin,
     acts: OnceLock::new(),
 };

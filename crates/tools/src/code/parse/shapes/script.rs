@@ -27,6 +27,7 @@ pub(crate) static PYTHON: Shape = Shape {
     lambdas: &["lambda"],
     docstrings: Some("expression_statement"),
     letters: b"=:#\"'",
+    preprocessed: false,
     refine: as_is,
     acts: OnceLock::new(),
 };
@@ -70,6 +71,7 @@ pub(crate) static JAVASCRIPT: Shape = Shape {
     ],
     docstrings: None,
     letters: b"",
+    preprocessed: false,
     refine: as_is,
     acts: OnceLock::new(),
 };
@@ -126,6 +128,7 @@ const fn typescript(grammar: tree_sitter_language::LanguageFn) -> Shape {
         ],
         docstrings: None,
         letters: b"",
+        preprocessed: false,
         refine: as_is,
         acts: OnceLock::new(),
     }
@@ -152,6 +155,7 @@ pub(crate) static RUBY: Shape = Shape {
     lambdas: &["lambda", "block", "do_block"],
     docstrings: None,
     letters: b"",
+    preprocessed: false,
     refine: as_is,
     acts: OnceLock::new(),
 };
@@ -176,6 +180,7 @@ pub(crate) static PHP: Shape = Shape {
     lambdas: &["anonymous_function", "arrow_function"],
     docstrings: None,
     letters: b"",
+    preprocessed: false,
     refine: as_is,
     acts: OnceLock::new(),
 };
@@ -195,6 +200,7 @@ pub(crate) static BASH: Shape = Shape {
     lambdas: &["subshell"],
     docstrings: None,
     letters: b"",
+    preprocessed: false,
     refine: as_is,
     acts: OnceLock::new(),
 };

@@ -26,6 +26,7 @@ pub(crate) static SQL: Shape = Shape {
     lambdas: &[],
     docstrings: None,
     letters: b"",
+    preprocessed: false,
     refine: as_is,
     acts: OnceLock::new(),
 };
