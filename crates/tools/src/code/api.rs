@@ -12,8 +12,8 @@ mod settings;
 pub use super::engine::Engine;
 pub use crate::serve::Cancel;
 pub use answer::{
-    Answer, FileFound, FilesAnswer, Gone, Hit, Job, JobState, LeftOut, ReadAnswer, Removed,
-    Repositories, RepositoryStatus, ScoreParts, Standing, Status, Updates, VectorStatus,
+    Answer, FileFound, FilesAnswer, Gone, Hit, Job, JobState, LeftOut, NearCopies, ReadAnswer,
+    Removed, Repositories, RepositoryStatus, ScoreParts, Standing, Status, Updates, VectorStatus,
 };
 pub use ask::{
     CancelAsk, Detail, FilesAsk, IndexAsk, ListAsk, Mode, ReadAsk, Related, Remove, Search,

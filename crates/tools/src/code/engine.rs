@@ -6,6 +6,7 @@
 
 mod exact;
 mod files;
+mod fold;
 mod hits;
 mod keeper;
 mod scope;

@@ -14,6 +14,7 @@ mod runs;
 mod schema;
 mod score;
 mod segment;
+mod sketch;
 mod units;
 mod view;
 mod words;
@@ -40,17 +41,18 @@ use super::parse::{self, Parsed};
 use super::trigram::Grams;
 
 use document::File;
-pub(super) use document::{kind_bit, last_part};
+pub(super) use document::{as_spelt, kind_bit, last_part};
 pub(super) use entry::{About, Depth, Entry};
 pub(super) use schema::{Fields, Scored};
 pub(super) use score::{Choice, Clause, Pool};
 use segment::Writing;
+pub(super) use sketch::{are_near, is_prose};
 pub(super) use units::Unit;
 pub(super) use view::{Found, View};
 pub(super) use words::words_of;
 
 /// The version of the documents: what is kept under an older one is indexed again.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 /// Segments of one size before they are merged.
 const SEGMENTS_MAX: usize = 8;
 /// How long a writer that nobody uses is kept, in milliseconds.

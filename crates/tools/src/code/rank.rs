@@ -4,6 +4,7 @@
 //! few hundred pieces that it finds are put in order by what single documents do not show ([`order`]). Every constant
 //! stands in [`table`]; none was set for one repository.
 
+mod language;
 pub(super) mod near;
 pub(super) mod order;
 mod plan;

@@ -49,7 +49,24 @@ fn place(hit: &Hit) -> String {
         (None, Some(signature)) => fenced(&mut text, &hit.language, signature),
         (None, None) => {}
     }
+    beside(&mut text, hit);
     text
+}
+
+/// What a hit stands for besides itself.
+fn beside(text: &mut String, hit: &Hit) {
+    if let Some(more) = hit.more_in_file {
+        let _ = writeln!(text, "and {more} more in this file");
+    }
+    if let Some(copies) = &hit.copies {
+        let (count, shown) = (copies.count, copies.places.join(" "));
+        let rest = match copies.places.len() as u64 {
+            all if all >= count => "",
+            _ => " …",
+        };
+        let noun = if count == 1 { "copy" } else { "copies" };
+        let _ = writeln!(text, "and {count} {noun} of it: {shown}{rest}");
+    }
 }
 
 fn fenced(text: &mut String, language: &str, lines: &str) {

@@ -182,6 +182,16 @@ fn place(hit: &Hit, several: bool, colour: bool) -> String {
             visible_lines(line)
         ));
     }
+    if let Some(more) = hit.more_in_file {
+        text.push_str(&format!("        and {more} more in this file\n"));
+    }
+    if let Some(copies) = &hit.copies {
+        let noun = if copies.count == 1 { "copy" } else { "copies" };
+        text.push_str(&format!("        and {} {noun} of it\n", copies.count));
+        for place in &copies.places {
+            text.push_str(&format!("          {}\n", plain(place)));
+        }
+    }
     if !lines.is_empty() {
         text.push('\n');
     }

@@ -63,11 +63,27 @@ pub struct Hit {
     /// Line of the first byte of `text`, where it is not `start_line`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text_line: Option<u32>,
+    /// How many other pieces of the file fit better than the last hit of the answer and are not in it: other files had
+    /// their turn. Told at the file's last hit; ask for the file by `paths` to see them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub more_in_file: Option<u32>,
+    /// Pieces of other files that say the same, or of documents nearly so. They are no hits of their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copies: Option<NearCopies>,
     /// How well it fits; comparable within one answer.
     pub score: f32,
     /// How the score came about, when asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parts: Option<ScoreParts>,
+}
+
+/// Pieces that say nearly what a hit says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NearCopies {
+    /// How many.
+    pub count: u64,
+    /// Where the best of them are, at most five: references as hits have them.
+    pub places: Vec<String>,
 }
 
 /// How a score came about: the words, then what it was multiplied with or what was added.

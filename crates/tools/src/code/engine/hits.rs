@@ -262,7 +262,9 @@ pub(super) fn cut(text: &str, most: usize) -> String {
 fn cost(hit: &Hit) -> usize {
     let texts = [&hit.signature, &hit.text, &hit.symbol];
     let texts = texts.into_iter().flatten().map(String::len).sum::<usize>();
-    HIT_TOKENS + (texts + hit.reference.len() + hit.path.len()) / TOKEN_BYTES
+    let copies = hit.copies.iter().flat_map(|copies| &copies.places);
+    let copies = copies.map(String::len).sum::<usize>();
+    HIT_TOKENS + (texts + copies + hit.reference.len() + hit.path.len()) / TOKEN_BYTES
 }
 
 /// Keeps the hits that fit, and says what was left out. `next` is where the answer would go on if all fit.

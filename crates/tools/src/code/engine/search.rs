@@ -7,11 +7,12 @@ use std::sync::Arc;
 use tantivy::Term;
 use tantivy::query::FuzzyTermQuery;
 
+use super::fold::{self, Folded};
 use super::hits::{Made, Reader, Shown, fit, unit};
-use super::scope::{self, Files};
+use super::scope::{self, Files, Reference};
 use super::{Inner, Scope, exact};
 use crate::code::api::{
-    Answer, Cancel, ChunkKey, Detail, Error, LeftOut, Mode, Result, ScoreParts, Search,
+    Answer, Cancel, ChunkKey, Detail, Error, LeftOut, Mode, NearCopies, Result, ScoreParts, Search,
 };
 use crate::code::index::{Choice, Found, Pool, Scored, View};
 use crate::code::parse::Symbol;
@@ -115,32 +116,82 @@ pub(super) fn run(
                 cancel,
             };
             let (plan, ranked, left_out) = ranking.rank(plan.clone(), ask, offset + limit)?;
-            let mut answer = Answer {
+            let page = Page {
+                offset,
+                limit,
+                tokens,
+                detail: ask.detail,
+            };
+            let answer = Answer {
                 understood: (*understood).to_owned(),
-                total: ranked.len() as u64,
                 total_exact: ranked.len() < table::CANDIDATES,
                 left_out,
                 ..Answer::default()
             };
-            let mut reader = Reader::new(scope);
-            let words: Vec<String> = plan.words().iter().map(|word| (*word).to_owned()).collect();
-            for one in ranked.iter().skip(offset).take(limit) {
-                let hit = show(scope, &mut reader, &plan, one, ask.detail, &words, ask.mode)?;
-                if let Some(mut hit) = hit {
-                    hit.parts = ask.explain.then(|| one.parts.clone());
-                    answer.hits.push(hit);
-                }
-            }
-            let end = offset + limit;
-            fit(
-                &mut answer,
-                offset,
-                (ranked.len() > end).then_some(end),
-                tokens,
-            );
-            Ok((answer, reader.changed))
+            pieces(scope, (&plan, ranked), ask, &page, answer)
         }
     }
+}
+
+/// Fills an answer with a page of ranked pieces.
+///
+/// # Errors
+///
+/// As [`run`].
+fn pieces(
+    scope: &Scope,
+    (plan, ranked): (&Plan, Vec<Ranked>),
+    ask: &Search,
+    page: &Page,
+    mut answer: Answer,
+) -> Result<Made> {
+    let folded = Folded::of(&views(scope), ranked);
+    let end = page.offset + page.limit;
+    let held = folded.held_back(page.offset, end);
+    let mut reader = Reader::new(scope);
+    let words: Vec<String> = plan.words().iter().map(|word| (*word).to_owned()).collect();
+    let shown = folded.ranked.iter().skip(page.offset).take(page.limit);
+    for (one, held) in shown.zip(held) {
+        let Some(mut hit) = show(scope, &mut reader, plan, one, ask.detail, &words, ask.mode)?
+        else {
+            continue;
+        };
+        hit.parts = ask.explain.then(|| one.parts.clone());
+        hit.more_in_file = u32::try_from(held).ok().filter(|held| *held > 0);
+        hit.copies = near_copies(scope, folded.copies(one))?;
+        answer.hits.push(hit);
+    }
+    answer.total = folded.ranked.len() as u64;
+    let next = (folded.ranked.len() > end).then_some(end);
+    fit(&mut answer, page.offset, next, page.tokens);
+    Ok((answer, reader.changed))
+}
+
+/// How many copies a hit has, and where the best of them are.
+fn near_copies(scope: &Scope, copies: &[fold::CopyAt]) -> Result<Option<NearCopies>> {
+    if copies.is_empty() {
+        return Ok(None);
+    }
+    let mut places = Vec::new();
+    for (tree, found) in copies.iter().take(fold::COPIES_SHOWN) {
+        let entry = &scope.views[*tree].entries[found.entry as usize];
+        let unit = unit(scope, *tree, entry)?;
+        let chunk = unit
+            .as_ref()
+            .and_then(|unit| unit.parsed.chunks.get(found.chunk as usize));
+        let lines = chunk.map(|chunk| (chunk.span.first, chunk.span.last));
+        let name = &scope.trees[*tree].row.name;
+        places.push(Reference::text(
+            name,
+            &entry.path,
+            &entry.blob.short(),
+            lines,
+        ));
+    }
+    Ok(Some(NearCopies {
+        count: copies.len() as u64,
+        places,
+    }))
 }
 
 /// Which part of an answer is wanted.
@@ -231,6 +282,7 @@ impl Ranking<'_> {
         if plan.class != Class::Path {
             self.respell(&mut plan, &views)?;
         }
+        self.prefer(&mut plan, &views);
         let most = table::CANDIDATES.max(wanted + LIMIT_MAX);
         let mut ranked = self.candidates(&plan, &views, most)?;
         exact::given_up(self.cancel)?;
@@ -247,6 +299,21 @@ impl Ranking<'_> {
         Ok((plan, ranked, left_out))
     }
 
+    /// Takes a language that the question names as a preference, where it tells some files from others.
+    fn prefer(&self, plan: &mut Plan, views: &[&View]) {
+        let Some((language, name)) = plan.named_language() else {
+            return;
+        };
+        let entries = || views.iter().flat_map(|view| view.entries.iter());
+        let of = entries()
+            .filter(|entry| entry.about.language == language)
+            .count();
+        let share = of as f32 / entries().count().max(1) as f32;
+        if of > 0 && share <= table::LANGUAGE_SHARE_MAX {
+            plan.prefer(language, &name);
+        }
+    }
+
     /// The best pieces by words, over all trees.
     pub(super) fn candidates(
         &self,
@@ -257,7 +324,7 @@ impl Ranking<'_> {
         let pool = Pool {
             views: views.to_vec(),
         };
-        let priors = Priors::of(&plan.words());
+        let priors = Priors::of(&plan.words()).for_code(plan.is_about_code());
         let mut ranked = Vec::new();
         for (at, view) in views.iter().enumerate() {
             let clauses = plan.clauses(view.fields());
@@ -269,8 +336,12 @@ impl Ranking<'_> {
                 let has = || self.files.has(&view.entries[entry as usize]);
                 all || *counts.borrow_mut()[entry as usize].get_or_insert_with(has)
             };
+            let worth = |entry: u32| {
+                let language = view.entries[entry as usize].about.language;
+                priors.factor(view.marks(entry)) * plan.preference(language)
+            };
             let factor = |entry: u32| match counts(entry) {
-                true => priors.factor(view.marks(entry)),
+                true => worth(entry),
                 false => 0.0,
             };
             let choice = Choice {
@@ -280,7 +351,7 @@ impl Ranking<'_> {
                 most_of: &|marks| priors.factor(marks),
             };
             for found in view.best(&clauses, &pool, &choice)? {
-                let prior = priors.factor(view.marks(found.entry));
+                let prior = worth(found.entry);
                 let parts = ScoreParts {
                     words: found.score / prior,
                     prior,
@@ -324,7 +395,8 @@ impl Ranking<'_> {
                     entry,
                     chunk: 0,
                     score,
-                    segment: 0,
+                    // It was found by its path: it has no document at hand.
+                    segment: u32::MAX,
                     doc: 0,
                 },
                 score,

@@ -150,16 +150,17 @@ fn defined(scope: &Scope, name: &str, files: &Files) -> Result<Vec<Defined>> {
     let Some(last) = parts.last() else {
         return Ok(Vec::new());
     };
-    let key = match parts.as_slice() {
-        [.., parent, last] => format!("{parent}.{last}"),
-        _ => last.clone(),
+    let keys = match parts.as_slice() {
+        [.., parent, last] => vec![format!("{parent}.{last}")],
+        // A constructor is found with the name of its class.
+        _ => vec![last.clone(), format!("{last}.{last}")],
     };
     let mut found = Vec::new();
     for (tree, view) in scope.views.iter().enumerate() {
-        let mut at = files_with(view, &key, files)?;
-        if at.is_empty() && key != *last {
+        let mut at = files_with(view, &keys, files)?;
+        if at.is_empty() && !keys.contains(last) {
             // The parent may be a module, which is known by its file.
-            at = files_with(view, last, files)?;
+            at = files_with(view, std::slice::from_ref(last), files)?;
         }
         for entry in at.into_iter().take(FILES_MAX) {
             let file = &view.entries[entry];
@@ -212,14 +213,16 @@ fn fits(parts: &[String], asked: &str, symbol: &Symbol, file: &Entry) -> Option<
     Some(fit * Priors::of(&[]).factor(file.marks))
 }
 
-/// The files that define a name, by their places.
-fn files_with(view: &View, name: &str, files: &Files) -> Result<Vec<usize>> {
-    let term = Term::from_field_text(view.fields().names, name);
-    let query: Box<dyn Query> = Box::new(TermQuery::new(term, IndexRecordOption::Basic));
+/// The files that define one of some names, by their places.
+fn files_with(view: &View, names: &[String], files: &Files) -> Result<Vec<usize>> {
     let mut at = std::collections::BTreeSet::new();
-    view.each(&*query, &mut |entry, _, _| {
-        at.insert(entry as usize);
-    })?;
+    for name in names {
+        let term = Term::from_field_text(view.fields().names, name);
+        let query: Box<dyn Query> = Box::new(TermQuery::new(term, IndexRecordOption::Basic));
+        view.each(&*query, &mut |entry, _, _| {
+            at.insert(entry as usize);
+        })?;
+    }
     let counts = at.into_iter().filter(|at| files.has(&view.entries[*at]));
     Ok(counts.collect())
 }

@@ -1,6 +1,7 @@
 //! The engine over real trees.
 
 mod alone;
+mod answers;
 mod calls;
 mod edits;
 mod exact;

@@ -7,6 +7,7 @@ use tantivy::TantivyDocument;
 
 use super::UnitId;
 use super::schema::{Fields, Scored};
+use super::sketch;
 use crate::code::api::ChunkKey;
 use crate::code::parse::{Chunk, Parsed, Symbol, SymbolKind};
 
@@ -84,7 +85,13 @@ pub(super) fn of_chunk<'a>(
     let number = u64::try_from(number).expect("chunks are counted in memory");
     values.add_u64(fields.chunk, number);
     values.add_u64(fields.kinds, kinds);
-    let halves = key_halves(chunk_key(chunk.span.bytes.of(file.bytes)));
+    let text = chunk.span.bytes.of(file.bytes);
+    let halves = key_halves(chunk_key(text));
+    let sketch = match sketch::is_prose(file.parsed.language) {
+        true => sketch::of_prose(text, halves[0]),
+        false => halves[0],
+    };
+    values.add_u64(fields.sketch, sketch);
     for (field, half) in fields.key.iter().zip(halves) {
         values.add_u64(*field, half);
     }
@@ -95,12 +102,20 @@ pub(super) fn of_chunk<'a>(
     }
 }
 
-/// What a symbol is found by exactly: its name, and its name with its last parent.
+/// What a symbol is found by exactly: its name, its name with its last parent, and its name as it is spelt. A constructor is
+/// found with its parent only: `Pool` is the class, `Pool.Pool` its constructor.
 fn names_of(symbol: &Symbol) -> impl Iterator<Item = String> {
     let name = symbol.name.to_lowercase();
-    let parent = last_part(&symbol.parent).to_lowercase();
-    let joined = (!parent.is_empty()).then(|| format!("{parent}.{name}"));
-    [Some(name), joined].into_iter().flatten()
+    let parent = last_part(&symbol.parent);
+    let is_constructor = symbol.kind == SymbolKind::Method && *symbol.name == *parent;
+    let joined = (!parent.is_empty()).then(|| format!("{}.{name}", parent.to_lowercase()));
+    let alone = (!is_constructor).then(|| [as_spelt(&symbol.name), name]);
+    joined.into_iter().chain(alone.into_iter().flatten())
+}
+
+/// What a name is found by in its own letters, large and small: no name in lower case begins so.
+pub(crate) fn as_spelt(name: &str) -> String {
+    format!("={name}")
 }
 
 /// The last part of a name that is joined in any way.

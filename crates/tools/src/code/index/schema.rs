@@ -44,9 +44,12 @@ pub(crate) struct Fields {
     pub kinds: Field,
     /// The digest of the chunk's text, in two halves.
     pub key: [Field; 2],
+    /// What tells whether two chunks say the same ([`sketch`](super::sketch)).
+    pub sketch: Field,
     /// The fields of words, in the order of [`Scored`].
     pub scored: [Field; 5],
-    /// Names that the chunk defines, whole, in lower case; also with their parents, joined by dots.
+    /// Names that the chunk defines, whole: in lower case, also with their parents, joined by dots; and
+    /// [as they are spelt](super::document::as_spelt).
     pub names: Field,
     /// What the parser made of the file.
     pub parsed: Field,
@@ -79,6 +82,7 @@ pub(super) fn schema() -> (Schema, Fields) {
         chunk: schema.add_u64_field("chunk", number()),
         kinds: schema.add_u64_field("kinds", number()),
         key: ["key0", "key1"].map(|name| schema.add_u64_field(name, number())),
+        sketch: schema.add_u64_field("sketch", number()),
         scored: [
             ("body", IndexRecordOption::WithFreqsAndPositions),
             ("comment", IndexRecordOption::WithFreqs),

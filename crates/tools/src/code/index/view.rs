@@ -96,6 +96,8 @@ pub(crate) struct Part {
     pub chunk: Column<u64>,
     /// The kinds of symbols that each document defines.
     pub kinds: Column<u64>,
+    /// What tells whether chunks say the same.
+    pub sketch: Column<u64>,
     /// For each block of documents, the [`Entry::marks`] that all their files have.
     pub marks: Vec<u32>,
     /// The lengths of the fields of words.
@@ -212,6 +214,12 @@ impl View {
     /// What is kept at hand of each segment.
     pub(crate) fn parts(&self) -> &[Part] {
         &self.body.parts
+    }
+
+    /// What tells whether a chunk says the same as others ([`are_near`](super::are_near)); none of a file's path alone.
+    pub(crate) fn sketch(&self, found: &Found) -> Option<u64> {
+        let part = self.body.parts.get(found.segment as usize)?;
+        part.sketch.first(found.doc)
     }
 
     /// The [`Entry::marks`] of a file.
@@ -437,6 +445,7 @@ impl Body {
             foreign: Vec::new(),
             chunk: fast.u64("chunk").map_err(store)?,
             kinds: fast.u64("kinds").map_err(store)?,
+            sketch: fast.u64("sketch").map_err(store)?,
             marks: Vec::new(),
             lengths: lengths.into_iter().collect::<Result<_>>()?,
             runs: Runs::open(segment).map_err(store)?,

@@ -2,8 +2,9 @@
 
 use tantivy::Term;
 
-use super::table;
-use crate::code::index::{Clause, Fields, Scored, words_of};
+use super::{language, table};
+use crate::code::index::{Clause, Fields, Scored, as_spelt, words_of};
+use crate::code::parse::Language;
 use crate::code::parse::words::Part;
 
 /// What a question looks like.
@@ -44,6 +45,10 @@ pub(crate) struct Plan {
     pub wanted: Vec<Wanted>,
     /// Names to look for among definitions, with their weights.
     pub names: Vec<(String, f32)>,
+    /// The same names as they are spelt, with what that adds.
+    pub spelt: Vec<(String, f32)>,
+    /// The language whose files are preferred, once [`Plan::prefer`] said so.
+    pub language: Option<Language>,
 }
 
 impl Plan {
@@ -60,8 +65,10 @@ impl Plan {
             query: query.to_owned(),
             wanted: wanted(query, class),
             names: Vec::new(),
+            spelt: Vec::new(),
+            language: None,
         };
-        plan.names = plan.find_names();
+        plan.find_names();
         plan
     }
 
@@ -87,6 +94,47 @@ impl Plan {
             if name == word {
                 alike.clone_into(name);
             }
+        }
+    }
+
+    /// The language that the question names, with its name, where it asks for something besides.
+    pub(crate) fn named_language(&self) -> Option<(Language, String)> {
+        let (language, name) =
+            language::named(&self.query).filter(|_| self.class == Class::Words)?;
+        let of_name = |one: &Wanted| words_of(&name).iter().any(|(text, ..)| *text == one.text);
+        let has_more = self
+            .wanted
+            .iter()
+            .any(|one| one.weight > table::STOP_WORD * 2.0 && !of_name(one));
+        has_more.then_some((language, name))
+    }
+
+    /// Prefers the files of a language that the question names, and hardly looks for its name.
+    pub(crate) fn prefer(&mut self, language: Language, name: &str) {
+        for (text, ..) in words_of(name) {
+            for one in self.wanted.iter_mut().filter(|one| one.text == text) {
+                one.weight *= table::LANGUAGE_WORD;
+            }
+            self.names.retain(|(name, _)| *name != text);
+        }
+        self.language = Some(language);
+    }
+
+    /// What the score of a file is multiplied by for its language, at most one.
+    pub(crate) fn preference(&self, language: Language) -> f32 {
+        match self.language {
+            Some(wanted) if wanted != language => table::OTHER_LANGUAGE,
+            _ => 1.0,
+        }
+    }
+
+    /// Whether the question is about code for sure: it is a name, has one in it, or says so.
+    pub(crate) fn is_about_code(&self) -> bool {
+        let says = |one: &Wanted| table::CODE_WORDS.contains(&one.text.as_str());
+        match self.class {
+            Class::Symbol => true,
+            Class::Path => false,
+            Class::Words => !self.spelt.is_empty() || self.wanted.iter().any(says),
         }
     }
 
@@ -119,12 +167,15 @@ impl Plan {
         for (name, weight) in &self.names {
             clauses.push(clause(fields.names, name, *weight));
         }
+        for (name, weight) in &self.spelt {
+            clauses.push(clause(fields.names, &as_spelt(name), *weight));
+        }
         clauses
     }
 
     /// Names in the question: all of it, and each run that only code has.
-    fn find_names(&self) -> Vec<(String, f32)> {
-        let mut names = Vec::new();
+    fn find_names(&mut self) {
+        let (mut names, mut spelt) = (Vec::new(), Vec::new());
         let mut push = |name: String, weight: f32| {
             if !name.is_empty() && names.len() < NAMES_MAX && !names.iter().any(|(n, _)| *n == name)
             {
@@ -152,18 +203,27 @@ impl Plan {
                 push(format!("{parent}.{name}"), weight * ratio);
             }
             push(last.clone(), weight);
+            if let Some(name) = parts_of(run).last().filter(|_| alone || is_of_code(run)) {
+                spelt.push((name.to_owned(), weight * table::SPELT));
+            }
         }
-        names
+        spelt.truncate(NAMES_MAX);
+        (self.names, self.spelt) = (names, spelt);
     }
 }
 
 /// A name in its parts, in lower case: `net::Pool.take()` is net, pool, take.
 pub(crate) fn parts_of_name(name: &str) -> Vec<String> {
+    parts_of(name).map(str::to_lowercase).collect()
+}
+
+/// A name in its parts, as they are spelt.
+fn parts_of(name: &str) -> impl Iterator<Item = &str> {
     let parts = name.split(|letter: char| {
         !(letter.is_alphanumeric() || matches!(letter, '_' | '$' | '-' | '?' | '!'))
     });
-    let parts = parts.map(|part| part.trim_matches('-').to_lowercase());
-    parts.filter(|part| !part.is_empty()).collect()
+    let parts = parts.map(|part| part.trim_matches('-'));
+    parts.filter(|part| !part.is_empty())
 }
 
 /// Whether a run of letters is one that prose does not have: `a_b`, `aB`, `a::b`, `a.b`, `a()`.

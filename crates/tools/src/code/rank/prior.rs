@@ -10,6 +10,8 @@ use crate::code::parse::Nature;
 struct Row {
     /// The factor, under one.
     factor: f32,
+    /// The same for a question about code.
+    about_code: f32,
     /// Words of a question that switch it off.
     asked: &'static [&'static str],
     /// Whether it fits a file: its path in lower case, its name, and what is known of it.
@@ -20,6 +22,7 @@ struct Row {
 const ROWS: &[Row] = &[
     Row {
         factor: 0.65,
+        about_code: 0.65,
         asked: &[
             "test",
             "tests",
@@ -58,6 +61,7 @@ const ROWS: &[Row] = &[
     },
     Row {
         factor: 0.5,
+        about_code: 0.5,
         asked: &["vendor", "vendored", "third_party", "bundled"],
         fits: |path, _, _| {
             has_dir(
@@ -78,6 +82,7 @@ const ROWS: &[Row] = &[
     },
     Row {
         factor: 0.5,
+        about_code: 0.5,
         asked: &["generated", "lock", "lockfile", "protobuf", "minified"],
         fits: |_, name, entry| {
             matches!(entry.about.nature, Nature::Generated | Nature::Minified)
@@ -89,6 +94,7 @@ const ROWS: &[Row] = &[
     },
     Row {
         factor: 0.75,
+        about_code: 0.75,
         asked: &[
             "example", "examples", "demo", "sample", "samples", "tutorial",
         ],
@@ -109,6 +115,7 @@ const ROWS: &[Row] = &[
     },
     Row {
         factor: 0.8,
+        about_code: 0.5,
         asked: &[
             "doc",
             "docs",
@@ -131,6 +138,7 @@ const ROWS: &[Row] = &[
     },
     Row {
         factor: 0.85,
+        about_code: 0.85,
         asked: &[
             "config",
             "configuration",
@@ -153,6 +161,7 @@ const ROWS: &[Row] = &[
     },
     Row {
         factor: 0.75,
+        about_code: 0.75,
         asked: &[
             "stub",
             "stubs",
@@ -167,11 +176,13 @@ const ROWS: &[Row] = &[
     },
     Row {
         factor: 0.85,
+        about_code: 0.85,
         asked: &["init", "index", "reexport", "exports", "package"],
         fits: |_, name, _| matches!(name, "__init__.py" | "index.ts" | "index.js" | "index.d.ts"),
     },
     Row {
         factor: 0.8,
+        about_code: 0.8,
         asked: &["compat", "legacy", "deprecated", "old", "backport"],
         fits: |path, name, _| {
             has_dir(path, &["compat", "legacy", "deprecated", "backports"])
@@ -192,6 +203,7 @@ fn has_dir(path: &str, names: &[&str]) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Priors {
     on: u32,
+    code: bool,
 }
 
 impl Priors {
@@ -202,6 +214,15 @@ impl Priors {
         let on = on.filter(|(_, row)| !named(row));
         Priors {
             on: on.map(|(bit, _)| 1 << bit).sum(),
+            code: false,
+        }
+    }
+
+    /// The same for a question about code: documents rarely answer it.
+    pub(crate) fn for_code(self, is_about_code: bool) -> Priors {
+        Priors {
+            code: is_about_code,
+            ..self
         }
     }
 
@@ -210,7 +231,11 @@ impl Priors {
         let mut factor = 1.0;
         let mut left = marks & self.on;
         while left != 0 {
-            factor *= ROWS[left.trailing_zeros() as usize].factor;
+            let at = left.trailing_zeros() as usize;
+            factor *= match self.code {
+                true => ROWS[at].about_code,
+                false => ROWS[at].factor,
+            };
             left &= left - 1;
         }
         factor

@@ -38,6 +38,51 @@ pub(crate) const DEFINES_AMONG_WORDS: f32 = 0.9;
 /// A plain word of a question that is also a name.
 pub(crate) const DEFINES_PLAIN: f32 = 0.15;
 
+/// What a name adds that is spelt as in the question, as a share of what the name itself weighs.
+pub(crate) const SPELT: f32 = 0.7;
+
+/// What is left of the weight of a language's name that is a preference.
+pub(crate) const LANGUAGE_WORD: f32 = 0.2;
+/// What files in other languages than the preferred one keep of their score.
+pub(crate) const OTHER_LANGUAGE: f32 = 0.6;
+/// The share of files over which their language tells no file from others.
+pub(crate) const LANGUAGE_SHARE_MAX: f32 = 0.9;
+/// Hits of one file among some that follow each other, before other files have their turn.
+pub(crate) const HITS_OF_FILE: usize = 5;
+/// How many hits these are: as many as an answer has.
+pub(crate) const SPREAD_OVER: usize = 10;
+
+/// Words of questions about code.
+pub(crate) const CODE_WORDS: &[&str] = &[
+    "call",
+    "called",
+    "caller",
+    "callers",
+    "calls",
+    "class",
+    "classes",
+    "code",
+    "constructor",
+    "defined",
+    "definition",
+    "enum",
+    "function",
+    "functions",
+    "handler",
+    "implementation",
+    "implemented",
+    "implements",
+    "interface",
+    "macro",
+    "method",
+    "methods",
+    "module",
+    "struct",
+    "trait",
+    "type",
+    "variable",
+];
+
 /// Candidates that are put in order.
 pub(crate) const CANDIDATES: usize = 200;
 /// The most that words which stand together add, as a share of the score.

@@ -223,7 +223,7 @@ fn an_outline_needs_a_file_and_names_need_a_name() {
 #[test]
 fn pages_go_on_where_the_last_one_ended() {
     let files: Vec<(String, String)> = (0..120)
-        .map(|i| (format!("f{i:03}.txt"), "needle\n".to_owned()))
+        .map(|i| (format!("f{i:03}.txt"), format!("needle {i}\n")))
         .collect();
     let files: Vec<(&str, &str)> = files
         .iter()
