@@ -189,7 +189,7 @@ fn place(hit: &Hit, several: bool, colour: bool) -> String {
         let noun = if copies.count == 1 { "copy" } else { "copies" };
         text.push_str(&format!("        and {} {noun} of it\n", copies.count));
         for place in &copies.places {
-            text.push_str(&format!("          {}\n", plain(place)));
+            text.push_str(&format!("          {}\n", visible(place)));
         }
     }
     if !lines.is_empty() {
