@@ -140,14 +140,14 @@ impl Carrying {
                 }
             };
             came = Instant::now();
-            let out = match piece {
-                Ok(Some(piece)) => self.take(&piece).map(|out| (out, false)),
-                Ok(None) => self.last().map(|out| (out, true)),
-                Err(error) => Err((Vec::new(), of_send(error))),
-            };
-            let (out, is_last, refusal) = match out {
-                Ok((out, is_last)) => (out, is_last, None),
-                Err((out, refusal)) => (out, false, Some(refusal)),
+            let (mut out, mut is_last) = (Vec::new(), false);
+            let taken = match piece {
+                Ok(Some(piece)) => self.take(&piece, &mut out),
+                Ok(None) => {
+                    is_last = true;
+                    self.last(&mut out)
+                }
+                Err(error) => Err(of_send(error)),
             };
             if !out.is_empty() {
                 told = Instant::now();
@@ -155,42 +155,34 @@ impl Carrying {
                     return Ended::ClientGone;
                 }
             }
-            match refusal {
-                Some(refusal) => return Ended::Refused(refusal),
-                None if is_last => return Ended::Whole,
-                None => {}
+            match taken {
+                Err(refusal) => return Ended::Refused(refusal),
+                Ok(()) if is_last => return Ended::Whole,
+                Ok(()) => {}
             }
         }
     }
 
-    /// Takes what came; gives what may go on, also where it is refused.
-    fn take(&mut self, piece: &[u8]) -> Result<Vec<u8>, (Vec<u8>, Refusal)> {
-        let mut out = Vec::new();
+    /// Takes what came; adds to `out` what may go on, also where it is refused.
+    fn take(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
         self.judge.bytes += piece.len() as u64;
         let mut taken = self.splitter.push(piece);
         while let (Ok(()), Some(event)) = (&taken, self.splitter.next()) {
             taken = self.judge.take(event);
-            self.judge.release(&mut out);
+            self.judge.release(out);
         }
-        match taken {
-            Ok(()) => Ok(out),
-            Err(refusal) => Err((out, refusal)),
-        }
+        taken
     }
 
     /// Takes what is left: the stream has ended.
-    fn last(&mut self) -> Result<Vec<u8>, (Vec<u8>, Refusal)> {
-        let mut out = Vec::new();
+    fn last(&mut self, out: &mut Vec<u8>) -> Result<(), Refusal> {
         let rest = self.splitter.rest();
         let mut taken = rest.map_or(Ok(()), |rest| self.judge.take(rest));
         if taken.is_ok() {
             taken = self.judge.finish();
         }
-        self.judge.release(&mut out);
-        match taken {
-            Ok(()) => Ok(out),
-            Err(refusal) => Err((out, refusal)),
-        }
+        self.judge.release(out);
+        taken
     }
 }
 

@@ -24,7 +24,7 @@ Examples:
   weir policy explain --help    How a call is described")]
 pub(super) enum Policy {
     Check(Check),
-    Explain(Explain),
+    Explain(Box<Explain>),
 }
 
 /// Compile the policies and say every problem at once
