@@ -5,6 +5,8 @@ VENV := .setup/venv/bin
 PART := .ci/part
 WEIR := target/debug/weir
 FUZZ_SECONDS ?= 5
+# Black-box tests that hold bounds of time, or count all connections of the machine: nothing runs beside them.
+ALONE := tests/blackbox/test_servers.py tests/blackbox/test_idle.py tests/blackbox/test_flood.py
 MINUTES ?= 4
 CODE_MINUTES ?= 10
 
@@ -46,7 +48,8 @@ test-rust: setup
 	$(PART) "Rust tests" cargo test --locked --workspace --features weir/tested --quiet
 
 test-blackbox: setup build
-	$(PART) "black-box tests" $(VENV)/python -m pytest -q tests
+	$(PART) "black-box tests" $(VENV)/python -m pytest -q -n 2 --dist loadfile $(addprefix --ignore ,$(ALONE)) tests
+	$(PART) "black-box tests, alone" $(VENV)/python -m pytest -q $(ALONE)
 
 fuzz: setup ## Runs each fuzz target for FUZZ_SECONDS (5).
 	@$(PART) "build the fuzzer" fuzz/run.sh build
