@@ -98,7 +98,8 @@ def test_a_flood_ends(ground):
     except (OSError, http.client.HTTPException) as cut:
         # The stream was cut in its middle, which a client sees as a broken body.
         size = len(getattr(cut, "partial", b""))
-    assert time.monotonic() - before < 60
+    # It ends; most of the time is this process's own, which reads it all.
+    assert time.monotonic() - before < 180
     assert size < 400 << 20
     call = last_call(gateway, "flood")
     assert outcome(gateway, call)["end"] in ("failed", "cut", "complete", "refused")
