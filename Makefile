@@ -55,11 +55,12 @@ fuzz: setup ## Runs each fuzz target for FUZZ_SECONDS (5).
 	@$(PART) "build the fuzzer" fuzz/run.sh build
 	@$(PART) "fuzz" fuzz/run.sh $(FUZZ_SECONDS)
 
-bench: ## Measures the gateway beside nginx, the lab beside wrk, scans and code search, and writes docs/performance.md.
+bench: ## Measures the gateway beside nginx, models too, the lab beside wrk, scans and code search, and writes docs/performance.md.
 	@setup/setup.sh bench
 	cargo build --locked --profile dist -p weir
 	$(VENV)/python bench/bench.py --weir target/dist/weir
 	$(VENV)/python bench/mcp_lane.py --weir target/dist/weir
+	$(VENV)/python bench/llm_lane.py --weir target/dist/weir
 	$(VENV)/python bench/lab.py --weir target/dist/weir
 	cargo build --locked --profile dist --manifest-path bench/scan/Cargo.toml
 	$(VENV)/python bench/scan.py --program bench/scan/target/dist/bench-scan --weir target/dist/weir

@@ -118,6 +118,7 @@ if [ "$level" = generators ]; then
 fi
 if [ "$level" = bench ]; then
   once crates-bench bench/origin/Cargo.lock -- cargo fetch --locked --quiet --manifest-path bench/origin/Cargo.toml
+  once crates-bench-bare bench/bare/Cargo.lock -- cargo fetch --locked --quiet --manifest-path bench/bare/Cargo.toml
   once crates-bench-scan bench/scan/Cargo.lock -- cargo fetch --locked --quiet --manifest-path bench/scan/Cargo.toml
   once python-litellm setup/requirements-litellm.txt -- python_venv .setup/venv-litellm setup/requirements-litellm.txt
   once python-contextforge setup/requirements-contextforge.txt -- \
