@@ -169,6 +169,8 @@ codes! {
     // Spent.
     LIMIT_AGENT "limit.agent" 429 "Wait as long as Retry-After says, or have the operator raise limits.agent_per_minute.";
     LIMIT_TOKENS "limit.tokens" 429 "Wait as long as Retry-After says, or ask for less.";
+    LIMIT_BUDGET "limit.budget" 429 "Wait as long as Retry-After says, ask for less (a smaller max_tokens), or have the operator raise the budget that the message names; GET /v1/usage says how it stands.";
+    LIMIT_PRICE_UNKNOWN "limit.price_unknown" 403 "Have the operator say what the model costs under llm.prices, or ask another model.";
     BUDGETS "limit.budgets" 503 "The budgets do not answer; try again in a moment.";
     LIMIT_STRANGERS "limit.strangers" 429 "Send a good key, which this limit does not count; or wait as long as Retry-After says, or have the operator raise limits.strangers_per_minute.";
     LIMIT_ADDRESS "limit.address" 429 "Wait as long as Retry-After says, or have the operator raise limits.address_per_minute.";

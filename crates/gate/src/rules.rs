@@ -6,6 +6,7 @@ use base::{Destination, Name, Resource};
 use policy::Policies;
 use scan::Engine;
 
+use crate::budget::Budget;
 use crate::reach::Reach;
 
 /// What is in force.
@@ -13,6 +14,8 @@ pub struct Rules {
     pub policies: Policies,
     pub engine: Engine,
     pub rates: Rates,
+    /// The operator's budgets of models.
+    pub budgets: Vec<Budget>,
     /// Where each configured server may be.
     pub reach: HashMap<Name, Reach>,
 }

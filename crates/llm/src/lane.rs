@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base::limit::TOOL_NAME_CHARS_MAX;
 use base::{CallId, Json, JsonKind, Name, Refusal, Resource, refusal};
 use bytes::Bytes;
-use gate::{Call, ContentPart, Cost, Gate, PartContent, Passed, Repeat, Role};
+use gate::{Call, ContentPart, Gate, PartContent, Passed, Repeat, Role};
 use http::header::{AUTHORIZATION, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, Method};
@@ -15,11 +15,13 @@ use identity::{Presented, PresentedPeer, Verified};
 use net::{Request, Response, Upstreams, origin};
 
 use crate::actions::CHAT;
+use crate::meter::ModelMeter;
 use crate::provider::Provider;
 use crate::route::{self, Candidate, ModelRoute, ProviderState};
+use crate::standing::UsageOf;
 use crate::upstream::{self, Sending};
 use crate::wire::{self, AskedModel, Family, ModelPlace, Wire};
-use crate::{models, refuse};
+use crate::{models, refuse, standing};
 
 /// Fields in which clients of these dialects show their key, beside `Authorization`.
 const KEY_FIELDS: &[&str] = &["x-api-key", "x-goog-api-key", "api-key"];
@@ -45,8 +47,8 @@ const PARTS_MAX: usize = 65_536;
 const CONVERSATION_FIELDS: &[&str] = &["session_id", "conversation_id", "x-session-id"];
 /// Tokens that are reserved for an answer whose request sets no bound.
 const OUTPUT_TOKENS_DEFAULT: u64 = 4_096;
-/// Bytes of a body for one token at least: it is reserved so many tokens as its bytes could be at most.
-const BYTES_PER_TOKEN: u64 = 2;
+/// Bytes of a medium for one token at least.
+const MEDIA_BYTES_PER_TOKEN: u64 = 64;
 
 /// What the lane is told.
 #[derive(Clone)]
@@ -58,6 +60,10 @@ pub struct Settings {
     pub answer_bytes_max: usize,
     pub answer_ms: u64,
     pub silence_ms: u64,
+    /// Counts what was asked.
+    pub meter: Arc<dyn ModelMeter>,
+    /// How agents' budgets stand.
+    pub usage: Arc<dyn UsageOf>,
     /// Makes the id of a call.
     pub new_id: fn() -> CallId,
     /// The monotonic clock, in milliseconds.
@@ -116,6 +122,8 @@ enum PathAsks<'a> {
     Wire(&'static Wire, Option<&'a str>),
     /// The list of models, or one of them.
     Models(Option<&'a str>),
+    /// How the agent's budgets stand.
+    Usage,
 }
 
 /// A request of an agent that is known.
@@ -168,6 +176,7 @@ impl LlmLane {
         };
         match asks(root, rest, &head.method) {
             Ok(PathAsks::Models(model)) => models::serve(self, root, model, known).await,
+            Ok(PathAsks::Usage) => standing::serve(self, known).await,
             Ok(PathAsks::Wire(wire, model)) => {
                 request.bound_body(self.settings().body_bytes_max);
                 match request.body().await {
@@ -267,6 +276,7 @@ impl LlmLane {
             content: PartContent::Text(value.as_bytes()),
         }));
         let output = asked.output_max.unwrap_or(OUTPUT_TOKENS_DEFAULT);
+        let answers = asked.answers.unwrap_or(1).max(1);
         let sending = Sending {
             wire,
             is_stream,
@@ -277,9 +287,9 @@ impl LlmLane {
             query: known.head.uri.query(),
             body: &body,
             content: &content,
-            cost: Cost {
-                tokens: (body.len() - asked.media_bytes) as u64 / BYTES_PER_TOKEN + output,
-            },
+            read_bytes: (body.len() - asked.media_bytes) as u64,
+            media_tokens: asked.media_bytes as u64 / MEDIA_BYTES_PER_TOKEN,
+            output_tokens: output.saturating_mul(answers),
             repeat: match candidates.len() {
                 1 => Repeat::No,
                 _ => Repeat::Maybe,
@@ -333,6 +343,7 @@ fn asks<'a>(root: Root, rest: &'a str, method: &Method) -> Result<PathAsks<'a>, 
             let wire = wire::of_v1(rest).ok_or_else(unknown)?;
             (PathAsks::Wire(wire, None), Method::POST)
         }
+        Root::V1 if rest == "usage" => (PathAsks::Usage, Method::GET),
         // Google's clients ask below both.
         Root::V1 | Root::V1Beta => {
             let model = rest.strip_prefix("models").ok_or_else(unknown)?;

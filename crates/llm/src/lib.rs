@@ -9,11 +9,14 @@
 pub mod actions;
 mod answer;
 mod lane;
+mod meter;
 mod models;
+mod price;
 mod provider;
 mod refuse;
 mod route;
 pub mod section;
+mod standing;
 mod stream;
 mod upstream;
 mod usage;
@@ -21,6 +24,9 @@ mod wire;
 
 pub use actions::LANE;
 pub use lane::{LlmLane, Root, Settings, Shared};
+pub use meter::{DURATION, FIRST_CHUNK, MeteredTry, ModelMeter, TOKENS};
+pub use price::{PRICES_BYTES_MAX, PriceRow, PriceTable, of_litellm};
 pub use provider::{KeyField, Provider, ProviderKind};
 pub use refuse::{refuse, refuse_anthropic, refuse_gemini};
 pub use route::{ModelRoute, RouteTry};
+pub use standing::UsageOf;

@@ -4,7 +4,9 @@
 //! of request and has it. Example: with `routes: { smart: [anthropic/claude-opus-5, openai/gpt-5.4] }` a client that asks for
 //! `smart` in OpenAI's dialect gets both, as far as they speak it.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use base::{Refusal, refusal};
 
@@ -17,6 +19,14 @@ const FAILURES_MAX: u32 = 5;
 const OPEN_MS: u64 = 30_000;
 /// Longest time that a key is left alone because its provider says so, in milliseconds.
 const COOL_MS_MAX: u64 = 300_000;
+/// Tokens for 1,024 bytes that a body is taken to be at first, and at most, whatever a provider says.
+const RATIO_DEFAULT: u64 = 512;
+const RATIO_MAX: u64 = 2_048;
+/// Counts after which the worst that was seen is taken in the place of that, and bodies that are too small to count.
+const SEEN_MIN: u32 = 16;
+const COUNTED_BYTES_MIN: u64 = 256;
+/// Models of one provider that ratios are kept of.
+const MODELS_SEEN_MAX: usize = 256;
 /// Names that a refusal lists.
 const NAMES_SHOWN_MAX: usize = 8;
 
@@ -165,6 +175,16 @@ pub(crate) struct ProviderState {
     /// Until when each of its keys is.
     keys: Vec<AtomicU64>,
     turn: AtomicU32,
+    /// How many tokens each of its models counts for a body.
+    ratios: Mutex<HashMap<Box<str>, TokenRatio>>,
+}
+
+/// The worst ratio of tokens to bytes that was seen of a model.
+#[derive(Clone, Copy, Default)]
+struct TokenRatio {
+    /// Tokens for 1,024 bytes.
+    worst: u64,
+    seen: u32,
 }
 
 impl ProviderState {
@@ -193,6 +213,33 @@ impl ProviderState {
             self.open_until_ms
                 .store(now_ms + OPEN_MS, Ordering::Relaxed);
         }
+    }
+
+    /// How many tokens a body of so many bytes is at most, by what was seen of the model; one for two bytes as long as that is
+    /// little.
+    pub(crate) fn tokens(&self, model: &str, bytes: u64) -> u64 {
+        let ratios = self.ratios.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = ratios.get(model).copied().unwrap_or_default();
+        let ratio = match known.seen < SEEN_MIN {
+            true => known.worst.max(RATIO_DEFAULT),
+            false => known.worst,
+        };
+        bytes.saturating_mul(ratio).div_ceil(1_024)
+    }
+
+    /// The provider counted so many tokens for a body of so many bytes.
+    pub(crate) fn counted(&self, model: &str, bytes: u64, tokens: u64) {
+        if bytes < COUNTED_BYTES_MIN {
+            return;
+        }
+        let ratio = tokens.saturating_mul(1_024).div_ceil(bytes).min(RATIO_MAX);
+        let mut ratios = self.ratios.lock().unwrap_or_else(PoisonError::into_inner);
+        if !ratios.contains_key(model) && ratios.len() >= MODELS_SEEN_MAX {
+            ratios.clear();
+        }
+        let known = ratios.entry(model.into()).or_default();
+        known.worst = known.worst.max(ratio);
+        known.seen = known.seen.saturating_add(1);
     }
 
     /// The key to ask with: the conversation's own where it is not left alone, since a provider's cache is by key; else the
@@ -236,6 +283,9 @@ mod tests {
             kind: ProviderKind::of(name).unwrap(),
             keys: Vec::new(),
             models: models.iter().map(|model| (*model).to_owned()).collect(),
+            kind_name: name.to_owned(),
+            prices: Vec::new(),
+            table: std::sync::Arc::default(),
         }
     }
 
@@ -304,6 +354,25 @@ mod tests {
             .collect();
         assert_eq!(firsts, [3, 3, 3, 1, 3, 3, 3, 1]);
         assert_eq!(of_route(&route, 3).len(), 2);
+    }
+
+    #[test]
+    fn a_body_is_taken_for_the_most_tokens_that_were_seen() {
+        let state = ProviderState::new(0);
+        assert_eq!(state.tokens("m", 1_001), 501);
+        for _ in 0..SEEN_MIN {
+            state.counted("m", 1_024, 256);
+            state.counted("m", 10, 1_000);
+        }
+        assert_eq!(
+            (state.tokens("m", 4_096), state.tokens("n", 4_096)),
+            (1_024, 2_048)
+        );
+        state.counted("m", 1_024, 300);
+        state.counted("m", 1_024, 200);
+        assert_eq!(state.tokens("m", 1_024), 300);
+        state.counted("m", 1_024, u64::MAX);
+        assert_eq!(state.tokens("m", 1_024), RATIO_MAX);
     }
 
     #[test]

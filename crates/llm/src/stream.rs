@@ -24,6 +24,7 @@ use tokio::time::Instant;
 
 use crate::answer::{Delta, TextKey, TextKind};
 use crate::lane::{LlmLane, check_names};
+use crate::meter::TryWatch;
 use crate::upstream::{end, of_send, pass_back};
 use crate::wire::Wire;
 use crate::{refuse, usage};
@@ -50,6 +51,7 @@ pub(crate) fn carry(
     passed: Passed,
     wire: &'static Wire,
     answer: UpstreamAnswer,
+    watch: TryWatch,
 ) -> Response {
     let (sender, body) = Body::stream(CHUNKS_WAITING_MAX);
     let mut response = Response::new(body);
@@ -67,6 +69,7 @@ pub(crate) fn carry(
         silence: Duration::from_millis(settings.silence_ms),
         answer,
         sender,
+        watch,
     };
     tokio::task::spawn_local(carrying.run());
     response
@@ -85,13 +88,25 @@ struct Carrying {
     silence: Duration,
     answer: UpstreamAnswer,
     sender: BodySender,
+    watch: TryWatch,
 }
 
 impl Carrying {
     async fn run(mut self) {
         let ended = self.carry().await;
-        let Carrying { judge, sender, .. } = self;
+        let Carrying {
+            judge,
+            sender,
+            watch,
+            ..
+        } = self;
         let (bytes, usage) = (judge.bytes, judge.usage);
+        let error = match &ended {
+            Ended::Whole => judge.is_error.then_some("provider"),
+            Ended::ClientGone => Some("client_gone"),
+            Ended::Refused(refusal) => Some(refusal.code.name),
+        };
+        watch.ended(usage, error);
         match ended {
             Ended::Whole => {
                 let how = if judge.is_error {
@@ -140,6 +155,7 @@ impl Carrying {
                 }
             };
             came = Instant::now();
+            self.watch.came();
             let (mut out, mut is_last) = (Vec::new(), false);
             let taken = match piece {
                 Ok(Some(piece)) => self.take(&piece, &mut out),

@@ -19,9 +19,10 @@ use net::{Body, Response, SendError, UpstreamAnswer};
 
 use crate::answer::AnswerSaid;
 use crate::lane::{KnownRequest, LlmLane, resource};
+use crate::meter::TryWatch;
 use crate::provider::Provider;
 use crate::route::Candidate;
-use crate::wire::Wire;
+use crate::wire::{Bills, Wire};
 use crate::{refuse, stream};
 
 /// Most tries of one request, all providers and keys together.
@@ -58,17 +59,69 @@ pub(crate) struct Sending<'a> {
     pub(crate) query: Option<&'a str>,
     pub(crate) body: &'a Bytes,
     pub(crate) content: &'a [ContentPart<'a>],
-    pub(crate) cost: Cost,
+    /// Bytes that a model reads as text, and tokens that its media are at most.
+    pub(crate) read_bytes: u64,
+    pub(crate) media_tokens: u64,
+    /// Tokens that the answer may have.
+    pub(crate) output_tokens: u64,
     pub(crate) repeat: Repeat,
+}
+
+impl Sending<'_> {
+    /// What a try is expected to use, and what that costs.
+    fn cost(&self, lane: &LlmLane, candidate: &Candidate) -> Cost {
+        let state = &lane.shared.states[candidate.provider];
+        let provider = &lane.settings().providers[candidate.provider];
+        let input = state.tokens(&candidate.model, self.read_bytes);
+        let input = input.saturating_add(self.media_tokens);
+        match self.wire.bills {
+            Bills::Nothing => Cost::default(),
+            bills => Cost {
+                input,
+                output: if bills == Bills::All {
+                    self.output_tokens
+                } else {
+                    0
+                },
+                price: provider.price(&candidate.model),
+            },
+        }
+    }
 }
 
 /// What became of one try.
 enum Tried {
     /// The provider answered, and the answer is the client's.
     Answered(Box<UpstreamAnswer>),
-    /// Another provider can mend it: who failed how, and the answer where there is one.
-    Mendable(String, Option<Box<UpstreamAnswer>>),
-    Refused(Refusal),
+    /// Another provider can mend it.
+    Mendable(FailedTry),
+    /// Whether the provider may have worked for it.
+    Refused(Refusal, Billed),
+}
+
+/// A try that another provider can mend.
+struct FailedTry {
+    why: String,
+    answer: Option<Box<UpstreamAnswer>>,
+    billed: Billed,
+}
+
+/// Whether a provider may bill a call that was not answered well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Billed {
+    /// It was asked, and nobody knows how far it came.
+    Perhaps,
+    /// It was not reached, or said no.
+    Nothing,
+}
+
+impl Billed {
+    fn of_status(status: u16) -> Billed {
+        match status {
+            400.. => Billed::Nothing,
+            _ => Billed::Perhaps,
+        }
+    }
 }
 
 /// Carries a request to the candidates, one after another, and its answer back.
@@ -81,7 +134,7 @@ pub(crate) async fn carry(
     let (id, family) = (known.call.id, sending.wire.family);
     let mut failures: Vec<String> = Vec::new();
     let mut retry_ms = None;
-    let mut last: Option<(Passed, Option<Box<UpstreamAnswer>>)> = None;
+    let mut last: Option<(Passed, FailedTry, TryWatch)> = None;
     let mut at = 0;
     for _ in 0..TRIES_MAX {
         let Some(candidate) = candidates.get(at) else {
@@ -120,37 +173,48 @@ pub(crate) async fn carry(
             }
         };
         give_up(last.take());
+        let watch = TryWatch::new(lane, sending, candidate);
         match attempt(lane, &passed, sending, candidate, key).await {
             Tried::Answered(answer) => {
-                return back(lane, passed, sending, *answer).await;
+                return back(lane, passed, sending, *answer, watch).await;
             }
-            Tried::Refused(refusal) => {
-                end(passed, CallEnd::Failed, 0, 0, None, Some(&refusal));
+            Tried::Refused(refusal, billed) => {
+                watch.ended(None, Some(refusal.code.name));
+                end_failed(passed, 0, &refusal, billed);
                 return refuse::respond(family, &refusal, id);
             }
-            Tried::Mendable(why, answer) => {
-                failures.push(format!("{} {why}", provider.name));
+            Tried::Mendable(failed) => {
+                failures.push(format!("{} {}", provider.name, failed.why));
                 // Another key of the same provider may do.
                 let now_ms = (lane.settings().now_ms)();
                 let other = state.key(Some(sending.conversation), now_ms);
-                let is_limit = answer
+                let is_limit = failed
+                    .answer
                     .as_ref()
                     .is_some_and(|answer| answer.head.status == 429);
                 if !(is_limit && other.is_some() && other != key) {
                     at += 1;
                 }
-                last = Some((passed, answer));
+                last = Some((passed, failed, watch));
             }
         }
     }
     match last {
         // What the last of them said is what the client can use.
-        Some((passed, Some(answer))) => back(lane, passed, sending, *answer).await,
+        Some((
+            passed,
+            FailedTry {
+                answer: Some(answer),
+                ..
+            },
+            watch,
+        )) => back(lane, passed, sending, *answer, watch).await,
         last => {
             let refusal = none_left(&failures, retry_ms);
             match last {
-                Some((passed, _)) => {
-                    end(passed, CallEnd::Failed, 0, 0, None, Some(&refusal));
+                Some((passed, failed, watch)) => {
+                    watch.ended(None, Some(refusal.code.name));
+                    end_failed(passed, 0, &refusal, failed.billed);
                     refuse::respond(family, &refusal, id)
                 }
                 None => lane.no(&known, refusal).await,
@@ -172,11 +236,14 @@ fn none_left(failures: &[String], retry_ms: Option<u64>) -> Refusal {
 }
 
 /// Ends a try whose place another takes.
-fn give_up(last: Option<(Passed, Option<Box<UpstreamAnswer>>)>) {
-    if let Some((passed, answer)) = last {
-        let status = answer.map_or(0, |answer| answer.head.status.as_u16());
+fn give_up(last: Option<(Passed, FailedTry, TryWatch)>) {
+    if let Some((passed, failed, watch)) = last {
+        let status = failed
+            .answer
+            .map_or(0, |answer| answer.head.status.as_u16());
         let refusal = Refusal::new(refusal::LLM_PROVIDER_FAILED, "another provider was tried");
-        end(passed, CallEnd::Failed, status, 0, None, Some(&refusal));
+        watch.ended(None, Some(refusal.code.name));
+        end_failed(passed, status, &refusal, failed.billed);
     }
 }
 
@@ -186,20 +253,20 @@ async fn judge(
     known: &KnownRequest<'_>,
     sending: &Sending<'_>,
     candidate: &Candidate,
-    last: Option<&(Passed, Option<Box<UpstreamAnswer>>)>,
+    last: Option<&(Passed, FailedTry, TryWatch)>,
 ) -> Result<Passed, Refusal> {
     let resource = resource(lane.settings(), candidate);
     let call = Call {
         resource: &resource,
         content: sending.content,
-        cost: sending.cost,
+        cost: sending.cost(lane, candidate),
         repeat: sending.repeat,
         ..known.call
     };
     let gate = &lane.shared.gate;
     match last {
         None => gate.pass(known.verified.clone(), call).await,
-        Some((first, _)) => {
+        Some((first, ..)) => {
             let id = (lane.settings().new_id)();
             gate.again(first, Call { id, ..call }).await
         }
@@ -218,13 +285,13 @@ async fn attempt(
     let state = &lane.shared.states[candidate.provider];
     let request = match request(provider, passed, sending, candidate, key) {
         Ok(request) => request,
-        Err(refusal) => return Tried::Refused(refusal),
+        Err(refusal) => return Tried::Refused(refusal, Billed::Nothing),
     };
     let answer_ms = lane.settings().answer_ms;
     let sent = lane.upstreams.send(passed, request, answer_ms);
     let sent = match while_in_force(passed, sent).await {
         Ok(sent) => sent,
-        Err(refusal) => return Tried::Refused(refusal),
+        Err(refusal) => return Tried::Refused(refusal, Billed::Perhaps),
     };
     let now_ms = (lane.settings().now_ms)();
     match sent {
@@ -241,22 +308,27 @@ async fn attempt(
                 _ => state.worked(),
             }
             match status.as_u16() {
-                401 | 403 | 404 | 408 | 429 | 500.. => Tried::Mendable(
-                    format!("answered {}", status.as_u16()),
-                    Some(Box::new(answer)),
-                ),
+                401 | 403 | 404 | 408 | 429 | 500.. => Tried::Mendable(FailedTry {
+                    why: format!("answered {}", status.as_u16()),
+                    answer: Some(Box::new(answer)),
+                    billed: Billed::Nothing,
+                }),
                 _ => Tried::Answered(Box::new(answer)),
             }
         }
-        Err(SendError::Refused(refusal)) => Tried::Refused(refusal),
+        Err(SendError::Refused(refusal)) => Tried::Refused(refusal, Billed::Nothing),
         Err(error) => {
             state.failed(now_ms);
-            let why = match error {
-                SendError::Slow => "did not answer in time",
-                SendError::Unreachable(_) => "cannot be reached",
-                _ => "broke off",
+            let (why, billed) = match error {
+                SendError::Slow => ("did not answer in time", Billed::Perhaps),
+                SendError::Unreachable(_) => ("cannot be reached", Billed::Nothing),
+                _ => ("broke off", Billed::Perhaps),
             };
-            Tried::Mendable(why.to_owned(), None)
+            Tried::Mendable(FailedTry {
+                why: why.to_owned(),
+                answer: None,
+                billed,
+            })
         }
     }
 }
@@ -398,6 +470,7 @@ async fn back(
     passed: Passed,
     sending: &Sending<'_>,
     mut answer: UpstreamAnswer,
+    watch: TryWatch,
 ) -> Response {
     let call = base::Permit::call(&passed);
     if answer.head.headers.contains_key(CONTENT_ENCODING) {
@@ -405,14 +478,9 @@ async fn back(
             refusal::LLM_ANSWER_INVALID,
             "the provider's answer is compressed, which was not asked for",
         );
-        end(
-            passed,
-            CallEnd::Failed,
-            answer.head.status.as_u16(),
-            0,
-            None,
-            Some(&refusal),
-        );
+        let status = answer.head.status.as_u16();
+        watch.ended(None, Some(refusal.code.name));
+        end_failed(passed, status, &refusal, Billed::of_status(status));
         return refuse::respond(sending.wire.family, &refusal, call);
     }
     answer.reuse();
@@ -424,9 +492,9 @@ async fn back(
     if answer.head.status.is_success()
         && kind.is_some_and(|kind| kind.starts_with("text/event-stream"))
     {
-        return stream::carry(lane, passed, sending.wire, answer);
+        return stream::carry(lane, passed, sending.wire, answer, watch);
     }
-    whole(lane, passed, sending, answer).await
+    whole(lane, passed, sending, answer, &watch).await
 }
 
 /// An answer that is one JSON text.
@@ -435,6 +503,7 @@ async fn whole(
     mut passed: Passed,
     sending: &Sending<'_>,
     mut answer: UpstreamAnswer,
+    watch: &TryWatch,
 ) -> Response {
     let (settings, wire) = (lane.settings(), sending.wire);
     let call = base::Permit::call(&passed);
@@ -451,14 +520,15 @@ async fn whole(
     });
     match judged {
         Ok(((body, usage), bytes)) => {
-            end(
-                passed,
-                CallEnd::Complete,
-                status.as_u16(),
+            let error = (status.as_u16() >= 400).then_some("provider");
+            watch.ended(usage, error);
+            passed.end(CallEnding {
+                status: status.as_u16(),
                 bytes,
                 usage,
-                None,
-            );
+                is_unbilled: Billed::of_status(status.as_u16()) == Billed::Nothing,
+                ..CallEnding::of(CallEnd::Complete)
+            });
             let mut response = Response::new(Body::Full(body));
             *response.status_mut() = status;
             let fields = response.headers_mut();
@@ -472,7 +542,14 @@ async fn whole(
             } else {
                 CallEnd::Failed
             };
-            end(passed, how, status.as_u16(), 0, None, Some(&refusal));
+            let billed = Billed::of_status(status.as_u16());
+            watch.ended(None, Some(refusal.code.name));
+            passed.end(CallEnding {
+                status: status.as_u16(),
+                is_unbilled: billed == Billed::Nothing,
+                why: Some((refusal.code.name, &refusal.private)),
+                ..CallEnding::of(how)
+            });
             refuse::respond(wire.family, &refusal, call)
         }
     }
@@ -524,6 +601,16 @@ pub(crate) fn of_send(error: SendError) -> Refusal {
         error => Refusal::new(refusal::LLM_PROVIDER_FAILED, "the provider broke off")
             .with_private(error.to_string()),
     }
+}
+
+/// Records that a call failed before anything of an answer came.
+fn end_failed(passed: Passed, status: u16, why: &Refusal, billed: Billed) {
+    passed.end(CallEnding {
+        status,
+        is_unbilled: billed == Billed::Nothing,
+        why: Some((why.code.name, &why.private)),
+        ..CallEnding::of(CallEnd::Failed)
+    });
 }
 
 /// Records how the call ended.

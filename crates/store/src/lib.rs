@@ -12,6 +12,8 @@
 mod agents;
 mod limits;
 pub mod pins;
+pub mod usage;
+mod windows;
 
 pub mod audit;
 pub mod log;
@@ -31,3 +33,4 @@ pub use limits::Limits;
 pub use log::{Durability, Log, LogError, LogSettings, LogStats};
 pub use pins::Pins;
 pub use state::{State, StateError};
+pub use windows::BudgetStanding;

@@ -7,6 +7,7 @@ pub(crate) mod client;
 mod log;
 pub(crate) mod probe;
 pub(crate) mod relay;
+mod spending;
 
 use std::any::Any;
 use std::rc::Rc;
@@ -28,6 +29,7 @@ use crate::ports::{Clock, Known};
 use crate::routes::Routes;
 
 pub(crate) use log::InForce;
+pub(crate) use spending::{Spending, dollars};
 
 /// Connections of one thread to what weir calls, for calls that the gate passed.
 #[derive(Clone)]
@@ -64,6 +66,7 @@ pub(crate) struct Gateway {
     pub edge_settings: EdgeSettings,
     fingerprint_key: [u8; 32],
     known: Arc<Known>,
+    spending: Spending,
     gate: Arc<Gate>,
     pub metrics: Arc<Metrics>,
     edge: Arc<EdgeShared>,
@@ -94,6 +97,7 @@ impl Gateway {
         let clock = Arc::new(Clock::new());
         let in_force = InForce::new(&rules.policies, &settings.agents);
         log::begin(&log, settings, &in_force, gate::ports::Clock::now(&*clock))?;
+        let spending = Spending::read(settings, &state.logs(), gate::ports::Clock::now(&*clock))?;
         let metrics = Arc::new(Metrics::new(names(settings, settings)));
         let pins = pins(settings, &state)?;
         let known = Arc::new(Known::new(agents(settings)));
@@ -107,9 +111,10 @@ impl Gateway {
         };
         let ports = Ports {
             pins: pins.clone().map(noticing),
+            accounts: Some(Arc::clone(&spending.account) as Arc<dyn gate::ports::Accounts>),
             ..Ports::new(
                 Arc::clone(&known) as Arc<dyn gate::ports::Directory>,
-                Arc::new(store::Limits::new()),
+                Arc::clone(&spending.limits) as Arc<dyn gate::ports::Budgets>,
                 Arc::new(recorder) as Arc<dyn gate::ports::Recorder>,
                 Arc::clone(&clock) as Arc<dyn gate::ports::Clock>,
                 Arc::clone(&metrics) as Arc<dyn gate::ports::Meter>,
@@ -124,6 +129,7 @@ impl Gateway {
             targets: &targets,
             drain: &drain,
             state: &state,
+            spending: &spending,
         };
         let lanes = lanes::ALL.iter().map(|row| (row.open)(settings, &parts));
         let lanes: Result<_, String> = lanes.collect();
@@ -138,6 +144,7 @@ impl Gateway {
             known,
             gate,
             metrics,
+            spending,
             edge: Arc::default(),
             targets,
             clock,
@@ -196,6 +203,8 @@ impl Gateway {
             .map_err(|error| vec![unkept(settings, &error)])?;
         self.metrics.know(names(started, settings));
         // A server is judged before a lane knows it.
+        let budgets = self.gate.budgets();
+        self.spending.reloaded(&budgets, &rules.budgets, self.now());
         self.gate.replace(rules);
         lanes.into_iter().for_each(|take| take());
         self.known.replace(agents(settings));
@@ -283,6 +292,7 @@ fn rules(
             address_per_minute: settings.limits.address_per_minute,
             strangers_per_minute: settings.limits.strangers_per_minute,
         },
+        budgets: settings.budgets.clone(),
         reach: reach.collect(),
     })
 }

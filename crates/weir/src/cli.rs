@@ -14,10 +14,12 @@ mod lab;
 mod mcp;
 mod pins;
 mod policy;
+mod prices;
 mod problems;
 mod reference;
 mod relay;
 mod serve;
+mod usage;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -38,6 +40,7 @@ Examples:
   weir config check         Say everything that is wrong with it
   weir serve                Serve it
   weir connect cursor       Write its servers into the configuration of an MCP client
+  weir usage                Say what models used, and what it cost
   weir scan notes.md        Say whether it may leave
   weir code search retries  Find code in this repository
   weir audit verify state   Prove that the log is whole
@@ -77,6 +80,9 @@ enum Command {
     #[command(subcommand)]
     Mcp(mcp::Mcp),
     Connect(Box<connect::Connect>),
+    Usage(usage::Usage),
+    #[command(subcommand)]
+    Prices(prices::Prices),
     #[command(subcommand)]
     Relay(Box<relay::Relay>),
     Scan(Box<Scan>),
@@ -102,6 +108,8 @@ pub(crate) fn run() -> ExitCode {
         Command::Agent(command) => command.run(),
         Command::Mcp(command) => return command.run(),
         Command::Connect(command) => command.run(),
+        Command::Usage(command) => command.run(),
+        Command::Prices(command) => command.run(),
         Command::Relay(command) => command.run(),
         Command::Scan(command) => command.run(scan_settings),
         Command::Code(command) => command.run(),

@@ -19,7 +19,7 @@ use gate::{Gate, Reach};
 use net::{Drain, Endpoint, Request, Response, Targets};
 use store::State;
 
-use crate::assemble::WayOut;
+use crate::assemble::{Spending, WayOut};
 use crate::config::{Problem, Settings};
 use crate::health::LaneHealth;
 use crate::ports::Clock;
@@ -56,6 +56,7 @@ pub(crate) struct Parts<'a> {
     pub targets: &'a Arc<Targets>,
     pub drain: &'a Drain,
     pub state: &'a State,
+    pub spending: &'a Spending,
 }
 
 /// A lane of a gateway that runs: what all threads share.

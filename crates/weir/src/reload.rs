@@ -226,6 +226,7 @@ fn changed(old: &Settings, new: &Settings) -> Vec<String> {
         ("policy", policy(old) != policy(new)),
         ("scan", scan(old) != scan(new)),
         ("limits", rates(old) != rates(new)),
+        ("budgets", old.budgets != new.budgets),
         ("listen", old.listen != new.listen),
         ("admin", old.admin != new.admin),
     ];

@@ -110,6 +110,7 @@ fn rules(name: Name) -> Result<Rules, String> {
         // Nothing is scanned here, so fingerprints need no key.
         engine: scan::Engine::new(scan::Settings::default(), [0; 32]),
         rates: Rates::of_agent(0),
+        budgets: Vec::new(),
         reach: [(
             name,
             Reach {

@@ -56,6 +56,10 @@ pub(crate) struct File {
     #[schemars(example = &"{ providers: { openai: { key: env:OPENAI_API_KEY } } }")]
     #[serde(default)]
     pub llm: llm::section::LlmSection,
+    /// What there may be of models in a time: money, tokens, calls, by agent, group, provider, model; all that apply hold.
+    #[schemars(example = &"{ month: { group: engineers, money: 200, per: month } }")]
+    #[serde(default)]
+    pub budgets: ByName<super::budgets::BudgetSection>,
     /// The MCP servers that weir ships, written in short: each is a child process like any other server.
     #[schemars(example = &"{ code: { roots: [.] } }")]
     pub tools: Option<tools::section::Tools>,

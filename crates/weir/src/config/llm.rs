@@ -1,9 +1,11 @@
 //! The `llm:` section: what a provider's keys say about each other, and the secrets and files that they name.
 
+use std::sync::Arc;
+
 use ::config::{Check, Path as Key, Url};
 use base::Name;
 use llm::section::{LlmSection, ProviderSection};
-use llm::{ModelRoute, Provider, ProviderKind, RouteTry};
+use llm::{ModelRoute, PRICES_BYTES_MAX, PriceTable, Provider, ProviderKind, RouteTry};
 
 use super::settings::{Llm, ModelProvider};
 
@@ -13,6 +15,7 @@ const WEIGHT_MAX: u32 = 1_000;
 /// The lane's settings. `taken` are the names of servers and of the relay's sides: a provider has one of its own.
 pub(super) fn llm(written: &LlmSection, taken: &[Name], check: &mut Check<'_>) -> Llm {
     let at = Key::of("llm");
+    let table = prices(written, &at, check);
     let mut providers = Vec::new();
     for (name, provider) in written.providers.iter() {
         let at = at.key("providers").key(name);
@@ -22,7 +25,7 @@ pub(super) fn llm(written: &LlmSection, taken: &[Name], check: &mut Check<'_>) -
                 "is the name of a server or of a side of the relay too; give it another",
             );
         }
-        providers.extend(self::provider(name, provider, &at, check));
+        providers.extend(self::provider(name, provider, &table, &at, check));
     }
     let mut routes = Vec::new();
     for (name, route) in written.routes.iter() {
@@ -52,6 +55,7 @@ pub(super) fn llm(written: &LlmSection, taken: &[Name], check: &mut Check<'_>) -
 fn provider(
     name: &str,
     written: &ProviderSection,
+    table: &Arc<PriceTable>,
     at: &Key,
     check: &mut Check<'_>,
 ) -> Option<ModelProvider> {
@@ -83,11 +87,37 @@ fn provider(
                 .values()
                 .map(|model| model.0.clone())
                 .collect(),
+            kind_name: kind_name(name, written).to_owned(),
+            prices: written
+                .prices
+                .iter()
+                .map(|(model, price)| (model.to_owned(), price.price()))
+                .collect(),
+            table: Arc::clone(table),
         },
         url,
         ca,
         addresses: written.addresses.values().map(|range| range.0).collect(),
     })
+}
+
+/// The file of prices; empty where there is none.
+fn prices(written: &LlmSection, at: &Key, check: &mut Check<'_>) -> Arc<PriceTable> {
+    let at = at.key("prices");
+    let Some(file) = &written.prices else {
+        return Arc::default();
+    };
+    let text = check.text(&file.0, PRICES_BYTES_MAX);
+    let table = text.and_then(|text| {
+        PriceTable::parse(&text).map_err(|why| {
+            format!("cannot be read as prices: {why}; weir prices import writes such a file")
+        })
+    });
+    check.good(&at, table).map_or_else(Arc::default, Arc::new)
+}
+
+fn kind_name<'w>(name: &'w str, written: &'w ProviderSection) -> &'w str {
+    written.kind.as_ref().map_or(name, |kind| kind.0.as_str())
 }
 
 /// What is known of the kind that is written, or of that by the provider's name.
@@ -97,7 +127,7 @@ fn kind(
     at: &Key,
     check: &mut Check<'_>,
 ) -> Option<ProviderKind> {
-    let wanted = written.kind.as_ref().map_or(name, |kind| kind.0.as_str());
+    let wanted = kind_name(name, written);
     let kind = ProviderKind::of(wanted);
     if kind.is_none() {
         let known: Vec<&str> = ProviderKind::names().collect();

@@ -16,7 +16,7 @@ use super::outside::Machine;
 use super::seen::Seen;
 use super::settings::relay::Relay;
 use super::settings::{Agent, LOCAL, Policy, PolicyFile, Settings};
-use super::{POLICY_BYTES_MAX, Problem, llm, mcp, named, tools, toolsets};
+use super::{POLICY_BYTES_MAX, Problem, budgets, llm, mcp, named, tools, toolsets};
 use crate::lanes;
 
 pub(crate) use super::outside::{Environment, read_text};
@@ -135,6 +135,7 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
     let relay = relay::relay(file.relay.as_ref(), &names, check);
     let taken: Vec<Name> = names.into_iter().chain(relay.names()).collect();
     let llm = llm::llm(&file.llm, &taken, check);
+    let budgets = budgets::budgets(file, &llm.providers, check);
     let stop = stop(file, &agents, &relay, check);
     let mut log = file.log.clone();
     log.witness = log.witness.map(|witness| check.folder.join(witness));
@@ -149,6 +150,7 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
         servers,
         toolsets,
         llm,
+        budgets,
         search: file.tools.as_ref().is_some_and(|tools| tools.search.0),
         policy,
         scan,

@@ -47,6 +47,8 @@ pub(crate) struct Settings {
     pub toolsets: Vec<(Name, mcp::Toolset)>,
     /// The providers of models.
     pub llm: Llm,
+    /// What there may be of models, a row for each amount.
+    pub budgets: Vec<gate::Budget>,
     /// At the URL of all servers, tools are found by search.
     pub search: bool,
     pub policy: Policy,
@@ -85,6 +87,7 @@ impl Settings {
             servers: Vec::new(),
             toolsets: Vec::new(),
             llm: Llm::default(),
+            budgets: Vec::new(),
             search: false,
             policy: Policy {
                 files: vec![PolicyFile {

@@ -1,5 +1,7 @@
 //! The row of models: OpenAI's and Anthropic's dialects below `/v1`, Google's below `/v1beta`.
 
+mod metrics;
+
 use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
@@ -14,6 +16,8 @@ use super::{Local, OnThread, Opened, Parts, Row, Running};
 use crate::assemble::{WayOut, endpoint};
 use crate::config::Settings;
 use crate::health::{LaneHealth, Readiness};
+use metrics::ModelMetrics;
+
 use crate::routes::{Answers, Open, Route, new_call_id};
 
 pub(crate) const ROW: Row = Row {
@@ -24,6 +28,7 @@ pub(crate) const ROW: Row = Row {
         post("/v1/embeddings", llm::refuse),
         post("/v1/messages", llm::refuse_anthropic),
         post("/v1/messages/count_tokens", llm::refuse_anthropic),
+        get("/v1/usage", llm::refuse),
         get("/v1/models", llm::refuse),
         Route {
             methods: &[Method::GET, Method::POST],
@@ -35,7 +40,7 @@ pub(crate) const ROW: Row = Row {
             ..get("/v1beta/models/**", llm::refuse_gemini)
         },
     ],
-    metrics: &[],
+    metrics: metrics::ALL,
     endpoints,
     reach,
     only_at_start: |old, new| match old.llm == new.llm {
@@ -74,13 +79,16 @@ fn now_ms() -> u64 {
 
 /// The lane of one process.
 struct Llm {
+    metrics: Arc<ModelMetrics>,
     shared: Arc<Shared>,
 }
 
 fn open(settings: &Settings, parts: &Parts<'_>) -> Opened {
     let written = &settings.llm;
     let providers = written.providers.iter();
+    let metrics = Arc::new(ModelMetrics::new(written));
     let told = llm::Settings {
+        meter: Arc::clone(&metrics) as Arc<dyn llm::ModelMeter>,
         providers: providers.map(|provider| provider.told.clone()).collect(),
         routes: written.routes.clone(),
         origins: settings.origins.clone(),
@@ -88,11 +96,12 @@ fn open(settings: &Settings, parts: &Parts<'_>) -> Opened {
         answer_bytes_max: written.answer_bytes_max,
         answer_ms: written.answer_ms,
         silence_ms: written.silence_ms,
+        usage: Arc::new(parts.spending.of_agents(parts.gate, parts.clock)),
         new_id: new_call_id,
         now_ms,
     };
     let shared = Arc::new(Shared::new(told, Arc::clone(parts.gate)));
-    Ok(Arc::new(Llm { shared }))
+    Ok(Arc::new(Llm { metrics, shared }))
 }
 
 impl Running for Llm {
@@ -110,6 +119,10 @@ impl Running for Llm {
             Arc::clone(&self.shared),
             out.upstreams(),
         )))
+    }
+
+    fn show_metrics(&self, page: &mut String) {
+        self.metrics.write(page);
     }
 
     /// A provider that is left alone takes none of the others away.

@@ -50,14 +50,24 @@ pub(super) struct Wanted {
 
 /// A time of the past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Since {
+pub(in crate::cli) enum Since {
     /// Milliseconds before now.
     Ago(u64),
     /// Unix milliseconds.
     At(u64),
 }
 
-fn since(text: &str) -> Result<Since, String> {
+impl Since {
+    /// It in Unix milliseconds.
+    pub(in crate::cli) fn at_unix_ms(self, now: u64) -> u64 {
+        match self {
+            Since::Ago(ms) => now.saturating_sub(ms),
+            Since::At(ms) => ms,
+        }
+    }
+}
+
+pub(in crate::cli) fn since(text: &str) -> Result<Since, String> {
     let wrong = || {
         "must be a number with s, m, h, d or w, or a date such as 2026-11-25 or 2026-11-25T08:30:00Z"
             .to_owned()
@@ -135,10 +145,7 @@ pub(super) struct Sieve {
 impl Wanted {
     /// Lets through what is wanted, from now on. `now` in Unix milliseconds.
     pub(super) fn sieve(&self, now: u64) -> Sieve {
-        let since = self.since.map(|since| match since {
-            Since::Ago(ms) => now.saturating_sub(ms),
-            Since::At(ms) => ms,
-        });
+        let since = self.since.map(|since| since.at_unix_ms(now));
         Sieve {
             since: since.map(rfc3339),
             ..Sieve::default()
