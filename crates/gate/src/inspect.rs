@@ -6,7 +6,7 @@ use scan::{Class, Direction, Pending, Place as ScanPlace, Report, Session, Sight
 use sha2::{Digest as _, Sha256};
 
 use crate::admit::Permitted;
-use crate::call::{ContentPart, PartContent, Repeat};
+use crate::call::{ContentPart, PartContent, Repeat, Role};
 use crate::judge::Case;
 use crate::pinned::Approved;
 use crate::trail::to_record;
@@ -143,7 +143,7 @@ impl Case<'_> {
         let place = self.place(part, agent);
         let (engine, mono_ms) = (&self.rules.engine, self.now.mono_ms);
         let path = part.path;
-        match (part.content, place.direction, self.call.action.scan_as) {
+        let report = match (part.content, place.direction, self.call.action.scan_as) {
             (PartContent::Text(text), _, _) => engine.bytes(place, text, path),
             (PartContent::Json(json), Direction::Outgoing, ScanAs::ToolCall) => {
                 engine.call(place, json, path, Some((session, mono_ms)))
@@ -155,7 +155,12 @@ impl Case<'_> {
                 engine.outgoing(place, json, path, (session, mono_ms))
             }
             (PartContent::Json(json), _, _) => engine.json(place, json, path),
+        };
+        let mut report = report?;
+        if matches!(part.role, Role::System | Role::User | Role::Assistant) {
+            report.may_order();
         }
+        Ok(report)
     }
 
     /// SHA-256 of all that the agent wrote.

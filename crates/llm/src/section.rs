@@ -4,7 +4,7 @@
 
 use base::limit;
 use config::{
-    Addresses, ByName, Count, Dollars, FilePath, FileReference, List, Reference, Text, Url,
+    Addresses, ByItem, ByName, Count, Dollars, FilePath, FileReference, List, Reference, Text, Url,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
