@@ -8,12 +8,14 @@
 
 pub mod actions;
 mod answer;
+pub mod fuzzing;
 mod lane;
 mod models;
 mod provider;
 mod refuse;
 mod route;
 pub mod section;
+mod socket;
 mod stream;
 mod upstream;
 mod usage;

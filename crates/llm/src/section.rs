@@ -12,6 +12,8 @@ const BODY_BYTES_DEFAULT: u64 = 32 << 20;
 /// How long a provider may take until it answers at all, and be silent in the middle of an answer, in milliseconds.
 const ANSWER_MS_DEFAULT: u64 = 600_000;
 const SILENCE_MS_DEFAULT: u64 = 120_000;
+/// How long a WebSocket may be without a request, in milliseconds.
+const SOCKET_IDLE_MS_DEFAULT: u64 = 900_000;
 
 /// Models of providers, in the dialect that the client speaks: OpenAI's at /v1, Anthropic's at /v1/messages, Google's at /v1beta.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
@@ -36,6 +38,9 @@ pub struct LlmSection {
     /// How long a provider may send nothing in the middle of an answer, in milliseconds.
     #[schemars(example = &"120000")]
     pub silence_ms: Count<1, 86_400_000>,
+    /// How long a WebSocket may be without a request, in milliseconds.
+    #[schemars(example = &"900000")]
+    pub socket_idle_ms: Count<1, 3_600_000>,
 }
 
 /// The models of a route, in the order in which they are tried.
@@ -81,6 +86,7 @@ impl Default for LlmSection {
             answer_bytes_max: Count((limit::ANSWER_BYTES_DEFAULT as u64).max(BODY_BYTES_DEFAULT)),
             answer_ms: Count(ANSWER_MS_DEFAULT),
             silence_ms: Count(SILENCE_MS_DEFAULT),
+            socket_idle_ms: Count(SOCKET_IDLE_MS_DEFAULT),
         }
     }
 }

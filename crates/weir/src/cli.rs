@@ -11,6 +11,7 @@ mod connect;
 mod hook;
 mod init;
 mod lab;
+mod llm;
 mod mcp;
 mod pins;
 mod policy;
@@ -76,6 +77,8 @@ enum Command {
     Agent(agent::Agent),
     #[command(subcommand)]
     Mcp(mcp::Mcp),
+    #[command(subcommand)]
+    Llm(llm::Llm),
     Connect(Box<connect::Connect>),
     #[command(subcommand)]
     Relay(Box<relay::Relay>),
@@ -101,6 +104,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Pins(command) => command.run(),
         Command::Agent(command) => command.run(),
         Command::Mcp(command) => return command.run(),
+        Command::Llm(command) => command.run(),
         Command::Connect(command) => command.run(),
         Command::Relay(command) => command.run(),
         Command::Scan(command) => command.run(scan_settings),
