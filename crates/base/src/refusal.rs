@@ -225,6 +225,7 @@ codes! {
     LLM_PROVIDER_FAILED "llm.provider_failed" 502 "The provider failed; try again.";
     LLM_PROVIDER_SLOW "llm.provider_slow" 504 "The provider did not answer in time; try again, or ask for less.";
     LLM_ANSWER_INVALID "llm.answer_invalid" 502 "The provider answered something that is not its dialect; tell the operator.";
+    LLM_TURNS "llm.turns" 429 "Wait for a response on this connection to end, or open another.";
     // The relay.
     RELAY_CALLER "relay.caller" 407 "Send the token that the operator gave you, in the field that the relay asks for, or call by its Unix socket.";
     RELAY_ROUTE "relay.route" 404 "Ask for a host and path that the relay has a route for.";

@@ -21,7 +21,7 @@ use crate::route::{self, Candidate, ModelRoute, ProviderState};
 use crate::standing::UsageOf;
 use crate::upstream::{self, Sending};
 use crate::wire::{self, AskedModel, Family, ModelPlace, Wire};
-use crate::{models, refuse, standing};
+use crate::{models, refuse, socket, standing};
 
 /// Fields in which clients of these dialects show their key, beside `Authorization`.
 const KEY_FIELDS: &[&str] = &["x-api-key", "x-goog-api-key", "api-key"];
@@ -64,6 +64,8 @@ pub struct Settings {
     pub meter: Arc<dyn ModelMeter>,
     /// How agents' budgets stand.
     pub usage: Arc<dyn UsageOf>,
+    /// How long a WebSocket may be without a request, in milliseconds.
+    pub socket_idle_ms: u64,
     /// Makes the id of a call.
     pub new_id: fn() -> CallId,
     /// The monotonic clock, in milliseconds.
@@ -74,17 +76,39 @@ pub struct Settings {
 pub struct Shared {
     pub(crate) settings: Settings,
     pub(crate) gate: Arc<Gate>,
-    pub(crate) states: Vec<ProviderState>,
+    pub(crate) states: Vec<Arc<ProviderState>>,
 }
 
 impl Shared {
     pub fn new(settings: Settings, gate: Arc<Gate>) -> Shared {
         let states = settings.providers.iter();
-        let states = states.map(|provider| ProviderState::new(provider.keys.len()));
+        let states = states.map(|provider| Arc::new(ProviderState::new(provider.keys.len())));
         Shared {
             states: states.collect(),
             settings,
             gate,
+        }
+    }
+
+    /// The same with other settings. Providers that are the same go on as they are: left alone where they were.
+    pub fn next(&self, settings: Settings, is_same: impl Fn(&Name) -> bool) -> Shared {
+        let next = Shared::new(settings, Arc::clone(&self.gate));
+        let names = |shared: &Shared| {
+            let providers = shared.settings.providers.iter();
+            providers
+                .map(|provider| provider.name.clone())
+                .collect::<Vec<_>>()
+        };
+        let (old, new) = (names(self), names(&next));
+        let states = new.iter().zip(next.states);
+        let states = states.map(|(name, state)| {
+            let known = old.iter().position(|old| old == name && is_same(name));
+            known.map_or(state, |at| Arc::clone(&self.states[at]))
+        });
+        Shared {
+            states: states.collect(),
+            settings: next.settings,
+            gate: next.gate,
         }
     }
 
@@ -124,6 +148,8 @@ enum PathAsks<'a> {
     Models(Option<&'a str>),
     /// How the agent's budgets stand.
     Usage,
+    /// A WebSocket for responses.
+    Socket,
 }
 
 /// A request of an agent that is known.
@@ -132,6 +158,17 @@ pub(crate) struct KnownRequest<'a> {
     pub(crate) head: &'a Parts,
     pub(crate) call: Call<'a>,
     pub(crate) family: Family,
+    /// What a WebSocket says beside the body.
+    pub(crate) socket: Option<SocketWords>,
+}
+
+/// What is known of a request beside its body, where it came on a WebSocket.
+#[derive(Clone, Copy)]
+pub(crate) struct SocketWords {
+    /// Whether a model is to say anything.
+    pub(crate) generates: bool,
+    /// The conversation, where the client says of none which it is.
+    pub(crate) conversation: u64,
 }
 
 impl LlmLane {
@@ -143,13 +180,15 @@ impl LlmLane {
         &self.shared.settings
     }
 
-    /// Answers one request; `rest` is its path behind the root.
+    /// Answers one request; `rest` is its path behind the root. A connection that lasts asks `in_force` for the lane of each
+    /// message that comes on it.
     pub async fn serve(
         &self,
         root: Root,
         rest: &str,
         mut request: Request,
         id: CallId,
+        in_force: &dyn Fn() -> LlmLane,
     ) -> Response {
         let family = family(root, rest, &request.head);
         let resource = Resource::Setting(Name::new("models").expect("models is a name"));
@@ -173,8 +212,10 @@ impl LlmLane {
             head: &head,
             call,
             family,
+            socket: None,
         };
         match asks(root, rest, &head.method) {
+            Ok(PathAsks::Socket) => socket::serve(self, request, known, in_force).await,
             Ok(PathAsks::Models(model)) => models::serve(self, root, model, known).await,
             Ok(PathAsks::Usage) => standing::serve(self, known).await,
             Ok(PathAsks::Wire(wire, model)) => {
@@ -229,7 +270,7 @@ impl LlmLane {
     }
 
     /// Reads what is asked of a model, has it judged, and carries it.
-    async fn ask(
+    pub(crate) async fn ask(
         &self,
         wire: &'static Wire,
         in_path: Option<&str>,
@@ -255,7 +296,8 @@ impl LlmLane {
             Ok(read) => read,
             Err(refusal) => return self.no(&known, refusal).await,
         };
-        let conversation = conversation(known.head, &asked, &body);
+        let own = known.socket.map(|socket| socket.conversation);
+        let conversation = conversation(known.head, &asked, &body, own);
         let settings = self.settings();
         let found = route::find(
             &settings.providers,
@@ -295,7 +337,12 @@ impl LlmLane {
                 _ => Repeat::Maybe,
             },
         };
-        upstream::carry(self, known, &sending, &candidates).await
+        match known.socket {
+            Some(SocketWords {
+                generates: false, ..
+            }) => socket::make_ready(self, known, &sending, &candidates).await,
+            _ => upstream::carry(self, known, &sending, &candidates).await,
+        }
     }
 
     /// What the body asks, the model's name, and whether the answer is to stream.
@@ -339,6 +386,9 @@ impl LlmLane {
 fn asks<'a>(root: Root, rest: &'a str, method: &Method) -> Result<PathAsks<'a>, Refusal> {
     let unknown = || Refusal::new(refusal::NOT_FOUND, "no dialect has this path");
     let (asks, needs) = match root {
+        Root::V1 if rest == wire::RESPONSES.name && method == Method::GET => {
+            return Ok(PathAsks::Socket);
+        }
         Root::V1 if wire::of_v1(rest).is_some() => {
             let wire = wire::of_v1(rest).ok_or_else(unknown)?;
             (PathAsks::Wire(wire, None), Method::POST)
@@ -415,17 +465,18 @@ fn passed_on(head: &Parts) -> Vec<(HeaderName, String)> {
 }
 
 /// What tells this conversation from others: what its client says, else its first two parts, which each turn repeats.
-fn conversation(head: &Parts, asked: &AskedModel<'_>, body: &[u8]) -> u64 {
+fn conversation(head: &Parts, asked: &AskedModel<'_>, body: &[u8], own: Option<u64>) -> u64 {
     let mut hash = std::hash::DefaultHasher::new();
     let field =
         |headers: &HeaderMap, name: &&str| headers.get(*name).map(|v| v.as_bytes().to_vec());
     let said = CONVERSATION_FIELDS
         .iter()
         .find_map(|name| field(&head.headers, name));
-    match (said, &asked.conversation) {
-        (Some(said), _) => said.hash(&mut hash),
-        (None, Some(said)) => said.hash(&mut hash),
-        (None, None) => {
+    match (said, &asked.conversation, own) {
+        (Some(said), ..) => said.hash(&mut hash),
+        (None, Some(said), _) => said.hash(&mut hash),
+        (None, None, Some(own)) => own.hash(&mut hash),
+        (None, None, None) => {
             let texts = asked.parts.iter().filter(|part| part.role != Role::Header);
             let texts = texts.filter(|part| part.path.contains('['));
             for part in texts.take(2) {
@@ -433,6 +484,13 @@ fn conversation(head: &Parts, asked: &AskedModel<'_>, body: &[u8]) -> u64 {
             }
         }
     }
+    hash.finish()
+}
+
+/// A number that is the same for the same text.
+pub(crate) fn hash_of(text: &str) -> u64 {
+    let mut hash = std::hash::DefaultHasher::new();
+    text.hash(&mut hash);
     hash.finish()
 }
 
@@ -454,7 +512,7 @@ pub(crate) fn check_names(value: base::JsonValue<'_>) -> Result<(), Refusal> {
     }
 }
 
-fn not_json(error: base::JsonError) -> Refusal {
+pub(crate) fn not_json(error: base::JsonError) -> Refusal {
     match error {
         base::JsonError::Syntax => invalid("the body is not JSON"),
         base::JsonError::Deep => invalid("the JSON is deeper than 64 levels"),

@@ -8,6 +8,7 @@
 
 pub mod actions;
 mod answer;
+pub mod fuzzing;
 mod lane;
 mod meter;
 mod models;
@@ -16,6 +17,7 @@ mod provider;
 mod refuse;
 mod route;
 pub mod section;
+mod socket;
 mod standing;
 mod stream;
 mod upstream;

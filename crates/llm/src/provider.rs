@@ -42,9 +42,17 @@ pub struct ProviderKind {
     pub key: KeyField,
     /// The path of each kind of request that it takes, behind the URL; `{model}` stands for the model's name.
     pub paths: BTreeMap<String, String>,
+    /// The path of its list of models.
+    #[serde(default = "models")]
+    pub models: String,
     /// Fields that are sent where the client sends none of this name.
     #[serde(default)]
     pub fields: BTreeMap<String, String>,
+}
+
+/// Where most have the list of their models.
+fn models() -> String {
+    "/models".to_owned()
 }
 
 /// The field in which a provider wants its key.
@@ -60,7 +68,7 @@ pub enum KeyField {
 
 impl KeyField {
     /// The field with the key in it.
-    pub(crate) fn of(self, key: &Secret) -> (HeaderName, String) {
+    pub fn field(self, key: &Secret) -> (HeaderName, String) {
         let name = |name| HeaderName::from_static(name);
         match self {
             KeyField::Bearer => (

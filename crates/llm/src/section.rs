@@ -14,6 +14,8 @@ const BODY_BYTES_DEFAULT: u64 = 32 << 20;
 /// How long a provider may take until it answers at all, and be silent in the middle of an answer, in milliseconds.
 const ANSWER_MS_DEFAULT: u64 = 600_000;
 const SILENCE_MS_DEFAULT: u64 = 120_000;
+/// How long a WebSocket may be without a request, in milliseconds.
+const SOCKET_IDLE_MS_DEFAULT: u64 = 900_000;
 
 /// Models of providers, in the dialect that the client speaks: OpenAI's at /v1, Anthropic's at /v1/messages, Google's at /v1beta.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
@@ -41,6 +43,9 @@ pub struct LlmSection {
     /// How long a provider may send nothing in the middle of an answer, in milliseconds.
     #[schemars(example = &"120000")]
     pub silence_ms: Count<1, 86_400_000>,
+    /// How long a WebSocket may be without a request, in milliseconds.
+    #[schemars(example = &"900000")]
+    pub socket_idle_ms: Count<1, 3_600_000>,
 }
 
 /// The models of a route, in the order in which they are tried.
@@ -71,7 +76,7 @@ pub struct ProviderSection {
     pub models: List<Text>,
     /// What its models cost, where weir does not know it or your contract says otherwise: dollars for a million tokens.
     #[schemars(example = &"{ gpt-5.4: { input: 1.25, cached_read: 0.125, output: 10 } }")]
-    pub prices: ByName<PriceSection>,
+    pub prices: ByItem<PriceSection>,
     /// Certificates to trust for it instead of the public ones, as PEM.
     #[schemars(example = &"file:ca.pem")]
     pub ca: Option<FileReference>,
@@ -125,6 +130,7 @@ impl Default for LlmSection {
             answer_bytes_max: Count((limit::ANSWER_BYTES_DEFAULT as u64).max(BODY_BYTES_DEFAULT)),
             answer_ms: Count(ANSWER_MS_DEFAULT),
             silence_ms: Count(SILENCE_MS_DEFAULT),
+            socket_idle_ms: Count(SOCKET_IDLE_MS_DEFAULT),
         }
     }
 }

@@ -7,7 +7,7 @@
 //! Example: the deltas `my key is AK`, `IA…` with a rule for such keys: the first event waits for the second, and where the rule
 //! redacts, the first goes on as `my key is [redacted:aws_key]`, the second with an empty text.
 
-mod events;
+pub(crate) mod events;
 mod texts;
 
 use std::collections::VecDeque;

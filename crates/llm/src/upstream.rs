@@ -379,7 +379,7 @@ fn request(
         }
     }
     if let Some(key) = key.and_then(|key| provider.keys.get(key)) {
-        let (name, value) = provider.kind.key.of(key);
+        let (name, value) = provider.kind.key.field(key);
         let value = HeaderValue::try_from(value);
         let mut value = value.map_err(|_| never("a key that is no field's value"))?;
         value.set_sensitive(true);

@@ -154,7 +154,6 @@ pub(crate) static GEMINI_EMBED_BATCH: Wire = Wire {
 };
 
 /// All rows.
-#[cfg(test)]
 pub(crate) static ALL: &[&Wire] = &[
     &CHAT_COMPLETIONS,
     &RESPONSES,

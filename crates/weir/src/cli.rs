@@ -11,6 +11,7 @@ mod connect;
 mod hook;
 mod init;
 mod lab;
+mod llm;
 mod mcp;
 mod pins;
 mod policy;
@@ -79,6 +80,8 @@ enum Command {
     Agent(agent::Agent),
     #[command(subcommand)]
     Mcp(mcp::Mcp),
+    #[command(subcommand)]
+    Llm(llm::Llm),
     Connect(Box<connect::Connect>),
     Usage(usage::Usage),
     #[command(subcommand)]
@@ -107,6 +110,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Pins(command) => command.run(),
         Command::Agent(command) => command.run(),
         Command::Mcp(command) => return command.run(),
+        Command::Llm(command) => command.run(),
         Command::Connect(command) => command.run(),
         Command::Usage(command) => command.run(),
         Command::Prices(command) => command.run(),

@@ -169,6 +169,27 @@ pub(crate) struct Llm {
     pub answer_bytes_max: usize,
     pub answer_ms: u64,
     pub silence_ms: u64,
+    pub socket_idle_ms: u64,
+}
+
+impl ModelProvider {
+    /// Where it may be dialled: where its URL says, and in the ranges that are named.
+    pub(crate) fn reach(&self) -> gate::Reach {
+        let mut reach = match self.url.is_loopback() {
+            true => gate::Reach::loopback(),
+            false => gate::Reach::default(),
+        };
+        reach.ranges.extend(&self.addresses);
+        reach
+    }
+}
+
+impl Llm {
+    /// The provider of this name.
+    pub(crate) fn provider(&self, name: &base::Name) -> Option<&ModelProvider> {
+        let mut providers = self.providers.iter();
+        providers.find(|provider| provider.told.name == *name)
+    }
 }
 
 /// One provider, and how it is reached.

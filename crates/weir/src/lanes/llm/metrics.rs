@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use base::Metric;
 use llm::{DURATION, FIRST_CHUNK, MeteredTry, TOKENS};
 use prometheus_client::encoding::{EncodeLabelSet, text};
@@ -46,7 +47,7 @@ type OfSeconds<L> = Family<L, Histogram, fn() -> Histogram>;
 pub(super) struct ModelMetrics {
     registry: Registry,
     /// The models that the configuration names.
-    models: HashSet<Arc<str>>,
+    models: ArcSwap<HashSet<Arc<str>>>,
     tokens: OfSeconds<OfTokens>,
     duration: OfSeconds<OfEnd>,
     first_chunk: OfSeconds<OfModel>,
@@ -62,14 +63,18 @@ fn seconds() -> Histogram {
     Histogram::new((0..14).map(|power| 0.01 * f64::from(1_u32 << power)))
 }
 
+fn named(settings: &Llm) -> HashSet<Arc<str>> {
+    let named = settings.providers.iter().flat_map(|of| &of.told.models);
+    let tried = settings.routes.iter().flat_map(|route| &route.tries);
+    let models = named.chain(tried.map(|of| &of.model));
+    models.map(|model| model.as_str().into()).collect()
+}
+
 impl ModelMetrics {
     pub(super) fn new(settings: &Llm) -> ModelMetrics {
-        let named = settings.providers.iter().flat_map(|of| &of.told.models);
-        let tried = settings.routes.iter().flat_map(|route| &route.tries);
-        let models = named.chain(tried.map(|of| &of.model));
         let mut metrics = ModelMetrics {
             registry: Registry::default(),
-            models: models.map(|model| model.as_str().into()).collect(),
+            models: ArcSwap::from_pointee(named(settings)),
             tokens: Family::new_with_constructor(tokens),
             duration: Family::new_with_constructor(seconds),
             first_chunk: Family::new_with_constructor(seconds),
@@ -83,6 +88,11 @@ impl ModelMetrics {
         metrics
     }
 
+    /// The models that are labels of their own from now on.
+    pub(super) fn know(&self, settings: &Llm) {
+        self.models.store(Arc::new(named(settings)));
+    }
+
     /// Appends the metrics to a page.
     pub(super) fn write(&self, page: &mut String) {
         text::encode_registry(page, &self.registry).expect("a string takes all that is written");
@@ -91,7 +101,7 @@ impl ModelMetrics {
 
 impl llm::ModelMeter for ModelMetrics {
     fn ended(&self, of: &MeteredTry<'_>) {
-        let model = self.models.get(of.model).cloned();
+        let model = self.models.load().get(of.model).cloned();
         let model = model.unwrap_or_else(|| OTHER.into());
         let provider: Arc<str> = of.provider.into();
         for (kind, count) in of.usage.iter().flat_map(|usage| {

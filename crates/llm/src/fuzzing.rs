@@ -1,0 +1,91 @@
+//! Entrances for the fuzzer to parsers that nothing outside this crate calls. Each panics where what was read contradicts itself.
+
+use base::Json;
+
+use crate::answer::{AnswerSaid, Delta};
+use crate::socket::{CreateMessage, KeptResponse, TurnEvents};
+use crate::stream::events::{Splitter, data_of};
+use crate::wire::{self, AskedModel};
+
+/// Bytes of an event that are read.
+const EVENT_BYTES_MAX: usize = 1 << 20;
+
+/// A body, an answer or an event of the row of this number: parts and texts stand in it, and do not overlap, since what is redacted
+/// is put in their place; each call of a tool is judged as JSON.
+pub fn dialect(row: u8, text: &[u8]) {
+    let Ok(json) = Json::read(text) else {
+        return;
+    };
+    let wire = wire::ALL[usize::from(row) % wire::ALL.len()];
+    let mut asked = AskedModel::default();
+    (wire.read)(json.root(), &mut asked);
+    let mut spans = asked.spans();
+    spans.sort_by_key(|span| (span.start, span.end));
+    let apart = spans.windows(2).all(|two| two[0].end <= two[1].start);
+    assert!(apart, "two parts of a body overlap");
+    assert!(spans.iter().all(|span| span.end <= text.len()));
+    let mut said = AnswerSaid::default();
+    (wire.answer)(json.root(), &mut said);
+    let mut delta = Delta::default();
+    (wire.event)(json.root(), &mut delta);
+    for call in said.calls.iter().chain(&delta.whole_calls) {
+        assert!(
+            Json::read(call.json().as_bytes()).is_ok(),
+            "a call is no JSON"
+        );
+    }
+    for (_, value) in &delta.texts {
+        assert!(value.as_str().is_some(), "a text that grows is none");
+    }
+}
+
+/// A stream of events: the same ones, however it is cut, and the data of each in it.
+pub fn events(cut: u8, stream: &[u8]) {
+    let read = |piece: usize| {
+        let (mut splitter, mut events) = (Splitter::new(EVENT_BYTES_MAX), Vec::new());
+        for piece in stream.chunks(piece.max(1)) {
+            splitter.push(piece).ok()?;
+            events.extend(std::iter::from_fn(|| splitter.next()));
+        }
+        events.extend(splitter.rest());
+        Some(events)
+    };
+    let (whole, pieces) = (read(stream.len()), read(usize::from(cut)));
+    let (Some(whole), Some(pieces)) = (whole, pieces) else {
+        return;
+    };
+    assert!(whole == pieces, "the cut changed the events");
+    assert!(whole.concat() == stream, "a byte was lost");
+    for event in whole {
+        let (raw, data) = data_of(event);
+        assert!(
+            raw.get(data).is_some(),
+            "the data stand outside of the event"
+        );
+    }
+}
+
+/// A message of a client on a WebSocket, and an event for it: what goes on is JSON.
+pub fn socket(message: &str, event: &[u8]) {
+    if let Ok(message) = CreateMessage::read(message.to_owned()) {
+        let kept = KeptResponse {
+            id: "r".to_owned(),
+            items: "{\"a\":1}".to_owned(),
+        };
+        for body in [message.body(None), message.body(Some(&kept))] {
+            let json = Json::read(&body);
+            let json = json.unwrap_or_else(|_| panic!("the body of a message is no JSON"));
+            assert!(
+                json.root().get("stream_id").is_none(),
+                "the envelope goes on"
+            );
+        }
+    }
+    let mut events = TurnEvents::new(Some("a\"b"));
+    if let Some(message) = events.message(event) {
+        assert!(
+            Json::read(message.as_bytes()).is_ok(),
+            "a message is no JSON"
+        );
+    }
+}
