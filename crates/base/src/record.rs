@@ -136,6 +136,8 @@ pub struct Outcome<'a> {
     pub calls: Option<u64>,
     /// What a model counted, where one was asked.
     pub usage: Option<Usage>,
+    /// The usage is all of it, although the answer did not go back.
+    pub is_counted: bool,
     /// Nothing is billed for it: the provider was not reached, or refused the request.
     pub is_unbilled: bool,
     pub findings: &'a [Finding],
@@ -274,6 +276,9 @@ impl Outcome<'_> {
             json.plain("call", self.call);
             if let Some(calls) = self.calls {
                 json.number("calls", calls);
+            }
+            if self.is_counted {
+                json.raw("counted", "true");
             }
             json.number("duration_ms", self.duration_ms);
             json.text("end", self.end.as_str());
@@ -422,6 +427,7 @@ mod tests {
                 output: 7,
                 ..Usage::default()
             }),
+            is_counted: true,
             is_unbilled: true,
             findings: &[],
             why: Some(("upstream.failed", "it \"ended\"")),

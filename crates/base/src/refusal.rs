@@ -170,7 +170,8 @@ codes! {
     LIMIT_AGENT "limit.agent" 429 "Wait as long as Retry-After says, or have the operator raise limits.agent_per_minute.";
     LIMIT_TOKENS "limit.tokens" 429 "Wait as long as Retry-After says, or ask for less.";
     LIMIT_BUDGET "limit.budget" 429 "Wait as long as Retry-After says, ask for less (a smaller max_tokens), or have the operator raise the budget that the message names; GET /v1/usage says how it stands.";
-    LIMIT_PRICE_UNKNOWN "limit.price_unknown" 403 "Have the operator say what the model costs under llm.prices, or ask another model.";
+    LIMIT_TOO_DEAR "limit.too_dear" 403 "Ask for less, such as a smaller max_tokens, or have the operator raise the budget that the message names.";
+    LIMIT_PRICE_UNKNOWN "limit.price_unknown" 403 "Have the operator say what the model costs, in prices of its provider or in the file llm.prices; or ask another model.";
     BUDGETS "limit.budgets" 503 "The budgets do not answer; try again in a moment.";
     LIMIT_STRANGERS "limit.strangers" 429 "Send a good key, which this limit does not count; or wait as long as Retry-After says, or have the operator raise limits.strangers_per_minute.";
     LIMIT_ADDRESS "limit.address" 429 "Wait as long as Retry-After says, or have the operator raise limits.address_per_minute.";
@@ -220,6 +221,7 @@ codes! {
     // Models.
     LLM_BODY_INVALID "llm.body_invalid" 400 "Send a JSON object as the dialect has it, with each name once.";
     LLM_MODEL_UNKNOWN "llm.model_unknown" 404 "Ask for a model that GET /v1/models shows, or for provider/model.";
+    LLM_UNCONVERTIBLE "llm.unconvertible" 400 "Leave out what the message names, or ask a model whose provider speaks your dialect.";
     LLM_DIALECT "llm.dialect" 400 "Ask in a dialect that the provider speaks, or for a model of another provider.";
     LLM_NONE_LEFT "llm.none_left" 503 "Try again as Retry-After says, or later; the message says who failed how.";
     LLM_PROVIDER_FAILED "llm.provider_failed" 502 "The provider failed; try again.";

@@ -63,6 +63,8 @@ pub struct CallEnding<'a> {
     pub calls: Option<u64>,
     /// What a model counted, where one was asked.
     pub usage: Option<Usage>,
+    /// The usage is all of it, although the answer did not go back.
+    pub is_counted: bool,
     /// Nothing is billed for it: the provider was not reached, or refused the request.
     pub is_unbilled: bool,
     /// The code and private reason of what went wrong.
@@ -78,6 +80,7 @@ impl CallEnding<'_> {
             bytes: 0,
             calls: None,
             usage: None,
+            is_counted: false,
             is_unbilled: false,
             why: None,
         }
@@ -210,6 +213,7 @@ impl Passed {
             duration_ms,
             calls: ending.calls,
             usage: ending.usage,
+            is_counted: ending.is_counted,
             is_unbilled: ending.is_unbilled,
             findings: &self.findings,
             why: ending.why,
@@ -235,7 +239,7 @@ impl Passed {
         let Some(reservation) = self.reservation.take() else {
             return;
         };
-        let is_whole = ending.end == CallEnd::Complete;
+        let is_whole = ending.end == CallEnd::Complete || ending.is_counted;
         let (usage, is_estimated) = spent(&self.cost, ending.usage, is_whole, ending.is_unbilled);
         let counted = self.cost.price.map_or(0, |price| price.of(&usage));
         let money = match is_estimated {
@@ -258,7 +262,7 @@ impl Passed {
                 model,
                 usage,
                 is_estimated,
-                money,
+                money: self.cost.price.map(|_| money),
             });
         }
     }

@@ -166,8 +166,8 @@ pub struct UsedTokens<'a> {
     pub usage: Usage,
     /// Nobody counted it, or a part of it alone: it is what was reserved.
     pub is_estimated: bool,
-    /// What it costs, in billionths of a dollar; 0 where no price is known.
-    pub money: u64,
+    /// What it costs, in billionths of a dollar, where a price is known.
+    pub money: Option<u64>,
 }
 
 /// The account of what models used. Answers from memory.

@@ -160,13 +160,12 @@ impl Case<'_> {
             }
             RoomOf::Budget(budget) => {
                 let words = budget.words();
+                if over.retry_ms == u64::MAX {
+                    let public = format!("the call may cost more than the whole budget {words}");
+                    return Refusal::new(refusal::LIMIT_TOO_DEAR, public);
+                }
                 let public = match budget.per {
                     Per::AtOnce => format!("as many calls as the budget {words} has are under way"),
-                    _ if over.retry_ms == u64::MAX => {
-                        format!(
-                            "the call may cost more than the whole budget {words}; ask for less, such as a smaller max_tokens"
-                        )
-                    }
                     _ => {
                         let free = self.now.unix_ms.saturating_add(over.retry_ms);
                         let free = base::clock::rfc3339(free);
@@ -178,10 +177,7 @@ impl Case<'_> {
                 Refusal::new(refusal::LIMIT_BUDGET, public)
             }
         };
-        match over.retry_ms {
-            u64::MAX => refusal,
-            retry_ms => refusal.with_retry_ms(retry_ms),
-        }
+        refusal.with_retry_ms(over.retry_ms)
     }
 }
 

@@ -123,7 +123,9 @@ impl Conversion {
             Dialect::Chat => chat::read_answer(body)?,
             Dialect::Messages => messages::read_answer(body)?,
             Dialect::Gemini => gemini::read_answer(body)?,
-            Dialect::Responses => return Err(Unconvertible::new("model", "is of no provider for this")),
+            Dialect::Responses => {
+                return Err(Unconvertible::new("model", "is of no provider for this"));
+            }
         };
         Ok(self.said(&said, model))
     }

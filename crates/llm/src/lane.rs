@@ -302,7 +302,7 @@ impl LlmLane {
         let found = route::find(
             &settings.providers,
             &settings.routes,
-            wire,
+            (wire, is_stream),
             &name,
             conversation,
         );
@@ -327,6 +327,7 @@ impl LlmLane {
             spans: asked.spans(),
             fields: &fields,
             query: known.head.uri.query(),
+            asked: &name,
             body: &body,
             content: &content,
             read_bytes: (body.len() - asked.media_bytes) as u64,

@@ -8,6 +8,7 @@
 
 pub mod actions;
 mod answer;
+mod convert;
 pub mod fuzzing;
 mod lane;
 mod meter;

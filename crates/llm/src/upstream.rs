@@ -16,13 +16,14 @@ use http::header::{
 };
 use http::{HeaderMap, StatusCode};
 use net::{Body, Response, SendError, UpstreamAnswer};
+use serde_json::Value;
 
 use crate::answer::AnswerSaid;
 use crate::lane::{KnownRequest, LlmLane, resource};
 use crate::meter::TryWatch;
 use crate::provider::Provider;
 use crate::route::Candidate;
-use crate::wire::{Bills, Wire};
+use crate::wire::{Bills, STREAM_GENERATE, Wire};
 use crate::{refuse, stream};
 
 /// Most tries of one request, all providers and keys together.
@@ -31,6 +32,8 @@ const TRIES_MAX: usize = 4;
 const LOOK_MS: u64 = 1_000;
 /// How long a key is left alone where a provider says that it is at its limit, and not for how long, in milliseconds.
 const COOL_MS_DEFAULT: u64 = 5_000;
+/// Fields that go on to providers of every dialect.
+const ANY_DIALECTS: &[&str] = &["user-agent", "idempotency-key"];
 /// Names of a query that go on: of all else nothing is known.
 const QUERY: &[&str] = &["alt", "beta", "api-version"];
 /// Fields of an answer that go back, and what the names of others begin with. Their values are short, and no texts.
@@ -57,6 +60,8 @@ pub(crate) struct Sending<'a> {
     pub(crate) spans: Vec<Range<usize>>,
     pub(crate) fields: &'a [(HeaderName, String)],
     pub(crate) query: Option<&'a str>,
+    /// The model's name as the client wrote it.
+    pub(crate) asked: &'a str,
     pub(crate) body: &'a Bytes,
     pub(crate) content: &'a [ContentPart<'a>],
     /// Bytes that a model reads as text, and tokens that its media are at most.
@@ -135,7 +140,7 @@ pub(crate) async fn carry(
     let mut failures: Vec<String> = Vec::new();
     let mut retry_ms = None;
     let mut last: Option<(Passed, FailedTry, TryWatch)> = None;
-    let mut at = 0;
+    let (mut at, mut tried) = (0, None);
     for _ in 0..TRIES_MAX {
         let Some(candidate) = candidates.get(at) else {
             break;
@@ -161,13 +166,13 @@ pub(crate) async fn carry(
         let passed = match judge(lane, &known, sending, candidate, last.as_ref()).await {
             Ok(passed) => passed,
             Err(refusal) => {
-                // Who may not ask this one may be permitted the next.
+                // Who may not ask this one, or has no money for it, may ask the next.
                 let is_last = at + 1 >= candidates.len();
-                if refusal.code != refusal::FORBIDDEN || (is_last && last.is_none()) {
+                if !is_of_target(&refusal) || (is_last && last.is_none()) {
                     give_up(last);
                     return refuse::respond(family, &refusal, id);
                 }
-                failures.push(format!("{} is not permitted", provider.name));
+                failures.push(format!("{}: {}", provider.name, refusal.public));
                 at += 1;
                 continue;
             }
@@ -176,7 +181,15 @@ pub(crate) async fn carry(
         let watch = TryWatch::new(lane, sending, candidate);
         match attempt(lane, &passed, sending, candidate, key).await {
             Tried::Answered(answer) => {
-                return back(lane, passed, sending, *answer, watch).await;
+                return back(lane, passed, (sending, candidate), *answer, watch).await;
+            }
+            Tried::Refused(refusal, billed)
+                if refusal.code == refusal::LLM_UNCONVERTIBLE && at + 1 < candidates.len() =>
+            {
+                failures.push(format!("{}: {}", provider.name, refusal.public));
+                watch.ended(None, Some(refusal.code.name));
+                end_failed(passed, 0, &refusal, billed);
+                at += 1;
             }
             Tried::Refused(refusal, billed) => {
                 watch.ended(None, Some(refusal.code.name));
@@ -196,20 +209,24 @@ pub(crate) async fn carry(
                     at += 1;
                 }
                 last = Some((passed, failed, watch));
+                tried = Some(candidate);
             }
         }
     }
-    match last {
+    match (last, tried) {
         // What the last of them said is what the client can use.
-        Some((
-            passed,
-            FailedTry {
-                answer: Some(answer),
-                ..
-            },
-            watch,
-        )) => back(lane, passed, sending, *answer, watch).await,
-        last => {
+        (
+            Some((
+                passed,
+                FailedTry {
+                    answer: Some(answer),
+                    ..
+                },
+                watch,
+            )),
+            Some(candidate),
+        ) => back(lane, passed, (sending, candidate), *answer, watch).await,
+        (last, _) => {
             let refusal = none_left(&failures, retry_ms);
             match last {
                 Some((passed, failed, watch)) => {
@@ -221,6 +238,17 @@ pub(crate) async fn carry(
             }
         }
     }
+}
+
+/// Whether another target may do where this one was refused.
+fn is_of_target(refusal: &Refusal) -> bool {
+    let codes = [
+        refusal::FORBIDDEN,
+        refusal::LIMIT_BUDGET,
+        refusal::LIMIT_TOO_DEAR,
+        refusal::LIMIT_PRICE_UNKNOWN,
+    ];
+    codes.contains(&refusal.code)
 }
 
 /// No provider is left: who failed how.
@@ -341,11 +369,16 @@ fn request(
     candidate: &Candidate,
     key: Option<usize>,
 ) -> Result<http::Request<Bytes>, Refusal> {
-    let body = body(passed, sending, candidate)?;
-    let path = provider.path(sending.wire, &candidate.model);
+    let body = converted(body(passed, sending, candidate)?, sending, candidate)?;
+    let path = provider.path(candidate.wire, &candidate.model);
     let path =
         path.ok_or_else(|| Refusal::new(refusal::LLM_DIALECT, "the provider has no such path"))?;
-    let path = match query(sending.query) {
+    let query = match candidate.conversion {
+        None => query(sending.query),
+        // Google streams events where it is asked for them alone.
+        Some(_) => (candidate.wire.name == STREAM_GENERATE.name).then(|| "alt=sse".to_owned()),
+    };
+    let path = match query {
         Some(query) => format!("{path}?{query}"),
         None => path,
     };
@@ -366,7 +399,9 @@ fn request(
             let public = "a secret stands where it cannot be taken out: in a header field";
             return Err(Refusal::new(refusal::SECRET, public));
         }
-        if let Ok(value) = HeaderValue::try_from(value) {
+        // Another dialect's provider does not read the fields of this one.
+        let is_read = candidate.conversion.is_none() || ANY_DIALECTS.contains(&name.as_str());
+        if let Some(value) = HeaderValue::try_from(value).ok().filter(|_| is_read) {
             fields.append(name.clone(), value);
         }
     }
@@ -428,6 +463,20 @@ fn body(passed: &Passed, sending: &Sending<'_>, candidate: &Candidate) -> Result
     Ok(whole.into())
 }
 
+/// The body in the provider's dialect.
+///
+/// # Errors
+/// `llm.unconvertible` where something of it has no counterpart there.
+fn converted(body: Bytes, sending: &Sending<'_>, candidate: &Candidate) -> Result<Bytes, Refusal> {
+    let Some(conversion) = candidate.conversion else {
+        return Ok(body);
+    };
+    let body = serde_json::from_slice(&body).map_err(|_| never("a body that is no JSON"))?;
+    let converted = conversion.request(&body, &candidate.model, sending.is_stream);
+    let converted = converted.map_err(|why| why.refusal())?;
+    Ok(converted.to_string().into())
+}
+
 /// What goes on of a query.
 fn query(query: Option<&str>) -> Option<String> {
     let pairs = query?.split('&').filter(|pair| {
@@ -468,7 +517,7 @@ pub(crate) async fn while_in_force<T>(
 async fn back(
     lane: &LlmLane,
     passed: Passed,
-    sending: &Sending<'_>,
+    (sending, candidate): (&Sending<'_>, &Candidate),
     mut answer: UpstreamAnswer,
     watch: TryWatch,
 ) -> Response {
@@ -492,16 +541,16 @@ async fn back(
     if answer.head.status.is_success()
         && kind.is_some_and(|kind| kind.starts_with("text/event-stream"))
     {
-        return stream::carry(lane, passed, sending.wire, answer, watch);
+        return stream::carry(lane, passed, (sending, candidate), answer, watch);
     }
-    whole(lane, passed, sending, answer, &watch).await
+    whole(lane, passed, (sending, candidate), answer, &watch).await
 }
 
 /// An answer that is one JSON text.
 async fn whole(
     lane: &LlmLane,
     mut passed: Passed,
-    sending: &Sending<'_>,
+    (sending, candidate): (&Sending<'_>, &Candidate),
     mut answer: UpstreamAnswer,
     watch: &TryWatch,
 ) -> Response {
@@ -514,12 +563,14 @@ async fn whole(
         Ok(Err(error)) => Err(of_send(error)),
         Err(refusal) => Err(refusal),
     };
+    let mut usage = None;
     let judged = body.and_then(|body| {
-        let judged = judge_whole(&mut passed, wire, status, &body)?;
-        Ok((judged, body.len() as u64))
+        let judged = judge_whole(&mut passed, candidate.wire, status, &body, &mut usage)?;
+        let said = said_back(judged, (sending, candidate), status)?;
+        Ok((said, body.len() as u64))
     });
     match judged {
-        Ok(((body, usage), bytes)) => {
+        Ok((body, bytes)) => {
             let error = (status.as_u16() >= 400).then_some("provider");
             watch.ended(usage, error);
             passed.end(CallEnding {
@@ -543,9 +594,11 @@ async fn whole(
                 CallEnd::Failed
             };
             let billed = Billed::of_status(status.as_u16());
-            watch.ended(None, Some(refusal.code.name));
+            watch.ended(usage, Some(refusal.code.name));
             passed.end(CallEnding {
                 status: status.as_u16(),
+                usage,
+                is_counted: usage.is_some(),
                 is_unbilled: billed == Billed::Nothing,
                 why: Some((refusal.code.name, &refusal.private)),
                 ..CallEnding::of(how)
@@ -561,7 +614,8 @@ fn judge_whole(
     wire: &Wire,
     status: StatusCode,
     body: &Bytes,
-) -> Result<(Bytes, Option<Usage>), Refusal> {
+    usage: &mut Option<Usage>,
+) -> Result<Bytes, Refusal> {
     let Ok(json) = Json::read(body) else {
         let what = match status.is_success() {
             true => "the provider's answer is not JSON".to_owned(),
@@ -576,15 +630,36 @@ fn judge_whole(
     if status.is_success() {
         (wire.answer)(json.root(), &mut said);
     }
+    *usage = said.usage;
     for call in &said.calls {
         passed.proposed(call.json().as_bytes(), &call.path)?;
     }
-    let judged = passed.answer(json.root(), "")?;
-    let body = match judged {
+    Ok(match passed.answer(json.root(), "")? {
         Answer::AsItCame => body.clone(),
         Answer::Redacted(redacted) => redacted.into(),
+    })
+}
+
+/// An answer in the client's dialect.
+fn said_back(
+    body: Bytes,
+    (sending, candidate): (&Sending<'_>, &Candidate),
+    status: StatusCode,
+) -> Result<Bytes, Refusal> {
+    let Some(conversion) = candidate.conversion else {
+        return Ok(body);
     };
-    Ok((body, said.usage))
+    let body: Value =
+        serde_json::from_slice(&body).map_err(|_| never("an answer that is no JSON"))?;
+    let said = match status.is_success() {
+        true => conversion.answer(&body, sending.asked).map_err(|why| {
+            let public = "the provider's answer cannot be said in the client's dialect";
+            Refusal::new(refusal::LLM_ANSWER_INVALID, public)
+                .with_private(format!("{} {}", why.path, why.why))
+        })?,
+        false => refuse::provider_error(sending.wire.family, status.as_u16(), &body),
+    };
+    Ok(said.to_string().into())
 }
 
 pub(crate) fn of_send(error: SendError) -> Refusal {

@@ -78,6 +78,8 @@ struct EndedCall<'r> {
     end: Cow<'r, str>,
     usage: Option<CountedTokens>,
     #[serde(default)]
+    counted: bool,
+    #[serde(default)]
     unbilled: bool,
 }
 
@@ -158,7 +160,7 @@ impl UsageReader {
 fn settled(call: UsedCall, ended: &EndedCall<'_>) -> UsedCall {
     let counted = ended.usage.map(Usage::from);
     let known = match counted {
-        Some(usage) if ended.end == "complete" => Some(usage),
+        Some(usage) if ended.end == "complete" || ended.counted => Some(usage),
         None if ended.unbilled => Some(Usage::default()),
         Some(usage) if usage.total() >= call.usage.total() => Some(usage),
         _ => None,
@@ -251,18 +253,21 @@ pub struct AccountRow {
     pub usage: Usage,
     /// What of it nobody counted, in tokens.
     pub estimated: u64,
-    /// What it cost when it was used, in billionths of a dollar.
+    /// What it cost when it was used, in billionths of a dollar, as far as prices were known.
     pub money: u64,
+    /// Calls of it whose price was not known.
+    pub unpriced: u64,
 }
 
 impl AccountRow {
     /// Of one call.
-    pub fn of_call(usage: Usage, is_estimated: bool, money: u64) -> AccountRow {
+    pub fn of_call(usage: Usage, is_estimated: bool, money: Option<u64>) -> AccountRow {
         AccountRow {
             calls: 1,
             usage,
             estimated: if is_estimated { usage.total() } else { 0 },
-            money,
+            money: money.unwrap_or_default(),
+            unpriced: u64::from(money.is_none()),
         }
     }
 
@@ -277,6 +282,7 @@ impl AccountRow {
         self.calls = self.calls.saturating_add(other.calls);
         self.estimated = self.estimated.saturating_add(other.estimated);
         self.money = self.money.saturating_add(other.money);
+        self.unpriced = self.unpriced.saturating_add(other.unpriced);
     }
 }
 
@@ -392,6 +398,7 @@ mod tests {
             duration_ms: 1,
             calls: None,
             usage,
+            is_counted: false,
             is_unbilled,
             findings: &[],
             why: None,
@@ -448,7 +455,7 @@ mod tests {
                     ..Usage::default()
                 },
                 is_estimated: false,
-                money: 2,
+                money: Some(2),
             });
         };
         // The end of November 2026, and the day after.

@@ -4,7 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::fields::{checked, given, items, known, text};
 use super::talk::{
-    AnswerFormat, Effort, ImageFrom, Said, Speaker, Stop, Talk, TalkBlock, TalkTool, ToolChoice, ToolUse, Turn,
+    AnswerFormat, Effort, ImageFrom, Said, Speaker, Stop, Talk, TalkBlock, TalkTool, ToolChoice,
+    ToolUse, Turn,
 };
 use super::{Dialect, Unconvertible, all_input};
 use crate::usage::counted_by_openai;
@@ -37,17 +38,25 @@ pub(super) fn read(body: &Value) -> Result<Talk, Unconvertible> {
 pub(super) fn stops(value: Option<&Value>, path: &str) -> Result<Vec<String>, Unconvertible> {
     match value {
         Some(Value::String(one)) => Ok(vec![one.clone()]),
-        list => items(list, path)?.iter().map(|item| text(Some(item), path)).collect(),
+        list => items(list, path)?
+            .iter()
+            .map(|item| text(Some(item), path))
+            .collect(),
     }
 }
 
 pub(super) fn effort(value: Option<&Value>) -> Option<Effort> {
-    value.and_then(Value::as_str).map(|word| Effort::Word(word.to_owned()))
+    value
+        .and_then(Value::as_str)
+        .map(|word| Effort::Word(word.to_owned()))
 }
 
 fn read_tool(tool: &Value, path: &str) -> Result<TalkTool, Unconvertible> {
     if tool["type"] != "function" {
-        return Err(Unconvertible::new(format!("{path}.type"), "is not function, and the provider has no such tool"));
+        return Err(Unconvertible::new(
+            format!("{path}.type"),
+            "is not function, and the provider has no such tool",
+        ));
     }
     known(tool, path, &["type", "function"])?;
     function(&tool["function"], &format!("{path}.function"))
@@ -55,12 +64,20 @@ fn read_tool(tool: &Value, path: &str) -> Result<TalkTool, Unconvertible> {
 
 /// A function with its name, description, parameters and strictness.
 pub(super) fn function(function: &Value, path: &str) -> Result<TalkTool, Unconvertible> {
-    known(function, path, &["type", "name", "description", "parameters", "strict"])?;
-    let schema = function.get("parameters").filter(|schema| !schema.is_null());
+    known(
+        function,
+        path,
+        &["type", "name", "description", "parameters", "strict"],
+    )?;
+    let schema = function
+        .get("parameters")
+        .filter(|schema| !schema.is_null());
     Ok(TalkTool {
         name: text(function.get("name"), &format!("{path}.name"))?,
         description: function["description"].as_str().map(str::to_owned),
-        schema: schema.cloned().unwrap_or_else(|| json!({ "type": "object" })),
+        schema: schema
+            .cloned()
+            .unwrap_or_else(|| json!({ "type": "object" })),
         is_strict: function["strict"].as_bool(),
     })
 }
@@ -99,7 +116,10 @@ pub(super) fn format(value: Option<&Value>, path: &str) -> Result<AnswerFormat, 
                 is_strict: inner["strict"].as_bool(),
             })
         }
-        _ => Err(Unconvertible::new(path, "is a format that the provider does not have")),
+        _ => Err(Unconvertible::new(
+            path,
+            "is a format that the provider does not have",
+        )),
     }
 }
 
@@ -117,13 +137,31 @@ fn read_message(talk: &mut Talk, message: &Value, path: &str) -> Result<(), Unco
             talk.say(Speaker::User, blocks);
         }
         Some("assistant") => {
-            let names = ["role", "content", "name", "refusal", "tool_calls", "annotations", "audio", "reasoning_content", "reasoning"];
+            let names = [
+                "role",
+                "content",
+                "name",
+                "refusal",
+                "tool_calls",
+                "annotations",
+                "audio",
+                "reasoning_content",
+                "reasoning",
+            ];
             known(message, path, &names)?;
             if !message["audio"].is_null() {
-                return Err(Unconvertible::new(format!("{path}.audio"), "is of no other provider"));
+                return Err(Unconvertible::new(
+                    format!("{path}.audio"),
+                    "is of no other provider",
+                ));
             }
-            let thoughts = message["reasoning_content"].as_str().or(message["reasoning"].as_str());
-            let mut blocks: Vec<TalkBlock> = thoughts.map(|text| TalkBlock::Thinking(text.to_owned())).into_iter().collect();
+            let thoughts = message["reasoning_content"]
+                .as_str()
+                .or(message["reasoning"].as_str());
+            let mut blocks: Vec<TalkBlock> = thoughts
+                .map(|text| TalkBlock::Thinking(text.to_owned()))
+                .into_iter()
+                .collect();
             blocks.extend(read_content(&message["content"], &content)?);
             for (i, call) in items(message.get("tool_calls"), path)?.iter().enumerate() {
                 let at = format!("{path}.tool_calls[{i}]");
@@ -140,7 +178,12 @@ fn read_message(talk: &mut Talk, message: &Value, path: &str) -> Result<(), Unco
             };
             talk.say(Speaker::User, vec![block]);
         }
-        _ => return Err(Unconvertible::new(format!("{path}.role"), "is none that the provider knows")),
+        _ => {
+            return Err(Unconvertible::new(
+                format!("{path}.role"),
+                "is none that the provider knows",
+            ));
+        }
     }
     Ok(())
 }
@@ -160,7 +203,10 @@ fn read_call(call: &Value, path: &str) -> Result<ToolUse, Unconvertible> {
     Ok(ToolUse {
         id: text(call.get("id"), &format!("{path}.id"))?,
         name: text(function.get("name"), &format!("{path}.function.name"))?,
-        input: arguments(function["arguments"].as_str(), &format!("{path}.function.arguments"))?,
+        input: arguments(
+            function["arguments"].as_str(),
+            &format!("{path}.function.arguments"),
+        )?,
     })
 }
 
@@ -168,7 +214,8 @@ fn read_call(call: &Value, path: &str) -> Result<ToolUse, Unconvertible> {
 pub(super) fn arguments(text: Option<&str>, path: &str) -> Result<Value, Unconvertible> {
     match text.map(str::trim) {
         None | Some("") => Ok(json!({})),
-        Some(text) => serde_json::from_str(text).map_err(|_| Unconvertible::new(path, "is no JSON, which the provider asks for")),
+        Some(text) => serde_json::from_str(text)
+            .map_err(|_| Unconvertible::new(path, "is no JSON, which the provider asks for")),
     }
 }
 
@@ -182,8 +229,15 @@ fn read_content(content: &Value, path: &str) -> Result<Vec<TalkBlock>, Unconvert
         blocks.push(match part["type"].as_str() {
             Some("text") => TalkBlock::Text(text(part.get("text"), &at)?),
             Some("refusal") => TalkBlock::Text(text(part.get("refusal"), &at)?),
-            Some("image_url") => TalkBlock::Image(image(&text(part["image_url"].get("url"), &at)?, &at)?),
-            _ => return Err(Unconvertible::new(at, "is of a kind that the provider does not take")),
+            Some("image_url") => {
+                TalkBlock::Image(image(&text(part["image_url"].get("url"), &at)?, &at)?)
+            }
+            _ => {
+                return Err(Unconvertible::new(
+                    at,
+                    "is of a kind that the provider does not take",
+                ));
+            }
         });
     }
     Ok(blocks)
@@ -215,7 +269,10 @@ pub(super) fn write(talk: &Talk, model: &str) -> Result<Value, Unconvertible> {
         }
     };
     if talk.top_k.is_some() {
-        return Err(Unconvertible::new("top_k", "has no counterpart at this provider; leave it out"));
+        return Err(Unconvertible::new(
+            "top_k",
+            "has no counterpart at this provider; leave it out",
+        ));
     }
     set("model", Some(model.into()));
     set("messages", Some(write_messages(talk)));
@@ -224,29 +281,44 @@ pub(super) fn write(talk: &Talk, model: &str) -> Result<Value, Unconvertible> {
     set("max_completion_tokens", talk.max_tokens.map(Value::from));
     set("stop", (!talk.stop.is_empty()).then(|| json!(talk.stop)));
     set("user", talk.user.clone().map(Value::from));
-    set("reasoning_effort", talk.effort.as_ref().map(|effort| effort.word().into()));
+    set(
+        "reasoning_effort",
+        talk.effort.as_ref().map(|effort| effort.word().into()),
+    );
     if !talk.tools.is_empty() {
         set("tools", Some(talk.tools.iter().map(write_tool).collect()));
         set("parallel_tool_calls", talk.parallel.map(Value::from));
     }
-    set("tool_choice", match &talk.choice {
-        ToolChoice::Unsaid => None,
-        ToolChoice::Auto => Some("auto".into()),
-        ToolChoice::Nothing => Some("none".into()),
-        ToolChoice::Any => Some("required".into()),
-        ToolChoice::One(name) => Some(json!({ "type": "function", "function": { "name": name } })),
-    });
-    set("response_format", match &talk.format {
-        AnswerFormat::Text => None,
-        AnswerFormat::Json => Some(json!({ "type": "json_object" })),
-        AnswerFormat::Schema { name, schema, is_strict } => {
-            let mut inner = json!({ "name": name, "schema": schema });
-            if let Some(is_strict) = is_strict {
-                inner["strict"] = (*is_strict).into();
+    set(
+        "tool_choice",
+        match &talk.choice {
+            ToolChoice::Unsaid => None,
+            ToolChoice::Auto => Some("auto".into()),
+            ToolChoice::Nothing => Some("none".into()),
+            ToolChoice::Any => Some("required".into()),
+            ToolChoice::One(name) => {
+                Some(json!({ "type": "function", "function": { "name": name } }))
             }
-            Some(json!({ "type": "json_schema", "json_schema": inner }))
-        }
-    });
+        },
+    );
+    set(
+        "response_format",
+        match &talk.format {
+            AnswerFormat::Text => None,
+            AnswerFormat::Json => Some(json!({ "type": "json_object" })),
+            AnswerFormat::Schema {
+                name,
+                schema,
+                is_strict,
+            } => {
+                let mut inner = json!({ "name": name, "schema": schema });
+                if let Some(is_strict) = is_strict {
+                    inner["strict"] = (*is_strict).into();
+                }
+                Some(json!({ "type": "json_schema", "json_schema": inner }))
+            }
+        },
+    );
     if talk.is_stream {
         set("stream", Some(true.into()));
         set("stream_options", Some(json!({ "include_usage": true })));
@@ -283,21 +355,42 @@ fn write_messages(talk: &Talk) -> Value {
 fn write_user(blocks: &[TalkBlock], messages: &mut Vec<Value>) {
     let mut images = Vec::new();
     for block in blocks {
-        if let TalkBlock::Result { id, content, is_error } = block {
+        if let TalkBlock::Result {
+            id,
+            content,
+            is_error,
+        } = block
+        {
             let texts: Vec<&str> = content.iter().filter_map(as_text).collect();
             let text = texts.join("\n");
             // Chat has no word for it.
-            let text = if *is_error { format!("Error: {text}") } else { text };
+            let text = if *is_error {
+                format!("Error: {text}")
+            } else {
+                text
+            };
             messages.push(json!({ "role": "tool", "tool_call_id": id, "content": text }));
             // A tool's message takes texts alone: its images are shown by the user's.
-            images.extend(content.iter().filter(|block| matches!(block, TalkBlock::Image(_))));
+            images.extend(
+                content
+                    .iter()
+                    .filter(|block| matches!(block, TalkBlock::Image(_))),
+            );
         }
     }
-    let said = blocks.iter().filter(|block| !matches!(block, TalkBlock::Result { .. }));
-    let parts: Vec<Value> = images.into_iter().chain(said).filter_map(write_part).collect();
+    let said = blocks
+        .iter()
+        .filter(|block| !matches!(block, TalkBlock::Result { .. }));
+    let parts: Vec<Value> = images
+        .into_iter()
+        .chain(said)
+        .filter_map(write_part)
+        .collect();
     match parts.as_slice() {
         [] => {}
-        [one] if one["type"] == "text" => messages.push(json!({ "role": "user", "content": one["text"] })),
+        [one] if one["type"] == "text" => {
+            messages.push(json!({ "role": "user", "content": one["text"] }))
+        }
         _ => messages.push(json!({ "role": "user", "content": parts })),
     }
 }
@@ -325,10 +418,13 @@ fn write_part(block: &TalkBlock) -> Option<Value> {
 
 fn write_assistant(blocks: &[TalkBlock]) -> Value {
     let texts: Vec<&str> = blocks.iter().filter_map(as_text).collect();
-    let calls: Vec<Value> = blocks.iter().filter_map(|block| match block {
-        TalkBlock::Call(call) => Some(write_call(call)),
-        _ => None,
-    }).collect();
+    let calls: Vec<Value> = blocks
+        .iter()
+        .filter_map(|block| match block {
+            TalkBlock::Call(call) => Some(write_call(call)),
+            _ => None,
+        })
+        .collect();
     let mut message = json!({ "role": "assistant" });
     message["content"] = match texts.is_empty() {
         true => Value::Null,
@@ -349,22 +445,39 @@ pub(super) fn read_answer(body: &Value) -> Result<Said, Unconvertible> {
     let choice = &body["choices"][0];
     let message = &choice["message"];
     if !message.is_object() {
-        return Err(Unconvertible::new("choices[0].message", "is missing from the provider's answer"));
+        return Err(Unconvertible::new(
+            "choices[0].message",
+            "is missing from the provider's answer",
+        ));
     }
     let mut blocks = Vec::new();
-    let thoughts = message["reasoning_content"].as_str().or(message["reasoning"].as_str());
-    blocks.extend(thoughts.filter(|text| !text.is_empty()).map(|text| TalkBlock::Thinking(text.to_owned())));
+    let thoughts = message["reasoning_content"]
+        .as_str()
+        .or(message["reasoning"].as_str());
+    blocks.extend(
+        thoughts
+            .filter(|text| !text.is_empty())
+            .map(|text| TalkBlock::Thinking(text.to_owned())),
+    );
     for text in [&message["content"], &message["refusal"]] {
         let text = text.as_str().filter(|text| !text.is_empty());
         blocks.extend(text.map(|text| TalkBlock::Text(text.to_owned())));
     }
-    for (i, call) in items(message.get("tool_calls"), "tool_calls")?.iter().enumerate() {
+    for (i, call) in items(message.get("tool_calls"), "tool_calls")?
+        .iter()
+        .enumerate()
+    {
         let path = format!("choices[0].message.tool_calls[{i}]");
         blocks.push(TalkBlock::Call(read_call(call, &path)?));
     }
     Ok(Said {
         id: body["id"].as_str().unwrap_or_default().to_owned(),
-        stop: stop(choice["finish_reason"].as_str(), blocks.iter().any(|block| matches!(block, TalkBlock::Call(_)))),
+        stop: stop(
+            choice["finish_reason"].as_str(),
+            blocks
+                .iter()
+                .any(|block| matches!(block, TalkBlock::Call(_))),
+        ),
         blocks,
         usage: counted_by_openai(&body["usage"]),
     })

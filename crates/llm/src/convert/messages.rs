@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 
 use super::fields::{checked, given, items, known, text};
 use super::talk::{
-    AnswerFormat, Effort, ImageFrom, Said, Speaker, Stop, Talk, TalkBlock, TalkTool, ToolChoice, ToolUse,
+    AnswerFormat, Effort, ImageFrom, Said, Speaker, Stop, Talk, TalkBlock, TalkTool, ToolChoice,
+    ToolUse,
 };
 use super::{Dialect, Unconvertible};
 use crate::usage::counted_by_anthropic;
@@ -25,7 +26,9 @@ pub(super) fn read(body: &Value) -> Result<Talk, Unconvertible> {
         stop: super::chat::stops(body.get("stop_sequences"), "stop_sequences")?,
         ..Talk::default()
     };
-    let user = body.get("metadata").and_then(|metadata| metadata["user_id"].as_str());
+    let user = body
+        .get("metadata")
+        .and_then(|metadata| metadata["user_id"].as_str());
     talk.user = user.map(str::to_owned);
     talk.effort = effort(body)?;
     talk.format = format(body)?;
@@ -34,7 +37,8 @@ pub(super) fn read(body: &Value) -> Result<Talk, Unconvertible> {
         Some(Value::String(text)) => talk.system.push(text.clone()),
         list => {
             for (i, block) in items(list, "system")?.iter().enumerate() {
-                talk.system.push(text(block.get("text"), &format!("system[{i}].text"))?);
+                talk.system
+                    .push(text(block.get("text"), &format!("system[{i}].text"))?);
             }
         }
     }
@@ -47,9 +51,16 @@ pub(super) fn read(body: &Value) -> Result<Talk, Unconvertible> {
             Some("none") => ToolChoice::Nothing,
             Some("any") => ToolChoice::Any,
             Some("tool") => ToolChoice::One(text(choice.get("name"), "tool_choice.name")?),
-            _ => return Err(Unconvertible::new("tool_choice.type", "says what this provider has no word for")),
+            _ => {
+                return Err(Unconvertible::new(
+                    "tool_choice.type",
+                    "says what this provider has no word for",
+                ));
+            }
         };
-        talk.parallel = choice["disable_parallel_tool_use"].as_bool().map(|off| !off);
+        talk.parallel = choice["disable_parallel_tool_use"]
+            .as_bool()
+            .map(|off| !off);
     }
     for (i, message) in items(body.get("messages"), "messages")?.iter().enumerate() {
         let path = format!("messages[{i}]");
@@ -57,15 +68,25 @@ pub(super) fn read(body: &Value) -> Result<Talk, Unconvertible> {
         let speaker = match message["role"].as_str() {
             Some("user") => Speaker::User,
             Some("assistant") => Speaker::Assistant,
-            _ => return Err(Unconvertible::new(format!("{path}.role"), "is neither user nor assistant")),
+            _ => {
+                return Err(Unconvertible::new(
+                    format!("{path}.role"),
+                    "is neither user nor assistant",
+                ));
+            }
         };
-        talk.say(speaker, read_content(&message["content"], &format!("{path}.content"))?);
+        talk.say(
+            speaker,
+            read_content(&message["content"], &format!("{path}.content"))?,
+        );
     }
     Ok(talk)
 }
 
 fn effort(body: &Map<String, Value>) -> Result<Option<Effort>, Unconvertible> {
-    let config = body.get("output_config").and_then(|config| config["effort"].as_str());
+    let config = body
+        .get("output_config")
+        .and_then(|config| config["effort"].as_str());
     let word = config.map(|word| Effort::Word(word.to_owned()));
     let Some(thinking) = body.get("thinking").filter(|thinking| !thinking.is_null()) else {
         return Ok(word);
@@ -74,8 +95,16 @@ fn effort(body: &Map<String, Value>) -> Result<Option<Effort>, Unconvertible> {
         Some("disabled") => None,
         // The model decides by itself.
         Some("adaptive") => word,
-        Some("enabled") => thinking["budget_tokens"].as_u64().map(Effort::Tokens).or(word),
-        _ => return Err(Unconvertible::new("thinking.type", "says what this provider has no word for")),
+        Some("enabled") => thinking["budget_tokens"]
+            .as_u64()
+            .map(Effort::Tokens)
+            .or(word),
+        _ => {
+            return Err(Unconvertible::new(
+                "thinking.type",
+                "says what this provider has no word for",
+            ));
+        }
     })
 }
 
@@ -84,7 +113,10 @@ fn format(body: &Map<String, Value>) -> Result<AnswerFormat, Unconvertible> {
         known(config, "output_config", &["effort", "format"])?;
     }
     let inner = body.get("output_config").map(|config| &config["format"]);
-    let format = body.get("output_format").or(inner).filter(|format| !format.is_null());
+    let format = body
+        .get("output_format")
+        .or(inner)
+        .filter(|format| !format.is_null());
     match format {
         None => Ok(AnswerFormat::Text),
         Some(format) if format["type"] == "json_schema" => Ok(AnswerFormat::Schema {
@@ -92,21 +124,39 @@ fn format(body: &Map<String, Value>) -> Result<AnswerFormat, Unconvertible> {
             schema: format["schema"].clone(),
             is_strict: Some(true),
         }),
-        Some(_) => Err(Unconvertible::new("output_format.type", "is a format that the provider does not have")),
+        Some(_) => Err(Unconvertible::new(
+            "output_format.type",
+            "is a format that the provider does not have",
+        )),
     }
 }
 
 fn read_tool(tool: &Value, path: &str) -> Result<TalkTool, Unconvertible> {
     if !matches!(tool["type"].as_str(), None | Some("custom")) {
-        return Err(Unconvertible::new(format!("{path}.type"), "is a tool that the provider does not run"));
+        return Err(Unconvertible::new(
+            format!("{path}.type"),
+            "is a tool that the provider does not run",
+        ));
     }
-    let names = ["type", "name", "description", "input_schema", "cache_control", "strict", "eager_input_streaming", "input_examples", "defer_loading"];
+    let names = [
+        "type",
+        "name",
+        "description",
+        "input_schema",
+        "cache_control",
+        "strict",
+        "eager_input_streaming",
+        "input_examples",
+        "defer_loading",
+    ];
     known(tool, path, &names)?;
     let schema = tool.get("input_schema").filter(|schema| !schema.is_null());
     Ok(TalkTool {
         name: text(tool.get("name"), &format!("{path}.name"))?,
         description: tool["description"].as_str().map(str::to_owned),
-        schema: schema.cloned().unwrap_or_else(|| json!({ "type": "object" })),
+        schema: schema
+            .cloned()
+            .unwrap_or_else(|| json!({ "type": "object" })),
         is_strict: tool["strict"].as_bool(),
     })
 }
@@ -142,7 +192,12 @@ fn read_block(block: &Value, at: &str) -> Result<Option<TalkBlock>, Unconvertibl
             },
             is_error: block["is_error"].as_bool().unwrap_or(false),
         },
-        _ => return Err(Unconvertible::new(at, "is of a kind that the provider does not take")),
+        _ => {
+            return Err(Unconvertible::new(
+                at,
+                "is of a kind that the provider does not take",
+            ));
+        }
     }))
 }
 
@@ -153,7 +208,10 @@ fn read_image(source: &Value, at: &str) -> Result<ImageFrom, Unconvertible> {
             text(source.get("media_type"), at)?,
             text(source.get("data"), at)?,
         )),
-        _ => Err(Unconvertible::new(format!("{at}.source.type"), "is neither url nor base64")),
+        _ => Err(Unconvertible::new(
+            format!("{at}.source.type"),
+            "is neither url nor base64",
+        )),
     }
 }
 
@@ -164,23 +222,45 @@ pub(super) fn write(talk: &Talk, model: &str) -> Result<Value, Unconvertible> {
             body.insert(name.to_owned(), value);
         }
     };
-    let thinking = talk.effort.as_ref().map(Effort::tokens).filter(|tokens| *tokens > 0);
+    let thinking = talk
+        .effort
+        .as_ref()
+        .map(Effort::tokens)
+        .filter(|tokens| *tokens > 0);
     let mut most = talk.max_tokens.unwrap_or(MAX_TOKENS_DEFAULT);
     if let Some(tokens) = thinking {
         // What is thought is of the bound; the client's bound is for what is said.
         let tokens = tokens.max(THINKING_MIN);
         most = most.max(tokens.saturating_add(MAX_TOKENS_DEFAULT.min(most)));
-        set("thinking", Some(json!({ "type": "enabled", "budget_tokens": tokens })));
+        set(
+            "thinking",
+            Some(json!({ "type": "enabled", "budget_tokens": tokens })),
+        );
     }
     set("model", Some(model.into()));
     set("max_tokens", Some(most.into()));
-    set("system", (!talk.system.is_empty()).then(|| talk.system.join("\n\n").into()));
+    set(
+        "system",
+        (!talk.system.is_empty()).then(|| talk.system.join("\n\n").into()),
+    );
     // A model that thinks takes no temperature of the client's.
-    set("temperature", talk.temperature.clone().filter(|_| thinking.is_none()).map(bounded));
+    set(
+        "temperature",
+        talk.temperature
+            .clone()
+            .filter(|_| thinking.is_none())
+            .map(bounded),
+    );
     set("top_p", talk.top_p.clone().filter(|_| thinking.is_none()));
     set("top_k", talk.top_k.clone());
-    set("stop_sequences", (!talk.stop.is_empty()).then(|| json!(talk.stop)));
-    set("metadata", talk.user.as_ref().map(|user| json!({ "user_id": user })));
+    set(
+        "stop_sequences",
+        (!talk.stop.is_empty()).then(|| json!(talk.stop)),
+    );
+    set(
+        "metadata",
+        talk.user.as_ref().map(|user| json!({ "user_id": user })),
+    );
     if !talk.tools.is_empty() {
         set("tools", Some(talk.tools.iter().map(write_tool).collect()));
     }
@@ -192,7 +272,10 @@ pub(super) fn write(talk: &Talk, model: &str) -> Result<Value, Unconvertible> {
             Some(json!({ "format": { "type": "json_schema", "schema": schema } })),
         ),
         AnswerFormat::Json => {
-            return Err(Unconvertible::new("response_format", "asks for JSON without a schema, which the provider does not promise; give a json_schema"));
+            return Err(Unconvertible::new(
+                "response_format",
+                "asks for JSON without a schema, which the provider does not promise; give a json_schema",
+            ));
         }
     }
     if talk.is_stream {
@@ -256,15 +339,24 @@ fn write_block(block: &TalkBlock) -> Option<Value> {
     Some(match block {
         TalkBlock::Text(text) if text.trim().is_empty() => return None,
         TalkBlock::Text(text) => json!({ "type": "text", "text": text }),
-        TalkBlock::Image(ImageFrom::Url(url)) => json!({ "type": "image", "source": { "type": "url", "url": url } }),
+        TalkBlock::Image(ImageFrom::Url(url)) => {
+            json!({ "type": "image", "source": { "type": "url", "url": url } })
+        }
         TalkBlock::Image(ImageFrom::Data(kind, data)) => {
             json!({ "type": "image", "source": { "type": "base64", "media_type": kind, "data": data } })
         }
         TalkBlock::Thinking(_) => return None,
-        TalkBlock::Call(call) => json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": call.input }),
-        TalkBlock::Result { id, content, is_error } => {
+        TalkBlock::Call(call) => {
+            json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": call.input })
+        }
+        TalkBlock::Result {
+            id,
+            content,
+            is_error,
+        } => {
             let content: Vec<Value> = content.iter().filter_map(write_block).collect();
-            let mut result = json!({ "type": "tool_result", "tool_use_id": id, "content": content });
+            let mut result =
+                json!({ "type": "tool_result", "tool_use_id": id, "content": content });
             if *is_error {
                 result["is_error"] = true.into();
             }
@@ -276,7 +368,10 @@ fn write_block(block: &TalkBlock) -> Option<Value> {
 pub(super) fn read_answer(body: &Value) -> Result<Said, Unconvertible> {
     let mut blocks = Vec::new();
     if !body["content"].is_array() {
-        return Err(Unconvertible::new("content", "is missing from the provider's answer"));
+        return Err(Unconvertible::new(
+            "content",
+            "is missing from the provider's answer",
+        ));
     }
     for (i, block) in items(body.get("content"), "content")?.iter().enumerate() {
         blocks.extend(read_block(block, &format!("content[{i}]"))?);
@@ -310,11 +405,17 @@ pub(super) fn stop_word(stop: &Stop) -> &'static str {
 }
 
 pub(super) fn write_answer(said: &Said, model: &str) -> Value {
-    let content: Vec<Value> = said.blocks.iter().filter_map(|block| match block {
-        // It is shown to the client; no signature of the provider's own can be made for it.
-        TalkBlock::Thinking(text) => Some(json!({ "type": "thinking", "thinking": text, "signature": "" })),
-        block => write_block(block),
-    }).collect();
+    let content: Vec<Value> = said
+        .blocks
+        .iter()
+        .filter_map(|block| match block {
+            // It is shown to the client; no signature of the provider's own can be made for it.
+            TalkBlock::Thinking(text) => {
+                Some(json!({ "type": "thinking", "thinking": text, "signature": "" }))
+            }
+            block => write_block(block),
+        })
+        .collect();
     let sequence = match &said.stop {
         Stop::Sequence(sequence) => sequence.clone(),
         _ => None,

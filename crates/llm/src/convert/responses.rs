@@ -21,7 +21,11 @@ pub(super) fn read(body: &Value) -> Result<Talk, Unconvertible> {
     let user = given(body, "safety_identifier").or(given(body, "user"));
     talk.user = user.and_then(|user| user.as_str().map(str::to_owned));
     if let Some(reasoning) = given(body, "reasoning") {
-        known(&reasoning, "reasoning", &["effort", "summary", "generate_summary"])?;
+        known(
+            &reasoning,
+            "reasoning",
+            &["effort", "summary", "generate_summary"],
+        )?;
         talk.effort = effort(reasoning.get("effort"));
     }
     if let Some(text) = given(body, "text") {
@@ -31,7 +35,10 @@ pub(super) fn read(body: &Value) -> Result<Talk, Unconvertible> {
     for (i, tool) in items(body.get("tools"), "tools")?.iter().enumerate() {
         let path = format!("tools[{i}]");
         if tool["type"] != "function" {
-            return Err(Unconvertible::new(format!("{path}.type"), "is not function, and the provider has no such tool"));
+            return Err(Unconvertible::new(
+                format!("{path}.type"),
+                "is not function, and the provider has no such tool",
+            ));
         }
         talk.tools.push(function(tool, &path)?);
     }
@@ -54,10 +61,17 @@ fn read_item(talk: &mut Talk, item: &Value, path: &str) -> Result<(), Unconverti
         None | Some("message") => {
             let blocks = read_content(&item["content"], &format!("{path}.content"))?;
             match item["role"].as_str() {
-                Some("system" | "developer") => talk.system.extend(super::chat::texts_of(blocks, path)?),
+                Some("system" | "developer") => {
+                    talk.system.extend(super::chat::texts_of(blocks, path)?)
+                }
                 Some("assistant") => talk.say(Speaker::Assistant, blocks),
                 Some("user") => talk.say(Speaker::User, blocks),
-                _ => return Err(Unconvertible::new(format!("{path}.role"), "is none that the provider knows")),
+                _ => {
+                    return Err(Unconvertible::new(
+                        format!("{path}.role"),
+                        "is none that the provider knows",
+                    ));
+                }
             }
         }
         Some("function_call") => {
@@ -78,7 +92,12 @@ fn read_item(talk: &mut Talk, item: &Value, path: &str) -> Result<(), Unconverti
         }
         // It can be read by the provider that wrote it alone.
         Some("reasoning") => {}
-        Some(_) => return Err(Unconvertible::new(format!("{path}.type"), "is of a kind that the provider does not take")),
+        Some(_) => {
+            return Err(Unconvertible::new(
+                format!("{path}.type"),
+                "is of a kind that the provider does not take",
+            ));
+        }
     }
     Ok(())
 }
@@ -91,10 +110,19 @@ fn read_content(content: &Value, path: &str) -> Result<Vec<TalkBlock>, Unconvert
     for (i, part) in items(Some(content), path)?.iter().enumerate() {
         let at = format!("{path}[{i}]");
         blocks.push(match part["type"].as_str() {
-            Some("input_text" | "output_text" | "text") => TalkBlock::Text(text(part.get("text"), &at)?),
+            Some("input_text" | "output_text" | "text") => {
+                TalkBlock::Text(text(part.get("text"), &at)?)
+            }
             Some("refusal") => TalkBlock::Text(text(part.get("refusal"), &at)?),
-            Some("input_image") => TalkBlock::Image(image(&text(part.get("image_url"), &at)?, &at)?),
-            _ => return Err(Unconvertible::new(at, "is of a kind that the provider does not take")),
+            Some("input_image") => {
+                TalkBlock::Image(image(&text(part.get("image_url"), &at)?, &at)?)
+            }
+            _ => {
+                return Err(Unconvertible::new(
+                    at,
+                    "is of a kind that the provider does not take",
+                ));
+            }
         });
     }
     Ok(blocks)
@@ -111,7 +139,10 @@ fn write_items(said: &Said) -> Vec<Value> {
     if !words.is_empty() {
         output.push(message_item(&words, "completed"));
     }
-    output.extend(said.calls().map(|call| call_item(&call.id, &call.name, &call.input.to_string(), "completed")));
+    output.extend(
+        said.calls()
+            .map(|call| call_item(&call.id, &call.name, &call.input.to_string(), "completed")),
+    );
     output
 }
 
@@ -122,7 +153,9 @@ pub(super) fn reasoning_item(thinking: &str) -> Value {
 pub(super) fn message_item(words: &str, status: &str) -> Value {
     let content = match words {
         "" => json!([]),
-        words => json!([{ "type": "output_text", "text": words, "annotations": [], "logprobs": [] }]),
+        words => {
+            json!([{ "type": "output_text", "text": words, "annotations": [], "logprobs": [] }])
+        }
     };
     json!({ "id": "msg_0", "type": "message", "role": "assistant", "status": status, "content": content })
 }
@@ -139,7 +172,13 @@ pub(super) fn call_item(id: &str, name: &str, arguments: &str, status: &str) -> 
 }
 
 /// A response with these items.
-pub(super) fn response(id: &str, model: &str, output: Vec<Value>, stop: Option<&Stop>, usage: Option<&Usage>) -> Value {
+pub(super) fn response(
+    id: &str,
+    model: &str,
+    output: Vec<Value>,
+    stop: Option<&Stop>,
+    usage: Option<&Usage>,
+) -> Value {
     let (status, incomplete) = match stop {
         None => ("in_progress", Value::Null),
         Some(Stop::Length) => ("incomplete", json!({ "reason": "max_output_tokens" })),
@@ -177,5 +216,11 @@ fn write_usage(usage: &Usage) -> Value {
 }
 
 pub(super) fn write_answer(said: &Said, model: &str) -> Value {
-    response(&said.id, model, write_items(said), Some(&said.stop), Some(&said.usage))
+    response(
+        &said.id,
+        model,
+        write_items(said),
+        Some(&said.stop),
+        Some(&said.usage),
+    )
 }

@@ -29,8 +29,15 @@ impl StreamConversion {
     /// stream's words, such as a comment that keeps it alive, and goes on.
     pub(crate) fn events(&mut self, events: &[u8], out: &mut Vec<u8>) {
         let text = String::from_utf8_lossy(events);
-        for event in text.replace("\r\n", "\n").split("\n\n").filter(|event| !event.is_empty()) {
-            let data: Vec<&str> = event.lines().filter_map(|line| line.strip_prefix("data:")).collect();
+        for event in text
+            .replace("\r\n", "\n")
+            .split("\n\n")
+            .filter(|event| !event.is_empty())
+        {
+            let data: Vec<&str> = event
+                .lines()
+                .filter_map(|line| line.strip_prefix("data:"))
+                .collect();
             let data = data.join("\n");
             let data = data.trim();
             if data.is_empty() {

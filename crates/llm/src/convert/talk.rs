@@ -189,10 +189,15 @@ pub(crate) enum Stop {
 /// A piece of an answer that streams.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Piece {
-    Begin { id: String },
+    Begin {
+        id: String,
+    },
     Text(String),
     Thinking(String),
-    CallBegins { id: String, name: String },
+    CallBegins {
+        id: String,
+        name: String,
+    },
     /// More of the last call's arguments, as JSON.
     Arguments(String),
     /// The provider says in the middle that it failed.

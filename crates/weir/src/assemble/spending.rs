@@ -57,7 +57,7 @@ impl Spending {
                     model: &call.model,
                     usage: call.usage,
                     is_estimated: call.is_estimated,
-                    money: price.map_or(0, |price| price.of(&call.usage)),
+                    money: price.map(|price| price.of(&call.usage)),
                 };
                 spending.account.used(&used);
                 spending.count(&settings.budgets, &used, now);
@@ -83,7 +83,7 @@ impl Spending {
             let amount = match budget.unit {
                 Unit::Calls => 1,
                 Unit::Tokens => used.usage.total(),
-                Unit::Money => used.money,
+                Unit::Money => used.money.unwrap_or_default(),
             };
             self.limits
                 .add(&line(budget, used.agent, amount), used.at_unix_ms, now);
@@ -225,7 +225,7 @@ fn by_model<'r>(rows: impl Iterator<Item = &'r (AccountKey, AccountRow)>) -> Vec
             "output": row.usage.output,
             "reasoning": row.usage.reasoning,
             "estimated": row.estimated,
-            "dollars": dollars(row.money),
+            "dollars": (row.unpriced == 0).then(|| dollars(row.money)),
         })
     };
     models.into_iter().map(row).collect()

@@ -30,7 +30,7 @@ Examples:
 
 It reads the log: since the begin of this month where --since says nothing else. Tokens are as providers counted them; of a call
 that broke off, or that nobody counted, what was reserved for it is taken, and shown as estimated too. Money is by today's prices
-(weir prices show); where no price is known the cell is empty.
+(weir prices show); where no price is known the cell is empty, and a sum of which some are not known has a plus behind it.
 
 Exit codes: 0 printed, 2 the log cannot be read.")]
 pub(super) struct Usage {
@@ -96,23 +96,7 @@ impl By {
     }
 }
 
-/// A row, and whether the price of all of it is known.
-#[derive(Clone, Copy)]
-struct Sum {
-    row: AccountRow,
-    is_priced: bool,
-}
-
-impl Default for Sum {
-    fn default() -> Sum {
-        Sum {
-            row: AccountRow::default(),
-            is_priced: true,
-        }
-    }
-}
-
-type Sums = BTreeMap<Vec<String>, Sum>;
+type Sums = BTreeMap<Vec<String>, AccountRow>;
 
 const NUMBERS: [&str; 7] = [
     "calls",
@@ -220,7 +204,7 @@ impl Usage {
         let mut text = self.titles().join(",") + "\n";
         for (key, sum) in sums {
             let mut cells: Vec<String> = key.iter().map(|cell| csv_cell(cell)).collect();
-            cells.extend(numbers(&sum.row).map(|number| number.to_string()));
+            cells.extend(numbers(sum).map(|number| number.to_string()));
             cells.push(money(sum));
             text += &(cells.join(",") + "\n");
         }
@@ -233,10 +217,10 @@ impl Usage {
             for (by, cell) in self.by.iter().zip(key) {
                 row.insert(by.title().to_owned(), cell.as_str().into());
             }
-            for (name, number) in NUMBERS.iter().zip(numbers(&sum.row)) {
+            for (name, number) in NUMBERS.iter().zip(numbers(sum)) {
                 row.insert((*name).to_owned(), number.into());
             }
-            let money = sum.is_priced.then(|| dollars(sum.row.money));
+            let money = (sum.unpriced == 0).then(|| dollars(sum.money));
             row.insert("dollars".to_owned(), json!(money));
             Value::Object(row)
         });
@@ -245,20 +229,19 @@ impl Usage {
     }
 
     fn text(&self, sums: &Sums, from: u64) -> String {
-        let mut all = Sum::default();
+        let mut all = AccountRow::default();
         let mut lines = vec![
             self.titles()
                 .iter()
                 .map(|&title| title.to_owned())
                 .collect::<Vec<_>>(),
         ];
-        let line = |key: Vec<String>, sum: &Sum| -> Vec<String> {
-            let numbers = numbers(&sum.row).map(|number| number.to_string());
+        let line = |key: Vec<String>, sum: &AccountRow| -> Vec<String> {
+            let numbers = numbers(sum).map(|number| number.to_string());
             key.into_iter().chain(numbers).chain([money(sum)]).collect()
         };
         for (key, sum) in sums {
-            all.is_priced &= sum.is_priced;
-            all.row.merge(&sum.row);
+            all.merge(sum);
             let key = key.iter().map(|cell| visible(cell).into_owned()).collect();
             lines.push(line(key, sum));
         }
@@ -289,11 +272,13 @@ fn numbers(row: &AccountRow) -> [u64; 7] {
     ]
 }
 
-/// Dollars to a hundredth of a cent; nothing where a price is missing.
-fn money(sum: &Sum) -> String {
-    match sum.is_priced {
-        true => format!("{:.4}", dollars(sum.row.money)),
-        false => String::new(),
+/// Dollars to a millionth; nothing where no price is known, and with a plus where some are not.
+fn money(sum: &AccountRow) -> String {
+    let dollars = dollars(sum.money);
+    match sum.unpriced {
+        0 => format!("{dollars:.6}"),
+        all if all == sum.calls => String::new(),
+        _ => format!("{dollars:.6}+"),
     }
 }
 

@@ -71,7 +71,9 @@ impl PieceReader {
 
     fn failed(error: &Value, pieces: &mut Vec<Piece>) {
         let message = error["message"].as_str().or(error.as_str());
-        pieces.push(Piece::Failed(message.unwrap_or("the provider failed").to_owned()));
+        pieces.push(Piece::Failed(
+            message.unwrap_or("the provider failed").to_owned(),
+        ));
     }
 
     fn chat(&mut self, event: &Value, pieces: &mut Vec<Piece>) {
@@ -82,8 +84,16 @@ impl PieceReader {
         let choice = &event["choices"][0];
         let delta = &choice["delta"];
         for (text, is_thought) in [
-            (delta["reasoning_content"].as_str().or(delta["reasoning"].as_str()), true),
-            (delta["content"].as_str().or(delta["refusal"].as_str()), false),
+            (
+                delta["reasoning_content"]
+                    .as_str()
+                    .or(delta["reasoning"].as_str()),
+                true,
+            ),
+            (
+                delta["content"].as_str().or(delta["refusal"].as_str()),
+                false,
+            ),
         ] {
             let text = text.filter(|text| !text.is_empty()).map(str::to_owned);
             pieces.extend(text.map(|text| match is_thought {
@@ -98,11 +108,15 @@ impl PieceReader {
                 self.begun.insert(index, ());
                 self.has_calls = true;
                 pieces.push(Piece::CallBegins {
-                    id: call["id"].as_str().map_or_else(|| format!("call_{index}"), str::to_owned),
+                    id: call["id"]
+                        .as_str()
+                        .map_or_else(|| format!("call_{index}"), str::to_owned),
                     name: function["name"].as_str().unwrap_or_default().to_owned(),
                 });
             }
-            let more = function["arguments"].as_str().filter(|more| !more.is_empty());
+            let more = function["arguments"]
+                .as_str()
+                .filter(|more| !more.is_empty());
             pieces.extend(more.map(|more| Piece::Arguments(more.to_owned())));
         }
         if event["usage"].is_object() {
@@ -163,7 +177,11 @@ impl PieceReader {
         }
         self.begin(&event["responseId"], pieces);
         let candidate = &event["candidates"][0];
-        for part in candidate["content"]["parts"].as_array().into_iter().flatten() {
+        for part in candidate["content"]["parts"]
+            .as_array()
+            .into_iter()
+            .flatten()
+        {
             if let Some(text) = part["text"].as_str() {
                 pieces.push(match part["thought"].as_bool() {
                     Some(true) => Piece::Thinking(text.to_owned()),
@@ -174,17 +192,23 @@ impl PieceReader {
             if call.is_object() && self.calls < CALLS_MAX {
                 self.calls += 1;
                 self.has_calls = true;
-                let id = call["id"].as_str().map_or_else(|| format!("call_{}", self.calls), str::to_owned);
+                let id = call["id"]
+                    .as_str()
+                    .map_or_else(|| format!("call_{}", self.calls), str::to_owned);
                 let name = call["name"].as_str().unwrap_or_default().to_owned();
                 pieces.push(Piece::CallBegins { id, name });
-                let arguments = call.get("args").map_or_else(|| "{}".to_owned(), ToString::to_string);
+                let arguments = call
+                    .get("args")
+                    .map_or_else(|| "{}".to_owned(), ToString::to_string);
                 pieces.push(Piece::Arguments(arguments));
             }
         }
         if event["usageMetadata"].is_object() {
             self.count(counted_by_gemini(&event["usageMetadata"]));
         }
-        let blocked = event["promptFeedback"]["blockReason"].as_str().map(|_| "SAFETY");
+        let blocked = event["promptFeedback"]["blockReason"]
+            .as_str()
+            .map(|_| "SAFETY");
         if let Some(reason) = candidate["finishReason"].as_str().or(blocked) {
             self.stop = Some(gemini::stop(Some(reason), self.has_calls));
         }

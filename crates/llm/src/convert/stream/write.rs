@@ -137,7 +137,11 @@ impl PieceWriter {
                     "id": self.id, "type": "message", "role": "assistant", "model": self.model, "content": [],
                     "stop_reason": null, "stop_sequence": null, "usage": messages::write_usage(&Usage::default()),
                 });
-                sse(Some("message_start"), &json!({ "type": "message_start", "message": message }), out);
+                sse(
+                    Some("message_start"),
+                    &json!({ "type": "message_start", "message": message }),
+                    out,
+                );
             }
             Dialect::Gemini => {}
             Dialect::Responses => {
@@ -158,7 +162,8 @@ impl PieceWriter {
 
     /// One chunk of chat.
     fn chunk(&self, delta: Value, finish: Option<&str>, out: &mut Vec<u8>) {
-        let choice = json!({ "index": 0, "delta": delta, "finish_reason": finish, "logprobs": null });
+        let choice =
+            json!({ "index": 0, "delta": delta, "finish_reason": finish, "logprobs": null });
         sse(None, &self.chat_event(json!([choice])), out);
     }
 
@@ -179,8 +184,12 @@ impl PieceWriter {
             Dialect::Chat | Dialect::Gemini => {}
             Dialect::Messages => {
                 let block = match what {
-                    Open::Call => json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": {} }),
-                    Open::Thinking => json!({ "type": "thinking", "thinking": "", "signature": "" }),
+                    Open::Call => {
+                        json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": {} })
+                    }
+                    Open::Thinking => {
+                        json!({ "type": "thinking", "thinking": "", "signature": "" })
+                    }
                     Open::Text | Open::Nothing => json!({ "type": "text", "text": "" }),
                 };
                 let event = json!({ "type": "content_block_start", "index": self.index, "content_block": block });
@@ -193,10 +202,22 @@ impl PieceWriter {
                     Open::Text | Open::Nothing => responses::message_item("", "in_progress"),
                 };
                 let at = self.index;
-                self.event("response.output_item.added", json!({ "output_index": at, "item": item }), out);
+                self.event(
+                    "response.output_item.added",
+                    json!({ "output_index": at, "item": item }),
+                    out,
+                );
                 let part = match what {
-                    Open::Text => Some(("response.content_part.added", "content_index", json!({ "type": "output_text", "text": "", "annotations": [], "logprobs": [] }))),
-                    Open::Thinking => Some(("response.reasoning_summary_part.added", "summary_index", json!({ "type": "summary_text", "text": "" }))),
+                    Open::Text => Some((
+                        "response.content_part.added",
+                        "content_index",
+                        json!({ "type": "output_text", "text": "", "annotations": [], "logprobs": [] }),
+                    )),
+                    Open::Thinking => Some((
+                        "response.reasoning_summary_part.added",
+                        "summary_index",
+                        json!({ "type": "summary_text", "text": "" }),
+                    )),
                     Open::Call | Open::Nothing => None,
                 };
                 if let Some((kind, index, part)) = part {
@@ -212,7 +233,9 @@ impl PieceWriter {
         match self.dialect {
             Dialect::Chat => {
                 let delta = match what {
-                    Open::Call => json!({ "tool_calls": [{ "index": self.calls, "function": { "arguments": more } }] }),
+                    Open::Call => {
+                        json!({ "tool_calls": [{ "index": self.calls, "function": { "arguments": more } }] })
+                    }
                     Open::Thinking => json!({ "reasoning_content": more }),
                     Open::Text | Open::Nothing => json!({ "content": more }),
                 };
@@ -224,7 +247,8 @@ impl PieceWriter {
                     Open::Thinking => json!({ "type": "thinking_delta", "thinking": more }),
                     Open::Text | Open::Nothing => json!({ "type": "text_delta", "text": more }),
                 };
-                let event = json!({ "type": "content_block_delta", "index": self.index, "delta": delta });
+                let event =
+                    json!({ "type": "content_block_delta", "index": self.index, "delta": delta });
                 sse(Some("content_block_delta"), &event, out);
             }
             // A call is whole in one event.
@@ -258,13 +282,24 @@ impl PieceWriter {
     }
 
     /// One event of Google's.
-    fn candidate(&self, part: &Value, stop: Option<&Stop>, usage: Option<&Usage>, out: &mut Vec<u8>) {
-        let parts = if part.is_null() { json!([]) } else { json!([part]) };
+    fn candidate(
+        &self,
+        part: &Value,
+        stop: Option<&Stop>,
+        usage: Option<&Usage>,
+        out: &mut Vec<u8>,
+    ) {
+        let parts = if part.is_null() {
+            json!([])
+        } else {
+            json!([part])
+        };
         let mut candidate = json!({ "content": { "role": "model", "parts": parts }, "index": 0 });
         if let Some(stop) = stop {
             candidate["finishReason"] = gemini::stop_word(stop).into();
         }
-        let mut event = json!({ "candidates": [candidate], "modelVersion": self.model, "responseId": self.id });
+        let mut event =
+            json!({ "candidates": [candidate], "modelVersion": self.model, "responseId": self.id });
         if let Some(usage) = usage {
             event["usageMetadata"] = gemini::write_usage(usage);
         }
@@ -284,7 +319,8 @@ impl PieceWriter {
                 sse(Some("content_block_stop"), &event, out);
             }
             Dialect::Gemini if what == Open::Call => {
-                let arguments: Value = serde_json::from_str(&self.call.arguments).unwrap_or_else(|_| json!({}));
+                let arguments: Value =
+                    serde_json::from_str(&self.call.arguments).unwrap_or_else(|_| json!({}));
                 let call = json!({ "id": self.call.id, "name": self.call.name, "args": arguments });
                 self.candidate(&json!({ "functionCall": call }), None, None, out);
             }
@@ -328,7 +364,11 @@ impl PieceWriter {
                 item
             }
         };
-        self.event("response.output_item.done", json!({ "output_index": at, "item": item }), out);
+        self.event(
+            "response.output_item.done",
+            json!({ "output_index": at, "item": item }),
+            out,
+        );
         self.output.push(item);
     }
 
@@ -355,15 +395,21 @@ impl PieceWriter {
                     Stop::Sequence(sequence) => sequence.clone(),
                     _ => None,
                 };
-                let delta = json!({ "stop_reason": messages::stop_word(&stop), "stop_sequence": sequence });
+                let delta =
+                    json!({ "stop_reason": messages::stop_word(&stop), "stop_sequence": sequence });
                 let event = json!({ "type": "message_delta", "delta": delta, "usage": messages::write_usage(usage) });
                 sse(Some("message_delta"), &event, out);
-                sse(Some("message_stop"), &json!({ "type": "message_stop" }), out);
+                sse(
+                    Some("message_stop"),
+                    &json!({ "type": "message_stop" }),
+                    out,
+                );
             }
             Dialect::Gemini => self.candidate(&Value::Null, Some(&stop), Some(usage), out),
             Dialect::Responses => {
                 let output = std::mem::take(&mut self.output);
-                let response = responses::response(&self.id, &self.model, output, Some(&stop), Some(usage));
+                let response =
+                    responses::response(&self.id, &self.model, output, Some(&stop), Some(usage));
                 let kind = match stop {
                     Stop::Length | Stop::Filtered => "response.incomplete",
                     _ => "response.completed",
@@ -377,13 +423,25 @@ impl PieceWriter {
     fn fail(&mut self, message: &str, out: &mut Vec<u8>) {
         self.is_ended = true;
         match self.dialect {
-            Dialect::Chat => sse(None, &json!({ "error": { "message": message, "type": "api_error", "code": null } }), out),
+            Dialect::Chat => sse(
+                None,
+                &json!({ "error": { "message": message, "type": "api_error", "code": null } }),
+                out,
+            ),
             Dialect::Messages => {
                 let error = json!({ "type": "api_error", "message": message });
-                sse(Some("error"), &json!({ "type": "error", "error": error }), out);
+                sse(
+                    Some("error"),
+                    &json!({ "type": "error", "error": error }),
+                    out,
+                );
             }
             Dialect::Gemini => {
-                sse(None, &json!({ "error": { "code": 500, "message": message, "status": "INTERNAL" } }), out);
+                sse(
+                    None,
+                    &json!({ "error": { "code": 500, "message": message, "status": "INTERNAL" } }),
+                    out,
+                );
             }
             Dialect::Responses => {
                 let event = json!({ "code": "server_error", "message": message, "param": null });
