@@ -26,6 +26,7 @@ mod usage;
 mod wire;
 
 pub use actions::LANE;
+pub use convert::fields::conversion_rows;
 pub use lane::{LlmLane, Root, Settings, Shared};
 pub use meter::{DURATION, FIRST_CHUNK, MeteredTry, ModelMeter, TOKENS};
 pub use price::{PRICES_BYTES_MAX, PriceRow, PriceTable, of_litellm};

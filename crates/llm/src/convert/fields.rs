@@ -255,6 +255,27 @@ pub(crate) const FIELDS: &[FieldRow] = &[
     only(Dialect::Responses, "top_logprobs", &["0", "null"]),
 ];
 
+/// The tables as rows of a page: the dialect, the member, and what becomes of it.
+pub fn conversion_rows() -> Vec<[String; 3]> {
+    let row = |row: &FieldRow| {
+        let dialect = match row.dialect {
+            Dialect::Chat => "chat completions",
+            Dialect::Messages => "messages",
+            Dialect::Gemini => "generateContent",
+            Dialect::Responses => "responses",
+        };
+        let becomes = match row.becomes {
+            Becomes::Said(what) => what.to_owned(),
+            Becomes::LeftOut(why) => format!("left out: {why}"),
+            Becomes::Only(values) => {
+                format!("left out where it is {}, else refused", values.join(" or "))
+            }
+        };
+        [dialect.to_owned(), row.name.to_owned(), becomes]
+    };
+    FIELDS.iter().map(row).collect()
+}
+
 /// The members of a request; all of them are understood.
 ///
 /// # Errors

@@ -187,11 +187,9 @@ impl Usage {
             Some(provider) => provider.told.price(&call.model),
             None => llm::PriceTable::known().of(call.provider.as_str(), &call.model),
         };
-        let money = price.map_or(0, |price| price.of(&call.usage));
-        let sum = sums.entry(key).or_default();
-        sum.is_priced &= price.is_some();
-        sum.row
-            .merge(&AccountRow::of_call(call.usage, call.is_estimated, money));
+        let money = price.map(|price| price.of(&call.usage));
+        let row = sums.entry(key).or_default();
+        row.merge(&AccountRow::of_call(call.usage, call.is_estimated, money));
         true
     }
 
