@@ -10,6 +10,8 @@
 )]
 
 mod agents;
+pub mod authority;
+pub mod directory;
 mod limits;
 pub mod pins;
 
@@ -24,6 +26,7 @@ mod tree;
 mod unsigned;
 
 pub mod disk;
+pub mod sealed;
 pub mod section;
 
 pub use agents::Agents;
