@@ -144,7 +144,10 @@ pub(crate) fn string<'j>(
 }
 
 /// A member that has to be there and be a string.
-pub(crate) fn needed<'j>(
+///
+/// # Errors
+/// [`JoseError::Claim`].
+pub fn needed<'j>(
     object: JsonValue<'j>,
     name: &'static str,
 ) -> Result<std::borrow::Cow<'j, str>, JoseError> {

@@ -366,6 +366,20 @@ impl fmt::Debug for Authority {
     }
 }
 
+/// A new P-256 key of an agent, on the agent's own machine: in PKCS #8 as DER and as PEM, and a request for a certificate that it
+/// signed, as PEM.
+///
+/// # Errors
+/// [`AuthorityError::Unmakeable`].
+pub fn new_agent_key() -> Result<(Vec<u8>, String, String), AuthorityError> {
+    let key = KeyPair::generate().map_err(unmakeable)?;
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    let request = params.serialize_request(&key).map_err(unmakeable)?;
+    let request = pem("CERTIFICATE REQUEST", request.der());
+    Ok((key.serialize_der(), key.serialize_pem(), request))
+}
+
 /// The public key of a request, as `rcgen` asks for it.
 struct RequestedKey<'r> {
     bits: &'r [u8],

@@ -24,7 +24,7 @@ use crate::config::{Problem, compile};
 use crate::lanes::{self, OnThread, Parts, Running};
 use crate::metrics::Metrics;
 use crate::notices::{Notices, NoticingLog, NoticingPins};
-use crate::ports::{Clock, Known};
+use crate::ports::{Clock, Known, UsedIds};
 use crate::routes::Routes;
 
 pub(crate) use log::InForce;
@@ -96,7 +96,8 @@ impl Gateway {
         log::begin(&log, settings, &in_force, gate::ports::Clock::now(&*clock))?;
         let metrics = Arc::new(Metrics::new(names(settings, settings)));
         let pins = pins(settings, &state)?;
-        let known = Arc::new(Known::new(agents(settings)));
+        let known = Arc::new(Known::new(store::Agents::default()));
+        known.configure(agents(settings));
         let notices = Arc::new(Notices::new());
         let noticing = |pins| -> Arc<dyn gate::ports::Pins> {
             Arc::new(NoticingPins::new(pins, Arc::clone(&notices)))
@@ -107,6 +108,7 @@ impl Gateway {
         };
         let ports = Ports {
             pins: pins.clone().map(noticing),
+            once_ids: Some(Arc::new(UsedIds::new(Arc::clone(&clock)))),
             ..Ports::new(
                 Arc::clone(&known) as Arc<dyn gate::ports::Directory>,
                 Arc::new(store::Limits::new()),
@@ -124,6 +126,8 @@ impl Gateway {
             targets: &targets,
             drain: &drain,
             state: &state,
+            known: &known,
+            log: &log,
         };
         let lanes = lanes::ALL.iter().map(|row| (row.open)(settings, &parts));
         let lanes: Result<_, String> = lanes.collect();
@@ -198,7 +202,7 @@ impl Gateway {
         // A server is judged before a lane knows it.
         self.gate.replace(rules);
         lanes.into_iter().for_each(|take| take());
-        self.known.replace(agents(settings));
+        self.known.configure(agents(settings));
         self.gate.stop(settings.stop.clone());
         Ok(in_force)
     }
@@ -308,7 +312,7 @@ fn edge_settings(settings: &Settings) -> EdgeSettings {
     }
 }
 
-fn agents(settings: &Settings) -> store::Agents {
+fn agents(settings: &Settings) -> Vec<(Digest, Arc<identity::Agent>)> {
     let known = settings.agents.iter().flat_map(|agent| {
         let known = Arc::new(identity::Agent {
             name: agent.name.clone(),
@@ -321,7 +325,7 @@ fn agents(settings: &Settings) -> store::Agents {
             .iter()
             .map(move |key: &Digest| (*key, Arc::clone(&known)))
     });
-    store::Agents::new(known)
+    known.collect()
 }
 
 /// Where what the gateway starts with is dialled. The error is for the operator.

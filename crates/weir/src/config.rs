@@ -7,6 +7,7 @@
 
 pub(crate) mod compile;
 pub(crate) mod file;
+pub(crate) mod identity;
 pub(crate) mod listen;
 mod llm;
 mod mcp;
