@@ -35,6 +35,8 @@ pub struct Refusal {
     pub retry_ms: Option<u64>,
     /// What could be asked in its place, where the protocol has that told: the revisions that are spoken.
     pub supported: Vec<&'static str>,
+    /// Header fields that say more where HTTP carries it, such as a challenge: name in lower case, and value.
+    pub fields: Vec<(&'static str, String)>,
     /// It is of what a server said.
     is_of_answer: bool,
 }
@@ -47,6 +49,7 @@ impl Refusal {
             private: String::new(),
             retry_ms: None,
             supported: Vec::new(),
+            fields: Vec::new(),
             is_of_answer: false,
         }
     }
@@ -74,6 +77,12 @@ impl Refusal {
     /// Adds what could be asked in its place.
     pub fn with_supported(mut self, supported: Vec<&'static str>) -> Refusal {
         self.supported = supported;
+        self
+    }
+
+    /// Adds a header field, where HTTP carries it. The value is of visible ASCII characters and spaces.
+    pub fn with_field(mut self, name: &'static str, value: String) -> Refusal {
+        self.fields.push((name, value));
         self
     }
 
@@ -138,6 +147,17 @@ codes! {
     KEY_UNKNOWN "agent.key_unknown" 401 "Ask the operator for a key of this gateway.";
     KEY_EXPIRED "agent.key_expired" 401 "Ask the operator for a new key.";
     KEY_USED "agent.key_used" 401 "Make a new proof for each request.";
+    TOKEN_INVALID "agent.token_invalid" 401 "Ask for a new token at /oauth/token.";
+    TOKEN_EXPIRED "agent.token_expired" 401 "Ask for a new token at /oauth/token; look at the clocks if it is new.";
+    TOKEN_AUDIENCE "agent.token_audience" 401 "Ask for a token whose audience is this gateway.";
+    ISSUER_UNKNOWN "agent.issuer_unknown" 401 "Use a token of this gateway or of an issuer that the operator names under identity.issuers.";
+    ISSUER_AWAY "agent.issuer_away" 503 "The issuer's keys cannot be had now; try again in a moment.";
+    SUBJECT_UNKNOWN "agent.subject_unknown" 401 "Have the operator map this subject to an agent under identity.issuers.";
+    PROOF_MISSING "agent.proof_missing" 401 "Send the token with the scheme DPoP and a proof of its key in the DPoP field, or by the certificate that it is bound to.";
+    PROOF_INVALID "agent.proof_invalid" 401 "Make a proof as RFC 9449 says, for this method, this URL and this token.";
+    PROOF_NONCE "agent.proof_nonce" 401 "Make the proof again with the nonce of the DPoP-Nonce field.";
+    CERTIFICATE "agent.certificate_unknown" 401 "Enrol again, or have the operator map the certificate's SPIFFE id to an agent.";
+    PENDING "agent.pending" 403 "A person has to approve this agent: weir agents approve.";
     SUSPENDED "agent.suspended" 403 "The operator suspended this agent; ask when it may go on.";
     REVOKED "agent.revoked" 403 "The operator took this agent's access back; ask the operator for another agent.";
 
@@ -150,6 +170,24 @@ codes! {
     ADVISOR "policy.advisor" 403 "A decision point outside of the gateway refused this or did not answer; ask the operator.";
     HELD "policy.held" 403 "A person has to approve this call; send the same call again once that is done.";
     STOPPED "gate.stopped" 503 "The operator stopped this; ask when it goes on.";
+
+    SCOPE "agent.scope_missing" 403 "Ask for a token with the scope that the challenge names.";
+
+    // Identity.
+    IDENTITY_OFF "identity.off" 404 "Have the operator write identity: { trust_domain: … } in the configuration.";
+    IDENTITY_INVALID "identity.invalid" 400 "Send JSON as docs/identity.md has it.";
+    INVITE_UNKNOWN "identity.invite_unknown" 403 "Ask the operator for an invite: weir agents invite.";
+    INVITE_USED "identity.invite_used" 403 "The invite was used; ask the operator for another, and tell if it was not you.";
+    INVITE_EXPIRED "identity.invite_expired" 403 "Ask the operator for a new invite.";
+    INVITE_LOCKED "identity.invite_locked" 403 "The invite was used wrongly too often; ask the operator for a new one.";
+    REQUEST_INVALID "identity.request_invalid" 400 "Send a certificate request (PKCS #10) with a good key, for the invite's name alone; or a public JWK with its proof.";
+    AUTHORITY_OFF "identity.authority_off" 503 "The operator has to make the authority and name its passphrase: weir ca init.";
+    AGENT_TAKEN "identity.agent_taken" 409 "Another agent has this name; use another, or take that one out of the configuration.";
+    AGENT_UNKNOWN "identity.agent_unknown" 404 "Use a name that weir agents list shows.";
+    AGENT_CONFIGURED "identity.agent_configured" 409 "weir.yaml defines this agent; change it there.";
+    AGENT_STATE "identity.agent_state" 409 "Look at the agent's state with weir agents show.";
+    IDENTITY_FULL "identity.full" 507 "Take agents, keys or invites out that are not needed.";
+    DIRECTORY_FAILED "identity.directory_failed" 503 "The operator has to mend the state folder; nothing was changed.";
 
     // Is it safe.
     SECRET "scan.secret" 403 "Take the secret out of the call; it was not sent on."

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use base::record::{CallEnd, Usage};
 use base::{Action, CallId, Digest, Name, Now, Resource, ServerItem};
-use identity::Agent;
+use identity::{Agent, TokenTrust};
 use tokio::sync::oneshot;
 
 /// How long a port may take to answer, in milliseconds; an answer that is late is none.
@@ -46,6 +46,14 @@ pub trait Directory: Send + Sync {
     fn agent_by_key(&self, key: &Digest) -> Option<Arc<Agent>>;
     /// The agent whose key has this thumbprint: whether a key that was good still is.
     fn agent_by_thumbprint(&self, thumbprint: &Digest) -> Option<Arc<Agent>>;
+    /// Whose tokens are taken; absent where none are.
+    fn trust(&self) -> Option<Arc<TokenTrust>> {
+        None
+    }
+    /// Whether the token with this id was taken back.
+    fn is_revoked(&self, _token: &Digest) -> bool {
+        false
+    }
 }
 
 /// Whose limit a call counts against.

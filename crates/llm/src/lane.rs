@@ -12,7 +12,7 @@ use http::header::{AUTHORIZATION, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, Method};
 use identity::{Presented, PresentedPeer, Verified};
-use net::{Request, Response, Upstreams, origin};
+use net::{Peer, Request, Response, Upstreams, origin};
 
 use crate::actions::CHAT;
 use crate::meter::ModelMeter;
@@ -202,7 +202,7 @@ impl LlmLane {
             trace: trace.as_deref(),
             ..Call::new(id, peer, &CHAT, &resource, head.method.as_str())
         };
-        let verified = match self.who(&call, &head, request.peer.is_tls).await {
+        let verified = match self.who(&call, &head, &request.peer).await {
             Ok(verified) => verified,
             Err(refusal) => return refuse::respond(family, &refusal, id),
         };
@@ -230,9 +230,9 @@ impl LlmLane {
     }
 
     /// Whose request it is, once it comes from no other site's page.
-    async fn who(&self, call: &Call<'_>, head: &Parts, is_tls: bool) -> Result<Verified, Refusal> {
+    async fn who(&self, call: &Call<'_>, head: &Parts, peer: &Peer) -> Result<Verified, Refusal> {
         let gate = &self.shared.gate;
-        if let Err(refusal) = origin::check(head, is_tls, &self.settings().origins) {
+        if let Err(refusal) = origin::check(head, peer.is_tls, &self.settings().origins) {
             return Err(gate.turn_away(call, refusal).await);
         }
         let mut fields: Vec<(&str, &str)> = Vec::new();
@@ -254,7 +254,7 @@ impl LlmLane {
             target: &target,
             peer: PresentedPeer {
                 address: call.peer,
-                certificate: None,
+                certificate: peer.certificate(),
             },
         };
         gate.verify(call, &presented).await

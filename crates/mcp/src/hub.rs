@@ -143,7 +143,7 @@ impl McpLane {
         let name = set.clone().unwrap_or_else(all);
         let resource = Resource::Toolset(name.clone());
         let method = request.head.method.clone();
-        let (peer, is_tls) = (request.peer.caller, request.peer.is_tls);
+        let peer = request.peer.caller;
         let request_id = request.id().map(str::to_owned);
         let trace = inbound::field(&request.head, &TRACE).map(str::to_owned);
         let call = Call {
@@ -151,7 +151,7 @@ impl McpLane {
             trace: trace.as_deref(),
             ..Call::new(id, peer, &USE, &resource, method.as_str())
         };
-        let known = self.who(&call, &request.head, is_tls).await;
+        let known = self.who(&call, &request.head, &request.peer).await;
         let settings = self.settings();
         let known = match (known, &set) {
             (Ok(verified), Some(name)) if !settings.toolsets.contains_key(name) => {

@@ -69,6 +69,11 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// The certificate that was shown, in DER.
+    pub fn certificate(&self) -> Option<&[u8]> {
+        self.shown.as_deref()?.leaf()
+    }
+
     fn new(address: PeerAddress) -> Peer {
         let caller = match address {
             PeerAddress::Tcp(address) => address.ip().to_canonical(),

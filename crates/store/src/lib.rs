@@ -10,6 +10,8 @@
 )]
 
 mod agents;
+pub mod authority;
+pub mod directory;
 mod limits;
 pub mod pins;
 pub mod usage;
@@ -26,6 +28,7 @@ mod tree;
 mod unsigned;
 
 pub mod disk;
+pub mod sealed;
 pub mod section;
 
 pub use agents::Agents;

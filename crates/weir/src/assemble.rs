@@ -25,7 +25,7 @@ use crate::config::{Problem, compile};
 use crate::lanes::{self, OnThread, Parts, Running};
 use crate::metrics::Metrics;
 use crate::notices::{Notices, NoticingLog, NoticingPins};
-use crate::ports::{Clock, Known};
+use crate::ports::{Clock, Known, UsedIds};
 use crate::routes::Routes;
 
 pub(crate) use log::InForce;
@@ -100,7 +100,8 @@ impl Gateway {
         let spending = Spending::read(settings, &state.logs(), gate::ports::Clock::now(&*clock))?;
         let metrics = Arc::new(Metrics::new(names(settings, settings)));
         let pins = pins(settings, &state)?;
-        let known = Arc::new(Known::new(agents(settings)));
+        let known = Arc::new(Known::new(store::Agents::default()));
+        known.configure(agents(settings));
         let notices = Arc::new(Notices::new());
         let noticing = |pins| -> Arc<dyn gate::ports::Pins> {
             Arc::new(NoticingPins::new(pins, Arc::clone(&notices)))
@@ -112,6 +113,7 @@ impl Gateway {
         let ports = Ports {
             pins: pins.clone().map(noticing),
             accounts: Some(Arc::clone(&spending.account) as Arc<dyn gate::ports::Accounts>),
+            once_ids: Some(Arc::new(UsedIds::new(Arc::clone(&clock)))),
             ..Ports::new(
                 Arc::clone(&known) as Arc<dyn gate::ports::Directory>,
                 Arc::clone(&spending.limits) as Arc<dyn gate::ports::Budgets>,
@@ -130,6 +132,8 @@ impl Gateway {
             drain: &drain,
             state: &state,
             spending: &spending,
+            known: &known,
+            log: &log,
         };
         let lanes = lanes::ALL.iter().map(|row| (row.open)(settings, &parts));
         let lanes: Result<_, String> = lanes.collect();
@@ -207,7 +211,7 @@ impl Gateway {
         self.spending.reloaded(&budgets, &rules.budgets, self.now());
         self.gate.replace(rules);
         lanes.into_iter().for_each(|take| take());
-        self.known.replace(agents(settings));
+        self.known.configure(agents(settings));
         self.gate.stop(settings.stop.clone());
         Ok(in_force)
     }
@@ -318,7 +322,7 @@ fn edge_settings(settings: &Settings) -> EdgeSettings {
     }
 }
 
-fn agents(settings: &Settings) -> store::Agents {
+fn agents(settings: &Settings) -> Vec<(Digest, Arc<identity::Agent>)> {
     let known = settings.agents.iter().flat_map(|agent| {
         let known = Arc::new(identity::Agent {
             name: agent.name.clone(),
@@ -331,7 +335,7 @@ fn agents(settings: &Settings) -> store::Agents {
             .iter()
             .map(move |key: &Digest| (*key, Arc::clone(&known)))
     });
-    store::Agents::new(known)
+    known.collect()
 }
 
 /// Where what the gateway starts with is dialled. The error is for the operator.

@@ -3,11 +3,15 @@
 //! Each command is one file below `cli/`, or a crate of its own, and one row here. What a command has to say goes to standard output;
 //! what went wrong, where, and how to mend it goes to standard error.
 
+mod admin;
 mod agent;
+mod agents;
 mod audit;
+mod ca;
 mod completions;
 mod config;
 mod connect;
+mod enrol;
 mod hook;
 mod init;
 mod lab;
@@ -42,6 +46,7 @@ Examples:
   weir serve                Serve it
   weir connect cursor       Write its servers into the configuration of an MCP client
   weir usage                Say what models used, and what it cost
+  weir agents invite build  Let an agent enrol, by a key that it makes itself
   weir scan notes.md        Say whether it may leave
   weir code search retries  Find code in this repository
   weir audit verify state   Prove that the log is whole
@@ -79,6 +84,15 @@ enum Command {
     #[command(subcommand)]
     Agent(agent::Agent),
     #[command(subcommand)]
+    Agents(agents::Agents),
+    #[command(subcommand)]
+    Keys(agents::Keys),
+    #[command(subcommand)]
+    Ca(ca::Ca),
+    Enrol(enrol::Enrol),
+    Token(enrol::Token),
+    Whoami(enrol::Whoami),
+    #[command(subcommand)]
     Mcp(mcp::Mcp),
     #[command(subcommand)]
     Llm(llm::Llm),
@@ -109,6 +123,12 @@ pub(crate) fn run() -> ExitCode {
         Command::Audit(command) => command.run(),
         Command::Pins(command) => command.run(),
         Command::Agent(command) => command.run(),
+        Command::Agents(command) => command.run(),
+        Command::Keys(command) => command.run(),
+        Command::Ca(command) => command.run(),
+        Command::Enrol(command) => command.run(),
+        Command::Token(command) => command.run(),
+        Command::Whoami(command) => command.run(),
         Command::Mcp(command) => return command.run(),
         Command::Llm(command) => command.run(),
         Command::Connect(command) => command.run(),

@@ -8,6 +8,7 @@
 pub(crate) mod budgets;
 pub(crate) mod compile;
 pub(crate) mod file;
+pub(crate) mod identity;
 pub(crate) mod listen;
 mod llm;
 mod mcp;

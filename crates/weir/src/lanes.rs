@@ -4,6 +4,7 @@
 //! routes, answered by what that row opened, counted in the metrics that it shows, and gone from `/health` when
 //! the row is.
 
+pub(crate) mod identity;
 pub(crate) mod llm;
 pub(crate) mod mcp;
 pub(crate) mod relay;
@@ -17,12 +18,12 @@ use std::sync::Arc;
 use base::{Action, CallId, Lane, Metric, Name};
 use gate::{Gate, Reach};
 use net::{Drain, Endpoint, Request, Response, Targets};
-use store::State;
+use store::{Log, State};
 
 use crate::assemble::{Spending, WayOut};
 use crate::config::{Problem, Settings};
 use crate::health::LaneHealth;
-use crate::ports::Clock;
+use crate::ports::{Clock, Known};
 use crate::routes::Route;
 
 /// One lane.
@@ -57,6 +58,8 @@ pub(crate) struct Parts<'a> {
     pub drain: &'a Drain,
     pub state: &'a State,
     pub spending: &'a Spending,
+    pub known: &'a Arc<Known>,
+    pub log: &'a Arc<Log>,
 }
 
 /// A lane of a gateway that runs: what all threads share.
@@ -119,6 +122,7 @@ pub(crate) static ALL: &[Row] = &[
     mcp::ROW,
     llm::ROW,
     relay::ROW,
+    identity::ROW,
     #[cfg(test)]
     crate::echo::ROW,
 ];

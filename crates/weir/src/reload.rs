@@ -288,6 +288,7 @@ fn only_at_start(old: &Settings, new: &Settings) -> Vec<String> {
         ("scan.pins", old.pins != new.pins),
         ("origins", old.origins != new.origins),
         ("threads", old.threads != new.threads),
+        ("identity", old.identity != new.identity),
     ];
     let single = single.into_iter().filter(|(_, differs)| *differs);
     let mut keys: Vec<String> = single.map(|(key, _)| key.to_owned()).collect();

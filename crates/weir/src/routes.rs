@@ -40,6 +40,8 @@ pub(crate) enum Open {
     Agents,
     /// Everyone, for this reason.
     Everyone(&'static str),
+    /// Whoever shows in the request itself that it may have what it asks for, as this says.
+    Applicants(&'static str),
     /// The operator, on the admin listener, for this reason.
     Operator(&'static str),
 }
@@ -306,8 +308,10 @@ impl Routes {
 fn may_ask(route: &Route, request: &Request, near: bool, at: At<'_>) -> Result<(), Refusal> {
     let elsewhere = |public| Err(Refusal::new(refusal::NOT_FOUND, public));
     match (route.open, at) {
-        (Open::Everyone(_), _) | (Open::Agents, At::Agents) => Ok(()),
-        (Open::Agents, At::Admin(_)) => elsewhere("agents are answered where listen says"),
+        (Open::Everyone(_), _) | (Open::Agents | Open::Applicants(_), At::Agents) => Ok(()),
+        (Open::Agents | Open::Applicants(_), At::Admin(_)) => {
+            elsewhere("agents are answered where listen says")
+        }
         (Open::Operator(_), At::Agents) => {
             elsewhere("this page is at the admin listener; see admin.listen of the configuration")
         }

@@ -188,6 +188,7 @@ fn routes() -> String {
         let (open, why) = match route.open {
             Open::Agents => ("agents", ""),
             Open::Everyone(why) => ("everyone", why),
+            Open::Applicants(why) => ("applicants", why),
             Open::Operator(why) => ("the operator, at the admin listener", why),
         };
         page.push_str(&format!(

@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::identity::IdentitySection;
 use super::listen::{AdminSection, Listens};
 use super::settings::{Limits, Logs};
 
@@ -41,6 +42,9 @@ pub(crate) struct File {
     #[schemars(example = &"{ dev: { key: sha256:9f2c…, groups: [engineers] } }")]
     #[serde(default)]
     pub agents: ByName<Agent>,
+    /// Tokens, certificates and enrolment: who calls, proved by a key that is never sent.
+    #[schemars(example = &"{ trust_domain: example.org }")]
+    pub identity: Option<IdentitySection>,
     /// What nothing passes for, from the next reload on: all, a lane, or an agent; open streams and sessions end.
     #[schemars(example = &"[agent:dev, lane:relay]")]
     pub stop: Option<OneOrMore<Stopped>>,

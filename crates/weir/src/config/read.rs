@@ -136,6 +136,7 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
     let taken: Vec<Name> = names.into_iter().chain(relay.names()).collect();
     let llm = llm::llm(&file.llm, &taken, check);
     let budgets = budgets::budgets(file, &llm.providers, check);
+    let identity = super::identity::identity(file.identity.as_ref(), check);
     let stop = stop(file, &agents, &relay, check);
     let mut log = file.log.clone();
     log.witness = log.witness.map(|witness| check.folder.join(witness));
@@ -146,6 +147,7 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
         public_url: file.public_url.as_ref().map(|url| url.0.clone()),
         state: check.folder.join(&file.state.0),
         agents,
+        identity,
         stop,
         servers,
         toolsets,

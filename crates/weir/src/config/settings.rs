@@ -39,6 +39,8 @@ pub(crate) struct Settings {
     pub state: PathBuf,
     /// In the order that they were written; names are unique, and so are keys.
     pub agents: Vec<Agent>,
+    /// Tokens, certificates and enrolment; off where nothing was written.
+    pub identity: Option<super::identity::Identity>,
     /// What nothing may pass for.
     pub stop: gate::Stops,
     /// The MCP servers, in the order that they were written; names are unique.
@@ -83,6 +85,7 @@ impl Settings {
             public_url: None,
             state: super::file::state().0,
             agents: Vec::new(),
+            identity: None,
             stop: gate::Stops::default(),
             servers: Vec::new(),
             toolsets: Vec::new(),
