@@ -7,6 +7,7 @@
 pub(crate) mod llm;
 pub(crate) mod mcp;
 pub(crate) mod relay;
+pub(crate) mod web;
 
 use std::any::Any;
 use std::io;
@@ -117,6 +118,7 @@ pub(crate) trait OnThread {
 pub(crate) static ALL: &[Row] = &[
     mcp::ROW,
     llm::ROW,
+    web::ROW,
     relay::ROW,
     #[cfg(test)]
     crate::echo::ROW,

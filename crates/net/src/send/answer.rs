@@ -65,6 +65,16 @@ impl UpstreamAnswer {
         self.give_back();
     }
 
+    /// The body's length, where the head says it.
+    pub fn length(&self) -> Option<u64> {
+        self.length
+    }
+
+    /// Whether all of the body was read, or there is none.
+    pub fn is_done(&self) -> bool {
+        self.done
+    }
+
     /// The next bytes of the body; nothing after its end. Trailer fields are dropped.
     ///
     /// Waits as long as the upstream does: a caller that needs a bound sets one.

@@ -56,6 +56,9 @@ pub(crate) struct File {
     #[schemars(example = &"{ providers: { openai: { key: env:OPENAI_API_KEY } } }")]
     #[serde(default)]
     pub llm: llm::section::LlmSection,
+    /// Pages, requests and tunnels of agents: /fetch, and the forward proxy where it listens.
+    #[schemars(example = &"{ listen: '127.0.0.1:8703' }")]
+    pub web: Option<web::section::WebSection>,
     /// The MCP servers that weir ships, written in short: each is a child process like any other server.
     #[schemars(example = &"{ code: { roots: [.] } }")]
     pub tools: Option<tools::section::Tools>,
@@ -156,7 +159,7 @@ pub(crate) enum Stopped {
     "type": "string", "pattern": "^(all|(lane|agent):.+)$"
 });
 
-fn stopped(text: &str) -> Result<Stopped, String> {
+pub(crate) fn stopped(text: &str) -> Result<Stopped, String> {
     let agent = |name: &str| Name::new(name).map(Stopped::Agent);
     let found = match text.split_once(':') {
         None if text == "all" => Some(Stopped::All),

@@ -16,7 +16,7 @@ use super::outside::Machine;
 use super::seen::Seen;
 use super::settings::relay::Relay;
 use super::settings::{Agent, LOCAL, Policy, PolicyFile, Settings};
-use super::{POLICY_BYTES_MAX, Problem, llm, mcp, named, tools, toolsets};
+use super::{POLICY_BYTES_MAX, Problem, llm, mcp, named, tools, toolsets, web};
 use crate::lanes;
 
 pub(crate) use super::outside::{Environment, read_text};
@@ -135,6 +135,7 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
     let relay = relay::relay(file.relay.as_ref(), &names, check);
     let taken: Vec<Name> = names.into_iter().chain(relay.names()).collect();
     let llm = llm::llm(&file.llm, &taken, check);
+    let web = web::web(file.web.as_ref(), file.listen_public.0, check);
     let stop = stop(file, &agents, &relay, check);
     let mut log = file.log.clone();
     log.witness = log.witness.map(|witness| check.folder.join(witness));
@@ -149,6 +150,7 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
         servers,
         toolsets,
         llm,
+        web,
         search: file.tools.as_ref().is_some_and(|tools| tools.search.0),
         policy,
         scan,
@@ -181,6 +183,7 @@ fn is_whole(file: &File, settings: &Settings) -> bool {
         && listeners == settings.listen.len()
         && file.agents.iter().count() == settings.agents.len()
         && llm::is_whole(&file.llm, &settings.llm)
+        && web::is_whole(file.web.as_ref(), &settings.web)
         && relay::is_whole(file.relay.as_ref(), &settings.relay)
 }
 
