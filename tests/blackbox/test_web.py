@@ -22,8 +22,9 @@ import aiohttp
 import httpx
 import pytest
 import requests
+import urllib3
 
-from gateway import SERVERS, WAIT_S, WEIR, Gateway, until
+from gateway import SERVERS, WAIT_S, WEIR, Gateway, UnixConnection, until
 from test_relay_mutual import Authority, server
 
 sys.path.insert(0, str(SERVERS))
@@ -434,15 +435,24 @@ def gzipped(text):
     return {"data": gzip.compress(text.encode()), "headers": {"content-encoding": "gzip", "content-type": "text/plain"}}
 
 
-@pytest.mark.parametrize("more", [
-    {"params": {"q": SECRET}}, {"headers": {"x-note": SECRET}}, {"json": {"a": {"b": [SECRET]}}}, {"data": {"a": "b", "c": SECRET}},
-    {"files": {"f": ("n.txt", f"key {SECRET}")}}, {"data": f"text {SECRET}"}, gzipped(f"text {SECRET}"),
-    {"data": base64.b64encode(f"key {SECRET} key".encode())}, {"data": (piece for piece in (b"a " * 100, SECRET[:9].encode(), SECRET[9:].encode()))}])
-def test_no_secret_leaves(inside, more):
+# Made anew for each request: one of them is used up by it.
+LEAKS = {
+    "query": lambda: {"params": {"q": SECRET}},
+    "field": lambda: {"headers": {"x-note": SECRET}},
+    "json": lambda: {"json": {"a": {"b": [SECRET]}}},
+    "form": lambda: {"data": {"a": "b", "c": SECRET}},
+    "multipart": lambda: {"files": {"f": ("n.txt", f"key {SECRET}")}},
+    "text": lambda: {"data": f"text {SECRET}"},
+    "gzip": lambda: gzipped(f"text {SECRET}"),
+    "base64": lambda: {"data": base64.b64encode(f"the key is {SECRET} and no other".encode())},
+    "chunks": lambda: {"data": iter([b"a " * 100, SECRET[:9].encode(), SECRET[9:].encode()])},
+}
+
+
+@pytest.mark.parametrize("where", LEAKS)
+def test_no_secret_leaves(inside, where):
     for url in (inside.site.plain, inside.site.https):
-        if hasattr(more.get("data"), "send"):
-            more = {"data": iter([b"a " * 100, SECRET[:9].encode(), SECRET[9:].encode()])}
-        answer = inside.get(f"{url}/echo", method="POST", **more)
+        answer = inside.get(f"{url}/echo", method="POST", **LEAKS[where]())
         assert answer.status_code == 403 and answer.json()["code"] == "scan.secret", answer.text
     assert SECRET not in json.dumps(inside.site.seen()) and SECRET not in json.dumps(inside.records())
 
@@ -468,7 +478,7 @@ def test_codings_are_undone_for_the_judge_alone(plain, coding):
     answer = plain.get(f"{plain.site.plain}/coded?c={coding}", headers=raw, stream=True)
     came = answer.raw.read(decode_content=False)
     assert answer.headers["content-encoding"] == coding and came != SENTENCE.encode()
-    order = plain.get(f"{plain.site.plain}/coded?c={coding}&t={quote(ORDER)}")
+    order = plain.get(f"{plain.site.plain}/coded?c={coding}&t={quote('{order}')}")
     assert order.status_code == 403 and order.json()["code"] == "scan.injection", order.text
     assert plain.fetch(f"{plain.site.plain}/coded?c={coding}").json()["text"] == SENTENCE.strip()
 
@@ -485,18 +495,33 @@ def test_bombs_never_go_off(plain, coding):
 
 
 def test_orders_in_answers_are_cut_wherever_they_are_split(plain):
-    text = f"{SENTENCE}{ORDER}. {SENTENCE}"
-    for at in range(len(SENTENCE), len(SENTENCE) + len(ORDER), 9):
+    """What flows has begun when the order is found: the client sees that its answer is not whole."""
+    def came(path):
+        answer = plain.get(f"{plain.site.plain}{path}", stream=True)
+        got = b""
         with pytest.raises(requests.exceptions.RequestException):
-            got = plain.get(f"{plain.site.plain}/pieces?t={quote(text)}&at={at}")
-            assert ORDER not in got.text
-            raise requests.exceptions.RequestException
-    with pytest.raises(requests.exceptions.RequestException):
-        plain.get(f"{plain.site.plain}/text?times=4000&t={quote(text)}").content
-    with pytest.raises(requests.exceptions.RequestException):
-        plain.get(f"{plain.site.plain}/cut").content
-    said = plain.get(f"{plain.site.plain}/events?t={quote('one two three')}", stream=True)
+            for piece in answer.iter_content(1000):
+                got += piece
+        assert ORDER.encode() not in got
+        return got
+
+    text = f"{SENTENCE}{{order}}. {SENTENCE}"
+    for at in range(len(SENTENCE), len(SENTENCE) + len(ORDER), 12):
+        came(f"/pieces?t={quote(text)}&at={at}")
+    assert len(came(f"/text?times=4000&t={quote(SENTENCE * 3 + '{order}. ')}")) < 5000
+    came(f"/events?w={quote('one,two,{order}')}")
+    assert came("/cut") in (b"as far as it goes", b"as far as it ")
+    said = plain.get(f"{plain.site.plain}/events")
     assert said.headers["content-type"] == "text/event-stream" and b"data: three" in said.content
+    # A secret is replaced in what flows.
+    leaked = plain.get(f"{plain.site.plain}/pieces?t={quote(SENTENCE + '{key} ' + SENTENCE)}&at=100").text
+    assert SECRET not in leaked and SENTENCE in leaked
+
+
+def test_heads_and_ranges(plain):
+    head = plain.get(f"{plain.site.plain}/bytes?n=12345", method="HEAD")
+    assert head.status_code == 200 and head.headers["content-length"] == "12345" and not head.content
+    assert plain.get(f"{plain.site.plain}/text").headers["etag"] == '"1"'
 
 
 # Looked into
@@ -593,10 +618,9 @@ def test_a_stop_ends_what_runs_and_outlives_a_restart(site, tmp_path):
         tunnel.sendall(hello("localhost"))
         assert tunnel.recv(1)
         assert gateway.weir("stop", "--agent", "dev").stdout == "stopped: agent:dev\n"
-        with pytest.raises((requests.exceptions.RequestException, Exception)):
+        with pytest.raises(urllib3.exceptions.HTTPError):
             while flow.raw.read(65536):
                 pass
-            raise ConnectionError
         try:
             while tunnel.recv(65536):
                 pass
@@ -620,12 +644,11 @@ def test_a_stop_ends_what_runs_and_outlives_a_restart(site, tmp_path):
         assert gateway.operator("/stops", "DELETE").json() == {"stopped": []}
         assert house.get(f"{site.plain}/page").status_code == 200
         body = json.dumps({"stop": ["lane:web"]}).encode()
-        from gateway import UnixConnection
         put = gateway.request("PUT", "/stops", body, connection=UnixConnection(gateway.state / "admin.sock"))
         assert put.json() == {"stopped": ["lane:web"]}
         assert house.get(f"{site.plain}/page").status_code == 503
         changes = [r["what"] for r in gateway.records() if r.get("kind") == "admin" and r["what"] in ("stop", "go")]
-        assert changes == ["stop", "stop", "go", "stop", "go", "stop"] or changes.count("stop") >= 3, changes
+        assert changes == ["stop", "stop", "go", "stop", "go", "stop"], changes
 
 
 # Commands and configuration

@@ -256,7 +256,10 @@ impl Tunnel {
             if came.len() > HELLO_BYTES_MAX {
                 return Err(bad("its first message is too long"));
             }
-            acceptor.read_tls(&mut &piece[..bytes])?;
+            let mut rest = &piece[..bytes];
+            while !rest.is_empty() {
+                acceptor.read_tls(&mut rest)?;
+            }
             let accepted = acceptor.accept();
             let accepted = accepted.map_err(|(error, _)| bad(&error.to_string()))?;
             if let Some(accepted) = accepted {

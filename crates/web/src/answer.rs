@@ -70,7 +70,7 @@ pub(crate) async fn back(
 fn bodiless(mut judged: Judged, mut answer: UpstreamAnswer, has_body: bool) -> Response {
     answer.reuse();
     let mut response = respond(&answer.head, &mut judged.scrub);
-    if !has_body && let Some(length) = answer.length() {
+    if !has_body && let Some(length) = answer.announced() {
         let (_, body) = Body::stream_of(1, Some(length));
         *response.body_mut() = body;
     }

@@ -51,6 +51,11 @@ def zstd(text):
 CODERS = {"gzip": gzip.compress, "deflate": zlib.compress, "br": brotli, "zstd": zstd}
 
 
+def text_of(query):
+    """The text that a query asks for. An order or a key in it is named, not written: it would not get here."""
+    return (query.get("t") or SENTENCE).replace("{order}", ORDER).replace("{key}", KEY)
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -129,11 +134,11 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(random.Random(1).randbytes(int(query["n"])), query.get("kind", "application/octet-stream"))
 
     def on_text(self, query, seen, body):
-        text = (query.get("t") or SENTENCE) * int(query.get("times", 1))
+        text = text_of(query) * int(query.get("times", 1))
         self.answer(text.encode(), query.get("kind", "text/plain"), etag='"1"')
 
     def on_coded(self, query, seen, body):
-        text = (query.get("t") or SENTENCE).encode() * int(query.get("times", 1))
+        text = text_of(query).encode() * int(query.get("times", 1))
         self.answer(CODERS[query["c"]](text), "text/plain", content_encoding=query["c"])
 
     def on_bomb(self, query, seen, body):
@@ -143,11 +148,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def on_pieces(self, query, seen, body):
         """A text in two chunks."""
-        text, at = query["t"].encode(), int(query["at"])
+        text, at = text_of(query).encode(), int(query["at"])
         self.chunks([text[:at], text[at:]], query.get("kind", "text/plain"))
 
     def on_events(self, query, seen, body):
-        words = query.get("t", "one two three").split(" ")
+        words = (query.get("w") or "one,two,three").replace("{order}", ORDER).split(",")
         self.chunks([f"data: {word}\n\n".encode() for word in words], "text/event-stream")
 
     def on_flow(self, query, seen, body):
