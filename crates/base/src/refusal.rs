@@ -169,6 +169,7 @@ codes! {
 
     ADVISOR "policy.advisor" 403 "A decision point outside of the gateway refused this or did not answer; ask the operator.";
     HELD "policy.held" 403 "A person has to approve this call; send the same call again once that is done.";
+    STOPS_INVALID "gate.stops_invalid" 400 "Send a JSON object: stop, a list of all, lane:NAME and agent:NAME.";
     STOPPED "gate.stopped" 503 "The operator stopped this; ask when it goes on.";
 
     SCOPE "agent.scope_missing" 403 "Ask for a token with the scope that the challenge names.";
@@ -266,6 +267,21 @@ codes! {
     LLM_PROVIDER_SLOW "llm.provider_slow" 504 "The provider did not answer in time; try again, or ask for less.";
     LLM_ANSWER_INVALID "llm.answer_invalid" 502 "The provider answered something that is not its dialect; tell the operator.";
     LLM_TURNS "llm.turns" 429 "Wait for a response on this connection to end, or open another.";
+    // The web.
+    WEB_OFF "web.off" 404 "Have the operator write a web section in the configuration.";
+    WEB_URL "web.url_invalid" 400 "Send a URL of http or https with a host, without a user name in it.";
+    WEB_UNSUPPORTED "web.unsupported" 501 "Speak HTTP/1.1 through the proxy, and CONNECT for https; other protocols are not carried.";
+    WEB_DOWN "web.site_down" 502 "The site cannot be reached or broke off; check the name, or try again.";
+    WEB_SLOW "web.site_slow" 504 "The site did not answer in time; try again.";
+    WEB_TOO_LARGE "web.answer_too_large" 502 "The answer is larger than what may come back at once; ask for less.";
+    WEB_CODING "web.coding" 502 "The body cannot be decoded within bounds; ask for it without content-encoding.";
+    WEB_BODY_CODING "web.body_coding" 415 "Send the body without content-encoding, or well formed in gzip, deflate, br or zstd.";
+    WEB_REDIRECTS "web.redirects" 502 "The site redirects too often; ask for the last URL itself.";
+    WEB_TUNNEL "web.tunnel" 403 "Speak TLS in the tunnel, and name the same host in its server name as in CONNECT.";
+    WEB_CREDENTIAL "web.credential" 403 "Send the placeholder only in its own field and to its own hosts, by https.";
+    WEB_SCAN_INVALID "web.scan_invalid" 400 "Send a JSON object with kind and text, url, tool and args, or message.";
+    WEB_BOUND "web.bound" 429 "Wait, or have the operator raise the bounds of web.agent.";
+    WEB_PASSIVE "web.not_text" 415 "This is no text that can be fetched; use the proxy for files.";
     // The relay.
     RELAY_CALLER "relay.caller" 407 "Send the token that the operator gave you, in the field that the relay asks for, or call by its Unix socket.";
     RELAY_ROUTE "relay.route" 404 "Ask for a host and path that the relay has a route for.";

@@ -78,6 +78,8 @@ impl Role {
 pub enum PartContent<'a> {
     Json(JsonValue<'a>),
     Text(&'a [u8]),
+    /// A URL that is about to be asked: where it leads is judged too. It is never redacted, but refused.
+    Url(&'a str),
 }
 
 impl<'a> PartContent<'a> {
@@ -86,6 +88,7 @@ impl<'a> PartContent<'a> {
         match self {
             PartContent::Json(json) => json.bytes(),
             PartContent::Text(text) => text,
+            PartContent::Url(url) => url.as_bytes(),
         }
     }
 }

@@ -58,6 +58,10 @@ impl Case<'_> {
         for (number, (report, part)) in reports.iter().zip(self.call.content).enumerate() {
             match report.action {
                 scan::Action::Refuse => return Err(refuse(report)),
+                // Another URL would be another call.
+                scan::Action::Redact if matches!(part.content, PartContent::Url(_)) => {
+                    return Err(refuse_by(report, scan::Action::Redact));
+                }
                 scan::Action::Redact => {
                     redacted.push((number, report.redacted(part.content.bytes())))
                 }
@@ -145,6 +149,7 @@ impl Case<'_> {
         let path = part.path;
         let report = match (part.content, place.direction, self.call.action.scan_as) {
             (PartContent::Text(text), _, _) => engine.bytes(place, text, path),
+            (PartContent::Url(url), _, _) => engine.url(place, url, Some((session, mono_ms))),
             (PartContent::Json(json), Direction::Outgoing, ScanAs::ToolCall) => {
                 engine.call(place, json, path, Some((session, mono_ms)))
             }
@@ -210,7 +215,12 @@ fn first(report: &Report, action: scan::Action) -> Option<(&scan::Finding, usize
 
 /// The refusal for the first finding that asks for one. Says the rule and the place, never the text.
 pub(crate) fn refuse(report: &Report) -> Refusal {
-    let Some((finding, more)) = first(report, scan::Action::Refuse) else {
+    refuse_by(report, scan::Action::Refuse)
+}
+
+/// The same for the first finding that asks for this action, where nothing less can be done.
+fn refuse_by(report: &Report, action: scan::Action) -> Refusal {
+    let Some((finding, more)) = first(report, action) else {
         base::never!("a report that refuses has no finding that does");
         return Refusal::new(refusal::FAILED, "the scan gave no reason");
     };

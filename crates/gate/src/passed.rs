@@ -295,9 +295,9 @@ impl Permit for Passed {
     }
 
     fn dial(&self, address: IpAddr) -> Result<(), Refusal> {
-        match self.rules.reach_of(&self.resource) {
-            Some(reach) if reach.allows(address) => Ok(()),
-            _ => Err(Refusal::new(
+        match self.rules.may_dial(&self.resource, address) {
+            true => Ok(()),
+            false => Err(Refusal::new(
                 refusal::ADDRESS,
                 "the server is at an address that is not allowed",
             )

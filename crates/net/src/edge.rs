@@ -35,6 +35,7 @@ pub use body::{Body, BodySender, Gone, StreamBody};
 pub use drain::Drain;
 pub use forwarded::ForwardedField;
 pub use listen::serve;
+pub use listen::serve_tunnel;
 pub use listener::{Listener, bind, bind_alone, reserve};
 pub use refused::refused;
 pub use request::Request;

@@ -27,6 +27,7 @@ use crate::metrics::Metrics;
 use crate::notices::{Notices, NoticingLog, NoticingPins};
 use crate::ports::{Clock, Known, UsedIds};
 use crate::routes::Routes;
+use crate::stopping::Stopping;
 
 pub(crate) use log::InForce;
 pub(crate) use spending::{Spending, dollars};
@@ -77,6 +78,7 @@ pub(crate) struct Gateway {
     origins: Arc<[String]>,
     /// The SHA-256 of the key that the operator's pages ask for.
     pub admin_key: Option<Digest>,
+    pub stopping: Arc<Stopping>,
 }
 
 impl Gateway {
@@ -123,7 +125,7 @@ impl Gateway {
             )
         };
         let gate = Arc::new(Gate::new(ports, rules));
-        gate.stop(settings.stop.clone());
+        let stopping = Stopping::new(&settings.state, &settings.stop, &gate, &log, &clock);
         let drain = Drain::new();
         let parts = Parts {
             gate: &gate,
@@ -154,6 +156,7 @@ impl Gateway {
             clock,
             origins: settings.origins.clone().into(),
             admin_key: settings.admin.key,
+            stopping: Arc::new(stopping),
         })
     }
 
@@ -170,6 +173,7 @@ impl Gateway {
             log: Arc::clone(&self.log),
             drain: self.drain.clone(),
             origins: Arc::clone(&self.origins),
+            stopping: Arc::clone(&self.stopping),
         }
     }
 
@@ -212,7 +216,7 @@ impl Gateway {
         self.gate.replace(rules);
         lanes.into_iter().for_each(|take| take());
         self.known.configure(agents(settings));
-        self.gate.stop(settings.stop.clone());
+        self.stopping.configured(settings.stop.clone());
         Ok(in_force)
     }
 
@@ -309,7 +313,7 @@ fn names(started: &Settings, settings: &Settings) -> impl Iterator<Item = base::
     reach.map(|(name, _)| name)
 }
 
-fn edge_settings(settings: &Settings) -> EdgeSettings {
+pub(crate) fn edge_settings(settings: &Settings) -> EdgeSettings {
     let limits = &settings.limits;
     EdgeSettings {
         head_ms: limits.head_ms,
@@ -340,7 +344,11 @@ fn agents(settings: &Settings) -> Vec<(Digest, Arc<identity::Agent>)> {
 
 /// Where what the gateway starts with is dialled. The error is for the operator.
 fn targets(settings: &Settings) -> Result<Targets, String> {
-    dialled(lanes::ALL.iter().flat_map(|row| (row.endpoints)(settings)))
+    let targets = dialled(lanes::ALL.iter().flat_map(|row| (row.endpoints)(settings)))?;
+    match &settings.web.ca {
+        Some(ca) => targets.trusting(ca.pem.as_bytes()),
+        None => Ok(targets),
+    }
 }
 
 /// Where these names are dialled. The error is for the operator.

@@ -24,7 +24,9 @@ mod problems;
 mod reference;
 mod relay;
 mod serve;
+mod stop;
 mod usage;
+mod web;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -108,6 +110,11 @@ enum Command {
     #[command(subcommand)]
     Tools(Tools),
     Hook(Box<Hook>),
+    #[command(subcommand)]
+    Web(web::Web),
+    Stop(stop::Stop),
+    Go(stop::Go),
+    Stopped(stop::StoppedNow),
     Lab(lab::Lab),
     Completions(completions::Completions),
     Reference(reference::Reference),
@@ -139,6 +146,10 @@ pub(crate) fn run() -> ExitCode {
         Command::Code(command) => command.run(),
         Command::Tools(command) => command.run(),
         Command::Hook(command) => command.run(scan_settings, hook::log),
+        Command::Web(command) => command.run(),
+        Command::Stop(command) => command.run(),
+        Command::Go(command) => command.run(),
+        Command::Stopped(command) => command.run(),
         Command::Lab(command) => return command.run(),
         Command::Completions(command) => command.run(),
         Command::Reference(command) => command.run(),

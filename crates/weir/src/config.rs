@@ -20,6 +20,7 @@ pub(crate) mod settings;
 mod tools;
 mod toolsets;
 pub(crate) mod values;
+pub(crate) mod web;
 
 pub(crate) use ::config::{FILE_BYTES_MAX, Problem, SECRET_BYTES_MAX};
 pub(crate) use mcp::is_secret;

@@ -8,6 +8,7 @@ pub(crate) mod identity;
 pub(crate) mod llm;
 pub(crate) mod mcp;
 pub(crate) mod relay;
+pub(crate) mod web;
 
 use std::any::Any;
 use std::io;
@@ -121,6 +122,7 @@ pub(crate) trait OnThread {
 pub(crate) static ALL: &[Row] = &[
     mcp::ROW,
     llm::ROW,
+    web::ROW,
     relay::ROW,
     identity::ROW,
     #[cfg(test)]

@@ -24,6 +24,9 @@ use crate::config::{Settings, compile, values};
 use clients::{CLIENTS, Client, KeyForm, Target};
 use file::{Held, Note, OWNER_ONLY};
 
+/// Not a program: the variables by which programs send their requests through the proxy.
+const ENVIRONMENT: &str = "env";
+
 /// Write the gateway's servers into the configuration of an MCP client
 ///
 /// One entry, weir, for all servers that the agent may use, at /mcp; with --server one for each that is named. Comments, order
@@ -39,12 +42,13 @@ Examples:
   weir connect codex --url https://weir.example --server files
   weir connect zed --write-key env:WEIR_KEY
   weir connect cursor --undo
+  eval \"$(weir connect env)\"            Send curl, git, npm, pip and the like through the proxy
 
 Zed and Claude Desktop hand no variable to a server, so they need --write-key.
 Exit codes: 0 done, 2 it could not be done; the file is then as it was.")]
 pub(super) struct Connect {
     /// The program to connect
-    #[arg(value_parser = PossibleValuesParser::new(CLIENTS.iter().map(|client| client.name)))]
+    #[arg(value_parser = PossibleValuesParser::new(CLIENTS.iter().map(|client| client.name).chain([ENVIRONMENT])))]
     client: String,
     #[command(flatten)]
     config: ConfigFile,
@@ -104,6 +108,9 @@ impl Entries {
 
 impl Connect {
     pub(super) fn run(self) -> Ended {
+        if self.client == ENVIRONMENT {
+            return super::web::print_environment(&self.config, &self.variable);
+        }
         let client = Client::named(&self.client).expect("the parser takes known names only");
         let path = self.path(client)?;
         match self.undo {

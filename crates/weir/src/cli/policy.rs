@@ -56,6 +56,7 @@ Examples:
   weir policy explain --agent dev --action mcp:prompt --server files --prompt greet
   weir policy explain --agent dev --action mcp:read --server files --resource file:///etc/passwd
   weir policy explain --agent dev --action llm:chat --model anthropic/claude-opus-5
+  weir policy explain --agent dev --action web:send --url https://api.example.com/items
   weir policy explain --agent dev --action mcp:list --server files --json
 
 Exit codes: 0 permitted (or permitted until the scan is done), 1 refused, 2 it could not be asked.")]
@@ -65,11 +66,12 @@ pub(super) struct Explain {
     /// The agent that calls, as the configuration names it
     #[arg(long)]
     agent: String,
-    /// What it asks: mcp:list, mcp:call, mcp:read, mcp:prompt, mcp:use, llm:chat, llm:embed or relay:pass
+    /// What it asks: mcp:list, mcp:call, mcp:read, mcp:prompt, mcp:use, llm:chat, llm:embed, web:get, web:send,
+    /// web:tunnel or relay:pass
     #[arg(long)]
     action: String,
     /// The server that it asks, as the configuration names it
-    #[arg(long, required_unless_present = "model")]
+    #[arg(long, required_unless_present_any = ["model", "url"])]
     server: Option<String>,
     /// The tool, for mcp:call
     #[arg(long, required_if_eq("action", "mcp:call"))]
@@ -83,6 +85,9 @@ pub(super) struct Explain {
     /// The model, for llm:chat and llm:embed
     #[arg(long, value_name = "PROVIDER/MODEL", conflicts_with = "server")]
     model: Option<String>,
+    /// The URL, for web:get, web:send and web:tunnel
+    #[arg(long, conflicts_with_all = ["server", "model"])]
+    url: Option<String>,
     /// The tool's arguments, as a JSON object
     #[arg(long, value_name = "JSON")]
     arguments: Option<String>,
@@ -217,6 +222,9 @@ impl Explain {
         if let Some(model) = &self.model {
             return Ok((agent, action, self.of_model(settings, model, action)?));
         }
+        if let Some(url) = &self.url {
+            return Ok((agent, action, of_url(url, action)?));
+        }
         let asked = self.server.as_deref().unwrap_or_default();
         let server = servers().find(|name| name.as_str() == asked);
         let server = server.ok_or_else(|| unknown("server", asked, servers()))?;
@@ -268,6 +276,23 @@ impl Explain {
         }
         Ok(asked)
     }
+}
+
+/// The site that is asked; of a tunnel its host and port alone.
+fn of_url(url: &str, action: &Action) -> Result<Resource, Failure> {
+    let site = web::read_url(url).map_err(|refusal| Failure::new(refusal.public, ""))?;
+    if *action == web::actions::TUNNEL {
+        return Ok(Resource::Site(base::Site {
+            scheme: "tcp".into(),
+            path: "/".into(),
+            ..site
+        }));
+    }
+    if ![&web::actions::GET, &web::actions::SEND].contains(&action) {
+        let what = "--url goes with --action web:get, web:send and web:tunnel only";
+        return Err(Failure::new(what, ""));
+    }
+    Ok(Resource::Site(site))
 }
 
 /// What refuses a call before any policy is asked, in the gateway's order.

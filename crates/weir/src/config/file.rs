@@ -64,6 +64,9 @@ pub(crate) struct File {
     #[schemars(example = &"{ month: { group: engineers, money: 200, per: month } }")]
     #[serde(default)]
     pub budgets: ByName<super::budgets::BudgetSection>,
+    /// Pages, requests and tunnels of agents: /fetch, and the forward proxy where it listens.
+    #[schemars(example = &"{ listen: '127.0.0.1:8703' }")]
+    pub web: Option<web::section::WebSection>,
     /// The MCP servers that weir ships, written in short: each is a child process like any other server.
     #[schemars(example = &"{ code: { roots: [.] } }")]
     pub tools: Option<tools::section::Tools>,
@@ -164,7 +167,7 @@ pub(crate) enum Stopped {
     "type": "string", "pattern": "^(all|(lane|agent):.+)$"
 });
 
-fn stopped(text: &str) -> Result<Stopped, String> {
+pub(crate) fn stopped(text: &str) -> Result<Stopped, String> {
     let agent = |name: &str| Name::new(name).map(Stopped::Agent);
     let found = match text.split_once(':') {
         None if text == "all" => Some(Stopped::All),

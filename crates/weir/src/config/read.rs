@@ -16,7 +16,7 @@ use super::outside::Machine;
 use super::seen::Seen;
 use super::settings::relay::Relay;
 use super::settings::{Agent, LOCAL, Policy, PolicyFile, Settings};
-use super::{POLICY_BYTES_MAX, Problem, budgets, llm, mcp, named, tools, toolsets};
+use super::{POLICY_BYTES_MAX, Problem, budgets, llm, mcp, named, tools, toolsets, web};
 use crate::lanes;
 
 pub(crate) use super::outside::{Environment, read_text};
@@ -137,6 +137,7 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
     let llm = llm::llm(&file.llm, &taken, check);
     let budgets = budgets::budgets(file, &llm.providers, check);
     let identity = super::identity::identity(file.identity.as_ref(), check);
+    let web = web::web(file.web.as_ref(), file.listen_public.0, check);
     let stop = stop(file, &agents, &relay, check);
     let mut log = file.log.clone();
     log.witness = log.witness.map(|witness| check.folder.join(witness));
@@ -153,6 +154,7 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
         toolsets,
         llm,
         budgets,
+        web,
         search: file.tools.as_ref().is_some_and(|tools| tools.search.0),
         policy,
         scan,
@@ -185,6 +187,7 @@ fn is_whole(file: &File, settings: &Settings) -> bool {
         && listeners == settings.listen.len()
         && file.agents.iter().count() == settings.agents.len()
         && llm::is_whole(&file.llm, &settings.llm)
+        && web::is_whole(file.web.as_ref(), &settings.web)
         && relay::is_whole(file.relay.as_ref(), &settings.relay)
 }
 

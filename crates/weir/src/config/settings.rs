@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ::config::kinds::{plain, some};
 use ::config::{Count, Listen};
@@ -51,6 +52,8 @@ pub(crate) struct Settings {
     pub llm: Llm,
     /// What there may be of models, a row for each amount.
     pub budgets: Vec<gate::Budget>,
+    /// The web lane; off where nothing was written.
+    pub web: Web,
     /// At the URL of all servers, tools are found by search.
     pub search: bool,
     pub policy: Policy,
@@ -91,6 +94,7 @@ impl Settings {
             toolsets: Vec::new(),
             llm: Llm::default(),
             budgets: Vec::new(),
+            web: super::web::built_in(),
             search: false,
             policy: Policy {
                 files: vec![PolicyFile {
@@ -203,6 +207,40 @@ pub(crate) struct ModelProvider {
     pub ca: Option<Ca>,
     /// Ranges that may be dialled beside public addresses.
     pub addresses: Vec<base::AddressRange>,
+}
+
+/// Pages, requests and tunnels of agents.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Web {
+    /// Whether there is such a section at all.
+    pub is_on: bool,
+    /// Where the forward proxy listens.
+    pub listen: Option<Listen>,
+    pub intercept: Option<WebIntercept>,
+    /// The folder of its authority.
+    pub intercept_folder: Option<PathBuf>,
+    pub credentials: Vec<web::Credential>,
+    /// Certificates to trust for sites beside the public ones.
+    pub ca: Option<Ca>,
+    pub fetch: web::FetchSettings,
+    pub tunnel: net::TunnelBounds,
+    pub agent: web::AgentBounds,
+    pub body_bytes_max: usize,
+    pub answer_ms: u64,
+    pub silence_ms: u64,
+}
+
+/// How tunnels are looked into.
+#[derive(Clone)]
+pub(crate) struct WebIntercept {
+    pub authority: Arc<net::Authority>,
+    pub pass: web::HostNames,
+}
+
+impl PartialEq for WebIntercept {
+    fn eq(&self, other: &WebIntercept) -> bool {
+        self.authority.fingerprint() == other.authority.fingerprint() && self.pass == other.pass
+    }
 }
 
 /// How a server is reached.
