@@ -29,6 +29,7 @@ mod waiting;
 
 mod declared;
 mod methods;
+mod withheld;
 mod shape;
 
 mod refuse;

@@ -178,6 +178,9 @@ fn judge_item<'t>(
         item: Some(named.clone()),
     };
     if !passed.may_list(action, &resource) {
+        if let Some((server, item)) = resource.as_item() {
+            declared.withheld.note(server, item);
+        }
         return Ok(None);
     }
     let root = format!("result.{}[{at}]", kind.member());

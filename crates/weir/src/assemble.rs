@@ -206,8 +206,9 @@ impl Gateway {
         let budgets = self.gate.budgets();
         self.spending.reloaded(&budgets, &rules.budgets, self.now());
         self.gate.replace(rules);
-        lanes.into_iter().for_each(|take| take());
         self.known.replace(agents(settings));
+        // After what is judged by: a lane asks anew for what agents may see.
+        lanes.into_iter().for_each(|take| take());
         self.gate.stop(settings.stop.clone());
         Ok(in_force)
     }

@@ -4,6 +4,7 @@
 //! list is kept for `list_ms` of its settings. A list is kept for the agent that asked for it alone.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -85,6 +86,8 @@ pub(crate) struct ListCache {
     asked: Mutex<HashMap<Key, watch::Receiver<()>>>,
     /// What items are called, by agent, set and kind.
     names: Mutex<HashMap<Key, KeptNames>>,
+    /// How often lists were said to be stale: one that was asked for before is not good when it comes.
+    stales: AtomicU64,
 }
 
 impl ListCache {
@@ -142,8 +145,10 @@ impl ListCache {
         lock(&self.kept).get(key).is_none_or(|kept| kept.failed)
     }
 
-    /// Forgets that the lists of these servers are good.
+    /// Forgets that the lists of these servers are good, and that of those which are asked for now.
     pub(crate) fn stale(&self, is_stale: impl Fn(&Name) -> bool) {
+        self.stales.fetch_add(1, Ordering::AcqRel);
+        lock(&self.asked).retain(|key, _| !is_stale(&key.1));
         for (key, kept) in lock(&self.kept).iter_mut() {
             if is_stale(&key.1) {
                 kept.until_ms = 0;
@@ -461,8 +466,11 @@ impl OwnList {
         let agent = self.verified.agent().name.clone();
         let key = (agent, self.server.clone(), self.kind);
         let shared = Arc::clone(&self.lane.shared);
+        let stales = shared.hub.lists.stales.load(Ordering::Acquire);
         match self.pages().await {
             Some((listed, ttl_ms)) => {
+                let is_good = shared.hub.lists.stales.load(Ordering::Acquire) == stales;
+                let ttl_ms = if is_good { ttl_ms } else { 0 };
                 let before = shared.hub.lists.find(&key, 0);
                 let is_other = before.is_some_and(|(before, _)| *before != listed)
                     && !shared.hub.lists.is_failed(&key);
