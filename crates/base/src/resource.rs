@@ -14,10 +14,7 @@ pub enum Resource {
     },
     /// The servers that one URL stands for, all of them or a set that the configuration names; and the item that was asked of
     /// them, where none of them has it.
-    Toolset {
-        set: Name,
-        item: Option<ServerItem>,
-    },
+    Toolset { set: Name, item: Option<ServerItem> },
     /// A model of a configured provider. Its name is the agent's to choose: `meta/llama:70b`.
     Model { provider: Name, model: Box<str> },
     /// A place on the web that the agent names.

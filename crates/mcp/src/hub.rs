@@ -465,9 +465,7 @@ impl Asking<'_> {
                     Ok(called) => called,
                     Err(refusal) => {
                         let asked = AskedItem::tool(search::CALL);
-                        return self
-                            .no_item("tools/call", asked, refusal, (id, body))
-                            .await;
+                        return self.no_item("tools/call", asked, refusal, (id, body)).await;
                     }
                 };
                 let body = splice(body, params.span(), &called);

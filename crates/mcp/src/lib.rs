@@ -29,8 +29,8 @@ mod waiting;
 
 mod declared;
 mod methods;
-mod withheld;
 mod shape;
+mod withheld;
 
 mod refuse;
 

@@ -1,4 +1,4 @@
-//! The items that servers list and that policy keeps from some agent, by name.
+//! The items that servers list and that are kept from some agent, by policy, by the scan or until a person approves them, by name.
 //!
 //! At a URL of many servers the call of such an item is then judged as the call that it is, so that its record names the item and
 //! the policies. It permits nothing: each call is judged anew.

@@ -116,7 +116,10 @@ impl Names {
         if let Some(item) = self.owned.get(name) {
             return FoundName::One(item);
         }
-        let mut of_long = self.shown.keys().filter(|item| long(&item.server, &item.name) == name);
+        let mut of_long = self
+            .shown
+            .keys()
+            .filter(|item| long(&item.server, &item.name) == name);
         match (of_long.next(), self.clashes.get(name)) {
             (Some(item), _) => FoundName::One(item),
             (None, Some(long)) => FoundName::Several(long),

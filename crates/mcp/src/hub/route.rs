@@ -267,17 +267,15 @@ impl Asking<'_> {
         }
     }
 
-    /// The item that policy keeps out of a list, by a name that the agent would know it by: its call is judged as any.
+    /// The item that is kept out of a list, by a name that the agent would know it by: its call is judged as any.
     fn withheld(&self, kind: ListKind, name: &str) -> Option<Owned> {
         let (_, item_kind) = kind.used_by();
         let withheld = &self.lane.shared.declared.withheld;
         self.servers().into_iter().find_map(|server| {
             let is_it = |own: &str| {
-                let named = server.names.get(own);
-                self.is_in(server, own)
-                    && (own == name
-                        || named.is_some_and(|named| named == name)
-                        || names::long(&server.name, own) == name)
+                let shown = server.names.get(own).map_or(own, String::as_str);
+                let is_named = shown == name || names::long(&server.name, own) == name;
+                is_named && self.is_in(server, own)
             };
             let name = withheld.find(&server.name, item_kind, is_it)?;
             let server = server.name.clone();
@@ -301,7 +299,7 @@ impl Asking<'_> {
     }
 
     /// By the list that gave the URI, else by the template whose beginning it has the most of, else the one server that there
-    /// is, else by the list that policy kept it out of.
+    /// is, else by the list that it was kept out of.
     async fn by_uri(&self, uri: &str) -> Result<Target<'_>, Refusal> {
         let target = |server| Target {
             server,
