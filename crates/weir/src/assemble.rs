@@ -101,7 +101,7 @@ impl Gateway {
         let metrics = Arc::new(Metrics::new(names(settings, settings)));
         let pins = pins(settings, &state)?;
         let known = Arc::new(Known::new(agents(settings)));
-        let notices = Arc::new(Notices::new());
+        let notices = Arc::new(Notices::new(&settings.file));
         let noticing = |pins| -> Arc<dyn gate::ports::Pins> {
             Arc::new(NoticingPins::new(pins, Arc::clone(&notices)))
         };

@@ -98,7 +98,7 @@ enum Command {
 
 /// Runs the command that the arguments name.
 pub(crate) fn run() -> ExitCode {
-    let ended = match Cli::parse().command {
+    let ended = match parsed().command {
         Command::Init(command) => command.run(),
         Command::Serve(command) => command.run(),
         Command::Config(command) => command.run(),
@@ -120,6 +120,17 @@ pub(crate) fn run() -> ExitCode {
         Command::Reference(command) => command.run(),
     };
     terminal::exit(ended)
+}
+
+/// The command line, or the end of the process: help was asked for, or something is wrong with it.
+fn parsed() -> Cli {
+    Cli::try_parse().unwrap_or_else(|error| {
+        if error.use_stderr() {
+            let what = error.render().to_string();
+            terminal::fail_in_json(&Failure::new(what.trim_end(), ""));
+        }
+        error.exit()
+    })
 }
 
 /// Where the configuration is.
@@ -153,6 +164,20 @@ impl ConfigFile {
         readable(&path)?;
         let loaded = crate::config::load(&path, &variable, seen);
         loaded.map_err(|problems| unusable(&path, &problems))
+    }
+
+    /// The settings, for a command that sends nothing: secrets that are not there are no problem.
+    pub(crate) fn load_without_secrets(&self) -> Result<Settings, Failure> {
+        let path = self.path();
+        let read = self.read_without_secrets()?;
+        read.map_err(|problems| unusable(&path, &problems))
+    }
+
+    /// The same, or all that is wrong with them. A file that cannot be read is a failure.
+    pub(crate) fn read_without_secrets(&self) -> Result<Result<Settings, Vec<Problem>>, Failure> {
+        let path = self.path();
+        readable(&path)?;
+        Ok(crate::config::read::load_without_secrets(&path, &variable))
     }
 
     /// The settings, for a command that checks or shows them. Problems are printed, and are the answer no.
