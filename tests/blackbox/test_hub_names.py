@@ -102,3 +102,5 @@ def test_a_policy_that_is_reloaded_is_seen_at_once(gateway):
     until(lambda: gateway.logs.text().count('"reloaded"') > before, "it is reloaded")
     assert listed(gateway) == {"echo"}
     assert call(gateway, "say", text="hello").refusal()[0] == "policy.forbidden"
+    # It is the policy that changed, and no server.
+    assert "lists something else" not in gateway.logs.text()

@@ -107,7 +107,7 @@ impl HubState {
 
     /// Asks for all lists again before one is shown: what policy hides may be another.
     pub(crate) fn list_again(&self) {
-        self.lists.stale(|_| true);
+        self.lists.judge_again();
         self.changed();
     }
 

@@ -8,7 +8,7 @@ use super::{Answer, Cli, Ended, print};
 /// Print tab completions for a shell
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  weir completions bash > ~/.local/share/bash-completion/completions/weir\n  weir completions zsh > ~/.zfunc/_weir"
+    after_help = "Examples:\n  weir completions bash > ~/.local/share/bash-completion/completions/weir\n  weir completions zsh > ~/.zfunc/_weir\n\nExit codes: 0 printed, 2 standard output cannot be written."
 )]
 pub(super) struct Completions {
     shell: Shell,

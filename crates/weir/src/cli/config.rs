@@ -23,7 +23,7 @@ pub(super) enum Config {
     Show(Show),
     /// Print the JSON Schema of the configuration, for editors
     #[command(
-        after_help = "Examples:\n  weir config schema > weir.schema.json\n\nThen begin weir.yaml with:\n  # yaml-language-server: $schema=weir.schema.json"
+        after_help = "Examples:\n  weir config schema > weir.schema.json\n\nThen begin weir.yaml with:\n  # yaml-language-server: $schema=weir.schema.json\n\nExit codes: 0 printed, 2 standard output cannot be written."
     )]
     Schema,
 }
