@@ -72,9 +72,13 @@ pub(super) fn open(
     open_whole(disk, settings, witness, doubt).map_err(|error| match error {
         // An entry that was changed shows at the next one, which does not follow it any more; the audit tells which.
         LogError::Damaged { index, what } => match audit::verify_disk(disk, None) {
-            Err(damage) if damage.index != index => LogError::Damaged {
+            Err(damage) if damage.kind != audit::Kind::Unreadable => LogError::Damaged {
                 index: damage.index,
-                what: damage.kind.as_str(),
+                what: if damage.index == index {
+                    what
+                } else {
+                    damage.kind.as_str()
+                },
             },
             _ => LogError::Damaged { index, what },
         },
