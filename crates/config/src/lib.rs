@@ -22,7 +22,7 @@ pub mod show;
 pub mod url;
 pub mod yaml;
 
-pub use check::{Check, Outside, PEM_BYTES_MAX, Pem, SECRET_BYTES_MAX, one_line};
+pub use check::{Check, Outside, PEM_BYTES_MAX, Pem, SECRET_BYTES_MAX, SecretsNeeded, one_line};
 pub use document::Document;
 pub use kinds::{
     Addresses, Count, Dollars, EnvValue, FileMode, FilePath, FileReference, Label, Listen,

@@ -262,7 +262,7 @@ impl Engine {
         if found.is_empty() {
             return Report::clean();
         }
-        once(&mut found);
+        once(&mut found, input);
         // Of rules that found the same the gravest speaks first, and gives its name to what is replaced.
         found.sort_by_key(|found| {
             let span = found.span();

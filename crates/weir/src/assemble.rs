@@ -104,7 +104,7 @@ impl Gateway {
         let pins = pins(settings, &state)?;
         let known = Arc::new(Known::new(store::Agents::default()));
         known.configure(agents(settings));
-        let notices = Arc::new(Notices::new());
+        let notices = Arc::new(Notices::new(&settings.file));
         let noticing = |pins| -> Arc<dyn gate::ports::Pins> {
             Arc::new(NoticingPins::new(pins, Arc::clone(&notices)))
         };
@@ -214,9 +214,10 @@ impl Gateway {
         let budgets = self.gate.budgets();
         self.spending.reloaded(&budgets, &rules.budgets, self.now());
         self.gate.replace(rules);
-        lanes.into_iter().for_each(|take| take());
         self.known.configure(agents(settings));
         self.stopping.configured(settings.stop.clone());
+        // After what is judged by: a lane asks anew for what agents may see.
+        lanes.into_iter().for_each(|take| take());
         Ok(in_force)
     }
 

@@ -122,7 +122,7 @@ enum Command {
 
 /// Runs the command that the arguments name.
 pub(crate) fn run() -> ExitCode {
-    let ended = match Cli::parse().command {
+    let ended = match parsed().command {
         Command::Init(command) => command.run(),
         Command::Serve(command) => command.run(),
         Command::Config(command) => command.run(),
@@ -157,6 +157,17 @@ pub(crate) fn run() -> ExitCode {
     terminal::exit(ended)
 }
 
+/// The command line, or the end of the process: help was asked for, or something is wrong with it.
+fn parsed() -> Cli {
+    Cli::try_parse().unwrap_or_else(|error| {
+        if error.use_stderr() {
+            let what = error.render().to_string();
+            terminal::fail_in_json(&Failure::new(what.trim_end(), ""));
+        }
+        error.exit()
+    })
+}
+
 /// Where the configuration is.
 #[derive(Args, Debug)]
 pub(crate) struct ConfigFile {
@@ -188,6 +199,20 @@ impl ConfigFile {
         readable(&path)?;
         let loaded = crate::config::load(&path, &variable, seen);
         loaded.map_err(|problems| unusable(&path, &problems))
+    }
+
+    /// The settings, for a command that sends nothing: secrets that are not there are no problem.
+    pub(crate) fn load_without_secrets(&self) -> Result<Settings, Failure> {
+        let path = self.path();
+        let read = self.read_without_secrets()?;
+        read.map_err(|problems| unusable(&path, &problems))
+    }
+
+    /// The same, or all that is wrong with them. A file that cannot be read is a failure.
+    pub(crate) fn read_without_secrets(&self) -> Result<Result<Settings, Vec<Problem>>, Failure> {
+        let path = self.path();
+        readable(&path)?;
+        Ok(crate::config::read::load_without_secrets(&path, &variable))
     }
 
     /// The settings, for a command that checks or shows them. Problems are printed, and are the answer no.
@@ -308,12 +333,13 @@ mod tests {
 
     use super::Cli;
 
-    /// The commands at and below this one whose help has no example, or of a leaf none of the command itself.
+    /// The commands at and below this one whose help has no example, or of a leaf none of the command itself or no exit codes.
     fn without_example(path: &str, command: &clap::Command, found: &mut Vec<String>) {
         let help = command.get_after_help().map(ToString::to_string);
         let help = help.unwrap_or_default();
         let is_leaf = !command.has_subcommands();
-        if !help.contains("Example") || (is_leaf && !help.contains(path)) {
+        let is_told = help.contains("xit code") || command.is_hide_set();
+        if !help.contains("Example") || (is_leaf && !(help.contains(path) && is_told)) {
             found.push(path.to_owned());
         }
         for below in command.get_subcommands() {
@@ -322,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn each_help_has_an_example() {
+    fn each_help_has_an_example_and_each_leaf_its_exit_codes() {
         let mut found = Vec::new();
         without_example("weir", &Cli::command(), &mut found);
         assert!(found.is_empty(), "{found:?}");

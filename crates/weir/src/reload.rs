@@ -189,7 +189,8 @@ impl Reload {
                 "changed in the configuration, and takes a restart; until then the old value holds"
             );
         }
-        tracing::info!(agents = settings.agents.len(), "reloaded");
+        let changed = changed(&self.current, settings).join(" ");
+        tracing::info!(agents = settings.agents.len(), changed, "reloaded");
     }
 }
 

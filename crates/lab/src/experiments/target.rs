@@ -22,7 +22,9 @@ use config::Reference;
 #[command(after_help = "\
 Examples:
   weir lab target
-  weir lab target --listen 127.0.0.1:0 --tls")]
+  weir lab target --listen 127.0.0.1:0 --tls
+
+Exit codes: 0 it was told to stop, 2 it could not listen.")]
 pub struct Target {
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8900")]

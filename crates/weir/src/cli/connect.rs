@@ -223,6 +223,9 @@ impl Connect {
             let (name, path) = match &self.set {
                 Some(set) => {
                     let set = named(set)?;
+                    if url.is_none() || agent.is_some() {
+                        self.check_set(&set)?;
+                    }
                     (format!("weir-{set}"), format!("/mcp/@{set}"))
                 }
                 None => ("weir".to_owned(), "/mcp".to_owned()),
@@ -232,6 +235,17 @@ impl Connect {
         let (gateway, servers) = servers(&self.config, url, &self.server, agent)?;
         let target = |server: &Name| (format!("weir-{server}"), format!("{gateway}/mcp/{server}"));
         Ok(servers.iter().map(target).collect())
+    }
+
+    /// Whether the configuration has a set of this name.
+    fn check_set(&self, set: &Name) -> Result<(), Failure> {
+        let settings = self.config.load_without_secrets()?;
+        let sets = settings.toolsets.iter().map(|(name, _)| name.clone());
+        let sets: Vec<Name> = sets.collect();
+        match sets.contains(set) {
+            true => Ok(()),
+            false => Err(unknown_name("toolset", set.as_str(), &sets)),
+        }
     }
 
     fn undo(&self, client: &Client, path: &Path) -> Ended {
@@ -258,9 +272,9 @@ impl Connect {
             file::restore(path, found.as_ref(), text.as_deref(), mode)?;
         }
         let done = match (&text, is_whole) {
-            (None, _) => "gone, as it was",
-            (Some(_), true) => "as it was, byte for byte",
-            (Some(_), false) => "changed since, so only the entries of weir were taken out",
+            (None, _) => "removed, since weir connect made it",
+            (Some(_), true) => "put back as it was, byte for byte",
+            (Some(_), false) => "left as it was changed since, but for the entries of weir",
         };
         print(&match self.json {
             true => {
@@ -273,7 +287,7 @@ impl Connect {
             false => {
                 let would = if self.print { "would be " } else { "" };
                 format!(
-                    "{}: {would}{done}: {}\n",
+                    "{}: {would}{done}; taken out: {}\n",
                     path.display(),
                     note.entries.join(", ")
                 )
@@ -425,7 +439,7 @@ pub(in crate::cli) fn servers(
     {
         return Ok((gateway.clone(), wanted));
     }
-    let settings = config.load()?;
+    let settings = config.load_without_secrets()?;
     let gateway = match given {
         Some(gateway) => gateway,
         None => own_url(&settings)?,

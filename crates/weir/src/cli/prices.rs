@@ -59,6 +59,9 @@ pub(super) struct Import {
     /// The file to write; must not be there
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 impl Prices {
@@ -127,7 +130,7 @@ impl Show {
         let name = self.name.as_deref().unwrap_or_default();
         if let Some((provider, model)) = name.split_once('/') {
             let settings = match self.file.path().exists() {
-                true => Some(self.file.load()?),
+                true => Some(self.file.load_without_secrets()?),
                 false => None,
             };
             let providers = settings
@@ -197,10 +200,14 @@ impl Import {
         let head =
             "# kind,how,name,input,cached_read,cached_write,output; dollars for a million tokens\n";
         write_new(&self.out, &format!("{head}{rows}"))?;
-        print(&format!(
-            "{}: {count} prices, {left_out} models left out\n",
-            self.out.display()
-        ))?;
+        let out = self.out.display().to_string();
+        print(&match self.json {
+            true => format!(
+                "{}\n",
+                json!({ "out": out, "prices": count, "left_out": left_out })
+            ),
+            false => format!("{out}: {count} prices, {left_out} models left out\n"),
+        })?;
         Ok(Answer::Yes)
     }
 }

@@ -26,7 +26,7 @@ Examples:
   weir usage --by agent --since 7d
   weir usage --by day,agent,model --csv > usage.csv
   weir usage --agent build --json
-  weir usage --state /var/lib/weir
+  weir usage /var/lib/weir
 
 It reads the log: since the begin of this month where --since says nothing else. Tokens are as providers counted them; of a call
 that broke off, or that nobody counted, what was reserved for it is taken, and shown as estimated too. Money is by today's prices
@@ -37,7 +37,10 @@ pub(super) struct Usage {
     #[command(flatten)]
     file: ConfigFile,
     /// The state folder that holds the log; by default that of the configuration
-    #[arg(long, value_name = "DIR")]
+    #[arg(value_name = "STATE")]
+    place: Option<PathBuf>,
+    /// The same, as other commands name a state folder
+    #[arg(long, value_name = "DIR", conflicts_with = "place")]
     state: Option<PathBuf>,
     /// What a row is of
     #[arg(long, value_delimiter = ',', default_value = "agent,model")]
@@ -118,7 +121,7 @@ impl Usage {
             .collect();
         if logs.is_empty() {
             let what = format!("there is no log in {}", state.display());
-            return Err(Failure::new(what, "Name a state folder with --state DIR."));
+            return Err(Failure::new(what, "Name a state folder: weir usage STATE."));
         }
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -154,14 +157,15 @@ impl Usage {
 
     /// The state folder, and the providers whose prices are known by the configuration.
     fn place(&self) -> Result<(PathBuf, Vec<ModelProvider>), Failure> {
-        match &self.state {
+        match self.state.as_ref().or(self.place.as_ref()) {
             Some(state) => {
-                let beside = self.file.read().ok().and_then(Result::ok);
+                let beside = self.file.read_without_secrets().ok();
+                let beside = beside.and_then(Result::ok);
                 let providers = beside.map(|settings| settings.llm.providers);
                 Ok((state.clone(), providers.unwrap_or_default()))
             }
             None => {
-                let settings = self.file.load()?;
+                let settings = self.file.load_without_secrets()?;
                 Ok((settings.state, settings.llm.providers))
             }
         }

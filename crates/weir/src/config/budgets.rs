@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::file::File;
-use super::settings::ModelProvider;
+use super::settings::{Llm, ModelProvider};
 
 /// Billionths of a dollar in a millionth.
 const NANOS_PER_MICRO: u64 = 1_000;
@@ -82,11 +82,12 @@ impl From<Time> for Per {
 }
 
 /// All budgets, a row for each amount.
-pub(super) fn budgets(
-    file: &File,
-    providers: &[ModelProvider],
-    check: &mut Check<'_>,
-) -> Vec<Budget> {
+pub(super) fn budgets(file: &File, llm: &Llm, check: &mut Check<'_>) -> Vec<Budget> {
+    let providers = &llm.providers;
+    if file.budgets.iter().count() > 0 && file.llm.providers.iter().count() == 0 {
+        let message = "bound nothing: they are of models, and llm names no provider";
+        check.warn(&Key::of("budgets"), message);
+    }
     let mut rows = Vec::new();
     for (name, budget) in file.budgets.iter() {
         let at = Key::of("budgets").key(name);
@@ -149,7 +150,39 @@ pub(super) fn budgets(
                 .map(|most| row(Unit::Calls, most.0, Per::AtOnce)),
         );
     }
+    warn_of_unpriced(&rows, llm, check);
     rows
+}
+
+/// Warns of models of routes that a budget of money is about and of which no price is known.
+fn warn_of_unpriced(budgets: &[Budget], llm: &Llm, check: &mut Check<'_>) {
+    for route in &llm.routes {
+        for (i, one) in route.tries.iter().enumerate() {
+            let provider = &llm.providers[one.provider].told;
+            let is_of = |budget: &&Budget| {
+                let scope = &budget.scope;
+                let of_provider = scope
+                    .provider
+                    .as_ref()
+                    .is_none_or(|name| *name == provider.name);
+                let of_model = scope
+                    .model
+                    .as_ref()
+                    .is_none_or(|model| **model == *one.model);
+                budget.unit == Unit::Money && of_provider && of_model
+            };
+            let (Some(budget), None) = (budgets.iter().find(is_of), provider.price(&one.model))
+            else {
+                continue;
+            };
+            let message = format!(
+                "no price of {}/{} is known, so the budget {} does not count it; write llm.providers.{}.prices",
+                provider.name, one.model, budget.name, provider.name
+            );
+            let at = Key::of("llm.routes").key(&route.name);
+            check.warn(&at.index(i), message);
+        }
+    }
 }
 
 fn scope(
@@ -165,14 +198,22 @@ fn scope(
         .iter()
         .flat_map(|(_, agent)| agent.groups.values());
     let groups: Vec<&str> = groups.map(|group| group.0.as_str()).collect();
-    let known: Vec<&str> = providers
-        .iter()
-        .map(|provider| provider.told.name.as_str())
-        .collect();
+    let known: Vec<&str> = file.llm.providers.iter().map(|(name, _)| name).collect();
     let named = budget.model.as_ref().map(|model| model.0.as_str());
     let split = named.and_then(|name| name.split_once('/'));
     let split = split.filter(|(provider, _)| known.contains(provider));
     let model = split.map(|(_, model)| model).or(named);
+    if let (Some((of, _)), None) = (named.and_then(|name| name.split_once('/')), split) {
+        let is_listed =
+            |provider: &ModelProvider| provider.told.models.iter().any(|of| Some(&**of) == named);
+        if !providers.iter().any(is_listed) {
+            let near = base::near::meant(of, known.iter().copied());
+            let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+            let message =
+                format!("no provider is named {of:?}, so this is no model that is known{near}");
+            check.warn(&at.key("model"), message);
+        }
+    }
     let of_model = split.and_then(|(provider, _)| Name::new(provider));
     if of_model.is_some() && budget.provider.is_some() {
         check.say(

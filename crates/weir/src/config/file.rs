@@ -49,7 +49,7 @@ pub(crate) struct File {
     #[schemars(example = &"[agent:dev, lane:relay]")]
     pub stop: Option<OneOrMore<Stopped>>,
     /// The MCP servers behind the gateway; agents reach each at /mcp/<name>.
-    #[schemars(example = &"{ files: { command: [mcp-server-filesystem, .] } }")]
+    #[schemars(example = &"{ files: { command: [mcp-server-filesystem, ./files] } }")]
     #[serde(default)]
     pub mcp: ByName<mcp::section::ServerSection>,
     /// Sets of servers and their tools behind URLs of their own, /mcp/@<name>; all servers are at /mcp.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ::config::{Check, Path as Key, Url};
+use ::config::{ByName, Check, Path as Key, Url};
 use base::Name;
 use llm::section::{LlmSection, ProviderSection};
 use llm::{ModelRoute, PRICES_BYTES_MAX, PriceTable, Provider, ProviderKind, RouteTry};
@@ -32,7 +32,8 @@ pub(super) fn llm(written: &LlmSection, taken: &[Name], check: &mut Check<'_>) -
         let at = at.key("routes").key(name);
         let mut tries = Vec::new();
         for (i, text) in route.0.iter() {
-            tries.extend(one_try(&text.0, &providers, &at.index(i), check));
+            let known = (&written.providers, &providers[..]);
+            tries.extend(one_try(&text.0, known, &at.index(i), check));
         }
         if route.0.is_empty() {
             check.say(&at, "names no model");
@@ -73,6 +74,11 @@ fn provider(
         }
     };
     let keys = keys(written, at, check);
+    let has_key = check.wrote(&at.key("key")) || check.wrote(&at.key("keys"));
+    if !has_key && written.url.is_none() && !url.is_loopback() {
+        let message = "has no key, and providers of this kind refuse a call without one; write key: env:NAME or file:PATH";
+        check.warn(at, message);
+    }
     check_clear(&url, !keys.is_empty(), at, check);
     let ca = check.of(&written.ca, &at.key("ca"), Check::certificates);
     if !url.https && ca.is_some() {
@@ -165,7 +171,7 @@ fn check_clear(url: &Url, has_key: bool, at: &Key, check: &mut Check<'_>) {
 /// One model of a route: `provider/model`, with a weight behind it where the first is drawn by weights.
 fn one_try(
     written: &str,
-    providers: &[ModelProvider],
+    (all, providers): (&ByName<ProviderSection>, &[ModelProvider]),
     at: &Key,
     check: &mut Check<'_>,
 ) -> Option<RouteTry> {
@@ -188,13 +194,26 @@ fn one_try(
         check.say(at, format!("{named:?} is not written as provider/model"));
         return None;
     };
-    let names = || providers.iter().map(|provider| provider.told.name.as_str());
-    let Some(provider) = names().position(|known| known == name) else {
+    let of_name = |provider: &ModelProvider| provider.told.name.as_str() == name;
+    let names = || all.iter().map(|(name, _)| name);
+    let Some(provider) = providers.iter().position(of_name) else {
+        if names().any(|known| known == name) {
+            // What is wrong with the provider was said.
+            return None;
+        }
         let near = base::near::meant(name, names());
         let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
         check.say(at, format!("no provider is named {name:?}{near}"));
         return None;
     };
+    let models = &providers[provider].told.models;
+    if !models.is_empty() && !models.iter().any(|known| known == model) {
+        let near = base::near::meant(model, models.iter().map(String::as_str));
+        let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+        let message = format!("the provider {name} has no model {model:?} among its models{near}");
+        check.say(at, message);
+        return None;
+    }
     Some(RouteTry {
         provider,
         model: model.to_owned(),
