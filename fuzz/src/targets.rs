@@ -7,6 +7,7 @@ mod edge;
 mod edit;
 mod h1;
 mod json;
+mod llm;
 mod replay;
 mod sealed;
 
@@ -17,6 +18,7 @@ pub use edge::{net_forwarded, net_proxy};
 pub use edit::config_edit;
 pub use h1::{h1_chunked, h1_request, h1_response};
 pub use json::json;
+pub use self::llm::{llm_dialect, llm_events, llm_socket};
 pub use replay::seal_replay;
 pub use sealed::{seal_init, seal_reply, seal_request_opening, seal_response_opening, seal_ticket};
 

@@ -211,6 +211,9 @@ def embeddings(model, body):
 
 class Provider(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # A head and a body in two small segments would wait for an acknowledgement between them.
+    wbufsize = 1 << 16
+    disable_nagle_algorithm = True
 
     def log_message(self, *_):
         pass
