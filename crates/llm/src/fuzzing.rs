@@ -89,3 +89,59 @@ pub fn socket(message: &str, event: &[u8]) {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Texts with a few bytes changed, always the same ones.
+    fn mutated(text: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+        let text = text.to_vec();
+        let mut seed = 7u64;
+        let mut next = move |below: usize| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            usize::try_from(seed >> 33).unwrap() % below
+        };
+        (0..500).map(move |_| {
+            let mut text = text.clone();
+            for _ in 0..next(4) {
+                let at = next(text.len());
+                text[at] = b"{}[]\",:\\ntruefalse 019\r\n"[next(24)];
+            }
+            text
+        })
+    }
+
+    #[test]
+    fn what_is_near_a_dialect_contradicts_nothing() {
+        let bodies: &[&str] = &[
+            r#"{"model":"m","messages":[{"role":"tool","content":"r"},{"role":"user","content":[{"type":"x","data":"AAAA","mime_type":"m"}]}]}"#,
+            r#"{"contents":[{"role":"user","parts":[{"text":"x"},{"functionResponse":{}}]}],"generateContentRequest":{"contents":[]}}"#,
+            r#"{"type":"response.output_item.done","output":[{"type":"function_call","name":"f","arguments":"{"}],"item":{"type":"custom_tool_call","name":1}}"#,
+            r#"{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":{}}}]}}],"choices":[{"delta":{"content":"x"}}]}"#,
+        ];
+        for body in bodies {
+            for text in mutated(body.as_bytes()) {
+                for row in 0..10 {
+                    dialect(row, &text);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_near_a_stream_or_a_message_contradicts_nothing() {
+        for stream in
+            mutated(b": x\n\ndata: {\"a\":1}\r\n\r\nevent: y\ndata: 1\ndata: 2\n\ndata: cut")
+        {
+            for cut in 1..9 {
+                events(cut, &stream);
+            }
+        }
+        let message = r#"{"type":"response.create","input":["a"],"previous_response_id":"r","stream_id":"s"}"#;
+        let event = br#"{"type":"response.completed","response":{"id":"r","output":[{"type":"reasoning"},{"a":1}]}}"#;
+        for (message, event) in mutated(message.as_bytes()).zip(mutated(event)) {
+            socket(&String::from_utf8_lossy(&message), &event);
+        }
+    }
+}

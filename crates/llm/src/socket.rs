@@ -51,6 +51,8 @@ const WAITING_MAX: usize = 16;
 const MESSAGES_WAITING_MAX: usize = 16;
 /// How long a connection takes messages, in milliseconds. Source: OpenAI API, "WebSocket mode".
 const SOCKET_MS_MAX: u64 = 3_600_000;
+/// How much longer than the longest answer may take nothing may move on a connection, in milliseconds.
+const THINKING_SLACK_MS: u64 = 60_000;
 /// Room for the envelope of a message, in bytes.
 const ENVELOPE_BYTES: usize = 64 << 10;
 /// How the protocol names the end of that time; clients connect anew then.
@@ -84,7 +86,12 @@ pub(crate) async fn serve(
     };
     let settings = lane.settings();
     let bounds = WebSocketBounds {
-        idle_ms: SOCKET_MS_MAX.saturating_add(settings.answer_ms),
+        // A model may think, and a client that does not read is not waited for longer than that.
+        idle_ms: settings
+            .socket_idle_ms
+            .max(settings.answer_ms)
+            .max(settings.silence_ms)
+            .saturating_add(THINKING_SLACK_MS),
         whole_ms: SOCKET_MS_MAX.saturating_add(settings.answer_ms),
         message_bytes_max: settings
             .body_bytes_max

@@ -1,8 +1,7 @@
 """A provider of models that speaks the wire of OpenAI, Anthropic and Google, and does what the model's name says.
 
 `say` answers with what it was asked last, word by word where it streams; `call` proposes a call of a tool with arguments that
-the request's last text gives; `status-NNN` fails; `cut` breaks off in the middle; `evil` the same with a command that nobody should run; `slow` is silent; `pause-N` stops behind
-so many events for three seconds; `leak` says a key behind so many letters as it is asked; `garbage` is no JSON;
+the request's last text gives; `status-NNN` fails; `cut` breaks off in the middle; `evil` the same with a command that nobody should run; `slow` is silent; `leak` says a key behind so many letters as it is asked; `garbage` is no JSON;
 `huge` never ends an event; `drip` never ends, and says a word now and then; `stored` keeps its response; `reset-N` resets the
 connection behind so many events; `lies` counts what cannot be; `work` calls the tool `run` once and says what that answered. `/seen` gives the bodies that came, in order, with their fields.
 """
@@ -211,6 +210,9 @@ def embeddings(model, body):
 
 class Provider(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # A head and a body in two small segments would wait for an acknowledgement between them.
+    wbufsize = 1 << 16
+    disable_nagle_algorithm = True
 
     def log_message(self, *_):
         pass
@@ -290,8 +292,6 @@ class Provider(BaseHTTPRequestHandler):
                 while model == "drip" and i == 5:
                     time.sleep(0.02)
                     self.chunk(event)
-                if model.startswith("pause-") and i == int(model[6:]):
-                    time.sleep(3)
                 if model == "slow" and i == 3:
                     time.sleep(20)
                 self.chunk(event)
