@@ -5,6 +5,7 @@ import hashlib
 import json
 import time
 import uuid
+from urllib.parse import urlencode
 
 import jwt
 from cryptography import x509
@@ -73,6 +74,7 @@ class Identities(Gateway):
 
     def __init__(self, folder, mcp, authority=False, identity=None, **settings):
         identity = {"trust_domain": "example.org", **(identity or {})}
+        self.public = settings.get("public_url")
         if authority:
             identity["passphrase"] = "file:ca.pass"
         super().__init__(folder, mcp, identity=identity, **settings)
@@ -83,10 +85,7 @@ class Identities(Gateway):
 
     @property
     def base(self):
-        return f"http://127.0.0.1:{self.port}"
-
-    def admin(self, *arguments, check=True):
-        return self.weir(*arguments, check=check)
+        return self.public or f"http://127.0.0.1:{self.port}"
 
     def invite(self, name, *more):
         return json.loads(self.weir("agents", "invite", name, "--json", *more).stdout)["invite"]
@@ -96,7 +95,6 @@ class Identities(Gateway):
         return self.request("POST", path, raw, {"content-type": "application/json", **headers})
 
     def form(self, path, parameters, **headers):
-        from urllib.parse import urlencode
         fields = {"content-type": "application/x-www-form-urlencoded", **headers}
         return self.request("POST", path, urlencode(parameters), fields)
 

@@ -3,7 +3,6 @@
 import asyncio
 import http.client
 import json
-import os
 import ssl
 import subprocess
 import threading
@@ -14,7 +13,7 @@ import httpx2
 import jwskate
 import pytest
 import requests
-from gateway import Answer, child_server, until
+from gateway import WEIR, Answer, Lines, child_server, until
 from identity import JWT_BEARER, PASSPHRASE, Identities, Key
 from mcp import Client
 from mcp.client.auth.extensions.client_credentials import PrivateKeyJWTOAuthProvider, SignedJWTParameters
@@ -183,17 +182,11 @@ class Secured(Identities):
         return f"https://127.0.0.1:{self.port}"
 
     def start(self):
-        self.process = subprocess.Popen([os.environ.get("WEIR_BIN") or str(self.binary()), "serve", "-c", "weir.yaml"],
-                                        cwd=self.folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
-        from gateway import Lines
+        self.process = subprocess.Popen([str(WEIR), "serve", "-c", "weir.yaml"], cwd=self.folder,
+                                        stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
         self.logs = Lines(self.process.stderr)
         self.port = port_of(addresses(self, 1)[0])
         return self
-
-    @staticmethod
-    def binary():
-        from gateway import WEIR
-        return WEIR
 
     def context(self, *certificate):
         context = ssl.create_default_context(cafile=self.folder / "outer.pem")

@@ -208,13 +208,23 @@ impl CertificateRequest {
         let signed = der_of(&request.info).map_err(|_| CertificateError::Malformed)?;
         let signature = request.signature.as_bytes();
         let signature = signature.ok_or(CertificateError::Malformed)?;
-        key.verify_x509(&signed, signature)
+        key.verify_x509(is_sha384(&request)?, &signed, signature)
             .map_err(|_| CertificateError::NotItsKey)?;
         Ok(CertificateRequest {
             key,
             spki,
             public_bits,
         })
+    }
+}
+
+/// Whether a request is signed with SHA-384. Others than SHA-256 and SHA-384, and Ed25519, are not taken.
+fn is_sha384(request: &CertReq) -> Result<bool, CertificateError> {
+    // RFC 5758 §3.2, RFC 4055 §5, RFC 8410 §3.
+    match request.algorithm.oid.to_string().as_str() {
+        "1.2.840.10045.4.3.2" | "1.2.840.113549.1.1.11" | "1.3.101.112" => Ok(false),
+        "1.2.840.10045.4.3.3" | "1.2.840.113549.1.1.12" => Ok(true),
+        _ => Err(CertificateError::WeakKey),
     }
 }
 

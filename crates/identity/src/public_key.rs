@@ -198,14 +198,25 @@ impl PublicKey {
             .map_err(|_| JoseError::Signature)
     }
 
-    /// Checks a signature of X.509, where that of ECDSA is DER (RFC 5758 §3.2); RSA is PKCS #1 v1.5 with SHA-256.
-    pub(crate) fn verify_x509(&self, message: &[u8], signed: &[u8]) -> Result<(), JoseError> {
-        let by: &'static dyn VerificationAlgorithm = match &self.kind {
-            KeyKind::P256(_) => &signature::ECDSA_P256_SHA256_ASN1,
-            KeyKind::P384(_) => &signature::ECDSA_P384_SHA384_ASN1,
-            KeyKind::Ed25519(_) => &signature::ED25519,
-            KeyKind::Rsa { .. } => {
+    /// Checks a signature of X.509, where that of ECDSA is DER (RFC 5758 §3.2) and RSA is PKCS #1 v1.5, with SHA-256 or
+    /// SHA-384.
+    pub(crate) fn verify_x509(
+        &self,
+        is_sha384: bool,
+        message: &[u8],
+        signed: &[u8],
+    ) -> Result<(), JoseError> {
+        let by: &'static dyn VerificationAlgorithm = match (&self.kind, is_sha384) {
+            (KeyKind::P256(_), false) => &signature::ECDSA_P256_SHA256_ASN1,
+            (KeyKind::P256(_), true) => &signature::ECDSA_P256_SHA384_ASN1,
+            (KeyKind::P384(_), false) => &signature::ECDSA_P384_SHA256_ASN1,
+            (KeyKind::P384(_), true) => &signature::ECDSA_P384_SHA384_ASN1,
+            (KeyKind::Ed25519(_), _) => &signature::ED25519,
+            (KeyKind::Rsa { .. }, false) => {
                 return self.verify_rsa(&signature::RSA_PKCS1_2048_8192_SHA256, message, signed);
+            }
+            (KeyKind::Rsa { .. }, true) => {
+                return self.verify_rsa(&signature::RSA_PKCS1_2048_8192_SHA384, message, signed);
             }
         };
         let (KeyKind::P256(bytes) | KeyKind::P384(bytes) | KeyKind::Ed25519(bytes)) = &self.kind

@@ -14,7 +14,7 @@ use gate::ports::Directory as _;
 use http::StatusCode;
 use identity::access::{AccessToken, NewToken, TokenBinding, read_scopes};
 use identity::certificate::certificate_thumbprint;
-use identity::dpop::{ExpectedProof, ProofError, check_proof};
+use identity::dpop::{ExpectedProof, GoodProof, ProofError, check_proof};
 use identity::jose::needed;
 use identity::jws::{HeaderKey, SignedText};
 use identity::jwt::ExpectedClaims;
@@ -74,8 +74,10 @@ pub(super) async fn serve(shared: &IdentityShared, asked: Asked<'_>) -> Response
 async fn give(shared: &IdentityShared, request: &mut Request) -> Result<Value, OauthError> {
     let form = Form::read(request).await?;
     let trust = trust(shared)?;
+    // Before the assertion is used up: who is asked for a nonce sends the same one again.
+    let proof = proof(shared, &trust, request)?;
     let client = client(shared, &trust, request, &form).await?;
-    let binding = binding(shared, &trust, request, &client).await?;
+    let binding = binding(shared, proof, &client).await?;
     let behalf = match form.get("grant_type") {
         Some("client_credentials") => None,
         Some(EXCHANGE) => Some(exchanged(shared, &trust, &form)?),
@@ -253,23 +255,18 @@ async fn asserted(
     })
 }
 
-/// What the new token is bound to: the key of a proof, or the certificate.
-async fn binding(
+/// The proof of a key, where there is one. Its id is not used up yet.
+fn proof(
     shared: &IdentityShared,
     trust: &TokenTrust,
     request: &Request,
-    client: &OauthClient,
-) -> Result<Option<TokenBinding>, OauthError> {
+) -> Result<Option<GoodProof>, OauthError> {
     if !request.head.headers.contains_key("dpop") {
-        return Ok(client.certificate.map(TokenBinding::Certificate));
+        return Ok(None);
     }
-    let bad = |refusal| OauthError {
-        error: "invalid_dpop_proof",
-        refusal,
-    };
     let proof = field(request, "dpop");
     let proof =
-        proof.ok_or_else(|| bad(Refusal::new(PROOF_INVALID, "there are several proofs")))?;
+        proof.ok_or_else(|| bad_proof(Refusal::new(PROOF_INVALID, "there are several proofs")))?;
     let uris = trust.uris(request.head.uri.path());
     let expected = ExpectedProof {
         method: request.head.method.as_str(),
@@ -278,15 +275,34 @@ async fn binding(
         nonces: &trust.nonces,
         now_unix_ms: shared.now().unix_ms,
     };
-    let proof = check_proof(proof, &expected).map_err(|error| match error {
+    let checked = check_proof(proof, &expected).map_err(|error| match error {
         ProofError::Nonce => OauthError {
             error: "use_dpop_nonce",
             refusal: proof_refused(error),
         },
-        error => bad(proof_refused(error)),
-    })?;
+        error => bad_proof(proof_refused(error)),
+    });
+    checked.map(Some)
+}
+
+fn bad_proof(refusal: Refusal) -> OauthError {
+    OauthError {
+        error: "invalid_dpop_proof",
+        refusal,
+    }
+}
+
+/// What the new token is bound to: the key of a proof, or the certificate.
+async fn binding(
+    shared: &IdentityShared,
+    proof: Option<GoodProof>,
+    client: &OauthClient,
+) -> Result<Option<TokenBinding>, OauthError> {
+    let Some(proof) = proof else {
+        return Ok(client.certificate.map(TokenBinding::Certificate));
+    };
     let used = shared.gate.use_once(&proof.once, proof.until_unix_ms).await;
-    used.map_err(bad)?;
+    used.map_err(bad_proof)?;
     Ok(Some(TokenBinding::Key(proof.key.thumbprint())))
 }
 
