@@ -7,7 +7,8 @@ use std::fmt;
 use std::io::{self, Read as _, Write};
 
 use brotli_decompressor::DecompressorWriter;
-use flate2::write::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
+use flate2::write::MultiGzDecoder;
+use flate2::{Decompress, FlushDecompress, Status};
 use http::header::{CONTENT_ENCODING, HeaderMap};
 
 /// What any body may unpack to, in bytes, whatever its size.
@@ -98,11 +99,10 @@ impl Write for Unpacked {
 
 enum Unpacking {
     Identity,
-    Gzip(MultiGzDecoder<Unpacked>),
+    Gzip(Box<MultiGzDecoder<Unpacked>>),
     /// Its first bytes say whether it is in the form of RFC 1950, as it should be, or bare.
     Deflate,
-    Zlib(ZlibDecoder<Unpacked>),
-    Bare(DeflateDecoder<Unpacked>),
+    Inflate(Box<Inflate>),
     Br(Box<DecompressorWriter<Unpacked>>),
     Zstd(Vec<u8>),
 }
@@ -126,7 +126,7 @@ impl Decoder {
     pub(crate) fn new(coding: Coding, bytes_max: u64) -> Decoder {
         let unpacking = match coding {
             Coding::Identity => Unpacking::Identity,
-            Coding::Gzip => Unpacking::Gzip(MultiGzDecoder::new(unpacked())),
+            Coding::Gzip => Unpacking::Gzip(Box::new(MultiGzDecoder::new(unpacked()))),
             Coding::Deflate => Unpacking::Deflate,
             Coding::Br => Unpacking::Br(Box::new(DecompressorWriter::new(
                 unpacked(),
@@ -176,13 +176,9 @@ impl Decoder {
                 decoder.get_mut().left += more + first;
                 (decoder.write_all(step), decoder.get_mut())
             }
-            Unpacking::Zlib(decoder) => {
-                decoder.get_mut().left += more + first;
-                (decoder.write_all(step), decoder.get_mut())
-            }
-            Unpacking::Bare(decoder) => {
-                decoder.get_mut().left += more + first;
-                (decoder.write_all(step), decoder.get_mut())
+            Unpacking::Inflate(inflate) => {
+                inflate.left += more + first;
+                return inflate.push(step, out);
             }
             Unpacking::Br(decoder) => {
                 decoder.get_mut().left += more + first;
@@ -210,8 +206,8 @@ impl Decoder {
                     .get(1)
                     .is_none_or(|flg| (u16::from(cmf) << 8 | u16::from(*flg)).is_multiple_of(31));
             self.unpacking = match is_zlib {
-                true => Unpacking::Zlib(ZlibDecoder::new(unpacked())),
-                false => Unpacking::Bare(DeflateDecoder::new(unpacked())),
+                true => Unpacking::Inflate(Inflate::new(true)),
+                false => Unpacking::Inflate(Inflate::new(false)),
             };
         }
     }
@@ -229,8 +225,13 @@ impl Decoder {
         let (ended, sink) = match &mut self.unpacking {
             Unpacking::Identity | Unpacking::Deflate => return Ok(()),
             Unpacking::Gzip(decoder) => (decoder.try_finish(), decoder.get_mut()),
-            Unpacking::Zlib(decoder) => (decoder.try_finish(), decoder.get_mut()),
-            Unpacking::Bare(decoder) => (decoder.try_finish(), decoder.get_mut()),
+            Unpacking::Inflate(inflate) => {
+                return if inflate.is_ended {
+                    Ok(())
+                } else {
+                    Err(CodingFault::Broken)
+                };
+            }
             Unpacking::Br(decoder) => (decoder.close(), decoder.get_mut()),
             Unpacking::Zstd(kept) => return zstd(kept, left, out),
         };
@@ -238,6 +239,53 @@ impl Decoder {
         ended.map_err(|error| fault(&error))?;
         out.extend_from_slice(&rest);
         Ok(())
+    }
+}
+
+/// Deflate, which says itself where it ends.
+struct Inflate {
+    inner: Decompress,
+    left: u64,
+    is_ended: bool,
+}
+
+impl Inflate {
+    fn new(is_zlib: bool) -> Box<Inflate> {
+        Box::new(Inflate {
+            inner: Decompress::new(is_zlib),
+            left: 0,
+            is_ended: false,
+        })
+    }
+
+    fn push(&mut self, mut step: &[u8], out: &mut Vec<u8>) -> Result<(), CodingFault> {
+        let mut piece = [0; STEP_BYTES];
+        loop {
+            if self.is_ended {
+                return if step.is_empty() {
+                    Ok(())
+                } else {
+                    Err(CodingFault::Broken)
+                };
+            }
+            let (taken, given) = (self.inner.total_in(), self.inner.total_out());
+            let status = self
+                .inner
+                .decompress(step, &mut piece, FlushDecompress::None);
+            let status = status.map_err(|_| CodingFault::Broken)?;
+            let taken = (self.inner.total_in() - taken) as usize;
+            let given = self.inner.total_out() - given;
+            self.left = self.left.checked_sub(given).ok_or(CodingFault::TooMuch)?;
+            out.extend_from_slice(&piece[..given as usize]);
+            step = &step[taken..];
+            self.is_ended = status == Status::StreamEnd;
+            if !self.is_ended && step.is_empty() && given < STEP_BYTES as u64 {
+                return Ok(());
+            }
+            if taken == 0 && given == 0 && !self.is_ended {
+                return Err(CodingFault::Broken);
+            }
+        }
     }
 }
 
