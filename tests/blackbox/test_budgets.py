@@ -86,12 +86,14 @@ def test_money_is_spent_to_the_last_token_and_no_more(tmp_path):
         day = house.budget("day")
         spent = len(passed) * COST
         assert day["spent"] == pytest.approx(spent, abs=1e-9) and day["spent"] <= 5 and day["reserved"] == 0
+        page = house.gateway.operator("/metrics").body.decode()
+        assert 'weir_budget_limit{budget="day",unit="dollars",per="day",agent=""} 5.0' in page, page
         # What is left is less than one call may cost.
         assert day["left"] < 0.2 and len(passed) == house.answered()
         assert house.usage("dev")["month"][0]["calls"] + house.usage("ann")["month"][0]["calls"] == len(passed)
         # A budget of others takes nothing of theirs, and one that is too small for any call says so.
         answer = house.ask(agent="guest")
-        assert code(answer) == "limit.budget" and "more than the whole budget" in answer.json()["error"]["message"]
+        assert (answer.status, code(answer)) == (403, "limit.too_dear")
         assert "retry-after" not in answer.headers
 
 

@@ -30,7 +30,7 @@ use crate::routes::Routes;
 use crate::stopping::Stopping;
 
 pub(crate) use log::InForce;
-pub(crate) use spending::{Spending, dollars};
+pub(crate) use spending::{BudgetGauge, OfAgents, Spending, dollars};
 
 /// Connections of one thread to what weir calls, for calls that the gate passed.
 #[derive(Clone)]

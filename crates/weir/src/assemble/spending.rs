@@ -1,6 +1,6 @@
 //! What models used before, and how the budgets stand by it: read from the log at the start, kept in memory from then on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -108,8 +108,7 @@ impl Spending {
                     && (budget.per == Per::Month || key.day == today)
             };
             let rows = self.account.of(is_of);
-            let agents: std::collections::BTreeSet<&Name> =
-                rows.iter().map(|(key, _)| &key.agent).collect();
+            let agents: BTreeSet<&Name> = rows.iter().map(|(key, _)| &key.agent).collect();
             let sum = |of: Option<&Name>| -> u64 {
                 let of = rows
                     .iter()
@@ -170,7 +169,57 @@ impl llm::UsageOf for OfAgents {
     }
 }
 
+/// How one budget stands, for `/metrics`.
+pub(crate) struct BudgetGauge {
+    pub budget: String,
+    /// `dollars`, `tokens` or `calls`.
+    pub unit: &'static str,
+    pub per: &'static str,
+    /// Of whom, where each agent has it for itself.
+    pub agent: String,
+    pub limit: f64,
+    /// Spent and reserved.
+    pub used: f64,
+}
+
 impl OfAgents {
+    /// How all budgets stand; those that each agent has for itself, for the agents that used a model in this month.
+    pub(crate) fn gauges(&self) -> Vec<BudgetGauge> {
+        let now = gate::ports::Clock::now(&*self.clock);
+        let rows = self.account.of(|_| true);
+        let agents: BTreeSet<Name> = rows.into_iter().map(|(key, _)| key.agent).collect();
+        let nobody = BTreeSet::from([Name::new("all").expect("all is a name")]);
+        let mut gauges = Vec::new();
+        for budget in self.gate.budgets() {
+            let of = if budget.is_each_agents {
+                &agents
+            } else {
+                &nobody
+            };
+            for agent in of {
+                let standing = self.limits.standing(&line(&budget, agent, 0), now);
+                let amount = |amount: u64| match budget.unit {
+                    Unit::Money => dollars(amount),
+                    Unit::Calls | Unit::Tokens => amount as f64,
+                };
+                let is_own = budget.is_each_agents;
+                gauges.push(BudgetGauge {
+                    budget: budget.name.to_string(),
+                    unit: unit_word(budget.unit),
+                    per: budget.per.as_str(),
+                    agent: if is_own {
+                        agent.to_string()
+                    } else {
+                        String::new()
+                    },
+                    limit: amount(budget.bound),
+                    used: amount(standing.spent.saturating_add(standing.reserved)),
+                });
+            }
+        }
+        gauges
+    }
+
     fn budget(&self, budget: &Budget, agent: &Name, now: Now) -> Value {
         let standing = self.limits.standing(&line(budget, agent, 0), now);
         let say = |amount: u64| match budget.unit {

@@ -15,7 +15,7 @@ use llm::{LlmLane, Root, Shared};
 use net::{Endpoint, Request, Response, TargetError, Targets};
 
 use super::{Local, OnThread, Opened, Parts, Row, Running, Take};
-use crate::assemble::{WayOut, endpoint};
+use crate::assemble::{OfAgents, WayOut, endpoint};
 use crate::config::settings::{Llm as ModelSettings, ModelProvider};
 use crate::config::{Problem, Settings};
 use crate::health::{LaneHealth, Readiness};
@@ -123,7 +123,7 @@ fn open(settings: &Settings, parts: &Parts<'_>) -> Opened {
 /// What all generations share.
 struct Means {
     metrics: Arc<ModelMetrics>,
-    usage: Arc<dyn llm::UsageOf>,
+    usage: Arc<OfAgents>,
     origins: Vec<String>,
 }
 
@@ -141,7 +141,7 @@ impl Means {
             silence_ms: settings.silence_ms,
             socket_idle_ms: settings.socket_idle_ms,
             meter: Arc::clone(&self.metrics) as Arc<dyn llm::ModelMeter>,
-            usage: Arc::clone(&self.usage),
+            usage: Arc::clone(&self.usage) as Arc<dyn llm::UsageOf>,
             new_id: new_call_id,
             now_ms,
         }
@@ -199,7 +199,7 @@ impl Running for Llm {
     }
 
     fn show_metrics(&self, page: &mut String) {
-        self.means.metrics.write(page);
+        self.means.metrics.write(&self.means.usage.gauges(), page);
     }
 
     /// A provider that is left alone takes none of the others away.

@@ -2,18 +2,44 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use arc_swap::ArcSwap;
 use base::Metric;
 use llm::{DURATION, FIRST_CHUNK, MeteredTry, TOKENS};
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::assemble::BudgetGauge;
 use crate::config::settings::Llm;
 
-pub(super) const ALL: &[Metric] = &[TOKENS, DURATION, FIRST_CHUNK];
+const LIMIT: Metric = Metric {
+    name: "weir_budget_limit",
+    kind: "gauge",
+    labels: "budget, unit, per, agent",
+    help: "What a budget has in its time; agent is empty where it is shared",
+};
+const USED: Metric = Metric {
+    name: "weir_budget_used",
+    kind: "gauge",
+    labels: "budget, unit, per, agent",
+    help: "What of a budget is spent or reserved now",
+};
+
+pub(super) const ALL: &[Metric] = &[TOKENS, DURATION, FIRST_CHUNK, LIMIT, USED];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfBudget {
+    budget: String,
+    unit: &'static str,
+    per: &'static str,
+    agent: String,
+}
+
+type Dollars = Gauge<f64, AtomicU64>;
 
 /// The label of a model that the configuration does not name: agents may ask for any.
 const OTHER: &str = "(other)";
@@ -51,6 +77,8 @@ pub(super) struct ModelMetrics {
     tokens: OfSeconds<OfTokens>,
     duration: OfSeconds<OfEnd>,
     first_chunk: OfSeconds<OfModel>,
+    limit: Family<OfBudget, Dollars>,
+    used: Family<OfBudget, Dollars>,
 }
 
 /// The bounds that the conventions ask for, in tokens.
@@ -78,6 +106,8 @@ impl ModelMetrics {
             tokens: Family::new_with_constructor(tokens),
             duration: Family::new_with_constructor(seconds),
             first_chunk: Family::new_with_constructor(seconds),
+            limit: Family::default(),
+            used: Family::default(),
         };
         let registry = &mut metrics.registry;
         registry.register(TOKENS.name, TOKENS.help, metrics.tokens.clone());
@@ -85,6 +115,8 @@ impl ModelMetrics {
         let (duration, first) = (metrics.duration.clone(), metrics.first_chunk.clone());
         registry.register_with_unit(bare(DURATION), DURATION.help, Unit::Seconds, duration);
         registry.register_with_unit(bare(FIRST_CHUNK), FIRST_CHUNK.help, Unit::Seconds, first);
+        registry.register(LIMIT.name, LIMIT.help, metrics.limit.clone());
+        registry.register(USED.name, USED.help, metrics.used.clone());
         metrics
     }
 
@@ -93,8 +125,20 @@ impl ModelMetrics {
         self.models.store(Arc::new(named(settings)));
     }
 
-    /// Appends the metrics to a page.
-    pub(super) fn write(&self, page: &mut String) {
+    /// Appends the metrics to a page, with how the budgets stand now.
+    pub(super) fn write(&self, budgets: &[BudgetGauge], page: &mut String) {
+        self.limit.clear();
+        self.used.clear();
+        for of in budgets {
+            let labels = OfBudget {
+                budget: of.budget.clone(),
+                unit: of.unit,
+                per: of.per,
+                agent: of.agent.clone(),
+            };
+            self.limit.get_or_create(&labels).set(of.limit);
+            self.used.get_or_create(&labels).set(of.used);
+        }
         text::encode_registry(page, &self.registry).expect("a string takes all that is written");
     }
 }
