@@ -9,7 +9,7 @@ case " $* " in
   *" --crate-name build_script_"*) exec "$@" ;;
 esac
 case ${CARGO_PKG_NAME:-} in
-  base | config | identity | policy | scan | seal | net | store | mcp | lab | tools | weir-fuzz)
+  base | config | identity | policy | scan | seal | net | store | mcp | llm | lab | tools | weir-fuzz)
     exec "$@" --cfg fuzzing -Ccodegen-units=1 -Cpasses=sancov-module \
       -Cllvm-args=-sanitizer-coverage-level=4 \
       -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \

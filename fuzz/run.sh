@@ -19,9 +19,15 @@ binary=../target/debug/weir-fuzz
 targets=$(sed -n 's/^    ("\([a-z0-9_]*\)", targets::.*/\1/p' src/main.rs)
 [ "$(wc -w <<<"$targets")" -eq "$(grep -c ', targets::' src/main.rs)" ] ||
   { echo "fuzz: not every target of src/main.rs was found" >&2; exit 1; }
-passed=0
+chosen=()
 for target in $targets; do
   [ -z "$only" ] || [ "$only" = "$target" ] || continue
+  chosen+=("$target")
+done
+[ "${#chosen[@]}" -gt 0 ] || { echo "fuzz: no target is named $only" >&2; exit 1; }
+
+run_target() {
+  local target=$1 log runs
   mkdir -p "corpus/$target" "seeds/$target" artifacts
   log=$(mktemp)
   if ! WEIR_FUZZ=$target "$binary" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=8192 \
@@ -29,13 +35,15 @@ for target in $targets; do
     >"$log" 2>&1; then
     tail -40 "$log" >&2
     echo "fuzz: $target failed; its input is in fuzz/artifacts" >&2
-    exit 1
+    return 255
   fi
   runs=$(sed -n 's/^stat::number_of_executed_units: //p' "$log")
   printf 'fuzz: %-24s %10s runs\n' "$target" "$runs"
-  [ "${runs:-0}" -gt 0 ] || { echo "fuzz: $target ran nothing" >&2; exit 1; }
   rm -f "$log"
-  passed=$((passed + 1))
-done
-[ "$passed" -gt 0 ] || { echo "fuzz: no target is named $only" >&2; exit 1; }
-printf '%s passed, 0 failed\n' "$passed"
+  [ "${runs:-0}" -gt 0 ] || { echo "fuzz: $target ran nothing" >&2; return 255; }
+}
+export -f run_target
+export seconds binary
+# One on each core; 255 has xargs begin no other.
+printf '%s\n' "${chosen[@]}" | xargs -P "$(nproc)" -I{} bash -c 'run_target {}'
+printf '%s passed, 0 failed\n' "${#chosen[@]}"

@@ -58,6 +58,12 @@ python_packages() { # FOLDER REQUIREMENTS
   "$1/bin/pip" check
 }
 
+# Packages in a folder of their own, whatever they say of each other.
+python_folder() { # FOLDER REQUIREMENTS
+  rm -rf "$1"
+  .setup/venv/bin/pip install --quiet --disable-pip-version-check --no-deps --target "$1" --requirement "$2"
+}
+
 node_packages() { # FOLDER SOURCE
   rm -rf "$1"
   mkdir -p "$1"
@@ -98,6 +104,8 @@ if [ "$level" != run ]; then
   # A new environment has lost them, so its file counts too.
   once python-test setup/requirements.txt setup/requirements-test.txt -- \
     python_packages .setup/venv setup/requirements-test.txt
+  once python-clients setup/requirements.txt setup/requirements-clients.txt -- \
+    python_folder .setup/clients setup/requirements-clients.txt
   once python-legacy setup/requirements-legacy.txt -- python_venv .setup/venv-legacy setup/requirements-legacy.txt
   once python-agents setup/requirements-agents.txt -- python_venv .setup/venv-agents setup/requirements-agents.txt
   once node-clients setup/clients/package.json setup/clients/package-lock.json -- \

@@ -6,7 +6,9 @@ mod code;
 mod edge;
 mod edit;
 mod h1;
+mod identity;
 mod json;
+mod llm;
 mod replay;
 mod sealed;
 
@@ -16,7 +18,9 @@ pub use code::{code_desk, code_embedding, code_parse, code_wire};
 pub use edge::{net_forwarded, net_proxy};
 pub use edit::config_edit;
 pub use h1::{h1_chunked, h1_request, h1_response};
+pub use self::identity::{identity_jose, identity_proof, identity_x509};
 pub use json::json;
+pub use self::llm::{llm_dialect, llm_events, llm_socket};
 pub use replay::seal_replay;
 pub use sealed::{seal_init, seal_reply, seal_request_opening, seal_response_opening, seal_ticket};
 

@@ -325,3 +325,101 @@ def test_a_project_and_a_folder_of_its_own(tmp_path):
 def test_wrong_use_is_2(tmp_path):
     for arguments in (["emacs"], ["cursor", "--undo", "--server", "a"], ["cursor", "--variable", "1A"]):
         assert weir(tmp_path, "connect", *arguments).returncode == 2
+
+
+# Where models are asked
+
+MODELS = {
+    "claude-code": (".claude/settings.json", {"env": {"ANTHROPIC_BASE_URL": URL}}, "ANTHROPIC_AUTH_TOKEN"),
+    "codex": (".codex/config.toml", {"model_provider": "weir", "model_providers": {"weir": {
+        "name": "weir", "base_url": f"{URL}/v1", "env_key": "WEIR_KEY", "wire_api": "responses", "supports_websockets": True}}}, None),
+    "gemini": (".gemini/.env", {"GOOGLE_GEMINI_BASE_URL": URL}, "GEMINI_API_KEY"),
+}
+MINE = {"claude-code": '{\n  // mine\n  "env": { "A": "b" },\n  "model": "opus",\n}\n', "codex": '# mine\nmodel = "gpt-5.4"\n\n[tui]\na = 1\n',
+        "gemini": "# mine\nA=b"}
+
+
+def variables(text):
+    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+
+
+def models_of(path):
+    return variables(path.read_text()) if path.name == ".env" else parse(path)
+
+
+def is_in(part, whole):
+    """Whether all that a part says stands in the whole."""
+    return all(is_in(value, whole.get(key, {})) if isinstance(value, dict) else whole.get(key) == value for key, value in part.items())
+
+
+@pytest.fixture(params=MODELS)
+def asker(request, tmp_path):
+    for file in (MODELS[request.param][0], CLIENTS[request.param][0]):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    return request.param
+
+
+def test_models_alone_are_written_and_undone(asker, tmp_path):
+    file, wanted, variable = MODELS[asker]
+    path = tmp_path / file
+    for before in (None, MINE[asker]):
+        if before is not None:
+            path.write_text(before)
+        for _ in range(2):
+            result = weir(tmp_path, "connect", asker, "--only", "llm", "--url", URL)
+            assert result.returncode == 0, result.stderr
+        assert is_in(wanted, models_of(path)) and (variable or "WEIR_KEY") in result.stdout
+        assert not (tmp_path / CLIENTS[asker][0]).exists() or asker == "codex"
+        assert undo(tmp_path, asker).returncode == 0
+        assert left_beside(path) == [] and (path.read_text() if path.exists() else None) == before
+
+
+def test_servers_and_models_are_written_and_undone_as_one(asker, tmp_path):
+    configured(tmp_path, public_url=URL, llm={"providers": {"openai": {}}})
+    servers, models = tmp_path / CLIENTS[asker][0], tmp_path / MODELS[asker][0]
+    result = weir(tmp_path, "connect", asker, "--json")
+    told = json.loads(result.stdout)
+    assert told["file"] == str(servers) and ("more" in told) == (servers != models), result.stderr
+    assert "weir" in parse(servers)[CLIENTS[asker][1]] and is_in(MODELS[asker][1], models_of(models))
+    assert weir(tmp_path, "connect", asker, "--only", "mcp", "--print").stdout.count("would have") == 1
+    undone = undo(tmp_path, asker)
+    assert undone.returncode == 0 and not servers.exists() and not models.exists(), undone.stdout
+    configured(tmp_path, public_url=URL, mcp={}, llm={"providers": {"openai": {}}})
+    assert weir(tmp_path, "connect", asker).returncode == 0
+    assert models.exists() and (servers == models or not servers.exists())
+
+
+def test_what_changed_meanwhile_stays_where_models_were_written(asker, tmp_path):
+    path = tmp_path / MODELS[asker][0]
+    path.write_text(MINE[asker])
+    assert weir(tmp_path, "connect", asker, "--only", "llm", "--url", URL).returncode == 0
+    text = path.read_text()
+    path.write_text(text.replace('"model"', '"more": 1, "model"') if asker == "claude-code" else text + "\n# more\n")
+    assert undo(tmp_path, asker).returncode == 0
+    left = path.read_text()
+    assert "more" in left and "mine" in left and "weir" not in left and URL not in left
+
+
+def test_the_key_of_models_is_written_only_when_asked_for(tmp_path):
+    for client in ("claude-code", "gemini"):
+        file, _, variable = MODELS[client]
+        path = tmp_path / file
+        path.parent.mkdir(exist_ok=True)
+        arguments = ("connect", client, "--only", "llm", "--url", URL, "--write-key", "env:WEIR_KEY")
+        assert KEY not in weir(tmp_path, *arguments, "--print").stdout and not path.exists()
+        assert KEY not in weir(tmp_path, *arguments).stdout
+        assert KEY in path.read_text() and variable in path.read_text() and stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_models_of_others_are_left_alone_and_nothing_is_half_done(tmp_path):
+    configured(tmp_path, public_url=URL, llm={"providers": {"openai": {}}})
+    for client, text in (("codex", 'model_provider = "mine"\n'), ("claude-code", '{"env": {"ANTHROPIC_BASE_URL": "x"}}'),
+                         ("gemini", "export GOOGLE_GEMINI_BASE_URL=x\n")):
+        path = tmp_path / MODELS[client][0]
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        refused(weir(tmp_path, "connect", client), "already", "nothing was changed")
+        assert path.read_text() == text and left_beside(path) == []
+        assert client == "codex" or not (tmp_path / CLIENTS[client][0]).exists()
+        assert weir(tmp_path, "connect", client, "--only", "mcp").returncode == 0
+    refused(weir(tmp_path, "connect", "cursor", "--only", "llm", "--url", URL), "no file tells Cursor")

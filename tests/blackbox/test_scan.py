@@ -50,7 +50,7 @@ def test_a_finding_has_its_line_and_column(tmp_path):
     done = weir("scan", "a.txt", cwd=tmp_path)
     assert done.returncode == 1
     assert done.out == "a.txt:2:14: github_token critical refuse\n"
-    assert done.err == "1 finding in 1 file, to block: 1\n"
+    assert done.err == "1 finding in 1 file, to block: 1 file\n"
 
 
 def test_a_disguise_is_named_and_explained(tmp_path):
@@ -738,7 +738,7 @@ def test_a_history(past):
     found = [(f["file"], f["commit"], f["findings"][0]["rule"]) for f in objects(done)]
     assert found == [("d é/a b.py", commits["leak"], "github_token"), ("keys.env", commits["side"], "aws_access_key_id")]
     assert "large.txt: not read: 5242880 bytes are more than 4194304" in done.err
-    assert "findings in 3 files, to block: 2" in done.err and "not read: binary 1, too large 1" in done.err
+    assert "findings in 3 files, to block: 2 files" in done.err and "not read: binary 1, too large 1" in done.err
     for file in objects(done):
         assert git(root, "rev-parse", f"{file['commit']}:{file['file']}") == file["blob"]
 

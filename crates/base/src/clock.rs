@@ -22,7 +22,7 @@ pub fn rfc3339(unix_ms: u64) -> String {
 
 /// Days since 1970 to year, month, day in the proleptic Gregorian calendar, counted in eras of 400
 /// years that begin on the first of March, so that the leap day is the last of its year.
-fn civil(days: u64) -> (u64, u64, u64) {
+pub fn civil(days: u64) -> (u64, u64, u64) {
     let z = days + 719_468;
     let (era, doe) = (z / 146_097, z % 146_097);
     let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
@@ -33,9 +33,19 @@ fn civil(days: u64) -> (u64, u64, u64) {
     (yoe + era * 400 + u64::from(month <= 2), month, day)
 }
 
+/// The way back: year, month and day to days since 1970.
+pub fn days_of(year: u64, month: u64, day: u64) -> u64 {
+    let year = year - u64::from(month <= 2);
+    let (era, yoe) = (year / 400, year % 400);
+    let mp = if month > 2 { month - 3 } else { month + 9 };
+    let doy = (153 * mp + 2) / 5 + day - 1;
+    let doe = yoe * 365 + yoe / 4 - yoe / 100 + doy;
+    era * 146_097 + doe - 719_468
+}
+
 #[cfg(test)]
 mod tests {
-    use super::rfc3339;
+    use super::{civil, days_of, rfc3339};
 
     #[test]
     fn known_dates() {
@@ -43,5 +53,13 @@ mod tests {
         assert_eq!(rfc3339(951_782_400_000), "2000-02-29T00:00:00.000Z");
         assert_eq!(rfc3339(1_795_271_130_123), "2026-11-21T14:25:30.123Z");
         assert_eq!(rfc3339(4_102_444_799_999), "2099-12-31T23:59:59.999Z");
+    }
+
+    #[test]
+    fn days_go_there_and_back() {
+        for days in 0..60_000 {
+            let (year, month, day) = civil(days);
+            assert_eq!(days_of(year, month, day), days);
+        }
     }
 }

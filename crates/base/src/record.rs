@@ -70,6 +70,8 @@ pub struct Judgement<'a> {
     pub findings: &'a [Finding],
     /// Bytes of the message.
     pub bytes: u64,
+    /// Tokens in and out that were reserved for it; none where both are 0.
+    pub reserved: (u64, u64),
     /// The refusal's code and its private reason; absent where the call passed.
     pub refused: Option<(&'static str, &'a str)>,
 }
@@ -134,6 +136,10 @@ pub struct Outcome<'a> {
     pub calls: Option<u64>,
     /// What a model counted, where one was asked.
     pub usage: Option<Usage>,
+    /// The usage is all of it, although the answer did not go back.
+    pub is_counted: bool,
+    /// Nothing is billed for it: the provider was not reached, or refused the request.
+    pub is_unbilled: bool,
     pub findings: &'a [Finding],
     /// The code of the refusal or error, and its private reason.
     pub why: Option<(&'static str, &'a str)>,
@@ -247,6 +253,12 @@ impl Judgement<'_> {
                 json.text("refusal_private", bounded(private));
             }
             json.text_if("request", self.request.map(bounded));
+            if self.reserved != (0, 0) {
+                json.object("reserved", |json| {
+                    json.number("input", self.reserved.0);
+                    json.number("output", self.reserved.1);
+                });
+            }
             json.text("server", self.server);
             let (key, name) = self.part.unzip();
             json.text_if(key.unwrap_or_default(), name.map(bounded));
@@ -265,11 +277,17 @@ impl Outcome<'_> {
             if let Some(calls) = self.calls {
                 json.number("calls", calls);
             }
+            if self.is_counted {
+                json.raw("counted", "true");
+            }
             json.number("duration_ms", self.duration_ms);
             json.text("end", self.end.as_str());
             findings(json, self.findings);
             json.text("kind", "outcome");
             json.number("status", u64::from(self.status));
+            if self.is_unbilled {
+                json.raw("unbilled", "true");
+            }
             if let Some(usage) = &self.usage {
                 json.object("usage", |json| usage.fields(json));
             }
@@ -370,6 +388,7 @@ mod tests {
             ],
             findings: &findings,
             bytes: 9,
+            reserved: (0, 4),
             refused: Some(("policy.forbidden", "why")),
         };
         let json = judgement.to_json();
@@ -383,6 +402,10 @@ mod tests {
         assert_eq!(value["findings"][0]["span"], "3..9");
         assert_eq!(value["findings"][0]["exempt"], "a sample");
         assert_eq!(value["groups"][0], "engineers");
+        assert_eq!(
+            value["reserved"],
+            serde_json::json!({ "input": 0, "output": 4 })
+        );
         assert_eq!(value["first"], "07".repeat(16));
     }
 
@@ -404,6 +427,8 @@ mod tests {
                 output: 7,
                 ..Usage::default()
             }),
+            is_counted: true,
+            is_unbilled: true,
             findings: &[],
             why: Some(("upstream.failed", "it \"ended\"")),
         };

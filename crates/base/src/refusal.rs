@@ -35,6 +35,8 @@ pub struct Refusal {
     pub retry_ms: Option<u64>,
     /// What could be asked in its place, where the protocol has that told: the revisions that are spoken.
     pub supported: Vec<&'static str>,
+    /// Header fields that say more where HTTP carries it, such as a challenge: name in lower case, and value.
+    pub fields: Vec<(&'static str, String)>,
     /// It is of what a server said.
     is_of_answer: bool,
 }
@@ -47,6 +49,7 @@ impl Refusal {
             private: String::new(),
             retry_ms: None,
             supported: Vec::new(),
+            fields: Vec::new(),
             is_of_answer: false,
         }
     }
@@ -74,6 +77,12 @@ impl Refusal {
     /// Adds what could be asked in its place.
     pub fn with_supported(mut self, supported: Vec<&'static str>) -> Refusal {
         self.supported = supported;
+        self
+    }
+
+    /// Adds a header field, where HTTP carries it. The value is of visible ASCII characters and spaces.
+    pub fn with_field(mut self, name: &'static str, value: String) -> Refusal {
+        self.fields.push((name, value));
         self
     }
 
@@ -138,6 +147,17 @@ codes! {
     KEY_UNKNOWN "agent.key_unknown" 401 "Ask the operator for a key of this gateway.";
     KEY_EXPIRED "agent.key_expired" 401 "Ask the operator for a new key.";
     KEY_USED "agent.key_used" 401 "Make a new proof for each request.";
+    TOKEN_INVALID "agent.token_invalid" 401 "Ask for a new token at /oauth/token.";
+    TOKEN_EXPIRED "agent.token_expired" 401 "Ask for a new token at /oauth/token; look at the clocks if it is new.";
+    TOKEN_AUDIENCE "agent.token_audience" 401 "Ask for a token whose audience is this gateway.";
+    ISSUER_UNKNOWN "agent.issuer_unknown" 401 "Use a token of this gateway or of an issuer that the operator names under identity.issuers.";
+    ISSUER_AWAY "agent.issuer_away" 503 "The issuer's keys cannot be had now; try again in a moment.";
+    SUBJECT_UNKNOWN "agent.subject_unknown" 401 "Have the operator map this subject to an agent under identity.issuers.";
+    PROOF_MISSING "agent.proof_missing" 401 "Send the token with the scheme DPoP and a proof of its key in the DPoP field, or by the certificate that it is bound to.";
+    PROOF_INVALID "agent.proof_invalid" 401 "Make a proof as RFC 9449 says, for this method, this URL and this token.";
+    PROOF_NONCE "agent.proof_nonce" 401 "Make the proof again with the nonce of the DPoP-Nonce field.";
+    CERTIFICATE "agent.certificate_unknown" 401 "Enrol again, or have the operator map the certificate's SPIFFE id to an agent.";
+    PENDING "agent.pending" 403 "A person has to approve this agent: weir agents approve.";
     SUSPENDED "agent.suspended" 403 "The operator suspended this agent; ask when it may go on.";
     REVOKED "agent.revoked" 403 "The operator took this agent's access back; ask the operator for another agent.";
 
@@ -149,7 +169,26 @@ codes! {
 
     ADVISOR "policy.advisor" 403 "A decision point outside of the gateway refused this or did not answer; ask the operator.";
     HELD "policy.held" 403 "A person has to approve this call; send the same call again once that is done.";
+    STOPS_INVALID "gate.stops_invalid" 400 "Send a JSON object: stop, a list of all, lane:NAME and agent:NAME.";
     STOPPED "gate.stopped" 503 "The operator stopped this; ask when it goes on.";
+
+    SCOPE "agent.scope_missing" 403 "Ask for a token with the scope that the challenge names.";
+
+    // Identity.
+    IDENTITY_OFF "identity.off" 404 "Have the operator write identity: { trust_domain: … } in the configuration.";
+    IDENTITY_INVALID "identity.invalid" 400 "Send JSON as docs/identity.md has it.";
+    INVITE_UNKNOWN "identity.invite_unknown" 403 "Ask the operator for an invite: weir agents invite.";
+    INVITE_USED "identity.invite_used" 403 "The invite was used; ask the operator for another, and tell if it was not you.";
+    INVITE_EXPIRED "identity.invite_expired" 403 "Ask the operator for a new invite.";
+    INVITE_LOCKED "identity.invite_locked" 403 "The invite was used wrongly too often; ask the operator for a new one.";
+    REQUEST_INVALID "identity.request_invalid" 400 "Send a certificate request (PKCS #10) with a good key, for the invite's name alone; or a public JWK with its proof.";
+    AUTHORITY_OFF "identity.authority_off" 503 "The operator has to make the authority and name its passphrase: weir ca init.";
+    AGENT_TAKEN "identity.agent_taken" 409 "Another agent has this name; use another, or take that one out of the configuration.";
+    AGENT_UNKNOWN "identity.agent_unknown" 404 "Use a name that weir agents list shows.";
+    AGENT_CONFIGURED "identity.agent_configured" 409 "weir.yaml defines this agent; change it there.";
+    AGENT_STATE "identity.agent_state" 409 "Look at the agent's state with weir agents show.";
+    IDENTITY_FULL "identity.full" 507 "Take agents, keys or invites out that are not needed.";
+    DIRECTORY_FAILED "identity.directory_failed" 503 "The operator has to mend the state folder; nothing was changed.";
 
     // Is it safe.
     SECRET "scan.secret" 403 "Take the secret out of the call; it was not sent on."
@@ -169,6 +208,9 @@ codes! {
     // Spent.
     LIMIT_AGENT "limit.agent" 429 "Wait as long as Retry-After says, or have the operator raise limits.agent_per_minute.";
     LIMIT_TOKENS "limit.tokens" 429 "Wait as long as Retry-After says, or ask for less.";
+    LIMIT_BUDGET "limit.budget" 429 "Wait as long as Retry-After says, ask for less (a smaller max_tokens), or have the operator raise the budget that the message names; GET /v1/usage says how it stands.";
+    LIMIT_TOO_DEAR "limit.too_dear" 403 "Ask for less, such as a smaller max_tokens, or have the operator raise the budget that the message names.";
+    LIMIT_PRICE_UNKNOWN "limit.price_unknown" 403 "Have the operator say what the model costs, in prices of its provider or in the file llm.prices; or ask another model.";
     BUDGETS "limit.budgets" 503 "The budgets do not answer; try again in a moment.";
     LIMIT_STRANGERS "limit.strangers" 429 "Send a good key, which this limit does not count; or wait as long as Retry-After says, or have the operator raise limits.strangers_per_minute.";
     LIMIT_ADDRESS "limit.address" 429 "Wait as long as Retry-After says, or have the operator raise limits.address_per_minute.";
@@ -218,11 +260,28 @@ codes! {
     // Models.
     LLM_BODY_INVALID "llm.body_invalid" 400 "Send a JSON object as the dialect has it, with each name once.";
     LLM_MODEL_UNKNOWN "llm.model_unknown" 404 "Ask for a model that GET /v1/models shows, or for provider/model.";
+    LLM_UNCONVERTIBLE "llm.unconvertible" 400 "Leave out what the message names, or ask a model whose provider speaks your dialect.";
     LLM_DIALECT "llm.dialect" 400 "Ask in a dialect that the provider speaks, or for a model of another provider.";
     LLM_NONE_LEFT "llm.none_left" 503 "Try again as Retry-After says, or later; the message says who failed how.";
     LLM_PROVIDER_FAILED "llm.provider_failed" 502 "The provider failed; try again.";
     LLM_PROVIDER_SLOW "llm.provider_slow" 504 "The provider did not answer in time; try again, or ask for less.";
     LLM_ANSWER_INVALID "llm.answer_invalid" 502 "The provider answered something that is not its dialect; tell the operator.";
+    LLM_TURNS "llm.turns" 429 "Wait for a response on this connection to end, or open another.";
+    // The web.
+    WEB_OFF "web.off" 404 "Have the operator write a web section in the configuration.";
+    WEB_URL "web.url_invalid" 400 "Send a URL of http or https with a host, without a user name in it.";
+    WEB_UNSUPPORTED "web.unsupported" 501 "Speak HTTP/1.1 through the proxy, and CONNECT for https; other protocols are not carried.";
+    WEB_DOWN "web.site_down" 502 "The site cannot be reached or broke off; check the name, or try again.";
+    WEB_SLOW "web.site_slow" 504 "The site did not answer in time; try again.";
+    WEB_TOO_LARGE "web.answer_too_large" 502 "The answer is larger than what may come back at once; ask for less.";
+    WEB_CODING "web.coding" 502 "The body cannot be decoded within bounds; ask for it without content-encoding.";
+    WEB_BODY_CODING "web.body_coding" 415 "Send the body without content-encoding, or well formed in gzip, deflate, br or zstd.";
+    WEB_REDIRECTS "web.redirects" 502 "The site redirects too often; ask for the last URL itself.";
+    WEB_TUNNEL "web.tunnel" 403 "Speak TLS in the tunnel, and name the same host in its server name as in CONNECT.";
+    WEB_CREDENTIAL "web.credential" 403 "Send the placeholder only in its own field and to its own hosts, by https.";
+    WEB_SCAN_INVALID "web.scan_invalid" 400 "Send a JSON object with kind and text, url, tool and args, or message.";
+    WEB_BOUND "web.bound" 429 "Wait, or have the operator raise the bounds of web.agent.";
+    WEB_PASSIVE "web.not_text" 415 "This is no text that can be fetched; use the proxy for files.";
     // The relay.
     RELAY_CALLER "relay.caller" 407 "Send the token that the operator gave you, in the field that the relay asks for, or call by its Unix socket.";
     RELAY_ROUTE "relay.route" 404 "Ask for a host and path that the relay has a route for.";

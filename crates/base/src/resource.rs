@@ -12,8 +12,9 @@ pub enum Resource {
         server: Name,
         item: Option<ServerItem>,
     },
-    /// The servers that one URL stands for: all of them, or a set that the configuration names.
-    Toolset(Name),
+    /// The servers that one URL stands for, all of them or a set that the configuration names; and the item that was asked of
+    /// them, where none of them has it.
+    Toolset { set: Name, item: Option<ServerItem> },
     /// A model of a configured provider. Its name is the agent's to choose: `meta/llama:70b`.
     Model { provider: Name, model: Box<str> },
     /// A place on the web that the agent names.
@@ -71,6 +72,11 @@ impl Resource {
         Resource::Server { server, item: None }
     }
 
+    /// The servers of one URL, without an item.
+    pub fn toolset(set: Name) -> Resource {
+        Resource::Toolset { set, item: None }
+    }
+
     /// A tool of a server.
     pub fn tool(server: Name, tool: &str) -> Resource {
         Resource::item(server, ItemKind::Tool, tool)
@@ -106,7 +112,9 @@ impl Resource {
             | Resource::Model { provider: name, .. }
             | Resource::Route(name) => Destination::Configured(name),
             Resource::Site(site) => Destination::Site(site),
-            Resource::Toolset(_) | Resource::Run(_) | Resource::Setting(_) => Destination::Gateway,
+            Resource::Toolset { .. } | Resource::Run(_) | Resource::Setting(_) => {
+                Destination::Gateway
+            }
         }
     }
 
@@ -116,7 +124,7 @@ impl Resource {
         match self {
             Resource::Server { server: name, .. }
             | Resource::Model { provider: name, .. }
-            | Resource::Toolset(name)
+            | Resource::Toolset { set: name, .. }
             | Resource::Route(name)
             | Resource::Run(name)
             | Resource::Setting(name) => name.as_str(),
@@ -127,15 +135,13 @@ impl Resource {
     /// The part of it that the agent named, with the word for it: `("tool", "read_file")`.
     pub fn part(&self) -> Option<(&'static str, &str)> {
         match self {
-            Resource::Server { item, .. } => {
+            Resource::Server { item, .. } | Resource::Toolset { item, .. } => {
                 let item = item.as_ref()?;
                 Some((item.kind.as_str(), &item.name))
             }
             Resource::Model { model, .. } => Some(("model", model)),
             Resource::Site(site) => Some(("path", &site.path)),
-            Resource::Toolset(_) | Resource::Route(_) | Resource::Run(_) | Resource::Setting(_) => {
-                None
-            }
+            Resource::Route(_) | Resource::Run(_) | Resource::Setting(_) => None,
         }
     }
 }
@@ -170,7 +176,7 @@ impl fmt::Display for Resource {
                 server,
                 item: Some(ServerItem { kind, name }),
             } => write!(f, "{} {name:?} of server {server}", kind.as_str()),
-            Resource::Toolset(name) => write!(f, "toolset {name}"),
+            Resource::Toolset { set, .. } => write!(f, "toolset {set}"),
             Resource::Model { provider, model } => {
                 write!(f, "model {model:?} of provider {provider}")
             }
@@ -229,7 +235,7 @@ mod tests {
                 Some(("path", "/secret")),
             ),
             (Resource::Run(name("r1")), "run r1", None),
-            (Resource::Toolset(name("desk")), "toolset desk", None),
+            (Resource::toolset(name("desk")), "toolset desk", None),
         ];
         for (resource, text, part) in &cases {
             assert_eq!(

@@ -45,12 +45,25 @@ pub trait Outside {
     fn now_unix_ms(&self) -> u64;
 }
 
+/// The secrets without which a configuration is not good.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SecretsNeeded {
+    /// Every one that it names: who serves sends them.
+    #[default]
+    All,
+    /// None: whoever reads it sends nothing. Those that can be found are read all the same.
+    None,
+}
+
 /// The file that is checked, and what was found.
 pub struct Check<'c> {
     pub document: &'c Document,
     pub outside: &'c mut dyn Outside,
     /// What paths are relative to.
     pub folder: PathBuf,
+    pub secrets: SecretsNeeded,
+    /// A secret was not found, and is not needed: the settings are without what needs it.
+    pub misses_secrets: bool,
     pub problems: Vec<Problem>,
     /// What does not keep the configuration from being used.
     pub warnings: Vec<Problem>,
@@ -69,6 +82,8 @@ impl<'c> Check<'c> {
             document,
             outside,
             folder,
+            secrets: SecretsNeeded::default(),
+            misses_secrets: false,
             problems: Vec::new(),
             warnings: Vec::new(),
         }
@@ -112,10 +127,19 @@ impl<'c> Check<'c> {
             }
             Reference::File(file) => self.text(file, SECRET_BYTES_MAX),
         };
-        self.good(
-            path,
-            found.and_then(|text| one_line(&text)).map(Secret::new),
-        )
+        self.good_secret(path, found.and_then(|text| one_line(&text)))
+            .map(Secret::new)
+    }
+
+    /// What a secret was found to be, or nothing and the problem, where secrets are needed.
+    pub fn good_secret<T>(&mut self, path: &Path, found: Result<T, String>) -> Option<T> {
+        match self.secrets {
+            SecretsNeeded::All => self.good(path, found),
+            SecretsNeeded::None => {
+                self.misses_secrets |= found.is_err();
+                found.ok()
+            }
+        }
     }
 
     /// A file of which at least one part begins so.

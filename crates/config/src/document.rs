@@ -62,8 +62,11 @@ impl Document {
             let (at, message) = match found {
                 Found::Name(message) => (self.spot.key(path), message),
                 Found::Missing(key) => (self.spot.value(path), format!("{key} is missing")),
-                Found::Nothing => {
-                    let message = "has no value; leave the key out or give it one";
+                Found::Nothing { is_required } => {
+                    let message = match is_required {
+                        true => "has no value, and is required; give it one",
+                        false => "has no value; leave the key out or give it one",
+                    };
                     (self.spot.value(path), message.to_owned())
                 }
             };
@@ -72,7 +75,14 @@ impl Document {
         };
         schema::check(&self.schema, &mut tree, &Path::default(), &mut say);
         let (value, wrong) = read::all(tree);
-        problems.extend(wrong.iter().map(|(path, wrong)| self.wrong(path, wrong)));
+        for (path, wrong) in &wrong {
+            let wrong = self.wrong(path, wrong);
+            // A key that is missing is seen by the schema and by serde.
+            let is_same = |told: &Problem| told.key == wrong.key && told.message == wrong.message;
+            if !problems.iter().any(is_same) {
+                problems.push(wrong);
+            }
+        }
         value.unwrap_or_else(of_nothing)
     }
 

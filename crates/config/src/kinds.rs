@@ -333,6 +333,31 @@ fn file_mode(text: &str) -> Result<FileMode, String> {
         .ok_or_else(|| "must be an octal mode such as \"0660\"".to_owned())
 }
 
+/// Dollars, in millionths of one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dollars(pub u64);
+
+scalar!(Dollars, |text| dollars(text).map(Dollars), "dollars", { "type": "number", "minimum": 0 });
+
+/// Reads dollars, such as `200` or `0.075`, in millionths of one.
+///
+/// # Errors
+///
+/// What would have been right.
+pub fn dollars(text: &str) -> Result<u64, String> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let part = part.trim_end_matches('0');
+    let read = || -> Option<u64> {
+        let fits = is_number(whole) && whole.len() <= 9 && part.len() <= 6;
+        let fits = fits && (part.is_empty() || is_number(part));
+        let whole: u64 = fits.then(|| whole.parse().ok())??;
+        let part: u64 = format!("{part:0<6}").parse().ok()?;
+        Some(whole * 1_000_000 + part)
+    };
+    read().ok_or_else(|| "must be dollars such as 200 or 0.075, with at most 6 decimals".to_owned())
+}
+
 /// RFC 3339, as Unix milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Time(pub u64);

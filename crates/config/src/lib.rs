@@ -22,11 +22,11 @@ pub mod show;
 pub mod url;
 pub mod yaml;
 
-pub use check::{Check, Outside, PEM_BYTES_MAX, Pem, SECRET_BYTES_MAX, one_line};
+pub use check::{Check, Outside, PEM_BYTES_MAX, Pem, SECRET_BYTES_MAX, SecretsNeeded, one_line};
 pub use document::Document;
 pub use kinds::{
-    Addresses, Count, EnvValue, FileMode, FilePath, FileReference, Label, Listen, Reference,
-    Switch, Text, Time, addresses, unix_ms,
+    Addresses, Count, Dollars, EnvValue, FileMode, FilePath, FileReference, Label, Listen,
+    Reference, Switch, Text, Time, addresses, unix_ms,
 };
 pub use map::{ByArgument, ByItem, ByName, ByRule, ByVariable, List, Named, OneOr, OneOrMore};
 pub use problem::{Path, Problem, Step};

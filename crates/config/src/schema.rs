@@ -231,7 +231,10 @@ pub(crate) fn check(
                 let mut all = children(schema).filter(|(key, _)| key == name || *key == "*");
                 let Some((_, key)) = all.next() else { continue };
                 match value.is_null() {
-                    true => say(&below, Found::Nothing, &below),
+                    true => {
+                        let is_required = is_required(schema, name);
+                        say(&below, Found::Nothing { is_required }, &below);
+                    }
                     false => check(key, value, &below, say),
                 }
             }
@@ -242,7 +245,10 @@ pub(crate) fn check(
             for (i, value) in list.iter_mut().enumerate() {
                 let below = path.index(i);
                 match (value.is_null(), items) {
-                    (true, _) => say(&below, Found::Nothing, &below),
+                    (true, _) => {
+                        let is_required = false;
+                        say(&below, Found::Nothing { is_required }, &below);
+                    }
                     (false, Some(items)) => check(items, value, &below, say),
                     (false, None) => {}
                 }
@@ -255,7 +261,10 @@ pub(crate) fn check(
 /// What [`check`] finds.
 pub(crate) enum Found {
     Missing(String),
-    Nothing,
+    /// A key without a value.
+    Nothing {
+        is_required: bool,
+    },
     Name(String),
 }
 

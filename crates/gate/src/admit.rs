@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use base::{Json, Refusal, refusal};
+use identity::Verified;
 use policy::{Context, Principal, Slice};
 
 use crate::judge::{Asker, Case};
@@ -28,6 +29,7 @@ impl Case<'_> {
         // A lane that recognises its callers by itself leaves their state to be asked here.
         agent.map_or(Ok(()), |verified| verified.agent().state.check())?;
         agent.map_or(Ok(()), |verified| self.gate.recognises(verified))?;
+        agent.map_or(Ok(()), |verified| self.in_scope(verified))?;
         let name = agent.map(|verified| &verified.agent().name);
         self.gate.stops.borrow().check(lane.name, name)?;
         let principal = principal(&asker);
@@ -58,6 +60,29 @@ impl Case<'_> {
             principal,
             slice: Some(slice),
             is_pending,
+        })
+    }
+
+    /// Asks the scopes of a token: one is the name of an action, or of a lane for all its actions.
+    fn in_scope(&self, verified: &Verified) -> Result<(), Refusal> {
+        let Some(scopes) = verified.scopes() else {
+            return Ok(());
+        };
+        let (action, lane) = (self.call.action.name, self.call.action.lane.name);
+        if scopes
+            .iter()
+            .any(|scope| **scope == *action || **scope == *lane)
+        {
+            return Ok(());
+        }
+        let refusal = Refusal::new(refusal::SCOPE, format!("the token has no scope {action}"));
+        let trust = self.gate.ports.directory.trust();
+        Err(match trust {
+            Some(trust) => {
+                let challenge = identity::recognise::scope_challenge(&trust, "", action);
+                refusal.with_field("www-authenticate", challenge)
+            }
+            None => refusal,
         })
     }
 

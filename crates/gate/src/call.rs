@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use base::{Action, CallId, JsonValue, Resource};
 use scan::Direction;
 
+use crate::budget::Price;
+
 /// One thing that an agent asks.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
@@ -76,6 +78,8 @@ impl Role {
 pub enum PartContent<'a> {
     Json(JsonValue<'a>),
     Text(&'a [u8]),
+    /// A URL that is about to be asked: where it leads is judged too. It is never redacted, but refused.
+    Url(&'a str),
 }
 
 impl<'a> PartContent<'a> {
@@ -84,6 +88,7 @@ impl<'a> PartContent<'a> {
         match self {
             PartContent::Json(json) => json.bytes(),
             PartContent::Text(text) => text,
+            PartContent::Url(url) => url.as_bytes(),
         }
     }
 }
@@ -91,8 +96,25 @@ impl<'a> PartContent<'a> {
 /// What a call is expected to use, beside being one call: reserved before it, settled by what it used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Tokens of a model, in and out.
-    pub tokens: u64,
+    /// Tokens of a model that go in.
+    pub input: u64,
+    /// Tokens that may come out.
+    pub output: u64,
+    /// What they cost, where that is known.
+    pub price: Option<Price>,
+}
+
+impl Cost {
+    /// All tokens, in and out.
+    pub fn tokens(&self) -> u64 {
+        self.input.saturating_add(self.output)
+    }
+
+    /// What they cost at most, in billionths of a dollar; 0 where no price is known.
+    pub fn money(&self) -> u64 {
+        let price = self.price.as_ref();
+        price.map_or(0, |price| price.at_most(self.input, self.output))
+    }
 }
 
 /// Whether a call may be asked again of another resource, with the same content.

@@ -13,7 +13,7 @@ use identity::Verified;
 
 use crate::call::Call;
 use crate::gate::Gate;
-use crate::ports::{BudgetLine, BudgetSpent, Counted, Unit};
+use crate::ports::{BudgetLine, BudgetSpent, Counted, Per, Unit};
 use crate::reserve;
 use crate::trail::Trail;
 
@@ -137,7 +137,8 @@ impl Gate {
             counted: counted.clone(),
             unit: Unit::Calls,
             amount: 1,
-            per_minute: *per_minute,
+            bound: u64::from(*per_minute),
+            per: Per::Minute,
         };
         let lines = budgets.iter().map(line).collect();
         let reply = self.ports.budgets.reserve(lines, now);
@@ -145,7 +146,7 @@ impl Gate {
             Ok(ticket) => {
                 let spent = BudgetSpent {
                     calls: 1,
-                    tokens: 0,
+                    ..BudgetSpent::default()
                 };
                 self.ports.budgets.settle(ticket, spent, now);
                 Ok(Ok(()))

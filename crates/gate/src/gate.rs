@@ -6,9 +6,10 @@ use arc_swap::ArcSwap;
 use base::{Action, Digest, Name, Refusal, Resource, refusal};
 use identity::Verified;
 use policy::Principal;
-use scan::Sessions;
+use scan::{KnownTexts, Sessions};
 use tokio::sync::watch;
 
+use crate::budget::Budget;
 use crate::flood::Flood;
 use crate::pinned::ApprovedNames;
 use crate::ports::{Ports, RecordError};
@@ -22,6 +23,8 @@ pub struct Gate {
     pub(crate) rules: ArcSwap<Rules>,
     /// What agents did lately: it outlives the rules.
     pub(crate) sessions: Sessions,
+    /// Texts of conversations that were scanned before.
+    pub(crate) known_texts: KnownTexts,
     pub(crate) flood: Flood,
     pub(crate) stops: watch::Sender<Arc<Stops>>,
 }
@@ -33,6 +36,7 @@ impl Gate {
             approved_names: ApprovedNames::default(),
             rules: ArcSwap::from_pointee(rules),
             sessions: Sessions::default(),
+            known_texts: KnownTexts::default(),
             flood: Flood::default(),
             stops: watch::Sender::default(),
         }
@@ -53,6 +57,11 @@ impl Gate {
         let rules = self.rules();
         let slice = rules.policies.slice(&principal, action, resource);
         slice.is_ok_and(|slice| slice.listable(resource))
+    }
+
+    /// The budgets in force.
+    pub fn budgets(&self) -> Vec<Budget> {
+        self.rules.load().budgets.clone()
     }
 
     /// Puts other rules in force for all calls from the next one on. A call that was passed goes on under

@@ -2,14 +2,17 @@
 
 use base::record::Finding;
 use base::{Digest, Refusal, ScanAs, refusal};
-use scan::{Class, Direction, Pending, Place as ScanPlace, Report, Session, Sighting};
+use scan::{Class, Direction, Pending, Place as ScanPlace, Report, Session, Sighting, TextMark};
 use sha2::{Digest as _, Sha256};
 
 use crate::admit::Permitted;
-use crate::call::{ContentPart, PartContent, Repeat};
+use crate::call::{ContentPart, PartContent, Repeat, Role};
 use crate::judge::Case;
 use crate::pinned::Approved;
 use crate::trail::to_record;
+
+/// Bytes of parts whose ends are read again together with what is new: more than a secret that is split has.
+const ENDS_BYTES: usize = 4 * base::limit::SCAN_FRAGMENT_BYTES_MAX;
 
 /// The proof that what the agent sends was scanned, with what is to be sent in its place.
 pub struct Scanned {
@@ -44,9 +47,7 @@ impl Case<'_> {
         let gate = self.gate;
         // Whatever refuses the call from here on drops `pending`, and with it what is remembered of the call.
         let (reports, pending) = gate.sessions.judge(agent.as_str(), mono_ms, |session| {
-            let parts = self.call.content.iter();
-            let reports = parts.map(|part| self.scan_part(part, agent.as_str(), session));
-            reports.collect::<Result<Vec<Report>, scan::Bound>>()
+            self.scan_parts(agent.as_str(), session)
         });
         let reports = reports.map_err(too_much)?;
         let found = reports.iter().flat_map(|report| &report.findings);
@@ -57,6 +58,10 @@ impl Case<'_> {
         for (number, (report, part)) in reports.iter().zip(self.call.content).enumerate() {
             match report.action {
                 scan::Action::Refuse => return Err(refuse(report)),
+                // Another URL would be another call.
+                scan::Action::Redact if matches!(part.content, PartContent::Url(_)) => {
+                    return Err(refuse_by(report, scan::Action::Redact));
+                }
                 scan::Action::Redact => {
                     redacted.push((number, report.redacted(part.content.bytes())))
                 }
@@ -84,23 +89,67 @@ impl Case<'_> {
         }
     }
 
+    /// Scans the parts. Of a conversation the first parts that were scanned before, one after another, are not scanned again but for
+    /// their ends: something may be split over them and what is new.
+    fn scan_parts(&self, agent: &str, session: &mut Session) -> Result<Vec<Report>, scan::Bound> {
+        let content = self.call.content;
+        if self.call.action.scan_as != ScanAs::Message || content.len() < 2 {
+            let reports = content
+                .iter()
+                .map(|part| self.scan_part(part, agent, session));
+            return reports.collect();
+        }
+        let engine = &self.rules.engine;
+        let mut marks: Vec<TextMark> = Vec::with_capacity(content.len());
+        for part in content {
+            let before = marks.last().copied().unwrap_or(TextMark::NONE);
+            marks.push(engine.mark(before, &self.place(part, agent), part.content.bytes()));
+        }
+        let known = self.gate.known_texts.first_known(&marks);
+        let ends_from = ends_from(&content[..known.len()]);
+        let mut reports = Vec::with_capacity(content.len());
+        for (i, part) in content.iter().enumerate() {
+            let is_clean = known.get(i).copied().unwrap_or(false);
+            reports.push(match (is_clean, i == 0 || i >= ends_from, part.content) {
+                (false, _, _) => self.scan_part(part, agent, session)?,
+                (true, true, PartContent::Json(json))
+                    if part.role.direction() == Direction::Outgoing =>
+                {
+                    let session = (&mut *session, self.now.mono_ms);
+                    engine.ends(self.place(part, agent), json, part.path, session)?
+                }
+                (true, _, _) => Report::clean(),
+            });
+        }
+        let scanned = marks.into_iter().zip(&reports).skip(known.len());
+        let scanned = scanned.map(|(mark, report)| (mark, report.found_nothing));
+        self.gate.known_texts.note(scanned);
+        Ok(reports)
+    }
+
+    /// Where a part stands.
+    fn place<'p>(&'p self, part: &ContentPart<'_>, agent: &'p str) -> ScanPlace<'p> {
+        ScanPlace {
+            direction: part.role.direction(),
+            lane: self.call.action.lane.name,
+            target: self.call.resource.place(),
+            agent,
+            now_s: self.now.unix_ms / 1000,
+        }
+    }
+
     fn scan_part(
         &self,
         part: &ContentPart<'_>,
         agent: &str,
         session: &mut Session,
     ) -> Result<Report, scan::Bound> {
-        let place = ScanPlace {
-            direction: part.role.direction(),
-            lane: self.call.action.lane.name,
-            target: self.call.resource.place(),
-            agent,
-            now_s: self.now.unix_ms / 1000,
-        };
+        let place = self.place(part, agent);
         let (engine, mono_ms) = (&self.rules.engine, self.now.mono_ms);
         let path = part.path;
-        match (part.content, place.direction, self.call.action.scan_as) {
+        let report = match (part.content, place.direction, self.call.action.scan_as) {
             (PartContent::Text(text), _, _) => engine.bytes(place, text, path),
+            (PartContent::Url(url), _, _) => engine.url(place, url, Some((session, mono_ms))),
             (PartContent::Json(json), Direction::Outgoing, ScanAs::ToolCall) => {
                 engine.call(place, json, path, Some((session, mono_ms)))
             }
@@ -111,7 +160,12 @@ impl Case<'_> {
                 engine.outgoing(place, json, path, (session, mono_ms))
             }
             (PartContent::Json(json), _, _) => engine.json(place, json, path),
+        };
+        let mut report = report?;
+        if matches!(part.role, Role::System | Role::User | Role::Assistant) {
+            report.may_order();
         }
+        Ok(report)
     }
 
     /// SHA-256 of all that the agent wrote.
@@ -125,6 +179,20 @@ impl Case<'_> {
         }
         Digest(hash.finalize().into())
     }
+}
+
+/// The first of the last parts that together are long enough to hold all ends that are read again.
+fn ends_from(known: &[ContentPart<'_>]) -> usize {
+    let mut bytes = 0;
+    let outgoing = known.iter().enumerate().rev();
+    let outgoing = outgoing.filter(|(_, part)| part.role.direction() == Direction::Outgoing);
+    for (i, part) in outgoing {
+        bytes += part.content.bytes().len();
+        if bytes >= ENDS_BYTES {
+            return i;
+        }
+    }
+    0
 }
 
 /// The id of the first rule that asks for this.
@@ -147,7 +215,12 @@ fn first(report: &Report, action: scan::Action) -> Option<(&scan::Finding, usize
 
 /// The refusal for the first finding that asks for one. Says the rule and the place, never the text.
 pub(crate) fn refuse(report: &Report) -> Refusal {
-    let Some((finding, more)) = first(report, scan::Action::Refuse) else {
+    refuse_by(report, scan::Action::Refuse)
+}
+
+/// The same for the first finding that asks for this action, where nothing less can be done.
+fn refuse_by(report: &Report, action: scan::Action) -> Refusal {
+    let Some((finding, more)) = first(report, action) else {
         base::never!("a report that refuses has no finding that does");
         return Refusal::new(refusal::FAILED, "the scan gave no reason");
     };

@@ -19,6 +19,7 @@ mod pinned;
 mod reserve;
 
 mod again;
+mod budget;
 mod flow;
 mod grant;
 mod passed;
@@ -33,6 +34,7 @@ mod rules;
 mod stop;
 mod trail;
 
+pub use budget::{Budget, BudgetScope, NANOS_PER_DOLLAR, Price, TokenPrices};
 pub use call::{Call, ContentPart, Cost, PartContent, Repeat, Role};
 pub use flow::Channel;
 pub use gate::Gate;

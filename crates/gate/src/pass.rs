@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use base::{Digest, Refusal};
-use identity::{Presented, Verified};
+use base::{Now, Refusal};
+use identity::{KnownCallers, Presented, Recognised, Verified};
 
 use crate::append::Decided;
 use crate::call::Call;
@@ -27,11 +27,8 @@ impl Gate {
         presented: &Presented<'_>,
     ) -> Result<Verified, Refusal> {
         let now = self.ports.clock.now();
-        let directory = &self.ports.directory;
-        let epoch = directory.epoch();
-        let lookup = |key: &Digest| directory.agent_by_key(key);
-        let verified = match identity::verify(presented, lookup, epoch) {
-            Ok(verified) => verified,
+        let Recognised { verified, once } = match self.recognise(presented, now) {
+            Ok(recognised) => recognised,
             Err(refusal) => return Err(self.turn_away(call, refusal).await),
         };
         let may_call = verified.check(now);
@@ -39,10 +36,30 @@ impl Gate {
         if let Err(refusal) = spent.await {
             return Err(self.flooded(Some(&verified), call, refusal).await);
         }
+        let may_call = match (may_call, once) {
+            (Ok(()), Some(once)) => self.use_once(&once.id, once.until_unix_ms).await,
+            (may_call, _) => may_call,
+        };
         match may_call {
             Ok(()) => Ok(verified),
             Err(refusal) => Err(self.reject(Some(&verified), call, refusal).await),
         }
+    }
+
+    /// Recognises who shows this, and records nothing. The state of the directory is read before it is asked.
+    fn recognise(&self, presented: &Presented<'_>, now: Now) -> Result<Recognised, Refusal> {
+        let directory = &self.ports.directory;
+        let epoch = directory.epoch();
+        let trust = directory.trust();
+        let known = KnownCallers {
+            by_key: &|key| directory.agent_by_key(key),
+            by_thumbprint: &|name| directory.agent_by_thumbprint(name),
+            is_revoked: &|id| directory.is_revoked(id),
+            trust: trust.as_deref(),
+            epoch,
+            now_unix_ms: now.unix_ms,
+        };
+        identity::recognise(presented, &known)
     }
 
     /// **May they, is it safe, is there room, is it written down**: in this order.

@@ -8,11 +8,11 @@ use base::{Action, CallId, Destination, Digest, Name, Now, Permit, Refusal, Reso
 use policy::Principal;
 use scan::{Direction, Fragments};
 
-use crate::call::Call;
+use crate::call::{Call, Cost};
 use crate::gate::Gate;
 use crate::inspect::Redacted;
 use crate::judge::Asker;
-use crate::ports::{BudgetSpent, Unit};
+use crate::ports::{BudgetSpent, UsedTokens};
 use crate::reserve::{Reservation, Reserved};
 use crate::rules::Rules;
 
@@ -44,6 +44,8 @@ pub struct Passed {
     pub(crate) findings: Vec<Finding>,
     /// Ends of what came, where the answer comes in several messages.
     pub(crate) fragments: Option<Fragments>,
+    /// What the call was expected to use.
+    pub(crate) cost: Cost,
     /// Absent once it is settled.
     reservation: Option<Reservation>,
     is_open: bool,
@@ -61,6 +63,10 @@ pub struct CallEnding<'a> {
     pub calls: Option<u64>,
     /// What a model counted, where one was asked.
     pub usage: Option<Usage>,
+    /// The usage is all of it, although the answer did not go back.
+    pub is_counted: bool,
+    /// Nothing is billed for it: the provider was not reached, or refused the request.
+    pub is_unbilled: bool,
     /// The code and private reason of what went wrong.
     pub why: Option<(&'static str, &'a str)>,
 }
@@ -74,6 +80,8 @@ impl CallEnding<'_> {
             bytes: 0,
             calls: None,
             usage: None,
+            is_counted: false,
+            is_unbilled: false,
             why: None,
         }
     }
@@ -104,6 +112,7 @@ impl Passed {
             content: scanned.content,
             findings: Vec::new(),
             fragments: None,
+            cost: call.cost,
             reservation: Some(reservation),
             is_open: true,
         }
@@ -204,6 +213,8 @@ impl Passed {
             duration_ms,
             calls: ending.calls,
             usage: ending.usage,
+            is_counted: ending.is_counted,
+            is_unbilled: ending.is_unbilled,
             findings: &self.findings,
             why: ending.why,
         };
@@ -228,13 +239,49 @@ impl Passed {
         let Some(reservation) = self.reservation.take() else {
             return;
         };
-        let reserved = reservation.reserved(Unit::Tokens);
-        let counted = ending.usage.map(|usage| usage.total());
-        let tokens = match (counted, ending.end) {
-            (Some(counted), CallEnd::Complete) => counted,
-            (counted, _) => counted.unwrap_or_default().max(reserved),
+        let is_whole = ending.end == CallEnd::Complete || ending.is_counted;
+        let (usage, is_estimated) = spent(&self.cost, ending.usage, is_whole, ending.is_unbilled);
+        let counted = self.cost.price.map_or(0, |price| price.of(&usage));
+        let money = match is_estimated {
+            true => counted.max(self.cost.money()),
+            false => counted,
         };
-        reservation.settle(BudgetSpent { calls: 1, tokens });
+        reservation.settle(BudgetSpent {
+            calls: 1,
+            tokens: usage.total(),
+            money,
+        });
+        if let (Some(accounts), Resource::Model { provider, model }) =
+            (&self.gate.ports.accounts, &self.resource)
+        {
+            accounts.used(&UsedTokens {
+                at_unix_ms: self.started.unix_ms,
+                agent: &self.principal.name,
+                groups: &self.principal.groups,
+                provider,
+                model,
+                usage,
+                is_estimated,
+                money: self.cost.price.map(|_| money),
+            });
+        }
+    }
+}
+
+/// What a call used, and whether that is what was reserved for it and not what was counted.
+fn spent(cost: &Cost, counted: Option<Usage>, is_whole: bool, is_unbilled: bool) -> (Usage, bool) {
+    match counted {
+        Some(usage) if is_whole => (usage, false),
+        None if is_unbilled => (Usage::default(), false),
+        Some(usage) if usage.total() >= cost.tokens() => (usage, false),
+        _ => {
+            let usage = Usage {
+                input: cost.input,
+                output: cost.output,
+                ..Usage::default()
+            };
+            (usage, cost.tokens() > 0)
+        }
     }
 }
 
@@ -248,9 +295,9 @@ impl Permit for Passed {
     }
 
     fn dial(&self, address: IpAddr) -> Result<(), Refusal> {
-        match self.rules.reach_of(&self.resource) {
-            Some(reach) if reach.allows(address) => Ok(()),
-            _ => Err(Refusal::new(
+        match self.rules.may_dial(&self.resource, address) {
+            true => Ok(()),
+            false => Err(Refusal::new(
                 refusal::ADDRESS,
                 "the server is at an address that is not allowed",
             )

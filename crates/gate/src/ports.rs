@@ -11,9 +11,9 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use base::record::CallEnd;
+use base::record::{CallEnd, Usage};
 use base::{Action, CallId, Digest, Name, Now, Resource, ServerItem};
-use identity::Agent;
+use identity::{Agent, TokenTrust};
 use tokio::sync::oneshot;
 
 /// How long a port may take to answer, in milliseconds; an answer that is late is none.
@@ -46,6 +46,14 @@ pub trait Directory: Send + Sync {
     fn agent_by_key(&self, key: &Digest) -> Option<Arc<Agent>>;
     /// The agent whose key has this thumbprint: whether a key that was good still is.
     fn agent_by_thumbprint(&self, thumbprint: &Digest) -> Option<Arc<Agent>>;
+    /// Whose tokens are taken; absent where none are.
+    fn trust(&self) -> Option<Arc<TokenTrust>> {
+        None
+    }
+    /// Whether the token with this id was taken back.
+    fn is_revoked(&self, _token: &Digest) -> bool {
+        false
+    }
 }
 
 /// Whose limit a call counts against.
@@ -58,6 +66,11 @@ pub enum Counted {
     Address(IpAddr),
     /// Requests from an address that showed no good key; the address as above.
     Stranger(IpAddr),
+    /// A budget of the operator's, by its name; of an agent's own where each agent has it for itself.
+    Budget {
+        name: Name,
+        agent: Option<Name>,
+    },
 }
 
 /// What is counted.
@@ -66,6 +79,32 @@ pub enum Unit {
     Calls,
     /// Tokens of a model.
     Tokens,
+    /// Billionths of a dollar.
+    Money,
+}
+
+/// In what time there may be so much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Per {
+    /// It drains evenly: a burst of a minute's amount is allowed, and a steady excess is not.
+    Minute,
+    /// From midnight to midnight, UTC.
+    Day,
+    /// From the first of a month, UTC.
+    Month,
+    /// As long as a call lasts: what is settled is given back.
+    AtOnce,
+}
+
+impl Per {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Per::Minute => "minute",
+            Per::Day => "day",
+            Per::Month => "month",
+            Per::AtOnce => "at_once",
+        }
+    }
 }
 
 /// An amount that is taken from one budget.
@@ -74,14 +113,17 @@ pub struct BudgetLine {
     pub counted: Counted,
     pub unit: Unit,
     pub amount: u64,
-    /// The budget: how much of the unit there may be in a minute.
-    pub per_minute: u32,
+    /// The budget: how much of the unit there may be.
+    pub bound: u64,
+    pub per: Per,
 }
 
 /// What was taken, to be settled once.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Ticket {
     pub lines: Vec<BudgetLine>,
+    /// When it was taken, in Unix milliseconds: what is of an earlier day or month is not put into a later one.
+    pub at_unix_ms: u64,
 }
 
 /// Which line found too little, and when that much may be there, in milliseconds from now.
@@ -96,6 +138,8 @@ pub struct OverBudget {
 pub struct BudgetSpent {
     pub calls: u64,
     pub tokens: u64,
+    /// In billionths of a dollar.
+    pub money: u64,
 }
 
 impl BudgetSpent {
@@ -104,6 +148,7 @@ impl BudgetSpent {
         match unit {
             Unit::Calls => self.calls,
             Unit::Tokens => self.tokens,
+            Unit::Money => self.money,
         }
     }
 }
@@ -115,6 +160,27 @@ pub trait Budgets: Send + Sync {
     /// Puts what was spent in the place of what was reserved: gives the rest back, or takes what is missing, even
     /// where the budget has less.
     fn settle(&self, ticket: Ticket, spent: BudgetSpent, now: Now);
+}
+
+/// What a call of a model used, for who keeps account of it.
+#[derive(Clone, Copy, Debug)]
+pub struct UsedTokens<'a> {
+    /// When the call was judged, in Unix milliseconds.
+    pub at_unix_ms: u64,
+    pub agent: &'a Name,
+    pub groups: &'a [Name],
+    pub provider: &'a Name,
+    pub model: &'a str,
+    pub usage: Usage,
+    /// Nobody counted it, or a part of it alone: it is what was reserved.
+    pub is_estimated: bool,
+    /// What it costs, in billionths of a dollar, where a price is known.
+    pub money: Option<u64>,
+}
+
+/// The account of what models used. Answers from memory.
+pub trait Accounts: Send + Sync {
+    fn used(&self, used: &UsedTokens<'_>);
 }
 
 /// Ids that may be used once, such as those of proofs.
@@ -326,6 +392,8 @@ pub struct Ports {
     pub meter: Arc<dyn Meter>,
     /// Absent where definitions are not pinned.
     pub pins: Option<Arc<dyn Pins>>,
+    /// Absent where nobody keeps account of what models used.
+    pub accounts: Option<Arc<dyn Accounts>>,
     /// Absent where no credential has an id that may be used once.
     pub once_ids: Option<Arc<dyn OnceIds>>,
     /// Asked in this order.
@@ -350,6 +418,7 @@ impl Ports {
             clock,
             meter,
             pins: None,
+            accounts: None,
             once_ids: None,
             advisors: Vec::new(),
             holds: None,

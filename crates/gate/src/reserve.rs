@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use base::{Refusal, refusal};
+use base::{Refusal, Resource, refusal};
+use policy::Principal;
 
+use crate::budget::Budget;
 use crate::gate::Gate;
 use crate::inspect::Scanned;
 use crate::judge::Case;
-use crate::ports::{BudgetLine, BudgetSpent, Counted, OverBudget, Reply, Ticket, Unit};
+use crate::ports::{BudgetLine, BudgetSpent, Counted, OverBudget, Per, Reply, Ticket, Unit};
+use crate::rules::Rules;
 
 /// The proof that the budgets have room for the call.
 pub struct Reserved {
@@ -43,13 +46,6 @@ impl Reservation {
         self.settle_once(spent);
     }
 
-    /// What is reserved of a unit.
-    pub(crate) fn reserved(&self, unit: Unit) -> u64 {
-        let lines = self.ticket.iter().flat_map(|ticket| &ticket.lines);
-        let amounts = lines.filter(|line| line.unit == unit);
-        amounts.map(|line| line.amount).max().unwrap_or_default()
-    }
-
     fn settle_once(&mut self, spent: BudgetSpent) {
         if let Some(ticket) = self.ticket.take() {
             let now = self.gate.ports.clock.now();
@@ -64,11 +60,20 @@ impl Drop for Reservation {
     }
 }
 
+/// Whose room a line takes.
+enum RoomOf<'a> {
+    /// The agent's calls or tokens in a minute.
+    Rate(Unit, u32),
+    Budget(&'a Budget),
+}
+
 impl Case<'_> {
-    /// Takes the call, and what it is expected to cost, from the agent's budgets. The gateway's own calls have none.
+    /// Takes the call, and what it is expected to cost, from the agent's rates and from each budget that it is of. The
+    /// gateway's own calls have none.
     ///
     /// # Errors
-    /// `limit.agent` and `limit.tokens` where too little is left, and where the budgets do not answer.
+    /// `limit.agent`, `limit.tokens` and `limit.budget` where too little is left, `limit.price_unknown` where nobody can say
+    /// what the call costs, and `limit.budgets` where the budgets do not answer.
     pub async fn reserve(&mut self, scanned: Scanned) -> Result<Reserved, Refusal> {
         if scanned.permitted.asker.agent().is_none() {
             let reservation = Reservation::new(self.gate, None);
@@ -77,34 +82,112 @@ impl Case<'_> {
                 reservation,
             });
         }
-        let rates = self.rules.rates;
-        let agent = Counted::Agent(scanned.permitted.principal.name.clone());
-        let tokens = rates.agent_tokens_per_minute;
-        let tokens = tokens.filter(|_| self.call.cost.tokens > 0);
-        let tokens = tokens.map(|per_minute| BudgetLine {
-            counted: agent.clone(),
-            unit: Unit::Tokens,
-            amount: self.call.cost.tokens,
-            per_minute,
-        });
-        let calls = BudgetLine {
-            counted: agent,
-            unit: Unit::Calls,
-            amount: 1,
-            per_minute: rates.agent_per_minute,
-        };
-        // A call that is tried again is still one call.
-        let calls = Some(calls).filter(|_| !self.trail.is_tried_again());
-        let lines: Vec<BudgetLine> = calls.into_iter().chain(tokens).collect();
-        let units: Vec<(Unit, u32)> = lines.iter().map(|l| (l.unit, l.per_minute)).collect();
+        let rules = Arc::clone(&self.rules);
+        let (lines, rooms) = self.lines(&scanned.permitted.principal, &rules)?;
         let reply = self.gate.ports.budgets.reserve(lines, self.now);
         let ticket = answer(self.gate, reply).await?;
-        let ticket = ticket.map_err(|over| over_agent(over, &units))?;
+        let ticket = ticket.map_err(|over| self.over(over, &rooms[over.line]))?;
         Ok(Reserved {
             scanned,
             reservation: Reservation::new(self.gate, Some(ticket)),
         })
     }
+
+    /// What the call takes, and of what.
+    fn lines<'r>(
+        &self,
+        principal: &Principal,
+        rules: &'r Rules,
+    ) -> Result<(Vec<BudgetLine>, Vec<RoomOf<'r>>), Refusal> {
+        let (cost, rates) = (&self.call.cost, &rules.rates);
+        let (mut lines, mut rooms) = (Vec::new(), Vec::new());
+        let mut rate = |unit, amount, per_minute: u32| {
+            lines.push(BudgetLine {
+                counted: Counted::Agent(principal.name.clone()),
+                unit,
+                amount,
+                bound: u64::from(per_minute),
+                per: Per::Minute,
+            });
+            rooms.push(RoomOf::Rate(unit, per_minute));
+        };
+        // A call that is tried again is still one call.
+        let is_new = !self.trail.is_tried_again();
+        if is_new {
+            rate(Unit::Calls, 1, rates.agent_per_minute);
+        }
+        if let Some(per_minute) = rates.agent_tokens_per_minute
+            && cost.tokens() > 0
+        {
+            rate(Unit::Tokens, cost.tokens(), per_minute);
+        }
+        for budget in &rules.budgets {
+            let Some(counted) = budget.counted(principal, self.call.resource) else {
+                continue;
+            };
+            let amount = match budget.unit {
+                // Each try of a call is under way at its own provider.
+                Unit::Calls => u64::from(is_new || budget.per == Per::AtOnce),
+                Unit::Tokens => cost.tokens(),
+                Unit::Money if cost.price.is_none() && cost.tokens() > 0 => {
+                    return Err(no_price(self.call.resource, budget));
+                }
+                Unit::Money => cost.money(),
+            };
+            if amount > 0 {
+                lines.push(BudgetLine {
+                    counted,
+                    unit: budget.unit,
+                    amount,
+                    bound: budget.bound,
+                    per: budget.per,
+                });
+                rooms.push(RoomOf::Budget(budget));
+            }
+        }
+        Ok((lines, rooms))
+    }
+
+    fn over(&self, over: OverBudget, room: &RoomOf<'_>) -> Refusal {
+        let refusal = match room {
+            RoomOf::Rate(Unit::Calls, per_minute) => {
+                let public = format!("this agent made more than {per_minute} calls a minute");
+                Refusal::new(refusal::LIMIT_AGENT, public)
+            }
+            RoomOf::Rate(_, per_minute) => {
+                let public = format!("this agent would use more than {per_minute} tokens a minute");
+                Refusal::new(refusal::LIMIT_TOKENS, public)
+            }
+            RoomOf::Budget(budget) => {
+                let words = budget.words();
+                if over.retry_ms == u64::MAX {
+                    let public = format!("the call may cost more than the whole budget {words}");
+                    return Refusal::new(refusal::LIMIT_TOO_DEAR, public);
+                }
+                let public = match budget.per {
+                    Per::AtOnce => format!("as many calls as the budget {words} has are under way"),
+                    _ => {
+                        let free = self.now.unix_ms.saturating_add(over.retry_ms);
+                        let free = base::clock::rfc3339(free);
+                        format!(
+                            "the budget {words} has too little left for this call; it has more at {free}"
+                        )
+                    }
+                };
+                Refusal::new(refusal::LIMIT_BUDGET, public)
+            }
+        };
+        refusal.with_retry_ms(over.retry_ms)
+    }
+}
+
+fn no_price(resource: &Resource, budget: &Budget) -> Refusal {
+    let model = resource.part().map_or("", |(_, model)| model);
+    let (place, words) = (resource.place(), budget.words());
+    Refusal::new(
+        refusal::LIMIT_PRICE_UNKNOWN,
+        format!("no price of {place}/{model} is known, and the budget {words} counts money"),
+    )
 }
 
 /// What the budgets answer, which is a refusal where they do not in time.
@@ -115,19 +198,4 @@ pub(crate) async fn answer(
     let silent = || Refusal::new(refusal::BUDGETS, "the budgets do not answer");
     let answer = reply.within_bound(&*gate.ports.clock).await;
     answer.ok_or_else(silent)
-}
-
-fn over_agent(over: OverBudget, units: &[(Unit, u32)]) -> Refusal {
-    let (unit, per_minute) = units[over.line];
-    let refusal = match unit {
-        Unit::Calls => {
-            let public = format!("this agent made more than {per_minute} calls a minute");
-            Refusal::new(refusal::LIMIT_AGENT, public)
-        }
-        Unit::Tokens => {
-            let public = format!("this agent would use more than {per_minute} tokens a minute");
-            Refusal::new(refusal::LIMIT_TOKENS, public)
-        }
-    };
-    refusal.with_retry_ms(over.retry_ms)
 }

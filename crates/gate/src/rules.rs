@@ -1,11 +1,13 @@
 //! What is in force: swapped whole when the configuration is loaded again.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 
 use base::{Destination, Name, Resource};
 use policy::Policies;
 use scan::Engine;
 
+use crate::budget::Budget;
 use crate::reach::Reach;
 
 /// What is in force.
@@ -13,6 +15,8 @@ pub struct Rules {
     pub policies: Policies,
     pub engine: Engine,
     pub rates: Rates,
+    /// The operator's budgets of models.
+    pub budgets: Vec<Budget>,
     /// Where each configured server may be.
     pub reach: HashMap<Name, Reach>,
 }
@@ -47,8 +51,21 @@ impl Rules {
     pub fn reach_of(&self, resource: &Resource) -> Option<&Reach> {
         match resource.destination() {
             Destination::Configured(name) => self.reach.get(name),
-            // Which sites may be dialled is the web lane's to configure, and there is none yet.
             Destination::Site(_) | Destination::Gateway => None,
+        }
+    }
+
+    /// Whether a resource may be dialled at this address. A site may be at every public address, and at others where
+    /// `scan.urls.internal` names its host or their network.
+    pub(crate) fn may_dial(&self, resource: &Resource, address: IpAddr) -> bool {
+        match resource.destination() {
+            Destination::Site(site) => {
+                Reach::default().allows(address)
+                    || self.engine.lets_inside(&site.host, address.to_canonical())
+            }
+            Destination::Configured(_) | Destination::Gateway => self
+                .reach_of(resource)
+                .is_some_and(|reach| reach.allows(address)),
         }
     }
 

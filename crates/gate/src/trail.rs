@@ -166,6 +166,7 @@ impl<'a> Trail<'a> {
             attributes,
             findings: &told_once(&self.findings),
             bytes: self.call.bytes,
+            reserved: (self.call.cost.input, self.call.cost.output),
             refused: why.as_ref().map(|(code, why)| (*code, &**why)),
         }
         .to_json()

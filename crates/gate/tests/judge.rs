@@ -158,6 +158,7 @@ fn rig(with: impl FnOnce(Ports) -> Ports) -> Rig {
             agent_tokens_per_minute: Some(1_000),
             ..Rates::of_agent(100)
         },
+        budgets: Vec::new(),
         reach: reach.into(),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().build();
@@ -343,7 +344,10 @@ fn tokens_are_reserved_before_and_settled_by_what_was_used() {
     let rig = rig(as_ports);
     let resource = tool("files");
     let costs = |id, tokens| Call {
-        cost: Cost { tokens },
+        cost: Cost {
+            input: tokens,
+            ..Cost::default()
+        },
         ..call(id, &resource)
     };
     let end = |passed: Passed, end, used: Option<u64>| {

@@ -112,6 +112,7 @@ fn rig(settings: scan::Settings) -> Rig {
         policies,
         engine: scan::Engine::new(settings, [7; 32]),
         rates: Rates::of_agent(100),
+        budgets: Vec::new(),
         reach: servers
             .map(|server| (server, gate::Reach::default()))
             .into(),

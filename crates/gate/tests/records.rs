@@ -129,6 +129,7 @@ fn rig(action: scan::Action) -> Rig {
         policies,
         engine: scan::Engine::new(settings, [7; 32]),
         rates: Rates::of_agent(100),
+        budgets: Vec::new(),
         reach: [(name("files"), gate::Reach::default())].into(),
     };
     let authorization = format!("Bearer {}", key.expose());

@@ -8,7 +8,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use base::refusal::{KEY_EXPIRED, KEY_MALFORMED, KEY_MISSING, KEY_UNKNOWN, REVOKED, SUSPENDED};
+use base::refusal::{
+    KEY_EXPIRED, KEY_MALFORMED, KEY_MISSING, KEY_UNKNOWN, PENDING, REVOKED, SUSPENDED,
+};
 use base::{Digest, Name, Now, Refusal};
 
 use crate::key::{key_digest, sha256};
@@ -61,8 +63,10 @@ pub enum Credential {
     Key,
     /// A token that a lane's own settings know, such as one of the relay's callers.
     Token,
-    /// A certificate, by the public key in it.
+    /// A certificate that was shown in a TLS handshake.
     Certificate,
+    /// An access token of this gateway, or a token of an issuer that the operator trusts.
+    AccessToken,
     /// A peer of the relay, by the key that it enrolled.
     Peer,
     /// The user of this machine at the other end of a Unix socket.
@@ -78,6 +82,7 @@ impl Credential {
             Credential::Key => "key",
             Credential::Token => "token",
             Credential::Certificate => "certificate",
+            Credential::AccessToken => "access_token",
             Credential::Peer => "peer",
             Credential::User => "user",
             Credential::Socket => "socket",
@@ -90,6 +95,8 @@ impl Credential {
 pub enum AgentState {
     #[default]
     Active,
+    /// Enrolled, and refused until a person approves it.
+    Pending,
     /// Known, and refused until the operator says otherwise.
     Suspended,
     /// Known, and refused for good: its keys are kept so that their use is told apart from a stranger's.
@@ -101,6 +108,7 @@ impl AgentState {
     pub fn as_str(self) -> &'static str {
         match self {
             AgentState::Active => "active",
+            AgentState::Pending => "pending",
             AgentState::Suspended => "suspended",
             AgentState::Revoked => "revoked",
         }
@@ -109,10 +117,11 @@ impl AgentState {
     /// Lets an active agent call.
     ///
     /// # Errors
-    /// `agent.suspended` and `agent.revoked`.
+    /// `agent.pending`, `agent.suspended` and `agent.revoked`.
     pub fn check(self) -> Result<(), Refusal> {
         match self {
             AgentState::Active => Ok(()),
+            AgentState::Pending => Err(Refusal::new(PENDING, "the agent is not approved yet")),
             AgentState::Suspended => Err(Refusal::new(SUSPENDED, "the agent is suspended")),
             AgentState::Revoked => Err(Refusal::new(REVOKED, "the agent's access was revoked")),
         }
@@ -192,6 +201,20 @@ impl Verified {
         }
     }
 
+    /// What [`crate::recognise`] found by another credential than a key.
+    pub(crate) fn by_credential(agent: Arc<Agent>, found: FoundCredential, epoch: u64) -> Verified {
+        let until = [agent.expires_unix_ms, found.expires_unix_ms];
+        Verified {
+            expires_unix_ms: until.into_iter().flatten().min(),
+            agent,
+            by: found.by,
+            thumbprint: Some(found.thumbprint),
+            behalf: found.behalf,
+            scopes: found.scopes,
+            epoch,
+        }
+    }
+
     /// Lets an agent call that is active and whose key has not expired. [`verify`] does not ask this, so that a refused
     /// agent is counted and recorded as itself.
     ///
@@ -239,6 +262,15 @@ impl Verified {
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
+}
+
+/// What a credential says beside whose it is.
+pub(crate) struct FoundCredential {
+    pub by: Credential,
+    pub thumbprint: Digest,
+    pub behalf: Option<Arc<str>>,
+    pub scopes: Option<Arc<[Arc<str>]>>,
+    pub expires_unix_ms: Option<u64>,
 }
 
 /// The thumbprint of a key that has this SHA-256; see [`Verified::thumbprint`].

@@ -6,7 +6,7 @@ use base::{Action, Entity, Lane, Resource, ScanAs};
 pub static LANE: Lane = Lane {
     name: "llm",
     is_scanned: true,
-    actions: &[&CHAT, &EMBED, &LIST],
+    actions: &[&CHAT, &EMBED, &LIST, &CONNECT],
     schema: include_str!("llm.cedarschema"),
 };
 
@@ -21,6 +21,12 @@ pub static LIST: Action = Action {
         _ => None,
     },
     ..of_model("llm:list", "models")
+};
+
+/// Opens a WebSocket, on which each message is a call of its own.
+pub static CONNECT: Action = Action {
+    entity: LIST.entity,
+    ..of_model("llm:connect", "websocket")
 };
 
 const fn of_model(name: &'static str, method: &'static str) -> Action {

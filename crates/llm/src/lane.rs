@@ -7,19 +7,21 @@ use std::sync::Arc;
 use base::limit::TOOL_NAME_CHARS_MAX;
 use base::{CallId, Json, JsonKind, Name, Refusal, Resource, refusal};
 use bytes::Bytes;
-use gate::{Call, ContentPart, Cost, Gate, PartContent, Passed, Repeat, Role};
+use gate::{Call, ContentPart, Gate, PartContent, Passed, Repeat, Role};
 use http::header::{AUTHORIZATION, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, Method};
 use identity::{Presented, PresentedPeer, Verified};
-use net::{Request, Response, Upstreams, origin};
+use net::{Peer, Request, Response, Upstreams, origin};
 
 use crate::actions::CHAT;
+use crate::meter::ModelMeter;
 use crate::provider::Provider;
 use crate::route::{self, Candidate, ModelRoute, ProviderState};
+use crate::standing::UsageOf;
 use crate::upstream::{self, Sending};
 use crate::wire::{self, AskedModel, Family, ModelPlace, Wire};
-use crate::{models, refuse};
+use crate::{models, refuse, socket, standing};
 
 /// Fields in which clients of these dialects show their key, beside `Authorization`.
 const KEY_FIELDS: &[&str] = &["x-api-key", "x-goog-api-key", "api-key"];
@@ -45,8 +47,8 @@ const PARTS_MAX: usize = 65_536;
 const CONVERSATION_FIELDS: &[&str] = &["session_id", "conversation_id", "x-session-id"];
 /// Tokens that are reserved for an answer whose request sets no bound.
 const OUTPUT_TOKENS_DEFAULT: u64 = 4_096;
-/// Bytes of a body for one token at least: it is reserved so many tokens as its bytes could be at most.
-const BYTES_PER_TOKEN: u64 = 2;
+/// Bytes of a medium for one token at least.
+const MEDIA_BYTES_PER_TOKEN: u64 = 64;
 
 /// What the lane is told.
 #[derive(Clone)]
@@ -58,6 +60,12 @@ pub struct Settings {
     pub answer_bytes_max: usize,
     pub answer_ms: u64,
     pub silence_ms: u64,
+    /// Counts what was asked.
+    pub meter: Arc<dyn ModelMeter>,
+    /// How agents' budgets stand.
+    pub usage: Arc<dyn UsageOf>,
+    /// How long a WebSocket may be without a request, in milliseconds.
+    pub socket_idle_ms: u64,
     /// Makes the id of a call.
     pub new_id: fn() -> CallId,
     /// The monotonic clock, in milliseconds.
@@ -68,17 +76,39 @@ pub struct Settings {
 pub struct Shared {
     pub(crate) settings: Settings,
     pub(crate) gate: Arc<Gate>,
-    pub(crate) states: Vec<ProviderState>,
+    pub(crate) states: Vec<Arc<ProviderState>>,
 }
 
 impl Shared {
     pub fn new(settings: Settings, gate: Arc<Gate>) -> Shared {
         let states = settings.providers.iter();
-        let states = states.map(|provider| ProviderState::new(provider.keys.len()));
+        let states = states.map(|provider| Arc::new(ProviderState::new(provider.keys.len())));
         Shared {
             states: states.collect(),
             settings,
             gate,
+        }
+    }
+
+    /// The same with other settings. Providers that are the same go on as they are: left alone where they were.
+    pub fn next(&self, settings: Settings, is_same: impl Fn(&Name) -> bool) -> Shared {
+        let next = Shared::new(settings, Arc::clone(&self.gate));
+        let names = |shared: &Shared| {
+            let providers = shared.settings.providers.iter();
+            providers
+                .map(|provider| provider.name.clone())
+                .collect::<Vec<_>>()
+        };
+        let (old, new) = (names(self), names(&next));
+        let states = new.iter().zip(next.states);
+        let states = states.map(|(name, state)| {
+            let known = old.iter().position(|old| old == name && is_same(name));
+            known.map_or(state, |at| Arc::clone(&self.states[at]))
+        });
+        Shared {
+            states: states.collect(),
+            settings: next.settings,
+            gate: next.gate,
         }
     }
 
@@ -116,6 +146,10 @@ enum PathAsks<'a> {
     Wire(&'static Wire, Option<&'a str>),
     /// The list of models, or one of them.
     Models(Option<&'a str>),
+    /// How the agent's budgets stand.
+    Usage,
+    /// A WebSocket for responses.
+    Socket,
 }
 
 /// A request of an agent that is known.
@@ -124,6 +158,17 @@ pub(crate) struct KnownRequest<'a> {
     pub(crate) head: &'a Parts,
     pub(crate) call: Call<'a>,
     pub(crate) family: Family,
+    /// What a WebSocket says beside the body.
+    pub(crate) socket: Option<SocketWords>,
+}
+
+/// What is known of a request beside its body, where it came on a WebSocket.
+#[derive(Clone, Copy)]
+pub(crate) struct SocketWords {
+    /// Whether a model is to say anything.
+    pub(crate) generates: bool,
+    /// The conversation, where the client says of none which it is.
+    pub(crate) conversation: u64,
 }
 
 impl LlmLane {
@@ -135,13 +180,15 @@ impl LlmLane {
         &self.shared.settings
     }
 
-    /// Answers one request; `rest` is its path behind the root.
+    /// Answers one request; `rest` is its path behind the root. A connection that lasts asks `in_force` for the lane of each
+    /// message that comes on it.
     pub async fn serve(
         &self,
         root: Root,
         rest: &str,
         mut request: Request,
         id: CallId,
+        in_force: &dyn Fn() -> LlmLane,
     ) -> Response {
         let family = family(root, rest, &request.head);
         let resource = Resource::Setting(Name::new("models").expect("models is a name"));
@@ -155,7 +202,7 @@ impl LlmLane {
             trace: trace.as_deref(),
             ..Call::new(id, peer, &CHAT, &resource, head.method.as_str())
         };
-        let verified = match self.who(&call, &head, request.peer.is_tls).await {
+        let verified = match self.who(&call, &head, &request.peer).await {
             Ok(verified) => verified,
             Err(refusal) => return refuse::respond(family, &refusal, id),
         };
@@ -165,9 +212,12 @@ impl LlmLane {
             head: &head,
             call,
             family,
+            socket: None,
         };
         match asks(root, rest, &head.method) {
+            Ok(PathAsks::Socket) => socket::serve(self, request, known, in_force).await,
             Ok(PathAsks::Models(model)) => models::serve(self, root, model, known).await,
+            Ok(PathAsks::Usage) => standing::serve(self, known).await,
             Ok(PathAsks::Wire(wire, model)) => {
                 request.bound_body(self.settings().body_bytes_max);
                 match request.body().await {
@@ -180,9 +230,9 @@ impl LlmLane {
     }
 
     /// Whose request it is, once it comes from no other site's page.
-    async fn who(&self, call: &Call<'_>, head: &Parts, is_tls: bool) -> Result<Verified, Refusal> {
+    async fn who(&self, call: &Call<'_>, head: &Parts, peer: &Peer) -> Result<Verified, Refusal> {
         let gate = &self.shared.gate;
-        if let Err(refusal) = origin::check(head, is_tls, &self.settings().origins) {
+        if let Err(refusal) = origin::check(head, peer.is_tls, &self.settings().origins) {
             return Err(gate.turn_away(call, refusal).await);
         }
         let mut fields: Vec<(&str, &str)> = Vec::new();
@@ -204,7 +254,7 @@ impl LlmLane {
             target: &target,
             peer: PresentedPeer {
                 address: call.peer,
-                certificate: None,
+                certificate: peer.certificate(),
             },
         };
         gate.verify(call, &presented).await
@@ -220,7 +270,7 @@ impl LlmLane {
     }
 
     /// Reads what is asked of a model, has it judged, and carries it.
-    async fn ask(
+    pub(crate) async fn ask(
         &self,
         wire: &'static Wire,
         in_path: Option<&str>,
@@ -246,12 +296,13 @@ impl LlmLane {
             Ok(read) => read,
             Err(refusal) => return self.no(&known, refusal).await,
         };
-        let conversation = conversation(known.head, &asked, &body);
+        let own = known.socket.map(|socket| socket.conversation);
+        let conversation = conversation(known.head, &asked, &body, own);
         let settings = self.settings();
         let found = route::find(
             &settings.providers,
             &settings.routes,
-            wire,
+            (wire, is_stream),
             &name,
             conversation,
         );
@@ -267,6 +318,7 @@ impl LlmLane {
             content: PartContent::Text(value.as_bytes()),
         }));
         let output = asked.output_max.unwrap_or(OUTPUT_TOKENS_DEFAULT);
+        let answers = asked.answers.unwrap_or(1).max(1);
         let sending = Sending {
             wire,
             is_stream,
@@ -275,17 +327,23 @@ impl LlmLane {
             spans: asked.spans(),
             fields: &fields,
             query: known.head.uri.query(),
+            asked: &name,
             body: &body,
             content: &content,
-            cost: Cost {
-                tokens: (body.len() - asked.media_bytes) as u64 / BYTES_PER_TOKEN + output,
-            },
+            read_bytes: (body.len() - asked.media_bytes) as u64,
+            media_tokens: asked.media_bytes as u64 / MEDIA_BYTES_PER_TOKEN,
+            output_tokens: output.saturating_mul(answers),
             repeat: match candidates.len() {
                 1 => Repeat::No,
                 _ => Repeat::Maybe,
             },
         };
-        upstream::carry(self, known, &sending, &candidates).await
+        match known.socket {
+            Some(SocketWords {
+                generates: false, ..
+            }) => socket::make_ready(self, known, &sending, &candidates).await,
+            _ => upstream::carry(self, known, &sending, &candidates).await,
+        }
     }
 
     /// What the body asks, the model's name, and whether the answer is to stream.
@@ -329,10 +387,14 @@ impl LlmLane {
 fn asks<'a>(root: Root, rest: &'a str, method: &Method) -> Result<PathAsks<'a>, Refusal> {
     let unknown = || Refusal::new(refusal::NOT_FOUND, "no dialect has this path");
     let (asks, needs) = match root {
+        Root::V1 if rest == wire::RESPONSES.name && method == Method::GET => {
+            return Ok(PathAsks::Socket);
+        }
         Root::V1 if wire::of_v1(rest).is_some() => {
             let wire = wire::of_v1(rest).ok_or_else(unknown)?;
             (PathAsks::Wire(wire, None), Method::POST)
         }
+        Root::V1 if rest == "usage" => (PathAsks::Usage, Method::GET),
         // Google's clients ask below both.
         Root::V1 | Root::V1Beta => {
             let model = rest.strip_prefix("models").ok_or_else(unknown)?;
@@ -404,17 +466,18 @@ fn passed_on(head: &Parts) -> Vec<(HeaderName, String)> {
 }
 
 /// What tells this conversation from others: what its client says, else its first two parts, which each turn repeats.
-fn conversation(head: &Parts, asked: &AskedModel<'_>, body: &[u8]) -> u64 {
+fn conversation(head: &Parts, asked: &AskedModel<'_>, body: &[u8], own: Option<u64>) -> u64 {
     let mut hash = std::hash::DefaultHasher::new();
     let field =
         |headers: &HeaderMap, name: &&str| headers.get(*name).map(|v| v.as_bytes().to_vec());
     let said = CONVERSATION_FIELDS
         .iter()
         .find_map(|name| field(&head.headers, name));
-    match (said, &asked.conversation) {
-        (Some(said), _) => said.hash(&mut hash),
-        (None, Some(said)) => said.hash(&mut hash),
-        (None, None) => {
+    match (said, &asked.conversation, own) {
+        (Some(said), ..) => said.hash(&mut hash),
+        (None, Some(said), _) => said.hash(&mut hash),
+        (None, None, Some(own)) => own.hash(&mut hash),
+        (None, None, None) => {
             let texts = asked.parts.iter().filter(|part| part.role != Role::Header);
             let texts = texts.filter(|part| part.path.contains('['));
             for part in texts.take(2) {
@@ -422,6 +485,13 @@ fn conversation(head: &Parts, asked: &AskedModel<'_>, body: &[u8]) -> u64 {
             }
         }
     }
+    hash.finish()
+}
+
+/// A number that is the same for the same text.
+pub(crate) fn hash_of(text: &str) -> u64 {
+    let mut hash = std::hash::DefaultHasher::new();
+    text.hash(&mut hash);
     hash.finish()
 }
 
@@ -443,7 +513,7 @@ pub(crate) fn check_names(value: base::JsonValue<'_>) -> Result<(), Refusal> {
     }
 }
 
-fn not_json(error: base::JsonError) -> Refusal {
+pub(crate) fn not_json(error: base::JsonError) -> Refusal {
     match error {
         base::JsonError::Syntax => invalid("the body is not JSON"),
         base::JsonError::Deep => invalid("the JSON is deeper than 64 levels"),

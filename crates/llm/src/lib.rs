@@ -8,19 +8,29 @@
 
 pub mod actions;
 mod answer;
+mod convert;
+pub mod fuzzing;
 mod lane;
+mod meter;
 mod models;
+mod price;
 mod provider;
 mod refuse;
 mod route;
 pub mod section;
+mod socket;
+mod standing;
 mod stream;
 mod upstream;
 mod usage;
 mod wire;
 
 pub use actions::LANE;
+pub use convert::fields::conversion_rows;
 pub use lane::{LlmLane, Root, Settings, Shared};
+pub use meter::{DURATION, FIRST_CHUNK, MeteredTry, ModelMeter, TOKENS};
+pub use price::{PRICES_BYTES_MAX, PriceRow, PriceTable, of_litellm};
 pub use provider::{KeyField, Provider, ProviderKind};
 pub use refuse::{refuse, refuse_anthropic, refuse_gemini};
 pub use route::{ModelRoute, RouteTry};
+pub use standing::UsageOf;

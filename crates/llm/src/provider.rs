@@ -4,11 +4,14 @@
 //! configuration says of a provider goes before what its kind says. Adding a kind is a file and a line in [`KINDS`].
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use base::{Name, Secret};
+use gate::Price;
 use http::HeaderName;
 use serde::Deserialize;
 
+use crate::price::PriceTable;
 use crate::wire::Wire;
 
 /// The kinds of providers: the name and the file.
@@ -39,9 +42,17 @@ pub struct ProviderKind {
     pub key: KeyField,
     /// The path of each kind of request that it takes, behind the URL; `{model}` stands for the model's name.
     pub paths: BTreeMap<String, String>,
+    /// The path of its list of models.
+    #[serde(default = "models")]
+    pub models: String,
     /// Fields that are sent where the client sends none of this name.
     #[serde(default)]
     pub fields: BTreeMap<String, String>,
+}
+
+/// Where most have the list of their models.
+fn models() -> String {
+    "/models".to_owned()
 }
 
 /// The field in which a provider wants its key.
@@ -57,7 +68,7 @@ pub enum KeyField {
 
 impl KeyField {
     /// The field with the key in it.
-    pub(crate) fn of(self, key: &Secret) -> (HeaderName, String) {
+    pub fn field(self, key: &Secret) -> (HeaderName, String) {
         let name = |name| HeaderName::from_static(name);
         match self {
             KeyField::Bearer => (
@@ -94,6 +105,12 @@ pub struct Provider {
     pub keys: Vec<Secret>,
     /// The models that it has, where the configuration names them; all else.
     pub models: Vec<String>,
+    /// The name of its kind, by which prices are looked up.
+    pub kind_name: String,
+    /// What its models cost, where the configuration says so itself.
+    pub prices: Vec<(String, Price)>,
+    /// The operator's file of prices; empty where there is none.
+    pub table: Arc<PriceTable>,
 }
 
 impl Provider {
@@ -105,6 +122,15 @@ impl Provider {
 
     pub(crate) fn takes(&self, wire: &Wire) -> bool {
         self.kind.paths.contains_key(wire.name)
+    }
+
+    /// What a model costs: as the configuration says, else its file of prices, else the table that weir brings.
+    pub fn price(&self, model: &str) -> Option<Price> {
+        let own = self.prices.iter().find(|(name, _)| name == model);
+        let own = own.map(|(_, price)| *price);
+        let kind = self.kind_name.as_str();
+        own.or_else(|| self.table.of(kind, model))
+            .or_else(|| PriceTable::known().of(kind, model))
     }
 
     pub(crate) fn has(&self, model: &str) -> bool {

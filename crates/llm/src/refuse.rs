@@ -82,6 +82,26 @@ pub(crate) fn event(wire: &Wire, refusal: &Refusal, call: CallId) -> String {
     }
 }
 
+/// A provider's error, in the words of another dialect.
+pub(crate) fn provider_error(family: Family, status: u16, error: &Value) -> Value {
+    let inner = error.get("error").unwrap_or(error);
+    let message = inner["message"].as_str().or(inner.as_str());
+    let message = message.unwrap_or("the provider says no more");
+    let word = inner["type"].as_str().unwrap_or(kind(status));
+    match family {
+        Family::OpenAi => json!({
+            "error": { "message": message, "type": word, "param": null, "code": inner["code"] },
+        }),
+        Family::Anthropic => json!({
+            "type": "error",
+            "error": { "type": kind(status), "message": message },
+        }),
+        Family::Gemini => json!({
+            "error": { "code": status, "message": message, "status": google_status(status) },
+        }),
+    }
+}
+
 /// The word that OpenAI and Anthropic have for an error of this status.
 fn kind(status: u16) -> &'static str {
     match status {

@@ -4,10 +4,13 @@
 //! of request and has it. Example: with `routes: { smart: [anthropic/claude-opus-5, openai/gpt-5.4] }` a client that asks for
 //! `smart` in OpenAI's dialect gets both, as far as they speak it.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use base::{Refusal, refusal};
 
+use crate::convert::{self, Conversion, Dialect};
 use crate::provider::Provider;
 use crate::wire::Wire;
 
@@ -17,6 +20,16 @@ const FAILURES_MAX: u32 = 5;
 const OPEN_MS: u64 = 30_000;
 /// Longest time that a key is left alone because its provider says so, in milliseconds.
 const COOL_MS_MAX: u64 = 300_000;
+/// Tokens for 1,024 bytes that a body is taken to be at first, and at most, whatever a provider says.
+const RATIO_DEFAULT: u64 = 512;
+const RATIO_MAX: u64 = 2_048;
+/// Counts after which the worst that was seen is taken in the place of that, and bodies that are too small to count.
+const SEEN_MIN: u32 = 16;
+const COUNTED_BYTES_MIN: u64 = 256;
+/// Models of one provider that ratios are kept of.
+const MODELS_SEEN_MAX: usize = 256;
+/// The dialects that a request is converted into, in the order in which a provider is asked for them.
+const PROVIDER_DIALECTS: [Dialect; 3] = [Dialect::Chat, Dialect::Messages, Dialect::Gemini];
 /// Names that a refusal lists.
 const NAMES_SHOWN_MAX: usize = 8;
 
@@ -37,10 +50,34 @@ pub struct ModelRoute {
 }
 
 /// One provider that is tried for one request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub(crate) struct Candidate {
     pub(crate) provider: usize,
     pub(crate) model: String,
+    /// The kind of request that the provider is sent: the client's, or that of another dialect.
+    pub(crate) wire: &'static Wire,
+    /// From the client's dialect to the provider's, where they differ.
+    pub(crate) conversion: Option<Conversion>,
+}
+
+/// How a provider is asked: by the client's own kind of request where it takes that, else by that of another dialect.
+fn way(
+    provider: &Provider,
+    wire: &'static Wire,
+    is_stream: bool,
+) -> Option<(&'static Wire, Option<Conversion>)> {
+    if provider.takes(wire) {
+        return Some((wire, None));
+    }
+    let client = convert::dialect(wire)?;
+    PROVIDER_DIALECTS.into_iter().find_map(|dialect| {
+        let other = convert::wire_of(dialect, is_stream)?;
+        let conversion = Conversion {
+            client,
+            provider: dialect,
+        };
+        provider.takes(other).then_some((other, Some(conversion)))
+    })
 }
 
 /// Finds what a name stands for. The list is not empty.
@@ -50,14 +87,28 @@ pub(crate) struct Candidate {
 pub(crate) fn find(
     providers: &[Provider],
     routes: &[ModelRoute],
-    wire: &Wire,
+    (wire, is_stream): (&'static Wire, bool),
     name: &str,
     seed: u64,
 ) -> Result<Vec<Candidate>, Refusal> {
+    let one = |at: usize, model: &str| match way(&providers[at], wire, is_stream) {
+        Some((wire, conversion)) => Ok(vec![Candidate {
+            provider: at,
+            model: model.to_owned(),
+            wire,
+            conversion,
+        }]),
+        None => Err(other_dialect(
+            &format!("{}/{model}", providers[at].name),
+            wire,
+        )),
+    };
     if let Some(route) = routes.iter().find(|route| route.name == name) {
-        let all = of_route(route, seed);
-        let speaks = all.iter().filter(|of| providers[of.provider].takes(wire));
-        let speaks: Vec<Candidate> = speaks.cloned().collect();
+        let all = of_route(route, seed).into_iter();
+        let speaks = all
+            .filter_map(|of| one(of.provider, &of.model).ok())
+            .flatten();
+        let speaks: Vec<Candidate> = speaks.collect();
         return match speaks.is_empty() {
             false => Ok(speaks),
             true => Err(other_dialect(name, wire)),
@@ -67,48 +118,35 @@ pub(crate) fn find(
         && let Some(at) = providers.iter().position(|known| known.name.as_str() == of)
     {
         return match providers[at].has(model) {
-            true => one(providers, at, model, wire),
+            true => one(at, model),
             false => Err(unknown(providers, routes, wire, name)),
         };
     }
-    let has = |(_, provider): &(usize, &Provider)| provider.takes(wire) && provider.has(name);
-    let named = |(_, provider): &&(usize, &Provider)| !provider.models.is_empty();
-    let all: Vec<(usize, &Provider)> = providers.iter().enumerate().filter(has).collect();
-    // Who names the model goes before who may have any.
+    // Who speaks the dialect goes before whom it is converted for, and who names the model before who may have any.
+    let named = |at: &&usize| !providers[**at].models.is_empty();
+    let speaks = |takes: fn(&Provider, &'static Wire, bool) -> bool| -> Vec<usize> {
+        let all = providers.iter().enumerate();
+        let fit = all.filter(|(_, of)| of.has(name) && takes(of, wire, is_stream));
+        fit.map(|(at, _)| at).collect()
+    };
+    let native = speaks(|of, wire, _| of.takes(wire));
+    let all = match native.is_empty() {
+        false => native,
+        true => speaks(|of, wire, is_stream| way(of, wire, is_stream).is_some()),
+    };
     match (
         all.as_slice(),
         all.iter().filter(named).collect::<Vec<_>>().as_slice(),
     ) {
-        ([(at, _)], _) | (_, [(at, _)]) => one(providers, *at, name, wire),
+        ([at], _) => one(*at, name),
+        (_, [at]) => one(**at, name),
         _ => Err(unknown(providers, routes, wire, name)),
     }
 }
 
-fn one(
-    providers: &[Provider],
-    at: usize,
-    model: &str,
-    wire: &Wire,
-) -> Result<Vec<Candidate>, Refusal> {
-    match providers[at].takes(wire) {
-        true => Ok(vec![Candidate {
-            provider: at,
-            model: model.to_owned(),
-        }]),
-        false => Err(other_dialect(
-            &format!("{}/{model}", providers[at].name),
-            wire,
-        )),
-    }
-}
-
 /// The tries of a route: the first by weight, the others as they stand.
-fn of_route(route: &ModelRoute, seed: u64) -> Vec<Candidate> {
-    let candidate = |of: &RouteTry| Candidate {
-        provider: of.provider,
-        model: of.model.clone(),
-    };
-    let mut all: Vec<Candidate> = route.tries.iter().map(candidate).collect();
+fn of_route(route: &ModelRoute, seed: u64) -> Vec<RouteTry> {
+    let mut all: Vec<RouteTry> = route.tries.clone();
     let sum: u64 = route.tries.iter().map(|of| u64::from(of.weight)).sum();
     let Some(mut at) = seed.checked_rem(sum) else {
         return all;
@@ -133,8 +171,13 @@ fn other_dialect(name: &str, wire: &Wire) -> Refusal {
 }
 
 /// Names what could be asked in its place.
-fn unknown(providers: &[Provider], routes: &[ModelRoute], wire: &Wire, name: &str) -> Refusal {
-    let of_providers = providers.iter().filter(|provider| provider.takes(wire));
+fn unknown(
+    providers: &[Provider],
+    routes: &[ModelRoute],
+    wire: &'static Wire,
+    name: &str,
+) -> Refusal {
+    let of_providers = providers.iter().filter(|of| way(of, wire, false).is_some());
     let of_providers = of_providers.map(|provider| match provider.models.first() {
         Some(model) => format!("{}/{model}", provider.name),
         None => format!("{}/MODEL", provider.name),
@@ -165,6 +208,16 @@ pub(crate) struct ProviderState {
     /// Until when each of its keys is.
     keys: Vec<AtomicU64>,
     turn: AtomicU32,
+    /// How many tokens each of its models counts for a body.
+    ratios: Mutex<HashMap<Box<str>, TokenRatio>>,
+}
+
+/// The worst ratio of tokens to bytes that was seen of a model.
+#[derive(Clone, Copy, Default)]
+struct TokenRatio {
+    /// Tokens for 1,024 bytes.
+    worst: u64,
+    seen: u32,
 }
 
 impl ProviderState {
@@ -193,6 +246,33 @@ impl ProviderState {
             self.open_until_ms
                 .store(now_ms + OPEN_MS, Ordering::Relaxed);
         }
+    }
+
+    /// How many tokens a body of so many bytes is at most, by what was seen of the model; one for two bytes as long as that is
+    /// little.
+    pub(crate) fn tokens(&self, model: &str, bytes: u64) -> u64 {
+        let ratios = self.ratios.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = ratios.get(model).copied().unwrap_or_default();
+        let ratio = match known.seen < SEEN_MIN {
+            true => known.worst.max(RATIO_DEFAULT),
+            false => known.worst,
+        };
+        bytes.saturating_mul(ratio).div_ceil(1_024)
+    }
+
+    /// The provider counted so many tokens for a body of so many bytes.
+    pub(crate) fn counted(&self, model: &str, bytes: u64, tokens: u64) {
+        if bytes < COUNTED_BYTES_MIN {
+            return;
+        }
+        let ratio = tokens.saturating_mul(1_024).div_ceil(bytes).min(RATIO_MAX);
+        let mut ratios = self.ratios.lock().unwrap_or_else(PoisonError::into_inner);
+        if !ratios.contains_key(model) && ratios.len() >= MODELS_SEEN_MAX {
+            ratios.clear();
+        }
+        let known = ratios.entry(model.into()).or_default();
+        known.worst = known.worst.max(ratio);
+        known.seen = known.seen.saturating_add(1);
     }
 
     /// The key to ask with: the conversation's own where it is not left alone, since a provider's cache is by key; else the
@@ -227,7 +307,7 @@ impl ProviderState {
 mod tests {
     use super::*;
     use crate::provider::ProviderKind;
-    use crate::wire::{CHAT_COMPLETIONS, MESSAGES};
+    use crate::wire::{CHAT_COMPLETIONS, COUNT_TOKENS, MESSAGES};
     use base::Name;
 
     fn provider(name: &str, models: &[&str]) -> Provider {
@@ -236,6 +316,9 @@ mod tests {
             kind: ProviderKind::of(name).unwrap(),
             keys: Vec::new(),
             models: models.iter().map(|model| (*model).to_owned()).collect(),
+            kind_name: name.to_owned(),
+            prices: Vec::new(),
+            table: std::sync::Arc::default(),
         }
     }
 
@@ -261,11 +344,15 @@ mod tests {
             name: "smart".to_owned(),
             tries: tries.to_vec(),
         }];
-        let ask = |wire, name: &str| find(&all, &routes, wire, name, 0);
+        let ask = |wire, name: &str| find(&all, &routes, (wire, false), name, 0);
         assert_eq!(
             names(ask(&MESSAGES, "smart")),
-            [(1, "claude-opus-5".to_owned())]
+            [(0, "gpt-5.4".to_owned()), (1, "claude-opus-5".to_owned())]
         );
+        let converted = ask(&MESSAGES, "smart").unwrap();
+        let wires: Vec<&str> = converted.iter().map(|of| of.wire.name).collect();
+        assert_eq!(wires, ["chat", "messages"]);
+        assert!(converted[0].conversion.is_some() && converted[1].conversion.is_none());
         assert_eq!(names(ask(&CHAT_COMPLETIONS, "smart")).len(), 2);
         assert_eq!(
             names(ask(&MESSAGES, "claude-x")),
@@ -282,9 +369,13 @@ mod tests {
         for (wire, name, code) in [
             (&CHAT_COMPLETIONS, "other", "llm.model_unknown"),
             (&CHAT_COMPLETIONS, "groq/other", "llm.model_unknown"),
-            (&MESSAGES, "openai/gpt", "llm.dialect"),
+            (&COUNT_TOKENS, "openai/gpt", "llm.dialect"),
         ] {
-            assert_eq!(ask(wire, name).unwrap_err().code.name, code, "{name}");
+            assert_eq!(
+                ask(wire, name).map(drop).unwrap_err().code.name,
+                code,
+                "{name}"
+            );
         }
     }
 
@@ -304,6 +395,25 @@ mod tests {
             .collect();
         assert_eq!(firsts, [3, 3, 3, 1, 3, 3, 3, 1]);
         assert_eq!(of_route(&route, 3).len(), 2);
+    }
+
+    #[test]
+    fn a_body_is_taken_for_the_most_tokens_that_were_seen() {
+        let state = ProviderState::new(0);
+        assert_eq!(state.tokens("m", 1_001), 501);
+        for _ in 0..SEEN_MIN {
+            state.counted("m", 1_024, 256);
+            state.counted("m", 10, 1_000);
+        }
+        assert_eq!(
+            (state.tokens("m", 4_096), state.tokens("n", 4_096)),
+            (1_024, 2_048)
+        );
+        state.counted("m", 1_024, 300);
+        state.counted("m", 1_024, 200);
+        assert_eq!(state.tokens("m", 1_024), 300);
+        state.counted("m", 1_024, u64::MAX);
+        assert_eq!(state.tokens("m", 1_024), RATIO_MAX);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 //! What one key says about another is checked where the configuration is read.
 
 use base::limit;
-use config::{Addresses, ByName, Count, FileReference, List, Reference, Text, Url};
+use config::{
+    Addresses, ByItem, ByName, Count, Dollars, FilePath, FileReference, List, Reference, Text, Url,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -12,6 +14,8 @@ const BODY_BYTES_DEFAULT: u64 = 32 << 20;
 /// How long a provider may take until it answers at all, and be silent in the middle of an answer, in milliseconds.
 const ANSWER_MS_DEFAULT: u64 = 600_000;
 const SILENCE_MS_DEFAULT: u64 = 120_000;
+/// How long a WebSocket may be without a request, in milliseconds.
+const SOCKET_IDLE_MS_DEFAULT: u64 = 900_000;
 
 /// Models of providers, in the dialect that the client speaks: OpenAI's at /v1, Anthropic's at /v1/messages, Google's at /v1beta.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
@@ -24,6 +28,9 @@ pub struct LlmSection {
     /// Names for models that are tried one after another: provider/model, with a weight after a space where the first is drawn.
     #[schemars(example = &"{ smart: [anthropic/claude-opus-5, openai/gpt-5.4] }")]
     pub routes: ByName<RouteSection>,
+    /// A file of prices that goes before those that weir knows, as weir prices import writes it.
+    #[schemars(example = &"./prices.csv")]
+    pub prices: Option<FilePath>,
     /// Largest body of a request, in bytes.
     #[schemars(example = &"33554432")]
     pub body_bytes_max: Count<1024, 1_073_741_824>,
@@ -36,6 +43,9 @@ pub struct LlmSection {
     /// How long a provider may send nothing in the middle of an answer, in milliseconds.
     #[schemars(example = &"120000")]
     pub silence_ms: Count<1, 86_400_000>,
+    /// How long a WebSocket may be without a request, in milliseconds.
+    #[schemars(example = &"900000")]
+    pub socket_idle_ms: Count<1, 3_600_000>,
 }
 
 /// The models of a route, in the order in which they are tried.
@@ -64,6 +74,9 @@ pub struct ProviderSection {
     /// The models that it has; all where none is named.
     #[schemars(example = &"[gpt-5.4, gpt-5.4-mini]")]
     pub models: List<Text>,
+    /// What its models cost, where weir does not know it or your contract says otherwise: dollars for a million tokens.
+    #[schemars(example = &"{ gpt-5.4: { input: 1.25, cached_read: 0.125, output: 10 } }")]
+    pub prices: ByItem<PriceSection>,
     /// Certificates to trust for it instead of the public ones, as PEM.
     #[schemars(example = &"file:ca.pem")]
     pub ca: Option<FileReference>,
@@ -72,15 +85,52 @@ pub struct ProviderSection {
     pub addresses: List<Addresses>,
 }
 
+/// What a model costs, in dollars for a million tokens.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = &"{ input: 1.25, output: 10 }")]
+pub struct PriceSection {
+    /// What goes in.
+    #[schemars(example = &"1.25")]
+    pub input: Dollars,
+    /// What of it is read from a cache; as the input where it is not said.
+    #[schemars(example = &"0.125")]
+    pub cached_read: Option<Dollars>,
+    /// What of it is written to a cache; as the input where it is not said.
+    #[schemars(example = &"1.5625")]
+    pub cached_write: Option<Dollars>,
+    /// What comes out.
+    #[schemars(example = &"10")]
+    pub output: Dollars,
+}
+
+impl PriceSection {
+    /// As calls are priced.
+    pub fn price(&self) -> gate::Price {
+        let cached = |dollars: Option<Dollars>| dollars.unwrap_or(self.input).0;
+        gate::Price {
+            usual: gate::TokenPrices {
+                input: self.input.0,
+                cached_read: cached(self.cached_read),
+                cached_write: cached(self.cached_write),
+                output: self.output.0,
+            },
+            long: None,
+        }
+    }
+}
+
 impl Default for LlmSection {
     fn default() -> LlmSection {
         LlmSection {
             providers: Default::default(),
             routes: Default::default(),
+            prices: None,
             body_bytes_max: Count(BODY_BYTES_DEFAULT),
             answer_bytes_max: Count((limit::ANSWER_BYTES_DEFAULT as u64).max(BODY_BYTES_DEFAULT)),
             answer_ms: Count(ANSWER_MS_DEFAULT),
             silence_ms: Count(SILENCE_MS_DEFAULT),
+            socket_idle_ms: Count(SOCKET_IDLE_MS_DEFAULT),
         }
     }
 }

@@ -7,7 +7,7 @@
 //! Example: the deltas `my key is AK`, `IA…` with a rule for such keys: the first event waits for the second, and where the rule
 //! redacts, the first goes on as `my key is [redacted:aws_key]`, the second with an empty text.
 
-mod events;
+pub(crate) mod events;
 mod texts;
 
 use std::collections::VecDeque;
@@ -23,8 +23,11 @@ use net::{Body, BodySender, Response, UpstreamAnswer};
 use tokio::time::Instant;
 
 use crate::answer::{Delta, TextKey, TextKind};
+use crate::convert::stream::StreamConversion;
 use crate::lane::{LlmLane, check_names};
-use crate::upstream::{end, of_send, pass_back};
+use crate::meter::TryWatch;
+use crate::route::Candidate;
+use crate::upstream::{Sending, end, of_send, pass_back};
 use crate::wire::Wire;
 use crate::{refuse, usage};
 
@@ -48,8 +51,9 @@ const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 pub(crate) fn carry(
     lane: &LlmLane,
     passed: Passed,
-    wire: &'static Wire,
+    (sending, candidate): (&Sending<'_>, &Candidate),
     answer: UpstreamAnswer,
+    watch: TryWatch,
 ) -> Response {
     let (sender, body) = Body::stream(CHUNKS_WAITING_MAX);
     let mut response = Response::new(body);
@@ -63,10 +67,15 @@ pub(crate) fn carry(
     let settings = lane.settings();
     let carrying = Carrying {
         splitter: Splitter::new(settings.answer_bytes_max),
-        judge: EventJudge::new(passed, wire),
+        judge: EventJudge::new(passed, candidate.wire),
+        client: sending.wire,
+        conversion: candidate
+            .conversion
+            .map(|of| StreamConversion::new(of, sending.asked)),
         silence: Duration::from_millis(settings.silence_ms),
         answer,
         sender,
+        watch,
     };
     tokio::task::spawn_local(carrying.run());
     response
@@ -80,18 +89,35 @@ enum Ended {
 }
 
 struct Carrying {
+    /// The kind of request that the client made.
+    client: &'static Wire,
+    /// Into the client's dialect, where the provider's is another.
+    conversion: Option<StreamConversion>,
     splitter: Splitter,
     judge: EventJudge,
     silence: Duration,
     answer: UpstreamAnswer,
     sender: BodySender,
+    watch: TryWatch,
 }
 
 impl Carrying {
     async fn run(mut self) {
         let ended = self.carry().await;
-        let Carrying { judge, sender, .. } = self;
+        let Carrying {
+            client,
+            judge,
+            sender,
+            watch,
+            ..
+        } = self;
         let (bytes, usage) = (judge.bytes, judge.usage);
+        let error = match &ended {
+            Ended::Whole => judge.is_error.then_some("provider"),
+            Ended::ClientGone => Some("client_gone"),
+            Ended::Refused(refusal) => Some(refusal.code.name),
+        };
+        watch.ended(usage, error);
         match ended {
             Ended::Whole => {
                 let how = if judge.is_error {
@@ -103,7 +129,7 @@ impl Carrying {
             }
             Ended::ClientGone => end(judge.passed, CallEnd::Cut, 200, bytes, usage, None),
             Ended::Refused(refusal) => {
-                let event = refuse::event(judge.wire, &refusal, judge.passed.call());
+                let event = refuse::event(client, &refusal, judge.passed.call());
                 // Nobody may be there to read it.
                 let _ = sender.send(Bytes::from(event)).await;
                 let how = match refusal.code.is_of_scan {
@@ -140,6 +166,7 @@ impl Carrying {
                 }
             };
             came = Instant::now();
+            self.watch.came();
             let (mut out, mut is_last) = (Vec::new(), false);
             let taken = match piece {
                 Ok(Some(piece)) => self.take(&piece, &mut out),
@@ -149,6 +176,7 @@ impl Carrying {
                 }
                 Err(error) => Err(of_send(error)),
             };
+            let taken = self.in_clients_words(&mut out, taken, is_last);
             if !out.is_empty() {
                 told = Instant::now();
                 if self.sender.send(Bytes::from(out)).await.is_err() {
@@ -160,6 +188,31 @@ impl Carrying {
                 Ok(()) if is_last => return Ended::Whole,
                 Ok(()) => {}
             }
+        }
+    }
+
+    /// What may go on, said in the client's dialect. A provider that has not said how its answer ends broke off.
+    fn in_clients_words(
+        &mut self,
+        out: &mut Vec<u8>,
+        taken: Result<(), Refusal>,
+        is_last: bool,
+    ) -> Result<(), Refusal> {
+        let Some(conversion) = &mut self.conversion else {
+            return taken;
+        };
+        let mut said = Vec::new();
+        conversion.events(out, &mut said);
+        if is_last && taken.is_ok() {
+            conversion.end(&mut said);
+        }
+        *out = said;
+        match taken {
+            Ok(()) if is_last && !conversion.is_ended() => Err(Refusal::new(
+                refusal::LLM_PROVIDER_FAILED,
+                "the provider broke off",
+            )),
+            taken => taken,
         }
     }
 

@@ -16,12 +16,14 @@ use http::header::{
 };
 use http::{HeaderMap, StatusCode};
 use net::{Body, Response, SendError, UpstreamAnswer};
+use serde_json::Value;
 
 use crate::answer::AnswerSaid;
 use crate::lane::{KnownRequest, LlmLane, resource};
+use crate::meter::TryWatch;
 use crate::provider::Provider;
 use crate::route::Candidate;
-use crate::wire::Wire;
+use crate::wire::{Bills, STREAM_GENERATE, Wire};
 use crate::{refuse, stream};
 
 /// Most tries of one request, all providers and keys together.
@@ -30,6 +32,8 @@ const TRIES_MAX: usize = 4;
 const LOOK_MS: u64 = 1_000;
 /// How long a key is left alone where a provider says that it is at its limit, and not for how long, in milliseconds.
 const COOL_MS_DEFAULT: u64 = 5_000;
+/// Fields that go on to providers of every dialect.
+const ANY_DIALECTS: &[&str] = &["user-agent", "idempotency-key"];
 /// Names of a query that go on: of all else nothing is known.
 const QUERY: &[&str] = &["alt", "beta", "api-version"];
 /// Fields of an answer that go back, and what the names of others begin with. Their values are short, and no texts.
@@ -56,19 +60,73 @@ pub(crate) struct Sending<'a> {
     pub(crate) spans: Vec<Range<usize>>,
     pub(crate) fields: &'a [(HeaderName, String)],
     pub(crate) query: Option<&'a str>,
+    /// The model's name as the client wrote it.
+    pub(crate) asked: &'a str,
     pub(crate) body: &'a Bytes,
     pub(crate) content: &'a [ContentPart<'a>],
-    pub(crate) cost: Cost,
+    /// Bytes that a model reads as text, and tokens that its media are at most.
+    pub(crate) read_bytes: u64,
+    pub(crate) media_tokens: u64,
+    /// Tokens that the answer may have.
+    pub(crate) output_tokens: u64,
     pub(crate) repeat: Repeat,
+}
+
+impl Sending<'_> {
+    /// What a try is expected to use, and what that costs.
+    fn cost(&self, lane: &LlmLane, candidate: &Candidate) -> Cost {
+        let state = &lane.shared.states[candidate.provider];
+        let provider = &lane.settings().providers[candidate.provider];
+        let input = state.tokens(&candidate.model, self.read_bytes);
+        let input = input.saturating_add(self.media_tokens);
+        match self.wire.bills {
+            Bills::Nothing => Cost::default(),
+            bills => Cost {
+                input,
+                output: if bills == Bills::All {
+                    self.output_tokens
+                } else {
+                    0
+                },
+                price: provider.price(&candidate.model),
+            },
+        }
+    }
 }
 
 /// What became of one try.
 enum Tried {
     /// The provider answered, and the answer is the client's.
     Answered(Box<UpstreamAnswer>),
-    /// Another provider can mend it: who failed how, and the answer where there is one.
-    Mendable(String, Option<Box<UpstreamAnswer>>),
-    Refused(Refusal),
+    /// Another provider can mend it.
+    Mendable(FailedTry),
+    /// Whether the provider may have worked for it.
+    Refused(Refusal, Billed),
+}
+
+/// A try that another provider can mend.
+struct FailedTry {
+    why: String,
+    answer: Option<Box<UpstreamAnswer>>,
+    billed: Billed,
+}
+
+/// Whether a provider may bill a call that was not answered well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Billed {
+    /// It was asked, and nobody knows how far it came.
+    Perhaps,
+    /// It was not reached, or said no.
+    Nothing,
+}
+
+impl Billed {
+    fn of_status(status: u16) -> Billed {
+        match status {
+            400.. => Billed::Nothing,
+            _ => Billed::Perhaps,
+        }
+    }
 }
 
 /// Carries a request to the candidates, one after another, and its answer back.
@@ -81,8 +139,8 @@ pub(crate) async fn carry(
     let (id, family) = (known.call.id, sending.wire.family);
     let mut failures: Vec<String> = Vec::new();
     let mut retry_ms = None;
-    let mut last: Option<(Passed, Option<Box<UpstreamAnswer>>)> = None;
-    let mut at = 0;
+    let mut last: Option<(Passed, FailedTry, TryWatch)> = None;
+    let (mut at, mut tried) = (0, None);
     for _ in 0..TRIES_MAX {
         let Some(candidate) = candidates.get(at) else {
             break;
@@ -108,55 +166,89 @@ pub(crate) async fn carry(
         let passed = match judge(lane, &known, sending, candidate, last.as_ref()).await {
             Ok(passed) => passed,
             Err(refusal) => {
-                // Who may not ask this one may be permitted the next.
+                // Who may not ask this one, or has no money for it, may ask the next.
                 let is_last = at + 1 >= candidates.len();
-                if refusal.code != refusal::FORBIDDEN || (is_last && last.is_none()) {
+                if !is_of_target(&refusal) || (is_last && last.is_none()) {
                     give_up(last);
                     return refuse::respond(family, &refusal, id);
                 }
-                failures.push(format!("{} is not permitted", provider.name));
+                failures.push(format!("{}: {}", provider.name, refusal.public));
                 at += 1;
                 continue;
             }
         };
         give_up(last.take());
+        let watch = TryWatch::new(lane, sending, candidate);
         match attempt(lane, &passed, sending, candidate, key).await {
             Tried::Answered(answer) => {
-                return back(lane, passed, sending, *answer).await;
+                return back(lane, passed, (sending, candidate), *answer, watch).await;
             }
-            Tried::Refused(refusal) => {
-                end(passed, CallEnd::Failed, 0, 0, None, Some(&refusal));
+            Tried::Refused(refusal, billed)
+                if refusal.code == refusal::LLM_UNCONVERTIBLE && at + 1 < candidates.len() =>
+            {
+                failures.push(format!("{}: {}", provider.name, refusal.public));
+                watch.ended(None, Some(refusal.code.name));
+                end_failed(passed, 0, &refusal, billed);
+                at += 1;
+            }
+            Tried::Refused(refusal, billed) => {
+                watch.ended(None, Some(refusal.code.name));
+                end_failed(passed, 0, &refusal, billed);
                 return refuse::respond(family, &refusal, id);
             }
-            Tried::Mendable(why, answer) => {
-                failures.push(format!("{} {why}", provider.name));
+            Tried::Mendable(failed) => {
+                failures.push(format!("{} {}", provider.name, failed.why));
                 // Another key of the same provider may do.
                 let now_ms = (lane.settings().now_ms)();
                 let other = state.key(Some(sending.conversation), now_ms);
-                let is_limit = answer
+                let is_limit = failed
+                    .answer
                     .as_ref()
                     .is_some_and(|answer| answer.head.status == 429);
                 if !(is_limit && other.is_some() && other != key) {
                     at += 1;
                 }
-                last = Some((passed, answer));
+                last = Some((passed, failed, watch));
+                tried = Some(candidate);
             }
         }
     }
-    match last {
+    match (last, tried) {
         // What the last of them said is what the client can use.
-        Some((passed, Some(answer))) => back(lane, passed, sending, *answer).await,
-        last => {
+        (
+            Some((
+                passed,
+                FailedTry {
+                    answer: Some(answer),
+                    ..
+                },
+                watch,
+            )),
+            Some(candidate),
+        ) => back(lane, passed, (sending, candidate), *answer, watch).await,
+        (last, _) => {
             let refusal = none_left(&failures, retry_ms);
             match last {
-                Some((passed, _)) => {
-                    end(passed, CallEnd::Failed, 0, 0, None, Some(&refusal));
+                Some((passed, failed, watch)) => {
+                    watch.ended(None, Some(refusal.code.name));
+                    end_failed(passed, 0, &refusal, failed.billed);
                     refuse::respond(family, &refusal, id)
                 }
                 None => lane.no(&known, refusal).await,
             }
         }
     }
+}
+
+/// Whether another target may do where this one was refused.
+fn is_of_target(refusal: &Refusal) -> bool {
+    let codes = [
+        refusal::FORBIDDEN,
+        refusal::LIMIT_BUDGET,
+        refusal::LIMIT_TOO_DEAR,
+        refusal::LIMIT_PRICE_UNKNOWN,
+    ];
+    codes.contains(&refusal.code)
 }
 
 /// No provider is left: who failed how.
@@ -172,11 +264,14 @@ fn none_left(failures: &[String], retry_ms: Option<u64>) -> Refusal {
 }
 
 /// Ends a try whose place another takes.
-fn give_up(last: Option<(Passed, Option<Box<UpstreamAnswer>>)>) {
-    if let Some((passed, answer)) = last {
-        let status = answer.map_or(0, |answer| answer.head.status.as_u16());
+fn give_up(last: Option<(Passed, FailedTry, TryWatch)>) {
+    if let Some((passed, failed, watch)) = last {
+        let status = failed
+            .answer
+            .map_or(0, |answer| answer.head.status.as_u16());
         let refusal = Refusal::new(refusal::LLM_PROVIDER_FAILED, "another provider was tried");
-        end(passed, CallEnd::Failed, status, 0, None, Some(&refusal));
+        watch.ended(None, Some(refusal.code.name));
+        end_failed(passed, status, &refusal, failed.billed);
     }
 }
 
@@ -186,20 +281,20 @@ async fn judge(
     known: &KnownRequest<'_>,
     sending: &Sending<'_>,
     candidate: &Candidate,
-    last: Option<&(Passed, Option<Box<UpstreamAnswer>>)>,
+    last: Option<&(Passed, FailedTry, TryWatch)>,
 ) -> Result<Passed, Refusal> {
     let resource = resource(lane.settings(), candidate);
     let call = Call {
         resource: &resource,
         content: sending.content,
-        cost: sending.cost,
+        cost: sending.cost(lane, candidate),
         repeat: sending.repeat,
         ..known.call
     };
     let gate = &lane.shared.gate;
     match last {
         None => gate.pass(known.verified.clone(), call).await,
-        Some((first, _)) => {
+        Some((first, ..)) => {
             let id = (lane.settings().new_id)();
             gate.again(first, Call { id, ..call }).await
         }
@@ -218,13 +313,13 @@ async fn attempt(
     let state = &lane.shared.states[candidate.provider];
     let request = match request(provider, passed, sending, candidate, key) {
         Ok(request) => request,
-        Err(refusal) => return Tried::Refused(refusal),
+        Err(refusal) => return Tried::Refused(refusal, Billed::Nothing),
     };
     let answer_ms = lane.settings().answer_ms;
     let sent = lane.upstreams.send(passed, request, answer_ms);
     let sent = match while_in_force(passed, sent).await {
         Ok(sent) => sent,
-        Err(refusal) => return Tried::Refused(refusal),
+        Err(refusal) => return Tried::Refused(refusal, Billed::Perhaps),
     };
     let now_ms = (lane.settings().now_ms)();
     match sent {
@@ -241,22 +336,27 @@ async fn attempt(
                 _ => state.worked(),
             }
             match status.as_u16() {
-                401 | 403 | 404 | 408 | 429 | 500.. => Tried::Mendable(
-                    format!("answered {}", status.as_u16()),
-                    Some(Box::new(answer)),
-                ),
+                401 | 403 | 404 | 408 | 429 | 500.. => Tried::Mendable(FailedTry {
+                    why: format!("answered {}", status.as_u16()),
+                    answer: Some(Box::new(answer)),
+                    billed: Billed::Nothing,
+                }),
                 _ => Tried::Answered(Box::new(answer)),
             }
         }
-        Err(SendError::Refused(refusal)) => Tried::Refused(refusal),
+        Err(SendError::Refused(refusal)) => Tried::Refused(refusal, Billed::Nothing),
         Err(error) => {
             state.failed(now_ms);
-            let why = match error {
-                SendError::Slow => "did not answer in time",
-                SendError::Unreachable(_) => "cannot be reached",
-                _ => "broke off",
+            let (why, billed) = match error {
+                SendError::Slow => ("did not answer in time", Billed::Perhaps),
+                SendError::Unreachable(_) => ("cannot be reached", Billed::Nothing),
+                _ => ("broke off", Billed::Perhaps),
             };
-            Tried::Mendable(why.to_owned(), None)
+            Tried::Mendable(FailedTry {
+                why: why.to_owned(),
+                answer: None,
+                billed,
+            })
         }
     }
 }
@@ -269,11 +369,16 @@ fn request(
     candidate: &Candidate,
     key: Option<usize>,
 ) -> Result<http::Request<Bytes>, Refusal> {
-    let body = body(passed, sending, candidate)?;
-    let path = provider.path(sending.wire, &candidate.model);
+    let body = converted(body(passed, sending, candidate)?, sending, candidate)?;
+    let path = provider.path(candidate.wire, &candidate.model);
     let path =
         path.ok_or_else(|| Refusal::new(refusal::LLM_DIALECT, "the provider has no such path"))?;
-    let path = match query(sending.query) {
+    let query = match candidate.conversion {
+        None => query(sending.query),
+        // Google streams events where it is asked for them alone.
+        Some(_) => (candidate.wire.name == STREAM_GENERATE.name).then(|| "alt=sse".to_owned()),
+    };
+    let path = match query {
         Some(query) => format!("{path}?{query}"),
         None => path,
     };
@@ -294,7 +399,9 @@ fn request(
             let public = "a secret stands where it cannot be taken out: in a header field";
             return Err(Refusal::new(refusal::SECRET, public));
         }
-        if let Ok(value) = HeaderValue::try_from(value) {
+        // Another dialect's provider does not read the fields of this one.
+        let is_read = candidate.conversion.is_none() || ANY_DIALECTS.contains(&name.as_str());
+        if let Some(value) = HeaderValue::try_from(value).ok().filter(|_| is_read) {
             fields.append(name.clone(), value);
         }
     }
@@ -307,7 +414,7 @@ fn request(
         }
     }
     if let Some(key) = key.and_then(|key| provider.keys.get(key)) {
-        let (name, value) = provider.kind.key.of(key);
+        let (name, value) = provider.kind.key.field(key);
         let value = HeaderValue::try_from(value);
         let mut value = value.map_err(|_| never("a key that is no field's value"))?;
         value.set_sensitive(true);
@@ -356,6 +463,20 @@ fn body(passed: &Passed, sending: &Sending<'_>, candidate: &Candidate) -> Result
     Ok(whole.into())
 }
 
+/// The body in the provider's dialect.
+///
+/// # Errors
+/// `llm.unconvertible` where something of it has no counterpart there.
+fn converted(body: Bytes, sending: &Sending<'_>, candidate: &Candidate) -> Result<Bytes, Refusal> {
+    let Some(conversion) = candidate.conversion else {
+        return Ok(body);
+    };
+    let body = serde_json::from_slice(&body).map_err(|_| never("a body that is no JSON"))?;
+    let converted = conversion.request(&body, &candidate.model, sending.is_stream);
+    let converted = converted.map_err(|why| why.refusal())?;
+    Ok(converted.to_string().into())
+}
+
 /// What goes on of a query.
 fn query(query: Option<&str>) -> Option<String> {
     let pairs = query?.split('&').filter(|pair| {
@@ -396,8 +517,9 @@ pub(crate) async fn while_in_force<T>(
 async fn back(
     lane: &LlmLane,
     passed: Passed,
-    sending: &Sending<'_>,
+    (sending, candidate): (&Sending<'_>, &Candidate),
     mut answer: UpstreamAnswer,
+    watch: TryWatch,
 ) -> Response {
     let call = base::Permit::call(&passed);
     if answer.head.headers.contains_key(CONTENT_ENCODING) {
@@ -405,14 +527,9 @@ async fn back(
             refusal::LLM_ANSWER_INVALID,
             "the provider's answer is compressed, which was not asked for",
         );
-        end(
-            passed,
-            CallEnd::Failed,
-            answer.head.status.as_u16(),
-            0,
-            None,
-            Some(&refusal),
-        );
+        let status = answer.head.status.as_u16();
+        watch.ended(None, Some(refusal.code.name));
+        end_failed(passed, status, &refusal, Billed::of_status(status));
         return refuse::respond(sending.wire.family, &refusal, call);
     }
     answer.reuse();
@@ -424,17 +541,18 @@ async fn back(
     if answer.head.status.is_success()
         && kind.is_some_and(|kind| kind.starts_with("text/event-stream"))
     {
-        return stream::carry(lane, passed, sending.wire, answer);
+        return stream::carry(lane, passed, (sending, candidate), answer, watch);
     }
-    whole(lane, passed, sending, answer).await
+    whole(lane, passed, (sending, candidate), answer, &watch).await
 }
 
 /// An answer that is one JSON text.
 async fn whole(
     lane: &LlmLane,
     mut passed: Passed,
-    sending: &Sending<'_>,
+    (sending, candidate): (&Sending<'_>, &Candidate),
     mut answer: UpstreamAnswer,
+    watch: &TryWatch,
 ) -> Response {
     let (settings, wire) = (lane.settings(), sending.wire);
     let call = base::Permit::call(&passed);
@@ -445,20 +563,23 @@ async fn whole(
         Ok(Err(error)) => Err(of_send(error)),
         Err(refusal) => Err(refusal),
     };
+    let mut usage = None;
     let judged = body.and_then(|body| {
-        let judged = judge_whole(&mut passed, wire, status, &body)?;
-        Ok((judged, body.len() as u64))
+        let judged = judge_whole(&mut passed, candidate.wire, status, &body, &mut usage)?;
+        let said = said_back(judged, (sending, candidate), status)?;
+        Ok((said, body.len() as u64))
     });
     match judged {
-        Ok(((body, usage), bytes)) => {
-            end(
-                passed,
-                CallEnd::Complete,
-                status.as_u16(),
+        Ok((body, bytes)) => {
+            let error = (status.as_u16() >= 400).then_some("provider");
+            watch.ended(usage, error);
+            passed.end(CallEnding {
+                status: status.as_u16(),
                 bytes,
                 usage,
-                None,
-            );
+                is_unbilled: Billed::of_status(status.as_u16()) == Billed::Nothing,
+                ..CallEnding::of(CallEnd::Complete)
+            });
             let mut response = Response::new(Body::Full(body));
             *response.status_mut() = status;
             let fields = response.headers_mut();
@@ -472,7 +593,16 @@ async fn whole(
             } else {
                 CallEnd::Failed
             };
-            end(passed, how, status.as_u16(), 0, None, Some(&refusal));
+            let billed = Billed::of_status(status.as_u16());
+            watch.ended(usage, Some(refusal.code.name));
+            passed.end(CallEnding {
+                status: status.as_u16(),
+                usage,
+                is_counted: usage.is_some(),
+                is_unbilled: billed == Billed::Nothing,
+                why: Some((refusal.code.name, &refusal.private)),
+                ..CallEnding::of(how)
+            });
             refuse::respond(wire.family, &refusal, call)
         }
     }
@@ -484,7 +614,8 @@ fn judge_whole(
     wire: &Wire,
     status: StatusCode,
     body: &Bytes,
-) -> Result<(Bytes, Option<Usage>), Refusal> {
+    usage: &mut Option<Usage>,
+) -> Result<Bytes, Refusal> {
     let Ok(json) = Json::read(body) else {
         let what = match status.is_success() {
             true => "the provider's answer is not JSON".to_owned(),
@@ -499,15 +630,36 @@ fn judge_whole(
     if status.is_success() {
         (wire.answer)(json.root(), &mut said);
     }
+    *usage = said.usage;
     for call in &said.calls {
         passed.proposed(call.json().as_bytes(), &call.path)?;
     }
-    let judged = passed.answer(json.root(), "")?;
-    let body = match judged {
+    Ok(match passed.answer(json.root(), "")? {
         Answer::AsItCame => body.clone(),
         Answer::Redacted(redacted) => redacted.into(),
+    })
+}
+
+/// An answer in the client's dialect.
+fn said_back(
+    body: Bytes,
+    (sending, candidate): (&Sending<'_>, &Candidate),
+    status: StatusCode,
+) -> Result<Bytes, Refusal> {
+    let Some(conversion) = candidate.conversion else {
+        return Ok(body);
     };
-    Ok((body, said.usage))
+    let body: Value =
+        serde_json::from_slice(&body).map_err(|_| never("an answer that is no JSON"))?;
+    let said = match status.is_success() {
+        true => conversion.answer(&body, sending.asked).map_err(|why| {
+            let public = "the provider's answer cannot be said in the client's dialect";
+            Refusal::new(refusal::LLM_ANSWER_INVALID, public)
+                .with_private(format!("{} {}", why.path, why.why))
+        })?,
+        false => refuse::provider_error(sending.wire.family, status.as_u16(), &body),
+    };
+    Ok(said.to_string().into())
 }
 
 pub(crate) fn of_send(error: SendError) -> Refusal {
@@ -524,6 +676,16 @@ pub(crate) fn of_send(error: SendError) -> Refusal {
         error => Refusal::new(refusal::LLM_PROVIDER_FAILED, "the provider broke off")
             .with_private(error.to_string()),
     }
+}
+
+/// Records that a call failed before anything of an answer came.
+fn end_failed(passed: Passed, status: u16, why: &Refusal, billed: Billed) {
+    passed.end(CallEnding {
+        status,
+        is_unbilled: billed == Billed::Nothing,
+        why: Some((why.code.name, &why.private)),
+        ..CallEnding::of(CallEnd::Failed)
+    });
 }
 
 /// Records how the call ended.

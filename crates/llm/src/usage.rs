@@ -3,8 +3,9 @@
 //! Anthropic counts what came from a cache beside the input; OpenAI and Google count it among it. A record has it apart, so that it
 //! is priced once.
 
-use base::JsonValue;
 use base::record::Usage;
+use base::{Json, JsonValue};
+use serde_json::Value;
 
 fn count(of: JsonValue<'_>, name: &str) -> Option<u64> {
     of.get(name)?.text().parse().ok()
@@ -80,4 +81,26 @@ pub(crate) fn merge(known: Option<Usage>, more: Option<Usage>) -> Option<Usage> 
         output: known.output.max(more.output),
         reasoning: known.reasoning.max(more.reasoning),
     })
+}
+
+/// What a value of a conversion counts, by one of these readers; nothing where it counts nothing.
+fn counted(usage: &Value, of: fn(JsonValue<'_>) -> Option<Usage>) -> Usage {
+    let text = usage.to_string();
+    let read = Json::read(text.as_bytes()).ok();
+    read.and_then(|json| of(json.root())).unwrap_or_default()
+}
+
+/// OpenAI's chat completions, in a value.
+pub(crate) fn counted_by_openai(usage: &Value) -> Usage {
+    counted(usage, of_openai)
+}
+
+/// Anthropic's, in a value.
+pub(crate) fn counted_by_anthropic(usage: &Value) -> Usage {
+    counted(usage, of_anthropic)
+}
+
+/// Google's, in a value.
+pub(crate) fn counted_by_gemini(usage: &Value) -> Usage {
+    counted(usage, of_gemini)
 }

@@ -32,6 +32,14 @@ pub(crate) enum ModelPlace {
     Path,
 }
 
+/// What a provider bills of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bills {
+    Nothing,
+    Input,
+    All,
+}
+
 /// One kind of request.
 pub(crate) struct Wire {
     /// In providers' files, records and messages: `chat`.
@@ -39,6 +47,8 @@ pub(crate) struct Wire {
     pub(crate) family: Family,
     pub(crate) action: &'static Action,
     pub(crate) model: ModelPlace,
+    /// Whether a provider bills it, and has an answer of tokens.
+    pub(crate) bills: Bills,
     /// Whether it always answers with events, whatever its body says.
     pub(crate) always_streams: bool,
     /// Reads a body into what is asked and its parts by role.
@@ -47,6 +57,17 @@ pub(crate) struct Wire {
     pub(crate) answer: for<'j> fn(JsonValue<'j>, &mut AnswerSaid<'j>),
     /// Reads one event of a stream.
     pub(crate) event: for<'j> fn(JsonValue<'j>, &mut Delta<'j>),
+}
+
+impl Wire {
+    /// What it is in OpenTelemetry's words.
+    pub(crate) fn operation(&self) -> &'static str {
+        match self.bills {
+            Bills::All => "chat",
+            Bills::Input => "embeddings",
+            Bills::Nothing => "count_tokens",
+        }
+    }
 }
 
 /// OpenAI's chat completions. Source: OpenAI API reference, "Chat".
@@ -68,6 +89,7 @@ pub(crate) static RESPONSES: Wire = Wire {
 /// OpenAI's embeddings. Source: OpenAI API reference, "Embeddings".
 pub(crate) static EMBEDDINGS: Wire = Wire {
     action: &EMBED,
+    bills: Bills::Input,
     read: openai::read_embeddings,
     answer: openai::chat_answer,
     ..wire("embeddings", Family::OpenAi)
@@ -83,6 +105,7 @@ pub(crate) static MESSAGES: Wire = Wire {
 
 /// Counts the tokens of a message before it is sent. Source: Anthropic API reference, "Count Message tokens".
 pub(crate) static COUNT_TOKENS: Wire = Wire {
+    bills: Bills::Nothing,
     read: messages::read,
     ..wire("count_tokens", Family::Anthropic)
 };
@@ -108,6 +131,7 @@ pub(crate) static STREAM_GENERATE: Wire = Wire {
 
 /// Google's `countTokens`.
 pub(crate) static GEMINI_COUNT: Wire = Wire {
+    bills: Bills::Nothing,
     read: gemini::read,
     model: ModelPlace::Path,
     ..wire("gemini_count", Family::Gemini)
@@ -116,19 +140,20 @@ pub(crate) static GEMINI_COUNT: Wire = Wire {
 /// Google's `embedContent`, and for several texts `batchEmbedContents`.
 pub(crate) static GEMINI_EMBED: Wire = Wire {
     action: &EMBED,
+    bills: Bills::Input,
     read: gemini::read,
     model: ModelPlace::Path,
     ..wire("gemini_embed", Family::Gemini)
 };
 pub(crate) static GEMINI_EMBED_BATCH: Wire = Wire {
     action: &EMBED,
+    bills: Bills::Input,
     read: gemini::read,
     model: ModelPlace::Path,
     ..wire("gemini_embed_batch", Family::Gemini)
 };
 
 /// All rows.
-#[cfg(test)]
 pub(crate) static ALL: &[&Wire] = &[
     &CHAT_COMPLETIONS,
     &RESPONSES,
@@ -148,6 +173,7 @@ const fn wire(name: &'static str, family: Family) -> Wire {
         family,
         action: &CHAT,
         model: ModelPlace::Body,
+        bills: Bills::All,
         always_streams: false,
         read: |_, _| (),
         answer: |_, _| (),

@@ -65,7 +65,7 @@ fn server(resource: &Resource) -> Option<Entity<'_>> {
 
 fn server_or_set(resource: &Resource) -> Option<Entity<'_>> {
     match resource {
-        Resource::Toolset(name) => Some(Entity::named("Toolset", name.as_str())),
+        Resource::Toolset { set, .. } => Some(Entity::named("Toolset", set.as_str())),
         _ => server(resource),
     }
 }

@@ -18,13 +18,17 @@ use serde_json::{Map, Value};
 use crate::envelope::names;
 use crate::era::MessageEra;
 use crate::era::params::{self, HeaderParam, MadeParams};
+use crate::withheld::Withheld;
 
 /// The schemas of one server's tools, by the tool's name.
 type Tools = HashMap<String, Arc<Schema>>;
 
-/// The schemas of all servers' tools; at most [`TOOLS_MAX`] of a server.
+/// What servers were seen to list: the schemas of their tools, at most [`TOOLS_MAX`] of a server, and what of it was withheld.
 #[derive(Default)]
-pub(crate) struct Declared(RwLock<HashMap<Name, Tools>>);
+pub(crate) struct Declared {
+    schemas: RwLock<HashMap<Name, Tools>>,
+    pub(crate) withheld: Withheld,
+}
 
 /// One tool's `inputSchema`.
 struct Schema {
@@ -85,13 +89,13 @@ impl Declared {
             schema
         };
         let is_same = |tools: &Tools| tools.get(tool).is_some_and(|known| *known.text == *text);
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.schemas.read().unwrap_or_else(PoisonError::into_inner);
         if known.get(server).is_some_and(is_same) {
             return;
         }
         drop(known);
         let schema = Arc::new(Schema::read(text));
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.schemas.write().unwrap_or_else(PoisonError::into_inner);
         let tools = known.entry(server.clone()).or_default();
         if tools.len() < TOOLS_MAX || tools.contains_key(tool) {
             tools.insert(tool.to_owned(), schema);
@@ -99,7 +103,7 @@ impl Declared {
     }
 
     fn find(&self, server: &Name, tool: &str) -> Option<Arc<Schema>> {
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.schemas.read().unwrap_or_else(PoisonError::into_inner);
         known.get(server)?.get(tool).cloned()
     }
 

@@ -50,7 +50,7 @@ use crate::batch;
 use crate::envelope::{Id, Message, MessageText, splice};
 use crate::era::{Era, MessageEra};
 use crate::inbound::{self, SESSION, TRACE, accepted, accepts, check_post, json};
-use crate::incoming::{self, Parsed};
+use crate::incoming::{self, AskedItem, Parsed};
 use crate::lane::{McpLane, Server, Toolset};
 use crate::listing::ListKind;
 use crate::methods;
@@ -105,6 +105,12 @@ impl HubState {
         self.changed();
     }
 
+    /// Asks for all lists again before one is shown: what policy hides may be another.
+    pub(crate) fn list_again(&self) {
+        self.lists.judge_again();
+        self.changed();
+    }
+
     /// Tells all clients that a server came, went, or lists something else.
     pub(crate) fn changed(&self) {
         self.audience.note(ChangeKinds::ALL);
@@ -141,9 +147,9 @@ impl McpLane {
     /// Answers one request to `/mcp`, or where `set` is named, to `/mcp/@<set>`.
     pub async fn serve_set(&self, set: Option<Name>, mut request: Request, id: CallId) -> Response {
         let name = set.clone().unwrap_or_else(all);
-        let resource = Resource::Toolset(name.clone());
+        let resource = Resource::toolset(name.clone());
         let method = request.head.method.clone();
-        let (peer, is_tls) = (request.peer.caller, request.peer.is_tls);
+        let peer = request.peer.caller;
         let request_id = request.id().map(str::to_owned);
         let trace = inbound::field(&request.head, &TRACE).map(str::to_owned);
         let call = Call {
@@ -151,7 +157,7 @@ impl McpLane {
             trace: trace.as_deref(),
             ..Call::new(id, peer, &USE, &resource, method.as_str())
         };
-        let known = self.who(&call, &request.head, is_tls).await;
+        let known = self.who(&call, &request.head, &request.peer).await;
         let settings = self.settings();
         let known = match (known, &set) {
             (Ok(verified), Some(name)) if !settings.toolsets.contains_key(name) => {
@@ -236,13 +242,35 @@ impl Asking<'_> {
 
     /// Records a refusal that was found before the gate was asked, and says it with its HTTP status.
     async fn no(&self, refusal: Refusal, id: Option<Id<'_>>) -> Response {
-        let resource = Resource::Toolset(self.name.clone());
+        let resource = Resource::toolset(self.name.clone());
         let call = self.call(&USE, &resource, self.head.method.as_str());
         let gate = &self.lane.shared.gate;
         let refusal = gate.reject(Some(&self.verified), &call, refusal).await;
         let mut response = refuse::refuse_http(&refusal, self.id, id);
         inbound::allow_post(&refusal, &mut response);
         response
+    }
+
+    /// Records that no server was found for the item that a request names, as the call that it is, and answers it by an error.
+    /// The exchange is sound: a name that a model made up does not end its session.
+    async fn no_item(
+        &self,
+        method: &str,
+        asked: AskedItem,
+        refusal: Refusal,
+        (id, body): (Id<'_>, &Bytes),
+    ) -> Response {
+        let resource = Resource::Toolset {
+            set: self.name.clone(),
+            item: Some(asked.item),
+        };
+        let call = Call {
+            bytes: body.len() as u64,
+            ..self.call(asked.action, &resource, method)
+        };
+        let gate = &self.lane.shared.gate;
+        let refusal = gate.reject(Some(&self.verified), &call, refusal).await;
+        self.judged(&refusal, id)
     }
 
     /// Judges what is asked of the URL itself.
@@ -252,7 +280,7 @@ impl Asking<'_> {
         method: &str,
         message: Option<(&Bytes, &Parsed<'_>)>,
     ) -> Result<Passed, Refusal> {
-        let resource = Resource::Toolset(self.name.clone());
+        let resource = Resource::toolset(self.name.clone());
         let part = message.map(|(_, parsed)| ContentPart {
             role: Role::Argument,
             path: "",
@@ -399,7 +427,7 @@ impl Asking<'_> {
         message: (&Bytes, &Parsed<'_>),
         era: MessageEra,
     ) -> Response {
-        let set = Resource::Toolset(self.name.clone());
+        let set = Resource::toolset(self.name.clone());
         if !self.lane.shared.gate.may(&self.verified, &USE, &set) {
             // The judgement of the set itself says why, and is recorded.
             if let Err(refusal) = self.pass(&USE, method, Some(message)).await {
@@ -435,7 +463,10 @@ impl Asking<'_> {
             (Some(params), Some(search::CALL)) => {
                 let called = match search::called(params) {
                     Ok(called) => called,
-                    Err(refusal) => return self.no(refusal, Some(id)).await,
+                    Err(refusal) => {
+                        let asked = AskedItem::tool(search::CALL);
+                        return self.no_item("tools/call", asked, refusal, (id, body)).await;
+                    }
                 };
                 let body = splice(body, params.span(), &called);
                 let text = MessageText::of(&body);

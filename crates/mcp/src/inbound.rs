@@ -16,7 +16,7 @@ use http::header::{
 use http::request::Parts;
 use http::{Method, StatusCode};
 use identity::{Presented, Verified};
-use net::{Body, Request, Response};
+use net::{Body, Peer, Request, Response};
 
 use crate::actions::USE;
 use crate::answers::{Answers, AskedMethod};
@@ -56,8 +56,7 @@ impl McpLane {
             trace: trace.as_deref(),
             ..Call::new(id, peer, &USE, &resource, method.as_str())
         };
-        let is_tls = request.peer.is_tls;
-        let asking = match self.know(call, &name, &request.head, is_tls).await {
+        let asking = match self.know(call, &name, &request.head, &request.peer).await {
             Ok(asking) => asking,
             Err(refusal) => return refuse::refuse_http(&refusal, id, None),
         };
@@ -80,10 +79,10 @@ impl McpLane {
         call: Call<'a>,
         server: &Name,
         head: &Parts,
-        is_tls: bool,
+        peer: &Peer,
     ) -> Result<Asking<'a>, Refusal> {
         let gate = &self.shared.gate;
-        let verified = self.who(&call, head, is_tls).await?;
+        let verified = self.who(&call, head, peer).await?;
         if let Some(server) = self.settings().servers.get(server) {
             return Ok(Asking {
                 verified,
@@ -101,13 +100,15 @@ impl McpLane {
         &self,
         call: &Call<'_>,
         head: &Parts,
-        is_tls: bool,
+        peer: &Peer,
     ) -> Result<Verified, Refusal> {
         let gate = &self.shared.gate;
-        if let Err(refusal) = origin::check(head, is_tls, &self.settings().origins) {
+        if let Err(refusal) = origin::check(head, peer.is_tls, &self.settings().origins) {
             return Err(gate.turn_away(call, refusal).await);
         }
-        gate.verify(call, &presented(head, call.peer)).await
+        let mut presented = presented(head, call.peer);
+        presented.peer.certificate = peer.certificate();
+        gate.verify(call, &presented).await
     }
 
     async fn post(&self, asking: Asking<'_>, request: &mut Request) -> Response {
@@ -456,7 +457,8 @@ pub(crate) fn say(refused: &Refused, call: CallId) -> Response {
         To::Server(_) | To::Nobody => None,
     };
     match id {
-        Some(id) if refused.is_judged => {
+        // A missing scope is told as HTTP tells it, so that the client asks for another token (RFC 6750 §3.1).
+        Some(id) if refused.is_judged && refusal.code != refusal::SCOPE => {
             let error = refuse::error(refusal, call, Some(id));
             json(StatusCode::OK, Bytes::from(error), None)
         }

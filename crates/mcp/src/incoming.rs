@@ -5,7 +5,7 @@
 //! the scan redacted.
 
 use base::limit::TOOL_NAME_CHARS_MAX;
-use base::{ItemKind, JsonKind, JsonValue, Name, Refusal, Resource, ServerItem, refusal};
+use base::{Action, ItemKind, JsonKind, JsonValue, Name, Refusal, Resource, ServerItem, refusal};
 use bytes::Bytes;
 use gate::{Call, ContentPart, PartContent, Passed, Role};
 use http::HeaderMap;
@@ -331,6 +331,53 @@ impl<'m> Incoming<'m> {
             .request_id
             .filter(|_| is_cancel)
             .map(JsonValue::text)
+    }
+}
+
+/// What a request asks of an item, before its server is known.
+pub(crate) struct AskedItem {
+    pub(crate) action: &'static Action,
+    pub(crate) item: ServerItem,
+}
+
+impl AskedItem {
+    /// The call of a tool.
+    pub(crate) fn tool(name: &str) -> AskedItem {
+        let (kind, name) = (ItemKind::Tool, name.into());
+        AskedItem {
+            action: &CALL,
+            item: ServerItem { kind, name },
+        }
+    }
+
+    /// The reading of a resource, or a subscription to it.
+    pub(crate) fn resource(uri: &str) -> AskedItem {
+        let (kind, name) = (ItemKind::Resource, uri.into());
+        AskedItem {
+            action: &READ,
+            item: ServerItem { kind, name },
+        }
+    }
+
+    /// The item that a request names; nothing where its method names none.
+    ///
+    /// # Errors
+    /// `mcp.message_invalid` where it gives no name, or one that is too long.
+    pub(crate) fn read(
+        method: &str,
+        params: Option<JsonValue<'_>>,
+        era: &MessageEra,
+    ) -> Result<Option<AskedItem>, Refusal> {
+        let mut known = methods::read(method, true)?;
+        let item = match *known.action == CALL {
+            true => {
+                let name = params.and_then(|params| params.get("name")?.as_str());
+                Some(item(ItemKind::Tool, name.as_deref())?)
+            }
+            false => named(&mut known, method, params, era)?,
+        };
+        let action = known.action;
+        Ok(item.map(|item| AskedItem { action, item }))
     }
 }
 

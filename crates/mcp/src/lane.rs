@@ -156,6 +156,7 @@ impl Shared {
     /// has this one goes on by its settings.
     pub fn next(&self, settings: Settings, is_changed: impl Fn(&Name) -> bool) -> Shared {
         self.hub.servers_changed(&is_changed);
+        self.declared.withheld.forget(&is_changed);
         let health = settings.servers.keys().map(|name| {
             let known = self.health.get(name).filter(|_| !is_changed(name));
             (name.clone(), known.map(Arc::clone).unwrap_or_default())
@@ -169,6 +170,11 @@ impl Shared {
             settings,
             gate: Arc::clone(&self.gate),
         }
+    }
+
+    /// Other policies or agents are in force, so that agents may be shown other lists.
+    pub fn list_again(&self) {
+        self.hub.list_again();
     }
 
     /// Takes the sessions of these servers: no call begins in them any more.

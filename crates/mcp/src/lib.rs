@@ -30,6 +30,7 @@ mod waiting;
 mod declared;
 mod methods;
 mod shape;
+mod withheld;
 
 mod refuse;
 

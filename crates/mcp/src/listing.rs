@@ -174,11 +174,15 @@ fn judge_item<'t>(
         name: name.into(),
     };
     let resource = Resource::Server {
-        server,
+        server: server.clone(),
         item: Some(named.clone()),
     };
+    let withheld = || {
+        declared.withheld.note(&server, &named);
+        Ok(None)
+    };
     if !passed.may_list(action, &resource) {
-        return Ok(None);
+        return withheld();
     }
     let root = format!("result.{}[{at}]", kind.member());
     let is_kept = |redacted: &[u8]| shape::is_kept(text.as_bytes(), redacted);
@@ -188,7 +192,7 @@ fn judge_item<'t>(
             let json = String::from_utf8(json).map_err(|_| invalid())?;
             Ok(Some(Cow::Owned(json)))
         }
-        Err(_refused) => Ok(None),
+        Err(_refused) => withheld(),
     }
 }
 

@@ -31,10 +31,10 @@ pub struct Hint(pub Switch);
 /// One server: either a command or a url.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[schemars(example = &"{ command: [mcp-server-filesystem, .] }")]
+#[schemars(example = &"{ command: [mcp-server-filesystem, ./files] }")]
 pub struct ServerSection {
     /// The program and its arguments, started without a shell; it speaks over standard input and output.
-    #[schemars(example = &"[mcp-server-filesystem, .]")]
+    #[schemars(example = &"[mcp-server-filesystem, ./files]")]
     pub command: Option<List<Text>>,
     /// The program's whole environment: nothing of the gateway's own is handed on, not even PATH.
     #[schemars(example = &"{ HOME: /tmp, TOKEN: env:TOKEN }", extend("x-with" = "command"))]

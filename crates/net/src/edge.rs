@@ -35,6 +35,7 @@ pub use body::{Body, BodySender, Gone, StreamBody};
 pub use drain::Drain;
 pub use forwarded::ForwardedField;
 pub use listen::serve;
+pub use listen::serve_tunnel;
 pub use listener::{Listener, bind, bind_alone, reserve};
 pub use refused::refused;
 pub use request::Request;
@@ -69,6 +70,11 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// The certificate that was shown, in DER.
+    pub fn certificate(&self) -> Option<&[u8]> {
+        self.shown.as_deref()?.leaf()
+    }
+
     fn new(address: PeerAddress) -> Peer {
         let caller = match address {
             PeerAddress::Tcp(address) => address.ip().to_canonical(),

@@ -12,6 +12,7 @@ mod dial;
 pub mod edge;
 mod generation;
 pub mod h1;
+mod intercept;
 pub mod mutual;
 pub mod origin;
 mod pool;
@@ -23,13 +24,14 @@ mod ws;
 
 pub use children::{Backoff, ChildIn, ChildOut, LineError, SendLineError};
 pub use dial::{Endpoint, EndpointError, Scheme, TargetError, Targets};
-pub use edge::serve_connections;
 pub use edge::{AcceptedConnection, ConnectionService, Listener, ListenerSettings, Peer, Proxies};
 pub use edge::{
     Body, BodySender, Drain, EdgeSettings, EdgeShared, Gone, Request, Response, StreamBody,
 };
 pub use edge::{CallerSaid, ForwardedField, Service, bind, bind_alone, refused, reserve, serve};
+pub use edge::{serve_connections, serve_tunnel};
 pub use generation::Generations;
+pub use intercept::{Authority, PeekedHello};
 pub use pool::{Lease, Upstreams};
 pub use send::{SendError, UpstreamAnswer};
 pub use takeover::{Switch, Tunnel, TunnelBounds, TunnelEnd, TunnelStop};

@@ -288,6 +288,11 @@ impl Shown {
         Shown(chain.iter().map(|one| one.clone().into_owned()).collect())
     }
 
+    /// The client's own certificate, in DER.
+    pub fn leaf(&self) -> Option<&[u8]> {
+        self.0.first().map(|leaf| &**leaf)
+    }
+
     /// The first of these names that the certificate is for (RFC 6125, RFC 9525): of its subject's alternative names.
     pub fn name_among<'n>(&self, names: impl IntoIterator<Item = &'n PeerName>) -> Option<usize> {
         let own = ParsedCertificate::try_from(self.0.first()?).ok()?;

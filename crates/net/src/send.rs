@@ -188,6 +188,19 @@ impl<P: Permit> Upstreams<P> {
     }
 }
 
+impl Lease {
+    /// Waits for the head of the final answer to a request that was sent by hand: all of it, or as much as the server
+    /// took. Waits as long as the server does.
+    ///
+    /// # Errors
+    /// `Broken`: what came is no HTTP, or nothing did.
+    pub async fn into_answer(mut self) -> Result<UpstreamAnswer, SendError> {
+        self.wait_patiently();
+        while self.answer().await?.is_informational() {}
+        UpstreamAnswer::new(self, None)
+    }
+}
+
 impl UpstreamRequest {
     /// Sends it, and waits for the head of the final answer.
     async fn ask(&self, mut lease: Lease) -> Result<UpstreamAnswer, Failed> {

@@ -181,6 +181,26 @@ impl Tunnel {
         TunnelEnd { up, down, why }
     }
 
+    /// Ends it at once, so that neither side takes what came for the whole.
+    pub fn abandon(mut self) {
+        self.reset();
+    }
+
+    /// Puts bytes back that were read, before all that follows.
+    pub(crate) fn unread(&mut self, mut bytes: Vec<u8>) {
+        bytes.extend_from_slice(&self.early);
+        self.early = bytes.into();
+    }
+
+    pub(crate) fn watched_by(&self) -> (Rc<Thread>, Rc<ConnectionSettings>) {
+        (Rc::clone(&self.thread), Rc::clone(&self.settings))
+    }
+
+    pub(crate) fn into_stream(self) -> Stream {
+        debug_assert!(self.early.is_empty());
+        self.stream
+    }
+
     /// What was read behind the last head.
     pub(crate) fn take_early(&mut self) -> Bytes {
         std::mem::take(&mut self.early)

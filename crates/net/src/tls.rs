@@ -159,8 +159,20 @@ fn config(
     Ok(config)
 }
 
+/// How TLS is spoken in the place of sites. The certificate is each connection's own.
+pub(crate) fn intercepting(provider: Arc<CryptoProvider>) -> Result<ServerConfig, rustls::Error> {
+    let builder = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13, &TLS12])?
+        .with_no_client_auth();
+    let mut config = builder.with_cert_resolver(Arc::new(ByName(Vec::new())));
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.max_early_data_size = 0;
+    config.ticketer = Ticketer::new()?;
+    Ok(config)
+}
+
 /// How keys are agreed on: by the first of these that the other side offers.
-fn provider() -> Arc<CryptoProvider> {
+pub(crate) fn provider() -> Arc<CryptoProvider> {
     const GROUPS: [&dyn SupportedKxGroup; 4] = [
         kx_group::X25519MLKEM768,
         kx_group::X25519,

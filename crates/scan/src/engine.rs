@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::ops::Range;
 use std::slice;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::limit::FINDINGS_MAX;
 use sha2::{Digest as _, Sha256};
@@ -18,10 +19,14 @@ use crate::place::Place;
 use crate::report::{Bound, Finding, Redaction, Report};
 use crate::rule::{Action, Class, Rule};
 use crate::search::Search;
+use crate::sessions::Session;
 use crate::set::Set;
 use crate::settings::Settings;
 use crate::url::OwnRules;
 use crate::values::Values;
+
+/// The number of the next engine.
+static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// All rules, compiled. Shared by all threads.
 pub struct Engine {
@@ -34,6 +39,9 @@ pub struct Engine {
     /// The operator's own secrets and canaries.
     pub(crate) values: Option<Values>,
     fingerprint_key: [u8; 32],
+    /// By what texts are known again: made of that key, and a number that no other engine of this process has.
+    pub(crate) memory_key: [u8; 32],
+    pub(crate) number: u64,
     /// The fingerprint of a URL's path in a report, which is always the same.
     pub(crate) url_fingerprint: u64,
 }
@@ -63,6 +71,8 @@ impl Engine {
             values: settings.values.clone().filter(|values| !values.is_empty()),
             settings,
             fingerprint_key,
+            memory_key: crate::known::hmac(&fingerprint_key, &[b"known texts"]),
+            number: NUMBER.fetch_add(1, Ordering::Relaxed),
             url_fingerprint: fingerprint(&fingerprint_key, b"url"),
         })
     }
@@ -80,6 +90,8 @@ impl Engine {
             values: None,
             settings,
             fingerprint_key: [0; 32],
+            memory_key: [0; 32],
+            number: NUMBER.fetch_add(1, Ordering::Relaxed),
             url_fingerprint: fingerprint(&[0; 32], b"url"),
         })
     }
@@ -111,6 +123,31 @@ impl Engine {
             let bytes = document.bytes();
             let search = Search::new(self, place, bytes.len());
             self.document(search, bytes, root, layer, before)
+        })
+    }
+
+    /// Looks only for what is split over this document and what the agent sent before, and keeps its ends: the document was scanned
+    /// before, and nothing was found in it.
+    ///
+    /// # Errors
+    /// A bound was reached.
+    pub fn ends<'a>(
+        &'a self,
+        place: impl Into<Place<'a>>,
+        json: impl Into<Document<'a>>,
+        root: &str,
+        session: (&mut Session, u64),
+    ) -> Result<Report, Bound> {
+        let (place, document) = (place.into(), json.into());
+        let (session, now_ms) = session;
+        json::with_strings(document, |layer| {
+            let bytes = document.bytes();
+            let mut search = Search::new(self, place, bytes.len());
+            search.fragments(layer, &mut session.fragments, now_ms)?;
+            let paths = |places: &[usize], hidden: &[Range<usize>]| {
+                json::paths(bytes, root, places, hidden)
+            };
+            Ok(self.report(search, bytes, Form::Json, paths))
         })
     }
 
@@ -225,7 +262,7 @@ impl Engine {
         if found.is_empty() {
             return Report::clean();
         }
-        once(&mut found);
+        once(&mut found, input);
         // Of rules that found the same the gravest speaks first, and gives its name to what is replaced.
         found.sort_by_key(|found| {
             let span = found.span();

@@ -93,8 +93,9 @@ pub(crate) fn trace(layer: &Layer<'_>, rule: &Rule, span: Range<usize>) -> Trace
 }
 
 /// Leaves one finding of a secret that is broken by line ends, where a part of it was found by itself too. Where
-/// several were, these are lines of a list, and not broken.
-pub(crate) fn once(found: &mut Vec<Found>) {
+/// several were, these are lines of a list, and not broken; where words of a sentence follow the part, it is whole.
+/// Example: of a key, a line end and `Ignore it`, the key alone is left.
+pub(crate) fn once(found: &mut Vec<Found>, input: &[u8]) {
     let wrapped = |found: &Found| found.disguise == wrapped::NAME;
     if !found.iter().any(wrapped) {
         return;
@@ -115,10 +116,27 @@ pub(crate) fn once(found: &mut Vec<Found>) {
         });
         match (parts.next(), parts.next()) {
             (None, _) => {}
-            (Some(part), None) => keep[part] = false,
+            (Some(part), None) => {
+                let rest = input.get(found[part].span().end..span.end);
+                let is_whole = rest.is_some_and(is_sentence);
+                keep[if is_whole { index } else { part }] = false;
+            }
             (Some(_), Some(_)) => keep[index] = false,
         }
     }
     let mut keep = keep.into_iter();
     found.retain(|_| keep.next().unwrap_or(true));
+}
+
+/// Whether a text is white space, of JSON's escapes too, and words of a sentence.
+fn is_sentence(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    let text = text
+        .replace("\\n", " ")
+        .replace("\\r", " ")
+        .replace("\\t", " ");
+    let is_word = |word: &str| {
+        word.bytes().all(|byte| byte.is_ascii_alphabetic()) && wrapped::is_word(word.as_bytes())
+    };
+    text.split_whitespace().all(is_word)
 }

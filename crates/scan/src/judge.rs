@@ -3,6 +3,7 @@
 //! Each is one report: what is in the text, what the call would do, where it would go, and what it adds up
 //! to with the calls before it.
 
+use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::LazyLock;
 
@@ -102,6 +103,11 @@ impl Engine {
         }
         report.add_all(self.text(place, url, "url")?);
         Ok(report)
+    }
+
+    /// Whether a host may be at an address that is not public; see [`UrlRules::lets_inside`](crate::UrlRules::lets_inside).
+    pub fn lets_inside(&self, host: &str, address: IpAddr) -> bool {
+        self.settings.urls.lets_inside(host, address)
     }
 
     /// Judges the parameters of a `tools/call`: `{"name": …, "arguments": {…}}`, as JSON.

@@ -9,7 +9,7 @@ use std::ops::Range;
 use base::limit::FINDINGS_MAX;
 
 use crate::chain::Link;
-use crate::rule::{Action, Rule};
+use crate::rule::{Action, Class, Rule};
 
 /// One place where a rule matched.
 #[derive(Clone, Debug)]
@@ -121,6 +121,38 @@ impl Report {
             self.findings.pop();
         }
         self.findings.push(finding);
+    }
+
+    /// The text is of somebody who may give orders: an order in it is recorded, and no more is done about it.
+    pub fn may_order(&mut self) {
+        // Where there was no room for all findings, nobody knows what the others ask for.
+        if self.findings.len() >= FINDINGS_MAX || !self.links.is_empty() {
+            return;
+        }
+        let is_order = |finding: &Finding| finding.rule.class == Class::Injection;
+        if !self
+            .findings
+            .iter()
+            .any(|finding| is_order(finding) && finding.action > Action::Warn)
+        {
+            return;
+        }
+        let orders: Vec<Range<usize>> = self
+            .findings
+            .iter()
+            .filter(|finding| is_order(finding))
+            .map(|finding| finding.span.clone())
+            .collect();
+        self.redactions.retain(|redaction| {
+            let is_order = crate::patterns::rule(redaction.rule)
+                .is_some_and(|rule| rule.class == Class::Injection);
+            !(is_order && orders.contains(&redaction.span))
+        });
+        for finding in self.findings.iter_mut().filter(|finding| is_order(finding)) {
+            finding.action = finding.action.min(Action::Warn);
+        }
+        let strongest = self.findings.iter().map(|finding| finding.action).max();
+        self.action = strongest.unwrap_or(Action::Off);
     }
 
     /// The input with every span of a [`Action::Redact`] finding replaced by `[redacted:<rule id>]`.

@@ -693,6 +693,30 @@ fn a_secret_that_line_ends_break_is_found_once_and_covered() {
 }
 
 #[test]
+fn a_secret_that_is_whole_before_its_line_ends_takes_no_word_of_the_next() {
+    let token = rule("aws_access_key_id").unwrap().hits.first();
+    let alone = engine().text(Direction::Outgoing, token, "").unwrap();
+    for rest in ["Ignore it", "NOTE this", "Ignore\nthese", "    Ignore it"] {
+        let text = format!("key {token}\n{rest}\n");
+        let json = serde_json::json!({ "text": text }).to_string();
+        let reports = [
+            engine().text(Direction::Outgoing, &text, "").unwrap(),
+            engine()
+                .json(Direction::Outgoing, json.as_bytes(), "")
+                .unwrap(),
+        ];
+        for (report, input) in reports.iter().zip([&text, &json]) {
+            let [finding] = &report.findings[..] else {
+                panic!("{rest:?}: {:?}", report.findings);
+            };
+            assert_eq!(&input[finding.span.clone()], token, "{rest:?}");
+            assert_eq!(finding.disguise, "", "{rest:?}");
+            assert_eq!(finding.fingerprint, alone.findings[0].fingerprint);
+        }
+    }
+}
+
+#[test]
 fn what_line_ends_break_is_found_in_json_and_in_base64() {
     use base64::Engine as _;
     let token = rule("anthropic_key").unwrap().hits.first();

@@ -141,6 +141,15 @@ impl UrlRules {
         self.judge_until(url, sink, || false)
     }
 
+    /// Whether a host may be at an address that is not public: the operator named the address or its network, or
+    /// the host. A host's name alone opens no address by which machines tell their secrets to whoever is on them.
+    pub fn lets_inside(&self, host: &str, address: IpAddr) -> bool {
+        let by_name = address::host_address(host).is_none() && !is_local_to_link(address);
+        let above = Host::above(host.trim_end_matches('.'));
+        self.internal_allowed.holds(&above, Some(address))
+            || (by_name && self.internal_allowed.holds(&above, None))
+    }
+
     /// As much of a URL that is too long as is read; nothing where its host is not all in that.
     pub(crate) fn start_of<'u>(&self, url: &'u str) -> Option<&'u str> {
         let authority = UrlParts::find(url.as_bytes()).path.start;
@@ -202,6 +211,15 @@ impl UrlRules {
             judge.tail(&mut parts, marks, opaque);
         }
         parts
+    }
+}
+
+/// Whether an address is good on its own link only, such as that of a cloud's metadata (RFC 3927, RFC 4291 section 2.5.6),
+/// or is no host's at all.
+fn is_local_to_link(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => v4.is_link_local() || v4.is_unspecified() || v4.is_multicast(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local() || v6.is_unspecified() || v6.is_multicast(),
     }
 }
 

@@ -187,6 +187,7 @@ impl Sum {
             (found, 0) => format!("{} in {texts}, none to block", count(found, "finding")),
             (found, block) => {
                 let found = count(found, "finding");
+                let block = count(block, one);
                 format!("{found} in {texts}, to block: {block}{bounds}")
             }
         }

@@ -49,7 +49,9 @@ Examples:
 
 Nothing is printed where nothing is found, so that the program's own permissions hold. An event that
 cannot be judged is refused with exit code 2. Each event that is judged leaves a record:
-  weir audit show --state ~/.local/state/weir/hook --last 20")]
+  weir audit show --state ~/.local/state/weir/hook --last 20
+
+Exit codes: 0 answered, be it yes or no, 2 refused because the event could not be read, judged or recorded.")]
 struct Claude {
     #[command(flatten)]
     options: Options,
@@ -63,7 +65,9 @@ Examples:
   weir hook cursor < event.json
 
 An event that cannot be judged is denied. Each event that is judged leaves a record:
-  weir audit show --state ~/.local/state/weir/hook --last 20")]
+  weir audit show --state ~/.local/state/weir/hook --last 20
+
+Exit code: 0, whatever the answer is.")]
 struct Cursor {
     #[command(flatten)]
     options: Options,
@@ -123,7 +127,7 @@ impl Hook {
 }
 
 impl Options {
-    /// The command that a program is to run, with what was said of records.
+    /// The command that a program is to run, with the options that were given.
     fn command(&self, program: &str) -> Result<String, Failure> {
         let mut words = vec![command(program)?];
         if let Some(agent) = &self.agent {
@@ -137,6 +141,14 @@ impl Options {
         }
         if self.record != Recording::default() {
             words.push(format!("--record {}", self.record.as_str()));
+        }
+        if self.ask {
+            words.push("--ask".to_owned());
+        }
+        for (flag, path) in self.with.paths() {
+            let path = std::path::absolute(path);
+            let path = path.map_err(|error| Failure::new(format!("{flag}: {error}"), ""))?;
+            words.push(format!("{flag} {}", quoted(&path.display().to_string())));
         }
         Ok(words.join(" "))
     }

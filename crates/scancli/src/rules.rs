@@ -18,7 +18,9 @@ Examples:
   weir scan rules --json | jq -r '.[].id'
 
 The columns: rule, class, kind and language (of injection), severity, what is done about what goes out /
-comes back / describes a tool, what it is, and where that is documented.")]
+comes back / describes a tool, what it is, and where that is documented.
+
+Exit codes: 0 printed, 2 the configuration cannot be read.")]
 pub(super) struct Rules {
     /// Only the rules of this class
     #[arg(long, value_name = "CLASS")]

@@ -39,6 +39,17 @@ impl With {
         self.config.as_deref()
     }
 
+    /// The files and folders that were named, after their flags.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let all = [
+            ("--rules", &self.rules),
+            ("--secrets", &self.secrets),
+            ("--config", &self.config),
+        ];
+        let named = all.into_iter();
+        named.filter_map(|(flag, path)| Some((flag, path.as_deref()?)))
+    }
+
     /// What is to be done about each rule.
     pub(crate) fn settings(&self, read_settings: ReadSettings) -> Result<Settings, Failure> {
         let mut settings = match &self.config {

@@ -2,7 +2,7 @@
 //!
 //! It holds the hashes of keys and never a key.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use base::Digest;
@@ -14,8 +14,10 @@ use identity::Agent;
 pub struct Agents {
     /// By the SHA-256 of their keys.
     by_key: HashMap<Digest, Arc<Agent>>,
-    /// By the thumbprints of their keys.
+    /// By the thumbprints of their keys and of their other credentials.
     by_thumbprint: HashMap<Digest, Arc<Agent>>,
+    /// Ids of tokens that were taken back.
+    revoked: HashSet<Digest>,
     epoch: u64,
 }
 
@@ -30,7 +32,29 @@ impl Agents {
         Agents {
             by_thumbprint: thumbprints.collect(),
             by_key,
+            revoked: HashSet::new(),
             epoch: 0,
+        }
+    }
+
+    /// The same agents with credentials that are no keys of weir, by their digests: of a certificate, a public key, a
+    /// subject of an issuer. They are found by thumbprint alone, so that none of them is taken for a key.
+    #[must_use]
+    pub fn with_credentials(
+        mut self,
+        credentials: impl Iterator<Item = (Digest, Arc<Agent>)>,
+    ) -> Agents {
+        let credentials = credentials.map(|(digest, agent)| (identity::thumbprint(&digest), agent));
+        self.by_thumbprint.extend(credentials);
+        self
+    }
+
+    /// The same agents, with these tokens taken back.
+    #[must_use]
+    pub fn with_revoked(self, revoked: impl Iterator<Item = Digest>) -> Agents {
+        Agents {
+            revoked: revoked.collect(),
+            ..self
         }
     }
 
@@ -51,6 +75,10 @@ impl Directory for Agents {
 
     fn agent_by_thumbprint(&self, thumbprint: &Digest) -> Option<Arc<Agent>> {
         self.by_thumbprint.get(thumbprint).cloned()
+    }
+
+    fn is_revoked(&self, token: &Digest) -> bool {
+        self.revoked.contains(token)
     }
 }
 

@@ -10,8 +10,12 @@
 )]
 
 mod agents;
+pub mod authority;
+pub mod directory;
 mod limits;
 pub mod pins;
+pub mod usage;
+mod windows;
 
 pub mod audit;
 pub mod log;
@@ -24,6 +28,7 @@ mod tree;
 mod unsigned;
 
 pub mod disk;
+pub mod sealed;
 pub mod section;
 
 pub use agents::Agents;
@@ -31,3 +36,4 @@ pub use limits::Limits;
 pub use log::{Durability, Log, LogError, LogSettings, LogStats};
 pub use pins::Pins;
 pub use state::{State, StateError};
+pub use windows::BudgetStanding;

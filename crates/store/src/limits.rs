@@ -1,8 +1,8 @@
-//! Budgets of a minute, exact across threads, in memory.
+//! Amounts of a minute, exact across threads, in memory.
 //!
 //! Each counted thing has a bucket for each unit that holds a minute's amount and drains evenly, so that a burst is
-//! allowed and a steady excess is not. Nothing here survives a restart. At most [`COUNTED_MAX`] buckets
-//! are kept: the longest unseen goes first, which is also the one that has drained most.
+//! allowed and a steady excess is not. At most [`COUNTED_MAX`] buckets are kept: the longest unseen goes first, which is
+//! also the one that has drained most. Amounts of a day or a month are in `windows.rs`.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -10,7 +10,11 @@ use std::sync::{Mutex, PoisonError};
 
 use base::Now;
 use base::limit::COUNTED_MAX;
-use gate::ports::{BudgetLine, BudgetSpent, Budgets, Counted, OverBudget, Reply, Ticket, Unit};
+use gate::ports::{
+    BudgetLine, BudgetSpent, Budgets, Counted, OverBudget, Per, Reply, Ticket, Unit,
+};
+
+use crate::windows::{BudgetStanding, Windows};
 
 /// Maps that the counted are spread over, so that threads seldom meet.
 const SHARDS: usize = 64;
@@ -29,6 +33,7 @@ type Key = (Counted, Unit);
 
 /// The budgets of one process.
 pub struct Limits {
+    windows: Windows,
     shards: Vec<Mutex<HashMap<Key, Bucket>>>,
     spread: RandomState,
     shard_max: usize,
@@ -48,6 +53,7 @@ impl Limits {
 
     fn with_room(counted_max: usize) -> Limits {
         Limits {
+            windows: Windows::default(),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             spread: RandomState::new(),
             shard_max: counted_max.div_ceil(SHARDS).max(1),
@@ -79,25 +85,77 @@ impl Limits {
         let drained = now
             .mono_ms
             .saturating_sub(bucket.seen_ms)
-            .saturating_mul(u64::from(line.per_minute));
+            .saturating_mul(rate_of(line));
         bucket.level = bucket.level.saturating_sub(drained);
         bucket.seen_ms = bucket.seen_ms.max(now.mono_ms);
         change(&mut bucket.level)
     }
 
+    /// Counts what was spent at that time, before this process began or before the budget was there.
+    pub fn add(&self, line: &BudgetLine, at_unix_ms: u64, now: Now) {
+        match line.per {
+            Per::Minute => {
+                let ago_ms = now.unix_ms.saturating_sub(at_unix_ms);
+                let drained = ago_ms.saturating_mul(rate_of(line));
+                let amount = line.amount.saturating_mul(ONE).saturating_sub(drained);
+                self.with(line, now, |level| *level = level.saturating_add(amount));
+            }
+            per => {
+                let (counted, unit) = (&line.counted, line.unit);
+                self.windows
+                    .add(counted, unit, per, line.amount, at_unix_ms, now.unix_ms);
+            }
+        }
+    }
+
+    /// What was spent of a day's or a month's budget is this from now on; what is reserved stays so.
+    pub fn set(&self, line: &BudgetLine, now: Now) {
+        self.windows.set(line, now.unix_ms);
+    }
+
+    /// How a budget stands; of one of a minute what has not drained yet.
+    pub fn standing(&self, line: &BudgetLine, now: Now) -> BudgetStanding {
+        match line.per {
+            Per::Minute => BudgetStanding {
+                spent: self.with(line, now, |level| level.div_ceil(ONE)),
+                reserved: 0,
+                until_unix_ms: None,
+            },
+            per => self
+                .windows
+                .standing(&line.counted, line.unit, per, now.unix_ms),
+        }
+    }
+
     /// Takes one line. On refusal: milliseconds until there is enough.
     fn take(&self, line: &BudgetLine, now: Now) -> Result<(), u64> {
-        let rate = u64::from(line.per_minute);
+        if line.per != Per::Minute {
+            return self.windows.take(line, now.unix_ms);
+        }
+        let rate = rate_of(line);
         let amount = line.amount.saturating_mul(ONE);
         self.with(line, now, |level| {
-            match level.saturating_add(amount).checked_sub(rate * ONE) {
+            match level
+                .saturating_add(amount)
+                .checked_sub(rate.saturating_mul(ONE))
+            {
                 None | Some(0) => {
                     *level += amount;
                     Ok(())
                 }
+                // More than a minute holds is never there.
+                Some(_) if rate > 0 && line.amount > rate => Err(u64::MAX),
                 Some(over) => Err(over.checked_div(rate).map_or(ONE, |_| over.div_ceil(rate))),
             }
         })
+    }
+
+    fn settle_line(&self, line: &BudgetLine, spent: u64, taken_ms: u64, now: Now) {
+        match line.per {
+            Per::Minute if spent == line.amount => {}
+            Per::Minute => self.correct(line, spent, now),
+            _ => self.windows.settle(line, spent, taken_ms, now.unix_ms),
+        }
     }
 
     /// Puts an amount in the place of the one that a line took.
@@ -114,24 +172,29 @@ impl Budgets for Limits {
     fn reserve(&self, lines: Vec<BudgetLine>, now: Now) -> Reply<Result<Ticket, OverBudget>> {
         for (number, line) in lines.iter().enumerate() {
             if let Err(retry_ms) = self.take(line, now) {
-                lines[..number]
-                    .iter()
-                    .for_each(|taken| self.correct(taken, 0, now));
+                for taken in &lines[..number] {
+                    self.settle_line(taken, 0, now.unix_ms, now);
+                }
                 let line = number;
                 return Reply::Ready(Err(OverBudget { line, retry_ms }));
             }
         }
-        Reply::Ready(Ok(Ticket { lines }))
+        Reply::Ready(Ok(Ticket {
+            lines,
+            at_unix_ms: now.unix_ms,
+        }))
     }
 
     fn settle(&self, ticket: Ticket, spent: BudgetSpent, now: Now) {
         for line in &ticket.lines {
-            let spent = spent.of(line.unit);
-            if spent != line.amount {
-                self.correct(line, spent, now);
-            }
+            self.settle_line(line, spent.of(line.unit), ticket.at_unix_ms, now);
         }
     }
+}
+
+/// What drains in a millisecond, in parts of which [`ONE`] is one unit.
+fn rate_of(line: &BudgetLine) -> u64 {
+    line.bound
 }
 
 /// IPv6 counts by its /64, IPv4 in IPv6 as IPv4; everything else as it is.
@@ -139,7 +202,7 @@ fn by_network(counted: &Counted) -> Counted {
     match counted {
         Counted::Address(address) => Counted::Address(base::network(*address)),
         Counted::Stranger(address) => Counted::Stranger(base::network(*address)),
-        Counted::Agent(_) | Counted::Requests(_) => counted.clone(),
+        Counted::Agent(_) | Counted::Requests(_) | Counted::Budget { .. } => counted.clone(),
     }
 }
 
@@ -170,7 +233,8 @@ mod tests {
             counted: counted.clone(),
             unit: Unit::Calls,
             amount,
-            per_minute,
+            bound: u64::from(per_minute),
+            per: Per::Minute,
         }
     }
 
@@ -188,7 +252,8 @@ mod tests {
 
     fn give_back(limits: &Limits, counted: &Counted, per_minute: u32, now: Now) {
         let lines = vec![line(counted, 1, per_minute)];
-        limits.settle(Ticket { lines }, BudgetSpent::default(), now);
+        let at_unix_ms = now.unix_ms;
+        limits.settle(Ticket { lines, at_unix_ms }, BudgetSpent::default(), now);
     }
 
     #[test]
@@ -208,7 +273,11 @@ mod tests {
         assert_eq!(reserve(&limits, both(0), at(0)).unwrap_err().line, 0);
         assert_eq!(take(&limits, &eve, 2, at(0)), Ok(()));
         // Less was used than was reserved, and then more: the budget owes, and drains before it gives again.
-        let spent = |tokens| BudgetSpent { calls: 1, tokens };
+        let spent = |tokens| BudgetSpent {
+            calls: 1,
+            tokens,
+            money: 0,
+        };
         limits.settle(first, spent(500), at(0));
         limits.settle(second, spent(700), at(0));
         let over = reserve(&limits, vec![tokens(1)], at(0)).unwrap_err();

@@ -172,6 +172,12 @@ impl State {
         kept.map_err(|error| StateError::Log(dir, error))
     }
 
+    /// The folders of the logs that are there.
+    pub fn logs(&self) -> Vec<PathBuf> {
+        let all = log_names(Path::new("")).map(|(name, _)| self.dir.join(name));
+        all.filter(|dir| dir.is_dir()).collect()
+    }
+
     /// Which definitions of tools of these servers are approved.
     pub fn pins(&self, servers: impl Iterator<Item = Name>) -> Result<Pins, StateError> {
         let dir = self.dir.join(crate::pins::FOLDER);

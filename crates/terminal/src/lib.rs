@@ -62,10 +62,37 @@ pub fn exit(ended: Ended) -> ExitCode {
         Ok(Answer::Yes) => ExitCode::SUCCESS,
         Ok(Answer::No) => ExitCode::from(1),
         Err(failure) => {
-            complain(&failure.what, &failure.help);
+            fail(&failure);
             ExitCode::from(2)
         }
     }
+}
+
+/// Prints a failure for people on standard error, and where the command line asks for JSON, as an object on standard output too:
+/// `{"error":…,"help":…}`.
+pub fn fail(failure: &Failure) {
+    complain(&failure.what, &failure.help);
+    fail_in_json(failure);
+}
+
+/// Prints a failure on standard output where the command line asks for JSON, and nothing else.
+pub fn fail_in_json(failure: &Failure) {
+    if asks_for_json() {
+        // Standard error has it as well.
+        let _ = print(&format!("{}\n", as_json(failure)));
+    }
+}
+
+/// Whether `--json` is among this process's arguments; what follows `--` is another program's.
+fn asks_for_json() -> bool {
+    let own = std::env::args_os().skip(1);
+    own.take_while(|word| word != "--")
+        .any(|word| word == "--json")
+}
+
+fn as_json(failure: &Failure) -> String {
+    let object = serde_json::json!({ "error": failure.what, "help": failure.help });
+    visible_json(&object.to_string()).into_owned()
 }
 
 /// Writes an error and its help to standard error, in colour on a terminal only.

@@ -37,7 +37,9 @@ Examples:
   claude mcp add code -- weir tools code --stdio --root .
 
 In weir.yaml, which runs it behind the gate:
-  tools: { code: { roots: [.] } }")]
+  tools: { code: { roots: [.] } }
+
+Exit codes: 0 its client is gone, or it was told to stop, 2 it could not begin.")]
 pub struct Code {
     /// Speak over standard input and output
     #[arg(long, group = "way")]

@@ -7,6 +7,7 @@ pub(crate) mod client;
 mod log;
 pub(crate) mod probe;
 pub(crate) mod relay;
+mod spending;
 
 use std::any::Any;
 use std::rc::Rc;
@@ -24,10 +25,12 @@ use crate::config::{Problem, compile};
 use crate::lanes::{self, OnThread, Parts, Running};
 use crate::metrics::Metrics;
 use crate::notices::{Notices, NoticingLog, NoticingPins};
-use crate::ports::{Clock, Known};
+use crate::ports::{Clock, Known, UsedIds};
 use crate::routes::Routes;
+use crate::stopping::Stopping;
 
 pub(crate) use log::InForce;
+pub(crate) use spending::{BudgetGauge, OfAgents, Spending, dollars};
 
 /// Connections of one thread to what weir calls, for calls that the gate passed.
 #[derive(Clone)]
@@ -64,6 +67,7 @@ pub(crate) struct Gateway {
     pub edge_settings: EdgeSettings,
     fingerprint_key: [u8; 32],
     known: Arc<Known>,
+    spending: Spending,
     gate: Arc<Gate>,
     pub metrics: Arc<Metrics>,
     edge: Arc<EdgeShared>,
@@ -74,6 +78,7 @@ pub(crate) struct Gateway {
     origins: Arc<[String]>,
     /// The SHA-256 of the key that the operator's pages ask for.
     pub admin_key: Option<Digest>,
+    pub stopping: Arc<Stopping>,
 }
 
 impl Gateway {
@@ -94,10 +99,12 @@ impl Gateway {
         let clock = Arc::new(Clock::new());
         let in_force = InForce::new(&rules.policies, &settings.agents);
         log::begin(&log, settings, &in_force, gate::ports::Clock::now(&*clock))?;
+        let spending = Spending::read(settings, &state.logs(), gate::ports::Clock::now(&*clock))?;
         let metrics = Arc::new(Metrics::new(names(settings, settings)));
         let pins = pins(settings, &state)?;
-        let known = Arc::new(Known::new(agents(settings)));
-        let notices = Arc::new(Notices::new());
+        let known = Arc::new(Known::new(store::Agents::default()));
+        known.configure(agents(settings));
+        let notices = Arc::new(Notices::new(&settings.file));
         let noticing = |pins| -> Arc<dyn gate::ports::Pins> {
             Arc::new(NoticingPins::new(pins, Arc::clone(&notices)))
         };
@@ -107,16 +114,18 @@ impl Gateway {
         };
         let ports = Ports {
             pins: pins.clone().map(noticing),
+            accounts: Some(Arc::clone(&spending.account) as Arc<dyn gate::ports::Accounts>),
+            once_ids: Some(Arc::new(UsedIds::new(Arc::clone(&clock)))),
             ..Ports::new(
                 Arc::clone(&known) as Arc<dyn gate::ports::Directory>,
-                Arc::new(store::Limits::new()),
+                Arc::clone(&spending.limits) as Arc<dyn gate::ports::Budgets>,
                 Arc::new(recorder) as Arc<dyn gate::ports::Recorder>,
                 Arc::clone(&clock) as Arc<dyn gate::ports::Clock>,
                 Arc::clone(&metrics) as Arc<dyn gate::ports::Meter>,
             )
         };
         let gate = Arc::new(Gate::new(ports, rules));
-        gate.stop(settings.stop.clone());
+        let stopping = Stopping::new(&settings.state, &settings.stop, &gate, &log, &clock);
         let drain = Drain::new();
         let parts = Parts {
             gate: &gate,
@@ -124,6 +133,9 @@ impl Gateway {
             targets: &targets,
             drain: &drain,
             state: &state,
+            spending: &spending,
+            known: &known,
+            log: &log,
         };
         let lanes = lanes::ALL.iter().map(|row| (row.open)(settings, &parts));
         let lanes: Result<_, String> = lanes.collect();
@@ -138,11 +150,13 @@ impl Gateway {
             known,
             gate,
             metrics,
+            spending,
             edge: Arc::default(),
             targets,
             clock,
             origins: settings.origins.clone().into(),
             admin_key: settings.admin.key,
+            stopping: Arc::new(stopping),
         })
     }
 
@@ -159,6 +173,7 @@ impl Gateway {
             log: Arc::clone(&self.log),
             drain: self.drain.clone(),
             origins: Arc::clone(&self.origins),
+            stopping: Arc::clone(&self.stopping),
         }
     }
 
@@ -196,10 +211,13 @@ impl Gateway {
             .map_err(|error| vec![unkept(settings, &error)])?;
         self.metrics.know(names(started, settings));
         // A server is judged before a lane knows it.
+        let budgets = self.gate.budgets();
+        self.spending.reloaded(&budgets, &rules.budgets, self.now());
         self.gate.replace(rules);
+        self.known.configure(agents(settings));
+        self.stopping.configured(settings.stop.clone());
+        // After what is judged by: a lane asks anew for what agents may see.
         lanes.into_iter().for_each(|take| take());
-        self.known.replace(agents(settings));
-        self.gate.stop(settings.stop.clone());
         Ok(in_force)
     }
 
@@ -283,6 +301,7 @@ fn rules(
             address_per_minute: settings.limits.address_per_minute,
             strangers_per_minute: settings.limits.strangers_per_minute,
         },
+        budgets: settings.budgets.clone(),
         reach: reach.collect(),
     })
 }
@@ -295,7 +314,7 @@ fn names(started: &Settings, settings: &Settings) -> impl Iterator<Item = base::
     reach.map(|(name, _)| name)
 }
 
-fn edge_settings(settings: &Settings) -> EdgeSettings {
+pub(crate) fn edge_settings(settings: &Settings) -> EdgeSettings {
     let limits = &settings.limits;
     EdgeSettings {
         head_ms: limits.head_ms,
@@ -308,7 +327,7 @@ fn edge_settings(settings: &Settings) -> EdgeSettings {
     }
 }
 
-fn agents(settings: &Settings) -> store::Agents {
+fn agents(settings: &Settings) -> Vec<(Digest, Arc<identity::Agent>)> {
     let known = settings.agents.iter().flat_map(|agent| {
         let known = Arc::new(identity::Agent {
             name: agent.name.clone(),
@@ -321,12 +340,16 @@ fn agents(settings: &Settings) -> store::Agents {
             .iter()
             .map(move |key: &Digest| (*key, Arc::clone(&known)))
     });
-    store::Agents::new(known)
+    known.collect()
 }
 
 /// Where what the gateway starts with is dialled. The error is for the operator.
 fn targets(settings: &Settings) -> Result<Targets, String> {
-    dialled(lanes::ALL.iter().flat_map(|row| (row.endpoints)(settings)))
+    let targets = dialled(lanes::ALL.iter().flat_map(|row| (row.endpoints)(settings)))?;
+    match &settings.web.ca {
+        Some(ca) => targets.trusting(ca.pem.as_bytes()),
+        None => Ok(targets),
+    }
 }
 
 /// Where these names are dialled. The error is for the operator.

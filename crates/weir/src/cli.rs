@@ -3,21 +3,30 @@
 //! Each command is one file below `cli/`, or a crate of its own, and one row here. What a command has to say goes to standard output;
 //! what went wrong, where, and how to mend it goes to standard error.
 
+mod admin;
 mod agent;
+mod agents;
 mod audit;
+mod ca;
 mod completions;
 mod config;
 mod connect;
+mod enrol;
 mod hook;
 mod init;
 mod lab;
+mod llm;
 mod mcp;
 mod pins;
 mod policy;
+mod prices;
 mod problems;
 mod reference;
 mod relay;
 mod serve;
+mod stop;
+mod usage;
+mod web;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -38,6 +47,8 @@ Examples:
   weir config check         Say everything that is wrong with it
   weir serve                Serve it
   weir connect cursor       Write its servers into the configuration of an MCP client
+  weir usage                Say what models used, and what it cost
+  weir agents invite build  Let an agent enrol, by a key that it makes itself
   weir scan notes.md        Say whether it may leave
   weir code search retries  Find code in this repository
   weir audit verify state   Prove that the log is whole
@@ -75,8 +86,22 @@ enum Command {
     #[command(subcommand)]
     Agent(agent::Agent),
     #[command(subcommand)]
+    Agents(agents::Agents),
+    #[command(subcommand)]
+    Keys(agents::Keys),
+    #[command(subcommand)]
+    Ca(ca::Ca),
+    Enrol(enrol::Enrol),
+    Token(enrol::Token),
+    Whoami(enrol::Whoami),
+    #[command(subcommand)]
     Mcp(mcp::Mcp),
+    #[command(subcommand)]
+    Llm(llm::Llm),
     Connect(Box<connect::Connect>),
+    Usage(usage::Usage),
+    #[command(subcommand)]
+    Prices(prices::Prices),
     #[command(subcommand)]
     Relay(Box<relay::Relay>),
     Scan(Box<Scan>),
@@ -85,6 +110,11 @@ enum Command {
     #[command(subcommand)]
     Tools(Tools),
     Hook(Box<Hook>),
+    #[command(subcommand)]
+    Web(web::Web),
+    Stop(stop::Stop),
+    Go(stop::Go),
+    Stopped(stop::StoppedNow),
     Lab(lab::Lab),
     Completions(completions::Completions),
     Reference(reference::Reference),
@@ -92,7 +122,7 @@ enum Command {
 
 /// Runs the command that the arguments name.
 pub(crate) fn run() -> ExitCode {
-    let ended = match Cli::parse().command {
+    let ended = match parsed().command {
         Command::Init(command) => command.run(),
         Command::Serve(command) => command.run(),
         Command::Config(command) => command.run(),
@@ -100,18 +130,42 @@ pub(crate) fn run() -> ExitCode {
         Command::Audit(command) => command.run(),
         Command::Pins(command) => command.run(),
         Command::Agent(command) => command.run(),
+        Command::Agents(command) => command.run(),
+        Command::Keys(command) => command.run(),
+        Command::Ca(command) => command.run(),
+        Command::Enrol(command) => command.run(),
+        Command::Token(command) => command.run(),
+        Command::Whoami(command) => command.run(),
         Command::Mcp(command) => return command.run(),
+        Command::Llm(command) => command.run(),
         Command::Connect(command) => command.run(),
+        Command::Usage(command) => command.run(),
+        Command::Prices(command) => command.run(),
         Command::Relay(command) => command.run(),
         Command::Scan(command) => command.run(scan_settings),
         Command::Code(command) => command.run(),
         Command::Tools(command) => command.run(),
         Command::Hook(command) => command.run(scan_settings, hook::log),
+        Command::Web(command) => command.run(),
+        Command::Stop(command) => command.run(),
+        Command::Go(command) => command.run(),
+        Command::Stopped(command) => command.run(),
         Command::Lab(command) => return command.run(),
         Command::Completions(command) => command.run(),
         Command::Reference(command) => command.run(),
     };
     terminal::exit(ended)
+}
+
+/// The command line, or the end of the process: help was asked for, or something is wrong with it.
+fn parsed() -> Cli {
+    Cli::try_parse().unwrap_or_else(|error| {
+        if error.use_stderr() {
+            let what = error.render().to_string();
+            terminal::fail_in_json(&Failure::new(what.trim_end(), ""));
+        }
+        error.exit()
+    })
 }
 
 /// Where the configuration is.
@@ -145,6 +199,20 @@ impl ConfigFile {
         readable(&path)?;
         let loaded = crate::config::load(&path, &variable, seen);
         loaded.map_err(|problems| unusable(&path, &problems))
+    }
+
+    /// The settings, for a command that sends nothing: secrets that are not there are no problem.
+    pub(crate) fn load_without_secrets(&self) -> Result<Settings, Failure> {
+        let path = self.path();
+        let read = self.read_without_secrets()?;
+        read.map_err(|problems| unusable(&path, &problems))
+    }
+
+    /// The same, or all that is wrong with them. A file that cannot be read is a failure.
+    pub(crate) fn read_without_secrets(&self) -> Result<Result<Settings, Vec<Problem>>, Failure> {
+        let path = self.path();
+        readable(&path)?;
+        Ok(crate::config::read::load_without_secrets(&path, &variable))
     }
 
     /// The settings, for a command that checks or shows them. Problems are printed, and are the answer no.
@@ -265,12 +333,13 @@ mod tests {
 
     use super::Cli;
 
-    /// The commands at and below this one whose help has no example, or of a leaf none of the command itself.
+    /// The commands at and below this one whose help has no example, or of a leaf none of the command itself or no exit codes.
     fn without_example(path: &str, command: &clap::Command, found: &mut Vec<String>) {
         let help = command.get_after_help().map(ToString::to_string);
         let help = help.unwrap_or_default();
         let is_leaf = !command.has_subcommands();
-        if !help.contains("Example") || (is_leaf && !help.contains(path)) {
+        let is_told = help.contains("xit code") || command.is_hide_set();
+        if !help.contains("Example") || (is_leaf && !(help.contains(path) && is_told)) {
             found.push(path.to_owned());
         }
         for below in command.get_subcommands() {
@@ -279,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn each_help_has_an_example() {
+    fn each_help_has_an_example_and_each_leaf_its_exit_codes() {
         let mut found = Vec::new();
         without_example("weir", &Cli::command(), &mut found);
         assert!(found.is_empty(), "{found:?}");

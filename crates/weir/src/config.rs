@@ -5,8 +5,10 @@
 //! to be mended. It refuses to guess: an unknown key, a literal secret, or a value out of its range is a
 //! problem, never a warning.
 
+pub(crate) mod budgets;
 pub(crate) mod compile;
 pub(crate) mod file;
+pub(crate) mod identity;
 pub(crate) mod listen;
 mod llm;
 mod mcp;
@@ -18,6 +20,7 @@ pub(crate) mod settings;
 mod tools;
 mod toolsets;
 pub(crate) mod values;
+pub(crate) mod web;
 
 pub(crate) use ::config::{FILE_BYTES_MAX, Problem, SECRET_BYTES_MAX};
 pub(crate) use mcp::is_secret;

@@ -4,9 +4,11 @@
 //! routes, answered by what that row opened, counted in the metrics that it shows, and gone from `/health` when
 //! the row is.
 
+pub(crate) mod identity;
 pub(crate) mod llm;
 pub(crate) mod mcp;
 pub(crate) mod relay;
+pub(crate) mod web;
 
 use std::any::Any;
 use std::io;
@@ -17,12 +19,12 @@ use std::sync::Arc;
 use base::{Action, CallId, Lane, Metric, Name};
 use gate::{Gate, Reach};
 use net::{Drain, Endpoint, Request, Response, Targets};
-use store::State;
+use store::{Log, State};
 
-use crate::assemble::WayOut;
+use crate::assemble::{Spending, WayOut};
 use crate::config::{Problem, Settings};
 use crate::health::LaneHealth;
-use crate::ports::Clock;
+use crate::ports::{Clock, Known};
 use crate::routes::Route;
 
 /// One lane.
@@ -56,6 +58,9 @@ pub(crate) struct Parts<'a> {
     pub targets: &'a Arc<Targets>,
     pub drain: &'a Drain,
     pub state: &'a State,
+    pub spending: &'a Spending,
+    pub known: &'a Arc<Known>,
+    pub log: &'a Arc<Log>,
 }
 
 /// A lane of a gateway that runs: what all threads share.
@@ -117,7 +122,9 @@ pub(crate) trait OnThread {
 pub(crate) static ALL: &[Row] = &[
     mcp::ROW,
     llm::ROW,
+    web::ROW,
     relay::ROW,
+    identity::ROW,
     #[cfg(test)]
     crate::echo::ROW,
 ];

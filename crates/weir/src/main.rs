@@ -25,6 +25,7 @@ mod refuse;
 mod reload;
 mod routes;
 mod serve;
+mod stopping;
 mod wrap;
 
 fn main() -> std::process::ExitCode {

@@ -6,6 +6,7 @@
 //! record does not keep, and text of agents and servers is shown without what steers a terminal.
 
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -36,6 +37,8 @@ const STRANGER: &str = "(unknown)";
 /// What was told, and when. Says nothing before [`Notices::begin`].
 pub(crate) struct Notices {
     is_on: AtomicBool,
+    /// How a command is told which configuration is meant: ` -c FILE`, or nothing.
+    config: String,
     start: Instant,
     refusals: Mutex<HashMap<(String, String), NoticeWindow>>,
     held: Mutex<HashSet<(Name, ServerItem, Digest)>>,
@@ -72,8 +75,16 @@ fn plain(text: &str) -> String {
 }
 
 impl Notices {
-    pub(crate) fn new() -> Notices {
+    /// `config` is the file that a person names to commands, where it is not the one that they look for.
+    pub(crate) fn new(config: &Path) -> Notices {
+        let config = config.display().to_string();
+        let is_plain = config.chars().all(is_word);
         Notices {
+            config: match config.as_str() {
+                "weir.yaml" | "./weir.yaml" => String::new(),
+                _ if is_plain => format!(" -c {config}"),
+                _ => format!(" -c '{}'", config.replace('\'', "'\\''")),
+            },
             is_on: AtomicBool::new(false),
             start: Instant::now(),
             refusals: Mutex::default(),
@@ -176,7 +187,7 @@ impl Notices {
             (HoldReason::Refused, None) => "its definition was refused by the scan".to_owned(),
         };
         let (server, name, kind) = (sight.server, name_of(sight), sight.item.kind.as_str());
-        let approve = approve(server, sight);
+        let approve = approve(server, sight) + &self.config;
         tracing::warn!(%server, kind, name, why, approve, "a {kind} is held until a person approves it");
     }
 
@@ -212,12 +223,16 @@ fn name_of(sight: &SeenDefinition<'_>) -> String {
     }
 }
 
+/// Whether no shell reads more in a character.
+fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "_./-".contains(c)
+}
+
 /// What to enter to approve a tool: its name only where no shell reads more in it.
 fn approve(server: &Name, sight: &SeenDefinition<'_>) -> String {
-    let is_word = |c: char| c.is_ascii_alphanumeric() || "_./".contains(c);
     let ServerItem { kind, name } = sight.item;
     let first = name.chars().next();
-    let is_plain = first.is_some_and(is_word) && name.chars().all(|c| is_word(c) || c == '-');
+    let is_plain = first.is_some_and(|c| is_word(c) && c != '-') && name.chars().all(is_word);
     match is_plain && !sight.is_private {
         true if *kind == ItemKind::Tool => format!("weir pins approve {server} {name}"),
         true => format!("weir pins approve {server} {name} --kind {}", kind.as_str()),
@@ -377,7 +392,7 @@ mod tests {
 
     #[test]
     fn refusals_are_told_once_in_an_interval_for_each_agent_and_code() {
-        let notices = Notices::new();
+        let notices = Notices::new(Path::new("weir.yaml"));
         assert_eq!(notices.count("dev", "policy.forbidden", 0), Some(0));
         assert_eq!(notices.count("dev", "scan.secret", 0), Some(0));
         assert_eq!(notices.count("ops", "policy.forbidden", 0), Some(0));
@@ -397,7 +412,7 @@ mod tests {
 
     #[test]
     fn agents_and_codes_beyond_the_bound_are_counted_together() {
-        let notices = Notices::new();
+        let notices = Notices::new(Path::new("weir.yaml"));
         let told = (0..2 * PAIRS_MAX).filter_map(|i| notices.count(&format!("agent-{i}"), "c", 0));
         assert_eq!(told.count(), PAIRS_MAX + 1);
         assert_eq!(lock(&notices.refusals).len(), PAIRS_MAX + 1);

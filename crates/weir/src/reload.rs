@@ -189,7 +189,8 @@ impl Reload {
                 "changed in the configuration, and takes a restart; until then the old value holds"
             );
         }
-        tracing::info!(agents = settings.agents.len(), "reloaded");
+        let changed = changed(&self.current, settings).join(" ");
+        tracing::info!(agents = settings.agents.len(), changed, "reloaded");
     }
 }
 
@@ -226,6 +227,7 @@ fn changed(old: &Settings, new: &Settings) -> Vec<String> {
         ("policy", policy(old) != policy(new)),
         ("scan", scan(old) != scan(new)),
         ("limits", rates(old) != rates(new)),
+        ("budgets", old.budgets != new.budgets),
         ("listen", old.listen != new.listen),
         ("admin", old.admin != new.admin),
     ];
@@ -287,6 +289,7 @@ fn only_at_start(old: &Settings, new: &Settings) -> Vec<String> {
         ("scan.pins", old.pins != new.pins),
         ("origins", old.origins != new.origins),
         ("threads", old.threads != new.threads),
+        ("identity", old.identity != new.identity),
     ];
     let single = single.into_iter().filter(|(_, differs)| *differs);
     let mut keys: Vec<String> = single.map(|(key, _)| key.to_owned()).collect();

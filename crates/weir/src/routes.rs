@@ -16,6 +16,7 @@ use crate::health::{self, Health};
 use crate::lanes::{self, OnThread, Running};
 use crate::metrics::Metrics;
 use crate::refuse;
+use crate::stopping::{self, Stopping};
 
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -29,6 +30,8 @@ pub(crate) enum Answers {
     Live,
     Ready,
     Metrics,
+    /// What is stopped, and the word to stop.
+    Stops,
     /// The lane whose row it stands in.
     Lane,
 }
@@ -40,6 +43,8 @@ pub(crate) enum Open {
     Agents,
     /// Everyone, for this reason.
     Everyone(&'static str),
+    /// Whoever shows in the request itself that it may have what it asks for, as this says.
+    Applicants(&'static str),
     /// The operator, on the admin listener, for this reason.
     Operator(&'static str),
 }
@@ -71,7 +76,19 @@ const OWN: &[Route] = &[
         Open::Operator("the names of servers and agents are not for who only calls"),
         Answers::Metrics,
     ),
+    Route {
+        methods: &[Method::GET, Method::PUT, Method::DELETE],
+        body_bytes_max: Some(STOPS_BYTES_MAX),
+        ..page(
+            "/stops",
+            Open::Operator("whoever stops agents is their operator"),
+            Answers::Stops,
+        )
+    },
 ];
+
+/// Bytes of what is to be stopped.
+const STOPS_BYTES_MAX: usize = 64 << 10;
 
 /// A page that is only read.
 const fn page(template: &'static str, open: Open, answers: Answers) -> Route {
@@ -163,6 +180,7 @@ pub(crate) struct Routes {
     pub drain: Drain,
     /// Sites whose pages may call.
     pub origins: Arc<[String]>,
+    pub stopping: Arc<Stopping>,
 }
 
 /// Who asks, by the listener that it came to.
@@ -266,7 +284,7 @@ impl Routes {
             return response;
         }
         if !route.methods.contains(&request.head.method) {
-            let refusal = Refusal::new(refusal::METHOD, "this page is only read");
+            let refusal = Refusal::new(refusal::METHOD, "this page is not asked so");
             let mut response = (route.refuse)(&refusal, id);
             allow(route, &mut response);
             return response;
@@ -275,7 +293,28 @@ impl Routes {
             Answers::Live => health::live(),
             Answers::Ready => self.health().ready(near),
             Answers::Metrics | Answers::Lane => self.metrics_page(),
+            Answers::Stops => match self.stops(request).await {
+                Ok(response) => response,
+                Err(refusal) => (route.refuse)(&refusal, id),
+            },
         }
+    }
+
+    /// Says what is stopped, once it is what the operator wants: PUT names all of it, DELETE lifts it.
+    async fn stops(&self, mut request: Request) -> Result<Response, Refusal> {
+        let wanted = match request.head.method {
+            Method::PUT => Some(wanted_stops(&request.body().await?)?),
+            Method::DELETE => Some(gate::Stops::default()),
+            _ => None,
+        };
+        if let Some(stops) = wanted {
+            self.stopping.ask(&stops, "api").map_err(|error| {
+                let public = "the stops cannot be written into the state folder";
+                Refusal::new(refusal::FAILED, public).with_private(error.to_string())
+            })?;
+        }
+        let stopped = self.stopping.in_force();
+        Ok(json_response(&serde_json::json!({ "stopped": stopped })))
     }
 
     fn health(&self) -> Health<'_> {
@@ -301,13 +340,35 @@ impl Routes {
     }
 }
 
+/// The stops that a body names: `{"stop": ["all", "lane:web", "agent:dev"]}`.
+fn wanted_stops(body: &[u8]) -> Result<gate::Stops, Refusal> {
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Wanted {
+        stop: Vec<String>,
+    }
+    let bad = |why: String| Refusal::new(refusal::STOPS_INVALID, why);
+    let wanted: Wanted = serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
+    let mut stops = gate::Stops::default();
+    for word in &wanted.stop {
+        let stop = crate::config::file::stopped(word);
+        stopping::add(
+            &mut stops,
+            stop.map_err(|why| bad(format!("{word:?} {why}")))?,
+        );
+    }
+    Ok(stops)
+}
+
 /// Whether a route is there for who asks. A page of the operator asks for the key, or where there is none, for a program
 /// of this machine.
 fn may_ask(route: &Route, request: &Request, near: bool, at: At<'_>) -> Result<(), Refusal> {
     let elsewhere = |public| Err(Refusal::new(refusal::NOT_FOUND, public));
     match (route.open, at) {
-        (Open::Everyone(_), _) | (Open::Agents, At::Agents) => Ok(()),
-        (Open::Agents, At::Admin(_)) => elsewhere("agents are answered where listen says"),
+        (Open::Everyone(_), _) | (Open::Agents | Open::Applicants(_), At::Agents) => Ok(()),
+        (Open::Agents | Open::Applicants(_), At::Admin(_)) => {
+            elsewhere("agents are answered where listen says")
+        }
         (Open::Operator(_), At::Agents) => {
             elsewhere("this page is at the admin listener; see admin.listen of the configuration")
         }

@@ -23,6 +23,8 @@ use crate::routes::{AdminPages, Routes};
 pub(crate) const SIGXFSZ: i32 = 25;
 /// How often the files of the configuration are looked at.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often the file of stops is looked at.
+const STOPS_LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Serves until it is told to stop, then lets calls in flight end. The error is for the operator.
 pub(crate) fn run(signals: Signals, settings: Settings, seen: Seen) -> Result<(), String> {
@@ -186,6 +188,8 @@ pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
+    /// Stops everything.
+    stop: Signal,
     /// A file over the process's limit is then an error of one write, which the log reports, not the end of the
     /// process.
     _file_size: Signal,
@@ -198,6 +202,7 @@ impl Signals {
         let of = |kind| signal(kind).map_err(|error| format!("signals: {error}"));
         let (terminate, interrupt) = (of(SignalKind::terminate())?, of(SignalKind::interrupt())?);
         let hangup = of(SignalKind::hangup())?;
+        let stop = of(SignalKind::user_defined1())?;
         let file_size = of(SignalKind::from_raw(SIGXFSZ))?;
         drop(entered);
         Ok(Signals {
@@ -205,6 +210,7 @@ impl Signals {
             terminate,
             interrupt,
             hangup,
+            stop,
             _file_size: file_size,
         })
     }
@@ -214,8 +220,12 @@ impl Signals {
         self.runtime.block_on(async {
             let mut look = tokio::time::interval(LOOK_EVERY);
             look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            let mut stops = tokio::time::interval(STOPS_LOOK_EVERY);
+            stops.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             loop {
                 tokio::select! {
+                    _ = stops.tick() => gateway.stopping.look("file"),
+                    _ = self.stop.recv() => stop_all(gateway),
                     _ = self.terminate.recv() => return,
                     _ = self.interrupt.recv() => return,
                     _ = self.hangup.recv() => reload.now(By::Signal),
@@ -227,6 +237,19 @@ impl Signals {
                 }
             }
         });
+    }
+}
+
+/// Stops everything, as the signal asks. Where that cannot be written down, it is in force all the same until the end of
+/// this process.
+fn stop_all(gateway: &Gateway) {
+    let all = gate::Stops {
+        all: true,
+        ..gate::Stops::default()
+    };
+    if let Err(error) = gateway.stopping.ask(&all, "signal") {
+        tracing::error!(%error, "the stop cannot be written into the state folder; it ends with this process");
+        gateway.stopping.configured(all);
     }
 }
 

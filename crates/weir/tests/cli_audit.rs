@@ -121,11 +121,7 @@ fn a_whole_log_verifies_shows_and_exports() {
 fn a_changed_record_is_found() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     state(dir.path());
-    let files = std::fs::read_dir(dir.path().join("log")).expect("the log's folder");
-    let segment = files
-        .map(|file| file.expect("a file").path())
-        .find(|path| path.extension().is_some_and(|end| end == "log"))
-        .expect("a segment");
+    let segment = segment(&dir.path().join("log"));
     let mut bytes = std::fs::read(&segment).expect("a segment");
     let at = bytes
         .windows(8)
@@ -156,6 +152,94 @@ fn a_changed_record_is_found() {
     assert_eq!(
         (export.status.code(), &value["exported"]),
         (Some(1), &false.into())
+    );
+}
+
+/// The segment of a log's folder.
+fn segment(log: &Path) -> std::path::PathBuf {
+    let files = std::fs::read_dir(log).expect("the log's folder");
+    let mut files = files.map(|file| file.expect("a file").path());
+    let segment = files.find(|path| path.extension().is_some_and(|end| end == "log"));
+    segment.expect("a segment")
+}
+
+#[test]
+fn a_forged_record_is_said_by_show_by_check_and_by_serve_as_one_entry() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let state_dir = dir.path().join("state");
+    std::fs::create_dir(&state_dir).expect("a folder");
+    state(&state_dir);
+    std::fs::write(
+        dir.path().join("policy.cedar"),
+        "permit (principal, action, resource);",
+    )
+    .expect("a policy");
+    let config =
+        "listen: 127.0.0.1:0\nlog: { origin: weir.test/log }\npolicy: policy.cedar\nstate: state\n";
+    std::fs::write(dir.path().join("weir.yaml"), config).expect("a configuration");
+    let good = weir(dir.path(), &["config", "check"]);
+    assert_eq!(good.status.code(), Some(0), "{}", said(&good));
+
+    let segment = segment(&state_dir.join("log"));
+    let mut bytes = std::fs::read(&segment).expect("a segment");
+    let at = bytes.windows(5).position(|five| five == b"\"dev\"");
+    let at = at.expect("the judgement");
+    bytes[at + 1..at + 4].copy_from_slice(b"eve");
+    std::fs::write(&segment, bytes).expect("a segment is written");
+    // What was forged is shown, and that it was.
+    for arguments in [
+        &["audit", "show", "state"][..],
+        &["audit", "show", "--json"],
+    ] {
+        let shown = weir(dir.path(), arguments);
+        assert_eq!(shown.status.code(), Some(1), "{}", said(&shown));
+        let said = said(&shown);
+        assert!(
+            said.contains("eve") && said.contains("damaged at entry 0"),
+            "{said}"
+        );
+    }
+    for arguments in [&["audit", "verify"][..], &["config", "check"], &["serve"]] {
+        let done = weir(dir.path(), arguments);
+        assert_ne!(done.status.code(), Some(0), "{}", said(&done));
+        assert!(
+            said(&done).contains("damaged at entry 0"),
+            "{}",
+            said(&done)
+        );
+    }
+    let check = weir(dir.path(), &["config", "check", "--json"]);
+    let value: serde_json::Value = serde_json::from_slice(&check.stdout).expect("JSON");
+    assert_eq!(value["problems"][0]["code"], "log.damaged");
+}
+
+#[test]
+fn a_rule_that_met_often_is_said_once() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let finding = r#"{"action":"refuse","rule":"ignore_instructions"}"#;
+    let other = r#"{"action":"warn","rule":"email_address"}"#;
+    let findings = [&[finding; 49][..], &[other], &[finding]]
+        .concat()
+        .join(",");
+    let record = format!(
+        r#"{{"action":"mcp:call","agent":"dev","at":"2026-01-01T00:00:00.000Z","call":"0a1","decision":"pass","findings":[{findings}],"kind":"judgement","server":"files","tool":"read"}}"#
+    );
+    let listed = r#"{"action":"mcp:list","agent":"dev","at":"2026-01-01T00:00:00.000Z","call":"0a3","decision":"pass","kind":"judgement","server":"files"}"#;
+    write(dir.path(), &[&record, ANSWER, listed]);
+    let all = shown(dir.path(), &[]);
+    assert!(
+        all[0].ends_with("[ignore_instructions ×50, email_address]"),
+        "{all:?}"
+    );
+    // An outcome is its call's.
+    assert_eq!(shown(dir.path(), &["--action", "mcp:call"]), all[..2]);
+    assert_eq!(shown(dir.path(), &["--action", "mcp:list"]), all[2..]);
+    let unknown = weir(dir.path(), &["audit", "show", ".", "--action", "mcp:cal"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(
+        said(&unknown).contains("Did you mean mcp:call?"),
+        "{}",
+        said(&unknown)
     );
 }
 

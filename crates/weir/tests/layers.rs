@@ -30,6 +30,11 @@ const MAY: &[(&str, &[&str])] = &[
     ("store", &["base", "config", "gate", "identity", "policy"]),
     ("llm", &["base", "config", "gate", "identity", "net"]),
     ("mcp", &["base", "config", "gate", "identity", "net"]),
+    // It answers what the scan finds, at /v1/scan.
+    (
+        "web",
+        &["base", "config", "gate", "identity", "net", "scan"],
+    ),
     ("lab", &["base", "config", "terminal"]),
     ("seal", &["base"]),
     (
@@ -44,7 +49,7 @@ const MAY: &[(&str, &[&str])] = &[
         "weir",
         &[
             "base", "config", "identity", "policy", "scan", "gate", "net", "store", "mcp", "llm",
-            "lab", "relay", "scancli", "seal", "terminal", "tools", "toolscli",
+            "lab", "relay", "scancli", "seal", "terminal", "tools", "toolscli", "web",
         ],
     ),
 ];
@@ -96,6 +101,11 @@ const NEVER: &[(&str, &[&str], &str)] = &[
         "llm",
         &["hyper", "socket2", "rustix", "rustls"],
         "sockets are net's",
+    ),
+    (
+        "web",
+        &["hyper", "socket2", "rustix", "rustls"],
+        "sockets and TLS are net's",
     ),
     (
         "relay",

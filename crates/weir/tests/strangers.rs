@@ -31,7 +31,7 @@ fn start() -> Gateway {
     let dir = tempfile::tempdir().expect("a folder");
     let (hash, operator) = (sha256_hex(EXPIRED), sha256_hex("operator"));
     let config = format!(
-        "listen: 127.0.0.1:0\nadmin: {{ listen: 127.0.0.1:0, key: \"sha256:{operator}\" }}\nstate: ./state\nlogs: {{ format: json }}\npolicy: policy.cedar\nlimits: {{ strangers_per_minute: 100000 }}\n\
+        "listen: 127.0.0.1:0\nadmin: {{ listen: 127.0.0.1:0, key: \"sha256:{operator}\" }}\nstate: ./state\nlogs: {{ format: json }}\nidentity: {{ trust_domain: example.org }}\npolicy: policy.cedar\nlimits: {{ strangers_per_minute: 100000 }}\n\
          agents:\n  old: {{ key: \"sha256:{hash}\", expires: 2020-01-01T00:00:00Z }}\n\
          mcp:\n  files: {{ url: \"http://127.0.0.1:9/mcp\" }}\n"
     );
@@ -179,6 +179,9 @@ fn every_route_refuses_strangers_unless_its_row_says_why_not() {
                             assert!(matches!(status, 200 | 503), "{what}");
                         }
                         "everyone" => assert_eq!(status, 405, "{what}"),
+                        "applicants" => {
+                            assert!((400..500).contains(&status), "{what}");
+                        }
                         "the operator, at the admin listener" => {
                             assert_eq!(status, 404, "{what}");
                             let at = &gateway.admin;

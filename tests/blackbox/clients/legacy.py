@@ -24,6 +24,16 @@ async def files(session):
     return {"tools": tools, "text": read.content[0].text, "refused": refused}
 
 
+async def wrong_name(session):
+    try:
+        await session.call_tool("made_up", {})
+        refused = None
+    except McpError as error:
+        refused = error.error.data["code"]
+    echo = await session.call_tool("echo", {"text": "hello"})
+    return {"refused": refused, "echo": echo.content[0].text}
+
+
 async def everything(session):
     seen = []
 
@@ -47,7 +57,7 @@ async def main():
         async with streamable_http_client(url, http_client=http) as (read, write, _):
             async with ClientSession(read, write) as session:
                 hello = await session.initialize()
-                seen = await {"files": files, "everything": everything}[script](session)
+                seen = await {"files": files, "everything": everything, "wrong_name": wrong_name}[script](session)
     print(json.dumps({"revision": hello.protocolVersion, **seen}))
 
 

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use base::{Name, Now};
-use gate::ports::{BudgetLine, BudgetSpent, Budgets, Counted, OverBudget, Reply, Ticket, Unit};
+use gate::ports::{
+    BudgetLine, BudgetSpent, Budgets, Counted, OverBudget, Per, Reply, Ticket, Unit,
+};
 use store::Limits;
 
 /// A unit in the parts that drain: one part a millisecond and unit a minute.
@@ -15,7 +17,7 @@ type Key = (Name, Unit);
 struct Level {
     parts: u64,
     seen_ms: u64,
-    per_minute: u32,
+    per_minute: u64,
 }
 
 #[derive(Default)]
@@ -60,12 +62,13 @@ impl Book {
         let mut kept = self.kept();
         for ((agent, unit), level) in &mut kept.levels {
             level.drain(now);
-            let limit = u64::from(level.per_minute) * UNIT_PARTS;
+            let limit = level.per_minute * UNIT_PARTS;
             let line = |amount| BudgetLine {
                 counted: Counted::Agent(agent.clone()),
                 unit: *unit,
                 amount,
-                per_minute: level.per_minute,
+                bound: level.per_minute,
+                per: Per::Minute,
             };
             let takes = |amount| taken(&self.limits, vec![line(amount)], now).is_ok();
             if let Some(left) = limit.checked_sub(level.parts) {
@@ -82,7 +85,7 @@ impl Book {
 impl Level {
     fn drain(&mut self, now: Now) {
         let past = now.mono_ms.saturating_sub(self.seen_ms);
-        self.parts = self.parts.saturating_sub(past * u64::from(self.per_minute));
+        self.parts = self.parts.saturating_sub(past * self.per_minute);
         self.seen_ms = self.seen_ms.max(now.mono_ms);
     }
 }
@@ -92,7 +95,7 @@ impl Kept {
         let fresh = Level {
             parts: 0,
             seen_ms: now.mono_ms,
-            per_minute: line.per_minute,
+            per_minute: line.bound,
         };
         let level = self.levels.entry(key(line)).or_insert(fresh);
         level.drain(now);
@@ -107,7 +110,7 @@ impl Budgets for Book {
         if !are_of_agents(&lines) {
             return Reply::Ready(answer);
         }
-        let room = |line: &BudgetLine| u64::from(line.per_minute) * UNIT_PARTS;
+        let room = |line: &BudgetLine| line.bound * UNIT_PARTS;
         match &answer {
             Ok(ticket) => {
                 assert_eq!(ticket.lines, lines, "all lines are taken");

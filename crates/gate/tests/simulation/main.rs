@@ -321,6 +321,7 @@ impl World {
                 agent_tokens_per_minute: Some(TOKENS_PER_MINUTE),
                 ..Rates::of_agent(PER_MINUTE)
             },
+            budgets: Vec::new(),
             reach: [(name("files"), gate::Reach::loopback())].into(),
         };
         Arc::new(Gate::new(ports, rules))
@@ -438,7 +439,8 @@ async fn call(
         arguments: json.root().get("arguments"),
         bytes: params.len() as u64,
         cost: Cost {
-            tokens: wanted.tokens,
+            input: wanted.tokens,
+            ..Cost::default()
         },
         ..Call::new(wanted.id, peer, &CALL, &resource, "tools/call")
     };

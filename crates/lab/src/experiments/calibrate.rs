@@ -34,7 +34,9 @@ Examples:
   weir lab calibrate --json         The same, as one JSON object
   weir lab calibrate --dir /data    Measure the disk that holds /data
 
-What is found is kept in the user's cache folder, and shown by every later run on the same machine.";
+What is found is kept in the user's cache folder, and shown by every later run on the same machine.
+
+Exit codes: 0 measured, 2 it could not be done, 93 the machine was busy with something else, 105 interrupted.";
 
 /// Measures what this machine and the lab itself can do at most
 #[derive(Debug, Args)]

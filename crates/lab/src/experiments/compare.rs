@@ -52,7 +52,10 @@ Examples:
 
 CPU time per request is compared first: give it processes to watch, and the same rate to both (-R). A block whose
 run found the host busy or the generator at its limit is dropped; --accept noisy-host keeps it. Where so many are
-dropped that nothing can be told, the command ends with 96.";
+dropped that nothing can be told, the command ends with 96.
+
+Exit codes: 0 done and not worse, 2 it could not be run, 91 to 95 a run is not valid, 96 and 97 it cannot tell, 98 worse,
+99 a threshold was breached, 105 interrupted. weir lab --help says each.";
 
 /// Says whether B is better, worse or the same as A
 #[derive(Debug, Args)]

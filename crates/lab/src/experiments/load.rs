@@ -24,7 +24,10 @@ Examples:
   weir lab load http://127.0.0.1:8900/mcp --protocol mcp --mcp-tool echo --mcp-args '{\"text\":\"hi\"}'
   weir lab load scenario.yaml -d 5s                        Flags replace the keys of all scenarios
 
-Units are written: 5ms, 30s, 2m; 10KB is 10,000 bytes and 10KiB is 10,240.";
+Units are written: 5ms, 30s, 2m; 10KB is 10,000 bytes and 10KiB is 10,240.
+
+Exit codes: 0 valid and within its thresholds, 2 it could not be run, 91 to 95 it is not valid, 99 a threshold was breached,
+105 interrupted. weir lab --help says each.";
 
 /// Sends load to a server and says what happened
 #[derive(Clone, Debug, Default, Args)]

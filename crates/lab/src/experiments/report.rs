@@ -11,7 +11,9 @@ use crate::result::Run;
 
 /// Shows what runs found, as one HTML file
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  weir lab report run --output report.html")]
+#[command(
+    after_help = "Examples:\n  weir lab report run --output report.html\n\nExit codes: 0 written, 2 it could not be done."
+)]
 pub struct Report {
     /// A run.json, a folder with one, or a folder of such folders
     #[arg(value_name = "RUN", required = true)]

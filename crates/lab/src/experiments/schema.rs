@@ -9,7 +9,9 @@ use crate::scenario::schema;
 
 /// Prints the JSON Schema of scenario files
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  weir lab schema > scenario.schema.json")]
+#[command(
+    after_help = "Examples:\n  weir lab schema > scenario.schema.json\n\nExit codes: 0 printed, 2 standard output cannot be written."
+)]
 pub struct Schema {}
 
 impl Schema {

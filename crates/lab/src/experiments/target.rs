@@ -29,7 +29,9 @@ Examples:
   weir lab target --delay 'lognormal(5ms,0.5)' --error 503:1% --freeze 4s..6s
   weir lab target --ttft 300ms --tokens-per-second 60 --error-every reset@3:10
   weir lab target --error-every 429:5 --retry-after 7 --cached 50% --usage-times 0.1
-  weir lab target --script turns.yaml")]
+  weir lab target --script turns.yaml
+
+Exit codes: 0 it was told to stop, 2 it could not listen.")]
 pub struct Target {
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8900")]

@@ -5,7 +5,7 @@ use std::ops::Range;
 use base::{Refusal, refusal};
 
 /// Cuts a stream into events, each with the blank line behind it.
-pub(super) struct Splitter {
+pub(crate) struct Splitter {
     buffer: Vec<u8>,
     /// Up to here no event ends.
     looked: usize,
@@ -13,7 +13,7 @@ pub(super) struct Splitter {
 }
 
 impl Splitter {
-    pub(super) fn new(bytes_max: usize) -> Splitter {
+    pub(crate) fn new(bytes_max: usize) -> Splitter {
         Splitter {
             buffer: Vec::new(),
             looked: 0,
@@ -25,7 +25,7 @@ impl Splitter {
     ///
     /// # Errors
     /// `llm.answer_invalid` where an event is larger than it may be.
-    pub(super) fn push(&mut self, piece: &[u8]) -> Result<(), Refusal> {
+    pub(crate) fn push(&mut self, piece: &[u8]) -> Result<(), Refusal> {
         // What came before is less than an event, and so is within the bound.
         self.buffer.extend_from_slice(piece);
         match self.buffer.len() > self.bytes_max.saturating_add(piece.len()) {
@@ -38,7 +38,7 @@ impl Splitter {
     }
 
     /// The next event that is whole.
-    pub(super) fn next(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn next(&mut self) -> Option<Vec<u8>> {
         let from = self.looked.saturating_sub(3);
         let ends = [&b"\n\n"[..], b"\n\r\n", b"\r\r"]
             .into_iter()
@@ -56,7 +56,7 @@ impl Splitter {
     }
 
     /// What came behind the last whole event.
-    pub(super) fn rest(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn rest(&mut self) -> Option<Vec<u8>> {
         let rest = std::mem::take(&mut self.buffer);
         (!rest.is_empty()).then_some(rest)
     }
@@ -64,7 +64,7 @@ impl Splitter {
 
 /// An event and where its data stands in it; an empty range where it has none. Data of several lines are put into one: they are
 /// JSON, in which a line's end is white space.
-pub(super) fn data_of(event: Vec<u8>) -> (Vec<u8>, Range<usize>) {
+pub(crate) fn data_of(event: Vec<u8>) -> (Vec<u8>, Range<usize>) {
     let mut found: Vec<Range<usize>> = Vec::new();
     let mut at = 0;
     for line in event.split_inclusive(|byte| *byte == b'\n' || *byte == b'\r') {

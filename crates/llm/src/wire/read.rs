@@ -30,6 +30,8 @@ pub(crate) struct AskedModel<'j> {
     pub(crate) stream: Option<JsonValue<'j>>,
     /// Most tokens of the answer, where the request says it.
     pub(crate) output_max: Option<u64>,
+    /// How many answers it asks for, where it says so.
+    pub(crate) answers: Option<u64>,
     /// What tells one conversation from another, where the client says it.
     pub(crate) conversation: Option<Cow<'j, str>>,
     pub(crate) parts: Vec<SaidPart<'j>>,
@@ -54,6 +56,7 @@ impl<'j> AskedModel<'j> {
             "max_tokens" | "max_completion_tokens" | "max_output_tokens" => {
                 self.output_max = self.output_max.max(number(value));
             }
+            "n" => self.answers = number(value),
             "prompt_cache_key" => self.conversation = value.as_str(),
             _ => {}
         }

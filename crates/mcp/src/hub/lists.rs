@@ -4,6 +4,7 @@
 //! list is kept for `list_ms` of its settings. A list is kept for the agent that asked for it alone.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -65,6 +66,8 @@ struct KeptList {
     until_ms: u64,
     /// The last time that it could not be had, if it could not.
     failed: bool,
+    /// The number of the policies and agents by which it was judged.
+    rules: u64,
 }
 
 type Key = (Name, Name, ListKind);
@@ -85,6 +88,10 @@ pub(crate) struct ListCache {
     asked: Mutex<HashMap<Key, watch::Receiver<()>>>,
     /// What items are called, by agent, set and kind.
     names: Mutex<HashMap<Key, KeptNames>>,
+    /// How often lists were said to be stale: one that was asked for before is not good when it comes.
+    stales: AtomicU64,
+    /// The number of the policies and agents that are in force.
+    rules: AtomicU64,
 }
 
 impl ListCache {
@@ -108,7 +115,7 @@ impl ListCache {
     }
 
     /// Keeps a list. Whether it is another than the one before.
-    fn keep(&self, key: Key, listed: ListedItems, until_ms: u64) -> bool {
+    fn keep(&self, key: Key, listed: ListedItems, until_ms: u64, rules: u64) -> bool {
         let mut all = lock(&self.kept);
         if all.len() >= LISTS_MAX && !all.contains_key(&key) {
             let oldest = all.iter().min_by_key(|(_, kept)| kept.until_ms);
@@ -121,6 +128,7 @@ impl ListCache {
                 listed: Arc::new(listed),
                 until_ms,
                 failed: false,
+                rules,
             },
         );
         before.is_some_and(|before| before.failed)
@@ -133,17 +141,33 @@ impl ListCache {
             listed: Arc::default(),
             until_ms: 0,
             failed: true,
+            rules: self.rules.load(Ordering::Acquire),
         });
         kept.failed = true;
         kept.until_ms = now_ms + RETRY_MS;
+    }
+
+    /// Whether a list was judged by these policies: one that was not is another without its server's doing.
+    fn is_judged_by(&self, key: &Key, rules: u64) -> bool {
+        lock(&self.kept)
+            .get(key)
+            .is_some_and(|kept| kept.rules == rules)
     }
 
     fn is_failed(&self, key: &Key) -> bool {
         lock(&self.kept).get(key).is_none_or(|kept| kept.failed)
     }
 
-    /// Forgets that the lists of these servers are good.
+    /// Other policies or agents are in force: no list is good.
+    pub(crate) fn judge_again(&self) {
+        self.rules.fetch_add(1, Ordering::AcqRel);
+        self.stale(|_| true);
+    }
+
+    /// Forgets that the lists of these servers are good, and that of those which are asked for now.
     pub(crate) fn stale(&self, is_stale: impl Fn(&Name) -> bool) {
+        self.stales.fetch_add(1, Ordering::AcqRel);
+        lock(&self.asked).retain(|key, _| !is_stale(&key.1));
         for (key, kept) in lock(&self.kept).iter_mut() {
             if is_stale(&key.1) {
                 kept.until_ms = 0;
@@ -461,16 +485,21 @@ impl OwnList {
         let agent = self.verified.agent().name.clone();
         let key = (agent, self.server.clone(), self.kind);
         let shared = Arc::clone(&self.lane.shared);
+        let stales = shared.hub.lists.stales.load(Ordering::Acquire);
+        let rules = shared.hub.lists.rules.load(Ordering::Acquire);
         match self.pages().await {
             Some((listed, ttl_ms)) => {
+                let is_good = shared.hub.lists.stales.load(Ordering::Acquire) == stales;
+                let ttl_ms = if is_good { ttl_ms } else { 0 };
                 let before = shared.hub.lists.find(&key, 0);
                 let is_other = before.is_some_and(|(before, _)| *before != listed)
+                    && shared.hub.lists.is_judged_by(&key, rules)
                     && !shared.hub.lists.is_failed(&key);
                 if let (true, Some(health)) = (is_other, shared.health.get(&self.server)) {
                     health.tell_other_list(&self.server, self.kind.method());
                 }
                 let until_ms = mono_ms() + ttl_ms.min(TTL_MS_MAX);
-                if shared.hub.lists.keep(key, listed, until_ms) {
+                if shared.hub.lists.keep(key, listed, until_ms, rules) {
                     shared.hub.changed();
                 }
             }

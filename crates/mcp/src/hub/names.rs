@@ -68,7 +68,7 @@ impl Names {
                 last => {
                     let all = items.into_iter().chain(last);
                     let long = all.map(|item| {
-                        let long = long(&item);
+                        let long = long(&item.server, &item.name);
                         names.add(long.clone(), item);
                         long
                     });
@@ -116,7 +116,10 @@ impl Names {
         if let Some(item) = self.owned.get(name) {
             return FoundName::One(item);
         }
-        let mut of_long = self.shown.keys().filter(|item| long(item) == name);
+        let mut of_long = self
+            .shown
+            .keys()
+            .filter(|item| long(&item.server, &item.name) == name);
         match (of_long.next(), self.clashes.get(name)) {
             (Some(item), _) => FoundName::One(item),
             (None, Some(long)) => FoundName::Several(long),
@@ -138,9 +141,10 @@ pub(super) fn is_long_of(name: &str, server: &Name) -> bool {
     rest.is_some_and(|rest| rest.starts_with(BETWEEN))
 }
 
-fn long(item: &Owned) -> String {
-    let server = item.server.as_str().replace('.', "_");
-    format!("{server}{BETWEEN}{}", item.name)
+/// The long name of an item of a server.
+pub(super) fn long(server: &Name, name: &str) -> String {
+    let server = server.as_str().replace('.', "_");
+    format!("{server}{BETWEEN}{name}")
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use base::record::CallEnd;
-use base::{Name, Refusal, Resource, refusal};
+use base::{ItemKind, Name, Refusal, Resource, ServerItem, refusal};
 use bytes::Bytes;
 use gate::{Call, Passed};
 use http::StatusCode;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::across::{Bridge, ToldClient, restate, with_token};
 use super::lists::{SetList, result_of};
-use super::names::{FoundName, Owned};
+use super::names::{self, FoundName, Owned};
 use super::talk::{Begun, Talk};
 use super::turns::digest;
 use super::{Asking, end};
@@ -23,7 +23,7 @@ use crate::drive::{ClientWay, Refused, To, drive};
 use crate::envelope::{Id, Message};
 use crate::era::{CapabilitySet, Era, MessageEra, may_ask};
 use crate::inbound::{accepted, accepts, rpc_error, say};
-use crate::incoming::{Incoming, Parsed};
+use crate::incoming::{AskedItem, Incoming, Parsed};
 use crate::lane::{McpLane, Server};
 use crate::listing::ListKind;
 use crate::refuse;
@@ -84,9 +84,13 @@ impl Asking<'_> {
         if let Some(token) = self.parked(method, parsed, &era) {
             return self.resume(token, method, id, (body, parsed)).await;
         }
-        let target = match self.target(method, parsed).await {
-            Ok(target) => target,
+        let asked = match asked(method, parsed, &era) {
+            Ok(asked) => asked,
             Err(refusal) => return self.no(refusal, Some(id)).await,
+        };
+        let target = match self.target(method, &asked.item).await {
+            Ok(target) => target,
+            Err(refusal) => return self.no_item(method, asked, refusal, (id, body)).await,
         };
         let server = target.server;
         let can = self.can(&era);
@@ -224,56 +228,59 @@ impl Asking<'_> {
     }
 
     /// The server that a request is for.
-    async fn target(&self, method: &str, parsed: &Parsed<'_>) -> Result<Target<'_>, Refusal> {
-        let params = parsed.params();
-        let text = |member: &str| {
-            let value = params.and_then(|params| params.get(member));
-            value.and_then(base::JsonValue::as_str)
-        };
-        match method {
-            "tools/call" => self.by_name(ListKind::Tools, text("name"), "name").await,
-            "prompts/get" => self.by_name(ListKind::Prompts, text("name"), "name").await,
-            "resources/read" => self.by_uri(text("uri")).await,
-            "completion/complete" => {
-                let named = params.and_then(|params| params.get("ref"));
-                let member = |key: &str| named?.get(key)?.as_str();
-                match member("type").as_deref() {
-                    Some("ref/prompt") => {
-                        self.by_name(ListKind::Prompts, member("name"), "ref").await
-                    }
-                    _ => self.by_uri(member("uri")).await,
-                }
+    async fn target(&self, method: &str, item: &ServerItem) -> Result<Target<'_>, Refusal> {
+        match item.kind {
+            ItemKind::Tool => self.by_name(ListKind::Tools, &item.name, "name").await,
+            ItemKind::Prompt => {
+                let is_ref = method == "completion/complete";
+                let member = if is_ref { "ref" } else { "name" };
+                self.by_name(ListKind::Prompts, &item.name, member).await
             }
-            _ => {
-                let public = "this URL has no such method; ask one server at /mcp/<server>";
-                Err(Refusal::new(refusal::METHOD_GONE, public))
-            }
+            ItemKind::Resource => self.by_uri(&item.name).await,
         }
     }
 
     async fn by_name(
         &self,
         kind: ListKind,
-        name: Option<Cow<'_, str>>,
+        name: &str,
         member: &'static str,
     ) -> Result<Target<'_>, Refusal> {
-        let name = name.ok_or_else(|| unknown("no name is given"))?;
         let known = self.known_lists(kind);
         // Where every server's list is known, a name that is found needs no server to be asked.
         let known_names = known.missing.is_empty().then(|| self.names(kind, &known));
-        if let Some(FoundName::One(owned)) = known_names.as_ref().map(|names| names.find(&name)) {
-            return self.owned(owned, (*name != owned.name).then_some(member));
+        if let Some(FoundName::One(owned)) = known_names.as_ref().map(|names| names.find(name)) {
+            return self.owned(owned, (name != owned.name).then_some(member));
         }
         let list = self.lists(kind).await;
         let names = self.names(kind, &list);
-        match names.find(&name) {
-            FoundName::One(owned) => self.owned(owned, (*name != owned.name).then_some(member)),
+        match names.find(name) {
+            FoundName::One(owned) => self.owned(owned, (name != owned.name).then_some(member)),
             FoundName::Several(those) => {
                 let public = format!("several servers have it: use {}", those.join(" or "));
                 Err(Refusal::new(refusal::NAME_CLASH, public))
             }
-            FoundName::None => Err(self.missing(&list, "no server of this URL lists that name")),
+            FoundName::None => match self.withheld(kind, name) {
+                Some(owned) => self.owned(&owned, (name != owned.name).then_some(member)),
+                None => Err(self.missing(&list, "no server of this URL lists that name")),
+            },
         }
+    }
+
+    /// The item that is kept out of a list, by a name that the agent would know it by: its call is judged as any.
+    fn withheld(&self, kind: ListKind, name: &str) -> Option<Owned> {
+        let (_, item_kind) = kind.used_by();
+        let withheld = &self.lane.shared.declared.withheld;
+        self.servers().into_iter().find_map(|server| {
+            let is_it = |own: &str| {
+                let shown = server.names.get(own).map_or(own, String::as_str);
+                let is_named = shown == name || names::long(&server.name, own) == name;
+                is_named && self.is_in(server, own)
+            };
+            let name = withheld.find(&server.name, item_kind, is_it)?;
+            let server = server.name.clone();
+            Some(Owned { server, name })
+        })
     }
 
     fn owned(&self, owned: &Owned, member: Option<&'static str>) -> Result<Target<'_>, Refusal> {
@@ -287,14 +294,13 @@ impl Asking<'_> {
 
     /// The server that a resource is of.
     pub(super) async fn server_of_uri(&self, uri: &str) -> Result<&Server, Refusal> {
-        let target = self.by_uri(Some(Cow::Borrowed(uri))).await?;
+        let target = self.by_uri(uri).await?;
         Ok(target.server)
     }
 
     /// By the list that gave the URI, else by the template whose beginning it has the most of, else the one server that there
-    /// is.
-    async fn by_uri(&self, uri: Option<Cow<'_, str>>) -> Result<Target<'_>, Refusal> {
-        let uri = uri.ok_or_else(|| unknown("no URI is given"))?;
+    /// is, else by the list that it was kept out of.
+    async fn by_uri(&self, uri: &str) -> Result<Target<'_>, Refusal> {
         let target = |server| Target {
             server,
             renamed: None,
@@ -302,7 +308,7 @@ impl Asking<'_> {
         let list = self.lists(ListKind::Resources).await;
         for (server, listed) in &list.lists {
             let is_listed = listed.items.iter().any(|item| item.key == uri);
-            if is_listed && self.is_in(server, &uri) {
+            if is_listed && self.is_in(server, uri) {
                 return self.of(&server.name).map(target);
             }
         }
@@ -310,7 +316,7 @@ impl Asking<'_> {
         // Of two that fit as well, the first counts: the last of those in reverse.
         let lists = templates.lists.iter().rev();
         let fitting = lists.filter_map(|(server, listed)| {
-            if !self.is_in(server, &uri) {
+            if !self.is_in(server, uri) {
                 return None;
             }
             let literal = |template: &str| template.split('{').next().unwrap_or_default().len();
@@ -326,8 +332,11 @@ impl Asking<'_> {
             return self.of(server).map(target);
         }
         match self.servers().as_slice() {
-            [one] if self.is_in(one, &uri) => self.of(&one.name).map(target),
-            _ => Err(self.missing(&list, "no server of this URL lists that URI")),
+            [one] if self.is_in(one, uri) => self.of(&one.name).map(target),
+            _ => match self.withheld(ListKind::Resources, uri) {
+                Some(owned) => self.of(&owned.server).map(target),
+                None => Err(self.missing(&list, "no server of this URL lists that URI")),
+            },
         }
     }
 
@@ -361,6 +370,23 @@ impl Asking<'_> {
         }
         end(passed, 202);
         accepted()
+    }
+}
+
+/// The item that a request names, of the methods that are for one server of many.
+fn asked(method: &str, parsed: &Parsed<'_>, era: &MessageEra) -> Result<AskedItem, Refusal> {
+    match method {
+        "tools/call" | "prompts/get" | "resources/read" | "completion/complete" => {
+            let asked = AskedItem::read(method, parsed.params(), era)?;
+            asked.ok_or_else(|| {
+                let public = "params.ref is neither a prompt nor a resource";
+                Refusal::new(refusal::MESSAGE_INVALID, public)
+            })
+        }
+        _ => {
+            let public = "this URL has no such method; ask one server at /mcp/<server>";
+            Err(Refusal::new(refusal::METHOD_GONE, public))
+        }
     }
 }
 

@@ -19,8 +19,7 @@ use crate::drive::{Driven, Refused, drive};
 use crate::envelope::Id;
 use crate::era::{CapabilitySet, Era, MessageEra};
 use crate::inbound::{json, rpc_error, say};
-use crate::incoming::Parsed;
-use crate::incoming::URI_BYTES_MAX;
+use crate::incoming::{AskedItem, Parsed, URI_BYTES_MAX};
 use crate::lane::Server;
 use crate::upstream::own;
 
@@ -40,7 +39,12 @@ impl Asking<'_> {
         };
         let server = match self.server_of_uri(&uri).await {
             Ok(server) => server,
-            Err(refusal) => return self.no(refusal, Some(id)).await,
+            Err(refusal) => {
+                let asked = AskedItem::resource(&uri);
+                return self
+                    .no_item(SUBSCRIBE, asked, refusal, (id, message.0))
+                    .await;
+            }
         };
         let driven = match self.judge(server, SUBSCRIBE, message.0).await {
             Ok(driven) => driven,
@@ -80,7 +84,12 @@ impl Asking<'_> {
             Some(server) => server,
             None => match self.server_of_uri(&uri).await {
                 Ok(server) => server,
-                Err(refusal) => return self.no(refusal, Some(id)).await,
+                Err(refusal) => {
+                    let asked = AskedItem::resource(&uri);
+                    return self
+                        .no_item(UNSUBSCRIBE, asked, refusal, (id, message.0))
+                        .await;
+                }
             },
         };
         let driven = match self.judge(server, UNSUBSCRIBE, message.0).await {

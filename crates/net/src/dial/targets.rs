@@ -151,6 +151,8 @@ impl std::error::Error for TargetError {}
 pub struct Targets {
     by_name: HashMap<Name, Arc<DialTarget>>,
     public: Arc<PublicTrust>,
+    /// Of the sites that agents name.
+    sites: Arc<PublicTrust>,
 }
 
 /// An endpoint, ready to be dialled.
@@ -184,7 +186,11 @@ impl ShelfKey {
 
 /// How TLS is spoken to servers that public authorities certify: made when it is needed first, and shared.
 #[derive(Default)]
-struct PublicTrust(OnceLock<Arc<ClientConfig>>);
+struct PublicTrust {
+    config: OnceLock<Arc<ClientConfig>>,
+    /// Authorities that are trusted beside the public ones.
+    more: Vec<CertificateDer<'static>>,
+}
 
 /// How TLS is spoken to one endpoint.
 pub(crate) struct Tls {
@@ -239,9 +245,30 @@ impl Targets {
             true => Ok(Targets {
                 by_name,
                 public: Arc::clone(&self.public),
+                sites: Arc::clone(&self.sites),
             }),
             false => Err(errors),
         }
+    }
+
+    /// The same, with authorities whose certificates are trusted for sites beside those of the public ones, as PEM.
+    ///
+    /// # Errors
+    /// The text holds no certificate, or one that cannot be an authority's.
+    pub fn trusting(self, authorities: &[u8]) -> Result<Targets, String> {
+        let mut more = Vec::new();
+        for one in CertificateDer::pem_slice_iter(authorities) {
+            more.push(one.map_err(|error| format!("the certificate authority: {error}"))?);
+        }
+        let sites = PublicTrust {
+            config: OnceLock::new(),
+            more,
+        };
+        sites.config()?;
+        Ok(Targets {
+            sites: Arc::new(sites),
+            ..self
+        })
     }
 
     /// Where this target is, if it is configured.
@@ -257,9 +284,10 @@ impl Targets {
     pub(crate) fn site(&self, site: &Site, origin: Arc<str>) -> Result<DialTarget, String> {
         let endpoint = Endpoint {
             scheme: match &*site.scheme {
-                "http" => Scheme::Http,
+                // What is in a tunnel is for its ends.
+                "http" | "tcp" => Scheme::Http,
                 "https" => Scheme::Https,
-                scheme => return Err(format!("{scheme} is neither http nor https")),
+                scheme => return Err(format!("{scheme} is none of http, https and tcp")),
             },
             host: site.host.to_string(),
             port: site.port,
@@ -269,7 +297,7 @@ impl Targets {
             idle_max: limit::SITE_IDLE_MAX,
             idle_ms: limit::IDLE_UPSTREAM_MS_MAX,
         };
-        DialTarget::new(ShelfKey::Site(origin), endpoint, &self.public)
+        DialTarget::new(ShelfKey::Site(origin), endpoint, &self.sites)
     }
 }
 
@@ -354,13 +382,18 @@ impl DialTarget {
 
 impl PublicTrust {
     fn config(&self) -> Result<Arc<ClientConfig>, String> {
-        if let Some(config) = self.0.get() {
+        if let Some(config) = self.config.get() {
             return Ok(Arc::clone(config));
         }
-        let config = tls_config(RootCertStore {
+        let mut roots = RootCertStore {
             roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
-        })?;
-        Ok(Arc::clone(self.0.get_or_init(|| config)))
+        };
+        for one in &self.more {
+            let added = roots.add(one.clone());
+            added.map_err(|error| format!("the certificate authority: {error}"))?;
+        }
+        let config = tls_config(roots)?;
+        Ok(Arc::clone(self.config.get_or_init(|| config)))
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) async fn write(
         _ if status == 204 => Framing::None,
         Body::Empty | Body::Taken => Framing::None,
         Body::Full(bytes) => Framing::Length(bytes.len() as u64),
-        Body::Stream(_) => Framing::Chunked,
+        Body::Stream(stream) => stream.length.map_or(Framing::Chunked, Framing::Length),
     };
     let date = server.date();
     server.respond(status, fields(&head.headers, &date), framing)?;

@@ -27,6 +27,8 @@ pub enum Body {
 /// The reading end of [`Body::stream`].
 #[derive(Debug)]
 pub struct StreamBody {
+    /// Of all chunks together, where it is known.
+    pub(super) length: Option<u64>,
     chunks: mpsc::Receiver<Bytes>,
     cut: Arc<AtomicBool>,
 }
@@ -53,9 +55,16 @@ pub(super) enum BodyPart {
 impl Body {
     /// A body that is fed, with at most `capacity` chunks waiting.
     pub fn stream(capacity: usize) -> (BodySender, Body) {
+        Body::stream_of(capacity, None)
+    }
+
+    /// The same, with the length of the whole where it is known: it is said in the head. A body that turns out to have
+    /// another length is cut.
+    pub fn stream_of(capacity: usize, length: Option<u64>) -> (BodySender, Body) {
         let (sender, receiver) = mpsc::channel(capacity);
         let cut = Arc::new(AtomicBool::new(false));
         let body = StreamBody {
+            length,
             chunks: receiver,
             cut: Arc::clone(&cut),
         };

@@ -9,9 +9,11 @@ use tokio::task::JoinSet;
 
 use super::accept::{AcceptedConnection, ConnectionService, serve_connections};
 use super::{
-    Drain, EdgeSettings, EdgeShared, Listener, ListenerSettings, Response, Service, connection,
+    Drain, EdgeSettings, EdgeShared, Listener, ListenerSettings, Peer, Response, Service,
+    connection,
 };
 use crate::h1::Thread;
+use crate::takeover::Tunnel;
 
 /// What the connections of one thread have in common.
 pub(super) struct Agents<S> {
@@ -51,6 +53,32 @@ pub async fn serve<S: Service>(
         served = served.and(one.unwrap_or_else(|error| Err(io::Error::other(error))));
     }
     served
+}
+
+/// Serves requests that come in a connection that was taken over, to its end or the drain.
+pub async fn serve_tunnel<S: Service>(
+    tunnel: Tunnel,
+    peer: Peer,
+    service: Rc<S>,
+    settings: Rc<EdgeSettings>,
+    shared: Arc<EdgeShared>,
+) {
+    let (thread, bounds) = tunnel.watched_by();
+    let agents = Agents {
+        service,
+        settings,
+        shared,
+    };
+    let accepted = AcceptedConnection {
+        stream: tunnel.into_stream(),
+        peer,
+        thread,
+        bounds,
+        guest: None,
+        settings: Rc::default(),
+    };
+    // A tunnel may lead into another: what is inside stands in the heap.
+    Box::pin(connection::run(&agents, accepted)).await;
 }
 
 impl<S: Service> ConnectionService for Agents<S> {

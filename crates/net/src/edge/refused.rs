@@ -17,7 +17,12 @@ pub fn refused(refusal: &Refusal, content_type: &'static str, body: String) -> R
     let fields = response.headers_mut();
     fields.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if refusal.code.status == 401 {
+    for (name, value) in &refusal.fields {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            fields.append(*name, value);
+        }
+    }
+    if refusal.code.status == 401 && !fields.contains_key(WWW_AUTHENTICATE) {
         let challenge = HeaderValue::from_static("Bearer realm=\"weir\"");
         fields.insert(WWW_AUTHENTICATE, challenge);
     }

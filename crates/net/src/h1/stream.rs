@@ -10,6 +10,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
+use crate::takeover::Tunnel;
+
 /// A stream of bytes in both directions.
 ///
 /// Its `poll_read` and `poll_write` have to try before they wait, as tokio's do: then a call that
@@ -72,6 +74,8 @@ pub enum Stream {
     Unix(UnixStream),
     /// TLS, as either of its sides. Boxed, because its state is many times the size of the others.
     Tls(Box<tokio_rustls::TlsStream<TcpStream>>),
+    /// TLS that ends here inside of a connection that was taken over.
+    Inner(Box<tokio_rustls::server::TlsStream<Tunnel>>),
 }
 
 impl Socket for Stream {
@@ -80,11 +84,12 @@ impl Socket for Stream {
             Stream::Tcp(stream) => Socket::reset(stream),
             Stream::Unix(stream) => Socket::reset(stream),
             Stream::Tls(stream) => Socket::reset(&mut **stream),
+            Stream::Inner(stream) => stream.get_mut().0.reset(),
         }
     }
 
     fn tells_end(&self) -> bool {
-        matches!(self, Stream::Tls(_))
+        matches!(self, Stream::Tls(_) | Stream::Inner(_))
     }
 }
 
@@ -98,6 +103,7 @@ impl AsyncRead for Stream {
             Stream::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
             Stream::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
             Stream::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
+            Stream::Inner(stream) => Pin::new(stream).poll_read(context, buffer),
         }
     }
 }
@@ -112,6 +118,7 @@ impl AsyncWrite for Stream {
             Stream::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
             Stream::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
             Stream::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+            Stream::Inner(stream) => Pin::new(stream).poll_write(context, bytes),
         }
     }
 
@@ -120,6 +127,7 @@ impl AsyncWrite for Stream {
             Stream::Tcp(stream) => Pin::new(stream).poll_flush(context),
             Stream::Unix(stream) => Pin::new(stream).poll_flush(context),
             Stream::Tls(stream) => Pin::new(stream).poll_flush(context),
+            Stream::Inner(stream) => Pin::new(stream).poll_flush(context),
         }
     }
 
@@ -128,6 +136,7 @@ impl AsyncWrite for Stream {
             Stream::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
             Stream::Unix(stream) => Pin::new(stream).poll_shutdown(context),
             Stream::Tls(stream) => Pin::new(stream).poll_shutdown(context),
+            Stream::Inner(stream) => Pin::new(stream).poll_shutdown(context),
         }
     }
 }

@@ -25,6 +25,8 @@ pub struct UpstreamAnswer {
     pub head: http::response::Parts,
     /// The body's length, where the head says it.
     length: Option<u64>,
+    /// The length that the head announces, also where there is no body: of an answer to HEAD.
+    announced: Option<u64>,
     /// Absent once the connection went back.
     lease: Option<Lease>,
     /// The server began to answer before it took all of the request.
@@ -46,12 +48,14 @@ impl UpstreamAnswer {
             Framing::Length(bytes) => Some(bytes),
             _ => None,
         };
+        let announced = answer.length();
         let head = owned(&answer)?;
         // What waits for the rest of a body need not hold a buffer for it.
         lease.forget_answer();
         Ok(UpstreamAnswer {
             head,
             length,
+            announced,
             done: lease.is_body_here(),
             lease: Some(lease),
             unsent,
@@ -63,6 +67,21 @@ impl UpstreamAnswer {
     pub fn reuse(&mut self) {
         self.own = true;
         self.give_back();
+    }
+
+    /// The body's length, where the head says it.
+    pub fn length(&self) -> Option<u64> {
+        self.length
+    }
+
+    /// The length that the head announces, also of an answer that has no body since HEAD asked for it.
+    pub fn announced(&self) -> Option<u64> {
+        self.announced
+    }
+
+    /// Whether all of the body was read, or there is none.
+    pub fn is_done(&self) -> bool {
+        self.done
     }
 
     /// The next bytes of the body; nothing after its end. Trailer fields are dropped.

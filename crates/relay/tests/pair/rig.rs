@@ -136,6 +136,7 @@ pub(crate) fn rules(policy: &str, names: &[&str]) -> Rules {
             .expect("a policy"),
         engine: scan::Engine::new(scan::Settings::default(), [7; 32]),
         rates: gate::Rates::of_agent(1_000_000),
+        budgets: Vec::new(),
         reach: names
             .iter()
             .map(|text| (name(text), Reach::loopback()))

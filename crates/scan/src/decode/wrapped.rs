@@ -195,7 +195,7 @@ fn goes_on(text: &[u8], line_end: usize, joint: &Joint) -> Option<usize> {
 }
 
 /// Whether these are letters as a word of a sentence has them, or what begins an entry of a list.
-fn is_word(text: &[u8]) -> bool {
+pub(crate) fn is_word(text: &[u8]) -> bool {
     let text = text.strip_suffix(b".").unwrap_or(text);
     let letters = text.len() <= LETTERS_MAX && text.iter().all(u8::is_ascii_alphabetic);
     let rest = text.get(1..).unwrap_or_default();

@@ -349,13 +349,13 @@ impl Reading<'_, '_> {
                         Ok(()) => Ok(value),
                         Err(message) => Err(format!("the value of {name} {message}")),
                     });
-                self.check.good(at, value).into_iter().collect()
+                self.check.good_secret(at, value).into_iter().collect()
             }
             Reference::File(path) => {
                 let path = self.check.folder.join(path);
                 let text = self.check.outside.text(&path, VALUES_BYTES_MAX);
                 let text = text.map_err(|message| format!("the file {} {message}", path.display()));
-                let text = self.check.good(at, text);
+                let text = self.check.good_secret(at, text);
                 text.map_or(Vec::new(), |text| self.lines_of(&path, &text))
             }
         }

@@ -20,6 +20,7 @@ use super::super::with::unreadable;
 const BASELINE_BYTES_MAX: u64 = 16 << 20;
 /// The form of the file.
 const VERSION: u32 = 1;
+const FIRST: &str = "Write it first: weir scan repo DIR --baseline FILE --write-baseline";
 const AGAIN: &str = "Write it anew: weir scan repo DIR --baseline FILE --write-baseline";
 
 /// The file as it is written.
@@ -62,6 +63,10 @@ impl Baseline {
         let file = match std::fs::File::open(path) {
             Err(error) if write && error.kind() == std::io::ErrorKind::NotFound => {
                 return Ok(Baseline::new(key()?, []));
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let what = format!("{} is not there", path.display());
+                return Err(Failure::new(what, FIRST));
             }
             file => file.map_err(|error| unreadable(path, &error))?,
         };

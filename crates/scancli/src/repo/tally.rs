@@ -56,6 +56,27 @@ fn groups(findings: &[Found]) -> Vec<Vec<&Found>> {
     groups
 }
 
+/// The places of findings, each once with how often it was found there: one run of a text can hold several secrets.
+fn places(group: &[&Found]) -> Vec<((usize, usize), usize)> {
+    let mut places: Vec<((usize, usize), usize)> = Vec::new();
+    for found in group {
+        let at = (found.at.line, found.at.column);
+        match places.iter_mut().find(|(place, _)| *place == at) {
+            Some((_, times)) => *times += 1,
+            None => places.push((at, 1)),
+        }
+    }
+    places
+}
+
+/// ` ×3`, or nothing for once.
+fn times_of(times: usize) -> String {
+    match times {
+        1 => String::new(),
+        times => format!(" ×{times}"),
+    }
+}
+
 /// Prints what was found in a file, each rule once with the other places where it found something.
 pub(super) fn show(
     output: &mut Output,
@@ -65,25 +86,29 @@ pub(super) fn show(
 ) -> Result<(), Failure> {
     for group in groups(&judged.findings) {
         let mut line = group[0].line(name, output.paint);
-        let others = &group[1..];
+        let mut places = places(&group);
+        line.truncate(line.trim_end().len());
+        let (_, times) = places.remove(0);
+        line += &times_of(times);
+        let others = places;
         if !others.is_empty() {
-            line.truncate(line.trim_end().len());
             let places = others.iter().take(PLACES_MAX);
             let places: Vec<String> = places
-                .map(|found| format!("{}:{}", found.at.line, found.at.column))
+                .map(|((line, column), times)| format!("{line}:{column}{}", times_of(*times)))
                 .collect();
             let and = if others.len() > PLACES_MAX {
                 ", …"
             } else {
                 ""
             };
-            let _ = writeln!(
+            let _ = write!(
                 line,
                 ", and {} more: {}{and}",
                 others.len(),
                 places.join(", ")
             );
         }
+        line.push('\n');
         output.text(&line)?;
         if explain {
             output.text(&group[0].explanation())?;

@@ -10,6 +10,7 @@ use base::Digest;
 use super::ledger::Ledger;
 use super::witness::Witness;
 use super::{Found, LogError, LogSettings, Newest};
+use crate::audit;
 use crate::disk::{Disk, DiskFile, Held};
 use crate::entry::{self, End, Entry, NO_ENTRY, Next, SEGMENT_ENTRIES, SEGMENT_LEVEL};
 use crate::note::{self, Checkpoint, Signer, Verifier};
@@ -63,6 +64,29 @@ pub(super) enum Doubt {
 }
 
 pub(super) fn open(
+    disk: &dyn Disk,
+    settings: &LogSettings,
+    witness: Option<Witness>,
+    doubt: Doubt,
+) -> Result<Opened, LogError> {
+    open_whole(disk, settings, witness, doubt).map_err(|error| match error {
+        // An entry that was changed shows at the next one, which does not follow it any more; the audit tells which.
+        LogError::Damaged { index, what } => match audit::verify_disk(disk, None) {
+            Err(damage) if damage.kind != audit::Kind::Unreadable => LogError::Damaged {
+                index: damage.index,
+                what: if damage.index == index {
+                    what
+                } else {
+                    damage.kind.as_str()
+                },
+            },
+            _ => LogError::Damaged { index, what },
+        },
+        error => error,
+    })
+}
+
+fn open_whole(
     disk: &dyn Disk,
     settings: &LogSettings,
     witness: Option<Witness>,

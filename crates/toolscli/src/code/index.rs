@@ -240,7 +240,9 @@ impl Line {
 Examples:
   weir code index
   weir code index ~/src/app --json
-  weir code index --data /tmp/index --force ~/src/app")]
+  weir code index --data /tmp/index --force ~/src/app
+
+Exit codes: 0 the index is up to date, 1 the job failed, 2 it could not begin.")]
 pub struct IndexCommand {
     /// The folder; by default the git repository that this one is in
     #[arg(value_name = "DIR")]

@@ -1,5 +1,5 @@
-//! A way to a gateway that runs, for commands that ask it as an agent does. What is asked is judged and recorded there; here
-//! nothing is kept.
+//! A way to one address, for commands that ask a gateway as an agent does, or a provider as the gateway does. Here nothing is kept:
+//! what a gateway is asked is judged and recorded there.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -43,8 +43,17 @@ pub(crate) struct Asker<'c> {
 }
 
 impl Client {
-    /// The way to this address. The error is for the operator.
+    /// The way to this address, wherever that is: a person named it. The error is for the operator.
     pub(crate) fn new(url: &Url, ca: Option<&Ca>) -> Result<Client, String> {
+        let everywhere = ["0.0.0.0/0", "::/0"]
+            .iter()
+            .map(|range| crate::config::values::range(range));
+        let ranges = everywhere.collect::<Result<_, _>>()?;
+        Client::within(url, ca, Reach { ranges })
+    }
+
+    /// The way to this address, as far as it is within reach. The error is for the operator.
+    pub(crate) fn within(url: &Url, ca: Option<&Ca>, reach: Reach) -> Result<Client, String> {
         let name = Name::new(TARGET).expect("letters make a name");
         let targets = super::dialled([(name.clone(), super::endpoint(url, ca))])?;
         let settings = LogSettings {
@@ -62,7 +71,7 @@ impl Client {
             Arc::new(Metrics::new(std::iter::once(name.clone()))),
         );
         Ok(Client {
-            gate: Arc::new(Gate::new(ports, rules(name.clone())?)),
+            gate: Arc::new(Gate::new(ports, rules(name.clone(), reach))),
             targets: Arc::new(targets),
             resource: Resource::server(name),
             runtime: crate::serve::runtime()?,
@@ -99,23 +108,15 @@ impl Asker<'_> {
     }
 }
 
-/// What judges: nobody may do anything, and a person who names an address may ask it.
-fn rules(name: Name) -> Result<Rules, String> {
+/// What judges: nobody may do anything, and the gateway's own call may go where it is to.
+fn rules(name: Name, reach: Reach) -> Rules {
     let policies = policy::Policies::load(&lanes::tables(), &[], &BTreeMap::new());
-    let everywhere = ["0.0.0.0/0", "::/0"]
-        .iter()
-        .map(|range| crate::config::values::range(range));
-    Ok(Rules {
+    Rules {
         policies: policies.expect("no policy has no problem"),
         // Nothing is scanned here, so fingerprints need no key.
         engine: scan::Engine::new(scan::Settings::default(), [0; 32]),
         rates: Rates::of_agent(0),
-        reach: [(
-            name,
-            Reach {
-                ranges: everywhere.collect::<Result<_, _>>()?,
-            },
-        )]
-        .into(),
-    })
+        budgets: Vec::new(),
+        reach: [(name, reach)].into(),
+    }
 }

@@ -92,6 +92,7 @@ fn rules(place: &Place) -> Rules {
         // Nothing is scanned here, so fingerprints need no key.
         engine: scan::Engine::new(scan::Settings::default(), [0; 32]),
         rates: Rates::of_agent(0),
+        budgets: Vec::new(),
         reach: [(place.name.clone(), place.reach())].into(),
     }
 }

@@ -17,7 +17,7 @@ pub(super) enum Agent {
 /// Make a new key: print it once, with the hash that goes into the configuration
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  weir agent key\n  weir agent key --json\n\nThe key is kept nowhere: give it to the agent now. To replace a key, list both hashes,\nmove the agent over, then take the old hash out."
+    after_help = "Examples:\n  weir agent key\n  weir agent key --json\n\nThe key is kept nowhere: give it to the agent now. To replace a key, list both hashes,\nmove the agent over, then take the old hash out.\n\nExit codes: 0 printed, 2 the system gives no random bytes."
 )]
 pub(super) struct Key {
     /// Print JSON

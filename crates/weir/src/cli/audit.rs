@@ -20,6 +20,7 @@ use terminal::visible_json;
 use accept::Accept;
 use show::Show;
 use snapshot::Snapshot;
+pub(super) use wanted::{Since, since};
 
 use super::{Answer, ConfigFile, Ended, Failure, complain, print, print_problems, without_help};
 

@@ -1,9 +1,10 @@
 //! `weir config`: look at a configuration without serving it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use serde_json::json;
+use store::audit::{self, Against, Kind};
 use terminal::visible_json;
 
 use super::problems::{ProblemCode, to_json};
@@ -22,7 +23,7 @@ pub(super) enum Config {
     Show(Show),
     /// Print the JSON Schema of the configuration, for editors
     #[command(
-        after_help = "Examples:\n  weir config schema > weir.schema.json\n\nThen begin weir.yaml with:\n  # yaml-language-server: $schema=weir.schema.json"
+        after_help = "Examples:\n  weir config schema > weir.schema.json\n\nThen begin weir.yaml with:\n  # yaml-language-server: $schema=weir.schema.json\n\nExit codes: 0 printed, 2 standard output cannot be written."
     )]
     Schema,
 }
@@ -38,7 +39,7 @@ Examples:
 With --json, one object: `good`, `file`, `problems`, `warnings`, and where it is good `agents`, `servers` and `policies`
 (how many). A problem and a warning have `file`, `line` and `column` (from 1; line 0 is the whole file), `key` (empty where
 there is none), `code`, `text` and `help`. Codes: config.invalid (what is written, or what it names), config.folder (something
-else stands where the gateway keeps a folder), policy.invalid (policies and scan rules), config.warning.
+else stands where the gateway keeps a folder), log.damaged, policy.invalid (policies and scan rules), config.warning.
 
 Exit codes: 0 no problem, 1 problems, 2 it cannot be read.")]
 pub(super) struct Check {
@@ -52,7 +53,7 @@ pub(super) struct Check {
 /// Print the settings that hold, with defaults; secrets stay references
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  weir config show\n  weir config show -c /etc/weir/weir.yaml\n  weir config show --coverage"
+    after_help = "Examples:\n  weir config show\n  weir config show -c /etc/weir/weir.yaml\n  weir config show --coverage\n\nExit codes: 0 printed, 1 the configuration has problems, 2 it cannot be read."
 )]
 pub(super) struct Show {
     #[command(flatten)]
@@ -88,6 +89,10 @@ impl Check {
         let misplaced = misplaced(&settings);
         if !misplaced.is_empty() {
             return self.wrong(ProblemCode::Folder, &misplaced);
+        }
+        let damaged = damaged(&settings);
+        if !damaged.is_empty() {
+            return self.wrong(ProblemCode::Log, &damaged);
         }
         let policies = match crate::config::compile::all(&settings, [0; 32]) {
             Ok((policies, _engine)) => policies.len(),
@@ -137,6 +142,28 @@ fn misplaced(settings: &Settings) -> Vec<Problem> {
     };
     let misplaced = folders.into_iter().filter(is_other);
     misplaced.map(problem).collect()
+}
+
+/// Logs that serving would not go on with. What was signed long ago is looked at by its hashes alone, as there.
+fn damaged(settings: &Settings) -> Vec<Problem> {
+    let names = store::state::log_names(Path::new(""));
+    let logs = names.map(|(name, _)| settings.state.join(name));
+    let against = Against {
+        since: true,
+        ..Against::default()
+    };
+    let problem = |log: PathBuf| {
+        let damage = audit::verify_against(&log, against).err()?;
+        // A log that has not begun is none yet.
+        (damage.kind != Kind::Unreadable).then(|| {
+            let message = format!("the log is damaged at {damage}");
+            let help = "See weir audit verify; move the folder away to begin another log.";
+            Problem::of_file(log.display().to_string(), message, help)
+        })
+    };
+    logs.filter(|log| log.is_dir())
+        .filter_map(problem)
+        .collect()
 }
 
 impl Show {

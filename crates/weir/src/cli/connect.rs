@@ -4,6 +4,7 @@
 
 pub(in crate::cli) mod clients;
 mod file;
+mod plan;
 pub(in crate::cli) mod text;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,22 +14,26 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use ::config::Listen;
 use base::{Name, Resource, Secret};
-use clap::Args;
 use clap::builder::PossibleValuesParser;
+use clap::{Args, ValueEnum};
 use policy::{Context, Decision, Policies, Principal};
 use serde_json::{Value, json};
 
 use super::{Answer, ConfigFile, Ended, Failure, print, unusable};
 use crate::config::settings::Agent;
 use crate::config::{Settings, compile, values};
-use clients::{CLIENTS, Client, KeyForm, Target};
-use file::{Held, Note, OWNER_ONLY};
+use clients::{CLIENTS, Client, KeyForm, ModelsFile, Target};
+use plan::{FilePlan, PlannedEntry, PlannedSection, ReadyFile, Undone};
 
-/// Write the gateway's servers into the configuration of an MCP client
+/// Not a program: the variables by which programs send their requests through the proxy.
+const ENVIRONMENT: &str = "env";
+
+/// Write the gateway's servers and models into the configuration of a client
 ///
 /// One entry, weir, for all servers that the agent may use, at /mcp; with --server one for each that is named. Comments, order
 /// and spacing of the file are kept, a backup stands beside it, and --undo brings back the same bytes. The key is read from a
-/// variable by the client itself; it is not written.
+/// variable by the client itself; it is not written. Claude Code, Codex and Gemini CLI are also told to ask the gateway for models
+/// where the configuration has providers.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -38,13 +43,15 @@ Examples:
   weir connect vscode --project . --server files
   weir connect codex --url https://weir.example --server files
   weir connect zed --write-key env:WEIR_KEY
+  weir connect codex --only llm         Models alone, and no servers
   weir connect cursor --undo
+  eval \"$(weir connect env)\"            Send curl, git, npm, pip and the like through the proxy
 
 Zed and Claude Desktop hand no variable to a server, so they need --write-key.
 Exit codes: 0 done, 2 it could not be done; the file is then as it was.")]
 pub(super) struct Connect {
     /// The program to connect
-    #[arg(value_parser = PossibleValuesParser::new(CLIENTS.iter().map(|client| client.name)))]
+    #[arg(value_parser = PossibleValuesParser::new(CLIENTS.iter().map(|client| client.name).chain([ENVIRONMENT])))]
     client: String,
     #[command(flatten)]
     config: ConfigFile,
@@ -72,16 +79,22 @@ pub(super) struct Connect {
     /// Write the key itself, found at env:NAME or file:PATH; only the file's owner can read it then
     #[arg(long, value_name = "WHERE")]
     write_key: Option<String>,
+    /// Write the servers alone, or where models are asked alone
+    #[arg(long, value_name = "WHAT")]
+    only: Option<Only>,
     /// Show what would be written, and change nothing
     #[arg(long)]
     print: bool,
     /// Take out what was written
-    #[arg(long, conflicts_with_all = ["server", "set", "agent", "url", "write_key"])]
+    #[arg(long, conflicts_with_all = ["server", "set", "agent", "url", "write_key", "only"])]
     undo: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
+
+/// What stands in the place of a key that is shown.
+const MASK: &str = "(the key)";
 
 fn variable_name(text: &str) -> Result<String, String> {
     match ::config::kinds::is_variable(text) {
@@ -90,25 +103,24 @@ fn variable_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// The entries to write, and where they lead.
-struct Entries {
-    entries: Vec<(String, Value)>,
-    urls: Vec<String>,
-}
-
-impl Entries {
-    fn names(&self) -> Vec<String> {
-        self.entries.iter().map(|(name, _)| name.clone()).collect()
-    }
+/// One of the two things that a client is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Only {
+    /// Servers of MCP
+    Mcp,
+    /// Where models are asked
+    Llm,
 }
 
 impl Connect {
     pub(super) fn run(self) -> Ended {
+        if self.client == ENVIRONMENT {
+            return super::web::print_environment(&self.config, &self.variable);
+        }
         let client = Client::named(&self.client).expect("the parser takes known names only");
-        let path = self.path(client)?;
         match self.undo {
-            true => self.undo(client, &path),
-            false => self.connect(client, &path),
+            true => self.undo(client),
+            false => self.connect(client),
         }
     }
 
@@ -130,45 +142,175 @@ impl Connect {
         file.ok_or_else(|| Failure::new(what, "Leave --project out."))
     }
 
-    fn connect(&self, client: &Client, path: &Path) -> Ended {
+    /// The file that says where models are asked, where the client has one. One that is named is that of the servers.
+    fn models_path(&self, models: &ModelsFile) -> Option<PathBuf> {
+        match (&self.file, &self.project) {
+            (Some(file), _) => (self.only == Some(Only::Llm)).then(|| file.clone()),
+            (None, Some(folder)) => Some(folder.join(models.project)),
+            (None, None) => models.user.path(),
+        }
+    }
+
+    fn connect(&self, client: &Client) -> Ended {
         let key = self.key()?;
-        let entries = self.entries(client, key.as_ref())?;
-        let (found, note) = (file::read(path)?, file::read_note(path)?);
-        let edited = |why: String| {
-            let what = format!("{} {why}; nothing was changed", path.display());
-            Failure::new(what, "Mend it, or name another file with --file.")
-        };
-        // What an earlier run wrote goes first, so that a second run is as the first.
-        let before = before(client, path, found.as_ref(), note.as_ref()).map_err(edited)?;
-        let text = before.as_deref().unwrap_or_default();
-        let has_root = text::has_root(client, text);
-        let with = text::insert(client, text, &entries.entries).map_err(edited)?;
-        let mode_before = note.as_ref().map(|note| note.mode);
-        let mode_before = mode_before.or(found.as_ref().map(|held| held.mode));
-        let mode_before = mode_before.unwrap_or(OWNER_ONLY);
-        let mode = match key {
-            Some(_) => OWNER_ONLY,
-            None => mode_before,
-        };
+        let plans = self.plans(client, key.as_ref())?;
+        let ready = plans.iter().map(|plan| plan.ready(client, key.is_some()));
+        let ready: Vec<ReadyFile<'_>> = ready.collect::<Result<_, _>>()?;
         if !self.print {
-            make_folder(path, self.project.is_some())?;
-            let told = Note {
-                before: before.as_deref().map(file::digest),
-                after: file::digest(&with),
-                mode: mode_before,
-                entries: entries.names(),
-                root: !has_root,
-            };
-            file::write(path, found.as_ref(), before.as_deref(), &with, mode, &told)?;
+            plan::write(&ready, self.project.is_some())?;
         }
         print(&match self.json {
-            true => format!(
-                "{}\n",
-                self.to_json(client, path, &entries, before.is_some())
-            ),
-            false => self.to_text(client, path, &entries, before.is_some()),
+            true => {
+                let files = ready.iter().map(ReadyFile::to_json).collect();
+                let more = json!({
+                    "client": client.name, "variable": self.variable, "key_written": key.is_some(), "changed": !self.print,
+                });
+                format!("{}\n", files_json(files, &more))
+            }
+            false => {
+                let texts = ready
+                    .iter()
+                    .map(|ready| ready.to_text(self.print, key.is_some()));
+                texts
+                    .collect::<Vec<_>>()
+                    .join(if self.print { "\n" } else { "" })
+            }
         })?;
         Ok(Answer::Yes)
+    }
+
+    /// What is to be written, file by file: the servers first.
+    fn plans(&self, client: &Client, key: Option<&Secret>) -> Result<Vec<FilePlan>, Failure> {
+        if key.is_some() && client.name == "codex" {
+            let what = "Codex takes no key as text";
+            return Err(Failure::new(
+                what,
+                "Leave --write-key out, and set the variable.",
+            ));
+        }
+        let (servers, models) = self.wanted(client)?;
+        let mut plans = Vec::new();
+        if servers {
+            plans.push(self.servers_plan(client, key)?);
+        }
+        let models = client.models.as_ref().filter(|_| models);
+        if let Some(models) = models
+            && let Some(path) = self.models_path(models)
+        {
+            let plan = self.models_plan(client, models, path, key)?;
+            match plans
+                .first_mut()
+                .filter(|servers| servers.path == plan.path)
+            {
+                Some(servers) => servers.sections.extend(plan.sections),
+                None => plans.push(plan),
+            }
+        }
+        Ok(plans)
+    }
+
+    /// Whether the servers are to be written, and whether where models are asked is.
+    fn wanted(&self, client: &Client) -> Result<(bool, bool), Failure> {
+        match self.only {
+            Some(Only::Mcp) => return Ok((true, false)),
+            Some(Only::Llm) if client.models.is_some() => return Ok((false, true)),
+            Some(Only::Llm) => {
+                let what = format!("no file tells {} where models are asked", client.title);
+                return Err(Failure::new(
+                    what,
+                    "Set it in the program itself; see docs/llm.md.",
+                ));
+            }
+            None => {}
+        }
+        // Of a gateway elsewhere nobody here knows whether it has models.
+        let is_elsewhere = self.url.is_some() && self.agent.is_none();
+        if client.models.is_none() || self.file.is_some() || is_elsewhere {
+            return Ok((true, false));
+        }
+        let settings = self.config.load()?;
+        let models = !settings.llm.providers.is_empty();
+        Ok((!models || !settings.servers.is_empty(), models))
+    }
+
+    fn servers_plan(&self, client: &Client, key: Option<&Secret>) -> Result<FilePlan, Failure> {
+        let targets = self.targets()?;
+        let entries = targets.into_iter().map(|(name, url)| {
+            let target = |key| Target {
+                url: &url,
+                variable: &self.variable,
+                key,
+            };
+            PlannedEntry {
+                value: client.entry(&target(key.map(Secret::expose))),
+                masked: client.entry(&target(key.map(|_| MASK))),
+                name,
+                leads_to: url.clone(),
+            }
+        });
+        Ok(FilePlan {
+            path: self.path(client)?,
+            format: client.format,
+            sections: vec![PlannedSection {
+                root: client.root,
+                entries: entries.collect(),
+            }],
+            hint: self.hint(client),
+        })
+    }
+
+    fn models_plan(
+        &self,
+        client: &Client,
+        models: &ModelsFile,
+        path: PathBuf,
+        key: Option<&Secret>,
+    ) -> Result<FilePlan, Failure> {
+        let url = match &self.url {
+            Some(url) => gateway_url(url)?,
+            None => own_url(&self.config.load()?)?,
+        };
+        let sections = |key| {
+            (models.sections)(&Target {
+                url: &url,
+                variable: &self.variable,
+                key,
+            })
+        };
+        let masked = sections(key.map(|_| MASK));
+        let written = sections(key.map(Secret::expose));
+        let sections = written
+            .into_iter()
+            .zip(masked)
+            .map(|((root, entries), (_, masked))| {
+                let entries = entries.into_iter().zip(masked);
+                let entries = entries.map(|((name, value), (_, masked))| PlannedEntry {
+                    name: name.to_owned(),
+                    leads_to: url.clone(),
+                    value,
+                    masked,
+                });
+                PlannedSection {
+                    root,
+                    entries: entries.collect(),
+                }
+            });
+        let variable = &self.variable;
+        let hint = match models.variable {
+            Some(own) if key.is_none() => {
+                format!(
+                    "{} asks models with the key in {own}:  export {own}=\"${variable}\"",
+                    client.title
+                )
+            }
+            _ => self.hint(client),
+        };
+        Ok(FilePlan {
+            path,
+            format: models.format,
+            sections: sections.collect(),
+            hint,
+        })
     }
 
     /// The key, where it is to be written.
@@ -177,31 +319,6 @@ impl Connect {
             return Ok(None);
         };
         super::secret_at(reference, "--write-key").map(Some)
-    }
-
-    fn entries(&self, client: &Client, key: Option<&Secret>) -> Result<Entries, Failure> {
-        if key.is_some() && client.name == "codex" {
-            let what = "Codex takes no key as text";
-            return Err(Failure::new(
-                what,
-                "Leave --write-key out, and set the variable.",
-            ));
-        }
-        let targets = self.targets()?;
-        let entry = |url: &String| {
-            client.entry(&Target {
-                url,
-                variable: &self.variable,
-                key: key.map(Secret::expose),
-            })
-        };
-        Ok(Entries {
-            entries: targets
-                .iter()
-                .map(|(name, url)| (name.clone(), entry(url)))
-                .collect(),
-            urls: targets.into_iter().map(|(_, url)| url).collect(),
-        })
     }
 
     /// The entries' names and URLs: one for all servers, or one for each that is named. The one place that says which.
@@ -216,6 +333,9 @@ impl Connect {
             let (name, path) = match &self.set {
                 Some(set) => {
                     let set = named(set)?;
+                    if url.is_none() || agent.is_some() {
+                        self.check_set(&set)?;
+                    }
                     (format!("weir-{set}"), format!("/mcp/@{set}"))
                 }
                 None => ("weir".to_owned(), "/mcp".to_owned()),
@@ -227,50 +347,53 @@ impl Connect {
         Ok(servers.iter().map(target).collect())
     }
 
-    fn undo(&self, client: &Client, path: &Path) -> Ended {
-        let nothing = || {
-            let what = format!("{} holds nothing that weir connect wrote", path.display());
-            Failure::new(
-                what,
-                "Name the file with --file or --project, as it was written.",
-            )
-        };
-        let note = file::read_note(path)?.ok_or_else(nothing)?;
-        let found = file::read(path)?;
-        let is_ours = found
-            .as_ref()
-            .is_some_and(|held| file::digest(&held.text) == note.after);
-        let edited = |why: String| Failure::new(format!("{} {why}", path.display()), "");
-        let text = before(client, path, found.as_ref(), Some(&note)).map_err(edited)?;
-        let is_whole = is_ours && text.as_deref().map(file::digest) == note.before;
-        let mode = match (is_whole, &found) {
-            (false, Some(held)) => held.mode,
-            _ => note.mode,
-        };
-        if !self.print {
-            file::restore(path, found.as_ref(), text.as_deref(), mode)?;
+    /// Whether the configuration has a set of this name.
+    fn check_set(&self, set: &Name) -> Result<(), Failure> {
+        let settings = self.config.load_without_secrets()?;
+        let sets = settings.toolsets.iter().map(|(name, _)| name.clone());
+        let sets: Vec<Name> = sets.collect();
+        match sets.contains(set) {
+            true => Ok(()),
+            false => Err(unknown_name("toolset", set.as_str(), &sets)),
         }
-        let done = match (&text, is_whole) {
-            (None, _) => "gone, as it was",
-            (Some(_), true) => "as it was, byte for byte",
-            (Some(_), false) => "changed since, so only the entries of weir were taken out",
-        };
+    }
+
+    /// Undoes all that was written for this client, in whichever files.
+    fn undo(&self, client: &Client) -> Ended {
+        let path = self.path(client)?;
+        let mut files = vec![(path.clone(), client.format)];
+        if let Some(models) = &client.models
+            && self.file.is_none()
+            && let Some(path) = self.models_path(models)
+        {
+            files.push((path, models.format));
+        }
+        if let (Some(models), Some(file)) = (&client.models, &self.file)
+            && models.format != client.format
+            && file.file_name() == Path::new(models.project).file_name()
+        {
+            files = vec![(file.clone(), models.format)];
+        }
+        files.dedup_by(|one, other| one.0 == other.0);
+        let mut undone: Vec<Undone> = Vec::new();
+        for (path, format) in files {
+            undone.extend(plan::undo(client, format, &path, self.print)?);
+        }
+        if undone.is_empty() {
+            let what = format!("{} holds nothing that weir connect wrote", path.display());
+            let help = "Name the file with --file or --project, as it was written.";
+            return Err(Failure::new(what, help));
+        }
         print(&match self.json {
             true => {
-                let value = json!({
-                    "client": client.name, "file": path.display().to_string(), "removed": note.entries,
-                    "restored": is_whole, "changed": !self.print,
-                });
-                format!("{value}\n")
+                let files = undone.iter().map(Undone::to_json).collect();
+                let more = json!({ "client": client.name, "changed": !self.print });
+                format!("{}\n", files_json(files, &more))
             }
-            false => {
-                let would = if self.print { "would be " } else { "" };
-                format!(
-                    "{}: {would}{done}: {}\n",
-                    path.display(),
-                    note.entries.join(", ")
-                )
-            }
+            false => undone
+                .iter()
+                .map(|undone| undone.to_text(self.print))
+                .collect(),
         })?;
         Ok(Answer::Yes)
     }
@@ -300,82 +423,20 @@ impl Connect {
             ),
         }
     }
-
-    fn to_text(&self, client: &Client, path: &Path, entries: &Entries, had_file: bool) -> String {
-        let path_shown = path.display();
-        let hint = self.hint(client);
-        if self.print {
-            let shown = match &self.write_key {
-                None => text::alone(client, &entries.entries),
-                // What is shown may be kept by a terminal; the key is not.
-                Some(_) => text::alone(client, &self.masked(client, entries)),
-            };
-            return format!("{path_shown} would have:\n\n{shown}\nkey     {hint}\n");
-        }
-        let mut said = format!("wrote   {path_shown}\n");
-        for (name, url) in entries.names().iter().zip(&entries.urls) {
-            said.push_str(&format!("entry   {name}  {url}\n"));
-        }
-        if had_file {
-            said.push_str(&format!("backup  {}\n", file::backup(path).display()));
-        }
-        said.push_str(&format!("key     {hint}\n"));
-        said
-    }
-
-    /// The entries with a mark in the key's place.
-    fn masked(&self, client: &Client, entries: &Entries) -> Vec<(String, Value)> {
-        let pairs = entries.names().into_iter().zip(&entries.urls);
-        let masked = pairs.map(|(name, url)| {
-            let target = Target {
-                url,
-                variable: &self.variable,
-                key: Some("(the key)"),
-            };
-            (name, client.entry(&target))
-        });
-        masked.collect()
-    }
-
-    fn to_json(&self, client: &Client, path: &Path, entries: &Entries, had_file: bool) -> Value {
-        let pairs = entries.names().into_iter().zip(&entries.urls);
-        let listed: Vec<Value> = pairs
-            .map(|(name, url)| json!({ "name": name, "url": url }))
-            .collect();
-        json!({
-            "client": client.name,
-            "file": path.display().to_string(),
-            "entries": listed,
-            "backup": had_file.then(|| file::backup(path).display().to_string()),
-            "variable": self.variable,
-            "key_written": self.write_key.is_some(),
-            "changed": !self.print,
-            "hint": self.hint(client),
-        })
-    }
 }
 
-/// What the file held before weir wrote to it: the backup where nothing else changed it, else what it holds without our entries.
-fn before(
-    client: &Client,
-    path: &Path,
-    found: Option<&Held>,
-    note: Option<&Note>,
-) -> Result<Option<String>, String> {
-    let (Some(held), Some(note)) = (found, note) else {
-        return Ok(found.map(|held| held.text.clone()));
-    };
-    if file::digest(&held.text) == note.after {
-        match note.before {
-            None => return Ok(None),
-            Some(_) => {
-                if let Some(text) = file::read_backup(path, note) {
-                    return Ok(Some(text));
-                }
-            }
-        }
+/// The first file with what holds for all; those behind it in `more`.
+fn files_json(files: Vec<Value>, all: &Value) -> Value {
+    let mut files = files.into_iter();
+    let mut first = files.next().unwrap_or_else(|| json!({}));
+    for (key, value) in all.as_object().into_iter().flatten() {
+        first[key] = value.clone();
     }
-    text::remove(client, &held.text, &note.entries, note.root).map(Some)
+    let more: Vec<Value> = files.collect();
+    if !more.is_empty() {
+        first["more"] = Value::from(more);
+    }
+    first
 }
 
 /// Makes the folder of a project's configuration. That of a user is there if the program is.
@@ -418,7 +479,7 @@ pub(in crate::cli) fn servers(
     {
         return Ok((gateway.clone(), wanted));
     }
-    let settings = config.load()?;
+    let settings = config.load_without_secrets()?;
     let gateway = match given {
         Some(gateway) => gateway,
         None => own_url(&settings)?,

@@ -18,6 +18,8 @@ use clients::Servers;
 
 const CONFIG: &str = include_str!("init/weir.yaml");
 const POLICY: &str = include_str!("init/policy.cedar");
+/// The folder that the example's server shows to agents. Not the gateway's own, which holds the keys of its log.
+const FILES: &str = "files";
 /// What stands before and behind the servers in the file.
 const SERVERS_BEGIN: &str = "at /mcp/<name>.\nmcp:\n";
 const SERVERS_END: &str = "\n# Who may do what";
@@ -50,7 +52,9 @@ Examples:
   weir init --from mcp ~/.cursor/mcp.json    With the servers of an MCP client
   weir init --from mcp --find                With those of all clients that are found
 
-The key is printed once and stored as its hash. Files that are there already are not changed.")]
+The key is printed once and stored as its hash. Files that are there already are not changed.
+
+Exit codes: 0 written, 2 it could not be done; nothing was changed where a file is there already.")]
 pub(super) struct Init {
     /// The folder to write to; made if it is not there
     #[arg(default_value = ".")]
@@ -97,19 +101,21 @@ impl Init {
         let (config, policy) = (self.dir.join("weir.yaml"), self.dir.join("policy.cedar"));
         self.make_dir(&[&config, &policy])?;
         let (key, hash) = new_key()?;
+        Self::make_folder(&self.dir.join(FILES))?;
         write_new(&policy, POLICY)?;
         write_new(&config, &config_text(&hash.to_string(), None))?;
         let (config, policy, key) = (config.display().to_string(), policy.display(), key.expose());
+        let files = self.dir.join(FILES).display().to_string();
         print(&match self.json {
             true => {
                 let policy = policy.to_string();
                 format!(
                     "{}\n",
-                    json!({ "config": config, "policy": policy, "agent": "dev", "key": key })
+                    json!({ "config": config, "policy": policy, "files": files, "agent": "dev", "key": key })
                 )
             }
             false => format!(
-                "wrote {config} and {policy}\n\
+                "wrote {config} and {policy}, and made the folder {files} that its first server shows to agents\n\
                  key for the agent dev, shown once:  {key}\n\
                  next:  weir config check -c {config}\n       weir serve -c {config}\n"
             ),
@@ -129,11 +135,12 @@ impl Init {
                 ));
             }
         }
-        std::fs::create_dir_all(&self.dir).map_err(|error| {
-            Failure::new(
-                format!("{} cannot be made: {error}", self.dir.display()),
-                "",
-            )
+        Self::make_folder(&self.dir)
+    }
+
+    fn make_folder(folder: &Path) -> Result<(), Failure> {
+        std::fs::create_dir_all(folder).map_err(|error| {
+            Failure::new(format!("{} cannot be made: {error}", folder.display()), "")
         })
     }
 
@@ -366,6 +373,30 @@ mod tests {
             }
         }
         (before, all)
+    }
+
+    #[test]
+    fn the_readme_shows_what_is_written() {
+        let readme = include_str!("../../../../README.md");
+        let (_, begins) = readme.split_once("`weir init` writes this").unwrap();
+        let fenced = |kind: &str| {
+            let (_, text) = begins.split_once(&format!("```{kind}\n")).unwrap();
+            text.split_once("```").unwrap().0
+        };
+        let bare = |text: &str| {
+            let lines = text.lines().filter(|line| !line.starts_with("//"));
+            let text = lines.collect::<Vec<_>>().join("");
+            text.replace(char::is_whitespace, "")
+        };
+        assert_eq!(bare(fenced("cedar")), bare(POLICY));
+        let written = |text: &str| {
+            let read = crate::config::file::read("weir.yaml", text);
+            let (document, _, problems) = read.unwrap();
+            assert!(problems.is_empty(), "{problems:?}\n{text}");
+            document.show()
+        };
+        let shown = fenced("yaml").replace("9f2c…", HASH);
+        assert_eq!(written(&shown), written(&config_text(HASH, None)));
     }
 
     #[test]

@@ -4,8 +4,6 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::complain;
-
 /// What a server carries, how it fails, and whether it changed
 #[derive(Debug, Args)]
 #[command(after_help = lab::experiments::EXAMPLES)]
@@ -20,7 +18,7 @@ impl Lab {
         match self.experiment.run() {
             Ok(exit) => ExitCode::from(exit.code()),
             Err(failure) => {
-                complain(&failure.what, &failure.help);
+                terminal::fail(&failure);
                 ExitCode::from(lab::exit::Exit::CannotRun.code())
             }
         }

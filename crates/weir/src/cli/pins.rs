@@ -41,7 +41,9 @@ struct Place {
 
 /// Print every tool, prompt and resource that was seen, and whether it is approved
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  weir pins list\n  weir pins list --json")]
+#[command(
+    after_help = "Examples:\n  weir pins list\n  weir pins list --json\n\nExit codes: 0 printed, 2 they cannot be read."
+)]
 pub(super) struct List {
     #[command(flatten)]
     place: Place,
@@ -85,11 +87,12 @@ Examples:
   weir pins approve files read_file --digest 5f0c7e1d
   weir pins approve files greet --kind prompt
   weir pins approve files --all
+  weir pins approve files --all --json | jq '.[].digest'
   weir audit show state/log.admin
 
 Who approved which definition is recorded first, in log.admin beside the gateway's log.
 
-Exit codes: 0 approved, 1 nothing was approved: none or another definition waits.")]
+Exit codes: 0 approved, 1 nothing was approved: none or another definition waits, 2 it could not be done.")]
 pub(super) struct Approve {
     #[command(flatten)]
     place: Place,
@@ -107,6 +110,9 @@ pub(super) struct Approve {
     /// Approve only the definition whose digest begins so, as `weir pins diff` shows it
     #[arg(long, value_name = "HEX", conflicts_with = "all", value_parser = digest_start)]
     digest: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// What an item is.
@@ -569,23 +575,42 @@ impl Approve {
             ApprovalError::Pins(error) => unreadable(&error),
             error => Failure::new(error.to_string(), "Nothing was approved."),
         })?;
-        if answers.is_empty() {
-            print("nothing waits for approval\n")?;
-        }
-        let mut any = Answer::No;
-        for (item, answer) in &answers {
-            let name = named(server, item.kind, &item.name);
-            print(&match answer {
-                Approved::Nothing => format!("{name}: nothing waits\n"),
-                Approved::Another(digest) => {
-                    format!("{name}: another definition waits: {digest}\n")
-                }
-                Approved::Yes(digest) => format!("{name}: approved {digest}\n"),
-            })?;
-            if matches!(answer, Approved::Yes(_)) {
-                any = Answer::Yes;
+        let told = answers.iter();
+        print(&match self.json {
+            true => {
+                let told = told.map(|(item, answer)| told_json(server, item, answer));
+                format!("{}\n", told.collect::<Value>())
             }
-        }
-        Ok(any)
+            false if answers.is_empty() => "nothing waits for approval\n".to_owned(),
+            false => told
+                .map(|(item, answer)| told_text(server, item, answer))
+                .collect(),
+        })?;
+        let mut answers = answers.iter();
+        Ok(
+            match answers.any(|(_, answer)| matches!(answer, Approved::Yes(_))) {
+                true => Answer::Yes,
+                false => Answer::No,
+            },
+        )
     }
+}
+
+fn told_text(server: &Name, item: &ServerItem, answer: &Approved) -> String {
+    let name = named(server, item.kind, &item.name);
+    match answer {
+        Approved::Nothing => format!("{name}: nothing waits\n"),
+        Approved::Another(digest) => format!("{name}: another definition waits: {digest}\n"),
+        Approved::Yes(digest) => format!("{name}: approved {digest}\n"),
+    }
+}
+
+fn told_json(server: &Name, item: &ServerItem, answer: &Approved) -> Value {
+    let (state, digest) = match answer {
+        Approved::Nothing => ("nothing waits", None),
+        Approved::Another(digest) => ("another waits", Some(digest.to_string())),
+        Approved::Yes(digest) => ("approved", Some(digest.to_string())),
+    };
+    let kind = item.kind.as_str();
+    json!({ "server": server.as_str(), "kind": kind, kind: &*item.name, "state": state, "digest": digest })
 }

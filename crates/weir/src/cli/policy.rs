@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use base::{Action, ItemKind, Json, JsonKind, Refusal, Resource, refusal};
+use base::{Action, ItemKind, Json, JsonKind, Name, Refusal, Resource, refusal};
 use clap::{Args, Subcommand};
 use policy::{Context, Decision, Explanation, Principal};
 use serde_json::json;
@@ -56,6 +56,9 @@ Examples:
   weir policy explain --agent dev --action mcp:prompt --server files --prompt greet
   weir policy explain --agent dev --action mcp:read --server files --resource file:///etc/passwd
   weir policy explain --agent dev --action llm:chat --model anthropic/claude-opus-5
+  weir policy explain --agent dev --action web:send --url https://api.example.com/items
+  weir policy explain --agent dev --action llm:list --models usage
+  weir policy explain --agent dev --action mcp:use --toolset mcp
   weir policy explain --agent dev --action mcp:list --server files --json
 
 Exit codes: 0 permitted (or permitted until the scan is done), 1 refused, 2 it could not be asked.")]
@@ -65,12 +68,23 @@ pub(super) struct Explain {
     /// The agent that calls, as the configuration names it
     #[arg(long)]
     agent: String,
-    /// What it asks: mcp:list, mcp:call, mcp:read, mcp:prompt, mcp:use, llm:chat, llm:embed or relay:pass
+    /// What it asks: mcp:list, mcp:call, mcp:read, mcp:prompt, mcp:use, llm:chat, llm:embed, llm:list, web:get,
+    /// web:send, web:tunnel or relay:pass
     #[arg(long)]
     action: String,
     /// The server that it asks, as the configuration names it
-    #[arg(long, required_unless_present = "model")]
+    #[arg(long)]
+    #[arg(required_if_eq_any = [
+        ("action", "mcp:call"), ("action", "mcp:read"), ("action", "mcp:prompt"), ("action", "relay:pass"),
+    ])]
     server: Option<String>,
+    /// The set of servers, for mcp:use and mcp:list: mcp is /mcp, and another name is /mcp/@NAME
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["server", "model"])]
+    toolset: Option<String>,
+    /// The page of models, for llm:list: models is what there is (the default), usage what was used
+    #[arg(long, value_name = "PAGE", conflicts_with_all = ["server", "model", "toolset"])]
+    #[arg(value_parser = ["models", "usage"])]
+    models: Option<String>,
     /// The tool, for mcp:call
     #[arg(long, required_if_eq("action", "mcp:call"))]
     tool: Option<String>,
@@ -83,6 +97,9 @@ pub(super) struct Explain {
     /// The model, for llm:chat and llm:embed
     #[arg(long, value_name = "PROVIDER/MODEL", conflicts_with = "server")]
     model: Option<String>,
+    /// The URL, for web:get, web:send and web:tunnel
+    #[arg(long, conflicts_with_all = ["server", "model"])]
+    url: Option<String>,
     /// The tool's arguments, as a JSON object
     #[arg(long, value_name = "JSON")]
     arguments: Option<String>,
@@ -105,7 +122,7 @@ impl Policy {
 
 impl Check {
     fn run(self) -> Ended {
-        let settings = match self.file.read()? {
+        let settings = match self.file.read_without_secrets()? {
             Ok(settings) => settings,
             Err(problems) => return self.wrong(ProblemCode::Config, &problems),
         };
@@ -168,7 +185,7 @@ fn json_object(text: &str) -> Result<Json<'_>, Failure> {
 
 impl Explain {
     fn run(self) -> Ended {
-        let settings = self.file.load()?;
+        let settings = self.file.load_without_secrets()?;
         let policies = compile::policies(&settings);
         let policies = policies.map_err(|problems| unusable(&settings.file, &problems))?;
         let (agent, action, resource) = self.question(&settings)?;
@@ -217,6 +234,25 @@ impl Explain {
         if let Some(model) = &self.model {
             return Ok((agent, action, self.of_model(settings, model, action)?));
         }
+        if let Some(url) = &self.url {
+            return Ok((agent, action, of_url(url, action)?));
+        }
+        if let Some(set) = &self.toolset {
+            return Ok((agent, action, of_toolset(settings, set, action)?));
+        }
+        if *action == llm::actions::LIST || self.models.is_some() {
+            goes_with("--models", action, &[&llm::actions::LIST])?;
+            let page = Name::new(self.models.as_deref().unwrap_or("models"));
+            let page = page.expect("the parser takes known names only");
+            return Ok((agent, action, Resource::Setting(page)));
+        }
+        if self.server.is_none() {
+            let what = format!("it is not said what {} is asked of", action.name);
+            return Err(Failure::new(
+                what,
+                "Name it with --server, --toolset, --model or --url.",
+            ));
+        }
         let asked = self.server.as_deref().unwrap_or_default();
         let server = servers().find(|name| name.as_str() == asked);
         let server = server.ok_or_else(|| unknown("server", asked, servers()))?;
@@ -235,10 +271,11 @@ impl Explain {
         asked: &str,
         action: &Action,
     ) -> Result<Resource, Failure> {
-        if ![&llm::actions::CHAT, &llm::actions::EMBED].contains(&action) {
-            let what = "--model goes with --action llm:chat and llm:embed only";
-            return Err(Failure::new(what, ""));
-        }
+        goes_with(
+            "--model",
+            action,
+            &[&llm::actions::CHAT, &llm::actions::EMBED],
+        )?;
         let (of, model) = asked.split_once('/').unwrap_or((asked, ""));
         let names = || settings.llm.providers.iter().map(|of| &of.told.name);
         let provider = names().find(|name| name.as_str() == of);
@@ -268,6 +305,49 @@ impl Explain {
         }
         Ok(asked)
     }
+}
+
+/// The site that is asked; of a tunnel its host and port alone.
+fn of_url(url: &str, action: &Action) -> Result<Resource, Failure> {
+    let site = web::read_url(url).map_err(|refusal| Failure::new(refusal.public, ""))?;
+    if *action == web::actions::TUNNEL {
+        return Ok(Resource::Site(base::Site {
+            scheme: "tcp".into(),
+            path: "/".into(),
+            ..site
+        }));
+    }
+    if ![&web::actions::GET, &web::actions::SEND].contains(&action) {
+        let what = "--url goes with --action web:get, web:send and web:tunnel only";
+        return Err(Failure::new(what, ""));
+    }
+    Ok(Resource::Site(site))
+}
+
+/// The set of servers that is asked.
+fn of_toolset(settings: &Settings, asked: &str, action: &Action) -> Result<Resource, Failure> {
+    goes_with(
+        "--toolset",
+        action,
+        &[&mcp::actions::USE, &mcp::actions::LIST],
+    )?;
+    let sets = || {
+        let named = settings.toolsets.iter().map(|(name, _)| name.as_str());
+        named.chain([mcp::ALL_SERVERS])
+    };
+    let set = sets().find(|set| *set == asked).and_then(Name::new);
+    let set = set.ok_or_else(|| unknown("toolset", asked, sets()))?;
+    Ok(Resource::toolset(set))
+}
+
+/// Fails where a flag does not go with the action.
+fn goes_with(flag: &str, action: &Action, with: &[&Action]) -> Result<(), Failure> {
+    if with.contains(&action) {
+        return Ok(());
+    }
+    let with: Vec<&str> = with.iter().map(|action| action.name).collect();
+    let what = format!("{flag} goes with --action {} only", with.join(" and "));
+    Err(Failure::new(what, ""))
 }
 
 /// What refuses a call before any policy is asked, in the gateway's order.

@@ -14,6 +14,8 @@ pub(super) enum ProblemCode {
     Config,
     /// Something else stands where the gateway keeps a folder.
     Folder,
+    /// A log in the state folder is not what was written.
+    Log,
     /// The policies or the scan rules, when they are compiled.
     Policy,
     /// Something to know of, which keeps nothing from working.
@@ -25,6 +27,7 @@ impl ProblemCode {
         match self {
             ProblemCode::Config => "config.invalid",
             ProblemCode::Folder => "config.folder",
+            ProblemCode::Log => "log.damaged",
             ProblemCode::Policy => "policy.invalid",
             ProblemCode::Warning => "config.warning",
         }

@@ -28,6 +28,7 @@ impl Reference {
             ("rules.md", rules()),
             ("metrics.md", metrics()),
             ("routes.md", routes()),
+            ("conversion.md", conversion()),
         ];
         for (name, text) in pages {
             let path = self.dir.join(name);
@@ -64,6 +65,23 @@ fn config_keys() -> String {
         page.push_str(&format!(
             "| `{}` | {value} | {default} | {doc} | `{example}` |\n",
             row.path
+        ));
+    }
+    page
+}
+
+fn conversion() -> String {
+    let mut page = format!(
+        "# Conversion\n\n{MADE}\
+         What becomes of the members of a request where its provider speaks another dialect ([Models](../llm.md)). A member \
+         that stands in no row is refused with `llm.unconvertible`, by its path, and so is a part of a conversation, a tool or \
+         a format that the other dialect has no word for.\n\n\
+         | dialect | member | becomes |\n|---|---|---|\n"
+    );
+    for [dialect, member, becomes] in llm::conversion_rows() {
+        page.push_str(&format!(
+            "| {dialect} | `{member}` | {} |\n",
+            cell(&becomes)
         ));
     }
     page
@@ -170,6 +188,7 @@ fn routes() -> String {
         let (open, why) = match route.open {
             Open::Agents => ("agents", ""),
             Open::Everyone(why) => ("everyone", why),
+            Open::Applicants(why) => ("applicants", why),
             Open::Operator(why) => ("the operator, at the admin listener", why),
         };
         page.push_str(&format!(

@@ -11,7 +11,12 @@ use crate::serve::Signals;
 /// SIGHUP, or a change of a file that the configuration names, has it read again; a bad file leaves the
 /// running settings.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  weir serve\n  weir serve -c /etc/weir/weir.yaml")]
+#[command(after_help = "\
+Examples:
+  weir serve
+  weir serve -c /etc/weir/weir.yaml
+
+Exit codes: 0 it was told to stop, and its log is closed, 2 it could not begin, or its log failed.")]
 pub(super) struct Serve {
     #[command(flatten)]
     file: ConfigFile,

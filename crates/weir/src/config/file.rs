@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::identity::IdentitySection;
 use super::listen::{AdminSection, Listens};
 use super::settings::{Limits, Logs};
 
@@ -41,11 +42,14 @@ pub(crate) struct File {
     #[schemars(example = &"{ dev: { key: sha256:9f2c…, groups: [engineers] } }")]
     #[serde(default)]
     pub agents: ByName<Agent>,
+    /// Tokens, certificates and enrolment: who calls, proved by a key that is never sent.
+    #[schemars(example = &"{ trust_domain: example.org }")]
+    pub identity: Option<IdentitySection>,
     /// What nothing passes for, from the next reload on: all, a lane, or an agent; open streams and sessions end.
     #[schemars(example = &"[agent:dev, lane:relay]")]
     pub stop: Option<OneOrMore<Stopped>>,
     /// The MCP servers behind the gateway; agents reach each at /mcp/<name>.
-    #[schemars(example = &"{ files: { command: [mcp-server-filesystem, .] } }")]
+    #[schemars(example = &"{ files: { command: [mcp-server-filesystem, ./files] } }")]
     #[serde(default)]
     pub mcp: ByName<mcp::section::ServerSection>,
     /// Sets of servers and their tools behind URLs of their own, /mcp/@<name>; all servers are at /mcp.
@@ -56,6 +60,13 @@ pub(crate) struct File {
     #[schemars(example = &"{ providers: { openai: { key: env:OPENAI_API_KEY } } }")]
     #[serde(default)]
     pub llm: llm::section::LlmSection,
+    /// What there may be of models in a time: money, tokens, calls, by agent, group, provider, model; all that apply hold.
+    #[schemars(example = &"{ month: { group: engineers, money: 200, per: month } }")]
+    #[serde(default)]
+    pub budgets: ByName<super::budgets::BudgetSection>,
+    /// Pages, requests and tunnels of agents: /fetch, and the forward proxy where it listens.
+    #[schemars(example = &"{ listen: '127.0.0.1:8703' }")]
+    pub web: Option<web::section::WebSection>,
     /// The MCP servers that weir ships, written in short: each is a child process like any other server.
     #[schemars(example = &"{ code: { roots: [.] } }")]
     pub tools: Option<tools::section::Tools>,
@@ -156,7 +167,7 @@ pub(crate) enum Stopped {
     "type": "string", "pattern": "^(all|(lane|agent):.+)$"
 });
 
-fn stopped(text: &str) -> Result<Stopped, String> {
+pub(crate) fn stopped(text: &str) -> Result<Stopped, String> {
     let agent = |name: &str| Name::new(name).map(Stopped::Agent);
     let found = match text.split_once(':') {
         None if text == "all" => Some(Stopped::All),

@@ -1,9 +1,11 @@
 //! The `llm:` section: what a provider's keys say about each other, and the secrets and files that they name.
 
-use ::config::{Check, Path as Key, Url};
+use std::sync::Arc;
+
+use ::config::{ByName, Check, Path as Key, Url};
 use base::Name;
 use llm::section::{LlmSection, ProviderSection};
-use llm::{ModelRoute, Provider, ProviderKind, RouteTry};
+use llm::{ModelRoute, PRICES_BYTES_MAX, PriceTable, Provider, ProviderKind, RouteTry};
 
 use super::settings::{Llm, ModelProvider};
 
@@ -13,6 +15,7 @@ const WEIGHT_MAX: u32 = 1_000;
 /// The lane's settings. `taken` are the names of servers and of the relay's sides: a provider has one of its own.
 pub(super) fn llm(written: &LlmSection, taken: &[Name], check: &mut Check<'_>) -> Llm {
     let at = Key::of("llm");
+    let table = prices(written, &at, check);
     let mut providers = Vec::new();
     for (name, provider) in written.providers.iter() {
         let at = at.key("providers").key(name);
@@ -22,14 +25,15 @@ pub(super) fn llm(written: &LlmSection, taken: &[Name], check: &mut Check<'_>) -
                 "is the name of a server or of a side of the relay too; give it another",
             );
         }
-        providers.extend(self::provider(name, provider, &at, check));
+        providers.extend(self::provider(name, provider, &table, &at, check));
     }
     let mut routes = Vec::new();
     for (name, route) in written.routes.iter() {
         let at = at.key("routes").key(name);
         let mut tries = Vec::new();
         for (i, text) in route.0.iter() {
-            tries.extend(one_try(&text.0, &providers, &at.index(i), check));
+            let known = (&written.providers, &providers[..]);
+            tries.extend(one_try(&text.0, known, &at.index(i), check));
         }
         if route.0.is_empty() {
             check.say(&at, "names no model");
@@ -46,12 +50,14 @@ pub(super) fn llm(written: &LlmSection, taken: &[Name], check: &mut Check<'_>) -
         answer_bytes_max: written.answer_bytes_max.size(),
         answer_ms: written.answer_ms.0,
         silence_ms: written.silence_ms.0,
+        socket_idle_ms: written.socket_idle_ms.0,
     }
 }
 
 fn provider(
     name: &str,
     written: &ProviderSection,
+    table: &Arc<PriceTable>,
     at: &Key,
     check: &mut Check<'_>,
 ) -> Option<ModelProvider> {
@@ -68,6 +74,11 @@ fn provider(
         }
     };
     let keys = keys(written, at, check);
+    let has_key = check.wrote(&at.key("key")) || check.wrote(&at.key("keys"));
+    if !has_key && written.url.is_none() && !url.is_loopback() {
+        let message = "has no key, and providers of this kind refuse a call without one; write key: env:NAME or file:PATH";
+        check.warn(at, message);
+    }
     check_clear(&url, !keys.is_empty(), at, check);
     let ca = check.of(&written.ca, &at.key("ca"), Check::certificates);
     if !url.https && ca.is_some() {
@@ -83,11 +94,37 @@ fn provider(
                 .values()
                 .map(|model| model.0.clone())
                 .collect(),
+            kind_name: kind_name(name, written).to_owned(),
+            prices: written
+                .prices
+                .iter()
+                .map(|(model, price)| (model.to_owned(), price.price()))
+                .collect(),
+            table: Arc::clone(table),
         },
         url,
         ca,
         addresses: written.addresses.values().map(|range| range.0).collect(),
     })
+}
+
+/// The file of prices; empty where there is none.
+fn prices(written: &LlmSection, at: &Key, check: &mut Check<'_>) -> Arc<PriceTable> {
+    let at = at.key("prices");
+    let Some(file) = &written.prices else {
+        return Arc::default();
+    };
+    let text = check.text(&file.0, PRICES_BYTES_MAX);
+    let table = text.and_then(|text| {
+        PriceTable::parse(&text).map_err(|why| {
+            format!("cannot be read as prices: {why}; weir prices import writes such a file")
+        })
+    });
+    check.good(&at, table).map_or_else(Arc::default, Arc::new)
+}
+
+fn kind_name<'w>(name: &'w str, written: &'w ProviderSection) -> &'w str {
+    written.kind.as_ref().map_or(name, |kind| kind.0.as_str())
 }
 
 /// What is known of the kind that is written, or of that by the provider's name.
@@ -97,7 +134,7 @@ fn kind(
     at: &Key,
     check: &mut Check<'_>,
 ) -> Option<ProviderKind> {
-    let wanted = written.kind.as_ref().map_or(name, |kind| kind.0.as_str());
+    let wanted = kind_name(name, written);
     let kind = ProviderKind::of(wanted);
     if kind.is_none() {
         let known: Vec<&str> = ProviderKind::names().collect();
@@ -134,7 +171,7 @@ fn check_clear(url: &Url, has_key: bool, at: &Key, check: &mut Check<'_>) {
 /// One model of a route: `provider/model`, with a weight behind it where the first is drawn by weights.
 fn one_try(
     written: &str,
-    providers: &[ModelProvider],
+    (all, providers): (&ByName<ProviderSection>, &[ModelProvider]),
     at: &Key,
     check: &mut Check<'_>,
 ) -> Option<RouteTry> {
@@ -157,13 +194,26 @@ fn one_try(
         check.say(at, format!("{named:?} is not written as provider/model"));
         return None;
     };
-    let names = || providers.iter().map(|provider| provider.told.name.as_str());
-    let Some(provider) = names().position(|known| known == name) else {
+    let of_name = |provider: &ModelProvider| provider.told.name.as_str() == name;
+    let names = || all.iter().map(|(name, _)| name);
+    let Some(provider) = providers.iter().position(of_name) else {
+        if names().any(|known| known == name) {
+            // What is wrong with the provider was said.
+            return None;
+        }
         let near = base::near::meant(name, names());
         let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
         check.say(at, format!("no provider is named {name:?}{near}"));
         return None;
     };
+    let models = &providers[provider].told.models;
+    if !models.is_empty() && !models.iter().any(|known| known == model) {
+        let near = base::near::meant(model, models.iter().map(String::as_str));
+        let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+        let message = format!("the provider {name} has no model {model:?} among its models{near}");
+        check.say(at, message);
+        return None;
+    }
     Some(RouteTry {
         provider,
         model: model.to_owned(),

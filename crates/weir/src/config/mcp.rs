@@ -1,5 +1,7 @@
 //! The `mcp:` section: what a server's keys say about each other, and the secrets and files that they name.
 
+use std::path::{Path, PathBuf};
+
 use ::config::{ByName, Check, EnvValue as Written, Path as Key};
 use base::{Name, Secret};
 use mcp::section;
@@ -77,6 +79,53 @@ fn child(server: &section::ServerSection, at: &Key, check: &mut Check<'_>) -> Op
         dir,
         errors: net::children::Errors::Log,
     })
+}
+
+/// Warns of arguments that are folders of the gateway's own: the program may show to agents what is in them, such as the keys of
+/// the log. `own` are the state folder and files.
+pub(super) fn warn_of_exposed(servers: &[Server], own: &[PathBuf], check: &mut Check<'_>) {
+    let own: Vec<(String, PathBuf)> = own
+        .iter()
+        .filter_map(|own| Some((own.display().to_string(), resolved(own)?)))
+        .collect();
+    for server in servers {
+        let ServerKind::Child(child) = &server.kind else {
+            continue;
+        };
+        let at = Key::of("mcp").key(server.name.as_str()).key("command");
+        for (i, word) in child.command.iter().enumerate().skip(1) {
+            // `--root=DIR` names a folder too.
+            let named = word.split_once('=').map_or(&**word, |(_, value)| value);
+            let words = [&**word, named].into_iter().filter(|word| !word.is_empty());
+            let mut folders = words.map(|word| child.dir.join(word));
+            let folder = folders.find(|folder| check.outside.is_folder(folder));
+            let Some(folder) = folder.and_then(|folder| resolved(&folder)) else {
+                continue;
+            };
+            let held = own
+                .iter()
+                .find(|(_, own)| own.starts_with(&folder) || folder.starts_with(own));
+            if let Some((held, _)) = held {
+                let message = format!(
+                    "names a folder that holds {held}: agents may read, through this server, what is the gateway's alone, such as the \
+                     signing key of its log; name another folder"
+                );
+                check.warn(&at.index(i), message);
+            }
+        }
+    }
+}
+
+/// A path without links and dots. Of what is not there yet, that of its folder.
+fn resolved(path: &Path) -> Option<PathBuf> {
+    if let Ok(path) = path.canonicalize() {
+        return Some(path);
+    }
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok()?;
+    Some(folder.join(path.file_name()?))
 }
 
 /// Why a program cannot be started, to be put after its key.

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use ::config::{Check, FILE_BYTES_MAX, OneOr, Path as Key};
+use ::config::{Check, FILE_BYTES_MAX, OneOr, Path as Key, SecretsNeeded};
 use ::relay::configured as relay;
 use base::{Digest, Name};
 
@@ -16,7 +16,7 @@ use super::outside::Machine;
 use super::seen::Seen;
 use super::settings::relay::Relay;
 use super::settings::{Agent, LOCAL, Policy, PolicyFile, Settings};
-use super::{POLICY_BYTES_MAX, Problem, llm, mcp, named, tools, toolsets};
+use super::{POLICY_BYTES_MAX, Problem, budgets, llm, mcp, named, tools, toolsets, web};
 use crate::lanes;
 
 pub(crate) use super::outside::{Environment, read_text};
@@ -39,11 +39,26 @@ pub(crate) fn load_again(
     seen: &mut Seen,
 ) -> Result<Settings, Vec<Problem>> {
     seen.note(path);
-    let text = read_text(path, FILE_BYTES_MAX).map_err(|message| {
+    let text = configuration(path)?;
+    read_again(path, &text, environment, seen, SecretsNeeded::All)
+}
+
+/// The text of a configuration.
+fn configuration(path: &Path) -> Result<String, Vec<Problem>> {
+    read_text(path, FILE_BYTES_MAX).map_err(|message| {
         let help = "Write one with weir init, or name another with -c FILE.";
         vec![Problem::of_file(path.display().to_string(), message, help)]
-    })?;
-    read_again(path, &text, environment, seen)
+    })
+}
+
+/// The same for who sends nothing: a secret that is not there is no problem.
+pub(crate) fn load_without_secrets(
+    path: &Path,
+    environment: Environment<'_>,
+) -> Result<Settings, Vec<Problem>> {
+    let text = configuration(path)?;
+    let seen = &mut Seen::default();
+    read_again(path, &text, environment, seen, SecretsNeeded::None).and_then(all_usable)
 }
 
 /// Checks a configuration's text as if it stood in the file `path`.
@@ -54,7 +69,7 @@ pub(crate) fn load_text(
     environment: Environment<'_>,
     seen: &mut Seen,
 ) -> Result<Settings, Vec<Problem>> {
-    read_again(path, text, environment, seen).and_then(all_usable)
+    read_again(path, text, environment, seen, SecretsNeeded::All).and_then(all_usable)
 }
 
 fn all_usable(settings: Settings) -> Result<Settings, Vec<Problem>> {
@@ -69,17 +84,20 @@ fn read_again(
     text: &str,
     environment: Environment<'_>,
     seen: &mut Seen,
+    secrets: SecretsNeeded,
 ) -> Result<Settings, Vec<Problem>> {
     let name = path.display().to_string();
     let (document, file, mut problems) = file::read(&name, text).map_err(|wrong| vec![wrong])?;
     let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
     let mut machine = Machine { environment, seen };
     let mut check = Check::new(&document, &mut machine, folder);
+    check.secrets = secrets;
     let mut settings = settings(&file, path, &mut check);
     problems.append(&mut check.problems);
     settings.warnings = check.warnings;
+    let misses_secrets = check.misses_secrets;
     settings.warnings.extend(named::unknown(&settings));
-    if problems.is_empty() && !is_whole(&file, &settings) {
+    if problems.is_empty() && !misses_secrets && !is_whole(&file, &settings) {
         let message = "something that is written here cannot be used, and nothing says why";
         let help = "This is a fault of weir: please report it.";
         problems.push(Problem::of_file(name.clone(), message, help));
@@ -126,6 +144,7 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
     let agents = agents(file, check);
     let mut servers = mcp::servers(&file.mcp, check);
     let taken: Vec<Name> = servers.iter().map(|server| server.name.clone()).collect();
+    mcp::warn_of_exposed(&servers, &own_files(file, path, check), check);
     servers.extend(tools::servers(file, &taken, check));
     let toolsets = toolsets::toolsets(&file.toolsets, &servers, check);
     let policy = policy(file, check);
@@ -135,6 +154,9 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
     let relay = relay::relay(file.relay.as_ref(), &names, check);
     let taken: Vec<Name> = names.into_iter().chain(relay.names()).collect();
     let llm = llm::llm(&file.llm, &taken, check);
+    let identity = super::identity::identity(file.identity.as_ref(), check);
+    let web = web::web(file.web.as_ref(), file.listen_public.0, check);
+    let budgets = budgets::budgets(file, &llm, check);
     let stop = stop(file, &agents, &relay, check);
     let mut log = file.log.clone();
     log.witness = log.witness.map(|witness| check.folder.join(witness));
@@ -145,10 +167,13 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
         public_url: file.public_url.as_ref().map(|url| url.0.clone()),
         state: check.folder.join(&file.state.0),
         agents,
+        identity,
         stop,
         servers,
         toolsets,
         llm,
+        budgets,
+        web,
         search: file.tools.as_ref().is_some_and(|tools| tools.search.0),
         policy,
         scan,
@@ -172,6 +197,24 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
     }
 }
 
+/// What is the gateway's alone: its state, its configuration and its policies.
+fn own_files(file: &File, path: &Path, check: &Check<'_>) -> Vec<PathBuf> {
+    let policies = match &file.policy {
+        Some(OneOr::One(file)) => vec![&file.0],
+        Some(OneOr::Map(policy)) => {
+            let files = policy.files.iter().flat_map(|files| files.values());
+            files.map(|file| &file.0).collect()
+        }
+        None => Vec::new(),
+    };
+    let state = check.folder.join(&file.state.0);
+    let policies = policies.into_iter().map(|file| check.folder.join(file));
+    [state, path.to_owned()]
+        .into_iter()
+        .chain(policies)
+        .collect()
+}
+
 /// Whether all that is written is in the settings: nothing may be left out without a problem.
 fn is_whole(file: &File, settings: &Settings) -> bool {
     let shipped = file.tools.as_ref().and_then(|tools| tools.code.as_ref());
@@ -181,6 +224,7 @@ fn is_whole(file: &File, settings: &Settings) -> bool {
         && listeners == settings.listen.len()
         && file.agents.iter().count() == settings.agents.len()
         && llm::is_whole(&file.llm, &settings.llm)
+        && web::is_whole(file.web.as_ref(), &settings.web)
         && relay::is_whole(file.relay.as_ref(), &settings.relay)
 }
 

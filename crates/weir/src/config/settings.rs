@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ::config::kinds::{plain, some};
 use ::config::{Count, Listen};
@@ -39,6 +40,8 @@ pub(crate) struct Settings {
     pub state: PathBuf,
     /// In the order that they were written; names are unique, and so are keys.
     pub agents: Vec<Agent>,
+    /// Tokens, certificates and enrolment; off where nothing was written.
+    pub identity: Option<super::identity::Identity>,
     /// What nothing may pass for.
     pub stop: gate::Stops,
     /// The MCP servers, in the order that they were written; names are unique.
@@ -47,6 +50,10 @@ pub(crate) struct Settings {
     pub toolsets: Vec<(Name, mcp::Toolset)>,
     /// The providers of models.
     pub llm: Llm,
+    /// What there may be of models, a row for each amount.
+    pub budgets: Vec<gate::Budget>,
+    /// The web lane; off where nothing was written.
+    pub web: Web,
     /// At the URL of all servers, tools are found by search.
     pub search: bool,
     pub policy: Policy,
@@ -81,10 +88,13 @@ impl Settings {
             public_url: None,
             state: super::file::state().0,
             agents: Vec::new(),
+            identity: None,
             stop: gate::Stops::default(),
             servers: Vec::new(),
             toolsets: Vec::new(),
             llm: Llm::default(),
+            budgets: Vec::new(),
+            web: super::web::built_in(),
             search: false,
             policy: Policy {
                 files: vec![PolicyFile {
@@ -166,6 +176,27 @@ pub(crate) struct Llm {
     pub answer_bytes_max: usize,
     pub answer_ms: u64,
     pub silence_ms: u64,
+    pub socket_idle_ms: u64,
+}
+
+impl ModelProvider {
+    /// Where it may be dialled: where its URL says, and in the ranges that are named.
+    pub(crate) fn reach(&self) -> gate::Reach {
+        let mut reach = match self.url.is_loopback() {
+            true => gate::Reach::loopback(),
+            false => gate::Reach::default(),
+        };
+        reach.ranges.extend(&self.addresses);
+        reach
+    }
+}
+
+impl Llm {
+    /// The provider of this name.
+    pub(crate) fn provider(&self, name: &base::Name) -> Option<&ModelProvider> {
+        let mut providers = self.providers.iter();
+        providers.find(|provider| provider.told.name == *name)
+    }
 }
 
 /// One provider, and how it is reached.
@@ -176,6 +207,40 @@ pub(crate) struct ModelProvider {
     pub ca: Option<Ca>,
     /// Ranges that may be dialled beside public addresses.
     pub addresses: Vec<base::AddressRange>,
+}
+
+/// Pages, requests and tunnels of agents.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Web {
+    /// Whether there is such a section at all.
+    pub is_on: bool,
+    /// Where the forward proxy listens.
+    pub listen: Option<Listen>,
+    pub intercept: Option<WebIntercept>,
+    /// The folder of its authority.
+    pub intercept_folder: Option<PathBuf>,
+    pub credentials: Vec<web::Credential>,
+    /// Certificates to trust for sites beside the public ones.
+    pub ca: Option<Ca>,
+    pub fetch: web::FetchSettings,
+    pub tunnel: net::TunnelBounds,
+    pub agent: web::AgentBounds,
+    pub body_bytes_max: usize,
+    pub answer_ms: u64,
+    pub silence_ms: u64,
+}
+
+/// How tunnels are looked into.
+#[derive(Clone)]
+pub(crate) struct WebIntercept {
+    pub authority: Arc<net::Authority>,
+    pub pass: web::HostNames,
+}
+
+impl PartialEq for WebIntercept {
+    fn eq(&self, other: &WebIntercept) -> bool {
+        self.authority.fingerprint() == other.authority.fingerprint() && self.pass == other.pass
+    }
 }
 
 /// How a server is reached.

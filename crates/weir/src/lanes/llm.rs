@@ -1,29 +1,40 @@
 //! The row of models: OpenAI's and Anthropic's dialects below `/v1`, Google's below `/v1beta`.
 
+mod metrics;
+
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
+use arc_swap::ArcSwap;
 use base::{CallId, Name};
 use gate::Reach;
 use http::Method;
 use llm::{LlmLane, Root, Shared};
-use net::{Endpoint, Request, Response};
+use net::{Endpoint, Request, Response, TargetError, Targets};
 
-use super::{Local, OnThread, Opened, Parts, Row, Running};
-use crate::assemble::{WayOut, endpoint};
-use crate::config::Settings;
+use super::{Local, OnThread, Opened, Parts, Row, Running, Take};
+use crate::assemble::{OfAgents, WayOut, endpoint};
+use crate::config::settings::{Llm as ModelSettings, ModelProvider};
+use crate::config::{Problem, Settings};
 use crate::health::{LaneHealth, Readiness};
+use crate::reload::named;
 use crate::routes::{Answers, Open, Route, new_call_id};
+use metrics::ModelMetrics;
 
 pub(crate) const ROW: Row = Row {
     lane: &llm::LANE,
     routes: &[
         post("/v1/chat/completions", llm::refuse),
-        post("/v1/responses", llm::refuse),
+        Route {
+            methods: &[Method::GET, Method::POST],
+            ..post("/v1/responses", llm::refuse)
+        },
         post("/v1/embeddings", llm::refuse),
         post("/v1/messages", llm::refuse_anthropic),
         post("/v1/messages/count_tokens", llm::refuse_anthropic),
+        get("/v1/usage", llm::refuse),
         get("/v1/models", llm::refuse),
         Route {
             methods: &[Method::GET, Method::POST],
@@ -35,14 +46,11 @@ pub(crate) const ROW: Row = Row {
             ..get("/v1beta/models/**", llm::refuse_gemini)
         },
     ],
-    metrics: &[],
+    metrics: metrics::ALL,
     endpoints,
     reach,
-    only_at_start: |old, new| match old.llm == new.llm {
-        true => Vec::new(),
-        false => vec!["llm".to_owned()],
-    },
-    reloaded: |_, _| Vec::new(),
+    only_at_start: |_, _| Vec::new(),
+    reloaded,
     open,
 };
 
@@ -74,25 +82,70 @@ fn now_ms() -> u64 {
 
 /// The lane of one process.
 struct Llm {
+    means: Means,
+    current: Arc<ArcSwap<Generation>>,
+}
+
+/// One state of the settings of models. A call goes on by that in which it came in.
+struct Generation {
     shared: Arc<Shared>,
+    targets: Arc<Targets>,
+    settings: ModelSettings,
+}
+
+impl Generation {
+    fn lane(&self, out: &WayOut) -> LlmLane {
+        let upstreams = out.to(&self.targets).upstreams();
+        LlmLane::new(Arc::clone(&self.shared), upstreams)
+    }
 }
 
 fn open(settings: &Settings, parts: &Parts<'_>) -> Opened {
-    let written = &settings.llm;
-    let providers = written.providers.iter();
-    let told = llm::Settings {
-        providers: providers.map(|provider| provider.told.clone()).collect(),
-        routes: written.routes.clone(),
+    let means = Means {
+        metrics: Arc::new(ModelMetrics::new(&settings.llm)),
+        usage: Arc::new(parts.spending.of_agents(parts.gate, parts.clock)),
         origins: settings.origins.clone(),
-        body_bytes_max: written.body_bytes_max,
-        answer_bytes_max: written.answer_bytes_max,
-        answer_ms: written.answer_ms,
-        silence_ms: written.silence_ms,
-        new_id: new_call_id,
-        now_ms,
     };
-    let shared = Arc::new(Shared::new(told, Arc::clone(parts.gate)));
-    Ok(Arc::new(Llm { shared }))
+    let generation = Generation {
+        shared: Arc::new(Shared::new(
+            means.told(&settings.llm),
+            Arc::clone(parts.gate),
+        )),
+        targets: Arc::clone(parts.targets),
+        settings: settings.llm.clone(),
+    };
+    Ok(Arc::new(Llm {
+        means,
+        current: Arc::new(ArcSwap::from_pointee(generation)),
+    }))
+}
+
+/// What all generations share.
+struct Means {
+    metrics: Arc<ModelMetrics>,
+    usage: Arc<OfAgents>,
+    origins: Vec<String>,
+}
+
+impl Means {
+    /// What the lane is told of the settings.
+    fn told(&self, settings: &ModelSettings) -> llm::Settings {
+        let providers = settings.providers.iter();
+        llm::Settings {
+            providers: providers.map(|provider| provider.told.clone()).collect(),
+            routes: settings.routes.clone(),
+            origins: self.origins.clone(),
+            body_bytes_max: settings.body_bytes_max,
+            answer_bytes_max: settings.answer_bytes_max,
+            answer_ms: settings.answer_ms,
+            silence_ms: settings.silence_ms,
+            socket_idle_ms: settings.socket_idle_ms,
+            meter: Arc::clone(&self.metrics) as Arc<dyn llm::ModelMeter>,
+            usage: Arc::clone(&self.usage) as Arc<dyn llm::UsageOf>,
+            new_id: new_call_id,
+            now_ms,
+        }
+    }
 }
 
 impl Running for Llm {
@@ -106,16 +159,54 @@ impl Running for Llm {
     }
 
     fn thread(&self, out: &WayOut) -> Rc<dyn OnThread> {
-        Rc::new(LlmThread(LlmLane::new(
-            Arc::clone(&self.shared),
-            out.upstreams(),
-        )))
+        let generation = self.current.load_full();
+        let lane = generation.lane(out);
+        Rc::new(LlmThread {
+            current: Arc::clone(&self.current),
+            out: out.clone(),
+            held: RefCell::new((generation, lane)),
+        })
+    }
+
+    /// Providers, routes and bounds that are others. Calls under way go on by those that passed them.
+    fn prepare(&self, settings: &Settings) -> Result<Take<'_>, Vec<Problem>> {
+        let old = self.current.load_full();
+        let new = settings.llm.clone();
+        if old.settings == new {
+            return Ok(Box::new(|| ()));
+        }
+        let targets = old.targets.next(endpoints(settings));
+        let targets = targets.map_err(|errors| {
+            let problem = |error: TargetError| Problem {
+                key: format!("llm.providers.{}", error.name),
+                ..Problem::of_file(settings.file.display().to_string(), error.problem, "")
+            };
+            errors.into_iter().map(problem).collect::<Vec<_>>()
+        })?;
+        let targets = Arc::new(targets);
+        Ok(Box::new(move || {
+            let told = self.means.told(&new);
+            self.means.metrics.know(&new);
+            let is_same = |name: &Name| old.settings.provider(name) == new.provider(name);
+            let shared = Arc::new(old.shared.next(told, is_same));
+            say_changes(&old.settings, &new);
+            self.current.store(Arc::new(Generation {
+                shared,
+                targets,
+                settings: new,
+            }));
+        }))
+    }
+
+    fn show_metrics(&self, page: &mut String) {
+        self.means.metrics.write(&self.means.usage.gauges(), page);
     }
 
     /// A provider that is left alone takes none of the others away.
     fn health(&self) -> Option<LaneHealth> {
         let (mut parts, mut down) = (Vec::new(), 0);
-        for (name, works) in self.shared.health() {
+        let current = self.current.load();
+        for (name, works) in current.shared.health() {
             down += usize::from(!works);
             let word = if works { "works" } else { "down" };
             parts.push((name.as_str().to_owned(), word));
@@ -136,19 +227,80 @@ impl Running for Llm {
     }
 }
 
-struct LlmThread(LlmLane);
+/// Tells the operator which providers came, changed and went.
+fn say_changes(old: &ModelSettings, new: &ModelSettings) {
+    for provider in &new.providers {
+        match old.provider(&provider.told.name) {
+            None => tracing::info!(provider = %provider.told.name, "provider added"),
+            Some(known) if known != provider => {
+                tracing::info!(provider = %provider.told.name, "provider changed");
+            }
+            Some(_) => {}
+        }
+    }
+    for provider in &old.providers {
+        if new.provider(&provider.told.name).is_none() {
+            tracing::info!(provider = %provider.told.name, "provider taken out");
+        }
+    }
+}
+
+struct LlmThread {
+    current: Arc<ArcSwap<Generation>>,
+    out: WayOut,
+    /// The lane by the settings of the last call, as long as these are in force.
+    held: RefCell<(Arc<Generation>, LlmLane)>,
+}
+
+impl LlmThread {
+    /// The lane by the settings that are in force now.
+    fn lane(&self) -> LlmLane {
+        let current = self.current.load();
+        let mut held = self.held.borrow_mut();
+        if !Arc::ptr_eq(&held.0, &current) {
+            *held = (Arc::clone(&current), current.lane(&self.out));
+        }
+        held.1.clone()
+    }
+}
 
 impl OnThread for LlmThread {
     fn answer<'a>(&'a self, _rest: &'a str, request: Request, id: CallId) -> Local<'a, Response> {
         let path = request.head.uri.path().to_owned();
+        let lane = self.lane();
         Box::pin(async move {
             let (root, rest) = match path.strip_prefix("/v1beta/") {
                 Some(rest) => (Root::V1Beta, rest),
                 None => (Root::V1, path.strip_prefix("/v1/").unwrap_or_default()),
             };
-            self.0.serve(root, rest, request, id).await
+            let in_force = || self.lane();
+            lane.serve(root, rest, request, id, &in_force).await
         })
     }
+}
+
+/// The providers that differ, the routes, and what else holds for all of them.
+fn reloaded(old: &Settings, new: &Settings) -> Vec<String> {
+    fn all(settings: &Settings) -> impl Iterator<Item = (&Name, &ModelProvider)> {
+        let providers = settings.llm.providers.iter();
+        providers.map(|provider| (&provider.told.name, provider))
+    }
+    let mut keys = named("llm.providers", all(old), all(new));
+    let (old, new) = (&old.llm, &new.llm);
+    let differ = [
+        ("routes", old.routes != new.routes),
+        ("body_bytes_max", old.body_bytes_max != new.body_bytes_max),
+        (
+            "answer_bytes_max",
+            old.answer_bytes_max != new.answer_bytes_max,
+        ),
+        ("answer_ms", old.answer_ms != new.answer_ms),
+        ("silence_ms", old.silence_ms != new.silence_ms),
+        ("socket_idle_ms", old.socket_idle_ms != new.socket_idle_ms),
+    ];
+    let differ = differ.into_iter().filter(|(_, differs)| *differs);
+    keys.extend(differ.map(|(key, _)| format!("llm.{key}")));
+    keys
 }
 
 fn endpoints(settings: &Settings) -> Vec<(Name, Endpoint)> {
@@ -160,15 +312,9 @@ fn endpoints(settings: &Settings) -> Vec<(Name, Endpoint)> {
     all.collect()
 }
 
-fn reach(started: &Settings, _: &Settings) -> Vec<(Name, Reach)> {
-    let providers = started.llm.providers.iter();
-    let all = providers.map(|provider| {
-        let mut reach = match provider.url.is_loopback() {
-            true => Reach::loopback(),
-            false => Reach::default(),
-        };
-        reach.ranges.extend(&provider.addresses);
-        (provider.told.name.clone(), reach)
-    });
-    all.collect()
+fn reach(_: &Settings, settings: &Settings) -> Vec<(Name, Reach)> {
+    let providers = settings.llm.providers.iter();
+    providers
+        .map(|provider| (provider.told.name.clone(), provider.reach()))
+        .collect()
 }

@@ -245,7 +245,7 @@ impl Running for Mcp {
         let current = self.serving.current.load_full();
         let servers = ServerSettings::of(settings);
         if current.servers == servers {
-            return Ok(Box::new(|| ()));
+            return Ok(Box::new(move || current.shared.list_again()));
         }
         let targets = current.targets.next(endpoints(settings));
         let targets = targets.map_err(|errors| {
@@ -256,7 +256,10 @@ impl Running for Mcp {
             errors.into_iter().map(problem).collect::<Vec<_>>()
         })?;
         let targets = Arc::new(targets);
-        Ok(Box::new(move || self.take(&current, servers, targets)))
+        Ok(Box::new(move || {
+            self.take(&current, servers, targets);
+            current.shared.list_again();
+        }))
     }
 }
 

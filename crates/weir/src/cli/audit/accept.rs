@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use base::limit::AUDIT_REASON_BYTES_MAX;
 use clap::Args;
+use serde_json::json;
 use store::log::{self, AcceptError, LogError, Witness};
 use store::state::{StateError, witness_at};
 
@@ -24,6 +25,7 @@ reason and what was found at the end of the log, and signs it all. Stop the gate
 Examples:
   weir audit accept --reason \"restored from the backup of Monday\"
   weir audit accept ./state/log.admin --reason \"the disk was repaired\"
+  weir audit accept --reason \"restored\" --json | jq .accepted
 
 Exit codes: 0 accepted, or there was nothing to accept, 2 it could not be done.")]
 pub(crate) struct Accept {
@@ -35,6 +37,9 @@ pub(crate) struct Accept {
     /// The log's witness; by default that of the configuration, where the log is the configuration's
     #[arg(long, value_name = "FILE")]
     witness: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 impl Accept {
@@ -56,6 +61,13 @@ impl Accept {
             found => found.map_err(|error| failed(&dir, &error.to_string()))?,
         };
         print(&match found {
+            found if self.json => {
+                let (entry, what) = found.map(|found| (found.entries, found.what)).unzip();
+                format!(
+                    "{}\n",
+                    json!({ "accepted": entry.is_some(), "entry": entry, "found": what })
+                )
+            }
             Some(found) => format!(
                 "accepted and signed, as entry {}: {}\n",
                 found.entries, found.what

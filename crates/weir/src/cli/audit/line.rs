@@ -176,15 +176,23 @@ fn open(record: &Value) -> String {
 }
 
 fn findings(record: &Value) -> String {
-    let rules = record["findings"].as_array().into_iter().flatten();
-    let rules = rules
-        .filter_map(|finding| finding["rule"].as_str())
-        .map(visible);
-    let rules = rules.collect::<Vec<_>>().join(", ");
-    if rules.is_empty() {
-        rules
-    } else {
-        format!("  [{rules}]")
+    // Each rule once, with how often it met.
+    let mut rules: Vec<(&str, usize)> = Vec::new();
+    let findings = record["findings"].as_array().into_iter().flatten();
+    for rule in findings.filter_map(|finding| finding["rule"].as_str()) {
+        match rules.iter_mut().find(|(known, _)| *known == rule) {
+            Some((_, times)) => *times += 1,
+            None => rules.push((rule, 1)),
+        }
+    }
+    let word = |(rule, times): (&str, usize)| match times {
+        1 => visible(rule).into_owned(),
+        times => format!("{} ×{times}", visible(rule)),
+    };
+    let rules: Vec<String> = rules.into_iter().map(word).collect();
+    match rules.is_empty() {
+        true => String::new(),
+        false => format!("  [{}]", rules.join(", ")),
     }
 }
 

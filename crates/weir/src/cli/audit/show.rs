@@ -27,9 +27,12 @@ Examples:
   weir audit show --since 1h --refused
   weir audit show --agent dev --server files --json
   weir audit show --rule github_token --since 2026-11-25
+  weir audit show --action mcp:call --refused
   weir audit show --call 5f0c7e1d
   weir audit show --refused --follow
   weir audit show --state ~/.local/state/weir/hook --last 20    What coding agents did
+
+The whole log is verified first, as weir audit verify does; damage is said, and what there is is shown all the same.
 
 Records have to meet every filter. An outcome is its call's: it is shown with --agent, --server and --tool too. What cannot be
 seen or would steer the terminal is written out, such as \\u{202e}; in JSON by JSON's own escapes.
@@ -141,6 +144,18 @@ impl Show {
     fn show(&self) -> Result<Answer, Stopped> {
         let dir = self.place.dir()?;
         let mut entries = audit::entries(&dir, 0).map_err(|damage| unreadable(&dir, &damage))?;
+        // What is shown is not proven by being there: what was changed is said before it, and is the answer no.
+        let damage = audit::verify(&dir, None).err();
+        if let Some(damage) = &damage {
+            say_damaged(&format!(
+                "{}: the log is damaged at {damage}",
+                dir.display()
+            ));
+        }
+        let whole = match damage {
+            Some(_) => Answer::No,
+            None => Answer::Yes,
+        };
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.map_or(0, |since| since.as_millis());
         let mut sieve = self.wanted.sieve(u64::try_from(now).unwrap_or(u64::MAX));
@@ -179,7 +194,7 @@ impl Show {
             self.head(&mut shown_header)?;
             print(&format!("{}\n", tally.line()))?;
         }
-        Ok(Answer::Yes)
+        Ok(whole)
     }
 
     /// Shows what is recorded from now on, until the log is damaged or nobody reads any more.
@@ -211,7 +226,7 @@ impl Show {
         tally: &mut Tally,
     ) -> Result<Option<Chosen>, Stopped> {
         let damaged = |what: String| {
-            complain(&what, "Run weir audit verify.");
+            say_damaged(&what);
             Stopped::Damaged
         };
         for entry in entries {
@@ -259,6 +274,10 @@ impl Show {
         complain(&what, help);
         Answer::No
     }
+}
+
+fn say_damaged(what: &str) {
+    complain(what, "Run weir audit verify.");
 }
 
 /// Prints a line.

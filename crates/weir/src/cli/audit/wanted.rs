@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use super::super::{Failure, variable};
 use super::Place;
-use crate::config::{FILE_BYTES_MAX, Seen, file, read};
+use crate::config::{FILE_BYTES_MAX, file, read};
+use crate::lanes;
 
 /// Open calls that are remembered; of more, the oldest are forgotten, and their outcomes are nobody's.
 const CALLS_MAX: usize = 65_536;
@@ -37,6 +38,9 @@ pub(super) struct Wanted {
     /// Only what this tool was asked, and how it ended
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
+    /// Only what was asked by this action, such as mcp:call or llm:chat, and how it ended
+    #[arg(long, value_name = "ACTION")]
+    action: Option<String>,
     /// Only records with a finding of this scan rule
     #[arg(long, value_name = "ID")]
     rule: Option<String>,
@@ -50,14 +54,24 @@ pub(super) struct Wanted {
 
 /// A time of the past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Since {
+pub(in crate::cli) enum Since {
     /// Milliseconds before now.
     Ago(u64),
     /// Unix milliseconds.
     At(u64),
 }
 
-fn since(text: &str) -> Result<Since, String> {
+impl Since {
+    /// It in Unix milliseconds.
+    pub(in crate::cli) fn at_unix_ms(self, now: u64) -> u64 {
+        match self {
+            Since::Ago(ms) => now.saturating_sub(ms),
+            Since::At(ms) => ms,
+        }
+    }
+}
+
+pub(in crate::cli) fn since(text: &str) -> Result<Since, String> {
     let wrong = || {
         "must be a number with s, m, h, d or w, or a date such as 2026-11-25 or 2026-11-25T08:30:00Z"
             .to_owned()
@@ -85,6 +99,7 @@ pub(super) struct CallOf {
     pub(super) agent: Option<String>,
     pub(super) server: Option<String>,
     pub(super) tool: Option<String>,
+    action: Option<String>,
 }
 
 impl CallOf {
@@ -94,6 +109,7 @@ impl CallOf {
             agent: text("agent"),
             server: text("server"),
             tool: text("tool"),
+            action: text("action"),
         }
     }
 }
@@ -127,6 +143,7 @@ pub(super) struct Sieve {
     order: VecDeque<String>,
     agents: NamesSeen,
     servers: NamesSeen,
+    actions: NamesSeen,
     rules: NamesSeen,
     /// Calls whose ids begin as the one that is wanted, up to one more than an error gives.
     calls: BTreeSet<String>,
@@ -135,10 +152,7 @@ pub(super) struct Sieve {
 impl Wanted {
     /// Lets through what is wanted, from now on. `now` in Unix milliseconds.
     pub(super) fn sieve(&self, now: u64) -> Sieve {
-        let since = self.since.map(|since| match since {
-            Since::Ago(ms) => now.saturating_sub(ms),
-            Since::At(ms) => ms,
-        });
+        let since = self.since.map(|since| since.at_unix_ms(now));
         Sieve {
             since: since.map(rfc3339),
             ..Sieve::default()
@@ -151,7 +165,8 @@ impl Wanted {
     }
 
     fn is_of_names(&self) -> bool {
-        self.agent.is_some() || self.server.is_some() || self.tool.is_some()
+        let names = [&self.agent, &self.server, &self.tool, &self.action];
+        names.into_iter().any(Option::is_some)
     }
 
     /// Fails where what is asked for cannot be: an agent, a server or a rule that nobody knows, or calls that begin alike.
@@ -169,6 +184,7 @@ impl Wanted {
         let asked = [
             ("agent", &self.agent, &sieve.agents),
             ("server", &self.server, &sieve.servers),
+            ("action", &self.action, &sieve.actions),
             ("rule", &self.rule, &sieve.rules),
         ];
         let missing = |name: &Option<String>, seen: &NamesSeen| {
@@ -196,6 +212,7 @@ impl Sieve {
         let of = CallOf::read(record);
         self.agents.note(of.agent.as_deref());
         self.servers.note(of.server.as_deref());
+        self.actions.note(of.action.as_deref());
         let findings = record["findings"].as_array().into_iter().flatten();
         findings.for_each(|finding| self.rules.note(finding["rule"].as_str()));
         let call = record["call"].as_str();
@@ -246,6 +263,7 @@ impl Sieve {
         is(&wanted.agent, &of.agent)
             && is(&wanted.server, &of.server)
             && is(&wanted.tool, &of.tool)
+            && is(&wanted.action, &of.action)
             && wanted.call.as_ref().is_none_or(is_call)
             && wanted.rule.as_ref().is_none_or(has_rule)
             && self.since.as_ref().is_none_or(is_since)
@@ -281,15 +299,18 @@ pub(super) fn is_refused(record: &Value) -> bool {
 fn configured(what: &str, place: &Place) -> BTreeSet<String> {
     let config = place.config();
     let mut names = BTreeSet::new();
-    if what == "rule" {
-        names.extend(scan::rules().iter().map(|rule| rule.id.to_owned()));
+    match what {
+        "rule" => names.extend(scan::rules().iter().map(|rule| rule.id.to_owned())),
+        "action" => names.extend(lanes::actions().map(|action| action.name.to_owned())),
+        _ => {}
     }
-    if let Ok(settings) = read::load(&config, &variable, &mut Seen::default()) {
+    if let Ok(settings) = read::load_without_secrets(&config, &variable) {
         let agents = settings.agents.iter().map(|agent| &agent.name);
         let servers = settings.servers.iter().map(|server| &server.name);
         match what {
             "agent" => names.extend(agents.map(ToString::to_string)),
             "server" => names.extend(servers.map(ToString::to_string)),
+            "action" => {}
             _ => names.extend(settings.scan.rules.iter().map(|rule| rule.id.to_owned())),
         }
         return names;

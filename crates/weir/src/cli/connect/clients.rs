@@ -1,4 +1,5 @@
-//! The programs that `weir connect` knows: where each keeps its configuration, in which format, and how it writes an entry.
+//! The programs that `weir connect` knows: where each keeps its configuration, in which format, and how it writes an entry; and of
+//! those that a file can tell it, where they ask models.
 //!
 //! Adding a program is one row of [`CLIENTS`]. Each row names the page that documents its form.
 
@@ -20,8 +21,26 @@ pub(in crate::cli) struct Client {
     /// The member that holds its servers.
     pub root: &'static str,
     pub key: KeyForm,
+    /// How it is told where models are asked, where a file can say that.
+    pub models: Option<ModelsFile>,
     entry: fn(&Target<'_>) -> Value,
 }
+
+/// The file that tells a program where it asks models.
+pub(in crate::cli) struct ModelsFile {
+    /// That of this user.
+    pub user: Place,
+    /// That of a project, below its folder.
+    pub project: &'static str,
+    pub format: Format,
+    /// The program's own variable for the key; absent where the entry names one.
+    pub variable: Option<&'static str>,
+    /// What is written, below which names; the target's URL is that of the gateway.
+    pub sections: fn(&Target<'_>) -> Vec<ModelsSection>,
+}
+
+/// Entries below one name; below none they stand at the top.
+pub(in crate::cli) type ModelsSection = (&'static str, Vec<(&'static str, Value)>);
 
 /// Where a user's configuration is.
 #[derive(Clone, Copy)]
@@ -46,6 +65,8 @@ pub(in crate::cli) enum Format {
     /// JSON; comments and trailing commas are kept where there are any.
     Json,
     Toml,
+    /// Lines of NAME=value, as shells and dotenv read them.
+    Variables,
 }
 
 /// How a program is told of the key.
@@ -90,6 +111,23 @@ pub(in crate::cli) const CLIENTS: &[Client] = &[
         format: Format::Json,
         root: "mcpServers",
         key: KeyForm::Variable,
+        // code.claude.com/docs/en/settings: env of settings.json; code.claude.com/docs/en/llm-gateway: ANTHROPIC_BASE_URL,
+        // ANTHROPIC_AUTH_TOKEN.
+        models: Some(ModelsFile {
+            user: Place::Own {
+                variable: "CLAUDE_CONFIG_DIR",
+                folder: ".claude",
+                file: "settings.json",
+            },
+            project: ".claude/settings.json",
+            format: Format::Json,
+            variable: Some("ANTHROPIC_AUTH_TOKEN"),
+            sections: |target| {
+                let mut env = vec![("ANTHROPIC_BASE_URL", json!(target.url))];
+                env.extend(target.key.map(|key| ("ANTHROPIC_AUTH_TOKEN", json!(key))));
+                vec![("env", env)]
+            },
+        }),
         entry: |target| {
             let authorization = target.bearer("${", "}");
             json!({ "type": "http", "url": target.url, "headers": { "Authorization": authorization } })
@@ -105,6 +143,7 @@ pub(in crate::cli) const CLIENTS: &[Client] = &[
         format: Format::Json,
         root: "mcpServers",
         key: KeyForm::Written,
+        models: None,
         entry: desktop,
     },
     Client {
@@ -116,6 +155,7 @@ pub(in crate::cli) const CLIENTS: &[Client] = &[
         format: Format::Json,
         root: "mcpServers",
         key: KeyForm::Variable,
+        models: None,
         entry: |target| {
             let authorization = target.bearer("${env:", "}");
             json!({ "url": target.url, "headers": { "Authorization": authorization } })
@@ -131,6 +171,7 @@ pub(in crate::cli) const CLIENTS: &[Client] = &[
         format: Format::Json,
         root: "servers",
         key: KeyForm::Variable,
+        models: None,
         entry: |target| {
             let authorization = target.bearer("${env:", "}");
             json!({ "type": "http", "url": target.url, "headers": { "Authorization": authorization } })
@@ -149,6 +190,27 @@ pub(in crate::cli) const CLIENTS: &[Client] = &[
         format: Format::Toml,
         root: "mcp_servers",
         key: KeyForm::Variable,
+        // developers.openai.com/codex/config-advanced: model_provider, model_providers with base_url, env_key, wire_api.
+        models: Some(ModelsFile {
+            user: Place::Own {
+                variable: "CODEX_HOME",
+                folder: ".codex",
+                file: "config.toml",
+            },
+            project: ".codex/config.toml",
+            format: Format::Toml,
+            variable: None,
+            sections: |target| {
+                let provider = json!({
+                    "name": "weir", "base_url": format!("{}/v1", target.url), "env_key": target.variable,
+                    "wire_api": "responses", "supports_websockets": true,
+                });
+                vec![
+                    ("", vec![("model_provider", json!("weir"))]),
+                    ("model_providers", vec![("weir", provider)]),
+                ]
+            },
+        }),
         entry: |target| json!({ "url": target.url, "bearer_token_env_var": target.variable }),
     },
     Client {
@@ -161,6 +223,18 @@ pub(in crate::cli) const CLIENTS: &[Client] = &[
         format: Format::Json,
         root: "mcpServers",
         key: KeyForm::Variable,
+        // geminicli.com/docs/get-started/configuration: .gemini/.env; GOOGLE_GEMINI_BASE_URL is read by its library.
+        models: Some(ModelsFile {
+            user: Place::Home(".gemini/.env"),
+            project: ".gemini/.env",
+            format: Format::Variables,
+            variable: Some("GEMINI_API_KEY"),
+            sections: |target| {
+                let mut variables = vec![("GOOGLE_GEMINI_BASE_URL", json!(target.url))];
+                variables.extend(target.key.map(|key| ("GEMINI_API_KEY", json!(key))));
+                vec![("", variables)]
+            },
+        }),
         entry: |target| {
             let authorization = target.bearer("${", "}");
             json!({ "httpUrl": target.url, "headers": { "Authorization": authorization } })
@@ -175,6 +249,7 @@ pub(in crate::cli) const CLIENTS: &[Client] = &[
         format: Format::Json,
         root: "context_servers",
         key: KeyForm::Written,
+        models: None,
         entry: |target| match target.key {
             None => json!({ "url": target.url }),
             Some(_) => {
@@ -213,6 +288,13 @@ impl Client {
 
     /// The configuration of this user, if there is a home folder.
     pub(in crate::cli) fn user_file(&self) -> Option<PathBuf> {
+        self.user.path()
+    }
+}
+
+impl Place {
+    /// The file, if there is a home folder.
+    pub(in crate::cli) fn path(self) -> Option<PathBuf> {
         // A relative path is to be ignored (XDG Base Directory Specification).
         let folder = |name: &str| {
             let folder = std::env::var_os(name).map(PathBuf::from);
@@ -220,7 +302,7 @@ impl Client {
         };
         let home = || folder("HOME");
         let xdg = || folder("XDG_CONFIG_HOME").or_else(|| Some(home()?.join(".config")));
-        match self.user {
+        match self {
             Place::Own {
                 variable,
                 folder: own,

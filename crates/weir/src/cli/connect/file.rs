@@ -42,6 +42,20 @@ pub(super) struct Note {
     pub entries: Vec<String>,
     /// Whether what holds them is ours too.
     pub root: bool,
+    /// What else was written beside the servers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub more: Vec<NoteSection>,
+}
+
+/// Entries below another name than that of the servers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NoteSection {
+    /// The name; empty where the entries stand at the top.
+    pub root: String,
+    pub entries: Vec<String>,
+    /// Whether what holds them is ours too.
+    pub is_ours: bool,
 }
 
 pub(super) fn digest(text: &str) -> String {

@@ -1,6 +1,6 @@
 //! The text of a client's configuration, with entries put in and taken out; every other byte stays as it is.
 //!
-//! JSON is edited by [`config::edit`]. In TOML each entry is a table of its own at the end of the text. What was written is read
+//! JSON is edited by [`config::edit`]. In TOML each entry is a table of its own at the end of the text, or a key at its beginning. What was written is read
 //! again each time, and has to say what it said before, and what was to be added.
 
 use ::config::edit;
@@ -8,60 +8,71 @@ use serde_json::Value;
 
 use super::clients::{Client, Format};
 
-/// The text with the entries in it. The error reads behind the name of a file.
+/// The text with the entries in it, below a name or at its top. The error reads behind the name of a file.
 pub(super) fn insert(
-    client: &Client,
+    format: Format,
+    root: &str,
     text: &str,
     entries: &[(String, Value)],
 ) -> Result<String, String> {
-    match client.format {
+    match format {
         Format::Json => {
-            let with = edit::insert(text, client.root, entries);
+            let with = edit::insert(text, root, entries);
             with.map_err(|error| error.to_string())
         }
-        Format::Toml => insert_toml(text, client.root, entries),
+        Format::Toml if root.is_empty() => insert_toml_keys(text, entries),
+        Format::Toml => insert_toml(text, root, entries),
+        Format::Variables => insert_variables(text, entries),
     }
 }
 
 /// The text without those entries. `and_root`: what holds them goes too, if nothing is left in it.
 pub(super) fn remove(
-    client: &Client,
+    format: Format,
+    root: &str,
     text: &str,
     names: &[String],
     and_root: bool,
 ) -> Result<String, String> {
-    match client.format {
+    match format {
         Format::Json => {
-            let without = edit::remove(text, client.root, names, and_root);
+            let without = edit::remove(text, root, names, and_root);
             without.map_err(|error| error.to_string())
         }
-        Format::Toml => remove_toml(text, client.root, names),
+        Format::Toml if root.is_empty() => remove_toml_keys(text, names),
+        Format::Toml => remove_toml(text, root, names),
+        Format::Variables => Ok(remove_variables(text, names)),
     }
 }
 
 /// Whether the text has what holds the entries.
-pub(super) fn has_root(client: &Client, text: &str) -> bool {
-    servers(client, text).is_ok_and(|servers| servers.is_some())
+pub(super) fn has_root(format: Format, root: &str, text: &str) -> bool {
+    match format {
+        Format::Variables => true,
+        _ if root.is_empty() => true,
+        format => whole(format, text).is_ok_and(|whole| whole.get(root).is_some()),
+    }
 }
 
 /// What holds the servers of a program, if the text has it.
 pub(in crate::cli) fn servers(client: &Client, text: &str) -> Result<Option<Value>, String> {
-    let mut whole: Value = match client.format {
+    Ok(whole(client.format, text)?
+        .get_mut(client.root)
+        .map(Value::take))
+}
+
+fn whole(format: Format, text: &str) -> Result<Value, String> {
+    match format {
         Format::Json => {
             let strict = edit::strict(text).map_err(|error| error.to_string())?;
-            serde_json::from_str(&strict).map_err(|error| format!("cannot be read: {error}"))?
+            serde_json::from_str(&strict).map_err(|error| format!("cannot be read: {error}"))
         }
         Format::Toml => {
             let table = toml(text)?;
-            serde_json::to_value(table).map_err(|error| format!("cannot be read: {error}"))?
+            serde_json::to_value(table).map_err(|error| format!("cannot be read: {error}"))
         }
-    };
-    Ok(whole.get_mut(client.root).map(Value::take))
-}
-
-/// The entries alone, as they would stand in a configuration of nothing else.
-pub(super) fn alone(client: &Client, entries: &[(String, Value)]) -> String {
-    insert(client, "", entries).expect("entries go into an empty text")
+        Format::Variables => Ok(Value::Null),
+    }
 }
 
 fn toml(text: &str) -> Result<toml::Table, String> {
@@ -132,7 +143,93 @@ fn insert_toml(text: &str, root: &str, entries: &[(String, Value)]) -> Result<St
 }
 
 fn toml_text(value: &Value) -> toml::Value {
-    toml::Value::String(value.as_str().unwrap_or_default().to_owned())
+    match value {
+        Value::Bool(is) => toml::Value::Boolean(*is),
+        value => toml::Value::String(value.as_str().unwrap_or_default().to_owned()),
+    }
+}
+
+/// Keys of the top stand before all tables: at the beginning of the text.
+fn insert_toml_keys(text: &str, entries: &[(String, Value)]) -> Result<String, String> {
+    let mut wanted = toml(text)?;
+    let line_break = if text.contains("\r\n") { "\r\n" } else { "\n" };
+    let (mark, rest) = match text.strip_prefix('\u{feff}') {
+        Some(rest) => ("\u{feff}", rest),
+        None => ("", text),
+    };
+    let mut with = mark.to_owned();
+    for (name, value) in entries {
+        if wanted.insert(name.clone(), toml_text(value)).is_some() {
+            return Err(format!("has an entry {name:?} already"));
+        }
+        with.push_str(&format!("{name} = {value}{line_break}"));
+    }
+    with.push_str(rest);
+    match toml(&with) {
+        Ok(read) if read == wanted => Ok(with),
+        _ => Err("cannot take a key at its beginning".to_owned()),
+    }
+}
+
+fn remove_toml_keys(text: &str, names: &[String]) -> Result<String, String> {
+    let mut wanted = toml(text)?;
+    wanted.retain(|name, _| !names.iter().any(|gone| gone == name));
+    let is_ours = |line: &str| {
+        let key = line.split_once('=').map(|(key, _)| key.trim());
+        key.is_some_and(|key| {
+            names
+                .iter()
+                .any(|name| name == key.trim_start_matches('\u{feff}'))
+        })
+    };
+    let (mut without, mut is_top) = (String::new(), true);
+    for line in text.split_inclusive('\n') {
+        is_top &= !line.trim_start().starts_with('[');
+        if !(is_top && is_ours(line)) {
+            without.push_str(line);
+        } else if line.starts_with('\u{feff}') {
+            without.push('\u{feff}');
+        }
+    }
+    match toml(&without) {
+        Ok(read) if read == wanted => Ok(without),
+        _ => Err(format!(
+            "was laid out anew, so {} has to be taken out by hand",
+            names.join(", ")
+        )),
+    }
+}
+
+/// Variables, each on a line of its own at the end of the text.
+fn insert_variables(text: &str, entries: &[(String, Value)]) -> Result<String, String> {
+    let mut with = text.to_owned();
+    for (name, value) in entries {
+        if with.lines().any(|line| variable_of(line) == Some(name)) {
+            return Err(format!("has an entry {name:?} already"));
+        }
+        if !with.is_empty() && !with.ends_with('\n') {
+            with.push('\n');
+        }
+        with.push_str(&format!("{name}={}\n", value.as_str().unwrap_or_default()));
+    }
+    Ok(with)
+}
+
+fn remove_variables(text: &str, names: &[String]) -> String {
+    let is_ours = |line: &&str| {
+        let variable = variable_of(line);
+        variable.is_some_and(|variable| names.iter().any(|name| name == variable))
+    };
+    text.split_inclusive('\n')
+        .filter(|line| !is_ours(line))
+        .collect()
+}
+
+/// The variable that a line sets.
+fn variable_of(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let line = line.strip_prefix("export ").unwrap_or(line);
+    line.split_once('=').map(|(name, _)| name.trim())
 }
 
 fn remove_toml(text: &str, root: &str, names: &[String]) -> Result<String, String> {

@@ -195,10 +195,8 @@ impl Reader {
         };
         let plain: String = name.chars().take(48).map(plain).collect();
         let plain = plain.trim_start_matches(['.', '_', '-']);
-        let is_ours =
-            text_of_value(entry, &["url", "httpUrl"]).is_some_and(|url| url.contains("/mcp/"));
-        if plain.starts_with("weir-") && is_ours {
-            return Err("is a server of weir already".to_owned());
+        if (plain == "weir" || plain.starts_with("weir-")) && leads_to_weir(entry) {
+            return Err("is weir itself, as weir connect wrote it".to_owned());
         }
         let base = if plain.is_empty() { "server" } else { plain };
         let candidates = std::iter::once(base.to_owned())
@@ -467,6 +465,16 @@ fn text_of<'e>(entry: &'e Map<String, Value>, key: &str) -> Option<&'e str> {
 
 fn text_of_value<'e>(entry: &'e Value, keys: &[&str]) -> Option<&'e str> {
     keys.iter().find_map(|key| entry.get(key)?.as_str())
+}
+
+/// Whether an entry has the URL of a gateway, such as `weir connect` writes one: as an address, or for a command that speaks HTTP.
+fn leads_to_weir(entry: &Value) -> bool {
+    let args = entry.get("args").and_then(Value::as_array);
+    let args = args.into_iter().flatten().filter_map(Value::as_str);
+    let address = text_of_value(entry, &["url", "httpUrl", "serverUrl"]);
+    let texts = address.into_iter().chain(args);
+    let mut paths = texts.filter_map(|text| Some(values::url(text).ok()?.path));
+    paths.any(|path| path == "/mcp" || path.starts_with("/mcp/"))
 }
 
 /// The variable that a whole text refers to: `$NAME`, `${NAME}`, `${env:NAME}`, or what `${input:NAME}` asks a person for.

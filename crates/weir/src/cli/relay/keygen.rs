@@ -29,7 +29,9 @@ Examples:
   weir relay keygen --tickets tickets        Ticket keys for several instances of one inbound
 
 With --tickets, a file that is there is brought up to date: keys that ended are taken out, and keys for the next
-three hours put in. Do it once an hour and copy the file to every instance; a running one notices by itself.")]
+three hours put in. Do it once an hour and copy the file to every instance; a running one notices by itself.
+
+Exit codes: 0 written, 2 it could not be done.")]
 pub(crate) struct Keygen {
     /// Where to write; never overwritten (but with --tickets, brought up to date)
     file: PathBuf,

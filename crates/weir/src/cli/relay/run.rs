@@ -79,7 +79,9 @@ Examples:
   curl -H 'Host: api.example' http://127.0.0.1:8701/v1/things
 
 The inbound has to know this side's public key (--allow): without --key, one is made at the first
-start, and told of.")]
+start, and told of.
+
+Exit codes: 0 it was told to stop, 2 it could not begin.")]
 pub(crate) struct Outbound {
     /// Where applications connect: an address of this machine, or unix:PATH
     #[arg(long, value_name = "ADDR", value_parser = values::listen)]
@@ -122,7 +124,9 @@ Examples:
       --certificate east.crt --certificate-key east.pem --client-ca ca.pem
 
 An outbound has to know this side's pin (--peer): the log says it when it starts. It listens from
-two seconds after that, because what was sealed before cannot be told from a repetition.")]
+two seconds after that, because what was sealed before cannot be told from a repetition.
+
+Exit codes: 0 it was told to stop, 2 it could not begin.")]
 pub(crate) struct Inbound {
     /// Where outbounds connect, or what stands before us: an address, or unix:PATH
     #[arg(long, value_name = "ADDR", value_parser = values::listen)]

@@ -23,7 +23,9 @@ Examples:
   weir relay show inbound.key --full
 
 An outbound names an inbound by its pin or its public key; an inbound names an outbound by its public key, and
-its log by the peer id.")]
+its log by the peer id.
+
+Exit codes: 0 printed, 2 the file cannot be read.")]
 pub(crate) struct Show {
     /// A file that `weir relay keygen` wrote
     file: PathBuf,

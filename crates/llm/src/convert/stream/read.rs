@@ -1,0 +1,216 @@
+//! A provider's events as pieces.
+
+use std::collections::HashMap;
+
+use base::record::Usage;
+use serde_json::Value;
+
+use super::super::talk::{Piece, Stop};
+use super::super::{Dialect, chat, gemini, messages};
+use crate::usage::{self, counted_by_anthropic, counted_by_gemini, counted_by_openai};
+
+/// Calls of one answer that are told apart.
+const CALLS_MAX: usize = 1_024;
+
+/// Reads one stream.
+pub(super) struct PieceReader {
+    dialect: Dialect,
+    has_begun: bool,
+    has_calls: bool,
+    calls: usize,
+    /// Which of a chat's calls have begun, by their number.
+    begun: HashMap<u64, ()>,
+    stop: Option<Stop>,
+    usage: Usage,
+}
+
+impl PieceReader {
+    pub(super) fn new(dialect: Dialect) -> PieceReader {
+        PieceReader {
+            dialect,
+            has_begun: false,
+            has_calls: false,
+            calls: 0,
+            begun: HashMap::new(),
+            stop: None,
+            usage: Usage::default(),
+        }
+    }
+
+    pub(super) fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// How the answer ends, once.
+    pub(super) fn take_stop(&mut self) -> Option<Stop> {
+        self.stop.take()
+    }
+
+    pub(super) fn read(&mut self, event: &Value) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        match self.dialect {
+            Dialect::Chat => self.chat(event, &mut pieces),
+            Dialect::Messages => self.messages(event, &mut pieces),
+            Dialect::Gemini => self.gemini(event, &mut pieces),
+            // No provider is read in it.
+            Dialect::Responses => {}
+        }
+        pieces
+    }
+
+    fn begin(&mut self, id: &Value, pieces: &mut Vec<Piece>) {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            let id = id.as_str().unwrap_or_default().to_owned();
+            pieces.push(Piece::Begin { id });
+        }
+    }
+
+    fn count(&mut self, more: Usage) {
+        self.usage = usage::merge(Some(self.usage), Some(more)).unwrap_or_default();
+    }
+
+    fn failed(error: &Value, pieces: &mut Vec<Piece>) {
+        let message = error["message"].as_str().or(error.as_str());
+        pieces.push(Piece::Failed(
+            message.unwrap_or("the provider failed").to_owned(),
+        ));
+    }
+
+    fn chat(&mut self, event: &Value, pieces: &mut Vec<Piece>) {
+        if let Some(error) = event.get("error").filter(|error| !error.is_null()) {
+            return Self::failed(error, pieces);
+        }
+        self.begin(&event["id"], pieces);
+        let choice = &event["choices"][0];
+        let delta = &choice["delta"];
+        for (text, is_thought) in [
+            (
+                delta["reasoning_content"]
+                    .as_str()
+                    .or(delta["reasoning"].as_str()),
+                true,
+            ),
+            (
+                delta["content"].as_str().or(delta["refusal"].as_str()),
+                false,
+            ),
+        ] {
+            let text = text.filter(|text| !text.is_empty()).map(str::to_owned);
+            pieces.extend(text.map(|text| match is_thought {
+                true => Piece::Thinking(text),
+                false => Piece::Text(text),
+            }));
+        }
+        for call in delta["tool_calls"].as_array().into_iter().flatten() {
+            let index = call["index"].as_u64().unwrap_or(self.begun.len() as u64);
+            let function = &call["function"];
+            if !self.begun.contains_key(&index) && self.begun.len() < CALLS_MAX {
+                self.begun.insert(index, ());
+                self.has_calls = true;
+                pieces.push(Piece::CallBegins {
+                    id: call["id"]
+                        .as_str()
+                        .map_or_else(|| format!("call_{index}"), str::to_owned),
+                    name: function["name"].as_str().unwrap_or_default().to_owned(),
+                });
+            }
+            let more = function["arguments"]
+                .as_str()
+                .filter(|more| !more.is_empty());
+            pieces.extend(more.map(|more| Piece::Arguments(more.to_owned())));
+        }
+        if event["usage"].is_object() {
+            self.count(counted_by_openai(&event["usage"]));
+        }
+        if let Some(reason) = choice["finish_reason"].as_str() {
+            self.stop = Some(chat::stop(Some(reason), self.has_calls));
+        }
+    }
+
+    fn messages(&mut self, event: &Value, pieces: &mut Vec<Piece>) {
+        match event["type"].as_str() {
+            Some("message_start") => {
+                let message = &event["message"];
+                self.begin(&message["id"], pieces);
+                self.count(counted_by_anthropic(&message["usage"]));
+            }
+            Some("content_block_start") => {
+                let block = &event["content_block"];
+                match block["type"].as_str() {
+                    Some("tool_use") => pieces.push(Piece::CallBegins {
+                        id: block["id"].as_str().unwrap_or_default().to_owned(),
+                        name: block["name"].as_str().unwrap_or_default().to_owned(),
+                    }),
+                    Some("text") => {
+                        let text = block["text"].as_str().filter(|text| !text.is_empty());
+                        pieces.extend(text.map(|text| Piece::Text(text.to_owned())));
+                    }
+                    _ => {}
+                }
+            }
+            Some("content_block_delta") => {
+                let delta = &event["delta"];
+                let text = |name: &str| delta[name].as_str().unwrap_or_default().to_owned();
+                pieces.extend(match delta["type"].as_str() {
+                    Some("text_delta") => Some(Piece::Text(text("text"))),
+                    Some("thinking_delta") => Some(Piece::Thinking(text("thinking"))),
+                    Some("input_json_delta") => Some(Piece::Arguments(text("partial_json"))),
+                    _ => None,
+                });
+            }
+            Some("message_delta") => {
+                self.count(counted_by_anthropic(&event["usage"]));
+                let delta = &event["delta"];
+                if let Some(reason) = delta["stop_reason"].as_str() {
+                    let sequence = delta["stop_sequence"].as_str();
+                    self.stop = Some(messages::stop(Some(reason), sequence));
+                }
+            }
+            Some("error") => Self::failed(&event["error"], pieces),
+            _ => {}
+        }
+    }
+
+    fn gemini(&mut self, event: &Value, pieces: &mut Vec<Piece>) {
+        if let Some(error) = event.get("error") {
+            return Self::failed(error, pieces);
+        }
+        self.begin(&event["responseId"], pieces);
+        let candidate = &event["candidates"][0];
+        for part in candidate["content"]["parts"]
+            .as_array()
+            .into_iter()
+            .flatten()
+        {
+            if let Some(text) = part["text"].as_str() {
+                pieces.push(match part["thought"].as_bool() {
+                    Some(true) => Piece::Thinking(text.to_owned()),
+                    _ => Piece::Text(text.to_owned()),
+                });
+            }
+            let call = &part["functionCall"];
+            if call.is_object() && self.calls < CALLS_MAX {
+                self.calls += 1;
+                self.has_calls = true;
+                let id = call["id"]
+                    .as_str()
+                    .map_or_else(|| format!("call_{}", self.calls), str::to_owned);
+                let name = call["name"].as_str().unwrap_or_default().to_owned();
+                pieces.push(Piece::CallBegins { id, name });
+                let arguments = call
+                    .get("args")
+                    .map_or_else(|| "{}".to_owned(), ToString::to_string);
+                pieces.push(Piece::Arguments(arguments));
+            }
+        }
+        if event["usageMetadata"].is_object() {
+            self.count(counted_by_gemini(&event["usageMetadata"]));
+        }
+        let blocked = event["promptFeedback"]["blockReason"]
+            .as_str()
+            .map(|_| "SAFETY");
+        if let Some(reason) = candidate["finishReason"].as_str().or(blocked) {
+            self.stop = Some(gemini::stop(Some(reason), self.has_calls));
+        }
+    }
+}

@@ -1,0 +1,515 @@
+//! One request to a site: judged with all that it says, sent, and its answer begun.
+//!
+//! The URL, each field and the body are parts of the call. A body that fits is judged before any of it leaves; what was
+//! redacted in it goes in its place.
+
+use std::time::Duration;
+
+use base::record::CallEnd;
+use base::{CallId, Json, Refusal, Resource, refusal};
+use bytes::Bytes;
+use gate::{Call, CallEnding, Channel, ContentPart, PartContent, Passed, Role};
+use http::Method;
+use http::header::{
+    ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST,
+    HeaderMap, HeaderName, HeaderValue, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE,
+};
+use net::h1::{Framing, SendOutcome};
+use net::{Request, SendError, UpstreamAnswer};
+
+use crate::actions::{SEND, of_method};
+use crate::bounds::Place;
+use crate::credentials::{self, Scrub};
+use crate::decode::{self, Coding, CodingFault, Decoder};
+use crate::lane::{Caller, WebLane};
+use crate::site::AskedUrl;
+
+/// What a body may unpack to in all, in bytes for each byte that it may have.
+const UNPACKED_PER_BYTE: u64 = 16;
+/// Fields that are for the proxy or the connection, and say nothing.
+const NOT_SENT: &[HeaderName] = &[
+    CONNECTION,
+    CONTENT_LENGTH,
+    EXPECT,
+    HOST,
+    PROXY_AUTHORIZATION,
+    TE,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
+const NOT_SENT_EITHER: &[&str] = &["keep-alive", "proxy-connection"];
+/// Codings that are undone as they come, for `Accept-Encoding`.
+const CODINGS: &[&str] = &["gzip", "x-gzip", "deflate", "br", "identity", "*"];
+
+/// A request to a site, before it is judged.
+pub(crate) struct SiteRequest {
+    pub(crate) method: Method,
+    pub(crate) url: AskedUrl,
+    pub(crate) fields: HeaderMap,
+    pub(crate) body: Bytes,
+    /// The body is the beginning of one that is too large to be judged whole.
+    pub(crate) is_begun: bool,
+}
+
+/// A request that was judged, as it is to be sent.
+pub(crate) struct Judged {
+    pub(crate) passed: Passed,
+    pub(crate) place: Place,
+    pub(crate) fields: HeaderMap,
+    pub(crate) body: Bytes,
+    /// Takes credentials that were put in out of the answer.
+    pub(crate) scrub: Scrub,
+}
+
+impl SiteRequest {
+    /// A request with the fields of a client's that go on.
+    pub(crate) fn new(method: Method, url: AskedUrl, from: &HeaderMap) -> SiteRequest {
+        let mut fields = HeaderMap::with_capacity(from.len());
+        let listed = listed(from);
+        for (name, value) in from {
+            let is_ours = NOT_SENT.contains(name) || NOT_SENT_EITHER.contains(&name.as_str());
+            if !is_ours && !listed.iter().any(|listed| listed == name.as_str()) {
+                fields.append(name.clone(), value.clone());
+            }
+        }
+        accept(&mut fields);
+        SiteRequest {
+            method,
+            url,
+            fields,
+            body: Bytes::new(),
+            is_begun: false,
+        }
+    }
+
+    /// The body out of its coding.
+    fn decoded(&self, bytes_max: usize) -> Result<Vec<u8>, CodingFault> {
+        let coding = Coding::of(&self.fields)?;
+        match self.is_begun {
+            // It is judged as it flows.
+            true => Ok(Vec::new()),
+            false => decode::whole(coding, &self.body, bytes_max as u64 * UNPACKED_PER_BYTE),
+        }
+    }
+
+    fn is_json(&self) -> bool {
+        let kind = self.fields.get(CONTENT_TYPE);
+        let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        kind.eq_ignore_ascii_case("application/json")
+            || kind.to_ascii_lowercase().ends_with("+json")
+    }
+}
+
+/// Names that the Connection fields of a head list (RFC 9110 §7.6.1).
+fn listed(fields: &HeaderMap) -> Vec<String> {
+    let values = fields.get_all(CONNECTION).iter();
+    let values = values.filter_map(|value| value.to_str().ok());
+    let names = values.flat_map(|value| value.split(','));
+    names.map(|name| name.trim().to_ascii_lowercase()).collect()
+}
+
+/// Asks for no coding that cannot be undone as it comes.
+fn accept(fields: &mut HeaderMap) {
+    let values = fields.get_all(ACCEPT_ENCODING).iter();
+    let values: Vec<&str> = values.filter_map(|value| value.to_str().ok()).collect();
+    if values.is_empty() {
+        return;
+    }
+    let known = values
+        .iter()
+        .flat_map(|value| value.split(','))
+        .filter(|item| {
+            let name = item.split(';').next().unwrap_or_default().trim();
+            CODINGS
+                .iter()
+                .any(|coding| coding.eq_ignore_ascii_case(name))
+                && name != "*"
+        });
+    let known: Vec<&str> = known.map(str::trim).collect();
+    let value = match known.is_empty() {
+        true => HeaderValue::from_static("identity"),
+        false => HeaderValue::try_from(known.join(", "))
+            .unwrap_or_else(|_| HeaderValue::from_static("identity")),
+    };
+    fields.insert(ACCEPT_ENCODING, value);
+}
+
+impl WebLane {
+    /// Has a request judged, and makes it ready to be sent.
+    ///
+    /// # Errors
+    /// The refusal, which is recorded.
+    pub(crate) async fn judge(
+        &self,
+        caller: &Caller,
+        id: CallId,
+        first: Option<CallId>,
+        asked: &SiteRequest,
+    ) -> Result<Judged, Refusal> {
+        let resource = Resource::Site(asked.url.site.clone());
+        // A body sends something, whatever the method says.
+        let action = match asked.body.is_empty() {
+            true => of_method(asked.method.as_str()),
+            false => &SEND,
+        };
+        let call = Call {
+            request: caller.request.as_deref(),
+            trace: caller.trace.as_deref(),
+            bytes: asked.body.len() as u64,
+            first,
+            ..Call::new(id, caller.peer, action, &resource, asked.method.as_str())
+        };
+        let (place, decoded) = match self.prepare(caller, asked) {
+            Ok(prepared) => prepared,
+            Err(refusal) => return Err(self.no(caller, &call, refusal).await),
+        };
+        let json = match asked.is_json() {
+            true => Json::read(&decoded).ok(),
+            false => None,
+        };
+        let body = json.as_ref().map_or(PartContent::Text(&decoded), |json| {
+            PartContent::Json(json.root())
+        });
+        let content = parts(asked, body);
+        let call = Call {
+            content: &content,
+            ..call
+        };
+        let passed = self.gate().pass(caller.verified.clone(), call).await?;
+        let (mut fields, body) = redacted(&passed, asked, &content);
+        let credentials = &self.settings().credentials;
+        let scrub = credentials::put_in(credentials, caller.agent(), &asked.url, &mut fields);
+        Ok(Judged {
+            passed,
+            place,
+            fields,
+            body,
+            scrub,
+        })
+    }
+
+    /// What is found before the gate is asked.
+    fn prepare(&self, caller: &Caller, asked: &SiteRequest) -> Result<(Place, Vec<u8>), Refusal> {
+        let settings = self.settings();
+        let decoded = asked.decoded(settings.body_bytes_max).map_err(|fault| {
+            Refusal::new(
+                refusal::WEB_BODY_CODING,
+                format!("the body cannot be read: {fault}"),
+            )
+        })?;
+        let texts = [
+            asked.url.text.as_bytes(),
+            asked.url.url.as_str().as_bytes(),
+            &decoded,
+        ];
+        let agent = caller.agent();
+        credentials::check(
+            &settings.credentials,
+            agent,
+            &asked.url,
+            &asked.fields,
+            &texts,
+        )?;
+        let host = &asked.url.site.host;
+        let place = self.shared.agents.enter(agent, host, (settings.now_ms)())?;
+        place.spend(asked.body.len() as u64)?;
+        Ok((place, decoded))
+    }
+
+    /// Sends a request whose body is here, and waits for the head of its answer.
+    pub(crate) async fn send(
+        &self,
+        judged: &Judged,
+        method: &Method,
+        url: &AskedUrl,
+    ) -> Result<UpstreamAnswer, Refusal> {
+        let mut request = http::Request::new(judged.body.clone());
+        *request.method_mut() = method.clone();
+        *request.headers_mut() = judged.fields.clone();
+        let (passed, answer_ms) = (&judged.passed, self.settings().answer_ms);
+        let sent = self
+            .upstreams
+            .send_to(passed, &url.path, request, answer_ms);
+        sent.await.map_err(of_send)
+    }
+
+    /// Sends a request whose body is larger than what is judged whole: each piece is judged before it leaves. The
+    /// request never looks whole to the site where it was cut.
+    pub(crate) async fn send_flowing(
+        &self,
+        judged: &mut Judged,
+        asked: &SiteRequest,
+        request: &mut Request,
+    ) -> Result<UpstreamAnswer, Refusal> {
+        let answer_ms = self.settings().answer_ms;
+        let length = content_length(&request.head.headers);
+        let lease = self.upstreams.dial(&judged.passed, answer_ms).await;
+        let mut lease = lease.map_err(of_send)?;
+        let framing = length.map_or(Framing::Chunked, Framing::Length);
+        let host = lease.host().to_vec();
+        let fields = judged.fields.iter();
+        let fields = fields.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+        let (method, path) = (asked.method.as_str(), asked.url.path.as_str());
+        let began = lease.request(method.as_bytes(), path.as_bytes(), &host, fields, framing);
+        began.map_err(broken)?;
+        let mut upload = Upload::new(self, asked)?;
+        let mut piece = Some(asked.body.clone());
+        while let Some(bytes) = piece {
+            judged.passed.in_force()?;
+            upload.push(self, judged, &asked.url, &bytes)?;
+            lease.body(&upload.out).await.map_err(broken)?;
+            upload.out.clear();
+            if lease.send().await.map_err(broken)? == SendOutcome::Early {
+                // The site has answered; what it did not take is nobody's.
+                let answer =
+                    tokio::time::timeout(Duration::from_millis(answer_ms), lease.into_answer());
+                return answer
+                    .await
+                    .unwrap_or(Err(SendError::Slow))
+                    .map_err(of_send);
+            }
+            piece = request.chunk().await?;
+            let came = piece.as_ref().map_or(0, Bytes::len);
+            judged.place.spend(came as u64)?;
+        }
+        upload.finish(judged)?;
+        lease.body(&upload.out).await.map_err(broken)?;
+        lease.end().map_err(broken)?;
+        lease.flush().await.map_err(broken)?;
+        let answer = tokio::time::timeout(Duration::from_millis(answer_ms), lease.into_answer());
+        answer
+            .await
+            .unwrap_or(Err(SendError::Slow))
+            .map_err(of_send)
+    }
+}
+
+/// A body on its way out.
+struct Upload {
+    channel: Channel,
+    /// Absent where the body has no coding, so that what is let go is what is sent.
+    decoder: Option<Decoder>,
+    /// What may be sent now.
+    out: Vec<u8>,
+    /// The end of what came, in which a placeholder may begin.
+    tail: Vec<u8>,
+    tail_max: usize,
+}
+
+impl Upload {
+    fn new(lane: &WebLane, asked: &SiteRequest) -> Result<Upload, Refusal> {
+        let coding = Coding::of(&asked.fields).map_err(|fault| coding_fault(fault, "body"))?;
+        let credentials = lane.settings().credentials.iter();
+        let longest = credentials.map(|of| of.placeholder.len()).max();
+        Ok(Upload {
+            channel: Channel::new(Role::Body, "body"),
+            decoder: (coding != Coding::Identity).then(|| Decoder::new(coding, u64::MAX)),
+            out: Vec::new(),
+            tail: Vec::new(),
+            tail_max: longest.unwrap_or_default(),
+        })
+    }
+
+    fn push(
+        &mut self,
+        lane: &WebLane,
+        judged: &mut Judged,
+        url: &AskedUrl,
+        bytes: &[u8],
+    ) -> Result<(), Refusal> {
+        let mut decoded = Vec::new();
+        let text = match &mut self.decoder {
+            Some(decoder) => {
+                let unpacked = decoder.push(bytes, &mut decoded);
+                unpacked.map_err(|fault| coding_fault(fault, "body"))?;
+                &decoded
+            }
+            None => bytes,
+        };
+        self.check(lane, judged, url, text)?;
+        match self.decoder.is_some() {
+            false => self.channel.push(&mut judged.passed, text, &mut self.out),
+            true => {
+                let mut told = Vec::new();
+                self.channel.push(&mut judged.passed, text, &mut told)?;
+                self.out.extend_from_slice(bytes);
+                Ok(())
+            }
+        }
+    }
+
+    /// Refuses placeholders, also over two pieces.
+    fn check(
+        &mut self,
+        lane: &WebLane,
+        judged: &Judged,
+        url: &AskedUrl,
+        text: &[u8],
+    ) -> Result<(), Refusal> {
+        if self.tail_max == 0 {
+            return Ok(());
+        }
+        self.tail.extend_from_slice(text);
+        let (credentials, agent) = (&lane.settings().credentials, judged.passed.agent());
+        credentials::check(credentials, agent, url, &HeaderMap::new(), &[&self.tail])?;
+        let before = self.tail.len().saturating_sub(self.tail_max);
+        self.tail.drain(..before);
+        Ok(())
+    }
+
+    fn finish(&mut self, judged: &mut Judged) -> Result<(), Refusal> {
+        if let Some(decoder) = &mut self.decoder {
+            let mut rest = Vec::new();
+            let ended = decoder.finish(&mut rest);
+            ended.map_err(|fault| coding_fault(fault, "body"))?;
+            let mut told = Vec::new();
+            self.channel.push(&mut judged.passed, &rest, &mut told)?;
+            return self.channel.finish(&mut judged.passed, &mut told);
+        }
+        self.channel.finish(&mut judged.passed, &mut self.out)
+    }
+}
+
+/// All that a request says.
+fn parts<'a>(asked: &'a SiteRequest, body: PartContent<'a>) -> Vec<ContentPart<'a>> {
+    let mut content = Vec::with_capacity(asked.fields.len() + 3);
+    let url = |url| ContentPart {
+        role: Role::Argument,
+        path: "url",
+        content: PartContent::Url(url),
+    };
+    let fields = asked.fields.iter().map(|(name, value)| ContentPart {
+        role: Role::Header,
+        path: name.as_str(),
+        content: PartContent::Text(value.as_bytes()),
+    });
+    content.extend(fields);
+    content.push(ContentPart {
+        role: Role::Body,
+        path: "body",
+        content: body,
+    });
+    content.push(url(&asked.url.text));
+    content.extend(asked.url.other().map(url));
+    content
+}
+
+/// Fields and body as they are to be sent: what the scan redacted is replaced.
+fn redacted(
+    passed: &Passed,
+    asked: &SiteRequest,
+    content: &[ContentPart<'_>],
+) -> (HeaderMap, Bytes) {
+    let mut fields = HeaderMap::with_capacity(asked.fields.len() + 1);
+    for (number, (name, value)) in asked.fields.iter().enumerate() {
+        let value = match passed.redacted(number) {
+            None => value.clone(),
+            Some(redacted) => HeaderValue::from_bytes(redacted)
+                .unwrap_or_else(|_| HeaderValue::from_static("[redacted]")),
+        };
+        fields.append(name.clone(), value);
+    }
+    let number = asked.fields.len();
+    debug_assert!(
+        content
+            .get(number)
+            .is_some_and(|part| part.role == Role::Body)
+    );
+    match passed.redacted(number) {
+        None => (fields, asked.body.clone()),
+        Some(body) => {
+            fields.remove(CONTENT_ENCODING);
+            (fields, Bytes::copy_from_slice(body))
+        }
+    }
+}
+
+/// The length that a head announces; nothing where the body comes in chunks.
+pub(crate) fn content_length(fields: &HeaderMap) -> Option<u64> {
+    if fields.contains_key(TRANSFER_ENCODING) {
+        return None;
+    }
+    fields
+        .get(CONTENT_LENGTH)?
+        .to_str()
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
+}
+
+/// What an exchange with a site that failed is refused with.
+pub(crate) fn of_send(error: SendError) -> Refusal {
+    match error {
+        SendError::Refused(refusal) => refusal,
+        SendError::Slow => Refusal::new(refusal::WEB_SLOW, "the site did not answer in time"),
+        SendError::TooLarge => Refusal::new(
+            refusal::WEB_TOO_LARGE,
+            "the answer is larger than it may be",
+        ),
+        SendError::Unreachable(why) => {
+            let public = match why.contains("TLS: ") {
+                true => "TLS with the site failed: its certificate is not good for its name",
+                false => "the site cannot be reached",
+            };
+            Refusal::new(refusal::WEB_DOWN, public).with_private(why)
+        }
+        SendError::Broken(why) => {
+            Refusal::new(refusal::WEB_DOWN, "the site broke off").with_private(why)
+        }
+    }
+}
+
+fn broken(error: net::h1::Error) -> Refusal {
+    of_send(error.into())
+}
+
+pub(crate) fn coding_fault(fault: CodingFault, what: &str) -> Refusal {
+    let code = match what {
+        "body" => refusal::WEB_BODY_CODING,
+        _ => refusal::WEB_CODING,
+    };
+    Refusal::new(code, format!("the {what} cannot be read: {fault}"))
+}
+
+/// Records how a call ended.
+pub(crate) fn end(passed: Passed, how: CallEnd, status: u16, bytes: u64, why: Option<&Refusal>) {
+    let how = match why {
+        Some(refusal) if refusal.code.is_of_scan => CallEnd::Refused,
+        _ => how,
+    };
+    passed.end(CallEnding {
+        status,
+        bytes,
+        why: why.map(|refusal| (refusal.code.name, refusal.private.as_str())),
+        ..CallEnding::of(how)
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_the_connection_stay_behind() {
+        let mut from = HeaderMap::new();
+        for (name, value) in [
+            ("connection", "x-mine, close"),
+            ("x-mine", "1"),
+            ("proxy-authorization", "Bearer weir_x"),
+            ("proxy-connection", "keep-alive"),
+            ("host", "other.example"),
+            ("accept", "*/*"),
+            ("accept-encoding", "zstd, gzip;q=0.5, br, *"),
+            ("upgrade", "h2c"),
+        ] {
+            from.append(HeaderName::from_static(name), value.parse().unwrap());
+        }
+        let url = AskedUrl::read("http://a.example/").unwrap();
+        let asked = SiteRequest::new(Method::GET, url, &from);
+        let names: Vec<&str> = asked.fields.keys().map(HeaderName::as_str).collect();
+        assert_eq!(names, ["accept", "accept-encoding"]);
+        assert_eq!(asked.fields["accept-encoding"], "gzip;q=0.5, br");
+    }
+}

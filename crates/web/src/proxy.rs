@@ -1,0 +1,460 @@
+//! The forward proxy: requests in absolute form, tunnels by CONNECT, and what stands inside of tunnels that are looked into.
+//!
+//! It refuses at once what it would not carry: an upgrade to another protocol, a target without a port, a Host that is not
+//! the target's inside of a tunnel.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::record::CallEnd;
+use base::{CallId, Refusal, Resource, Site, refusal};
+use bytes::{Bytes, BytesMut};
+use gate::{Call, ContentPart, PartContent, Passed, Role};
+use http::Method;
+use http::header::{HOST, UPGRADE};
+use net::{
+    Body, EdgeSettings, EdgeShared, Peer, Request, Response, Service, Switch, Tunnel, TunnelBounds,
+    TunnelEnd, TunnelStop,
+};
+
+use crate::actions::{GET, SEND, TUNNEL};
+use crate::answer::{back, ended};
+use crate::exchange::{SiteRequest, content_length, end, of_send};
+use crate::lane::{Caller, Intercept, WebLane};
+use crate::refuse::by_proxy;
+use crate::site::{AskedUrl, authority, is_same_host};
+
+/// How long a client may take to send its part of the TLS handshake, in milliseconds.
+const HELLO_MS: u64 = 10_000;
+
+/// The proxy on one thread, or inside of one tunnel.
+pub struct ProxyService {
+    lane: WebLane,
+    edge: Arc<EdgeShared>,
+    inside: Option<Inside>,
+}
+
+/// The tunnel that requests came in.
+struct Inside {
+    caller: Caller,
+    host: Box<str>,
+    port: u16,
+}
+
+impl ProxyService {
+    /// The proxy as clients reach it.
+    pub fn new(lane: WebLane, edge: Arc<EdgeShared>) -> ProxyService {
+        ProxyService {
+            lane,
+            edge,
+            inside: None,
+        }
+    }
+}
+
+impl Service for ProxyService {
+    async fn call(&self, request: Request) -> Response {
+        let id = (self.lane.settings().new_id)();
+        let mut response = match (&self.inside, &request.head.method) {
+            (None, &Method::CONNECT) => self.connect(request, id).await,
+            _ => self.ask(request, id).await,
+        };
+        if let Ok(call) = id.to_string().parse() {
+            response.headers_mut().insert("weir-call", call);
+        }
+        response
+    }
+
+    fn refuse(&self, refusal: &Refusal) -> Response {
+        by_proxy(refusal, (self.lane.settings().new_id)())
+    }
+}
+
+impl ProxyService {
+    /// Carries a request to its site.
+    async fn ask(&self, mut request: Request, id: CallId) -> Response {
+        let caller = match &self.inside {
+            Some(inside) => inside.caller.clone(),
+            None => match self.lane.who_by_proxy(&request, id).await {
+                Ok(caller) => caller,
+                Err(refusal) => return by_proxy(&refusal, id),
+            },
+        };
+        let asked = match self.asked(&mut request).await {
+            Ok(asked) => asked,
+            Err(refusal) => return self.no(&caller, &request, id, refusal).await,
+        };
+        let mut judged = match self.lane.judge(&caller, id, None, &asked).await {
+            Ok(judged) => judged,
+            Err(refusal) => return by_proxy(&refusal, id),
+        };
+        let sent = match asked.is_begun {
+            false => self.lane.send(&judged, &asked.method, &asked.url).await,
+            true => {
+                self.lane
+                    .send_flowing(&mut judged, &asked, &mut request)
+                    .await
+            }
+        };
+        match sent {
+            Ok(answer) => back(&self.lane, judged, answer, &asked.method, id).await,
+            Err(refusal) => {
+                end(judged.passed, CallEnd::Failed, 0, 0, Some(&refusal));
+                by_proxy(&refusal, id)
+            }
+        }
+    }
+
+    /// Records a refusal of what names no site yet, and says it.
+    async fn no(
+        &self,
+        caller: &Caller,
+        request: &Request,
+        id: CallId,
+        refusal: Refusal,
+    ) -> Response {
+        let resource = crate::lane::setting("proxy");
+        let call = Call::new(
+            id,
+            caller.peer,
+            &GET,
+            &resource,
+            request.head.method.as_str(),
+        );
+        by_proxy(&self.lane.no(caller, &call, refusal).await, id)
+    }
+
+    /// What a request asks, with as much of its body as is judged whole.
+    async fn asked(&self, request: &mut Request) -> Result<SiteRequest, Refusal> {
+        let head = &request.head;
+        let uri = &head.uri;
+        let text = match &self.inside {
+            None if uri.scheme().is_none() => {
+                let public = "this is the proxy; ask it for a whole URL, as clients do that are told of a proxy";
+                return Err(Refusal::new(refusal::WEB_URL, public));
+            }
+            None => uri.to_string(),
+            Some(inside) => {
+                inside.check_host(request)?;
+                let path = uri.path_and_query().map_or("/", |path| path.as_str());
+                format!("{}{path}", inside.origin())
+            }
+        };
+        if head.headers.contains_key(UPGRADE) {
+            let public = "the request asks to go on with another protocol, which is not carried";
+            return Err(Refusal::new(refusal::WEB_UNSUPPORTED, public));
+        }
+        let mut url = AskedUrl::read(&text)?;
+        // What goes on is what came, to the byte.
+        if let Some(path) = uri.path_and_query() {
+            url.path = path.clone();
+        }
+        let mut asked = SiteRequest::new(head.method.clone(), url, &head.headers);
+        let fits = self.lane.settings().body_bytes_max as u64;
+        request.bound_body(usize::MAX);
+        if content_length(&request.head.headers).is_some_and(|length| length > fits) {
+            (asked.body, asked.is_begun) = (request.chunk().await?.unwrap_or_default(), true);
+            return Ok(asked);
+        }
+        (asked.body, asked.is_begun) = begin(request, fits).await?;
+        Ok(asked)
+    }
+
+    /// Opens a tunnel.
+    async fn connect(&self, request: Request, id: CallId) -> Response {
+        let caller = match self.lane.who_by_proxy(&request, id).await {
+            Ok(caller) => caller,
+            Err(refusal) => return by_proxy(&refusal, id),
+        };
+        let target = request.head.uri.to_string();
+        let (host, port) = match authority(&target) {
+            Ok(target) => target,
+            Err(refusal) => return self.no(&caller, &request, id, refusal).await,
+        };
+        let intercept = self.lane.settings().intercept.as_ref();
+        let intercept = intercept.filter(|intercept| !intercept.pass.hold(&host));
+        let opened = TunnelAsk {
+            service: self,
+            caller,
+            id,
+            host,
+            port,
+            written: target,
+        };
+        match intercept {
+            Some(intercept) => opened.look_into(request, intercept).await,
+            None => opened.carry(request).await,
+        }
+    }
+}
+
+impl Inside {
+    fn origin(&self) -> String {
+        let Inside { host, port, .. } = self;
+        match host.contains(':') {
+            true => format!("https://[{host}]:{port}"),
+            false => format!("https://{host}:{port}"),
+        }
+    }
+
+    /// Refuses a request for another host than the tunnel's: the site would take it for its own, and what was judged
+    /// would not be what it answers.
+    fn check_host(&self, request: &Request) -> Result<(), Refusal> {
+        let named = request
+            .head
+            .headers
+            .get(HOST)
+            .and_then(|host| host.to_str().ok());
+        let named = named.unwrap_or_default();
+        let (host, port) = match named.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()),
+            _ => (named, Some(443)),
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        match is_same_host(host, &self.host) && port == Some(self.port) {
+            true => Ok(()),
+            false => {
+                let public = "the Host of the request is not the one that the tunnel is for";
+                Err(Refusal::new(refusal::MISDIRECTED, public))
+            }
+        }
+    }
+}
+
+/// The body, and whether it is only the beginning of one that does not fit.
+async fn begin(request: &mut Request, fits: u64) -> Result<(Bytes, bool), Refusal> {
+    let Some(first) = request.chunk().await? else {
+        return Ok((Bytes::new(), false));
+    };
+    let mut body = BytesMut::from(&*first);
+    while body.len() as u64 <= fits {
+        match request.chunk().await? {
+            Some(piece) => body.extend_from_slice(&piece),
+            None => return Ok((body.freeze(), false)),
+        }
+    }
+    Ok((body.freeze(), true))
+}
+
+/// A tunnel that a client asks for.
+struct TunnelAsk<'a> {
+    service: &'a ProxyService,
+    caller: Caller,
+    id: CallId,
+    host: Box<str>,
+    port: u16,
+    /// The target as it was written.
+    written: String,
+}
+
+impl TunnelAsk<'_> {
+    fn lane(&self) -> &WebLane {
+        &self.service.lane
+    }
+
+    /// Carries bytes, once both ends speak TLS for the host that was judged.
+    async fn carry(self, mut request: Request) -> Response {
+        let site = self.site("tcp");
+        let passed = match self.judge(&TUNNEL, &site).await {
+            Ok(passed) => passed,
+            Err(refusal) => return by_proxy(&refusal, self.id),
+        };
+        let settings = self.lane().settings();
+        let agents = &self.lane().shared.agents;
+        let place = agents.enter(self.caller.agent(), &self.host, (settings.now_ms)());
+        let opened = match place {
+            Ok(place) => self.open(&passed).await.map(|far| (place, far)),
+            Err(refusal) => Err(refusal),
+        };
+        let taken = match opened {
+            Ok((place, far)) => {
+                let near = request.take_over(&passed, Switch::connected()).await;
+                near.map(|near| (place, near, far))
+            }
+            Err(refusal) => Err(refusal),
+        };
+        let (place, near, far) = match taken {
+            Ok(taken) => taken,
+            Err(refusal) => {
+                end(passed, CallEnd::Failed, 0, 0, Some(&refusal));
+                return by_proxy(&refusal, self.id);
+            }
+        };
+        let bounds = TunnelBounds {
+            bytes_max: settings.tunnel.bytes_max.min(place.bytes_left()),
+            ..settings.tunnel
+        };
+        let (bytes, why) = self.join(near, far, &passed, bounds).await;
+        let _ = place.spend(bytes);
+        let how = if why.is_some() {
+            CallEnd::Cut
+        } else {
+            CallEnd::Complete
+        };
+        end(passed, how, 200, bytes, why.as_ref());
+        Response::new(Body::Taken)
+    }
+
+    /// How many bytes were carried, and what ended it before both sides closed.
+    async fn join(
+        &self,
+        mut near: Tunnel,
+        far: Tunnel,
+        passed: &Passed,
+        bounds: TunnelBounds,
+    ) -> (u64, Option<Refusal>) {
+        if let Err(refusal) = self.check_hello(&mut near).await {
+            near.abandon();
+            return (0, Some(refusal));
+        }
+        let mut stops = self.lane().gate().stops();
+        let joined = tokio::select! {
+            biased;
+            refusal = ended(passed, &mut stops) => return (0, Some(refusal)),
+            joined = near.join(far, passed, bounds) => joined,
+        };
+        let TunnelEnd { up, down, why } = joined;
+        let why = match why {
+            TunnelStop::Closed => None,
+            TunnelStop::Ended(refusal) => Some(refusal),
+            why @ TunnelStop::TooLong => Some(Refusal::new(refusal::WEB_BOUND, why.to_string())),
+            why => Some(Refusal::new(refusal::WEB_DOWN, why.to_string())),
+        };
+        (up + down, why)
+    }
+
+    /// Reads the beginning of the client's TLS, and lets it pass only for the host that was judged.
+    async fn check_hello(&self, near: &mut Tunnel) -> Result<(), Refusal> {
+        let hello = near.peek_hello(HELLO_MS).await;
+        let hello = hello.map_err(|error| {
+            let public = "the client does not speak TLS in the tunnel";
+            Refusal::new(refusal::WEB_TUNNEL, public).with_private(error.to_string())
+        })?;
+        // An address is not named (RFC 6066, section 3).
+        let is_address = self.host.parse::<std::net::IpAddr>().is_ok();
+        match hello.server_name.as_deref() {
+            None if is_address => Ok(()),
+            Some(name) if is_same_host(name, &self.host) => Ok(()),
+            None => Err(tunnel("the client's TLS names no server")),
+            Some(_) => Err(tunnel("the client's TLS names another server than CONNECT")),
+        }
+    }
+
+    async fn open(&self, passed: &Passed) -> Result<Tunnel, Refusal> {
+        let lane = self.lane();
+        let lease = lane.upstreams.dial(passed, lane.settings().answer_ms).await;
+        lease
+            .and_then(|lease| lease.take_over(passed))
+            .map_err(of_send)
+    }
+
+    fn site(&self, scheme: &str) -> Resource {
+        Resource::Site(Site {
+            scheme: scheme.into(),
+            host: self.host.clone(),
+            port: self.port,
+            path: "/".into(),
+        })
+    }
+
+    async fn judge(
+        &self,
+        action: &'static base::Action,
+        resource: &Resource,
+    ) -> Result<Passed, Refusal> {
+        let url = format!("https://{}/", self.written);
+        let content = [ContentPart {
+            role: Role::Argument,
+            path: "url",
+            content: PartContent::Url(&url),
+        }];
+        let call = Call {
+            request: self.caller.request.as_deref(),
+            trace: self.caller.trace.as_deref(),
+            content: &content,
+            ..Call::new(self.id, self.caller.peer, action, resource, "CONNECT")
+        };
+        self.lane()
+            .gate()
+            .pass(self.caller.verified.clone(), call)
+            .await
+    }
+
+    /// Ends the client's TLS here, and serves what is inside as requests to the one host.
+    async fn look_into(self, mut request: Request, intercept: &Intercept) -> Response {
+        let site = self.site("https");
+        // What is inside is judged request by request. The tunnel itself needs leave for either.
+        let gate = self.lane().gate();
+        let may_get = gate.may(&self.caller.verified, &GET, &site);
+        let action = if may_get { &GET } else { &SEND };
+        let passed = match self.judge(action, &site).await {
+            Ok(passed) => passed,
+            Err(refusal) => return by_proxy(&refusal, self.id),
+        };
+        let peer = request.peer.clone();
+        let near = match request.take_over(&passed, Switch::connected()).await {
+            Ok(near) => near,
+            Err(refusal) => {
+                end(passed, CallEnd::Failed, 0, 0, Some(&refusal));
+                return by_proxy(&refusal, self.id);
+            }
+        };
+        let why = self
+            .serve_inside(near, peer, &passed, intercept)
+            .await
+            .err();
+        let how = if why.is_some() {
+            CallEnd::Cut
+        } else {
+            CallEnd::Complete
+        };
+        end(passed, how, 200, 0, why.as_ref());
+        Response::new(Body::Taken)
+    }
+
+    async fn serve_inside(
+        &self,
+        mut near: Tunnel,
+        peer: Peer,
+        passed: &Passed,
+        intercept: &Intercept,
+    ) -> Result<(), Refusal> {
+        if let Err(refusal) = self.check_hello(&mut near).await {
+            near.abandon();
+            return Err(refusal);
+        }
+        let secured = intercept.authority.accept(near, &self.host);
+        let secured = tokio::time::timeout(Duration::from_millis(HELLO_MS), secured).await;
+        let secured = secured.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
+        let secured = secured.map_err(|error| {
+            let public = "the client does not trust the gateway's certificate, or broke off";
+            Refusal::new(refusal::WEB_TUNNEL, public).with_private(error.to_string())
+        })?;
+        let service = Rc::new(ProxyService {
+            lane: self.lane().clone(),
+            edge: Arc::clone(&self.service.edge),
+            inside: Some(Inside {
+                caller: self.caller.clone(),
+                host: self.host.clone(),
+                port: self.port,
+            }),
+        });
+        let settings: Rc<EdgeSettings> = Rc::new(self.lane().settings().edge.clone());
+        let peer = Peer {
+            is_tls: true,
+            ..peer
+        };
+        let shared = Arc::clone(&self.service.edge);
+        let mut stops = self.lane().gate().stops();
+        tokio::select! {
+            biased;
+            refusal = ended(passed, &mut stops) => Err(refusal),
+            () = net::serve_tunnel(secured, peer, service, settings, shared) => Ok(()),
+        }
+    }
+}
+
+fn tunnel(why: &str) -> Refusal {
+    Refusal::new(refusal::WEB_TUNNEL, why)
+}

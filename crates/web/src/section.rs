@@ -1,0 +1,190 @@
+//! The `web` section of a configuration, as it is written.
+//!
+//! What one key says about another is checked where the configuration is read.
+
+use base::limit;
+use config::{ByName, Count, FilePath, FileReference, Label, List, Listen, Reference, Text};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+const BODY_BYTES_DEFAULT: u64 = limit::BODY_BYTES_DEFAULT as u64;
+const ANSWER_MS_DEFAULT: u64 = 60_000;
+const SILENCE_MS_DEFAULT: u64 = 120_000;
+const PAGE_BYTES_DEFAULT: u64 = 8 << 20;
+const REDIRECTS_DEFAULT: u64 = 10;
+const TUNNEL_IDLE_MS_DEFAULT: u64 = 120_000;
+const TUNNEL_MS_DEFAULT: u64 = 3_600_000;
+const TUNNEL_BYTES_DEFAULT: u64 = 4 << 30;
+const OPEN_DEFAULT: u64 = 256;
+const HOSTS_DEFAULT: u64 = 1_000;
+const BYTES_DEFAULT: u64 = 1 << 40;
+
+/// Pages, requests and tunnels of agents: /fetch, and the forward proxy where it listens.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(example = &"{ listen: '127.0.0.1:8703' }")]
+pub struct WebSection {
+    /// Where the forward proxy listens, for HTTPS_PROXY and HTTP_PROXY of agents; without it there is only /fetch.
+    #[schemars(example = &"127.0.0.1:8703")]
+    pub listen: Option<Listen>,
+    /// Looking into TLS: with an authority that agents' programs trust, what is inside of tunnels is judged too.
+    #[schemars(example = &"{ ca: ./ca, pass: [pinned.example] }")]
+    pub intercept: Option<InterceptSection>,
+    /// Credentials that agents never have: put into requests to their hosts, and taken out of what comes back.
+    #[schemars(example = &"{ github: { hosts: [api.github.com], value: env:GITHUB_TOKEN } }")]
+    pub credentials: ByName<CredentialSection>,
+    /// How /fetch asks for pages.
+    #[schemars(example = &"{ user_agent: weir/1 }")]
+    pub fetch: FetchSection,
+    /// The bounds of a tunnel.
+    #[schemars(example = &"{ idle_ms: 60000 }")]
+    pub tunnel: TunnelSection,
+    /// What one agent may use.
+    #[schemars(example = &"{ open_max: 64 }")]
+    pub agent: AgentSection,
+    /// Certificates to trust for sites beside the public ones, as PEM.
+    #[schemars(example = &"file:company-ca.pem")]
+    pub ca: Option<FileReference>,
+    /// Largest body that is judged before any of it leaves, in bytes; a larger one is judged as it flows.
+    #[schemars(example = &"4194304")]
+    pub body_bytes_max: Count<1024, 1_073_741_824>,
+    /// How long a site may take until its answer begins, in milliseconds.
+    #[schemars(example = &"60000")]
+    pub answer_ms: Count<1, 86_400_000>,
+    /// How long a site may send nothing in the middle of an answer, in milliseconds.
+    #[schemars(example = &"120000")]
+    pub silence_ms: Count<1, 86_400_000>,
+}
+
+impl Default for WebSection {
+    fn default() -> WebSection {
+        WebSection {
+            listen: None,
+            intercept: None,
+            credentials: ByName::default(),
+            fetch: FetchSection::default(),
+            tunnel: TunnelSection::default(),
+            agent: AgentSection::default(),
+            ca: None,
+            body_bytes_max: Count(BODY_BYTES_DEFAULT),
+            answer_ms: Count(ANSWER_MS_DEFAULT),
+            silence_ms: Count(SILENCE_MS_DEFAULT),
+        }
+    }
+}
+
+/// Looking into TLS.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(example = &"{ ca: ./ca, pass: [pinned.example] }")]
+pub struct InterceptSection {
+    /// The folder of the authority, as weir web ca init makes it.
+    #[schemars(required, example = &"./ca")]
+    pub ca: Option<FilePath>,
+    /// Hosts whose tunnels nobody looks into; *. before a name means all below it.
+    #[schemars(example = &"[pinned.example, '*.bank.example']")]
+    pub pass: List<Text>,
+}
+
+/// One credential.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(example = &"{ hosts: [api.github.com], value: env:GITHUB_TOKEN }")]
+pub struct CredentialSection {
+    /// The hosts that it is for, by https; *. before a name means all below it.
+    #[schemars(required, example = &"[api.github.com]")]
+    pub hosts: List<Text>,
+    /// The agents that may use it; all where none is named.
+    #[schemars(example = &"[dev]")]
+    pub agents: List<Label>,
+    /// The field of the request that it goes into; authorization where none is named.
+    #[schemars(example = &"x-api-key")]
+    pub field: Option<Text>,
+    /// The value.
+    #[schemars(required, example = &"env:GITHUB_TOKEN")]
+    pub value: Option<Reference>,
+    /// What agents write in place of the value; weir-credential-NAME where nothing is said.
+    #[schemars(example = &"weir-credential-github")]
+    pub placeholder: Option<Text>,
+    /// What stands before the value where the agent sends no such field; "Bearer " in authorization where nothing is said.
+    #[schemars(example = &"'token '")]
+    pub before: Option<Text>,
+}
+
+/// How /fetch asks for pages.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(example = &"{ user_agent: weir/1, redirects_max: 5 }")]
+pub struct FetchSection {
+    /// What sites are told of who asks.
+    #[schemars(example = &"weir/1 (+https://weir.example)")]
+    pub user_agent: Text,
+    /// Largest page, in bytes, before and after its coding is undone.
+    #[schemars(example = &"8388608")]
+    pub bytes_max: Count<1024, 67_108_864>,
+    /// Redirects that are followed; each is a call of its own.
+    #[schemars(example = &"10")]
+    pub redirects_max: Count<0, 20>,
+}
+
+impl Default for FetchSection {
+    fn default() -> FetchSection {
+        FetchSection {
+            user_agent: Text(concat!("weir/", env!("CARGO_PKG_VERSION")).to_owned()),
+            bytes_max: Count(PAGE_BYTES_DEFAULT),
+            redirects_max: Count(REDIRECTS_DEFAULT),
+        }
+    }
+}
+
+/// The bounds of a tunnel.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(example = &"{ idle_ms: 60000, bytes_max: 1073741824 }")]
+pub struct TunnelSection {
+    /// How long nothing may flow, in milliseconds.
+    #[schemars(example = &"120000")]
+    pub idle_ms: Count<1, 86_400_000>,
+    /// How long it may last, in milliseconds.
+    #[schemars(example = &"3600000")]
+    pub whole_ms: Count<1, 604_800_000>,
+    /// Bytes that it may carry, both ways together.
+    #[schemars(example = &"4294967296")]
+    pub bytes_max: Count<1, 1_099_511_627_776>,
+}
+
+impl Default for TunnelSection {
+    fn default() -> TunnelSection {
+        TunnelSection {
+            idle_ms: Count(TUNNEL_IDLE_MS_DEFAULT),
+            whole_ms: Count(TUNNEL_MS_DEFAULT),
+            bytes_max: Count(TUNNEL_BYTES_DEFAULT),
+        }
+    }
+}
+
+/// What one agent may use.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(example = &"{ open_max: 64, hosts_per_hour: 200 }")]
+pub struct AgentSection {
+    /// Calls and tunnels open at once.
+    #[schemars(example = &"256")]
+    pub open_max: Count<1, 100_000>,
+    /// Different hosts in an hour.
+    #[schemars(example = &"1000")]
+    pub hosts_per_hour: Count<1, 100_000>,
+    /// Bytes of bodies and tunnels in an hour, both ways together.
+    #[schemars(example = &"10737418240")]
+    pub bytes_per_hour: Count<1, 1_099_511_627_776>,
+}
+
+impl Default for AgentSection {
+    fn default() -> AgentSection {
+        AgentSection {
+            open_max: Count(OPEN_DEFAULT),
+            hosts_per_hour: Count(HOSTS_DEFAULT),
+            bytes_per_hour: Count(BYTES_DEFAULT),
+        }
+    }
+}

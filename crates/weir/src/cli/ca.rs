@@ -1,0 +1,243 @@
+//! `weir ca`: the certificate authority of agents. Its commands work on the files of the state folder, also while no gateway
+//! runs; keys are opened by a passphrase that is read from a file or a variable, never from the command line.
+
+use clap::{Args, Subcommand};
+use store::authority::{AuthorityError, AuthorityFiles, AuthorityView};
+use store::directory::DirectoryFile;
+
+use super::{Answer, ConfigFile, Ended, Failure, print, secret_at};
+use crate::config::Settings;
+
+/// Make and use the certificate authority of agents
+#[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  weir ca init --passphrase file:ca.pass   Make a root and an intermediate
+  weir ca show                             Print the root's certificate, for listeners to trust
+  weir ca rotate --passphrase file:ca.pass Make another intermediate; certificates stay good")]
+pub(super) enum Ca {
+    Init(Init),
+    Show(Show),
+    Rotate(Rotate),
+    Revoke(Revoke),
+    Crl(Crl),
+}
+
+/// The configuration, and the passphrases of the authority's keys.
+#[derive(Args, Debug)]
+struct Keys {
+    /// Where the passphrase of the intermediate's key is: env:NAME or file:PATH; by default identity.passphrase
+    #[arg(long, value_name = "REF")]
+    passphrase: Option<String>,
+    #[command(flatten)]
+    config: ConfigFile,
+}
+
+/// Make a root and an intermediate for identity.trust_domain, with sealed keys, in the state folder
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  weir ca init --passphrase file:ca.pass\n  weir ca init --passphrase file:ca.pass --root-passphrase file:root.pass\n\nKeep ca/root.key elsewhere afterwards: it is needed for weir ca rotate alone."
+)]
+pub(super) struct Init {
+    #[command(flatten)]
+    keys: Keys,
+    /// The same of the root's key; by default that of the intermediate's
+    #[arg(long, value_name = "REF")]
+    root_passphrase: Option<String>,
+}
+
+/// Print the root's and the intermediate's certificates as PEM
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  weir ca show > ca.pem")]
+pub(super) struct Show {
+    #[command(flatten)]
+    config: ConfigFile,
+}
+
+/// Make another intermediate by the root's key; certificates of the one before stay good until they end
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  weir ca rotate --passphrase file:ca.pass\n\nRestart the gateway afterwards, so that it signs with the new one."
+)]
+pub(super) struct Rotate {
+    #[command(flatten)]
+    keys: Keys,
+    /// Where the passphrase of the root's key is; by default that of the intermediate's
+    #[arg(long, value_name = "REF")]
+    root_passphrase: Option<String>,
+}
+
+/// Take a certificate back, by its serial number: a gateway that runs refuses it within a second
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  weir ca revoke 5a1f…")]
+pub(super) struct Revoke {
+    /// The serial number in hex digits, as weir agents show prints it
+    serial: String,
+    #[command(flatten)]
+    config: ConfigFile,
+}
+
+/// Print the list of the certificates that were taken back (RFC 5280), signed by the intermediate, as PEM
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  weir ca crl --passphrase file:ca.pass > agents.crl")]
+pub(super) struct Crl {
+    #[command(flatten)]
+    keys: Keys,
+}
+
+impl Ca {
+    pub(super) fn run(self) -> Ended {
+        match self {
+            Ca::Init(command) => command.run(),
+            Ca::Show(command) => {
+                let settings = command.config.load()?;
+                let view = files(&settings).view().map_err(failed)?;
+                print(&format!("{}{}", view.root_pem, view.intermediate_pem))?;
+                Ok(Answer::Yes)
+            }
+            Ca::Rotate(command) => command.run(),
+            Ca::Revoke(command) => command.run(),
+            Ca::Crl(command) => command.run(),
+        }
+    }
+}
+
+impl Init {
+    fn run(self) -> Ended {
+        let (settings, passphrase) = self.keys.load()?;
+        let identity = identity(&settings)?;
+        let root = match &self.root_passphrase {
+            Some(reference) => secret_at(reference, "--root-passphrase")?,
+            None => passphrase.clone(),
+        };
+        store::state::make_dir(&settings.state)
+            .map_err(|error| Failure::new(error.to_string(), ""))?;
+        let files = files(&settings);
+        let made = files.init(
+            &identity.trust_domain,
+            root.expose(),
+            passphrase.expose(),
+            now(),
+        );
+        let view = made.map_err(failed)?;
+        print(&said(&files, &view))?;
+        Ok(Answer::Yes)
+    }
+}
+
+fn said(files: &AuthorityFiles, view: &AuthorityView) -> String {
+    let roots = files.roots_file();
+    let folder = roots.parent().unwrap_or(&roots).display().to_string();
+    format!(
+        "authority for {}: {folder}\n\
+         lines for weir.yaml, below tls of a listener:  clients: {{ ca: file:{}, required: false }}\n\
+         {}",
+        view.trust_domain,
+        roots.display(),
+        match view.has_root_key {
+            true =>
+                format!("keep {folder}/root.key elsewhere: it is needed for weir ca rotate alone\n"),
+            false => String::new(),
+        }
+    )
+}
+
+impl Rotate {
+    fn run(self) -> Ended {
+        let (settings, passphrase) = self.keys.load()?;
+        let root = match &self.root_passphrase {
+            Some(reference) => secret_at(reference, "--root-passphrase")?,
+            None => passphrase.clone(),
+        };
+        let files = files(&settings);
+        let made = files.rotate(root.expose(), passphrase.expose(), now());
+        let view = made.map_err(failed)?;
+        print(&format!(
+            "another intermediate signs for {}\n",
+            view.trust_domain
+        ))?;
+        Ok(Answer::Yes)
+    }
+}
+
+impl Revoke {
+    fn run(self) -> Ended {
+        let settings = self.config.load()?;
+        let serial = self.serial.to_ascii_lowercase();
+        let (now, file) = (now(), DirectoryFile::of_state(&settings.state));
+        let revoked = file.change(|book| {
+            let found = book.agents.iter().find_map(|agent| {
+                let mut credentials = agent.credentials.iter();
+                let found = credentials.find(|one| one.serial.as_deref() == Some(&serial))?;
+                Some((agent.name.clone(), found.id.clone()))
+            });
+            let (name, id) = found.ok_or_else(|| {
+                let public = "no agent has a certificate with this serial number";
+                base::Refusal::new(base::refusal::AGENT_UNKNOWN, public)
+            })?;
+            book.remove_credential(&name, &id, now).map(|_| name)
+        });
+        let (_, name) = revoked.map_err(|refusal| {
+            Failure::new(
+                format!("{}: {}", refusal.code.name, refusal.public),
+                refusal.mend(),
+            )
+        })?;
+        print(&format!("a certificate of {name} is good no more\n"))?;
+        Ok(Answer::Yes)
+    }
+}
+
+impl Crl {
+    fn run(self) -> Ended {
+        let (settings, passphrase) = self.keys.load()?;
+        let authority = files(&settings).open(passphrase.expose()).map_err(failed)?;
+        let book = DirectoryFile::of_state(&settings.state).read();
+        let book = book.map_err(|error| Failure::new(error.to_string(), ""))?;
+        let list = authority.revocation_list(&book.certificates, book.epoch + 1, now());
+        print(&list.map_err(failed)?)?;
+        Ok(Answer::Yes)
+    }
+}
+
+impl Keys {
+    /// The settings, and the passphrase of the intermediate's key.
+    fn load(&self) -> Result<(Settings, base::Secret), Failure> {
+        let settings = self.config.load()?;
+        let passphrase = match &self.passphrase {
+            Some(reference) => Some(secret_at(reference, "--passphrase")?),
+            None => settings
+                .identity
+                .as_ref()
+                .and_then(|identity| identity.passphrase.clone()),
+        };
+        let passphrase = passphrase.ok_or_else(|| {
+            let what = "there is no passphrase for the authority's keys";
+            Failure::new(
+                what,
+                "Name one with --passphrase file:PATH, or write identity.passphrase.",
+            )
+        })?;
+        Ok((settings, passphrase))
+    }
+}
+
+fn identity(settings: &Settings) -> Result<&crate::config::identity::Identity, Failure> {
+    settings.identity.as_ref().ok_or_else(|| {
+        let what = "the configuration has no identity.trust_domain";
+        Failure::new(what, "Write identity: { trust_domain: example.org }.")
+    })
+}
+
+fn files(settings: &Settings) -> AuthorityFiles {
+    AuthorityFiles::of_state(&settings.state)
+}
+
+fn failed(error: AuthorityError) -> Failure {
+    Failure::new(error.to_string(), "See docs/identity.md.")
+}
+
+/// Now, in Unix milliseconds.
+fn now() -> u64 {
+    gate::ports::Clock::now(&crate::ports::Clock::new()).unix_ms
+}

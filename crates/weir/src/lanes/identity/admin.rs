@@ -1,0 +1,345 @@
+//! What the operator does about agents while serving: lists, invites, approves, suspends, revokes, and makes keys.
+//!
+//! It answers at the admin listener alone, whose socket knows its user. Each change is recorded before it is in force. Agents that
+//! the configuration defines are shown, and changed there alone.
+
+use base::{Name, Refusal, refusal};
+use http::{Method, StatusCode};
+use net::h1::PeerAddress;
+use net::{Request, Response};
+use serde_json::{Value, json};
+use store::directory::{
+    AgentEntry, CredentialEntry, CredentialKind, EntryState, InviteEntry, NewInvite,
+};
+
+use super::enrol::{INVITE_PREFIX, invite_digest};
+use super::shared::IdentityShared;
+use super::{Asked, answer, json_body};
+
+const HOUR_MS: u64 = 3_600_000;
+/// Longest life of an invite, in hours.
+const INVITE_HOURS_MAX: u64 = 24 * 7;
+/// Longest life that may be asked for a key or an agent, in hours: ten years.
+const HOURS_MAX: u64 = 24 * 3650;
+
+pub(super) async fn serve(shared: &IdentityShared, asked: Asked<'_>) -> Result<Response, Refusal> {
+    let by = by(asked.request);
+    let method = asked.request.head.method.clone();
+    let path: Vec<&str> = asked
+        .rest
+        .split('/')
+        .filter(|part| !part.is_empty())
+        .collect();
+    match (&method, path.as_slice()) {
+        (&Method::GET, []) => Ok(answer(StatusCode::OK, &list(shared))),
+        (&Method::POST, []) => invite(shared, &by, asked.request).await,
+        (&Method::GET, [name]) => show(shared, name),
+        (&Method::POST, [name, "keys"]) => new_key(shared, &by, name, asked.request).await,
+        (&Method::DELETE, [name, "credentials", id]) => remove(shared, &by, name, id).await,
+        (&Method::POST, [name, verb]) => set_state(shared, &by, name, verb).await,
+        _ => Err(Refusal::new(
+            refusal::METHOD,
+            "this route has no such method",
+        )),
+    }
+}
+
+/// Who does it: the user at the other end of the socket, or whoever has the key of the admin listener.
+fn by(request: &Request) -> String {
+    match request.peer.address {
+        PeerAddress::Unix { uid, .. } => format!("uid {uid}"),
+        PeerAddress::Tcp(_) => format!("admin at {}", request.peer.caller),
+    }
+}
+
+fn list(shared: &IdentityShared) -> Value {
+    let (configured, book) = shared.known.agents();
+    let mut seen: Vec<&str> = Vec::new();
+    let mut agents = Vec::new();
+    for agent in &configured {
+        if seen.contains(&agent.name.as_str()) {
+            continue;
+        }
+        seen.push(agent.name.as_str());
+        let groups: Vec<&str> = agent.groups.iter().map(Name::as_str).collect();
+        agents.push(json!({
+            "name": agent.name.as_str(),
+            "state": agent.state.as_str(),
+            "groups": groups,
+            "expires": agent.expires_unix_ms.map(base::clock::rfc3339),
+            "from": "weir.yaml",
+        }));
+    }
+    for entry in &book.agents {
+        let mut said = entry_json(entry);
+        if seen.contains(&entry.name.as_str()) {
+            said["hidden"] = "weir.yaml defines an agent of this name".into();
+        }
+        agents.push(said);
+    }
+    json!({ "epoch": book.epoch, "agents": agents })
+}
+
+fn entry_json(entry: &AgentEntry) -> Value {
+    let credentials: Vec<Value> = entry.credentials.iter().map(credential_json).collect();
+    json!({
+        "name": entry.name,
+        "state": entry.state.as_str(),
+        "groups": entry.groups,
+        "made": base::clock::rfc3339(entry.made_unix_ms),
+        "expires": entry.expires_unix_ms.map(base::clock::rfc3339),
+        "from": "directory",
+        "credentials": credentials,
+    })
+}
+
+fn credential_json(credential: &CredentialEntry) -> Value {
+    let kind = match credential.kind {
+        CredentialKind::Key => "key",
+        CredentialKind::Jwk => "jwk",
+        CredentialKind::Certificate => "certificate",
+    };
+    let mut said = json!({
+        "kind": kind,
+        "id": credential.id,
+        "made": base::clock::rfc3339(credential.made_unix_ms),
+        "expires": credential.expires_unix_ms.map(base::clock::rfc3339),
+    });
+    if let Some(serial) = &credential.serial {
+        said["serial"] = serial.as_str().into();
+    }
+    said
+}
+
+fn show(shared: &IdentityShared, name: &str) -> Result<Response, Refusal> {
+    let listed = list(shared);
+    let agents = listed["agents"].as_array();
+    let found = agents.and_then(|agents| agents.iter().find(|agent| agent["name"] == name));
+    let mut said = found
+        .cloned()
+        .ok_or_else(|| Refusal::new(refusal::AGENT_UNKNOWN, "there is no agent of this name"))?;
+    let (_, book) = shared.known.agents();
+    let open = |invite: &&InviteEntry| invite.agent == name && !invite.used;
+    let invites: Vec<Value> = book
+        .invites
+        .iter()
+        .filter(open)
+        .map(|invite| {
+            json!({
+                "expires": base::clock::rfc3339(invite.expires_unix_ms),
+                "approved": invite.approved,
+                "tries": invite.tries,
+            })
+        })
+        .collect();
+    said["invites"] = invites.into();
+    Ok(answer(StatusCode::OK, &said))
+}
+
+/// The name of an agent that the directory may change.
+fn changeable(shared: &IdentityShared, name: &str) -> Result<Name, Refusal> {
+    let read = Name::new(name).ok_or_else(|| {
+        Refusal::new(
+            refusal::IDENTITY_INVALID,
+            "the name of an agent is a-z, 0-9 and -",
+        )
+    })?;
+    let (configured, _) = shared.known.agents();
+    match configured.iter().any(|agent| agent.name == read) {
+        true => Err(Refusal::new(
+            refusal::AGENT_CONFIGURED,
+            "weir.yaml defines this agent",
+        )),
+        false => Ok(read),
+    }
+}
+
+/// A number of hours of a body, in milliseconds.
+fn hours(body: &Value, name: &str, most: u64) -> Result<Option<u64>, Refusal> {
+    let wrong = || {
+        let public = format!("{name} has to be a number of hours, 1 to {most}");
+        Refusal::new(refusal::IDENTITY_INVALID, public)
+    };
+    match &body[name] {
+        Value::Null => Ok(None),
+        value => {
+            let hours = value.as_u64().filter(|hours| (1..=most).contains(hours));
+            Ok(Some(hours.ok_or_else(wrong)? * HOUR_MS))
+        }
+    }
+}
+
+fn random() -> Result<[u8; 32], Refusal> {
+    let mut random = [0; 32];
+    aws_lc_rs::rand::fill(&mut random)
+        .map_err(|_| Refusal::new(refusal::FAILED, "the system gives no random bytes"))?;
+    Ok(random)
+}
+
+/// `POST /admin/agents`: `{"name", "groups", "approved", "hours", "agent_hours"}`.
+async fn invite(
+    shared: &IdentityShared,
+    by: &str,
+    request: &mut Request,
+) -> Result<Response, Refusal> {
+    let body = json_body(request).await?;
+    let agent = changeable(shared, body["name"].as_str().unwrap_or_default())?;
+    let groups = groups(&body)?;
+    let life_ms = hours(&body, "hours", INVITE_HOURS_MAX)?.unwrap_or(HOUR_MS);
+    let agent_ms = hours(&body, "agent_hours", HOURS_MAX)?;
+    let text = format!(
+        "{INVITE_PREFIX}{}",
+        identity::jose::to_base64url(&random()?)
+    );
+    let digest = invite_digest(&text).expect("an invite reads as it was written");
+    let now = shared.now().unix_ms;
+    let new = NewInvite {
+        agent: &agent,
+        groups: &groups,
+        digest,
+        approved: body["approved"].as_bool().unwrap_or_default(),
+        now_unix_ms: now,
+        life_ms,
+        agent_expires_unix_ms: agent_ms.map(|ms| now + ms),
+    };
+    let name = agent.as_str();
+    shared
+        .change(by, "agent.invite", name, |book| book.invite(&new))
+        .await?;
+    Ok(answer(
+        StatusCode::CREATED,
+        &json!({
+            "name": name,
+            "invite": text,
+            "expires": base::clock::rfc3339(now + life_ms),
+            "approved": new.approved,
+            "url": shared.trust().map(|trust| trust.issuer.clone()),
+        }),
+    ))
+}
+
+fn groups(body: &Value) -> Result<Vec<Name>, Refusal> {
+    let wrong = || {
+        Refusal::new(
+            refusal::IDENTITY_INVALID,
+            "groups has to be a list of names",
+        )
+    };
+    match &body["groups"] {
+        Value::Null => Ok(Vec::new()),
+        value => {
+            let listed = value.as_array().filter(|listed| listed.len() <= 64);
+            let names = listed.ok_or_else(wrong)?.iter();
+            let names = names.map(|name| name.as_str().and_then(Name::new).ok_or_else(wrong));
+            names.collect()
+        }
+    }
+}
+
+/// `POST /admin/agents/NAME/keys`: a new key, shown once. The agent is made where there is none.
+async fn new_key(
+    shared: &IdentityShared,
+    by: &str,
+    name: &str,
+    request: &mut Request,
+) -> Result<Response, Refusal> {
+    let body = json_body(request).await?;
+    let agent = changeable(shared, name)?;
+    let groups = groups(&body)?;
+    let now = shared.now().unix_ms;
+    let life_ms = hours(&body, "hours", HOURS_MAX)?;
+    let (key, digest) = identity::new_key(random()?);
+    let entry = CredentialEntry {
+        expires_unix_ms: life_ms.map(|ms| now + ms),
+        ..CredentialEntry::new(CredentialKind::Key, digest, now)
+    };
+    let (id, expires) = (entry.id.clone(), entry.expires_unix_ms);
+    // For a key that takes the place of others: until when those are good still.
+    let overlap_ms = hours(&body, "overlap_hours", HOURS_MAX)?;
+    let name = agent.as_str();
+    shared
+        .change(by, "key.new", name, |book| {
+            let entry_state = {
+                let made = book.make_agent(&agent, &groups, EntryState::Active, now)?;
+                if made.state == EntryState::Invited {
+                    made.state = EntryState::Active;
+                }
+                if let Some(overlap_ms) = overlap_ms {
+                    end_keys(made, now + overlap_ms);
+                }
+                made.state
+            };
+            book.add_credential(name, entry, now)?;
+            Ok(entry_state)
+        })
+        .await?;
+    Ok(answer(
+        StatusCode::CREATED,
+        &json!({
+            "name": name,
+            "key": key.expose(),
+            "id": id,
+            "expires": expires.map(base::clock::rfc3339),
+        }),
+    ))
+}
+
+/// Has the keys of an agent end then, where they would be good for longer.
+fn end_keys(agent: &mut AgentEntry, at_unix_ms: u64) {
+    for key in &mut agent.credentials {
+        if key.kind == CredentialKind::Key {
+            let until = key.expires_unix_ms.unwrap_or(u64::MAX).min(at_unix_ms);
+            key.expires_unix_ms = Some(until);
+        }
+    }
+}
+
+/// `DELETE /admin/agents/NAME/credentials/ID`.
+async fn remove(
+    shared: &IdentityShared,
+    by: &str,
+    name: &str,
+    id: &str,
+) -> Result<Response, Refusal> {
+    let agent = changeable(shared, name)?;
+    let now = shared.now().unix_ms;
+    let name = agent.as_str();
+    let gone = shared.change(by, "credential.revoke", name, |book| {
+        book.remove_credential(name, id, now)
+    });
+    Ok(answer(StatusCode::OK, &credential_json(&gone.await?)))
+}
+
+/// `POST /admin/agents/NAME/approve`, `suspend`, `resume`, `revoke`.
+async fn set_state(
+    shared: &IdentityShared,
+    by: &str,
+    name: &str,
+    verb: &str,
+) -> Result<Response, Refusal> {
+    use EntryState::{Active, Pending, Suspended};
+    let agent = changeable(shared, name)?;
+    let name = agent.as_str();
+    let now = shared.now().unix_ms;
+    let (what, from, to): (_, &[EntryState], _) = match verb {
+        "approve" => ("agent.approve", &[Pending], Active),
+        "suspend" => ("agent.suspend", &[Pending, Active], Suspended),
+        "resume" => ("agent.resume", &[Suspended], Active),
+        "revoke" => {
+            shared
+                .change(by, "agent.revoke", name, |book| book.revoke(name, now))
+                .await?;
+            return show(shared, name);
+        }
+        _ => {
+            return Err(Refusal::new(
+                refusal::NOT_FOUND,
+                "there is nothing at this path",
+            ));
+        }
+    };
+    shared
+        .change(by, what, name, |book| book.set_state(name, from, to))
+        .await?;
+    show(shared, name)
+}

@@ -1,0 +1,159 @@
+//! The keys of issuers outside, fetched where their metadata says (OpenID Connect Discovery 1.0, RFC 8414), and again while
+//! serving.
+//!
+//! One thread asks for all of them, by calls of its own that pass a gate as every call does, with bounds on time and size. An
+//! issuer that does not answer keeps its keys for an hour; then its tokens are refused, never waved through.
+
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use config::Url;
+use identity::jose::strict_object;
+use identity::jws::{KEY_SET_BYTES_MAX, KeySet};
+
+use super::shared::IdentityShared;
+use crate::assemble::client::Client;
+use crate::config::identity::Issuer;
+
+/// How often keys are fetched, in milliseconds; an issuer that failed is asked sooner.
+const FETCH_MS: u64 = 300_000;
+const FETCH_AGAIN_MS: u64 = 5_000;
+/// How long keys are used that could not be fetched again, in milliseconds.
+const KEPT_MS: u64 = 3_600_000;
+/// How long one answer may take, in milliseconds.
+const ANSWER_MS: u64 = 5_000;
+/// Largest metadata, in bytes.
+const METADATA_BYTES_MAX: usize = 128 << 10;
+/// How often the thread looks whether something is due, and whether the directory's file changed.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What is known of one issuer's keys.
+struct FollowedIssuer {
+    place: usize,
+    next: Instant,
+    fetched: Option<Instant>,
+}
+
+/// Follows the issuers and the directory's file until the gateway is gone.
+pub(super) fn follow(shared: &Arc<IdentityShared>) {
+    let weak = Arc::downgrade(shared);
+    let thread = std::thread::Builder::new().name("identity".to_owned());
+    if let Err(error) = thread.spawn(move || run(&weak)) {
+        tracing::error!(%error, "the keys of issuers are not fetched");
+    }
+}
+
+fn run(weak: &Weak<IdentityShared>) {
+    let now = Instant::now();
+    let mut followed: Vec<FollowedIssuer> = match weak.upgrade() {
+        Some(shared) => shared
+            .settings
+            .iter()
+            .flat_map(|identity| &identity.issuers)
+            .enumerate()
+            .filter(|(_, issuer)| issuer.jwks.is_none())
+            .map(|(place, _)| FollowedIssuer {
+                place,
+                next: now,
+                fetched: None,
+            })
+            .collect(),
+        None => return,
+    };
+    while let Some(shared) = weak.upgrade() {
+        shared.look();
+        for one in &mut followed {
+            if one.next <= Instant::now() {
+                ask(&shared, one);
+            }
+        }
+        drop(shared);
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn ask(shared: &Arc<IdentityShared>, one: &mut FollowedIssuer) {
+    let Some(issuer) = shared
+        .settings
+        .as_ref()
+        .and_then(|identity| identity.issuers.get(one.place))
+    else {
+        return;
+    };
+    let now = Instant::now();
+    let keys = match fetch(issuer) {
+        Ok(keys) => {
+            one.fetched = Some(now);
+            one.next = now + Duration::from_millis(FETCH_MS);
+            tracing::debug!(issuer = %issuer.name, keys = keys.len(), "keys of an issuer");
+            Some(Arc::new(keys))
+        }
+        Err(why) => {
+            tracing::warn!(issuer = %issuer.name, why, "the keys of an issuer cannot be fetched");
+            one.next = now + Duration::from_millis(FETCH_AGAIN_MS);
+            let is_fresh = one
+                .fetched
+                .is_some_and(|at| now - at < Duration::from_millis(KEPT_MS));
+            if is_fresh {
+                return;
+            }
+            None
+        }
+    };
+    let mut fetched = shared
+        .fetched
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    if let Some(place) = fetched.get_mut(one.place) {
+        *place = keys;
+    }
+    drop(fetched);
+    shared.renew_trust();
+}
+
+/// The keys of an issuer, by its metadata.
+fn fetch(issuer: &Issuer) -> Result<KeySet, String> {
+    let metadata = metadata(issuer)?;
+    let read = strict_object(&metadata).map_err(|error| format!("its metadata: {error}"))?;
+    let text = |name: &str| read.root().get(name).and_then(|value| value.as_str());
+    // OpenID Connect Discovery §4.3: metadata of another issuer is none.
+    if text("issuer").as_deref() != Some(issuer.issuer.as_str()) {
+        return Err("its metadata is of another issuer".to_owned());
+    }
+    let uri = text("jwks_uri")
+        .ok_or("its metadata has no jwks_uri")?
+        .into_owned();
+    let url = config::url::parse(&uri).map_err(|why| format!("its jwks_uri {why}"))?;
+    if !url.https && !(url.is_loopback() && issuer.url.is_loopback()) {
+        return Err("its jwks_uri is not https".to_owned());
+    }
+    let keys = get(&url, issuer, &url.path, KEY_SET_BYTES_MAX)?;
+    KeySet::read(&keys).map_err(|error| format!("its keys: {error}"))
+}
+
+fn metadata(issuer: &Issuer) -> Result<Bytes, String> {
+    let base = issuer.url.path.trim_end_matches('/');
+    let openid = format!("{base}/.well-known/openid-configuration");
+    let oauth = format!("/.well-known/oauth-authorization-server{base}");
+    get(&issuer.url, issuer, &openid, METADATA_BYTES_MAX)
+        .or_else(|_| get(&issuer.url, issuer, &oauth, METADATA_BYTES_MAX))
+}
+
+fn get(url: &Url, issuer: &Issuer, path: &str, bytes_max: usize) -> Result<Bytes, String> {
+    // The path of a request stands behind that of its target.
+    let host = Url {
+        path: "/".to_owned(),
+        ..url.clone()
+    };
+    let client = Client::new(&host, issuer.ca.as_ref())?;
+    let request = http::Request::get(path).header("accept", "application/json");
+    let request = request
+        .body(Bytes::new())
+        .map_err(|error| error.to_string())?;
+    let (head, body) = client.run(async |asker| asker.ask(request, bytes_max, ANSWER_MS).await)?;
+    match head.status.as_u16() {
+        200 => Ok(body),
+        status => Err(format!("{path} answers {status}")),
+    }
+}

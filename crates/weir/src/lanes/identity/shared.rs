@@ -1,0 +1,289 @@
+//! What all threads share of identities: the directory's file, the keys of tokens, the authority.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwapOption;
+use base::record::Admin;
+use base::{Name, Now, Refusal, refusal};
+use gate::Gate;
+use gate::ports::{Clock as _, Directory as _, Recorder as _};
+use identity::access::TokenKey;
+use identity::dpop::NonceKey;
+use identity::jws::KeySet;
+use identity::trust::{spiffe_digest, subject_digest};
+use identity::{OutsideIssuer, TokenTrust};
+use serde_json::{Value, json};
+use store::authority::{Authority, AuthorityFiles};
+use store::directory::{DirectoryBook, DirectoryFile};
+use store::log::Log;
+
+use crate::config::Settings;
+use crate::config::identity::{Identity, Issuer};
+use crate::lanes::Parts;
+use crate::ports::{Clock, Known};
+
+/// The file of the key that signs access tokens.
+const TOKEN_KEY: &str = "token.key";
+
+pub(super) struct IdentityShared {
+    pub gate: Arc<Gate>,
+    pub clock: Arc<Clock>,
+    pub known: Arc<Known>,
+    pub log: Arc<Log>,
+    pub file: DirectoryFile,
+    pub settings: Option<Identity>,
+    pub key: TokenKey,
+    pub authority: Option<Authority>,
+    nonces: Arc<NonceKey>,
+    /// The file as it was when it was read last.
+    stamp: Mutex<Option<(u64, u64, i64, i64)>>,
+    /// By which the gateway is reached, once that is known.
+    origins: ArcSwapOption<Vec<String>>,
+    /// Keys of issuers that were fetched, by the issuers' places.
+    pub fetched: Mutex<Vec<Option<Arc<KeySet>>>>,
+}
+
+impl IdentityShared {
+    pub(super) fn new(settings: &Settings, parts: &Parts<'_>) -> Result<IdentityShared, String> {
+        let file = DirectoryFile::of_state(&settings.state);
+        let stamp = file.stamp();
+        let book = file.read().map_err(|error| error.to_string())?;
+        parts.known.enter(book);
+        let seed = parts
+            .state
+            .key(TOKEN_KEY)
+            .map_err(|error| error.to_string())?;
+        let mut random = [0; 32];
+        aws_lc_rs::rand::fill(&mut random)
+            .map_err(|_| "the system gives no random bytes".to_owned())?;
+        let identity = settings.identity.clone();
+        let issuers = identity
+            .as_ref()
+            .map_or(0, |identity| identity.issuers.len());
+        Ok(IdentityShared {
+            gate: Arc::clone(parts.gate),
+            clock: Arc::clone(parts.clock),
+            known: Arc::clone(parts.known),
+            log: Arc::clone(parts.log),
+            file,
+            authority: authority(settings)?,
+            settings: identity,
+            key: TokenKey::new(&seed).map_err(|error| error.to_string())?,
+            nonces: Arc::new(NonceKey::new(&random)),
+            stamp: Mutex::new(stamp),
+            origins: ArcSwapOption::empty(),
+            fetched: Mutex::new(vec![None; issuers]),
+        })
+    }
+
+    pub(super) fn now(&self) -> Now {
+        self.clock.now()
+    }
+
+    pub(super) fn trust(&self) -> Option<Arc<TokenTrust>> {
+        self.known.trust()
+    }
+
+    /// Tells the directory whose tokens are taken, now that it is known by what URL the gateway is reached.
+    pub(super) fn trust_tokens(&self, settings: &Settings, url: Option<&str>) {
+        let Some(identity) = &self.settings else {
+            return;
+        };
+        let Some(url) = url else {
+            tracing::warn!(
+                "no tokens are taken: write public_url, by which agents reach this gateway"
+            );
+            return;
+        };
+        let mut origins = vec![url.to_owned()];
+        // What listens on this machine is known by its name too.
+        if let Some(port) = url.strip_prefix("http://127.0.0.1:") {
+            origins.push(format!("http://localhost:{port}"));
+        }
+        if settings.public_url.is_some() && !url.starts_with("https://") {
+            tracing::warn!(
+                "public_url is not https: tokens and invites cross the network in the clear"
+            );
+        }
+        self.origins.store(Some(Arc::new(origins)));
+        self.known.map(mapped(identity));
+        self.renew_trust();
+        tracing::info!(
+            issuer = url,
+            trust_domain = identity.trust_domain,
+            "identities"
+        );
+    }
+
+    /// Makes the trust anew, of the keys that are at hand now.
+    pub(super) fn renew_trust(&self) {
+        let (Some(identity), Some(origins)) = (&self.settings, self.origins.load_full()) else {
+            return;
+        };
+        let issuer = origins.first().cloned().unwrap_or_default();
+        let keys = KeySet::of([self.key.public()]);
+        let mut trust = TokenTrust::new(issuer, origins.to_vec(), keys, Arc::clone(&self.nonces));
+        let fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
+        let issuers = identity.issuers.iter().zip(fetched.iter());
+        trust.outside = issuers
+            .map(|(issuer, fetched)| outside(issuer, fetched.clone()))
+            .collect();
+        self.known.set_trust(Arc::new(trust));
+    }
+
+    /// The nonce that proofs have to have now.
+    pub(super) fn nonce(&self) -> String {
+        self.nonces.nonce(self.now().unix_ms)
+    }
+
+    pub(super) fn jwks(&self) -> Value {
+        json!({ "keys": [self.key.jwk()] })
+    }
+
+    /// The authority that signs certificates.
+    ///
+    /// # Errors
+    /// `identity.authority_off`.
+    pub(super) fn authority(&self) -> Result<(&Authority, &Identity), Refusal> {
+        match (&self.authority, &self.settings) {
+            (Some(authority), Some(identity)) => Ok((authority, identity)),
+            _ => Err(Refusal::new(
+                refusal::AUTHORITY_OFF,
+                "this gateway has no authority for certificates",
+            )),
+        }
+    }
+
+    /// Changes the directory: the record of it first, then the file, then who is known. `by` is who does it, `what` is
+    /// done to `whom`.
+    ///
+    /// # Errors
+    /// What `change` refuses, and where it cannot be recorded or written.
+    pub(super) async fn change<T>(
+        &self,
+        by: &str,
+        what: &'static str,
+        whom: &str,
+        change: impl FnOnce(&mut DirectoryBook) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        self.record(by, what, whom, None).await?;
+        match self.file.change(change) {
+            Ok((book, answer)) => {
+                *self.stamp.lock().unwrap_or_else(PoisonError::into_inner) = self.file.stamp();
+                self.known.enter(book);
+                Ok(answer)
+            }
+            Err(refusal) => {
+                self.record(by, what, whom, Some(refusal.code.name)).await?;
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Records what is done, as durable as the log's setting says.
+    async fn record(
+        &self,
+        by: &str,
+        what: &'static str,
+        whom: &str,
+        refused: Option<&str>,
+    ) -> Result<(), Refusal> {
+        let record = Admin {
+            at: self.now(),
+            what,
+            by,
+            changed: &[format!("agents.{whom}")],
+            waiting: &[],
+            policy_set: None,
+            directory: None,
+            refused,
+        };
+        let kept = self.log.append(record.to_json()).await;
+        match kept {
+            Ok(Ok(_)) => Ok(()),
+            _ => Err(Refusal::new(
+                refusal::LOG_FAILED,
+                "the change cannot be recorded",
+            )),
+        }
+    }
+
+    /// Notes something that was done, which nobody waits for.
+    pub(super) fn note(&self, by: &str, what: &'static str, whom: &str) {
+        let record = Admin {
+            at: self.now(),
+            what,
+            by,
+            changed: &[format!("agents.{whom}")],
+            waiting: &[],
+            policy_set: None,
+            directory: None,
+            refused: None,
+        };
+        self.log.note(record.to_json());
+    }
+
+    /// Looks whether another process changed the directory, and takes that over.
+    pub(super) fn look(&self) {
+        let stamp = self.file.stamp();
+        let mut last = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
+        if *last == stamp {
+            return;
+        }
+        match self.file.read() {
+            Ok(book) => {
+                *last = stamp;
+                drop(last);
+                self.known.enter(book);
+            }
+            Err(error) => tracing::error!(%error, "the directory stays as it was"),
+        }
+    }
+}
+
+/// Opens the authority where there is a passphrase for it.
+fn authority(settings: &Settings) -> Result<Option<Authority>, String> {
+    let Some((identity, passphrase)) = settings
+        .identity
+        .as_ref()
+        .and_then(|identity| Some((identity, identity.passphrase.as_ref()?)))
+    else {
+        return Ok(None);
+    };
+    let opened = AuthorityFiles::of_state(&settings.state).open(passphrase.expose());
+    let authority = opened.map_err(|error| format!("identity.passphrase: {error}"))?;
+    match authority.trust_domain == identity.trust_domain {
+        true => Ok(Some(authority)),
+        false => Err(format!(
+            "identity.trust_domain is {}, and the authority's is {}: write that, or make another authority",
+            identity.trust_domain, authority.trust_domain
+        )),
+    }
+}
+
+fn outside(issuer: &Issuer, fetched: Option<Arc<KeySet>>) -> OutsideIssuer {
+    let given = issuer.jwks.as_ref();
+    let given = given.and_then(|text| KeySet::read(text.as_bytes()).ok().map(Arc::new));
+    OutsideIssuer {
+        name: issuer.name.clone(),
+        issuer: issuer.issuer.clone(),
+        audience: issuer.audience.clone(),
+        keys: given.or(fetched),
+        claim: issuer.claim.clone(),
+        agents: issuer.agents.clone(),
+    }
+}
+
+/// Which agent each subject of an issuer is.
+fn mapped(identity: &Identity) -> Vec<(base::Digest, Name)> {
+    let spiffe = identity.spiffe.iter();
+    let mut mapped: Vec<_> = spiffe
+        .map(|(id, agent)| (spiffe_digest(id), agent.clone()))
+        .collect();
+    for issuer in &identity.issuers {
+        for (subject, agent) in &issuer.agents {
+            mapped.push((subject_digest(&issuer.issuer, subject), agent.clone()));
+        }
+    }
+    mapped
+}

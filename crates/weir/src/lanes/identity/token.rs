@@ -1,0 +1,577 @@
+//! The token service: RFC 6749 §4.4 (client credentials), RFC 7523 (`private_key_jwt`), RFC 8705 (certificates), RFC 9449 (DPoP),
+//! RFC 8693 (exchange for a person's token), RFC 8707 (resource), RFC 7662 (introspection), RFC 7009 (revocation).
+//!
+//! It is for machines: it has no page to log in, and no client has a secret that it sends. A parameter that is written twice, a
+//! scope or a resource that is not known is refused.
+
+use std::sync::Arc;
+
+use base::refusal::{
+    IDENTITY_INVALID, KEY_EXPIRED, KEY_UNKNOWN, LIMIT_STRANGERS, PROOF_INVALID, TOKEN_INVALID,
+};
+use base::{Digest, Refusal};
+use gate::ports::Directory as _;
+use http::StatusCode;
+use identity::access::{AccessToken, NewToken, TokenBinding, read_scopes};
+use identity::certificate::certificate_thumbprint;
+use identity::dpop::{ExpectedProof, GoodProof, ProofError, check_proof};
+use identity::jose::needed;
+use identity::jws::{HeaderKey, SignedText};
+use identity::jwt::ExpectedClaims;
+use identity::public_key::PublicKey;
+use identity::recognise::{proof_refused, token_id};
+use identity::{Agent, TokenTrust};
+use net::{Request, Response};
+use serde_json::{Value, json};
+use store::directory::CredentialKind;
+
+use super::shared::IdentityShared;
+use super::{Asked, TOKEN, answer, field};
+use crate::routes::new_call_id;
+
+/// How long an assertion of a client may be good, in milliseconds.
+const ASSERTION_MS_MAX: u64 = 600_000;
+const JWT_BEARER: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
+/// Most parameters of one request.
+const PARAMETERS_MAX: usize = 32;
+
+/// An error of OAuth (RFC 6749 §5.2), with the refusal that is recorded.
+struct OauthError {
+    error: &'static str,
+    refusal: Refusal,
+}
+
+fn wrong(error: &'static str, why: impl Into<String>) -> OauthError {
+    OauthError {
+        error,
+        refusal: Refusal::new(IDENTITY_INVALID, why),
+    }
+}
+
+fn no_client(why: impl Into<String>) -> OauthError {
+    OauthError {
+        error: "invalid_client",
+        refusal: Refusal::new(KEY_UNKNOWN, why),
+    }
+}
+
+/// A client that proved who it is.
+struct OauthClient {
+    agent: Arc<Agent>,
+    /// The thumbprint of the credential by which it did.
+    root: Digest,
+    /// The SHA-256 of its certificate, where it was by that.
+    certificate: Option<Digest>,
+}
+
+/// `POST /oauth/token`.
+pub(super) async fn serve(shared: &IdentityShared, asked: Asked<'_>) -> Response {
+    let given = give(shared, asked.request).await;
+    respond(shared, asked, given).await
+}
+
+async fn give(shared: &IdentityShared, request: &mut Request) -> Result<Value, OauthError> {
+    let form = Form::read(request).await?;
+    let trust = trust(shared)?;
+    // Before the assertion is used up: who is asked for a nonce sends the same one again.
+    let proof = proof(shared, &trust, request)?;
+    let client = client(shared, &trust, request, &form).await?;
+    let binding = binding(shared, proof, &client).await?;
+    let behalf = match form.get("grant_type") {
+        Some("client_credentials") => None,
+        Some(EXCHANGE) => Some(exchanged(shared, &trust, &form)?),
+        Some(_) => {
+            return Err(wrong(
+                "unsupported_grant_type",
+                "this grant is not given here",
+            ));
+        }
+        None => return Err(wrong("invalid_request", "grant_type is missing")),
+    };
+    let scopes = scopes(&form)?;
+    let audience = audience(&trust, &form)?;
+    let life_ms = life_ms(shared, &client);
+    let id = new_call_id().to_string();
+    let token = shared.key.sign(&NewToken {
+        issuer: &trust.issuer,
+        audience: &audience,
+        subject: client.agent.name.as_str(),
+        behalf: behalf.as_deref(),
+        scopes: &scopes,
+        binding,
+        root: client.root,
+        id: &id,
+        now_unix_ms: shared.now().unix_ms,
+        life_ms,
+    });
+    shared.note(
+        client.agent.name.as_str(),
+        "token",
+        client.agent.name.as_str(),
+    );
+    let mut said = json!({
+        "access_token": token,
+        "token_type": if matches!(binding, Some(TokenBinding::Key(_))) { "DPoP" } else { "Bearer" },
+        "expires_in": life_ms / 1000,
+    });
+    if !scopes.is_empty() {
+        said["scope"] = scopes.join(" ").into();
+    }
+    if behalf.is_some() {
+        said["issued_token_type"] = "urn:ietf:params:oauth:token-type:access_token".into();
+    }
+    Ok(said)
+}
+
+fn trust(shared: &IdentityShared) -> Result<Arc<TokenTrust>, OauthError> {
+    shared
+        .trust()
+        .ok_or_else(|| wrong("invalid_request", "this gateway gives no tokens"))
+}
+
+/// How long a token is good: no longer than its agent.
+fn life_ms(shared: &IdentityShared, client: &OauthClient) -> u64 {
+    let life_ms = shared
+        .settings
+        .as_ref()
+        .map_or(0, |identity| identity.token_ms);
+    let now = shared.now().unix_ms;
+    let until = client.agent.expires_unix_ms;
+    until.map_or(life_ms, |until| life_ms.min(until.saturating_sub(now)))
+}
+
+/// Who the client is: by an assertion, or by the certificate of its connection.
+async fn client(
+    shared: &IdentityShared,
+    trust: &TokenTrust,
+    request: &Request,
+    form: &Form,
+) -> Result<OauthClient, OauthError> {
+    let certificate = request.peer.certificate();
+    let found = match (form.get("client_assertion"), certificate) {
+        (Some(assertion), _) => {
+            if form.get("client_assertion_type") != Some(JWT_BEARER) {
+                return Err(no_client(
+                    "client_assertion_type is another than jwt-bearer",
+                ));
+            }
+            asserted(shared, trust, request, assertion).await?
+        }
+        (None, Some(der)) => {
+            let digest = certificate_thumbprint(der);
+            let root = identity::thumbprint(&digest);
+            let agent = shared.known.agent_by_thumbprint(&root);
+            let agent = agent.ok_or_else(|| no_client("no agent has this certificate"))?;
+            OauthClient {
+                agent,
+                root,
+                certificate: Some(digest),
+            }
+        }
+        (None, None) => {
+            return Err(no_client("a client_assertion or a certificate is needed"));
+        }
+    };
+    if form
+        .get("client_id")
+        .is_some_and(|id| id != found.agent.name.as_str())
+    {
+        return Err(no_client("client_id is another than the client's"));
+    }
+    let refused = |refusal| OauthError {
+        error: "invalid_client",
+        refusal,
+    };
+    found.agent.state.check().map_err(refused)?;
+    let now = shared.now().unix_ms;
+    match found.agent.expires_unix_ms.is_some_and(|at| at <= now) {
+        true => Err(refused(Refusal::new(
+            KEY_EXPIRED,
+            "the agent's time is over",
+        ))),
+        false => Ok(found),
+    }
+}
+
+/// `private_key_jwt` (RFC 7523 §3): signed by a key that the agent enrolled, for this service, once.
+async fn asserted(
+    shared: &IdentityShared,
+    trust: &TokenTrust,
+    request: &Request,
+    assertion: &str,
+) -> Result<OauthClient, OauthError> {
+    let bad = |why: &dyn std::fmt::Display| no_client(format!("the assertion is not taken: {why}"));
+    let signed = SignedText::read(assertion, HeaderKey::Refused).map_err(|error| bad(&error))?;
+    let json = signed.claims().map_err(|error| bad(&error))?;
+    let name = needed(json.root(), "iss")
+        .map_err(|error| bad(&error))?
+        .into_owned();
+    let (_, book) = shared.known.agents();
+    let entry = book
+        .agent(&name)
+        .map_err(|_| bad(&"no agent has this name"))?;
+    let keys = entry
+        .credentials
+        .iter()
+        .filter(|one| one.kind == CredentialKind::Jwk);
+    let mut keys =
+        keys.filter_map(|one| PublicKey::from_jwk_text(one.jwk.as_ref()?.as_bytes()).ok());
+    let key = keys.find(|key| signed.verify(key).is_ok());
+    let key = key.ok_or_else(|| bad(&"it is signed by no key of the agent"))?;
+    let mut audiences = trust.uris(request.head.uri.path());
+    audiences.extend(trust.uris("/oauth/token"));
+    audiences.extend(trust.uris("/"));
+    audiences.extend(trust.origins.iter().cloned());
+    let audiences: Vec<&str> = audiences.iter().map(String::as_str).collect();
+    let now = shared.now().unix_ms;
+    let expected = ExpectedClaims {
+        issuer: &name,
+        audiences: &audiences,
+        life_ms_max: ASSERTION_MS_MAX,
+        now_unix_ms: now,
+    };
+    let claims = expected.check(json.root()).map_err(|error| bad(&error))?;
+    if claims.subject != name {
+        return Err(bad(&"iss and sub differ"));
+    }
+    let id = claims.id.ok_or_else(|| bad(&"its claim jti is missing"))?;
+    let root = identity::thumbprint(&key.thumbprint());
+    let agent = shared.known.agent_by_thumbprint(&root);
+    let agent = agent.ok_or_else(|| bad(&"the agent has its key no more"))?;
+    let once = token_id(&format!("assertion {name} {id}"));
+    let until = claims
+        .expires_unix_ms
+        .saturating_add(identity::jwt::CLOCK_SKEW_MS);
+    let used = shared.gate.use_once(&once, until).await;
+    used.map_err(|refusal| OauthError {
+        error: "invalid_client",
+        refusal,
+    })?;
+    Ok(OauthClient {
+        agent,
+        root,
+        certificate: None,
+    })
+}
+
+/// The proof of a key, where there is one. Its id is not used up yet.
+fn proof(
+    shared: &IdentityShared,
+    trust: &TokenTrust,
+    request: &Request,
+) -> Result<Option<GoodProof>, OauthError> {
+    if !request.head.headers.contains_key("dpop") {
+        return Ok(None);
+    }
+    let proof = field(request, "dpop");
+    let proof =
+        proof.ok_or_else(|| bad_proof(Refusal::new(PROOF_INVALID, "there are several proofs")))?;
+    let uris = trust.uris(request.head.uri.path());
+    let expected = ExpectedProof {
+        method: request.head.method.as_str(),
+        uris: &uris,
+        token: None,
+        nonces: &trust.nonces,
+        now_unix_ms: shared.now().unix_ms,
+    };
+    let checked = check_proof(proof, &expected).map_err(|error| match error {
+        ProofError::Nonce => OauthError {
+            error: "use_dpop_nonce",
+            refusal: proof_refused(error),
+        },
+        error => bad_proof(proof_refused(error)),
+    });
+    checked.map(Some)
+}
+
+fn bad_proof(refusal: Refusal) -> OauthError {
+    OauthError {
+        error: "invalid_dpop_proof",
+        refusal,
+    }
+}
+
+/// What the new token is bound to: the key of a proof, or the certificate.
+async fn binding(
+    shared: &IdentityShared,
+    proof: Option<GoodProof>,
+    client: &OauthClient,
+) -> Result<Option<TokenBinding>, OauthError> {
+    let Some(proof) = proof else {
+        return Ok(client.certificate.map(TokenBinding::Certificate));
+    };
+    let used = shared.gate.use_once(&proof.once, proof.until_unix_ms).await;
+    used.map_err(bad_proof)?;
+    Ok(Some(TokenBinding::Key(proof.key.thumbprint())))
+}
+
+/// On whose behalf, by the token of a person (RFC 8693 §2.1).
+fn exchanged(
+    shared: &IdentityShared,
+    trust: &TokenTrust,
+    form: &Form,
+) -> Result<String, OauthError> {
+    let bad = |why: &dyn std::fmt::Display| {
+        wrong(
+            "invalid_request",
+            format!("the subject_token is not taken: {why}"),
+        )
+    };
+    let kind = form.get("subject_token_type").unwrap_or_default();
+    let is_taken = ["jwt", "access_token", "id_token"]
+        .iter()
+        .any(|one| kind.strip_prefix("urn:ietf:params:oauth:token-type:") == Some(one));
+    if !is_taken {
+        return Err(bad(&"its type is another"));
+    }
+    if form.get("actor_token").is_some() {
+        return Err(bad(
+            &"the client is the actor, by what it proved itself with",
+        ));
+    }
+    let token = form.get("subject_token").unwrap_or_default();
+    let issuer = identity::access::issuer_of(token).map_err(|error| bad(&error))?;
+    let outside = trust
+        .outside(&issuer)
+        .ok_or_else(|| bad(&"its issuer is not known here"))?;
+    let read = outside.read(token, shared.now().unix_ms);
+    let read = read.ok_or_else(|| bad(&"the keys of its issuer cannot be had now"))?;
+    let read = read.map_err(|error| bad(&error))?;
+    match read.binding {
+        Some(_) => Err(bad(&"it is bound to a key that did not sign this request")),
+        None => Ok(format!("{}:{}", outside.name, read.claims.subject)),
+    }
+}
+
+fn scopes(form: &Form) -> Result<Vec<String>, OauthError> {
+    let unknown = || {
+        wrong(
+            "invalid_scope",
+            "a scope is the name of a lane or of an action",
+        )
+    };
+    let scopes = read_scopes(form.get("scope").unwrap_or_default()).ok_or_else(unknown)?;
+    let is_known = |scope: &String| {
+        crate::lanes::ALL.iter().any(|row| {
+            row.lane.name == scope || row.lane.actions.iter().any(|action| action.name == scope)
+        })
+    };
+    match scopes.iter().all(is_known) {
+        true => Ok(scopes),
+        false => Err(unknown()),
+    }
+}
+
+/// Where the token may be used: the gateway, or what stands at and below a URL of it.
+fn audience(trust: &TokenTrust, form: &Form) -> Result<String, OauthError> {
+    let Some(resource) = form.get("resource").or_else(|| form.get("audience")) else {
+        return Ok(trust.issuer.clone());
+    };
+    let is_ours = trust.origins.iter().any(|origin| {
+        let rest = resource.strip_prefix(origin.as_str());
+        rest.is_some_and(|rest| {
+            rest.is_empty() || rest.starts_with('/') && !rest.contains(['?', '#'])
+        })
+    });
+    match is_ours {
+        true => Ok(resource.to_owned()),
+        false => Err(wrong(
+            "invalid_target",
+            "the resource is none of this gateway's",
+        )),
+    }
+}
+
+async fn respond(
+    shared: &IdentityShared,
+    asked: Asked<'_>,
+    given: Result<Value, OauthError>,
+) -> Response {
+    let id = asked.id;
+    let mut response = match given {
+        Ok(said) => {
+            asked.request.is_of_known_agent();
+            answer(StatusCode::OK, &said)
+        }
+        Err(OauthError { error, refusal }) => {
+            let refusal = shared.turn_away(&asked, &TOKEN, refusal).await;
+            let status = match () {
+                () if refusal.code == LIMIT_STRANGERS => StatusCode::TOO_MANY_REQUESTS,
+                () if error == "invalid_client" => StatusCode::UNAUTHORIZED,
+                () => StatusCode::BAD_REQUEST,
+            };
+            let said = json!({
+                "error": error,
+                "error_description": format!("{}. {}", refusal.public, refusal.mend()),
+                "code": refusal.code.name,
+                "call": id.to_string(),
+            });
+            answer(status, &said)
+        }
+    };
+    let nonce = http::HeaderValue::try_from(shared.nonce());
+    if let Ok(nonce) = nonce {
+        response.headers_mut().insert("dpop-nonce", nonce);
+    }
+    response
+}
+
+/// Reads an own token of any audience.
+fn own(shared: &IdentityShared, trust: &TokenTrust, text: &str) -> Option<AccessToken> {
+    let signed = SignedText::read(text, HeaderKey::Refused).ok()?;
+    let json = signed.claims().ok()?;
+    let audience = needed(json.root(), "aud").ok()?.into_owned();
+    let expected = ExpectedClaims {
+        issuer: &trust.issuer,
+        audiences: &[&audience],
+        life_ms_max: trust.life_ms_max,
+        now_unix_ms: shared.now().unix_ms,
+    };
+    AccessToken::read(text, &trust.keys, &expected).ok()
+}
+
+/// `POST /oauth/introspect` (RFC 7662): for agents, of own tokens.
+pub(super) async fn introspect(shared: &IdentityShared, asked: Asked<'_>) -> Response {
+    let said = introspected(shared, asked.request).await;
+    respond(shared, asked, said).await
+}
+
+async fn introspected(shared: &IdentityShared, request: &mut Request) -> Result<Value, OauthError> {
+    let form = Form::read(request).await?;
+    let trust = trust(shared)?;
+    client(shared, &trust, request, &form).await?;
+    let token = own(shared, &trust, form.get("token").unwrap_or_default());
+    let token = token.filter(|token| {
+        let id = token.claims.id.as_deref().map(token_id);
+        let holder = shared.known.agent_by_thumbprint(&token.root);
+        let is_held = holder
+            .is_some_and(|agent| agent.name.as_str() == token.agent && agent.state.check().is_ok());
+        is_held && !id.is_some_and(|id| shared.known.is_revoked(&id))
+    });
+    let Some(token) = token else {
+        return Ok(json!({ "active": false }));
+    };
+    let mut said = json!({
+        "active": true,
+        "client_id": token.agent,
+        "sub": token.claims.subject,
+        "iss": trust.issuer,
+        "exp": token.claims.expires_unix_ms / 1000,
+        "jti": token.claims.id,
+        "scope": token.scopes.join(" "),
+    });
+    match token.binding {
+        Some(TokenBinding::Key(key)) => {
+            said["token_type"] = "DPoP".into();
+            said["cnf"] = json!({ "jkt": identity::jose::to_base64url(&key.0) });
+        }
+        Some(TokenBinding::Certificate(certificate)) => {
+            said["token_type"] = "Bearer".into();
+            said["cnf"] = json!({ "x5t#S256": identity::jose::to_base64url(&certificate.0) });
+        }
+        None => said["token_type"] = "Bearer".into(),
+    }
+    Ok(said)
+}
+
+/// `POST /oauth/revoke` (RFC 7009): an agent takes back a token of its own. A token that is none is taken back already.
+pub(super) async fn revoke(shared: &IdentityShared, asked: Asked<'_>) -> Response {
+    let said = revoked(shared, asked.request).await;
+    respond(shared, asked, said).await
+}
+
+async fn revoked(shared: &IdentityShared, request: &mut Request) -> Result<Value, OauthError> {
+    let form = Form::read(request).await?;
+    let trust = trust(shared)?;
+    let client = client(shared, &trust, request, &form).await?;
+    let Some(token) = own(shared, &trust, form.get("token").unwrap_or_default()) else {
+        return Ok(json!({}));
+    };
+    let name = client.agent.name.as_str();
+    let id = token.claims.id.as_deref().map(token_id);
+    let (true, Some(id)) = (token.agent == name, id) else {
+        return Err(OauthError {
+            error: "unauthorized_client",
+            refusal: Refusal::new(TOKEN_INVALID, "the token is another agent's"),
+        });
+    };
+    let (now, until) = (shared.now().unix_ms, token.claims.expires_unix_ms);
+    let changed = shared.change(name, "token.revoke", name, |book| {
+        book.revoke_token(&id, until, now)
+    });
+    changed.await.map_err(|refusal| OauthError {
+        error: "server_error",
+        refusal,
+    })?;
+    Ok(json!({}))
+}
+
+/// The parameters of a request.
+struct Form(Vec<(String, String)>);
+
+impl Form {
+    /// Reads `application/x-www-form-urlencoded`. RFC 6749 §3.2: none is there twice, and one without a value is not there.
+    async fn read(request: &mut Request) -> Result<Form, OauthError> {
+        let body = request.body().await.map_err(|refusal| OauthError {
+            error: "invalid_request",
+            refusal,
+        })?;
+        let malformed = || wrong("invalid_request", "the body is not a form of parameters");
+        let kind = field(request, "content-type").unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        if !kind.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
+            return Err(malformed());
+        }
+        let text = std::str::from_utf8(&body).map_err(|_| malformed())?;
+        let mut pairs: Vec<(String, String)> = Vec::new();
+        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let name = decoded(name).ok_or_else(malformed)?;
+            let value = decoded(value).ok_or_else(malformed)?;
+            if pairs.len() >= PARAMETERS_MAX || pairs.iter().any(|(other, _)| *other == name) {
+                return Err(wrong("invalid_request", "a parameter is there twice"));
+            }
+            pairs.push((name, value));
+        }
+        Ok(Form(pairs))
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(other, _)| other == name);
+        found
+            .map(|(_, value)| value.as_str())
+            .filter(|value| !value.is_empty())
+    }
+}
+
+fn decoded(text: &str) -> Option<String> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'+' => out.push(b' '),
+            b'%' => {
+                let digits = [bytes.next()?, bytes.next()?];
+                let digits = std::str::from_utf8(&digits).ok()?;
+                let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+                out.push(is_hex.then(|| u8::from_str_radix(digits, 16).ok())??);
+            }
+            byte => out.push(byte),
+        }
+    }
+    String::from_utf8(out).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decoded;
+
+    #[test]
+    fn a_form_is_decoded_in_one_way() {
+        assert_eq!(decoded("a+b%20c%3a").as_deref(), Some("a b c:"));
+        for bad in ["%", "%a", "%zz", "%+1", "%ff"] {
+            assert_eq!(decoded(bad), None, "{bad}");
+        }
+    }
+}
