@@ -178,7 +178,7 @@ def rates(found, options):
     for target, of in ROWS.values():
         # The second time, what is known is known.
         bench.load(found[target].port, 2, table=of)
-    return in_turns(ROWS, options.pairs, run)
+    return in_turns(ROWS, options.pairs, run, "llm_lane")
 
 
 def rates_table(runs):
@@ -188,7 +188,8 @@ def rates_table(runs):
                      f"{ms([one.p50_us for one in those])} | {ms([one.p99_us for one in those])} |")
 
     def by_pair(one, other):
-        return [a.cpu_us / b.cpu_us for a, b in zip(runs[one], runs[other])]
+        # A process that was never seen at work, in a short round, is no measure.
+        return [a.cpu_us / b.cpu_us if b.cpu_us else float("inf") for a, b in zip(runs[one], runs[other])]
 
     scan = [a.cpu_us - b.cpu_us for a, b in zip(runs["100 KB, new, weir"], runs["100 KB, new, weir without the scan"])]
     of_scan = [one.cpu_us / max(1, by_itself) for one, by_itself in zip(runs["100 KB, new, weir"], scan)]
@@ -224,7 +225,8 @@ class Caller:
             if not more:
                 sys.exit(f"llm_lane: a connection was closed: {seen[:300]}")
             seen += more
-            if first is None and (b'"content":"' in seen.split(b'"role"', 1)[-1] or b"content-length" in seen.lower()):
+            # The role comes before it, with a content that is empty.
+            if first is None and (b'"delta":{"content":"' in seen or b"content-length" in seen.lower()):
                 first = time.perf_counter()
         if b" 200 " not in seen[:16]:
             sys.exit(f"llm_lane: a request was answered {seen[:500]}")
@@ -282,7 +284,7 @@ def deltas_table(found, options):
         name, of = key
         return bench.measured(*found[name], max(2, options.seconds), table=of)
 
-    runs = in_turns([(name, of) for name in names for of in ("deltas", "few-deltas")], options.pairs, run)
+    runs = in_turns([(name, of) for name in names for of in ("deltas", "few-deltas")], options.pairs, run, "llm_lane")
     costs = {name: [(long.cpu_us - short.cpu_us) / (DELTAS - FEW_DELTAS) for long, short in
                     zip(runs[name, "deltas"], runs[name, "few-deltas"])] for name in names}
     more = list(map(operator.sub, costs["weir"], costs["bare"]))
@@ -360,7 +362,7 @@ def rivals_table(found, options, started):
 
     for name in targets:
         run(name)
-    runs = in_turns(targets, min(options.pairs, 3), run)
+    runs = in_turns(targets, min(options.pairs, 3), run, "llm_lane")
     lines = [f"LiteLLM's proxy, chat of 1 KB, {RIVAL_CONNECTIONS} connections, one worker. Switched off in it: {mcp_rivals.OFF['LiteLLM']}.", "",
              "| what | CPU µs a request | requests/s | p50, ms | p99, ms | errors | memory, MB |", "|---|--:|--:|--:|--:|--:|--:|"]
     for name, those in runs.items():
