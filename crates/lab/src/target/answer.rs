@@ -286,20 +286,7 @@ impl Arrived {
         let shape = Shape::of(request.uri().path());
         let version = request.version();
         let drawn = behaviour.fault(seed, nth);
-        let (fault, answered) = match drawn {
-            Some(Fault::Status(_) | Fault::Close | Fault::Reset) => {
-                if matches!(drawn, Some(Fault::Status(_))) {
-                    drain(request.into_body()).await?;
-                }
-                (drawn, Response::new(Body::EMPTY))
-            }
-            // What a script says goes behind what was drawn.
-            _ => {
-                let mut response = route.answer(&self.origin, &self.seen, nth, request).await?;
-                let scripted = response.extensions_mut().remove::<Fault>();
-                (drawn.or(scripted), response)
-            }
-        };
+        let (fault, answered) = self.made(drawn, route, nth, request).await?;
         if !matches!(fault, Some(Fault::Close | Fault::Reset)) {
             self.thaw().await;
         }
@@ -324,6 +311,27 @@ impl Arrived {
         }
         pending.over();
         Ok(response)
+    }
+
+    /// What goes wrong, and the answer of the route, which is not asked where nothing of it would be seen.
+    async fn made(
+        &self,
+        drawn: Option<Fault>,
+        route: Route,
+        nth: u64,
+        request: Request<Incoming>,
+    ) -> Result<(Option<Fault>, Response<Body>), Cut> {
+        if let Some(Fault::Status(_) | Fault::Close | Fault::Reset) = drawn {
+            if matches!(drawn, Some(Fault::Status(_))) {
+                drain(request.into_body()).await?;
+            }
+            return Ok((drawn, Response::new(Body::EMPTY)));
+        }
+        let answer = route.answer(&self.origin, &self.seen, nth, request);
+        let mut response = answer.await?;
+        // What a script says goes behind what was drawn.
+        let scripted = response.extensions_mut().remove::<Fault>();
+        Ok((drawn.or(scripted), response))
     }
 
     /// Marks that the request came; gives the answer when it may not be answered by its route.

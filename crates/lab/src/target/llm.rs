@@ -195,17 +195,9 @@ pub(super) async fn answer(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Cut> {
     let shape = dialect.shape();
-    if shape == Shape::Anthropic && !request.headers().contains_key(VERSION) {
-        let what = "anthropic-version: header is required";
-        return Ok(refuse(shape, StatusCode::BAD_REQUEST, what));
-    }
-    let body = match bounded(shape, request).await? {
-        Ok(body) => body,
-        Err(refused) => return Ok(refused),
-    };
-    let asked = match Asked::read(&dialect, &body) {
+    let (asked, bytes) = match asked(&dialect, request).await? {
         Ok(asked) => asked,
-        Err(what) => return Ok(refuse(shape, StatusCode::BAD_REQUEST, &what)),
+        Err(refused) => return Ok(refused),
     };
     let llm = &origin.settings().llm;
     let turn = llm
@@ -226,7 +218,7 @@ pub(super) async fn answer(
         Some(Reply::Said(reply)) => Some(reply),
         None => None,
     };
-    let made = Made::of(&asked, reply, body.len() as u64, llm, || id(origin, nth));
+    let made = Made::of(&asked, reply, bytes, llm, || id(origin, nth));
     let made = Made { nth, ..made };
     let mut response = if asked.stream {
         streamed(&dialect, turn, origin, seen, made)
@@ -242,6 +234,26 @@ pub(super) async fn answer(
         response.extensions_mut().insert(fault);
     }
     Ok(response)
+}
+
+/// What a request asks, and its length in bytes; or the answer where it cannot be asked.
+async fn asked(
+    dialect: &Dialect,
+    request: Request<Incoming>,
+) -> Result<Result<(Asked, u64), Response<Body>>, Cut> {
+    let shape = dialect.shape();
+    if shape == Shape::Anthropic && !request.headers().contains_key(VERSION) {
+        let what = "anthropic-version: header is required";
+        return Ok(Err(refuse(shape, StatusCode::BAD_REQUEST, what)));
+    }
+    let body = match bounded(shape, request).await? {
+        Ok(body) => body,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    let asked = Asked::read(dialect, &body);
+    Ok(asked
+        .map(|asked| (asked, body.len() as u64))
+        .map_err(|what| refuse(shape, StatusCode::BAD_REQUEST, &what)))
 }
 
 fn streamed(
