@@ -60,12 +60,12 @@ bench: ## Measures the gateway beside nginx, models too, the lab beside wrk, sca
 	cargo build --locked --profile dist -p weir
 	$(VENV)/python bench/bench.py --weir target/dist/weir
 	$(VENV)/python bench/mcp_lane.py --weir target/dist/weir
-	$(VENV)/python bench/llm_lane.py --weir target/dist/weir
 	$(VENV)/python bench/lab.py --weir target/dist/weir
 	cargo build --locked --profile dist --manifest-path bench/scan/Cargo.toml
 	$(VENV)/python bench/scan.py --program bench/scan/target/dist/bench-scan --weir target/dist/weir
 	$(VENV)/python bench/relay.py --weir target/dist/weir
 	$(VENV)/python bench/code_search.py --weir target/dist/weir
+	$(VENV)/python bench/llm_lane.py --weir target/dist/weir
 	$(VENV)/python bench/figures.py
 
 certify-lab: ## Checks the lab against servers and generators of others; about twenty minutes.

@@ -1,4 +1,4 @@
-"""The third part of `make bench`: what the gateway carries of models, beside nginx and a bare proxy with hyper on the same bytes.
+"""A part of `make bench`: what the gateway carries of models, beside nginx and a bare proxy with hyper on the same bytes.
 
 Everything is on as in `bench.py`: 1,000 agents, 100 policies and one for the provider, the scan, the record; budgets of money
 and of tokens for each agent besides. The provider is `weir lab target`, whose answers to chat have 1 KB. All that is compared
