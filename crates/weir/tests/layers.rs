@@ -39,12 +39,13 @@ const MAY: &[(&str, &[&str])] = &[
     ("tools", &["base", "config"]),
     ("terminal", &[]),
     ("scancli", &["base", "scan", "terminal"]),
-    ("toolscli", &["base", "store", "terminal", "tools"]),
+    ("flow", &["base", "tools"]),
+    ("toolscli", &["base", "flow", "store", "terminal", "tools"]),
     (
         "weir",
         &[
             "base", "config", "identity", "policy", "scan", "gate", "net", "store", "mcp", "llm",
-            "lab", "relay", "scancli", "seal", "terminal", "tools", "toolscli",
+            "flow", "lab", "relay", "scancli", "seal", "terminal", "tools", "toolscli",
         ],
     ),
 ];
@@ -101,6 +102,11 @@ const NEVER: &[(&str, &[&str], &str)] = &[
         "relay",
         &["hyper", "socket2", "rustls"],
         "sockets are net's",
+    ),
+    (
+        "flow",
+        &["tokio", "hyper", "rmcp"],
+        "tools/serve speaks the protocol; flow keeps, and answers calls",
     ),
     (
         "terminal",
