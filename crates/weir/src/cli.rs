@@ -35,7 +35,7 @@ use ::config::{Reference, SECRET_BYTES_MAX};
 use base::Secret;
 use clap::{Args, Parser, Subcommand};
 use scancli::{Hook, Scan};
-use toolscli::{Code, Tools};
+use toolscli::{Code, Flow, Tools};
 
 pub(crate) use terminal::{Answer, Ended, Failure, complain, print, warn, write_new};
 
@@ -51,6 +51,7 @@ Examples:
   weir agents invite build  Let an agent enrol, by a key that it makes itself
   weir scan notes.md        Say whether it may leave
   weir code search retries  Find code in this repository
+  weir flow next            Say what can be worked on next
   weir audit verify state   Prove that the log is whole
   weir relay keygen my.key  Make a key pair for the sealed relay
   weir lab load URL -c 64   Measure what a server carries
@@ -108,6 +109,8 @@ enum Command {
     #[command(subcommand)]
     Code(Code),
     #[command(subcommand)]
+    Flow(Box<Flow>),
+    #[command(subcommand)]
     Tools(Tools),
     Hook(Box<Hook>),
     #[command(subcommand)]
@@ -144,6 +147,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Relay(command) => command.run(),
         Command::Scan(command) => command.run(scan_settings),
         Command::Code(command) => command.run(),
+        Command::Flow(command) => command.run(),
         Command::Tools(command) => command.run(),
         Command::Hook(command) => command.run(scan_settings, hook::log),
         Command::Web(command) => command.run(),

@@ -44,12 +44,14 @@ const MAY: &[(&str, &[&str])] = &[
     ("tools", &["base", "config"]),
     ("terminal", &[]),
     ("scancli", &["base", "scan", "terminal"]),
-    ("toolscli", &["base", "store", "terminal", "tools"]),
+    ("flow", &["base", "tools"]),
+    ("toolscli", &["base", "flow", "store", "terminal", "tools"]),
     (
         "weir",
         &[
             "base", "config", "identity", "policy", "scan", "gate", "net", "store", "mcp", "llm",
-            "lab", "relay", "scancli", "seal", "terminal", "tools", "toolscli", "web",
+            "lab", "relay", "scancli", "seal", "terminal", "tools", "toolscli", "web", "flow",
+            "lab", "relay", "scancli", "seal", "terminal", "tools", "toolscli",
         ],
     ),
 ];
@@ -111,6 +113,11 @@ const NEVER: &[(&str, &[&str], &str)] = &[
         "relay",
         &["hyper", "socket2", "rustls"],
         "sockets are net's",
+    ),
+    (
+        "flow",
+        &["tokio", "hyper", "rmcp"],
+        "tools/serve speaks the protocol; flow keeps, and answers calls",
     ),
     (
         "terminal",

@@ -217,8 +217,10 @@ fn own_files(file: &File, path: &Path, check: &Check<'_>) -> Vec<PathBuf> {
 
 /// Whether all that is written is in the settings: nothing may be left out without a problem.
 fn is_whole(file: &File, settings: &Settings) -> bool {
-    let shipped = file.tools.as_ref().and_then(|tools| tools.code.as_ref());
-    let servers = file.mcp.iter().count() + usize::from(shipped.is_some());
+    let tools = file.tools.as_ref();
+    let code = tools.is_some_and(|tools| tools.code.is_some());
+    let flow = tools.is_some_and(|tools| tools.flow.is_some());
+    let servers = file.mcp.iter().count() + usize::from(code) + usize::from(flow);
     let listeners = file.listen.values().count();
     servers == settings.servers.len()
         && listeners == settings.listen.len()

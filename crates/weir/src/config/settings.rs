@@ -142,6 +142,8 @@ pub(crate) struct Server {
     pub agent_sessions_max: usize,
     /// How long a session may be unused, in milliseconds.
     pub session_idle_ms: u64,
+    /// Whether a child is told which agent it is started for.
+    pub tells_agent: bool,
     /// How long a list is kept of which the server does not say it, in milliseconds.
     pub list_ms: u64,
     /// What its items are called at the URL of many servers, by its own names.
