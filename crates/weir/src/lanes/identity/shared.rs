@@ -171,8 +171,14 @@ impl IdentityShared {
         by: &str,
         what: &'static str,
         whom: &str,
-        change: impl FnOnce(&mut DirectoryBook) -> Result<T, Refusal>,
+        change: impl Fn(&mut DirectoryBook) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
+        // Tried on what is known first, so that the record says what is done.
+        let (_, mut trial) = self.known.agents();
+        if let Err(refusal) = change(&mut trial) {
+            self.record(by, what, whom, Some(refusal.code.name)).await?;
+            return Err(refusal);
+        }
         self.record(by, what, whom, None).await?;
         match self.file.change(change) {
             Ok((book, answer)) => {
