@@ -168,6 +168,8 @@ pub struct UsedTokens<'a> {
     pub is_estimated: bool,
     /// What it costs, in billionths of a dollar; 0 where no price is known.
     pub money: u64,
+    /// The run that the call is a step of.
+    pub run: Option<&'a str>,
 }
 
 /// The account of what models used. Answers from memory.

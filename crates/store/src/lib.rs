@@ -12,6 +12,7 @@
 mod agents;
 mod limits;
 pub mod pins;
+pub mod runs;
 pub mod usage;
 mod windows;
 

@@ -29,7 +29,7 @@ use crate::ports::{Clock, Known};
 use crate::routes::Routes;
 
 pub(crate) use log::InForce;
-pub(crate) use spending::{Spending, dollars};
+pub(crate) use spending::{RunMoney, Spending, dollars};
 
 /// Connections of one thread to what weir calls, for calls that the gate passed.
 #[derive(Clone)]
@@ -111,7 +111,7 @@ impl Gateway {
         };
         let ports = Ports {
             pins: pins.clone().map(noticing),
-            accounts: Some(Arc::clone(&spending.account) as Arc<dyn gate::ports::Accounts>),
+            accounts: Some(spending.accounts()),
             ..Ports::new(
                 Arc::clone(&known) as Arc<dyn gate::ports::Directory>,
                 Arc::clone(&spending.limits) as Arc<dyn gate::ports::Budgets>,
@@ -157,8 +157,10 @@ impl Gateway {
     pub(crate) fn thread(&self) -> Routes {
         let out = self.way_out();
         let lanes = self.lanes.iter().map(|lane| lane.thread(&out));
+        let lanes = lanes.collect::<Vec<Rc<dyn OnThread>>>();
+        lanes.iter().for_each(|lane| lane.meet(&lanes));
         Routes {
-            lanes: lanes.collect::<Vec<Rc<dyn OnThread>>>(),
+            lanes,
             running: Arc::clone(&self.lanes),
             gate: Arc::clone(&self.gate),
             metrics: Arc::clone(&self.metrics),

@@ -1,8 +1,8 @@
 //! The gate's ports that `store` does not implement: the clock, the meter, and who is known now.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
@@ -39,6 +39,12 @@ impl gate::ports::Clock for Clock {
     fn after(&self, ms: u64) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(tokio::time::sleep(Duration::from_millis(ms)))
     }
+}
+
+/// The machine's clocks, for who has no clock of the gateway's: the monotonic one begins when it is first asked.
+pub(crate) fn now() -> Now {
+    static START: LazyLock<Clock> = LazyLock::new(Clock::new);
+    gate::ports::Clock::now(&*START)
 }
 
 /// Who is known now: replaced whole when the configuration is read again.

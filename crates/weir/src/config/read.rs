@@ -16,7 +16,7 @@ use super::outside::Machine;
 use super::seen::Seen;
 use super::settings::relay::Relay;
 use super::settings::{Agent, LOCAL, Policy, PolicyFile, Settings};
-use super::{POLICY_BYTES_MAX, Problem, budgets, llm, mcp, named, tools, toolsets};
+use super::{POLICY_BYTES_MAX, Problem, budgets, llm, mcp, named, runs, tools, toolsets};
 use crate::lanes;
 
 pub(crate) use super::outside::{Environment, read_text};
@@ -135,6 +135,8 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
     let relay = relay::relay(file.relay.as_ref(), &names, check);
     let taken: Vec<Name> = names.into_iter().chain(relay.names()).collect();
     let llm = llm::llm(&file.llm, &taken, check);
+    let runs = file.runs.as_ref();
+    let runs = runs.map(|runs| runs::runs(runs, &servers, check));
     let budgets = budgets::budgets(file, &llm.providers, check);
     let stop = stop(file, &agents, &relay, check);
     let mut log = file.log.clone();
@@ -150,6 +152,7 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
         servers,
         toolsets,
         llm,
+        runs,
         budgets,
         search: file.tools.as_ref().is_some_and(|tools| tools.search.0),
         policy,
@@ -183,6 +186,7 @@ fn is_whole(file: &File, settings: &Settings) -> bool {
         && listeners == settings.listen.len()
         && file.agents.iter().count() == settings.agents.len()
         && llm::is_whole(&file.llm, &settings.llm)
+        && runs::is_whole(file.runs.as_ref(), settings.runs.as_ref())
         && relay::is_whole(file.relay.as_ref(), &settings.relay)
 }
 

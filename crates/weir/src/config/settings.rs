@@ -47,6 +47,8 @@ pub(crate) struct Settings {
     pub toolsets: Vec<(Name, mcp::Toolset)>,
     /// The providers of models.
     pub llm: Llm,
+    /// The agents' loops on the server; none where nothing was written.
+    pub runs: Option<Runs>,
     /// What there may be of models, a row for each amount.
     pub budgets: Vec<gate::Budget>,
     /// At the URL of all servers, tools are found by search.
@@ -87,6 +89,7 @@ impl Settings {
             servers: Vec::new(),
             toolsets: Vec::new(),
             llm: Llm::default(),
+            runs: None,
             budgets: Vec::new(),
             search: false,
             policy: Policy {
@@ -169,6 +172,19 @@ pub(crate) struct Llm {
     pub answer_bytes_max: usize,
     pub answer_ms: u64,
     pub silence_ms: u64,
+}
+
+/// Runs of agents on the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Runs {
+    /// In the order that they were written; names are unique.
+    pub agents: Vec<run::RunAgent>,
+    /// Bounds of runs that bring their own model and tools.
+    pub own: run::RunLimits,
+    pub at_once: usize,
+    pub agent_at_once: usize,
+    pub keep_ms: u64,
+    pub bytes_max: u64,
 }
 
 /// One provider, and how it is reached.
