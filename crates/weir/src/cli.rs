@@ -18,6 +18,7 @@ mod prices;
 mod problems;
 mod reference;
 mod relay;
+mod runs;
 mod serve;
 mod usage;
 
@@ -40,6 +41,7 @@ Examples:
   weir config check         Say everything that is wrong with it
   weir serve                Serve it
   weir connect cursor       Write its servers into the configuration of an MCP client
+  weir runs list            List the runs of an agent on the server
   weir usage                Say what models used, and what it cost
   weir scan notes.md        Say whether it may leave
   weir code search retries  Find code in this repository
@@ -80,6 +82,8 @@ enum Command {
     #[command(subcommand)]
     Mcp(mcp::Mcp),
     Connect(Box<connect::Connect>),
+    #[command(subcommand)]
+    Runs(runs::Runs),
     Usage(usage::Usage),
     #[command(subcommand)]
     Prices(prices::Prices),
@@ -108,6 +112,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Agent(command) => command.run(),
         Command::Mcp(command) => return command.run(),
         Command::Connect(command) => command.run(),
+        Command::Runs(command) => command.run(),
         Command::Usage(command) => command.run(),
         Command::Prices(command) => command.run(),
         Command::Relay(command) => command.run(),

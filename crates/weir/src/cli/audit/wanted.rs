@@ -37,6 +37,9 @@ pub(super) struct Wanted {
     /// Only what this tool was asked, and how it ended
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
+    /// Only what this run asked, and how it ended
+    #[arg(long, value_name = "ID")]
+    run: Option<String>,
     /// Only records with a finding of this scan rule
     #[arg(long, value_name = "ID")]
     rule: Option<String>,
@@ -95,6 +98,8 @@ pub(super) struct CallOf {
     pub(super) agent: Option<String>,
     pub(super) server: Option<String>,
     pub(super) tool: Option<String>,
+    /// The run that it is of.
+    pub(super) run: Option<String>,
 }
 
 impl CallOf {
@@ -104,6 +109,7 @@ impl CallOf {
             agent: text("agent"),
             server: text("server"),
             tool: text("tool"),
+            run: text("run"),
         }
     }
 }
@@ -158,7 +164,7 @@ impl Wanted {
     }
 
     fn is_of_names(&self) -> bool {
-        self.agent.is_some() || self.server.is_some() || self.tool.is_some()
+        self.agent.is_some() || self.server.is_some() || self.tool.is_some() || self.run.is_some()
     }
 
     /// Fails where what is asked for cannot be: an agent, a server or a rule that nobody knows, or calls that begin alike.
@@ -253,6 +259,7 @@ impl Sieve {
         is(&wanted.agent, &of.agent)
             && is(&wanted.server, &of.server)
             && is(&wanted.tool, &of.tool)
+            && is(&wanted.run, &of.run)
             && wanted.call.as_ref().is_none_or(is_call)
             && wanted.rule.as_ref().is_none_or(has_rule)
             && self.since.as_ref().is_none_or(is_since)
