@@ -1,6 +1,5 @@
 """Runs: an agent's loop on the server. A model that plays scripts, real servers of tools, listeners that come and go, kills."""
 
-import http.client
 import json
 import random
 import signal
@@ -102,6 +101,14 @@ class House:
 
     def done(self):
         return self.effects.read_text().split("\n")[:-1]
+
+    def begun(self, turns, **more):
+        """Starts a run, and waits until its model was asked."""
+        count = lambda: sum("body" in seen for seen in self.model.seen())
+        before = count()
+        run = self.start(turns, **more)
+        until(lambda: count() > before, "the model is asked")
+        return run
 
     def listen(self, run, after=None, who="dev"):
         headers = self.gateway.headers(who, accept="text/event-stream")
@@ -379,8 +386,7 @@ def test_many_listeners_and_one_that_never_reads(house):
 
 
 def test_a_cancel_closes_the_models_connection(house):
-    run = house.start([{"say": "I think", "hang": 20}])
-    until(lambda: of(house.events(run), "text.delta"), "it speaks")
+    run = house.begun([{"say": "I think", "hang": 20}])
     gone = sum("gone" in seen for seen in house.model.seen())
     answer = house.ask("POST", f"/v1/runs/{run}/cancel", b"")
     assert answer.status == 200 and answer.json()["state"] == "cancelled"
@@ -413,8 +419,7 @@ def test_a_cancel_that_races_the_end_has_one_winner(house):
 
 
 def test_followup_steer_and_interrupt(house):
-    first = house.start([{"say": "one", "hang": 1}, {"say": "steered"}], agent="talker", thread="t")
-    until(lambda: of(house.events(first), "text.delta"), "it speaks")
+    first = house.begun([{"say": "one", "hang": 1}, {"say": "steered"}], agent="talker", thread="t")
     second = house.start([{"say": "never asked"}], agent="talker", thread="t")
     assert house.show(second)["state"] == "queued"
     steer = {"agent": "talker", "input": "and now?", "thread": "t", "mode": "steer"}
@@ -467,7 +472,7 @@ def test_a_call_that_may_be_repeated_is(tmp_path):
 def test_sigterm_parks(tmp_path):
     with House(tmp_path / "house") as house:
         run = house.start([{"calls": [["add", {"text": "p"}]]}, {"say": "slow", "hang": 20}, {"say": "slow"}])
-        until(lambda: of(house.events(run), "text.delta"), "it speaks")
+        until(lambda: len(of(house.events(run), "step.started")) == 2, "it is asked again")
         listener = house.listen(run)
         began = time.monotonic()
         house.gateway.process.send_signal(signal.SIGTERM)
@@ -475,15 +480,11 @@ def test_sigterm_parks(tmp_path):
         assert house.gateway.process.wait(10) == 0 and time.monotonic() - began < 5
         assert "run.completed" not in heard
         house.gateway.start()
-        assert until(lambda: self_state(house, run) == "running", "it goes on")
+        until(lambda: house.show(run)["state"] == "running", "it goes on")
         assert house.done().count("add p") == 1
         assert house.ask("DELETE", f"/v1/runs/{run}").json()["state"] == "cancelled"
         kinds = [event["type"] for event in house.events(run)]
         assert "run.parked" in kinds and "run.resumed" in kinds and kinds[-1] == "run.cancelled"
-
-
-def self_state(house, run):
-    return house.show(run)["state"]
 
 
 def test_kills_at_random_points(tmp_path):
@@ -509,8 +510,7 @@ def test_kills_at_random_points(tmp_path):
 
 def test_a_key_that_is_taken_back_ends_the_run(tmp_path):
     with House(tmp_path / "house") as house:
-        run = house.start([{"say": "slow", "hang": 20}], who="dev")
-        until(lambda: of(house.events(run), "text.delta"), "it speaks")
+        run = house.begun([{"say": "slow", "hang": 20}], who="dev")
         file = house.gateway.folder / "weir.yaml"
         config = json.loads(file.read_text())
         key = config["agents"]["dev"]["key"]
@@ -530,7 +530,7 @@ def test_runs_at_once_and_retention(tmp_path):
         answer = house.ask("POST", "/v1/runs", {"agent": "talker", "input": "x"})
         assert (answer.status, answer.refusal()[0]) == (503, "run.busy") and answer.headers["retry-after"]
         second = house.start([{"say": "slow", "hang": 20}], who="other")
-        answer = house.ask("POST", "/v1/runs", {"agent": "talker", "input": "x"}, "guest")
+        assert house.ask("POST", "/v1/runs", {"agent": "talker", "input": "x"}, "other").refusal()[0] == "run.busy"
         house.ask("DELETE", f"/v1/runs/{run}")
         house.ask("DELETE", f"/v1/runs/{second}", agent="other")
 

@@ -186,6 +186,9 @@ impl RunDriver {
         if let Some(after) = self.head.after.clone() {
             let owner = &self.run.owner;
             if let Some(before) = self.shared.book.find(owner, &after) {
+                if !before.state().is_final() {
+                    self.run.set_state(RunState::Queued);
+                }
                 self.unless_halted(before.ended(), false).await?;
             }
             let said = history(&self.shared.book.files, &after);

@@ -36,6 +36,10 @@ const MAY: &[(&str, &[&str])] = &[
         "relay",
         &["base", "config", "gate", "identity", "net", "seal"],
     ),
+    (
+        "run",
+        &["base", "config", "gate", "identity", "net", "store"],
+    ),
     ("tools", &["base", "config"]),
     ("terminal", &[]),
     ("scancli", &["base", "scan", "terminal"]),
@@ -44,7 +48,7 @@ const MAY: &[(&str, &[&str])] = &[
         "weir",
         &[
             "base", "config", "identity", "policy", "scan", "gate", "net", "store", "mcp", "llm",
-            "lab", "relay", "scancli", "seal", "terminal", "tools", "toolscli",
+            "lab", "relay", "run", "scancli", "seal", "terminal", "tools", "toolscli",
         ],
     ),
 ];
@@ -101,6 +105,11 @@ const NEVER: &[(&str, &[&str], &str)] = &[
         "relay",
         &["hyper", "socket2", "rustls"],
         "sockets are net's",
+    ),
+    (
+        "run",
+        &["llm", "mcp", "hyper", "socket2", "rustix", "rustls"],
+        "a run asks models and tools by its ports",
     ),
     (
         "terminal",

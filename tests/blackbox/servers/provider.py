@@ -318,11 +318,12 @@ class Provider(BaseHTTPRequestHandler):
                 time.sleep(turn.get("pace", 0))
             if turn.get("cut") and i == 2:
                 raise ConnectionResetError
-            yield event
-            deadline = time.monotonic() + turn.get("hang", 0)
+            # It is silent before its last words, and looks whether it is still heard.
+            deadline = time.monotonic() + (turn.get("hang", 0) if "finish_reason\": \"" in event else 0)
             while time.monotonic() < deadline:
                 if select.select([self.connection], [], [], 0.01)[0]:
                     raise ConnectionResetError
+            yield event
 
     def stream(self, model, events):
         self.send_response(200)

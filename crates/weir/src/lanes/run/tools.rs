@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 use base::Name;
 use net::sse::Reader;
@@ -23,6 +24,9 @@ const NAME_CHARS_MAX: usize = 64;
 const RENAMED_MAX: usize = 10_000;
 /// Characters of the hash that stands behind such a name.
 const HASH_CHARS: usize = 8;
+/// How often is asked for the tools of servers that are not there yet, and after which time, in milliseconds.
+const LIST_TRIES_MAX: usize = 4;
+const LIST_MS: u64 = 500;
 /// The code of an error of a server that names none.
 const SERVER: &str = "mcp.server_error";
 
@@ -139,8 +143,17 @@ impl Tools for LaneTools {
         patterns: &'a [String],
     ) -> PortFuture<'a, Result<Vec<ToolOffer>, PortFailure>> {
         Box::pin(async move {
-            let asked = self.ask(caller, patterns, "tools/list", None, json!({}));
-            let result = asked.await?;
+            let mut result = Value::Null;
+            for _ in 0..LIST_TRIES_MAX {
+                let asked = self.ask(caller, patterns, "tools/list", None, json!({}));
+                result = asked.await?;
+                // A server that is down takes no other away, and one that only starts is waited for.
+                let missing = &result["_meta"]["weir/missing"];
+                if missing.as_array().is_none_or(Vec::is_empty) {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(LIST_MS)).await;
+            }
             let tools = result["tools"].as_array().into_iter().flatten();
             Ok(tools.filter_map(|tool| self.offer(tool)).collect())
         })
