@@ -23,6 +23,7 @@ mod prices;
 mod problems;
 mod reference;
 mod relay;
+mod runs;
 mod serve;
 mod stop;
 mod usage;
@@ -47,6 +48,7 @@ Examples:
   weir config check         Say everything that is wrong with it
   weir serve                Serve it
   weir connect cursor       Write its servers into the configuration of an MCP client
+  weir runs list            List the runs of an agent on the server
   weir usage                Say what models used, and what it cost
   weir agents invite build  Let an agent enrol, by a key that it makes itself
   weir scan notes.md        Say whether it may leave
@@ -100,6 +102,8 @@ enum Command {
     #[command(subcommand)]
     Llm(llm::Llm),
     Connect(Box<connect::Connect>),
+    #[command(subcommand)]
+    Runs(runs::Runs),
     Usage(usage::Usage),
     #[command(subcommand)]
     Prices(prices::Prices),
@@ -142,6 +146,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Mcp(command) => return command.run(),
         Command::Llm(command) => command.run(),
         Command::Connect(command) => command.run(),
+        Command::Runs(command) => command.run(),
         Command::Usage(command) => command.run(),
         Command::Prices(command) => command.run(),
         Command::Relay(command) => command.run(),

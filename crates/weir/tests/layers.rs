@@ -41,6 +41,10 @@ const MAY: &[(&str, &[&str])] = &[
         "relay",
         &["base", "config", "gate", "identity", "net", "seal"],
     ),
+    (
+        "run",
+        &["base", "config", "gate", "identity", "net", "store"],
+    ),
     ("tools", &["base", "config"]),
     ("terminal", &[]),
     ("scancli", &["base", "scan", "terminal"]),
@@ -50,8 +54,8 @@ const MAY: &[(&str, &[&str])] = &[
         "weir",
         &[
             "base", "config", "identity", "policy", "scan", "gate", "net", "store", "mcp", "llm",
-            "lab", "relay", "scancli", "seal", "terminal", "tools", "toolscli", "web", "flow",
-            "lab", "relay", "scancli", "seal", "terminal", "tools", "toolscli",
+            "flow", "lab", "relay", "run", "scancli", "seal", "terminal", "tools", "toolscli",
+            "web",
         ],
     ),
 ];
@@ -118,6 +122,11 @@ const NEVER: &[(&str, &[&str], &str)] = &[
         "flow",
         &["tokio", "hyper", "rmcp"],
         "tools/serve speaks the protocol; flow keeps, and answers calls",
+    ),
+    (
+        "run",
+        &["llm", "mcp", "hyper", "socket2", "rustix", "rustls"],
+        "a run asks models and tools by its ports",
     ),
     (
         "terminal",

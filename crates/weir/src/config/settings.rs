@@ -50,6 +50,8 @@ pub(crate) struct Settings {
     pub toolsets: Vec<(Name, mcp::Toolset)>,
     /// The providers of models.
     pub llm: Llm,
+    /// The agents' loops on the server; none where nothing was written.
+    pub runs: Option<Runs>,
     /// What there may be of models, a row for each amount.
     pub budgets: Vec<gate::Budget>,
     /// The web lane; off where nothing was written.
@@ -93,6 +95,7 @@ impl Settings {
             servers: Vec::new(),
             toolsets: Vec::new(),
             llm: Llm::default(),
+            runs: None,
             budgets: Vec::new(),
             web: super::web::built_in(),
             search: false,
@@ -199,6 +202,19 @@ impl Llm {
         let mut providers = self.providers.iter();
         providers.find(|provider| provider.told.name == *name)
     }
+}
+
+/// Runs of agents on the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Runs {
+    /// In the order that they were written; names are unique.
+    pub agents: Vec<run::RunAgent>,
+    /// Bounds of runs that bring their own model and tools.
+    pub own: run::RunLimits,
+    pub at_once: usize,
+    pub agent_at_once: usize,
+    pub keep_ms: u64,
+    pub bytes_max: u64,
 }
 
 /// One provider, and how it is reached.
