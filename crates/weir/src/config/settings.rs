@@ -237,7 +237,7 @@ pub(crate) struct Web {
     pub intercept: Option<WebIntercept>,
     /// The folder of its authority.
     pub intercept_folder: Option<PathBuf>,
-    pub credentials: Vec<web::Credential>,
+    pub credentials: Vec<web::SiteCredential>,
     /// Certificates to trust for sites beside the public ones.
     pub ca: Option<Ca>,
     pub fetch: web::FetchSettings,
@@ -251,7 +251,7 @@ pub(crate) struct Web {
 /// How tunnels are looked into.
 #[derive(Clone)]
 pub(crate) struct WebIntercept {
-    pub authority: Arc<net::Authority>,
+    pub authority: Arc<net::InterceptAuthority>,
     pub pass: web::HostNames,
 }
 
