@@ -10,7 +10,7 @@ ALONE := tests/blackbox/test_servers.py tests/blackbox/test_idle.py tests/blackb
 MINUTES ?= 4
 CODE_MINUTES ?= 10
 
-.PHONY: help setup build run test lint test-rust test-blackbox fuzz bench certify-lab certify-relay certify-code certify-mcp certify-llm generators dist docs
+.PHONY: help setup build run test lint test-rust test-blackbox fuzz bench certify-lab certify-relay certify-code certify-flow certify-mcp certify-llm generators dist docs
 
 help: ## Lists the commands.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -82,6 +82,11 @@ certify-code: ## Checks code search over files of others, killed and under load;
 	@setup/setup.sh
 	cargo build --locked --profile dist -p weir
 	$(VENV)/python bench/certify_code.py --weir target/dist/weir --minutes $(CODE_MINUTES)
+
+certify-flow: ## Checks work tracking with 50 agents at once and 100 kills of whoever has the database; a few minutes.
+	@setup/setup.sh
+	cargo build --locked --profile dist -p weir
+	WEIR_BIN=$(CURDIR)/target/dist/weir WEIR_FLOW_KILLS=100 WEIR_FLOW_AGENTS=50 $(VENV)/python -m pytest -q tests/blackbox/test_flow.py -k 'killed or many'
 
 certify-mcp: ## Checks what servers in Go, TypeScript and Python run of messages that two readers read differently; needs Go.
 	@setup/setup.sh

@@ -1,6 +1,6 @@
 """The scripted agent: calls tools through the gateway with the official Python client, as any agent would.
 
-It reads WEIR_URL, WEIR_CODE_URL and WEIR_KEY, prints one line for each thing that it tried, and exits 1 if the gateway did
+It reads WEIR_URL, WEIR_CODE_URL, WEIR_FLOW_URL and WEIR_KEY, prints one line for each thing that it tried, and exits 1 if the gateway did
 not do what the demo says it does.
 """
 
@@ -77,6 +77,25 @@ async def find(client):
     check(f"search_code \"{asked['query']}\"", right, f"{', '.join(paths)} ({found.get('took_ms', 0):.1f} ms)")
 
 
+async def track(client):
+    step("the agent tracks its work, with the other server that weir ships; each write names it")
+    names = [tool.name for tool in (await client.list_tools()).tools]
+    check("tools/list", "claim" in names and "work_item_delete" not in names, ", ".join(names))
+
+    async def ask(name, **arguments):
+        return (await client.call_tool(name, arguments)).structured_content or {}
+
+    first = [project["name"] for project in (await ask("project", action="list")).get("projects", [])]
+    if "demo" not in first:
+        await ask("project", action="create", name="demo")
+    made = (await ask("work_item_create", project="demo", title="Show what weir does", priority=1)).get("item", {})
+    check("work_item_create", made.get("created_by") == "demo", f"#{made.get('number')} by {made.get('created_by')}")
+    taken = await ask("claim", project="demo", id=made.get("id", ""))
+    done = await ask("work_item_update", project="demo", id=made.get("id", ""), version=taken.get("item", {}).get("version", 0),
+                     lease_token=taken.get("token", 0), status="completed")
+    check("claim, work_item_update", done.get("item", {}).get("status") == "completed", f"token {taken.get('token')}")
+
+
 async def main():
     headers = {"authorization": f"Bearer {os.environ['WEIR_KEY']}"}
     async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
@@ -86,6 +105,9 @@ async def main():
         transport = streamable_http_client(os.environ["WEIR_CODE_URL"], http_client=http)
         async with Client(transport) as client:
             await find(client)
+        transport = streamable_http_client(os.environ["WEIR_FLOW_URL"], http_client=http)
+        async with Client(transport) as client:
+            await track(client)
     sys.exit(1 if failed() else 0)
 
 

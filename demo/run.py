@@ -102,7 +102,8 @@ def stop(gateway):
 
 
 def run_agent(key, end):
-    environment = {**os.environ, "WEIR_URL": f"{URL}/mcp/files", "WEIR_CODE_URL": f"{URL}/mcp/code", "WEIR_KEY": key, "WEIR_FILES": str(FILES),
+    environment = {**os.environ, "WEIR_URL": f"{URL}/mcp/files", "WEIR_CODE_URL": f"{URL}/mcp/code", "WEIR_FLOW_URL": f"{URL}/mcp/flow",
+                   "WEIR_KEY": key, "WEIR_FILES": str(FILES),
                    "WEIR_TOKEN_END": end}
     done = subprocess.run([sys.executable, str(HERE / "agent.py")], env=environment, timeout=120)
     if done.returncode:
@@ -172,7 +173,7 @@ def connect(key):
     curl -i {url} -H "{bearer}" -H "content-type: application/json" \\
       -H "accept: application/json, text/event-stream" -d '{json.dumps(hello)}'
 
-  Code search over this repository is at {URL}/mcp/code, with the same key.
+  Code search over this repository is at {URL}/mcp/code, work tracking at {URL}/mcp/flow, with the same key.
   The gateway's own log is {STATE / 'weir.log'}.
 """, flush=True)
 

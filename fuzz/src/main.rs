@@ -61,6 +61,8 @@ const TARGETS: &[(&str, Target)] = &[
     ("h1_beside_hyper_client", targets::h1_beside_hyper_client),
     ("net_proxy", targets::net_proxy),
     ("net_forwarded", targets::net_forwarded),
+    ("flow_documents", targets::flow_documents),
+    ("flow_import", targets::flow_import),
     ("code_parse", targets::code_parse),
     ("code_wire", targets::code_wire),
     ("code_desk", targets::code_desk),

@@ -173,6 +173,22 @@ def test_a_proof_is_once_over_threads_processes_and_kill_9(origin, tmp_path):
         assert gate.bound(token, proof_key).status == 200
 
 
+def test_tokens_outlive_the_key_that_signed_them(origin, tmp_path):
+    gate = Identities(tmp_path, {"web": {"url": origin.url}}, public_url="https://gate.example")
+    jwks = lambda: json.loads(gate.request("GET", "/oauth/jwks").body)["keys"]
+    with gate:
+        key = gate.enrol("agent")
+        token, keys = gate.token("agent", key), jwks()
+    (gate.state / "token.key").rename(gate.state / "token-before.key")
+    with gate:
+        assert gate.whoami(f"Bearer {token}").status == 200
+        assert gate.whoami(f"Bearer {gate.token('agent', key)}").status == 200
+        assert len(jwks()) == 2 and keys[0] in jwks()
+    (gate.state / "token-before.key").unlink()
+    with gate:
+        refused(gate.whoami(f"Bearer {token}"), 401, "agent.token_invalid")
+
+
 def test_forged_and_confused_tokens_are_refused(gate):
     key = gate.enrol("forger")
     token = gate.token("forger", key)

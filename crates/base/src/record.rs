@@ -58,6 +58,8 @@ pub struct Judgement<'a> {
     pub method: &'a str,
     /// The request id that the agent sent, if it did.
     pub request: Option<&'a str>,
+    /// The id of the run that the call is of, if it is of one.
+    pub run: Option<&'a str>,
     pub server: &'a str,
     /// What of it was named, after the word for it, which is its key: a tool, a prompt, a resource, a path.
     pub part: Option<(&'static str, &'a str)>,
@@ -259,6 +261,7 @@ impl Judgement<'_> {
                     json.number("output", self.reserved.1);
                 });
             }
+            json.text_if("run", self.run);
             json.text("server", self.server);
             let (key, name) = self.part.unzip();
             json.text_if(key.unwrap_or_default(), name.map(bounded));
@@ -378,6 +381,7 @@ mod tests {
             action: "mcp:call",
             method: "tools/call",
             request: Some("r-1"),
+            run: Some("run-1"),
             server: "files",
             part: Some(("tool", "read \"it\"")),
             policies: &["starter".into()],

@@ -282,6 +282,20 @@ codes! {
     WEB_SCAN_INVALID "web.scan_invalid" 400 "Send a JSON object with kind and text, url, tool and args, or message.";
     WEB_BOUND "web.bound" 429 "Wait, or have the operator raise the bounds of web.agent.";
     WEB_PASSIVE "web.not_text" 415 "This is no text that can be fetched; use the proxy for files.";
+    // Runs.
+    RUN_INVALID "run.invalid" 400 "Send a JSON object with agent (or model), and input, as docs/runs.md has it.";
+    RUN_AGENT_UNKNOWN "run.agent_unknown" 404 "Use the name of an agent under runs.agents.";
+    RUN_UNKNOWN "run.unknown" 404 "Use the id of a run of your own that GET /v1/runs shows.";
+    RUN_LIMIT "run.limit" 403 "Ask for no more than the message says, or have the operator raise it under runs.";
+    RUN_BUSY "run.busy" 503 "Wait as long as Retry-After says, or end a run that is not needed; see runs.at_once and runs.agent_at_once.";
+    RUN_KEY_REUSED "run.key_reused" 422 "Use each Idempotency-Key for one body alone.";
+    RUN_ENDED "run.ended" 409 "Start another run: this one has ended.";
+    RUN_NOT_ENDED "run.not_ended" 409 "Read the events of the run, or ask again once it has ended.";
+    RUN_EVENT_UNKNOWN "run.event_unknown" 400 "Send the id of an event that the run gave, or none.";
+    RUN_UNRECORDED "run.unrecorded" 503 "The operator has to make room on the disk: runs cannot be kept; see /health/ready.";
+    RUN_LOOP "run.loop" 409 "Tell the run's model what to do when a tool gives the same answer again.";
+    RUN_SPENT "run.spent" 429 "Start another run, with the limit that the message names raised.";
+    RUN_MODEL "run.model" 502 "Ask a model that speaks chat completions with tools; the message says what it answered.";
     // The relay.
     RELAY_CALLER "relay.caller" 407 "Send the token that the operator gave you, in the field that the relay asks for, or call by its Unix socket.";
     RELAY_ROUTE "relay.route" 404 "Ask for a host and path that the relay has a route for.";

@@ -30,6 +30,8 @@ pub struct Call<'a> {
     pub repeat: Repeat,
     /// The call that this one goes on with, where a server asked something in between.
     pub first: Option<CallId>,
+    /// The id of the run that this call is a step of, or that it starts, reads or cancels.
+    pub run: Option<&'a str>,
 }
 
 /// A part of what is said in a call.
@@ -148,6 +150,7 @@ impl<'a> Call<'a> {
             trace: None,
             repeat: Repeat::No,
             first: None,
+            run: None,
         }
     }
 }

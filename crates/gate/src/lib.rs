@@ -18,6 +18,7 @@ mod inspect;
 mod pinned;
 mod reserve;
 
+mod acting;
 mod again;
 mod budget;
 mod flow;
@@ -34,6 +35,7 @@ mod rules;
 mod stop;
 mod trail;
 
+pub use acting::ActingFor;
 pub use budget::{Budget, BudgetScope, NANOS_PER_DOLLAR, Price, TokenPrices};
 pub use call::{Call, ContentPart, Cost, PartContent, Repeat, Role};
 pub use flow::Channel;

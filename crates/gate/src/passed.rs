@@ -38,6 +38,8 @@ pub struct Passed {
     action: &'static Action,
     resource: Resource,
     started: Now,
+    /// The run that it is a step of.
+    run: Option<Arc<str>>,
     pub(crate) redacted: Redacted,
     /// SHA-256 of the content and what was found in it, where the call may be repeated.
     pub(crate) content: Option<(Digest, Vec<Finding>)>,
@@ -108,6 +110,7 @@ impl Passed {
             action: call.action,
             resource: call.resource.clone(),
             started,
+            run: call.run.map(Arc::from),
             redacted: scanned.redacted,
             content: scanned.content,
             findings: Vec::new(),
@@ -263,6 +266,7 @@ impl Passed {
                 usage,
                 is_estimated,
                 money: self.cost.price.map(|_| money),
+                run: self.run.as_deref(),
             });
         }
     }

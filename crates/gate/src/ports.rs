@@ -176,6 +176,8 @@ pub struct UsedTokens<'a> {
     pub is_estimated: bool,
     /// What it costs, in billionths of a dollar, where a price is known.
     pub money: Option<u64>,
+    /// The run that the call is a step of.
+    pub run: Option<&'a str>,
 }
 
 /// The account of what models used. Answers from memory.

@@ -159,6 +159,7 @@ impl<'a> Trail<'a> {
             action: self.call.action.name,
             method: &clean(engine, self.call.method),
             request: request.as_deref(),
+            run: self.call.run,
             server: &server,
             part: part.as_ref().map(|(key, name)| (*key, &**name)),
             policies: &self.policies,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base::limit::TOOL_NAME_CHARS_MAX;
 use base::{CallId, Json, JsonKind, Name, Refusal, Resource, refusal};
 use bytes::Bytes;
-use gate::{Call, ContentPart, Gate, PartContent, Passed, Repeat, Role};
+use gate::{ActingFor, Call, ContentPart, Gate, PartContent, Passed, Repeat, Role};
 use http::header::{AUTHORIZATION, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, Method};
@@ -200,6 +200,7 @@ impl LlmLane {
         let call = Call {
             request: request_id.as_deref(),
             trace: trace.as_deref(),
+            run: head.extensions.get::<ActingFor>().map(|of| &*of.run),
             ..Call::new(id, peer, &CHAT, &resource, head.method.as_str())
         };
         let verified = match self.who(&call, &head, &request.peer).await {
@@ -232,6 +233,9 @@ impl LlmLane {
     /// Whose request it is, once it comes from no other site's page.
     async fn who(&self, call: &Call<'_>, head: &Parts, peer: &Peer) -> Result<Verified, Refusal> {
         let gate = &self.shared.gate;
+        if let Some(acting) = head.extensions.get() {
+            return gate.verify_acting(call, acting).await;
+        }
         if let Err(refusal) = origin::check(head, peer.is_tls, &self.settings().origins) {
             return Err(gate.turn_away(call, refusal).await);
         }

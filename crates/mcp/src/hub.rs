@@ -23,12 +23,12 @@ mod watch;
 
 use std::collections::HashSet;
 use std::net::IpAddr;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use base::record::CallEnd;
 use base::{Action, CallId, Name, Refusal, Resource, refusal};
 use bytes::Bytes;
-use gate::{Call, CallEnding, ContentPart, PartContent, Passed, Role};
+use gate::{ActingFor, Call, CallEnding, ContentPart, PartContent, Passed, Role};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use identity::Verified;
@@ -152,9 +152,12 @@ impl McpLane {
         let peer = request.peer.caller;
         let request_id = request.id().map(str::to_owned);
         let trace = inbound::field(&request.head, &TRACE).map(str::to_owned);
+        let run = request.head.extensions.get::<ActingFor>();
+        let run = run.map(|of| Arc::clone(&of.run));
         let call = Call {
             request: request_id.as_deref(),
             trace: trace.as_deref(),
+            run: run.as_deref(),
             ..Call::new(id, peer, &USE, &resource, method.as_str())
         };
         let known = self.who(&call, &request.head, &request.peer).await;
@@ -186,7 +189,10 @@ impl McpLane {
         let asking = Asking {
             lane: self,
             name: &name,
-            set: set.as_ref().and_then(|name| settings.toolsets.get(name)),
+            set: match request.head.extensions.get() {
+                Some(own) => Some(own),
+                None => set.as_ref().and_then(|name| settings.toolsets.get(name)),
+            },
             head: &request.head,
             verified,
             peer,
@@ -226,6 +232,19 @@ impl Asking<'_> {
         &self.verified.agent().name
     }
 
+    /// Whether the set came with the request, and has no name of the configuration.
+    pub(crate) fn is_own_set(&self) -> bool {
+        let named = self.lane.settings().toolsets.get(self.name);
+        self.set
+            .is_some_and(|set| named.is_none_or(|named| !std::ptr::eq(named, set)))
+    }
+
+    /// The run that the request is a step of.
+    pub(crate) fn run(&self) -> Option<&str> {
+        let acting = self.head.extensions.get::<ActingFor>();
+        acting.map(|of| &*of.run)
+    }
+
     /// A call that is asked of the URL itself.
     fn call<'c>(
         &'c self,
@@ -236,6 +255,7 @@ impl Asking<'_> {
         Call {
             request: self.request,
             trace: self.trace,
+            run: self.run(),
             ..Call::new(self.id, self.peer, action, resource, method)
         }
     }

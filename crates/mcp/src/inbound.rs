@@ -103,6 +103,9 @@ impl McpLane {
         peer: &Peer,
     ) -> Result<Verified, Refusal> {
         let gate = &self.shared.gate;
+        if let Some(acting) = head.extensions.get() {
+            return gate.verify_acting(call, acting).await;
+        }
         if let Err(refusal) = origin::check(head, peer.is_tls, &self.settings().origins) {
             return Err(gate.turn_away(call, refusal).await);
         }

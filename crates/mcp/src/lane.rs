@@ -23,6 +23,9 @@ use crate::waiting::gone;
 /// How often sessions that are to end are looked at, in milliseconds.
 const RETIRED_LOOK_MS: u64 = 50;
 
+/// The variable by which a child is told for which agent it was started.
+pub const AGENT: &str = "WEIR_AGENT";
+
 /// One MCP server, as configured.
 pub struct Server {
     pub name: Name,
@@ -33,12 +36,32 @@ pub struct Server {
     pub agent_sessions_max: usize,
     /// How long such a session may be unused, in milliseconds.
     pub session_idle_ms: u64,
+    /// Whether a child is told by [`AGENT`] which agent it is started for.
+    pub tells_agent: bool,
     /// How long a list is kept of which the server does not say it, in milliseconds; at the URL of many servers.
     pub list_ms: u64,
     /// What its items are called at that URL, by the server's own names.
     pub names: HashMap<String, String>,
     /// What is said of its items there, by the same.
     pub items: HashMap<String, ItemWords>,
+}
+
+impl Server {
+    /// What a child of the server is started by for an agent. The agent is the one that the gate verified: no message of
+    /// a client has a part in it.
+    pub(crate) fn command_for(
+        &self,
+        command: &net::children::Command,
+        agent: &Name,
+    ) -> net::children::Command {
+        let mut command = command.clone();
+        if self.tells_agent {
+            command.env.retain(|(name, _)| name != AGENT);
+            let told = base::Secret::new(agent.as_str().to_owned());
+            command.env.push((AGENT.to_owned(), told));
+        }
+        command
+    }
 }
 
 /// What the configuration says of an item in place of its server.

@@ -45,6 +45,6 @@ use net::origin;
 
 pub use actions::LANE;
 pub use hub::ALL as ALL_SERVERS;
-pub use lane::{ItemWords, McpLane, Retired, Server, ServerKind, Settings, Shared, Toolset};
+pub use lane::{AGENT, ItemWords, McpLane, Retired, Server, ServerKind, Settings, Shared, Toolset};
 pub use probe::{Health, ServerState, probe};
 pub use refuse::refuse;

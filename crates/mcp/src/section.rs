@@ -55,6 +55,10 @@ pub struct ServerSection {
     /// otherwise.
     #[schemars(example = &"[10.0.0.0/8]", extend("x-with" = "url"))]
     pub addresses: List<Addresses>,
+    /// Whether the program is told by the variable WEIR_AGENT which agent it is started for, as weir verified it; a program
+    /// serves one agent alone.
+    #[schemars(example = &"true", extend("x-with" = "command"))]
+    pub tells_agent: Switch,
     /// Most sessions open at the server at once; each is a process where the server is a command.
     #[schemars(example = &"64")]
     pub sessions_max: Count<1, 4096>,
@@ -116,6 +120,7 @@ impl Default for ServerSection {
             token: None,
             ca: None,
             addresses: Default::default(),
+            tells_agent: Switch::default(),
             sessions_max: Count(limit::SESSIONS_DEFAULT as u64),
             agent_sessions_max: Count(limit::AGENT_SESSIONS_DEFAULT as u64),
             session_idle_ms: Count(limit::SESSION_IDLE_MS_DEFAULT),

@@ -104,7 +104,8 @@ impl McpLane {
             is_modern: Cell::new(false),
         };
         let own = session.own().await?;
-        let spawned = children::spawn(&own, command, self.settings().answer_bytes_max);
+        let command = known.command_for(command, own.agent());
+        let spawned = children::spawn(&own, &command, self.settings().answer_bytes_max);
         let (child, out) = spawned.map_err(|error| {
             let why = format!("the server cannot be started: {error}");
             Refusal::new(refusal::SERVER_DOWN, why)

@@ -48,7 +48,7 @@ const AUTHORITY_NAME: &str = "weir interception ";
 const COMMON_NAME_MAX: usize = 64;
 
 /// Who certifies hosts to the clients of this gateway.
-pub struct Authority {
+pub struct InterceptAuthority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
     leaf_key: KeyPair,
@@ -70,7 +70,7 @@ pub struct PeekedHello {
     pub server_name: Option<String>,
 }
 
-impl Authority {
+impl InterceptAuthority {
     /// Makes an authority: its certificate and its key, as PEM.
     ///
     /// # Errors
@@ -84,11 +84,11 @@ impl Authority {
         Ok((made.pem(), Secret::new(key.serialize_pem())))
     }
 
-    /// Reads an authority that was made by [`Authority::make`].
+    /// Reads an authority that was made by [`InterceptAuthority::make`].
     ///
     /// # Errors
     /// What is wrong with the texts; the key is not repeated.
-    pub fn read(certificate: &[u8], key: &Secret) -> Result<Authority, String> {
+    pub fn read(certificate: &[u8], key: &Secret) -> Result<InterceptAuthority, String> {
         let certificate = CertificateDer::from_pem_slice(certificate)
             .map_err(|error| format!("the certificate: {error}"))?;
         let key = KeyPair::from_pem(key.expose())
@@ -108,7 +108,7 @@ impl Authority {
         let der = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(leaf_key.serialize_der()));
         let provider = tls::provider();
         let signing = provider.key_provider.load_private_key(der);
-        Ok(Authority {
+        Ok(InterceptAuthority {
             issuer: Issuer::new(params, key),
             signing: signing.map_err(|error| error.to_string())?,
             config: tls::intercepting(provider).map_err(|error| error.to_string())?,
@@ -223,9 +223,9 @@ impl ResolvesServerCert for OneLeaf {
     }
 }
 
-impl fmt::Debug for Authority {
+impl fmt::Debug for InterceptAuthority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Authority")
+        f.write_str("InterceptAuthority")
     }
 }
 
@@ -278,9 +278,9 @@ impl Tunnel {
 mod tests {
     use super::*;
 
-    fn authority() -> (String, Authority) {
-        let (pem, key) = Authority::make().unwrap();
-        let authority = Authority::read(pem.as_bytes(), &key).unwrap();
+    fn authority() -> (String, InterceptAuthority) {
+        let (pem, key) = InterceptAuthority::make().unwrap();
+        let authority = InterceptAuthority::read(pem.as_bytes(), &key).unwrap();
         (pem, authority)
     }
 
@@ -328,15 +328,15 @@ mod tests {
 
     #[test]
     fn only_an_authority_of_our_own_is_taken() {
-        let (pem, _) = Authority::make().unwrap();
-        let (other, key) = Authority::make().unwrap();
+        let (pem, _) = InterceptAuthority::make().unwrap();
+        let (other, key) = InterceptAuthority::make().unwrap();
         assert!(
-            Authority::read(pem.as_bytes(), &key)
+            InterceptAuthority::read(pem.as_bytes(), &key)
                 .unwrap_err()
                 .contains("weir web ca init")
         );
-        assert!(Authority::read(b"", &key).is_err());
+        assert!(InterceptAuthority::read(b"", &key).is_err());
         let no_key = Secret::new("nothing".to_owned());
-        assert!(Authority::read(other.as_bytes(), &no_key).is_err());
+        assert!(InterceptAuthority::read(other.as_bytes(), &no_key).is_err());
     }
 }

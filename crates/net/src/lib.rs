@@ -31,7 +31,7 @@ pub use edge::{
 pub use edge::{CallerSaid, ForwardedField, Service, bind, bind_alone, refused, reserve, serve};
 pub use edge::{serve_connections, serve_tunnel};
 pub use generation::Generations;
-pub use intercept::{Authority, PeekedHello};
+pub use intercept::{InterceptAuthority, PeekedHello};
 pub use pool::{Lease, Upstreams};
 pub use send::{SendError, UpstreamAnswer};
 pub use takeover::{Switch, Tunnel, TunnelBounds, TunnelEnd, TunnelStop};

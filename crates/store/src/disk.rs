@@ -28,6 +28,8 @@ pub trait Disk: Send + Sync {
     fn lock(&self) -> io::Result<Box<dyn Held>>;
     /// Whether the directory is taken.
     fn is_locked(&self) -> io::Result<bool>;
+    /// Takes a file away; that it is not there is no error.
+    fn remove(&self, name: &str) -> io::Result<()>;
     /// What stands at a name now, or with an empty name the directory; `NotFound` where nothing does.
     fn identity(&self, name: &str) -> io::Result<Identity>;
 }
@@ -160,6 +162,13 @@ impl Disk for FileDisk {
             Ok(()) => Ok(false),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
             Err(error) => Err(error.into()),
+        }
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        match std::fs::remove_file(self.dir.join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
         }
     }
 

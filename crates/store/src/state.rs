@@ -17,6 +17,7 @@ use crate::disk::FileDisk;
 use crate::log::{Log, LogError, LogSettings, Witness, append_once, origin_of};
 use crate::note::is_key_name;
 use crate::pins::{Pins, PinsError};
+use crate::runs::{KeptRun, RunFiles};
 
 /// The first log of a state folder.
 const LOG: &str = "log";
@@ -176,6 +177,17 @@ impl State {
     pub fn logs(&self) -> Vec<PathBuf> {
         let all = log_names(Path::new("")).map(|(name, _)| self.dir.join(name));
         all.filter(|dir| dir.is_dir()).collect()
+    }
+
+    /// The events of runs, for one process at a time; nothing where another has them.
+    pub fn runs(&self, syncs: bool) -> Result<Option<(RunFiles, Vec<KeptRun>)>, StateError> {
+        let dir = self.dir.join(crate::runs::FOLDER);
+        make_dir(&dir)?;
+        match RunFiles::open(Arc::new(FileDisk::new(&dir)), syncs) {
+            Ok(opened) => Ok(Some(opened)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(StateError::Folder(dir, error)),
+        }
     }
 
     /// Which definitions of tools of these servers are approved.

@@ -370,6 +370,7 @@ mod tests {
             action: "llm:chat",
             method: "chat",
             request: None,
+            run: None,
             server: "openai",
             part: Some(("model", "gpt-5.4")),
             policies: &[],
@@ -456,6 +457,7 @@ mod tests {
                 },
                 is_estimated: false,
                 money: Some(2),
+                run: None,
             });
         };
         // The end of November 2026, and the day after.

@@ -23,6 +23,39 @@ impl Compat {
     }
 }
 
+/// Whose tools work tracking lists too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FlowCompat {
+    Workflow,
+}
+
+impl FlowCompat {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FlowCompat::Workflow => "workflow",
+        }
+    }
+}
+
+/// When a write of work tracking is acknowledged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FlowDurability {
+    #[default]
+    Fsync,
+    Os,
+}
+
+impl FlowDurability {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FlowDurability::Fsync => "fsync",
+            FlowDurability::Os => "os",
+        }
+    }
+}
+
 /// What an endpoint for vectors speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -48,6 +81,9 @@ pub struct Tools {
     /// Code search; agents reach it at /mcp/code.
     #[schemars(example = &"{ roots: [.] }")]
     pub code: Option<Code>,
+    /// Work tracking; agents reach it at /mcp/flow.
+    #[schemars(example = &"{}")]
+    pub flow: Option<FlowSection>,
     /// At /mcp, three tools that find, describe and call the others, in place of a long list.
     #[schemars(example = &"false")]
     pub search: Switch,
@@ -82,6 +118,43 @@ pub struct Code {
     #[schemars(example = &"1800000")]
     #[serde(default = "session_idle")]
     pub session_idle_ms: Count<1, 86_400_000>,
+}
+
+/// Work tracking; agents reach it at /mcp/flow.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FlowSection {
+    /// The folder of its database, relative to this file; tools/flow in the state folder where none is named.
+    #[schemars(example = &"/var/lib/weir/flow")]
+    pub data: Option<FilePath>,
+    /// When a write is acknowledged: fsync, when the disk has it, or os, when the operating system has it.
+    #[schemars(example = &"os")]
+    pub durability: FlowDurability,
+    /// Whose tools are listed too: workflow lists those of workflow-mcp, which answer in any case.
+    #[schemars(example = &"workflow")]
+    pub compat: Option<FlowCompat>,
+    /// Most sessions open at once; each is a small process, and one of them has the database.
+    #[schemars(example = &"64")]
+    pub sessions_max: Count<1, 4096>,
+    /// Most of these sessions that one agent may have.
+    #[schemars(example = &"16")]
+    pub agent_sessions_max: Count<1, 4096>,
+    /// How long a session may be unused before it is ended, in milliseconds.
+    #[schemars(example = &"1800000")]
+    pub session_idle_ms: Count<1, 86_400_000>,
+}
+
+impl Default for FlowSection {
+    fn default() -> FlowSection {
+        FlowSection {
+            data: None,
+            durability: FlowDurability::default(),
+            compat: None,
+            sessions_max: sessions(),
+            agent_sessions_max: agent_sessions(),
+            session_idle_ms: session_idle(),
+        }
+    }
 }
 
 /// The endpoint that makes vectors of texts; without it there is no search by likeness alone, and nothing else

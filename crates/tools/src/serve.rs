@@ -13,6 +13,7 @@ pub mod desk;
 pub mod fence;
 pub mod http;
 pub mod memory;
+pub mod resource;
 pub mod session;
 pub mod table;
 
@@ -35,6 +36,11 @@ pub trait Service: Clone + Send + Sync + 'static {
     const ASK_LESS: &'static str;
     /// Its tools, in the order of the listing.
     const TOOLS: &'static [Tool<Self>];
+
+    /// Calls that only this program's own processes make: a client cannot name them, since no name of a tool has a slash.
+    const INSIDE: &'static [Tool<Self>] = &[];
+    /// What clients can read besides, if anything.
+    const RESOURCES: Option<&'static resource::Resources<Self>> = None;
 
     /// What the engine is opened with.
     type Settings: Send + 'static;

@@ -56,11 +56,12 @@ impl House {
     ) -> Result<Said, Problem> {
         let session = Session {
             id: "s".to_owned(),
-            project: None,
+            ..Session::default()
         };
         let call = Call {
             engine: &self.engine,
             session: &session,
+            request: "",
             compat: codebase,
             cancel: &Cancel::new(),
             progress,
@@ -71,6 +72,7 @@ impl House {
             arguments: arguments.as_object().cloned().unwrap_or_default(),
             session: session.clone(),
             compat: codebase,
+            ..Ask::default()
         };
         table::run(&call, ask)
     }

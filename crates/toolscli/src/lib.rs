@@ -1,5 +1,5 @@
 //! The command line of the MCP servers that weir ships: `weir tools` runs one, `weir code` asks the same index for
-//! people.
+//! people, `weir flow` the same board.
 
 #![cfg_attr(
     test,
@@ -7,12 +7,14 @@
 )]
 
 mod code;
+mod flow;
 mod tools;
 
 use terminal::{Answer, Ended, Failure, print, remark};
 use tokio::runtime::Runtime;
 
 pub use code::Code;
+pub use flow::Flow;
 pub use tools::Tools;
 
 /// A runtime of one thread.

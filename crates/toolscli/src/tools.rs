@@ -19,9 +19,11 @@ use crate::{Answer, Ended, Failure};
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
-  weir tools code --stdio --root ~/src/app")]
+  weir tools code --stdio --root ~/src/app
+  weir tools flow --stdio")]
 pub enum Tools {
     Code(Box<Code>),
+    Flow(crate::flow::serve::ServeFlow),
 }
 
 /// Serve code search as an MCP server
@@ -109,6 +111,7 @@ impl Tools {
     pub fn run(self) -> Ended {
         match self {
             Tools::Code(command) => command.run(),
+            Tools::Flow(command) => command.run(),
         }
     }
 }
@@ -165,9 +168,9 @@ impl Code {
                     let address = listener.local_addr()?;
                     crate::print(&format!("http://{address}/mcp\n"))
                         .map_err(|failure| std::io::Error::other(failure.what))?;
-                    http::serve(listener, desk, codebase).await
+                    http::serve(listener, desk, codebase, "").await
                 }
-                None => session::stdio(desk, codebase).await,
+                None => session::stdio(desk, codebase, "").await,
             }
         });
         // Threads that wait, for a lock or a client, are not waited for.
@@ -194,7 +197,7 @@ impl Embed {
 }
 
 /// The server's own messages go to standard error: standard output may be the protocol's.
-fn write_logs() {
+pub(crate) fn write_logs() {
     let builder = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::WARN)
         .with_writer(std::io::stderr)
@@ -211,7 +214,7 @@ fn port(endpoint: &Endpoint) -> Result<u16, Failure> {
 }
 
 /// Puts the fence up, and says where it does not hold.
-fn put_up(fence: &Fence) -> Result<(), Failure> {
+pub(crate) fn put_up(fence: &Fence) -> Result<(), Failure> {
     match fence::put_up(fence) {
         Ok(Held::Wholly) => Ok(()),
         Ok(Held::Partly) => {

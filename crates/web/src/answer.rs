@@ -17,7 +17,7 @@ use http::{Method, StatusCode};
 use net::{Body, BodySender, Response, UpstreamAnswer, sse};
 use tokio::task::spawn_local;
 
-use crate::bounds::Place;
+use crate::bounds::AgentPlace;
 use crate::credentials::Scrub;
 use crate::decode::{self, Coding, Decoder};
 use crate::exchange::{Judged, coding_fault, end, of_send};
@@ -350,7 +350,7 @@ struct AnswerFlow {
     scrub: Scrub,
     silence: Duration,
     passed: Passed,
-    place: Place,
+    place: AgentPlace,
     answer: UpstreamAnswer,
     /// Bytes that were given to the client.
     bytes: u64,

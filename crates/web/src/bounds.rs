@@ -21,11 +21,11 @@ pub struct AgentBounds {
 /// What agents use now. Agents are the configuration's, so their number is bounded by it.
 pub(crate) struct AgentUse {
     bounds: AgentBounds,
-    by_agent: Mutex<HashMap<Name, Used>>,
+    by_agent: Mutex<HashMap<Name, UsedByAgent>>,
 }
 
 #[derive(Default)]
-struct Used {
+struct UsedByAgent {
     open: usize,
     /// When its hour began.
     since_ms: u64,
@@ -34,7 +34,7 @@ struct Used {
 }
 
 /// One call or tunnel of an agent, counted until it is dropped.
-pub(crate) struct Place {
+pub(crate) struct AgentPlace {
     all: Arc<AgentUse>,
     agent: Name,
 }
@@ -56,7 +56,7 @@ impl AgentUse {
         agent: &Name,
         host: &str,
         now_ms: u64,
-    ) -> Result<Place, Refusal> {
+    ) -> Result<AgentPlace, Refusal> {
         let mut by_agent = self.by_agent.lock().unwrap_or_else(PoisonError::into_inner);
         let used = by_agent.entry(agent.clone()).or_default();
         if now_ms.saturating_sub(used.since_ms) >= HOUR_MS {
@@ -82,14 +82,14 @@ impl AgentUse {
             used.hosts.insert(host.into());
         }
         used.open += 1;
-        Ok(Place {
+        Ok(AgentPlace {
             all: Arc::clone(self),
             agent: agent.clone(),
         })
     }
 }
 
-impl Place {
+impl AgentPlace {
     /// Counts bytes that passed.
     ///
     /// # Errors
@@ -117,7 +117,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for AgentPlace {
     fn drop(&mut self) {
         let by_agent = &self.all.by_agent;
         let mut by_agent = by_agent.lock().unwrap_or_else(PoisonError::into_inner);

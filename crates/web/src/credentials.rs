@@ -18,7 +18,7 @@ const PUT_IN_MAX: usize = 16;
 
 /// One credential.
 #[derive(Clone)]
-pub struct Credential {
+pub struct SiteCredential {
     pub name: Name,
     /// The hosts that it is for.
     pub hosts: HostNames,
@@ -32,9 +32,9 @@ pub struct Credential {
     pub before: String,
 }
 
-impl PartialEq for Credential {
-    fn eq(&self, other: &Credential) -> bool {
-        let all = |of: &Credential| {
+impl PartialEq for SiteCredential {
+    fn eq(&self, other: &SiteCredential) -> bool {
+        let all = |of: &SiteCredential| {
             let (hosts, agents, field) = (of.hosts.clone(), of.agents.clone(), of.field.clone());
             let texts = [
                 of.value.expose().to_owned(),
@@ -103,7 +103,7 @@ fn is_public_suffix(host: &str) -> bool {
     scan::registrable(&below) == below
 }
 
-impl Credential {
+impl SiteCredential {
     fn is_for(&self, agent: &Name, url: &AskedUrl) -> bool {
         let is_agent = self.agents.is_empty() || self.agents.contains(agent);
         is_agent && self.hosts.hold(&url.site.host) && url.is_secured()
@@ -153,7 +153,7 @@ fn secret_value(text: &str) -> Option<HeaderValue> {
 /// # Errors
 /// `web.credential`.
 pub(crate) fn check(
-    credentials: &[Credential],
+    credentials: &[SiteCredential],
     agent: &Name,
     url: &AskedUrl,
     fields: &HeaderMap,
@@ -186,7 +186,7 @@ pub(crate) fn check(
 
 /// Puts the values in, and gives what has to be taken out of the answer.
 pub(crate) fn put_in(
-    credentials: &[Credential],
+    credentials: &[SiteCredential],
     agent: &Name,
     url: &AskedUrl,
     fields: &mut HeaderMap,
@@ -329,8 +329,8 @@ mod tests {
 
     const VALUE: &str = "real+value/of=the_operator";
 
-    fn credential() -> Credential {
-        Credential {
+    fn credential() -> SiteCredential {
+        SiteCredential {
             name: Name::new("github").unwrap(),
             hosts: HostNames::read(["api.example.com"]).unwrap(),
             agents: vec![Name::new("dev").unwrap()],

@@ -18,7 +18,7 @@ use net::h1::{Framing, SendOutcome};
 use net::{Request, SendError, UpstreamAnswer};
 
 use crate::actions::{SEND, of_method};
-use crate::bounds::Place;
+use crate::bounds::AgentPlace;
 use crate::credentials::{self, Scrub};
 use crate::decode::{self, Coding, CodingFault, Decoder};
 use crate::lane::{Caller, WebLane};
@@ -54,7 +54,7 @@ pub(crate) struct SiteRequest {
 /// A request that was judged, as it is to be sent.
 pub(crate) struct Judged {
     pub(crate) passed: Passed,
-    pub(crate) place: Place,
+    pub(crate) place: AgentPlace,
     pub(crate) fields: HeaderMap,
     pub(crate) body: Bytes,
     /// Takes credentials that were put in out of the answer.
@@ -190,7 +190,11 @@ impl WebLane {
     }
 
     /// What is found before the gate is asked.
-    fn prepare(&self, caller: &Caller, asked: &SiteRequest) -> Result<(Place, Vec<u8>), Refusal> {
+    fn prepare(
+        &self,
+        caller: &Caller,
+        asked: &SiteRequest,
+    ) -> Result<(AgentPlace, Vec<u8>), Refusal> {
         let settings = self.settings();
         let decoded = asked.decoded(settings.body_bytes_max).map_err(|fault| {
             Refusal::new(

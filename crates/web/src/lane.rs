@@ -8,11 +8,11 @@ use base::{CallId, Name, Refusal, Resource, refusal};
 use gate::{Call, Gate, Passed};
 use http::header::{AUTHORIZATION, HeaderName, PROXY_AUTHORIZATION};
 use identity::{Presented, PresentedPeer, Verified};
-use net::{Authority, EdgeSettings, Request, TunnelBounds, Upstreams, origin};
+use net::{EdgeSettings, InterceptAuthority, Request, TunnelBounds, Upstreams, origin};
 
 use crate::actions::GET;
 use crate::bounds::{AgentBounds, AgentUse};
-use crate::credentials::{Credential, HostNames};
+use crate::credentials::{HostNames, SiteCredential};
 
 /// W3C Trace Context, section 3.2.
 pub(crate) const TRACE: HeaderName = HeaderName::from_static("traceparent");
@@ -33,7 +33,7 @@ pub struct Settings {
     pub silence_ms: u64,
     pub tunnel: TunnelBounds,
     pub agent: AgentBounds,
-    pub credentials: Arc<[Credential]>,
+    pub credentials: Arc<[SiteCredential]>,
     /// Without it nobody looks into tunnels.
     pub intercept: Option<Intercept>,
     pub edge: EdgeSettings,
@@ -57,7 +57,7 @@ pub struct FetchSettings {
 /// How tunnels are looked into.
 #[derive(Clone)]
 pub struct Intercept {
-    pub authority: Arc<Authority>,
+    pub authority: Arc<InterceptAuthority>,
     /// Hosts whose tunnels nobody looks into.
     pub pass: HostNames,
 }

@@ -24,7 +24,7 @@ mod site;
 
 pub use actions::LANE;
 pub use bounds::AgentBounds;
-pub use credentials::{Credential, HostNames, usual_before};
+pub use credentials::{HostNames, SiteCredential, usual_before};
 pub use lane::{FetchSettings, Intercept, Settings, Shared, WebLane};
 pub use proxy::ProxyService;
 pub use refuse::problem;

@@ -30,7 +30,7 @@ use crate::routes::Routes;
 use crate::stopping::Stopping;
 
 pub(crate) use log::InForce;
-pub(crate) use spending::{BudgetGauge, OfAgents, Spending, dollars};
+pub(crate) use spending::{BudgetGauge, OfAgents, RunMoney, Spending, dollars};
 
 /// Connections of one thread to what weir calls, for calls that the gate passed.
 #[derive(Clone)]
@@ -114,7 +114,7 @@ impl Gateway {
         };
         let ports = Ports {
             pins: pins.clone().map(noticing),
-            accounts: Some(Arc::clone(&spending.account) as Arc<dyn gate::ports::Accounts>),
+            accounts: Some(spending.accounts()),
             once_ids: Some(Arc::new(UsedIds::new(Arc::clone(&clock)))),
             ..Ports::new(
                 Arc::clone(&known) as Arc<dyn gate::ports::Directory>,
@@ -164,8 +164,10 @@ impl Gateway {
     pub(crate) fn thread(&self) -> Routes {
         let out = self.way_out();
         let lanes = self.lanes.iter().map(|lane| lane.thread(&out));
+        let lanes = lanes.collect::<Vec<Rc<dyn OnThread>>>();
+        lanes.iter().for_each(|lane| lane.meet(&lanes));
         Routes {
-            lanes: lanes.collect::<Vec<Rc<dyn OnThread>>>(),
+            lanes,
             running: Arc::clone(&self.lanes),
             gate: Arc::clone(&self.gate),
             metrics: Arc::clone(&self.metrics),

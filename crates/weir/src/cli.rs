@@ -23,6 +23,7 @@ mod prices;
 mod problems;
 mod reference;
 mod relay;
+mod runs;
 mod serve;
 mod stop;
 mod usage;
@@ -35,7 +36,7 @@ use ::config::{Reference, SECRET_BYTES_MAX};
 use base::Secret;
 use clap::{Args, Parser, Subcommand};
 use scancli::{Hook, Scan};
-use toolscli::{Code, Tools};
+use toolscli::{Code, Flow, Tools};
 
 pub(crate) use terminal::{Answer, Ended, Failure, complain, print, warn, write_new};
 
@@ -47,10 +48,12 @@ Examples:
   weir config check         Say everything that is wrong with it
   weir serve                Serve it
   weir connect cursor       Write its servers into the configuration of an MCP client
+  weir runs list            List the runs of an agent on the server
   weir usage                Say what models used, and what it cost
   weir agents invite build  Let an agent enrol, by a key that it makes itself
   weir scan notes.md        Say whether it may leave
   weir code search retries  Find code in this repository
+  weir flow next            Say what can be worked on next
   weir audit verify state   Prove that the log is whole
   weir relay keygen my.key  Make a key pair for the sealed relay
   weir lab load URL -c 64   Measure what a server carries
@@ -99,6 +102,8 @@ enum Command {
     #[command(subcommand)]
     Llm(llm::Llm),
     Connect(Box<connect::Connect>),
+    #[command(subcommand)]
+    Runs(runs::Runs),
     Usage(usage::Usage),
     #[command(subcommand)]
     Prices(prices::Prices),
@@ -107,6 +112,8 @@ enum Command {
     Scan(Box<Scan>),
     #[command(subcommand)]
     Code(Code),
+    #[command(subcommand)]
+    Flow(Box<Flow>),
     #[command(subcommand)]
     Tools(Tools),
     Hook(Box<Hook>),
@@ -139,11 +146,13 @@ pub(crate) fn run() -> ExitCode {
         Command::Mcp(command) => return command.run(),
         Command::Llm(command) => command.run(),
         Command::Connect(command) => command.run(),
+        Command::Runs(command) => command.run(),
         Command::Usage(command) => command.run(),
         Command::Prices(command) => command.run(),
         Command::Relay(command) => command.run(),
         Command::Scan(command) => command.run(scan_settings),
         Command::Code(command) => command.run(),
+        Command::Flow(command) => command.run(),
         Command::Tools(command) => command.run(),
         Command::Hook(command) => command.run(scan_settings, hook::log),
         Command::Web(command) => command.run(),

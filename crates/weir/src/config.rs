@@ -15,6 +15,7 @@ mod mcp;
 mod named;
 mod outside;
 pub(crate) mod read;
+mod runs;
 pub(crate) mod seen;
 pub(crate) mod settings;
 mod tools;

@@ -8,6 +8,7 @@ pub(crate) mod identity;
 pub(crate) mod llm;
 pub(crate) mod mcp;
 pub(crate) mod relay;
+pub(crate) mod run;
 pub(crate) mod web;
 
 use std::any::Any;
@@ -111,6 +112,9 @@ pub(crate) trait OnThread {
     /// Answers a request to one of the lane's routes. `rest` is the part of the path from the route's first `*` on.
     fn answer<'a>(&'a self, rest: &'a str, request: Request, id: CallId) -> Local<'a, Response>;
 
+    /// Is shown the lanes of its thread, in the order of [`ALL`], before anything is asked.
+    fn meet(&self, _lanes: &[Rc<dyn OnThread>]) {}
+
     /// What else the lane does on this thread, until the gateway drains: its own listeners, and on the `first`
     /// thread what is done once in a process.
     fn serve(self: Rc<Self>, _first: bool) -> Local<'static, io::Result<()>> {
@@ -123,6 +127,7 @@ pub(crate) static ALL: &[Row] = &[
     mcp::ROW,
     llm::ROW,
     web::ROW,
+    run::ROW,
     relay::ROW,
     identity::ROW,
     #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -42,6 +42,12 @@ impl gate::ports::Clock for Clock {
     fn after(&self, ms: u64) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(tokio::time::sleep(Duration::from_millis(ms)))
     }
+}
+
+/// The machine's clocks, for who has no clock of the gateway's: the monotonic one begins when it is first asked.
+pub(crate) fn now() -> Now {
+    static START: LazyLock<Clock> = LazyLock::new(Clock::new);
+    gate::ports::Clock::now(&*START)
 }
 
 /// Who is known now: replaced whole when the configuration is read again.

@@ -41,15 +41,21 @@ const MAY: &[(&str, &[&str])] = &[
         "relay",
         &["base", "config", "gate", "identity", "net", "seal"],
     ),
+    (
+        "run",
+        &["base", "config", "gate", "identity", "net", "store"],
+    ),
     ("tools", &["base", "config"]),
     ("terminal", &[]),
     ("scancli", &["base", "scan", "terminal"]),
-    ("toolscli", &["base", "store", "terminal", "tools"]),
+    ("flow", &["base", "tools"]),
+    ("toolscli", &["base", "flow", "store", "terminal", "tools"]),
     (
         "weir",
         &[
             "base", "config", "identity", "policy", "scan", "gate", "net", "store", "mcp", "llm",
-            "lab", "relay", "scancli", "seal", "terminal", "tools", "toolscli", "web",
+            "flow", "lab", "relay", "run", "scancli", "seal", "terminal", "tools", "toolscli",
+            "web",
         ],
     ),
 ];
@@ -111,6 +117,16 @@ const NEVER: &[(&str, &[&str], &str)] = &[
         "relay",
         &["hyper", "socket2", "rustls"],
         "sockets are net's",
+    ),
+    (
+        "flow",
+        &["tokio", "hyper", "rmcp"],
+        "tools/serve speaks the protocol; flow keeps, and answers calls",
+    ),
+    (
+        "run",
+        &["llm", "mcp", "hyper", "socket2", "rustix", "rustls"],
+        "a run asks models and tools by its ports",
     ),
     (
         "terminal",

@@ -3,11 +3,13 @@
 `say` answers with what it was asked last, word by word where it streams; `call` proposes a call of a tool with arguments that
 the request's last text gives; `status-NNN` fails; `cut` breaks off in the middle; `evil` the same with a command that nobody should run; `slow` is silent; `leak` says a key behind so many letters as it is asked; `garbage` is no JSON;
 `huge` never ends an event; `drip` never ends, and says a word now and then; `stored` keeps its response; `reset-N` resets the
-connection behind so many events; `lies` counts what cannot be; `work` calls the tool `run` once and says what that answered. `/seen` gives the bodies that came, in order, with their fields.
+connection behind so many events; `lies` counts what cannot be; `work` calls the tool `run` once and says what that answered; `script` plays the turns that
+the first text of a user holds, as JSON. `/seen` gives the bodies that came, in order, with their fields.
 """
 
 import itertools
 import json
+import select
 import socket
 import struct
 import sys
@@ -95,6 +97,50 @@ class Chat:
                 yield chunk({"content": piece})
         yield chunk({}, "tool_calls" if call else "stop")
         yield sse({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": model, "choices": [], "usage": cls.usage})
+        yield "data: [DONE]\n\n"
+
+
+class Script:
+    """A conversation whose first text of a user is a list of turns; each answer plays the next.
+
+    A turn has `say`, `reason`, `calls` ([tool, arguments], the arguments as an object or as a text), `pace` in seconds a piece, `status`
+    to fail, `fails` to fail so often first, `hang` in seconds, `many` calls at once, `bytes` to say, `cut` to break off.
+    """
+
+    failed = {}
+
+    @classmethod
+    def turn(cls, body):
+        messages = body["messages"]
+        at = next(i for i, m in enumerate(messages) if m["role"] == "user" and m["content"].startswith("[{"))
+        script = json.loads(messages[at]["content"])
+        played = sum(m["role"] == "assistant" for m in messages[at:])
+        turn = dict(script[min(played, len(script) - 1)])
+        with LOCK:
+            key = (messages[at]["content"], played)
+            cls.failed[key] = cls.failed.get(key, 0) + 1
+            if cls.failed[key] > turn.get("fails", 10_000):
+                turn.pop("status", None)
+        return turn, played
+
+    @classmethod
+    def events(cls, turn, played):
+        def chunk(delta, finish=None):
+            return sse({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "script",
+                        "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+
+        calls = turn.get("calls", []) + [["none", {}]] * turn.get("many", 0)
+        if turn.get("reason"):
+            yield chunk({"reasoning_content": turn["reason"]})
+        for piece in words(turn.get("say", "") + "x" * turn.get("bytes", 0)) or []:
+            yield chunk({"content": piece})
+        for i, (name, arguments) in enumerate(calls):
+            arguments = arguments if isinstance(arguments, str) else json.dumps(arguments)
+            function = {"name": name, "arguments": arguments}
+            yield chunk({"tool_calls": [{"index": i, "id": f"call_{played}_{i}", "type": "function", "function": function}]})
+        yield chunk({}, "tool_calls" if calls else "stop")
+        usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+        yield sse({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "script", "choices": [], "usage": usage})
         yield "data: [DONE]\n\n"
 
 
@@ -259,6 +305,8 @@ class Provider(BaseHTTPRequestHandler):
             return self.answer(200, {"embeddings": [one]} if verb == "batchEmbedContents" else {"embedding": one})
         if path.endswith("embeddings"):
             return self.answer(200, embeddings(model, body))
+        if model == "script":
+            return self.script(body)
         text = last_text(body)
         is_call = model in ("call", "evil") or (model == "work" and not any(word in raw.decode() for word in RESULTS))
         if model == "evil":
@@ -271,6 +319,25 @@ class Provider(BaseHTTPRequestHandler):
             whole = dialect.whole(model, text, is_call)
             return self.answer(200, {**whole, "usage": LIES} if model == "lies" else whole)
         self.stream(model, dialect.events(model, text, is_call))
+
+    def script(self, body):
+        turn, played = Script.turn(body)
+        if "status" in turn:
+            return self.answer(turn["status"], {"error": {"message": "as the script says", "type": "asked_for", "code": None}})
+        self.stream("script", self.paced(turn, Script.events(turn, played)))
+
+    def paced(self, turn, events):
+        for i, event in enumerate(events):
+            if i:
+                time.sleep(turn.get("pace", 0))
+            if turn.get("cut") and i == 2:
+                raise ConnectionResetError
+            # It is silent before its last words, and looks whether it is still heard.
+            deadline = time.monotonic() + (turn.get("hang", 0) if "finish_reason\": \"" in event else 0)
+            while time.monotonic() < deadline:
+                if select.select([self.connection], [], [], 0.01)[0]:
+                    raise ConnectionResetError
+            yield event
 
     def stream(self, model, events):
         self.send_response(200)

@@ -285,6 +285,9 @@ impl Asking<'_> {
 
     /// What the items of a kind are called: made again only where a list is another than before.
     pub(crate) fn names(&self, kind: ListKind, list: &SetList<'_>) -> Arc<Names> {
+        if self.is_own_set() {
+            return Arc::new(self.make_names(list));
+        }
         let kept = &self.lane.shared.hub.lists.names;
         let key = (self.agent().clone(), self.name.clone(), kind);
         let settings = std::ptr::from_ref(self.lane.settings()).addr();

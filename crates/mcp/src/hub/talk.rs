@@ -48,6 +48,8 @@ pub(super) struct Speaker {
     /// The request's id and its trace, as the agent sent them.
     pub(super) request: Option<String>,
     pub(super) trace: Option<String>,
+    /// The run that its calls are steps of.
+    pub(super) run: Option<String>,
 }
 
 /// One thing that a server asks.
@@ -118,6 +120,7 @@ impl Speaker {
         Call {
             request: self.request.as_deref(),
             trace: self.trace.as_deref(),
+            run: self.run.as_deref(),
             ..Call::new(id, self.peer, &USE, resource, method)
         }
     }

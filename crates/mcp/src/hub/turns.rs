@@ -97,6 +97,7 @@ impl Asking<'_> {
                 .map(|(given, _)| given.to_owned()),
             request: self.request.map(str::to_owned),
             trace: self.trace.map(str::to_owned),
+            run: self.run().map(str::to_owned),
         }
     }
 

@@ -68,11 +68,12 @@ async fn start(
         base::never!("a session of a server that is no child");
         return Err(down("not a child".into()));
     };
+    let command = server.command_for(command, &session.agent);
     let began = begin(&lane.shared, session).map_err(|wait_ms| {
         let refusal = down("it ended and waits to be started again".into());
         refusal.with_retry_ms(wait_ms)
     })?;
-    let spawned = children::spawn(passed, command, lane.settings().answer_bytes_max);
+    let spawned = children::spawn(passed, &command, lane.settings().answer_bytes_max);
     let (child, out) = spawned.map_err(|error| {
         let why = format!("it cannot be started: {error}");
         ended(&lane.shared, session, &why, Some(began));

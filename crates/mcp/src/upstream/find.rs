@@ -138,7 +138,10 @@ pub(crate) async fn find(
 ) -> Result<Spoken, String> {
     match &server.kind {
         ServerKind::Url { token } => http::find(lane, passed, token.as_ref()).await,
-        ServerKind::Child(command) => child::find(lane, passed, command).await,
+        ServerKind::Child(command) => {
+            let command = server.command_for(command, passed.agent());
+            child::find(lane, passed, &command).await
+        }
     }
 }
 

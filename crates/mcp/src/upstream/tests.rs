@@ -25,6 +25,7 @@ fn server(sessions_max: usize, agent_sessions_max: usize) -> Server {
         kind: crate::lane::ServerKind::Url { token: None },
         sessions_max,
         agent_sessions_max,
+        tells_agent: false,
         list_ms: 0,
         names: Default::default(),
         items: Default::default(),

@@ -107,6 +107,11 @@ impl StreamBody {
         self.chunks.recv().await
     }
 
+    /// Whether it ended before it was whole; to be asked once there is nothing more.
+    pub fn was_cut(&self) -> bool {
+        self.cut.load(Ordering::Acquire)
+    }
+
     /// What is there already.
     pub(super) fn now(&mut self) -> Option<BodyPart> {
         match self.chunks.try_recv() {

@@ -4,6 +4,7 @@
 //! memory. A length that is announced is checked before the first byte is read.
 
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::rc::Weak;
 use std::task::{Context, Poll, ready};
 
@@ -13,7 +14,7 @@ use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Uri};
 
 use super::connection::{AgentConnection, LentConnection, refusal_of};
-use super::{EdgeSettings, Peer};
+use super::{EdgeSettings, Peer, PeerAddress};
 use crate::h1::{Error, Fault, Framing, RequestView, Version, Wait};
 use crate::takeover::{Switch, Tunnel};
 
@@ -30,9 +31,24 @@ pub struct Request {
     body_bytes: usize,
     body_ms: u64,
     done: bool,
+    /// The body of a request that this process makes of itself.
+    own_body: Option<Bytes>,
 }
 
 impl Request {
+    /// A request that this process makes of itself, for a service that answers it without a connection: its body is
+    /// there, and it can be taken over by nobody.
+    pub fn within(head: http::request::Parts, caller: IpAddr, body: Bytes) -> Request {
+        let peer = Peer {
+            caller,
+            ..Peer::new(PeerAddress::Tcp((caller, 0).into()))
+        };
+        Request {
+            own_body: Some(body),
+            ..Request::new(head, peer, Weak::new(), &EdgeSettings::default(), false)
+        }
+    }
+
     pub(super) fn new(
         head: http::request::Parts,
         peer: Peer,
@@ -48,6 +64,7 @@ impl Request {
             body_bytes: 0,
             body_ms: settings.body_ms,
             done,
+            own_body: None,
         }
     }
 
@@ -88,6 +105,10 @@ impl Request {
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Refusal> {
         if self.done {
             return Ok(None);
+        }
+        if let Some(body) = self.own_body.take() {
+            self.done = true;
+            return Ok((!body.is_empty()).then_some(body));
         }
         let Some(lent) = self.lent.upgrade() else {
             return Err(kept());
@@ -141,6 +162,10 @@ impl Request {
     pub async fn body(&mut self) -> Result<Bytes, Refusal> {
         if self.done {
             return Ok(Bytes::new());
+        }
+        if let Some(body) = self.own_body.take() {
+            self.done = true;
+            return Ok(body);
         }
         let Some(lent) = self.lent.upgrade() else {
             return Err(kept());

@@ -215,6 +215,11 @@ impl Disk for MemoryDisk {
         Ok(Arc::strong_count(&self.state().locked) > 1)
     }
 
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.state().put(name, None);
+        Ok(())
+    }
+
     fn identity(&self, name: &str) -> io::Result<Identity> {
         let state = self.state();
         if name.is_empty() {

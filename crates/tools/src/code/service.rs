@@ -58,6 +58,7 @@ impl Service for Code {
         Problem {
             code: "other_roots".to_owned(),
             message: "the process that has this data folder searches other roots; whoever runs this server has to give each a data folder of its own".to_owned(),
+            data: None,
         }
     }
 

@@ -215,6 +215,7 @@ fn too_many_wait() -> Problem {
         message: format!(
             "{WAITS_MAX} calls wait for jobs already; call again without `wait_s`, and ask index_status how far the job is"
         ),
+        data: None,
     }
 }
 

@@ -17,6 +17,8 @@ pub struct Call<'c, S: Service> {
     pub engine: &'c S::Engine,
     /// What the session was told before.
     pub session: &'c Session,
+    /// What tells this request from every other, so that one that is made again is known.
+    pub request: &'c str,
     /// Whether answers have the keys of the server that this one takes the place of, where that has the tool, too.
     pub compat: bool,
     /// Gives up.
@@ -60,6 +62,9 @@ impl Drop for Wait<'_> {
 pub struct Session {
     /// Its id, made when it began.
     pub id: String,
+    /// Who calls, as whoever started the server says; nothing that a client sends.
+    #[serde(default)]
+    pub actor: String,
     /// The project of calls that name none.
     pub project: Option<String>,
 }
@@ -73,6 +78,9 @@ pub struct Ask {
     pub arguments: Map<String, Value>,
     /// The session that calls.
     pub session: Session,
+    /// What tells this request from every other.
+    #[serde(default)]
+    pub request: String,
     /// Whether answers have the keys of the server that this one takes the place of. The name is that of older
     /// processes, which may share the data folder.
     #[serde(rename = "codebase")]
@@ -97,6 +105,9 @@ pub struct Problem {
     pub code: String,
     /// For whoever called.
     pub message: String,
+    /// More for programs, such as the row that a write is in conflict with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Box<Value>>,
 }
 
 impl Problem {
@@ -105,6 +116,7 @@ impl Problem {
         Problem {
             code: "bad_argument".to_owned(),
             message: message.into(),
+            data: None,
         }
     }
 
@@ -113,6 +125,7 @@ impl Problem {
         Problem {
             code: "failed".to_owned(),
             message: message.into(),
+            data: None,
         }
     }
 }

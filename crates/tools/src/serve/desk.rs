@@ -2,8 +2,8 @@
 //!
 //! A gateway starts a process for each session, and one engine has one writer. So the first process that locks a data
 //! folder opens the engine and answers the others over a Unix socket beside it; the others wait for the lock, and
-//! when its owner ends, one of them goes on. Every tool may be called twice, so a call whose owner ended
-//! meanwhile is made again. Only processes of the same user are answered.
+//! when its owner ends, one of them goes on. A call whose owner ended meanwhile is made again, so every tool may be
+//! called twice: what must not be done twice is told apart by the request's id. Only processes of the same user are answered.
 
 pub mod frame;
 
@@ -103,7 +103,7 @@ impl<S: Service> Desk<S> {
                     Ok(answer) => return answer,
                     Err(error) if waits == 0 => {
                         return Err(Problem::ours(format!(
-                            "the process that has the index does not answer: {error}"
+                            "the process that has the data folder does not answer: {error}"
                         )));
                     }
                     // It is about to open, or it ended: somebody else goes on.
@@ -160,6 +160,7 @@ async fn here<S: Service>(
     let waits = Arc::clone(waits);
     let work = tokio::task::spawn_blocking(move || {
         let session = ask.session.clone();
+        let request = ask.request.clone();
         let progress = move |job: &S::Job| {
             // Full: nobody listens as fast, and the next state says all of this one.
             let _ = told.try_send(job.clone());
@@ -167,6 +168,7 @@ async fn here<S: Service>(
         let call: Call<'_, S> = Call {
             engine: &engine,
             session: &session,
+            request: &request,
             compat: ask.compat,
             cancel: &cancel,
             progress: &progress,
@@ -220,5 +222,6 @@ fn busy() -> Problem {
     Problem {
         code: "busy".to_owned(),
         message: "too many calls at once; ask again in a moment".to_owned(),
+        data: None,
     }
 }

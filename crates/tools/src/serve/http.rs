@@ -53,6 +53,7 @@ pub async fn serve<S: Service>(
     listener: std::net::TcpListener,
     desk: Desk<S>,
     compat: bool,
+    actor: &str,
 ) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
     // A page of ours would have one of these; every other site is refused.
@@ -62,7 +63,7 @@ pub async fn serve<S: Service>(
         .enforce_origin_validation()
         .with_allowed_origins(own)
         .with_max_request_body_bytes(limit::BODY_BYTES_DEFAULT);
-    let first = Server::new(desk, compat);
+    let first = Server::new(desk, compat, actor);
     let service = StreamableHttpService::new(
         move || Ok(first.another()),
         Arc::new(LocalSessionManager::default()),

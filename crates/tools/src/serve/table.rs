@@ -5,8 +5,8 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::Service;
 use super::call::{Ask, Call, Problem, Said, bounded};
+use super::{Service, resource};
 
 /// What a tool does with its arguments.
 pub type Run<S> = fn(&Call<'_, S>, Map<String, Value>) -> Result<Said, Problem>;
@@ -31,13 +31,17 @@ pub struct Tool<S: Service> {
     pub run: Run<S>,
 }
 
-/// What a tool does to what is kept. None touches the files of a tree.
+/// What a tool does to what is kept. None touches the files of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Nothing.
     Reads,
     /// It adds; doing it twice is doing it once.
     Adds,
+    /// It adds or changes; doing it twice is doing it twice.
+    Writes,
+    /// It changes or takes away; doing it twice is doing it twice.
+    Overwrites,
     /// It takes away; doing it twice is doing it once.
     Removes,
 }
@@ -84,10 +88,17 @@ pub(super) fn find<S: Service>(name: &str) -> Option<&'static Tool<S>> {
 ///
 /// What is wrong with the call and how to mend it, or what failed.
 pub fn run<S: Service>(call: &Call<'_, S>, ask: Ask) -> Result<Said, Problem> {
-    let tool = find::<S>(&ask.tool).ok_or_else(|| Problem {
-        code: "no_tool".to_owned(),
-        message: format!("there is no tool {:?}", ask.tool),
-    })?;
+    if let Some(question) = ask.tool.strip_prefix(resource::ASKED) {
+        return resource::answer(call, question, &ask.arguments);
+    }
+    let inside = || S::INSIDE.iter().find(|tool| tool.name == ask.tool);
+    let tool = find::<S>(&ask.tool)
+        .or_else(inside)
+        .ok_or_else(|| Problem {
+            code: "no_tool".to_owned(),
+            message: format!("there is no tool {:?}", ask.tool),
+            data: None,
+        })?;
     (tool.run)(call, ask.arguments).and_then(bounded::<S>)
 }
 

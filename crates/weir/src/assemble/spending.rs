@@ -1,8 +1,8 @@
 //! What models used before, and how the budgets stand by it: read from the log at the start, kept in memory from then on.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::{Name, Now};
 use gate::ports::{Accounts, BudgetLine, Per, Unit, UsedTokens};
@@ -21,6 +21,46 @@ const MINUTE_MS: u64 = 60_000;
 pub(crate) struct Spending {
     pub limits: Arc<Limits>,
     pub account: Arc<Account>,
+    /// What the calls of runs cost.
+    pub runs: Arc<RunMoney>,
+}
+
+/// What the calls of each run cost since the process began, in billionths of a dollar; of runs that have not ended.
+#[derive(Default)]
+pub(crate) struct RunMoney(Mutex<HashMap<String, u64>>);
+
+impl RunMoney {
+    fn table(&self) -> MutexGuard<'_, HashMap<String, u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn of(&self, run: &str) -> u64 {
+        self.table().get(run).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn forget(&self, run: &str) {
+        self.table().remove(run);
+    }
+}
+
+/// The account of what models used, and of what runs cost.
+struct RunAccounts {
+    account: Arc<Account>,
+    runs: Arc<RunMoney>,
+}
+
+impl Accounts for RunAccounts {
+    fn used(&self, used: &UsedTokens<'_>) {
+        self.account.used(used);
+        let money_of_run = used.money.filter(|money| *money > 0);
+        if let (Some(run), Some(more)) = (used.run, money_of_run) {
+            let mut table = self.runs.table();
+            match table.get_mut(run) {
+                Some(money) => *money = money.saturating_add(more),
+                None => drop(table.insert(run.to_owned(), more)),
+            }
+        }
+    }
 }
 
 impl Spending {
@@ -29,6 +69,7 @@ impl Spending {
         Spending {
             limits: Arc::new(Limits::new()),
             account: Arc::default(),
+            runs: Arc::default(),
         }
     }
 
@@ -58,6 +99,7 @@ impl Spending {
                     usage: call.usage,
                     is_estimated: call.is_estimated,
                     money: price.map(|price| price.of(&call.usage)),
+                    run: None,
                 };
                 spending.account.used(&used);
                 spending.count(&settings.budgets, &used, now);
@@ -68,6 +110,14 @@ impl Spending {
             })?;
         }
         Ok(spending)
+    }
+
+    /// What is told of each call of a model.
+    pub(crate) fn accounts(&self) -> Arc<dyn Accounts> {
+        Arc::new(RunAccounts {
+            account: Arc::clone(&self.account),
+            runs: Arc::clone(&self.runs),
+        })
     }
 
     /// Counts a call that was before this process.

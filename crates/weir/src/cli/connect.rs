@@ -503,6 +503,14 @@ pub(in crate::cli) fn servers(
     }
 }
 
+/// Where the gateway is: what was given, or else what the configuration says.
+pub(in crate::cli) fn gateway(config: &ConfigFile, url: Option<&str>) -> Result<String, Failure> {
+    match url {
+        Some(url) => gateway_url(url),
+        None => own_url(&config.load()?),
+    }
+}
+
 fn named(text: &str) -> Result<Name, Failure> {
     let what = format!("{text:?} cannot be a server's name");
     Name::new(text).ok_or_else(|| Failure::new(what, "Name one as weir.yaml does, under mcp."))

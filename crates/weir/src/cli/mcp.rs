@@ -254,6 +254,7 @@ impl Wrap {
             sessions_max: 1,
             agent_sessions_max: 1,
             session_idle_ms: 0,
+            tells_agent: false,
             list_ms: 0,
             names: HashMap::new(),
             items: HashMap::new(),

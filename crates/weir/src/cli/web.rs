@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ::config::Listen;
 use base::{Action, Refusal, Resource, Secret};
 use clap::{Args, Subcommand};
-use net::Authority;
+use net::InterceptAuthority;
 use policy::{Context, Principal};
 use scan::{Direction, Place};
 
@@ -172,12 +172,12 @@ impl CaInit {
         }
         let io = |error: std::io::Error| failed(error.to_string());
         std::fs::create_dir_all(&self.folder).map_err(io)?;
-        let (pem, key) = Authority::make().map_err(failed)?;
+        let (pem, key) = InterceptAuthority::make().map_err(failed)?;
         write_alone(&self.folder.join(AUTHORITY_KEY_FILE), key.expose(), 0o600).map_err(io)?;
         write_alone(&self.folder.join(AUTHORITY_FILE), &pem, 0o644).map_err(io)?;
         let bundle = self.folder.join(BUNDLE_FILE);
         write_alone(&bundle, &format!("{}{pem}", system_bundle()), 0o644).map_err(io)?;
-        let authority = Authority::read(pem.as_bytes(), &key).map_err(failed)?;
+        let authority = InterceptAuthority::read(pem.as_bytes(), &key).map_err(failed)?;
         print(&format!(
             "made an authority in {}\nSHA-256 {}\nline for weir.yaml:  web: {{ intercept: {{ ca: {} }} }}\nhow it is trusted:   weir web ca trust {}\n",
             self.folder.display(),
@@ -214,7 +214,7 @@ fn write_alone(path: &Path, text: &str, mode: u32) -> std::io::Result<()> {
 }
 
 /// The authority in a folder.
-fn authority(folder: &Path) -> Result<(String, Authority), Failure> {
+fn authority(folder: &Path) -> Result<(String, InterceptAuthority), Failure> {
     let read = |file: &str| {
         let path = folder.join(file);
         let text = crate::config::read::read_text(&path, BUNDLE_BYTES_MAX);
@@ -227,7 +227,7 @@ fn authority(folder: &Path) -> Result<(String, Authority), Failure> {
         read(AUTHORITY_FILE)?,
         Secret::new(read(AUTHORITY_KEY_FILE)?),
     );
-    let authority = Authority::read(pem.as_bytes(), &key);
+    let authority = InterceptAuthority::read(pem.as_bytes(), &key);
     let authority =
         authority.map_err(|why| Failure::new(format!("{}: {why}", folder.display()), ""))?;
     Ok((pem, authority))

@@ -60,6 +60,9 @@ pub(crate) struct File {
     #[schemars(example = &"{ providers: { openai: { key: env:OPENAI_API_KEY } } }")]
     #[serde(default)]
     pub llm: llm::section::LlmSection,
+    /// An agent's loop on the server, for callers that have none; agents start runs at /v1/runs.
+    #[schemars(example = &"{ agents: { triage: { model: smart, tools: [tracker/*] } } }")]
+    pub runs: Option<run::section::RunsSection>,
     /// What there may be of models in a time: money, tokens, calls, by agent, group, provider, model; all that apply hold.
     #[schemars(example = &"{ month: { group: engineers, money: 200, per: month } }")]
     #[serde(default)]

@@ -32,7 +32,7 @@ pub(crate) struct IdentitySection {
     /// name those authorities.
     #[schemars(example = &"{ build: 'spiffe://corp.example/ns/ci/sa/build' }")]
     #[serde(default)]
-    pub spiffe: ByName<Text>,
+    pub spiffe: ByName<SpiffeText>,
     /// Identity providers whose tokens are taken, by names of your own.
     #[schemars(example = &"{ corp: { url: 'https://idp.example', audience: weir, jwks: file:idp.json } }")]
     #[serde(default)]
@@ -71,7 +71,42 @@ pub(crate) struct IssuerSection {
     /// The value of that claim for each agent.
     #[schemars(example = &"{ build: client-7 }")]
     #[serde(default)]
-    pub agents: ByName<Text>,
+    pub agents: ByName<ClaimValue>,
+}
+
+/// The SPIFFE id of one agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SpiffeText(pub String);
+
+::config::scalar!(SpiffeText, spiffe_text, "SPIFFE id", {
+    "type": "string",
+    "pattern": "^spiffe://",
+    "description": "The SPIFFE id that is this agent.",
+    "examples": ["spiffe://corp.example/ns/ci/sa/build"]
+});
+
+fn spiffe_text(text: &str) -> Result<SpiffeText, String> {
+    let read = identity::certificate::SpiffeId::read(text);
+    let wrong = || "must be a SPIFFE id such as spiffe://corp.example/ns/ci/sa/build".to_owned();
+    read.map(|_| SpiffeText(text.to_owned())).ok_or_else(wrong)
+}
+
+/// What a claim has for one agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClaimValue(pub String);
+
+::config::scalar!(ClaimValue, claim_value, "text", {
+    "type": "string",
+    "minLength": 1,
+    "description": "What the claim has in tokens of this agent.",
+    "examples": ["client-7"]
+});
+
+fn claim_value(text: &str) -> Result<ClaimValue, String> {
+    match text.is_empty() {
+        true => Err("must not be empty".to_owned()),
+        false => Ok(ClaimValue(text.to_owned())),
+    }
 }
 
 fn claim() -> Text {
@@ -125,10 +160,6 @@ pub(super) fn identity(
     );
     let mut spiffe = Vec::new();
     for (agent, id) in written.spiffe.iter() {
-        if identity::certificate::SpiffeId::read(&id.0).is_none() {
-            let message = "must be a SPIFFE id such as spiffe://corp.example/ns/ci/sa/build";
-            check.say(&at.key("spiffe").key(agent), message);
-        }
         spiffe.extend(Name::new(agent).map(|agent| (id.0.clone(), agent)));
     }
     let mut issuers: Vec<Issuer> = Vec::new();

@@ -23,6 +23,7 @@ pub(super) fn servers(
             sessions_max: server.sessions_max.size(),
             agent_sessions_max: server.agent_sessions_max.size(),
             session_idle_ms: server.session_idle_ms.0,
+            tells_agent: server.tells_agent.0,
             list_ms: server.list_ms.0,
             names: toolsets::names(&server.names, &at.key("names"), check),
             items: toolsets::items(&server.items),
@@ -55,6 +56,10 @@ fn child(server: &section::ServerSection, at: &Key, check: &mut Check<'_>) -> Op
     let mut env = Vec::new();
     for (name, section::Variable(value)) in server.env.iter() {
         let value = env_value(name, value, &at.key("env").key(name), check);
+        if name == mcp::AGENT && server.tells_agent.0 {
+            let message = "is told by weir where tells_agent is true; take one of the two away";
+            check.say(&at.key("env").key(name), message);
+        }
         env.extend(value.map(|value| EnvValue {
             name: name.to_owned(),
             value,
@@ -173,7 +178,7 @@ pub(crate) fn is_secret(name: &str) -> bool {
 }
 
 fn http(server: &section::ServerSection, at: &Key, check: &mut Check<'_>) -> Option<HttpServer> {
-    check.not_with(at, "url", &["env", "dir"]);
+    check.not_with(at, "url", &["env", "dir", "tells_agent"]);
     let token = check.of(&server.token, &at.key("token"), Check::secret);
     let ca = check.of(&server.ca, &at.key("ca"), Check::certificates);
     let url = server.url.clone()?;

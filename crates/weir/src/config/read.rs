@@ -16,7 +16,7 @@ use super::outside::Machine;
 use super::seen::Seen;
 use super::settings::relay::Relay;
 use super::settings::{Agent, LOCAL, Policy, PolicyFile, Settings};
-use super::{POLICY_BYTES_MAX, Problem, budgets, llm, mcp, named, tools, toolsets, web};
+use super::{POLICY_BYTES_MAX, Problem, budgets, llm, mcp, named, runs, tools, toolsets, web};
 use crate::lanes;
 
 pub(crate) use super::outside::{Environment, read_text};
@@ -156,6 +156,8 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
     let llm = llm::llm(&file.llm, &taken, check);
     let identity = super::identity::identity(file.identity.as_ref(), check);
     let web = web::web(file.web.as_ref(), file.listen_public.0, check);
+    let runs = file.runs.as_ref();
+    let runs = runs.map(|runs| runs::runs(runs, &servers, check));
     let budgets = budgets::budgets(file, &llm, check);
     let stop = stop(file, &agents, &relay, check);
     let mut log = file.log.clone();
@@ -172,6 +174,7 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
         servers,
         toolsets,
         llm,
+        runs,
         budgets,
         web,
         search: file.tools.as_ref().is_some_and(|tools| tools.search.0),
@@ -217,14 +220,17 @@ fn own_files(file: &File, path: &Path, check: &Check<'_>) -> Vec<PathBuf> {
 
 /// Whether all that is written is in the settings: nothing may be left out without a problem.
 fn is_whole(file: &File, settings: &Settings) -> bool {
-    let shipped = file.tools.as_ref().and_then(|tools| tools.code.as_ref());
-    let servers = file.mcp.iter().count() + usize::from(shipped.is_some());
+    let tools = file.tools.as_ref();
+    let code = tools.is_some_and(|tools| tools.code.is_some());
+    let flow = tools.is_some_and(|tools| tools.flow.is_some());
+    let servers = file.mcp.iter().count() + usize::from(code) + usize::from(flow);
     let listeners = file.listen.values().count();
     servers == settings.servers.len()
         && listeners == settings.listen.len()
         && file.agents.iter().count() == settings.agents.len()
         && llm::is_whole(&file.llm, &settings.llm)
         && web::is_whole(file.web.as_ref(), &settings.web)
+        && runs::is_whole(file.runs.as_ref(), settings.runs.as_ref())
         && relay::is_whole(file.relay.as_ref(), &settings.relay)
 }
 

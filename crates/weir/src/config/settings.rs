@@ -50,6 +50,8 @@ pub(crate) struct Settings {
     pub toolsets: Vec<(Name, mcp::Toolset)>,
     /// The providers of models.
     pub llm: Llm,
+    /// The agents' loops on the server; none where nothing was written.
+    pub runs: Option<Runs>,
     /// What there may be of models, a row for each amount.
     pub budgets: Vec<gate::Budget>,
     /// The web lane; off where nothing was written.
@@ -93,6 +95,7 @@ impl Settings {
             servers: Vec::new(),
             toolsets: Vec::new(),
             llm: Llm::default(),
+            runs: None,
             budgets: Vec::new(),
             web: super::web::built_in(),
             search: false,
@@ -142,6 +145,8 @@ pub(crate) struct Server {
     pub agent_sessions_max: usize,
     /// How long a session may be unused, in milliseconds.
     pub session_idle_ms: u64,
+    /// Whether a child is told which agent it is started for.
+    pub tells_agent: bool,
     /// How long a list is kept of which the server does not say it, in milliseconds.
     pub list_ms: u64,
     /// What its items are called at the URL of many servers, by its own names.
@@ -199,6 +204,19 @@ impl Llm {
     }
 }
 
+/// Runs of agents on the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Runs {
+    /// In the order that they were written; names are unique.
+    pub agents: Vec<run::RunAgent>,
+    /// Bounds of runs that bring their own model and tools.
+    pub own: run::RunLimits,
+    pub at_once: usize,
+    pub agent_at_once: usize,
+    pub keep_ms: u64,
+    pub bytes_max: u64,
+}
+
 /// One provider, and how it is reached.
 #[derive(Clone, PartialEq)]
 pub(crate) struct ModelProvider {
@@ -219,7 +237,7 @@ pub(crate) struct Web {
     pub intercept: Option<WebIntercept>,
     /// The folder of its authority.
     pub intercept_folder: Option<PathBuf>,
-    pub credentials: Vec<web::Credential>,
+    pub credentials: Vec<web::SiteCredential>,
     /// Certificates to trust for sites beside the public ones.
     pub ca: Option<Ca>,
     pub fetch: web::FetchSettings,
@@ -233,7 +251,7 @@ pub(crate) struct Web {
 /// How tunnels are looked into.
 #[derive(Clone)]
 pub(crate) struct WebIntercept {
-    pub authority: Arc<net::Authority>,
+    pub authority: Arc<net::InterceptAuthority>,
     pub pass: web::HostNames,
 }
 

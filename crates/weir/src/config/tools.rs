@@ -8,7 +8,7 @@ use std::path::Path;
 
 use ::config::{Check, Path as Key};
 use base::{Name, Secret};
-use tools::section::{Code, Embed};
+use tools::section::{Code, Embed, FlowSection};
 
 use super::file::File;
 use super::settings::{ChildServer, EnvValue, Server, ServerKind};
@@ -19,16 +19,75 @@ const OURSELVES: &str = "/proc/self/exe";
 const HANDED_ON: &[&str] = &["HOME", "XDG_CONFIG_HOME"];
 
 /// The shipped servers that are asked for. `taken` are the names of the others.
-pub(super) fn servers(file: &File, taken: &[Name], check: &mut Check<'_>) -> Option<Server> {
-    let code = file.tools.as_ref()?.code.as_ref()?;
-    let at = Key::of("tools.code");
-    if taken.iter().any(|name| name.as_str() == "code") {
-        check.say(&at, "mcp has a server of that name; give that one another");
-    }
-    Some(server(code, &at, &file.state.0, check))
+pub(super) fn servers(file: &File, taken: &[Name], check: &mut Check<'_>) -> Vec<Server> {
+    let tools = file.tools.as_ref();
+    let code = tools.and_then(|tools| tools.code.as_ref());
+    let code = code.map(|section| {
+        let at = free("code", taken, check);
+        code_server(section, &at, &file.state.0, check)
+    });
+    let flow = tools.and_then(|tools| tools.flow.as_ref());
+    let flow = flow.map(|section| {
+        free("flow", taken, check);
+        flow_server(section, &file.state.0, check)
+    });
+    code.into_iter().chain(flow).collect()
 }
 
-fn server(code: &Code, at: &Key, state: &Path, check: &mut Check<'_>) -> Server {
+/// The key of a shipped server, whose name no other may have.
+fn free(name: &str, taken: &[Name], check: &mut Check<'_>) -> Key {
+    let at = Key::of("tools").key(name);
+    if taken.iter().any(|other| other.as_str() == name) {
+        check.say(&at, "mcp has a server of that name; give that one another");
+    }
+    at
+}
+
+/// Work tracking. It is told which agent a process serves, so that each write names who made it.
+fn flow_server(flow: &FlowSection, state: &Path, check: &mut Check<'_>) -> Server {
+    let data = match &flow.data {
+        Some(data) => absolute(&data.0, check),
+        None => absolute(&state.join("tools/flow"), check),
+    };
+    let mut command: Vec<String> = [OURSELVES, "tools", "flow", "--stdio", "--data"]
+        .map(str::to_owned)
+        .into();
+    command.push(data);
+    command.extend(["--durability", flow.durability.as_str()].map(str::to_owned));
+    if let Some(compat) = flow.compat {
+        command.extend(["--compat", compat.as_str()].map(str::to_owned));
+    }
+    Server {
+        tells_agent: true,
+        sessions_max: flow.sessions_max.size(),
+        agent_sessions_max: flow.agent_sessions_max.size(),
+        session_idle_ms: flow.session_idle_ms.0,
+        ..shipped("flow", command, Vec::new())
+    }
+}
+
+/// A shipped server with the bounds that servers have by default.
+fn shipped(name: &str, command: Vec<String>, env: Vec<EnvValue>) -> Server {
+    let default = mcp::section::ServerSection::default();
+    Server {
+        name: Name::new(name).expect("a name"),
+        kind: ServerKind::Child(ChildServer {
+            command,
+            env,
+            dir: "/".into(),
+            errors: net::children::Errors::Log,
+        }),
+        sessions_max: default.sessions_max.size(),
+        agent_sessions_max: default.agent_sessions_max.size(),
+        session_idle_ms: default.session_idle_ms.0,
+        tells_agent: false,
+        list_ms: default.list_ms.0,
+        names: HashMap::new(),
+        items: HashMap::new(),
+    }
+}
+
+fn code_server(code: &Code, at: &Key, state: &Path, check: &mut Check<'_>) -> Server {
     let mut command: Vec<String> = [OURSELVES, "tools", "code", "--stdio"]
         .map(str::to_owned)
         .into();
@@ -56,19 +115,10 @@ fn server(code: &Code, at: &Key, state: &Path, check: &mut Check<'_>) -> Server 
         self::embed(embed, &at.key("embed"), check, &mut command, &mut env);
     }
     Server {
-        name: Name::new("code").expect("a name"),
-        kind: ServerKind::Child(ChildServer {
-            command,
-            env,
-            dir: "/".into(),
-            errors: net::children::Errors::Log,
-        }),
         sessions_max: code.sessions_max.size(),
         agent_sessions_max: code.agent_sessions_max.size(),
         session_idle_ms: code.session_idle_ms.0,
-        list_ms: mcp::section::ServerSection::default().list_ms.0,
-        names: HashMap::new(),
-        items: HashMap::new(),
+        ..shipped("code", command, env)
     }
 }
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use ::config::{Check, Listen, Path as Key};
 use http::header::HeaderName;
-use net::{Authority, TunnelBounds};
+use net::{InterceptAuthority, TunnelBounds};
 use web::section::{CredentialSection, InterceptSection, WebSection};
-use web::{AgentBounds, Credential, FetchSettings, HostNames};
+use web::{AgentBounds, FetchSettings, HostNames, SiteCredential};
 
 use super::settings::{Ca, Web, WebIntercept};
 
@@ -43,7 +43,7 @@ pub(super) fn web(written: Option<&WebSection>, public: bool, check: &mut Check<
     let credentials = credentials.filter_map(|(name, written)| {
         credential(name, written, &at.key("credentials").key(name), check)
     });
-    let credentials: Vec<Credential> = credentials.collect();
+    let credentials: Vec<SiteCredential> = credentials.collect();
     distinct(&credentials, &at.key("credentials"), check);
     let intercept = section.intercept.as_ref();
     let folder = intercept.and_then(|of| of.ca.as_ref());
@@ -129,7 +129,8 @@ fn intercepted(
         })
     };
     let read = read(AUTHORITY_FILE).and_then(|pem| Ok((pem, read(AUTHORITY_KEY_FILE)?)));
-    let read = read.and_then(|(pem, key)| Authority::read(pem.as_bytes(), &base::Secret::new(key)));
+    let read = read
+        .and_then(|(pem, key)| InterceptAuthority::read(pem.as_bytes(), &base::Secret::new(key)));
     let authority = check.good(&at, read)?;
     Some(WebIntercept {
         authority: Arc::new(authority),
@@ -150,7 +151,7 @@ fn credential(
     written: &CredentialSection,
     at: &Key,
     check: &mut Check<'_>,
-) -> Option<Credential> {
+) -> Option<SiteCredential> {
     let names = written.hosts.values().map(|host| host.0.as_str());
     let hosts = hosts(names, &at.key("hosts"), check);
     if hosts.as_ref().is_some_and(HostNames::is_empty) {
@@ -185,7 +186,7 @@ fn credential(
     }
     let field = field?;
     let before = written.before.as_ref().map(|text| text.0.clone());
-    Some(Credential {
+    Some(SiteCredential {
         name: base::Name::new(name)?,
         hosts: hosts?,
         agents: written
@@ -201,9 +202,9 @@ fn credential(
 }
 
 /// Two credentials with one placeholder could not be told apart.
-fn distinct(credentials: &[Credential], at: &Key, check: &mut Check<'_>) {
+fn distinct(credentials: &[SiteCredential], at: &Key, check: &mut Check<'_>) {
     for (i, one) in credentials.iter().enumerate() {
-        let same = |other: &&Credential| {
+        let same = |other: &&SiteCredential| {
             other.placeholder.contains(&one.placeholder)
                 || one.placeholder.contains(&other.placeholder)
         };

@@ -441,6 +441,7 @@ fn lane_server(server: &Server) -> mcp::Server {
         sessions_max: server.sessions_max,
         agent_sessions_max: server.agent_sessions_max,
         session_idle_ms: server.session_idle_ms,
+        tells_agent: server.tells_agent,
         list_ms: server.list_ms,
         names: server.names.clone(),
         items: server.items.clone(),
@@ -501,6 +502,7 @@ fn reloaded_servers(old: &[Server], new: &[Server]) -> Vec<String> {
 
 fn of_server(at: &str, old: &Server, new: &Server) -> Vec<String> {
     let mut differ = vec![
+        ("tells_agent", old.tells_agent != new.tells_agent),
         ("list_ms", old.list_ms != new.list_ms),
         ("names", old.names != new.names),
         ("items", old.items != new.items),

@@ -98,6 +98,7 @@ impl From<Error> for Problem {
         Problem {
             code: error.code().to_owned(),
             message: error.to_string(),
+            data: None,
         }
     }
 }

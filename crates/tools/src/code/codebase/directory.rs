@@ -32,8 +32,8 @@ pub(super) fn set(call: &Call<'_>, map: Map<String, Value>) -> Result<Said, Prob
         .as_ref()
         .map(|(_, config)| config.project.name.clone());
     let session = Session {
-        id: call.session.id.clone(),
         project: project.clone(),
+        ..call.session.clone()
     };
     let set = DirectorySet {
         session_id: session.id.clone(),

@@ -63,12 +63,15 @@ fn own<S: Service>(
 ) {
     let opened = lock
         .lock()
-        .map_err(|error| Problem::ours(format!("the lock of the index: {error}")))
+        .map_err(|error| Problem::ours(format!("the lock of the data folder: {error}")))
         .and_then(|()| S::open(settings));
     let engine = match opened {
         Ok(engine) => engine,
         Err(problem) => {
-            tracing::error!(problem = problem.message, "the index cannot be opened");
+            tracing::error!(
+                problem = problem.message,
+                "the data folder cannot be opened"
+            );
             says.send_replace(Place::Failed(problem));
             return;
         }

@@ -41,6 +41,9 @@ pub(super) struct Wanted {
     /// Only what was asked by this action, such as mcp:call or llm:chat, and how it ended
     #[arg(long, value_name = "ACTION")]
     action: Option<String>,
+    /// Only what this run asked, and how it ended
+    #[arg(long, value_name = "ID")]
+    run: Option<String>,
     /// Only records with a finding of this scan rule
     #[arg(long, value_name = "ID")]
     rule: Option<String>,
@@ -100,6 +103,8 @@ pub(super) struct CallOf {
     pub(super) server: Option<String>,
     pub(super) tool: Option<String>,
     action: Option<String>,
+    /// The run that it is of.
+    pub(super) run: Option<String>,
 }
 
 impl CallOf {
@@ -110,6 +115,7 @@ impl CallOf {
             server: text("server"),
             tool: text("tool"),
             action: text("action"),
+            run: text("run"),
         }
     }
 }
@@ -165,7 +171,13 @@ impl Wanted {
     }
 
     fn is_of_names(&self) -> bool {
-        let names = [&self.agent, &self.server, &self.tool, &self.action];
+        let names = [
+            &self.agent,
+            &self.server,
+            &self.tool,
+            &self.action,
+            &self.run,
+        ];
         names.into_iter().any(Option::is_some)
     }
 
@@ -264,6 +276,7 @@ impl Sieve {
             && is(&wanted.server, &of.server)
             && is(&wanted.tool, &of.tool)
             && is(&wanted.action, &of.action)
+            && is(&wanted.run, &of.run)
             && wanted.call.as_ref().is_none_or(is_call)
             && wanted.rule.as_ref().is_none_or(has_rule)
             && self.since.as_ref().is_none_or(is_since)

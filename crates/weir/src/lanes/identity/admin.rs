@@ -269,7 +269,7 @@ async fn new_key(
                 }
                 made.state
             };
-            book.add_credential(name, entry, now)?;
+            book.add_credential(name, entry.clone(), now)?;
             Ok(entry_state)
         })
         .await?;

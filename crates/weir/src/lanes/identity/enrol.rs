@@ -73,7 +73,7 @@ async fn enrolled(shared: &IdentityShared, body: &Value) -> Result<Response, Ref
     let (credentials, chain) = credentials(shared, &brought, &agent, now)?;
     let state = shared
         .change("invite", "agent.enrol", agent.as_str(), |book| {
-            let mut credentials = credentials.into_iter();
+            let mut credentials = credentials.iter().cloned();
             let first = credentials.next().ok_or_else(unknown)?;
             let state = book.redeem(&digest, first, now)?;
             for credential in credentials {
@@ -241,8 +241,8 @@ pub(super) async fn renew(shared: &IdentityShared, asked: Asked<'_>) -> Result<R
     let name = agent.as_str();
     let state = shared
         .change(name, "agent.renew", name, |book| {
-            book.add_credential(name, entry, now)?;
-            book.add_credential(name, jwk, now)?;
+            book.add_credential(name, entry.clone(), now)?;
+            book.add_credential(name, jwk.clone(), now)?;
             book.agent(name).map(|agent| agent.state)
         })
         .await?;

@@ -22,8 +22,9 @@ use crate::config::identity::{Identity, Issuer};
 use crate::lanes::Parts;
 use crate::ports::{Clock, Known};
 
-/// The file of the key that signs access tokens.
+/// The file of the key that signs access tokens, and of the one before, whose tokens are taken still.
 const TOKEN_KEY: &str = "token.key";
+const TOKEN_KEY_BEFORE: &str = "token-before.key";
 
 pub(super) struct IdentityShared {
     pub gate: Arc<Gate>,
@@ -33,6 +34,8 @@ pub(super) struct IdentityShared {
     pub file: DirectoryFile,
     pub settings: Option<Identity>,
     pub key: TokenKey,
+    /// The key that signed before, where there is one.
+    before: Option<TokenKey>,
     pub authority: Option<Authority>,
     nonces: Arc<NonceKey>,
     /// The file as it was when it was read last.
@@ -69,6 +72,7 @@ impl IdentityShared {
             authority: authority(settings)?,
             settings: identity,
             key: TokenKey::new(&seed).map_err(|error| error.to_string())?,
+            before: key_before(settings, parts)?,
             nonces: Arc::new(NonceKey::new(&random)),
             stamp: Mutex::new(stamp),
             origins: ArcSwapOption::empty(),
@@ -121,7 +125,8 @@ impl IdentityShared {
             return;
         };
         let issuer = origins.first().cloned().unwrap_or_default();
-        let keys = KeySet::of([self.key.public()]);
+        let before = self.before.iter().map(TokenKey::public);
+        let keys = KeySet::of([self.key.public()].into_iter().chain(before));
         let mut trust = TokenTrust::new(issuer, origins.to_vec(), keys, Arc::clone(&self.nonces));
         let fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
         let issuers = identity.issuers.iter().zip(fetched.iter());
@@ -137,7 +142,9 @@ impl IdentityShared {
     }
 
     pub(super) fn jwks(&self) -> Value {
-        json!({ "keys": [self.key.jwk()] })
+        let before = self.before.iter().map(TokenKey::jwk);
+        let keys: Vec<Value> = [self.key.jwk()].into_iter().chain(before).collect();
+        json!({ "keys": keys })
     }
 
     /// The authority that signs certificates.
@@ -164,8 +171,14 @@ impl IdentityShared {
         by: &str,
         what: &'static str,
         whom: &str,
-        change: impl FnOnce(&mut DirectoryBook) -> Result<T, Refusal>,
+        change: impl Fn(&mut DirectoryBook) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
+        // Tried on what is known first, so that the record says what is done.
+        let (_, mut trial) = self.known.agents();
+        if let Err(refusal) = change(&mut trial) {
+            self.record(by, what, whom, Some(refusal.code.name)).await?;
+            return Err(refusal);
+        }
         self.record(by, what, whom, None).await?;
         match self.file.change(change) {
             Ok((book, answer)) => {
@@ -239,6 +252,17 @@ impl IdentityShared {
             Err(error) => tracing::error!(%error, "the directory stays as it was"),
         }
     }
+}
+
+/// The key that signed tokens before this one, where the operator left it there.
+fn key_before(settings: &Settings, parts: &Parts<'_>) -> Result<Option<TokenKey>, String> {
+    if !settings.state.join(TOKEN_KEY_BEFORE).exists() {
+        return Ok(None);
+    }
+    let seed = parts.state.key(TOKEN_KEY_BEFORE);
+    let seed = seed.map_err(|error| error.to_string())?;
+    let key = TokenKey::new(&seed).map_err(|error| error.to_string())?;
+    Ok(Some(key))
 }
 
 /// Opens the authority where there is a passphrase for it.

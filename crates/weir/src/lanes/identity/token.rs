@@ -13,13 +13,14 @@ use base::{Digest, Refusal};
 use gate::ports::Directory as _;
 use http::StatusCode;
 use identity::access::{AccessToken, NewToken, TokenBinding, read_scopes};
-use identity::certificate::certificate_thumbprint;
+use identity::certificate::{ClientCertificate, certificate_thumbprint};
 use identity::dpop::{ExpectedProof, GoodProof, ProofError, check_proof};
 use identity::jose::needed;
 use identity::jws::{HeaderKey, SignedText};
 use identity::jwt::ExpectedClaims;
 use identity::public_key::PublicKey;
 use identity::recognise::{proof_refused, token_id};
+use identity::trust::spiffe_digest;
 use identity::{Agent, TokenTrust};
 use net::{Request, Response};
 use serde_json::{Value, json};
@@ -160,9 +161,15 @@ async fn client(
         }
         (None, Some(der)) => {
             let digest = certificate_thumbprint(der);
-            let root = identity::thumbprint(&digest);
-            let agent = shared.known.agent_by_thumbprint(&root);
-            let agent = agent.ok_or_else(|| no_client("no agent has this certificate"))?;
+            let own = identity::thumbprint(&digest);
+            // One of another authority is known by the SPIFFE id that the operator mapped.
+            let mapped = ClientCertificate::read(der).ok();
+            let mapped = mapped.map(|read| spiffe_digest(&read.id.to_string()));
+            let names = [Some(own), mapped.map(|of| identity::thumbprint(&of))];
+            let mut found = names.into_iter().flatten();
+            let found =
+                found.find_map(|root| Some((shared.known.agent_by_thumbprint(&root)?, root)));
+            let (agent, root) = found.ok_or_else(|| no_client("no agent has this certificate"))?;
             OauthClient {
                 agent,
                 root,

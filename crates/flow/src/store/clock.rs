@@ -1,0 +1,41 @@
+//! The clock of leases and events: it never goes back, whatever the wall clock does.
+//!
+//! It starts at the later of the wall clock and the last event, and then counts the time since boot, which goes on while the
+//! machine sleeps and which nobody can set.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Reads the time.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    start_ms: u64,
+    boot_ms: u64,
+}
+
+impl Clock {
+    /// A clock that goes on from the last event at the earliest.
+    pub(crate) fn from(last_ms: u64) -> Clock {
+        let wall = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let wall = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
+        Clock {
+            start_ms: wall.max(last_ms),
+            boot_ms: boot_ms(),
+        }
+    }
+
+    /// Milliseconds since 1970.
+    pub(crate) fn now(&self) -> u64 {
+        self.start_ms + boot_ms().saturating_sub(self.boot_ms)
+    }
+}
+
+fn boot_ms() -> u64 {
+    let at = clock_gettime(ClockId::Boottime);
+    let seconds = u64::try_from(at.tv_sec).unwrap_or_default();
+    let nanos = u64::try_from(at.tv_nsec).unwrap_or_default();
+    seconds * 1000 + nanos / 1_000_000
+}

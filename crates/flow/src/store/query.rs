@@ -1,0 +1,749 @@
+//! How objects are found. Lists go from the object that was changed last to older ones, and their places are numbers of
+//! events, so that a page goes on where the one before ended, whatever was written meanwhile.
+
+use rusqlite::types::ToSql;
+use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
+use serde::Serialize;
+use serde_json::Value;
+use tools::serve::call::Problem;
+
+use super::row::{NOT_WHOLE, damaged};
+use super::{Tx, failed};
+use crate::model::filter::{FactTest, Filter};
+use crate::model::item::ItemType;
+use crate::model::{Document, Lease, ObjectKind, Project, Status, WorkItem};
+
+/// Rows that one page looks at, at most: a filter that fits few may look at this many and go on by its cursor.
+const SCANNED_MAX: usize = 20_000;
+/// Rows that are read at once.
+const CHUNK: usize = 256;
+/// Tests of a filter that the index is asked for.
+const INDEXED_TESTS_MAX: usize = 3;
+
+/// A part of a list.
+#[derive(Clone, Copy, Debug)]
+pub struct Page {
+    /// Older than this event; from the newest where there is none.
+    pub before: Option<i64>,
+    /// Most rows.
+    pub limit: usize,
+}
+
+impl Page {
+    /// The newest rows.
+    pub fn first(limit: usize) -> Page {
+        Page {
+            before: None,
+            limit,
+        }
+    }
+}
+
+/// Rows of a page, each with its place.
+#[derive(Debug)]
+pub struct Rows<T> {
+    pub rows: Vec<(i64, T)>,
+    /// Where the next page begins, if there may be one.
+    pub next: Option<i64>,
+}
+
+/// Which work items.
+#[derive(Clone, Debug, Default)]
+pub struct ItemFilter {
+    pub statuses: Vec<Status>,
+    pub types: Vec<ItemType>,
+    /// Those right below an item; below none where it says none.
+    pub parent: Option<Option<String>>,
+    /// Those anywhere below an item.
+    pub below: Option<String>,
+    pub assignee: Option<String>,
+    pub priority: Option<i64>,
+    pub tags: Vec<String>,
+    pub branch: Option<String>,
+    /// Deleted ones too.
+    pub with_deleted: bool,
+    /// A filter over metadata.
+    pub filter: Option<Filter>,
+}
+
+/// Which objects, as SQL and its values.
+struct Where {
+    sql: String,
+    values: Vec<Box<dyn ToSql>>,
+}
+
+impl Where {
+    fn new(project: &str, kind: ObjectKind) -> Where {
+        Where {
+            sql: "o.project=? AND o.kind=?".to_owned(),
+            values: vec![Box::new(project.to_owned()), Box::new(kind.as_str())],
+        }
+    }
+
+    fn and(&mut self, sql: &str, values: Vec<Box<dyn ToSql>>) {
+        self.sql.push_str(" AND ");
+        self.sql.push_str(sql);
+        self.values.extend(values);
+    }
+
+    fn eq(&mut self, column: &str, value: impl ToSql + 'static) {
+        self.and(&format!("o.{column}=?"), vec![Box::new(value)]);
+    }
+
+    fn one_of(&mut self, column: &str, words: &[&'static str]) {
+        let marks = vec!["?"; words.len()].join(",");
+        let values = words.iter().map(|word| Box::new(*word) as Box<dyn ToSql>);
+        self.and(&format!("o.{column} IN ({marks})"), values.collect());
+    }
+
+    fn tags(&mut self, tags: &[String]) {
+        for tag in tags {
+            self.and(
+                "EXISTS(SELECT 1 FROM edges e WHERE e.source=o.id AND e.relation='tag' AND e.target=?)",
+                vec![Box::new(tag.clone())],
+            );
+        }
+    }
+
+    /// The tests of a filter that the index of facts answers.
+    fn facts(&mut self, project: &str, types: &[String], filter: &Filter) {
+        let marks = vec!["?"; types.len()].join(",");
+        let of = || {
+            let mut values: Vec<Box<dyn ToSql>> = vec![Box::new(project.to_owned())];
+            values.extend(
+                types
+                    .iter()
+                    .map(|of| Box::new(of.clone()) as Box<dyn ToSql>),
+            );
+            values
+        };
+        for test in filter.tests().into_iter().take(INDEXED_TESTS_MAX) {
+            let (place, sql, tested): (_, _, Vec<Box<dyn ToSql>>) = match test {
+                FactTest::AnyOf(place, values) => (
+                    place,
+                    format!("value IN ({})", vec!["?"; values.len()].join(",")),
+                    values
+                        .into_iter()
+                        .map(|value| Box::new(value) as Box<dyn ToSql>)
+                        .collect(),
+                ),
+                FactTest::Above(place, value) => {
+                    (place, "value >= ?".to_owned(), vec![Box::new(value)])
+                }
+            };
+            let mut values = of();
+            values.push(Box::new(place));
+            values.extend(tested);
+            values.extend(of());
+            values.push(Box::new(NOT_WHOLE));
+            self.and(
+                &format!(
+                    "o.row IN (SELECT object FROM facts WHERE project=? AND type IN ({marks}) AND place=? AND {sql} \
+                     UNION ALL SELECT object FROM facts WHERE project=? AND type IN ({marks}) AND place=?)"
+                ),
+                values,
+            );
+        }
+    }
+}
+
+/// An event, as history tells it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Event {
+    pub seq: i64,
+    pub change: i64,
+    pub at: String,
+    pub actor: String,
+    pub tool: String,
+    pub project: String,
+    pub kind: String,
+    pub id: String,
+    pub version: i64,
+    pub after: Value,
+    /// The document before; nothing where the event made it.
+    pub before: Option<Value>,
+}
+
+/// The last event's number and time.
+pub(super) fn last_event(db: &Connection) -> Result<Option<(u64, u64)>, Problem> {
+    let last: Option<(i64, String)> = db
+        .query_row(
+            "SELECT seq, at FROM events ORDER BY seq DESC LIMIT 1",
+            [],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
+        .optional()
+        .map_err(failed)?;
+    Ok(last.map(|(seq, at)| {
+        let ms = crate::model::time_ms(&at).unwrap_or_default();
+        (u64::try_from(seq).unwrap_or_default(), ms)
+    }))
+}
+
+impl Tx<'_> {
+    fn list<T: Document>(
+        &self,
+        of: &Where,
+        page: Page,
+        fits: impl Fn(&T) -> bool,
+    ) -> Result<Rows<T>, Problem> {
+        let sql = format!(
+            "SELECT o.seq, o.doc FROM objects o WHERE {} AND o.seq < ? ORDER BY o.seq DESC LIMIT {CHUNK}",
+            of.sql
+        );
+        let mut select = self.db.prepare_cached(&sql).map_err(failed)?;
+        let (mut rows, mut scanned) = (Vec::new(), 0);
+        let mut before = page.before.unwrap_or(i64::MAX);
+        loop {
+            let values = of.values.iter().map(|value| &**value as &dyn ToSql);
+            let mut found = select
+                .query(params_from_iter(
+                    values.chain(std::iter::once(&before as &dyn ToSql)),
+                ))
+                .map_err(failed)?;
+            let mut seen = 0;
+            while let Some(row) = found.next().map_err(failed)? {
+                seen += 1;
+                let seq: i64 = row.get(0).map_err(failed)?;
+                if rows.len() == page.limit {
+                    let next = rows.last().map(|(seq, _)| *seq);
+                    return Ok(Rows { rows, next });
+                }
+                before = seq;
+                let doc = row.get_ref(1).map_err(failed)?;
+                let doc = doc.as_str().map_err(|error| failed(error.into()))?;
+                let document: T = serde_json::from_str(doc).map_err(damaged)?;
+                if fits(&document) {
+                    rows.push((seq, document));
+                }
+            }
+            scanned += seen;
+            if seen < CHUNK {
+                return Ok(Rows { rows, next: None });
+            }
+            if scanned >= SCANNED_MAX {
+                return Ok(Rows {
+                    rows,
+                    next: Some(before),
+                });
+            }
+        }
+    }
+
+    /// Work items.
+    pub fn items(
+        &self,
+        project: &str,
+        of: &ItemFilter,
+        page: Page,
+    ) -> Result<Rows<WorkItem>, Problem> {
+        let mut sql = Where::new(project, ObjectKind::Item);
+        if !of.with_deleted {
+            sql.and("o.deleted=0", Vec::new());
+        }
+        if !of.statuses.is_empty() {
+            let words: Vec<&str> = of.statuses.iter().map(|status| status.as_str()).collect();
+            sql.one_of("status", &words);
+        }
+        let types = if of.types.is_empty() {
+            &ItemType::ALL[..]
+        } else {
+            &of.types
+        };
+        if !of.types.is_empty() {
+            let words: Vec<&str> = of.types.iter().map(|of| of.as_str()).collect();
+            sql.one_of("type", &words);
+        }
+        match &of.parent {
+            Some(Some(parent)) => sql.eq("parent", parent.clone()),
+            Some(None) => sql.and("o.parent IS NULL", Vec::new()),
+            None => {}
+        }
+        if let Some(below) = &of.below {
+            let path = self.path(below)?;
+            let bounds: Vec<Box<dyn ToSql>> =
+                vec![Box::new(format!("{path}/")), Box::new(format!("{path}0"))];
+            sql.and("o.path >= ? AND o.path < ?", bounds);
+        }
+        if let Some(assignee) = &of.assignee {
+            sql.eq("assignee", assignee.clone());
+        }
+        if let Some(priority) = of.priority {
+            sql.eq("priority", priority);
+        }
+        sql.tags(&of.tags);
+        if let Some(filter) = &of.filter {
+            let types: Vec<String> = types
+                .iter()
+                .map(|of| format!("item:{}", of.as_str()))
+                .collect();
+            sql.facts(project, &types, filter);
+        }
+        self.list(&sql, page, |item: &WorkItem| {
+            let branch = of
+                .branch
+                .as_ref()
+                .is_none_or(|branch| item.branches.contains(branch));
+            branch
+                && of
+                    .filter
+                    .as_ref()
+                    .is_none_or(|filter| filter.holds(&Value::Object(item.metadata.clone())))
+        })
+    }
+
+    /// Entities of a type.
+    pub fn entities(
+        &self,
+        project: &str,
+        entity_type: Option<&str>,
+        filter: Option<&Filter>,
+        tags: &[String],
+        with_deleted: bool,
+        page: Page,
+    ) -> Result<Rows<crate::model::Entity>, Problem> {
+        let mut sql = Where::new(project, ObjectKind::Entity);
+        if !with_deleted {
+            sql.and("o.deleted=0", Vec::new());
+        }
+        if let Some(of) = entity_type {
+            sql.eq("type", of.to_owned());
+            if let Some(filter) = filter.filter(|_| !with_deleted) {
+                sql.facts(project, &[of.to_owned()], filter);
+            }
+        }
+        sql.tags(tags);
+        self.list(&sql, page, |entity: &crate::model::Entity| {
+            filter.is_none_or(|filter| filter.holds(&Value::Object(entity.data.clone())))
+        })
+    }
+
+    /// Objects of a kind, of a type where one is named.
+    pub fn objects<T: Document>(
+        &self,
+        project: &str,
+        type_name: Option<&str>,
+        page: Page,
+    ) -> Result<Rows<T>, Problem> {
+        let mut sql = Where::new(project, T::KIND);
+        sql.and("o.deleted=0", Vec::new());
+        if let Some(of) = type_name {
+            sql.eq("type", of.to_owned());
+        }
+        self.list(&sql, page, |_| true)
+    }
+
+    /// Every project, the one that was changed last first.
+    pub fn projects(&self, page: Page) -> Result<Rows<Project>, Problem> {
+        let of = Where {
+            sql: "o.kind='project' AND o.deleted=0".to_owned(),
+            values: Vec::new(),
+        };
+        self.list(&of, page, |_| true)
+    }
+
+    /// How many objects of a kind there are, and not deleted.
+    pub fn count(&self, project: Option<&str>, kind: ObjectKind) -> Result<i64, Problem> {
+        self.db
+            .prepare_cached("SELECT count(*) FROM objects WHERE (?1 IS NULL OR project=?1) AND kind=?2 AND deleted=0")
+            .and_then(|mut select| select.query_row(params![project, kind.as_str()], |row| row.get(0)))
+            .map_err(failed)
+    }
+
+    /// The id of an object of a name, in any case of letters.
+    pub fn id_of_name(
+        &self,
+        project: Option<&str>,
+        kind: ObjectKind,
+        type_name: Option<&str>,
+        name: &str,
+    ) -> Result<Option<String>, Problem> {
+        self.db
+            .prepare_cached(
+                "SELECT id FROM objects WHERE (?1 IS NULL OR project=?1) AND kind=?2 AND (?3 IS NULL OR type=?3) AND name=?4 \
+                 AND deleted=0 ORDER BY row LIMIT 1",
+            )
+            .and_then(|mut select| {
+                select
+                    .query_row(params![project, kind.as_str(), type_name, name.to_lowercase()], |row| row.get(0))
+                    .optional()
+            })
+            .map_err(failed)
+    }
+
+    /// The id of the item of a number.
+    pub fn id_of_number(&self, project: &str, number: i64) -> Result<Option<String>, Problem> {
+        self.db
+            .prepare_cached("SELECT id FROM objects WHERE project=?1 AND number=?2 AND kind='item'")
+            .and_then(|mut select| {
+                select
+                    .query_row(params![project, number], |row| row.get(0))
+                    .optional()
+            })
+            .map_err(failed)
+    }
+
+    /// The number that the next item of a project has.
+    pub fn next_number(&self, project: &str) -> Result<i64, Problem> {
+        self.db
+            .prepare_cached("SELECT coalesce(max(number), 0) + 1 FROM objects WHERE project=?1 AND number IS NOT NULL")
+            .and_then(|mut select| select.query_row([project], |row| row.get(0)))
+            .map_err(failed)
+    }
+
+    /// The ids from the top to an item, as `/a/b/c`.
+    pub fn path(&self, item: &str) -> Result<String, Problem> {
+        let path: Option<String> = self
+            .db
+            .prepare_cached("SELECT path FROM objects WHERE id=?1")
+            .and_then(|mut select| select.query_row([item], |row| row.get(0)).optional())
+            .map_err(failed)?;
+        Ok(path.unwrap_or_default())
+    }
+
+    /// The sources of edges to something, oldest id first, at most so many.
+    pub fn sources(
+        &self,
+        relation: &str,
+        target: &str,
+        most: usize,
+    ) -> Result<Vec<String>, Problem> {
+        self.strings(
+            "SELECT source FROM edges WHERE relation=?1 AND target=?2 ORDER BY source LIMIT ?3",
+            params![relation, target, count(most)],
+        )
+    }
+
+    /// The items that an item waits for: not over, and not deleted.
+    pub fn waits_for(&self, item: &str, most: usize) -> Result<Vec<WorkItem>, Problem> {
+        let ids = self.strings(
+            "SELECT o.id FROM edges e JOIN objects o ON o.id=e.target WHERE e.source=?1 AND e.relation='blocks' \
+             AND o.deleted=0 AND o.status NOT IN ('completed','cancelled') ORDER BY o.number LIMIT ?2",
+            params![item, count(most)],
+        )?;
+        self.all(&ids)
+    }
+
+    /// The objects of some ids, in that order; those that are not there are left out.
+    pub fn all<T: Document>(&self, ids: &[String]) -> Result<Vec<T>, Problem> {
+        let found = ids.iter().map(|id| self.find(id).transpose());
+        found.flatten().collect()
+    }
+
+    /// How many items right below an item, or anywhere below it, have each status.
+    pub fn statuses(&self, item: &str, deep: bool) -> Result<Vec<(String, i64)>, Problem> {
+        let path = self.path(item)?;
+        let (sql, low, high) = match deep {
+            true => (
+                "path >= ?1 AND path < ?2",
+                format!("{path}/"),
+                format!("{path}0"),
+            ),
+            false => ("parent = ?1 AND ?2 = ?2", item.to_owned(), String::new()),
+        };
+        let sql = format!(
+            "SELECT status, count(*) FROM objects WHERE {sql} AND kind='item' AND deleted=0 GROUP BY status"
+        );
+        self.counts(&sql, params![low, high])
+    }
+
+    /// How many objects of a kind a project has by the values of a column.
+    pub fn counts_by(
+        &self,
+        project: &str,
+        kind: ObjectKind,
+        column: &'static str,
+        open: bool,
+    ) -> Result<Vec<(String, i64)>, Problem> {
+        let open = if open {
+            "AND status NOT IN ('completed','cancelled')"
+        } else {
+            ""
+        };
+        let sql = format!(
+            "SELECT CAST({column} AS TEXT), count(*) FROM objects WHERE project=?1 AND kind=?2 AND deleted=0 {open} \
+             AND {column} IS NOT NULL GROUP BY {column} ORDER BY {column}"
+        );
+        self.counts(&sql, params![project, kind.as_str()])
+    }
+
+    /// Items that can be taken now, the most urgent first: nobody has them, nothing that they wait for is open, and nothing
+    /// below them is. `offset` of them are left out.
+    pub fn ready(
+        &self,
+        project: &str,
+        actor: &str,
+        types: &[ItemType],
+        limit: usize,
+        offset: usize,
+    ) -> Result<Vec<WorkItem>, Problem> {
+        let words: Vec<String> = types
+            .iter()
+            .map(|of| format!("'{}'", of.as_str()))
+            .collect();
+        let sql = format!(
+            "SELECT o.doc FROM objects o WHERE o.project=?1 AND o.kind='item' AND o.deleted=0 \
+             AND o.status IN ('planned','active') AND o.type IN ({}) \
+             AND NOT EXISTS(SELECT 1 FROM objects l WHERE l.id='lease:'||o.id AND l.assignee IS NOT NULL AND l.until > ?2) \
+             AND CASE o.status WHEN 'planned' THEN o.assignee IS NULL OR o.assignee=?3 ELSE o.assignee IS NULL OR \
+               EXISTS(SELECT 1 FROM objects l WHERE l.id='lease:'||o.id AND l.assignee IS NOT NULL AND l.until <= ?2) END \
+             AND NOT EXISTS(SELECT 1 FROM edges e JOIN objects b ON b.id=e.target WHERE e.source=o.id AND e.relation='blocks' \
+               AND b.deleted=0 AND b.status NOT IN ('completed','cancelled')) \
+             AND NOT EXISTS(SELECT 1 FROM objects c WHERE c.parent=o.id AND c.kind='item' AND c.deleted=0 \
+               AND c.status NOT IN ('completed','cancelled')) \
+             ORDER BY o.priority, o.number LIMIT ?4 OFFSET ?5",
+            words.join(",")
+        );
+        self.documents(
+            &sql,
+            params![project, self.now(), actor, count(limit), count(offset)],
+        )
+    }
+
+    /// Items that are blocked, or that wait for another one.
+    pub fn blocked(
+        &self,
+        project: &str,
+        limit: usize,
+        offset: usize,
+    ) -> Result<Vec<WorkItem>, Problem> {
+        self.documents(
+            "SELECT o.doc FROM objects o WHERE o.project=?1 AND o.kind='item' AND o.deleted=0 \
+             AND o.status IN ('planned','active','blocked') AND (o.status='blocked' OR EXISTS( \
+               SELECT 1 FROM edges e JOIN objects b ON b.id=e.target WHERE e.source=o.id AND e.relation='blocks' \
+               AND b.deleted=0 AND b.status NOT IN ('completed','cancelled'))) \
+             ORDER BY o.priority, o.number LIMIT ?2 OFFSET ?3",
+            params![project, count(limit), count(offset)],
+        )
+    }
+
+    /// Items of a status by urgency, for the board.
+    pub fn by_urgency(
+        &self,
+        project: &str,
+        status: Status,
+        limit: usize,
+    ) -> Result<Vec<WorkItem>, Problem> {
+        self.documents(
+            "SELECT doc FROM objects WHERE project=?1 AND kind='item' AND deleted=0 AND status=?2 \
+             ORDER BY priority, number LIMIT ?3",
+            params![project, status.as_str(), count(limit)],
+        )
+    }
+
+    /// Leases that hold now.
+    pub fn leases(&self, project: &str, limit: usize) -> Result<Vec<Lease>, Problem> {
+        self.documents(
+            "SELECT doc FROM objects WHERE project=?1 AND kind='lease' AND deleted=0 AND assignee IS NOT NULL AND until > ?2 \
+             ORDER BY until LIMIT ?3",
+            params![project, self.now(), count(limit)],
+        )
+    }
+
+    /// Objects whose words fit, best first: kind, id and how well.
+    pub fn search(
+        &self,
+        project: &str,
+        query: &str,
+        kinds: &[ObjectKind],
+        limit: usize,
+        offset: usize,
+    ) -> Result<Vec<(ObjectKind, String, f64)>, Problem> {
+        let words: Vec<String> = kinds
+            .iter()
+            .map(|kind| format!("'{}'", kind.as_str()))
+            .collect();
+        let sql = format!(
+            "SELECT o.kind, o.id, bm25(texts, 4.0, 1.0) AS score FROM texts JOIN objects o ON o.row=texts.rowid \
+             WHERE texts MATCH ?1 AND o.project=?2 AND o.deleted=0 AND o.kind IN ({}) ORDER BY score, o.row LIMIT ?3 OFFSET ?4",
+            words.join(",")
+        );
+        let mut select = self.db.prepare_cached(&sql).map_err(failed)?;
+        let rows = select
+            .query_map(
+                params![query, project, count(limit), count(offset)],
+                |row| Ok((row.get::<_, String>(0)?, row.get(1)?, row.get(2)?)),
+            )
+            .map_err(failed)?;
+        let mut all = Vec::new();
+        for row in rows {
+            let (kind, id, score): (String, String, f64) = row.map_err(failed)?;
+            all.extend(ObjectKind::of(&kind).map(|kind| (kind, id, -score)));
+        }
+        Ok(all)
+    }
+
+    /// Events of a project, newest first; of one object, one actor, since a time.
+    pub fn events(
+        &self,
+        project: &str,
+        id: Option<&str>,
+        actor: Option<&str>,
+        since: Option<&str>,
+        page: Page,
+    ) -> Result<Vec<Event>, Problem> {
+        let mut select = self
+            .db
+            .prepare_cached(
+                "SELECT e.seq, e.change, e.at, e.actor, e.tool, e.project, e.kind, e.id, e.version, e.after, \
+                 (SELECT p.after FROM events p WHERE p.id=e.id AND p.version<e.version ORDER BY p.version DESC LIMIT 1) \
+                 FROM events e WHERE e.project=?1 AND (?2 IS NULL OR e.id=?2) AND (?3 IS NULL OR e.actor=?3) \
+                 AND (?4 IS NULL OR e.at>=?4) AND e.seq < ?5 ORDER BY e.seq DESC LIMIT ?6",
+            )
+            .map_err(failed)?;
+        let before = page.before.unwrap_or(i64::MAX);
+        let rows = select
+            .query_map(
+                params![project, id, actor, since, before, count(page.limit)],
+                read_event,
+            )
+            .map_err(failed)?;
+        rows.map(|row| row.map_err(failed)).collect()
+    }
+
+    /// The events of one change, first to last.
+    pub fn change(&self, project: &str, change: i64) -> Result<Vec<Event>, Problem> {
+        let mut select = self
+            .db
+            .prepare_cached(
+                "SELECT e.seq, e.change, e.at, e.actor, e.tool, e.project, e.kind, e.id, e.version, e.after, \
+                 (SELECT p.after FROM events p WHERE p.id=e.id AND p.version<e.version ORDER BY p.version DESC LIMIT 1) \
+                 FROM events e WHERE e.project=?1 AND e.change=?2 ORDER BY e.seq",
+            )
+            .map_err(failed)?;
+        let rows = select
+            .query_map(params![project, change], read_event)
+            .map_err(failed)?;
+        rows.map(|row| row.map_err(failed)).collect()
+    }
+
+    /// The events of an object after a version: who built on it.
+    pub fn later(&self, id: &str, version: i64) -> Result<Vec<(i64, String)>, Problem> {
+        let mut select = self
+            .db
+            .prepare_cached("SELECT change, actor FROM events WHERE id=?1 AND version>?2 ORDER BY version LIMIT 20")
+            .map_err(failed)?;
+        let rows = select
+            .query_map(params![id, version], |row| Ok((row.get(0)?, row.get(1)?)))
+            .map_err(failed)?;
+        rows.map(|row| row.map_err(failed)).collect()
+    }
+
+    /// The last event that changed an object of one of these kinds; 0 where there is none.
+    pub fn last_change(&self, project: &str, kinds: &[ObjectKind]) -> Result<i64, Problem> {
+        let mut last = 0;
+        for kind in kinds {
+            for deleted in [0, 1] {
+                let of: Option<i64> = self
+                    .db
+                    .prepare_cached(
+                        "SELECT max(seq) FROM objects WHERE project=?1 AND kind=?2 AND deleted=?3",
+                    )
+                    .and_then(|mut select| {
+                        select.query_row(params![project, kind.as_str(), deleted], |row| row.get(0))
+                    })
+                    .map_err(failed)?;
+                last = last.max(of.unwrap_or_default());
+            }
+        }
+        Ok(last)
+    }
+
+    /// An object as it was in a version.
+    pub fn at_version(&self, id: &str, version: i64) -> Result<Option<Value>, Problem> {
+        let doc: Option<String> = self
+            .db
+            .prepare_cached("SELECT after FROM events WHERE id=?1 AND version=?2")
+            .and_then(|mut select| {
+                select
+                    .query_row(params![id, version], |row| row.get(0))
+                    .optional()
+            })
+            .map_err(failed)?;
+        doc.map(|doc| serde_json::from_str(&doc).map_err(damaged))
+            .transpose()
+    }
+
+    /// The version that an object has now; 0 where there is none.
+    pub fn version_of(&self, id: &str) -> Result<i64, Problem> {
+        let version: Option<i64> = self
+            .db
+            .prepare_cached("SELECT version FROM objects WHERE id=?1")
+            .and_then(|mut select| select.query_row([id], |row| row.get(0)).optional())
+            .map_err(failed)?;
+        Ok(version.unwrap_or_default())
+    }
+
+    /// Documents of one project, or of all, as export writes them: kind by kind, in the order in which they were made.
+    pub fn export(
+        &self,
+        project: &str,
+        mut each: impl FnMut(&str, &str) -> Result<(), Problem>,
+    ) -> Result<(), Problem> {
+        for kind in ObjectKind::ALL {
+            let mut select = self
+                .db
+                .prepare_cached("SELECT doc FROM objects WHERE project=?1 AND kind=?2 ORDER BY row")
+                .map_err(failed)?;
+            let mut rows = select
+                .query(params![project, kind.as_str()])
+                .map_err(failed)?;
+            while let Some(row) = rows.next().map_err(failed)? {
+                let doc: String = row.get(0).map_err(failed)?;
+                each(kind.as_str(), &doc)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn documents<T: Document>(
+        &self,
+        sql: &str,
+        values: impl rusqlite::Params,
+    ) -> Result<Vec<T>, Problem> {
+        self.strings(sql, values)?
+            .iter()
+            .map(|doc| serde_json::from_str(doc).map_err(damaged))
+            .collect()
+    }
+
+    fn strings(&self, sql: &str, values: impl rusqlite::Params) -> Result<Vec<String>, Problem> {
+        let mut select = self.db.prepare_cached(sql).map_err(failed)?;
+        let rows = select.query_map(values, |row| row.get(0)).map_err(failed)?;
+        rows.map(|row| row.map_err(failed)).collect()
+    }
+
+    fn counts(
+        &self,
+        sql: &str,
+        values: impl rusqlite::Params,
+    ) -> Result<Vec<(String, i64)>, Problem> {
+        let mut select = self.db.prepare_cached(sql).map_err(failed)?;
+        let rows = select
+            .query_map(values, |row| Ok((row.get(0)?, row.get(1)?)))
+            .map_err(failed)?;
+        rows.map(|row| row.map_err(failed)).collect()
+    }
+}
+
+/// A number of rows, as SQL takes it.
+fn count(rows: usize) -> i64 {
+    i64::try_from(rows).unwrap_or(i64::MAX)
+}
+
+fn read_event(row: &rusqlite::Row<'_>) -> rusqlite::Result<Event> {
+    let json = |text: String| serde_json::from_str(&text).unwrap_or(Value::Null);
+    Ok(Event {
+        seq: row.get(0)?,
+        change: row.get(1)?,
+        at: row.get(2)?,
+        actor: row.get(3)?,
+        tool: row.get(4)?,
+        project: row.get(5)?,
+        kind: row.get(6)?,
+        id: row.get(7)?,
+        version: row.get(8)?,
+        after: json(row.get(9)?),
+        before: row.get::<_, Option<String>>(10)?.map(json),
+    })
+}

@@ -1,0 +1,162 @@
+//! One transaction: objects got and put, and the events that putting leaves.
+
+use std::cell::Cell;
+
+use rusqlite::{Connection, OptionalExtension, params};
+use tools::serve::call::Problem;
+
+use super::{failed, row};
+use crate::model::{Document, ObjectKind, Stamp, problem};
+
+/// Who calls, by which tool, and with which idempotency key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Caller {
+    /// Who: the agent that the gate verified, or the user.
+    pub actor: String,
+    /// The tool.
+    pub tool: String,
+    /// The key by which the call is done once.
+    pub key: Option<String>,
+    /// A digest of the call, so that a key is not given to two.
+    pub digest: String,
+}
+
+/// A transaction.
+pub struct Tx<'t> {
+    pub(super) db: &'t Connection,
+    caller: &'t Caller,
+    now_ms: u64,
+    now: String,
+    /// The event that all events of this transaction are of one change with.
+    change: Cell<Option<i64>>,
+}
+
+impl<'t> Tx<'t> {
+    pub(super) fn new(db: &'t Connection, caller: &'t Caller, now_ms: u64) -> Tx<'t> {
+        Tx {
+            db,
+            caller,
+            now_ms,
+            now: base::clock::rfc3339(now_ms),
+            change: Cell::new(None),
+        }
+    }
+
+    /// The time, as RFC 3339.
+    pub fn now(&self) -> &str {
+        &self.now
+    }
+
+    /// The time so many seconds from now.
+    pub fn after(&self, seconds: u64) -> String {
+        base::clock::rfc3339(self.now_ms + seconds * 1000)
+    }
+
+    /// Who calls.
+    pub fn actor(&self) -> &str {
+        &self.caller.actor
+    }
+
+    /// An object, deleted or not.
+    pub fn find<T: Document>(&self, id: &str) -> Result<Option<T>, Problem> {
+        let doc: Option<String> = self
+            .db
+            .prepare_cached("SELECT doc FROM objects WHERE id=?1 AND kind=?2")
+            .and_then(|mut select| {
+                select
+                    .query_row([id, T::KIND.as_str()], |row| row.get(0))
+                    .optional()
+            })
+            .map_err(failed)?;
+        doc.map(|doc| serde_json::from_str(&doc).map_err(row::damaged))
+            .transpose()
+    }
+
+    /// Keeps an object as its next version. Its stamp says when and who.
+    pub fn put<T: Document>(&self, object: &mut T) -> Result<(), Problem> {
+        let stamp = object.stamp_mut();
+        stamp.version += 1;
+        stamp.updated_at = self.now.clone();
+        stamp.updated_by = self.caller.actor.clone();
+        if stamp.version == 1 && stamp.created_at.is_empty() {
+            stamp.created_at = self.now.clone();
+            stamp.created_by = self.caller.actor.clone();
+        }
+        let doc = serde_json::to_string(object)
+            .map_err(|error| problem("failed", format!("JSON: {error}")))?;
+        self.keep(T::KIND, object.stamp(), &object.columns(), &doc)
+    }
+
+    /// Keeps a document of any kind as it is, with the stamp that it has: for undo and import.
+    pub fn put_document(&self, kind: ObjectKind, doc: &str) -> Result<(), Problem> {
+        let (stamp, columns) = row::read(kind, doc)?;
+        self.keep(kind, &stamp, &columns, doc)
+    }
+
+    fn keep(
+        &self,
+        kind: ObjectKind,
+        stamp: &Stamp,
+        columns: &crate::model::Columns,
+        doc: &str,
+    ) -> Result<(), Problem> {
+        let seq = self.event(kind, stamp, doc)?;
+        row::write(self.db, kind, seq, stamp, columns, doc)?;
+        if kind == ObjectKind::Item {
+            self.refuse_circles(&stamp.id, columns)?;
+        }
+        Ok(())
+    }
+
+    fn event(&self, kind: ObjectKind, stamp: &Stamp, doc: &str) -> Result<i64, Problem> {
+        let seq: i64 = self
+            .db
+            .prepare_cached(
+                "INSERT INTO events(change, at, actor, tool, project, kind, id, version, after) \
+                 VALUES(coalesce(?1, (SELECT coalesce(max(seq), 0) + 1 FROM events)), ?2,?3,?4,?5,?6,?7,?8,?9) \
+                 RETURNING seq",
+            )
+            .and_then(|mut insert| {
+                insert.query_row(
+                    params![
+                        self.change.get(), self.now, self.caller.actor, self.caller.tool, stamp.project, kind.as_str(),
+                        stamp.id, stamp.version, doc
+                    ],
+                    |row| row.get(0),
+                )
+            })
+            .map_err(failed)?;
+        if self.change.get().is_none() {
+            self.change.set(Some(seq));
+        }
+        Ok(seq)
+    }
+
+    /// Refuses an item that waits for itself, over however many others.
+    fn refuse_circles(&self, id: &str, columns: &crate::model::Columns) -> Result<(), Problem> {
+        for relation in ["blocks", "duplicates"] {
+            if !columns.edges.iter().any(|(own, _)| *own == relation) {
+                continue;
+            }
+            let closes: bool = self
+                .db
+                .prepare_cached(
+                    "WITH RECURSIVE reached(id) AS ( \
+                       SELECT target FROM edges WHERE source=?1 AND relation=?2 \
+                       UNION SELECT e.target FROM edges e JOIN reached r ON e.source=r.id WHERE e.relation=?2 \
+                     ) SELECT EXISTS(SELECT 1 FROM reached WHERE id=?1)",
+                )
+                .and_then(|mut select| select.query_row([id, relation], |row| row.get(0)))
+                .map_err(failed)?;
+            if closes {
+                return Err(problem(
+                    "cycle",
+                    format!(
+                        "`depends_on`: {relation} would close a circle: the other item depends on this one already"
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+}

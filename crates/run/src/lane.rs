@@ -1,0 +1,754 @@
+//! From an HTTP request to what is done with runs: start, list, read, cancel. Each is judged and recorded as a call of its own.
+//!
+//! A run belongs to the agent that started it. To every other agent it is not there.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use base::record::CallEnd;
+use base::{Action, CallId, Digest, Json, Name, Now, Refusal, Resource, refusal};
+use bytes::Bytes;
+use gate::{ActingFor, Call, CallEnding, ContentPart, Gate, PartContent, Passed, Role};
+use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderName, LOCATION};
+use http::request::Parts;
+use http::{HeaderValue, Method, StatusCode};
+use identity::{Presented, Verified};
+use net::{Body, Drain, Request, Response, origin};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use store::runs::{KeptRun, RunFiles};
+use tokio::task::JoinSet;
+
+use crate::actions::{ALL, CANCEL, READ, START};
+use crate::body::{RunPlan, StartBody, StartMode, invalid};
+use crate::book::RunBook;
+use crate::conversation::LoadedRun;
+use crate::drive::drive;
+use crate::event::{RunEvent, RunHead};
+use crate::listen;
+use crate::live::{LiveRun, NotTold, RunState, usage};
+use crate::ports::RunPorts;
+use crate::refuse::refuse;
+use crate::settings::Settings;
+
+/// W3C Trace Context, section 3.2.
+const TRACE: HeaderName = HeaderName::from_static("traceparent");
+/// The proof of a key that a token is bound to (RFC 9449 §4.1).
+const PROOF: HeaderName = HeaderName::from_static("dpop");
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+const IDEMPOTENCY: HeaderName = HeaderName::from_static("idempotency-key");
+/// Longest key of a caller.
+const KEY_CHARS_MAX: usize = 255;
+/// Runs of one page, and events.
+const RUNS_PAGE_MAX: usize = 100;
+const RUNS_PAGE_DEFAULT: usize = 20;
+const EVENTS_PAGE_MAX: usize = 1_000;
+/// How long the answer to a cancellation waits for the run's end, in milliseconds.
+const CANCEL_MS: u64 = 10_000;
+
+/// What all threads share.
+pub struct RunShared {
+    pub(crate) settings: Settings,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) book: RunBook,
+    pub(crate) drain: Drain,
+    trouble: Mutex<Option<String>>,
+}
+
+impl RunShared {
+    /// `kept` is what was found in `files`; what of it has not ended goes on once a thread serves.
+    pub fn new(
+        settings: Settings,
+        gate: Arc<Gate>,
+        drain: Drain,
+        (files, kept): (RunFiles, Vec<KeptRun>),
+    ) -> RunShared {
+        let book = RunBook::new(files, kept);
+        book.sweep(&settings);
+        RunShared {
+            settings,
+            gate,
+            book,
+            drain,
+            trouble: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        (self.settings.now)()
+    }
+
+    pub(crate) fn is_in_trouble(&self, why: &str) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        if trouble.is_none() {
+            tracing::error!(
+                why,
+                "events of runs cannot be kept; runs wait until they can"
+            );
+        }
+        *trouble = Some(why.to_owned());
+    }
+
+    pub(crate) fn is_mended(&self) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        *trouble = None;
+    }
+
+    /// Why events cannot be kept, where they cannot. For the operator.
+    pub fn trouble(&self) -> Option<String> {
+        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        trouble.clone()
+    }
+
+    /// How many runs have not ended, by agent of the configuration and state.
+    pub fn open(&self) -> impl Iterator<Item = ((Name, RunState), u64)> {
+        self.book.open_states().into_iter()
+    }
+
+    /// How many ended since this process began, by the same.
+    pub fn ended(&self) -> impl Iterator<Item = ((Name, RunState), u64)> {
+        self.book.ended_states().into_iter()
+    }
+}
+
+/// The lane on one thread.
+pub struct RunLane {
+    shared: Arc<RunShared>,
+    ports: RunPorts,
+    drivers: RefCell<JoinSet<()>>,
+}
+
+/// One request of an agent that is known.
+struct RunAsking<'a> {
+    lane: &'a RunLane,
+    verified: Verified,
+    head: &'a Parts,
+    peer: std::net::IpAddr,
+    id: CallId,
+    request: Option<&'a str>,
+    trace: Option<&'a str>,
+}
+
+impl RunLane {
+    pub fn new(shared: Arc<RunShared>, ports: RunPorts) -> RunLane {
+        RunLane {
+            shared,
+            ports,
+            drivers: RefCell::default(),
+        }
+    }
+
+    /// Drives what was found open, and waits at the gateway's end until this thread's runs are parked.
+    pub async fn serve(self: Rc<Self>) {
+        while let Some(run) = self.shared.book.next_found() {
+            self.spawn(run);
+            tokio::task::yield_now().await;
+        }
+        self.shared.drain.started().await;
+        let mut drivers = std::mem::take(&mut *self.drivers.borrow_mut());
+        while drivers.join_next().await.is_some() {}
+    }
+
+    fn spawn(&self, run: Arc<LiveRun>) {
+        let mut drivers = self.drivers.borrow_mut();
+        while drivers.try_join_next().is_some() {}
+        let driver = drive(Arc::clone(&self.shared), self.ports.clone(), run);
+        drivers.spawn_local(driver);
+    }
+
+    /// Answers one request; `rest` is its path behind `/v1/runs`, without the slash.
+    pub async fn answer(&self, rest: &str, mut request: Request, id: CallId) -> Response {
+        let head = request.head.clone();
+        let request_id = request.id().map(str::to_owned);
+        let trace = request.field(&TRACE).map(str::to_owned);
+        let peer = request.peer.caller;
+        let resource = Resource::Run(Name::new(ALL).expect("all is a name"));
+        let call = Call {
+            request: request_id.as_deref(),
+            trace: trace.as_deref(),
+            ..Call::new(id, peer, &READ, &resource, head.method.as_str())
+        };
+        let shared = &self.shared;
+        let origins = &shared.settings.origins;
+        let known = who(&shared.gate, origins, &call, &head, request.peer.is_tls);
+        let verified = match known.await {
+            Ok(verified) => verified,
+            Err(refusal) => return refuse(&refusal, id),
+        };
+        request.is_of_known_agent();
+        let asking = RunAsking {
+            lane: self,
+            verified,
+            head: &head,
+            peer,
+            id,
+            request: request_id.as_deref(),
+            trace: trace.as_deref(),
+        };
+        let answered = asking.route(rest, &mut request).await;
+        answered.unwrap_or_else(|refusal| refuse(&refusal, id))
+    }
+}
+
+/// Answers where there are no runs: an agent that is known is told why, and that is recorded.
+pub async fn answer_without(
+    gate: &Gate,
+    origins: &[String],
+    request: Request,
+    id: CallId,
+    why: Refusal,
+) -> Response {
+    let resource = Resource::Run(Name::new(ALL).expect("all is a name"));
+    let method = request.head.method.as_str();
+    let call = Call::new(id, request.peer.caller, &READ, &resource, method);
+    let known = who(gate, origins, &call, &request.head, request.peer.is_tls).await;
+    let refusal = match known {
+        Ok(verified) => {
+            request.is_of_known_agent();
+            gate.reject(Some(&verified), &call, why).await
+        }
+        Err(refusal) => refusal,
+    };
+    refuse(&refusal, id)
+}
+
+/// Whose request it is, once it comes from no other site's page.
+async fn who(
+    gate: &Gate,
+    origins: &[String],
+    call: &Call<'_>,
+    head: &Parts,
+    is_tls: bool,
+) -> Result<Verified, Refusal> {
+    if let Err(refusal) = origin::check(head, is_tls, origins) {
+        return Err(gate.turn_away(call, refusal).await);
+    }
+    let one = |name: &HeaderName| head.headers.get(name)?.to_str().ok();
+    let presented = Presented {
+        proof: one(&PROOF),
+        method: head.method.as_str(),
+        target: head.uri.path(),
+        ..Presented::bearer(one(&AUTHORIZATION), call.peer)
+    };
+    gate.verify(call, &presented).await
+}
+
+impl<'a> RunAsking<'a> {
+    fn shared(&self) -> &'a Arc<RunShared> {
+        &self.lane.shared
+    }
+
+    fn owner(&self) -> &Name {
+        &self.verified.agent().name
+    }
+
+    fn call<'c>(
+        &'c self,
+        action: &'static Action,
+        resource: &'c Resource,
+        run: Option<&'c str>,
+    ) -> Call<'c> {
+        Call {
+            request: self.request,
+            trace: self.trace,
+            run,
+            ..Call::new(self.id, self.peer, action, resource, action.method)
+        }
+    }
+
+    /// Records a refusal that was found before the gate was asked.
+    async fn no(&self, action: &'static Action, run: Option<&str>, refusal: Refusal) -> Refusal {
+        let resource = Resource::Run(Name::new(ALL).expect("all is a name"));
+        let call = self.call(action, &resource, run);
+        let gate = &self.shared().gate;
+        gate.reject(Some(&self.verified), &call, refusal).await
+    }
+
+    /// Judges what is asked of the runs of an agent of the configuration.
+    async fn pass(
+        &self,
+        action: &'static Action,
+        agent: &Name,
+        run: Option<&str>,
+    ) -> Result<Passed, Refusal> {
+        let resource = Resource::Run(agent.clone());
+        let call = self.call(action, &resource, run);
+        self.shared().gate.pass(self.verified.clone(), call).await
+    }
+
+    async fn route(&self, rest: &str, request: &mut Request) -> Result<Response, Refusal> {
+        let method = &self.head.method;
+        let (run, part) = rest.split_once('/').unwrap_or((rest, ""));
+        let action = match *method {
+            Method::DELETE => &CANCEL,
+            Method::POST if part == "cancel" => &CANCEL,
+            Method::POST => &START,
+            _ => &READ,
+        };
+        match (method.as_str(), run, part) {
+            ("POST", "", "") => self.start(request).await,
+            ("GET", "", "") => self.list().await,
+            ("GET", run, "") => self.show(run).await,
+            ("GET", run, "events") => self.events(run).await,
+            ("GET", run, "result") => self.result(run).await,
+            ("GET", run, "transcript") => self.transcript(run).await,
+            ("DELETE", run, "") | ("POST", run, "cancel") if !run.is_empty() => {
+                self.cancel(run).await
+            }
+            _ => {
+                let refusal = Refusal::new(refusal::METHOD, "runs have no such method here");
+                Err(self.no(action, None, refusal).await)
+            }
+        }
+    }
+
+    /// An own run, and that it may be read or ended.
+    async fn found(
+        &self,
+        action: &'static Action,
+        run: &str,
+    ) -> Result<(Arc<LiveRun>, Passed), Refusal> {
+        let Some(run) = self.shared().book.find(self.owner(), run) else {
+            let refusal = Refusal::new(refusal::RUN_UNKNOWN, "no run of this agent has that id");
+            return Err(self.no(action, None, refusal).await);
+        };
+        let passed = self.pass(action, &run.agent, Some(&run.id)).await?;
+        Ok((run, passed))
+    }
+
+    async fn list(&self) -> Result<Response, Refusal> {
+        let query = self.head.uri.query().unwrap_or_default();
+        let asked = RunQuery::of(query);
+        let page = match asked.page() {
+            Ok(page) => page,
+            Err(refusal) => return Err(self.no(&READ, None, refusal).await),
+        };
+        let all = Name::new(ALL).expect("all is a name");
+        let passed = self.pass(&READ, &all, None).await?;
+        let wanted = |run: &LiveRun| {
+            asked
+                .state
+                .is_none_or(|state| run.state().as_str() == state)
+                && asked.agent.is_none_or(|agent| run.agent.as_str() == agent)
+                && asked.thread.is_none_or(|thread| run.thread == thread)
+        };
+        let book = &self.shared().book;
+        let (runs, has_more) = book.list(self.owner(), wanted, asked.before, page);
+        let runs: Vec<Value> = runs.iter().map(|run| run.shown()).collect();
+        let body = json!({ "object": "list", "data": runs, "has_more": has_more });
+        Ok(said(passed, StatusCode::OK, &body))
+    }
+
+    async fn show(&self, run: &str) -> Result<Response, Refusal> {
+        let (run, passed) = self.found(&READ, run).await?;
+        Ok(said(passed, StatusCode::OK, &run.shown()))
+    }
+
+    async fn events(&self, run: &str) -> Result<Response, Refusal> {
+        let Some(run) = self.shared().book.find(self.owner(), run) else {
+            let refusal = Refusal::new(refusal::RUN_UNKNOWN, "no run of this agent has that id");
+            return Err(self.no(&READ, None, refusal).await);
+        };
+        let query = RunQuery::of(self.head.uri.query().unwrap_or_default());
+        let last = self.head.headers.get(&LAST_EVENT);
+        let last = last.map(|last| last.to_str().unwrap_or("?"));
+        let after = match last.or(query.after).map(str::parse::<u64>) {
+            None => Ok(0),
+            Some(Ok(after)) if after <= run.last() => Ok(after),
+            Some(_) => Err(Refusal::new(
+                refusal::RUN_EVENT_UNKNOWN,
+                "the run has no event with that id",
+            )),
+        };
+        let limit = query.limit(EVENTS_PAGE_MAX, EVENTS_PAGE_MAX);
+        let (after, limit) = match after.and_then(|after| Ok((after, limit?))) {
+            Ok(read) => read,
+            Err(refusal) => return Err(self.no(&READ, Some(&run.id), refusal).await),
+        };
+        let passed = self.pass(&READ, &run.agent, Some(&run.id)).await?;
+        let accept = self.head.headers.get(http::header::ACCEPT);
+        let accept = accept.and_then(|accept| accept.to_str().ok());
+        if accept.is_some_and(|accept| accept.contains("text/event-stream")) {
+            return Ok(listen::stream(self.shared(), &run, after, passed));
+        }
+        let events = match listen::events(self.shared(), &run, after).await {
+            Ok(events) => events,
+            Err(refusal) => {
+                passed.end(failed(&refusal));
+                return Err(refusal);
+            }
+        };
+        let lines: Vec<&str> = events
+            .iter()
+            .take(limit)
+            .map(|event| &*event.line)
+            .collect();
+        let text = format!(
+            r#"{{"object":"list","data":[{}],"has_more":{},"state":"{}"}}"#,
+            lines.join(","),
+            events.len() > limit,
+            run.state().as_str()
+        );
+        Ok(whole(passed, StatusCode::OK, text))
+    }
+
+    /// A run as its file has it.
+    async fn loaded(&self, run: &LiveRun) -> Result<LoadedRun, Refusal> {
+        let (shared, id) = (Arc::clone(self.shared()), Arc::clone(&run.id));
+        let read = tokio::task::spawn_blocking(move || LoadedRun::read(&shared.book.files, &id));
+        let unread = |why: String| {
+            Refusal::new(refusal::RUN_UNRECORDED, "the run cannot be read").with_private(why)
+        };
+        let read = read.await.map_err(|error| unread(error.to_string()))?;
+        read.map_err(|error| unread(error.to_string()))
+    }
+
+    async fn result(&self, run: &str) -> Result<Response, Refusal> {
+        let (run, passed) = self.found(&READ, run).await?;
+        if !run.state().is_final() {
+            let refusal = Refusal::new(refusal::RUN_NOT_ENDED, "the run has not ended");
+            passed.end(failed(&refusal));
+            return Err(refusal);
+        }
+        let loaded = match self.loaded(&run).await {
+            Ok(loaded) => loaded,
+            Err(refusal) => {
+                passed.end(failed(&refusal));
+                return Err(refusal);
+            }
+        };
+        let mut body = run.shown();
+        match loaded.end {
+            Some(RunEvent::Completed { output, usage: of }) => {
+                body["output"] = output.into();
+                body["usage"] = usage(&of);
+            }
+            // What it said last, though it did not come to its end.
+            _ => body["output"] = loaded.talk.last_text().into(),
+        }
+        Ok(said(passed, StatusCode::OK, &body))
+    }
+
+    async fn transcript(&self, run: &str) -> Result<Response, Refusal> {
+        let (run, passed) = self.found(&READ, run).await?;
+        match self.loaded(&run).await {
+            Ok(loaded) => {
+                let body =
+                    json!({ "id": &*run.id, "thread": run.thread, "messages": loaded.messages() });
+                Ok(said(passed, StatusCode::OK, &body))
+            }
+            Err(refusal) => {
+                passed.end(failed(&refusal));
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Ends a run. Once this is answered, nothing of it begins any more.
+    async fn cancel(&self, run: &str) -> Result<Response, Refusal> {
+        let (run, passed) = self.found(&CANCEL, run).await?;
+        run.cancel();
+        let ended = tokio::time::timeout(Duration::from_millis(CANCEL_MS), run.ended());
+        let status = match ended.await {
+            Ok(()) => StatusCode::OK,
+            // The disk takes nothing: the run does nothing either, and ends when it does.
+            Err(_late) => StatusCode::ACCEPTED,
+        };
+        Ok(said(passed, status, &run.shown()))
+    }
+
+    async fn start(&self, request: &mut Request) -> Result<Response, Refusal> {
+        let settings = &self.shared().settings;
+        request.bound_body(settings.body_bytes_max);
+        let body = match request.body().await {
+            Ok(body) => body,
+            Err(refusal) => return Err(self.no(&START, None, refusal).await),
+        };
+        let key = self.key(&body);
+        let read = StartBody::read(&body).and_then(|start| Ok((start, key?)));
+        let (start, key) = match read {
+            Ok(read) => read,
+            Err(refusal) => return Err(self.no(&START, None, refusal).await),
+        };
+        let (mode, is_stream, thread) = (start.mode, start.stream, start.thread.clone());
+        let text = start.text().map(str::to_owned);
+        let plan = match start.plan(settings) {
+            Ok(plan) => plan,
+            Err(refusal) => return Err(self.no(&START, None, refusal).await),
+        };
+        let run = new_id(settings);
+        let (passed, plan, text) = self.judge_start(&run, &body, plan, text).await?;
+        let started = match (mode, &thread) {
+            (StartMode::Steer, Some(thread)) => self.steer(thread, text).await,
+            _ => self.begin(run, plan, thread, key, mode).await,
+        };
+        let run = match started {
+            Ok(run) => run,
+            Err(refusal) => {
+                passed.end(failed(&refusal));
+                return Err(refusal);
+            }
+        };
+        let mut response = match is_stream {
+            true => listen::stream(self.shared(), &run, 0, passed),
+            false => said(passed, StatusCode::ACCEPTED, &run.shown()),
+        };
+        let location = HeaderValue::try_from(format!("/v1/runs/{}", run.id));
+        let location = location.expect("an id is visible");
+        response.headers_mut().insert(LOCATION, location);
+        Ok(response)
+    }
+
+    /// Has it judged that a run starts with what the body says, and reads the body again where the scan took something out.
+    async fn judge_start(
+        &self,
+        run: &str,
+        body: &Bytes,
+        plan: RunPlan,
+        text: Result<String, Refusal>,
+    ) -> Result<(Passed, RunPlan, Result<String, Refusal>), Refusal> {
+        let agent = Name::new(&plan.agent).ok_or_else(|| invalid("agent is no name"))?;
+        let json = match Json::read(body) {
+            Ok(json) => json,
+            Err(error) => {
+                let refusal = invalid(format!("the body: {error:?}"));
+                return Err(self.no(&START, None, refusal).await);
+            }
+        };
+        let content = [ContentPart {
+            role: Role::User,
+            path: "",
+            content: PartContent::Json(json.root()),
+        }];
+        let resource = Resource::Run(agent);
+        let call = Call {
+            content: &content,
+            bytes: body.len() as u64,
+            ..self.call(&START, &resource, Some(run))
+        };
+        let gate = &self.shared().gate;
+        // What a key can do that is not found by its thumbprint, a run could not do once it has begun.
+        let acting = self.verified.thumbprint().map(|thumbprint| ActingFor {
+            agent: self.owner().clone(),
+            thumbprint,
+            run: run.into(),
+        });
+        let can = acting.map(|acting| gate.recall(&acting));
+        if !can.is_some_and(|can| can.is_ok()) {
+            let public = "runs are started with a key of weir: another credential cannot be asked again later";
+            let refusal = Refusal::new(refusal::KEY_MALFORMED, public);
+            return Err(gate.reject(Some(&self.verified), &call, refusal).await);
+        }
+        let passed = gate.pass(self.verified.clone(), call).await?;
+        let Some(redacted) = passed.redacted(0) else {
+            return Ok((passed, plan, text));
+        };
+        let again = StartBody::read(redacted).and_then(|start| {
+            let text = start.text().map(str::to_owned);
+            Ok((start.plan(&self.shared().settings)?, text))
+        });
+        match again {
+            Ok((plan, text)) => Ok((passed, plan, text)),
+            Err(refusal) => {
+                passed.end(failed(&refusal));
+                Err(refusal)
+            }
+        }
+    }
+
+    /// The caller's key, and the SHA-256 of the body.
+    fn key(&self, body: &Bytes) -> Result<Option<(String, String)>, Refusal> {
+        let Some(key) = self.head.headers.get(&IDEMPOTENCY) else {
+            return Ok(None);
+        };
+        let key = key.to_str().ok().filter(|key| {
+            (1..=KEY_CHARS_MAX).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic())
+        });
+        let key = key.ok_or_else(|| {
+            invalid(format!(
+                "Idempotency-Key is a text of 1 to {KEY_CHARS_MAX} visible characters"
+            ))
+        })?;
+        let digest = Digest(Sha256::digest(body).into());
+        Ok(Some((key.to_owned(), digest.to_string())))
+    }
+
+    /// Says something to the run of a thread that is at work.
+    async fn steer(
+        &self,
+        thread: &str,
+        text: Result<String, Refusal>,
+    ) -> Result<Arc<LiveRun>, Refusal> {
+        let ended = || Refusal::new(refusal::RUN_ENDED, "no run of that thread is at work");
+        let content = text?;
+        let shared = Arc::clone(self.shared());
+        let run = shared.book.at_work(self.owner(), thread);
+        let run = run.ok_or_else(ended)?;
+        let told = Arc::clone(&run);
+        // A client that goes away does not leave a line half told.
+        let told = tokio::task::spawn_local(async move {
+            let added = RunEvent::Added { content };
+            told.tell(&shared.book.files, shared.now(), &added).await
+        });
+        match told.await {
+            Ok(Ok(())) => Ok(run),
+            Ok(Err(NotTold::Disk(error))) => Err(self.unkept(&error.0)),
+            Ok(Err(_)) => Err(ended()),
+            Err(error) => Err(self.unkept(&error.to_string())),
+        }
+    }
+
+    fn unkept(&self, why: &str) -> Refusal {
+        self.shared().is_in_trouble(why);
+        Refusal::new(refusal::RUN_UNRECORDED, "the run cannot be kept").with_private(why)
+    }
+
+    /// Keeps a new run, and has it driven.
+    async fn begin(
+        &self,
+        run: String,
+        plan: RunPlan,
+        thread: Option<String>,
+        key: Option<(String, String)>,
+        mode: StartMode,
+    ) -> Result<Arc<LiveRun>, Refusal> {
+        let shared = self.shared();
+        if shared.drain.is_started() {
+            return Err(Refusal::new(refusal::DRAINING, "the gateway is stopping"));
+        }
+        let owner = self.owner();
+        if let Some(key) = &key
+            && let Some(known) = shared.book.of_key(owner, key)?
+        {
+            return Ok(known);
+        }
+        let before = thread
+            .as_ref()
+            .and_then(|thread| shared.book.last_of_thread(owner, thread));
+        if let (StartMode::Interrupt, Some(thread)) = (mode, &thread) {
+            let open = shared.book.open_of_thread(owner, thread);
+            open.iter().for_each(|run| run.cancel());
+        }
+        let thumbprint = self.verified.thumbprint();
+        let head = RunHead {
+            owner: owner.to_string(),
+            thumbprint: thumbprint.map_or_else(String::new, |of| of.to_string()),
+            peer: self.peer,
+            created_ms: shared.now().unix_ms,
+            agent: plan.agent,
+            thread: thread.unwrap_or_else(|| run.clone()),
+            after: before.map(|before| before.id.to_string()),
+            model: plan.model,
+            instructions: plan.instructions,
+            tools: plan.tools,
+            limits: plan.limits,
+            input: plan.input,
+            key,
+            run,
+        };
+        let run = match shared.book.admit(&shared.settings, &head)? {
+            Ok(run) => run,
+            Err(known) => return Ok(known),
+        };
+        let line = serde_json::to_string(&head).map_err(|error| error.to_string());
+        let kept = match line {
+            Ok(line) => {
+                run.has_head(line.len() + 1);
+                let kept = shared.book.files.append(&run.id, &line, true).await;
+                kept.map_err(|error| error.0)
+            }
+            Err(why) => Err(why),
+        };
+        if let Err(why) = kept {
+            shared.book.forget(&run);
+            shared.book.files.remove(&run.id);
+            return Err(self.unkept(&why));
+        }
+        self.lane.spawn(Arc::clone(&run));
+        Ok(run)
+    }
+}
+
+/// What a query asks for.
+#[derive(Default)]
+struct RunQuery<'q> {
+    state: Option<&'q str>,
+    agent: Option<&'q str>,
+    thread: Option<&'q str>,
+    before: Option<&'q str>,
+    after: Option<&'q str>,
+    limit: Option<&'q str>,
+}
+
+impl<'q> RunQuery<'q> {
+    fn of(query: &'q str) -> RunQuery<'q> {
+        let mut asked = RunQuery::default();
+        for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
+            match name {
+                "state" => asked.state = Some(value),
+                "agent" => asked.agent = Some(value),
+                "thread" => asked.thread = Some(value),
+                "before" => asked.before = Some(value),
+                "after" => asked.after = Some(value),
+                "limit" => asked.limit = Some(value),
+                _ => {}
+            }
+        }
+        asked
+    }
+
+    fn limit(&self, most: usize, usual: usize) -> Result<usize, Refusal> {
+        let wrong = || invalid(format!("limit is a number from 1 to {most}"));
+        let Some(limit) = self.limit else {
+            return Ok(usual);
+        };
+        let limit: usize = limit.parse().map_err(|_| wrong())?;
+        Some(limit)
+            .filter(|limit| (1..=most).contains(limit))
+            .ok_or_else(wrong)
+    }
+
+    fn page(&self) -> Result<usize, Refusal> {
+        let is_state = |state: &str| RunState::ALL.iter().any(|of| of.as_str() == state);
+        if self.state.is_some_and(|state| !is_state(state)) {
+            let states: Vec<&str> = RunState::ALL.iter().map(|state| state.as_str()).collect();
+            return Err(invalid(format!("state is one of {}", states.join(", "))));
+        }
+        self.limit(RUNS_PAGE_MAX, RUNS_PAGE_DEFAULT)
+    }
+}
+
+/// An id that is nobody's yet: its first digits are the time, so that ids stand in the order in which runs were started.
+fn new_id(settings: &Settings) -> String {
+    let random = (settings.new_id)().to_string();
+    format!("run_{:012x}{}", (settings.now)().unix_ms, &random[..20])
+}
+
+fn failed(refusal: &Refusal) -> CallEnding<'_> {
+    CallEnding {
+        status: refusal.code.status,
+        why: Some((refusal.code.name, &refusal.private)),
+        ..CallEnding::of(CallEnd::Failed)
+    }
+}
+
+fn said(passed: Passed, status: StatusCode, body: &Value) -> Response {
+    whole(passed, status, body.to_string())
+}
+
+fn whole(passed: Passed, status: StatusCode, text: String) -> Response {
+    passed.end(CallEnding {
+        status: status.as_u16(),
+        bytes: text.len() as u64,
+        ..CallEnding::of(CallEnd::Complete)
+    });
+    let mut response = Response::new(Body::Full(text.into()));
+    *response.status_mut() = status;
+    let fields = response.headers_mut();
+    let kind = HeaderValue::from_static("application/json");
+    fields.insert(CONTENT_TYPE, kind);
+    fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
