@@ -1,9 +1,8 @@
 //! What a model says, read by its dialect: what was used, the calls of tools, and of a stream the texts that grow.
 
 use base::record::Usage;
-use base::{JsonKind, JsonValue};
+use base::{Json, JsonKind, JsonValue};
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 /// What a whole answer says.
 #[derive(Default)]
@@ -49,10 +48,13 @@ impl<'j> ToolCall<'j> {
 /// The arguments that a text stands for, as JSON: most dialects write them as JSON in a string, which a model may get wrong. What
 /// is no JSON is judged as the text that it is.
 pub(crate) fn arguments_of(text: &str) -> String {
-    match serde_json::from_str::<&RawValue>(text) {
-        Ok(json) => json.get().to_owned(),
-        Err(_) if text.is_empty() => "{}".to_owned(),
-        Err(_) => Value::from(text).to_string(),
+    // It is judged a level deeper than it stands here, and has to be one value there.
+    let within = format!("[{text}]");
+    let is_one = Json::read(within.as_bytes()).is_ok_and(|json| json.root().items().count() == 1);
+    match is_one {
+        true => text.to_owned(),
+        false if text.is_empty() => "{}".to_owned(),
+        false => Value::from(text).to_string(),
     }
 }
 
