@@ -99,14 +99,23 @@ pub(crate) struct TextKey {
 pub(crate) struct Delta<'j> {
     pub(crate) usage: Option<Usage>,
     pub(crate) texts: Vec<(TextKey, JsonValue<'j>)>,
-    /// Calls that begin or go on here: the group and number of each, with its name where the event has it.
-    pub(crate) begun: Vec<(TextKey, Option<JsonValue<'j>>)>,
+    /// Calls that begin or go on here.
+    pub(crate) begun: Vec<CallBegin<'j>>,
     /// Calls that stand whole in this event.
     pub(crate) whole_calls: Vec<ToolCall<'j>>,
     /// Groups that end with this event.
     pub(crate) ended: Vec<u64>,
     /// The provider says in the middle of a stream that it failed.
     pub(crate) is_error: bool,
+    /// Why the event could be read in two ways, and goes to nobody.
+    pub(crate) invalid: Option<&'static str>,
+}
+
+/// A call that begins or goes on in an event, with what the event says of it.
+pub(crate) struct CallBegin<'j> {
+    pub(crate) key: TextKey,
+    pub(crate) name: Option<JsonValue<'j>>,
+    pub(crate) id: Option<JsonValue<'j>>,
 }
 
 impl<'j> Delta<'j> {
@@ -116,9 +125,15 @@ impl<'j> Delta<'j> {
         }
     }
 
-    pub(crate) fn call(&mut self, (group, index): (u64, u64), name: Option<JsonValue<'j>>) {
+    pub(crate) fn call(
+        &mut self,
+        (group, index): (u64, u64),
+        name: Option<JsonValue<'j>>,
+        id: Option<JsonValue<'j>>,
+    ) {
         let kind = TextKind::Arguments;
-        self.begun.push((TextKey { kind, group, index }, name));
+        let key = TextKey { kind, group, index };
+        self.begun.push(CallBegin { key, name, id });
     }
 
     pub(crate) fn ends(&mut self, group: u64) {
