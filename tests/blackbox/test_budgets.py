@@ -170,6 +170,8 @@ def test_what_was_used_is_told_by_the_log(tmp_path):
         labels = 'gen_ai_operation_name="chat",gen_ai_provider_name="main",gen_ai_request_model="(other)"'
         assert f'gen_ai_client_token_usage_sum{{{labels},gen_ai_token_type="input"}} 33.0' in page, page
         assert "gen_ai_client_operation_duration_seconds_count{" + labels in page
+        # The outcome of an answered call is written behind the answer.
+        until(lambda: sum(record["kind"] == "outcome" for record in house.gateway.records()) >= 3, "all outcomes are written")
         rows = list(csv.DictReader(io.StringIO(house.gateway.weir("usage", "--by", "agent,group,model", "--csv").stdout)))
         assert [(r["agent"], r["group"], r["model"], r["calls"], r["cached_read"]) for r in rows] == [
             ("ann", "engineers", "main/say", "2", "6"), ("dev", "engineers", "main/say", "1", "3")]
