@@ -288,6 +288,21 @@ def test_what_tools_answer_is_nobodys_order_and_what_users_say_is(house, dialect
     assert refused.status == 403 and "scan.injection" in refused.body.decode(), refused.body
 
 
+@pytest.mark.parametrize(("dialect", "model", "code"), [
+    ("chat", "no-index", "llm.answer_invalid"), ("chat", "two-names", "llm.answer_invalid"), ("chat", "two-ids", "llm.answer_invalid"),
+    ("chat", "old-call", "scan."), ("responses", "shell", "scan."), ("responses", "at-the-end", "scan."),
+    ("messages", "filled", "scan."), ("messages", "begun-with", "scan."), ("chat", "mark", None), ("chat", "unknown-field", None),
+])
+def test_what_could_be_read_in_two_ways_goes_to_nobody(house, dialect, model, code):
+    path, ask = DIALECTS[dialect]
+    answer = house.post(path, {"model": f"main/{model}", "stream": True, **ask("date")})
+    assert answer.status == 200
+    said = answer.body.decode()
+    # A call under two names goes on as far as it had one, and not to its end.
+    assert "169.254" not in said and SECRET not in said and "call_2" not in said, said
+    assert code is None or code in said, said
+
+
 @pytest.mark.parametrize("dialect", [*DIALECTS, "gemini"])
 def test_a_call_that_a_model_proposes_is_judged_as_a_call(house, dialect):
     def asked(stream, model):
