@@ -168,6 +168,19 @@ def test_what_breaks_is_paid_for_and_what_failed_is_not(tmp_path):
         assert house.ask(agent="ann").status == 200
 
 
+def test_a_stream_that_nobody_counts_costs_its_text(tmp_path):
+    with Priced(tmp_path, {"day": {"tokens": 1_000_000, "per": "day"}}) as house:
+        said = 4_000 * len("river ") // 4
+        answer = house.ask("uncounted", stream=True, messages=[{"role": "user", "content": "4000"}])
+        assert answer.status == 200 and answer.body.count(b"river") == 4_000
+        whole = until(lambda: house.budget("day")["spent"], "it is settled")
+        assert said <= whole < said + 200
+        # The log tells the same after a start.
+        house.gateway.stop()
+        house.gateway.start()
+        assert house.budget("day")["spent"] == whole
+
+
 def test_what_was_used_is_told_by_the_log(tmp_path):
     with Priced(tmp_path, {}) as house:
         assert house.ask().status == house.ask(agent="ann").status == house.ask(agent="ann").status == 200
@@ -182,6 +195,9 @@ def test_what_was_used_is_told_by_the_log(tmp_path):
 
         # An outcome is written a moment after its answer.
         rows = until(counted, "all outcomes are written")
+        # The outcome of an answered call is written behind the answer.
+        until(lambda: sum(record["kind"] == "outcome" for record in house.gateway.records()) >= 3, "all outcomes are written")
+        rows = list(csv.DictReader(io.StringIO(house.gateway.weir("usage", "--by", "agent,group,model", "--csv").stdout)))
         assert [(r["agent"], r["group"], r["model"], r["calls"], r["cached_read"]) for r in rows] == [
             ("ann", "engineers", "main/say", "2", "6"), ("dev", "engineers", "main/say", "1", "3")]
         assert float(rows[1]["dollars"]) == pytest.approx(COST, abs=1e-4)
