@@ -4,6 +4,8 @@
 //! and recorded, for the hosts and agents that it is for, and only where nobody between can read it. A placeholder
 //! anywhere else is refused: it shows that somebody wants the real value to go there.
 
+use std::borrow::Cow;
+
 use base::{Name, Refusal, Secret, refusal};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
@@ -63,7 +65,8 @@ impl HostNames {
             let below = name.strip_prefix("*.");
             let host = below.unwrap_or(&name);
             let parsed = url::Host::parse(host).map(|parsed| parsed.to_string());
-            let is_plain = parsed.as_deref().is_ok_and(|parsed| parsed == host);
+            let is_plain =
+                !host.contains('*') && parsed.as_deref().is_ok_and(|parsed| parsed == host);
             if !is_plain {
                 return Err(format!(
                     "`{name}` is no name of a host; write it in lower case, without port"
@@ -182,6 +185,20 @@ pub(crate) fn check(
         }
     }
     Ok(())
+}
+
+/// What a field of a request says to the judge. Basic credentials with a placeholder in them are no secret, whatever their
+/// form, so that what stands inside is judged.
+pub(crate) fn judged_as<'f>(
+    credentials: &[SiteCredential],
+    name: &HeaderName,
+    value: &'f HeaderValue,
+) -> Cow<'f, [u8]> {
+    let inside = basic(value.as_bytes()).filter(|inside| {
+        let mut are_its = credentials.iter().filter(|of| of.field == *name);
+        are_its.any(|of| memchr::memmem::find(inside, of.placeholder.as_bytes()).is_some())
+    });
+    inside.map_or(Cow::Borrowed(value.as_bytes()), Cow::Owned)
 }
 
 /// Puts the values in, and gives what has to be taken out of the answer.
@@ -428,6 +445,10 @@ mod tests {
             ),
             None
         );
+        let sent: HeaderValue = coded.parse().unwrap();
+        let judged = |name| judged_as(&[credential()], name, &sent).into_owned();
+        assert_eq!(judged(&AUTHORIZATION), b"x:weir-credential-github");
+        assert_eq!(judged(&http::header::COOKIE), coded.as_bytes());
         let own = Some("Bearer mine");
         assert_eq!(
             to("https://api.example.com/x", "dev", own),
@@ -493,6 +514,7 @@ mod tests {
         assert!(HostNames::read(["*.example.com", "api.example.com"]).is_ok());
         for bad in [
             "*",
+            "a*.example",
             "*.com",
             "*.co.uk",
             "https://a.example",

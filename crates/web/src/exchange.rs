@@ -4,6 +4,7 @@
 //! redacted in it goes in its place. A larger one is judged as it flows. It is refused where it has a content coding: what
 //! a piece of it holds is known only after later pieces, when the site would have it already.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use base::record::CallEnd;
@@ -173,14 +174,17 @@ impl WebLane {
         let body = json.as_ref().map_or(PartContent::Text(&decoded), |json| {
             PartContent::Json(json.root())
         });
-        let content = parts(asked, body);
+        let credentials = &self.settings().credentials;
+        let fields = asked.fields.iter();
+        let fields = fields.map(|(name, value)| credentials::judged_as(credentials, name, value));
+        let fields: Vec<_> = fields.collect();
+        let content = parts(asked, &fields, body);
         let call = Call {
             content: &content,
             ..call
         };
         let passed = self.gate().pass(caller.verified.clone(), call).await?;
         let (mut fields, body) = redacted(&passed, asked, &content);
-        let credentials = &self.settings().credentials;
         let scrub = credentials::put_in(credentials, caller.agent(), &asked.url, &mut fields);
         Ok(Judged {
             passed,
@@ -349,17 +353,22 @@ impl Upload {
 }
 
 /// All that a request says.
-fn parts<'a>(asked: &'a SiteRequest, body: PartContent<'a>) -> Vec<ContentPart<'a>> {
+fn parts<'a>(
+    asked: &'a SiteRequest,
+    fields: &'a [Cow<'a, [u8]>],
+    body: PartContent<'a>,
+) -> Vec<ContentPart<'a>> {
     let mut content = Vec::with_capacity(asked.fields.len() + 3);
     let url = |url| ContentPart {
         role: Role::Argument,
         path: "url",
         content: PartContent::Url(url),
     };
-    let fields = asked.fields.iter().map(|(name, value)| ContentPart {
+    let fields = asked.fields.keys().zip(fields);
+    let fields = fields.map(|(name, value)| ContentPart {
         role: Role::Header,
         path: name.as_str(),
-        content: PartContent::Text(value.as_bytes()),
+        content: PartContent::Text(value),
     });
     content.extend(fields);
     content.push(ContentPart {
