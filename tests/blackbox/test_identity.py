@@ -63,11 +63,11 @@ def test_a_directory_outlives_a_restart(origin, tmp_path):
     with gate:
         made = json.loads(gate.weir("keys", "new", "ops", "--json").stdout)
         gate.kill()
-    with gate:
+        gate.start()
         assert gate.whoami(f"Bearer {made['key']}").status == 200
         gate.weir("agents", "revoke", "ops")
         gate.kill()
-    with gate:
+        gate.start()
         refused(gate.whoami(f"Bearer {made['key']}"), 403, "agent.revoked")
 
 
@@ -168,7 +168,7 @@ def test_a_proof_is_once_over_threads_processes_and_kill_9(origin, tmp_path):
         assert sorted(answers) == [200] + [401] * 11
         unused = proof_key.proof("GET", f"{gate.base}/whoami", token, gate.nonce())
         gate.kill()
-    with gate:
+        gate.start()
         # Its nonce names the boot before: it is asked for anew, whether it was used or not.
         for old in (proof, unused):
             refused(gate.whoami(f"DPoP {token}", old), 401, "agent.proof_nonce")
