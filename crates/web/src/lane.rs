@@ -181,7 +181,7 @@ impl WebLane {
             target,
             peer: PresentedPeer {
                 address: call.peer,
-                certificate: None,
+                certificate: request.peer.certificate(),
             },
         };
         let verified = self.gate().verify(call, &presented).await?;
