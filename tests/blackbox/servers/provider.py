@@ -132,8 +132,10 @@ class Script:
         calls = turn.get("calls", []) + [["none", {}]] * turn.get("many", 0)
         if turn.get("reason"):
             yield chunk({"reasoning_content": turn["reason"]})
-        for piece in words(turn.get("say", "") + "x" * turn.get("bytes", 0)) or []:
+        for piece in words(turn.get("say", "")):
             yield chunk({"content": piece})
+        for _ in range(2000 if "bytes" in turn else 0):
+            yield chunk({"content": "x" * (turn["bytes"] // 2000)})
         for i, (name, arguments) in enumerate(calls):
             arguments = arguments if isinstance(arguments, str) else json.dumps(arguments)
             function = {"name": name, "arguments": arguments}
