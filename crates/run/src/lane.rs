@@ -14,7 +14,7 @@ use gate::{ActingFor, Call, CallEnding, ContentPart, Gate, PartContent, Passed, 
 use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderName, LOCATION};
 use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode};
-use identity::{Presented, Verified};
+use identity::{Credential, Presented, Verified};
 use net::{Body, Drain, Request, Response, origin};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -553,8 +553,11 @@ impl<'a> RunAsking<'a> {
             ..self.call(&START, &resource, Some(run))
         };
         let gate = &self.shared().gate;
-        // What a key can do that is not found by its thumbprint, a run could not do once it has begun.
-        let acting = self.verified.thumbprint().map(|thumbprint| ActingFor {
+        // A step is a call of the key that began the run, and of nothing else: a token is limited to its scopes, its person and
+        // its time, and a step would not be. What is not found by its thumbprint could do nothing once the run has begun.
+        let is_key = self.verified.by() == Credential::Key;
+        let thumbprint = self.verified.thumbprint().filter(|_| is_key);
+        let acting = thumbprint.map(|thumbprint| ActingFor {
             agent: self.owner().clone(),
             thumbprint,
             run: run.into(),
