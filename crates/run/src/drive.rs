@@ -567,3 +567,6 @@ fn bounded(mut content: String) -> String {
     }
     content
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,10 +15,13 @@ use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderName, LOCAT
 use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode};
 use identity::{Presented, Verified};
+use net::{Body, Drain, Peer, Request, Response, origin};
+use identity::{Credential, Presented, Verified};
 use net::{Body, Drain, Request, Response, origin};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use store::runs::{KeptRun, RunFiles};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use crate::actions::{ALL, CANCEL, READ, START};
@@ -158,6 +161,29 @@ impl RunLane {
         drivers.spawn_local(driver);
     }
 
+    /// Keeps a new run, says whether that could be done, and drives it. It is done whether or not its client waits: no run is left
+    /// that nobody drives.
+    fn spawn_new(&self, run: Arc<LiveRun>, line: String) -> oneshot::Receiver<Result<(), String>> {
+        let (sender, receiver) = oneshot::channel();
+        let (shared, ports) = (Arc::clone(&self.shared), self.ports.clone());
+        let mut drivers = self.drivers.borrow_mut();
+        while drivers.try_join_next().is_some() {}
+        drivers.spawn_local(async move {
+            run.has_head(line.len() + 1);
+            let kept = shared.book.files.append(&run.id, &line, true).await;
+            let is_kept = kept.is_ok();
+            if !is_kept {
+                shared.book.forget(&run);
+                shared.book.files.remove(&run.id);
+            }
+            let _ = sender.send(kept.map_err(|error| error.0));
+            if is_kept {
+                drive(shared, ports, run).await;
+            }
+        });
+        receiver
+    }
+
     /// Answers one request; `rest` is its path behind `/v1/runs`, without the slash.
     pub async fn answer(&self, rest: &str, mut request: Request, id: CallId) -> Response {
         let head = request.head.clone();
@@ -172,7 +198,7 @@ impl RunLane {
         };
         let shared = &self.shared;
         let origins = &shared.settings.origins;
-        let known = who(&shared.gate, origins, &call, &head, request.peer.is_tls);
+        let known = who(&shared.gate, origins, &call, &head, &request.peer);
         let verified = match known.await {
             Ok(verified) => verified,
             Err(refusal) => return refuse(&refusal, id),
@@ -203,7 +229,7 @@ pub async fn answer_without(
     let resource = Resource::Run(Name::new(ALL).expect("all is a name"));
     let method = request.head.method.as_str();
     let call = Call::new(id, request.peer.caller, &READ, &resource, method);
-    let known = who(gate, origins, &call, &request.head, request.peer.is_tls).await;
+    let known = who(gate, origins, &call, &request.head, &request.peer).await;
     let refusal = match known {
         Ok(verified) => {
             request.is_of_known_agent();
@@ -220,18 +246,19 @@ async fn who(
     origins: &[String],
     call: &Call<'_>,
     head: &Parts,
-    is_tls: bool,
+    peer: &Peer,
 ) -> Result<Verified, Refusal> {
-    if let Err(refusal) = origin::check(head, is_tls, origins) {
+    if let Err(refusal) = origin::check(head, peer.is_tls, origins) {
         return Err(gate.turn_away(call, refusal).await);
     }
     let one = |name: &HeaderName| head.headers.get(name)?.to_str().ok();
-    let presented = Presented {
+    let mut presented = Presented {
         proof: one(&PROOF),
         method: head.method.as_str(),
         target: head.uri.path(),
         ..Presented::bearer(one(&AUTHORIZATION), call.peer)
     };
+    presented.peer.certificate = peer.certificate();
     gate.verify(call, &presented).await
 }
 
@@ -529,14 +556,17 @@ impl<'a> RunAsking<'a> {
             ..self.call(&START, &resource, Some(run))
         };
         let gate = &self.shared().gate;
-        // What a key can do that is not found by its thumbprint, a run could not do once it has begun.
-        let acting = self.verified.thumbprint().map(|thumbprint| ActingFor {
+        // A step is a call of the key that began the run, and of nothing else: a token is limited to its scopes, its person and
+        // its time, and a step would not be. What is not found by its thumbprint could do nothing once the run has begun.
+        let is_key = self.verified.by() == Credential::Key;
+        let thumbprint = self.verified.thumbprint().filter(|_| is_key);
+        let acting = thumbprint.map(|thumbprint| ActingFor {
             agent: self.owner().clone(),
             thumbprint,
             run: run.into(),
         });
         let can = acting.map(|acting| gate.recall(&acting));
-        if !can.is_some_and(|can| can.is_ok()) {
+        if can.is_none_or(|can| can.is_err()) {
             let public = "runs are started with a key of weir: another credential cannot be asked again later";
             let refusal = Refusal::new(refusal::KEY_MALFORMED, public);
             return Err(gate.reject(Some(&self.verified), &call, refusal).await);
@@ -652,22 +682,13 @@ impl<'a> RunAsking<'a> {
             Ok(run) => run,
             Err(known) => return Ok(known),
         };
-        let line = serde_json::to_string(&head).map_err(|error| error.to_string());
-        let kept = match line {
-            Ok(line) => {
-                run.has_head(line.len() + 1);
-                let kept = shared.book.files.append(&run.id, &line, true).await;
-                kept.map_err(|error| error.0)
-            }
-            Err(why) => Err(why),
-        };
-        if let Err(why) = kept {
-            shared.book.forget(&run);
-            shared.book.files.remove(&run.id);
-            return Err(self.unkept(&why));
+        let line = serde_json::to_string(&head).map_err(|error| self.unkept(&error.to_string()))?;
+        let kept = self.lane.spawn_new(Arc::clone(&run), line);
+        match kept.await {
+            Ok(Ok(())) => Ok(run),
+            Ok(Err(why)) => Err(self.unkept(&why)),
+            Err(_closed) => Err(Refusal::new(refusal::DRAINING, "the gateway is stopping")),
         }
-        self.lane.spawn(Arc::clone(&run));
-        Ok(run)
     }
 }
 

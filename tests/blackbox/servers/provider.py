@@ -106,7 +106,7 @@ class Script:
     """A conversation whose first text of a user is a list of turns; each answer plays the next.
 
     A turn has `say`, `reason`, `calls` ([tool, arguments], the arguments as an object or as a text), `pace` in seconds a piece, `status`
-    to fail, `fails` to fail so often first, `hang` in seconds, `many` calls at once, `bytes` to say, `cut` to break off.
+    to fail, `fails` to fail so often first, `hang` in seconds, `hangs` to do so so often first, `many` calls at once, `bytes` to say, `cut` to break off.
     """
 
     failed = {}
@@ -123,6 +123,8 @@ class Script:
             cls.failed[key] = cls.failed.get(key, 0) + 1
             if cls.failed[key] > turn.get("fails", 10_000):
                 turn.pop("status", None)
+            if cls.failed[key] > turn.get("hangs", 10_000):
+                turn.pop("hang", None)
         return turn, played
 
     @classmethod
@@ -131,11 +133,13 @@ class Script:
             return sse({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "script",
                         "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
 
-        calls = turn.get("calls", []) + [["none", {}]] * turn.get("many", 0)
+        calls = turn.get("calls", []) + [["none", {"n": n}] for n in range(turn.get("many", 0))]
         if turn.get("reason"):
             yield chunk({"reasoning_content": turn["reason"]})
-        for piece in words(turn.get("say", "") + "x" * turn.get("bytes", 0)) or []:
+        for piece in words(turn.get("say", "")):
             yield chunk({"content": piece})
+        for _ in range(2000 if "bytes" in turn else 0):
+            yield chunk({"content": "x" * (turn["bytes"] // 2000)})
         for i, (name, arguments) in enumerate(calls):
             arguments = arguments if isinstance(arguments, str) else json.dumps(arguments)
             function = {"name": name, "arguments": arguments}

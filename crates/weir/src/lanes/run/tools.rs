@@ -6,10 +6,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use base::Name;
+use http::HeaderMap;
 use net::sse::Reader;
 use run::{PortCaller, PortFailure, PortFuture, ToolAnswer, ToolCall, ToolOffer, Tools};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use tokio::task::JoinHandle;
 
 use super::asking::{failure, passing, refused, request, whole};
 use crate::lanes::OnThread;
@@ -62,31 +64,62 @@ impl LaneTools {
         renamed.insert(told.clone(), name.to_owned());
         told
     }
+}
 
-    /// Asks the URL of all servers, as far as the patterns reach.
-    async fn ask(
-        &self,
-        caller: &PortCaller,
-        patterns: &[String],
-        method: &'static str,
-        name: Option<&str>,
-        mut params: Value,
-    ) -> Result<Value, PortFailure> {
+/// The URL of all servers, as far as one run's patterns reach.
+#[derive(Clone)]
+struct ToolsUrl {
+    lane: Rc<dyn OnThread>,
+    caller: PortCaller,
+    patterns: Vec<String>,
+}
+
+/// One message, and how long its answer may be waited for is the lane's.
+struct ToolsMessage<'m> {
+    /// Of a request: its id is nobody else's, so that it alone is cancelled by it.
+    id: Option<&'m str>,
+    method: &'static str,
+    name: Option<&'m str>,
+    params: Value,
+}
+
+impl ToolsUrl {
+    fn new(lane: &Rc<dyn OnThread>, caller: &PortCaller, patterns: &[String]) -> ToolsUrl {
+        ToolsUrl {
+            lane: Rc::clone(lane),
+            caller: caller.clone(),
+            patterns: patterns.to_vec(),
+        }
+    }
+
+    async fn send(&self, said: ToolsMessage<'_>) -> Result<(HeaderMap, u16, Vec<u8>), PortFailure> {
+        let mut params = said.params;
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": REVISION,
             "io.modelcontextprotocol/clientInfo": { "name": "weir", "version": env!("CARGO_PKG_VERSION") },
             "io.modelcontextprotocol/clientCapabilities": {},
         });
-        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let mut fields = vec![("mcp-protocol-version", REVISION), ("mcp-method", method)];
-        fields.extend(name.map(|name| ("mcp-name", name)));
-        let request = request(caller, PATH, &fields, message.to_string());
+        let mut message = json!({ "jsonrpc": "2.0", "method": said.method, "params": params });
+        if let Some(id) = said.id {
+            message["id"] = id.into();
+        }
+        let mut fields = vec![
+            ("mcp-protocol-version", REVISION),
+            ("mcp-method", said.method),
+        ];
+        fields.extend(said.name.map(|name| ("mcp-name", name)));
+        let request = request(&self.caller, PATH, &fields, message.to_string());
         let unsaid = || failure("mcp.item_unknown", "the tool's name cannot be sent");
         let mut request = request.ok_or_else(unsaid)?;
-        request.head.extensions.insert(toolset(patterns));
-        let response = self.lane.answer("", request, new_call_id()).await;
-        let (fields, status, body) = whole(response).await?;
-        let Some(message) = answer_in(&body) else {
+        request.head.extensions.insert(toolset(&self.patterns));
+        whole(self.lane.answer("", request, new_call_id()).await).await
+    }
+
+    /// Sends a request, and gives its result.
+    async fn ask(&self, said: ToolsMessage<'_>) -> Result<Value, PortFailure> {
+        let id = json!(said.id);
+        let (fields, status, body) = self.send(said).await?;
+        let Some(message) = answer_in(&body, &id) else {
             return Err(match status {
                 200..300 => passing(SERVER, "the server answered something that is not MCP"),
                 _ => refused(&fields, status, &body, SERVER),
@@ -99,6 +132,62 @@ impl LaneTools {
                 Err(refused(&fields, status, text.as_bytes(), SERVER))
             }
         }
+    }
+}
+
+/// A call under way: where it is given up, its server is told.
+struct ToolUnderWay {
+    url: ToolsUrl,
+    id: String,
+    task: JoinHandle<Result<Value, PortFailure>>,
+    is_over: bool,
+}
+
+impl ToolUnderWay {
+    fn begin(url: ToolsUrl, name: String, arguments: Value) -> ToolUnderWay {
+        let id = format!("run-{}", new_call_id());
+        let (asked, own) = (url.clone(), id.clone());
+        let task = tokio::task::spawn_local(async move {
+            let said = ToolsMessage {
+                id: Some(&own),
+                method: "tools/call",
+                name: Some(&name),
+                params: json!({ "name": name, "arguments": arguments }),
+            };
+            asked.ask(said).await
+        });
+        ToolUnderWay {
+            url,
+            id,
+            task,
+            is_over: false,
+        }
+    }
+
+    async fn end(mut self) -> Result<Value, PortFailure> {
+        let ended = (&mut self.task).await;
+        self.is_over = true;
+        ended.unwrap_or_else(|error| Err(failure(SERVER, &error.to_string())))
+    }
+}
+
+impl Drop for ToolUnderWay {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let (url, id, task) = (self.url.clone(), self.id.clone(), self.task.abort_handle());
+        tokio::task::spawn_local(async move {
+            let said = ToolsMessage {
+                id: None,
+                method: "notifications/cancelled",
+                name: None,
+                params: json!({ "requestId": id, "reason": "the run was ended" }),
+            };
+            // A server that cannot be told hears of it as of any client that is gone.
+            let _ = url.send(said).await;
+            task.abort();
+        });
     }
 }
 
@@ -119,8 +208,8 @@ fn toolset(patterns: &[String]) -> mcp::Toolset {
 }
 
 /// The answer in a body: one message, or the last of a stream of events.
-fn answer_in(body: &[u8]) -> Option<Value> {
-    let is_answer = |message: &Value| message["id"] == json!(1) && message.get("method").is_none();
+fn answer_in(body: &[u8], id: &Value) -> Option<Value> {
+    let is_answer = |message: &Value| message["id"] == *id && message.get("method").is_none();
     if let Ok(message) = serde_json::from_slice::<Value>(body) {
         return is_answer(&message).then_some(message);
     }
@@ -143,10 +232,17 @@ impl Tools for LaneTools {
         patterns: &'a [String],
     ) -> PortFuture<'a, Result<Vec<ToolOffer>, PortFailure>> {
         Box::pin(async move {
+            let url = ToolsUrl::new(&self.lane, caller, patterns);
             let mut result = Value::Null;
             for _ in 0..LIST_TRIES_MAX {
-                let asked = self.ask(caller, patterns, "tools/list", None, json!({}));
-                result = asked.await?;
+                let id = format!("run-{}", new_call_id());
+                let said = ToolsMessage {
+                    id: Some(&id),
+                    method: "tools/list",
+                    name: None,
+                    params: json!({}),
+                };
+                result = url.ask(said).await?;
                 // A server that is down takes no other away, and one that only starts is waited for.
                 let missing = &result["_meta"]["weir/missing"];
                 if missing.as_array().is_none_or(Vec::is_empty) {
@@ -167,11 +263,11 @@ impl Tools for LaneTools {
     ) -> PortFuture<'a, Result<ToolAnswer, PortFailure>> {
         Box::pin(async move {
             let name = self.renamed.borrow().get(&call.tool).cloned();
-            let name = name.as_deref().unwrap_or(&call.tool);
+            let name = name.unwrap_or_else(|| call.tool.clone());
             let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
-            let params = json!({ "name": name, "arguments": arguments });
-            let asked = self.ask(caller, patterns, "tools/call", Some(name), params);
-            Ok(answer(&asked.await?))
+            let url = ToolsUrl::new(&self.lane, caller, patterns);
+            let under_way = ToolUnderWay::begin(url, name, arguments);
+            Ok(answer(&under_way.end().await?))
         })
     }
 }
@@ -247,12 +343,12 @@ mod tests {
 
     #[test]
     fn the_answer_is_found_in_one_message_and_among_events() {
-        let one = br#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
-        assert!(answer_in(one).is_some());
+        let (one, id) = (br#"{"jsonrpc":"2.0","id":"1","result":{}}"#, json!("1"));
+        assert!(answer_in(one, &id).is_some());
         let events =
-            b"data: {\"method\":\"notifications/progress\"}\n\ndata: {\"id\":1,\"error\":{}}\n\n";
-        assert!(answer_in(events).unwrap().get("error").is_some());
-        assert!(answer_in(b"data: {\"id\":2}\n\n").is_none());
-        assert!(answer_in(br#"{"code":"agent.key_unknown"}"#).is_none());
+            b"data: {\"method\":\"notifications/progress\"}\n\ndata: {\"id\":\"1\",\"error\":{}}\n\n";
+        assert!(answer_in(events, &id).unwrap().get("error").is_some());
+        assert!(answer_in(b"data: {\"id\":1}\n\n", &id).is_none());
+        assert!(answer_in(br#"{"code":"agent.key_unknown"}"#, &id).is_none());
     }
 }
