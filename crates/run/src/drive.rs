@@ -37,8 +37,6 @@ const SAME_CALLS_MAX: u64 = 6;
 const ANSWER_BYTES_MAX: usize = 256 << 10;
 /// Bytes of all that was said in a run and before it in its thread.
 const CONVERSATION_BYTES_MAX: usize = 16 << 20;
-/// Bytes of a run's events.
-const RUN_BYTES_MAX: u64 = 64 << 20;
 
 /// Why a run goes no further.
 enum Halt {
@@ -137,6 +135,11 @@ impl RunDriver {
                         Some(event) => end = event,
                         None => return,
                     },
+                },
+                // A failure is no large event.
+                Err(Some(NotTold::TooLarge)) => match self.of_halt(too_large()) {
+                    Some(event) if event.name() != end.name() => end = event,
+                    _ => return,
                 },
                 Err(_) => return,
             }
@@ -281,8 +284,6 @@ impl RunDriver {
             "money: it cost as much as it may".to_owned()
         } else if bytes > CONVERSATION_BYTES_MAX {
             format!("what was said in it is larger than {CONVERSATION_BYTES_MAX} bytes")
-        } else if self.run.bytes() > RUN_BYTES_MAX {
-            format!("its events are larger than {RUN_BYTES_MAX} bytes")
         } else {
             return Ok(());
         };
@@ -470,6 +471,7 @@ impl RunDriver {
                 Ok(())
             }
             Err(Some(NotTold::Ended)) => Err(Halt::Cancelled),
+            Err(Some(NotTold::TooLarge)) => Err(too_large()),
             Err(_) => Err(Halt::Parked("its events cannot be kept")),
         }
     }
@@ -557,6 +559,11 @@ fn failed(code: &'static Code, message: String) -> Halt {
         code: code.name.to_owned(),
         message,
     }
+}
+
+fn too_large() -> Halt {
+    let message = "the run met its limit of what is kept: its events are too large".to_owned();
+    failed(refusal::RUN_SPENT, message)
 }
 
 /// What a model is given of a tool's answer.
