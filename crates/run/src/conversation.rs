@@ -12,6 +12,8 @@ use crate::event::{EventLine, HeardEvent, RunEvent, RunHead, RunMessage, RunTota
 
 /// Runs of one thread whose messages a later one is given; older ones are left out.
 const THREAD_RUNS_MAX: usize = 64;
+/// Bytes of all that was said in a run and before it in its thread.
+pub(crate) const CONVERSATION_BYTES_MAX: usize = 16 << 20;
 
 /// A call of the last message that has no answer yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -209,14 +211,19 @@ pub(crate) fn head_of(line: &[u8]) -> Option<RunHead> {
 /// with what belongs to it. Runs that are not kept any more are left out.
 pub(crate) fn history(files: &RunFiles, run: &str) -> Vec<RunMessage> {
     let mut chain = Vec::new();
+    let mut bytes = 0;
     let mut next = Some(run.to_owned());
+    // Where it is too much the run fails, and what is still older does not matter.
     while let Some(run) = next.take()
         && chain.len() < THREAD_RUNS_MAX
+        && bytes <= CONVERSATION_BYTES_MAX
     {
         let Ok(loaded) = LoadedRun::read(files, &run) else {
             break;
         };
         next.clone_from(&loaded.head.after);
+        let said = loaded.head.input.iter().chain(&loaded.talk.messages);
+        bytes += said.map(RunMessage::bytes).sum::<usize>();
         chain.push(loaded);
     }
     let mut messages = Vec::new();

@@ -11,7 +11,7 @@ use base::refusal::{self, Code};
 use gate::ActingFor;
 
 use crate::actions::LANE;
-use crate::conversation::{Conversation, LoadedRun, PendingCall, history};
+use crate::conversation::{CONVERSATION_BYTES_MAX, Conversation, LoadedRun, PendingCall, history};
 use crate::event::{RunEvent, RunHead, RunMessage};
 use crate::lane::RunShared;
 use crate::live::{LiveRun, NotTold, RunState};
@@ -35,8 +35,6 @@ const SAME_CALLS_MADE: u64 = 3;
 const SAME_CALLS_MAX: u64 = 6;
 /// Bytes of a tool's answer that a model is given.
 const ANSWER_BYTES_MAX: usize = 256 << 10;
-/// Bytes of all that was said in a run and before it in its thread.
-const CONVERSATION_BYTES_MAX: usize = 16 << 20;
 
 /// Why a run goes no further.
 enum Halt {
