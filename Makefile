@@ -10,7 +10,7 @@ ALONE := tests/blackbox/test_servers.py tests/blackbox/test_idle.py tests/blackb
 MINUTES ?= 4
 CODE_MINUTES ?= 10
 
-.PHONY: help setup build run test lint test-rust test-blackbox fuzz bench certify-lab certify-relay certify-code certify-flow certify-mcp generators dist docs
+.PHONY: help setup build run test lint test-rust test-blackbox fuzz bench certify-lab certify-relay certify-code certify-flow certify-mcp certify-llm generators dist docs
 
 help: ## Lists the commands.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -55,7 +55,7 @@ fuzz: setup ## Runs each fuzz target for FUZZ_SECONDS (5).
 	@$(PART) "build the fuzzer" fuzz/run.sh build
 	@$(PART) "fuzz" fuzz/run.sh $(FUZZ_SECONDS)
 
-bench: ## Measures the gateway beside nginx, the lab beside wrk, scans and code search, and writes docs/performance.md.
+bench: ## Measures the gateway beside nginx, models too, the lab beside wrk, scans and code search, and writes docs/performance.md.
 	@setup/setup.sh bench
 	cargo build --locked --profile dist -p weir
 	$(VENV)/python bench/bench.py --weir target/dist/weir
@@ -65,6 +65,7 @@ bench: ## Measures the gateway beside nginx, the lab beside wrk, scans and code 
 	$(VENV)/python bench/scan.py --program bench/scan/target/dist/bench-scan --weir target/dist/weir
 	$(VENV)/python bench/relay.py --weir target/dist/weir
 	$(VENV)/python bench/code_search.py --weir target/dist/weir
+	$(VENV)/python bench/llm_lane.py --weir target/dist/weir
 	$(VENV)/python bench/figures.py
 
 certify-lab: ## Checks the lab against servers and generators of others; about twenty minutes.
@@ -91,6 +92,11 @@ certify-mcp: ## Checks what servers in Go, TypeScript and Python run of messages
 	@setup/setup.sh
 	cargo build --locked --profile dist -p weir
 	$(VENV)/python bench/certify_mcp.py --weir target/dist/weir
+
+certify-llm: ## Checks coding agents before weir in a scripted session, and budgets to the cent under 10,000 calls and 100 kills.
+	@setup/setup.sh agents
+	cargo build --locked --profile dist -p weir
+	$(VENV)/python bench/certify_llm.py --weir target/dist/weir
 
 generators: ## Installs oha and k6 for `make bench` and `make certify-lab`; k6 needs Go.
 	@setup/setup.sh generators

@@ -110,10 +110,10 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def start_nginx(origin_port, name="nginx"):
+def start_nginx(origin_port, name="nginx", more=""):
     port, binary = free_port(), shutil.which("nginx") or "/usr/sbin/nginx"
     text = (ROOT / "bench/nginx.conf").read_text()
-    for key, value in {"PORT": port, "ORIGIN": origin_port, "WORK": WORK, "NAME": name}.items():
+    for key, value in {"PORT": port, "ORIGIN": origin_port, "WORK": WORK, "NAME": name, "MORE": more}.items():
         text = text.replace(f"@{key}@", str(value))
     path = WORK / f"{name}.conf"
     path.write_text(text)

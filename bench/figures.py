@@ -30,6 +30,7 @@ ABOUT = {
     "bench/code_search.py": ("tools",),
     "bench/idle_connections.py": ("net",),
     "bench/lab.py": ("lab",),
+    "bench/llm_lane.py": ("base", "gate", "identity", "llm", "net", "policy", "scan", "store"),
     "bench/mcp_lane.py": ("base", "gate", "identity", "mcp", "net", "policy", "scan", "store"),
     "bench/relay.py": ("net", "relay", "seal"),
     "bench/scan.py": ("scan",),

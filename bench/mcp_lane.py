@@ -98,14 +98,14 @@ def targets(weir, origins, started):
 
 # Rates
 
-def in_turns(names, rounds, run):
+def in_turns(names, rounds, run, program="mcp_lane"):
     """Runs each name so many times, every other round the other way about. Gives the runs by name."""
     runs = {name: [] for name in names}
     for number in range(rounds):
         for name in list(names) if number % 2 == 0 else reversed(list(names)):
             runs[name].append(run(name))
             one = runs[name][-1]
-            print(f"mcp_lane: round {number + 1}: {name}: {one.cpu_us:.1f} µs, {one.rate:,.0f}/s", flush=True)
+            print(f"{program}: round {number + 1}: {name}: {one.cpu_us:.1f} µs, {one.rate:,.0f}/s", flush=True)
     return runs
 
 

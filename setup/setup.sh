@@ -4,6 +4,7 @@
 #   run         what `make run` needs
 #   test        what `make test` adds: Chromium, nginx, HAProxy, older clients and those of others, g++ and the crates of the fuzzer (the level without an argument)
 #   bench       what `make bench`, `make certify-lab` and `make certify-relay` add: wrk, valgrind, other gateways of MCP (1 GB)
+#   agents      coding agents of others for `make certify-llm`, beside the level `test` (900 MB)
 #   generators  load generators to compare the lab with, beside the level `test`
 #
 # It starts from Debian 12 with Rust, Python 3.11, Node 20 and a C compiler. A part is done again only when
@@ -18,8 +19,8 @@ fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
 level=${1:-test}
 case $level in
-  run | test | bench | generators) ;;
-  *) fail "there is no level $level; there are run, test, bench and generators" ;;
+  run | test | bench | agents | generators) ;;
+  *) fail "there is no level $level; there are run, test, bench, agents and generators" ;;
 esac
 
 # as_root COMMAND…: runs a command as root.
@@ -111,6 +112,10 @@ if [ "$level" != run ]; then
     node_packages .setup/node-clients setup/clients
   once crates-fuzz fuzz/Cargo.lock -- cargo fetch --locked --quiet --manifest-path fuzz/Cargo.toml
 fi
+if [ "$level" = agents ]; then
+  once node-agents setup/agents/package.json setup/agents/package-lock.json -- \
+    node_packages .setup/node-agents setup/agents
+fi
 if [ "$level" = generators ]; then
   once oha setup/setup.sh -- cargo install --quiet --locked --root .setup/tools --no-default-features --features rustls oha@1.16.0
   if command -v go >/dev/null; then
@@ -121,6 +126,7 @@ if [ "$level" = generators ]; then
 fi
 if [ "$level" = bench ]; then
   once crates-bench bench/origin/Cargo.lock -- cargo fetch --locked --quiet --manifest-path bench/origin/Cargo.toml
+  once crates-bench-bare bench/bare/Cargo.lock -- cargo fetch --locked --quiet --manifest-path bench/bare/Cargo.toml
   once crates-bench-scan bench/scan/Cargo.lock -- cargo fetch --locked --quiet --manifest-path bench/scan/Cargo.toml
   once python-litellm setup/requirements-litellm.txt -- python_venv .setup/venv-litellm setup/requirements-litellm.txt
   once python-contextforge setup/requirements-contextforge.txt -- \

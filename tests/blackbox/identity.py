@@ -66,7 +66,7 @@ class Key:
     def assertion(self, agent, audience, **claims):
         now = int(time.time())
         said = {"iss": agent, "sub": agent, "aud": audience, "jti": str(uuid.uuid4()), "iat": now, "exp": now + 60}
-        return self.sign({**said, **claims})
+        return self.sign({name: value for name, value in {**said, **claims}.items() if value is not None})
 
 
 class Identities(Gateway):
@@ -82,6 +82,10 @@ class Identities(Gateway):
             (self.folder / "ca.pass").write_text(PASSPHRASE)
             if not (self.state / "ca").exists():
                 self.weir("ca", "init")
+
+    def start(self):
+        self.began = int(time.time())
+        return super().start()
 
     @property
     def base(self):

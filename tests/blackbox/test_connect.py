@@ -130,7 +130,7 @@ def test_what_changed_meanwhile_stays(client, tmp_path):
         text = path.read_text().replace('"ui_font_size": 16', '"extra": 1, "ui_font_size": 16')
     path.write_bytes(text.encode())
     result = undo(tmp_path, client)
-    assert result.returncode == 0 and "only the entries of weir were taken out" in result.stdout, result.stderr
+    assert result.returncode == 0 and "but for the entries of weir" in result.stdout, result.stderr
     assert parse(path) == {"extra": 1, **parsed}
     assert left_beside(path) == []
 
@@ -270,6 +270,7 @@ def configured(folder, **more):
         "listen": "0.0.0.0:8700", "listen_public": True, "policy": "policy.cedar",
         "agents": {name: {"key": new_key(name)[1]} for name in ("dev", "guest")},
         "mcp": {"files": {"command": ["true"]}, "web": {"url": "https://tracker.example/mcp"}},
+        "toolsets": {"desk": {"servers": ["files"]}},
         **more,
     }
     folder.mkdir(exist_ok=True)
@@ -291,6 +292,7 @@ def test_servers_and_address_come_from_the_configuration(tmp_path):
     put(tmp_path, "cursor")
     assert urls(tmp_path) == ["http://127.0.0.1:8700/mcp"]
     assert urls(tmp_path, "--set", "desk") == ["http://127.0.0.1:8700/mcp/@desk"]
+    refused(weir(tmp_path, "connect", "cursor", "--set", "nope"), 'there is no toolset "nope"')
     assert urls(tmp_path, "--url", URL) == [f"{URL}/mcp"]
     assert urls(tmp_path, "--server", "files", "--server", "web") == [
         "http://127.0.0.1:8700/mcp/files", "http://127.0.0.1:8700/mcp/web"]

@@ -104,7 +104,7 @@ def gateway_of(tmp_path, policy):
 def policies_of_pages():
     page = (ROOT / "docs/getting-started.md").read_text()
     yield "getting-started", re.findall(r"```cedar\n(.*?)```", page.split("## Policies that read arguments")[0], re.S)[0]
-    yield "README", re.findall(r"```\n(permit .*?)```", (ROOT / "README.md").read_text(), re.S)[0]
+    yield "README", re.findall(r"```cedar\n(.*?)```", (ROOT / "README.md").read_text(), re.S)[0]
     yield "weir init", (ROOT / "crates/weir/src/cli/init/policy.cedar").read_text()
 
 

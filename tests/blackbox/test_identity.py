@@ -1,14 +1,16 @@
 """Who is calling, proved on every call: keys made while serving, enrolment, tokens, proofs, and what takes them back at once."""
 
 import base64
+import http.client
 import json
 import re
 import threading
 import time
 
 import pytest
-from gateway import Session, child_server
+from gateway import Answer, Session, UnixConnection, child_server
 from identity import JWT_BEARER, Identities, Key, b64, sha256
+from test_listeners import port_of
 
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 
@@ -61,11 +63,11 @@ def test_a_directory_outlives_a_restart(origin, tmp_path):
     with gate:
         made = json.loads(gate.weir("keys", "new", "ops", "--json").stdout)
         gate.kill()
-    with gate:
+        gate.start()
         assert gate.whoami(f"Bearer {made['key']}").status == 200
         gate.weir("agents", "revoke", "ops")
         gate.kill()
-    with gate:
+        gate.start()
         refused(gate.whoami(f"Bearer {made['key']}"), 403, "agent.revoked")
 
 
@@ -166,7 +168,7 @@ def test_a_proof_is_once_over_threads_processes_and_kill_9(origin, tmp_path):
         assert sorted(answers) == [200] + [401] * 11
         unused = proof_key.proof("GET", f"{gate.base}/whoami", token, gate.nonce())
         gate.kill()
-    with gate:
+        gate.start()
         # Its nonce names the boot before: it is asked for anew, whether it was used or not.
         for old in (proof, unused):
             refused(gate.whoami(f"DPoP {token}", old), 401, "agent.proof_nonce")
@@ -226,7 +228,11 @@ def test_assertions_are_once_and_for_this_gateway_and_of_an_enrolled_key(gate):
     for bad in [Key().assertion("client", gate.base), key.assertion("nobody", gate.base), key.assertion("dev", gate.base),
                 key.assertion("client", "https://other.example"), key.assertion("client", gate.base, exp=now - 120),
                 key.assertion("client", gate.base, nbf=now + 120), key.assertion("client", gate.base, exp=now + 86400),
-                key.assertion("client", gate.base, sub="other"), key.assertion("client", gate.base, jti=None), "x.y.z"]:
+                key.assertion("client", gate.base, sub="other"), key.assertion("client", gate.base, jti=None),
+                # It may have been used before this process began, which remembers only what it saw.
+                key.assertion("client", gate.base, iat=None),
+                key.assertion("client", gate.base, iat=gate.began - 1, exp=gate.began + 300),
+                key.assertion("client", gate.base, iat=now + 30), "x.y.z"]:
         answer = ask(bad)
         assert (answer.status, answer.json()["error"]) == (401, "invalid_client"), answer.body
         assert bad not in answer.body.decode()
@@ -238,6 +244,54 @@ def test_assertions_are_once_and_for_this_gateway_and_of_an_enrolled_key(gate):
     double = f"grant_type=client_credentials&grant_type=client_credentials&client_assertion={fresh()}"
     answer = gate.request("POST", "/oauth/token", double, {"content-type": "application/x-www-form-urlencoded"})
     assert (answer.status, answer.json()["error"]) == (400, "invalid_request")
+
+
+def test_what_two_readers_take_in_two_ways_is_refused(gate):
+    bearer = f"Bearer {gate.keys['dev']}"
+
+    def ask(*fields):
+        connection = gate.connect()
+        connection.putrequest("GET", "/whoami")
+        for name, value in fields:
+            connection.putheader(name, value)
+        connection.endheaders()
+        return Answer(connection.getresponse())
+    assert ask(("Authorization", bearer)).status == 200
+    refused(ask(("Authorization", bearer), ("Authorization", bearer)), 401, "agent.key_malformed")
+    refused(ask(("Authorization", bearer), ("DPoP", "a"), ("DPoP", "a")), 401, "agent.proof_invalid")
+
+
+def test_the_operators_routes_are_for_who_is_known_and_for_no_page(origin, gate, tmp_path):
+    socket = lambda: UnixConnection(gate.state / "admin.sock")
+    foreign = {"origin": "https://evil.example", "content-type": "application/json"}
+    body = json.dumps({"name": "page", "approved": True})
+    refused(gate.request("POST", "/admin/agents", body, foreign, connection=socket()), 403, "http.origin")
+    refused(gate.request("PUT", "/stops", b'{"stop": ["all"]}', foreign, connection=socket()), 403, "http.origin")
+    with Identities(tmp_path, {"web": {"url": origin.url}}, admin={"listen": "127.0.0.1:0"}) as open_to_all:
+        said = [json.loads(line) for line in open_to_all.logs.all if "pages for the operator" in line]
+        port = port_of(said[0]["address"])
+        for method, path in [("GET", "/admin/agents"), ("POST", "/admin/agents"), ("GET", "/stops"), ("PUT", "/stops"), ("DELETE", "/stops")]:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            answer = open_to_all.request(method, path, body, {"content-type": "application/json"}, connection=connection)
+            refused(answer, 403, "policy.forbidden")
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        assert open_to_all.request("GET", "/metrics", connection=connection).status == 200
+
+
+def test_stops_and_budgets_hold_at_the_token_service(origin, tmp_path):
+    limits = {"agent_per_minute": 2}
+    with Identities(tmp_path, {"web": {"url": origin.url}}, limits=limits) as gate:
+        key = gate.enrol("busy")
+        stops = lambda method, body=b"": gate.request(method, "/stops", body, connection=UnixConnection(gate.state / "admin.sock"))
+        assert stops("PUT", b'{"stop": ["agent:busy"]}').status == 200
+        stopped = gate.token("busy", key, check=False)
+        assert (stopped.status, stopped.json()["code"]) == (503, "gate.stopped"), stopped.body
+        assert stops("DELETE").status == 200
+        statuses = [gate.token("busy", key, check=False).status for _ in range(40)]
+        assert statuses[0] == 200 and 429 in statuses, statuses
+        # It spends what is its own: another agent goes on.
+        other = gate.enrol("calm")
+        assert gate.token("calm", other, check=False).status == 200
 
 
 def test_scopes_and_audiences_hold_and_say_what_is_missing(gate, origin):

@@ -70,7 +70,7 @@ def gate(issuer, tmp_path_factory):
 
 def test_requests_oauth2client_gets_and_uses_bound_tokens(gate):
     key = gate.enrol("roc")
-    private = jwskate.Jwk.from_pem(key.pem())
+    private = jwskate.Jwk.from_pem(key.pem()).with_kid_thumbprint()
     auth = PrivateKeyJwt("roc", private, alg="ES256", aud=gate.base)
     oauth = OAuth2Client(token_endpoint=f"{gate.base}/oauth/token", auth=auth, dpop_bound_access_tokens=True, testing=True)
     token = oauth.client_credentials(scope="mcp identity")
@@ -236,6 +236,11 @@ def test_weir_enrol_gives_a_certificate_whose_key_stays(secured):
     other = enrolled(secured, "other")
     mixed = secured.whoami(f"Bearer {token}", connection=secured.connect(other / "certificate.pem", other / "key.pem"))
     assert (mixed.status, mixed.refusal()[0]) == (401, "agent.proof_missing")
+    # Two credentials that contradict are refused; those of one agent are not.
+    unbound = secured.weir("token", "--dir", folder, "--ca", "outer.pem").stdout.strip()
+    assert secured.whoami(f"Bearer {unbound}", connection=secured.connect(chain, key)).status == 200
+    crossed = secured.whoami(f"Bearer {unbound}", connection=secured.connect(other / "certificate.pem", other / "key.pem"))
+    assert (crossed.status, crossed.refusal()[0]) == (401, "agent.certificate_unknown"), crossed.body
     for directory in (secured.state, secured.folder):
         for file in directory.rglob("*"):
             if file.is_file() and file != key and folder not in file.parents:
@@ -264,13 +269,18 @@ def test_openssl_takes_leaves_chains_keys_and_the_list(secured, tmp_path):
     (tmp_path / "crl.pem").write_text(secured.weir("ca", "crl").stdout)
     listed = [*verify, "-crl_check", "-CRLfile", tmp_path / "crl.pem"]
     assert openssl(*listed, leaf).strip().endswith("OK")
+    before = secured.weir("token", "--dir", folder, "--ca", "outer.pem").stdout.strip()
     serial = openssl("x509", "-in", leaf, "-noout", "-serial").strip().split("=")[1]
     secured.weir("ca", "revoke", serial)
     (tmp_path / "crl.pem").write_text(secured.weir("ca", "crl").stdout)
     assert "certificate revoked" in openssl(*listed, leaf, check=False)
-    gone = lambda: secured.whoami(connection=secured.connect(leaf, folder / "key.pem"))
-    until(lambda: gone().status == 401, "the gateway sees it too")
-    assert gone().refusal()[0] == "agent.certificate_unknown"
+    gone = secured.whoami(connection=secured.connect(leaf, folder / "key.pem"))
+    assert (gone.status, gone.refusal()[0]) == (401, "agent.certificate_unknown")
+    # Its key is locked out too, and so is the token that it gave; and the log says who did it.
+    asked = secured.weir("token", "--dir", folder, "--ca", "outer.pem", check=False)
+    assert asked.returncode == 2 and "agent.key_unknown" in asked.stderr, asked.stderr
+    assert secured.whoami(f"Bearer {before}").status == 401
+    assert "credential.revoke" in {record.get("what") for record in secured.records()}
 
 
 def test_requests_that_openssl_and_others_write(secured, tmp_path):
@@ -308,6 +318,11 @@ def test_a_certificate_is_renewed_by_the_one_before_and_rotation_loses_nobody(se
     connection.request("POST", "/enrol/renew", json.dumps({"csr": new.csr()}), {"content-type": "application/json"})
     answer = Answer(connection.getresponse())
     assert answer.status == 201, answer.body
+    # What can be copied, or is limited, becomes no certificate.
+    ask = lambda *scope: secured.weir("token", "--dir", folder, "--ca", "outer.pem", *scope).stdout.strip()
+    for token in (ask(), ask("--scope", "identity")):
+        again = secured.send("/enrol/renew", {"csr": Key().csr()}, authorization=f"Bearer {token}")
+        assert (again.status, again.refusal()[0]) == (401, "agent.certificate_unknown"), again.body
     (folder / "new.pem").write_text(answer.json()["certificate"])
     (folder / "new.key").write_text(new.pem())
     for pair in [(chain, key), (folder / "new.pem", folder / "new.key")]:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gateway import Gateway, Origin
+from gateway import Gateway, Origin, until
 
 anthropic = pytest.importorskip("anthropic")
 openai = pytest.importorskip("openai")
@@ -13,7 +13,7 @@ genai = pytest.importorskip("google.genai")
 SECRET = "AKIA" + "Z7QK3M5T2W8XN4RB"
 WORDS = "the river is low today"
 # Which dialect a provider speaks, by its kind.
-KINDS = {"chat": "deepseek", "messages": "anthropic", "google": "gemini"}
+KINDS = {"chat": "mistral", "messages": "anthropic", "google": "gemini"}
 CLIENTS = ["openai", "responses", "anthropic", "google"]
 PAIRS = [(client, provider) for client in CLIENTS for provider in KINDS
          if (client, provider) not in {("openai", "chat"), ("anthropic", "messages"), ("google", "google")}]
@@ -125,7 +125,9 @@ def test_what_is_said_is_judged_before_it_is_converted(mixed, client, provider, 
     assert SECRET not in str(mixed.ask(client, f"{provider}/leak", "3", stream)) if provider != "google" else True
     with pytest.raises(Exception) as refused:
         mixed.ask(client, f"{provider}/evil", WORDS, stream, tools=True)
-    assert "scan." in str(refused.value) or "scan." in json.dumps(mixed.gateway.records()[-1])
+    # A client may keep to itself what it was told in the middle of a stream; its outcome is recorded after that.
+    assert "scan." in str(refused.value) or until(
+        lambda: mixed.gateway.records()[-1].get("why", "").startswith("scan."), "the refusal is recorded")
 
 
 def post(mixed, path, body):

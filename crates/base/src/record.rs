@@ -140,6 +140,8 @@ pub struct Outcome<'a> {
     pub usage: Option<Usage>,
     /// The usage is all of it, although the answer did not go back.
     pub is_counted: bool,
+    /// Tokens of output that the bytes of the answer stand for at least, where nothing counted all of them; else 0.
+    pub output_least: u64,
     /// Nothing is billed for it: the provider was not reached, or refused the request.
     pub is_unbilled: bool,
     pub findings: &'a [Finding],
@@ -287,6 +289,9 @@ impl Outcome<'_> {
             json.text("end", self.end.as_str());
             findings(json, self.findings);
             json.text("kind", "outcome");
+            if self.output_least > 0 {
+                json.number("output_least", self.output_least);
+            }
             json.number("status", u64::from(self.status));
             if self.is_unbilled {
                 json.raw("unbilled", "true");
@@ -432,6 +437,7 @@ mod tests {
                 ..Usage::default()
             }),
             is_counted: true,
+            output_least: 5,
             is_unbilled: true,
             findings: &[],
             why: Some(("upstream.failed", "it \"ended\"")),
@@ -441,6 +447,7 @@ mod tests {
             value["usage"],
             serde_json::json!({ "input": 12, "output": 7 })
         );
+        assert_eq!(value["output_least"], 5);
         assert_eq!(
             serde_json::to_vec(&sorted(value)).expect("JSON"),
             outcome.to_json()

@@ -46,6 +46,11 @@ pub trait Scoped {
     fn key(&self) -> Option<&str> {
         None
     }
+
+    /// A schema that is compiled before the thread that writes is asked, so that nobody else waits for that.
+    fn schema(&self) -> Option<&Map<String, Value>> {
+        None
+    }
 }
 
 macro_rules! scoped {

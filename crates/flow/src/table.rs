@@ -12,6 +12,7 @@ use tools::serve::table::{Effect, Whose};
 
 use crate::exchange::{ImportAnswer, ImportCall};
 use crate::model::Project;
+use crate::model::entity::compile;
 use crate::ops::claim::{ClaimAnswer, ClaimCall, NextAnswer, NextCall};
 use crate::ops::dependency::DependencyCall;
 use crate::ops::deployment::{DeploymentAnswer, DeploymentCall};
@@ -317,6 +318,9 @@ where
     let digested = map.clone();
     let asked: A = arguments(map)?;
     let caller = caller(call, tool, &digested, asked.key())?;
+    if let Some(schema) = asked.schema() {
+        compile(schema)?;
+    }
     let session = call.session.project.clone();
     let written = call.engine.write(&caller, move |tx| {
         let project = ops::project(tx, asked.project(), session.as_deref())?;

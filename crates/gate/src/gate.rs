@@ -116,11 +116,17 @@ impl Gate {
     /// What is said to an agent that is not known, or may not call, now.
     pub(crate) fn recognises(&self, verified: &Verified) -> Result<(), Refusal> {
         self.not_expired(verified.expires_unix_ms())?;
+        if verified.epoch() == self.epoch() {
+            return Ok(());
+        }
+        let token = verified.token();
+        if token.is_some_and(|token| self.ports.directory.is_revoked(&token)) {
+            let public = "the token was taken back";
+            return Err(Refusal::new(refusal::TOKEN_INVALID, public));
+        }
         match verified.thumbprint() {
-            Some(thumbprint) if verified.epoch() != self.epoch() => {
-                self.knows(&verified.agent().name, &thumbprint)
-            }
-            _ => Ok(()),
+            Some(thumbprint) => self.knows(&verified.agent().name, &thumbprint),
+            None => Ok(()),
         }
     }
 

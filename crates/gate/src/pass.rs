@@ -46,6 +46,31 @@ impl Gate {
         }
     }
 
+    /// As [`Gate::verify`], for a client that its lane recognised itself and whose request is not judged afterwards, such as
+    /// one of the token service: it spends the agent's budget, and a stop refuses it.
+    ///
+    /// # Errors
+    /// The refusal, which is recorded where its budget allows that.
+    pub async fn verify_client(
+        &self,
+        verified: Verified,
+        call: &Call<'_>,
+    ) -> Result<Verified, Refusal> {
+        let now = self.ports.clock.now();
+        let lane = call.action.lane.name;
+        let may_call = verified
+            .check(now)
+            .and_then(|()| self.lets_stay(lane, &verified.agent().name, None));
+        let spent = self.budget(&verified, call, now, may_call.is_ok());
+        if let Err(refusal) = spent.await {
+            return Err(self.flooded(Some(&verified), call, refusal).await);
+        }
+        match may_call {
+            Ok(()) => Ok(verified),
+            Err(refusal) => Err(self.reject(Some(&verified), call, refusal).await),
+        }
+    }
+
     /// Recognises who shows this, and records nothing. The state of the directory is read before it is asked.
     fn recognise(&self, presented: &Presented<'_>, now: Now) -> Result<Recognised, Refusal> {
         let directory = &self.ports.directory;

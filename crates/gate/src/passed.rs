@@ -67,6 +67,8 @@ pub struct CallEnding<'a> {
     pub usage: Option<Usage>,
     /// The usage is all of it, although the answer did not go back.
     pub is_counted: bool,
+    /// Tokens of output that the bytes of the answer stand for at least. It is for calls of which nothing counted all.
+    pub output_least: u64,
     /// Nothing is billed for it: the provider was not reached, or refused the request.
     pub is_unbilled: bool,
     /// The code and private reason of what went wrong.
@@ -83,6 +85,7 @@ impl CallEnding<'_> {
             calls: None,
             usage: None,
             is_counted: false,
+            output_least: 0,
             is_unbilled: false,
             why: None,
         }
@@ -217,6 +220,7 @@ impl Passed {
             calls: ending.calls,
             usage: ending.usage,
             is_counted: ending.is_counted,
+            output_least: ending.output_least,
             is_unbilled: ending.is_unbilled,
             findings: &self.findings,
             why: ending.why,
@@ -237,13 +241,13 @@ impl Passed {
     }
 
     /// A call that is complete costs what was counted. Of one that is not, what was counted may be a part only, so it
-    /// costs the larger of that and what was reserved.
+    /// costs the larger of that and what was reserved, and never less than the text that came.
     fn settle(&mut self, ending: &CallEnding<'_>) {
         let Some(reservation) = self.reservation.take() else {
             return;
         };
         let is_whole = ending.end == CallEnd::Complete || ending.is_counted;
-        let (usage, is_estimated) = spent(&self.cost, ending.usage, is_whole, ending.is_unbilled);
+        let (usage, is_estimated) = spent(&self.cost, ending, is_whole);
         let counted = self.cost.price.map_or(0, |price| price.of(&usage));
         let money = match is_estimated {
             true => counted.max(self.cost.money()),
@@ -273,18 +277,20 @@ impl Passed {
 }
 
 /// What a call used, and whether that is what was reserved for it and not what was counted.
-fn spent(cost: &Cost, counted: Option<Usage>, is_whole: bool, is_unbilled: bool) -> (Usage, bool) {
-    match counted {
+fn spent(cost: &Cost, ending: &CallEnding<'_>, is_whole: bool) -> (Usage, bool) {
+    match ending.usage {
         Some(usage) if is_whole => (usage, false),
-        None if is_unbilled => (Usage::default(), false),
-        Some(usage) if usage.total() >= cost.tokens() => (usage, false),
-        _ => {
-            let usage = Usage {
+        None if ending.is_unbilled => (Usage::default(), false),
+        counted => {
+            let larger = counted.filter(|usage| usage.total() >= cost.tokens());
+            let reserved = Usage {
                 input: cost.input,
                 output: cost.output,
                 ..Usage::default()
             };
-            (usage, cost.tokens() > 0)
+            let mut usage = larger.unwrap_or(reserved);
+            usage.output = usage.output.max(ending.output_least);
+            (usage, larger.is_none() && usage.total() > 0)
         }
     }
 }
@@ -325,5 +331,45 @@ impl Permit for Passed {
 impl Drop for Passed {
     fn drop(&mut self) {
         self.close(CallEnding::of(CallEnd::Cut));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_nobody_counted_costs_what_was_reserved_or_its_text_if_that_is_more() {
+        let cost = Cost {
+            input: 90,
+            output: 10,
+            price: None,
+        };
+        let used = |output| Usage {
+            input: 90,
+            output,
+            ..Usage::default()
+        };
+        let ending = |end, usage, output_least| CallEnding {
+            usage,
+            output_least,
+            ..CallEnding::of(end)
+        };
+        let complete = ending(CallEnd::Complete, None, 4_000);
+        assert_eq!(spent(&cost, &complete, true), (used(4_000), true));
+        let short = ending(CallEnd::Complete, None, 4);
+        assert_eq!(spent(&cost, &short, true), (used(10), true));
+        let cut = ending(CallEnd::Cut, Some(used(1)), 4_000);
+        assert_eq!(spent(&cost, &cut, false), (used(4_000), true));
+        let counted = ending(CallEnd::Cut, Some(used(50)), 70);
+        assert_eq!(spent(&cost, &counted, false), (used(70), false));
+        // What the provider counted to the end is right, however long its words are.
+        let whole = ending(CallEnd::Complete, Some(used(50)), 70);
+        assert_eq!(spent(&cost, &whole, true), (used(50), false));
+        let unbilled = CallEnding {
+            is_unbilled: true,
+            ..CallEnding::of(CallEnd::Failed)
+        };
+        assert_eq!(spent(&cost, &unbilled, false), (Usage::default(), false));
     }
 }

@@ -29,6 +29,8 @@ pub struct ExpectedClaims<'e> {
 pub struct CheckedClaims {
     pub subject: String,
     pub id: Option<String>,
+    /// When it was issued, in Unix milliseconds, where it says so.
+    pub issued_unix_ms: Option<u64>,
     /// From when on it is void, in Unix milliseconds, without the skew.
     pub expires_unix_ms: u64,
 }
@@ -54,6 +56,7 @@ impl ExpectedClaims<'_> {
         Ok(CheckedClaims {
             subject,
             id: string(claims, "jti")?.map(|id| id.into_owned()),
+            issued_unix_ms: date_ms(claims, "iat")?,
             expires_unix_ms: expires,
         })
     }

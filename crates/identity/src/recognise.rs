@@ -75,7 +75,26 @@ pub fn recognise(
             by_token(presented, known, trust, text, is_dpop)
         }
     };
+    let found = found.and_then(|found| agrees(found, presented, known));
     found.map_err(|refusal| challenged(refusal, trust, presented.target, known.now_unix_ms))
+}
+
+/// Refuses a caller whose connection showed the certificate of another agent. A certificate that names no agent, such as
+/// that of a proxy, contradicts nothing.
+fn agrees(
+    found: Recognised,
+    presented: &Presented<'_>,
+    known: &KnownCallers<'_>,
+) -> Result<Recognised, Refusal> {
+    let shown = presented.peer.certificate;
+    let shown = shown.and_then(|der| by_certificate(der, known).ok());
+    match shown.is_some_and(|shown| shown.agent().name != found.verified.agent().name) {
+        true => Err(Refusal::new(
+            CERTIFICATE,
+            "the certificate of this connection is another agent's",
+        )),
+        false => Ok(found),
+    }
 }
 
 fn by_key(presented: &Presented<'_>, known: &KnownCallers<'_>) -> Result<Recognised, Refusal> {
@@ -134,6 +153,8 @@ fn by_certificate(der: &[u8], known: &KnownCallers<'_>) -> Result<Verified, Refu
     let found = FoundCredential {
         by: Credential::Certificate,
         thumbprint,
+        is_bound: true,
+        token: None,
         behalf: None,
         scopes: None,
         expires_unix_ms: Some(read.expires_unix_ms),
@@ -145,6 +166,8 @@ fn by_certificate(der: &[u8], known: &KnownCallers<'_>) -> Result<Verified, Refu
 struct TokenSays {
     /// The thumbprint of the credential that it hangs on, and the name of the agent that has to have it.
     root: Digest,
+    /// Its id, where this gateway issued it.
+    token: Option<Digest>,
     agent: String,
     behalf: Option<String>,
     scopes: Vec<String>,
@@ -175,6 +198,8 @@ fn by_token(
     let found = FoundCredential {
         by: Credential::AccessToken,
         thumbprint: says.root,
+        is_bound: says.binding.is_some(),
+        token: says.token,
         behalf: says.behalf.as_deref().map(Arc::from),
         scopes,
         expires_unix_ms: Some(says.expires_unix_ms),
@@ -200,16 +225,13 @@ fn read_token(
         let token = trust
             .own(text, presented.target, now)
             .map_err(token_refused)?;
-        if token
-            .claims
-            .id
-            .as_ref()
-            .is_some_and(|id| (known.is_revoked)(&token_id(id)))
-        {
+        let id = token.claims.id.as_deref().map(token_id);
+        if id.is_some_and(|id| (known.is_revoked)(&id)) {
             return Err(Refusal::new(TOKEN_INVALID, "the token was taken back"));
         }
         return Ok(TokenSays {
             root: token.root,
+            token: id,
             agent: token.agent.clone(),
             behalf: token.behalf.clone(),
             scopes: token.scopes.clone(),
@@ -240,6 +262,7 @@ fn read_token(
     };
     Ok(TokenSays {
         root: thumbprint(&subject),
+        token: None,
         agent: agent.as_str().to_owned(),
         behalf: None,
         scopes: token.scopes,

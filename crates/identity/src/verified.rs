@@ -165,13 +165,18 @@ pub struct Agent {
 /// # let agent = Agent { name: Name::new("dev").unwrap(), groups: vec![], state: Default::default(), expires_unix_ms: None };
 /// # let (agent, by) = (Arc::new(agent), Credential::Key);
 /// # let (thumbprint, expires_unix_ms, epoch) = (Some(Digest([0; 32])), None, 0);
-/// let forged = Verified { agent, by, thumbprint, behalf: None, scopes: None, expires_unix_ms, epoch };
+/// let (is_bound, token) = (true, None);
+/// let forged = Verified { agent, by, thumbprint, is_bound, token, behalf: None, scopes: None, expires_unix_ms, epoch };
 /// ```
 #[derive(Clone, Debug)]
 pub struct Verified {
     agent: Arc<Agent>,
     by: Credential,
     thumbprint: Option<Digest>,
+    /// Whether the private half of a key was proved, so that a copy of what was sent is of no use.
+    is_bound: bool,
+    /// Names the access token, where it was by one of this gateway's; see [`crate::recognise::token_id`].
+    token: Option<Digest>,
     /// The person or system that the agent acts for.
     behalf: Option<Arc<str>>,
     /// What the credential is limited to; absent where it is not.
@@ -195,6 +200,8 @@ impl Verified {
             agent,
             by,
             thumbprint,
+            is_bound: false,
+            token: None,
             behalf: None,
             scopes: None,
             epoch,
@@ -209,6 +216,8 @@ impl Verified {
             agent,
             by: found.by,
             thumbprint: Some(found.thumbprint),
+            is_bound: found.is_bound,
+            token: found.token,
             behalf: found.behalf,
             scopes: found.scopes,
             epoch,
@@ -243,6 +252,17 @@ impl Verified {
         self.thumbprint
     }
 
+    /// Whether the caller proved to have a private key: by a certificate, or by a token that is bound to a key or to a
+    /// certificate.
+    pub fn is_bound(&self) -> bool {
+        self.is_bound
+    }
+
+    /// Names the access token by which it was recognised, which may be taken back by itself.
+    pub fn token(&self) -> Option<Digest> {
+        self.token
+    }
+
     /// On whose behalf it calls, where a credential says so.
     pub fn behalf(&self) -> Option<&str> {
         self.behalf.as_deref()
@@ -268,6 +288,8 @@ impl Verified {
 pub(crate) struct FoundCredential {
     pub by: Credential,
     pub thumbprint: Digest,
+    pub is_bound: bool,
+    pub token: Option<Digest>,
     pub behalf: Option<Arc<str>>,
     pub scopes: Option<Arc<[Arc<str>]>>,
     pub expires_unix_ms: Option<u64>,
@@ -309,6 +331,8 @@ pub fn verify(
         agent,
         by: Credential::Key,
         thumbprint: Some(thumbprint),
+        is_bound: false,
+        token: None,
         behalf: None,
         scopes: None,
         epoch,

@@ -2,7 +2,7 @@
 //!
 //! A load test needs an origin that costs little, misbehaves on purpose and knows exactly how often it did.
 //! This one is thread per core (a listener, a runtime and a timer for each), and all its routes are on one
-//! address: fixed bodies, an echo, event streams, two LLM dialects and MCP. It is not a server for anything
+//! address: fixed bodies, an echo, event streams, the dialects of three providers of models and MCP. It is not a server for anything
 //! else: it keeps nothing, and no answer of it means anything.
 //!
 //! ```no_run
@@ -35,7 +35,7 @@ use std::thread::JoinHandle;
 
 pub use chance::Distribution;
 pub use counts::{Corrupted, Counts, RunCounts};
-pub use faults::{Behaviour, Chance, Every, Fault, Freeze, Zero};
+pub use faults::{Behaviour, Break, Chance, Every, Fault, Freeze, Zero};
 pub use guard::Auth;
 pub use llm::Llm;
 pub use mcp::{Answers, Mcp};

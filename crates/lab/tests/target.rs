@@ -12,6 +12,8 @@ mod llm;
 mod mcp;
 #[path = "target/plain.rs"]
 mod plain;
+#[path = "target/provider.rs"]
+mod provider;
 #[path = "target/secure.rs"]
 mod secure;
 

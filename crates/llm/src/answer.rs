@@ -1,9 +1,8 @@
 //! What a model says, read by its dialect: what was used, the calls of tools, and of a stream the texts that grow.
 
 use base::record::Usage;
-use base::{JsonKind, JsonValue};
+use base::{Json, JsonKind, JsonValue};
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 /// What a whole answer says.
 #[derive(Default)]
@@ -49,10 +48,13 @@ impl<'j> ToolCall<'j> {
 /// The arguments that a text stands for, as JSON: most dialects write them as JSON in a string, which a model may get wrong. What
 /// is no JSON is judged as the text that it is.
 pub(crate) fn arguments_of(text: &str) -> String {
-    match serde_json::from_str::<&RawValue>(text) {
-        Ok(json) => json.get().to_owned(),
-        Err(_) if text.is_empty() => "{}".to_owned(),
-        Err(_) => Value::from(text).to_string(),
+    // It is judged a level deeper than it stands here, and has to be one value there.
+    let within = format!("[{text}]");
+    let is_one = Json::read(within.as_bytes()).is_ok_and(|json| json.root().items().count() == 1);
+    match is_one {
+        true => text.to_owned(),
+        false if text.is_empty() => "{}".to_owned(),
+        false => Value::from(text).to_string(),
     }
 }
 
@@ -97,14 +99,23 @@ pub(crate) struct TextKey {
 pub(crate) struct Delta<'j> {
     pub(crate) usage: Option<Usage>,
     pub(crate) texts: Vec<(TextKey, JsonValue<'j>)>,
-    /// Calls that begin or go on here: the group and number of each, with its name where the event has it.
-    pub(crate) begun: Vec<(TextKey, Option<JsonValue<'j>>)>,
+    /// Calls that begin or go on here.
+    pub(crate) begun: Vec<CallBegin<'j>>,
     /// Calls that stand whole in this event.
     pub(crate) whole_calls: Vec<ToolCall<'j>>,
     /// Groups that end with this event.
     pub(crate) ended: Vec<u64>,
     /// The provider says in the middle of a stream that it failed.
     pub(crate) is_error: bool,
+    /// Why the event could be read in two ways, and goes to nobody.
+    pub(crate) invalid: Option<&'static str>,
+}
+
+/// A call that begins or goes on in an event, with what the event says of it.
+pub(crate) struct CallBegin<'j> {
+    pub(crate) key: TextKey,
+    pub(crate) name: Option<JsonValue<'j>>,
+    pub(crate) id: Option<JsonValue<'j>>,
 }
 
 impl<'j> Delta<'j> {
@@ -114,9 +125,15 @@ impl<'j> Delta<'j> {
         }
     }
 
-    pub(crate) fn call(&mut self, (group, index): (u64, u64), name: Option<JsonValue<'j>>) {
+    pub(crate) fn call(
+        &mut self,
+        (group, index): (u64, u64),
+        name: Option<JsonValue<'j>>,
+        id: Option<JsonValue<'j>>,
+    ) {
         let kind = TextKind::Arguments;
-        self.begun.push((TextKey { kind, group, index }, name));
+        let key = TextKey { kind, group, index };
+        self.begun.push(CallBegin { key, name, id });
     }
 
     pub(crate) fn ends(&mut self, group: u64) {

@@ -20,7 +20,7 @@ use base::{Refusal, refusal};
 use serde_json::Value;
 
 use crate::wire::{self, Wire};
-use talk::{Said, Talk};
+use talk::{Said, Talk, TalkBlock};
 
 /// One dialect, as conversions see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,14 +95,27 @@ impl Conversion {
         model: &str,
         is_stream: bool,
     ) -> Result<Value, Unconvertible> {
-        let mut talk = match self.client {
-            Dialect::Chat => chat::read(body)?,
-            Dialect::Messages => messages::read(body)?,
-            Dialect::Gemini => gemini::read(body)?,
-            Dialect::Responses => responses::read(body)?,
-        };
+        let mut talk = self.read(body)?;
         talk.is_stream = is_stream;
         self.write(&talk, model)
+    }
+
+    /// Tokens that the answer may have, where the provider is told of more than the client asks for; nothing too where the
+    /// request cannot be converted.
+    pub(crate) fn output_max(self, body: &Value) -> Option<u64> {
+        match self.provider {
+            Dialect::Messages => self.read(body).ok().map(|talk| messages::output_max(&talk)),
+            Dialect::Chat | Dialect::Gemini | Dialect::Responses => None,
+        }
+    }
+
+    fn read(self, body: &Value) -> Result<Talk, Unconvertible> {
+        match self.client {
+            Dialect::Chat => chat::read(body),
+            Dialect::Messages => messages::read(body),
+            Dialect::Gemini => gemini::read(body),
+            Dialect::Responses => responses::read(body),
+        }
     }
 
     fn write(self, talk: &Talk, model: &str) -> Result<Value, Unconvertible> {
@@ -127,6 +140,14 @@ impl Conversion {
                 return Err(Unconvertible::new("model", "is of no provider for this"));
             }
         };
+        if said
+            .blocks
+            .iter()
+            .any(|block| matches!(block, TalkBlock::Image(_)))
+        {
+            let why = "has an image, which no other dialect has a word for";
+            return Err(Unconvertible::new("the answer", why));
+        }
         Ok(self.said(&said, model))
     }
 

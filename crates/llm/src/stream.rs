@@ -44,6 +44,10 @@ const LOOK_MS: u64 = 1_000;
 const KEEP_ALIVE_MS: u64 = 15_000;
 /// Longest event beside its texts that is remembered as clean.
 const CLEAN_BYTES_MAX: usize = 4 << 10;
+/// Bytes of text that a token stands for at most, on the whole.
+const BYTES_PER_TOKEN: u64 = 4;
+/// What a stream may begin with, and no client reads (HTML standard, section 9.2.5).
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// Keeps nginx from collecting a stream.
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
@@ -112,6 +116,7 @@ impl Carrying {
             ..
         } = self;
         let (bytes, usage) = (judge.bytes, judge.usage);
+        let used = (usage, judge.said_bytes / BYTES_PER_TOKEN);
         let error = match &ended {
             Ended::Whole => judge.is_error.then_some("provider"),
             Ended::ClientGone => Some("client_gone"),
@@ -125,9 +130,9 @@ impl Carrying {
                 } else {
                     CallEnd::Complete
                 };
-                end(judge.passed, how, 200, bytes, usage, None);
+                end(judge.passed, how, 200, bytes, used, None);
             }
-            Ended::ClientGone => end(judge.passed, CallEnd::Cut, 200, bytes, usage, None),
+            Ended::ClientGone => end(judge.passed, CallEnd::Cut, 200, bytes, used, None),
             Ended::Refused(refusal) => {
                 let event = refuse::event(client, &refusal, judge.passed.call());
                 // Nobody may be there to read it.
@@ -136,7 +141,7 @@ impl Carrying {
                     true => CallEnd::Refused,
                     false => CallEnd::Cut,
                 };
-                end(judge.passed, how, 200, bytes, usage, Some(&refusal));
+                end(judge.passed, how, 200, bytes, used, Some(&refusal));
             }
         }
     }
@@ -243,9 +248,11 @@ impl Carrying {
 struct HeldEvent {
     /// As it came, its blank line included.
     raw: Vec<u8>,
-    /// The texts in it: which, from where to where in that text, and where it stands in `raw`.
-    texts: Vec<(TextKey, Range<usize>, Range<usize>)>,
+    texts: Vec<HeldText>,
 }
+
+/// A text in an event that waits: which, from where to where in that text, and where it stands in the event.
+type HeldText = (TextKey, Range<usize>, Range<usize>);
 
 /// Judges the events of one stream.
 struct EventJudge {
@@ -258,6 +265,9 @@ struct EventJudge {
     clean: Vec<u8>,
     usage: Option<Usage>,
     bytes: u64,
+    /// Bytes of the texts that grow.
+    said_bytes: u64,
+    has_begun: bool,
     is_error: bool,
 }
 
@@ -272,12 +282,17 @@ impl EventJudge {
             clean: Vec::new(),
             usage: None,
             bytes: 0,
+            said_bytes: 0,
+            has_begun: false,
             is_error: false,
         }
     }
 
     /// Takes one event.
-    fn take(&mut self, event: Vec<u8>) -> Result<(), Refusal> {
+    fn take(&mut self, mut event: Vec<u8>) -> Result<(), Refusal> {
+        if !std::mem::replace(&mut self.has_begun, true) && event.starts_with(BYTE_ORDER_MARK) {
+            event.drain(..BYTE_ORDER_MARK.len());
+        }
         let (mut raw, data) = data_of(event);
         let text = raw[data.clone()].to_vec();
         let mut held = Vec::new();
@@ -292,6 +307,9 @@ impl EventJudge {
             check_names(root)?;
             let mut delta = Delta::default();
             (self.wire.event)(root, &mut delta);
+            if let Some(why) = delta.invalid {
+                return Err(invalid(why));
+            }
             self.usage = usage::merge(self.usage, delta.usage);
             self.is_error |= delta.is_error;
             for call in &delta.whole_calls {
@@ -300,19 +318,7 @@ impl EventJudge {
             if let Some(redacted) = self.beside(&text, root, &delta)? {
                 raw.splice(data.clone(), redacted);
             }
-            for (key, name) in &delta.begun {
-                self.texts.begin_call(&mut self.passed, *key, *name)?;
-            }
-            for (key, value) in &delta.texts {
-                let said = value.as_str().unwrap_or_default();
-                let span = self.texts.push(&mut self.passed, *key, said.as_bytes())?;
-                let at = value.span();
-                held.push((*key, span, data.start + at.start..data.start + at.end));
-            }
-            for group in delta.ended {
-                self.texts
-                    .finish(&mut self.passed, |key| key.group == group)?;
-            }
+            held = self.grow(&delta, data.start)?;
         }
         self.held_bytes += raw.len();
         self.held.push_back(HeldEvent { raw, texts: held });
@@ -324,6 +330,26 @@ impl EventJudge {
             )
             .of_answer()),
         }
+    }
+
+    /// Takes what an event adds to texts and calls; gives where its parts of them stand. Its data begin at `start`.
+    fn grow(&mut self, delta: &Delta<'_>, start: usize) -> Result<Vec<HeldText>, Refusal> {
+        let mut held = Vec::new();
+        for begin in &delta.begun {
+            self.texts.begin_call(&mut self.passed, begin)?;
+        }
+        for (key, value) in &delta.texts {
+            let said = value.as_str().unwrap_or_default();
+            self.said_bytes += said.len() as u64;
+            let span = self.texts.push(&mut self.passed, *key, said.as_bytes())?;
+            let at = value.span();
+            held.push((*key, span, start + at.start..start + at.end));
+        }
+        for group in &delta.ended {
+            self.texts
+                .finish(&mut self.passed, |key| key.group == *group)?;
+        }
+        Ok(held)
     }
 
     /// Judges what an event says beside the texts that grow; gives it where something was redacted.

@@ -73,6 +73,16 @@ pub(crate) struct Sending<'a> {
 }
 
 impl Sending<'_> {
+    /// Tokens that the answer may have, as the provider is told: where a model is to think, a conversion gives it room for that
+    /// beside what the client allows.
+    fn output_tokens(&self, candidate: &Candidate) -> u64 {
+        let sent = candidate.conversion.and_then(|conversion| {
+            let body: Value = serde_json::from_slice(self.body).ok()?;
+            conversion.output_max(&body)
+        });
+        self.output_tokens.max(sent.unwrap_or_default())
+    }
+
     /// What a try is expected to use, and what that costs.
     fn cost(&self, lane: &LlmLane, candidate: &Candidate) -> Cost {
         let state = &lane.shared.states[candidate.provider];
@@ -84,7 +94,7 @@ impl Sending<'_> {
             bills => Cost {
                 input,
                 output: if bills == Bills::All {
-                    self.output_tokens
+                    self.output_tokens(candidate)
                 } else {
                     0
                 },
@@ -694,13 +704,14 @@ pub(crate) fn end(
     how: CallEnd,
     status: u16,
     bytes: u64,
-    usage: Option<Usage>,
+    (usage, output_least): (Option<Usage>, u64),
     why: Option<&Refusal>,
 ) {
     passed.end(CallEnding {
         status,
         bytes,
         usage,
+        output_least,
         why: why.map(|refusal| (refusal.code.name, refusal.private.as_str())),
         ..CallEnding::of(how)
     });

@@ -7,6 +7,8 @@ mod gemini;
 mod messages;
 mod openai;
 mod read;
+#[cfg(test)]
+mod tests;
 
 use base::{Action, JsonValue};
 

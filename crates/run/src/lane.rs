@@ -14,6 +14,8 @@ use gate::{ActingFor, Call, CallEnding, ContentPart, Gate, PartContent, Passed, 
 use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderName, LOCATION};
 use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode};
+use identity::{Presented, Verified};
+use net::{Body, Drain, Peer, Request, Response, origin};
 use identity::{Credential, Presented, Verified};
 use net::{Body, Drain, Request, Response, origin};
 use serde_json::{Value, json};
@@ -200,7 +202,7 @@ impl RunLane {
         };
         let shared = &self.shared;
         let origins = &shared.settings.origins;
-        let known = who(&shared.gate, origins, &call, &head, request.peer.is_tls);
+        let known = who(&shared.gate, origins, &call, &head, &request.peer);
         let verified = match known.await {
             Ok(verified) => verified,
             Err(refusal) => return refuse(&refusal, id),
@@ -231,7 +233,7 @@ pub async fn answer_without(
     let resource = Resource::Run(Name::new(ALL).expect("all is a name"));
     let method = request.head.method.as_str();
     let call = Call::new(id, request.peer.caller, &READ, &resource, method);
-    let known = who(gate, origins, &call, &request.head, request.peer.is_tls).await;
+    let known = who(gate, origins, &call, &request.head, &request.peer).await;
     let refusal = match known {
         Ok(verified) => {
             request.is_of_known_agent();
@@ -248,18 +250,19 @@ async fn who(
     origins: &[String],
     call: &Call<'_>,
     head: &Parts,
-    is_tls: bool,
+    peer: &Peer,
 ) -> Result<Verified, Refusal> {
-    if let Err(refusal) = origin::check(head, is_tls, origins) {
+    if let Err(refusal) = origin::check(head, peer.is_tls, origins) {
         return Err(gate.turn_away(call, refusal).await);
     }
     let one = |name: &HeaderName| head.headers.get(name)?.to_str().ok();
-    let presented = Presented {
+    let mut presented = Presented {
         proof: one(&PROOF),
         method: head.method.as_str(),
         target: head.uri.path(),
         ..Presented::bearer(one(&AUTHORIZATION), call.peer)
     };
+    presented.peer.certificate = peer.certificate();
     gate.verify(call, &presented).await
 }
 

@@ -104,12 +104,14 @@ impl DirectoryFile {
     }
 
     /// Changes the directory, with no other process in between, and gives it as it is then. Nothing is written where
-    /// `change` refuses.
+    /// `change` refuses. The new epoch is above the file's and above `known_epoch`, which is in force: so the change comes
+    /// into force also where an older copy of the file was put back.
     ///
     /// # Errors
     /// What `change` refuses, and `identity.directory_failed` where the file cannot be read or written.
     pub fn change<T>(
         &self,
+        known_epoch: u64,
         change: impl FnOnce(&mut DirectoryBook) -> Result<T, Refusal>,
     ) -> Result<(DirectoryBook, T), Refusal> {
         let failed = |error: DirectoryError| {
@@ -123,21 +125,9 @@ impl DirectoryFile {
         if book == before {
             return Ok((book, answer));
         }
-        book.epoch = epoch + 1;
+        book.epoch = epoch.max(known_epoch).saturating_add(1);
         self.write(&book).map_err(failed)?;
         Ok((book, answer))
-    }
-
-    /// The same, where what is changed stands although the answer is a refusal, such as the count of wrong tries.
-    ///
-    /// # Errors
-    /// As [`DirectoryFile::change`].
-    pub fn change_always<T>(
-        &self,
-        change: impl FnOnce(&mut DirectoryBook) -> Result<T, Refusal>,
-    ) -> Result<(DirectoryBook, T), Refusal> {
-        let (book, answer) = self.change(|book| Ok(change(book)))?;
-        answer.map(|answer| (book, answer))
     }
 
     fn lock(&self) -> Result<impl Sized, DirectoryError> {

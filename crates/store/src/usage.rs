@@ -80,6 +80,8 @@ struct EndedCall<'r> {
     #[serde(default)]
     counted: bool,
     #[serde(default)]
+    output_least: u64,
+    #[serde(default)]
     unbilled: bool,
 }
 
@@ -160,18 +162,23 @@ impl UsageReader {
 fn settled(call: UsedCall, ended: &EndedCall<'_>) -> UsedCall {
     let counted = ended.usage.map(Usage::from);
     let known = match counted {
-        Some(usage) if ended.end == "complete" || ended.counted => Some(usage),
-        None if ended.unbilled => Some(Usage::default()),
-        Some(usage) if usage.total() >= call.usage.total() => Some(usage),
-        _ => None,
+        Some(usage) if ended.end == "complete" || ended.counted => usage,
+        None if ended.unbilled => Usage::default(),
+        counted => {
+            let larger = counted.filter(|usage| usage.total() >= call.usage.total());
+            let mut usage = larger.unwrap_or(call.usage);
+            usage.output = usage.output.max(ended.output_least);
+            return UsedCall {
+                usage,
+                is_estimated: larger.is_none() && usage.total() > 0,
+                ..call
+            };
+        }
     };
-    match known {
-        Some(usage) => UsedCall {
-            usage,
-            is_estimated: false,
-            ..call
-        },
-        None => call,
+    UsedCall {
+        usage: known,
+        is_estimated: false,
+        ..call
     }
 }
 
@@ -400,6 +407,7 @@ mod tests {
             calls: None,
             usage,
             is_counted: false,
+            output_least: 70 * u64::from(call == 6),
             is_unbilled,
             findings: &[],
             why: None,
@@ -410,7 +418,7 @@ mod tests {
     #[test]
     fn a_call_used_what_was_counted_and_a_broken_one_the_larger() {
         let mut reader = UsageReader::default();
-        for call in 1..=6 {
+        for call in 1..=7 {
             assert_eq!(reader.take(&judgement(call, 5_000, (90, 10))), None);
         }
         let mut ends = |call, end, usage, is_unbilled| {
@@ -427,6 +435,8 @@ mod tests {
         assert_eq!(ends(3, CallEnd::Cut, Some((300, 7)), false), (307, false));
         assert_eq!(ends(4, CallEnd::Failed, None, true), (0, false));
         assert_eq!(ends(5, CallEnd::Failed, None, false), (100, true));
+        // Its text was longer than what was reserved for it.
+        assert_eq!(ends(6, CallEnd::Complete, None, false), (160, true));
         assert_eq!(
             reader.take(&outcome(9, CallEnd::Complete, None, false)),
             None

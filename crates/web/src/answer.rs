@@ -2,13 +2,14 @@
 //!
 //! A short answer goes back as the bytes that came, in the coding that they came in, if nothing was found in it. One that
 //! flows is taken out of its coding, so that what is found can be replaced; one that is cut never looks whole to the
-//! agent. Bytes that are no text are not read, and pass.
+//! agent. Bytes that are no text pass without being read, unless the site says that they are one.
 
 use std::time::Duration;
 
 use base::record::CallEnd;
 use base::{CallId, Json, Refusal, refusal};
 use bytes::Bytes;
+use encoding_rs::{Encoding, UTF_8};
 use gate::{Answer, Channel, Passed, Role};
 use http::header::{
     CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, PROXY_AUTHENTICATE, UPGRADE,
@@ -21,6 +22,7 @@ use crate::bounds::AgentPlace;
 use crate::credentials::Scrub;
 use crate::decode::{self, Coding, Decoder};
 use crate::exchange::{Judged, coding_fault, end, of_send};
+use crate::fetch;
 use crate::html;
 use crate::lane::WebLane;
 use crate::refuse;
@@ -152,12 +154,12 @@ pub(crate) fn judge_text(
     }
     if kind.contains("html") {
         // What is split over elements, or written in character references, stands together here.
-        let page = html::read(&String::from_utf8_lossy(text));
+        let page = html::read(&fetch::text(fields, text));
         let (mut channel, mut unused) = (Channel::new(Role::ToolResult, "page"), Vec::new());
         channel.push(passed, page.all.as_bytes(), &mut unused)?;
         channel.finish(passed, &mut unused)?;
     }
-    let (mut read, mut out) = (AnswerText::new(&kind), Vec::with_capacity(text.len()));
+    let (mut read, mut out) = (AnswerText::new(fields), Vec::with_capacity(text.len()));
     read.push(passed, text, &mut out)?;
     read.finish(passed, &mut out)?;
     Ok(out)
@@ -200,28 +202,28 @@ fn is_binary(piece: &[u8]) -> bool {
 /// A text of an answer, as far as it came.
 struct AnswerText {
     channel: Channel,
+    /// The site says that it is text, so that all of it is read.
+    is_text: bool,
+    is_begun: bool,
     events: Option<Events>,
-}
-
-/// What the events of a stream say, one after the other: a secret that is split over two of them stands together here.
-struct Events {
-    reader: sse::Reader,
-    channel: Channel,
-    said: usize,
-    told: usize,
+    charset: Option<Charset>,
 }
 
 impl AnswerText {
-    fn new(kind: &str) -> AnswerText {
+    fn new(fields: &HeaderMap) -> AnswerText {
+        let kind = kind(fields);
         let events = (kind == "text/event-stream").then(|| Events {
             reader: sse::Reader::new(EVENT_BYTES_MAX),
-            channel: Channel::new(Role::ToolResult, "events"),
-            said: 0,
-            told: 0,
+            reading: SecondReading::new("events"),
         });
+        let charset = fields.get(CONTENT_TYPE);
+        let charset = charset.and_then(|kind| fetch::label(kind.as_bytes()));
         AnswerText {
             channel: Channel::new(Role::ToolResult, "answer"),
+            is_text: is_text(&kind),
+            is_begun: false,
             events,
+            charset: charset.filter(|said| *said != UTF_8).map(Charset::new),
         }
     }
 
@@ -231,44 +233,129 @@ impl AnswerText {
         piece: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), Refusal> {
-        if is_binary(piece) {
+        if !self.is_text && is_binary(piece) {
             self.channel.finish(passed, out)?;
             self.channel = Channel::new(Role::ToolResult, "answer");
             out.extend_from_slice(piece);
             return Ok(());
         }
-        if let Some(events) = &mut self.events {
-            events.push(passed, piece)?;
-        }
-        self.channel.push(passed, piece, out)
+        let from = out.len();
+        self.channel.push(passed, piece, out)?;
+        self.read_again(passed, &out[from..], false)
     }
 
     fn finish(&mut self, passed: &mut Passed, out: &mut Vec<u8>) -> Result<(), Refusal> {
-        if let Some(events) = &mut self.events {
-            let mut told = Vec::new();
-            events.channel.finish(passed, &mut told)?;
-            events.told += told.len();
+        let from = out.len();
+        self.channel.finish(passed, out)?;
+        self.read_again(passed, &out[from..], true)
+    }
+
+    /// Reads what is about to go on as its reader will.
+    fn read_again(
+        &mut self,
+        passed: &mut Passed,
+        text: &[u8],
+        is_end: bool,
+    ) -> Result<(), Refusal> {
+        if let (false, Some(first)) = (self.is_begun, text.first()) {
+            self.is_begun = true;
+            // No UTF-8 begins so, but the byte order marks of UTF-16 do.
+            if self.is_text && self.charset.is_none() && *first >= 0xfe {
+                self.charset = Some(Charset::new(UTF_8));
+            }
         }
-        self.channel.finish(passed, out)
+        if let Some(events) = &mut self.events {
+            events.push(passed, text, is_end)?;
+        }
+        match &mut self.charset {
+            Some(charset) => charset.push(passed, text, is_end),
+            None => Ok(()),
+        }
     }
 }
 
+/// A text that is judged beside the one that goes on, which says the same in another form. What would be replaced in it
+/// cannot be found in the other, so that the answer is cut there.
+struct SecondReading {
+    channel: Channel,
+    /// What came and was not let go yet.
+    waiting: Vec<u8>,
+}
+
+impl SecondReading {
+    fn new(path: &str) -> SecondReading {
+        SecondReading {
+            channel: Channel::new(Role::ToolResult, path),
+            waiting: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, passed: &mut Passed, text: &[u8], is_end: bool) -> Result<(), Refusal> {
+        self.waiting.extend_from_slice(text);
+        let mut told = Vec::new();
+        self.channel.push(passed, text, &mut told)?;
+        if is_end {
+            self.channel.finish(passed, &mut told)?;
+        }
+        let is_same = self.waiting.starts_with(&told);
+        if !is_same || (is_end && self.waiting.len() > told.len()) {
+            let public = "a secret stands in the answer in a form in which it cannot be replaced";
+            return Err(Refusal::new(refusal::SECRET, public));
+        }
+        self.waiting.drain(..told.len());
+        Ok(())
+    }
+}
+
+/// What the events of a stream say, one after the other: a secret that is split over two of them stands together here.
+struct Events {
+    reader: sse::Reader,
+    reading: SecondReading,
+}
+
 impl Events {
-    fn push(&mut self, passed: &mut Passed, piece: &[u8]) -> Result<(), Refusal> {
+    fn push(&mut self, passed: &mut Passed, text: &[u8], is_end: bool) -> Result<(), Refusal> {
         let mut said = Vec::new();
         let read = self
             .reader
-            .push(piece, |event| said.extend(event.data.unwrap_or_default()));
+            .push(text, |event| said.extend(event.data.unwrap_or_default()));
         read.map_err(|_| {
             Refusal::new(
                 refusal::WEB_TOO_LARGE,
                 "an event of the answer is too large",
             )
         })?;
-        let mut told = Vec::new();
-        self.channel.push(passed, &said, &mut told)?;
-        (self.said, self.told) = (self.said + said.len(), self.told + told.len());
-        Ok(())
+        self.reading.push(passed, &said, is_end)
+    }
+}
+
+/// What a text says that is not in UTF-8.
+struct Charset {
+    decoder: encoding_rs::Decoder,
+    reading: SecondReading,
+}
+
+impl Charset {
+    /// A byte order mark is stronger than what is said.
+    fn new(said: &'static Encoding) -> Charset {
+        Charset {
+            decoder: said.new_decoder(),
+            reading: SecondReading::new("decoded"),
+        }
+    }
+
+    fn push(&mut self, passed: &mut Passed, text: &[u8], is_end: bool) -> Result<(), Refusal> {
+        let room = self.decoder.max_utf8_buffer_length(text.len());
+        let mut said = String::with_capacity(room.unwrap_or_default());
+        let (result, taken, _) = self.decoder.decode_to_string(text, &mut said, is_end);
+        // With the room that the decoder asks for it takes all.
+        if result != encoding_rs::CoderResult::InputEmpty || taken < text.len() {
+            return Err(Refusal::new(
+                refusal::FAILED,
+                "the answer's text cannot be read",
+            ));
+        }
+        self.reading.push(passed, said.as_bytes(), is_end)
     }
 }
 
@@ -330,7 +417,7 @@ fn flowing(lane: &WebLane, mut judged: Judged, answer: UpstreamAnswer, coding: C
     *response.body_mut() = body;
     let flow = AnswerFlow {
         decoder: Decoder::new(coding, u64::MAX),
-        text: AnswerText::new(&kind),
+        text: AnswerText::new(&answer.head.headers),
         scrub: judged.scrub,
         silence: Duration::from_millis(lane.settings().silence_ms),
         passed: judged.passed,

@@ -39,6 +39,13 @@ pub(crate) struct AgentPlace {
     agent: Name,
 }
 
+/// Bytes of an hour that a tunnel may carry.
+pub(crate) struct ReservedBytes {
+    pub(crate) bytes: u64,
+    /// When that hour began.
+    hour_ms: u64,
+}
+
 impl AgentUse {
     pub(crate) fn new(bounds: AgentBounds) -> AgentUse {
         AgentUse {
@@ -108,12 +115,31 @@ impl AgentPlace {
         }
     }
 
-    /// How many more bytes the agent may have.
-    pub(crate) fn bytes_left(&self) -> u64 {
+    /// Takes bytes for a tunnel before they flow, so that tunnels beside each other have no more than the hour's. One
+    /// tunnel has at most half of what is left, so that there is some for the next.
+    pub(crate) fn reserve(&self, bytes_max: u64) -> ReservedBytes {
         let by_agent = &self.all.by_agent;
-        let by_agent = by_agent.lock().unwrap_or_else(PoisonError::into_inner);
-        let used = by_agent.get(&self.agent).map_or(0, |used| used.bytes);
-        self.all.bounds.bytes_per_hour.saturating_sub(used)
+        let mut by_agent = by_agent.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = by_agent.entry(self.agent.clone()).or_default();
+        let left = self.all.bounds.bytes_per_hour.saturating_sub(used.bytes);
+        let bytes = bytes_max.min(left.div_ceil(2));
+        used.bytes += bytes;
+        ReservedBytes {
+            bytes,
+            hour_ms: used.since_ms,
+        }
+    }
+
+    /// Gives back what was taken and did not flow.
+    pub(crate) fn settle(&self, reserved: ReservedBytes, flowed: u64) {
+        let by_agent = &self.all.by_agent;
+        let mut by_agent = by_agent.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = by_agent.get_mut(&self.agent);
+        // An hour that is over has forgotten what was taken.
+        if let Some(used) = used.filter(|used| used.since_ms == reserved.hour_ms) {
+            let unused = reserved.bytes.saturating_sub(flowed);
+            used.bytes = used.bytes.saturating_sub(unused);
+        }
     }
 }
 
@@ -135,6 +161,26 @@ fn over(what: &str, most: u64, retry_ms: u64) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tunnels_beside_each_other_share_the_hour() {
+        let bounds = AgentBounds {
+            open_max: 9,
+            hosts_per_hour: 9,
+            bytes_per_hour: 100,
+        };
+        let (all, dev) = (Arc::new(AgentUse::new(bounds)), Name::new("dev").unwrap());
+        let place = all.enter(&dev, "a", 0).unwrap();
+        let (one, two) = (place.reserve(80), place.reserve(80));
+        assert_eq!((one.bytes, two.bytes), (50, 25));
+        place.settle(one, 10);
+        assert_eq!(place.reserve(80).bytes, 33);
+        // What an hour gave is not given back in the next.
+        drop(all.enter(&dev, "a", HOUR_MS).unwrap());
+        place.spend(40).unwrap();
+        place.settle(two, 0);
+        assert_eq!(place.reserve(80).bytes, 30);
+    }
 
     #[test]
     fn an_agent_has_its_bounds_and_no_other_agents() {

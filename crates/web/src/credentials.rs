@@ -4,10 +4,12 @@
 //! and recorded, for the hosts and agents that it is for, and only where nobody between can read it. A placeholder
 //! anywhere else is refused: it shows that somebody wants the real value to go there.
 
+use std::borrow::Cow;
+
 use base::{Name, Refusal, Secret, refusal};
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, IF_RANGE, RANGE};
 
 use crate::site::AskedUrl;
 
@@ -63,7 +65,8 @@ impl HostNames {
             let below = name.strip_prefix("*.");
             let host = below.unwrap_or(&name);
             let parsed = url::Host::parse(host).map(|parsed| parsed.to_string());
-            let is_plain = parsed.as_deref().is_ok_and(|parsed| parsed == host);
+            let is_plain =
+                !host.contains('*') && parsed.as_deref().is_ok_and(|parsed| parsed == host);
             if !is_plain {
                 return Err(format!(
                     "`{name}` is no name of a host; write it in lower case, without port"
@@ -184,6 +187,20 @@ pub(crate) fn check(
     Ok(())
 }
 
+/// What a field of a request says to the judge. Basic credentials with a placeholder in them are no secret, whatever their
+/// form, so that what stands inside is judged.
+pub(crate) fn judged_as<'f>(
+    credentials: &[SiteCredential],
+    name: &HeaderName,
+    value: &'f HeaderValue,
+) -> Cow<'f, [u8]> {
+    let inside = basic(value.as_bytes()).filter(|inside| {
+        let mut are_its = credentials.iter().filter(|of| of.field == *name);
+        are_its.any(|of| memchr::memmem::find(inside, of.placeholder.as_bytes()).is_some())
+    });
+    inside.map_or(Cow::Borrowed(value.as_bytes()), Cow::Owned)
+}
+
 /// Puts the values in, and gives what has to be taken out of the answer.
 pub(crate) fn put_in(
     credentials: &[SiteCredential],
@@ -210,6 +227,11 @@ pub(crate) fn put_in(
             scrub.add(credential.value.expose());
         }
     }
+    if !scrub.is_idle() {
+        // A value that comes back in two parts could not be found.
+        fields.remove(RANGE);
+        fields.remove(IF_RANGE);
+    }
     scrub
 }
 
@@ -221,7 +243,8 @@ pub fn usual_before(field: &HeaderName) -> &'static str {
     }
 }
 
-/// Takes values out of bytes that come in pieces: as they are, percent-encoded, and in base64 wherever they start in it.
+/// Takes values out of bytes that come in pieces: as they are, in strings of JSON, percent-encoded, and in base64 wherever
+/// they start in it.
 #[derive(Default)]
 pub(crate) struct Scrub {
     forms: Vec<Vec<u8>>,
@@ -234,12 +257,19 @@ pub(crate) struct Scrub {
 
 impl Scrub {
     fn add(&mut self, value: &str) {
-        let mut forms = vec![value.as_bytes().to_vec()];
-        let escaped: String = url::form_urlencoded::byte_serialize(value.as_bytes()).collect();
-        forms.push(escaped.into_bytes());
-        for before in 0..3 {
+        let mut forms: Vec<Vec<u8>> = Vec::new();
+        let in_json = serde_json::Value::from(value).to_string();
+        let in_json = in_json.trim_matches('"');
+        for text in [value, in_json, &in_json.replace('/', "\\/")] {
+            forms.push(text.as_bytes().to_vec());
+        }
+        for escaped in percent_encoded(value) {
+            forms.push(lower_hex(&escaped).into_bytes());
+            forms.push(escaped.into_bytes());
+        }
+        for (before, engine) in (0..3).flat_map(|before| [(before, STANDARD), (before, URL_SAFE)]) {
             let text = [&vec![0; before], value.as_bytes()].concat();
-            let coded = STANDARD.encode(&text).trim_end_matches('=').to_owned();
+            let coded = engine.encode(&text).trim_end_matches('=').to_owned();
             // Characters that hold bits of what stands around it are not its own.
             let start = (before * 8).div_ceil(6);
             let end = text.len() * 8 / 6;
@@ -247,7 +277,7 @@ impl Scrub {
                 forms.push(form.as_bytes().to_vec());
             }
         }
-        forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
+        forms.sort_by(|one, other| (other.len(), other).cmp(&(one.len(), one)));
         forms.dedup();
         let longest = forms.first().map_or(0, Vec::len);
         self.longest = self.longest.max(longest);
@@ -313,6 +343,32 @@ impl Scrub {
                 .unwrap_or_else(|_| HeaderValue::from_static("[credential]")),
         }
     }
+}
+
+/// A value in each way in which programs percent-encode: as forms do, with `%20` for a space, as RFC 3986 has it, and as
+/// JavaScript's `encodeURIComponent` does.
+fn percent_encoded(value: &str) -> [String; 4] {
+    let form: String = url::form_urlencoded::byte_serialize(value.as_bytes()).collect();
+    let spaced = form.replace('+', "%20");
+    let strict = spaced.replace('*', "%2A").replace("%7E", "~");
+    let mut component = spaced.replace("%7E", "~");
+    for (escape, plain) in [("%21", "!"), ("%27", "'"), ("%28", "("), ("%29", ")")] {
+        component = component.replace(escape, plain);
+    }
+    [form, spaced, strict, component]
+}
+
+/// Escapes with small letters: `%2f` for `%2F`.
+fn lower_hex(escaped: &str) -> String {
+    let mut parts = escaped.split('%');
+    let mut lower = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (hex, rest) = part.split_at_checked(2).unwrap_or((part, ""));
+        lower.push('%');
+        lower.push_str(&hex.to_ascii_lowercase());
+        lower.push_str(rest);
+    }
+    lower
 }
 
 impl Drop for Scrub {
@@ -389,6 +445,10 @@ mod tests {
             ),
             None
         );
+        let sent: HeaderValue = coded.parse().unwrap();
+        let judged = |name| judged_as(&[credential()], name, &sent).into_owned();
+        assert_eq!(judged(&AUTHORIZATION), b"x:weir-credential-github");
+        assert_eq!(judged(&http::header::COOKIE), coded.as_bytes());
         let own = Some("Bearer mine");
         assert_eq!(
             to("https://api.example.com/x", "dev", own),
@@ -415,10 +475,46 @@ mod tests {
     }
 
     #[test]
+    fn a_value_is_taken_out_in_every_way_it_is_written() {
+        let value = "a/b c+d~e\"f(g)*h?>?>?>";
+        let coded = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(value);
+        for text in [
+            value,
+            r#"a/b c+d~e\"f(g)*h?>?>?>"#,
+            r#"a\/b c+d~e\"f(g)*h?>?>?>"#,
+            "a%2Fb+c%2Bd%7Ee%22f%28g%29*h%3F%3E%3F%3E%3F%3E",
+            "a%2fb%20c%2bd~e%22f%28g%29%2ah%3f%3e%3f%3e%3f%3e",
+            "a%2Fb%20c%2Bd~e%22f(g)*h%3F%3E%3F%3E%3F%3E",
+            &coded,
+        ] {
+            let mut scrub = Scrub::default();
+            scrub.add(value);
+            let mut out = scrub.push(text.as_bytes());
+            out.extend(scrub.finish());
+            let out = String::from_utf8(out).unwrap();
+            assert!(
+                scrub.has_found && out.starts_with("[credential]"),
+                "{text}: {out}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_part_is_not_asked_for_where_a_value_goes() {
+        let (all, agent) = ([credential()], Name::new("dev").unwrap());
+        let url = AskedUrl::read("https://api.example.com/").unwrap();
+        let mut fields = fields(None);
+        fields.insert(RANGE, "bytes=0-9".parse().unwrap());
+        put_in(&all, &agent, &url, &mut fields);
+        assert!(fields.contains_key(AUTHORIZATION) && !fields.contains_key(RANGE));
+    }
+
+    #[test]
     fn no_names_of_strangers() {
         assert!(HostNames::read(["*.example.com", "api.example.com"]).is_ok());
         for bad in [
             "*",
+            "a*.example",
             "*.com",
             "*.co.uk",
             "https://a.example",

@@ -40,6 +40,8 @@ pub(crate) enum CodingFault {
     TooMuch,
     /// It is not well formed, or not whole.
     Broken,
+    /// It has a coding, and is too large to be judged before any of it is sent.
+    TooLarge,
 }
 
 impl fmt::Display for CodingFault {
@@ -47,6 +49,9 @@ impl fmt::Display for CodingFault {
         f.write_str(match self {
             CodingFault::Unknown => "its content-encoding is not known here",
             CodingFault::TooMuch => "it unpacks to more than its size allows",
+            CodingFault::TooLarge => {
+                "with a content-encoding it may be only as large as web.body_bytes_max"
+            }
             CodingFault::Broken => "it is not what its content-encoding says, or not whole",
         })
     }

@@ -1,8 +1,10 @@
 //! One request to a site: judged with all that it says, sent, and its answer begun.
 //!
 //! The URL, each field and the body are parts of the call. A body that fits is judged before any of it leaves; what was
-//! redacted in it goes in its place.
+//! redacted in it goes in its place. A larger one is judged as it flows. It is refused where it has a content coding: what
+//! a piece of it holds is known only after later pieces, when the site would have it already.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use base::record::CallEnd;
@@ -20,7 +22,7 @@ use net::{Request, SendError, UpstreamAnswer};
 use crate::actions::{SEND, of_method};
 use crate::bounds::AgentPlace;
 use crate::credentials::{self, Scrub};
-use crate::decode::{self, Coding, CodingFault, Decoder};
+use crate::decode::{self, Coding, CodingFault};
 use crate::lane::{Caller, WebLane};
 use crate::site::AskedUrl;
 
@@ -85,10 +87,11 @@ impl SiteRequest {
     /// The body out of its coding.
     fn decoded(&self, bytes_max: usize) -> Result<Vec<u8>, CodingFault> {
         let coding = Coding::of(&self.fields)?;
-        match self.is_begun {
+        match (self.is_begun, coding) {
             // It is judged as it flows.
-            true => Ok(Vec::new()),
-            false => decode::whole(coding, &self.body, bytes_max as u64 * UNPACKED_PER_BYTE),
+            (true, Coding::Identity) => Ok(Vec::new()),
+            (true, _) => Err(CodingFault::TooLarge),
+            (false, _) => decode::whole(coding, &self.body, bytes_max as u64 * UNPACKED_PER_BYTE),
         }
     }
 
@@ -171,14 +174,17 @@ impl WebLane {
         let body = json.as_ref().map_or(PartContent::Text(&decoded), |json| {
             PartContent::Json(json.root())
         });
-        let content = parts(asked, body);
+        let credentials = &self.settings().credentials;
+        let fields = asked.fields.iter();
+        let fields = fields.map(|(name, value)| credentials::judged_as(credentials, name, value));
+        let fields: Vec<_> = fields.collect();
+        let content = parts(asked, &fields, body);
         let call = Call {
             content: &content,
             ..call
         };
         let passed = self.gate().pass(caller.verified.clone(), call).await?;
         let (mut fields, body) = redacted(&passed, asked, &content);
-        let credentials = &self.settings().credentials;
         let scrub = credentials::put_in(credentials, caller.agent(), &asked.url, &mut fields);
         Ok(Judged {
             passed,
@@ -257,7 +263,7 @@ impl WebLane {
         let (method, path) = (asked.method.as_str(), asked.url.path.as_str());
         let began = lease.request(method.as_bytes(), path.as_bytes(), &host, fields, framing);
         began.map_err(broken)?;
-        let mut upload = Upload::new(self, asked)?;
+        let mut upload = Upload::new(self);
         let mut piece = Some(asked.body.clone());
         while let Some(bytes) = piece {
             judged.passed.in_force()?;
@@ -292,8 +298,6 @@ impl WebLane {
 /// A body on its way out.
 struct Upload {
     channel: Channel,
-    /// Absent where the body has no coding, so that what is let go is what is sent.
-    decoder: Option<Decoder>,
     /// What may be sent now.
     out: Vec<u8>,
     /// The end of what came, in which a placeholder may begin.
@@ -302,17 +306,15 @@ struct Upload {
 }
 
 impl Upload {
-    fn new(lane: &WebLane, asked: &SiteRequest) -> Result<Upload, Refusal> {
-        let coding = Coding::of(&asked.fields).map_err(|fault| coding_fault(fault, "body"))?;
+    fn new(lane: &WebLane) -> Upload {
         let credentials = lane.settings().credentials.iter();
         let longest = credentials.map(|of| of.placeholder.len()).max();
-        Ok(Upload {
+        Upload {
             channel: Channel::new(Role::Body, "body"),
-            decoder: (coding != Coding::Identity).then(|| Decoder::new(coding, u64::MAX)),
             out: Vec::new(),
             tail: Vec::new(),
             tail_max: longest.unwrap_or_default(),
-        })
+        }
     }
 
     fn push(
@@ -322,25 +324,8 @@ impl Upload {
         url: &AskedUrl,
         bytes: &[u8],
     ) -> Result<(), Refusal> {
-        let mut decoded = Vec::new();
-        let text = match &mut self.decoder {
-            Some(decoder) => {
-                let unpacked = decoder.push(bytes, &mut decoded);
-                unpacked.map_err(|fault| coding_fault(fault, "body"))?;
-                &decoded
-            }
-            None => bytes,
-        };
-        self.check(lane, judged, url, text)?;
-        match self.decoder.is_some() {
-            false => self.channel.push(&mut judged.passed, text, &mut self.out),
-            true => {
-                let mut told = Vec::new();
-                self.channel.push(&mut judged.passed, text, &mut told)?;
-                self.out.extend_from_slice(bytes);
-                Ok(())
-            }
-        }
+        self.check(lane, judged, url, bytes)?;
+        self.channel.push(&mut judged.passed, bytes, &mut self.out)
     }
 
     /// Refuses placeholders, also over two pieces.
@@ -363,30 +348,27 @@ impl Upload {
     }
 
     fn finish(&mut self, judged: &mut Judged) -> Result<(), Refusal> {
-        if let Some(decoder) = &mut self.decoder {
-            let mut rest = Vec::new();
-            let ended = decoder.finish(&mut rest);
-            ended.map_err(|fault| coding_fault(fault, "body"))?;
-            let mut told = Vec::new();
-            self.channel.push(&mut judged.passed, &rest, &mut told)?;
-            return self.channel.finish(&mut judged.passed, &mut told);
-        }
         self.channel.finish(&mut judged.passed, &mut self.out)
     }
 }
 
 /// All that a request says.
-fn parts<'a>(asked: &'a SiteRequest, body: PartContent<'a>) -> Vec<ContentPart<'a>> {
+fn parts<'a>(
+    asked: &'a SiteRequest,
+    fields: &'a [Cow<'a, [u8]>],
+    body: PartContent<'a>,
+) -> Vec<ContentPart<'a>> {
     let mut content = Vec::with_capacity(asked.fields.len() + 3);
     let url = |url| ContentPart {
         role: Role::Argument,
         path: "url",
         content: PartContent::Url(url),
     };
-    let fields = asked.fields.iter().map(|(name, value)| ContentPart {
+    let fields = asked.fields.keys().zip(fields);
+    let fields = fields.map(|(name, value)| ContentPart {
         role: Role::Header,
         path: name.as_str(),
-        content: PartContent::Text(value.as_bytes()),
+        content: PartContent::Text(value),
     });
     content.extend(fields);
     content.push(ContentPart {

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::actions::GET;
 use crate::answer::{is_text, kind};
+use crate::credentials::Scrub;
 use crate::decode::{self, Coding};
 use crate::exchange::{Judged, SiteRequest, coding_fault, end, of_send};
 use crate::html::{self, Page};
@@ -104,7 +105,7 @@ impl WebLane {
                 }
             };
             let status = answer.head.status;
-            let Some(location) = redirect(status, &answer.head.headers) else {
+            let Some(location) = redirect(status, &answer.head.headers, &mut judged.scrub) else {
                 let read = self.read(&mut judged, answer, &asked.url).await;
                 let bytes = read.as_ref().map_or(0, |page| page.text.len() as u64);
                 let (how, why) = match &read {
@@ -178,6 +179,7 @@ impl WebLane {
         judge_unseen(&mut judged.passed, &text, &page)?;
         let links = links(&page, url);
         let told = json!({ "title": title, "text": readable, "links": links });
+        let told = scrubbed(&mut judged.scrub, told)?;
         let told = judge_told(&mut judged.passed, told)?;
         let part = |name: &str| told.get(name).and_then(Value::as_str).unwrap_or_default();
         Ok(FetchedPage {
@@ -229,13 +231,13 @@ async fn ask(request: &mut Request) -> Result<FetchAsk, Refusal> {
     }
 }
 
-/// Where an answer sends who asked (RFC 9110 §15.4).
-fn redirect(status: StatusCode, fields: &HeaderMap) -> Option<String> {
+/// Where an answer sends who asked (RFC 9110 §15.4), without credentials that stand in it.
+fn redirect(status: StatusCode, fields: &HeaderMap, scrub: &mut Scrub) -> Option<String> {
     if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;
     }
-    let location = fields.get(LOCATION)?.as_bytes();
-    Some(String::from_utf8_lossy(location).into_owned())
+    let location = scrub.field(fields.get(LOCATION)?);
+    Some(String::from_utf8_lossy(location.as_bytes()).into_owned())
 }
 
 /// Judges what is in the page as it came, and all text in it, seen or not. Nothing of this is given back, so that what
@@ -247,6 +249,17 @@ fn judge_unseen(passed: &mut Passed, text: &str, page: &Page) -> Result<(), Refu
         channel.finish(passed, &mut unused)?;
     }
     Ok(())
+}
+
+/// What is given back without credentials, which the page may have written in its own encoding or in references.
+fn scrubbed(scrub: &mut Scrub, told: Value) -> Result<Value, Refusal> {
+    if scrub.is_idle() {
+        return Ok(told);
+    }
+    let mut text = scrub.push(told.to_string().as_bytes());
+    text.extend(scrub.finish());
+    let unread = |_| Refusal::new(refusal::FAILED, "what was fetched cannot be read again");
+    serde_json::from_slice(&text).map_err(unread)
 }
 
 /// Judges what is given back, and gives it as it may be.
@@ -270,7 +283,7 @@ fn looks_like_page(bytes: &[u8]) -> bool {
 }
 
 /// The text of a message: by a byte order mark, by what its field says, by what the page says of itself, else as UTF-8.
-fn text<'b>(fields: &HeaderMap, bytes: &'b [u8]) -> Cow<'b, str> {
+pub(crate) fn text<'b>(fields: &HeaderMap, bytes: &'b [u8]) -> Cow<'b, str> {
     let said = fields.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let said = said.and_then(|kind| label(kind.as_bytes()));
     let said = said.or_else(|| label(&bytes[..bytes.len().min(CHARSET_BYTES)]));
@@ -279,7 +292,7 @@ fn text<'b>(fields: &HeaderMap, bytes: &'b [u8]) -> Cow<'b, str> {
 }
 
 /// The encoding that stands behind `charset=`.
-fn label(bytes: &[u8]) -> Option<&'static Encoding> {
+pub(crate) fn label(bytes: &[u8]) -> Option<&'static Encoding> {
     let lower = bytes.to_ascii_lowercase();
     let at = memchr::memmem::find(&lower, b"charset=")?;
     let rest = &lower[at + b"charset=".len()..];

@@ -17,8 +17,10 @@ const LINKS_MAX: usize = 1_000;
 const DEPTH_MAX: usize = 400;
 /// Bytes of a page that legible is asked about.
 const READABLE_BYTES_MAX: usize = 2 << 20;
-/// Elements that legible looks at.
+/// Elements of a page that legible is asked about.
 const ELEMENTS_MAX: usize = 50_000;
+/// Elements of a page that are believed to end where they begin: the parts of its drawings.
+const SELF_CLOSED_MAX: usize = 400;
 /// Characters of a text that is worth being called the readable part.
 const READABLE_CHARS_MIN: usize = 80;
 
@@ -26,6 +28,10 @@ const READABLE_CHARS_MIN: usize = 80;
 const VOID: &[&str] = &[
     "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source",
     "track", "wbr",
+];
+/// Elements of drawings that have nothing in them where they end themselves: `<path/>`.
+const SELF_CLOSED: &[&str] = &[
+    "circle", "ellipse", "line", "path", "polygon", "polyline", "rect", "stop", "use",
 ];
 /// Elements that the next of their kind ends.
 const ENDED_BY_NEXT: &[&str] = &[
@@ -67,8 +73,9 @@ pub(crate) struct Page {
     pub(crate) text: String,
     /// All text, also comments and what is hidden.
     pub(crate) all: String,
-    /// Deepest nesting, about.
+    /// Deepest nesting: never less than it is, for what is known of it here.
     depth: usize,
+    elements: usize,
 }
 
 /// Reads a page.
@@ -91,7 +98,8 @@ pub(crate) fn read(html: &str) -> Page {
 /// The readable part of a page: its title and its text.
 pub(crate) fn readable(html: &str, url: &str, page: &Page) -> (String, String) {
     let plain = || (page.title.clone(), page.text.clone());
-    if html.len() > READABLE_BYTES_MAX || page.depth > DEPTH_MAX {
+    let is_large = html.len() > READABLE_BYTES_MAX || page.elements > ELEMENTS_MAX;
+    if is_large || page.depth > DEPTH_MAX {
         return plain();
     }
     let options = legible::Options::new().max_elems_to_parse(ELEMENTS_MAX);
@@ -145,7 +153,9 @@ struct PageState {
     hidden: Option<(String, usize)>,
     /// The link that is open.
     link: Option<(String, String)>,
-    depth: usize,
+    /// The names of elements that are open, as far as that is looked at.
+    open: Vec<String>,
+    self_closed: usize,
 }
 
 impl TokenSink for PageSink {
@@ -207,10 +217,10 @@ impl PageState {
                 self.unseen(value);
             }
         }
-        let is_open = !VOID.contains(&name) && !tag.self_closing;
-        if is_open && !ENDED_BY_NEXT.contains(&name) {
-            self.depth += 1;
-            self.page.depth = self.page.depth.max(self.depth);
+        let is_open = !VOID.contains(&name);
+        self.page.elements += 1;
+        if is_open && !ENDED_BY_NEXT.contains(&name) && !self.is_self_closed(tag, name) {
+            self.deepen(name);
         }
         match &mut self.hidden {
             Some((hidden, open)) => *open += usize::from(is_open && hidden == name),
@@ -236,10 +246,27 @@ impl PageState {
         raw(name)
     }
 
+    /// Whether an element ends itself. Of most the browser does not believe it.
+    fn is_self_closed(&mut self, tag: &Tag, name: &str) -> bool {
+        let is =
+            tag.self_closing && SELF_CLOSED.contains(&name) && self.self_closed < SELF_CLOSED_MAX;
+        self.self_closed += usize::from(is);
+        is
+    }
+
+    fn deepen(&mut self, name: &str) {
+        // What is too deep stays so.
+        if self.page.depth <= DEPTH_MAX {
+            self.open.push(name.to_owned());
+            self.page.depth = self.page.depth.max(self.open.len());
+        }
+    }
+
     fn end(&mut self, name: &str) {
-        self.depth = self.depth.saturating_sub(usize::from(
-            !ENDED_BY_NEXT.contains(&name) && !VOID.contains(&name),
-        ));
+        // An end that is not that of the innermost element may end nothing.
+        if self.open.last().is_some_and(|open| open == name) {
+            self.open.pop();
+        }
         if let Some((hidden, open)) = &mut self.hidden
             && hidden == name
         {
@@ -349,6 +376,12 @@ mod tests {
         );
         let page = read(&deep);
         assert_eq!(readable(&deep, "https://a.example/", &page).1, "text");
+        for deep in ["<div/>", "<div></p></b>", "<div></span>", "<path/>"] {
+            let page = read(&deep.repeat(1_000));
+            assert!(page.depth > DEPTH_MAX, "{deep}");
+        }
+        assert!(read(&"<div><svg><path/></svg></div>".repeat(300)).depth < 5);
+        assert!(read(&"<i></i>".repeat(ELEMENTS_MAX + 1)).elements > ELEMENTS_MAX);
         let many = "<a href='/x'>x</a>".repeat(5_000);
         assert_eq!(read(&many).links.len(), LINKS_MAX);
         // Whatever is left open.

@@ -17,7 +17,7 @@ use crate::credentials::{HostNames, SiteCredential};
 /// W3C Trace Context, section 3.2.
 pub(crate) const TRACE: HeaderName = HeaderName::from_static("traceparent");
 /// The proof of a key that a token is bound to (RFC 9449 §4.1).
-const PROOF: HeaderName = HeaderName::from_static("dpop");
+pub(crate) const PROOF: HeaderName = HeaderName::from_static("dpop");
 
 /// What the lane is told.
 #[derive(Clone)]
@@ -137,7 +137,9 @@ impl WebLane {
             return Err(self.gate().turn_away(&call, refusal).await);
         }
         let shown = request.field(&AUTHORIZATION).map(str::to_owned);
-        let caller = self.known(request, &call, shown).await?;
+        let caller = self
+            .known(request, &call, shown, request.head.uri.path())
+            .await?;
         if self.settings().is_on {
             return Ok(caller);
         }
@@ -160,7 +162,8 @@ impl WebLane {
         let method = request.head.method.as_str();
         let call = Call::new(id, request.peer.caller, &GET, &resource, method);
         let shown = request.field(&PROXY_AUTHORIZATION).map(proxy_bearer);
-        self.known(request, &call, shown).await
+        // The proxy is no resource with a path; the request's path is the site's.
+        self.known(request, &call, shown, "").await
     }
 
     async fn known(
@@ -168,17 +171,17 @@ impl WebLane {
         request: &Request,
         call: &Call<'_>,
         authorization: Option<String>,
+        target: &str,
     ) -> Result<Caller, Refusal> {
-        let target = request.head.uri.path().to_owned();
         let presented = Presented {
             authorization: authorization.as_deref(),
             proof: request.field(&PROOF),
             fields: &[],
             method: request.head.method.as_str(),
-            target: &target,
+            target,
             peer: PresentedPeer {
                 address: call.peer,
-                certificate: None,
+                certificate: request.peer.certificate(),
             },
         };
         let verified = self.gate().verify(call, &presented).await?;

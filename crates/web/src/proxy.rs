@@ -12,7 +12,7 @@ use base::{CallId, Refusal, Resource, Site, refusal};
 use bytes::{Bytes, BytesMut};
 use gate::{Call, ContentPart, PartContent, Passed, Role};
 use http::Method;
-use http::header::{HOST, UPGRADE};
+use http::header::{HOST, PROXY_AUTHORIZATION, UPGRADE};
 use net::{
     Body, EdgeSettings, EdgeShared, Peer, Request, Response, Service, Switch, Tunnel, TunnelBounds,
     TunnelEnd, TunnelStop,
@@ -21,7 +21,7 @@ use net::{
 use crate::actions::{GET, SEND, TUNNEL};
 use crate::answer::{back, ended};
 use crate::exchange::{SiteRequest, content_length, end, of_send};
-use crate::lane::{Caller, Intercept, WebLane};
+use crate::lane::{Caller, Intercept, PROOF, WebLane};
 use crate::refuse::by_proxy;
 use crate::site::{AskedUrl, authority, is_same_host};
 
@@ -145,12 +145,14 @@ impl ProxyService {
             let public = "the request asks to go on with another protocol, which is not carried";
             return Err(Refusal::new(refusal::WEB_UNSUPPORTED, public));
         }
-        let mut url = AskedUrl::read(&text)?;
-        // What goes on is what came, to the byte.
-        if let Some(path) = uri.path_and_query() {
-            url.path = path.clone();
-        }
+        // What goes on is the URL as it was read, since that is what is judged.
+        let url = AskedUrl::read(&text)?;
         let mut asked = SiteRequest::new(head.method.clone(), url, &head.headers);
+        let shown = head.headers.get(PROXY_AUTHORIZATION);
+        if shown.is_some_and(|shown| is_dpop(shown.as_bytes())) {
+            // The proof was for the proxy.
+            asked.fields.remove(PROOF);
+        }
         let fits = self.lane.settings().body_bytes_max as u64;
         request.bound_body(usize::MAX);
         if content_length(&request.head.headers).is_some_and(|length| length > fits) {
@@ -222,6 +224,12 @@ impl Inside {
     }
 }
 
+/// Whether a field's value is of the scheme DPoP (RFC 9449 §7.1).
+fn is_dpop(shown: &[u8]) -> bool {
+    let scheme = shown.split(|byte| *byte == b' ').next();
+    scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"dpop"))
+}
+
 /// The body, and whether it is only the beginning of one that does not fit.
 async fn begin(request: &mut Request, fits: u64) -> Result<(Bytes, bool), Refusal> {
     let Some(first) = request.chunk().await? else {
@@ -281,12 +289,13 @@ impl TunnelAsk<'_> {
                 return by_proxy(&refusal, self.id);
             }
         };
+        let reserved = place.reserve(settings.tunnel.bytes_max);
         let bounds = TunnelBounds {
-            bytes_max: settings.tunnel.bytes_max.min(place.bytes_left()),
+            bytes_max: reserved.bytes,
             ..settings.tunnel
         };
         let (bytes, why) = self.join(near, far, &passed, bounds).await;
-        let _ = place.spend(bytes);
+        place.settle(reserved, bytes);
         let how = if why.is_some() {
             CallEnd::Cut
         } else {
@@ -308,13 +317,7 @@ impl TunnelAsk<'_> {
             near.abandon();
             return (0, Some(refusal));
         }
-        let mut stops = self.lane().gate().stops();
-        let joined = tokio::select! {
-            biased;
-            refusal = ended(passed, &mut stops) => return (0, Some(refusal)),
-            joined = near.join(far, passed, bounds) => joined,
-        };
-        let TunnelEnd { up, down, why } = joined;
+        let TunnelEnd { up, down, why } = near.join(far, passed, bounds).await;
         let why = match why {
             TunnelStop::Closed => None,
             TunnelStop::Ended(refusal) => Some(refusal),
@@ -393,8 +396,18 @@ impl TunnelAsk<'_> {
             Err(refusal) => return by_proxy(&refusal, self.id),
         };
         let peer = request.peer.clone();
-        let near = match request.take_over(&passed, Switch::connected()).await {
-            Ok(near) => near,
+        let settings = self.lane().settings();
+        let agents = &self.lane().shared.agents;
+        let place = agents.enter(self.caller.agent(), &self.host, (settings.now_ms)());
+        let taken = match place {
+            Ok(place) => {
+                let near = request.take_over(&passed, Switch::connected()).await;
+                near.map(|near| (place, near))
+            }
+            Err(refusal) => Err(refusal),
+        };
+        let (_place, near) = match taken {
+            Ok(taken) => taken,
             Err(refusal) => {
                 end(passed, CallEnd::Failed, 0, 0, Some(&refusal));
                 return by_proxy(&refusal, self.id);
@@ -446,11 +459,15 @@ impl TunnelAsk<'_> {
             ..peer
         };
         let shared = Arc::clone(&self.service.edge);
+        let whole = Duration::from_millis(self.lane().settings().tunnel.whole_ms);
         let mut stops = self.lane().gate().stops();
         tokio::select! {
             biased;
             refusal = ended(passed, &mut stops) => Err(refusal),
             () = net::serve_tunnel(secured, peer, service, settings, shared) => Ok(()),
+            () = tokio::time::sleep(whole) => {
+                Err(Refusal::new(refusal::WEB_BOUND, TunnelStop::Late.to_string()))
+            }
         }
     }
 }

@@ -57,6 +57,9 @@ impl AskedUrl {
         let port = url.port_or_known_default().filter(|port| *port != 0);
         let port = port.ok_or_else(|| invalid("the URL has no port that can be asked"))?;
         let host = host(url.host()).ok_or_else(|| invalid("the URL has no host"))?;
+        if climbs(url.path()) {
+            return Err(invalid("the path leads upwards behind a coded slash"));
+        }
         let path = &url[url::Position::BeforePath..url::Position::AfterQuery];
         let path = PathAndQuery::try_from(path);
         let path = path.map_err(|error| invalid(format!("the path: {error}")))?;
@@ -84,6 +87,17 @@ impl AskedUrl {
     pub(crate) fn is_secured(&self) -> bool {
         &*self.site.scheme == "https" || is_this_machine(&self.site.host)
     }
+}
+
+/// Whether a path has segments `.` or `..` once slashes in it are decoded, as some sites do: what such a site opens is not
+/// what was judged.
+fn climbs(path: &str) -> bool {
+    if !path.contains('%') {
+        return false;
+    }
+    let path = path.to_ascii_lowercase().replace("%2e", ".");
+    let path = path.replace("%2f", "/").replace("%5c", "/");
+    path.split('/').any(|segment| matches!(segment, "." | ".."))
 }
 
 /// Where a URL of http or https leads.
@@ -175,6 +189,9 @@ mod tests {
         } = &name.site;
         assert_eq!((&**host, *port, &**path), ("example.com", 8443, "/b"));
         assert_eq!(name.path.as_str(), "/b?c");
+        let sent = |text| AskedUrl::read(text).unwrap().path.to_string();
+        assert_eq!(sent("http://example.com/a/%2e%2E/b\\..\\c"), "/c");
+        assert_eq!(sent("http://example.com/group%2Fname"), "/group%2Fname");
     }
 
     #[test]
@@ -193,6 +210,9 @@ mod tests {
             "javascript:alert(1)",
             "http://1.2.3.4.5/",
             "http://256.1.1.1/",
+            "http://example.com/a/..%2fb",
+            "http://example.com/a/%2E%2e%2Fb",
+            "http://example.com/a/x%5c..%5Cb",
         ] {
             assert!(AskedUrl::read(text).is_err(), "{text}");
         }

@@ -165,6 +165,11 @@ impl Known {
         (configured.collect(), parts.book.clone())
     }
 
+    /// Reads the directory that is in force, without a copy of it. Nobody is recognised anew meanwhile, so `read` is short.
+    pub(crate) fn look<T>(&self, read: impl FnOnce(&DirectoryBook) -> T) -> T {
+        read(&self.lock().book)
+    }
+
     fn change(&self, change: impl FnOnce(&mut KnownParts)) {
         let mut parts = self.lock();
         change(&mut parts);

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use gate::Gate;
 use http::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
+use net::h1::PeerAddress;
 use net::{Body, Drain, EdgeShared, Request, Response, origin};
 use store::log::Log;
 
@@ -272,6 +273,9 @@ impl Routes {
         if let Err(refusal) = may_ask(route, &request, near, at) {
             return (route.refuse)(&refusal, id);
         }
+        if let Err(refusal) = self.may_change(route, &request) {
+            return (route.refuse)(&refusal, id);
+        }
         if let Some(bytes_max) = route.body_bytes_max {
             request.bound_body(bytes_max);
         }
@@ -297,6 +301,26 @@ impl Routes {
                 Ok(response) => response,
                 Err(refusal) => (route.refuse)(&refusal, id),
             },
+        }
+    }
+
+    /// Refuses what two readers could take in two ways: several credentials of one kind (RFC 9449 §4.3). And where the
+    /// operator's routes change something, pages of other sites.
+    fn may_change(&self, route: &Route, request: &Request) -> Result<(), Refusal> {
+        let fields = &request.head.headers;
+        let is_open = matches!(route.open, Open::Everyone(_));
+        let are_several = |name: &str| fields.get_all(name).iter().nth(1).is_some();
+        if !is_open && are_several("authorization") {
+            let public = "the request has several Authorization fields";
+            return Err(Refusal::new(refusal::KEY_MALFORMED, public));
+        }
+        if !is_open && are_several("dpop") {
+            let public = "the request has several proofs";
+            return Err(Refusal::new(refusal::PROOF_INVALID, public));
+        }
+        match is_changing(route) {
+            true => origin::check(&request.head, request.peer.is_tls, &[]),
+            false => Ok(()),
         }
     }
 
@@ -372,6 +396,11 @@ fn may_ask(route: &Route, request: &Request, near: bool, at: At<'_>) -> Result<(
         (Open::Operator(_), At::Agents) => {
             elsewhere("this page is at the admin listener; see admin.listen of the configuration")
         }
+        // Any program of this machine reaches an address, and no page shows who asks: a socket knows its user.
+        (Open::Operator(_), At::Admin(None)) if is_changing(route) && is_by_tcp(request) => {
+            let public = "over TCP this page needs a key: write admin.key, or leave admin.listen out for a socket";
+            Err(Refusal::new(refusal::FORBIDDEN, public))
+        }
         (Open::Operator(why), At::Admin(None)) => match near {
             true => Ok(()),
             false => {
@@ -396,6 +425,16 @@ fn may_ask(route: &Route, request: &Request, near: bool, at: At<'_>) -> Result<(
             }
         }
     }
+}
+
+/// Whether a route of the operator is more than read.
+fn is_changing(route: &Route) -> bool {
+    let is_read = |method: &Method| method == Method::GET || method == Method::HEAD;
+    matches!(route.open, Open::Operator(_)) && !route.methods.iter().all(is_read)
+}
+
+fn is_by_tcp(request: &Request) -> bool {
+    matches!(request.peer.address, PeerAddress::Tcp(_))
 }
 
 /// Says which methods a route has, as a 405 has to (RFC 9110 §15.5.6).

@@ -9,6 +9,7 @@ use tools::serve::table::{Effect, Whose};
 use super::{any_answer, theirs, translated};
 use crate::model::filter::Filter;
 use crate::model::{Entity, EntityType, Project};
+use crate::ops::Scoped;
 use crate::ops::entity::{self, EntityAction, EntityCall};
 use crate::ops::types::{self, TypeAction, TypeCall};
 use crate::store::{Page, Tx};
@@ -104,14 +105,27 @@ struct EvolveType {
     validate_existing: Option<bool>,
 }
 
-theirs!(
-    RegisterType,
-    CreateEntity,
-    QueryEntities,
-    UpdateEntity,
-    DeleteEntity,
-    EvolveType
-);
+theirs!(CreateEntity, QueryEntities, UpdateEntity, DeleteEntity);
+
+impl Scoped for RegisterType {
+    fn project(&self) -> Option<&str> {
+        self.project_id.as_deref()
+    }
+
+    fn schema(&self) -> Option<&Map<String, Value>> {
+        Some(&self.schema)
+    }
+}
+
+impl Scoped for EvolveType {
+    fn project(&self) -> Option<&str> {
+        self.project_id.as_deref()
+    }
+
+    fn schema(&self) -> Option<&Map<String, Value>> {
+        Some(&self.new_schema)
+    }
+}
 
 pub(crate) const REGISTER_TYPE: Tool = Tool {
     name: "register_entity_type",

@@ -6,27 +6,51 @@
 
 use serde_json::Value;
 
-/// Whether `left @> right`.
-pub fn contains(left: &Value, right: &Value) -> bool {
+/// Whether `left @> right`; nothing where that takes more steps than are left. Each pair of values that is compared takes one.
+pub fn contains(left: &Value, right: &Value, steps: &mut usize) -> Option<bool> {
     match (left, right) {
         (Value::Array(entries), right) if !right.is_array() && !right.is_object() => {
-            entries.iter().any(|entry| same(entry, right))
+            *steps = steps.checked_sub(entries.len())?;
+            Some(entries.iter().any(|entry| same(entry, right)))
         }
-        _ => deep(left, right),
+        _ => deep(left, right, steps),
     }
 }
 
-fn deep(left: &Value, right: &Value) -> bool {
+fn deep(left: &Value, right: &Value, steps: &mut usize) -> Option<bool> {
+    *steps = steps.checked_sub(1)?;
     match (left, right) {
-        (Value::Object(left), Value::Object(right)) => right.iter().all(|(key, value)| {
-            let own = left.get(key);
-            own.is_some_and(|own| deep(own, value))
-        }),
-        (Value::Array(left), Value::Array(right)) => right
-            .iter()
-            .all(|value| left.iter().any(|own| deep(own, value))),
-        (left, right) => same(left, right),
+        (Value::Object(left), Value::Object(right)) => {
+            for (key, value) in right {
+                let Some(own) = left.get(key) else {
+                    return Some(false);
+                };
+                if !deep(own, value, steps)? {
+                    return Some(false);
+                }
+            }
+            Some(true)
+        }
+        (Value::Array(left), Value::Array(right)) => {
+            for value in right {
+                if !among(left, value, steps)? {
+                    return Some(false);
+                }
+            }
+            Some(true)
+        }
+        (left, right) => Some(same(left, right)),
     }
+}
+
+/// Whether some entry contains a value.
+fn among(entries: &[Value], value: &Value, steps: &mut usize) -> Option<bool> {
+    for entry in entries {
+        if deep(entry, value, steps)? {
+            return Some(true);
+        }
+    }
+    Some(false)
 }
 
 /// Whether two scalars are one. Numbers are by value: 1 is 1.0.
@@ -80,7 +104,21 @@ mod tests {
             (json!([]), json!({}), false),
             (json!([1]), json!([]), true),
         ] {
-            assert_eq!(contains(&left, &right), holds, "{left} @> {right}");
+            let found = contains(&left, &right, &mut 100);
+            assert_eq!(found, Some(holds), "{left} @> {right}");
         }
+    }
+
+    #[test]
+    fn each_comparison_takes_a_step() {
+        let (left, right): (Value, Value) = ((0..1000).collect(), (1000..2000).collect());
+        let mut steps = 5000;
+        // The first entry that is not there is enough.
+        assert_eq!(contains(&left, &right, &mut steps), Some(false));
+        assert_eq!(steps, 5000 - 1 - 1000);
+        let last: Value = vec![999; 1000].into();
+        assert_eq!(contains(&left, &last, &mut steps), None);
+        assert_eq!(contains(&left, &json!(1), &mut 999), None);
+        assert_eq!(contains(&left, &json!(1), &mut 1000), Some(true));
     }
 }

@@ -9,6 +9,8 @@ use tools::serve::call::Problem;
 
 /// Meetings of a schema and a value in one validation.
 pub const MEETINGS_MAX: usize = 200_000;
+/// What a pattern takes for each byte that it looks at, in meetings.
+const PATTERN_BYTE: usize = 2;
 /// Schemas inside one another, at one value or below it.
 const DEPTH_MAX: usize = 200;
 
@@ -31,7 +33,7 @@ pub fn check(schema: &Map<String, Value>, data: &Value) -> Result<(), Problem> {
     let mut left = MEETINGS_MAX;
     meet(&root, &root, data, DEPTH_MAX, &mut left).ok_or_else(|| {
         Problem::argument(format!(
-            "`schema`: validating this takes more than {MEETINGS_MAX} steps, or has no end: a $ref leads back to itself, or the same parts are asked for again and again"
+            "`schema`: validating this takes more than {MEETINGS_MAX} steps, or has no end: a $ref leads back to itself, the same parts are asked for again and again, or patterns look at long texts"
         ))
     })
 }
@@ -49,6 +51,7 @@ fn meet(root: &Value, schema: &Value, data: &Value, depth: usize, left: &mut usi
                     meet(root, target, data, depth, left)?;
                 }
             }
+            ("pattern", _) => matched(data.as_str().unwrap_or_default(), left)?,
             (key, part) if HERE_ONE.contains(&key) => meet(root, part, data, depth, left)?,
             (key, Value::Array(parts)) if HERE_LIST.contains(&key) => {
                 for part in parts {
@@ -63,6 +66,12 @@ fn meet(root: &Value, schema: &Value, data: &Value, depth: usize, left: &mut usi
             (key, part) => below(root, key, part, data, depth, left)?,
         }
     }
+    Some(())
+}
+
+/// A pattern that looks at a text.
+fn matched(text: &str, left: &mut usize) -> Option<()> {
+    *left = left.checked_sub(text.len() * PATTERN_BYTE)?;
     Some(())
 }
 
@@ -85,7 +94,8 @@ fn below(
         }
         ("patternProperties", Value::Object(parts), Value::Object(map)) => {
             for part in parts.values() {
-                for value in map.values() {
+                for (name, value) in map {
+                    matched(name, left)?;
                     meet(root, part, value, depth, left)?;
                 }
             }
@@ -169,6 +179,12 @@ mod tests {
         let document = |levels: usize| (0..levels).fold(json!({}), |inner, _| json!({"n": inner}));
         assert!(fits(deep.clone(), document(5)));
         assert!(!fits(deep, document(30)));
+        // What patterns look at counts by its length.
+        let pattern = json!({"properties": {"a": {"pattern": "x"}}});
+        assert!(fits(pattern.clone(), json!({"a": "x".repeat(90_000)})));
+        assert!(!fits(pattern, json!({"a": "x".repeat(110_000)})));
+        let names = json!({"patternProperties": {"x": true, "y": true}});
+        assert!(!fits(names, json!({"x".repeat(60_000): 1})));
         // A tree is no bomb.
         let tree = json!({"properties": {"children": {"items": {"$ref": "#"}}}});
         let node = json!({"children": vec![json!({"children": []}); 1000]});

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use tools::serve::call::Problem;
 
 use super::cursor::QueryMark;
-use super::{bytes, fitting, item_id, limit, writable};
+use super::{bytes, fitting, guard, item_id, limit, writable};
 use crate::model::entity::check;
 use crate::model::{Entity, Lease, ObjectKind, Project, patch, problem, problem_with, time};
 use crate::store::{Event, Page, Tx};
@@ -145,6 +145,7 @@ pub fn undo(tx: &Tx<'_>, project: &Project, call: &HistoryCall) -> Result<Histor
         ));
     }
     refuse_built_on(tx, &events)?;
+    refuse_held(tx, &events)?;
     let mut undone = Vec::new();
     // An object that the change wrote twice goes back to before the first.
     let mut first: Vec<&Event> = Vec::new();
@@ -189,6 +190,21 @@ fn refuse_built_on(tx: &Tx<'_>, events: &[Event]) -> Result<(), Problem> {
             ),
             json!({ "changes": later.iter().map(|(change, _)| change).collect::<Vec<_>>() }),
         ));
+    }
+    Ok(())
+}
+
+/// Refuses to touch an item, or the lease of one, that another holds now.
+fn refuse_held(tx: &Tx<'_>, events: &[Event]) -> Result<(), Problem> {
+    for event in events {
+        match ObjectKind::of(&event.kind) {
+            Some(ObjectKind::Item) => guard(tx, &event.id, None)?,
+            Some(ObjectKind::Lease) => match tx.find::<Lease>(&event.id)? {
+                Some(lease) => guard(tx, &lease.item, None)?,
+                None => None,
+            },
+            _ => None,
+        };
     }
     Ok(())
 }

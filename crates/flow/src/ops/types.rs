@@ -55,7 +55,19 @@ pub struct TypeCall {
     /// A text of yours: the same call with the same key is done once.
     pub idempotency_key: Option<String>,
 }
-super::scoped!(TypeCall, keyed);
+impl super::Scoped for TypeCall {
+    fn project(&self) -> Option<&str> {
+        self.project.as_deref()
+    }
+
+    fn key(&self) -> Option<&str> {
+        self.idempotency_key.as_deref()
+    }
+
+    fn schema(&self) -> Option<&Map<String, Value>> {
+        self.schema.as_ref()
+    }
+}
 
 /// An entity that a schema would not take.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

@@ -9,12 +9,14 @@ use tools::serve::call::Problem;
 
 use super::row::{NOT_WHOLE, damaged};
 use super::{Tx, failed};
-use crate::model::filter::{FactTest, Filter};
+use crate::model::filter::{FactTest, Filter, STEPS_MAX};
 use crate::model::item::ItemType;
-use crate::model::{Document, Lease, ObjectKind, Project, Status, WorkItem};
+use crate::model::{Document, Lease, ObjectKind, Project, Stamp, Status, WorkItem};
 
 /// Rows that one page looks at, at most: a filter that fits few may look at this many and go on by its cursor.
 const SCANNED_MAX: usize = 20_000;
+/// Bytes of documents that one page looks at, at most, and one row more.
+const SCANNED_BYTES_MAX: usize = 64 << 20;
 /// Rows that are read at once.
 const CHUNK: usize = 256;
 /// Tests of a filter that the index is asked for.
@@ -164,6 +166,14 @@ pub struct Event {
     pub before: Option<Value>,
 }
 
+/// One document alone takes more comparisons than a page has.
+fn too_much(stamp: &Stamp) -> Problem {
+    Problem::argument(format!(
+        "`filter`: takes more than {STEPS_MAX} comparisons at {} alone; give contains shorter arrays",
+        stamp.id
+    ))
+}
+
 /// The last event's number and time.
 pub(super) fn last_event(db: &Connection) -> Result<Option<(u64, u64)>, Problem> {
     let last: Option<(i64, String)> = db
@@ -185,14 +195,14 @@ impl Tx<'_> {
         &self,
         of: &Where,
         page: Page,
-        fits: impl Fn(&T) -> bool,
+        mut fits: impl FnMut(&T) -> Option<bool>,
     ) -> Result<Rows<T>, Problem> {
         let sql = format!(
             "SELECT o.seq, o.doc FROM objects o WHERE {} AND o.seq < ? ORDER BY o.seq DESC LIMIT {CHUNK}",
             of.sql
         );
         let mut select = self.db.prepare_cached(&sql).map_err(failed)?;
-        let (mut rows, mut scanned) = (Vec::new(), 0);
+        let (mut rows, mut scanned, mut bytes) = (Vec::new(), 0, 0);
         let mut before = page.before.unwrap_or(i64::MAX);
         loop {
             let values = of.values.iter().map(|value| &**value as &dyn ToSql);
@@ -209,12 +219,30 @@ impl Tx<'_> {
                     let next = rows.last().map(|(seq, _)| *seq);
                     return Ok(Rows { rows, next });
                 }
-                before = seq;
                 let doc = row.get_ref(1).map_err(failed)?;
                 let doc = doc.as_str().map_err(|error| failed(error.into()))?;
                 let document: T = serde_json::from_str(doc).map_err(damaged)?;
-                if fits(&document) {
+                let fit = match fits(&document) {
+                    Some(fit) => fit,
+                    None if scanned + seen == 1 => return Err(too_much(document.stamp())),
+                    // The next page begins with this one, and with all its steps.
+                    None => {
+                        return Ok(Rows {
+                            rows,
+                            next: Some(before),
+                        });
+                    }
+                };
+                before = seq;
+                if fit {
                     rows.push((seq, document));
+                }
+                bytes += doc.len();
+                if bytes >= SCANNED_BYTES_MAX {
+                    return Ok(Rows {
+                        rows,
+                        next: Some(before),
+                    });
                 }
             }
             scanned += seen;
@@ -279,16 +307,14 @@ impl Tx<'_> {
                 .collect();
             sql.facts(project, &types, filter);
         }
+        let mut steps = STEPS_MAX;
         self.list(&sql, page, |item: &WorkItem| {
-            let branch = of
-                .branch
-                .as_ref()
-                .is_none_or(|branch| item.branches.contains(branch));
-            branch
-                && of
-                    .filter
-                    .as_ref()
-                    .is_none_or(|filter| filter.holds(&Value::Object(item.metadata.clone())))
+            let branch = of.branch.as_ref();
+            match &of.filter {
+                _ if branch.is_some_and(|branch| !item.branches.contains(branch)) => Some(false),
+                None => Some(true),
+                Some(filter) => filter.holds(&Value::Object(item.metadata.clone()), &mut steps),
+            }
         })
     }
 
@@ -313,8 +339,10 @@ impl Tx<'_> {
             }
         }
         sql.tags(tags);
-        self.list(&sql, page, |entity: &crate::model::Entity| {
-            filter.is_none_or(|filter| filter.holds(&Value::Object(entity.data.clone())))
+        let mut steps = STEPS_MAX;
+        self.list(&sql, page, |entity: &crate::model::Entity| match filter {
+            None => Some(true),
+            Some(filter) => filter.holds(&Value::Object(entity.data.clone()), &mut steps),
         })
     }
 
@@ -330,7 +358,7 @@ impl Tx<'_> {
         if let Some(of) = type_name {
             sql.eq("type", of.to_owned());
         }
-        self.list(&sql, page, |_| true)
+        self.list(&sql, page, |_| Some(true))
     }
 
     /// Every project, the one that was changed last first.
@@ -339,7 +367,7 @@ impl Tx<'_> {
             sql: "o.kind='project' AND o.deleted=0".to_owned(),
             values: Vec::new(),
         };
-        self.list(&of, page, |_| true)
+        self.list(&of, page, |_| Some(true))
     }
 
     /// How many objects of a kind there are, and not deleted.

@@ -265,7 +265,7 @@ fn filters_find_what_a_scan_would() {
         let compiled = crate::model::filter::Filter::read(&filter).unwrap();
         let mut expected: Vec<String> = all
             .iter()
-            .filter(|(_, data)| compiled.holds(data))
+            .filter(|(_, data)| compiled.holds(data, &mut 1000) == Some(true))
             .map(|(name, _)| name.clone())
             .collect();
         let (mut found, mut cursor) = (Vec::new(), json!(null));
@@ -322,4 +322,55 @@ fn names_and_tags_are_data() {
     assert_eq!(found.value["hits"][0]["title"], hostile);
     assert!(!found.text.contains(['\u{1b}', '<']), "{}", found.text);
     ada.replays();
+}
+
+#[test]
+fn a_filter_that_compares_much_is_cut_into_pages() {
+    let ada = typed();
+    let numbers = |count: usize| (0..count).map(Value::from).collect::<Value>();
+    for name in ["one", "two", "three"] {
+        made(&ada, name, json!({"size": 1, "list": numbers(2500)}));
+    }
+    // The last entry is looked for as often as there are entries: 6 million comparisons an entity, of 10 million a page.
+    let filter = json!({"contains": {"list": vec![2499; 2500]}});
+    let (mut found, mut cursor, mut pages) = (Vec::new(), json!(null), 0);
+    loop {
+        let page = ada.ok(
+            "entity_query",
+            json!({"type": "box", "filter": filter, "cursor": cursor}),
+        );
+        found.extend(names(&page));
+        cursor = page["cursor"].clone();
+        pages += 1;
+        if cursor.is_null() {
+            break;
+        }
+    }
+    assert_eq!(
+        (found, pages),
+        (
+            vec!["three".to_owned(), "two".to_owned(), "one".to_owned()],
+            3
+        )
+    );
+    // One that is too much alone is refused.
+    let large = made(&ada, "large", json!({"size": 1, "list": numbers(4000)}));
+    let call = json!({"type": "box", "filter": {"contains": {"list": vec![3999; 4000]}}});
+    let problem = ada.refused("entity_query", call, "bad_argument");
+    let id = large["id"].as_str().unwrap();
+    assert!(problem.message.contains(id), "{}", problem.message);
+}
+
+#[test]
+fn a_schema_with_too_many_patterns_is_refused() {
+    let ada = ada();
+    let names = (0..4000).map(|n| (format!("^a{n}"), json!(true)));
+    let schema = json!({"patternProperties": serde_json::Map::from_iter(names)});
+    let call = json!({"action": "register", "name": "t", "schema": schema});
+    let problem = ada.refused("entity_type", call, "bad_argument");
+    assert!(
+        problem.message.contains("4000 patterns"),
+        "{}",
+        problem.message
+    );
 }

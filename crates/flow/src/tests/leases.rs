@@ -120,10 +120,9 @@ fn a_write_under_a_lease_that_is_over_is_refused() {
         "claim",
         json!({"action": "renew", "id": id, "token": 2, "ttl_s": 60}),
     );
-    assert!(
-        renewed["until"].as_str() > again["until"].as_str().map(|_| "")
-            && renewed["token"] == json!(2)
-    );
+    // A minute from now is before the quarter of an hour that the claim was for.
+    assert!(renewed["until"].as_str() < again["until"].as_str());
+    assert_eq!(renewed["token"], json!(2));
     bob.ok("claim", json!({"action": "release", "id": id, "token": 2}));
     assert_eq!(ada.item(&id)["status"], "planned");
     assert_eq!(ada.item(&id)["assignee"], json!(null));
@@ -153,5 +152,31 @@ fn undo_of_a_claim_never_gives_a_token_twice() {
     ada.ok("history", json!({"action": "undo", "change": change}));
     assert_eq!(ada.item(&id)["status"], "planned");
     assert_eq!(claim(&ada, json!({"id": id}))["token"], json!(2));
+    ada.replays();
+}
+
+#[test]
+fn undo_does_not_end_the_claim_of_another() {
+    let ada = ada();
+    let bob = ada.with("bob");
+    let id = ada.task("x");
+    let made = ada.ok("history", json!({"limit": 1}))["events"][0]["change"].clone();
+    let taken = claim(&bob, json!({}));
+    let change = ada.ok("history", json!({"limit": 1}))["events"][0]["change"].clone();
+    let undo = |change: &Value| json!({"action": "undo", "change": change});
+    let problem = ada.refused("history", undo(&change), "leased");
+    assert!(problem.message.contains("bob"), "{}", problem.message);
+    ada.refused("history", undo(&made), "built_on");
+    let lease = ada.ok("work_item_get", json!({"id": id}))["lease"].clone();
+    assert_eq!(lease["token"], taken["token"]);
+    // Who holds it may.
+    bob.ok("history", undo(&change));
+    assert!(ada.ok("work_item_get", json!({"id": id}))["lease"].is_null());
+    // What another holds meanwhile stays as it is, even where its document was not touched by the claim.
+    let before = ada.set(&id, json!({"title": "y"}));
+    let titled = ada.ok("history", json!({"limit": 1}))["events"][0]["change"].clone();
+    claim(&bob, json!({"id": id}));
+    ada.refused("history", undo(&titled), "built_on");
+    assert_eq!(ada.item(&id)["title"], before["title"]);
     ada.replays();
 }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::Secret;
@@ -11,6 +12,8 @@ use serde_json::json;
 use crate::exit::{Ended, Exit, Failure};
 use crate::scenario::read;
 use crate::scenario::units;
+use crate::target::chance::share;
+use crate::target::llm::{SCRIPT_BYTES_MAX, Script};
 use crate::target::{
     self, Answers, Auth, Behaviour, Chance, Distribution, Every, Freeze, Llm, Mcp, Running,
     Settings, Tls, Zero,
@@ -23,6 +26,10 @@ use config::Reference;
 Examples:
   weir lab target
   weir lab target --listen 127.0.0.1:0 --tls
+  weir lab target --delay 'lognormal(5ms,0.5)' --error 503:1% --freeze 4s..6s
+  weir lab target --ttft 300ms --tokens-per-second 60 --error-every reset@3:10
+  weir lab target --error-every 429:5 --retry-after 7 --cached 50% --usage-times 0.1
+  weir lab target --script turns.yaml
 
 Exit codes: 0 it was told to stop, 2 it could not listen.")]
 pub struct Target {
@@ -64,10 +71,11 @@ struct BehaviourArgs {
     /// CPU time that each answer takes besides, at most 1s: a server that is dearer by a known amount
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = work)]
     work: Duration,
-    /// A fault by chance: a status from 400 to 599, close, reset or corrupt, such as 503:1%
+    /// A fault by chance: a status from 400 to 599, close, reset, corrupt or garbage, or what befalls a stream after N
+    /// events: error@N, garbage@N, reset@N, close@N or stall@N; such as 503:1%
     #[arg(long, value_name = "FAULT:SHARE")]
     error: Vec<Chance>,
-    /// A fault by number: 503:100 is each hundredth request
+    /// A fault by number: 503:100 is each hundredth request, reset@3:10 each tenth after its third event
     #[arg(long, value_name = "FAULT:N")]
     error_every: Vec<Every>,
     /// Answer nothing in a window of time: 4s..6s, or 'every 10s for 1s'
@@ -90,6 +98,21 @@ struct MadeArgs {
     /// Tokens of an answer, unless the request allows fewer
     #[arg(long, value_name = "N", default_value_t = 32)]
     tokens: u64,
+    /// Tokens of reasoning before an answer whose request asks for it
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    reasoning: u64,
+    /// How much of what was asked is told as read from the provider's cache: 50%
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share)]
+    cached: f64,
+    /// Tell so many times the tokens that were counted: a usage that lies
+    #[arg(long, value_name = "N", default_value_t = 1.0)]
+    usage_times: f64,
+    /// How long a client is told to wait that gets 429 or 503, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 1)]
+    retry_after: u64,
+    /// What models answer, turn by turn: a file that docs/lab.md describes
+    #[arg(long, value_name = "FILE")]
+    script: Option<PathBuf>,
     /// How MCP requests are answered: json, sse or mixed
     #[arg(long, value_name = "FORM", default_value = "json")]
     mcp_answers: Answers,
@@ -168,6 +191,7 @@ impl Target {
             (None, Some(from)) => Some(Auth::Basic(credential(from)?)),
             (None, None) => None,
         };
+        let script = self.made.script.as_deref().map(script).transpose()?;
         let tls = self.tls;
         let files = tls.tls_cert.zip(tls.tls_key);
         let secure = tls.tls || files.is_some();
@@ -194,6 +218,11 @@ impl Target {
                 first_token: self.made.ttft,
                 tokens_per_second: self.made.tokens_per_second,
                 tokens: self.made.tokens,
+                reasoning: self.made.reasoning,
+                cached: self.made.cached,
+                usage_times: self.made.usage_times,
+                retry_after: self.made.retry_after,
+                script,
             },
             mcp: Mcp {
                 answers: self.made.mcp_answers,
@@ -243,6 +272,14 @@ fn credential(from: &str) -> Result<Secret, Failure> {
     text.and_then(|text| config::one_line(&text))
         .map(Secret::new)
         .map_err(|what| Failure::new(what, ""))
+}
+
+/// Reads a script.
+fn script(path: &Path) -> Result<Arc<Script>, Failure> {
+    let text = read::text(path, SCRIPT_BYTES_MAX);
+    text.and_then(|text| Script::read(&path.display().to_string(), &text))
+        .map(Arc::new)
+        .map_err(|what| Failure::new(what, "docs/lab.md says what a script has"))
 }
 
 /// Reads the CPU time of an answer.
@@ -319,15 +356,20 @@ mod tests {
             "--freeze-from=start",
             "--ttft=lognormal(300ms,0.4)",
             "--mcp-answers=mixed",
+            "--cached=50%",
+            "--usage-times=0.1",
+            "--retry-after=7",
+            "--error-every=stall@2:9",
             "--tls",
         ]);
         assert_eq!(many.body_bytes, 10_000);
         assert_eq!(many.behaviour.chances.len(), 2);
-        assert_eq!(many.behaviour.every.len(), 1);
+        assert_eq!(many.behaviour.every.len(), 2);
         assert_eq!(many.behaviour.freezes.len(), 2);
         assert_eq!(many.behaviour.zero, Zero::Start);
         assert_eq!(many.mcp.answers, Answers::Mixed);
         assert!(many.tls.is_some());
+        assert_eq!((many.llm.cached, many.llm.retry_after), (0.5, 7));
     }
 
     #[test]
@@ -367,6 +409,13 @@ mod tests {
         std::fs::write(&empty, "\n").unwrap();
         let from = format!("--bearer=file:{}", empty.display());
         assert!(fails(&[&from]).contains("empty"));
+        let script = folder.path().join("turns.yaml");
+        std::fs::write(&script, "models: { m: [{ word: x }] }").unwrap();
+        let wrong = fails(&[&format!("--script={}", script.display())]);
+        assert!(
+            wrong.contains("turns.yaml:1:") && wrong.contains("word"),
+            "{wrong}"
+        );
         assert!(fails(&["--bearer=file:/nonexistent/file"]).contains("/nonexistent/file"));
         // The secret itself is not repeated.
         let given = fails(&["--bearer=s3cret"]);

@@ -1,4 +1,4 @@
-//! The life of a request: counted, marked, held up or broken as the behaviour says, and answered by its route.
+//! The life of a request: counted, marked, held up or broken as the behaviour or a script says, and answered by its route.
 //!
 //! A request for a fixed body on a target that does not misbehave is answered at once, without a future on the
 //! heap: that is the path whose cost is the ceiling that `calibrate` states.
@@ -15,13 +15,13 @@ use http::header::{HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use http::{Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 
-use super::body::{Body, Corrupt};
+use super::body::{Body, Broken, Corrupt};
 use super::chance::{Purpose, draw};
 use super::counts::{Id, Shard, Tables, add};
-use super::faults::{Fault, Zero};
+use super::faults::{Break, Fault, Zero};
 use super::guard::Guard;
 use super::mcp::Sessions;
-use super::refuse::{Shape, drain, refuse};
+use super::refuse::{ErrorNames, Shape, drain, event, refuse, refuse_with};
 use super::route::Route;
 use super::timer::Timer;
 use super::{Settings, plain};
@@ -33,6 +33,8 @@ pub(super) const ID: HeaderName = HeaderName::from_static("weir-lab-id");
 const CONTROL: &str = "/lab/";
 /// The counts as JSON.
 pub(super) const COUNTS: &str = "/lab/counts";
+/// A body that no route has.
+const GARBAGE: &str = "<html><body>502 Bad Gateway</body></html>\n";
 
 /// What all threads have in common.
 pub(super) struct Shared {
@@ -281,26 +283,27 @@ impl Arrived {
         }
         self.hold(behaviour.delay(seed, nth)).await;
         work(behaviour.work);
-        let fault = behaviour.fault(seed, nth);
+        let shape = Shape::of(request.uri().path());
+        let version = request.version();
+        let drawn = behaviour.fault(seed, nth);
+        let (fault, answered) = self.made(drawn, route, nth, request).await?;
+        if !matches!(fault, Some(Fault::Close | Fault::Reset)) {
+            self.thaw().await;
+        }
         let mut response = match fault {
-            None | Some(Fault::Corrupt) => {
-                let response = route.answer(&self.origin, &self.seen, nth, request).await?;
-                self.thaw().await;
-                match fault {
-                    Some(_) => self.corrupt(response, nth, id.as_ref()),
-                    None => tallied(&self.seen, response),
-                }
-            }
+            None => tallied(&self.seen, answered),
+            Some(Fault::Corrupt) => self.corrupt(answered, nth, id.as_ref()),
+            Some(Fault::Garbage) => self.garbage(answered),
+            Some(Fault::Break(how, events)) => self.broken(answered, (how, events), shape, version),
             Some(Fault::Status(status)) => {
-                let shape = Shape::of(request.uri().path());
-                drain(request.into_body()).await?;
-                self.thaw().await;
                 self.seen.tables.injected(status);
-                refuse(shape, status, "injected by the lab's target")
+                let after = self.origin.settings().llm.retry_after;
+                let what = "injected by the lab's target";
+                refuse_with(shape, status, what, after, &ErrorNames::default())
             }
             Some(cut @ (Fault::Close | Fault::Reset)) => {
                 pending.over();
-                return Err(self.cut(cut, request.version()));
+                return Err(self.cut(cut, version));
             }
         };
         if let Some(id) = id {
@@ -308,6 +311,27 @@ impl Arrived {
         }
         pending.over();
         Ok(response)
+    }
+
+    /// What goes wrong, and the answer of the route, which is not asked where nothing of it would be seen.
+    async fn made(
+        &self,
+        drawn: Option<Fault>,
+        route: Route,
+        nth: u64,
+        request: Request<Incoming>,
+    ) -> Result<(Option<Fault>, Response<Body>), Cut> {
+        if let Some(Fault::Status(_) | Fault::Close | Fault::Reset) = drawn {
+            if matches!(drawn, Some(Fault::Status(_))) {
+                drain(request.into_body()).await?;
+            }
+            return Ok((drawn, Response::new(Body::EMPTY)));
+        }
+        let answer = route.answer(&self.origin, &self.seen, nth, request);
+        let mut response = answer.await?;
+        // What a script says goes behind what was drawn.
+        let scripted = response.extensions_mut().remove::<Fault>();
+        Ok((drawn.or(scripted), response))
     }
 
     /// Marks that the request came; gives the answer when it may not be answered by its route.
@@ -370,6 +394,37 @@ impl Arrived {
             // There is no byte to change.
             Err(body) => tallied(&self.seen, Response::from_parts(head, body)),
         }
+    }
+
+    /// The answer with a body that no route has.
+    fn garbage(&self, response: Response<Body>) -> Response<Body> {
+        add(&self.seen.shard().garbage);
+        response.map(|_| Body::Whole(GARBAGE.into()))
+    }
+
+    /// The answer, to be broken off.
+    fn broken(
+        &self,
+        response: Response<Body>,
+        at: (Break, u64),
+        shape: Shape,
+        version: Version,
+    ) -> Response<Body> {
+        let is_whole = http_body::Body::size_hint(response.body())
+            .exact()
+            .is_some();
+        if is_whole && matches!(at.0, Break::Error) {
+            let status = StatusCode::INTERNAL_SERVER_ERROR;
+            self.seen.tables.injected(status);
+            return refuse(shape, status, "injected by the lab's target");
+        }
+        if is_whole && matches!(at.0, Break::Garbage) {
+            return self.garbage(response);
+        }
+        add(&self.seen.shard().broken);
+        let error = event(shape, "injected by the lab's target");
+        let connection = (version < Version::HTTP_2).then(|| Rc::clone(&self.connection));
+        response.map(|body| Broken::body(body, at, error, &self.origin, connection))
     }
 
     fn cut(&self, fault: Fault, version: Version) -> Cut {

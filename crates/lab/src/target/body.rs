@@ -1,4 +1,4 @@
-//! The bodies of answers: whole, repeated, echoed, paced in time, or one of these with a byte changed.
+//! The bodies of answers: whole, repeated, echoed, paced in time, or one of these with a byte changed or broken off.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -10,8 +10,9 @@ use bytes::{Bytes, BytesMut};
 use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
 
-use super::answer::{Origin, Seen};
+use super::answer::{Connection, Cut, Origin, Seen};
 use super::counts::Corrupted;
+use super::faults::Break;
 use super::timer::Until;
 
 /// What bodies without a meaning are made of: letters, digits and line ends, 64 bytes a line.
@@ -39,6 +40,8 @@ pub(super) enum Body {
     Open(Option<Bytes>),
     /// Another body, with one byte changed.
     Corrupt(Box<Corrupt>),
+    /// Another body, that breaks in the middle.
+    Broken(Box<Broken>),
 }
 
 impl Body {
@@ -56,12 +59,12 @@ impl Body {
 
 impl http_body::Body for Body {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = Cut;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
         let piece = match self.get_mut() {
             Body::Whole(bytes) => some(std::mem::take(bytes)),
             Body::Fill(left) => {
@@ -83,6 +86,7 @@ impl http_body::Body for Body {
                 None => return Poll::Pending,
             },
             Body::Corrupt(corrupt) => return corrupt.poll(context),
+            Body::Broken(broken) => return broken.poll(context),
         };
         Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
     }
@@ -92,7 +96,7 @@ impl http_body::Body for Body {
             Body::Whole(bytes) => bytes.is_empty(),
             Body::Fill(left) => *left == 0,
             Body::Echo { first, rest } => first.is_empty() && rest.is_end_stream(),
-            Body::Paced(_) | Body::Open(_) => false,
+            Body::Paced(_) | Body::Open(_) | Body::Broken(_) => false,
             Body::Corrupt(corrupt) => corrupt.body.is_end_stream(),
         }
     }
@@ -110,6 +114,7 @@ impl http_body::Body for Body {
             }
             Body::Paced(_) | Body::Open(_) => SizeHint::default(),
             Body::Corrupt(corrupt) => corrupt.body.size_hint(),
+            Body::Broken(broken) => broken.body.size_hint(),
         }
     }
 }
@@ -122,11 +127,11 @@ fn some(piece: Bytes) -> Option<Bytes> {
 fn poll_data(
     incoming: &mut Incoming,
     context: &mut Context<'_>,
-) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
     loop {
         match ready!(Pin::new(&mut *incoming).poll_frame(context)) {
             Some(Ok(frame)) if !frame.is_data() => {}
-            other => return Poll::Ready(other),
+            other => return Poll::Ready(other.map(|frame| frame.map_err(|_| Cut))),
         }
     }
 }
@@ -214,10 +219,7 @@ impl Corrupt {
         })))
     }
 
-    fn poll(
-        &mut self,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
         let Some(Ok(frame)) = frame else {
             return Poll::Ready(frame);
@@ -251,5 +253,133 @@ impl Corrupt {
         let at = usize::try_from(within).expect("a place within a piece in memory");
         piece[at] ^= self.rng.u8(1..);
         piece.freeze()
+    }
+}
+
+/// What is no event of any dialect.
+const GARBAGE: &[u8] = b"data: {\"choices\":[{\"delta\":\n\n";
+/// How long a connection stands that is to be cut, so that what was sent before has left it.
+const LEAVE: Duration = Duration::from_millis(50);
+
+/// Breaks a body off.
+pub(super) struct Broken {
+    body: Body,
+    how: Break,
+    left: Left,
+    /// The error in the dialect of the route.
+    error: Bytes,
+    origin: Rc<Origin>,
+    /// Set where a reset is to be by RST.
+    connection: Option<Rc<Connection>>,
+    wait: Option<Until>,
+    is_over: bool,
+}
+
+/// What still passes.
+enum Left {
+    Events(u64),
+    Bytes(usize),
+}
+
+impl Broken {
+    pub(super) fn body(
+        body: Body,
+        (how, events): (Break, u64),
+        error: Bytes,
+        origin: &Rc<Origin>,
+        connection: Option<Rc<Connection>>,
+    ) -> Body {
+        let left = match body.size_hint().exact() {
+            Some(bytes) => Left::Bytes(usize::try_from(bytes / 2).unwrap_or(usize::MAX)),
+            None => Left::Events(events),
+        };
+        Body::Broken(Box::new(Broken {
+            body,
+            how,
+            left,
+            error,
+            origin: Rc::clone(origin),
+            connection,
+            wait: None,
+            is_over: false,
+        }))
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        if self.is_over {
+            return Poll::Ready(None);
+        }
+        if matches!(self.left, Left::Events(0) | Left::Bytes(0)) {
+            return self.ends(context);
+        }
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        let Some(Ok(frame)) = frame else {
+            return Poll::Ready(frame);
+        };
+        let Ok(mut piece) = frame.into_data() else {
+            return Poll::Ready(None);
+        };
+        let length = self.left.take(&piece);
+        piece.truncate(length);
+        Poll::Ready(Some(Ok(Frame::data(piece))))
+    }
+
+    fn ends(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        let last = match self.how {
+            Break::Stall => return Poll::Pending,
+            Break::Error => self.error.clone(),
+            Break::Garbage => Bytes::from_static(GARBAGE),
+            Break::Reset | Break::Close => {
+                let timer = self.origin.timer();
+                let wait = self
+                    .wait
+                    .get_or_insert_with(|| timer.until(Instant::now() + LEAVE));
+                ready!(Pin::new(wait).poll(context));
+                if let (Break::Reset, Some(connection)) = (self.how, &self.connection) {
+                    connection.reset.set(true);
+                }
+                return Poll::Ready(Some(Err(Cut)));
+            }
+        };
+        self.is_over = true;
+        Poll::Ready(Some(Ok(Frame::data(last))))
+    }
+}
+
+impl Left {
+    /// How much of a piece passes.
+    fn take(&mut self, piece: &[u8]) -> usize {
+        match self {
+            Left::Bytes(left) => {
+                let length = piece.len().min(*left);
+                *left -= length;
+                length
+            }
+            Left::Events(left) => {
+                for end in memchr::memmem::find_iter(piece, b"\n\n") {
+                    *left -= 1;
+                    if *left == 0 {
+                        return end + 2;
+                    }
+                }
+                piece.len()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Left;
+
+    #[test]
+    fn events_are_counted_over_pieces() {
+        let mut left = Left::Events(3);
+        assert_eq!(left.take(b"data: 1\n\n"), 9);
+        assert_eq!(left.take(b"data: 2\n\ndata: 3\n\ndata: 4\n\n"), 18);
+        assert!(matches!(left, Left::Events(0)));
+        let mut left = Left::Bytes(5);
+        assert_eq!((left.take(b"abc"), left.take(b"defg")), (3, 2));
+        assert!(matches!(left, Left::Bytes(0)));
     }
 }

@@ -213,7 +213,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// A share from 0 to 1: `1%`, `0.01`.
-pub(super) fn share(text: &str) -> Result<f64, String> {
+pub(crate) fn share(text: &str) -> Result<f64, String> {
     let text = text.trim();
     let value = match text.strip_suffix('%') {
         Some(percent) => number(percent)? / 100.0,

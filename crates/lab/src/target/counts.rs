@@ -68,6 +68,8 @@ pub struct Shard {
     pub close: AtomicU64,
     pub reset: AtomicU64,
     pub corrupt: AtomicU64,
+    pub garbage: AtomicU64,
+    pub broken: AtomicU64,
     pub uncounted: AtomicU64,
 }
 
@@ -182,6 +184,8 @@ impl Tables {
             ("close".to_owned(), sum(|shard| &shard.close)),
             ("reset".to_owned(), sum(|shard| &shard.reset)),
             ("corrupt".to_owned(), sum(|shard| &shard.corrupt)),
+            ("garbage".to_owned(), sum(|shard| &shard.garbage)),
+            ("broken".to_owned(), sum(|shard| &shard.broken)),
         ]);
         injected_errors.extend(
             (400_u16..)

@@ -12,6 +12,42 @@ use super::chance::{Distribution, Purpose, draw, duration, share};
 
 /// The most rules of each kind.
 pub const RULES_MAX: usize = 32;
+/// The most events of a stream before it breaks.
+pub const EVENTS_MAX: u64 = 1_000_000;
+
+/// How a stream breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Break {
+    /// An event that is an error of the route's dialect, and the end.
+    Error,
+    /// An event that is not what the dialect has, and the end.
+    Garbage,
+    /// As [`Fault::Reset`].
+    Reset,
+    /// As [`Fault::Close`].
+    Close,
+    /// Nothing more, until the client goes.
+    Stall,
+}
+
+impl FromStr for Break {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Break, String> {
+        Ok(match text {
+            "error" => Break::Error,
+            "garbage" => Break::Garbage,
+            "reset" => Break::Reset,
+            "close" => Break::Close,
+            "stall" => Break::Stall,
+            _ => {
+                return Err(format!(
+                    "no stream breaks by '{text}'; there are error, garbage, reset, close and stall"
+                ));
+            }
+        })
+    }
+}
 
 /// What goes wrong with one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +60,10 @@ pub enum Fault {
     Reset,
     /// Answered, with one byte of the body changed.
     Corrupt,
+    /// Answered with a body that is not what the route has.
+    Garbage,
+    /// Answered, and broken after so many events. What is no stream breaks after half of its bytes.
+    Break(Break, u64),
 }
 
 impl FromStr for Fault {
@@ -34,14 +74,24 @@ impl FromStr for Fault {
             "close" => return Ok(Fault::Close),
             "reset" => return Ok(Fault::Reset),
             "corrupt" => return Ok(Fault::Corrupt),
+            "garbage" => return Ok(Fault::Garbage),
             _ => {}
+        }
+        if let Some((how, events)) = text.split_once('@') {
+            return match events.parse() {
+                Ok(events @ 0..=EVENTS_MAX) => Ok(Fault::Break(how.parse()?, events)),
+                _ => Err(format!(
+                    "'{events}' is no number of events up to {EVENTS_MAX}"
+                )),
+            };
         }
         match text.parse::<u16>() {
             Ok(code @ 400..=599) => StatusCode::from_u16(code)
                 .map(Fault::Status)
                 .map_err(|error| error.to_string()),
             _ => Err(format!(
-                "'{text}' is no fault; there are a status from 400 to 599, close, reset and corrupt"
+                "'{text}' is no fault; there are a status from 400 to 599, close, reset, corrupt, \
+                 garbage and, of a stream, error@N, garbage@N, reset@N, close@N and stall@N"
             )),
         }
     }
@@ -292,6 +342,10 @@ mod tests {
             "503:",
             "503:101%",
             "broken:1%",
+            "reset@:1%",
+            "reset@-1:1%",
+            "corrupt@3:1%",
+            "stall@1000001:1%",
             ":1%",
         ] {
             assert!(text.parse::<Chance>().is_err(), "{text}");
@@ -323,6 +377,14 @@ mod tests {
         );
         let many = ["503:1%"; RULES_MAX + 1];
         assert!(behaviour(&many, &[], &[]).check().is_err());
+    }
+
+    #[test]
+    fn a_break_says_how_and_after_how_many_events() {
+        let rule = "stall@3:10".parse::<Every>().unwrap();
+        assert_eq!(rule.fault, Fault::Break(Break::Stall, 3));
+        assert_eq!("garbage".parse(), Ok(Fault::Garbage));
+        assert_eq!("garbage@0".parse(), Ok(Fault::Break(Break::Garbage, 0)));
     }
 
     #[test]

@@ -1,37 +1,50 @@
-//! A fake LLM provider: two dialects, whole and streamed, with a pace that is known.
+//! A fake provider of models: the dialects of OpenAI, Anthropic and Google, whole and streamed, with a pace that is known.
 //!
-//! The words mean nothing and the request is not looked into further than its answer needs. Tokens are counted
-//! exactly in what is made; of what was asked they are the bytes of the body by four. The first token, and with
-//! it everything that a dialect sends before it, is due after the time to first token, each later one a gap
-//! after the one before, and what ends the answer comes with the last. A whole answer is due when its last
-//! token would be.
+//! Without a script the words mean nothing, and the request is not looked into further than its answer needs: a tool
+//! is called where the request says that one must be, reasoning comes where it is asked for. A script (`script.rs`)
+//! says what each model answers, turn by turn. Tokens are counted exactly in what is made; of what was asked they are
+//! the bytes of the body by four. The first token, and with it everything that a dialect sends before it, is due after
+//! the time to first token, each later one a gap after the one before, and what ends the answer comes with the last. A
+//! whole answer is due when its last token would be. Nothing is kept between requests: the same request with the same
+//! number has the same answer.
 
 mod anthropic;
+mod asked;
 mod chat;
+mod embed;
+mod gemini;
+mod made;
+mod models;
 mod responses;
+mod script;
 
 use std::rc::Rc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use http::header::HeaderName;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
 
 use super::answer::{Cut, Origin, Seen};
-use super::body::{Body, Paced};
+use super::body::{Body, Paced, Script as Pieces};
 use super::chance::{Distribution, Purpose, draw};
-use super::plain::stream;
-use super::refuse::{Shape, read, refuse, typed};
+use super::plain::{array, stream};
+use super::refuse::{Shape, read, refuse, refuse_with, typed};
+use asked::Asked;
+use made::Made;
+pub(super) use models::models;
+use script::{Reply, Turn};
+pub use script::{SCRIPT_BYTES_MAX, Script};
 
 /// The most bytes of a request.
 const REQUEST_BYTES_MAX: usize = 8 << 20;
-/// The most tokens of one answer.
+/// The most tokens of one answer, and the most of reasoning in one.
 pub const TOKENS_MAX: u64 = 1_000_000;
-/// What `/v1/models` names. Any other name is answered too.
-const MODEL: &str = "lab-1";
+/// How many times the true usage may be told, at most.
+pub const USAGE_TIMES_MAX: f64 = 1_000.0;
+/// The longest time of a `Retry-After`, in seconds.
+pub const RETRY_AFTER_MAX: u64 = 86_400;
 const VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 
 /// How the fake provider makes its answers.
@@ -43,6 +56,16 @@ pub struct Llm {
     pub tokens_per_second: f64,
     /// Tokens of an answer, from 1 to [`TOKENS_MAX`], unless the request allows fewer.
     pub tokens: u64,
+    /// Tokens of reasoning before an answer whose request asks for it, at most [`TOKENS_MAX`].
+    pub reasoning: u64,
+    /// The share of what was asked that is told as read from the provider's cache, from 0 to 1.
+    pub cached: f64,
+    /// How many times the tokens that were counted are told, at most [`USAGE_TIMES_MAX`]: a usage that lies.
+    pub usage_times: f64,
+    /// What a client that is refused for a while is told to wait, in seconds, at most [`RETRY_AFTER_MAX`].
+    pub retry_after: u64,
+    /// What models answer, by their names.
+    pub script: Option<Arc<Script>>,
 }
 
 impl Default for Llm {
@@ -51,6 +74,11 @@ impl Default for Llm {
             first_token: Distribution::NONE,
             tokens_per_second: 0.0,
             tokens: 32,
+            reasoning: 16,
+            cached: 0.0,
+            usage_times: 1.0,
+            retry_after: 1,
+            script: None,
         }
     }
 }
@@ -63,120 +91,98 @@ impl Llm {
                 self.tokens
             ));
         }
+        if self.reasoning > TOKENS_MAX {
+            return Err(format!(
+                "tokens of reasoning must be at most {TOKENS_MAX}, not {}",
+                self.reasoning
+            ));
+        }
         let rate = self.tokens_per_second;
         if !(rate == 0.0 || (0.01..=1e9).contains(&rate)) {
             return Err(format!(
                 "tokens a second must be 0 or from 0.01 to 1e9, not {rate}"
             ));
         }
-        Ok(())
-    }
-
-    fn gap(&self) -> Duration {
-        match self.tokens_per_second {
-            0.0 => Duration::ZERO,
-            rate => Duration::from_secs_f64(1.0 / rate),
+        let times = self.usage_times;
+        if !(0.0..=USAGE_TIMES_MAX).contains(&times) {
+            return Err(format!(
+                "the usage can be told 0 to {USAGE_TIMES_MAX} times, not {times}"
+            ));
         }
+        if self.retry_after > RETRY_AFTER_MAX {
+            return Err(format!(
+                "a time to wait must be at most {RETRY_AFTER_MAX} s, not {}",
+                self.retry_after
+            ));
+        }
+        Ok(())
     }
 }
 
 /// How a request wants to be answered.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Dialect {
     Chat,
     Responses,
     Messages,
+    /// Of the model that the path names.
+    Gemini {
+        model: String,
+        form: Form,
+    },
+}
+
+/// How an answer in Google's dialect comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Whole,
+    /// As an event stream (`alt=sse`).
+    Events,
+    /// As one JSON array that grows.
+    Array,
+}
+
+/// What counts, or makes vectors of texts, and says no word.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Aside {
+    /// Anthropic's `count_tokens`.
+    CountMessages,
+    /// Google's `countTokens`.
+    CountGemini,
+    /// OpenAI's embeddings.
+    Embeddings,
+    /// Google's `embedContent`.
+    EmbedOne,
+    /// Google's `batchEmbedContents`.
+    EmbedBatch,
 }
 
 impl Dialect {
-    fn shape(self) -> Shape {
+    fn shape(&self) -> Shape {
         match self {
-            Dialect::Chat | Dialect::Responses => Shape::OpenAi,
+            Dialect::Chat => Shape::OpenAi,
+            Dialect::Responses => Shape::Responses,
             Dialect::Messages => Shape::Anthropic,
-        }
-    }
-}
-
-/// What is read of a request, in either dialect. The rest is let be.
-#[derive(Deserialize)]
-struct Asked {
-    model: String,
-    #[serde(default)]
-    stream: bool,
-    max_tokens: Option<u64>,
-    max_completion_tokens: Option<u64>,
-    max_output_tokens: Option<u64>,
-    messages: Option<Vec<IgnoredAny>>,
-    input: Option<Input>,
-    #[serde(default)]
-    stream_options: StreamOptions,
-    n: Option<u64>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Input {
-    Text(String),
-    Items(Vec<IgnoredAny>),
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct StreamOptions {
-    include_usage: bool,
-}
-
-/// One answer that is to be made.
-struct Made {
-    /// Unlike that of any other answer of the run: 24 hexadecimal digits.
-    id: String,
-    /// As JSON, with its quotes.
-    model: String,
-    /// Seconds since 1970.
-    created: u64,
-    prompt_tokens: u64,
-    tokens: u64,
-    /// Whether the request allowed fewer tokens than there would be.
-    cut: bool,
-    include_usage: bool,
-    nth: u64,
-}
-
-impl Made {
-    /// The text of a token. It needs no escape in JSON.
-    fn token(&self, index: u64) -> &'static str {
-        const WORDS: [&str; 16] = [
-            " a",
-            " weir",
-            " is",
-            " the",
-            " low",
-            " dam",
-            " that",
-            " holds",
-            " river",
-            " and",
-            " lets",
-            " through",
-            " what",
-            " may",
-            " pass",
-            " measured",
-        ];
-        let at = usize::try_from((self.nth + index) % 16).expect("a remainder by 16");
-        match index {
-            0 => WORDS[at].trim_start(),
-            _ => WORDS[at],
+            Dialect::Gemini { .. } => Shape::Gemini,
         }
     }
 
-    fn text(&self) -> String {
-        (0..self.tokens).map(|index| self.token(index)).collect()
+    fn whole(&self, made: &Made) -> String {
+        match self {
+            Dialect::Chat => chat::whole(made),
+            Dialect::Responses => responses::whole(made),
+            Dialect::Messages => anthropic::whole(made),
+            Dialect::Gemini { .. } => gemini::whole(made),
+        }
     }
 
-    /// Whether this is the last token.
-    fn is_last(&self, index: u64) -> bool {
-        index + 1 == self.tokens
+    fn pieces(&self, made: Made) -> Pieces {
+        match self {
+            Dialect::Chat => made.pieces(chat::Events::default()),
+            Dialect::Responses => made.pieces(responses::Events::default()),
+            Dialect::Messages => made.pieces(anthropic::Events),
+            Dialect::Gemini { form, .. } => made.pieces(gemini::Events::new(*form == Form::Array)),
+        }
     }
 }
 
@@ -188,100 +194,154 @@ pub(super) async fn answer(
     nth: u64,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Cut> {
-    let unfit = |what: &str| Ok(refuse(dialect.shape(), StatusCode::BAD_REQUEST, what));
-    if matches!(dialect, Dialect::Messages) && !request.headers().contains_key(VERSION) {
-        return unfit("anthropic-version: header is required");
-    }
-    let Some(body) = read(request.into_body(), REQUEST_BYTES_MAX).await? else {
-        let what = format!("the request is over {REQUEST_BYTES_MAX} bytes");
-        return Ok(refuse(
-            dialect.shape(),
-            StatusCode::PAYLOAD_TOO_LARGE,
-            &what,
-        ));
-    };
-    let asked = match serde_json::from_slice::<Asked>(&body) {
+    let shape = dialect.shape();
+    let (asked, bytes) = match asked(&dialect, request).await? {
         Ok(asked) => asked,
-        Err(error) => return unfit(&format!("the request cannot be read: {error}")),
+        Err(refused) => return Ok(refused),
     };
     let llm = &origin.settings().llm;
-    let made = match made(dialect, asked.max(dialect), &asked, llm.tokens) {
-        Ok(made) => Made {
-            id: id(origin, nth),
-            prompt_tokens: (body.len() as u64).div_ceil(4),
-            nth,
-            ..made
-        },
-        Err(what) => return unfit(&what),
+    let turn = llm
+        .script
+        .as_ref()
+        .and_then(|script| script.turn(&asked.model, asked.turns));
+    let reply = match turn.map(|turn| &turn.reply) {
+        Some(Reply::Refused(error)) => {
+            let after = error.retry_after.unwrap_or(llm.retry_after);
+            return Ok(refuse_with(
+                shape,
+                error.status,
+                &error.message,
+                after,
+                &error.names,
+            ));
+        }
+        Some(Reply::Said(reply)) => Some(reply),
+        None => None,
     };
+    let made = Made::of(&asked, reply, bytes, llm, || id(origin, nth));
+    let made = Made { nth, ..made };
+    let mut response = if asked.stream {
+        streamed(&dialect, turn, origin, seen, made)
+    } else {
+        let (first, gap) = pace(turn, origin, nth);
+        let rest = gap.saturating_mul(u32::try_from(made.pieces_count() - 1).unwrap_or(u32::MAX));
+        let due = origin.thawed(seen, Instant::now() + first + rest);
+        origin.timer().until(due).await;
+        let json = dialect.whole(&made);
+        typed(StatusCode::OK, "application/json", json.into())
+    };
+    if let Some(fault) = turn.and_then(|turn| turn.fault) {
+        response.extensions_mut().insert(fault);
+    }
+    Ok(response)
+}
+
+/// What a request asks, and its length in bytes; or the answer where it cannot be asked.
+async fn asked(
+    dialect: &Dialect,
+    request: Request<Incoming>,
+) -> Result<Result<(Asked, u64), Response<Body>>, Cut> {
+    let shape = dialect.shape();
+    if shape == Shape::Anthropic && !request.headers().contains_key(VERSION) {
+        let what = "anthropic-version: header is required";
+        return Ok(Err(refuse(shape, StatusCode::BAD_REQUEST, what)));
+    }
+    let body = match bounded(shape, request).await? {
+        Ok(body) => body,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    let asked = Asked::read(dialect, &body);
+    Ok(asked
+        .map(|asked| (asked, body.len() as u64))
+        .map_err(|what| refuse(shape, StatusCode::BAD_REQUEST, &what)))
+}
+
+fn streamed(
+    dialect: &Dialect,
+    turn: Option<&Turn>,
+    origin: &Rc<Origin>,
+    seen: &Rc<Seen>,
+    made: Made,
+) -> Response<Body> {
+    let (first, gap) = pace(turn, origin, made.nth);
+    let is_array = matches!(
+        dialect,
+        Dialect::Gemini {
+            form: Form::Array,
+            ..
+        }
+    );
+    let body = Paced::body(origin, seen, first, gap, dialect.pieces(made));
+    match is_array {
+        true => array(body),
+        false => stream(body),
+    }
+}
+
+/// The time to the first token of an answer, and that from one to the next.
+fn pace(turn: Option<&Turn>, origin: &Origin, nth: u64) -> (Duration, Duration) {
+    let llm = &origin.settings().llm;
     let rng = &mut draw(origin.settings().seed, nth, Purpose::FirstToken);
-    let first = llm.first_token.sample(rng);
-    if asked.stream {
-        let script = match dialect {
-            Dialect::Chat => chat::script(made),
-            Dialect::Responses => responses::script(made),
-            Dialect::Messages => anthropic::script(made),
-        };
-        return Ok(stream(Paced::body(origin, seen, first, llm.gap(), script)));
-    }
-    let rest = llm
-        .gap()
-        .saturating_mul(u32::try_from(made.tokens - 1).unwrap_or(u32::MAX));
-    let due = origin.thawed(seen, Instant::now() + first + rest);
-    origin.timer().until(due).await;
-    let json = match dialect {
-        Dialect::Chat => chat::whole(&made),
-        Dialect::Responses => responses::whole(&made),
-        Dialect::Messages => anthropic::whole(&made),
+    let first = turn.and_then(|turn| turn.first_token.as_ref());
+    let first = first.unwrap_or(&llm.first_token).sample(rng);
+    let rate = turn.and_then(|turn| turn.tokens_per_second);
+    let gap = match rate.unwrap_or(llm.tokens_per_second) {
+        0.0 => Duration::ZERO,
+        rate => Duration::from_secs_f64(1.0 / rate),
     };
-    Ok(typed(StatusCode::OK, "application/json", json.into()))
+    (first, gap)
 }
 
-impl Asked {
-    /// The most tokens that the request allows.
-    fn max(&self, dialect: Dialect) -> Option<u64> {
-        match dialect {
-            Dialect::Chat => self.max_completion_tokens.or(self.max_tokens),
-            Dialect::Responses => self.max_output_tokens,
-            Dialect::Messages => self.max_tokens,
-        }
-    }
-}
-
-/// What the request itself decides of an answer. The error says what the request lacks.
-fn made(dialect: Dialect, max: Option<u64>, asked: &Asked, tokens: u64) -> Result<Made, String> {
-    let some_messages = asked.messages.as_ref().is_some_and(|all| !all.is_empty());
-    match dialect {
-        Dialect::Chat if asked.n.is_some_and(|n| n != 1) => {
-            return Err("n must be 1: this target makes one choice".into());
-        }
-        Dialect::Chat | Dialect::Messages if !some_messages => {
-            return Err("messages: at least one message is required".into());
-        }
-        Dialect::Messages if max.is_none() => return Err("max_tokens: Field required".into()),
-        Dialect::Responses => match &asked.input {
-            Some(Input::Text(text)) if !text.is_empty() => {}
-            Some(Input::Items(items)) if !items.is_empty() => {}
-            _ => return Err("input: a text or a list of items is required".into()),
-        },
-        _ => {}
-    }
-    if max == Some(0) {
-        return Err("the most tokens must be at least 1".into());
-    }
-    let allowed = max.unwrap_or(u64::MAX);
-    Ok(Made {
-        id: String::new(),
-        model: serde_json::Value::from(asked.model.as_str()).to_string(),
-        created: SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_secs()),
-        prompt_tokens: 0,
-        tokens: tokens.min(allowed),
-        cut: tokens > allowed,
-        include_usage: asked.stream_options.include_usage,
-        nth: 0,
+/// Counts a request, or makes vectors of its texts.
+pub(super) async fn aside(
+    aside: Aside,
+    origin: &Rc<Origin>,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Cut> {
+    let shape = Shape::of(request.uri().path());
+    let body = match bounded(shape, request).await? {
+        Ok(body) => body,
+        Err(refused) => return Ok(refused),
+    };
+    let tokens = origin.settings().llm.told(tokens_of(body.len() as u64));
+    let json = match aside {
+        Aside::CountMessages => asked::is_object(&body).map(|()| anthropic::count(tokens)),
+        Aside::CountGemini => asked::is_object(&body).map(|()| gemini::count(tokens)),
+        Aside::Embeddings => embed::openai(&body, tokens),
+        Aside::EmbedOne => embed::one(&body),
+        Aside::EmbedBatch => embed::batch(&body),
+    };
+    Ok(match json {
+        Ok(json) => typed(StatusCode::OK, "application/json", json.into()),
+        Err(what) => refuse(shape, StatusCode::BAD_REQUEST, &what),
     })
+}
+
+/// The body of a request, or the answer where it is too long.
+async fn bounded(
+    shape: Shape,
+    request: Request<Incoming>,
+) -> Result<Result<bytes::Bytes, Response<Body>>, Cut> {
+    let body = read(request.into_body(), REQUEST_BYTES_MAX).await?;
+    Ok(body.ok_or_else(|| {
+        let what = format!("the request is over {REQUEST_BYTES_MAX} bytes");
+        refuse(shape, StatusCode::PAYLOAD_TOO_LARGE, &what)
+    }))
+}
+
+/// Tokens of so many bytes of a request.
+fn tokens_of(bytes: u64) -> u64 {
+    bytes.div_ceil(4)
+}
+
+impl Llm {
+    /// What is told of so many tokens.
+    fn told(&self, tokens: u64) -> u64 {
+        match self.usage_times {
+            1.0 => tokens,
+            times => (tokens as f64 * times).round() as u64,
+        }
+    }
 }
 
 /// What sets an answer's names apart.
@@ -290,33 +350,7 @@ fn id(origin: &Origin, nth: u64) -> String {
     format!("{:016x}{:08x}", rng.u64(..), rng.u32(..))
 }
 
-/// `GET /v1/models`, in the dialect that the client's headers show.
-pub(super) fn models(request: &Request<Incoming>) -> Response<Body> {
-    let json = if request.headers().contains_key(VERSION) {
-        format!(
-            r#"{{"data":[{{"type":"model","id":"{MODEL}","display_name":"{MODEL}","created_at":"2026-01-01T00:00:00Z"}}],"has_more":false,"first_id":"{MODEL}","last_id":"{MODEL}"}}"#
-        )
-    } else {
-        format!(
-            r#"{{"object":"list","data":[{{"id":"{MODEL}","object":"model","created":1767225600,"owned_by":"weir-lab"}}]}}"#
-        )
-    };
-    typed(StatusCode::OK, "application/json", json.into())
-}
-
-/// The script of a stream: `write` writes the events of one token.
-fn scripted(
-    made: Made,
-    mut write: impl FnMut(&Made, u64, &mut String) + 'static,
-) -> super::body::Script {
-    let mut index = 0;
-    Box::new(move || {
-        if index == made.tokens {
-            return None;
-        }
-        let mut events = String::with_capacity(512);
-        write(&made, index, &mut events);
-        index += 1;
-        Some(Bytes::from(events))
-    })
+/// A text as JSON, with its quotes.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
 }

@@ -115,6 +115,14 @@ pub(super) fn stream(body: Body) -> Response<Body> {
     response
 }
 
+/// An answer that is a JSON array and grows.
+pub(super) fn array(body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    let kind = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
 fn unfit(what: &str) -> Response<Body> {
     refuse(Shape::Text, StatusCode::BAD_REQUEST, what)
 }

@@ -7,8 +7,8 @@ use std::rc::Rc;
 
 use super::answer::{Cut, Origin, Seen};
 use super::body::Body;
-use super::llm::{self, Dialect};
-use super::refuse::{Shape, refuse};
+use super::llm::{self, Aside, Dialect, Form};
+use super::refuse::{Shape, drain, refuse};
 use super::{BODY_BYTES_MAX, mcp, plain};
 
 /// What answers a request.
@@ -19,6 +19,7 @@ pub(super) enum Route {
     Events,
     Models,
     Llm(Dialect),
+    Aside(Aside),
     Mcp,
     Refused(StatusCode, String),
 }
@@ -27,15 +28,9 @@ impl Route {
     pub(super) fn of(method: &Method, uri: &Uri) -> Route {
         let path = uri.path();
         let reads = method == Method::GET || method == Method::HEAD;
-        let dialect = match path {
-            "/v1/chat/completions" => Some(Dialect::Chat),
-            "/v1/responses" => Some(Dialect::Responses),
-            "/v1/messages" => Some(Dialect::Messages),
-            _ => None,
-        };
-        if let Some(dialect) = dialect {
+        if let Some(route) = posted(path, uri.query()) {
             return match *method {
-                Method::POST => Route::Llm(dialect),
+                Method::POST => route,
                 _ => Route::Refused(
                     StatusCode::METHOD_NOT_ALLOWED,
                     format!("{path} answers POST"),
@@ -47,7 +42,8 @@ impl Route {
             "/echo" => return Route::Echo,
             "/mcp" => return Route::Mcp,
             "/sse" => Route::Events,
-            "/v1/models" => Route::Models,
+            "/v1/models" | "/v1beta/models" => Route::Models,
+            _ if named(path).is_some_and(|name| !name.is_empty()) => Route::Models,
             _ => match path.strip_prefix("/bytes/") {
                 Some(count) => fixed(count),
                 None => return Route::Refused(StatusCode::NOT_FOUND, unknown(path)),
@@ -72,15 +68,54 @@ impl Route {
             Route::Fixed(bytes) => Ok(plain::fixed(bytes.unwrap_or(origin.settings().body_bytes))),
             Route::Echo => plain::echo(request).await,
             Route::Events => Ok(plain::events(origin, seen, request.uri().query())),
-            Route::Models => Ok(llm::models(&request)),
+            Route::Models => Ok(llm::models(origin, &request)),
+            Route::Aside(aside) => llm::aside(aside, origin, request).await,
             Route::Llm(dialect) => llm::answer(dialect, origin, seen, nth, request).await,
             Route::Mcp => mcp::answer(origin, nth, request).await,
             Route::Refused(status, what) => {
                 let shape = Shape::of(request.uri().path());
+                // Read, so that the connection can be used again.
+                drain(request.into_body()).await?;
                 Ok(refuse(shape, status, &what))
             }
         }
     }
+}
+
+/// What is behind `models/` in a path.
+fn named(path: &str) -> Option<&str> {
+    let version = ["/v1/models/", "/v1beta/models/"];
+    version.iter().find_map(|start| path.strip_prefix(start))
+}
+
+/// What models are asked for by POST.
+fn posted(path: &str, query: Option<&str>) -> Option<Route> {
+    let dialect = match path {
+        "/v1/chat/completions" => Dialect::Chat,
+        "/v1/responses" => Dialect::Responses,
+        "/v1/messages" => Dialect::Messages,
+        "/v1/messages/count_tokens" => return Some(Route::Aside(Aside::CountMessages)),
+        "/v1/embeddings" => return Some(Route::Aside(Aside::Embeddings)),
+        _ => return gemini(path, query),
+    };
+    Some(Route::Llm(dialect))
+}
+
+/// What Google's dialect has behind a model's name.
+fn gemini(path: &str, query: Option<&str>) -> Option<Route> {
+    let (model, verb) = named(path)?.rsplit_once(':')?;
+    let is_events = query.is_some_and(|query| query.split('&').any(|pair| pair == "alt=sse"));
+    let form = match (verb, is_events) {
+        ("generateContent", _) => Form::Whole,
+        ("streamGenerateContent", true) => Form::Events,
+        ("streamGenerateContent", false) => Form::Array,
+        ("countTokens", _) => return Some(Route::Aside(Aside::CountGemini)),
+        ("embedContent", _) => return Some(Route::Aside(Aside::EmbedOne)),
+        ("batchEmbedContents", _) => return Some(Route::Aside(Aside::EmbedBatch)),
+        _ => return None,
+    };
+    let model = model.to_owned();
+    Some(Route::Llm(Dialect::Gemini { model, form }))
 }
 
 fn fixed(count: &str) -> Route {
@@ -98,6 +133,7 @@ fn unknown(path: &str) -> String {
     let shown: String = path.chars().take(80).collect();
     format!(
         "there is no {shown}; there are /, /bytes/N, /echo, /sse, /v1/chat/completions, /v1/responses, \
-         /v1/models, /v1/messages, /mcp, /lab/counts and /lab/reset"
+         /v1/embeddings, /v1/models, /v1/messages, /v1/messages/count_tokens, /v1beta/models, \
+         /v1beta/models/M:VERB, /mcp, /lab/counts and /lab/reset"
     )
 }

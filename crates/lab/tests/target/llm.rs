@@ -229,6 +229,7 @@ fn tokens_come_at_their_pace() {
             first_token: "50ms".parse().unwrap(),
             tokens_per_second: 100.0,
             tokens: 6,
+            ..Llm::default()
         },
         ..Settings::default()
     });

@@ -274,6 +274,17 @@ pub(super) fn write(talk: &Talk, model: &str) -> Result<Value, Unconvertible> {
             "has no counterpart at this provider; leave it out",
         ));
     }
+    let shows = |turn: &Turn| {
+        let mut blocks = turn.blocks.iter();
+        turn.speaker == Speaker::Assistant
+            && blocks.any(|block| matches!(block, TalkBlock::Image(_)))
+    };
+    if talk.turns.iter().any(shows) {
+        return Err(Unconvertible::new(
+            "messages",
+            "have an image that the assistant shows, which this provider does not take",
+        ));
+    }
     set("model", Some(model.into()));
     set("messages", Some(write_messages(talk)));
     set("temperature", talk.temperature.clone());
@@ -448,6 +459,12 @@ pub(super) fn read_answer(body: &Value) -> Result<Said, Unconvertible> {
         return Err(Unconvertible::new(
             "choices[0].message",
             "is missing from the provider's answer",
+        ));
+    }
+    if !message["function_call"].is_null() {
+        return Err(Unconvertible::new(
+            "choices[0].message.function_call",
+            "was not asked for, and stands for a call in an older form",
         ));
     }
     let mut blocks = Vec::new();

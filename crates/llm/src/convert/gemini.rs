@@ -14,16 +14,23 @@ use super::{Dialect, Unconvertible, all_input};
 use crate::usage::counted_by_gemini;
 
 /// A member by either of its spellings.
-fn either<'v>(of: &'v Value, camel: &str, snake: &str) -> Option<&'v Value> {
-    of.get(camel)
-        .or(of.get(snake))
-        .filter(|value| !value.is_null())
+///
+/// # Errors
+/// Both stand there: two readers could take two values.
+fn either<'v>(of: &'v Value, camel: &str, snake: &str) -> Result<Option<&'v Value>, Unconvertible> {
+    match (of.get(camel), of.get(snake)) {
+        (Some(_), Some(_)) => Err(Unconvertible::new(
+            snake,
+            format!("stands beside {camel}, which is the same; leave one out"),
+        )),
+        (one, other) => Ok(one.or(other).filter(|value| !value.is_null())),
+    }
 }
 
 pub(super) fn read(body: &Value) -> Result<Talk, Unconvertible> {
     checked(body, Dialect::Gemini)?;
     let mut talk = Talk::default();
-    if let Some(system) = either(body, "systemInstruction", "system_instruction") {
+    if let Some(system) = either(body, "systemInstruction", "system_instruction")? {
         for (i, part) in items(system.get("parts"), "systemInstruction.parts")?
             .iter()
             .enumerate()
@@ -41,7 +48,7 @@ pub(super) fn read(body: &Value) -> Result<Talk, Unconvertible> {
             &path,
             &["functionDeclarations", "function_declarations"],
         )?;
-        let declared = either(tool, "functionDeclarations", "function_declarations");
+        let declared = either(tool, "functionDeclarations", "function_declarations")?;
         for (j, function) in items(declared, &path)?.iter().enumerate() {
             talk.tools.push(read_tool(
                 function,
@@ -49,10 +56,10 @@ pub(super) fn read(body: &Value) -> Result<Talk, Unconvertible> {
             )?);
         }
     }
-    if let Some(config) = either(body, "toolConfig", "tool_config") {
+    if let Some(config) = either(body, "toolConfig", "tool_config")? {
         talk.choice = read_choice(config)?;
     }
-    if let Some(config) = either(body, "generationConfig", "generation_config") {
+    if let Some(config) = either(body, "generationConfig", "generation_config")? {
         read_config(&mut talk, config)?;
     }
     // Google's calls have no ids: they are numbered, and an answer is that of the first call of its name that has none.
@@ -112,7 +119,7 @@ fn read_tool(function: &Value, path: &str) -> Result<TalkTool, Unconvertible> {
         "behavior",
     ];
     known(function, path, &names)?;
-    let schema = either(function, "parametersJsonSchema", "parameters_json_schema");
+    let schema = either(function, "parametersJsonSchema", "parameters_json_schema")?;
     let schema = schema
         .cloned()
         .or_else(|| function.get("parameters").map(plain_schema));
@@ -144,10 +151,10 @@ fn plain_schema(schema: &Value) -> Value {
 
 fn read_choice(config: &Value) -> Result<ToolChoice, Unconvertible> {
     let path = "toolConfig.functionCallingConfig";
-    let Some(calling) = either(config, "functionCallingConfig", "function_calling_config") else {
+    let Some(calling) = either(config, "functionCallingConfig", "function_calling_config")? else {
         return Ok(ToolChoice::Unsaid);
     };
-    let named = either(calling, "allowedFunctionNames", "allowed_function_names");
+    let named = either(calling, "allowedFunctionNames", "allowed_function_names")?;
     let named = items(named, path)?;
     Ok(match (calling["mode"].as_str(), named) {
         (None | Some("AUTO" | "MODE_UNSPECIFIED"), []) => ToolChoice::Auto,
@@ -186,25 +193,26 @@ fn read_config(talk: &mut Talk, config: &Value) -> Result<(), Unconvertible> {
         "candidate_count",
     ];
     known(config, "generationConfig", &names)?;
-    if either(config, "candidateCount", "candidate_count").is_some_and(|count| *count != json!(1)) {
+    if either(config, "candidateCount", "candidate_count")?.is_some_and(|count| *count != json!(1))
+    {
         return Err(Unconvertible::new(
             "generationConfig.candidateCount",
             "may be 1 alone",
         ));
     }
     talk.temperature = config.get("temperature").cloned();
-    talk.top_p = either(config, "topP", "top_p").cloned();
-    talk.top_k = either(config, "topK", "top_k").cloned();
+    talk.top_p = either(config, "topP", "top_p")?.cloned();
+    talk.top_k = either(config, "topK", "top_k")?.cloned();
     talk.max_tokens =
-        either(config, "maxOutputTokens", "max_output_tokens").and_then(Value::as_u64);
+        either(config, "maxOutputTokens", "max_output_tokens")?.and_then(Value::as_u64);
     talk.stop = super::chat::stops(
-        either(config, "stopSequences", "stop_sequences"),
+        either(config, "stopSequences", "stop_sequences")?,
         "generationConfig.stopSequences",
     )?;
-    let schema = either(config, "responseJsonSchema", "response_json_schema").cloned();
-    let schema =
-        schema.or_else(|| either(config, "responseSchema", "response_schema").map(plain_schema));
-    let kind = either(config, "responseMimeType", "response_mime_type").and_then(Value::as_str);
+    let schema = either(config, "responseJsonSchema", "response_json_schema")?.cloned();
+    let other = either(config, "responseSchema", "response_schema")?;
+    let schema = schema.or_else(|| other.map(plain_schema));
+    let kind = either(config, "responseMimeType", "response_mime_type")?.and_then(Value::as_str);
     talk.format = match (kind, schema) {
         (_, Some(schema)) => AnswerFormat::Schema {
             name: "answer".to_owned(),
@@ -220,9 +228,9 @@ fn read_config(talk: &mut Talk, config: &Value) -> Result<(), Unconvertible> {
             ));
         }
     };
-    if let Some(thinking) = either(config, "thinkingConfig", "thinking_config") {
-        let tokens = either(thinking, "thinkingBudget", "thinking_budget").and_then(Value::as_i64);
-        let level = either(thinking, "thinkingLevel", "thinking_level").and_then(Value::as_str);
+    if let Some(thinking) = either(config, "thinkingConfig", "thinking_config")? {
+        let tokens = either(thinking, "thinkingBudget", "thinking_budget")?.and_then(Value::as_i64);
+        let level = either(thinking, "thinkingLevel", "thinking_level")?.and_then(Value::as_str);
         talk.effort = match (tokens, level) {
             (Some(tokens), _) => u64::try_from(tokens).ok().map(Effort::Tokens),
             (None, level) => level.map(|level| Effort::Word(level.to_ascii_lowercase())),
@@ -238,14 +246,14 @@ fn read_part(part: &Value, at: &str, calls: &mut Numbered) -> Result<TalkBlock, 
             _ => TalkBlock::Text(said.to_owned()),
         });
     }
-    if let Some(data) = either(part, "inlineData", "inline_data") {
-        let kind = either(data, "mimeType", "mime_type");
+    if let Some(data) = either(part, "inlineData", "inline_data")? {
+        let kind = either(data, "mimeType", "mime_type")?;
         return Ok(TalkBlock::Image(ImageFrom::Data(
             text(kind, at)?,
             text(data.get("data"), at)?,
         )));
     }
-    if let Some(call) = either(part, "functionCall", "function_call") {
+    if let Some(call) = either(part, "functionCall", "function_call")? {
         let name = text(call.get("name"), &format!("{at}.functionCall.name"))?;
         return Ok(TalkBlock::Call(ToolUse {
             id: calls.call(&name, call["id"].as_str()),
@@ -253,7 +261,7 @@ fn read_part(part: &Value, at: &str, calls: &mut Numbered) -> Result<TalkBlock, 
             name,
         }));
     }
-    if let Some(answer) = either(part, "functionResponse", "function_response") {
+    if let Some(answer) = either(part, "functionResponse", "function_response")? {
         let name = text(answer.get("name"), &format!("{at}.functionResponse.name"))?;
         let numbered = calls.answer(&name);
         let id = answer["id"].as_str().map(str::to_owned).or(numbered);

@@ -215,6 +215,22 @@ fn read_image(source: &Value, at: &str) -> Result<ImageFrom, Unconvertible> {
     }
 }
 
+/// Tokens that the model may think, where it is to.
+fn thinking(talk: &Talk) -> Option<u64> {
+    let tokens = talk.effort.as_ref().map(Effort::tokens);
+    let tokens = tokens.filter(|tokens| *tokens > 0);
+    tokens.map(|tokens| tokens.max(THINKING_MIN))
+}
+
+/// Tokens that the answer may have. What is thought is of the bound; the client's bound is for what is said.
+pub(super) fn output_max(talk: &Talk) -> u64 {
+    let most = talk.max_tokens.unwrap_or(MAX_TOKENS_DEFAULT);
+    match thinking(talk) {
+        Some(tokens) => most.max(tokens.saturating_add(MAX_TOKENS_DEFAULT.min(most))),
+        None => most,
+    }
+}
+
 pub(super) fn write(talk: &Talk, model: &str) -> Result<Value, Unconvertible> {
     let mut body = Map::new();
     let mut set = |name: &str, value: Option<Value>| {
@@ -222,23 +238,15 @@ pub(super) fn write(talk: &Talk, model: &str) -> Result<Value, Unconvertible> {
             body.insert(name.to_owned(), value);
         }
     };
-    let thinking = talk
-        .effort
-        .as_ref()
-        .map(Effort::tokens)
-        .filter(|tokens| *tokens > 0);
-    let mut most = talk.max_tokens.unwrap_or(MAX_TOKENS_DEFAULT);
+    let thinking = thinking(talk);
     if let Some(tokens) = thinking {
-        // What is thought is of the bound; the client's bound is for what is said.
-        let tokens = tokens.max(THINKING_MIN);
-        most = most.max(tokens.saturating_add(MAX_TOKENS_DEFAULT.min(most)));
         set(
             "thinking",
             Some(json!({ "type": "enabled", "budget_tokens": tokens })),
         );
     }
     set("model", Some(model.into()));
-    set("max_tokens", Some(most.into()));
+    set("max_tokens", Some(output_max(talk).into()));
     set(
         "system",
         (!talk.system.is_empty()).then(|| talk.system.join("\n\n").into()),

@@ -603,6 +603,132 @@ fn a_stream_that_fails_or_breaks_off_is_not_whole() {
 }
 
 #[test]
+fn what_two_readers_could_take_for_two_answers_is_refused() {
+    let call =
+        |call: Value| json!({ "choices": [{ "index": 0, "delta": { "tool_calls": [call] } }] });
+    let named = |index: u64, name: &str| {
+        call(json!({ "index": index, "id": "c1", "function": { "name": name, "arguments": "{}" } }))
+    };
+    let filled = json!({ "type": "content_block_start", "index": 0, "content_block": {
+        "type": "tool_use", "id": "c1", "name": "see", "input": { "a": 1 } } });
+    let more = json!({ "type": "content_block_delta", "index": 0, "delta": {
+        "type": "input_json_delta", "partial_json": "{}" } });
+    let image = json!({ "inlineData": { "mimeType": "image/png", "data": "AAAA" } });
+    for (provider, events) in [
+        (
+            Dialect::Chat,
+            vec![call(
+                json!({ "function": { "name": "see", "arguments": "{}" } }),
+            )],
+        ),
+        (Dialect::Chat, vec![named(0, "see"), named(0, "run")]),
+        (
+            Dialect::Chat,
+            vec![json!({ "choices": [{ "index": 1, "delta": { "content": "x" } }] })],
+        ),
+        (
+            Dialect::Chat,
+            vec![
+                json!({ "choices": [{ "index": 0, "delta": { "function_call": { "name": "run" } } }] }),
+            ],
+        ),
+        (Dialect::Messages, vec![filled.clone(), more]),
+        (
+            Dialect::Gemini,
+            vec![json!({ "candidates": [{ "content": { "parts": [image] } }] })],
+        ),
+    ] {
+        let conversion = Conversion {
+            client: Dialect::Responses,
+            provider,
+        };
+        let mut stream = StreamConversion::new(conversion, "m");
+        let mut out = Vec::new();
+        for event in &events {
+            assert!(!stream.is_ended());
+            stream.events(format!("data: {event}\n\n").as_bytes(), &mut out);
+        }
+        let out = String::from_utf8(out).unwrap();
+        assert!(
+            stream.is_ended() && out.contains("llm.answer_invalid"),
+            "{out}"
+        );
+    }
+    // The same name once more, and arguments that stand whole in a call's beginning, can be read in one way.
+    let conversion = Conversion {
+        client: Dialect::Chat,
+        provider: Dialect::Chat,
+    };
+    let mut stream = StreamConversion::new(conversion, "m");
+    let mut out = Vec::new();
+    for event in [named(0, "see"), named(0, "see"), named(1, "run")] {
+        stream.events(format!("data: {event}\n\n").as_bytes(), &mut out);
+    }
+    let conversion = Conversion {
+        client: Dialect::Chat,
+        provider: Dialect::Messages,
+    };
+    let mut stream = StreamConversion::new(conversion, "m");
+    stream.events(format!("data: {filled}\n\n").as_bytes(), &mut out);
+    let out = String::from_utf8(out).unwrap();
+    assert!(
+        !out.contains("llm.answer_invalid") && out.contains(r#"{\"a\":1}"#),
+        "{out}"
+    );
+}
+
+#[test]
+fn what_would_be_dropped_is_refused() {
+    let path = |client, provider, body: &Value| convert(client, provider, body).unwrap_err().path;
+    let shown = json!({ "contents": [{ "role": "model", "parts": [{ "inlineData": { "mimeType": "image/png", "data": "AAAA" } }] }] });
+    assert_eq!(path(Dialect::Gemini, Dialect::Chat, &shown), "messages");
+    let twice = json!({
+        "systemInstruction": { "parts": [{ "text": "a" }] }, "system_instruction": { "parts": [{ "text": "b" }] },
+        "contents": [{ "parts": [{ "text": "x" }] }],
+    });
+    assert_eq!(
+        path(Dialect::Gemini, Dialect::Chat, &twice),
+        "system_instruction"
+    );
+    let conversion = Conversion {
+        client: Dialect::Chat,
+        provider: Dialect::Gemini,
+    };
+    let answer = json!({ "candidates": [{ "content": { "parts": [{ "inlineData": { "mimeType": "image/png", "data": "AAAA" } }] } }] });
+    assert_eq!(
+        conversion.answer(&answer, "m").unwrap_err().path,
+        "the answer"
+    );
+    let conversion = Conversion {
+        client: Dialect::Messages,
+        provider: Dialect::Chat,
+    };
+    let answer = json!({ "choices": [{ "message": { "content": null, "function_call": { "name": "run", "arguments": "{}" } } }] });
+    assert!(conversion.answer(&answer, "m").is_err());
+}
+
+#[test]
+fn what_a_model_may_answer_is_what_the_provider_is_told() {
+    let conversion = Conversion {
+        client: Dialect::Chat,
+        provider: Dialect::Messages,
+    };
+    for (effort, wanted) in [(json!(null), 10), (json!("high"), 24_586)] {
+        let body = json!({ "max_tokens": 10, "reasoning_effort": effort, "messages": [{ "role": "user", "content": "x" }] });
+        assert_eq!(conversion.output_max(&body), Some(wanted));
+        assert_eq!(
+            conversion.request(&body, "m", false).unwrap()["max_tokens"],
+            wanted
+        );
+    }
+    let conversion = Conversion {
+        client: Dialect::Messages,
+        provider: Dialect::Chat,
+    };
+    assert_eq!(conversion.output_max(&json!({})), None);
+}
+
+#[test]
 fn stops_are_said_in_each_dialects_words() {
     for (stop, chat_word, messages_word, gemini_word) in [
         (Stop::End, "stop", "end_turn", "STOP"),

@@ -62,15 +62,25 @@ impl Splitter {
     }
 }
 
+/// Fields of an event. A line of another is of no event, and a client that reads it all the same reads what nobody judged.
+const FIELDS: &[&[u8]] = &[b"data", b"event", b"id", b"retry"];
+
+/// Whether a line is one of an event: a comment, a field that is known, or nothing.
+fn is_known(line: &[u8]) -> bool {
+    let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
+    name.is_empty() || FIELDS.contains(&name)
+}
+
 /// An event and where its data stands in it; an empty range where it has none. Data of several lines are put into one: they are
-/// JSON, in which a line's end is white space.
+/// JSON, in which a line's end is white space. Lines of unknown fields are left out.
 pub(crate) fn data_of(event: Vec<u8>) -> (Vec<u8>, Range<usize>) {
     let mut found: Vec<Range<usize>> = Vec::new();
-    let mut at = 0;
+    let (mut at, mut all_known) = (0, true);
     for line in event.split_inclusive(|byte| *byte == b'\n' || *byte == b'\r') {
         let start = at;
         at += line.len();
         let line = line.trim_ascii_end();
+        all_known &= is_known(line);
         if let Some(value) = line.strip_prefix(b"data:") {
             let value = value.strip_prefix(b" ").unwrap_or(value);
             let end = start + line.len();
@@ -78,33 +88,39 @@ pub(crate) fn data_of(event: Vec<u8>) -> (Vec<u8>, Range<usize>) {
         }
     }
     match found.as_slice() {
-        [] => (event, 0..0),
-        [one] => {
+        [] if all_known => (event, 0..0),
+        [one] if all_known => {
             let one = one.clone();
             (event, one)
         }
-        several => {
-            let mut whole = Vec::with_capacity(event.len());
-            for line in event.split(|byte| *byte == b'\n' || *byte == b'\r') {
-                let is_data = line.starts_with(b"data:");
-                if !is_data && !line.is_empty() {
-                    whole.extend_from_slice(line);
-                    whole.push(b'\n');
-                }
-            }
-            whole.extend_from_slice(b"data: ");
-            let start = whole.len();
-            for (i, span) in several.iter().enumerate() {
-                if i > 0 {
-                    whole.push(b' ');
-                }
-                whole.extend_from_slice(&event[span.clone()]);
-            }
-            let end = whole.len();
-            whole.extend_from_slice(b"\n\n");
-            (whole, start..end)
+        _ => written_anew(&event, &found),
+    }
+}
+
+/// An event with its data in one line, and without the lines that are of none.
+fn written_anew(event: &[u8], found: &[Range<usize>]) -> (Vec<u8>, Range<usize>) {
+    let mut whole = Vec::with_capacity(event.len());
+    for line in event.split(|byte| *byte == b'\n' || *byte == b'\r') {
+        if !line.is_empty() && is_known(line) && !line.starts_with(b"data") {
+            whole.extend_from_slice(line);
+            whole.push(b'\n');
         }
     }
+    if found.is_empty() {
+        whole.push(b'\n');
+        return (whole, 0..0);
+    }
+    whole.extend_from_slice(b"data: ");
+    let start = whole.len();
+    for (i, span) in found.iter().enumerate() {
+        if i > 0 {
+            whole.push(b' ');
+        }
+        whole.extend_from_slice(&event[span.clone()]);
+    }
+    let end = whole.len();
+    whole.extend_from_slice(b"\n\n");
+    (whole, start..end)
 }
 
 #[cfg(test)]
@@ -143,6 +159,22 @@ mod tests {
         let (raw, data) = data_of(b"event: x\ndata: {\"a\":\ndata: 1}\nid: 7\n\n".to_vec());
         assert_eq!(&raw[data], b"{\"a\": 1}");
         assert_eq!(raw, b"event: x\nid: 7\ndata: {\"a\": 1}\n\n");
+    }
+
+    #[test]
+    fn a_line_that_is_of_no_event_goes_to_nobody() {
+        let of = |event: &[u8]| {
+            let (raw, data) = data_of(event.to_vec());
+            (raw.clone(), raw[data].to_vec())
+        };
+        let left = |event: &[u8]| String::from_utf8(of(event).0).unwrap();
+        // Behind a byte order mark, a space or an unknown name a lenient client would read data.
+        assert_eq!(left(b"\xEF\xBB\xBFdata: {\"a\":1}\n\n"), "\n");
+        assert_eq!(left(b" data: x\nid: 7\n\n"), "id: 7\n\n");
+        assert_eq!(left(b"message: x\r\ndata: 1\r\n\r\n"), "data: 1\n\n");
+        assert_eq!(of(b"Data: x\ndata: 1\n\n").1, b"1");
+        let plain = b"event: e\nid\n: hello\nretry: 5\ndata: 1\n\n";
+        assert_eq!(of(plain).0, plain);
     }
 
     #[test]

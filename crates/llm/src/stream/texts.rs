@@ -7,7 +7,7 @@ use base::{JsonKind, JsonValue, Refusal, refusal};
 use gate::{Answer, Channel, Passed, Role};
 
 use super::is_call;
-use crate::answer::{TextKey, arguments_of, call_json};
+use crate::answer::{CallBegin, TextKey, arguments_of, call_json};
 
 /// Most texts of one stream.
 const TEXTS_MAX: usize = 4_096;
@@ -37,8 +37,8 @@ struct GrowingText {
 /// A call of a tool whose arguments come in pieces.
 #[derive(Default)]
 struct OpenCall {
-    /// As JSON.
     name: Option<String>,
+    id: Option<String>,
     arguments: String,
     is_judged: bool,
     /// What stands in the place of the arguments, for the first event that has a piece of them.
@@ -81,22 +81,23 @@ impl GrowingText {
 }
 
 impl Texts {
-    /// A call begins, or goes on with a name. Those before it in its group are whole.
+    /// A call begins, or goes on. Those before it in its group are whole.
     pub(super) fn begin_call(
         &mut self,
         passed: &mut Passed,
-        key: TextKey,
-        name: Option<JsonValue<'_>>,
+        begin: &CallBegin<'_>,
     ) -> Result<(), Refusal> {
+        let call = self.open_call(passed, begin.key)?;
+        is_the_same(&mut call.name, begin.name)?;
+        is_the_same(&mut call.id, begin.id)
+    }
+
+    fn open_call(&mut self, passed: &mut Passed, key: TextKey) -> Result<&mut OpenCall, Refusal> {
         if self.calls.len() >= TEXTS_MAX && !self.calls.contains_key(&key) {
             return Err(too_many());
         }
         self.finish(passed, |other| other.group == key.group && *other != key)?;
-        let call = self.calls.entry(key).or_default();
-        if let Some(name) = name.filter(|name| name.kind() == JsonKind::String) {
-            call.name.get_or_insert_with(|| name.text().to_owned());
-        }
-        Ok(())
+        Ok(self.calls.entry(key).or_default())
     }
 
     /// Takes the next piece of a text; gives where it stands in it.
@@ -107,8 +108,7 @@ impl Texts {
         piece: &[u8],
     ) -> Result<Range<usize>, Refusal> {
         if is_call(&key) {
-            self.begin_call(passed, key, None)?;
-            let call = self.calls.entry(key).or_default();
+            let call = self.open_call(passed, key)?;
             let start = call.arguments.len();
             if call.is_judged || start + piece.len() > CALL_BYTES_MAX {
                 let public =
@@ -182,7 +182,8 @@ impl OpenCall {
     /// Judges a call that is whole.
     fn judge(&mut self, passed: &mut Passed, key: &TextKey) -> Result<(), Refusal> {
         let arguments = arguments_of(&self.arguments);
-        let json = call_json(self.name.as_deref().unwrap_or("\"\""), &arguments);
+        let name = serde_json::Value::from(self.name.as_deref().unwrap_or_default());
+        let json = call_json(&name.to_string(), &arguments);
         let path = format!("call[{}.{}]", key.group, key.index);
         if let Answer::Redacted(redacted) = passed.proposed(json.as_bytes(), &path)? {
             let redacted: serde_json::Value = serde_json::from_slice(&redacted).map_err(|_| {
@@ -199,6 +200,22 @@ impl OpenCall {
         }
         self.is_judged = true;
         Ok(())
+    }
+}
+
+/// Keeps what an event says a call is named; a client may read the first or the last of two.
+fn is_the_same(known: &mut Option<String>, said: Option<JsonValue<'_>>) -> Result<(), Refusal> {
+    let said = said.filter(|said| said.kind() == JsonKind::String);
+    let said = said.and_then(JsonValue::as_str).unwrap_or_default();
+    if said.is_empty() {
+        return Ok(());
+    }
+    match known.get_or_insert_with(|| said.to_string()) == &*said {
+        true => Ok(()),
+        false => {
+            let public = "a call of a tool has two names or two ids";
+            Err(Refusal::new(refusal::LLM_ANSWER_INVALID, public))
+        }
     }
 }
 

@@ -23,10 +23,15 @@ pub(super) fn read<'j>(body: JsonValue<'j>, asked: &mut AskedModel<'j>) {
                 asked.add(Role::System, name.into_owned(), value);
             }
             "generationConfig" | "generation_config" => {
-                let most = value
-                    .get("maxOutputTokens")
-                    .or(value.get("max_output_tokens"));
-                asked.output_max = most.and_then(number);
+                // Of two spellings nobody knows which the provider takes: the larger is reserved.
+                for name in ["maxOutputTokens", "max_output_tokens"] {
+                    let most = value.get(name).and_then(number);
+                    asked.output_max = asked.output_max.max(most);
+                }
+                for name in ["candidateCount", "candidate_count"] {
+                    let answers = value.get(name).and_then(number);
+                    asked.answers = asked.answers.max(answers);
+                }
                 asked.add(Role::User, name.into_owned(), value);
             }
             _ => asked.add(Role::User, name.into_owned(), value),
@@ -49,7 +54,8 @@ fn read_content<'j>(content: JsonValue<'j>, path: String, asked: &mut AskedModel
         Some("model") => Role::Assistant,
         Some("function") => Role::ToolResult,
         Some("system") => Role::System,
-        _ => Role::User,
+        None | Some("user") => Role::User,
+        Some(_) => Role::ToolResult,
     };
     let parts = content.get("parts");
     if parts.is_none_or(|parts| parts.kind() != JsonKind::Array) {
@@ -77,13 +83,16 @@ fn read_content<'j>(content: JsonValue<'j>, path: String, asked: &mut AskedModel
 pub(super) fn answer<'j>(answer: JsonValue<'j>, said: &mut AnswerSaid<'j>) {
     said.usage = answer.get("usageMetadata").and_then(usage::of_gemini);
     each_part(answer, |path, _, part| {
-        said.calls.extend(call(part, path));
+        said.calls.extend(calls(part, &path));
     });
 }
 
-fn call(part: JsonValue<'_>, path: String) -> Option<ToolCall<'_>> {
-    let call = part.get("functionCall").or(part.get("function_call"))?;
-    ToolCall::of(path, call.get("name"), call.get("args"))
+/// The calls of a part, in either spelling.
+fn calls<'j>(part: JsonValue<'j>, path: &str) -> impl Iterator<Item = ToolCall<'j>> {
+    let calls = ["functionCall", "function_call"].map(|name| part.get(name));
+    let path = path.to_owned();
+    let calls = calls.into_iter().flatten();
+    calls.filter_map(move |call| ToolCall::of(path.clone(), call.get("name"), call.get("args")))
 }
 
 /// One event is an answer by itself; a call of a tool is whole in one.
@@ -112,7 +121,7 @@ pub(super) fn answer_event<'j>(event: JsonValue<'j>, delta: &mut Delta<'j>) {
             };
             delta.text(kind, (candidate, 0), text);
         }
-        delta.whole_calls.extend(call(part, path));
+        delta.whole_calls.extend(calls(part, &path));
     });
 }
 

@@ -33,7 +33,9 @@ fn read_message<'j>(message: JsonValue<'j>, path: String, asked: &mut AskedModel
     let role = match role.as_deref() {
         Some("assistant") => Role::Assistant,
         Some("system") => Role::System,
-        _ => Role::User,
+        Some("user") => Role::User,
+        // What says nothing of who speaks is nobody's order.
+        _ => Role::ToolResult,
     };
     let content = message.get("content");
     if content.is_none_or(|content| content.kind() != JsonKind::Array) {
@@ -70,6 +72,13 @@ pub(super) fn answer<'j>(answer: JsonValue<'j>, said: &mut AnswerSaid<'j>) {
     }
 }
 
+fn is_empty(input: JsonValue<'_>) -> bool {
+    match input.kind() {
+        JsonKind::Object => input.members().next().is_none(),
+        kind => kind == JsonKind::Null,
+    }
+}
+
 pub(super) fn event<'j>(event: JsonValue<'j>, delta: &mut Delta<'j>) {
     let Some(kind) = event.get("type").and_then(JsonValue::as_str) else {
         return;
@@ -77,10 +86,12 @@ pub(super) fn event<'j>(event: JsonValue<'j>, delta: &mut Delta<'j>) {
     let index = event.get("index").and_then(number).unwrap_or_default();
     match &*kind {
         "message_start" => {
-            let used = event
-                .get("message")
-                .and_then(|message| message.get("usage"));
-            delta.usage = used.and_then(usage::of_anthropic);
+            if let Some(message) = event.get("message") {
+                let mut said = AnswerSaid::default();
+                answer(message, &mut said);
+                delta.usage = said.usage;
+                delta.whole_calls = said.calls;
+            }
         }
         "message_delta" => delta.usage = event.get("usage").and_then(usage::of_anthropic),
         "content_block_start" => {
@@ -89,7 +100,13 @@ pub(super) fn event<'j>(event: JsonValue<'j>, delta: &mut Delta<'j>) {
             };
             let kind = block.get("type").and_then(JsonValue::as_str);
             if kind.is_some_and(|kind| kind.ends_with("tool_use")) {
-                delta.call((index, 0), block.get("name"));
+                delta.call((index, 0), block.get("name"), block.get("id"));
+                // Its arguments mostly come in pieces; here they may stand already.
+                if let Some(input) = block.get("input").filter(|input| !is_empty(*input)) {
+                    let path = "content_block".to_owned();
+                    let call = ToolCall::of(path, block.get("name"), Some(input));
+                    delta.whole_calls.extend(call);
+                }
             }
             if let Some(text) = block.get("text").filter(|v| v.kind() == JsonKind::String) {
                 delta.text(TextKind::Content, (index, 0), text);

@@ -12,8 +12,9 @@ fn role_of(item: JsonValue<'_>) -> Role {
     match item.get("role").and_then(JsonValue::as_str).as_deref() {
         Some("system" | "developer") => Role::System,
         Some("assistant") => Role::Assistant,
-        Some("tool" | "function") => Role::ToolResult,
-        _ => Role::User,
+        Some("user") => Role::User,
+        // What says nothing of who speaks is nobody's order, as is what a tool answered.
+        _ => Role::ToolResult,
     }
 }
 
@@ -62,14 +63,25 @@ fn role_of_item(item: JsonValue<'_>) -> Role {
     let kind = item.get("type").and_then(JsonValue::as_str);
     match kind.as_deref() {
         None | Some("message") => role_of(item),
-        Some("mcp_call" | "mcp_list_tools" | "web_search_call" | "file_search_call") => {
-            Role::ToolResult
-        }
-        Some(kind) if kind.ends_with("_output") => Role::ToolResult,
+        Some("input_text" | "input_image" | "input_file") => Role::User,
         Some("reasoning") => Role::Assistant,
-        Some(kind) if kind.ends_with("_call") => Role::Assistant,
-        Some(_) => Role::User,
+        Some(kind) if client_runs(kind) => Role::Assistant,
+        Some(_) => Role::ToolResult,
     }
+}
+
+/// Calls that the provider runs itself: what they bring is of the answer, and is judged as such.
+const PROVIDER_RUNS: &[&str] = &[
+    "web_search_call",
+    "file_search_call",
+    "code_interpreter_call",
+    "image_generation_call",
+    "mcp_call",
+];
+
+/// Whether an item of this type is a call that the client runs, also one that is not known here.
+fn client_runs(kind: &str) -> bool {
+    kind.ends_with("_call") && !PROVIDER_RUNS.contains(&kind)
 }
 
 pub(super) fn chat_answer<'j>(answer: JsonValue<'j>, said: &mut AnswerSaid<'j>) {
@@ -123,6 +135,9 @@ pub(super) fn chat_event<'j>(event: JsonValue<'j>, delta: &mut Delta<'j>) {
             for call in calls.into_iter().flat_map(JsonValue::items) {
                 chat_call_delta(index, call, delta);
             }
+            if let Some(call) = said.get("function_call") {
+                function_delta((index, FUNCTION_CALL), call, None, delta);
+            }
         }
         let finish = choice.get("finish_reason");
         if finish.is_some_and(|finish| finish.kind() == JsonKind::String) {
@@ -131,15 +146,33 @@ pub(super) fn chat_event<'j>(event: JsonValue<'j>, delta: &mut Delta<'j>) {
     }
 }
 
+/// The number of the one call that a choice has in the older form.
+const FUNCTION_CALL: u64 = u64::MAX;
+
 /// A piece of a call. A call of another index begins where the one before has ended.
 fn chat_call_delta<'j>(choice: u64, call: JsonValue<'j>, delta: &mut Delta<'j>) {
-    let index = call.get("index").and_then(super::read::number);
-    let number = (choice, index.unwrap_or_default());
+    let Some(index) = call.get("index").and_then(super::read::number) else {
+        // Clients differ in which call they take it for.
+        delta.invalid = Some("a piece of a call of a tool has no index");
+        return;
+    };
     if let Some(function) = call.get("function").or(call.get("custom")) {
-        delta.call(number, function.get("name"));
-        if let Some(arguments) = function.get("arguments").or(function.get("input")) {
-            delta.text(TextKind::Arguments, number, arguments);
-        }
+        function_delta((choice, index), function, call.get("id"), delta);
+    }
+}
+
+fn function_delta<'j>(
+    number: (u64, u64),
+    function: JsonValue<'j>,
+    id: Option<JsonValue<'j>>,
+    delta: &mut Delta<'j>,
+) {
+    if function.kind() != JsonKind::Object {
+        return;
+    }
+    delta.call(number, function.get("name"), id);
+    if let Some(arguments) = function.get("arguments").or(function.get("input")) {
+        delta.text(TextKind::Arguments, number, arguments);
     }
 }
 
@@ -158,6 +191,10 @@ fn response_call(item: JsonValue<'_>, path: String) -> Option<ToolCall<'_>> {
     match &*kind {
         "function_call" => ToolCall::of(path, item.get("name"), item.get("arguments")),
         "custom_tool_call" => ToolCall::of(path, item.get("name"), item.get("input")),
+        // What a client is to run or to change stands under names of their own: all of it is judged.
+        kind if client_runs(kind) => {
+            ToolCall::of(path, item.get("name").or(item.get("type")), Some(item))
+        }
         _ => None,
     }
 }
@@ -174,19 +211,17 @@ pub(super) fn response_event<'j>(event: JsonValue<'j>, delta: &mut Delta<'j>) {
         match &*kind {
             "response.output_text.delta" => delta.text(TextKind::Content, number, text),
             "response.refusal.delta" => delta.text(TextKind::Refusal, number, text),
-            "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
-                delta.text(TextKind::Arguments, (output, 0), text);
-            }
+            kind if is_of_call(kind) => delta.text(TextKind::Arguments, (output, 0), text),
             _ => delta.text(TextKind::Reasoning, number, text),
         }
     }
     match &*kind {
         "response.output_item.added" => {
             if let Some(item) = event.get("item") {
-                let name = item.get("name");
                 let kind = item.get("type").and_then(JsonValue::as_str);
-                if kind.is_some_and(|kind| kind.ends_with("_call")) {
-                    delta.call((output, 0), name);
+                if kind.is_some_and(|kind| client_runs(&kind)) {
+                    let name = item.get("name").or(item.get("type"));
+                    delta.call((output, 0), name, item.get("call_id"));
                 }
             }
         }
@@ -196,12 +231,21 @@ pub(super) fn response_event<'j>(event: JsonValue<'j>, delta: &mut Delta<'j>) {
             delta.whole_calls.extend(call);
             delta.ends(output);
         }
-        "response.completed" | "response.incomplete" | "response.failed" => {
-            let response = event.get("response");
-            let used = response.and_then(|response| response.get("usage"));
-            delta.usage = used.and_then(usage::of_responses);
-        }
         "error" => delta.is_error = true,
         _ => {}
     }
+    // A call may stand in what a response ends with alone.
+    if let Some(response) = event.get("response") {
+        let mut said = AnswerSaid::default();
+        response_answer(response, &mut said);
+        delta.usage = said.usage;
+        delta.whole_calls.extend(said.calls);
+    }
+}
+
+/// Whether an event of this type has a piece of a call that the client runs: `response.shell_call_command.delta`.
+fn is_of_call(kind: &str) -> bool {
+    let item = kind.strip_prefix("response.").unwrap_or(kind);
+    let at = item.find("_call");
+    at.is_some_and(|at| client_runs(&item[..at + "_call".len()]))
 }

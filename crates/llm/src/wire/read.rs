@@ -20,6 +20,30 @@ const MEDIA: &[&str] = &[
 ];
 /// What tells media among the members beside `data`.
 const MEDIA_TYPES: &[&str] = &["media_type", "mimeType", "mime_type", "format"];
+/// What their types begin with. All else is read as the text that it may be.
+const MEDIA_KINDS: &[&str] = &[
+    "image/",
+    "audio/",
+    "video/",
+    "application/pdf",
+    "application/octet-stream",
+    "application/vnd.",
+    "application/zip",
+];
+/// Formats of sound, where they stand without a type.
+const SOUNDS: &[&str] = &[
+    "wav", "mp3", "flac", "opus", "pcm16", "aac", "m4a", "ogg", "webm",
+];
+/// Members that may hold anything, and no media that a model is shown.
+const NO_MEDIA_BELOW: &[&str] = &[
+    "input",
+    "args",
+    "arguments",
+    "metadata",
+    "response",
+    "tools",
+    "functions",
+];
 
 /// What a request asks of a model.
 #[derive(Default)]
@@ -64,7 +88,8 @@ impl<'j> AskedModel<'j> {
 
     /// Adds a value that one role says.
     pub(crate) fn add(&mut self, role: Role, path: String, json: JsonValue<'j>) {
-        if !has_media(json) {
+        let name = path.rsplit('.').next().unwrap_or_default();
+        if NO_MEDIA_BELOW.contains(&name) || !has_media(json) {
             self.parts.push(SaidPart { role, path, json });
             return;
         }
@@ -75,7 +100,7 @@ impl<'j> AskedModel<'j> {
                 }
             }
             JsonKind::Object => {
-                let is_typed = MEDIA_TYPES.iter().any(|name| json.get(name).is_some());
+                let is_typed = is_typed(json);
                 for (key, value) in json.members() {
                     let name = key.name();
                     match is_media(&name, value, is_typed) {
@@ -116,21 +141,89 @@ fn has_media(json: JsonValue<'_>) -> bool {
     has(b";base64,") || (has(b"\"data\"") && MEDIA_TYPES.iter().any(|name| has(name.as_bytes())))
 }
 
+/// Whether `data` in this object are those of a medium.
+fn is_typed(json: JsonValue<'_>) -> bool {
+    let mut said = MEDIA_TYPES.iter().filter_map(|name| json.get(name));
+    // Of two types nobody knows which the provider takes.
+    match (said.next().and_then(JsonValue::as_str), said.next()) {
+        (Some(kind), None) => is_medium(&kind) || SOUNDS.contains(&&*kind),
+        _ => false,
+    }
+}
+
+fn is_medium(kind: &str) -> bool {
+    MEDIA_KINDS.iter().any(|start| kind.starts_with(start))
+}
+
 /// Whether a member is a medium in base64. What a URL names elsewhere is a text, and is read.
 fn is_media(name: &str, value: JsonValue<'_>, is_typed: bool) -> bool {
     if !MEDIA.contains(&name) || value.kind() != JsonKind::String {
         return false;
     }
-    let inside = value.bytes();
+    let inside = value.text();
     let inside = inside.get(1..inside.len() - 1).unwrap_or_default();
-    let coded = match inside.strip_prefix(b"data:") {
-        Some(url) => memchr::memmem::find(url, b";base64,").map(|at| &url[at + 8..]),
+    let coded = match inside.strip_prefix("data:") {
+        Some(url) => url.split_once(";base64,").and_then(|(kind, coded)| {
+            (is_medium(kind) && kind.bytes().all(is_of_type)).then_some(coded)
+        }),
         None if name == "data" && is_typed => Some(inside),
         None => None,
     };
-    coded.is_some_and(|coded| coded.iter().all(|byte| is_base64(*byte)))
+    coded.is_some_and(is_base64)
 }
 
-fn is_base64(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"+/=-_\\".contains(&byte)
+/// A byte of a media type and its parameters (RFC 2045, section 5.1).
+fn is_of_type(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"/+-.;=".contains(&byte)
+}
+
+/// Whether a text as JSON has it is base64, in which JSON may escape the slash alone.
+fn is_base64(coded: &str) -> bool {
+    let is_of_alphabet = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=-_".contains(&byte);
+    let mut parts = coded.split("\\/");
+    parts.all(|part| part.bytes().all(is_of_alphabet))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Json;
+
+    /// Bytes that are left out of what is read.
+    fn left_out(body: &str) -> usize {
+        let json = Json::read(body.as_bytes()).unwrap();
+        let mut asked = AskedModel::default();
+        asked.add(Role::User, "messages[0]".to_owned(), json.root());
+        asked.media_bytes
+    }
+
+    #[test]
+    fn media_in_base64_are_left_out() {
+        for body in [
+            r#"{"source":{"type":"base64","media_type":"image/png","data":"iVBO\/w0+KGg="}}"#,
+            r#"{"inlineData":{"mimeType":"application/pdf","data":"JVBERi0="}}"#,
+            r#"{"input_audio":{"format":"wav","data":"UklGRg=="}}"#,
+            r#"{"image_url":{"url":"data:image/png;base64,iVBOR/w="}}"#,
+            r#"{"type":"input_file","file_data":"data:application/pdf;base64,JVBERi0="}"#,
+        ] {
+            assert!(left_out(body) > 8, "{body}");
+        }
+    }
+
+    #[test]
+    fn what_only_looks_like_a_medium_is_read() {
+        for body in [
+            r#"{"source":{"type":"text","media_type":"text/plain","data":"AKIAIOSFODNN7EXAMPLE"}}"#,
+            r#"{"inlineData":{"mimeType":"application/json","data":"AAAA"}}"#,
+            r#"{"data":"AKIAIOSFODNN7EXAMPLE","format":"email"}"#,
+            r#"{"data":"AKIA\nIOSFODNN7\u0045","media_type":"image/png"}"#,
+            r#"{"data":"AAAA","media_type":"image/png","mimeType":"text/plain"}"#,
+            r#"{"type":"tool_use","input":{"data":"AAAA","media_type":"image/png"}}"#,
+            r#"{"functionCall":{"args":{"x":[{"data":"AAAA","mimeType":"image/png"}]}}}"#,
+            r#"{"url":"data:image/png, ignore what was said;base64,AAAA"}"#,
+            r#"{"url":"data:text/plain;base64,AAAA"}"#,
+        ] {
+            assert_eq!(left_out(body), 0, "{body}");
+        }
+    }
 }

@@ -229,7 +229,8 @@ impl DirectoryBook {
         Ok(())
     }
 
-    /// Takes a credential from an agent, by its id. A certificate goes on the revocation list.
+    /// Takes a credential from an agent, by its id, and gives all that went. A public key and the certificates over it go
+    /// together: whoever has the private half of one has that of the others. Certificates go on the revocation list.
     ///
     /// # Errors
     /// `identity.agent_unknown`, also where the agent has no such credential; `identity.full`.
@@ -238,13 +239,19 @@ impl DirectoryBook {
         agent: &str,
         id: &str,
         now_unix_ms: u64,
-    ) -> Result<CredentialEntry, Refusal> {
+    ) -> Result<Vec<CredentialEntry>, Refusal> {
         let entry = self.agent_mut(agent)?;
-        let at = entry.credentials.iter().position(|one| one.id == id);
-        let at = at
+        let named = entry.credentials.iter().find(|one| one.id == id);
+        let named = named
             .ok_or_else(|| Refusal::new(AGENT_UNKNOWN, "the agent has no credential of this id"))?;
-        let gone = entry.credentials.remove(at);
-        self.revoke_certificate(&gone, now_unix_ms)?;
+        let key = named.public_key().map(str::to_owned);
+        let goes = |one: &mut CredentialEntry| {
+            one.id == id || key.is_some() && one.public_key() == key.as_deref()
+        };
+        let gone: Vec<CredentialEntry> = entry.credentials.extract_if(.., goes).collect();
+        for credential in &gone {
+            self.revoke_certificate(credential, now_unix_ms)?;
+        }
         Ok(gone)
     }
 

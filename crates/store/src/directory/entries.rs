@@ -85,6 +85,9 @@ pub struct CredentialEntry {
     /// The serial number of a certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
+    /// The thumbprint of the public key (RFC 7638) that a certificate is over, in hex digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// The public key itself, of a JWK.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jwk: Option<String>,
@@ -112,6 +115,7 @@ impl CredentialEntry {
             made_unix_ms,
             expires_unix_ms: None,
             serial: None,
+            key: None,
             jwk: None,
         }
     }
@@ -119,6 +123,15 @@ impl CredentialEntry {
     /// Its digest; nothing where the file was edited by hand and has none.
     pub fn digest(&self) -> Option<Digest> {
         Digest::from_hex(&self.digest)
+    }
+
+    /// The thumbprint of the public key that it stands for, in hex digits; nothing of a key of weir.
+    pub fn public_key(&self) -> Option<&str> {
+        match self.kind {
+            CredentialKind::Key => None,
+            CredentialKind::Jwk => Some(&self.digest),
+            CredentialKind::Certificate => self.key.as_deref(),
+        }
     }
 
     /// Whether its time is over.

@@ -70,15 +70,11 @@ pub(super) fn open(
     doubt: Doubt,
 ) -> Result<Opened, LogError> {
     open_whole(disk, settings, witness, doubt).map_err(|error| match error {
-        // An entry that was changed shows at the next one, which does not follow it any more; the audit tells which.
+        // An entry that was changed shows at the next one, which does not follow it any more; the audit tells it.
         LogError::Damaged { index, what } => match audit::verify_disk(disk, None) {
-            Err(damage) if damage.kind != audit::Kind::Unreadable => LogError::Damaged {
+            Err(damage) if damage.index + 1 == index => LogError::Damaged {
                 index: damage.index,
-                what: if damage.index == index {
-                    what
-                } else {
-                    damage.kind.as_str()
-                },
+                what: damage.kind.as_str(),
             },
             _ => LogError::Damaged { index, what },
         },

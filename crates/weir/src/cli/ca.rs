@@ -1,10 +1,12 @@
 //! `weir ca`: the certificate authority of agents. Its commands work on the files of the state folder, also while no gateway
-//! runs; keys are opened by a passphrase that is read from a file or a variable, never from the command line.
+//! runs, but for `revoke`, which the gateway does and records; keys are opened by a passphrase that is read from a file or a variable, never from the command line.
 
 use clap::{Args, Subcommand};
+use serde_json::Value;
 use store::authority::{AuthorityError, AuthorityFiles, AuthorityView};
 use store::directory::DirectoryFile;
 
+use super::admin::Gateway;
 use super::{Answer, ConfigFile, Ended, Failure, print, secret_at};
 use crate::config::Settings;
 
@@ -67,14 +69,14 @@ pub(super) struct Rotate {
     root_passphrase: Option<String>,
 }
 
-/// Take a certificate back, by its serial number: a gateway that runs refuses it within a second
+/// Take a certificate back with its key, by its serial number: the gateway, which has to run, refuses both from then on
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  weir ca revoke 5a1f…")]
 pub(super) struct Revoke {
     /// The serial number in hex digits, as weir agents show prints it
     serial: String,
     #[command(flatten)]
-    config: ConfigFile,
+    gateway: Gateway,
 }
 
 /// Print the list of the certificates that were taken back (RFC 5280), signed by the intermediate, as PEM
@@ -162,28 +164,23 @@ impl Rotate {
 
 impl Revoke {
     fn run(self) -> Ended {
-        let settings = self.config.load()?;
         let serial = self.serial.to_ascii_lowercase();
-        let (now, file) = (now(), DirectoryFile::of_state(&settings.state));
-        let revoked = file.change(|book| {
-            let found = book.agents.iter().find_map(|agent| {
-                let mut credentials = agent.credentials.iter();
-                let found = credentials.find(|one| one.serial.as_deref() == Some(&serial))?;
-                Some((agent.name.clone(), found.id.clone()))
-            });
-            let (name, id) = found.ok_or_else(|| {
-                let public = "no agent has a certificate with this serial number";
-                base::Refusal::new(base::refusal::AGENT_UNKNOWN, public)
-            })?;
-            book.remove_credential(&name, &id, now).map(|_| name)
+        let listed = self.gateway.ask("GET", "/admin/agents", &Value::Null)?;
+        let agents = listed["agents"].as_array().into_iter().flatten();
+        let found = agents.into_iter().find_map(|agent| {
+            let mut credentials = agent["credentials"].as_array()?.iter();
+            let found = credentials.find(|one| one["serial"] == *serial)?;
+            Some((agent["name"].as_str()?, found["id"].as_str()?))
         });
-        let (_, name) = revoked.map_err(|refusal| {
-            Failure::new(
-                format!("{}: {}", refusal.code.name, refusal.public),
-                refusal.mend(),
-            )
+        let (name, id) = found.ok_or_else(|| {
+            let what = "no agent has a certificate with this serial number";
+            Failure::new(what, "weir agents show NAME prints those of an agent.")
         })?;
-        print(&format!("a certificate of {name} is good no more\n"))?;
+        let path = format!("/admin/agents/{name}/credentials/{id}");
+        self.gateway.ask("DELETE", &path, &Value::Null)?;
+        print(&format!(
+            "a certificate of {name} is good no more, and neither is its key\n"
+        ))?;
         Ok(Answer::Yes)
     }
 }

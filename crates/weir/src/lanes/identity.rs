@@ -231,7 +231,13 @@ impl IdentityShared {
                 certificate: request.peer.certificate(),
             },
         };
-        self.gate.verify(&call, &presented).await
+        let verified = self.gate.verify(&call, &presented).await?;
+        // Nothing is judged afterwards, so the stops are asked here.
+        let may = self.gate.lets_stay(LANE.name, &verified.agent().name, None);
+        match may {
+            Ok(()) => Ok(verified),
+            Err(refusal) => Err(self.gate.reject(Some(&verified), &call, refusal).await),
+        }
     }
 
     /// Counts and records a refusal of who is not known.

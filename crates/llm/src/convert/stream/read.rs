@@ -18,8 +18,9 @@ pub(super) struct PieceReader {
     has_begun: bool,
     has_calls: bool,
     calls: usize,
-    /// Which of a chat's calls have begun, by their number.
-    begun: HashMap<u64, ()>,
+    /// The names of a chat's calls that have begun, by their number; of a message's, those whose arguments stood in their
+    /// beginning.
+    begun: HashMap<u64, String>,
     stop: Option<Stop>,
     usage: Usage,
 }
@@ -81,6 +82,11 @@ impl PieceReader {
             return Self::failed(error, pieces);
         }
         self.begin(&event["id"], pieces);
+        let choices = event["choices"].as_array().map_or(&[][..], Vec::as_slice);
+        let is_first = |choice: &Value| choice["index"].as_u64().unwrap_or_default() == 0;
+        if choices.len() > 1 || !choices.iter().all(is_first) {
+            return Self::ambiguous("the answer has several choices", pieces);
+        }
         let choice = &event["choices"][0];
         let delta = &choice["delta"];
         for (text, is_thought) in [
@@ -101,23 +107,11 @@ impl PieceReader {
                 false => Piece::Text(text),
             }));
         }
+        if !delta["function_call"].is_null() {
+            return Self::ambiguous("a call of a tool has the form of functions", pieces);
+        }
         for call in delta["tool_calls"].as_array().into_iter().flatten() {
-            let index = call["index"].as_u64().unwrap_or(self.begun.len() as u64);
-            let function = &call["function"];
-            if !self.begun.contains_key(&index) && self.begun.len() < CALLS_MAX {
-                self.begun.insert(index, ());
-                self.has_calls = true;
-                pieces.push(Piece::CallBegins {
-                    id: call["id"]
-                        .as_str()
-                        .map_or_else(|| format!("call_{index}"), str::to_owned),
-                    name: function["name"].as_str().unwrap_or_default().to_owned(),
-                });
-            }
-            let more = function["arguments"]
-                .as_str()
-                .filter(|more| !more.is_empty());
-            pieces.extend(more.map(|more| Piece::Arguments(more.to_owned())));
+            self.chat_call(call, pieces);
         }
         if event["usage"].is_object() {
             self.count(counted_by_openai(&event["usage"]));
@@ -125,6 +119,42 @@ impl PieceReader {
         if let Some(reason) = choice["finish_reason"].as_str() {
             self.stop = Some(chat::stop(Some(reason), self.has_calls));
         }
+    }
+
+    /// A piece of a call, as the judge of the stream reads it: by its index alone, and under one name.
+    fn chat_call(&mut self, call: &Value, pieces: &mut Vec<Piece>) {
+        let Some(index) = call["index"].as_u64() else {
+            return Self::ambiguous("a piece of a call of a tool has no index", pieces);
+        };
+        let function = &call["function"];
+        let name = function["name"].as_str().unwrap_or_default();
+        match self.begun.get(&index) {
+            Some(known) if name.is_empty() || known == name => {}
+            Some(_) => return Self::ambiguous("a call of a tool has two names", pieces),
+            None if self.begun.len() >= CALLS_MAX => {
+                return Self::ambiguous("the answer has more calls of tools than are read", pieces);
+            }
+            None => {
+                self.begun.insert(index, name.to_owned());
+                self.has_calls = true;
+                pieces.push(Piece::CallBegins {
+                    id: call["id"]
+                        .as_str()
+                        .map_or_else(|| format!("call_{index}"), str::to_owned),
+                    name: name.to_owned(),
+                });
+            }
+        }
+        let more = function["arguments"]
+            .as_str()
+            .filter(|more| !more.is_empty());
+        pieces.extend(more.map(|more| Piece::Arguments(more.to_owned())));
+    }
+
+    /// What two readers could take for two answers goes to none.
+    fn ambiguous(why: &str, pieces: &mut Vec<Piece>) {
+        let code = base::refusal::LLM_ANSWER_INVALID.name;
+        pieces.push(Piece::Failed(format!("{code}: {why}")));
     }
 
     fn messages(&mut self, event: &Value, pieces: &mut Vec<Piece>) {
@@ -137,10 +167,19 @@ impl PieceReader {
             Some("content_block_start") => {
                 let block = &event["content_block"];
                 match block["type"].as_str() {
-                    Some("tool_use") => pieces.push(Piece::CallBegins {
-                        id: block["id"].as_str().unwrap_or_default().to_owned(),
-                        name: block["name"].as_str().unwrap_or_default().to_owned(),
-                    }),
+                    Some("tool_use") => {
+                        let name = block["name"].as_str().unwrap_or_default();
+                        pieces.push(Piece::CallBegins {
+                            id: block["id"].as_str().unwrap_or_default().to_owned(),
+                            name: name.to_owned(),
+                        });
+                        let input = &block["input"];
+                        if !input.is_null() && *input != serde_json::json!({}) {
+                            pieces.push(Piece::Arguments(input.to_string()));
+                            let index = event["index"].as_u64().unwrap_or_default();
+                            self.begun.insert(index, name.to_owned());
+                        }
+                    }
                     Some("text") => {
                         let text = block["text"].as_str().filter(|text| !text.is_empty());
                         pieces.extend(text.map(|text| Piece::Text(text.to_owned())));
@@ -150,6 +189,10 @@ impl PieceReader {
             }
             Some("content_block_delta") => {
                 let delta = &event["delta"];
+                let index = event["index"].as_u64().unwrap_or_default();
+                if delta["type"] == "input_json_delta" && self.begun.contains_key(&index) {
+                    return Self::ambiguous("a call of a tool has its arguments twice", pieces);
+                }
                 let text = |name: &str| delta[name].as_str().unwrap_or_default().to_owned();
                 pieces.extend(match delta["type"].as_str() {
                     Some("text_delta") => Some(Piece::Text(text("text"))),
@@ -187,6 +230,12 @@ impl PieceReader {
                     Some(true) => Piece::Thinking(text.to_owned()),
                     _ => Piece::Text(text.to_owned()),
                 });
+            }
+            if ["inlineData", "inline_data", "fileData", "function_call"]
+                .iter()
+                .any(|name| part.get(name).is_some())
+            {
+                return Self::ambiguous("the answer has what cannot be said in words", pieces);
             }
             let call = &part["functionCall"];
             if call.is_object() && self.calls < CALLS_MAX {

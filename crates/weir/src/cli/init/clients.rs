@@ -196,7 +196,7 @@ impl Reader {
         let plain: String = name.chars().take(48).map(plain).collect();
         let plain = plain.trim_start_matches(['.', '_', '-']);
         if (plain == "weir" || plain.starts_with("weir-")) && leads_to_weir(entry) {
-            return Err("is weir itself, as weir connect wrote it".to_owned());
+            return Err("is an entry of weir already".to_owned());
         }
         let base = if plain.is_empty() { "server" } else { plain };
         let candidates = std::iter::once(base.to_owned())

@@ -294,7 +294,7 @@ fn end_keys(agent: &mut AgentEntry, at_unix_ms: u64) {
     }
 }
 
-/// `DELETE /admin/agents/NAME/credentials/ID`.
+/// `DELETE /admin/agents/NAME/credentials/ID`. Says all that went with it.
 async fn remove(
     shared: &IdentityShared,
     by: &str,
@@ -307,7 +307,8 @@ async fn remove(
     let gone = shared.change(by, "credential.revoke", name, |book| {
         book.remove_credential(name, id, now)
     });
-    Ok(answer(StatusCode::OK, &credential_json(&gone.await?)))
+    let gone: Vec<Value> = gone.await?.iter().map(credential_json).collect();
+    Ok(answer(StatusCode::OK, &json!({ "revoked": gone })))
 }
 
 /// `POST /admin/agents/NAME/approve`, `suspend`, `resume`, `revoke`.

@@ -6,11 +6,11 @@
 
 use base::{Digest, Name, Refusal, refusal};
 use http::StatusCode;
+use identity::certificate;
 use identity::certificate::{CertificateRequest, SpiffeId};
 use identity::jose::{needed, to_base64url};
 use identity::jws::{HeaderKey, SignedText};
 use identity::public_key::PublicKey;
-use identity::{Credential, certificate};
 use net::Response;
 use serde_json::{Value, json};
 use store::directory::{CredentialEntry, CredentialKind, EntryState};
@@ -56,15 +56,16 @@ async fn enrolled(shared: &IdentityShared, body: &Value) -> Result<Response, Ref
     let text = body["invite"].as_str().unwrap_or_default();
     let digest = invite_digest(text).ok_or_else(unknown)?;
     let now = shared.now().unix_ms;
-    let (_, book) = shared.known.agents();
-    let redeemed = book.invited(&digest, now)?;
+    let redeemed = shared.known.look(|book| book.invited(&digest, now))?;
     let brought = match brought(shared, body, text, &redeemed.agent) {
         Ok(brought) => brought,
         Err(refusal) => {
-            let (book, ()) = shared.file.change(|book| {
-                book.count_try(&digest);
-                Ok(())
-            })?;
+            let (book, ()) = shared
+                .file
+                .change(shared.known.look(|book| book.epoch), |book| {
+                    book.count_try(&digest);
+                    Ok(())
+                })?;
             shared.known.enter(book);
             return Err(refusal);
         }
@@ -216,16 +217,19 @@ fn issued(
     let entry = CredentialEntry {
         expires_unix_ms: Some(issued.expires_unix_ms),
         serial: Some(issued.serial),
+        key: Some(request.key.thumbprint().to_string()),
         ..CredentialEntry::new(CredentialKind::Certificate, issued.digest, now)
     };
     Ok((entry, issued.chain_pem))
 }
 
-/// `POST /enrol/renew`: another certificate, by the one of this connection or by a token that is bound to a key.
+/// `POST /enrol/renew`: another certificate, by the one of this connection, or by a token that is bound to a key and has
+/// no scope.
 pub(super) async fn renew(shared: &IdentityShared, asked: Asked<'_>) -> Result<Response, Refusal> {
     let verified = shared.verify(&asked, &ENROL).await?;
-    if verified.by() == Credential::Key {
-        let public = "a certificate is renewed by a certificate or a token, not by a key";
+    // What can be copied, or is limited to something, does not become a certificate, which is good for all.
+    if !verified.is_bound() || verified.scopes().is_some() || verified.behalf().is_some() {
+        let public = "a certificate is renewed by a certificate, or by a token that is bound to a key and has no scope";
         return Err(Refusal::new(refusal::CERTIFICATE, public));
     }
     asked.request.is_of_known_agent();

@@ -1,7 +1,8 @@
 //! The keys of issuers outside, fetched where their metadata says (OpenID Connect Discovery 1.0, RFC 8414), and again while
 //! serving.
 //!
-//! One thread asks for all of them, by calls of its own that pass a gate as every call does, with bounds on time and size. An
+//! One thread asks for all of them, another watches the directory's file, so that an issuer that hangs delays no revocation.
+//! They ask by calls of its own that pass a gate as every call does, with bounds on time and size. An
 //! issuer that does not answer keeps its keys for an hour; then its tokens are refused, never waved through.
 
 use std::sync::{Arc, PoisonError, Weak};
@@ -25,7 +26,7 @@ const KEPT_MS: u64 = 3_600_000;
 const ANSWER_MS: u64 = 5_000;
 /// Largest metadata, in bytes.
 const METADATA_BYTES_MAX: usize = 128 << 10;
-/// How often the thread looks whether something is due, and whether the directory's file changed.
+/// How often the threads look whether something is due, and whether the directory's file changed.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// What is known of one issuer's keys.
@@ -38,9 +39,21 @@ struct FollowedIssuer {
 /// Follows the issuers and the directory's file until the gateway is gone.
 pub(super) fn follow(shared: &Arc<IdentityShared>) {
     let weak = Arc::downgrade(shared);
-    let thread = std::thread::Builder::new().name("identity".to_owned());
-    if let Err(error) = thread.spawn(move || run(&weak)) {
-        tracing::error!(%error, "the keys of issuers are not fetched");
+    spawn("issuers", move || run(&weak));
+    let weak = Arc::downgrade(shared);
+    spawn("directory", move || {
+        while let Some(shared) = weak.upgrade() {
+            shared.look();
+            drop(shared);
+            std::thread::sleep(LOOK);
+        }
+    });
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::Builder::new().name(name.to_owned());
+    if let Err(error) = thread.spawn(run) {
+        tracing::error!(%error, name, "a thread of identities does not start");
     }
 }
 
@@ -61,8 +74,10 @@ fn run(weak: &Weak<IdentityShared>) {
             .collect(),
         None => return,
     };
+    if followed.is_empty() {
+        return;
+    }
     while let Some(shared) = weak.upgrade() {
-        shared.look();
         for one in &mut followed {
             if one.next <= Instant::now() {
                 ask(&shared, one);

@@ -38,6 +38,8 @@ pub(super) struct IdentityShared {
     before: Option<TokenKey>,
     pub authority: Option<Authority>,
     nonces: Arc<NonceKey>,
+    /// When this process began, in Unix milliseconds: what was used before is not known here.
+    pub started_unix_ms: u64,
     /// The file as it was when it was read last.
     stamp: Mutex<Option<(u64, u64, i64, i64)>>,
     /// By which the gateway is reached, once that is known.
@@ -74,6 +76,7 @@ impl IdentityShared {
             key: TokenKey::new(&seed).map_err(|error| error.to_string())?,
             before: key_before(settings, parts)?,
             nonces: Arc::new(NonceKey::new(&random)),
+            started_unix_ms: parts.clock.now().unix_ms,
             stamp: Mutex::new(stamp),
             origins: ArcSwapOption::empty(),
             fetched: Mutex::new(vec![None; issuers]),
@@ -180,7 +183,8 @@ impl IdentityShared {
             return Err(refusal);
         }
         self.record(by, what, whom, None).await?;
-        match self.file.change(change) {
+        let known_epoch = self.known.look(|book| book.epoch);
+        match self.file.change(known_epoch, change) {
             Ok((book, answer)) => {
                 *self.stamp.lock().unwrap_or_else(PoisonError::into_inner) = self.file.stamp();
                 self.known.enter(book);
@@ -247,6 +251,14 @@ impl IdentityShared {
             Ok(book) => {
                 *last = stamp;
                 drop(last);
+                let epoch = self.known.look(|known| known.epoch);
+                if book.epoch < epoch {
+                    tracing::error!(
+                        epoch,
+                        file = book.epoch,
+                        "the directory's file is older than what is in force, which stays; restart to use the file"
+                    );
+                }
                 self.known.enter(book);
             }
             Err(error) => tracing::error!(%error, "the directory stays as it was"),

@@ -6,10 +6,9 @@
 
 use std::sync::Arc;
 
-use base::refusal::{
-    IDENTITY_INVALID, KEY_EXPIRED, KEY_UNKNOWN, LIMIT_STRANGERS, PROOF_INVALID, TOKEN_INVALID,
-};
+use base::refusal::{IDENTITY_INVALID, KEY_UNKNOWN, PROOF_INVALID, TOKEN_INVALID};
 use base::{Digest, Refusal};
+use gate::Call;
 use gate::ports::Directory as _;
 use http::StatusCode;
 use identity::access::{AccessToken, NewToken, TokenBinding, read_scopes};
@@ -21,13 +20,13 @@ use identity::jwt::ExpectedClaims;
 use identity::public_key::PublicKey;
 use identity::recognise::{proof_refused, token_id};
 use identity::trust::spiffe_digest;
-use identity::{Agent, TokenTrust};
+use identity::{Agent, Credential, TokenTrust, Verified};
 use net::{Request, Response};
 use serde_json::{Value, json};
 use store::directory::CredentialKind;
 
 use super::shared::IdentityShared;
-use super::{Asked, TOKEN, answer, field};
+use super::{Asked, TOKEN, answer, field, resource};
 use crate::routes::new_call_id;
 
 /// How long an assertion of a client may be good, in milliseconds.
@@ -41,20 +40,25 @@ const PARAMETERS_MAX: usize = 32;
 struct OauthError {
     error: &'static str,
     refusal: Refusal,
+    /// Whether it is of a known agent, and recorded so already.
+    is_recorded: bool,
+}
+
+/// An error that counts as a stranger's.
+fn refused(error: &'static str, refusal: Refusal) -> OauthError {
+    OauthError {
+        error,
+        refusal,
+        is_recorded: false,
+    }
 }
 
 fn wrong(error: &'static str, why: impl Into<String>) -> OauthError {
-    OauthError {
-        error,
-        refusal: Refusal::new(IDENTITY_INVALID, why),
-    }
+    refused(error, Refusal::new(IDENTITY_INVALID, why))
 }
 
 fn no_client(why: impl Into<String>) -> OauthError {
-    OauthError {
-        error: "invalid_client",
-        refusal: Refusal::new(KEY_UNKNOWN, why),
-    }
+    refused("invalid_client", Refusal::new(KEY_UNKNOWN, why))
 }
 
 /// A client that proved who it is.
@@ -67,17 +71,17 @@ struct OauthClient {
 }
 
 /// `POST /oauth/token`.
-pub(super) async fn serve(shared: &IdentityShared, asked: Asked<'_>) -> Response {
-    let given = give(shared, asked.request).await;
+pub(super) async fn serve(shared: &IdentityShared, mut asked: Asked<'_>) -> Response {
+    let given = give(shared, &mut asked).await;
     respond(shared, asked, given).await
 }
 
-async fn give(shared: &IdentityShared, request: &mut Request) -> Result<Value, OauthError> {
-    let form = Form::read(request).await?;
+async fn give(shared: &IdentityShared, asked: &mut Asked<'_>) -> Result<Value, OauthError> {
+    let form = Form::read(asked.request).await?;
     let trust = trust(shared)?;
     // Before the assertion is used up: who is asked for a nonce sends the same one again.
-    let proof = proof(shared, &trust, request)?;
-    let client = client(shared, &trust, request, &form).await?;
+    let proof = proof(shared, &trust, asked.request)?;
+    let client = client(shared, &trust, asked, &form).await?;
     let binding = binding(shared, proof, &client).await?;
     let behalf = match form.get("grant_type") {
         Some("client_credentials") => None,
@@ -146,10 +150,10 @@ fn life_ms(shared: &IdentityShared, client: &OauthClient) -> u64 {
 async fn client(
     shared: &IdentityShared,
     trust: &TokenTrust,
-    request: &Request,
+    asked: &Asked<'_>,
     form: &Form,
 ) -> Result<OauthClient, OauthError> {
-    let certificate = request.peer.certificate();
+    let certificate = asked.request.peer.certificate();
     let found = match (form.get("client_assertion"), certificate) {
         (Some(assertion), _) => {
             if form.get("client_assertion_type") != Some(JWT_BEARER) {
@@ -157,7 +161,7 @@ async fn client(
                     "client_assertion_type is another than jwt-bearer",
                 ));
             }
-            asserted(shared, trust, request, assertion).await?
+            asserted(shared, trust, asked, assertion).await?
         }
         (None, Some(der)) => {
             let digest = certificate_thumbprint(der);
@@ -170,6 +174,7 @@ async fn client(
             let found =
                 found.find_map(|root| Some((shared.known.agent_by_thumbprint(&root)?, root)));
             let (agent, root) = found.ok_or_else(|| no_client("no agent has this certificate"))?;
+            check_client(shared, asked, &agent, Credential::Certificate, root).await?;
             OauthClient {
                 agent,
                 root,
@@ -180,32 +185,44 @@ async fn client(
             return Err(no_client("a client_assertion or a certificate is needed"));
         }
     };
-    if form
-        .get("client_id")
-        .is_some_and(|id| id != found.agent.name.as_str())
-    {
-        return Err(no_client("client_id is another than the client's"));
+    match form.get("client_id") {
+        Some(id) if id != found.agent.name.as_str() => {
+            Err(no_client("client_id is another than the client's"))
+        }
+        _ => Ok(found),
     }
-    let refused = |refusal| OauthError {
-        error: "invalid_client",
+}
+
+/// Whether a client that proved who it is may ask: it is active, nothing stops it, and its budget is not spent. Asked before
+/// anything is remembered of it.
+async fn check_client(
+    shared: &IdentityShared,
+    asked: &Asked<'_>,
+    agent: &Arc<Agent>,
+    by: Credential,
+    root: Digest,
+) -> Result<(), OauthError> {
+    let verified = Verified::by_lane(Arc::clone(agent), by, Some(root), shared.gate.epoch());
+    let resource = resource();
+    let request = &asked.request;
+    let method = request.head.method.as_str();
+    let call = Call::new(asked.id, request.peer.caller, &TOKEN, &resource, method);
+    let checked = shared.gate.verify_client(verified, &call).await;
+    checked.map(drop).map_err(|refusal| OauthError {
+        error: match refusal.code.status {
+            401 | 403 => "invalid_client",
+            _ => "temporarily_unavailable",
+        },
         refusal,
-    };
-    found.agent.state.check().map_err(refused)?;
-    let now = shared.now().unix_ms;
-    match found.agent.expires_unix_ms.is_some_and(|at| at <= now) {
-        true => Err(refused(Refusal::new(
-            KEY_EXPIRED,
-            "the agent's time is over",
-        ))),
-        false => Ok(found),
-    }
+        is_recorded: true,
+    })
 }
 
 /// `private_key_jwt` (RFC 7523 §3): signed by a key that the agent enrolled, for this service, once.
 async fn asserted(
     shared: &IdentityShared,
     trust: &TokenTrust,
-    request: &Request,
+    asked: &Asked<'_>,
     assertion: &str,
 ) -> Result<OauthClient, OauthError> {
     let bad = |why: &dyn std::fmt::Display| no_client(format!("the assertion is not taken: {why}"));
@@ -214,19 +231,13 @@ async fn asserted(
     let name = needed(json.root(), "iss")
         .map_err(|error| bad(&error))?
         .into_owned();
-    let (_, book) = shared.known.agents();
-    let entry = book
-        .agent(&name)
-        .map_err(|_| bad(&"no agent has this name"))?;
-    let keys = entry
-        .credentials
+    let keys = enrolled_keys(shared, &name).ok_or_else(|| bad(&"no agent has this name"))?;
+    let mut keys = keys
         .iter()
-        .filter(|one| one.kind == CredentialKind::Jwk);
-    let mut keys =
-        keys.filter_map(|one| PublicKey::from_jwk_text(one.jwk.as_ref()?.as_bytes()).ok());
+        .filter_map(|jwk| PublicKey::from_jwk_text(jwk.as_bytes()).ok());
     let key = keys.find(|key| signed.verify(key).is_ok());
     let key = key.ok_or_else(|| bad(&"it is signed by no key of the agent"))?;
-    let mut audiences = trust.uris(request.head.uri.path());
+    let mut audiences = trust.uris(asked.request.head.uri.path());
     audiences.extend(trust.uris("/oauth/token"));
     audiences.extend(trust.uris("/"));
     audiences.extend(trust.origins.iter().cloned());
@@ -242,24 +253,52 @@ async fn asserted(
     if claims.subject != name {
         return Err(bad(&"iss and sub differ"));
     }
-    let id = claims.id.ok_or_else(|| bad(&"its claim jti is missing"))?;
+    let id = claims
+        .id
+        .as_deref()
+        .ok_or_else(|| bad(&"its claim jti is missing"))?;
+    check_issued(claims.issued_unix_ms, shared.started_unix_ms, now).map_err(|why| bad(&why))?;
     let root = identity::thumbprint(&key.thumbprint());
     let agent = shared.known.agent_by_thumbprint(&root);
     let agent = agent.ok_or_else(|| bad(&"the agent has its key no more"))?;
+    check_client(shared, asked, &agent, Credential::Token, root).await?;
     let once = token_id(&format!("assertion {name} {id}"));
     let until = claims
         .expires_unix_ms
         .saturating_add(identity::jwt::CLOCK_SKEW_MS);
     let used = shared.gate.use_once(&once, until).await;
-    used.map_err(|refusal| OauthError {
-        error: "invalid_client",
-        refusal,
-    })?;
+    used.map_err(|refusal| refused("invalid_client", refusal))?;
     Ok(OauthClient {
         agent,
         root,
         certificate: None,
     })
+}
+
+/// The public keys of an agent, as JWKs; nothing where no agent has this name.
+fn enrolled_keys(shared: &IdentityShared, name: &str) -> Option<Vec<String>> {
+    shared.known.look(|book| {
+        let credentials = book.agent(name).ok()?.credentials.iter();
+        let keys = credentials.filter(|one| one.kind == CredentialKind::Jwk);
+        Some(keys.filter_map(|one| one.jwk.clone()).collect())
+    })
+}
+
+/// Refuses an assertion that may have been used before this process began, which remembers only what it saw itself. For that
+/// none may be dated ahead either. Dates have whole seconds.
+fn check_issued(
+    issued_unix_ms: Option<u64>,
+    started_unix_ms: u64,
+    now_unix_ms: u64,
+) -> Result<(), &'static str> {
+    match issued_unix_ms {
+        None => Err("its claim iat is missing"),
+        Some(issued) if issued > now_unix_ms => Err("its iat is ahead of this gateway's clock"),
+        Some(issued) if issued / 1000 < started_unix_ms / 1000 => {
+            Err("it was made before this gateway started; make another")
+        }
+        Some(_) => Ok(()),
+    }
 }
 
 /// The proof of a key, where there is one. Its id is not used up yet.
@@ -283,20 +322,14 @@ fn proof(
         now_unix_ms: shared.now().unix_ms,
     };
     let checked = check_proof(proof, &expected).map_err(|error| match error {
-        ProofError::Nonce => OauthError {
-            error: "use_dpop_nonce",
-            refusal: proof_refused(error),
-        },
+        ProofError::Nonce => refused("use_dpop_nonce", proof_refused(error)),
         error => bad_proof(proof_refused(error)),
     });
     checked.map(Some)
 }
 
 fn bad_proof(refusal: Refusal) -> OauthError {
-    OauthError {
-        error: "invalid_dpop_proof",
-        refusal,
-    }
+    refused("invalid_dpop_proof", refusal)
 }
 
 /// What the new token is bound to: the key of a proof, or the certificate.
@@ -401,12 +434,21 @@ async fn respond(
             asked.request.is_of_known_agent();
             answer(StatusCode::OK, &said)
         }
-        Err(OauthError { error, refusal }) => {
-            let refusal = shared.turn_away(&asked, &TOKEN, refusal).await;
-            let status = match () {
-                () if refusal.code == LIMIT_STRANGERS => StatusCode::TOO_MANY_REQUESTS,
-                () if error == "invalid_client" => StatusCode::UNAUTHORIZED,
-                () => StatusCode::BAD_REQUEST,
+        Err(OauthError {
+            error,
+            refusal,
+            is_recorded,
+        }) => {
+            let refusal = match is_recorded {
+                true => refusal,
+                false => shared.turn_away(&asked, &TOKEN, refusal).await,
+            };
+            let own = StatusCode::from_u16(refusal.code.status);
+            let status = match own.unwrap_or(StatusCode::BAD_REQUEST) {
+                own @ StatusCode::TOO_MANY_REQUESTS => own,
+                own if own.is_server_error() => own,
+                _ if error == "invalid_client" => StatusCode::UNAUTHORIZED,
+                _ => StatusCode::BAD_REQUEST,
             };
             let said = json!({
                 "error": error,
@@ -439,15 +481,15 @@ fn own(shared: &IdentityShared, trust: &TokenTrust, text: &str) -> Option<Access
 }
 
 /// `POST /oauth/introspect` (RFC 7662): for agents, of own tokens.
-pub(super) async fn introspect(shared: &IdentityShared, asked: Asked<'_>) -> Response {
-    let said = introspected(shared, asked.request).await;
+pub(super) async fn introspect(shared: &IdentityShared, mut asked: Asked<'_>) -> Response {
+    let said = introspected(shared, &mut asked).await;
     respond(shared, asked, said).await
 }
 
-async fn introspected(shared: &IdentityShared, request: &mut Request) -> Result<Value, OauthError> {
-    let form = Form::read(request).await?;
+async fn introspected(shared: &IdentityShared, asked: &mut Asked<'_>) -> Result<Value, OauthError> {
+    let form = Form::read(asked.request).await?;
     let trust = trust(shared)?;
-    client(shared, &trust, request, &form).await?;
+    client(shared, &trust, asked, &form).await?;
     let token = own(shared, &trust, form.get("token").unwrap_or_default());
     let token = token.filter(|token| {
         let id = token.claims.id.as_deref().map(token_id);
@@ -483,25 +525,23 @@ async fn introspected(shared: &IdentityShared, request: &mut Request) -> Result<
 }
 
 /// `POST /oauth/revoke` (RFC 7009): an agent takes back a token of its own. A token that is none is taken back already.
-pub(super) async fn revoke(shared: &IdentityShared, asked: Asked<'_>) -> Response {
-    let said = revoked(shared, asked.request).await;
+pub(super) async fn revoke(shared: &IdentityShared, mut asked: Asked<'_>) -> Response {
+    let said = revoked(shared, &mut asked).await;
     respond(shared, asked, said).await
 }
 
-async fn revoked(shared: &IdentityShared, request: &mut Request) -> Result<Value, OauthError> {
-    let form = Form::read(request).await?;
+async fn revoked(shared: &IdentityShared, asked: &mut Asked<'_>) -> Result<Value, OauthError> {
+    let form = Form::read(asked.request).await?;
     let trust = trust(shared)?;
-    let client = client(shared, &trust, request, &form).await?;
+    let client = client(shared, &trust, asked, &form).await?;
     let Some(token) = own(shared, &trust, form.get("token").unwrap_or_default()) else {
         return Ok(json!({}));
     };
     let name = client.agent.name.as_str();
     let id = token.claims.id.as_deref().map(token_id);
     let (true, Some(id)) = (token.agent == name, id) else {
-        return Err(OauthError {
-            error: "unauthorized_client",
-            refusal: Refusal::new(TOKEN_INVALID, "the token is another agent's"),
-        });
+        let refusal = Refusal::new(TOKEN_INVALID, "the token is another agent's");
+        return Err(refused("unauthorized_client", refusal));
     };
     let (now, until) = (shared.now().unix_ms, token.claims.expires_unix_ms);
     let changed = shared.change(name, "token.revoke", name, |book| {
@@ -510,6 +550,7 @@ async fn revoked(shared: &IdentityShared, request: &mut Request) -> Result<Value
     changed.await.map_err(|refusal| OauthError {
         error: "server_error",
         refusal,
+        is_recorded: true,
     })?;
     Ok(json!({}))
 }
@@ -520,10 +561,8 @@ struct Form(Vec<(String, String)>);
 impl Form {
     /// Reads `application/x-www-form-urlencoded`. RFC 6749 §3.2: none is there twice, and one without a value is not there.
     async fn read(request: &mut Request) -> Result<Form, OauthError> {
-        let body = request.body().await.map_err(|refusal| OauthError {
-            error: "invalid_request",
-            refusal,
-        })?;
+        let body = request.body().await;
+        let body = body.map_err(|refusal| refused("invalid_request", refusal))?;
         let malformed = || wrong("invalid_request", "the body is not a form of parameters");
         let kind = field(request, "content-type").unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim();
@@ -572,7 +611,14 @@ fn decoded(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::decoded;
+    use super::{check_issued, decoded};
+
+    #[test]
+    fn an_assertion_is_of_this_process() {
+        let check = |issued| check_issued(issued, 10_500, 20_000).is_ok();
+        assert!(check(Some(10_000)) && check(Some(20_000)));
+        assert!(!check(None) && !check(Some(9_000)) && !check(Some(21_000)));
+    }
 
     #[test]
     fn a_form_is_decoded_in_one_way() {
