@@ -439,6 +439,8 @@ def test_followup_steer_and_interrupt(house):
     second = house.start([{"say": "never asked"}], agent="talker", thread="t")
     assert house.show(second)["state"] == "queued"
     steer = {"agent": "talker", "input": "and now?", "thread": "t", "mode": "steer"}
+    other = house.ask("POST", "/v1/runs", {**steer, "agent": "short"})
+    assert (other.status, other.refusal()[0]) == (409, "run.ended"), "it is a run of another agent"
     assert house.ask("POST", "/v1/runs", steer).json()["id"] == first
     assert house.ended(first)["state"] == "completed"
     house.ended(second)
@@ -547,6 +549,9 @@ def test_runs_at_once_and_retention(tmp_path):
         run = house.start([{"say": "slow", "hang": 20}])
         answer = house.ask("POST", "/v1/runs", {"agent": "talker", "input": "x"})
         assert (answer.status, answer.refusal()[0]) == (503, "run.busy") and answer.headers["retry-after"]
+        interrupt = {"agent": "worker", "input": "x", "thread": run, "mode": "interrupt"}
+        assert house.ask("POST", "/v1/runs", interrupt).refusal()[0] == "run.busy"
+        assert house.show(run)["state"] == "running", "a start that is refused ends nothing"
         second = house.start([{"say": "slow", "hang": 20}], who="other")
         assert house.ask("POST", "/v1/runs", {"agent": "talker", "input": "x"}, "other").refusal()[0] == "run.busy"
         house.ask("DELETE", f"/v1/runs/{run}")

@@ -27,6 +27,8 @@ struct BookPages {
     all: BTreeMap<Arc<str>, Arc<LiveRun>>,
     /// Those that have not ended.
     open: BTreeMap<Arc<str>, Arc<LiveRun>>,
+    /// By owner and thread: the run that was started last.
+    latest: HashMap<(Name, String), Arc<LiveRun>>,
     /// By owner and key: the run, and the SHA-256 of its body.
     keys: HashMap<(Name, String), (String, Arc<LiveRun>)>,
     /// Those that were found open, and that nobody drives yet.
@@ -88,24 +90,6 @@ impl RunBook {
         run.cloned()
     }
 
-    /// The run that this key was used for, or a refusal where the body was another.
-    pub(crate) fn of_key(
-        &self,
-        owner: &Name,
-        key: &(String, String),
-    ) -> Result<Option<Arc<LiveRun>>, Refusal> {
-        self.pages().of_key(owner, key)
-    }
-
-    /// The last run of a thread.
-    pub(crate) fn last_of_thread(&self, owner: &Name, thread: &str) -> Option<Arc<LiveRun>> {
-        let pages = self.pages();
-        let mut latest = pages.all.values().rev();
-        latest
-            .find(|run| run.owner == *owner && run.thread == thread)
-            .cloned()
-    }
-
     /// The run of a thread that is at work.
     pub(crate) fn at_work(&self, owner: &Name, thread: &str) -> Option<Arc<LiveRun>> {
         let pages = self.pages();
@@ -114,23 +98,16 @@ impl RunBook {
             .cloned()
     }
 
-    /// Runs of a thread that have not ended.
-    pub(crate) fn open_of_thread(&self, owner: &Name, thread: &str) -> Vec<Arc<LiveRun>> {
-        let pages = self.pages();
-        let open = pages.open.values();
-        open.filter(|run| run.owner == *owner && run.thread == thread)
-            .cloned()
-            .collect()
-    }
-
-    /// Takes in a new run.
+    /// Takes in a new run, behind the one of its thread that was started before; with `interrupts` the thread's other runs are ended.
+    /// All of it is one step, so that two starts at once stand one behind the other, and a start that is refused ends nothing.
     ///
     /// # Errors
     /// `run.busy` where there is no room, `run.key_reused`; and the run that has its key already.
     pub(crate) fn admit(
         &self,
         settings: &Settings,
-        head: &RunHead,
+        head: &mut RunHead,
+        interrupts: bool,
     ) -> Result<Result<Arc<LiveRun>, Arc<LiveRun>>, Refusal> {
         let run = LiveRun::new(head, RunState::Queued);
         let run = run.ok_or_else(|| Refusal::new(refusal::RUN_INVALID, "the run has no name"))?;
@@ -157,6 +134,14 @@ impl RunBook {
         if thread >= THREAD_WAITING_MAX {
             return busy("as many runs of this thread wait as may");
         }
+        let in_thread = (run.owner.clone(), run.thread.clone());
+        let before = pages.latest.get(&in_thread);
+        head.after = before.map(|before| before.id.to_string());
+        if interrupts {
+            let open = pages.open.values();
+            open.filter(|of| of.owner == run.owner && of.thread == run.thread)
+                .for_each(|of| of.cancel());
+        }
         let run = Arc::new(run);
         pages.add(&run);
         Ok(Ok(run))
@@ -164,7 +149,16 @@ impl RunBook {
 
     /// Forgets a run that could not be kept.
     pub(crate) fn forget(&self, run: &LiveRun) {
-        self.pages().remove(run);
+        let mut pages = self.pages();
+        pages.remove(run);
+        let thread = (run.owner.clone(), run.thread.clone());
+        if !pages.latest.contains_key(&thread) {
+            let mut others = pages.all.values().rev();
+            let before = others.find(|of| of.owner == run.owner && of.thread == run.thread);
+            if let Some(before) = before.cloned() {
+                pages.latest.insert(thread, before);
+            }
+        }
     }
 
     /// A run has ended: what is too old, or too much, is taken away.
@@ -236,6 +230,8 @@ impl BookPages {
     fn add(&mut self, run: &Arc<LiveRun>) {
         self.all.insert(Arc::clone(&run.id), Arc::clone(run));
         self.open.insert(Arc::clone(&run.id), Arc::clone(run));
+        let thread = (run.owner.clone(), run.thread.clone());
+        self.latest.insert(thread, Arc::clone(run));
         if let Some((key, digest)) = &run.key {
             let key = (run.owner.clone(), key.clone());
             self.keys.insert(key, (digest.clone(), Arc::clone(run)));
@@ -245,6 +241,10 @@ impl BookPages {
     fn remove(&mut self, run: &LiveRun) {
         self.all.remove(&run.id);
         self.open.remove(&run.id);
+        let thread = (run.owner.clone(), run.thread.clone());
+        if self.latest.get(&thread).is_some_and(|of| of.id == run.id) {
+            self.latest.remove(&thread);
+        }
         if let Some((key, _)) = &run.key {
             self.keys.remove(&(run.owner.clone(), key.clone()));
         }

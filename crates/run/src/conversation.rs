@@ -8,10 +8,12 @@ use std::io;
 
 use store::runs::RunFiles;
 
-use crate::event::{HeardEvent, RunEvent, RunHead, RunMessage, RunTotals, ToolCall};
+use crate::event::{EventLine, HeardEvent, RunEvent, RunHead, RunMessage, RunTotals, ToolCall};
 
 /// Runs of one thread whose messages a later one is given; older ones are left out.
 const THREAD_RUNS_MAX: usize = 64;
+/// Bytes of all that was said in a run and before it in its thread.
+pub(crate) const CONVERSATION_BYTES_MAX: usize = 16 << 20;
 
 /// A call of the last message that has no answer yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,9 +160,8 @@ impl LoadedRun {
     /// # Errors
     /// Those of the disk, and `InvalidData` where the file has no head.
     pub(crate) fn read(files: &RunFiles, run: &str) -> io::Result<LoadedRun> {
-        let lines = files.lines(run)?;
-        let mut lines = lines.iter();
-        let head = lines.next().and_then(|line| head_of(line.as_bytes()));
+        let mut lines = files.lines(run, 0)?;
+        let head = lines.first().and_then(|(line, _)| head_of(line.as_bytes()));
         let head = head.ok_or(io::ErrorKind::InvalidData)?;
         let mut loaded = LoadedRun {
             head,
@@ -168,17 +169,29 @@ impl LoadedRun {
             last: 0,
             end: None,
         };
-        for (heard, line) in lines.filter_map(|line| HeardEvent::read(line)) {
-            // A line whose sync failed was written again.
-            if heard.id > loaded.last {
-                loaded.last = heard.id;
-                loaded.talk.apply(&line.event);
-                if line.event.is_final() {
-                    loaded.end = Some(line.event);
+        let mut waiting: Option<EventLine> = None;
+        while let Some(next) = lines.last().map(|(_, end)| *end) {
+            for (_, line) in lines.iter().filter_map(|(line, _)| HeardEvent::read(line)) {
+                // A line whose sync failed was written again: the later one is good.
+                if waiting.as_ref().is_none_or(|waiting| line.id >= waiting.id)
+                    && let Some(before) = waiting.replace(line)
+                    && waiting.as_ref().is_some_and(|now| now.id > before.id)
+                {
+                    loaded.take(before);
                 }
             }
+            lines = files.lines(run, next)?;
         }
+        waiting.into_iter().for_each(|last| loaded.take(last));
         Ok(loaded)
+    }
+
+    fn take(&mut self, line: EventLine) {
+        self.last = line.id;
+        self.talk.apply(&line.event);
+        if line.event.is_final() {
+            self.end = Some(line.event);
+        }
     }
 
     /// All that was said in it.
@@ -198,14 +211,19 @@ pub(crate) fn head_of(line: &[u8]) -> Option<RunHead> {
 /// with what belongs to it. Runs that are not kept any more are left out.
 pub(crate) fn history(files: &RunFiles, run: &str) -> Vec<RunMessage> {
     let mut chain = Vec::new();
+    let mut bytes = 0;
     let mut next = Some(run.to_owned());
+    // Where it is too much the run fails, and what is still older does not matter.
     while let Some(run) = next.take()
         && chain.len() < THREAD_RUNS_MAX
+        && bytes <= CONVERSATION_BYTES_MAX
     {
         let Ok(loaded) = LoadedRun::read(files, &run) else {
             break;
         };
         next.clone_from(&loaded.head.after);
+        let said = loaded.head.input.iter().chain(&loaded.talk.messages);
+        bytes += said.map(RunMessage::bytes).sum::<usize>();
         chain.push(loaded);
     }
     let mut messages = Vec::new();

@@ -11,7 +11,7 @@ use base::refusal::{self, Code};
 use gate::ActingFor;
 
 use crate::actions::LANE;
-use crate::conversation::{Conversation, LoadedRun, PendingCall, history};
+use crate::conversation::{CONVERSATION_BYTES_MAX, Conversation, LoadedRun, PendingCall, history};
 use crate::event::{RunEvent, RunHead, RunMessage};
 use crate::lane::RunShared;
 use crate::live::{LiveRun, NotTold, RunState};
@@ -35,10 +35,6 @@ const SAME_CALLS_MADE: u64 = 3;
 const SAME_CALLS_MAX: u64 = 6;
 /// Bytes of a tool's answer that a model is given.
 const ANSWER_BYTES_MAX: usize = 256 << 10;
-/// Bytes of all that was said in a run and before it in its thread.
-const CONVERSATION_BYTES_MAX: usize = 16 << 20;
-/// Bytes of a run's events.
-const RUN_BYTES_MAX: u64 = 64 << 20;
 
 /// Why a run goes no further.
 enum Halt {
@@ -137,6 +133,11 @@ impl RunDriver {
                         Some(event) => end = event,
                         None => return,
                     },
+                },
+                // A failure is no large event.
+                Err(Some(NotTold::TooLarge)) => match self.of_halt(too_large()) {
+                    Some(event) if event.name() != end.name() => end = event,
+                    _ => return,
                 },
                 Err(_) => return,
             }
@@ -281,8 +282,6 @@ impl RunDriver {
             "money: it cost as much as it may".to_owned()
         } else if bytes > CONVERSATION_BYTES_MAX {
             format!("what was said in it is larger than {CONVERSATION_BYTES_MAX} bytes")
-        } else if self.run.bytes() > RUN_BYTES_MAX {
-            format!("its events are larger than {RUN_BYTES_MAX} bytes")
         } else {
             return Ok(());
         };
@@ -470,6 +469,7 @@ impl RunDriver {
                 Ok(())
             }
             Err(Some(NotTold::Ended)) => Err(Halt::Cancelled),
+            Err(Some(NotTold::TooLarge)) => Err(too_large()),
             Err(_) => Err(Halt::Parked("its events cannot be kept")),
         }
     }
@@ -557,6 +557,11 @@ fn failed(code: &'static Code, message: String) -> Halt {
         code: code.name.to_owned(),
         message,
     }
+}
+
+fn too_large() -> Halt {
+    let message = "the run met its limit of what is kept: its events are too large".to_owned();
+    failed(refusal::RUN_SPENT, message)
 }
 
 /// What a model is given of a tool's answer.

@@ -18,8 +18,8 @@ use identity::{Credential, Presented, Verified};
 use net::{Body, Drain, Peer, Request, Response, origin};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use store::runs::{KeptRun, RunFiles};
-use tokio::sync::oneshot;
+use store::runs::{KeptRun, LINE_BYTES_MAX, RunFiles};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 
 use crate::actions::{ALL, CANCEL, READ, START};
@@ -46,6 +46,8 @@ const KEY_CHARS_MAX: usize = 255;
 const RUNS_PAGE_MAX: usize = 100;
 const RUNS_PAGE_DEFAULT: usize = 20;
 const EVENTS_PAGE_MAX: usize = 1_000;
+/// Files of runs that are read at once, for whoever asks; others wait.
+const READERS_MAX: usize = 4;
 /// How long the answer to a cancellation waits for the run's end, in milliseconds.
 const CANCEL_MS: u64 = 10_000;
 
@@ -55,6 +57,7 @@ pub struct RunShared {
     pub(crate) gate: Arc<Gate>,
     pub(crate) book: RunBook,
     pub(crate) drain: Drain,
+    pub(crate) readers: Semaphore,
     trouble: Mutex<Option<String>>,
 }
 
@@ -73,6 +76,7 @@ impl RunShared {
             gate,
             book,
             drain,
+            readers: Semaphore::new(READERS_MAX),
             trouble: Mutex::default(),
         }
     }
@@ -167,9 +171,9 @@ impl RunLane {
         let mut drivers = self.drivers.borrow_mut();
         while drivers.try_join_next().is_some() {}
         drivers.spawn_local(async move {
-            run.has_head(line.len() + 1);
             let kept = shared.book.files.append(&run.id, &line, true).await;
             let is_kept = kept.is_ok();
+            run.has_head(line.len() + 1, is_kept);
             if !is_kept {
                 shared.book.forget(&run);
                 shared.book.files.remove(&run.id);
@@ -398,22 +402,15 @@ impl<'a> RunAsking<'a> {
         if accept.is_some_and(|accept| accept.contains("text/event-stream")) {
             return Ok(listen::stream(self.shared(), &run, after, passed));
         }
-        let events = match listen::events(self.shared(), &run, after).await {
-            Ok(events) => events,
+        let (lines, has_more) = match listen::page(self.shared(), &run, after, limit).await {
+            Ok(page) => page,
             Err(refusal) => {
                 passed.end(failed(&refusal));
                 return Err(refusal);
             }
         };
-        let lines: Vec<&str> = events
-            .iter()
-            .take(limit)
-            .map(|event| &*event.line)
-            .collect();
         let text = format!(
-            r#"{{"object":"list","data":[{}],"has_more":{},"state":"{}"}}"#,
-            lines.join(","),
-            events.len() > limit,
+            r#"{{"object":"list","data":[{lines}],"has_more":{has_more},"state":"{}"}}"#,
             run.state().as_str()
         );
         Ok(whole(passed, StatusCode::OK, text))
@@ -422,6 +419,7 @@ impl<'a> RunAsking<'a> {
     /// A run as its file has it.
     async fn loaded(&self, run: &LiveRun) -> Result<LoadedRun, Refusal> {
         let (shared, id) = (Arc::clone(self.shared()), Arc::clone(&run.id));
+        let _one = self.shared().readers.acquire().await;
         let read = tokio::task::spawn_blocking(move || LoadedRun::read(&shared.book.files, &id));
         let unread = |why: String| {
             Refusal::new(refusal::RUN_UNRECORDED, "the run cannot be read").with_private(why)
@@ -503,11 +501,19 @@ impl<'a> RunAsking<'a> {
             Ok(plan) => plan,
             Err(refusal) => return Err(self.no(&START, None, refusal).await),
         };
-        let run = new_id(settings);
+        let steered = match mode {
+            StartMode::Steer => Some(self.at_work(thread.as_deref(), &plan.agent).await?),
+            StartMode::Followup | StartMode::Interrupt => None,
+        };
+        // What is said to a run is judged as its start: by its agent, and as its own.
+        let run = match &steered {
+            Some(run) => run.id.to_string(),
+            None => new_id(settings),
+        };
         let (passed, plan, text) = self.judge_start(&run, &body, plan, text).await?;
-        let started = match (mode, &thread) {
-            (StartMode::Steer, Some(thread)) => self.steer(thread, text).await,
-            _ => self.begin(run, plan, thread, key, mode).await,
+        let started = match steered {
+            Some(run) => self.steer(run, text).await,
+            None => self.begin(run, plan, thread, key, mode).await,
         };
         let run = match started {
             Ok(run) => run,
@@ -603,17 +609,24 @@ impl<'a> RunAsking<'a> {
         Ok(Some((key.to_owned(), digest.to_string())))
     }
 
-    /// Says something to the run of a thread that is at work.
+    /// The run of a thread that is at work, where it is one of this agent of the configuration.
+    async fn at_work(&self, thread: Option<&str>, agent: &str) -> Result<Arc<LiveRun>, Refusal> {
+        let book = &self.shared().book;
+        let run = thread.and_then(|thread| book.at_work(self.owner(), thread));
+        match run.filter(|run| run.agent.as_str() == agent) {
+            Some(run) if run.is_kept().await => Ok(run),
+            _ => Err(self.no(&START, None, not_at_work()).await),
+        }
+    }
+
+    /// Says something to a run that is at work.
     async fn steer(
         &self,
-        thread: &str,
+        run: Arc<LiveRun>,
         text: Result<String, Refusal>,
     ) -> Result<Arc<LiveRun>, Refusal> {
-        let ended = || Refusal::new(refusal::RUN_ENDED, "no run of that thread is at work");
         let content = text?;
         let shared = Arc::clone(self.shared());
-        let run = shared.book.at_work(self.owner(), thread);
-        let run = run.ok_or_else(ended)?;
         let told = Arc::clone(&run);
         // A client that goes away does not leave a line half told.
         let told = tokio::task::spawn_local(async move {
@@ -623,7 +636,10 @@ impl<'a> RunAsking<'a> {
         match told.await {
             Ok(Ok(())) => Ok(run),
             Ok(Err(NotTold::Disk(error))) => Err(self.unkept(&error.0)),
-            Ok(Err(_)) => Err(ended()),
+            Ok(Err(NotTold::TooLarge)) => Err(invalid(
+                "the run takes no more: what is said to it is too much",
+            )),
+            Ok(Err(_)) => Err(not_at_work()),
             Err(error) => Err(self.unkept(&error.to_string())),
         }
     }
@@ -647,27 +663,15 @@ impl<'a> RunAsking<'a> {
             return Err(Refusal::new(refusal::DRAINING, "the gateway is stopping"));
         }
         let owner = self.owner();
-        if let Some(key) = &key
-            && let Some(known) = shared.book.of_key(owner, key)?
-        {
-            return Ok(known);
-        }
-        let before = thread
-            .as_ref()
-            .and_then(|thread| shared.book.last_of_thread(owner, thread));
-        if let (StartMode::Interrupt, Some(thread)) = (mode, &thread) {
-            let open = shared.book.open_of_thread(owner, thread);
-            open.iter().for_each(|run| run.cancel());
-        }
         let thumbprint = self.verified.thumbprint();
-        let head = RunHead {
+        let mut head = RunHead {
             owner: owner.to_string(),
             thumbprint: thumbprint.map_or_else(String::new, |of| of.to_string()),
             peer: self.peer,
             created_ms: shared.now().unix_ms,
             agent: plan.agent,
             thread: thread.unwrap_or_else(|| run.clone()),
-            after: before.map(|before| before.id.to_string()),
+            after: None,
             model: plan.model,
             instructions: plan.instructions,
             tools: plan.tools,
@@ -676,11 +680,17 @@ impl<'a> RunAsking<'a> {
             key,
             run,
         };
-        let run = match shared.book.admit(&shared.settings, &head)? {
+        let bytes = serde_json::to_string(&head).map_or(usize::MAX, |line| line.len());
+        if bytes > LINE_BYTES_MAX / 2 {
+            return Err(invalid("the run is larger than is kept"));
+        }
+        let interrupts = mode == StartMode::Interrupt;
+        let run = match shared.book.admit(&shared.settings, &mut head, interrupts)? {
             Ok(run) => run,
-            Err(known) => return Ok(known),
+            Err(known) if known.is_kept().await => return Ok(known),
+            Err(_) => return Err(self.unkept("the run with this key could not be kept")),
         };
-        let line = serde_json::to_string(&head).map_err(|error| self.unkept(&error.to_string()))?;
+        let line = serde_json::to_string(&head).expect("it was written before");
         let kept = self.lane.spawn_new(Arc::clone(&run), line);
         match kept.await {
             Ok(Ok(())) => Ok(run),
@@ -743,6 +753,11 @@ impl<'q> RunQuery<'q> {
 fn new_id(settings: &Settings) -> String {
     let random = (settings.new_id)().to_string();
     format!("run_{:012x}{}", (settings.now)().unix_ms, &random[..20])
+}
+
+fn not_at_work() -> Refusal {
+    let public = "no run of that agent is at work in that thread";
+    Refusal::new(refusal::RUN_ENDED, public)
 }
 
 fn failed(refusal: &Refusal) -> CallEnding<'_> {

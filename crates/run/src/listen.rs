@@ -21,39 +21,109 @@ use crate::live::LiveRun;
 
 /// Events that wait for one listener; further ones stay where they are.
 const WAITING_MAX: usize = 32;
+/// Bytes of events from which on a page is full.
+const PAGE_BYTES: usize = 1 << 20;
 /// How often a listener that hears nothing is told that it is still heard, in milliseconds.
 const KEEP_ALIVE_MS: u64 = 15_000;
 /// How often is looked whether it may still listen, in milliseconds.
 const LOOK_MS: u64 = 1_000;
 
-/// The events after this one, from memory or from the disk.
+/// A listener's place in a run's events.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct EventPlace {
+    /// The event that it had last.
+    after: u64,
+    /// A byte of the file in front of the next one.
+    offset: u64,
+}
+
+impl EventPlace {
+    pub(crate) fn after(after: u64) -> EventPlace {
+        EventPlace { after, offset: 0 }
+    }
+}
+
+/// The next events, from memory or a piece of the disk; none where there are none yet. The place is behind them then.
 pub(crate) async fn events(
     shared: &Arc<RunShared>,
     run: &Arc<LiveRun>,
-    after: u64,
+    place: &mut EventPlace,
 ) -> Result<Vec<HeardEvent>, Refusal> {
-    if let Some(events) = run.after(after) {
-        return Ok(events);
+    loop {
+        // Asked before the file is read: what is on disk and was not told yet is told by its driver.
+        let told = run.last();
+        let events = match run.after(place.after) {
+            Some(events) => events,
+            None => read(shared, run, place, told).await?,
+        };
+        if let Some(last) = events.last() {
+            place.after = last.id;
+        }
+        if !events.is_empty() || place.after >= told {
+            return Ok(events);
+        }
     }
-    let (shared, id) = (Arc::clone(shared), Arc::clone(&run.id));
-    let read = tokio::task::spawn_blocking(move || shared.book.files.lines(&id));
+}
+
+/// Events of the next piece of the file; it may have none.
+async fn read(
+    shared: &Arc<RunShared>,
+    run: &Arc<LiveRun>,
+    place: &mut EventPlace,
+    told: u64,
+) -> Result<Vec<HeardEvent>, Refusal> {
     let unread = |why: String| {
         let public = "the run's events cannot be read";
         Refusal::new(refusal::RUN_UNRECORDED, public).with_private(why)
     };
-    let lines = read.await.map_err(|error| unread(error.to_string()))?;
+    let _one = shared.readers.acquire().await;
+    let (book, id, offset) = (Arc::clone(shared), Arc::clone(&run.id), place.offset);
+    let lines = tokio::task::spawn_blocking(move || book.book.files.lines(&id, offset));
+    let lines = lines.await.map_err(|error| unread(error.to_string()))?;
     let lines = lines.map_err(|error| unread(error.to_string()))?;
-    let mut last = after;
-    let told = run.last();
-    let mut events = Vec::new();
-    for (heard, _) in lines.iter().filter_map(|line| HeardEvent::read(line)) {
-        // What is on disk and was not told yet is told by its driver.
-        if heard.id > last && heard.id <= told {
-            last = heard.id;
-            events.push(heard);
+    let mut events: Vec<HeardEvent> = Vec::new();
+    for (line, end) in &lines {
+        if let Some((heard, _)) = HeardEvent::read(line) {
+            if heard.id > told {
+                break;
+            }
+            // A line whose sync failed was written again: the later one is good.
+            events.pop_if(|last| last.id == heard.id);
+            if heard.id > place.after {
+                events.push(heard);
+            }
+        }
+        place.offset = *end;
+    }
+    match place.offset == offset {
+        true => Err(unread("the file ends before its last event".to_owned())),
+        false => Ok(events),
+    }
+}
+
+/// At most so many events after this one, as they stand in a list of JSON, and whether there are more.
+pub(crate) async fn page(
+    shared: &Arc<RunShared>,
+    run: &Arc<LiveRun>,
+    after: u64,
+    limit: usize,
+) -> Result<(String, bool), Refusal> {
+    let mut place = EventPlace::after(after);
+    let (mut page, mut count, mut last) = (String::new(), 0, after);
+    while count < limit && page.len() < PAGE_BYTES {
+        let events = events(shared, run, &mut place).await?;
+        if events.is_empty() {
+            break;
+        }
+        for heard in events.iter().take(limit - count) {
+            if count > 0 {
+                page.push(',');
+            }
+            page.push_str(&heard.line);
+            (count, last) = (count + 1, heard.id);
         }
     }
-    Ok(events)
+    Ok((page, last < run.last()))
 }
 
 /// Answers with the events after this one as they come, until the run ends.
@@ -67,7 +137,7 @@ pub(crate) fn stream(
     let listener = RunListener {
         shared: Arc::clone(shared),
         run: Arc::clone(run),
-        after,
+        place: EventPlace::after(after),
         passed,
     };
     tokio::task::spawn_local(listener.feed(sender));
@@ -83,7 +153,7 @@ pub(crate) fn stream(
 struct RunListener {
     shared: Arc<RunShared>,
     run: Arc<LiveRun>,
-    after: u64,
+    place: EventPlace,
     passed: Passed,
 }
 
@@ -109,7 +179,7 @@ impl RunListener {
             changes.mark_unchanged();
             // Asked before the events: what comes in between is seen by the next turn.
             let is_over = self.run.state().is_final();
-            let Ok(events) = events(&self.shared, &self.run, self.after).await else {
+            let Ok(events) = events(&self.shared, &self.run, &mut self.place).await else {
                 return (CallEnd::Failed, bytes);
             };
             for heard in &events {
@@ -118,10 +188,9 @@ impl RunListener {
                 if sender.send(text).await.is_err() {
                     return (CallEnd::Cut, bytes);
                 }
-                self.after = heard.id;
                 silent_ms = 0;
             }
-            if is_over && self.after >= self.run.last() {
+            if is_over && self.place.after >= self.run.last() {
                 return (CallEnd::Complete, bytes);
             }
             tokio::select! {

@@ -9,13 +9,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use base::clock::rfc3339;
 use base::{Digest, Name, Now};
 use serde_json::{Value, json};
-use store::runs::{RunFileError, RunFiles};
+use store::runs::{LINE_BYTES_MAX, RunFileError, RunFiles};
 use tokio::sync::watch;
 
 use crate::event::{EventLine, HeardEvent, RunEvent, RunHead, RunTotals};
 
 /// Bytes of events that are kept in memory for listeners; older ones are read from the disk.
 const TAIL_BYTES_MAX: usize = 16 << 10;
+
+/// Bytes of a run's events; what ends it is kept beyond them.
+const RUN_BYTES_MAX: u64 = 64 << 20;
 
 /// What a run does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -68,6 +71,8 @@ pub(crate) enum NotTold {
     Ended,
     /// Something was said to the run before it could be complete.
     Added,
+    /// It is larger than an event is kept, or the run's events are more than are.
+    TooLarge,
     Disk(RunFileError),
 }
 
@@ -83,6 +88,8 @@ pub(crate) struct LiveRun {
     status: Mutex<LiveStatus>,
     changed: watch::Sender<u64>,
     cancelled: watch::Sender<bool>,
+    /// Whether its head is on disk, once that is known.
+    kept: watch::Sender<Option<bool>>,
     /// One event at a time gets a number.
     turn: tokio::sync::Mutex<()>,
 }
@@ -124,6 +131,7 @@ impl LiveRun {
             }),
             changed: watch::Sender::new(0),
             cancelled: watch::Sender::new(false),
+            kept: watch::Sender::new(None),
             turn: tokio::sync::Mutex::new(()),
         })
     }
@@ -166,17 +174,26 @@ impl LiveRun {
         }
         drop(status);
         self.changed.send_replace(last);
+        self.kept.send_replace(Some(true));
     }
 
-    /// Adds the bytes of its head.
-    pub(crate) fn has_head(&self, bytes: usize) {
+    /// Takes whether its head was put on disk, and of how many bytes it is.
+    pub(crate) fn has_head(&self, bytes: usize, is_kept: bool) {
         self.status().bytes += bytes as u64;
+        self.kept.send_replace(Some(is_kept));
+    }
+
+    /// Waits until its head is on disk; false where it could not be put there.
+    pub(crate) async fn is_kept(&self) -> bool {
+        let mut kept = self.kept.subscribe();
+        let known = kept.wait_for(Option::is_some).await;
+        known.is_ok_and(|kept| *kept == Some(true))
     }
 
     /// Puts an event on disk, and tells it. Not to be given up before it is done: a line that was written has its number.
     ///
     /// # Errors
-    /// Where the run has ended, and where the disk takes nothing.
+    /// Where the run has ended, where its events are too large, and where the disk takes nothing.
     pub(crate) async fn tell(
         &self,
         files: &RunFiles,
@@ -192,6 +209,9 @@ impl LiveRun {
             if matches!(event, RunEvent::Completed { .. }) && !status.added.is_empty() {
                 return Err(NotTold::Added);
             }
+            if status.bytes > RUN_BYTES_MAX && !event.is_final() {
+                return Err(NotTold::TooLarge);
+            }
             status.last + 1
         };
         let line = EventLine {
@@ -201,6 +221,9 @@ impl LiveRun {
         };
         let line = serde_json::to_string(&line)
             .map_err(|error| NotTold::Disk(RunFileError(error.to_string())))?;
+        if line.len() > LINE_BYTES_MAX {
+            return Err(NotTold::TooLarge);
+        }
         let kept = files.append(&self.id, &line, event.is_durable()).await;
         kept.map_err(NotTold::Disk)?;
         let heard = HeardEvent {

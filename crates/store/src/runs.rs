@@ -23,6 +23,8 @@ const WAITING_MAX: usize = 4_096;
 const BATCH_MAX: usize = 256;
 /// Files that are kept open; the others are opened again.
 const OPEN_MAX: usize = 512;
+/// Bytes that a reader is given at once; a longer line is given alone.
+const PIECE_BYTES: u64 = 256 << 10;
 /// Bytes of a file's end that are looked at for its last line; a longer one is looked for from the begin.
 const TAIL_BYTES: u64 = 16 << 10;
 /// Largest line, in bytes: one event.
@@ -122,17 +124,27 @@ impl RunFiles {
         written.await.map_err(|_| closed())?
     }
 
-    /// Reads a run's lines from the begin.
+    /// Reads lines of a run from this byte on, as many as are read at once; none at the file's end. With each goes the byte behind it.
     ///
     /// # Errors
     /// Those of the disk.
-    pub fn lines(&self, run: &str) -> io::Result<Vec<String>> {
+    pub fn lines(&self, run: &str, offset: u64) -> io::Result<Vec<(String, u64)>> {
+        let mut read = self.disk.read(&file(run), offset)?;
         let mut bytes = Vec::new();
-        self.disk.read(&file(run), 0)?.read_to_end(&mut bytes)?;
-        let whole = bytes.iter().rposition(|b| *b == b'\n');
-        bytes.truncate(whole.map_or(0, |at| at + 1));
-        let lines = bytes.split(|b| *b == b'\n').filter(|line| !line.is_empty());
-        let lines = lines.map(|line| String::from_utf8_lossy(line).into_owned());
+        let whole = loop {
+            let came = read.by_ref().take(PIECE_BYTES).read_to_end(&mut bytes)?;
+            let end = bytes.iter().rposition(|b| *b == b'\n');
+            if end.is_some() || came == 0 || bytes.len() > LINE_BYTES_MAX {
+                break end.map_or(0, |at| at + 1);
+            }
+        };
+        let mut end = offset;
+        let lines = bytes[..whole].split_inclusive(|b| *b == b'\n');
+        let lines = lines.map(|line| {
+            end += line.len() as u64;
+            let text = String::from_utf8_lossy(&line[..line.len() - 1]);
+            (text.into_owned(), end)
+        });
         Ok(lines.collect())
     }
 
@@ -214,8 +226,8 @@ struct RunWriter {
 struct OpenRunFile {
     file: Box<dyn DiskFile>,
     bytes: u64,
-    /// Something was written that is to be durable.
-    is_owed: bool,
+    /// Something was written that is to be durable: where the file ended before it.
+    owed: Option<u64>,
 }
 
 type Written = (
@@ -275,7 +287,7 @@ impl RunWriter {
             let open = OpenRunFile {
                 file,
                 bytes,
-                is_owed: false,
+                owed: None,
             };
             self.open.insert(Arc::clone(run), open);
         }
@@ -287,19 +299,23 @@ impl RunWriter {
             }
             return Err(error);
         }
+        if is_owed {
+            open.owed.get_or_insert(open.bytes);
+        }
         open.bytes += line.len() as u64;
-        open.is_owed |= is_owed;
         Ok(())
     }
 
-    /// Makes durable what has to be; gives the runs for which that failed. Nothing is known then of what their files hold, so
-    /// they are opened again.
+    /// Makes durable what has to be; gives the runs for which that failed. What was to be durable is cut, as it is written again, and
+    /// the file is opened again.
     fn sync(&mut self) -> HashMap<Arc<str>, RunFileError> {
         let mut failed = HashMap::new();
         for (run, open) in &mut self.open {
-            if std::mem::take(&mut open.is_owed)
+            if let Some(before) = open.owed.take()
                 && let Err(error) = open.file.sync()
             {
+                // Where it cannot be cut it stands there twice, and who reads it takes the later one.
+                let _ = open.file.truncate(before);
                 failed.insert(Arc::clone(run), told(error));
             }
         }
@@ -327,6 +343,11 @@ mod tests {
         RunFiles::open(Arc::new(disk.clone()), true).unwrap()
     }
 
+    fn all(files: &RunFiles) -> Vec<String> {
+        let lines = files.lines("a", 0).unwrap().into_iter();
+        lines.map(|(line, _)| line).collect()
+    }
+
     #[test]
     fn lines_come_back_in_order_and_a_torn_one_is_cut() {
         let disk = MemoryDisk::new();
@@ -336,7 +357,10 @@ mod tests {
         for line in ["one", "two", "three"] {
             block(files.append(&run, line, true)).unwrap();
         }
-        assert_eq!(files.lines("a").unwrap(), ["one", "two", "three"]);
+        assert_eq!(all(&files), ["one", "two", "three"]);
+        let later = files.lines("a", 4).unwrap();
+        assert_eq!(later, [("two".to_owned(), 8), ("three".to_owned(), 14)]);
+        assert_eq!(files.lines("a", 14).unwrap(), []);
         drop(files);
         let mut bytes = disk.bytes("a.run").unwrap();
         bytes.extend_from_slice(b"{\"torn\":");
@@ -350,7 +374,7 @@ mod tests {
         );
         assert_eq!(kept[0].bytes, 14);
         block(files.append(&run, "four", true)).unwrap();
-        assert_eq!(files.lines("a").unwrap().last().unwrap(), "four");
+        assert_eq!(all(&files).last().unwrap(), "four");
     }
 
     #[test]
@@ -365,13 +389,28 @@ mod tests {
         assert!(block(files.append(&run, "x", true)).is_err());
         disk.fail(None);
         block(files.append(&run, "two", true)).unwrap();
-        let lines = files.lines("a").unwrap();
-        assert_eq!(lines.first().unwrap(), "one");
-        assert_eq!(lines.last().unwrap(), "two");
-        assert!(
-            !lines.iter().any(|line| line.starts_with("a long")),
-            "{lines:?}"
-        );
+        assert_eq!(all(&files), ["one", "two"]);
+    }
+
+    #[test]
+    fn a_long_line_comes_alone_and_many_lines_in_pieces() {
+        let disk = MemoryDisk::new();
+        let run: Arc<str> = "a".into();
+        let (files, _) = open(&disk);
+        let long = "x".repeat(3 * usize::try_from(PIECE_BYTES).unwrap());
+        block(files.append(&run, &long, false)).unwrap();
+        for _ in 0..4 {
+            block(files.append(&run, &long[..100_000], false)).unwrap();
+        }
+        let (mut offset, mut counts) = (0, Vec::new());
+        loop {
+            let lines = files.lines("a", offset).unwrap();
+            let Some((_, end)) = lines.last() else { break };
+            offset = *end;
+            counts.push(lines.len());
+        }
+        assert_eq!(counts.iter().sum::<usize>(), 5);
+        assert!(counts.len() > 2, "{counts:?}");
     }
 
     #[test]

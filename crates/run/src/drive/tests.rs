@@ -21,7 +21,8 @@ use tokio::sync::Notify;
 use tokio::task::LocalSet;
 
 use super::*;
-use crate::event::{StepUsage, ToolCall};
+use crate::book::RunBook;
+use crate::event::{EventLine, HeardEvent, RunTotals, StepUsage, ToolCall};
 use crate::ports::{Models, PortFuture, Tools};
 use crate::settings::{RunLimits, Settings};
 
@@ -331,10 +332,16 @@ fn a_call_that_may_be_repeated_is_made_until_it_is_answered() {
 }
 
 #[test]
-fn a_full_disk_parks_a_run_until_there_is_room() {
+fn a_disk_that_fails_parks_a_run_until_it_is_mended() {
+    for fault in [Fault::Room(600), Fault::Sync] {
+        fails_for_a_moment(fault);
+    }
+}
+
+fn fails_for_a_moment(fault: Fault) {
     let disk = MemoryDisk::new();
     begin(&disk);
-    disk.fail(Some(Fault::Room(600)));
+    disk.fail(Some(fault));
     let tools = Counted::default();
     let state = block(async {
         let mended = disk.clone();
@@ -348,4 +355,74 @@ fn a_full_disk_parks_a_run_until_there_is_room() {
     });
     assert_eq!(state, Some(RunState::Completed));
     assert_eq!(tools.made.borrow().len(), 3);
+    let (files, _) = RunFiles::open(Arc::new(disk), true).unwrap();
+    let lines = files.lines(RUN, 0).unwrap();
+    let heard = lines.iter().filter_map(|(line, _)| HeardEvent::read(line));
+    let ids: Vec<u64> = heard.map(|(heard, _)| heard.id).collect();
+    let whole: Vec<u64> = (1..=ids.len() as u64).collect();
+    assert_eq!(ids, whole);
+}
+
+#[test]
+fn an_event_that_is_too_large_is_no_failure_of_the_disk() {
+    let run = LiveRun::new(&head(), RunState::Running).unwrap();
+    let (files, _) = RunFiles::open(Arc::new(MemoryDisk::new()), true).unwrap();
+    let large = RunEvent::Added {
+        content: "x".repeat(store::runs::LINE_BYTES_MAX),
+    };
+    let told = block(run.tell(&files, now(), &large));
+    assert_eq!(told, Err(NotTold::TooLarge));
+    let usage = RunTotals::default();
+    let end = RunEvent::Cancelled { usage };
+    assert_eq!(block(run.tell(&files, now(), &end)), Ok(()));
+}
+
+#[test]
+fn of_a_line_that_was_written_twice_the_later_one_is_good() {
+    let disk = MemoryDisk::new();
+    let line = |id, event| {
+        let at = "2026-11-26T00:00:00.000Z".to_owned();
+        serde_json::to_string(&EventLine { id, at, event }).unwrap() + "\n"
+    };
+    let usage = RunTotals::default();
+    let text = [
+        serde_json::to_string(&head()).unwrap() + "\n",
+        line(1, RunEvent::Cancelled { usage }),
+        line(1, RunEvent::StepStarted { step: 7 }),
+    ];
+    disk.tamper("run_1.run", Some(text.concat().into_bytes()));
+    let (files, _) = RunFiles::open(Arc::new(disk), true).unwrap();
+    let loaded = LoadedRun::read(&files, RUN).unwrap();
+    assert_eq!((loaded.last, loaded.talk.step), (1, 7));
+    assert!(loaded.end.is_none());
+}
+
+#[test]
+fn runs_of_a_thread_stand_one_behind_the_other() {
+    let (files, kept) = RunFiles::open(Arc::new(MemoryDisk::new()), true).unwrap();
+    let book = RunBook::new(files, kept);
+    let most = Settings {
+        at_once: 3,
+        ..settings()
+    };
+    // Ids of the same moment are in no order.
+    let admit = |run: &str, interrupts| {
+        let mut head = RunHead {
+            run: run.into(),
+            thread: "t".into(),
+            ..head()
+        };
+        let admitted = book.admit(&most, &mut head, interrupts);
+        admitted.map(|admitted| (admitted.ok().unwrap(), head.after))
+    };
+    let (first, after) = admit("b", false).unwrap();
+    assert_eq!(after, None);
+    assert_eq!(admit("a", false).unwrap().1.as_deref(), Some("b"));
+    assert_eq!(admit("c", false).unwrap().1.as_deref(), Some("a"));
+    let busy = admit("d", true).err().unwrap();
+    assert_eq!(busy.code.name, "run.busy");
+    assert!(
+        !*first.cancellation().borrow(),
+        "a refused start ends nothing"
+    );
 }
