@@ -253,7 +253,7 @@ impl Undone {
         let done = match (self.is_gone, self.is_whole) {
             (true, _) => "removed, since weir connect made it",
             (false, true) => "put back as it was, byte for byte",
-            (false, false) => "changed since, so only the entries of weir were taken out",
+            (false, false) => "left as it was changed since, but for the entries of weir",
         };
         let would = if is_shown_only { "would be " } else { "" };
         let names = self.names.join(", ");
