@@ -68,6 +68,12 @@ def flow(data, *arguments, code=0):
     return done.stdout if code < 2 else done.stderr
 
 
+def error_of(result):
+    """What a refusal says to programs: JSON, in its second block."""
+    assert result.is_error and result.structured_content is None, result
+    return json.loads(result.content[1].text)["error"]
+
+
 async def every_tool(client):
     listed = (await client.list_tools()).tools
     assert [tool.name for tool in listed] == OURS
@@ -88,7 +94,7 @@ async def every_tool(client):
                      status="completed", **project)
     assert done["item"]["completed_at"]
     result = await client.call_tool("work_item_update", {"id": "#1", "version": 1, "title": "late", **project})
-    assert result.is_error and result.structured_content["error"]["data"]["current"]["status"] == "completed"
+    assert result.is_error and error_of(result)["data"]["current"]["status"] == "completed"
     got = await ask(client, "work_item_get", id="#2", **project)
     assert got["waits_for"] == []
     assert len((await ask(client, "work_item_query", **project))["items"]) == 2
@@ -171,7 +177,7 @@ def test_the_names_of_workflow_mcp(tmp_path):
             await ask(client, "switch_project", project_id=made["id"])
             assert (await ask(client, "query_work_items"))["count"] == 1
             result = await client.call_tool("update_work_item", {"id": item["id"], "version": 7, "updated_by": "x"})
-            error = result.structured_content["error"]
+            error = error_of(result)
             assert error["code"] == "VERSION_CONFLICT" and error["data"]["current"]["version"] == 1
 
     asyncio.run(script())

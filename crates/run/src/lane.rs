@@ -14,10 +14,8 @@ use gate::{ActingFor, Call, CallEnding, ContentPart, Gate, PartContent, Passed, 
 use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderName, LOCATION};
 use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode};
-use identity::{Presented, Verified};
-use net::{Body, Drain, Peer, Request, Response, origin};
 use identity::{Credential, Presented, Verified};
-use net::{Body, Drain, Request, Response, origin};
+use net::{Body, Drain, Peer, Request, Response, origin};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use store::runs::{KeptRun, LINE_BYTES_MAX, RunFiles};

@@ -2,7 +2,7 @@
 
 use flow::exchange::{FileFormat, read_text};
 use flow::model::contains::contains;
-use flow::model::filter::{FactTest, FactValue, Filter, facts};
+use flow::model::filter::{FactTest, FactValue, Filter, STEPS_MAX, facts};
 use flow::model::{entity, evolve, patch};
 use serde_json::Value;
 
@@ -13,9 +13,10 @@ pub fn flow_documents(data: &[u8]) {
     let (Some(first), Some(second)) = (lines.next(), lines.next()) else {
         return;
     };
-    assert!(contains(&second, &second), "a document contains itself");
+    let itself = contains(&second, &second, &mut { STEPS_MAX });
+    assert_ne!(itself, Some(false), "a document contains itself");
     if let Ok(filter) = Filter::read(&first)
-        && filter.holds(&second)
+        && filter.holds(&second, &mut { STEPS_MAX }) == Some(true)
     {
         let (known, whole) = facts(&second);
         for test in filter.tests().into_iter().filter(|_| whole) {

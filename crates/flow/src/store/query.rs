@@ -702,7 +702,8 @@ impl Tx<'_> {
         Ok(version.unwrap_or_default())
     }
 
-    /// Documents of one project, or of all, as export writes them: kind by kind, in the order in which they were made.
+    /// Documents of one project, or of all, as export writes them: kind by kind, items by number, and everything
+    /// else by id, which begins with the time. An import keeps both, so that its export is the same.
     pub fn export(
         &self,
         project: &str,
@@ -711,7 +712,9 @@ impl Tx<'_> {
         for kind in ObjectKind::ALL {
             let mut select = self
                 .db
-                .prepare_cached("SELECT doc FROM objects WHERE project=?1 AND kind=?2 ORDER BY row")
+                .prepare_cached(
+                    "SELECT doc FROM objects WHERE project=?1 AND kind=?2 ORDER BY number, id",
+                )
                 .map_err(failed)?;
             let mut rows = select
                 .query(params![project, kind.as_str()])

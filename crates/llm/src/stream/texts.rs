@@ -223,3 +223,24 @@ fn too_many() -> Refusal {
     let public = "the answer has more texts than are judged";
     Refusal::new(refusal::LLM_ANSWER_INVALID, public)
 }
+
+#[cfg(test)]
+mod tests {
+    use base::Json;
+
+    use super::*;
+
+    #[test]
+    fn a_call_keeps_its_first_name_and_takes_no_other() {
+        let mut known = None;
+        let mut says = |json: &str| {
+            let said = Json::read(json.as_bytes()).unwrap();
+            is_the_same(&mut known, Some(said.root())).is_ok()
+        };
+        // Many providers say it with each piece, or say nothing in its place.
+        assert!(says("\"\"") && says("null") && says("\"run\"") && says("\"r\\u0075n\""));
+        assert!(says("\"\"") && !says("\"read\"") && !says("\"ru\""));
+        assert!(is_the_same(&mut known, None).is_ok());
+        assert_eq!(known.as_deref(), Some("run"));
+    }
+}

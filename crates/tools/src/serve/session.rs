@@ -150,16 +150,18 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A problem as models are shown it; with more for programs where there is more.
+/// A problem as models are shown it, and as JSON in a second block where there is more to say. It is not structured content:
+/// official clients hold that against the schema of the tool's answers, whether the call went well or not.
 fn refused(problem: &Problem) -> CallToolResult {
     let text = format!("{}: {}", problem.code, problem.message);
-    let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
+    let mut blocks = vec![ContentBlock::text(text)];
     if let Some(data) = &problem.data {
         let (code, message) = (&problem.code, &problem.message);
         let error = serde_json::json!({ "code": code, "message": message, "data": data });
-        result.structured_content = Some(serde_json::json!({ "error": error }));
+        let more = serde_json::json!({ "error": error });
+        blocks.push(ContentBlock::text(more.to_string()));
     }
-    result
+    CallToolResult::error(blocks)
 }
 
 /// A problem with a question about resources.

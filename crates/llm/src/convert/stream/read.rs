@@ -161,6 +161,12 @@ impl PieceReader {
         match event["type"].as_str() {
             Some("message_start") => {
                 let message = &event["message"];
+                if message["content"]
+                    .as_array()
+                    .is_some_and(|content| !content.is_empty())
+                {
+                    return Self::ambiguous("the answer begins with what it has said", pieces);
+                }
                 self.begin(&message["id"], pieces);
                 self.count(counted_by_anthropic(&message["usage"]));
             }

@@ -332,6 +332,9 @@ mod tests {
             kind: ProviderKind::of("openai").unwrap(),
             keys: vec![Secret::new("k".to_owned())],
             models: Vec::new(),
+            kind_name: "openai".to_owned(),
+            prices: Vec::new(),
+            table: std::sync::Arc::default(),
         };
         let wanted = ["gpt-5.4".to_owned()];
         let judge = |status: u16, body: &'static str| {
