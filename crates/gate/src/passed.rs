@@ -124,6 +124,11 @@ impl Passed {
         }
     }
 
+    /// The run that the call is a step of, where it is one.
+    pub fn run(&self) -> Option<&str> {
+        self.run.as_deref()
+    }
+
     /// The agent's name.
     pub fn agent(&self) -> &Name {
         &self.principal.name

@@ -108,14 +108,15 @@ impl Answers {
         can: CapabilitySet,
     ) -> Answers {
         self.modern = Some(ModernRequest { may_ask, key, can });
-        // Its client cancels by closing the stream, and its ids are those of one connection.
-        self.is_registered = false;
+        // Its client cancels by closing the stream, and its ids are those of one connection. A run has no connection: it gives
+        // each of its calls an id that no other has, and cancels by it.
+        self.is_registered = self.passed.run().is_some();
         self
     }
 
     /// The same, for a client at the other side of a bridge.
     pub(crate) fn across(mut self, bridge: Bridge) -> Answers {
-        self.is_registered = bridge.client() == Era::Legacy;
+        self.is_registered = bridge.client() == Era::Legacy || self.passed.run().is_some();
         self.bridge = Some(bridge);
         self
     }

@@ -1,4 +1,4 @@
-//! A client of the legacy era cancels a request that it made at the URL of many servers.
+//! A client of the legacy era, or a run, cancels a request that it made at the URL of many servers.
 //!
 //! Its call ends at once. A server that has sessions is told by `notifications/cancelled`, with the id that weir gave it for
 //! the request; one without hears of it as of any client that is gone.
@@ -43,6 +43,7 @@ impl Asking<'_> {
         let id = (self.lane.shared.settings.new_id)();
         let told = Call {
             bytes: body.len() as u64,
+            run: self.run(),
             ..Call::new(id, self.peer, &USE, &resource, "notifications/cancelled")
         };
         let legacy = self.lane.shared.spoken(&server.name);
