@@ -194,14 +194,14 @@ struct AnswerText {
     /// The site says that it is text, so that all of it is read.
     is_text: bool,
     is_begun: bool,
-    events: Option<Events>,
+    events: Option<SiteEvents>,
     charset: Option<Charset>,
 }
 
 impl AnswerText {
     fn new(fields: &HeaderMap) -> AnswerText {
         let kind = kind(fields);
-        let events = (kind == "text/event-stream").then(|| Events {
+        let events = (kind == "text/event-stream").then(|| SiteEvents {
             reader: sse::Reader::new(EVENT_BYTES_MAX),
             reading: SecondReading::new("events"),
         });
@@ -297,12 +297,12 @@ impl SecondReading {
 }
 
 /// What the events of a stream say, one after the other: a secret that is split over two of them stands together here.
-struct Events {
+struct SiteEvents {
     reader: sse::Reader,
     reading: SecondReading,
 }
 
-impl Events {
+impl SiteEvents {
     fn push(&mut self, passed: &mut Passed, text: &[u8], is_end: bool) -> Result<(), Refusal> {
         let mut said = Vec::new();
         let read = self
