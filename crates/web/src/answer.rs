@@ -18,6 +18,7 @@ use http::{Method, StatusCode};
 use net::{Body, BodySender, Response, UpstreamAnswer, sse};
 use tokio::task::spawn_local;
 
+use crate::binary::is_binary;
 use crate::bounds::AgentPlace;
 use crate::credentials::Scrub;
 use crate::decode::{self, Coding, Decoder};
@@ -37,10 +38,6 @@ const EVENT_BYTES_MAX: usize = 1 << 20;
 const PIECES_WAITING_MAX: usize = 8;
 /// How often a call that waits looks whether it is still in force, in milliseconds.
 const LOOK_MS: u64 = 1_000;
-/// Bytes of a piece that says by itself whether it is text.
-const SNIFFED_BYTES_MIN: usize = 64;
-/// Of so many bytes one that no text has makes a piece no text. Of random bytes one in ten is such a byte.
-const BINARY_SHARE: usize = 20;
 
 /// Gives an answer back.
 pub(crate) async fn back(
@@ -191,28 +188,20 @@ pub(crate) fn is_text(kind: &str) -> bool {
     kind.is_empty() || kind.starts_with("text/") || TEXTS.iter().any(|text| kind.contains(text))
 }
 
-/// Whether a piece is no text: enough of its bytes are control characters that no text has (WHATWG MIME Sniffing, "binary
-/// data byte").
-fn is_binary(piece: &[u8]) -> bool {
-    let odd = |byte: u8| matches!(byte, 0..=8 | 0x0b | 0x0e..=0x1a | 0x1c..=0x1f);
-    let odd = piece.iter().filter(|byte| odd(**byte)).count();
-    piece.len() >= SNIFFED_BYTES_MIN && odd * BINARY_SHARE > piece.len()
-}
-
 /// A text of an answer, as far as it came.
 struct AnswerText {
     channel: Channel,
     /// The site says that it is text, so that all of it is read.
     is_text: bool,
     is_begun: bool,
-    events: Option<Events>,
+    events: Option<SiteEvents>,
     charset: Option<Charset>,
 }
 
 impl AnswerText {
     fn new(fields: &HeaderMap) -> AnswerText {
         let kind = kind(fields);
-        let events = (kind == "text/event-stream").then(|| Events {
+        let events = (kind == "text/event-stream").then(|| SiteEvents {
             reader: sse::Reader::new(EVENT_BYTES_MAX),
             reading: SecondReading::new("events"),
         });
@@ -308,12 +297,12 @@ impl SecondReading {
 }
 
 /// What the events of a stream say, one after the other: a secret that is split over two of them stands together here.
-struct Events {
+struct SiteEvents {
     reader: sse::Reader,
     reading: SecondReading,
 }
 
-impl Events {
+impl SiteEvents {
     fn push(&mut self, passed: &mut Passed, text: &[u8], is_end: bool) -> Result<(), Refusal> {
         let mut said = Vec::new();
         let read = self
@@ -552,19 +541,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_told_from_what_is_none() {
-        let prose =
-            b"The water stands high behind the weir, and nobody looks at it for long. ".repeat(4);
-        assert!(!is_binary(&prose) && !is_binary(b"\0\0\0"));
-        let mut state = 1_u32;
-        let noise = std::iter::repeat_with(|| {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (state >> 24) as u8
-        });
-        let noise: Vec<u8> = noise.take(4096).collect();
-        assert!(is_binary(&noise));
-        // A text that begins with a zero is a text.
-        assert!(!is_binary(&[b"\0", prose.as_slice()].concat()));
+    fn texts_are_known_by_their_media_type() {
         assert!(is_text("application/vnd.api+json") && is_text("") && !is_text("image/png"));
     }
 }

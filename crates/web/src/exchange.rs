@@ -20,6 +20,7 @@ use net::h1::{Framing, SendOutcome};
 use net::{Request, SendError, UpstreamAnswer};
 
 use crate::actions::{SEND, of_method};
+use crate::binary;
 use crate::bounds::AgentPlace;
 use crate::credentials::{self, Scrub};
 use crate::decode::{self, Coding, CodingFault};
@@ -28,6 +29,8 @@ use crate::site::AskedUrl;
 
 /// What a body may unpack to in all, in bytes for each byte that it may have.
 const UNPACKED_PER_BYTE: u64 = 16;
+/// Bytes of a text before what is binary that a secret may begin in.
+const BEFORE_BYTES: usize = 128;
 /// Fields that are for the proxy or the connection, and say nothing.
 const NOT_SENT: &[HeaderName] = &[
     CONNECTION,
@@ -61,6 +64,36 @@ pub(crate) struct Judged {
     pub(crate) body: Bytes,
     /// Takes credentials that were put in out of the answer.
     pub(crate) scrub: Scrub,
+}
+
+/// A body as it is judged.
+enum ReadBody<'a> {
+    Json(Json<'a>),
+    Text(&'a [u8]),
+    /// The texts in it.
+    Binary(Vec<u8>),
+}
+
+impl<'a> ReadBody<'a> {
+    fn of(asked: &SiteRequest, decoded: &'a [u8]) -> ReadBody<'a> {
+        if asked.is_json()
+            && let Ok(json) = Json::read(decoded)
+        {
+            return ReadBody::Json(json);
+        }
+        match binary::is_binary(decoded) {
+            true => ReadBody::Binary(binary::texts(decoded)),
+            false => ReadBody::Text(decoded),
+        }
+    }
+
+    fn content(&self) -> PartContent<'_> {
+        match self {
+            ReadBody::Json(json) => PartContent::Json(json.root()),
+            ReadBody::Text(text) => PartContent::Text(text),
+            ReadBody::Binary(texts) => PartContent::Text(texts),
+        }
+    }
 }
 
 impl SiteRequest {
@@ -167,23 +200,22 @@ impl WebLane {
             Ok(prepared) => prepared,
             Err(refusal) => return Err(self.no(caller, &call, refusal).await),
         };
-        let json = match asked.is_json() {
-            true => Json::read(&decoded).ok(),
-            false => None,
-        };
-        let body = json.as_ref().map_or(PartContent::Text(&decoded), |json| {
-            PartContent::Json(json.root())
-        });
+        let read = ReadBody::of(asked, &decoded);
         let credentials = &self.settings().credentials;
         let fields = asked.fields.iter();
         let fields = fields.map(|(name, value)| credentials::judged_as(credentials, name, value));
         let fields: Vec<_> = fields.collect();
-        let content = parts(asked, &fields, body);
+        let content = parts(asked, &fields, read.content());
         let call = Call {
             content: &content,
             ..call
         };
         let passed = self.gate().pass(caller.verified.clone(), call).await?;
+        if matches!(read, ReadBody::Binary(_)) && passed.redacted(asked.fields.len()).is_some() {
+            let refusal = binary::in_binary();
+            end(passed, CallEnd::Refused, 0, 0, Some(&refusal));
+            return Err(refusal);
+        }
         let (mut fields, body) = redacted(&passed, asked, &content);
         let scrub = credentials::put_in(credentials, caller.agent(), &asked.url, &mut fields);
         Ok(Judged {
@@ -303,6 +335,10 @@ struct Upload {
     /// The end of what came, in which a placeholder may begin.
     tail: Vec<u8>,
     tail_max: usize,
+    /// The end of what is binary: a text in it may go on.
+    run: Vec<u8>,
+    /// The end of the text before what is binary.
+    before: Vec<u8>,
 }
 
 impl Upload {
@@ -314,6 +350,8 @@ impl Upload {
             out: Vec::new(),
             tail: Vec::new(),
             tail_max: longest.unwrap_or_default(),
+            run: Vec::new(),
+            before: Vec::new(),
         }
     }
 
@@ -325,7 +363,30 @@ impl Upload {
         bytes: &[u8],
     ) -> Result<(), Refusal> {
         self.check(lane, judged, url, bytes)?;
-        self.channel.push(&mut judged.passed, bytes, &mut self.out)
+        match binary::is_binary(bytes) {
+            true => self.push_binary(judged, bytes),
+            false => {
+                let text = [&std::mem::take(&mut self.run), bytes].concat();
+                self.before = text[text.len().saturating_sub(BEFORE_BYTES)..].to_vec();
+                self.channel.push(&mut judged.passed, &text, &mut self.out)
+            }
+        }
+    }
+
+    /// Takes a piece that is no text: the texts in it are judged before any of it is sent.
+    fn push_binary(&mut self, judged: &mut Judged, bytes: &[u8]) -> Result<(), Refusal> {
+        let passed = &mut judged.passed;
+        self.channel.finish(passed, &mut self.out)?;
+        self.channel = Channel::new(Role::Body, "body");
+        let mut piece = std::mem::take(&mut self.run);
+        piece.extend_from_slice(bytes);
+        self.run = piece.split_off(binary::last_run(&piece));
+        // A secret may begin in the text before, which is sent already; what is sent is not whole then.
+        let mut said = std::mem::take(&mut self.before);
+        said.extend_from_slice(&piece);
+        binary::judge(passed, &said)?;
+        self.out.extend_from_slice(&piece);
+        Ok(())
     }
 
     /// Refuses placeholders, also over two pieces.
@@ -348,7 +409,9 @@ impl Upload {
     }
 
     fn finish(&mut self, judged: &mut Judged) -> Result<(), Refusal> {
-        self.channel.finish(&mut judged.passed, &mut self.out)
+        let (run, passed) = (std::mem::take(&mut self.run), &mut judged.passed);
+        self.channel.push(passed, &run, &mut self.out)?;
+        self.channel.finish(passed, &mut self.out)
     }
 }
 

@@ -9,6 +9,7 @@
 
 pub mod actions;
 mod answer;
+mod binary;
 mod bounds;
 mod credentials;
 mod decode;
