@@ -468,7 +468,9 @@ def test_at_a_terminal(tmp_path):
     log = flow(data, "log", "1")
     assert "ada" in log and "status" in log
     change = json.loads(flow(data, "log", "--json", "-n", "1"))["events"][0]["change"]
-    flow(data, "log", "--undo", change)
+    # The change is a claim that still holds: nobody else takes it back.
+    assert "eve holds this item" in flow(data, "log", "--undo", change, code=2)
+    flow(data, "log", "--undo", change, "--as", "eve")
     assert flow(data, "migrate").strip().endswith("version 1")
     whole = flow(data, "export")
     (tmp_path / "board.jsonl").write_text(whole)
