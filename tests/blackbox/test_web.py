@@ -633,7 +633,8 @@ def test_credentials_are_put_in_and_never_come_back(inside):
     for status in ("200", "401", "302"):
         said = inside.get(f"{inside.site.https}/field?name=authorization&status={status}", allow_redirects=False)
         assert said.status_code == int(status) and VALUE not in said.text and VALUE not in str(said.headers)
-        assert "[credential]" in said.text and "[credential]" in said.headers["x-said"]
+        # In the body the scan sees `Bearer` and a value first, and takes it out itself.
+        assert "[redacted:bearer_token]" in said.text and "[credential]" in said.headers["x-said"]
     coded = inside.get(f"{inside.site.https}/field?name=authorization", auth=("user", "weir-credential-api"))
     assert base64.b64encode(VALUE.encode()).decode()[4:20] not in coded.text
     refused = [
