@@ -386,7 +386,7 @@ def test_servers_and_models_are_written_and_undone_as_one(asker, tmp_path):
     assert weir(tmp_path, "connect", asker, "--only", "mcp", "--print").stdout.count("would have") == 1
     undone = undo(tmp_path, asker)
     assert undone.returncode == 0 and not servers.exists() and not models.exists(), undone.stdout
-    configured(tmp_path, public_url=URL, mcp={}, llm={"providers": {"openai": {}}})
+    configured(tmp_path, public_url=URL, mcp={}, toolsets={}, llm={"providers": {"openai": {}}})
     assert weir(tmp_path, "connect", asker).returncode == 0
     assert models.exists() and (servers == models or not servers.exists())
 

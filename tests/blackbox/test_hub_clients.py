@@ -99,8 +99,8 @@ def test_libraries(house, client):
     assert said == [{"text": text, "error": False} for text in TEXTS]
     assert failed == {"text": "This tool intentionally returns an error for testing", "error": True}
     assert "scan.secret" in text_of(secret) and SECRET not in done.stdout, secret
-    for refused in first["calls"][5:]:
-        assert "policy.forbidden" in text_of(refused), refused
+    for refused, code in zip(first["calls"][5:], ("policy.forbidden", "mcp.item_unknown")):
+        assert code in text_of(refused), refused
     for other in others:
         assert "add" not in other["tools"] and "get-env" not in other["tools"]
         assert other["calls"][0]["text"] in ("Echo: once more", TEXTS[1])
