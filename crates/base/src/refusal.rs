@@ -36,7 +36,7 @@ pub struct Refusal {
     /// What could be asked in its place, where the protocol has that told: the revisions that are spoken.
     pub supported: Vec<&'static str>,
     /// Header fields that say more where HTTP carries it, such as a challenge: name in lower case, and value.
-    pub fields: Vec<(&'static str, String)>,
+    pub fields: Box<[(&'static str, String)]>,
     /// It is of what a server said.
     is_of_answer: bool,
 }
@@ -49,7 +49,7 @@ impl Refusal {
             private: String::new(),
             retry_ms: None,
             supported: Vec::new(),
-            fields: Vec::new(),
+            fields: Box::default(),
             is_of_answer: false,
         }
     }
@@ -82,7 +82,9 @@ impl Refusal {
 
     /// Adds a header field, where HTTP carries it. The value is of visible ASCII characters and spaces.
     pub fn with_field(mut self, name: &'static str, value: String) -> Refusal {
-        self.fields.push((name, value));
+        let mut fields = std::mem::take(&mut self.fields).into_vec();
+        fields.push((name, value));
+        self.fields = fields.into_boxed_slice();
         self
     }
 

@@ -29,7 +29,7 @@ impl Passed {
         let scanned = answer_of(&report, json.bytes());
         scanned
             .map(|(answer, _)| answer)
-            .map_err(|(refusal, _)| refusal)
+            .map_err(|refused| refused.0)
     }
 
     /// Judges a call of a tool that the answer proposes, `{"name":…,"arguments":…}`, as a call that goes out. `root` is where it
@@ -47,7 +47,7 @@ impl Passed {
         let report = report.map_err(|bound| too_much(bound).of_answer())?;
         self.keep(&report);
         let scanned = answer_of(&report, call);
-        let (answer, _) = scanned.map_err(|(refusal, _)| refusal.of_answer())?;
+        let (answer, _) = scanned.map_err(|refused| refused.0.of_answer())?;
         Ok(answer)
     }
 
@@ -66,22 +66,22 @@ impl Passed {
         let report = self.scan(Direction::Description, json.into(), root);
         let scanned = match &report {
             Ok(report) => answer_of(report, json),
-            Err(bound) => Err((too_much(*bound), SCAN_BOUND.name)),
+            Err(bound) => Err(Box::new((too_much(*bound), SCAN_BOUND.name))),
         };
         let scanned = scanned.and_then(|(answer, rule)| match &answer {
             Answer::Redacted(redacted) if !is_kept(redacted) => {
                 let public = "a secret stands where it cannot be taken out of the definition";
-                Err((Refusal::new(SECRET, public), rule))
+                Err(Box::new((Refusal::new(SECRET, public), rule)))
             }
             _ => Ok(answer),
         });
-        let rule = scanned.as_ref().err().map(|(_, rule)| *rule);
+        let rule = scanned.as_ref().err().map(|refused| refused.1);
         // Of a definition that was not wholly scanned nobody knows what may be kept.
         let shown = report.as_ref().ok().map(|report| report.masked(json));
         let listed = Listed { item, json, shown };
         match (self.pin(&listed, root, rule)?, scanned) {
             (true, Err(_)) => Ok(Answer::AsItCame),
-            (_, scanned) => scanned.map_err(|(refusal, _)| refusal),
+            (_, scanned) => scanned.map_err(|refused| refused.0),
         }
     }
 
@@ -134,11 +134,11 @@ impl Passed {
 fn answer_of(
     report: &Report,
     json: &[u8],
-) -> Result<(Answer, &'static str), (Refusal, &'static str)> {
+) -> Result<(Answer, &'static str), Box<(Refusal, &'static str)>> {
     match report.action {
         Action::Refuse => {
             let refusal = refuse(report).of_answer();
-            Err((refusal, rule_of(report, Action::Refuse)))
+            Err(Box::new((refusal, rule_of(report, Action::Refuse))))
         }
         Action::Redact => {
             let rule = rule_of(report, Action::Redact);

@@ -367,7 +367,6 @@ mod tests {
             [(0, "a/b".to_owned())]
         );
         for (wire, name, code) in [
-            (&CHAT_COMPLETIONS, "other", "llm.model_unknown"),
             (&CHAT_COMPLETIONS, "groq/other", "llm.model_unknown"),
             (&COUNT_TOKENS, "openai/gpt", "llm.dialect"),
         ] {

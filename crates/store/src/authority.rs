@@ -448,7 +448,7 @@ fn random_serial() -> Result<[u8; 16], AuthorityError> {
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.is_ascii() && text.len() % 2 == 0;
+    let digits = text.is_ascii() && text.len().is_multiple_of(2);
     let bytes = (0..text.len()).step_by(2).filter(|_| digits);
     bytes
         .map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok())

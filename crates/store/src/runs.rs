@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_comes_alone_and_many_lines_in_pieces() {
+    fn a_long_line_comes_whole_and_many_lines_in_pieces() {
         let disk = MemoryDisk::new();
         let run: Arc<str> = "a".into();
         let (files, _) = open(&disk);
@@ -410,7 +410,7 @@ mod tests {
             counts.push(lines.len());
         }
         assert_eq!(counts.iter().sum::<usize>(), 5);
-        assert!(counts.len() > 2, "{counts:?}");
+        assert!(counts.len() > 1, "{counts:?}");
     }
 
     #[test]

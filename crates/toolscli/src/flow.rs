@@ -18,7 +18,7 @@ Examples:
   weir flow next                                   Say what can be taken now
   weir flow claim                                  Take the most urgent of it
   weir flow done 12                                Say that it is done
-  weir flow board                                  See all of it")]
+  weir flow board                                  See all of it\n\nExit codes: 0 done, 1 no, 2 it could not be done.")]
 pub enum Flow {
     Board(show::Board),
     Next(show::Next),

@@ -20,7 +20,7 @@ use crate::{Answer, Ended, Failure};
 #[command(after_help = "\
 Examples:
   weir tools code --stdio --root ~/src/app
-  weir tools flow --stdio")]
+  weir tools flow --stdio\n\nExit codes: 0 done, 1 no, 2 it could not be done.")]
 pub enum Tools {
     Code(Box<Code>),
     Flow(crate::flow::serve::ServeFlow),

@@ -457,11 +457,12 @@ mod tests {
             (Coding::Deflate, bare(&zeros)),
             (Coding::Zstd, zstd_bomb(256 << 20)),
         ] {
-            assert_eq!(
-                whole(coding, &packed, MOST),
-                Err(CodingFault::TooMuch),
-                "{coding:?}"
-            );
+            // The window that a frame of zstd asks for is refused before anything is unpacked.
+            let fault = match coding {
+                Coding::Zstd => CodingFault::Broken,
+                _ => CodingFault::TooMuch,
+            };
+            assert_eq!(whole(coding, &packed, MOST), Err(fault), "{coding:?}");
         }
         let packed = gzip(&vec![b'a'; 900_000]);
         assert!(whole(Coding::Gzip, &packed, MOST).is_ok());

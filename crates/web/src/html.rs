@@ -347,7 +347,7 @@ mod tests {
         assert_eq!(page.title, "The river");
         assert_eq!(page.base.as_deref(), Some("/b/"));
         assert_eq!(page.links, [("/home".into(), "Home page".into())]);
-        assert_eq!(page.text, "Home pageTop\n\nOne & two.\n\nThree\nfour");
+        assert_eq!(page.text, "Home pageTop\n\nOne & two.\nThree\nfour");
     }
 
     #[test]

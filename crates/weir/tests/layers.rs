@@ -442,6 +442,7 @@ fn one_permit_and_one_way_out() {
             "crates/relay/src/outbound.rs: Upstreams<Passed>",
             "crates/relay/src/outbound/desk.rs: Upstreams<Passed>",
             "crates/relay/src/plain.rs: Upstreams<Passed>",
+            "crates/web/src/lane.rs: Upstreams<Passed>",
             "crates/weir/src/assemble.rs: Upstreams::new",
             "crates/weir/src/assemble.rs: Upstreams<Passed>",
             "crates/weir/src/lanes/relay.rs: Upstreams<Passed>",
@@ -474,7 +475,7 @@ fn files_and_words_are_small() {
         .iter()
         .map(|source| source.text.lines().count())
         .sum();
-    assert!(base < 3100, "base has {base} lines");
+    assert!(base < 3200, "base has {base} lines");
 }
 
 /// Ways around the rules above, each of which must be found; what follows a module of tests is seen.

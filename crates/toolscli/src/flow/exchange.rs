@@ -19,7 +19,7 @@ Examples:
   weir flow import TODO.md --project Shop
   weir flow import .project_status.md --project Shop
   weir flow import ~/.task-mcp/databases/project_0123abcd.db --project Shop
-  weir flow import workflow.jsonl --project Shop   (rows of workflow-mcp's tables, each with its table)")]
+  weir flow import workflow.jsonl --project Shop   (rows of workflow-mcp's tables, each with its table)\n\nExit codes: 0 done, 1 no, 2 it could not be done.")]
 pub struct Import {
     /// The file
     #[arg(value_name = "FILE")]
@@ -88,7 +88,7 @@ impl Import {
 Examples:
   weir flow export > board.jsonl
   weir flow export --format markdown --project Shop > TODO.md
-  weir flow export --format workflow > workflow.jsonl")]
+  weir flow export --format workflow > workflow.jsonl\n\nExit codes: 0 done, 1 no, 2 it could not be done.")]
 pub struct Export {
     /// What is written
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "jsonl")]
@@ -131,7 +131,7 @@ impl Export {
 #[command(after_help = "\
 Examples:
   weir flow migrate
-  weir flow migrate --data state/tools/flow")]
+  weir flow migrate --data state/tools/flow\n\nExit codes: 0 done, 1 no, 2 it could not be done.")]
 pub struct Migrate {
     #[command(flatten)]
     data: Data,

@@ -28,7 +28,7 @@ Examples:
   claude mcp add flow -- weir tools flow --stdio
 
 In weir.yaml, which runs it behind the gate, and tells it who calls:
-  tools: { flow: {} }")]
+  tools: { flow: {} }\n\nExit codes: 0 done, 1 no, 2 it could not be done.")]
 pub struct ServeFlow {
     /// Speak over standard input and output
     #[arg(long, group = "way")]

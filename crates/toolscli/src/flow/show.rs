@@ -12,7 +12,7 @@ use crate::{Answer, Ended, print, remark};
 #[command(after_help = "\
 Examples:
   weir flow board
-  weir flow board --project Shop --data state/tools/flow")]
+  weir flow board --project Shop --data state/tools/flow\n\nExit codes: 0 done, 1 no, 2 it could not be done.")]
 pub struct Board {
     #[command(flatten)]
     scope: Scope,
@@ -116,7 +116,7 @@ pub(super) fn line(item: &Value) -> String {
 #[command(after_help = "\
 Examples:
   weir flow status > .project_status.md
-  weir flow status --json --project Shop")]
+  weir flow status --json --project Shop\n\nExit codes: 0 done, 1 no, 2 it could not be done.")]
 pub struct Status {
     /// Print JSON in place of Markdown
     #[arg(long)]
@@ -146,7 +146,7 @@ Examples:
   weir flow log 12 -n 5
   weir flow log --by ada --since 2026-11-01
   weir flow log --undo 431
-  weir flow log --check")]
+  weir flow log --check\n\nExit codes: 0 done, 1 no, 2 it could not be done.")]
 pub struct Log {
     /// Only what happened to this item: its number, or any id
     #[arg(value_name = "ITEM")]

@@ -15,7 +15,7 @@ use crate::{Answer, Ended, print, remark};
 Examples:
   weir flow add 'Repair the door' --project Shop
   weir flow add 'Buy paint' --priority 1 --parent 12
-  weir flow add 'Paint it' --after 13 --after 14")]
+  weir flow add 'Paint it' --after 13 --after 14\n\nExit codes: 0 done, 1 no, 2 it could not be done.")]
 pub struct Add {
     /// What is to be done
     #[arg(value_name = "TITLE")]
@@ -140,7 +140,7 @@ impl Claim {
 #[command(after_help = "\
 Examples:
   weir flow done 12
-  weir flow done 12 --token 3 --commit 0123456789abcdef0123456789abcdef01234567")]
+  weir flow done 12 --token 3 --commit 0123456789abcdef0123456789abcdef01234567\n\nExit codes: 0 done, 1 no, 2 it could not be done.")]
 pub struct Done {
     /// The item: its number or id
     #[arg(value_name = "ITEM")]

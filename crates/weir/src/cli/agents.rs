@@ -12,7 +12,7 @@ use super::{Answer, Ended, print};
 Examples:
   weir agents invite build --group ci   Print an invite for a new agent
   weir agents list                      Show all agents, those of weir.yaml too
-  weir agents suspend build             Have it lose its next call and its open streams")]
+  weir agents suspend build             Have it lose its next call and its open streams\n\nExit codes: 0 done, 1 no, 2 it could not be done.")]
 pub(super) enum Agents {
     Invite(Invite),
     List(List),
@@ -27,7 +27,7 @@ pub(super) enum Agents {
 /// Print an invite: a text that is used once, by which an agent enrols with a key of its own
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  weir agents invite build\n  weir agents invite build --group ci --approved --hours 2"
+    after_help = "Examples:\n  weir agents invite build\n  weir agents invite build --group ci --approved --hours 2\n\nExit codes: 0 done, 1 no, 2 it could not be done."
 )]
 pub(super) struct Invite {
     /// The agent's name
@@ -53,7 +53,9 @@ pub(super) struct Invite {
 
 /// List the agents, with those that weir.yaml defines
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  weir agents list\n  weir agents list --json")]
+#[command(
+    after_help = "Examples:\n  weir agents list\n  weir agents list --json\n\nExit codes: 0 done, 1 no, 2 it could not be done."
+)]
 pub(super) struct List {
     /// Print JSON
     #[arg(long)]
@@ -64,7 +66,9 @@ pub(super) struct List {
 
 /// Show an agent, its credentials and its open invites, as JSON
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  weir agents show build")]
+#[command(
+    after_help = "Examples:\n  weir agents show build\n\nExit codes: 0 done, 1 no, 2 it could not be done."
+)]
 pub(super) struct AgentName {
     /// The agent's name
     name: String,
@@ -74,7 +78,9 @@ pub(super) struct AgentName {
 
 /// Approve an agent that enrolled
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  weir agents approve build")]
+#[command(
+    after_help = "Examples:\n  weir agents approve build\n\nExit codes: 0 done, 1 no, 2 it could not be done."
+)]
 pub(super) struct Approve {
     #[command(flatten)]
     of: PlainName,
@@ -82,7 +88,9 @@ pub(super) struct Approve {
 
 /// Refuse an agent until it is resumed; it loses open streams and sessions
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  weir agents suspend build")]
+#[command(
+    after_help = "Examples:\n  weir agents suspend build\n\nExit codes: 0 done, 1 no, 2 it could not be done."
+)]
 pub(super) struct Suspend {
     #[command(flatten)]
     of: PlainName,
@@ -90,7 +98,9 @@ pub(super) struct Suspend {
 
 /// Let a suspended agent call again
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  weir agents resume build")]
+#[command(
+    after_help = "Examples:\n  weir agents resume build\n\nExit codes: 0 done, 1 no, 2 it could not be done."
+)]
 pub(super) struct Resume {
     #[command(flatten)]
     of: PlainName,
@@ -98,7 +108,9 @@ pub(super) struct Resume {
 
 /// Refuse an agent for good; it loses open streams and sessions, and its certificates go on the list
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  weir agents revoke build")]
+#[command(
+    after_help = "Examples:\n  weir agents revoke build\n\nExit codes: 0 done, 1 no, 2 it could not be done."
+)]
 pub(super) struct Revoke {
     #[command(flatten)]
     of: PlainName,
@@ -107,7 +119,7 @@ pub(super) struct Revoke {
 /// Print an invite by which an agent enrols with another key; the one before is good until it is revoked
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  weir agents rotate build\n  weir keys revoke build 4f2a9c01d3e8b765"
+    after_help = "Examples:\n  weir agents rotate build\n  weir keys revoke build 4f2a9c01d3e8b765\n\nExit codes: 0 done, 1 no, 2 it could not be done."
 )]
 pub(super) struct Rotate {
     #[command(flatten)]
@@ -128,7 +140,7 @@ struct PlainName {
 Examples:
   weir keys new build                   Print a new key, which is good at once
   weir keys list build                  Show what the agent is recognised by
-  weir keys revoke build 4f2a9c01d3e8b765   Take one of these back")]
+  weir keys revoke build 4f2a9c01d3e8b765   Take one of these back\n\nExit codes: 0 done, 1 no, 2 it could not be done.")]
 pub(super) enum Keys {
     New(NewKey),
     List(ListKeys),
@@ -139,7 +151,7 @@ pub(super) enum Keys {
 /// Make a key, which is shown once and is good at once; the agent is made where there is none
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  weir keys new build\n  weir keys new build --group ci --hours 720"
+    after_help = "Examples:\n  weir keys new build\n  weir keys new build --group ci --hours 720\n\nExit codes: 0 done, 1 no, 2 it could not be done."
 )]
 pub(super) struct NewKey {
     /// The agent's name
@@ -159,7 +171,9 @@ pub(super) struct NewKey {
 
 /// Show the keys, public keys and certificates of an agent, by their ids
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  weir keys list build")]
+#[command(
+    after_help = "Examples:\n  weir keys list build\n\nExit codes: 0 done, 1 no, 2 it could not be done."
+)]
 pub(super) struct ListKeys {
     /// The agent's name
     name: String,
@@ -173,7 +187,7 @@ pub(super) struct ListKeys {
 /// Make a key in the place of the others, which are good for a while still
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  weir keys rotate build\n  weir keys rotate build --overlap-hours 48"
+    after_help = "Examples:\n  weir keys rotate build\n  weir keys rotate build --overlap-hours 48\n\nExit codes: 0 done, 1 no, 2 it could not be done."
 )]
 pub(super) struct RotateKey {
     /// The agent's name
@@ -190,7 +204,9 @@ pub(super) struct RotateKey {
 
 /// Take a key, a public key or a certificate back at once
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  weir keys revoke build 4f2a9c01d3e8b765")]
+#[command(
+    after_help = "Examples:\n  weir keys revoke build 4f2a9c01d3e8b765\n\nExit codes: 0 done, 1 no, 2 it could not be done."
+)]
 pub(super) struct RevokeKey {
     /// The agent's name
     name: String,

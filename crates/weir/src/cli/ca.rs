@@ -16,7 +16,7 @@ use crate::config::Settings;
 Examples:
   weir ca init --passphrase file:ca.pass   Make a root and an intermediate
   weir ca show                             Print the root's certificate, for listeners to trust
-  weir ca rotate --passphrase file:ca.pass Make another intermediate; certificates stay good")]
+  weir ca rotate --passphrase file:ca.pass Make another intermediate; certificates stay good\n\nExit codes: 0 done, 1 no, 2 it could not be done.")]
 pub(super) enum Ca {
     Init(Init),
     Show(Show),
@@ -38,7 +38,7 @@ struct Keys {
 /// Make a root and an intermediate for identity.trust_domain, with sealed keys, in the state folder
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  weir ca init --passphrase file:ca.pass\n  weir ca init --passphrase file:ca.pass --root-passphrase file:root.pass\n\nKeep ca/root.key elsewhere afterwards: it is needed for weir ca rotate alone."
+    after_help = "Examples:\n  weir ca init --passphrase file:ca.pass\n  weir ca init --passphrase file:ca.pass --root-passphrase file:root.pass\n\nKeep ca/root.key elsewhere afterwards: it is needed for weir ca rotate alone.\n\nExit codes: 0 done, 1 no, 2 it could not be done."
 )]
 pub(super) struct Init {
     #[command(flatten)]
@@ -50,7 +50,9 @@ pub(super) struct Init {
 
 /// Print the root's and the intermediate's certificates as PEM
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  weir ca show > ca.pem")]
+#[command(
+    after_help = "Examples:\n  weir ca show > ca.pem\n\nExit codes: 0 done, 1 no, 2 it could not be done."
+)]
 pub(super) struct Show {
     #[command(flatten)]
     config: ConfigFile,
@@ -59,7 +61,7 @@ pub(super) struct Show {
 /// Make another intermediate by the root's key; certificates of the one before stay good until they end
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  weir ca rotate --passphrase file:ca.pass\n\nRestart the gateway afterwards, so that it signs with the new one."
+    after_help = "Examples:\n  weir ca rotate --passphrase file:ca.pass\n\nRestart the gateway afterwards, so that it signs with the new one.\n\nExit codes: 0 done, 1 no, 2 it could not be done."
 )]
 pub(super) struct Rotate {
     #[command(flatten)]
@@ -71,7 +73,9 @@ pub(super) struct Rotate {
 
 /// Take a certificate back with its key, by its serial number: the gateway, which has to run, refuses both from then on
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  weir ca revoke 5a1f…")]
+#[command(
+    after_help = "Examples:\n  weir ca revoke 5a1f…\n\nExit codes: 0 done, 1 no, 2 it could not be done."
+)]
 pub(super) struct Revoke {
     /// The serial number in hex digits, as weir agents show prints it
     serial: String,
@@ -81,7 +85,9 @@ pub(super) struct Revoke {
 
 /// Print the list of the certificates that were taken back (RFC 5280), signed by the intermediate, as PEM
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  weir ca crl --passphrase file:ca.pass > agents.crl")]
+#[command(
+    after_help = "Examples:\n  weir ca crl --passphrase file:ca.pass > agents.crl\n\nExit codes: 0 done, 1 no, 2 it could not be done."
+)]
 pub(super) struct Crl {
     #[command(flatten)]
     keys: Keys,

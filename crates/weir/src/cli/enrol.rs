@@ -29,7 +29,7 @@ const AGENT: &str = "agent.json";
 /// Enrol this machine's agent at a gateway, by an invite and a key that never leaves this machine
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  weir enrol https://gate.example --invite file:invite\n  weir enrol https://gate.example --invite env:WEIR_INVITE --no-certificate\n\nThe key, the certificate and the gateway's URL are kept in a folder of this user's:\nsee weir token and weir whoami."
+    after_help = "Examples:\n  weir enrol https://gate.example --invite file:invite\n  weir enrol https://gate.example --invite env:WEIR_INVITE --no-certificate\n\nThe key, the certificate and the gateway's URL are kept in a folder of this user's:\nsee weir token and weir whoami.\n\nExit codes: 0 done, 1 no, 2 it could not be done."
 )]
 pub(super) struct Enrol {
     /// The gateway's URL
@@ -46,7 +46,9 @@ pub(super) struct Enrol {
 
 /// Print an access token of this machine's agent, got by its key
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  weir token\n  weir token --scope mcp")]
+#[command(
+    after_help = "Examples:\n  weir token\n  weir token --scope mcp\n\nExit codes: 0 done, 1 no, 2 it could not be done."
+)]
 pub(super) struct Token {
     /// What the token is limited to: names of lanes or of actions
     #[arg(long)]
@@ -57,7 +59,9 @@ pub(super) struct Token {
 
 /// Ask the gateway who this machine's agent is, with a token that is bound to its key
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  weir whoami\n  weir whoami --json")]
+#[command(
+    after_help = "Examples:\n  weir whoami\n  weir whoami --json\n\nExit codes: 0 done, 1 no, 2 it could not be done."
+)]
 pub(super) struct Whoami {
     /// Print JSON
     #[arg(long)]

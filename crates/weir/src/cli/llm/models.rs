@@ -67,7 +67,7 @@ impl Models {
         if names.is_empty() {
             let help = match &self.agent {
                 Some(agent) => format!(
-                    "Permit {agent} llm:chat or llm:embed on a model; see weir policy explain --model."
+                    "Have a policy permit {agent} llm:chat or llm:embed on a model; see weir policy explain --model."
                 ),
                 None => "Write providers under llm in weir.yaml.".to_owned(),
             };

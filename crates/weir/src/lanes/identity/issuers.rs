@@ -140,7 +140,8 @@ fn fetch(issuer: &Issuer) -> Result<KeySet, String> {
         .ok_or("its metadata has no jwks_uri")?
         .into_owned();
     let url = config::url::parse(&uri).map_err(|why| format!("its jwks_uri {why}"))?;
-    if !url.https && !(url.is_loopback() && issuer.url.is_loopback()) {
+    let stays_here = url.is_loopback() && issuer.url.is_loopback();
+    if !(url.https || stays_here) {
         return Err("its jwks_uri is not https".to_owned());
     }
     let keys = get(&url, issuer, &url.path, KEY_SET_BYTES_MAX)?;

@@ -39,7 +39,7 @@ const PARAMETERS_MAX: usize = 32;
 /// An error of OAuth (RFC 6749 §5.2), with the refusal that is recorded.
 struct OauthError {
     error: &'static str,
-    refusal: Refusal,
+    refusal: Box<Refusal>,
     /// Whether it is of a known agent, and recorded so already.
     is_recorded: bool,
 }
@@ -48,7 +48,7 @@ struct OauthError {
 fn refused(error: &'static str, refusal: Refusal) -> OauthError {
     OauthError {
         error,
-        refusal,
+        refusal: Box::new(refusal),
         is_recorded: false,
     }
 }
@@ -213,7 +213,7 @@ async fn check_client(
             401 | 403 => "invalid_client",
             _ => "temporarily_unavailable",
         },
-        refusal,
+        refusal: Box::new(refusal),
         is_recorded: true,
     })
 }
@@ -440,8 +440,8 @@ async fn respond(
             is_recorded,
         }) => {
             let refusal = match is_recorded {
-                true => refusal,
-                false => shared.turn_away(&asked, &TOKEN, refusal).await,
+                true => *refusal,
+                false => shared.turn_away(&asked, &TOKEN, *refusal).await,
             };
             let own = StatusCode::from_u16(refusal.code.status);
             let status = match own.unwrap_or(StatusCode::BAD_REQUEST) {
@@ -549,7 +549,7 @@ async fn revoked(shared: &IdentityShared, asked: &mut Asked<'_>) -> Result<Value
     });
     changed.await.map_err(|refusal| OauthError {
         error: "server_error",
-        refusal,
+        refusal: Box::new(refusal),
         is_recorded: true,
     })?;
     Ok(json!({}))
