@@ -13,6 +13,8 @@ mod llm;
 mod replay;
 mod sealed;
 
+pub use self::identity::{identity_jose, identity_proof, identity_x509};
+pub use self::llm::{llm_dialect, llm_events, llm_socket};
 pub use beside::{h1_beside_hyper_client, h1_beside_hyper_server};
 pub use bhttp::{seal_bhttp, seal_target};
 pub use code::{code_desk, code_embedding, code_parse, code_wire};
@@ -20,9 +22,7 @@ pub use edge::{net_forwarded, net_proxy};
 pub use edit::config_edit;
 pub use flow_reads::{flow_documents, flow_import};
 pub use h1::{h1_chunked, h1_request, h1_response};
-pub use self::identity::{identity_jose, identity_proof, identity_x509};
 pub use json::json;
-pub use self::llm::{llm_dialect, llm_events, llm_socket};
 pub use replay::seal_replay;
 pub use sealed::{seal_init, seal_reply, seal_request_opening, seal_response_opening, seal_ticket};
 
@@ -47,7 +47,9 @@ fn engine() -> &'static Engine {
 /// A JSON document of either direction; what is redacted is JSON again.
 pub fn scan_json(data: &[u8]) {
     for direction in [Direction::Outgoing, Direction::Incoming] {
-        let Ok(report) = engine().json(direction, data, "params") else { continue };
+        let Ok(report) = engine().json(direction, data, "params") else {
+            continue;
+        };
         let redacted = report.redacted(data);
         if serde_json::from_slice::<&serde_json::value::RawValue>(data).is_ok() {
             let again = serde_json::from_slice::<&serde_json::value::RawValue>(&redacted);
@@ -62,7 +64,10 @@ pub fn scan_text(data: &[u8]) {
     for direction in [Direction::Outgoing, Direction::Incoming] {
         if let Ok(report) = engine().text(direction, &text, "text") {
             let redacted = report.redacted(text.as_bytes());
-            assert!(std::str::from_utf8(&redacted).is_ok(), "redaction broke the text");
+            assert!(
+                std::str::from_utf8(&redacted).is_ok(),
+                "redaction broke the text"
+            );
         }
     }
 }
@@ -72,7 +77,10 @@ pub fn scan_url(data: &[u8]) {
     let url = String::from_utf8_lossy(data);
     if let Ok(report) = engine().url(Direction::Outgoing, &url, None) {
         for finding in &report.findings {
-            assert!(url.get(finding.span.clone()).is_some(), "a span that is none");
+            assert!(
+                url.get(finding.span.clone()).is_some(),
+                "a span that is none"
+            );
         }
     }
 }
@@ -81,7 +89,9 @@ pub fn scan_url(data: &[u8]) {
 pub fn scan_call(data: &[u8]) {
     Sessions::default().with("agent", 1, |session| {
         for now_ms in [1, 2] {
-            if let Ok(report) = engine().call(Direction::Outgoing, data, "params", Some((session, now_ms))) {
+            if let Ok(report) =
+                engine().call(Direction::Outgoing, data, "params", Some((session, now_ms)))
+            {
                 let redacted = report.redacted(data);
                 if serde_json::from_slice::<&serde_json::value::RawValue>(data).is_ok() {
                     let again = serde_json::from_slice::<&serde_json::value::RawValue>(&redacted);
@@ -95,7 +105,9 @@ pub fn scan_call(data: &[u8]) {
 
 /// A text in pieces, of the size that the first byte says: what is clean comes out as it came.
 pub fn scan_stream(data: &[u8]) {
-    let Some((size, text)) = data.split_first() else { return };
+    let Some((size, text)) = data.split_first() else {
+        return;
+    };
     let pieces = text.chunks(usize::from(*size).max(1));
     if let Ok((out, findings)) = scan::in_pieces(engine(), Direction::Incoming, pieces)
         && findings.is_empty()
@@ -109,7 +121,10 @@ pub fn scan_subject(data: &[u8]) {
     let line = String::from_utf8_lossy(data);
     if let Ok(subject) = Subject::read(&line) {
         let verdict = subject.judge(engine(), Direction::Outgoing.into(), None);
-        assert!(verdict.block || verdict.bound.is_none(), "a bound is a block");
+        assert!(
+            verdict.block || verdict.bound.is_none(),
+            "a bound is a block"
+        );
     }
 }
 
@@ -118,7 +133,11 @@ pub fn scan_rules(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     if let Err(problems) = scan::operator_rules(&text) {
         let lines = text.bytes().filter(|byte| *byte == b'\n').count() + 1;
-        assert!(problems.iter().all(|problem| (1..=lines).contains(&problem.line)));
+        assert!(
+            problems
+                .iter()
+                .all(|problem| (1..=lines).contains(&problem.line))
+        );
     }
 }
 
@@ -126,12 +145,21 @@ pub fn scan_rules(data: &[u8]) {
 pub fn scan_tool(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let shown = tool::shown(&text);
-    assert!(!shown.chars().any(|c| c.is_control() && c != '\n'), "a control character is shown");
+    assert!(
+        !shown.chars().any(|c| c.is_control() && c != '\n'),
+        "a control character is shown"
+    );
     let mut names = Names::default();
     names.add("one", &text);
-    assert!(names.find("two", &text).is_some(), "a name is not like itself");
+    assert!(
+        names.find("two", &text).is_some(),
+        "a name is not like itself"
+    );
     if let Ok(definition) = Definition::read(data) {
-        assert!(Definition::read(definition.as_str().as_bytes()).is_ok(), "the canonical form is not JSON");
+        assert!(
+            Definition::read(definition.as_str().as_bytes()).is_ok(),
+            "the canonical form is not JSON"
+        );
         let _ = tool::diff("{}", definition.as_str());
         let _ = tool::diff(&text, definition.as_str());
     }
@@ -141,7 +169,9 @@ pub fn scan_tool(data: &[u8]) {
 pub fn mcp_envelope(data: &[u8]) {
     let text = MessageText::of(data);
     let _ = text.read(Sender::Server);
-    let Ok(message) = text.read(Sender::Agent) else { return };
+    let Ok(message) = text.read(Sender::Agent) else {
+        return;
+    };
     let value: serde_json::Value = serde_json::from_slice(data).expect("it was read as JSON");
     match message {
         Message::Request { method, params, .. } | Message::Notification { method, params } => {
@@ -155,7 +185,9 @@ pub fn mcp_envelope(data: &[u8]) {
 /// A tool's schema and arguments, with a zero byte between: what passes with ambiguous names passes without.
 pub fn mcp_arguments(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let Some((schema, arguments)) = text.split_once('\0') else { return };
+    let Some((schema, arguments)) = text.split_once('\0') else {
+        return;
+    };
     if mcp::fuzzing::arguments(schema, arguments, true) {
         let same = mcp::fuzzing::arguments(schema, arguments, false);
         assert!(same, "the quick look refuses what the whole one lets pass");
@@ -168,7 +200,10 @@ pub fn mcp_fields(data: &[u8]) {
     if mcp::fuzzing::is_origin(&text) {
         let (_, authority) = text.split_once("://").expect("an origin has a scheme");
         let foreign = ['@', '/', '?', '#', '\\', ' '];
-        assert!(!authority.contains(foreign), "an origin has more than host and port");
+        assert!(
+            !authority.contains(foreign),
+            "an origin has more than host and port"
+        );
     }
     assert!(!mcp::fuzzing::is_token(&text), "a token was forged");
 }
@@ -194,7 +229,9 @@ pub fn mcp_batch(data: &[u8]) {
 
 /// An event stream: the same events, however it is cut into pieces.
 pub fn net_sse(data: &[u8]) {
-    let Some((&cut, stream)) = data.split_first() else { return };
+    let Some((&cut, stream)) = data.split_first() else {
+        return;
+    };
     let read = |piece: usize| {
         let (mut reader, mut events) = (net::sse::Reader::new(1 << 16), Vec::new());
         let all = stream
@@ -216,35 +253,52 @@ pub fn net_ws(data: &[u8]) {
     }
     let method = request.method.unwrap_or_default();
     let mut head = http::Request::builder().method(method).uri("/");
-    for field in request.headers.iter().filter(|field| !field.name.is_empty()) {
+    for field in request
+        .headers
+        .iter()
+        .filter(|field| !field.name.is_empty())
+    {
         head = head.header(field.name, field.value);
     }
     let Ok(head) = head.body(()) else { return };
     let (head, ()) = head.into_parts();
-    let Ok(offer) = net::WebSocketOffer::read(&head) else { return };
+    let Ok(offer) = net::WebSocketOffer::read(&head) else {
+        return;
+    };
     assert!(head.method == "GET" && head.headers["sec-websocket-version"] == "13");
     assert_eq!(head.headers["sec-websocket-key"].len(), 24);
     let mut protocols: Vec<&str> = offer.protocols().collect();
     let count = protocols.len();
     protocols.sort_unstable();
     protocols.dedup();
-    assert!(count <= 32 && protocols.len() == count, "a protocol is offered twice");
-    assert!(protocols.iter().all(|one| !one.is_empty() && !one.contains(',')));
+    assert!(
+        count <= 32 && protocols.len() == count,
+        "a protocol is offered twice"
+    );
+    assert!(
+        protocols
+            .iter()
+            .all(|one| !one.is_empty() && !one.contains(','))
+    );
 }
 
 /// An agent's key: what is accepted is 48 characters that begin as keys do.
 pub fn identity_key(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
-    if identity::key_digest(text).is_some() {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    if ::identity::key_digest(text).is_some() {
         assert!(text.len() == 48 && text.starts_with("weir_"));
     }
 }
 
 /// The Authorization field: a stranger stays one, whatever stands there.
 pub fn identity_field(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
-    let presented = identity::Presented::bearer(Some(text), Ipv4Addr::LOCALHOST.into());
-    let known = identity::verify(&presented, |_| None, 0);
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    let presented = ::identity::Presented::bearer(Some(text), Ipv4Addr::LOCALHOST.into());
+    let known = ::identity::verify(&presented, |_| None, 0);
     assert!(known.is_err_and(|refusal| refusal.code.name.starts_with("agent.key_")));
 }
 
@@ -253,22 +307,37 @@ pub fn policy_arguments(data: &[u8]) {
     let tool = || Resource::tool(Name::new("s").expect("a name"), "t");
     static SLICE: OnceLock<Arc<Slice>> = OnceLock::new();
     let slice = SLICE.get_or_init(|| {
-        let types = [("s", ArgumentType::String), ("n", ArgumentType::Long), ("b", ArgumentType::Bool)];
-        let declared: BTreeMap<String, ArgumentType> =
-            types.into_iter().map(|(name, kind)| (name.to_owned(), kind)).collect();
+        let types = [
+            ("s", ArgumentType::String),
+            ("n", ArgumentType::Long),
+            ("b", ArgumentType::Bool),
+        ];
+        let declared: BTreeMap<String, ArgumentType> = types
+            .into_iter()
+            .map(|(name, kind)| (name.to_owned(), kind))
+            .collect();
         let text = r#"permit (principal, action, resource);
             forbid (principal, action == Action::"mcp:call", resource) when {
                 context.arguments has s && context.arguments.s like "*x*" ||
                 context.arguments has n && context.arguments.n > 7 ||
                 context.arguments has b && context.arguments.b };"#;
-        let sources = [Source { file: "fuzz.cedar", text }];
-        let policies = Policies::load(&[&mcp::LANE], &sources, &declared).expect("the policy is valid");
+        let sources = [Source {
+            file: "fuzz.cedar",
+            text,
+        }];
+        let policies =
+            Policies::load(&[&mcp::LANE], &sources, &declared).expect("the policy is valid");
         let name = |text| Name::new(text).expect("a name");
-        let principal = Arc::new(Principal { name: name("a"), groups: vec![] });
+        let principal = Arc::new(Principal {
+            name: name("a"),
+            groups: vec![],
+        });
         let slice = policies.slice(&principal, &mcp::actions::CALL, &tool());
         slice.expect("a tool is what the action goes with")
     });
-    let Ok(arguments) = Json::read(data) else { return };
+    let Ok(arguments) = Json::read(data) else {
+        return;
+    };
     let context = Context {
         method: "tools/call",
         peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -285,7 +354,9 @@ pub fn store_note(data: &[u8]) {
         let signer = store::note::Signer::new("weir.example/log", &[3; 32]).expect("a signer");
         store::note::Verifier::parse(&signer.vkey()).expect("its own key")
     });
-    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
     assert!(verifier.open(text).is_err(), "a signature was forged");
     let _ = store::note::read_checkpoint(text);
     let _ = store::note::split_history(text);
@@ -305,7 +376,9 @@ pub fn store_log(data: &[u8]) {
     log.close().expect("a disk that does not fail");
     drop(log);
     let names = store::disk::Disk::list(&disk).expect("a disk that does not fail");
-    let Some((&which, bytes)) = data.split_first() else { return };
+    let Some((&which, bytes)) = data.split_first() else {
+        return;
+    };
     let mut names: Vec<String> = names.into_iter().map(|(name, _)| name).collect();
     names.sort();
     if let Some(name) = names.get(usize::from(which) % names.len().max(1)) {
@@ -320,11 +393,15 @@ pub fn store_log(data: &[u8]) {
 /// choke on.
 pub fn lab_sse(data: &[u8]) {
     use lab::engine::wire::{llm, rpc, sse};
-    let Some((&cut, stream)) = data.split_first() else { return };
+    let Some((&cut, stream)) = data.split_first() else {
+        return;
+    };
     let read = |piece: usize| {
         let (mut parser, mut events) = (sse::Parser::new(), Vec::new());
         let mut show = |event: sse::Event| events.push((event.name.to_vec(), event.data.to_vec()));
-        let all = stream.chunks(piece.max(1)).try_for_each(|piece| parser.push(piece, &mut show));
+        let all = stream
+            .chunks(piece.max(1))
+            .try_for_each(|piece| parser.push(piece, &mut show));
         (all, events, parser.last_id().to_vec(), parser.retry_ms())
     };
     let whole = read(stream.len());
@@ -340,28 +417,42 @@ pub fn lab_sse(data: &[u8]) {
 
 /// A scenario file: every problem of it names a line that it has.
 pub fn lab_scenario(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
-    let Err(problems) = lab::scenario::read_text(text) else { return };
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    let Err(problems) = lab::scenario::read_text(text) else {
+        return;
+    };
     assert!(!problems.is_empty() && problems.len() <= config::PROBLEMS_MAX);
     // YAML 1.2 ends a line with LF, CR or both.
     let lines = text.matches(['\n', '\r']).count() + 1;
     for problem in problems {
         let line = problem.line;
-        assert!((1..=lines + 1).contains(&line), "{problem}: there are {lines} lines");
+        assert!(
+            (1..=lines + 1).contains(&line),
+            "{problem}: there are {lines} lines"
+        );
     }
 }
 
 /// An answer of HTTP/1.1: the same, however it is cut and whether or not its head is known already.
 pub fn lab_answer(data: &[u8]) {
     use lab::engine::fast::answer::{Reader, Remembered};
-    let Some((&cut, answer)) = data.split_first() else { return };
+    let Some((&cut, answer)) = data.split_first() else {
+        return;
+    };
     let read = |piece: usize, remembered: &mut Remembered| {
         let (mut reader, mut heard, mut used) = (Reader::default(), Heard::default(), 0);
         // The lowest bit says whether it answers a HEAD request.
         reader.begin(cut & 1 == 1);
         for bytes in answer.chunks(piece.max(1)) {
-            let fed = reader.feed(bytes, remembered, &mut heard).map_err(|wrong| format!("{wrong:?}"))?;
-            assert!(fed.used == bytes.len() || fed.done && fed.used < bytes.len(), "bytes were lost");
+            let fed = reader
+                .feed(bytes, remembered, &mut heard)
+                .map_err(|wrong| format!("{wrong:?}"))?;
+            assert!(
+                fed.used == bytes.len() || fed.done && fed.used < bytes.len(),
+                "bytes were lost"
+            );
             used += fed.used;
             if fed.done {
                 return Ok((heard, used, true, reader.keeps_connection()));
@@ -371,10 +462,21 @@ pub fn lab_answer(data: &[u8]) {
     };
     let mut remembered = Remembered::default();
     let whole = read(answer.len(), &mut remembered);
-    assert_eq!(whole, read(answer.len(), &mut remembered), "a known head was read otherwise");
-    assert_eq!(whole, read(usize::from(cut), &mut Remembered::default()), "the cut changed the answer");
+    assert_eq!(
+        whole,
+        read(answer.len(), &mut remembered),
+        "a known head was read otherwise"
+    );
+    assert_eq!(
+        whole,
+        read(usize::from(cut), &mut Remembered::default()),
+        "the cut changed the answer"
+    );
     if let Ok((heard, used, _, _)) = whole {
-        assert!(heard.body.len() <= used && used <= answer.len(), "the body is longer than what came");
+        assert!(
+            heard.body.len() <= used && used <= answer.len(),
+            "the body is longer than what came"
+        );
     }
 }
 

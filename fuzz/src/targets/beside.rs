@@ -15,7 +15,9 @@ use http_body_util::{BodyExt, Empty};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use net::h1::{ClientConnection, ConnectionSettings, Error, Framing, ServerConnection, Socket, Thread, probe};
+use net::h1::{
+    ClientConnection, ConnectionSettings, Error, Framing, ServerConnection, Socket, Thread, probe,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::runtime::Runtime;
 use tokio::task::{LocalSet, spawn_local};
@@ -35,15 +37,27 @@ struct Meaning {
 impl Meaning {
     fn new<'f>(start: String, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) -> Meaning {
         let named = |(name, value): (&[u8], &[u8])| {
-            (String::from_utf8_lossy(name).to_ascii_lowercase(), value.to_vec())
+            (
+                String::from_utf8_lossy(name).to_ascii_lowercase(),
+                value.to_vec(),
+            )
         };
         let mut fields: Vec<(String, Vec<u8>)> = fields.map(named).collect();
         fields.sort_by(|(one, _), (other, _)| one.cmp(other));
-        Meaning { start, fields, body: Vec::new() }
+        Meaning {
+            start,
+            fields,
+            body: Vec::new(),
+        }
     }
 
     fn of_hyper(start: String, fields: &http::HeaderMap) -> Meaning {
-        Meaning::new(start, fields.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes())))
+        Meaning::new(
+            start,
+            fields
+                .iter()
+                .map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes())),
+        )
     }
 
     /// Those fields that only the test has.
@@ -67,7 +81,9 @@ fn run<T>(test: impl Future<Output = T>) -> T {
 
 /// What clients send, read by our server and by hyper's; and a request that each writes and the other reads.
 pub fn h1_beside_hyper_server(data: &[u8]) {
-    let Some((&first, sent)) = data.split_first() else { return };
+    let Some((&first, sent)) = data.split_first() else {
+        return;
+    };
     run(async {
         let ours = our_requests(probe::Script::new(sent.chunks(8192))).await;
         if !ours.is_empty() {
@@ -85,7 +101,9 @@ pub fn h1_beside_hyper_server(data: &[u8]) {
 
 /// What servers send, read by our client and by hyper's; and an answer that each writes and the other reads.
 pub fn h1_beside_hyper_client(data: &[u8]) {
-    let Some((&first, sent)) = data.split_first() else { return };
+    let Some((&first, sent)) = data.split_first() else {
+        return;
+    };
     run(async {
         let method = if first & 1 == 1 { "HEAD" } else { "GET" };
         if let Ok(ours) = our_answer(probe::Script::new(sent.chunks(8192)), method).await {
@@ -99,14 +117,20 @@ pub fn h1_beside_hyper_client(data: &[u8]) {
 /// A target with characters that `http::Uri` does not hold, such as `{`. Programs send them and no reader ends the
 /// target there, so ours leaves them to the origin.
 fn is_beyond_hyper(request: &Meaning) -> bool {
-    let target = request.start.split_once(' ').expect("a method and a target").1;
+    let target = request
+        .start
+        .split_once(' ')
+        .expect("a method and a target")
+        .1;
     target.parse::<http::Uri>().is_err()
 }
 
 /// A target as hyper tells it: with a slash where an absolute one has no path, and its scheme in small letters.
 fn target_of(bytes: &[u8]) -> String {
     let target = String::from_utf8_lossy(bytes);
-    target.parse::<http::Uri>().map_or_else(|_| target.into_owned(), |uri| uri.to_string())
+    target
+        .parse::<http::Uri>()
+        .map_or_else(|_| target.into_owned(), |uri| uri.to_string())
 }
 
 /// The requests that our server takes whole.
@@ -116,7 +140,11 @@ async fn our_requests(io: impl Socket) -> Vec<Meaning> {
     let mut server = ServerConnection::new(io, &thread, &bounds);
     let mut taken = Vec::new();
     while let Ok(Some(request)) = our_request(&mut server).await {
-        if server.respond(200, [], Framing::None).and_then(|()| server.end()).is_err() {
+        if server
+            .respond(200, [], Framing::None)
+            .and_then(|()| server.end())
+            .is_err()
+        {
             break;
         }
         taken.push(request);
@@ -125,9 +153,18 @@ async fn our_requests(io: impl Socket) -> Vec<Meaning> {
 }
 
 async fn our_request(server: &mut ServerConnection<impl Socket>) -> Result<Option<Meaning>, Error> {
-    let Some(head) = server.head().await? else { return Ok(None) };
-    let start = format!("{} {}", String::from_utf8_lossy(head.method()), target_of(head.target()));
-    let mut meaning = Meaning::new(start, head.fields().iter().map(|field| (field.name, field.value)));
+    let Some(head) = server.head().await? else {
+        return Ok(None);
+    };
+    let start = format!(
+        "{} {}",
+        String::from_utf8_lossy(head.method()),
+        target_of(head.target())
+    );
+    let mut meaning = Meaning::new(
+        start,
+        head.fields().iter().map(|field| (field.name, field.value)),
+    );
     while let Some(piece) = server.piece().await? {
         meaning.body.extend_from_slice(piece);
     }
@@ -150,7 +187,9 @@ async fn hyper_requests(sent: &[u8]) -> Vec<Meaning> {
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder.max_header_size(64 << 10).half_close(true);
     // How it ends is not asked: ours may have refused what comes last.
-    let _ = builder.serve_connection(TokioIo::new(server), service).await;
+    let _ = builder
+        .serve_connection(TokioIo::new(server), service)
+        .await;
     taken.take()
 }
 
@@ -179,7 +218,10 @@ async fn final_answer(client: &mut ClientConnection<impl Socket>) -> Result<Mean
 /// The final answer that hyper's client takes whole.
 async fn hyper_answer(method: &str, sent: &[u8]) -> Option<Meaning> {
     let (mut server, client) = duplex(DUPLEX_BYTES);
-    let request = http::Request::builder().method(method).uri("/").header("host", "a");
+    let request = http::Request::builder()
+        .method(method)
+        .uri("/")
+        .header("host", "a");
     let request = request.body(Empty::<Bytes>::new()).expect("a request");
     let serve = async {
         // The request first: hyper, too, takes no answer to nothing.
@@ -190,7 +232,10 @@ async fn hyper_answer(method: &str, sent: &[u8]) -> Option<Meaning> {
     tokio::join!(hyper_asks(client, request), serve).0
 }
 
-async fn hyper_asks<B: Body<Data = Bytes> + 'static>(io: DuplexStream, request: http::Request<B>) -> Option<Meaning>
+async fn hyper_asks<B: Body<Data = Bytes> + 'static>(
+    io: DuplexStream,
+    request: http::Request<B>,
+) -> Option<Meaning>
 where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
@@ -221,11 +266,17 @@ struct Planned {
 impl Planned {
     fn of(first: u8, data: &[u8]) -> Planned {
         let mut parts = data.splitn(2, |byte| *byte == 0);
-        let (head, body) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let (head, body) = (
+            parts.next().unwrap_or_default(),
+            parts.next().unwrap_or_default(),
+        );
         let lines = head.split(|byte| *byte == b'\n').take(50).enumerate();
         // Whitespace around a value is none of it.
-        let field = |(number, line): (usize, &[u8])| (format!("x-{}", number % 8), line.trim_ascii().to_vec());
-        let can_be_written = |(_, value): &(String, Vec<u8>)| http::HeaderValue::from_bytes(value).is_ok();
+        let field = |(number, line): (usize, &[u8])| {
+            (format!("x-{}", number % 8), line.trim_ascii().to_vec())
+        };
+        let can_be_written =
+            |(_, value): &(String, Vec<u8>)| http::HeaderValue::from_bytes(value).is_ok();
         Planned {
             is_sized: first & 2 == 2,
             status: [200, 201, 404, 500][usize::from(first >> 2) % 4],
@@ -236,11 +287,16 @@ impl Planned {
     }
 
     fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.fields.iter().map(|(name, value)| (name.as_bytes(), value.as_slice()))
+        self.fields
+            .iter()
+            .map(|(name, value)| (name.as_bytes(), value.as_slice()))
     }
 
     fn meaning(&self, start: String) -> Meaning {
-        Meaning { body: self.body.clone(), ..Meaning::new(start, self.fields()) }
+        Meaning {
+            body: self.body.clone(),
+            ..Meaning::new(start, self.fields())
+        }
     }
 
     fn request_start(&self) -> String {
@@ -257,7 +313,10 @@ impl Planned {
     fn hyper_fields(&self) -> http::HeaderMap {
         let made = self.fields().map(|(name, value)| {
             let name = http::HeaderName::from_bytes(name).expect("a name");
-            (name, http::HeaderValue::from_bytes(value).expect("it can be written"))
+            (
+                name,
+                http::HeaderValue::from_bytes(value).expect("it can be written"),
+            )
         });
         let mut fields = http::HeaderMap::new();
         made.for_each(|(name, value)| {
@@ -267,7 +326,10 @@ impl Planned {
     }
 
     fn hyper_body(&self) -> Pieces {
-        Pieces { rest: self.body.clone().into(), is_sized: self.is_sized }
+        Pieces {
+            rest: self.body.clone().into(),
+            is_sized: self.is_sized,
+        }
     }
 }
 
@@ -281,7 +343,10 @@ impl Body for Pieces {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let size = self.rest.len().min(PIECE_BYTES);
         let piece = self.rest.split_to(size);
         Poll::Ready((size > 0).then(|| Ok(Frame::data(piece))))
@@ -299,7 +364,10 @@ impl Body for Pieces {
 async fn hyper_asks_us(planned: &Planned) {
     let (client, server) = duplex(DUPLEX_BYTES);
     let mut request = http::Request::post(&planned.target).header("host", "a");
-    request.headers_mut().expect("a good request").extend(planned.hyper_fields());
+    request
+        .headers_mut()
+        .expect("a good request")
+        .extend(planned.hyper_fields());
     let request = request.body(planned.hyper_body()).expect("a good request");
     let bounds = Rc::new(ConnectionSettings::default());
     let thread = Thread::new(bounds.tick_ms());
@@ -315,10 +383,15 @@ async fn hyper_asks_us(planned: &Planned) {
         Ok::<_, Error>(asked)
     };
     let (answered, asked) = tokio::join!(hyper_asks(client, request), serve);
-    let asked = asked.expect("our server reads what hyper writes").expect("there is a request");
+    let asked = asked
+        .expect("our server reads what hyper writes")
+        .expect("there is a request");
     assert_eq!(asked.own_fields(), planned.meaning(planned.request_start()));
     let answered = answered.expect("hyper's client reads what we write");
-    assert_eq!(answered.own_fields(), planned.meaning(planned.status.to_string()));
+    assert_eq!(
+        answered.own_fields(),
+        planned.meaning(planned.status.to_string())
+    );
 }
 
 /// Our client asks hyper's server; both read what was planned.
@@ -335,12 +408,19 @@ async fn we_ask_hyper(planned: &Planned) {
         answer.headers_mut().extend(planned.hyper_fields());
         Ok::<_, hyper::Error>(answer)
     });
-    let serve = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(server), service);
+    let serve =
+        hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(server), service);
     let bounds = Rc::new(ConnectionSettings::default());
     let thread = Thread::new(bounds.tick_ms());
     let ask = async {
         let mut client = ClientConnection::new(client, &thread, &bounds);
-        client.request(b"POST", planned.target.as_bytes(), b"a", planned.fields(), planned.framing())?;
+        client.request(
+            b"POST",
+            planned.target.as_bytes(),
+            b"a",
+            planned.fields(),
+            planned.framing(),
+        )?;
         for piece in planned.body.chunks(PIECE_BYTES) {
             client.body(piece).await?;
         }
@@ -352,5 +432,8 @@ async fn we_ask_hyper(planned: &Planned) {
     served.expect("hyper's server reads what we write");
     assert_eq!(asked.take(), Some(planned.meaning(planned.request_start())));
     let answered = answered.expect("our client reads what hyper writes");
-    assert_eq!(answered.own_fields(), planned.meaning(planned.status.to_string()));
+    assert_eq!(
+        answered.own_fields(),
+        planned.meaning(planned.status.to_string())
+    );
 }

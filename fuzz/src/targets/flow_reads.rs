@@ -9,7 +9,9 @@ use serde_json::Value;
 /// Two documents on two lines: a filter and what it is asked of; a schema and its next; a patch and its target.
 pub fn flow_documents(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let mut lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut lines = text
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let (Some(first), Some(second)) = (lines.next(), lines.next()) else {
         return;
     };
@@ -20,16 +22,22 @@ pub fn flow_documents(data: &[u8]) {
     {
         let (known, whole) = facts(&second);
         for test in filter.tests().into_iter().filter(|_| whole) {
-            let passes = known.iter().any(|(place, value)| passes(&test, place, value));
+            let passes = known
+                .iter()
+                .any(|(place, value)| passes(&test, place, value));
             assert!(passes, "the index leaves out what fits");
         }
     }
     if let (Some(old), Some(new)) = (first.as_object(), second.as_object()) {
-        assert!(evolve::narrowing(old, old).is_empty(), "a schema is not narrower than itself");
+        assert!(
+            evolve::narrowing(old, old).is_empty(),
+            "a schema is not narrower than itself"
+        );
         let is_wider = evolve::narrowing(old, new).is_empty();
         if let (true, Ok(old), Ok(new)) = (is_wider, entity::compile(old), entity::compile(new)) {
             let none = serde_json::Map::new();
-            let broken = entity::wrong(&old, &none).is_none() && entity::wrong(&new, &none).is_some();
+            let broken =
+                entity::wrong(&old, &none).is_none() && entity::wrong(&new, &none).is_some();
             assert!(!broken, "a wider schema takes less");
         }
         let mut merged = old.clone();
@@ -59,7 +67,10 @@ pub fn flow_import(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     for format in [FileFormat::Jsonl, FileFormat::Markdown] {
         if let Ok(records) = read_text(format, &text) {
-            assert!(records.len() <= text.lines().count(), "more records than lines");
+            assert!(
+                records.len() <= text.lines().count(),
+                "more records than lines"
+            );
         }
     }
 }

@@ -11,16 +11,24 @@ fn settings() -> ConnectionSettings {
 
 /// What clients send; the first byte says how it is cut.
 pub fn h1_request(data: &[u8]) {
-    let Some((&cut, sent)) = data.split_first() else { return };
+    let Some((&cut, sent)) = data.split_first() else {
+        return;
+    };
     let whole = probe::requests(sent.chunks(8192), &settings());
     let cut = probe::requests(sent.chunks(usize::from(cut).max(1)), &settings());
     assert_eq!(whole, cut, "the cut changed the requests");
-    assert_eq!(whole, probe::requests(sent.chunks(1), &settings()), "single bytes changed the requests");
+    assert_eq!(
+        whole,
+        probe::requests(sent.chunks(1), &settings()),
+        "single bytes changed the requests"
+    );
 }
 
 /// What servers send, to one of these requests; the first byte says how it is cut.
 pub fn h1_response(data: &[u8]) {
-    let Some((&cut, sent)) = data.split_first() else { return };
+    let Some((&cut, sent)) = data.split_first() else {
+        return;
+    };
     let methods: &[&[u8]] = if cut & 1 == 1 { &[b"HEAD"] } else { &[b"GET"] };
     let whole = probe::answers(methods, sent.chunks(8192), &settings());
     let cut = probe::answers(methods, sent.chunks(usize::from(cut).max(1)), &settings());
@@ -29,7 +37,9 @@ pub fn h1_response(data: &[u8]) {
 
 /// A body in chunks.
 pub fn h1_chunked(data: &[u8]) {
-    let Some((&cut, sent)) = data.split_first() else { return };
+    let Some((&cut, sent)) = data.split_first() else {
+        return;
+    };
     let head = &b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"[..];
     let read = |size: usize| {
         let pieces = head.chunks(100).chain(sent.chunks(size.max(1)));
@@ -43,7 +53,11 @@ pub fn h1_chunked(data: &[u8]) {
     let body = careless(sent).expect("a careless decoder takes what a strict one takes");
     let told = whole.lines().find_map(|line| line.strip_prefix("  body "));
     let told = told.unwrap_or("\"\"");
-    assert_eq!(told, format!("\"{}\"", body.escape_ascii()), "two decoders see two bodies");
+    assert_eq!(
+        told,
+        format!("\"{}\"", body.escape_ascii()),
+        "two decoders see two bodies"
+    );
 }
 
 /// The body of chunks, by a decoder that believes what it sees.

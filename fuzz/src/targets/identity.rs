@@ -13,7 +13,9 @@ pub fn identity_jose(data: &[u8]) {
         assert!(again.is_ok_and(|again| again.thumbprint() == key.thumbprint()));
     }
     let _ = KeySet::read(data);
-    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
     if let Ok(signed) = SignedText::read(text, HeaderKey::Refused) {
         assert!(signed.header.jwk.is_none() && text.matches('.').count() == 2);
         let _ = signed.claims();
@@ -25,10 +27,18 @@ pub fn identity_jose(data: &[u8]) {
 
 /// Proofs: nobody guesses a nonce.
 pub fn identity_proof(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
     let uris = ["https://gate.example/mcp".to_owned()];
     let nonces = NonceKey::new(&[7; 32]);
-    let expected = ExpectedProof { method: "POST", uris: &uris, token: None, nonces: &nonces, now_unix_ms: 1_800_000_000_000 };
+    let expected = ExpectedProof {
+        method: "POST",
+        uris: &uris,
+        token: None,
+        nonces: &nonces,
+        now_unix_ms: 1_800_000_000_000,
+    };
     assert!(check_proof(text, &expected).is_err());
 }
 

@@ -10,7 +10,10 @@ pub fn json(data: &[u8]) {
             let root = json.root();
             same(root, &value);
             let quoted = |at: usize| root.bytes().get(at) == Some(&b'"');
-            assert!(root.strings().all(|s| quoted(s.start - 1) && quoted(s.end)), "a string is not between quotes");
+            assert!(
+                root.strings().all(|s| quoted(s.start - 1) && quoted(s.end)),
+                "a string is not between quotes"
+            );
         }
         // The two have bounds of their own.
         (Err(JsonError::Deep), _) | (Err(JsonError::Syntax), Err(_)) => {}
@@ -31,15 +34,25 @@ fn same(indexed: JsonValue<'_>, value: &Value) {
         Value::String(text) => assert_eq!(indexed.as_str().as_deref(), Some(&**text)),
         Value::Array(items) => {
             assert_eq!(indexed.items().count(), items.len());
-            indexed.items().zip(items).for_each(|(one, other)| same(one, other));
+            indexed
+                .items()
+                .zip(items)
+                .for_each(|(one, other)| same(one, other));
         }
         Value::Object(members) => {
             // Of two members with one name serde_json keeps the last.
             for (name, value) in members {
-                let last = indexed.members().filter(|(key, _)| key.name() == **name).last();
+                let last = indexed
+                    .members()
+                    .filter(|(key, _)| key.name() == **name)
+                    .last();
                 same(last.expect("a member is not in the index").1, value);
             }
-            assert!(indexed.members().all(|(key, _)| members.contains_key(&*key.name())));
+            assert!(
+                indexed
+                    .members()
+                    .all(|(key, _)| members.contains_key(&*key.name()))
+            );
         }
     }
 }
