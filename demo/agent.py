@@ -82,8 +82,8 @@ async def track(client):
     names = [tool.name for tool in (await client.list_tools()).tools]
     check("tools/list", "claim" in names and "work_item_delete" not in names, ", ".join(names))
 
-    async def ask(name, **arguments):
-        return (await client.call_tool(name, arguments)).structured_content or {}
+    async def ask(tool, /, **arguments):
+        return (await client.call_tool(tool, arguments)).structured_content or {}
 
     first = [project["name"] for project in (await ask("project", action="list")).get("projects", [])]
     if "demo" not in first:
