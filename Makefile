@@ -45,7 +45,7 @@ lint: setup
 
 test-rust: setup
 	$(PART) "build the Rust tests" cargo test --locked --workspace --features weir/tested --quiet --no-run
-	$(PART) "Rust tests" cargo test --locked --workspace --features weir/tested --quiet
+	$(PART) "Rust tests" cargo test --locked --workspace --features weir/tested --quiet --no-fail-fast
 
 test-blackbox: setup build
 	$(PART) "black-box tests" $(VENV)/python -m pytest -q -n 2 --dist loadfile $(addprefix --ignore ,$(ALONE)) tests

@@ -28,6 +28,9 @@ const ATTEMPT_MAX: Duration = Duration::from_millis(500);
 /// Lines of output that are kept to explain an early end, and bytes of each.
 const LINES_MAX: usize = 10;
 const LINE_BYTES_MAX: u64 = 400;
+/// Where a port is looked for.
+const PORTS: std::ops::Range<u16> = 20_000..32_000;
+const PORT_TRIES: usize = 100;
 
 /// How a server is started.
 #[derive(Clone, Debug)]
@@ -180,13 +183,19 @@ impl Drop for Started {
     }
 }
 
-/// A port that was free a moment ago.
+/// A port that was free a moment ago. It is below those that systems give to clients, one of which could have it
+/// before the server does.
 fn free_port() -> Result<u16, Failure> {
-    let bound = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    match bound {
-        Ok(address) => Ok(address.port()),
-        Err(error) => Err(Failure::new(format!("no local port is free: {error}"), "")),
+    let mut last = None;
+    for _ in 0..PORT_TRIES {
+        let port = fastrand::u16(PORTS);
+        match TcpListener::bind(("127.0.0.1", port)) {
+            Ok(_) => return Ok(port),
+            Err(error) => last = Some(error),
+        }
     }
+    let why = last.map(|error| error.to_string()).unwrap_or_default();
+    Err(Failure::new(format!("no local port is free: {why}"), ""))
 }
 
 /// Reads what a server prints to its end, so that it never blocks on a full pipe.
