@@ -350,6 +350,15 @@ def test_a_secret_of_an_answer_is_found_wherever_it_is_cut(house, dialect, pad):
     assert ("[redacted:" in text and text.endswith(" and no more")) or "scan.secret" in answer.body.decode(), text
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("line", ["event", "id", "comment"])
+def test_a_secret_in_a_line_that_is_no_data_is_found(house, dialect, line):
+    path, ask = DIALECTS[dialect]
+    answer = house.post(path, {"model": f"main/line-{line}", "stream": True, **ask("one two three four")})
+    assert answer.status == 200 and SECRET not in answer.body.decode()
+    assert "scan.secret" in answer.body.decode(), answer.body
+
+
 # Providers that fail
 
 

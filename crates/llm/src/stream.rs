@@ -10,7 +10,7 @@
 pub(crate) mod events;
 mod texts;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ use crate::upstream::{Sending, end, of_send, pass_back};
 use crate::wire::Wire;
 use crate::{refuse, usage};
 
-use events::{Splitter, data_of};
+use events::{Splitter, data_of, lines_beside};
 use texts::Texts;
 
 /// Chunks that may wait for a slow client before the provider is made to wait.
@@ -42,6 +42,8 @@ const HELD_BYTES_MAX: usize = 4 << 20;
 const LOOK_MS: u64 = 1_000;
 /// After how long without an event the client is told that there is one to come, in milliseconds.
 const KEEP_ALIVE_MS: u64 = 15_000;
+/// Different lines beside the data that are remembered as clean: the names of a dialect's events.
+const CLEAN_LINES_MAX: usize = 64;
 /// Longest event beside its texts that is remembered as clean.
 const CLEAN_BYTES_MAX: usize = 4 << 10;
 /// Bytes of text that a token stands for at most, on the whole.
@@ -263,6 +265,8 @@ struct EventJudge {
     held_bytes: usize,
     /// What the last event said beside its texts, in which nothing was found: most events say the same.
     clean: Vec<u8>,
+    /// Lines beside the data (`event:`, `id:`, comments) in which nothing was found.
+    clean_lines: HashSet<Vec<u8>>,
     usage: Option<Usage>,
     bytes: u64,
     /// Bytes of the texts that grow.
@@ -280,6 +284,7 @@ impl EventJudge {
             held: VecDeque::new(),
             held_bytes: 0,
             clean: Vec::new(),
+            clean_lines: HashSet::new(),
             usage: None,
             bytes: 0,
             said_bytes: 0,
@@ -294,10 +299,11 @@ impl EventJudge {
             event.drain(..BYTE_ORDER_MARK.len());
         }
         let (mut raw, data) = data_of(event);
+        self.lines(&raw, &data)?;
         let text = raw[data.clone()].to_vec();
         let mut held = Vec::new();
         if data.is_empty() {
-            // A comment, or an event without data: nobody reads it.
+            // A comment, or an event without data.
         } else if text == b"[DONE]" {
             self.texts.finish(&mut self.passed, |_| true)?;
         } else {
@@ -330,6 +336,26 @@ impl EventJudge {
             )
             .of_answer()),
         }
+    }
+
+    /// Judges the lines of an event beside its data. Clients show the name, the id and even a comment to a model's user.
+    fn lines(&mut self, raw: &[u8], data: &Range<usize>) -> Result<(), Refusal> {
+        for line in lines_beside(raw, data) {
+            if self.clean_lines.contains(line) {
+                continue;
+            }
+            let text = serde_json::Value::from(String::from_utf8_lossy(line)).to_string();
+            let json = Json::read(text.as_bytes());
+            let json = json.map_err(|_| invalid("a line of the provider cannot be read"))?;
+            if let Answer::Redacted(_) = self.passed.answer(json.root(), "event")? {
+                let public = "a secret stands in a line of the stream that is no data";
+                return Err(Refusal::new(refusal::SECRET, public).of_answer());
+            }
+            if self.clean_lines.len() < CLEAN_LINES_MAX && line.len() <= CLEAN_BYTES_MAX {
+                self.clean_lines.insert(line.to_vec());
+            }
+        }
+        Ok(())
     }
 
     /// Takes what an event adds to texts and calls; gives where its parts of them stand. Its data begin at `start`.

@@ -394,6 +394,9 @@ class Provider(BaseHTTPRequestHandler):
                 if model == "cut" and i == 4:
                     self.close_connection = True
                     return self.connection.close()
+                if model.startswith("line-") and i == 2:
+                    # A secret where no data stands.
+                    event = {"event": f"event: {SECRET}\n", "id": f"id: {SECRET}\n", "comment": f": the key is {SECRET}\n"}[model[5:]] + event
                 if model == "huge" and i == 2:
                     while True:
                         self.chunk("data: " + "x" * 65_536)

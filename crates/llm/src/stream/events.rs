@@ -97,6 +97,26 @@ pub(crate) fn data_of(event: Vec<u8>) -> (Vec<u8>, Range<usize>) {
     }
 }
 
+/// The lines of an event that [`data_of`] gave, beside its data: `event: x`, `id: 7`, comments.
+pub(crate) fn lines_beside<'e>(
+    event: &'e [u8],
+    data: &Range<usize>,
+) -> impl Iterator<Item = &'e [u8]> + use<'e> {
+    let (before, after) = match data.is_empty() {
+        true => (event, &event[event.len()..]),
+        false => (&event[..data.start], &event[data.end..]),
+    };
+    let before = before.trim_ascii_end();
+    let before = match data.is_empty() {
+        true => before,
+        false => before.strip_suffix(b"data:").unwrap_or(before),
+    };
+    let lines = |text: &'e [u8]| text.split(|byte| *byte == b'\n' || *byte == b'\r');
+    lines(before)
+        .chain(lines(after))
+        .filter(|line| !line.trim_ascii().is_empty())
+}
+
 /// An event with its data in one line, and without the lines that are of none.
 fn written_anew(event: &[u8], found: &[Range<usize>]) -> (Vec<u8>, Range<usize>) {
     let mut whole = Vec::with_capacity(event.len());
@@ -175,6 +195,23 @@ mod tests {
         assert_eq!(of(b"Data: x\ndata: 1\n\n").1, b"1");
         let plain = b"event: e\nid\n: hello\nretry: 5\ndata: 1\n\n";
         assert_eq!(of(plain).0, plain);
+    }
+
+    #[test]
+    fn lines_beside_the_data_are_found_wherever_they_stand() {
+        let of = |event: &[u8]| -> Vec<String> {
+            let (raw, data) = data_of(event.to_vec());
+            let lines = lines_beside(&raw, &data);
+            lines
+                .map(|line| String::from_utf8_lossy(line).into_owned())
+                .collect()
+        };
+        assert_eq!(of(b"data: 1\n\n"), [""; 0]);
+        assert_eq!(of(b"event: e\r\ndata: 1\r\n\r\n"), ["event: e"]);
+        assert_eq!(of(b"data:1\nid: 7\n: hi\n\n"), ["id: 7", ": hi"]);
+        assert_eq!(of(b": hi\nevent: e\n\n"), [": hi", "event: e"]);
+        assert_eq!(of(b"id: 7\ndata: {\ndata: }\nevent: e\n\n"), ["id: 7", "event: e"]);
+        assert_eq!(of(b"event: e\ndata:\n\n"), ["event: e", "data:"]);
     }
 
     #[test]
