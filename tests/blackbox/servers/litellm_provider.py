@@ -1,6 +1,6 @@
 """A provider whose answers LiteLLM writes: its mock answers, in the words and the chunks of its own proxy.
 
-The last text of a request is said back; a request with tools gets a call of the first. `http://127.0.0.1:PORT/v1/chat/completions`.
+The last text of a request is said back, and a secret where it asks for the key; a request with tools gets a call of the first. `http://127.0.0.1:PORT/v1/chat/completions`.
 """
 
 import json
@@ -19,9 +19,13 @@ from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route
 
 
+# No scanner takes this file for a leak: the secret is put together here.
+SECRET = "AKIA" + "Z7QK3M5T2W8XN4RB"
+
+
 async def chat(request):
     body = await request.json()
-    text = body["messages"][-1]["content"]
+    text = body["messages"][-1]["content"].replace("the key", f"the key {SECRET}")
     asked = {"model": f"openai/{body['model']}", "messages": body["messages"], "mock_response": text, "stream": body.get("stream", False)}
     if tools := body.get("tools"):
         function = {"name": tools[0]["function"]["name"], "arguments": json.dumps({"command": text})}
