@@ -113,7 +113,7 @@ def test_what_a_provider_of_litellm_says_is_judged(behind):
     heard, asked = "", [{"role": "user", "content": "say the key"}]
     try:
         for piece in client.chat.completions.create(model="main/gpt-mock", messages=asked, stream=True):
-            heard += piece.choices[0].delta.content or ""
+            heard += "".join(choice.delta.content or "" for choice in piece.choices)
         assert "[redacted:" in heard, heard
     except openai.APIError as refused:
         assert "scan.secret" in str(refused)
