@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 
 import pytest
@@ -149,8 +150,10 @@ def test_an_exemption_lets_one_rule_pass_for_one_agent_and_is_recorded(origin, t
 
 def test_the_start_says_what_is_covered(running):
     told = running.logs.text()
-    for place in ("mcp outgoing: ", "mcp incoming: ", "mcp description: "):
-        assert f"coverage: {place}" in told, told
+    lines = [line for line in told.splitlines() if "coverage: " in line]
+    assert 3 < len(lines) < 10, "lanes in which the same is done share a line"
+    for direction in ("outgoing", "incoming", "description"):
+        assert re.search(rf"coverage: {direction} \([a-z, ]*\bmcp\b", told), told
     shown = json.loads(running.weir("config", "show", "--coverage", "--json").stdout)
     rows = {(row["lane"], row["direction"], row["scanner"]): row["rules"] for row in shown["coverage"]}
     assert rows["mcp", "outgoing", "secret"]["refuse"] > 100

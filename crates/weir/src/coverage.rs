@@ -50,13 +50,25 @@ impl Coverage {
         }
     }
 
-    /// A line for each lane and direction, and one for what holds in part only.
+    /// A line for each direction and what is done in it, with all lanes in which that is done, and one for what holds in part only.
+    ///
+    /// Example: `outgoing (mcp, llm): secret refuse 640; personal refuse 12, off 2`.
     pub(crate) fn lines(&self) -> Vec<String> {
         let same = |a: &Row, b: &Row| (a.lane, a.direction) == (b.lane, b.direction);
-        let places = self.rows.chunk_by(same).map(|rows| {
+        let mut places: Vec<(Direction, String, Vec<&str>)> = Vec::new();
+        for rows in self.rows.chunk_by(same) {
             let classes: Vec<String> = rows.iter().map(Row::text).collect();
-            let (lane, direction) = (rows[0].lane, rows[0].direction.as_str());
-            format!("{lane} {direction}: {}", classes.join("; "))
+            let (lane, direction, text) = (rows[0].lane, rows[0].direction, classes.join("; "));
+            let known = places
+                .iter_mut()
+                .find(|place| (place.0, &place.1) == (direction, &text));
+            match known {
+                Some(place) => place.2.push(lane),
+                None => places.push((direction, text, vec![lane])),
+            }
+        }
+        let places = places.iter().map(|(direction, text, lanes)| {
+            format!("{} ({}): {text}", direction.as_str(), lanes.join(", "))
         });
         let parts = format!(
             "overrides for one target or agent: {}, exemptions in force: {}",

@@ -221,6 +221,25 @@ fn nothing_is_built_twice() {
     );
 }
 
+/// The packages that a manifest compiles in a way of their own, each with its settings.
+fn optimized(manifest: &str) -> toml::Table {
+    let text = fs::read_to_string(root().join(manifest)).expect("a manifest");
+    let manifest: toml::Table = text.parse().expect("TOML");
+    let packages = &manifest["profile"]["dev"]["package"];
+    packages.as_table().expect("a table").clone()
+}
+
+#[test]
+fn the_fuzzer_is_optimized_as_the_rest_is() {
+    let ours = optimized("Cargo.toml");
+    assert!(ours.len() > 50, "the profile of Cargo.toml was not found");
+    assert_eq!(
+        ours,
+        optimized("fuzz/Cargo.toml"),
+        "copy [profile.dev.package.…] to fuzz/Cargo.toml"
+    );
+}
+
 /// The name of a package in a line of `cargo tree`.
 fn first(line: &str) -> &str {
     line.split(' ').next().unwrap_or(line)

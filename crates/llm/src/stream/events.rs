@@ -210,7 +210,10 @@ mod tests {
         assert_eq!(of(b"event: e\r\ndata: 1\r\n\r\n"), ["event: e"]);
         assert_eq!(of(b"data:1\nid: 7\n: hi\n\n"), ["id: 7", ": hi"]);
         assert_eq!(of(b": hi\nevent: e\n\n"), [": hi", "event: e"]);
-        assert_eq!(of(b"id: 7\ndata: {\ndata: }\nevent: e\n\n"), ["id: 7", "event: e"]);
+        assert_eq!(
+            of(b"id: 7\ndata: {\ndata: }\nevent: e\n\n"),
+            ["id: 7", "event: e"]
+        );
         assert_eq!(of(b"event: e\ndata:\n\n"), ["event: e", "data:"]);
     }
 
