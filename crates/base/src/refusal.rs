@@ -284,6 +284,7 @@ codes! {
     WEB_SCAN_INVALID "web.scan_invalid" 400 "Send a JSON object with kind and text, url, tool and args, or message.";
     WEB_BOUND "web.bound" 429 "Wait, or have the operator raise the bounds of web.agent.";
     WEB_PASSIVE "web.not_text" 415 "This is no text that can be fetched; use the proxy for files.";
+    WEB_BINARY "web.binary" 403 "Send texts alone, or have the operator write web.socket.binary: true.";
     // Runs.
     RUN_INVALID "run.invalid" 400 "Send a JSON object with agent (or model), and input, as docs/runs.md has it.";
     RUN_AGENT_UNKNOWN "run.agent_unknown" 404 "Use the name of an agent under runs.agents.";

@@ -23,13 +23,26 @@ pub enum Answer {
 impl Passed {
     /// Scans one JSON message of the answer. `root` is where it stands, for the findings' paths.
     pub fn answer(&mut self, json: JsonValue<'_>, root: &str) -> Result<Answer, Refusal> {
-        let (json, direction) = (Document::from(json), Direction::Incoming);
-        let report = self.scan(direction, json, root);
-        let report = report.map_err(|bound| too_much(bound).of_answer())?;
-        let scanned = answer_of(&report, json.bytes());
-        scanned
-            .map(|(answer, _)| answer)
-            .map_err(|refused| refused.0)
+        self.message(Direction::Incoming, json, root)
+            .map_err(Refusal::of_answer)
+    }
+
+    /// Scans one JSON message of a connection on which both sides speak, by the direction in which it goes.
+    ///
+    /// # Errors
+    /// The refusal of a finding, and `scan.bound`.
+    pub fn message(
+        &mut self,
+        direction: Direction,
+        json: JsonValue<'_>,
+        root: &str,
+    ) -> Result<Answer, Refusal> {
+        let json = Document::from(json);
+        let report = self.scan(direction, json, root).map_err(too_much)?;
+        match answer_of(&report, json.bytes()) {
+            Ok((answer, _)) => Ok(answer),
+            Err(refused) => Err(refused.0),
+        }
     }
 
     /// Judges a call of a tool that the answer proposes, `{"name":…,"arguments":…}`, as a call that goes out. `root` is where it
@@ -65,7 +78,10 @@ impl Passed {
     ) -> Result<Answer, Refusal> {
         let report = self.scan(Direction::Description, json.into(), root);
         let scanned = match &report {
-            Ok(report) => answer_of(report, json),
+            Ok(report) => answer_of(report, json).map_err(|refused| {
+                let (refusal, rule) = *refused;
+                Box::new((refusal.of_answer(), rule))
+            }),
             Err(bound) => Err(Box::new((too_much(*bound), SCAN_BOUND.name))),
         };
         let scanned = scanned.and_then(|(answer, rule)| match &answer {
@@ -136,10 +152,7 @@ fn answer_of(
     json: &[u8],
 ) -> Result<(Answer, &'static str), Box<(Refusal, &'static str)>> {
     match report.action {
-        Action::Refuse => {
-            let refusal = refuse(report).of_answer();
-            Err(Box::new((refusal, rule_of(report, Action::Refuse))))
-        }
+        Action::Refuse => Err(Box::new((refuse(report), rule_of(report, Action::Refuse)))),
         Action::Redact => {
             let rule = rule_of(report, Action::Redact);
             Ok((Answer::Redacted(report.redacted(json)), rule))

@@ -240,6 +240,22 @@ impl Tunnel {
         peeked.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 
+    /// Whether the client begins as TLS does; what it said is left to be read again.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` where it says nothing, `TimedOut` after so many milliseconds.
+    pub async fn peek_is_tls(&mut self, ms: u64) -> io::Result<bool> {
+        let mut piece = [0; 4096];
+        let came = tokio::time::timeout(Duration::from_millis(ms), self.read(&mut piece)).await;
+        match came.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            bytes => {
+                self.unread(piece[..bytes].to_vec());
+                Ok(piece[0] == TLS_HANDSHAKE)
+            }
+        }
+    }
+
     async fn hello(&mut self) -> io::Result<PeekedHello> {
         let bad = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why);
         let (mut came, mut acceptor) = (Vec::new(), rustls::server::Acceptor::default());

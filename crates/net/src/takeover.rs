@@ -197,8 +197,10 @@ impl Tunnel {
     }
 
     pub(crate) fn into_stream(self) -> Stream {
-        debug_assert!(self.early.is_empty());
-        self.stream
+        match self.early.is_empty() {
+            true => self.stream,
+            false => Stream::Unread(Box::new(self)),
+        }
     }
 
     /// What was read behind the last head.

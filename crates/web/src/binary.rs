@@ -49,12 +49,12 @@ pub(crate) fn last_run(bytes: &[u8]) -> usize {
     }
 }
 
-/// Judges what is written in bytes that are about to be sent.
+/// Judges what is written in bytes that are about to go on.
 ///
 /// # Errors
 /// The refusal of a finding.
-pub(crate) fn judge(passed: &mut Passed, bytes: &[u8]) -> Result<(), Refusal> {
-    let (mut channel, mut told) = (Channel::new(Role::Body, "body"), Vec::new());
+pub(crate) fn judge(passed: &mut Passed, role: Role, bytes: &[u8]) -> Result<(), Refusal> {
+    let (mut channel, mut told) = (Channel::new(role, "body"), Vec::new());
     let texts = texts(bytes);
     channel.push(passed, &texts, &mut told)?;
     channel.finish(passed, &mut told)?;

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use base::record::CallEnd;
-use base::{CallId, Json, Refusal, Resource, refusal};
+use base::{Action, CallId, Json, Refusal, Resource, refusal};
 use bytes::Bytes;
 use gate::{Call, CallEnding, Channel, ContentPart, PartContent, Passed, Role};
 use http::Method;
@@ -26,6 +26,7 @@ use crate::credentials::{self, Scrub};
 use crate::decode::{self, Coding, CodingFault};
 use crate::lane::{Caller, WebLane};
 use crate::site::AskedUrl;
+use crate::socket;
 
 /// What a body may unpack to in all, in bytes for each byte that it may have.
 const UNPACKED_PER_BYTE: u64 = 16;
@@ -54,6 +55,8 @@ pub(crate) struct SiteRequest {
     pub(crate) body: Bytes,
     /// The body is the beginning of one that is too large to be judged whole.
     pub(crate) is_begun: bool,
+    /// It asks for a WebSocket.
+    pub(crate) is_socket: bool,
 }
 
 /// A request that was judged, as it is to be sent.
@@ -114,6 +117,23 @@ impl SiteRequest {
             fields,
             body: Bytes::new(),
             is_begun: false,
+            is_socket: false,
+        }
+    }
+
+    /// A body sends something, whatever the method says, and so does a WebSocket.
+    fn action(&self) -> &'static Action {
+        match self.body.is_empty() && !self.is_socket {
+            true => of_method(self.method.as_str()),
+            false => &SEND,
+        }
+    }
+
+    /// How the record and policies name what is done.
+    fn method_name(&self) -> &str {
+        match self.is_socket {
+            true => socket::METHOD,
+            false => self.method.as_str(),
         }
     }
 
@@ -184,17 +204,18 @@ impl WebLane {
         asked: &SiteRequest,
     ) -> Result<Judged, Refusal> {
         let resource = Resource::Site(asked.url.site.clone());
-        // A body sends something, whatever the method says.
-        let action = match asked.body.is_empty() {
-            true => of_method(asked.method.as_str()),
-            false => &SEND,
-        };
         let call = Call {
             request: caller.request.as_deref(),
             trace: caller.trace.as_deref(),
             bytes: asked.body.len() as u64,
             first,
-            ..Call::new(id, caller.peer, action, &resource, asked.method.as_str())
+            ..Call::new(
+                id,
+                caller.peer,
+                asked.action(),
+                &resource,
+                asked.method_name(),
+            )
         };
         let (place, decoded) = match self.prepare(caller, asked) {
             Ok(prepared) => prepared,
@@ -384,7 +405,7 @@ impl Upload {
         // A secret may begin in the text before, which is sent already; what is sent is not whole then.
         let mut said = std::mem::take(&mut self.before);
         said.extend_from_slice(&piece);
-        binary::judge(passed, &said)?;
+        binary::judge(passed, Role::Body, &said)?;
         self.out.extend_from_slice(&piece);
         Ok(())
     }

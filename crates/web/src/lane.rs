@@ -13,6 +13,7 @@ use net::{EdgeSettings, InterceptAuthority, Request, TunnelBounds, Upstreams, or
 use crate::actions::GET;
 use crate::bounds::{AgentBounds, AgentUse};
 use crate::credentials::{HostNames, SiteCredential};
+use crate::socket::SocketSettings;
 
 /// W3C Trace Context, section 3.2.
 pub(crate) const TRACE: HeaderName = HeaderName::from_static("traceparent");
@@ -32,6 +33,7 @@ pub struct Settings {
     /// How long a site may be silent in the middle of an answer, in milliseconds.
     pub silence_ms: u64,
     pub tunnel: TunnelBounds,
+    pub socket: SocketSettings,
     pub agent: AgentBounds,
     pub credentials: Arc<[SiteCredential]>,
     /// Without it nobody looks into tunnels.

@@ -22,6 +22,7 @@ mod refuse;
 mod scan_api;
 pub mod section;
 mod site;
+mod socket;
 
 pub use actions::LANE;
 pub use bounds::AgentBounds;
@@ -29,4 +30,6 @@ pub use credentials::{HostNames, SiteCredential, usual_before};
 pub use lane::{FetchSettings, Intercept, Settings, Shared, WebLane};
 pub use proxy::ProxyService;
 pub use refuse::problem;
+pub use section::SocketOrigin;
 pub use site::read_url;
+pub use socket::SocketSettings;

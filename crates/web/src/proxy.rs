@@ -1,6 +1,9 @@
 //! The forward proxy: requests in absolute form, tunnels by CONNECT, and what stands inside of tunnels that are looked into.
 //!
-//! It refuses at once what it would not carry: an upgrade to another protocol, a target without a port, a Host that is not
+//! In a tunnel to port 80, and in each that is looked into, a client may also speak plain HTTP, as those do that ask for a
+//! WebSocket without TLS: it is judged as what stands inside of TLS is.
+//!
+//! It refuses at once what it would not carry: an upgrade to another protocol than WebSocket, a target without a port, a Host that is not
 //! the target's inside of a tunnel.
 
 use std::rc::Rc;
@@ -24,9 +27,13 @@ use crate::exchange::{SiteRequest, content_length, end, of_send};
 use crate::lane::{Caller, Intercept, PROOF, WebLane};
 use crate::refuse::by_proxy;
 use crate::site::{AskedUrl, authority, is_same_host};
+use crate::socket;
 
 /// How long a client may take to send its part of the TLS handshake, in milliseconds.
 const HELLO_MS: u64 = 10_000;
+
+/// The port of plain HTTP (RFC 9110 §4.2.1).
+const PLAIN_PORT: u16 = 80;
 
 /// The proxy on one thread, or inside of one tunnel.
 pub struct ProxyService {
@@ -40,6 +47,8 @@ struct Inside {
     caller: Caller,
     host: Box<str>,
     port: u16,
+    /// Whether the client spoke TLS in it.
+    is_secured: bool,
 }
 
 impl ProxyService {
@@ -85,6 +94,12 @@ impl ProxyService {
             Ok(asked) => asked,
             Err(refusal) => return self.no(&caller, &request, id, refusal).await,
         };
+        if asked.is_socket {
+            let carried = self.lane.carry_socket(&caller, id, &mut request, asked);
+            return carried
+                .await
+                .unwrap_or_else(|refusal| by_proxy(&refusal, id));
+        }
         let mut judged = match self.lane.judge(&caller, id, None, &asked).await {
             Ok(judged) => judged,
             Err(refusal) => return by_proxy(&refusal, id),
@@ -141,17 +156,25 @@ impl ProxyService {
                 format!("{}{path}", inside.origin())
             }
         };
-        if head.headers.contains_key(UPGRADE) {
+        let is_socket = socket::is_asked(&head.headers);
+        if head.headers.contains_key(UPGRADE) && !is_socket {
             let public = "the request asks to go on with another protocol, which is not carried";
             return Err(Refusal::new(refusal::WEB_UNSUPPORTED, public));
         }
         // What goes on is the URL as it was read, since that is what is judged.
-        let url = AskedUrl::read(&text)?;
+        let url = match is_socket {
+            true => AskedUrl::read(&socket::http_url(&text))?,
+            false => AskedUrl::read(&text)?,
+        };
         let mut asked = SiteRequest::new(head.method.clone(), url, &head.headers);
+        asked.is_socket = is_socket;
         let shown = head.headers.get(PROXY_AUTHORIZATION);
         if shown.is_some_and(|shown| is_dpop(shown.as_bytes())) {
             // The proof was for the proxy.
             asked.fields.remove(PROOF);
+        }
+        if is_socket {
+            return Ok(asked);
         }
         let fits = self.lane.settings().body_bytes_max as u64;
         request.bound_body(usize::MAX);
@@ -185,7 +208,8 @@ impl ProxyService {
             written: target,
         };
         match intercept {
-            Some(intercept) => opened.look_into(request, intercept).await,
+            Some(intercept) => opened.look_into(request, Some(intercept)).await,
+            None if port == PLAIN_PORT => opened.look_into(request, None).await,
             None => opened.carry(request).await,
         }
     }
@@ -194,9 +218,10 @@ impl ProxyService {
 impl Inside {
     fn origin(&self) -> String {
         let Inside { host, port, .. } = self;
+        let scheme = if self.is_secured { "https" } else { "http" };
         match host.contains(':') {
-            true => format!("https://[{host}]:{port}"),
-            false => format!("https://{host}:{port}"),
+            true => format!("{scheme}://[{host}]:{port}"),
+            false => format!("{scheme}://{host}:{port}"),
         }
     }
 
@@ -211,7 +236,8 @@ impl Inside {
         let named = named.unwrap_or_default();
         let (host, port) = match named.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()),
-            _ => (named, Some(443)),
+            _ if self.is_secured => (named, Some(443)),
+            _ => (named, Some(PLAIN_PORT)),
         };
         let host = host.trim_start_matches('[').trim_end_matches(']');
         match is_same_host(host, &self.host) && port == Some(self.port) {
@@ -384,9 +410,10 @@ impl TunnelAsk<'_> {
             .await
     }
 
-    /// Ends the client's TLS here, and serves what is inside as requests to the one host.
-    async fn look_into(self, mut request: Request, intercept: &Intercept) -> Response {
-        let site = self.site("https");
+    /// Ends the client's TLS here, and serves what is inside as requests to the one host. Without an authority there may be
+    /// no TLS.
+    async fn look_into(self, mut request: Request, intercept: Option<&Intercept>) -> Response {
+        let site = self.site(if intercept.is_some() { "https" } else { "http" });
         // What is inside is judged request by request. The tunnel itself needs leave for either.
         let gate = self.lane().gate();
         let may_get = gate.may(&self.caller.verified, &GET, &site);
@@ -431,8 +458,19 @@ impl TunnelAsk<'_> {
         mut near: Tunnel,
         peer: Peer,
         passed: &Passed,
-        intercept: &Intercept,
+        intercept: Option<&Intercept>,
     ) -> Result<(), Refusal> {
+        let is_tls = near.peek_is_tls(HELLO_MS).await;
+        let is_tls = is_tls.map_err(|error| {
+            tunnel("the client says nothing in the tunnel").with_private(error.to_string())
+        })?;
+        if !is_tls {
+            return self.serve_requests(near, peer, passed, false).await;
+        }
+        let Some(intercept) = intercept else {
+            near.abandon();
+            return Err(tunnel("the client speaks TLS to the port of plain HTTP"));
+        };
         if let Err(refusal) = self.check_hello(&mut near).await {
             near.abandon();
             return Err(refusal);
@@ -444,6 +482,17 @@ impl TunnelAsk<'_> {
             let public = "the client does not trust the gateway's certificate, or broke off";
             Refusal::new(refusal::WEB_TUNNEL, public).with_private(error.to_string())
         })?;
+        self.serve_requests(secured, peer, passed, true).await
+    }
+
+    /// Serves what comes in the tunnel as requests to its host, until it ends or its bounds or a stop end it.
+    async fn serve_requests(
+        &self,
+        inside: Tunnel,
+        peer: Peer,
+        passed: &Passed,
+        is_secured: bool,
+    ) -> Result<(), Refusal> {
         let service = Rc::new(ProxyService {
             lane: self.lane().clone(),
             edge: Arc::clone(&self.service.edge),
@@ -451,11 +500,12 @@ impl TunnelAsk<'_> {
                 caller: self.caller.clone(),
                 host: self.host.clone(),
                 port: self.port,
+                is_secured,
             }),
         });
         let settings: Rc<EdgeSettings> = Rc::new(self.lane().settings().edge.clone());
         let peer = Peer {
-            is_tls: true,
+            is_tls: is_secured || peer.is_tls,
             ..peer
         };
         let shared = Arc::clone(&self.service.edge);
@@ -464,7 +514,7 @@ impl TunnelAsk<'_> {
         tokio::select! {
             biased;
             refusal = ended(passed, &mut stops) => Err(refusal),
-            () = net::serve_tunnel(secured, peer, service, settings, shared) => Ok(()),
+            () = net::serve_tunnel(inside, peer, service, settings, shared) => Ok(()),
             () = tokio::time::sleep(whole) => {
                 Err(Refusal::new(refusal::WEB_BOUND, TunnelStop::Late.to_string()))
             }

@@ -3,7 +3,9 @@
 //! What one key says about another is checked where the configuration is read.
 
 use base::limit;
-use config::{ByName, Count, FilePath, FileReference, Label, List, Listen, Reference, Text};
+use config::{
+    ByName, Count, FilePath, FileReference, Label, List, Listen, Reference, Switch, Text,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -15,6 +17,7 @@ const REDIRECTS_DEFAULT: u64 = 10;
 const TUNNEL_IDLE_MS_DEFAULT: u64 = 120_000;
 const TUNNEL_MS_DEFAULT: u64 = 3_600_000;
 const TUNNEL_BYTES_DEFAULT: u64 = 4 << 30;
+const MESSAGE_BYTES_DEFAULT: u64 = 1 << 20;
 const OPEN_DEFAULT: u64 = 256;
 const HOSTS_DEFAULT: u64 = 1_000;
 const BYTES_DEFAULT: u64 = 1 << 40;
@@ -39,6 +42,9 @@ pub struct WebSection {
     /// The bounds of a tunnel.
     #[schemars(example = &"{ idle_ms: 60000 }")]
     pub tunnel: TunnelSection,
+    /// WebSockets, through the proxy and at /ws.
+    #[schemars(example = &"{ binary: true }")]
+    pub socket: SocketSection,
     /// What one agent may use.
     #[schemars(example = &"{ open_max: 64 }")]
     pub agent: AgentSection,
@@ -64,6 +70,7 @@ impl Default for WebSection {
             credentials: ByName::default(),
             fetch: FetchSection::default(),
             tunnel: TunnelSection::default(),
+            socket: SocketSection::default(),
             agent: AgentSection::default(),
             ca: None,
             body_bytes_max: Count(BODY_BYTES_DEFAULT),
@@ -161,6 +168,50 @@ impl Default for TunnelSection {
             bytes_max: Count(TUNNEL_BYTES_DEFAULT),
         }
     }
+}
+
+/// WebSockets, through the proxy and at /ws.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(example = &"{ binary: true, origin: drop }")]
+pub struct SocketSection {
+    /// Whether messages may be bytes; of those only runs of letters can be judged.
+    #[schemars(example = &"true")]
+    pub binary: Switch,
+    /// What becomes of the client's Origin field: keep, drop, or replace it by the site's own.
+    #[schemars(example = &"drop")]
+    pub origin: SocketOrigin,
+    /// Largest message, in bytes, in however many frames it comes.
+    #[schemars(example = &"1048576")]
+    pub message_bytes_max: Count<1024, 67_108_864>,
+    /// How long nothing may come or go, in milliseconds; a ping counts.
+    #[schemars(example = &"120000")]
+    pub idle_ms: Count<1, 86_400_000>,
+    /// How long it may last, in milliseconds.
+    #[schemars(example = &"3600000")]
+    pub whole_ms: Count<1, 604_800_000>,
+}
+
+impl Default for SocketSection {
+    fn default() -> SocketSection {
+        SocketSection {
+            binary: Switch(false),
+            origin: SocketOrigin::Keep,
+            message_bytes_max: Count(MESSAGE_BYTES_DEFAULT),
+            idle_ms: Count(TUNNEL_IDLE_MS_DEFAULT),
+            whole_ms: Count(TUNNEL_MS_DEFAULT),
+        }
+    }
+}
+
+/// What becomes of the Origin field of a client that asks for a WebSocket (RFC 6454 §7).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SocketOrigin {
+    #[default]
+    Keep,
+    Drop,
+    Replace,
 }
 
 /// What one agent may use.

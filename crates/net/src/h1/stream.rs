@@ -76,6 +76,8 @@ pub enum Stream {
     Tls(Box<tokio_rustls::TlsStream<TcpStream>>),
     /// TLS that ends here inside of a connection that was taken over.
     Inner(Box<tokio_rustls::server::TlsStream<Tunnel>>),
+    /// A connection that was taken over, of which something was read and given back.
+    Unread(Box<Tunnel>),
 }
 
 impl Socket for Stream {
@@ -85,6 +87,7 @@ impl Socket for Stream {
             Stream::Unix(stream) => Socket::reset(stream),
             Stream::Tls(stream) => Socket::reset(&mut **stream),
             Stream::Inner(stream) => stream.get_mut().0.reset(),
+            Stream::Unread(tunnel) => tunnel.reset(),
         }
     }
 
@@ -104,6 +107,7 @@ impl AsyncRead for Stream {
             Stream::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
             Stream::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
             Stream::Inner(stream) => Pin::new(stream).poll_read(context, buffer),
+            Stream::Unread(stream) => Pin::new(stream).poll_read(context, buffer),
         }
     }
 }
@@ -119,6 +123,7 @@ impl AsyncWrite for Stream {
             Stream::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
             Stream::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
             Stream::Inner(stream) => Pin::new(stream).poll_write(context, bytes),
+            Stream::Unread(stream) => Pin::new(stream).poll_write(context, bytes),
         }
     }
 
@@ -128,6 +133,7 @@ impl AsyncWrite for Stream {
             Stream::Unix(stream) => Pin::new(stream).poll_flush(context),
             Stream::Tls(stream) => Pin::new(stream).poll_flush(context),
             Stream::Inner(stream) => Pin::new(stream).poll_flush(context),
+            Stream::Unread(stream) => Pin::new(stream).poll_flush(context),
         }
     }
 
@@ -137,6 +143,7 @@ impl AsyncWrite for Stream {
             Stream::Unix(stream) => Pin::new(stream).poll_shutdown(context),
             Stream::Tls(stream) => Pin::new(stream).poll_shutdown(context),
             Stream::Inner(stream) => Pin::new(stream).poll_shutdown(context),
+            Stream::Unread(stream) => Pin::new(stream).poll_shutdown(context),
         }
     }
 }

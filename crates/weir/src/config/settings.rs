@@ -242,6 +242,7 @@ pub(crate) struct Web {
     pub ca: Option<Ca>,
     pub fetch: web::FetchSettings,
     pub tunnel: net::TunnelBounds,
+    pub socket: web::SocketSettings,
     pub agent: web::AgentBounds,
     pub body_bytes_max: usize,
     pub answer_ms: u64,

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use ::config::{Check, Listen, Path as Key};
 use http::header::HeaderName;
-use net::{InterceptAuthority, TunnelBounds};
+use net::{InterceptAuthority, TunnelBounds, WebSocketBounds};
 use web::section::{CredentialSection, InterceptSection, WebSection};
-use web::{AgentBounds, FetchSettings, HostNames, SiteCredential};
+use web::{AgentBounds, FetchSettings, HostNames, SiteCredential, SocketSettings};
 
 use super::settings::{Ca, Web, WebIntercept};
 
@@ -84,6 +84,15 @@ fn numbers(section: &WebSection) -> Web {
             idle_ms: section.tunnel.idle_ms.0,
             whole_ms: section.tunnel.whole_ms.0,
             bytes_max: section.tunnel.bytes_max.0,
+        },
+        socket: SocketSettings {
+            is_binary: section.socket.binary.0,
+            origin: section.socket.origin,
+            bounds: WebSocketBounds {
+                idle_ms: section.socket.idle_ms.0,
+                whole_ms: section.socket.whole_ms.0,
+                message_bytes_max: section.socket.message_bytes_max.size(),
+            },
         },
         agent: AgentBounds {
             open_max: section.agent.open_max.size(),

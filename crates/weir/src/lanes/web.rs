@@ -26,6 +26,7 @@ pub(crate) const ROW: Row = Row {
     lane: &web::LANE,
     routes: &[
         route("/fetch", &[Method::GET, Method::POST]),
+        route("/ws", &[Method::GET]),
         route("/v1/scan", &[Method::POST]),
         route("/api/v1/scan", &[Method::POST]),
     ],
@@ -81,6 +82,7 @@ fn open(settings: &Settings, parts: &Parts<'_>) -> Opened {
         answer_ms: written.answer_ms,
         silence_ms: written.silence_ms,
         tunnel: written.tunnel,
+        socket: written.socket,
         agent: written.agent,
         credentials: written.credentials.clone().into(),
         intercept,
@@ -153,6 +155,7 @@ impl OnThread for WebThread {
         Box::pin(async move {
             match request.head.uri.path() {
                 "/fetch" => self.lane.fetch(request, id).await,
+                "/ws" => self.lane.web_socket(request, id).await,
                 "/v1/scan" => self.lane.scan(request, id).await,
                 _ => self.lane.scan_for_pipelock(request, id).await,
             }
