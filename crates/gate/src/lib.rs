@@ -42,7 +42,7 @@ pub use flow::Channel;
 pub use gate::Gate;
 pub use grant::{GRANT_BYTES_MAX, GRANT_CALLS_MAX, GRANT_MS_MAX, Grant, GrantedCall};
 pub use judge::{Asker, Case, Scanned};
-pub use passed::{CallEnding, Passed};
+pub use passed::{CallEnding, Passed, Sight};
 pub use reach::Reach;
 pub use reserve::Reservation;
 pub use rules::{Rates, Rules};

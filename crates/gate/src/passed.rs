@@ -1,7 +1,7 @@
 //! The proof that a call was judged and recorded: the only thing that `net` sends anything for.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use base::record::{CallEnd, Finding, Outcome, Usage};
 use base::{Action, CallId, Destination, Digest, Name, Now, Permit, Refusal, Resource, refusal};
@@ -51,6 +51,21 @@ pub struct Passed {
     /// Absent once it is settled.
     reservation: Option<Reservation>,
     is_open: bool,
+}
+
+/// By what [`Passed::may_list`] decides: the rules that were in force, and the agent with its groups. Calls of equal sight are
+/// shown the same.
+#[derive(Clone, Debug)]
+pub struct Sight {
+    /// Kept without what it points to: rules that were replaced do not stay in memory for it.
+    rules: Weak<Rules>,
+    principal: Arc<Principal>,
+}
+
+impl PartialEq for Sight {
+    fn eq(&self, other: &Sight) -> bool {
+        Weak::ptr_eq(&self.rules, &other.rules) && self.principal == other.principal
+    }
 }
 
 /// How a call ended, as its lane saw it.
@@ -186,6 +201,14 @@ impl Passed {
     pub fn may_list(&self, action: &'static Action, resource: &Resource) -> bool {
         let slice = self.rules.policies.slice(&self.principal, action, resource);
         slice.is_ok_and(|slice| slice.listable(resource))
+    }
+
+    /// By what [`Passed::may_list`] decides.
+    pub fn sight(&self) -> Sight {
+        Sight {
+            rules: Arc::downgrade(&self.rules),
+            principal: Arc::clone(&self.principal),
+        }
     }
 
     /// Records the outcome, and settles what was reserved.

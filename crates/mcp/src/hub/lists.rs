@@ -13,7 +13,7 @@ use base::{Name, Refusal, Resource};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use gate::{Call, Passed};
+use gate::{Call, Passed, Sight};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -78,6 +78,19 @@ struct KeptNames {
     /// The settings that were in force, by their place.
     settings: usize,
     names: Arc<Names>,
+    /// What was shown under these names last, and by what it was decided.
+    shown: Option<(Sight, Arc<[ShownItem]>)>,
+}
+
+impl KeptNames {
+    /// Whether these are the names of items so listed, under these settings.
+    fn is_of(&self, list: &SetList<'_>, settings: usize) -> bool {
+        let lists = list.lists.iter().map(|(_, listed)| listed);
+        let mut pairs = self.lists.iter().zip(lists);
+        self.settings == settings
+            && self.lists.len() == list.lists.len()
+            && pairs.all(|(one, other)| Arc::ptr_eq(one, other))
+    }
 }
 
 /// The lists that are kept, by agent, server and kind.
@@ -168,6 +181,7 @@ impl ListCache {
     pub(crate) fn stale(&self, is_stale: impl Fn(&Name) -> bool) {
         self.stales.fetch_add(1, Ordering::AcqRel);
         lock(&self.asked).retain(|key, _| !is_stale(&key.1));
+        lock(&self.names).clear();
         for (key, kept) in lock(&self.kept).iter_mut() {
             if is_stale(&key.1) {
                 kept.until_ms = 0;
@@ -289,24 +303,23 @@ impl Asking<'_> {
             return Arc::new(self.make_names(list));
         }
         let kept = &self.lane.shared.hub.lists.names;
-        let key = (self.agent().clone(), self.name.clone(), kind);
-        let settings = std::ptr::from_ref(self.lane.settings()).addr();
-        let lists = || list.lists.iter().map(|(_, listed)| listed);
-        if let Some(known) = lock(kept).get(&key) {
-            let same =
-                |(one, other): (&Arc<ListedItems>, &Arc<ListedItems>)| Arc::ptr_eq(one, other);
-            let is_same = known.lists.len() == list.lists.len()
-                && known.settings == settings
-                && known.lists.iter().zip(lists()).all(same);
-            if is_same {
-                return Arc::clone(&known.names);
-            }
+        let (key, settings) = (self.names_key(kind), self.settings_place());
+        if let Some(known) = lock(kept)
+            .get(&key)
+            .filter(|known| known.is_of(list, settings))
+        {
+            return Arc::clone(&known.names);
         }
         let names = Arc::new(self.make_names(list));
         let made = KeptNames {
-            lists: lists().cloned().collect(),
+            lists: list
+                .lists
+                .iter()
+                .map(|(_, listed)| Arc::clone(listed))
+                .collect(),
             settings,
             names: Arc::clone(&names),
+            shown: None,
         };
         let mut kept = lock(kept);
         if kept.len() >= LISTS_MAX && !kept.contains_key(&key) {
@@ -314,6 +327,15 @@ impl Asking<'_> {
         }
         kept.insert(key, made);
         names
+    }
+
+    fn names_key(&self, kind: ListKind) -> Key {
+        (self.agent().clone(), self.name.clone(), kind)
+    }
+
+    /// Which settings are in force.
+    fn settings_place(&self) -> usize {
+        std::ptr::from_ref(self.lane.settings()).addr()
     }
 
     fn make_names(&self, list: &SetList<'_>) -> Names {
@@ -351,14 +373,55 @@ impl Asking<'_> {
         self.set.is_none_or(|set| set.has_item(&server.name, item))
     }
 
-    /// What the agent is shown of a kind, and the servers that could not be asked.
+    /// What the agent is shown of a kind, and the servers that could not be asked. It is made again only where a list, the
+    /// settings, the rules or the agent's groups are others than before.
     pub(super) async fn shown(
         &self,
         kind: ListKind,
         passed: &Passed,
-    ) -> (Vec<ShownItem>, Vec<&Name>) {
+    ) -> (Arc<[ShownItem]>, Vec<&Name>) {
         let list = self.lists(kind).await;
         let names = kind.is_named().then(|| self.names(kind, &list));
+        let sight = passed.sight();
+        if names.is_some()
+            && !self.is_own_set()
+            && let Some(shown) = self.shown_before(kind, &list, &sight)
+        {
+            return (shown, list.missing);
+        }
+        let shown: Arc<[ShownItem]> = self.show(kind, passed, &list, names.as_deref()).into();
+        if let Some(names) = &names {
+            self.lane.shared.hub.tell_clashes(self.name, names);
+            let mut kept = lock(&self.lane.shared.hub.lists.names);
+            let kept = kept.get_mut(&self.names_key(kind));
+            if let Some(kept) = kept.filter(|kept| Arc::ptr_eq(&kept.names, names)) {
+                kept.shown = Some((sight, Arc::clone(&shown)));
+            }
+        }
+        (shown, list.missing)
+    }
+
+    /// What was shown of the same lists to a call of the same sight.
+    fn shown_before(
+        &self,
+        kind: ListKind,
+        list: &SetList<'_>,
+        sight: &Sight,
+    ) -> Option<Arc<[ShownItem]>> {
+        let kept = lock(&self.lane.shared.hub.lists.names);
+        let kept = kept.get(&self.names_key(kind))?;
+        let (before, shown) = kept.shown.as_ref()?;
+        let is_same = before == sight && kept.is_of(list, self.settings_place());
+        is_same.then(|| Arc::clone(shown))
+    }
+
+    fn show(
+        &self,
+        kind: ListKind,
+        passed: &Passed,
+        list: &SetList<'_>,
+        names: Option<&Names>,
+    ) -> Vec<ShownItem> {
         let mut shown = Vec::new();
         for (server, listed) in &list.lists {
             for item in &listed.items {
@@ -369,7 +432,7 @@ impl Asking<'_> {
                     server: server.name.clone(),
                     name: item.key.clone(),
                 };
-                let name = match &names {
+                let name = match names {
                     Some(names) => names.shown(&owned),
                     None => Some(&*item.key),
                 };
@@ -379,10 +442,7 @@ impl Asking<'_> {
                 }));
             }
         }
-        if let Some(names) = &names {
-            self.lane.shared.hub.tell_clashes(self.name, names);
-        }
-        (shown, list.missing)
+        shown
     }
 
     /// The result of a list.
@@ -399,7 +459,7 @@ impl Asking<'_> {
             }
             false => {
                 let (shown, missing) = self.shown(kind, passed).await;
-                let shown: Vec<String> = shown.into_iter().map(|item| item.json).collect();
+                let shown: Vec<&str> = shown.iter().map(|item| &*item.json).collect();
                 (shown.join(","), missing)
             }
         };
