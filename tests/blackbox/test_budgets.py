@@ -135,6 +135,17 @@ def test_a_kill_in_the_middle_gives_nothing_away(tmp_path):
         assert rows[0]["dollars"] == pytest.approx(spent, abs=1e-6)
 
 
+@pytest.mark.parametrize("more", [{"n": 100.0}, {"n": "100"}, {"n": 1e2}, {"best_of": 100}, {"max_tokens": 1000.0}, {"max_tokens": "1000"},
+                                  {"max_tokens": 10**30}, {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {
+                                      "url": "https://a.example/river.png"}}]}]}])
+def test_amounts_are_reserved_as_a_lenient_provider_would_read_them(tmp_path, more):
+    with Priced(tmp_path, {"day": {"tokens": 900, "per": "day"}}) as house:
+        answer = house.ask(**more)
+        assert (answer.status, code(answer)) == (403, "limit.too_dear"), answer.body
+        assert house.answered() == 0
+        assert house.ask().status == 200
+
+
 def test_what_breaks_is_paid_for_and_what_failed_is_not(tmp_path):
     with Priced(tmp_path, {"day": {"money": 100, "per": "day"}, "few": {"agent": "ann", "at_once": 1}}) as house:
         assert house.ask("status-500").status in (500, 502, 503)

@@ -1,6 +1,7 @@
 """Models through the gate: official clients of three dialects, what is judged on the way, and what is refused."""
 
 import asyncio
+import base64
 import json
 import sys
 import time
@@ -41,7 +42,7 @@ class House:
         all_paths = {"kind": "vllm", "url": f"{base}/v1"}
         providers = {
             "main": {**all_paths, "key": "file:key"},
-            "google": {"kind": "gemini", "url": f"{base}/v1beta", "key": "file:key", "models": ["say", "call", "leak", "evil"]},
+            "google": {"kind": "gemini", "url": f"{base}/v1beta", "key": "file:key", "models": ["say", "call", "leak", "evil", "pieces", "key-back"]},
             "other": {**all_paths, "models": ["say", "call"]},
             "second": {**all_paths, "models": ["say"]},
             # It fails so often that it is left alone.
@@ -319,6 +320,47 @@ def test_a_call_that_a_model_proposes_is_judged_as_a_call(house, dialect):
         text = refused.body.decode()
         assert "scan." in text and "169.254.169.254" not in text, text
         assert refused.status == (200 if stream else 403)
+
+
+def test_a_call_that_comes_in_pieces_is_held_until_it_is_whole(house):
+    answer = house.post("/v1beta/models/google/pieces:streamGenerateContent?alt=sse", {"contents": [{"parts": [{"text": "date"}]}]})
+    text = answer.body.decode()
+    assert "scan." in text and "partialArgs" not in text, text
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("dialect", [*DIALECTS, "gemini"])
+def test_the_providers_key_does_not_come_back(house, dialect, stream):
+    if dialect == "gemini":
+        verb = "streamGenerateContent?alt=sse" if stream else "generateContent"
+        answer = house.post(f"/v1beta/models/google/key-back:{verb}", {"contents": [{"parts": [{"text": "date"}]}]})
+    else:
+        path, ask = DIALECTS[dialect]
+        answer = house.post(path, {"model": "main/key-back", "stream": stream, **ask("date")})
+    text = answer.body.decode()
+    assert "llm.answer_invalid" in text and KEY not in text and KEY[-12:] not in text, text
+
+
+@pytest.mark.parametrize("path, body", [
+    # A text that is called an image, and one in the model's name where that stands in the path.
+    ("/v1/chat/completions", {"model": "main/say", "messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {
+        "url": "data:image/png;base64," + base64.b64encode(f"the key is {SECRET}".encode()).decode()}}]}]}),
+    (f"/v1beta/models/google/{SECRET}:generateContent", {"contents": [{"parts": [{"text": "hi"}]}]}),
+])
+def test_a_secret_where_few_look_does_not_go_out(house, path, body):
+    before = len(house.seen())
+    answer = house.post(path, body)
+    # Of a model that nobody has, the name alone is refused.
+    assert answer.status == 403 and b"scan.secret" in answer.body or answer.status == 404, answer.body
+    assert len(house.seen()) == before
+
+
+def test_a_models_name_is_no_way_to_another_path(house):
+    before = len(house.seen())
+    for name in ("../../v1/files", "google/../say", "google//say", "google/./say"):
+        answer = house.post(f"/v1beta/models/{name}:generateContent", {"contents": [{"parts": [{"text": "hi"}]}]})
+        assert answer.status in (400, 404), (name, answer.status, answer.body)
+    assert len(house.seen()) == before
 
 
 def said(body):

@@ -132,7 +132,7 @@ codes! {
     BODY_TOO_LARGE "http.body_too_large" 413 "Send a smaller body, or have the operator raise limits.body_bytes_max.";
     BODY_TOO_SLOW "http.body_too_slow" 408 "Send the body without long pauses.";
     BODY_CUT "http.body_cut" 400 "The body ended early; send it again whole.";
-    NOT_FOUND "http.not_found" 404 "Check the path; MCP servers are at /mcp/<server>.";
+    NOT_FOUND "http.not_found" 404 "Check the path; MCP servers are at /mcp/<server>, models below /v1.";
     METHOD "http.method" 405 "Use a method that the Allow field names.";
     CONTENT_TYPE "http.content_type" 415 "Send content-type: application/json.";
     NOT_ACCEPTED "http.not_accepted" 406 "Send accept: application/json, text/event-stream.";

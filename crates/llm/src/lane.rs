@@ -16,7 +16,7 @@ use net::{Peer, Request, Response, Upstreams, origin};
 
 use crate::actions::CHAT;
 use crate::meter::ModelMeter;
-use crate::provider::Provider;
+use crate::provider::{Provider, is_plain};
 use crate::route::{self, Candidate, ModelRoute, ProviderState};
 use crate::standing::UsageOf;
 use crate::upstream::{self, Sending};
@@ -49,6 +49,10 @@ const CONVERSATION_FIELDS: &[&str] = &["session_id", "conversation_id", "x-sessi
 const OUTPUT_TOKENS_DEFAULT: u64 = 4_096;
 /// Bytes of a medium for one token at least.
 const MEDIA_BYTES_PER_TOKEN: u64 = 64;
+
+/// Tokens that are reserved for a medium that a request only points to: an image of the largest kind. A long document may cost
+/// more.
+const MEDIA_ELSEWHERE_TOKENS: u64 = 4_096;
 
 /// What the lane is told.
 #[derive(Clone)]
@@ -321,6 +325,12 @@ impl LlmLane {
             path: name.as_str(),
             content: PartContent::Text(value.as_bytes()),
         }));
+        // The model's name goes out too, where it stands in no body.
+        content.extend((wire.model == ModelPlace::Path).then_some(ContentPart {
+            role: Role::Header,
+            path: "model",
+            content: PartContent::Text(name.as_bytes()),
+        }));
         let output = asked.output_max.unwrap_or(OUTPUT_TOKENS_DEFAULT);
         let answers = asked.answers.unwrap_or(1).max(1);
         let sending = Sending {
@@ -335,7 +345,8 @@ impl LlmLane {
             body: &body,
             content: &content,
             read_bytes: (body.len() - asked.media_bytes) as u64,
-            media_tokens: asked.media_bytes as u64 / MEDIA_BYTES_PER_TOKEN,
+            media_tokens: asked.media_bytes as u64 / MEDIA_BYTES_PER_TOKEN
+                + asked.media_elsewhere as u64 * MEDIA_ELSEWHERE_TOKENS,
             output_tokens: output.saturating_mul(answers),
             repeat: match candidates.len() {
                 1 => Repeat::No,
@@ -383,6 +394,11 @@ impl LlmLane {
         let name = name.filter(fits);
         let name =
             name.ok_or_else(|| invalid("no model is named, or by more than 256 characters"))?;
+        if !is_plain(&name) {
+            return Err(invalid(
+                "the model's name has an empty part, `.` or `..` between slashes",
+            ));
+        }
         Ok((asked, name, is_stream))
     }
 }

@@ -133,9 +133,25 @@ impl Provider {
             .or_else(|| PriceTable::known().of(kind, model))
     }
 
+    /// Whether one of its keys stands in what it answered.
+    pub(crate) fn has_key_in(&self, answered: &[u8]) -> bool {
+        has_key_in(&self.keys, answered)
+    }
+
     pub(crate) fn has(&self, model: &str) -> bool {
         self.models.is_empty() || self.models.iter().any(|known| known == model)
     }
+}
+
+/// Whether one of the keys stands in a text, as it is.
+pub(crate) fn has_key_in(keys: &[Secret], text: &[u8]) -> bool {
+    let mut keys = keys.iter().map(|key| key.expose().as_bytes());
+    keys.any(|key| !key.is_empty() && memchr::memmem::find(text, key).is_some())
+}
+
+/// Whether a model's name is nothing but a name where it stands in a path (RFC 3986, section 5.2.4).
+pub(crate) fn is_plain(model: &str) -> bool {
+    !model.split('/').any(|part| matches!(part, "" | "." | ".."))
 }
 
 /// A model's name in a path (RFC 3986, section 3.3): `/` is kept, since tuned models are named `tunedModels/x`.
@@ -182,5 +198,9 @@ mod tests {
     fn a_models_name_is_a_path_and_nothing_else() {
         assert_eq!(encoded("gemini-3-pro"), "gemini-3-pro");
         assert_eq!(encoded("tunedModels/a b?c#d"), "tunedModels/a%20b%3Fc%23d");
+        assert!(is_plain("tunedModels/a") && is_plain("x..y") && is_plain("a:b@c"));
+        for odd in ["../x", "a/../../files", "./x", "a//b", "/a", "a/", ""] {
+            assert!(!is_plain(odd), "{odd}");
+        }
     }
 }

@@ -33,7 +33,7 @@ fn error(family: Family, refusal: &Refusal, call: CallId) -> Value {
     let (code, status, call) = (refusal.code.name, refusal.code.status, call.to_string());
     let message = format!(
         "{code}: {}. {} (call {call})",
-        refusal.public,
+        refusal.public.trim_end_matches('.'),
         refusal.mend()
     );
     let kind = kind(status);

@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use base::record::{CallEnd, Usage};
-use base::{Json, JsonValue, Permit as _, Refusal, refusal};
+use base::{Json, JsonValue, Permit as _, Refusal, Secret, refusal};
 use bytes::Bytes;
 use gate::{Answer, Passed};
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
@@ -26,8 +26,9 @@ use crate::answer::{Delta, TextKey, TextKind};
 use crate::convert::stream::StreamConversion;
 use crate::lane::{LlmLane, check_names};
 use crate::meter::TryWatch;
+use crate::provider::has_key_in;
 use crate::route::Candidate;
-use crate::upstream::{Sending, end, of_send, pass_back};
+use crate::upstream::{Sending, end, gives_key_back, of_send, pass_back};
 use crate::wire::Wire;
 use crate::{refuse, usage};
 
@@ -64,7 +65,8 @@ pub(crate) fn carry(
     let (sender, body) = Body::stream(CHUNKS_WAITING_MAX);
     let mut response = Response::new(body);
     let fields = response.headers_mut();
-    pass_back(&answer.head.headers, fields);
+    let provider = &lane.settings().providers[candidate.provider];
+    pass_back(&answer.head.headers, provider, fields);
     fields.insert(
         CONTENT_TYPE,
         HeaderValue::from_static("text/event-stream; charset=utf-8"),
@@ -73,7 +75,7 @@ pub(crate) fn carry(
     let settings = lane.settings();
     let carrying = Carrying {
         splitter: Splitter::new(settings.answer_bytes_max),
-        judge: EventJudge::new(passed, candidate.wire),
+        judge: EventJudge::new(passed, candidate.wire, provider.keys.clone()),
         client: sending.wire,
         conversion: candidate
             .conversion
@@ -259,6 +261,8 @@ type HeldText = (TextKey, Range<usize>, Range<usize>);
 /// Judges the events of one stream.
 struct EventJudge {
     passed: Passed,
+    /// The provider's: they are in no event.
+    keys: Vec<Secret>,
     wire: &'static Wire,
     texts: Texts,
     held: VecDeque<HeldEvent>,
@@ -276,9 +280,10 @@ struct EventJudge {
 }
 
 impl EventJudge {
-    fn new(passed: Passed, wire: &'static Wire) -> EventJudge {
+    fn new(passed: Passed, wire: &'static Wire, keys: Vec<Secret>) -> EventJudge {
         EventJudge {
             passed,
+            keys,
             wire,
             texts: Texts::default(),
             held: VecDeque::new(),
@@ -297,6 +302,9 @@ impl EventJudge {
     fn take(&mut self, mut event: Vec<u8>) -> Result<(), Refusal> {
         if !std::mem::replace(&mut self.has_begun, true) && event.starts_with(BYTE_ORDER_MARK) {
             event.drain(..BYTE_ORDER_MARK.len());
+        }
+        if has_key_in(&self.keys, &event) {
+            return Err(gives_key_back());
         }
         let (mut raw, data) = data_of(event);
         self.lines(&raw, &data)?;

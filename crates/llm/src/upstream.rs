@@ -32,6 +32,8 @@ const TRIES_MAX: usize = 4;
 const LOOK_MS: u64 = 1_000;
 /// How long a key is left alone where a provider says that it is at its limit, and not for how long, in milliseconds.
 const COOL_MS_DEFAULT: u64 = 5_000;
+/// How long a key is left alone at most, whatever a provider says, in milliseconds.
+const COOL_MS_MAX: u64 = 3_600_000;
 /// Fields that go on to providers of every dialect.
 const ANY_DIALECTS: &[&str] = &["user-agent", "idempotency-key"];
 /// Names of a query that go on: of all else nothing is known.
@@ -415,6 +417,13 @@ fn request(
             fields.append(name.clone(), value);
         }
     }
+    if passed
+        .redacted(sending.spans.len() + sending.fields.len())
+        .is_some()
+    {
+        let public = "a secret stands where it cannot be taken out: in the model's name";
+        return Err(Refusal::new(refusal::SECRET, public));
+    }
     for (name, value) in &provider.kind.fields {
         let name: Result<HeaderName, _> = name.parse();
         if let (Ok(name), Ok(value)) = (name, HeaderValue::try_from(value))
@@ -433,6 +442,12 @@ fn request(
     request
         .body(body)
         .map_err(|_| never("a request that is none"))
+}
+
+/// The refusal of an answer in which the provider's key stands.
+pub(crate) fn gives_key_back() -> Refusal {
+    let public = "the provider's answer has the key in it that the provider was asked with";
+    Refusal::new(refusal::LLM_ANSWER_INVALID, public)
 }
 
 fn never(why: &str) -> Refusal {
@@ -502,8 +517,8 @@ fn query(query: Option<&str>) -> Option<String> {
 fn retry_after_ms(fields: &HeaderMap) -> Option<u64> {
     let number = |name: &str| fields.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
     let ms = number("retry-after-ms").or(number(RETRY_AFTER.as_str()).map(|s| s * 1000.0));
-    ms.filter(|ms| ms.is_finite() && *ms >= 0.0)
-        .map(|ms| ms as u64)
+    ms.filter(|ms| *ms >= 0.0)
+        .map(|ms| (ms as u64).min(COOL_MS_MAX))
 }
 
 /// What is done for a call, as long as the call is in force.
@@ -532,7 +547,9 @@ async fn back(
     watch: TryWatch,
 ) -> Response {
     let call = base::Permit::call(&passed);
-    if answer.head.headers.contains_key(CONTENT_ENCODING) {
+    let is_coded = |coding: &HeaderValue| !coding.as_bytes().eq_ignore_ascii_case(b"identity");
+    let mut codings = answer.head.headers.get_all(CONTENT_ENCODING).iter();
+    if codings.any(is_coded) {
         let refusal = Refusal::new(
             refusal::LLM_ANSWER_INVALID,
             "the provider's answer is compressed, which was not asked for",
@@ -574,7 +591,11 @@ async fn whole(
         Err(refusal) => Err(refusal),
     };
     let mut usage = None;
+    let provider = &settings.providers[candidate.provider];
     let judged = body.and_then(|body| {
+        if provider.has_key_in(&body) {
+            return Err(gives_key_back());
+        }
         let judged = judge_whole(&mut passed, candidate.wire, status, &body, &mut usage)?;
         let said = said_back(judged, (sending, candidate), status)?;
         Ok((said, body.len() as u64))
@@ -593,7 +614,7 @@ async fn whole(
             let mut response = Response::new(Body::Full(body));
             *response.status_mut() = status;
             let fields = response.headers_mut();
-            pass_back(&answer.head.headers, fields);
+            pass_back(&answer.head.headers, provider, fields);
             fields.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
             response
         }
@@ -718,15 +739,39 @@ pub(crate) fn end(
 }
 
 /// The fields of the provider's answer that go back.
-pub(crate) fn pass_back(from: &HeaderMap, to: &mut HeaderMap) {
+pub(crate) fn pass_back(from: &HeaderMap, provider: &Provider, to: &mut HeaderMap) {
     let goes = |name: &str| {
         PASSED_BACK.contains(&name) || PASSED_BACK_FROM.iter().any(|start| name.starts_with(start))
     };
     for (name, value) in from {
         let is_short = value.len() <= FIELD_BYTES_MAX && value.to_str().is_ok();
-        if goes(name.as_str()) && is_short {
+        if goes(name.as_str()) && is_short && !provider.has_key_in(value.as_bytes()) {
             to.append(name.clone(), value.clone());
         }
     }
     to.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_provider_is_left_alone_for_a_time_that_ends() {
+        let of = |name: &'static str, value: &str| {
+            let value = HeaderValue::try_from(value).unwrap();
+            retry_after_ms(&HeaderMap::from_iter([(
+                HeaderName::from_static(name),
+                value,
+            )]))
+        };
+        assert_eq!(of("retry-after", " 7 "), Some(7_000));
+        assert_eq!(of("retry-after-ms", "250"), Some(250));
+        for long in ["1e300", "inf", "99999999999999999999"] {
+            assert_eq!(of("retry-after", long), Some(COOL_MS_MAX), "{long}");
+        }
+        for none in ["-1", "NaN", "soon", "Wed, 21 Oct 2026 07:28:00 GMT"] {
+            assert_eq!(of("retry-after", none), None, "{none}");
+        }
+    }
 }

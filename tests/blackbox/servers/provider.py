@@ -4,7 +4,7 @@
 the request's last text gives; `status-NNN` fails; `cut` breaks off in the middle; `evil` the same with a command that nobody should run; `slow` is silent; `leak` says a key behind so many letters as it is asked; `garbage` is no JSON;
 `huge` never ends an event; `drip` never ends, and says a word now and then; `stored` keeps its response; `reset-N` resets the
 connection behind so many events; `lies` counts what cannot be; `work` calls the tool `run` once and says what that answered; `script` plays the turns that
-the first text of a user holds, as JSON; `uncounted` says so many words as it is asked, and counts nothing where it streams; those of `ODD` stream as it
+the first text of a user holds, as JSON; `key-back` says the field in which its key came; `uncounted` says so many words as it is asked, and counts nothing where it streams; those of `ODD` stream as it
 stands there. `/seen` gives the bodies that came, in order, with their fields.
 """
 
@@ -284,6 +284,11 @@ ODD = {
     "begun-with": [sse({"type": "message_start", "message": {"id": "msg_1", "role": "assistant", "content": [BLOCK]}})],
 }
 
+# A call whose arguments come piece by piece (Gemini API, `streamFunctionCallArguments`).
+PIECES = [{"name": "run"}, *({"partialArgs": [{"jsonPath": "$.command", "stringValue": EVIL[i:i + 6]}]} for i in range(0, len(EVIL), 6))]
+ODD["pieces"] = [sse({"candidates": [{"index": 0, "content": {"role": "model", "parts": [
+    {"functionCall": {**piece, "willContinue": True}}]}}]}) for piece in PIECES] + [sse(Gemini.whole("pieces", "", False))]
+
 
 def embeddings(model, body):
     texts = body["input"] if isinstance(body["input"], list) else [body["input"]]
@@ -352,6 +357,11 @@ class Provider(BaseHTTPRequestHandler):
             text = "river " * int(text)
         if model in ODD:
             return self.stream(model, ODD[model])
+        if model == "key-back":
+            text = str(dict(self.headers))
+            if streams:
+                # A failure in the middle of a stream.
+                return self.stream(model, [sse({"error": {"message": text, "type": "asked_for"}, "type": "error"}, "error")])
         if model == "leak":
             text = "x" * int(text) + f" the key is {SECRET} and no more"
         if not streams:

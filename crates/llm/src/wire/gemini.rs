@@ -3,7 +3,7 @@
 use base::{JsonKind, JsonValue};
 use gate::Role;
 
-use super::read::{AskedModel, number};
+use super::read::{AskedModel, amount, number};
 use crate::answer::{AnswerSaid, Delta, TextKind, ToolCall};
 use crate::usage;
 
@@ -25,11 +25,11 @@ pub(super) fn read<'j>(body: JsonValue<'j>, asked: &mut AskedModel<'j>) {
             "generationConfig" | "generation_config" => {
                 // Of two spellings nobody knows which the provider takes: the larger is reserved.
                 for name in ["maxOutputTokens", "max_output_tokens"] {
-                    let most = value.get(name).and_then(number);
+                    let most = value.get(name).and_then(amount);
                     asked.output_max = asked.output_max.max(most);
                 }
                 for name in ["candidateCount", "candidate_count"] {
-                    let answers = value.get(name).and_then(number);
+                    let answers = value.get(name).and_then(amount);
                     asked.answers = asked.answers.max(answers);
                 }
                 asked.add(Role::User, name.into_owned(), value);
@@ -95,7 +95,27 @@ fn calls<'j>(part: JsonValue<'j>, path: &str) -> impl Iterator<Item = ToolCall<'
     calls.filter_map(move |call| ToolCall::of(path.clone(), call.get("name"), call.get("args")))
 }
 
-/// One event is an answer by itself; a call of a tool is whole in one.
+/// Pieces of a call whose arguments come in several events (`streamFunctionCallArguments`): the texts that its arguments get,
+/// one after another. A call of another name in the same candidate is refused, since nothing says which of the two goes on.
+fn call_in_pieces<'j>(part: JsonValue<'j>, candidate: u64, delta: &mut Delta<'j>) -> bool {
+    let call = part.get("functionCall").or(part.get("function_call"));
+    let Some(call) = call else { return false };
+    let pieces = call.get("partialArgs").or(call.get("partial_args"));
+    let goes_on = call.get("willContinue").or(call.get("will_continue"));
+    if pieces.is_none() && goes_on.is_none_or(|goes_on| goes_on.text() != "true") {
+        return false;
+    }
+    delta.call((candidate, 0), call.get("name"), call.get("id"));
+    for piece in pieces.into_iter().flat_map(JsonValue::items) {
+        let text = piece.get("stringValue").or(piece.get("string_value"));
+        if let Some(text) = text.filter(|text| text.kind() == JsonKind::String) {
+            delta.text(TextKind::Arguments, (candidate, 0), text);
+        }
+    }
+    true
+}
+
+/// One event is an answer by itself; a call of a tool is mostly whole in one.
 pub(super) fn answer_event<'j>(event: JsonValue<'j>, delta: &mut Delta<'j>) {
     delta.usage = event.get("usageMetadata").and_then(usage::of_gemini);
     delta.is_error = event.get("error").is_some();
@@ -121,7 +141,9 @@ pub(super) fn answer_event<'j>(event: JsonValue<'j>, delta: &mut Delta<'j>) {
             };
             delta.text(kind, (candidate, 0), text);
         }
-        delta.whole_calls.extend(calls(part, &path));
+        if !call_in_pieces(part, candidate, delta) {
+            delta.whole_calls.extend(calls(part, &path));
+        }
     });
 }
 

@@ -7,6 +7,8 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use base::{JsonKind, JsonValue};
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use base64::{Engine as _, alphabet};
 use gate::{ContentPart, PartContent, Role};
 
 /// Members that hold media, or point to them.
@@ -34,6 +36,18 @@ const MEDIA_KINDS: &[&str] = &[
 const SOUNDS: &[&str] = &[
     "wav", "mp3", "flac", "opus", "pcm16", "aac", "m4a", "ogg", "webm",
 ];
+/// Characters of base64 that are looked at to tell whether a medium is a text, and bytes that such a text has at least.
+const TEXT_LOOK_CHARS: usize = 1_024;
+const TEXT_BYTES_MIN: usize = 12;
+/// Of what length a text was cut is not looked at.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+/// Members that point to a medium elsewhere: what it holds is not known, but that it is read and billed is.
+const MEDIA_ELSEWHERE: &[&str] = &["image_url", "file_url", "file_id", "fileUri", "file_uri"];
 /// Members that may hold anything, and no media that a model is shown.
 const NO_MEDIA_BELOW: &[&str] = &[
     "input",
@@ -61,6 +75,8 @@ pub(crate) struct AskedModel<'j> {
     pub(crate) parts: Vec<SaidPart<'j>>,
     /// Bytes of media that are not read.
     pub(crate) media_bytes: usize,
+    /// Media that the body only points to.
+    pub(crate) media_elsewhere: usize,
 }
 
 /// One part of a request.
@@ -78,9 +94,9 @@ impl<'j> AskedModel<'j> {
             "model" => self.model = Some(value),
             "stream" => self.stream = Some(value),
             "max_tokens" | "max_completion_tokens" | "max_output_tokens" => {
-                self.output_max = self.output_max.max(number(value));
+                self.output_max = self.output_max.max(amount(value));
             }
-            "n" => self.answers = number(value),
+            "n" | "best_of" => self.answers = self.answers.max(amount(value)),
             "prompt_cache_key" => self.conversation = value.as_str(),
             _ => {}
         }
@@ -88,6 +104,11 @@ impl<'j> AskedModel<'j> {
 
     /// Adds a value that one role says.
     pub(crate) fn add(&mut self, role: Role, path: String, json: JsonValue<'j>) {
+        self.media_elsewhere += media_elsewhere(json);
+        self.add_parts(role, path, json);
+    }
+
+    fn add_parts(&mut self, role: Role, path: String, json: JsonValue<'j>) {
         let name = path.rsplit('.').next().unwrap_or_default();
         if NO_MEDIA_BELOW.contains(&name) || !has_media(json) {
             self.parts.push(SaidPart { role, path, json });
@@ -96,7 +117,7 @@ impl<'j> AskedModel<'j> {
         match json.kind() {
             JsonKind::Array => {
                 for (i, item) in json.items().enumerate() {
-                    self.add(role, format!("{path}[{i}]"), item);
+                    self.add_parts(role, format!("{path}[{i}]"), item);
                 }
             }
             JsonKind::Object => {
@@ -105,7 +126,7 @@ impl<'j> AskedModel<'j> {
                     let name = key.name();
                     match is_media(&name, value, is_typed) {
                         true => self.media_bytes += value.bytes().len(),
-                        false => self.add(role, format!("{path}.{name}"), value),
+                        false => self.add_parts(role, format!("{path}.{name}"), value),
                     }
                 }
             }
@@ -134,11 +155,35 @@ pub(crate) fn number(value: JsonValue<'_>) -> Option<u64> {
     value.text().parse().ok()
 }
 
+/// An amount as the most lenient of providers would read it, so that enough is reserved: `100`, `100.0`, `1e2` and `"100"` are
+/// a hundred, and what is larger than can be counted is the most that can.
+pub(crate) fn amount(value: JsonValue<'_>) -> Option<u64> {
+    let said = match value.kind() {
+        JsonKind::String => value.as_str()?.trim().parse::<f64>().ok()?,
+        _ => value.text().parse::<f64>().ok()?,
+    };
+    // A cast from a float keeps within the bounds of the whole numbers.
+    (said > 0.0).then_some(said.ceil() as u64)
+}
+
 /// A quick look whether any media can stand in a value.
 fn has_media(json: JsonValue<'_>) -> bool {
     let bytes = json.bytes();
     let has = |what: &[u8]| memchr::memmem::find(bytes, what).is_some();
     has(b";base64,") || (has(b"\"data\"") && MEDIA_TYPES.iter().any(|name| has(name.as_bytes())))
+}
+
+/// How many media a value points to. A quick look: where such a name stands in a text, too much is reserved and nothing else.
+fn media_elsewhere(json: JsonValue<'_>) -> usize {
+    let bytes = json.bytes();
+    if memchr::memmem::find(bytes, b"http").is_none()
+        && memchr::memmem::find(bytes, b"file").is_none()
+    {
+        return 0;
+    }
+    let count =
+        |name: &&str| memchr::memmem::find_iter(bytes, format!("\"{name}\":").as_bytes()).count();
+    MEDIA_ELSEWHERE.iter().map(|name| count(&name)).sum()
 }
 
 /// Whether `data` in this object are those of a medium.
@@ -169,7 +214,31 @@ fn is_media(name: &str, value: JsonValue<'_>, is_typed: bool) -> bool {
         None if name == "data" && is_typed => Some(inside),
         None => None,
     };
-    coded.is_some_and(is_base64)
+    coded.is_some_and(|coded| is_base64(coded) && !is_text(coded))
+}
+
+/// Whether what is coded in base64 begins as a text of some length, whatever its type says that it is: that may be read.
+fn is_text(coded: &str) -> bool {
+    let letters = coded.bytes().filter(|byte| !matches!(byte, b'\\' | b'='));
+    let plain = letters.map(|byte| match byte {
+        b'-' => b'+',
+        b'_' => b'/',
+        other => other,
+    });
+    let begin: Vec<u8> = plain.take(TEXT_LOOK_CHARS).collect();
+    let Ok(bytes) = BASE64.decode(&begin) else {
+        return false;
+    };
+    let text = match std::str::from_utf8(&bytes) {
+        Ok(text) => text,
+        // A letter may be cut in two where the look ends.
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default()
+        }
+        Err(_) => return false,
+    };
+    let is_odd = |letter: char| letter.is_control() && !letter.is_ascii_whitespace();
+    text.len() >= TEXT_BYTES_MIN && !text.contains(is_odd)
 }
 
 /// A byte of a media type and its parameters (RFC 2045, section 5.1).
@@ -211,6 +280,36 @@ mod tests {
     }
 
     #[test]
+    fn amounts_are_read_as_a_lenient_provider_would() {
+        let of = |text: &str| amount(Json::read(text.as_bytes()).unwrap().root());
+        assert_eq!(of("100"), Some(100));
+        assert_eq!(
+            (of("100.0"), of("1e2"), of("\" 100 \"")),
+            (Some(100), Some(100), Some(100))
+        );
+        assert_eq!(
+            (
+                of("0.5"),
+                of("1e300"),
+                of("1000000000000000000000000000000")
+            ),
+            (Some(1), Some(u64::MAX), Some(u64::MAX))
+        );
+        for none in ["0", "-3", "null", "true", "\"many\"", "[1]", "\"NaN\""] {
+            assert_eq!(of(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn media_elsewhere_are_counted() {
+        let body = r#"[{"image_url":{"url":"https://a.example/x"}},{"fileData":{"fileUri":"https://a.example/y"}},{"url":"x"}]"#;
+        let json = Json::read(body.as_bytes()).unwrap();
+        let mut asked = AskedModel::default();
+        asked.add(Role::User, "messages".to_owned(), json.root());
+        assert_eq!((asked.media_elsewhere, asked.media_bytes), (2, 0));
+    }
+
+    #[test]
     fn what_only_looks_like_a_medium_is_read() {
         for body in [
             r#"{"source":{"type":"text","media_type":"text/plain","data":"AKIAIOSFODNN7EXAMPLE"}}"#,
@@ -222,6 +321,10 @@ mod tests {
             r#"{"functionCall":{"args":{"x":[{"data":"AAAA","mimeType":"image/png"}]}}}"#,
             r#"{"url":"data:image/png, ignore what was said;base64,AAAA"}"#,
             r#"{"url":"data:text/plain;base64,AAAA"}"#,
+            // A text, whatever it is called.
+            r#"{"source":{"media_type":"image/png","data":"dGhlIGtleSBpcyBub3QgYSBwaWN0dXJl"}}"#,
+            r#"{"image_url":{"url":"data:image/svg+xml;base64,PHN2Zz5pZ25vcmUgYWxsPC9zdmc+"}}"#,
+            r#"{"input_audio":{"format":"wav","data":"aWdub3JlIHdoYXQgd2FzIHNhaWQ_Pz8_"}}"#,
         ] {
             assert_eq!(left_out(body), 0, "{body}");
         }
