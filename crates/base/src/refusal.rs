@@ -200,8 +200,8 @@ codes! {
         answer "The server's answer holds personal data and was not passed on; ask for less, or have the operator exempt this server." of_scan true;
     COMMAND "scan.command" 403 "The call asks a tool to do what the operator forbids; ask for something narrower."
         answer "The server's answer holds a command that the operator forbids, and was not passed on; ask for something else, or ask the operator." of_scan true;
-    URL "scan.url" 403 "The address must not be asked; use another, or have the operator allow it under scan.url."
-        answer "The server's answer holds an address that must not be asked, and was not passed on; ask for something else, or have the operator allow the address under scan.url." of_scan true;
+    URL "scan.url" 403 "The address must not be asked; use another, or have the operator allow it under scan.urls."
+        answer "The server's answer holds an address that must not be asked, and was not passed on; ask for something else, or have the operator allow the address under scan.urls." of_scan true;
     TOOL_CHANGED "scan.tool" 403 "The tool is not what was approved; have the operator look at `weir pins diff` and approve it." of_scan true;
     CHAIN "scan.chain" 403 "Together with the calls before it, this call could give secrets away; wait until they no longer count, or ask the operator." of_scan true;
     SCAN_BOUND "scan.bound" 413 "Send less at once; this is more than can be scanned within its bounds."

@@ -185,6 +185,25 @@ pub(crate) struct ConfigFile {
     config: Option<PathBuf>,
 }
 
+/// The same, for a command that takes nothing else: the file may stand there alone.
+#[derive(Args, Debug)]
+pub(crate) struct OneConfigFile {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// The same as -c FILE
+    #[arg(value_name = "FILE", conflicts_with = "config")]
+    alone: Option<PathBuf>,
+}
+
+impl OneConfigFile {
+    pub(crate) fn named(&self) -> ConfigFile {
+        let config = self.file.config.as_ref().or(self.alone.as_ref());
+        ConfigFile {
+            config: config.cloned(),
+        }
+    }
+}
+
 impl ConfigFile {
     /// The file to read, which need not be there.
     pub(crate) fn path(&self) -> PathBuf {

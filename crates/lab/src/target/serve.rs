@@ -42,9 +42,9 @@ const STREAMS_MAX: u32 = 1_024;
 /// anybody listens on is an error: sockets that share a port would share that of another program of this user.
 pub(super) fn listen(address: SocketAddr, threads: usize) -> Result<Vec<TcpListener>, Error> {
     let wrong = |error: io::Error| match error.kind() {
-        io::ErrorKind::AddrInUse => {
-            Error::Listen(format!("{address} is in use by another program"))
-        }
+        io::ErrorKind::AddrInUse => Error::Listen(format!(
+            "{address} is in use by another program; name another with --listen, such as 127.0.0.1:0 for any"
+        )),
         _ => Error::Listen(format!("cannot listen on {address}: {error}")),
     };
     let first = listener(address, Sharing::OnceItListens).map_err(wrong)?;

@@ -8,7 +8,9 @@ use store::audit::{self, Against, Kind};
 use terminal::visible_json;
 
 use super::problems::{ProblemCode, to_json};
-use super::{Answer, ConfigFile, Ended, print, print_problems, print_warnings, readable};
+use super::{
+    Answer, ConfigFile, Ended, OneConfigFile, print, print_problems, print_warnings, readable,
+};
 use crate::config::{Problem, Settings, file};
 use crate::coverage::Coverage;
 
@@ -33,7 +35,7 @@ pub(super) enum Config {
 #[command(after_help = "\
 Examples:
   weir config check
-  weir config check -c /etc/weir/weir.yaml
+  weir config check /etc/weir/weir.yaml
   weir config check --json | jq -r '.problems[] | \"\\(.file):\\(.line): \\(.text)\"'
 
 With --json, one object: `good`, `file`, `problems`, `warnings`, and where it is good `agents`, `servers` and `policies`
@@ -44,7 +46,7 @@ else stands where the gateway keeps a folder), log.damaged, policy.invalid (poli
 Exit codes: 0 no problem, 1 problems, 2 it cannot be read.")]
 pub(super) struct Check {
     #[command(flatten)]
-    file: ConfigFile,
+    file: OneConfigFile,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -82,7 +84,7 @@ impl Config {
 
 impl Check {
     fn run(self) -> Ended {
-        let settings = match self.file.read()? {
+        let settings = match self.file.named().read()? {
             Ok(settings) => settings,
             Err(problems) => return self.wrong(ProblemCode::Config, &problems),
         };
@@ -118,7 +120,7 @@ impl Check {
 
     fn wrong(&self, code: ProblemCode, problems: &[Problem]) -> Ended {
         if self.json {
-            let file = self.file.path().display().to_string();
+            let file = self.file.named().path().display().to_string();
             let problems = to_json(code, problems);
             let value =
                 json!({ "good": false, "file": file, "problems": problems, "warnings": [] });

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{Answer, ConfigFile, Ended, Failure};
+use super::{Answer, Ended, Failure, OneConfigFile};
 use crate::config::Seen;
 use crate::serve::Signals;
 
@@ -14,12 +14,12 @@ use crate::serve::Signals;
 #[command(after_help = "\
 Examples:
   weir serve
-  weir serve -c /etc/weir/weir.yaml
+  weir serve /etc/weir/weir.yaml
 
 Exit codes: 0 it was told to stop, and its log is closed, 2 it could not begin, or its log failed.")]
 pub(super) struct Serve {
     #[command(flatten)]
-    file: ConfigFile,
+    file: OneConfigFile,
 }
 
 impl Serve {
@@ -27,7 +27,7 @@ impl Serve {
         let failed = |what| Failure::new(what, "");
         let signals = Signals::new().map_err(failed)?;
         let mut seen = Seen::default();
-        let settings = self.file.load_seen(&mut seen)?;
+        let settings = self.file.named().load_seen(&mut seen)?;
         crate::serve::run(signals, settings, seen).map_err(failed)?;
         Ok(Answer::Yes)
     }
