@@ -108,6 +108,7 @@ if [ "$level" != run ]; then
     python_folder .setup/clients setup/requirements-clients.txt
   once python-legacy setup/requirements-legacy.txt -- python_venv .setup/venv-legacy setup/requirements-legacy.txt
   once python-agents setup/requirements-agents.txt -- python_venv .setup/venv-agents setup/requirements-agents.txt
+  once python-openapi setup/requirements-openapi.txt -- python_venv .setup/venv-openapi setup/requirements-openapi.txt
   once node-clients setup/clients/package.json setup/clients/package-lock.json -- \
     node_packages .setup/node-clients setup/clients
   once crates-fuzz fuzz/Cargo.lock -- cargo fetch --locked --quiet --manifest-path fuzz/Cargo.toml

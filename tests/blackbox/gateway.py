@@ -198,13 +198,15 @@ class Gateway:
         # JSON is YAML.
         (self.folder / "weir.yaml").write_text(json.dumps(config, indent=1))
         self.process = None
+        # What it prints at its first start goes nowhere.
+        self.stdout = subprocess.DEVNULL
 
     def __enter__(self):
         return self.start()
 
     def start(self):
         self.process = subprocess.Popen([str(WEIR), "serve", "-c", "weir.yaml"], cwd=self.folder,
-                                        stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+                                        stderr=subprocess.PIPE, stdout=self.stdout)
         self.logs = Lines(self.process.stderr)
         deadline = time.monotonic() + WAIT_S
         while True:

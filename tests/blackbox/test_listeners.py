@@ -346,4 +346,6 @@ def test_the_operators_pages_ask_for_their_key(origin, tmp_path):
         assert not (gateway.state / "admin.sock").exists()
         rewrite(gateway, admin={"listen": "127.0.0.1:0"})
         until(lambda: "every program of this machine" in gateway.logs.text(), "it is said that there is no key")
-        assert ask("/metrics").status == 401, "until a restart"
+        # Without a key a program of this machine reads the metrics, and does nothing else.
+        assert ask("/metrics").status == 200
+        assert ask("/stops").status == 403 and ask("/metrics", via="1.1 proxy").status == 403

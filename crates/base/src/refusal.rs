@@ -143,7 +143,8 @@ codes! {
     FAILED "http.failed" 500 "The gateway failed; give this call's id to the operator.";
 
     // Who.
-    ADMIN_KEY "admin.key" 401 "Send an Authorization field: Bearer, and the key whose hash is admin.key of the configuration.";
+    ADMIN_KEY "admin.key" 401 "Send an Authorization field: Bearer, and a key whose hash is admin.key or one of admin.operators of the configuration.";
+    ROLE_MISSING "admin.role_missing" 403 "Ask somebody in that role, or have admin.operators of the configuration say that you have it.";
     KEY_MISSING "agent.key_missing" 401 "Send an Authorization field: Bearer, and the key that begins with weir_.";
     KEY_MALFORMED "agent.key_malformed" 401 "Send the key exactly as it was shown: weir_ and 43 characters.";
     KEY_UNKNOWN "agent.key_unknown" 401 "Ask the operator for a key of this gateway.";

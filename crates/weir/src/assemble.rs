@@ -20,6 +20,7 @@ use net::h1::{ConnectionSettings, Thread};
 use net::{Drain, EdgeSettings, EdgeShared, Endpoint, Scheme, Targets, Upstreams};
 use store::{Log, LogSettings, State};
 
+use crate::admin::access::AdminAccess;
 use crate::config::settings::{Ca, Settings, Url};
 use crate::config::{Problem, compile};
 use crate::lanes::{self, OnThread, Parts, Running};
@@ -76,8 +77,8 @@ pub(crate) struct Gateway {
     /// In the order of [`lanes::ALL`].
     pub lanes: Arc<[Arc<dyn Running>]>,
     origins: Arc<[String]>,
-    /// The SHA-256 of the key that the operator's pages ask for.
-    pub admin_key: Option<Digest>,
+    /// Who may ask at the admin listener.
+    pub admin: Arc<AdminAccess>,
     pub stopping: Arc<Stopping>,
 }
 
@@ -126,6 +127,7 @@ impl Gateway {
         };
         let gate = Arc::new(Gate::new(ports, rules));
         let stopping = Stopping::new(&settings.state, &settings.stop, &gate, &log, &clock);
+        let admin = AdminAccess::new(&settings.admin, &log, &clock);
         let drain = Drain::new();
         let parts = Parts {
             gate: &gate,
@@ -155,7 +157,7 @@ impl Gateway {
             targets,
             clock,
             origins: settings.origins.clone().into(),
-            admin_key: settings.admin.key,
+            admin: Arc::new(admin),
             stopping: Arc::new(stopping),
         })
     }

@@ -6,6 +6,7 @@
 mod admin;
 mod agent;
 mod agents;
+mod api;
 mod audit;
 mod ca;
 mod completions;
@@ -93,6 +94,8 @@ enum Command {
     #[command(subcommand)]
     Keys(agents::Keys),
     #[command(subcommand)]
+    Api(api::Api),
+    #[command(subcommand)]
     Ca(ca::Ca),
     Enrol(enrol::Enrol),
     Token(enrol::Token),
@@ -139,6 +142,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Agent(command) => command.run(),
         Command::Agents(command) => command.run(),
         Command::Keys(command) => command.run(),
+        Command::Api(command) => command.run(),
         Command::Ca(command) => command.run(),
         Command::Enrol(command) => command.run(),
         Command::Token(command) => command.run(),

@@ -93,7 +93,11 @@ impl Listening {
             );
             return Ok(());
         }
-        self.admin = Some(Place::open(&Told::plain(Listen::Unix(path)), 1)?);
+        let told = Told {
+            mode: admin.mode,
+            ..Told::plain(Listen::Unix(path))
+        };
+        self.admin = Some(Place::open(&told, 1)?);
         Ok(())
     }
 

@@ -8,6 +8,7 @@
     allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")
 )]
 
+mod admin;
 mod assemble;
 mod cli;
 mod config;

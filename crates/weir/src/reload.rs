@@ -100,6 +100,7 @@ impl Reload {
             let certificates = self.certificates.prepare(&settings)?;
             let in_force = self.gateway.reload(&self.started, &settings)?;
             certificates.into_iter().for_each(|take| take());
+            self.gateway.admin.configure(&settings.admin);
             Ok((settings, in_force))
         });
         self.gateway.metrics.count_reload(done.is_ok());
@@ -279,7 +280,7 @@ fn only_at_start(old: &Settings, new: &Settings) -> Vec<String> {
     };
     let admin = |settings: &Settings| {
         let listener = settings.admin.listener.clone();
-        (fixed(listener.as_slice()), settings.admin.key)
+        (fixed(listener.as_slice()), settings.admin.mode)
     };
     let single = [
         ("listen", fixed(&old.listen) != fixed(&new.listen)),

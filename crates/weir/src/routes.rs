@@ -3,16 +3,17 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use aws_lc_rs::digest;
-use base::{CallId, Digest, Refusal, refusal};
+use base::{CallId, Refusal, refusal};
 use bytes::Bytes;
 use gate::Gate;
-use http::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
-use net::h1::PeerAddress;
 use net::{Body, Drain, EdgeShared, Request, Response, origin};
 use store::log::Log;
 
+use crate::admin::access::AdminAccess;
+use crate::admin::shapes::{StopsBody, StopsView};
+use crate::admin::{AdminActor, openapi};
 use crate::health::{self, Health};
 use crate::lanes::{self, OnThread, Running};
 use crate::metrics::Metrics;
@@ -33,6 +34,8 @@ pub(crate) enum Answers {
     Metrics,
     /// What is stopped, and the word to stop.
     Stops,
+    /// What can be asked at the admin listener.
+    OpenApi,
     /// The lane whose row it stands in.
     Lane,
 }
@@ -76,6 +79,11 @@ const OWN: &[Route] = &[
         "/metrics",
         Open::Operator("the names of servers and agents are not for who only calls"),
         Answers::Metrics,
+    ),
+    page(
+        "/admin/openapi.json",
+        Open::Operator("what can be asked here is for who asks here"),
+        Answers::OpenApi,
     ),
     Route {
         methods: &[Method::GET, Method::PUT, Method::DELETE],
@@ -142,6 +150,12 @@ fn form(path: &str) -> fn(&Refusal, CallId) -> Response {
     found.map_or(refuse::problem, |(route, _)| route.refuse)
 }
 
+/// Whether a template takes a path.
+#[cfg(test)]
+pub(crate) fn leads_to(template: &str, path: &str) -> bool {
+    rest_of(template, path).is_some()
+}
+
 /// The path from the template's first `*` on, where it has the template's form. `/web/*/**` takes `/web/a/b/c` and
 /// gives `a/b/c`; an empty segment stands for nothing.
 fn rest_of<'p>(template: &str, path: &'p str) -> Option<&'p str> {
@@ -189,8 +203,8 @@ pub(crate) struct Routes {
 enum At<'a> {
     /// That of agents.
     Agents,
-    /// That of the operator, whose pages ask for a key of this hash.
-    Admin(Option<&'a Digest>),
+    /// That of the operator.
+    Admin(&'a AdminAccess),
 }
 
 impl net::Service for Routes {
@@ -206,21 +220,14 @@ impl net::Service for Routes {
 
 /// The routes that the operator asks for, on the admin listener.
 pub(crate) struct AdminPages {
-    routes: Rc<Routes>,
-    key: Option<Digest>,
-}
-
-impl AdminPages {
-    /// With a key's hash, each page but those of probes asks for that key.
-    pub(crate) fn new(routes: Rc<Routes>, key: Option<Digest>) -> AdminPages {
-        AdminPages { routes, key }
-    }
+    pub(crate) routes: Rc<Routes>,
+    /// Who may ask for what, but for the pages of probes.
+    pub(crate) access: Arc<AdminAccess>,
 }
 
 impl net::Service for AdminPages {
     async fn call(&self, request: Request) -> Response {
-        let key = self.key.as_ref();
-        self.routes.serve(request, At::Admin(key)).await
+        self.routes.serve(request, At::Admin(&self.access)).await
     }
 
     fn refuse(&self, refusal: &Refusal) -> Response {
@@ -270,8 +277,10 @@ impl Routes {
             let public = "the Host of this request is not a name of this gateway";
             return (route.refuse)(&Refusal::new(refusal::HOST, public), id);
         }
-        if let Err(refusal) = may_ask(route, &request, near, at) {
-            return (route.refuse)(&refusal, id);
+        match may_ask(route, &request, near, at) {
+            Ok(Some(actor)) => drop(request.head.extensions.insert(actor)),
+            Ok(None) => {}
+            Err(refusal) => return (route.refuse)(&refusal, id),
         }
         if let Err(refusal) = self.may_change(route, &request) {
             return (route.refuse)(&refusal, id);
@@ -297,6 +306,7 @@ impl Routes {
             Answers::Live => health::live(),
             Answers::Ready => self.health().ready(near),
             Answers::Metrics | Answers::Lane => self.metrics_page(),
+            Answers::OpenApi => json_response(&openapi::document()),
             Answers::Stops => match self.stops(request).await {
                 Ok(response) => response,
                 Err(refusal) => (route.refuse)(&refusal, id),
@@ -331,14 +341,18 @@ impl Routes {
             Method::DELETE => Some(gate::Stops::default()),
             _ => None,
         };
+        let actor = request.head.extensions.get::<AdminActor>();
+        let by = actor.map_or("api", |actor| actor.by.as_str());
         if let Some(stops) = wanted {
-            self.stopping.ask(&stops, "api").map_err(|error| {
+            self.stopping.ask(&stops, by).map_err(|error| {
                 let public = "the stops cannot be written into the state folder";
                 Refusal::new(refusal::FAILED, public).with_private(error.to_string())
             })?;
         }
-        let stopped = self.stopping.in_force();
-        Ok(json_response(&serde_json::json!({ "stopped": stopped })))
+        let stopped = StopsView {
+            stopped: self.stopping.in_force(),
+        };
+        Ok(json_response(&serde_json::json!(stopped)))
     }
 
     fn health(&self) -> Health<'_> {
@@ -366,13 +380,8 @@ impl Routes {
 
 /// The stops that a body names: `{"stop": ["all", "lane:web", "agent:dev"]}`.
 fn wanted_stops(body: &[u8]) -> Result<gate::Stops, Refusal> {
-    #[derive(serde::Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Wanted {
-        stop: Vec<String>,
-    }
     let bad = |why: String| Refusal::new(refusal::STOPS_INVALID, why);
-    let wanted: Wanted = serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
+    let wanted: StopsBody = serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
     let mut stops = gate::Stops::default();
     for word in &wanted.stop {
         let stop = crate::config::file::stopped(word);
@@ -384,46 +393,23 @@ fn wanted_stops(body: &[u8]) -> Result<gate::Stops, Refusal> {
     Ok(stops)
 }
 
-/// Whether a route is there for who asks. A page of the operator asks for the key, or where there is none, for a program
-/// of this machine.
-fn may_ask(route: &Route, request: &Request, near: bool, at: At<'_>) -> Result<(), Refusal> {
+/// Whether a route is there for who asks; who that is, at the admin listener.
+fn may_ask(
+    route: &Route,
+    request: &Request,
+    near: bool,
+    at: At<'_>,
+) -> Result<Option<AdminActor>, Refusal> {
     let elsewhere = |public| Err(Refusal::new(refusal::NOT_FOUND, public));
     match (route.open, at) {
-        (Open::Everyone(_), _) | (Open::Agents | Open::Applicants(_), At::Agents) => Ok(()),
+        (Open::Everyone(_), _) | (Open::Agents | Open::Applicants(_), At::Agents) => Ok(None),
         (Open::Agents | Open::Applicants(_), At::Admin(_)) => {
             elsewhere("agents are answered where listen says")
         }
         (Open::Operator(_), At::Agents) => {
             elsewhere("this page is at the admin listener; see admin.listen of the configuration")
         }
-        // Any program of this machine reaches an address, and no page shows who asks: a socket knows its user.
-        (Open::Operator(_), At::Admin(None)) if is_changing(route) && is_by_tcp(request) => {
-            let public = "over TCP this page needs a key: write admin.key, or leave admin.listen out for a socket";
-            Err(Refusal::new(refusal::FORBIDDEN, public))
-        }
-        (Open::Operator(why), At::Admin(None)) => match near {
-            true => Ok(()),
-            false => {
-                let refusal =
-                    Refusal::new(refusal::FORBIDDEN, "this page answers its machine only");
-                Err(refusal.with_private(why))
-            }
-        },
-        (Open::Operator(_), At::Admin(Some(key))) => {
-            let sent = request.field(&AUTHORIZATION);
-            let sent = sent.and_then(|field| field.split_once(' '));
-            let sent = sent.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-            let sent = sent.map(|(_, key)| key);
-            let hash = sent.map(|sent| digest::digest(&digest::SHA256, sent.as_bytes()));
-            // Hashes are compared: how long that takes says nothing of the key.
-            match hash.is_some_and(|hash| hash.as_ref() == key.0) {
-                true => Ok(()),
-                false => {
-                    let public = "this page asks for the key of admin.key, as a bearer token";
-                    Err(Refusal::new(refusal::ADMIN_KEY, public))
-                }
-            }
-        }
+        (Open::Operator(_), At::Admin(access)) => access.admit(request, near).map(Some),
     }
 }
 
@@ -431,10 +417,6 @@ fn may_ask(route: &Route, request: &Request, near: bool, at: At<'_>) -> Result<(
 fn is_changing(route: &Route) -> bool {
     let is_read = |method: &Method| method == Method::GET || method == Method::HEAD;
     matches!(route.open, Open::Operator(_)) && !route.methods.iter().all(is_read)
-}
-
-fn is_by_tcp(request: &Request) -> bool {
-    matches!(request.peer.address, PeerAddress::Tcp(_))
 }
 
 /// Says which methods a route has, as a 405 has to (RFC 9110 §15.5.6).

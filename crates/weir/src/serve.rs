@@ -1,5 +1,6 @@
 //! Serving: a thread for each core, each with its own listener, runtime and upstream connections.
 
+use std::io::Write as _;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -11,6 +12,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::LocalSet;
 use tracing_subscriber::EnvFilter;
 
+use crate::admin::break_glass;
 use crate::assemble::Gateway;
 use crate::config::settings::{LogFormat, Logs};
 use crate::config::{Seen, Settings};
@@ -68,6 +70,7 @@ pub(crate) fn run_as(
     }
     if process.admin {
         listening.for_the_operator(&settings)?;
+        show_break_glass(&settings, &gateway)?;
     }
     for lane in &*gateway.lanes {
         lane.listen(&settings, threads)?;
@@ -143,7 +146,10 @@ pub(crate) fn serve(
             .map(|lane| Rc::clone(lane).serve(first))
             .collect();
         let lanes: Vec<_> = lanes.into_iter().map(tokio::task::spawn_local).collect();
-        let pages = Rc::new(AdminPages::new(Rc::clone(&routes), gateway.admin_key));
+        let pages = Rc::new(AdminPages {
+            routes: Rc::clone(&routes),
+            access: Arc::clone(&gateway.admin),
+        });
         let (agents, operator) = tokio::join!(
             edge(gateway, listeners, routes, gateway.edge()),
             edge(gateway, admin, pages, Arc::default()),
@@ -251,6 +257,24 @@ fn stop_all(gateway: &Gateway) {
         tracing::error!(%error, "the stop cannot be written into the state folder; it ends with this process");
         gateway.stopping.configured(all);
     }
+}
+
+/// Makes the break-glass secret where there is none, and shows it: once, on standard output, and in no log.
+fn show_break_glass(settings: &Settings, gateway: &Gateway) -> Result<(), String> {
+    let (digest, made) = break_glass::open(&settings.state)?;
+    gateway.admin.open_by(digest);
+    let Some(secret) = made else { return Ok(()) };
+    let mut out = std::io::stdout().lock();
+    let said = writeln!(
+        out,
+        "break-glass secret of the admin API, shown once:  {}\nkeep it where it is found when nothing else opens; to have another one, remove {}",
+        secret.expose(),
+        break_glass::file(&settings.state).display()
+    );
+    if let Err(error) = said.and_then(|()| out.flush()) {
+        tracing::warn!(%error, "the break-glass secret could not be shown; remove its file and start again to have another one");
+    }
+    Ok(())
 }
 
 fn say_started(settings: &Settings, gateway: &Gateway, listening: &Listening) {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory};
 
 use super::{Answer, Cli, Ended, Failure};
+use crate::admin::actions::{ACTIONS, Recorded};
 use crate::routes::Open;
 
 /// Write the reference pages to a folder
@@ -28,6 +29,7 @@ impl Reference {
             ("rules.md", rules()),
             ("metrics.md", metrics()),
             ("routes.md", routes()),
+            ("admin.md", admin()),
             ("conversion.md", conversion()),
         ];
         for (name, text) in pages {
@@ -82,6 +84,32 @@ fn conversion() -> String {
         page.push_str(&format!(
             "| {dialect} | `{member}` | {} |\n",
             cell(&becomes)
+        ));
+    }
+    page
+}
+
+fn admin() -> String {
+    let mut page = format!(
+        "# Admin API\n\n{MADE}\
+         What can be asked at the admin listener ([Operators](../operators.md)), and the least role that may. `weir api openapi` \
+         prints the same as an OpenAPI document, with the forms of bodies and answers; the gateway answers it at \
+         `/admin/openapi.json`.\n\n\
+         | action | request | role | what it does | record |\n|---|---|---|---|---|\n"
+    );
+    for action in ACTIONS {
+        let recorded = match action.recorded {
+            Recorded::No => "none",
+            Recorded::Asked => "that it was asked for",
+            Recorded::Change => "the change, before it is in force",
+        };
+        page.push_str(&format!(
+            "| `{}` | `{} {}` | {} | {} | {recorded} |\n",
+            action.name,
+            action.method,
+            action.path,
+            action.role,
+            cell(action.does)
         ));
     }
     page

@@ -2,10 +2,10 @@
 //! are read.
 
 use ::config::{
-    Addresses, Check, FileMode, FileReference, List, Listen, OneOr, OneOrMore, Path as Key, Pem,
-    SECRET_BYTES_MAX, Switch,
+    Addresses, ByName, Check, Count, FileMode, FileReference, List, Listen, OneOr, OneOrMore,
+    Path as Key, Pem, SECRET_BYTES_MAX, Switch,
 };
-use base::{Digest, Secret};
+use base::{Digest, Name, Secret};
 use net::tls::{CertificatePem, ClientAsk, EdgeTls, TlsProblem};
 use net::{CallerSaid, ForwardedField, Proxies};
 use schemars::JsonSchema;
@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Problem;
 use super::file::{File, KeyHash};
+use crate::admin::AdminRole;
 
 /// The mode of a socket's file that nothing else was written for: this user alone.
 const OWNER_ALONE: u32 = 0o600;
@@ -119,12 +120,35 @@ pub(crate) struct AdminSection {
     /// Where the operator's pages are; without it a socket in the state folder that this user alone may open.
     #[schemars(example = &"127.0.0.1:9090")]
     pub listen: Option<Listen>,
-    /// The hash of a key that those have to send who ask, as `weir agent key` prints it.
+    /// With a socket, the mode of its file; without it this user alone may connect.
+    #[schemars(example = &"\"0660\"")]
+    pub mode: Option<FileMode>,
+    /// The hash of a key that those have to send who ask, as `weir agent key` prints it; it acts as an admin.
     #[schemars(example = &"sha256:9f2c…")]
     pub key: Option<KeyHash>,
+    /// Who else may ask, each in a role of its own.
+    #[schemars(example = &"{ alice: { uid: 1001, role: operator }, ci: { key: sha256:9f2c…, role: auditor } }")]
+    #[serde(default)]
+    pub operators: ByName<OperatorSection>,
     /// TLS of this listener; needed with a key where other machines reach it.
     #[schemars(example = &"{ certificates: { certificate: file:weir.crt, key: file:weir.key } }")]
     pub tls: Option<TlsSection>,
+}
+
+/// One who may ask at the admin listener, as it is written.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = &"{ uid: 1001, role: operator }")]
+pub(crate) struct OperatorSection {
+    /// The user at the other end of the socket.
+    #[schemars(example = &"1001")]
+    pub uid: Option<Count<0, 4_294_967_294>>,
+    /// The hash of the key that it sends, as `weir agent key` prints it.
+    #[schemars(example = &"sha256:9f2c…")]
+    pub key: Option<KeyHash>,
+    /// auditor reads; operator also stops, suspends, approves and takes back; admin also lets in, by invites and keys.
+    #[schemars(required, example = &"operator")]
+    pub role: Option<AdminRole>,
 }
 
 /// Where something listens, and how.
@@ -208,8 +232,27 @@ impl Tls {
 pub(crate) struct Admin {
     /// Nothing where it is the socket in the state folder.
     pub listener: Option<Listener>,
+    /// The mode of the file of the socket in the state folder.
+    pub mode: u32,
     /// The SHA-256 of the key that is asked for.
     pub key: Option<Digest>,
+    pub operators: Vec<AdminOperator>,
+}
+
+/// One who may ask at the admin listener.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct AdminOperator {
+    pub name: Name,
+    pub by: OperatorBy,
+    pub role: AdminRole,
+}
+
+/// How an operator is known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OperatorBy {
+    User(u32),
+    /// The SHA-256 of a key.
+    Key(Digest),
 }
 
 impl Admin {
@@ -217,8 +260,16 @@ impl Admin {
     pub(crate) fn built_in() -> Admin {
         Admin {
             listener: None,
+            mode: OWNER_ALONE,
             key: None,
+            operators: Vec::new(),
         }
+    }
+
+    /// Whether anybody is known by a key.
+    pub(crate) fn has_keys(&self) -> bool {
+        let is_key = |operator: &AdminOperator| matches!(operator.by, OperatorBy::Key(_));
+        self.key.is_some() || self.operators.iter().any(is_key)
     }
 }
 
@@ -394,6 +445,11 @@ pub(super) fn admin(file: &File, agents: &[Listener], check: &mut Check<'_>) -> 
     let listen = section.listen.as_ref();
     let listen = listen.map(|listen| found(listen, check));
     let key = section.key.map(|key| key.0);
+    let operators = operators(section, &at, check);
+    let has_keys = key.is_some()
+        || operators
+            .iter()
+            .any(|of| matches!(of.by, OperatorBy::Key(_)));
     let is_taken = |listen: &Listen| {
         let is_fixed = !matches!(listen, Listen::Tcp(address) if address.port() == 0);
         is_fixed && agents.iter().any(|other| other.at == *listen)
@@ -408,7 +464,7 @@ pub(super) fn admin(file: &File, agents: &[Listener], check: &mut Check<'_>) -> 
     match &listen {
         None | Some(Listen::Unix(_)) => check.not_with(&at, "a Unix socket", &["tls"]),
         Some(public) if public.is_public() => {
-            if key.is_none() && !check.wrote(&at.key("key")) {
+            if !has_keys && !check.wrote(&at.key("key")) {
                 let message = "other machines reach this address, and what servers are named is \
                                not for all of them; write key: sha256:…, which weir agent key \
                                prints, or listen on 127.0.0.1";
@@ -421,19 +477,54 @@ pub(super) fn admin(file: &File, agents: &[Listener], check: &mut Check<'_>) -> 
                 check.say(&at.key("listen"), message);
             }
         }
-        Some(_) if key.is_none() => {
-            let message = "every program of this machine may read the operator's pages here; \
+        Some(_) if !has_keys => {
+            let message = "every program of this machine may read the metrics here, and nobody may do more; \
                            write key: sha256:…, which weir agent key prints, to ask for one";
             check.warn(&at.key("listen"), message);
         }
         Some(_) => {}
     }
+    if matches!(listen, Some(Listen::Tcp(_))) {
+        check.not_with(&at, "an address", &["mode"]);
+    }
+    let mode = section.mode.map_or(OWNER_ALONE, |mode| mode.0);
     Admin {
         listener: listen.map(|listen| Listener {
             is_secured: section.tls.is_some(),
             tls,
+            mode,
             ..Listener::plain(listen)
         }),
+        mode,
         key,
+        operators,
     }
+}
+
+/// Who may ask at the admin listener beside its owner.
+fn operators(section: &AdminSection, at: &Key, check: &mut Check<'_>) -> Vec<AdminOperator> {
+    let mut operators: Vec<AdminOperator> = Vec::new();
+    for (name, written) in section.operators.iter() {
+        let at = at.key("operators").key(name);
+        let by = match (written.uid, written.key) {
+            (Some(uid), None) => OperatorBy::User(uid.0 as u32),
+            (None, Some(key)) => OperatorBy::Key(key.0),
+            _ => {
+                check.say(&at, "needs either uid or key");
+                continue;
+            }
+        };
+        let is_known = operators.iter().any(|other| other.by == by)
+            || section.key.is_some_and(|key| OperatorBy::Key(key.0) == by);
+        if is_known {
+            check.say(
+                &at,
+                "is known by what somebody else is known by; give each its own",
+            );
+        }
+        if let (Some(name), Some(role)) = (Name::new(name), written.role) {
+            operators.push(AdminOperator { name, by, role });
+        }
+    }
+    operators
 }

@@ -5,11 +5,15 @@
 
 use base::{Name, Refusal, refusal};
 use http::{Method, StatusCode};
-use net::h1::PeerAddress;
 use net::{Request, Response};
 use serde_json::{Value, json};
 use store::directory::{
     AgentEntry, CredentialEntry, CredentialKind, EntryState, InviteEntry, NewInvite,
+};
+
+use crate::admin::AdminActor;
+use crate::admin::shapes::{
+    AgentList, AgentView, CredentialView, InviteMade, InviteView, KeyMade, RevokedCredentials,
 };
 
 use super::enrol::{INVITE_PREFIX, invite_digest};
@@ -31,7 +35,7 @@ pub(super) async fn serve(shared: &IdentityShared, asked: Asked<'_>) -> Result<R
         .filter(|part| !part.is_empty())
         .collect();
     match (&method, path.as_slice()) {
-        (&Method::GET, []) => Ok(answer(StatusCode::OK, &list(shared))),
+        (&Method::GET, []) => Ok(answer(StatusCode::OK, &json!(list(shared)))),
         (&Method::POST, []) => invite(shared, &by, asked.request).await,
         (&Method::GET, [name]) => show(shared, name),
         (&Method::POST, [name, "keys"]) => new_key(shared, &by, name, asked.request).await,
@@ -44,96 +48,91 @@ pub(super) async fn serve(shared: &IdentityShared, asked: Asked<'_>) -> Result<R
     }
 }
 
-/// Who does it: the user at the other end of the socket, or whoever has the key of the admin listener.
+/// Who does it, as the admin listener found.
 fn by(request: &Request) -> String {
-    match request.peer.address {
-        PeerAddress::Unix { uid, .. } => format!("uid {uid}"),
-        PeerAddress::Tcp(_) => format!("admin at {}", request.peer.caller),
-    }
+    let actor = request.head.extensions.get::<AdminActor>();
+    actor.map_or_else(|| "nobody".to_owned(), |actor| actor.by.clone())
 }
 
-fn list(shared: &IdentityShared) -> Value {
+fn list(shared: &IdentityShared) -> AgentList {
     let (configured, book) = shared.known.agents();
-    let mut seen: Vec<&str> = Vec::new();
-    let mut agents = Vec::new();
+    let mut agents: Vec<AgentView> = Vec::new();
     for agent in &configured {
-        if seen.contains(&agent.name.as_str()) {
+        // An agent with several keys stands there once for each.
+        if agents.iter().any(|known| known.name == agent.name.as_str()) {
             continue;
         }
-        seen.push(agent.name.as_str());
-        let groups: Vec<&str> = agent.groups.iter().map(Name::as_str).collect();
-        agents.push(json!({
-            "name": agent.name.as_str(),
-            "state": agent.state.as_str(),
-            "groups": groups,
-            "expires": agent.expires_unix_ms.map(base::clock::rfc3339),
-            "from": "weir.yaml",
-        }));
+        agents.push(AgentView {
+            name: agent.name.to_string(),
+            state: agent.state.as_str().to_owned(),
+            groups: agent.groups.iter().map(Name::to_string).collect(),
+            expires: agent.expires_unix_ms.map(base::clock::rfc3339),
+            from: "weir.yaml".to_owned(),
+            made: None,
+            hidden: None,
+            credentials: None,
+            invites: None,
+        });
     }
+    let of_file = agents.len();
     for entry in &book.agents {
-        let mut said = entry_json(entry);
-        if seen.contains(&entry.name.as_str()) {
-            said["hidden"] = "weir.yaml defines an agent of this name".into();
-        }
-        agents.push(said);
+        let is_hidden = agents[..of_file]
+            .iter()
+            .any(|known| known.name == entry.name);
+        agents.push(AgentView {
+            hidden: is_hidden.then(|| "weir.yaml defines an agent of this name".to_owned()),
+            ..entry_view(entry)
+        });
     }
-    json!({ "epoch": book.epoch, "agents": agents })
+    AgentList {
+        epoch: book.epoch,
+        agents,
+    }
 }
 
-fn entry_json(entry: &AgentEntry) -> Value {
-    let credentials: Vec<Value> = entry.credentials.iter().map(credential_json).collect();
-    json!({
-        "name": entry.name,
-        "state": entry.state.as_str(),
-        "groups": entry.groups,
-        "made": base::clock::rfc3339(entry.made_unix_ms),
-        "expires": entry.expires_unix_ms.map(base::clock::rfc3339),
-        "from": "directory",
-        "credentials": credentials,
-    })
+fn entry_view(entry: &AgentEntry) -> AgentView {
+    AgentView {
+        name: entry.name.clone(),
+        state: entry.state.as_str().to_owned(),
+        groups: entry.groups.clone(),
+        expires: entry.expires_unix_ms.map(base::clock::rfc3339),
+        from: "directory".to_owned(),
+        made: Some(base::clock::rfc3339(entry.made_unix_ms)),
+        hidden: None,
+        credentials: Some(entry.credentials.iter().map(credential_view).collect()),
+        invites: None,
+    }
 }
 
-fn credential_json(credential: &CredentialEntry) -> Value {
+fn credential_view(credential: &CredentialEntry) -> CredentialView {
     let kind = match credential.kind {
         CredentialKind::Key => "key",
         CredentialKind::Jwk => "jwk",
         CredentialKind::Certificate => "certificate",
     };
-    let mut said = json!({
-        "kind": kind,
-        "id": credential.id,
-        "made": base::clock::rfc3339(credential.made_unix_ms),
-        "expires": credential.expires_unix_ms.map(base::clock::rfc3339),
-    });
-    if let Some(serial) = &credential.serial {
-        said["serial"] = serial.as_str().into();
+    CredentialView {
+        kind: kind.to_owned(),
+        id: credential.id.clone(),
+        made: base::clock::rfc3339(credential.made_unix_ms),
+        expires: credential.expires_unix_ms.map(base::clock::rfc3339),
+        serial: credential.serial.clone(),
     }
-    said
 }
 
 fn show(shared: &IdentityShared, name: &str) -> Result<Response, Refusal> {
-    let listed = list(shared);
-    let agents = listed["agents"].as_array();
-    let found = agents.and_then(|agents| agents.iter().find(|agent| agent["name"] == name));
+    let mut agents = list(shared).agents.into_iter();
+    let found = agents.find(|agent| agent.name == name);
     let mut said = found
-        .cloned()
         .ok_or_else(|| Refusal::new(refusal::AGENT_UNKNOWN, "there is no agent of this name"))?;
     let (_, book) = shared.known.agents();
     let open = |invite: &&InviteEntry| invite.agent == name && !invite.used;
-    let invites: Vec<Value> = book
-        .invites
-        .iter()
-        .filter(open)
-        .map(|invite| {
-            json!({
-                "expires": base::clock::rfc3339(invite.expires_unix_ms),
-                "approved": invite.approved,
-                "tries": invite.tries,
-            })
-        })
-        .collect();
-    said["invites"] = invites.into();
-    Ok(answer(StatusCode::OK, &said))
+    let view = |invite: &InviteEntry| InviteView {
+        expires: base::clock::rfc3339(invite.expires_unix_ms),
+        approved: invite.approved,
+        tries: invite.tries,
+    };
+    said.invites = Some(book.invites.iter().filter(open).map(view).collect());
+    Ok(answer(StatusCode::OK, &json!(said)))
 }
 
 /// The name of an agent that the directory may change.
@@ -208,12 +207,12 @@ async fn invite(
         .await?;
     Ok(answer(
         StatusCode::CREATED,
-        &json!({
-            "name": name,
-            "invite": text,
-            "expires": base::clock::rfc3339(now + life_ms),
-            "approved": new.approved,
-            "url": shared.trust().map(|trust| trust.issuer.clone()),
+        &json!(InviteMade {
+            name: name.to_owned(),
+            invite: text,
+            expires: base::clock::rfc3339(now + life_ms),
+            approved: new.approved,
+            url: shared.trust().map(|trust| trust.issuer.clone()),
         }),
     ))
 }
@@ -275,11 +274,11 @@ async fn new_key(
         .await?;
     Ok(answer(
         StatusCode::CREATED,
-        &json!({
-            "name": name,
-            "key": key.expose(),
-            "id": id,
-            "expires": expires.map(base::clock::rfc3339),
+        &json!(KeyMade {
+            name: name.to_owned(),
+            key: key.expose().to_owned(),
+            id,
+            expires: expires.map(base::clock::rfc3339),
         }),
     ))
 }
@@ -307,8 +306,10 @@ async fn remove(
     let gone = shared.change(by, "credential.revoke", name, |book| {
         book.remove_credential(name, id, now)
     });
-    let gone: Vec<Value> = gone.await?.iter().map(credential_json).collect();
-    Ok(answer(StatusCode::OK, &json!({ "revoked": gone })))
+    let gone = RevokedCredentials {
+        revoked: gone.await?.iter().map(credential_view).collect(),
+    };
+    Ok(answer(StatusCode::OK, &json!(gone)))
 }
 
 /// `POST /admin/agents/NAME/approve`, `suspend`, `resume`, `revoke`.
