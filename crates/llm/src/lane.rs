@@ -41,6 +41,8 @@ const PASSED_ON: &[&str] = &[
 ];
 /// The same, by what their names begin with.
 const PASSED_ON_FROM: &[&str] = &["anthropic-", "openai-", "x-stainless-", "x-goog-api-client"];
+/// Longest name of a field that goes on.
+const FIELD_NAME_MAX: usize = 48;
 /// Most parts of one request.
 const PARTS_MAX: usize = 65_536;
 /// Fields by which a client says which conversation a request is of.
@@ -64,6 +66,8 @@ pub struct Settings {
     pub answer_bytes_max: usize,
     pub answer_ms: u64,
     pub silence_ms: u64,
+    /// How long an answer that streams may take in all.
+    pub stream_ms: u64,
     /// Counts what was asked.
     pub meter: Arc<dyn ModelMeter>,
     /// How agents' budgets stand.
@@ -320,11 +324,21 @@ impl LlmLane {
         };
         let fields = passed_on(known.head);
         let mut content = asked.content();
-        content.extend(fields.iter().map(|(name, value)| ContentPart {
-            role: Role::Header,
-            path: name.as_str(),
-            content: PartContent::Text(value.as_bytes()),
-        }));
+        // Their names are the client's too.
+        let said: Vec<String> = fields
+            .iter()
+            .map(|(name, value)| format!("{name}: {value}"))
+            .collect();
+        content.extend(
+            fields
+                .iter()
+                .zip(&said)
+                .map(|((name, _), said)| ContentPart {
+                    role: Role::Header,
+                    path: name.as_str(),
+                    content: PartContent::Text(said.as_bytes()),
+                }),
+        );
         // The model's name goes out too, where it stands in no body.
         content.extend((wire.model == ModelPlace::Path).then_some(ContentPart {
             role: Role::Header,
@@ -373,6 +387,12 @@ impl LlmLane {
             return Err(invalid("the body is no JSON object"));
         }
         check_names(root)?;
+        check_letters(root)?;
+        if let Some(member) = OTHER_MODELS.iter().find(|name| root.get(name).is_some()) {
+            return Err(invalid(&format!(
+                "{member} names models that nobody judged; have the operator make a route of them, and ask for that"
+            )));
+        }
         let mut asked = AskedModel::default();
         (wire.read)(root, &mut asked);
         if asked.parts.len() > PARTS_MAX {
@@ -479,7 +499,16 @@ fn passed_on(head: &Parts) -> Vec<(HeaderName, String)> {
     let goes = |name: &str| {
         PASSED_ON.contains(&name) || PASSED_ON_FROM.iter().any(|start| name.starts_with(start))
     };
-    let fields = head.headers.iter().filter(|(name, _)| goes(name.as_str()));
+    // A client's own credentials for the provider are none of it, and a long name is no name.
+    let is_plain = |name: &str| {
+        let has = |word: &&str| name.contains(*word);
+        name.len() <= FIELD_NAME_MAX
+            && !["key", "token", "secret", "auth", "cookie"]
+                .iter()
+                .any(|word| has(&word))
+    };
+    let fields = head.headers.iter();
+    let fields = fields.filter(|(name, _)| goes(name.as_str()) && is_plain(name.as_str()));
     let text = |value: &http::HeaderValue| value.to_str().ok().map(str::to_owned);
     let fields = fields.filter_map(|(name, value)| Some((name.clone(), text(value)?)));
     fields.collect()
@@ -513,6 +542,111 @@ pub(crate) fn hash_of(text: &str) -> u64 {
     let mut hash = std::hash::DefaultHasher::new();
     text.hash(&mut hash);
     hash.finish()
+}
+
+/// Members that name models beside `model`.
+const OTHER_MODELS: &[&str] = &["models", "fallbacks", "fallback_models"];
+
+/// Members that decide what is judged and reserved. Under the same name in other letters a reader that does not mind capitals
+/// finds them too.
+const KNOWN_MEMBERS: &[&str] = &[
+    "model",
+    "models",
+    "messages",
+    "input",
+    "instructions",
+    "system",
+    "contents",
+    "parts",
+    "role",
+    "content",
+    "type",
+    "text",
+    "tools",
+    "tool_calls",
+    "function_call",
+    "function",
+    "custom",
+    "arguments",
+    "stream",
+    "n",
+    "best_of",
+    "max_tokens",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "functionCall",
+    "functionResponse",
+    "functionCallingConfig",
+    "systemInstruction",
+    "generationConfig",
+    "generateContentRequest",
+    "maxOutputTokens",
+    "candidateCount",
+    "inlineData",
+    "choices",
+    "message",
+    "delta",
+    "output",
+    "item",
+    "candidates",
+    "name",
+    "args",
+    "usage",
+    "usageMetadata",
+    "toolConfig",
+    "source",
+    "data",
+    "url",
+    "image_url",
+    "file_data",
+];
+
+/// Members below which names are anybody's: of the arguments of tools, their schemas, and labels.
+const ANYBODYS_NAMES: &[&str] = &[
+    "arguments",
+    "args",
+    "parameters",
+    "input_schema",
+    "schema",
+    "json_schema",
+    "responseSchema",
+    "response_schema",
+    "responseJsonSchema",
+    "parametersJsonSchema",
+    "metadata",
+    "labels",
+    "logit_bias",
+    "response",
+    "variables",
+    "properties",
+    "headers",
+    "structuredContent",
+];
+
+/// No member may have the name of a known one in other letters: `Model` is `model` to some readers and nothing to others.
+pub(crate) fn check_letters(value: base::JsonValue<'_>) -> Result<(), Refusal> {
+    match value.kind() {
+        JsonKind::Object => value.members().try_for_each(|(key, inner)| {
+            let name = key.name();
+            let is_other = |known: &&str| *known != &*name && known.eq_ignore_ascii_case(&name);
+            if name.bytes().any(|byte| byte.is_ascii_uppercase())
+                && !KNOWN_MEMBERS.contains(&&*name)
+                && KNOWN_MEMBERS.iter().any(|known| is_other(&known))
+            {
+                return Err(invalid(
+                    "a member has the name of a known one in other letters",
+                ));
+            }
+            // What a tool is given is an object, and what a model is asked a list.
+            let is_given = &*name == "input" && inner.kind() == JsonKind::Object;
+            match is_given || ANYBODYS_NAMES.contains(&&*name) {
+                true => Ok(()),
+                false => check_letters(inner),
+            }
+        }),
+        JsonKind::Array => value.items().try_for_each(|item| check_letters(item)),
+        _ => Ok(()),
+    }
 }
 
 /// No object may have a name twice: two readers could take two values.

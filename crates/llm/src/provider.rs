@@ -135,7 +135,7 @@ impl Provider {
 
     /// Whether one of its keys stands in what it answered.
     pub(crate) fn has_key_in(&self, answered: &[u8]) -> bool {
-        has_key_in(&self.keys, answered)
+        gives_back(&self.keys, answered)
     }
 
     pub(crate) fn has(&self, model: &str) -> bool {
@@ -143,8 +143,41 @@ impl Provider {
     }
 }
 
+/// Whether one of the keys stands in what was answered, as it is or with the escapes of JSON.
+pub(crate) fn gives_back(keys: &[Secret], answered: &[u8]) -> bool {
+    has_key_in(keys, answered)
+        || (memchr::memchr(b'\\', answered).is_some() && has_key_in(keys, &unescaped(answered)))
+}
+
+/// A text without the escapes of JSON that letters of a key may have.
+fn unescaped(text: &[u8]) -> Vec<u8> {
+    let (mut plain, mut at) = (Vec::with_capacity(text.len()), 0);
+    while let Some(byte) = text.get(at) {
+        let hex = text
+            .get(at + 2..at + 6)
+            .filter(|_| text[at..].starts_with(b"\\u"));
+        let letter =
+            hex.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
+        match (letter, byte) {
+            (Some(letter), _) => {
+                plain.push(letter);
+                at += 6;
+            }
+            (None, b'\\') => {
+                plain.extend(text.get(at + 1));
+                at += 2;
+            }
+            (None, byte) => {
+                plain.push(*byte);
+                at += 1;
+            }
+        }
+    }
+    plain
+}
+
 /// Whether one of the keys stands in a text, as it is.
-pub(crate) fn has_key_in(keys: &[Secret], text: &[u8]) -> bool {
+fn has_key_in(keys: &[Secret], text: &[u8]) -> bool {
     let mut keys = keys.iter().map(|key| key.expose().as_bytes());
     keys.any(|key| !key.is_empty() && memchr::memmem::find(text, key).is_some())
 }
@@ -192,6 +225,22 @@ mod tests {
         names.dedup();
         assert!(names.is_sorted() && names.len() == KINDS.len());
         assert_eq!(ProviderKind::of("nobody"), None);
+    }
+
+    #[test]
+    fn a_key_is_found_however_it_is_written() {
+        let keys = [Secret::new("sk-a/b".to_owned())];
+        for text in [
+            "x sk-a/b y",
+            r"sk\u002da\u002Fb",
+            r"sk-a\/b",
+            r"\\\u0073k-a/b",
+        ] {
+            assert!(gives_back(&keys, text.as_bytes()), "{text}");
+        }
+        for text in ["sk-a", r"sk\u002d", r"\", r"\u00", ""] {
+            assert!(!gives_back(&keys, text.as_bytes()), "{text}");
+        }
     }
 
     #[test]

@@ -205,8 +205,9 @@ pub(crate) struct ProviderState {
     failures: AtomicU32,
     /// Until when it is left alone, on the monotonic clock.
     open_until_ms: AtomicU64,
-    /// Until when each of its keys is.
-    keys: Vec<AtomicU64>,
+    keys: usize,
+    /// Until when a key is left alone for a model: providers count what is asked by both.
+    cooling: Mutex<HashMap<(usize, Box<str>), u64>>,
     turn: AtomicU32,
     /// How many tokens each of its models counts for a body.
     ratios: Mutex<HashMap<Box<str>, TokenRatio>>,
@@ -223,7 +224,7 @@ struct TokenRatio {
 impl ProviderState {
     pub(crate) fn new(keys: usize) -> ProviderState {
         ProviderState {
-            keys: (0..keys).map(|_| AtomicU64::new(0)).collect(),
+            keys,
             ..ProviderState::default()
         }
     }
@@ -277,29 +278,47 @@ impl ProviderState {
 
     /// The key to ask with: the conversation's own where it is not left alone, since a provider's cache is by key; else the
     /// next that is not. Nothing where all are.
-    pub(crate) fn key(&self, conversation: Option<u64>, now_ms: u64) -> Option<usize> {
-        let count = self.keys.len();
+    pub(crate) fn key(&self, conversation: Option<u64>, model: &str, now_ms: u64) -> Option<usize> {
+        let count = self.keys;
         if count == 0 {
             return None;
         }
         let turn = || u64::from(self.turn.fetch_add(1, Ordering::Relaxed));
         let first = conversation.unwrap_or_else(turn) as usize % count;
         let all = (0..count).map(|i| (first + i) % count);
-        let mut free = all.filter(|i| self.keys[*i].load(Ordering::Relaxed) <= now_ms);
+        let cooling = self.cooling();
+        let until = |key| cooling.get(&(key, model.into())).copied();
+        let mut free = all.filter(|key| until(*key).is_none_or(|until| until <= now_ms));
         free.next()
     }
 
-    /// When the first of its keys may be used again, in milliseconds from now.
-    pub(crate) fn cools_ms(&self, now_ms: u64) -> u64 {
-        let keys = self.keys.iter().map(|until| until.load(Ordering::Relaxed));
-        keys.min().unwrap_or_default().saturating_sub(now_ms)
+    /// When the first of its keys may be used again for a model, in milliseconds from now.
+    pub(crate) fn cools_ms(&self, model: &str, now_ms: u64) -> u64 {
+        let cooling = self.cooling();
+        let until = |key| {
+            cooling
+                .get(&(key, model.into()))
+                .copied()
+                .unwrap_or_default()
+        };
+        let first = (0..self.keys).map(until).min();
+        first.unwrap_or_default().saturating_sub(now_ms)
     }
 
-    /// A key is left alone, as the provider asked.
-    pub(crate) fn cool(&self, key: usize, for_ms: u64, now_ms: u64) {
-        if let Some(until) = self.keys.get(key) {
-            until.store(now_ms + for_ms.min(COOL_MS_MAX), Ordering::Relaxed);
+    /// A key is left alone for a model, as the provider asked.
+    pub(crate) fn cool(&self, key: usize, model: &str, for_ms: u64, now_ms: u64) {
+        let mut cooling = self.cooling();
+        if cooling.len() >= MODELS_SEEN_MAX {
+            cooling.retain(|_, until| *until > now_ms);
         }
+        // Agents name models: of too many, none more is kept, and the provider says so again.
+        if cooling.len() < MODELS_SEEN_MAX {
+            cooling.insert((key, model.into()), now_ms + for_ms.min(COOL_MS_MAX));
+        }
+    }
+
+    fn cooling(&self) -> std::sync::MutexGuard<'_, HashMap<(usize, Box<str>), u64>> {
+        self.cooling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -428,12 +447,17 @@ mod tests {
             state.failed(0);
         }
         assert!(state.is_open(OPEN_MS - 1) && !state.is_open(OPEN_MS));
-        assert_eq!(state.key(Some(5), 0), Some(1));
-        state.cool(1, 1_000, 0);
-        assert_eq!(state.key(Some(5), 0), Some(0));
-        state.cool(0, u64::MAX, 0);
-        assert_eq!((state.key(None, 0), state.cools_ms(0)), (None, 1_000));
-        assert_eq!(state.key(Some(5), 1_000), Some(1));
-        assert_eq!(ProviderState::new(0).key(None, 0), None);
+        assert_eq!(state.key(Some(5), "m", 0), Some(1));
+        state.cool(1, "m", 1_000, 0);
+        assert_eq!(state.key(Some(5), "m", 0), Some(0));
+        state.cool(0, "m", u64::MAX, 0);
+        assert_eq!(
+            (state.key(None, "m", 0), state.cools_ms("m", 0)),
+            (None, 1_000)
+        );
+        assert_eq!(state.key(Some(5), "m", 1_000), Some(1));
+        // Another model is not at its limit.
+        assert_eq!(state.key(Some(5), "other", 0), Some(1));
+        assert_eq!(ProviderState::new(0).key(None, "m", 0), None);
     }
 }

@@ -14,6 +14,8 @@ const BODY_BYTES_DEFAULT: u64 = 32 << 20;
 /// How long a provider may take until it answers at all, and be silent in the middle of an answer, in milliseconds.
 const ANSWER_MS_DEFAULT: u64 = 600_000;
 const SILENCE_MS_DEFAULT: u64 = 120_000;
+/// How long an answer that streams may take in all, in milliseconds.
+const STREAM_MS_DEFAULT: u64 = 3_600_000;
 /// How long a WebSocket may be without a request, in milliseconds.
 const SOCKET_IDLE_MS_DEFAULT: u64 = 900_000;
 
@@ -40,9 +42,12 @@ pub struct LlmSection {
     /// How long a provider may take until its answer begins, in milliseconds.
     #[schemars(example = &"600000")]
     pub answer_ms: Count<1, 86_400_000>,
-    /// How long a provider may send nothing in the middle of an answer, in milliseconds.
+    /// How long a provider may say nothing in the middle of an answer, or before its first word, in milliseconds; comments are no word.
     #[schemars(example = &"120000")]
     pub silence_ms: Count<1, 86_400_000>,
+    /// How long an answer that streams may take in all, in milliseconds.
+    #[schemars(example = &"3600000")]
+    pub stream_ms: Count<1, 86_400_000>,
     /// How long a WebSocket may be without a request, in milliseconds.
     #[schemars(example = &"900000")]
     pub socket_idle_ms: Count<1, 3_600_000>,
@@ -130,6 +135,7 @@ impl Default for LlmSection {
             answer_bytes_max: Count((limit::ANSWER_BYTES_DEFAULT as u64).max(BODY_BYTES_DEFAULT)),
             answer_ms: Count(ANSWER_MS_DEFAULT),
             silence_ms: Count(SILENCE_MS_DEFAULT),
+            stream_ms: Count(STREAM_MS_DEFAULT),
             socket_idle_ms: Count(SOCKET_IDLE_MS_DEFAULT),
         }
     }

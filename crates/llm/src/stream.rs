@@ -24,11 +24,13 @@ use tokio::time::Instant;
 
 use crate::answer::{Delta, TextKey, TextKind};
 use crate::convert::stream::StreamConversion;
-use crate::lane::{LlmLane, check_names};
+use crate::lane::LlmLane;
 use crate::meter::TryWatch;
-use crate::provider::has_key_in;
+use crate::provider::gives_back;
 use crate::route::Candidate;
-use crate::upstream::{Sending, end, gives_key_back, of_send, pass_back};
+use crate::upstream::{
+    BYTES_PER_TOKEN, Sending, end, gives_key_back, is_clear, of_send, pass_back,
+};
 use crate::wire::Wire;
 use crate::{refuse, usage};
 
@@ -47,8 +49,6 @@ const KEEP_ALIVE_MS: u64 = 15_000;
 const CLEAN_LINES_MAX: usize = 64;
 /// Longest event beside its texts that is remembered as clean.
 const CLEAN_BYTES_MAX: usize = 4 << 10;
-/// Bytes of text that a token stands for at most, on the whole.
-const BYTES_PER_TOKEN: u64 = 4;
 /// What a stream may begin with, and no client reads (HTML standard, section 9.2.5).
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// Keeps nginx from collecting a stream.
@@ -81,6 +81,7 @@ pub(crate) fn carry(
             .conversion
             .map(|of| StreamConversion::new(of, sending.asked)),
         silence: Duration::from_millis(settings.silence_ms),
+        whole: Duration::from_millis(settings.stream_ms),
         answer,
         sender,
         watch,
@@ -104,6 +105,8 @@ struct Carrying {
     splitter: Splitter,
     judge: EventJudge,
     silence: Duration,
+    /// How long the answer may take in all.
+    whole: Duration,
     answer: UpstreamAnswer,
     sender: BodySender,
     watch: TryWatch,
@@ -152,7 +155,8 @@ impl Carrying {
 
     async fn carry(&mut self) -> Ended {
         let mut look = tokio::time::interval(Duration::from_millis(LOOK_MS));
-        let (mut came, mut told) = (Instant::now(), Instant::now());
+        let begun = Instant::now();
+        let (mut came, mut told) = (begun, begun);
         loop {
             let piece = tokio::select! {
                 piece = self.answer.chunk() => piece,
@@ -161,8 +165,7 @@ impl Carrying {
                     if let Err(refusal) = self.judge.passed.in_force() {
                         return Ended::Refused(refusal);
                     }
-                    if came.elapsed() > self.silence {
-                        let public = "the provider sent nothing for longer than llm.silence_ms";
+                    if let Some(public) = self.is_late(begun, came) {
                         return Ended::Refused(Refusal::new(refusal::LLM_PROVIDER_SLOW, public));
                     }
                     if told.elapsed() > Duration::from_millis(KEEP_ALIVE_MS) {
@@ -174,11 +177,18 @@ impl Carrying {
                     continue;
                 }
             };
-            came = Instant::now();
             self.watch.came();
             let (mut out, mut is_last) = (Vec::new(), false);
             let taken = match piece {
-                Ok(Some(piece)) => self.take(&piece, &mut out),
+                Ok(Some(piece)) => {
+                    let before = self.judge.said;
+                    let taken = self.take(&piece, &mut out);
+                    // Comments and empty events are no word of the model.
+                    if self.judge.said > before {
+                        came = Instant::now();
+                    }
+                    taken
+                }
                 Ok(None) => {
                     is_last = true;
                     self.last(&mut out)
@@ -198,6 +208,15 @@ impl Carrying {
                 Ok(()) => {}
             }
         }
+    }
+
+    /// Why the provider is given up, where it says nothing for too long, or never ends.
+    fn is_late(&self, begun: Instant, came: Instant) -> Option<&'static str> {
+        if came.elapsed() > self.silence {
+            return Some("the provider sent nothing for longer than llm.silence_ms");
+        }
+        let is_over = begun.elapsed() > self.whole;
+        is_over.then_some("the provider's answer took longer than llm.stream_ms")
     }
 
     /// What may go on, said in the client's dialect. A provider that has not said how its answer ends broke off.
@@ -275,6 +294,8 @@ struct EventJudge {
     bytes: u64,
     /// Bytes of the texts that grow.
     said_bytes: u64,
+    /// Events that had data.
+    said: u64,
     has_begun: bool,
     is_error: bool,
 }
@@ -293,6 +314,7 @@ impl EventJudge {
             usage: None,
             bytes: 0,
             said_bytes: 0,
+            said: 0,
             has_begun: false,
             is_error: false,
         }
@@ -303,7 +325,7 @@ impl EventJudge {
         if !std::mem::replace(&mut self.has_begun, true) && event.starts_with(BYTE_ORDER_MARK) {
             event.drain(..BYTE_ORDER_MARK.len());
         }
-        if has_key_in(&self.keys, &event) {
+        if gives_back(&self.keys, &event) {
             return Err(gives_key_back());
         }
         let (mut raw, data) = data_of(event);
@@ -315,10 +337,11 @@ impl EventJudge {
         } else if text == b"[DONE]" {
             self.texts.finish(&mut self.passed, |_| true)?;
         } else {
+            self.said += 1;
             let json = Json::read(&text);
             let json = json.map_err(|_| invalid("an event of the provider is not JSON"))?;
             let root = json.root();
-            check_names(root)?;
+            is_clear(root)?;
             let mut delta = Delta::default();
             (self.wire.event)(root, &mut delta);
             if let Some(why) = delta.invalid {
@@ -327,7 +350,7 @@ impl EventJudge {
             self.usage = usage::merge(self.usage, delta.usage);
             self.is_error |= delta.is_error;
             for call in &delta.whole_calls {
-                self.passed.proposed(call.json().as_bytes(), &call.path)?;
+                call.judge(&mut self.passed)?;
             }
             if let Some(redacted) = self.beside(&text, root, &delta)? {
                 raw.splice(data.clone(), redacted);
@@ -482,5 +505,5 @@ fn invalid(why: &str) -> Refusal {
 
 /// Whether a text is one of a call of a tool.
 fn is_call(key: &TextKey) -> bool {
-    key.kind == TextKind::Arguments
+    matches!(key.kind, TextKind::Arguments | TextKind::Input)
 }

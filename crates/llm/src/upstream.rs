@@ -19,7 +19,7 @@ use net::{Body, Response, SendError, UpstreamAnswer};
 use serde_json::Value;
 
 use crate::answer::AnswerSaid;
-use crate::lane::{KnownRequest, LlmLane, resource};
+use crate::lane::{KnownRequest, LlmLane, check_letters, check_names, resource};
 use crate::meter::TryWatch;
 use crate::provider::Provider;
 use crate::route::Candidate;
@@ -32,12 +32,14 @@ const TRIES_MAX: usize = 4;
 const LOOK_MS: u64 = 1_000;
 /// How long a key is left alone where a provider says that it is at its limit, and not for how long, in milliseconds.
 const COOL_MS_DEFAULT: u64 = 5_000;
-/// How long a key is left alone at most, whatever a provider says, in milliseconds.
-const COOL_MS_MAX: u64 = 3_600_000;
 /// Fields that go on to providers of every dialect.
 const ANY_DIALECTS: &[&str] = &["user-agent", "idempotency-key"];
 /// Names of a query that go on: of all else nothing is known.
-const QUERY: &[&str] = &["alt", "beta", "api-version"];
+const QUERY: &[(&str, &[&str])] = &[
+    ("alt", &["sse", "json"]),
+    ("beta", &["true"]),
+    ("api-version", &["v1", "preview", "latest"]),
+];
 /// Fields of an answer that go back, and what the names of others begin with. Their values are short, and no texts.
 const PASSED_BACK: &[&str] = &[
     "request-id",
@@ -49,6 +51,8 @@ const PASSED_BACK: &[&str] = &[
 ];
 const PASSED_BACK_FROM: &[&str] = &["anthropic-", "openai-", "x-ratelimit-"];
 const FIELD_BYTES_MAX: usize = 128;
+/// Bytes of an answer that a token stands for at most, on the whole.
+pub(crate) const BYTES_PER_TOKEN: u64 = 4;
 
 /// A request on its way.
 pub(crate) struct Sending<'a> {
@@ -160,11 +164,11 @@ pub(crate) async fn carry(
         let provider = &lane.settings().providers[candidate.provider];
         let state = &lane.shared.states[candidate.provider];
         let now_ms = (lane.settings().now_ms)();
-        let key = state.key(Some(sending.conversation), now_ms);
+        let key = state.key(Some(sending.conversation), &candidate.model, now_ms);
         let left_alone = match (state.is_open(now_ms), key) {
             (true, _) => Some("left alone after failures"),
             (false, None) if !provider.keys.is_empty() => {
-                let cools = state.cools_ms(now_ms);
+                let cools = state.cools_ms(&candidate.model, now_ms);
                 retry_ms = Some(retry_ms.map_or(cools, |known: u64| known.min(cools)));
                 Some("at its limit")
             }
@@ -212,7 +216,7 @@ pub(crate) async fn carry(
                 failures.push(format!("{} {}", provider.name, failed.why));
                 // Another key of the same provider may do.
                 let now_ms = (lane.settings().now_ms)();
-                let other = state.key(Some(sending.conversation), now_ms);
+                let other = state.key(Some(sending.conversation), &candidate.model, now_ms);
                 let is_limit = failed
                     .answer
                     .as_ref()
@@ -341,7 +345,7 @@ async fn attempt(
                 429 => {
                     let for_ms = retry_after_ms(&answer.head.headers).unwrap_or(COOL_MS_DEFAULT);
                     if let Some(key) = key {
-                        state.cool(key, for_ms, now_ms);
+                        state.cool(key, &candidate.model, for_ms, now_ms);
                     }
                 }
                 500.. => state.failed(now_ms),
@@ -444,6 +448,22 @@ fn request(
         .map_err(|_| never("a request that is none"))
 }
 
+/// Whether all clients read the same in what a provider says: no member twice, none that is known under a name in other letters.
+///
+/// # Errors
+/// `llm.answer_invalid`.
+pub(crate) fn is_clear(said: JsonValue<'_>) -> Result<(), Refusal> {
+    check_names(said)
+        .and_then(|()| check_letters(said))
+        .map_err(|of| {
+            let public = format!(
+                "the provider's answer could be read in two ways: {}",
+                of.public
+            );
+            Refusal::new(refusal::LLM_ANSWER_INVALID, public)
+        })
+}
+
 /// The refusal of an answer in which the provider's key stands.
 pub(crate) fn gives_key_back() -> Refusal {
     let public = "the provider's answer has the key in it that the provider was asked with";
@@ -506,19 +526,30 @@ fn converted(body: Bytes, sending: &Sending<'_>, candidate: &Candidate) -> Resul
 fn query(query: Option<&str>) -> Option<String> {
     let pairs = query?.split('&').filter(|pair| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-        QUERY.contains(&name) && value.len() <= 64 && value.bytes().all(plain)
+        let known = QUERY.iter().find(|(known, _)| *known == name);
+        known.is_some_and(|(name, values)| {
+            values.contains(&value) || (*name == "api-version" && is_date(value))
+        })
     });
     let kept: Vec<&str> = pairs.collect();
     (!kept.is_empty()).then(|| kept.join("&"))
+}
+
+/// Whether a version of an API is a date, such as `2024-10-21` or `2025-04-01-preview`.
+fn is_date(version: &str) -> bool {
+    let date = version.strip_suffix("-preview").unwrap_or(version);
+    let has_form = |(at, byte): (usize, u8)| match at {
+        4 | 7 => byte == b'-',
+        _ => byte.is_ascii_digit(),
+    };
+    date.len() == 10 && date.bytes().enumerate().all(has_form)
 }
 
 /// How long the provider wants to be left alone, in milliseconds (RFC 9110, section 10.2.3; as seconds alone).
 fn retry_after_ms(fields: &HeaderMap) -> Option<u64> {
     let number = |name: &str| fields.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
     let ms = number("retry-after-ms").or(number(RETRY_AFTER.as_str()).map(|s| s * 1000.0));
-    ms.filter(|ms| *ms >= 0.0)
-        .map(|ms| (ms as u64).min(COOL_MS_MAX))
+    ms.filter(|ms| *ms >= 0.0).map(|ms| ms as u64)
 }
 
 /// What is done for a call, as long as the call is in force.
@@ -592,6 +623,7 @@ async fn whole(
     };
     let mut usage = None;
     let provider = &settings.providers[candidate.provider];
+    let is_said = wire.bills == Bills::All && status.is_success();
     let judged = body.and_then(|body| {
         if provider.has_key_in(&body) {
             return Err(gives_key_back());
@@ -604,10 +636,16 @@ async fn whole(
         Ok((body, bytes)) => {
             let error = (status.as_u16() >= 400).then_some("provider");
             watch.ended(usage, error);
+            let said = usage.is_some_and(|usage| usage.output > 0);
             passed.end(CallEnding {
                 status: status.as_u16(),
                 bytes,
-                usage,
+                // An answer of which nobody counted what the model said costs its text at least.
+                usage: usage.filter(|_| said || !is_said),
+                output_least: match said || !is_said {
+                    true => 0,
+                    false => bytes / BYTES_PER_TOKEN,
+                },
                 is_unbilled: Billed::of_status(status.as_u16()) == Billed::Nothing,
                 ..CallEnding::of(CallEnd::Complete)
             });
@@ -657,13 +695,14 @@ fn judge_whole(
         };
         return Err(Refusal::new(refusal::LLM_ANSWER_INVALID, what));
     };
+    is_clear(json.root())?;
     let mut said = AnswerSaid::default();
     if status.is_success() {
         (wire.answer)(json.root(), &mut said);
     }
     *usage = said.usage;
     for call in &said.calls {
-        passed.proposed(call.json().as_bytes(), &call.path)?;
+        call.judge(passed)?;
     }
     Ok(match passed.answer(json.root(), "")? {
         Answer::AsItCame => body.clone(),
@@ -768,7 +807,7 @@ mod tests {
         assert_eq!(of("retry-after", " 7 "), Some(7_000));
         assert_eq!(of("retry-after-ms", "250"), Some(250));
         for long in ["1e300", "inf", "99999999999999999999"] {
-            assert_eq!(of("retry-after", long), Some(COOL_MS_MAX), "{long}");
+            assert!(of("retry-after", long) > Some(1 << 60), "{long}");
         }
         for none in ["-1", "NaN", "soon", "Wed, 21 Oct 2026 07:28:00 GMT"] {
             assert_eq!(of("retry-after", none), None, "{none}");

@@ -105,11 +105,16 @@ fn call_in_pieces<'j>(part: JsonValue<'j>, candidate: u64, delta: &mut Delta<'j>
     if pieces.is_none() && goes_on.is_none_or(|goes_on| goes_on.text() != "true") {
         return false;
     }
-    delta.call((candidate, 0), call.get("name"), call.get("id"));
+    delta.call(
+        TextKind::Input,
+        (candidate, 0),
+        call.get("name"),
+        call.get("id"),
+    );
     for piece in pieces.into_iter().flat_map(JsonValue::items) {
         let text = piece.get("stringValue").or(piece.get("string_value"));
         if let Some(text) = text.filter(|text| text.kind() == JsonKind::String) {
-            delta.text(TextKind::Arguments, (candidate, 0), text);
+            delta.text(TextKind::Input, (candidate, 0), text);
         }
     }
     true

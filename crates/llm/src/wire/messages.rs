@@ -64,7 +64,8 @@ pub(super) fn answer<'j>(answer: JsonValue<'j>, said: &mut AnswerSaid<'j>) {
     let content = answer.get("content");
     for (i, block) in content.into_iter().flat_map(JsonValue::items).enumerate() {
         let kind = block.get("type").and_then(JsonValue::as_str);
-        if kind.as_deref() == Some("tool_use") {
+        // Of blocks that are not known here too: a client may run what is called so.
+        if kind.is_some_and(|kind| kind.ends_with("tool_use")) {
             let path = format!("content[{i}]");
             let call = ToolCall::of(path, block.get("name"), block.get("input"));
             said.calls.extend(call);
@@ -100,7 +101,12 @@ pub(super) fn event<'j>(event: JsonValue<'j>, delta: &mut Delta<'j>) {
             };
             let kind = block.get("type").and_then(JsonValue::as_str);
             if kind.is_some_and(|kind| kind.ends_with("tool_use")) {
-                delta.call((index, 0), block.get("name"), block.get("id"));
+                delta.call(
+                    TextKind::Arguments,
+                    (index, 0),
+                    block.get("name"),
+                    block.get("id"),
+                );
                 // Its arguments mostly come in pieces; here they may stand already.
                 if let Some(input) = block.get("input").filter(|input| !is_empty(*input)) {
                     let path = "content_block".to_owned();

@@ -94,7 +94,7 @@ pub(super) fn chat_answer<'j>(answer: JsonValue<'j>, said: &mut AnswerSaid<'j>) 
         let calls = message.get("tool_calls");
         for (j, call) in calls.into_iter().flat_map(JsonValue::items).enumerate() {
             let path = format!("choices[{i}].message.tool_calls[{j}]");
-            said.calls.extend(chat_call(call, path));
+            said.calls.extend(chat_call(call, &path));
         }
         if let Some(call) = message.get("function_call") {
             let path = format!("choices[{i}].message.function_call");
@@ -104,14 +104,18 @@ pub(super) fn chat_answer<'j>(answer: JsonValue<'j>, said: &mut AnswerSaid<'j>) 
     }
 }
 
-fn chat_call(call: JsonValue<'_>, path: String) -> Option<ToolCall<'_>> {
-    match call.get("function").or(call.get("custom")) {
-        Some(function) => {
-            let arguments = function.get("arguments").or(function.get("input"));
-            ToolCall::of(path, function.get("name"), arguments)
-        }
-        None => None,
-    }
+/// The calls that an item of `tool_calls` is: of a function, and of a tool that is given a text. One that is both is judged as both.
+fn chat_call<'j>(call: JsonValue<'j>, path: &str) -> impl Iterator<Item = ToolCall<'j>> {
+    let of = |name: &str| call.get(name);
+    let function = of("function").and_then(|of| {
+        let arguments = of.get("arguments").or(of.get("input"));
+        ToolCall::of(path.to_owned(), of.get("name"), arguments)
+    });
+    let custom = of("custom").and_then(|of| {
+        let input = of.get("input").or(of.get("arguments"));
+        ToolCall::of_text(path.to_owned(), of.get("name"), input)
+    });
+    function.into_iter().chain(custom)
 }
 
 pub(super) fn chat_event<'j>(event: JsonValue<'j>, delta: &mut Delta<'j>) {
@@ -136,6 +140,7 @@ pub(super) fn chat_event<'j>(event: JsonValue<'j>, delta: &mut Delta<'j>) {
                 chat_call_delta(index, call, delta);
             }
             if let Some(call) = said.get("function_call") {
+                let call = (call, TextKind::Arguments);
                 function_delta((index, FUNCTION_CALL), call, None, delta);
             }
         }
@@ -156,23 +161,38 @@ fn chat_call_delta<'j>(choice: u64, call: JsonValue<'j>, delta: &mut Delta<'j>) 
         delta.invalid = Some("a piece of a call of a tool has no index");
         return;
     };
-    if let Some(function) = call.get("function").or(call.get("custom")) {
-        function_delta((choice, index), function, call.get("id"), delta);
+    if call.get("function").is_some() && call.get("custom").is_some() {
+        delta.invalid = Some("a call of a tool is of two kinds");
+    }
+    if let Some(function) = call.get("function") {
+        function_delta(
+            (choice, index),
+            (function, TextKind::Arguments),
+            call.get("id"),
+            delta,
+        );
+    } else if let Some(custom) = call.get("custom") {
+        function_delta(
+            (choice, index),
+            (custom, TextKind::Input),
+            call.get("id"),
+            delta,
+        );
     }
 }
 
 fn function_delta<'j>(
     number: (u64, u64),
-    function: JsonValue<'j>,
+    (function, kind): (JsonValue<'j>, TextKind),
     id: Option<JsonValue<'j>>,
     delta: &mut Delta<'j>,
 ) {
     if function.kind() != JsonKind::Object {
         return;
     }
-    delta.call(number, function.get("name"), id);
+    delta.call(kind, number, function.get("name"), id);
     if let Some(arguments) = function.get("arguments").or(function.get("input")) {
-        delta.text(TextKind::Arguments, number, arguments);
+        delta.text(kind, number, arguments);
     }
 }
 
@@ -190,7 +210,7 @@ fn response_call(item: JsonValue<'_>, path: String) -> Option<ToolCall<'_>> {
     let kind = item.get("type").and_then(JsonValue::as_str)?;
     match &*kind {
         "function_call" => ToolCall::of(path, item.get("name"), item.get("arguments")),
-        "custom_tool_call" => ToolCall::of(path, item.get("name"), item.get("input")),
+        "custom_tool_call" => ToolCall::of_text(path, item.get("name"), item.get("input")),
         // What a client is to run or to change stands under names of their own: all of it is judged.
         kind if client_runs(kind) => {
             ToolCall::of(path, item.get("name").or(item.get("type")), Some(item))
@@ -211,7 +231,7 @@ pub(super) fn response_event<'j>(event: JsonValue<'j>, delta: &mut Delta<'j>) {
         match &*kind {
             "response.output_text.delta" => delta.text(TextKind::Content, number, text),
             "response.refusal.delta" => delta.text(TextKind::Refusal, number, text),
-            kind if is_of_call(kind) => delta.text(TextKind::Arguments, (output, 0), text),
+            kind if is_of_call(kind) => delta.text(kind_of(kind), (output, 0), text),
             _ => delta.text(TextKind::Reasoning, number, text),
         }
     }
@@ -219,9 +239,9 @@ pub(super) fn response_event<'j>(event: JsonValue<'j>, delta: &mut Delta<'j>) {
         "response.output_item.added" => {
             if let Some(item) = event.get("item") {
                 let kind = item.get("type").and_then(JsonValue::as_str);
-                if kind.is_some_and(|kind| client_runs(&kind)) {
+                if let Some(kind) = kind.filter(|kind| client_runs(kind)) {
                     let name = item.get("name").or(item.get("type"));
-                    delta.call((output, 0), name, item.get("call_id"));
+                    delta.call(kind_of(&kind), (output, 0), name, item.get("call_id"));
                 }
             }
         }
@@ -240,6 +260,15 @@ pub(super) fn response_event<'j>(event: JsonValue<'j>, delta: &mut Delta<'j>) {
         response_answer(response, &mut said);
         delta.usage = said.usage;
         delta.whole_calls.extend(said.calls);
+    }
+}
+
+/// What the pieces of a call are: JSON of a function, a text of all else.
+fn kind_of(item: &str) -> TextKind {
+    let item = item.strip_prefix("response.").unwrap_or(item);
+    match item.starts_with("function_call") {
+        true => TextKind::Arguments,
+        false => TextKind::Input,
     }
 }
 

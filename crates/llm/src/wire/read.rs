@@ -36,9 +36,40 @@ const MEDIA_KINDS: &[&str] = &[
 const SOUNDS: &[&str] = &[
     "wav", "mp3", "flac", "opus", "pcm16", "aac", "m4a", "ogg", "webm",
 ];
-/// Characters of base64 that are looked at to tell whether a medium is a text, and bytes that such a text has at least.
-const TEXT_LOOK_CHARS: usize = 1_024;
+/// Characters of base64 that are looked at to tell whether something is a medium, and bytes that a text has at least.
+const LOOK_CHARS: usize = 1_024;
 const TEXT_BYTES_MIN: usize = 12;
+/// Longest media type.
+const TYPE_BYTES_MAX: usize = 80;
+/// What media begin with, and where in them. Sources: the WHATWG's MIME sniffing standard, section 6, and the formats' own.
+const MAGIC: &[(usize, &[u8])] = &[
+    (0, b"\x89PNG\r\n\x1a\n"),
+    (0, b"\xff\xd8\xff"),
+    (0, b"GIF8"),
+    (0, b"RIFF"),
+    (0, b"BM"),
+    (0, b"II*\0"),
+    (0, b"MM\0*"),
+    (0, b"\0\0\x01\0"),
+    // MP4, M4A, HEIC, AVIF, QuickTime.
+    (4, b"ftyp"),
+    (0, b"%PDF-"),
+    (0, b"ID3"),
+    (0, b"\xff\xfb"),
+    (0, b"\xff\xf3"),
+    (0, b"\xff\xf2"),
+    (0, b"\xff\xf1"),
+    (0, b"\xff\xf9"),
+    (0, b"OggS"),
+    (0, b"fLaC"),
+    (0, b"FORM"),
+    (0, b"\x1a\x45\xdf\xa3"),
+    (0, b"\0\0\x01\xba"),
+    (0, b"\0\0\x01\xb3"),
+    // Office documents, and other archives.
+    (0, b"PK\x03\x04"),
+    (0, b"\xd0\xcf\x11\xe0"),
+];
 /// Of what length a text was cut is not looked at.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
@@ -209,29 +240,36 @@ fn is_media(name: &str, value: JsonValue<'_>, is_typed: bool) -> bool {
     let inside = inside.get(1..inside.len() - 1).unwrap_or_default();
     let coded = match inside.strip_prefix("data:") {
         Some(url) => url.split_once(";base64,").and_then(|(kind, coded)| {
-            (is_medium(kind) && kind.bytes().all(is_of_type)).then_some(coded)
+            (is_medium(kind) && kind.len() <= TYPE_BYTES_MAX && kind.bytes().all(is_of_type))
+                .then_some(coded)
         }),
         None if name == "data" && is_typed => Some(inside),
         None => None,
     };
-    coded.is_some_and(|coded| is_base64(coded) && !is_text(coded))
+    coded.is_some_and(|coded| is_base64(coded) && begins_as_a_medium(coded))
 }
 
-/// Whether what is coded in base64 begins as a text of some length, whatever its type says that it is: that may be read.
-fn is_text(coded: &str) -> bool {
+/// Whether what is coded in base64 begins as a medium does, whatever its type says: all else is read as the text that it may be.
+fn begins_as_a_medium(coded: &str) -> bool {
     let letters = coded.bytes().filter(|byte| !matches!(byte, b'\\' | b'='));
     let plain = letters.map(|byte| match byte {
         b'-' => b'+',
         b'_' => b'/',
         other => other,
     });
-    let begin: Vec<u8> = plain.take(TEXT_LOOK_CHARS).collect();
+    let begin: Vec<u8> = plain.take(LOOK_CHARS).collect();
     let Ok(bytes) = BASE64.decode(&begin) else {
         return false;
     };
-    let text = match std::str::from_utf8(&bytes) {
+    let is_there =
+        |(at, magic): &(usize, &[u8])| bytes.get(*at..).is_some_and(|from| from.starts_with(magic));
+    MAGIC.iter().any(is_there) && !is_text(&bytes)
+}
+
+/// Whether bytes are the begin of a text of some length: a letter may be cut in two at their end.
+fn is_text(bytes: &[u8]) -> bool {
+    let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
-        // A letter may be cut in two where the look ends.
         Err(error) if error.error_len().is_none() => {
             std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default()
         }
@@ -241,9 +279,9 @@ fn is_text(coded: &str) -> bool {
     text.len() >= TEXT_BYTES_MIN && !text.contains(is_odd)
 }
 
-/// A byte of a media type and its parameters (RFC 2045, section 5.1).
+/// A byte of a media type without parameters (RFC 2045, section 5.1): those may say anything.
 fn is_of_type(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"/+-.;=".contains(&byte)
+    byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"/+-.".contains(&byte)
 }
 
 /// Whether a text as JSON has it is base64, in which JSON may escape the slash alone.
@@ -269,10 +307,10 @@ mod tests {
     #[test]
     fn media_in_base64_are_left_out() {
         for body in [
-            r#"{"source":{"type":"base64","media_type":"image/png","data":"iVBO\/w0+KGg="}}"#,
+            r#"{"source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo\/AAAA"}}"#,
             r#"{"inlineData":{"mimeType":"application/pdf","data":"JVBERi0="}}"#,
             r#"{"input_audio":{"format":"wav","data":"UklGRg=="}}"#,
-            r#"{"image_url":{"url":"data:image/png;base64,iVBOR/w="}}"#,
+            r#"{"image_url":{"url":"data:image/png;base64,iVBORw0KGgo="}}"#,
             r#"{"type":"input_file","file_data":"data:application/pdf;base64,JVBERi0="}"#,
         ] {
             assert!(left_out(body) > 8, "{body}");
@@ -314,6 +352,10 @@ mod tests {
         for body in [
             r#"{"source":{"type":"text","media_type":"text/plain","data":"AKIAIOSFODNN7EXAMPLE"}}"#,
             r#"{"inlineData":{"mimeType":"application/json","data":"AAAA"}}"#,
+            // What begins as no medium does.
+            r#"{"source":{"media_type":"image/png","data":"AKIAIOSFODNN7EXAMPLE"}}"#,
+            r#"{"image_url":{"url":"data:image/png;x=AKIAIOSFODNN7EXAMPLE;base64,iVBORw0KGgo="}}"#,
+            r#"{"input_audio":{"format":"pcm16","data":"AAAAAAAA"}}"#,
             r#"{"data":"AKIAIOSFODNN7EXAMPLE","format":"email"}"#,
             r#"{"data":"AKIA\nIOSFODNN7\u0045","media_type":"image/png"}"#,
             r#"{"data":"AAAA","media_type":"image/png","mimeType":"text/plain"}"#,

@@ -50,6 +50,7 @@ pub(super) fn llm(written: &LlmSection, taken: &[Name], check: &mut Check<'_>) -
         answer_bytes_max: written.answer_bytes_max.size(),
         answer_ms: written.answer_ms.0,
         silence_ms: written.silence_ms.0,
+        stream_ms: written.stream_ms.0,
         socket_idle_ms: written.socket_idle_ms.0,
     }
 }

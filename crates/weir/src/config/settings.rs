@@ -181,6 +181,7 @@ pub(crate) struct Llm {
     pub answer_bytes_max: usize,
     pub answer_ms: u64,
     pub silence_ms: u64,
+    pub stream_ms: u64,
     pub socket_idle_ms: u64,
 }
 

@@ -139,6 +139,7 @@ impl Means {
             answer_bytes_max: settings.answer_bytes_max,
             answer_ms: settings.answer_ms,
             silence_ms: settings.silence_ms,
+            stream_ms: settings.stream_ms,
             socket_idle_ms: settings.socket_idle_ms,
             meter: Arc::clone(&self.metrics) as Arc<dyn llm::ModelMeter>,
             usage: Arc::clone(&self.usage) as Arc<dyn llm::UsageOf>,
@@ -296,6 +297,7 @@ fn reloaded(old: &Settings, new: &Settings) -> Vec<String> {
         ),
         ("answer_ms", old.answer_ms != new.answer_ms),
         ("silence_ms", old.silence_ms != new.silence_ms),
+        ("stream_ms", old.stream_ms != new.stream_ms),
         ("socket_idle_ms", old.socket_idle_ms != new.socket_idle_ms),
     ];
     let differ = differ.into_iter().filter(|(_, differs)| *differs);
