@@ -98,6 +98,14 @@ impl RunBook {
             .cloned()
     }
 
+    /// Whether no run of its thread was started after it.
+    pub(crate) fn is_last(&self, run: &LiveRun) -> bool {
+        let pages = self.pages();
+        let thread = (run.owner.clone(), run.thread.clone());
+        let last = pages.latest.get(&thread);
+        last.is_some_and(|last| last.id == run.id)
+    }
+
     /// Takes in a new run, behind the one of its thread that was started before; with `interrupts` the thread's other runs are ended.
     /// All of it is one step, so that two starts at once stand one behind the other, and a start that is refused ends nothing.
     ///

@@ -20,15 +20,17 @@ mod ports;
 mod refuse;
 pub mod section;
 mod settings;
+mod shapes;
 mod steps;
 
 pub use actions::LANE;
 pub use event::{RunMessage, StepUsage, ToolCall};
-pub use lane::{RunLane, RunShared, answer_without};
+pub use lane::{KnownAgent, RunLane, RunShared, answer_without};
 pub use live::RunState;
 pub use ports::{
     ModelAnswer, ModelAsk, ModelPiece, Models, PortCaller, PortFailure, PortFuture, RunPorts,
     ToolAnswer, ToolOffer, Tools,
 };
-pub use refuse::refuse;
+pub use refuse::{refuse, refuse_error};
 pub use settings::{RunAgent, RunLimits, Settings};
+pub use shapes::responses::PREFIX as MODEL_PREFIX;

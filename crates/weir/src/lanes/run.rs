@@ -47,6 +47,18 @@ pub(crate) const ROW: Row = Row {
     routes: &[
         route("/v1/runs", &[Method::GET, Method::POST]),
         route("/v1/runs/**", &[Method::GET, Method::POST, Method::DELETE]),
+        route("/ws/runs/*", &[Method::GET]),
+        route("/ws/chat", &[Method::GET]),
+        Route {
+            refuse: run::refuse_error,
+            ..route("/api/chat", &[Method::POST])
+        },
+        // Those of models are asked by the path above, and kept by their providers.
+        Route {
+            refuse: run::refuse_error,
+            ..route("/v1/responses/**", &[Method::GET, Method::POST])
+        },
+        route("/ag-ui/*", &[Method::POST]),
     ],
     metrics: &[RUNS, RUNS_ENDED],
     endpoints: |_| Vec::new(),
