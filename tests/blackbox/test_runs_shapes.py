@@ -1,21 +1,17 @@
 """Runs in the words of other clients: WebSocket, AgentZero's chat, OpenAI's Responses, AG-UI."""
 
 import json
-import os
+import socket as sockets
 import subprocess
 import threading
-import time
-from pathlib import Path
 
 import openai
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from gateway import until
-from test_runs import SECRET, House, of
-
-NODE = Path(__file__).parent / "clients"
+from test_hub_clients import CLIENTS, NODE, NODE_CLIENTS
+from test_runs import SECRET, House
 
 
 @pytest.fixture(scope="module")
@@ -268,3 +264,120 @@ def test_models_of_providers_are_asked_as_before(house):
     with pytest.raises(openai.NotFoundError) as error:
         client(house).responses.create(model="nowhere/run/x", input="x")
     assert error.value.code == "llm.model_unknown"
+
+
+# Clients in JavaScript
+
+
+def node(kind, url, key, *more):
+    command = [str(NODE), str(CLIENTS / "runs.mjs"), kind, url, key, str(NODE_CLIENTS), *more]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def ag_ui(house, agent, *messages, who="dev"):
+    url = f"http://127.0.0.1:{house.gateway.port}/ag-ui/{agent}"
+    *events, end = node("agui", url, house.gateway.keys[who], json.dumps([{"id": str(n), **m} for n, m in enumerate(messages)]))
+    return events, end
+
+
+def user(text):
+    return {"role": "user", "content": text}
+
+
+def test_the_client_of_ag_ui(house):
+    events, end = ag_ui(house, "worker", user(LOOKS))
+    assert end["failed"] is None
+    kinds = [event["type"] for event in events if not event["type"].endswith("_CONTENT")]
+    assert kinds == [
+        "RUN_STARTED", "STEP_STARTED", "REASONING_START", "REASONING_MESSAGE_START", "REASONING_MESSAGE_END", "REASONING_END",
+        "TEXT_MESSAGE_START", "TEXT_MESSAGE_END", "TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END",
+        "TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "TOOL_CALL_RESULT", "TOOL_CALL_RESULT", "STEP_FINISHED",
+        "STEP_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_END", "STEP_FINISHED", "RUN_FINISHED"]
+    assert {(e["threadId"], e["runId"]) for e in (events[0], events[-1])} == {("thread-1", "run-1")}
+    assert events[-1]["outcome"] == {"type": "success"} and events[-1]["result"] == "it holds"
+    # The client's own fold of the events: the conversation, which it sends with its next run.
+    roles = [message["role"] for message in end["messages"]]
+    assert roles == ["user", "reasoning", "assistant", "tool", "tool", "assistant"]
+    assert end["messages"][2]["content"] == "I look." and len(end["messages"][2]["toolCalls"]) == 2
+    assert end["messages"][3]["content"] == "look did r" and end["messages"][-1]["content"] == "it holds"
+    told = [{k: v for k, v in message.items() if k != "id"} for message in end["messages"]]
+    _, again = ag_ui(house, "worker", *told, user("and now?"))
+    assert again["failed"] is None
+    asked = [json.loads(seen["body"]) for seen in house.model.seen() if "body" in seen][-1]
+    assert [m["role"] for m in asked["messages"]] == ["system", "user", "assistant", "tool", "tool", "assistant", "user"]
+
+
+def test_ag_ui_hears_of_failures(house):
+    events, end = ag_ui(house, "talker", user(script({"nothing": True})))
+    assert events[-1]["type"] == "RUN_ERROR" and events[-1]["code"] == "run.model"
+    _, end = ag_ui(house, "nobody", user("x"))
+    assert "404" in end["failed"] and "run.agent_unknown" in end["failed"]
+    _, end = ag_ui(house, "talker", user("x"), who="guest")
+    assert "403" in end["failed"]
+    body = {"threadId": "t", "runId": "r", "messages": [user("x")], "tools": [{"name": "mine"}]}
+    answer = house.ask("POST", "/ag-ui/talker", body)
+    assert (answer.status, answer.refusal()[0]) == (400, "run.invalid") and answer.json()["call"]
+
+
+class Cutter:
+    """Passes connections on, and cuts each behind so many bytes of its answer."""
+
+    def __init__(self, port, bytes_max):
+        self.to, self.bytes_max = port, bytes_max
+        self.listener = sockets.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                near, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.carry, args=(near,), daemon=True).start()
+
+    def carry(self, near):
+        with near, sockets.create_connection(("127.0.0.1", self.to)) as far:
+            far.sendall(near.recv(65536))
+            left = self.bytes_max
+            while left > 0 and (piece := far.recv(min(left, 65536))):
+                near.sendall(piece)
+                left -= len(piece)
+
+    def close(self):
+        self.listener.close()
+
+
+def test_an_event_source_reconnects_by_itself(house):
+    run = house.start([{"say": "the weir holds the river, and the river holds the boats"}], agent="talker")
+    house.ended(run)
+    cutter = Cutter(house.gateway.port, 1_600)
+    try:
+        *events, end = node("events", f"http://127.0.0.1:{cutter.port}/v1/runs/{run}/events", house.gateway.keys["dev"])
+    finally:
+        cutter.close()
+    assert [event["data"] for event in events] == house.events(run)
+    assert [int(event["id"]) for event in events] == list(range(1, len(events) + 1))
+    assert end["opens"] > 1, "it was cut, and came back"
+
+
+# In every shape alike
+
+
+def test_a_secret_of_a_tool_is_in_no_shape(house):
+    leaks = script({"calls": [["leak", {}]]}, {"say": "ok"})
+    response = client(house).responses.create(model="run/worker", input=leaks)
+    assert SECRET not in response.model_dump_json()
+    events = list(client(house).responses.retrieve(response.id, stream=True))
+    assert SECRET not in "".join(event.model_dump_json() for event in events)
+    with socket(house, f"/ws/runs/{response.id}") as listener:
+        assert SECRET not in "".join(listener)
+    heard, end = ag_ui(house, "worker", user(leaks))
+    assert SECRET not in json.dumps(heard) + json.dumps(end)
+    assert SECRET.encode() not in house.ask("GET", f"/v1/runs/{response.id}/transcript").body
+    # One that a user says does not reach the model.
+    before = len(house.model.seen())
+    answer = house.ask("POST", "/api/chat", {"message": f"use {SECRET}", "agent_id": "talker"})
+    assert answer.status in (200, 403) and SECRET not in json.dumps(house.model.seen()[before:])

@@ -284,6 +284,7 @@ pub(crate) mod tests {
                 instructions: "be brief".into(),
                 tools: vec!["tracker/*".into()],
                 limits,
+                callback: None,
             }],
             own: limits,
             servers: vec![Name::new("tracker").unwrap()],

@@ -1,6 +1,6 @@
 //! All runs of a gateway: who may find which, how many there may be, and how long they are kept.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::{Name, Refusal, refusal};
@@ -13,6 +13,8 @@ use crate::settings::Settings;
 
 /// When a run may be started that found no room, in milliseconds.
 const BUSY_RETRY_MS: u64 = 1_000;
+/// Runs that are not kept any more, and of which that is still told.
+const GONE_MAX: usize = 10_000;
 /// Runs of one thread that wait.
 const THREAD_WAITING_MAX: usize = 16;
 
@@ -33,6 +35,8 @@ struct BookPages {
     keys: HashMap<(Name, String), (String, Arc<LiveRun>)>,
     /// Those that were found open, and that nobody drives yet.
     found: Vec<Arc<LiveRun>>,
+    /// Owners and ids of those that were taken away since this process began.
+    gone: VecDeque<(Name, Arc<str>)>,
     /// Ends by agent and state, since this process began.
     ended: BTreeMap<(Name, RunState), u64>,
 }
@@ -88,6 +92,16 @@ impl RunBook {
         let pages = self.pages();
         let run = pages.all.get(id).filter(|run| run.owner == *owner);
         run.cloned()
+    }
+
+    /// Why this agent has no run of this id.
+    pub(crate) fn why_not(&self, owner: &Name, id: &str) -> Refusal {
+        let pages = self.pages();
+        let mut gone = pages.gone.iter();
+        match gone.any(|(of, gone)| of == owner && **gone == *id) {
+            true => Refusal::new(refusal::RUN_GONE, "the run is not kept any more"),
+            false => Refusal::new(refusal::RUN_UNKNOWN, "no run of this agent has that id"),
+        }
     }
 
     /// The run of a thread that is at work.
@@ -198,6 +212,11 @@ impl RunBook {
         }
         for run in gone {
             pages.remove(&run);
+            if pages.gone.len() >= GONE_MAX {
+                pages.gone.pop_front();
+            }
+            let name = (run.owner.clone(), Arc::clone(&run.id));
+            pages.gone.push_back(name);
             self.files.remove(&run.id);
         }
     }

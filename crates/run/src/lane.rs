@@ -182,7 +182,9 @@ impl RunLane {
             let kept = shared.book.files.append(&run.id, &line, true).await;
             let is_kept = kept.is_ok();
             run.has_head(line.len() + 1, is_kept);
-            if !is_kept {
+            if is_kept {
+                shared.is_mended();
+            } else {
                 shared.book.forget(&run);
                 shared.book.files.remove(&run.id);
             }
@@ -400,7 +402,7 @@ impl<'a> RunAsking<'a> {
         run: &str,
     ) -> Result<(Arc<LiveRun>, Passed), Refusal> {
         let Some(run) = self.shared().book.find(self.owner(), run) else {
-            let refusal = Refusal::new(refusal::RUN_UNKNOWN, "no run of this agent has that id");
+            let refusal = self.shared().book.why_not(self.owner(), run);
             return Err(self.no(action, None, refusal).await);
         };
         let passed = self.pass(action, &run.agent, Some(&run.id)).await?;
@@ -451,7 +453,7 @@ impl<'a> RunAsking<'a> {
 
     async fn events(&self, run: &str) -> Result<Response, Refusal> {
         let Some(run) = self.shared().book.find(self.owner(), run) else {
-            let refusal = Refusal::new(refusal::RUN_UNKNOWN, "no run of this agent has that id");
+            let refusal = self.shared().book.why_not(self.owner(), run);
             return Err(self.no(&READ, None, refusal).await);
         };
         let query = RunQuery::of(self.head.uri.query().unwrap_or_default());

@@ -33,7 +33,7 @@ impl RunAsking<'_> {
             Err(refusal) => return Err(self.no(&READ, None, refusal).await),
         };
         let Some(run) = self.shared().book.find(self.owner(), run) else {
-            let refusal = Refusal::new(refusal::RUN_UNKNOWN, "no run of this agent has that id");
+            let refusal = self.shared().book.why_not(self.owner(), run);
             return Err(self.no(&READ, None, refusal).await);
         };
         let query = RunQuery::of(self.head.uri.query().unwrap_or_default());
