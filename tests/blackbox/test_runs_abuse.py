@@ -89,6 +89,9 @@ def test_a_message_over_its_bound_closes_the_connection(house):
     big = json.dumps({"agent": "talker", "input": "x" * (4 << 20)}).encode()
     answer = house.ask("POST", "/v1/runs", big)
     assert (answer.status, answer.refusal()[0]) == (413, "http.body_too_large")
+    # Models take larger ones, runs by their path do not.
+    answer = house.ask("POST", "/v1/responses", {"model": "run/talker", "input": "x" * (4 << 20)})
+    assert (answer.status, answer.json()["error"]["code"]) == (413, "http.body_too_large")
 
 
 def test_a_body_that_is_no_start_is_refused_in_each_shape(house):
@@ -104,9 +107,9 @@ def test_a_body_that_is_no_start_is_refused_in_each_shape(house):
 
 def test_what_is_gone_is_said_to_be_gone(tmp_path):
     with House(tmp_path / "house", bytes_max=1 << 20) as house:
-        first = house.start([{"bytes": 600_000}], agent="talker")
+        first = house.start([{"bytes": 150_000}], agent="talker")
         house.ended(first)
-        second = house.start([{"bytes": 600_000}], agent="talker")
+        second = house.start([{"bytes": 150_000}], agent="talker")
         house.ended(second)
         for path in ("", "/events?after=1", "/transcript"):
             answer = house.ask("GET", f"/v1/runs/{first}{path}")

@@ -353,7 +353,7 @@ class Cutter:
 def test_an_event_source_reconnects_by_itself(house):
     run = house.start([{"say": "the weir holds the river, and the river holds the boats"}], agent="talker")
     house.ended(run)
-    cutter = Cutter(house.gateway.port, 1_600)
+    cutter = Cutter(house.gateway.port, 2_400)
     try:
         *events, end = node("events", f"http://127.0.0.1:{cutter.port}/v1/runs/{run}/events", house.gateway.keys["dev"])
     finally:

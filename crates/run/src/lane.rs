@@ -558,8 +558,16 @@ impl<'a> RunAsking<'a> {
 
     /// The body of a request to start a run.
     async fn body(&self, request: &mut Request) -> Result<Bytes, Refusal> {
-        request.bound_body(self.shared().settings.body_bytes_max);
-        match request.body().await {
+        let bytes_max = self.shared().settings.body_bytes_max;
+        request.bound_body(bytes_max);
+        let body = request.body().await.and_then(|body| {
+            // What another lane read has the bound of that lane.
+            let public = format!("the request is larger than {bytes_max} bytes");
+            let fits = body.len() <= bytes_max;
+            fits.then_some(body)
+                .ok_or_else(|| Refusal::new(refusal::BODY_TOO_LARGE, public))
+        });
+        match body {
             Ok(body) => Ok(body),
             Err(refusal) => Err(self.no(&START, None, refusal).await),
         }

@@ -31,6 +31,8 @@ function events() {
     fetch: (input, init) => fetch(input, { ...init, headers: { ...init.headers, authorization } }),
   });
   let opens = 0;
+  // A timer of its own keeps the process: that of a reconnection may not.
+  const stays = setInterval(() => {}, 1_000);
   source.onopen = () => { opens += 1; };
   for (const kind of kinds) {
     source.addEventListener(kind, (event) => {
@@ -38,6 +40,7 @@ function events() {
       if (ends.includes(kind)) {
         say({ opens });
         source.close();
+        clearInterval(stays);
       }
     });
   }
