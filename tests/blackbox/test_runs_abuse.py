@@ -135,6 +135,22 @@ def test_each_right_is_a_right_of_its_own_and_the_end_of_the_gateway_is_told(tmp
         until(lambda: house.show(run, "other")["state"] == "running", "it goes on")
 
 
+def test_a_stop_ends_all_runs_and_lets_none_begin(tmp_path):
+    with House(tmp_path / "house") as house:
+        runs = [house.begun([{"say": "slow", "hang": 20}], agent="talker", who=who) for who in ("dev", "other")]
+        file = house.gateway.folder / "weir.yaml"
+        config = json.loads(file.read_text())
+        file.write_text(json.dumps({**config, "stop": ["lane:run"]}))
+        ended = lambda: 'weir_runs_ended_total{agent="talker",state="failed"} 2' in house.gateway.operator("/metrics").body.decode()
+        until(ended, "both are ended", 10)
+        refused = house.ask("POST", "/v1/runs", {"agent": "talker", "input": "x"})
+        assert refused.refusal()[0] == "gate.stopped" and refused.status >= 400
+        file.write_text(json.dumps(config))
+        until(lambda: house.ask("GET", "/v1/runs").status == 200, "the lane goes on", 10)
+        for run, who in zip(runs, ("dev", "other")):
+            assert house.show(run, who)["error"]["code"] == "gate.stopped"
+
+
 # What is kept
 
 

@@ -10,7 +10,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from test_hub_clients import CLIENTS, NODE, NODE_CLIENTS
+from test_hub_clients import AGENTS_PYTHON, CLIENTS, NODE, NODE_CLIENTS
 from test_runs import SECRET, House
 
 
@@ -361,6 +361,31 @@ def test_an_event_source_reconnects_by_itself(house):
     assert [event["data"] for event in events] == house.events(run)
     assert [int(event["id"]) for event in events] == list(range(1, len(events) + 1))
     assert end["opens"] > 1, "it was cut, and came back"
+
+
+# A loop outside
+
+
+def test_the_same_script_outside_makes_the_same_calls(house):
+    path = str(house.shared / "notes.txt")
+    told = script({"calls": [["look", {"text": "same"}], ["read_text_file", {"path": path}]]}, {"say": "and", "calls": [["add", {"text": "same"}]]},
+                  {"say": "the end"})
+
+    def calls(since):
+        made = [r for r in house.gateway.records()[since:] if r.get("action") in ("llm:chat", "mcp:call") and r.get("decision")]
+        return [(r["agent"], r["action"], r.get("tool"), r.get("model"), r["decision"]) for r in made]
+
+    before = len(house.gateway.records())
+    command = [str(AGENTS_PYTHON), str(CLIENTS / "runner.py"), f"http://127.0.0.1:{house.gateway.port}", "smart",
+               "add,look,read_text_file", told]
+    environment = {"WEIR_KEY": house.gateway.keys["dev"], "PATH": "/usr/bin:/bin"}
+    outside = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    assert outside.stdout.strip() == "the end", outside.stderr
+    of_client = calls(before)
+    before = len(house.gateway.records())
+    shown, _ = house.play(json.loads(told))
+    assert shown["state"] == "completed" and calls(before) == of_client
+    assert [action for _, action, *_ in of_client] == ["llm:chat", "mcp:call", "mcp:call", "llm:chat", "mcp:call", "llm:chat"]
 
 
 # In every shape alike
