@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import json
 import signal
+import subprocess
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from gateway import until
+from gateway import WEIR, until
 from test_runs import POLICY, House, of
 from test_runs_shapes import socket
 
@@ -267,3 +268,13 @@ def test_the_end_of_a_run_is_told_with_a_signature(tmp_path):
 def test_nobody_names_a_call_back(house):
     body = {"agent": "talker", "input": "x", "callback": {"url": "http://localhost:1/"}}
     assert house.ask("POST", "/v1/runs", body).refusal()[0] == "run.invalid"
+
+
+def test_no_provider_and_no_route_takes_the_names_of_agents_of_runs(tmp_path):
+    (tmp_path / "policy.cedar").write_text("permit (principal, action, resource);")
+    kind = {"kind": "vllm", "url": "http://127.0.0.1:9/v1"}
+    for llm, key in (({"providers": {"run": kind}}, "llm.providers.run"),
+                     ({"providers": {"main": kind}, "routes": {"run/x": ["main/m"]}}, "llm.routes.run/x")):
+        (tmp_path / "weir.yaml").write_text(json.dumps({"policy": "policy.cedar", "agents": {}, "llm": llm}))
+        checked = subprocess.run([str(WEIR), "config", "check", "-c", "weir.yaml"], cwd=tmp_path, capture_output=True, text=True, timeout=30)
+        assert checked.returncode == 1 and "agents of runs" in checked.stdout + checked.stderr, key
