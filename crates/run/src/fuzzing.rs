@@ -93,3 +93,37 @@ fn settings() -> Settings {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each seed of the fuzzer, whole, cut at each byte, and with each byte another.
+    fn each(folder: &str, read: fn(&[u8])) {
+        let folder = format!("{}/../../fuzz/seeds/{folder}", env!("CARGO_MANIFEST_DIR"));
+        let mut seeds = 0;
+        for seed in std::fs::read_dir(folder).unwrap() {
+            let seed = std::fs::read(seed.unwrap().path()).unwrap();
+            seeds += 1;
+            for at in 0..=seed.len() {
+                read(&seed[..at]);
+                let mut other = seed.clone();
+                if let Some(byte) = other.get_mut(at) {
+                    *byte ^= 1;
+                    read(&other);
+                }
+            }
+        }
+        assert!(seeds > 0);
+    }
+
+    #[test]
+    fn starts_in_each_shape_are_read_or_refused() {
+        each("run_start", start);
+    }
+
+    #[test]
+    fn what_is_begun_is_ended_in_each_shape() {
+        each("run_events", events);
+    }
+}
