@@ -193,7 +193,7 @@ def test_a_key_is_read_where_each_dialect_shows_it(house, field):
 def test_models_are_those_that_the_agent_may_use(house):
     ids = {model.id for model in house.openai().models.list()}
     assert {"smart", "google/say", "other/say", "second/say"} <= ids and "other/call" not in ids
-    assert {model.id for model in house.openai("guest").models.list()} == {"smart", "google/say", "google/call", "google/leak", "google/evil", "dead/say", "tired", "none", "weak/status-429", "weak/status-500",
+    assert {model.id for model in house.openai("guest").models.list()} == {"smart", "google/say", "google/call", "google/leak", "google/evil", "google/pieces", "google/key-back", "dead/say", "tired", "none", "weak/status-429", "weak/status-500",
         "weak/status-503"}
     assert house.anthropic().models.list().data[0].type == "model"
     google = house.google()
