@@ -35,6 +35,8 @@ const TARGETS: &[(&str, Target)] = &[
     ("llm_dialect", targets::llm_dialect),
     ("llm_events", targets::llm_events),
     ("llm_socket", targets::llm_socket),
+    ("run_start", targets::run_start),
+    ("run_events", targets::run_events),
     ("identity_key", targets::identity_key),
     ("identity_field", targets::identity_field),
     ("identity_jose", targets::identity_jose),

@@ -11,6 +11,7 @@ mod identity;
 mod json;
 mod llm;
 mod replay;
+mod runs;
 mod sealed;
 
 pub use self::identity::{identity_jose, identity_proof, identity_x509};
@@ -24,6 +25,7 @@ pub use flow_reads::{flow_documents, flow_import};
 pub use h1::{h1_chunked, h1_request, h1_response};
 pub use json::json;
 pub use replay::seal_replay;
+pub use runs::{run_events, run_start};
 pub use sealed::{seal_init, seal_reply, seal_request_opening, seal_response_opening, seal_ticket};
 
 use std::collections::BTreeMap;

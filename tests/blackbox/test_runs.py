@@ -26,7 +26,7 @@ SECRET = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"[:36]
 class House:
     """A gateway with a scripted model, a server whose calls leave lines in a file, and a file server."""
 
-    def __init__(self, folder, durability="os", **runs):
+    def __init__(self, folder, durability="os", policy=POLICY, settings=None, more_agents=None, **runs):
         self.model = Origin(program="provider.py")
         folder.mkdir(exist_ok=True)
         self.effects = folder / "effects.txt"
@@ -47,8 +47,8 @@ class House:
             "talker": {"model": "smart"},
             "short": {"model": "smart", "tools": ["effects/*"], "steps": 3, "time_ms": 60_000},
         }
-        runs = {"agents": agents, **runs}
-        self.gateway = Gateway(folder / "weir", mcp, AGENTS, POLICY, durability=durability, llm=llm, runs=runs)
+        runs = {"agents": {**agents, **(more_agents or {})}, **runs}
+        self.gateway = Gateway(folder / "weir", mcp, AGENTS, policy, durability=durability, llm=llm, runs=runs, **(settings or {}))
 
     def __enter__(self):
         self.gateway.start()

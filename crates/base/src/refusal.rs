@@ -290,6 +290,7 @@ codes! {
     RUN_INVALID "run.invalid" 400 "Send a JSON object with agent (or model), and input, as docs/runs.md has it.";
     RUN_AGENT_UNKNOWN "run.agent_unknown" 404 "Use the name of an agent under runs.agents.";
     RUN_UNKNOWN "run.unknown" 404 "Use the id of a run of your own that GET /v1/runs shows.";
+    RUN_GONE "run.gone" 410 "The run was kept as long as runs.keep_days and runs.bytes_max let it be; start another.";
     RUN_LIMIT "run.limit" 403 "Ask for no more than the message says, or have the operator raise it under runs.";
     RUN_BUSY "run.busy" 503 "Wait as long as Retry-After says, or end a run that is not needed; see runs.at_once and runs.agent_at_once.";
     RUN_KEY_REUSED "run.key_reused" 422 "Use each Idempotency-Key for one body alone.";

@@ -1,6 +1,7 @@
 //! The lane: what it is told, and from an HTTP request to a call that the gate judges.
 
 use std::hash::{Hash as _, Hasher as _};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -133,6 +134,23 @@ impl Shared {
     }
 }
 
+/// What a request is answered with beside the lane that it came to.
+pub trait AroundModels {
+    /// The lane by the settings that are in force.
+    fn in_force(&self) -> LlmLane;
+
+    /// Whether another lane answers for the model that this body of a request for responses names.
+    fn has(&self, body: &[u8]) -> bool;
+
+    /// Has it answer such a request, of an agent that is known. The request has its whole body.
+    fn answer<'a>(
+        &'a self,
+        agent: Verified,
+        request: Request,
+        id: CallId,
+    ) -> Pin<Box<dyn Future<Output = Response> + 'a>>;
+}
+
 /// The lane on one thread.
 #[derive(Clone)]
 pub struct LlmLane {
@@ -188,7 +206,7 @@ impl LlmLane {
         &self.shared.settings
     }
 
-    /// Answers one request; `rest` is its path behind the root. A connection that lasts asks `in_force` for the lane of each
+    /// Answers one request; `rest` is its path behind the root. A connection that lasts asks `around` for the lane of each
     /// message that comes on it.
     pub async fn serve(
         &self,
@@ -196,7 +214,7 @@ impl LlmLane {
         rest: &str,
         mut request: Request,
         id: CallId,
-        in_force: &dyn Fn() -> LlmLane,
+        around: &dyn AroundModels,
     ) -> Response {
         let family = family(root, rest, &request.head);
         let resource = Resource::Setting(Name::new("models").expect("models is a name"));
@@ -224,12 +242,19 @@ impl LlmLane {
             socket: None,
         };
         match asks(root, rest, &head.method) {
-            Ok(PathAsks::Socket) => socket::serve(self, request, known, in_force).await,
+            Ok(PathAsks::Socket) => {
+                let in_force = || around.in_force();
+                socket::serve(self, request, known, &in_force).await
+            }
             Ok(PathAsks::Models(model)) => models::serve(self, root, model, known).await,
             Ok(PathAsks::Usage) => standing::serve(self, known).await,
             Ok(PathAsks::Wire(wire, model)) => {
                 request.bound_body(self.settings().body_bytes_max);
                 match request.body().await {
+                    Ok(body) if wire.name == wire::RESPONSES.name && around.has(&body) => {
+                        let asked = Request::within(head.clone(), peer, body);
+                        around.answer(known.verified, asked, id).await
+                    }
                     Ok(body) => self.ask(wire, model, known, body).await,
                     Err(refusal) => self.no(&known, refusal).await,
                 }

@@ -27,7 +27,7 @@ mod wire;
 
 pub use actions::LANE;
 pub use convert::fields::conversion_rows;
-pub use lane::{LlmLane, Root, Settings, Shared};
+pub use lane::{AroundModels, LlmLane, Root, Settings, Shared};
 pub use meter::{DURATION, FIRST_CHUNK, MeteredTry, ModelMeter, TOKENS};
 pub use price::{PRICES_BYTES_MAX, PriceRow, PriceTable, of_litellm};
 pub use provider::{KeyField, Provider, ProviderKind};

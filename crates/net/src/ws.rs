@@ -216,6 +216,23 @@ impl WebSocket {
             WebSocketMessage::Text(text) => (text.len(), Frame::Text(text.into())),
             WebSocketMessage::Binary(bytes) => (bytes.len(), Frame::Binary(bytes)),
         };
+        self.send_frame(permit, bytes, frame).await
+    }
+
+    /// Sends a ping, so that whoever stands between sees that the connection is used.
+    ///
+    /// # Errors
+    /// As of [`WebSocket::send`].
+    pub async fn ping<P: Permit>(&mut self, permit: &P) -> Result<(), WebSocketEnd> {
+        self.send_frame(permit, 0, Frame::Ping(Bytes::new())).await
+    }
+
+    async fn send_frame<P: Permit>(
+        &mut self,
+        permit: &P,
+        bytes: usize,
+        frame: Frame,
+    ) -> Result<(), WebSocketEnd> {
         if self.ended.is_none() {
             let mut unsent = Some(frame);
             let sent = match bytes > self.message_bytes_max {

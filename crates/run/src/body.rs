@@ -37,6 +37,12 @@ pub(crate) struct StartBody {
     pub(crate) mode: StartMode,
     #[serde(default)]
     pub(crate) stream: bool,
+    /// Whether the answer is wanted at once, where a shape has that.
+    #[serde(skip)]
+    pub(crate) background: bool,
+    /// The run of a thread that is to be followed, where a shape names it in place of the thread.
+    #[serde(skip)]
+    pub(crate) previous: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -82,15 +88,31 @@ pub(crate) struct RunPlan {
 }
 
 impl StartBody {
+    /// Of an agent of the configuration, in the words of another shape.
+    pub(crate) fn of_agent(agent: String, input: Vec<RunMessage>) -> StartBody {
+        StartBody {
+            agent: Some(agent),
+            model: None,
+            instructions: None,
+            tools: None,
+            input: StartInput::Messages(input),
+            limits: StartLimits::default(),
+            thread: None,
+            mode: StartMode::Followup,
+            stream: false,
+            background: false,
+            previous: None,
+        }
+    }
+
     pub(crate) fn read(body: &[u8]) -> Result<StartBody, Refusal> {
         let read: StartBody =
             serde_json::from_slice(body).map_err(|error| invalid(format!("the body: {error}")))?;
-        let is_word = |text: &str| {
-            !text.is_empty()
-                && text.chars().count() <= THREAD_CHARS_MAX
-                && !text.contains(char::is_control)
-        };
-        if read.thread.as_ref().is_some_and(|thread| !is_word(thread)) {
+        if read
+            .thread
+            .as_ref()
+            .is_some_and(|thread| !is_thread(thread))
+        {
             return Err(invalid(format!(
                 "thread is a text of 1 to {THREAD_CHARS_MAX} characters"
             )));
@@ -137,6 +159,11 @@ impl StartBody {
             ),
         }
     }
+}
+
+/// Whether a thread may have this name.
+pub(crate) fn is_thread(text: &str) -> bool {
+    !text.is_empty() && text.chars().count() <= THREAD_CHARS_MAX && !text.contains(char::is_control)
 }
 
 fn of_agent(
@@ -238,12 +265,12 @@ pub(crate) fn invalid(public: impl Into<String>) -> Refusal {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use base::{CallId, Name, Now};
 
     use super::*;
 
-    fn settings() -> Settings {
+    pub(crate) fn settings() -> Settings {
         let limits = RunLimits {
             steps: 20,
             tokens: None,
@@ -257,6 +284,7 @@ mod tests {
                 instructions: "be brief".into(),
                 tools: vec!["tracker/*".into()],
                 limits,
+                callback: None,
             }],
             own: limits,
             servers: vec![Name::new("tracker").unwrap()],

@@ -1,6 +1,6 @@
 //! All runs of a gateway: who may find which, how many there may be, and how long they are kept.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::{Name, Refusal, refusal};
@@ -13,6 +13,8 @@ use crate::settings::Settings;
 
 /// When a run may be started that found no room, in milliseconds.
 const BUSY_RETRY_MS: u64 = 1_000;
+/// Runs that are not kept any more, and of which that is still told.
+const GONE_MAX: usize = 10_000;
 /// Runs of one thread that wait.
 const THREAD_WAITING_MAX: usize = 16;
 
@@ -33,6 +35,8 @@ struct BookPages {
     keys: HashMap<(Name, String), (String, Arc<LiveRun>)>,
     /// Those that were found open, and that nobody drives yet.
     found: Vec<Arc<LiveRun>>,
+    /// Owners and ids of those that were taken away since this process began.
+    gone: VecDeque<(Name, Arc<str>)>,
     /// Ends by agent and state, since this process began.
     ended: BTreeMap<(Name, RunState), u64>,
 }
@@ -90,12 +94,30 @@ impl RunBook {
         run.cloned()
     }
 
+    /// Why this agent has no run of this id.
+    pub(crate) fn why_not(&self, owner: &Name, id: &str) -> Refusal {
+        let pages = self.pages();
+        let mut gone = pages.gone.iter();
+        match gone.any(|(of, gone)| of == owner && **gone == *id) {
+            true => Refusal::new(refusal::RUN_GONE, "the run is not kept any more"),
+            false => Refusal::new(refusal::RUN_UNKNOWN, "no run of this agent has that id"),
+        }
+    }
+
     /// The run of a thread that is at work.
     pub(crate) fn at_work(&self, owner: &Name, thread: &str) -> Option<Arc<LiveRun>> {
         let pages = self.pages();
         let mut open = pages.open.values();
         open.find(|run| run.owner == *owner && run.thread == thread)
             .cloned()
+    }
+
+    /// Whether no run of its thread was started after it.
+    pub(crate) fn is_last(&self, run: &LiveRun) -> bool {
+        let pages = self.pages();
+        let thread = (run.owner.clone(), run.thread.clone());
+        let last = pages.latest.get(&thread);
+        last.is_some_and(|last| last.id == run.id)
     }
 
     /// Takes in a new run, behind the one of its thread that was started before; with `interrupts` the thread's other runs are ended.
@@ -190,6 +212,11 @@ impl RunBook {
         }
         for run in gone {
             pages.remove(&run);
+            if pages.gone.len() >= GONE_MAX {
+                pages.gone.pop_front();
+            }
+            let name = (run.owner.clone(), Arc::clone(&run.id));
+            pages.gone.push_back(name);
             self.files.remove(&run.id);
         }
     }

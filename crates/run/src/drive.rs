@@ -11,6 +11,7 @@ use base::refusal::{self, Code};
 use gate::ActingFor;
 
 use crate::actions::LANE;
+use crate::callback::call_back;
 use crate::conversation::{CONVERSATION_BYTES_MAX, Conversation, LoadedRun, PendingCall, history};
 use crate::event::{RunEvent, RunHead, RunMessage};
 use crate::lane::RunShared;
@@ -116,6 +117,9 @@ pub(crate) async fn drive(shared: Arc<RunShared>, ports: RunPorts, run: Arc<Live
         }
     };
     driver.end(end).await;
+    if driver.run.state().is_final() {
+        call_back(&driver.shared, &driver.ports, &driver.run, &driver.caller).await;
+    }
 }
 
 impl RunDriver {

@@ -1,6 +1,12 @@
 //! From an HTTP request to what is done with runs: start, list, read, cancel. Each is judged and recorded as a call of its own.
 //!
-//! A run belongs to the agent that started it. To every other agent it is not there.
+//! A run belongs to the agent that started it. To every other agent it is not there. The same is done in the words of other
+//! clients: `lane/` has a file for each.
+
+mod agui;
+mod chat;
+mod responses;
+mod socket;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -28,10 +34,10 @@ use crate::book::RunBook;
 use crate::conversation::LoadedRun;
 use crate::drive::drive;
 use crate::event::{RunEvent, RunHead};
-use crate::listen;
+use crate::listen::{self, OwnWriter};
 use crate::live::{LiveRun, NotTold, RunState, usage};
 use crate::ports::RunPorts;
-use crate::refuse::refuse;
+use crate::refuse::{refuse, refuse_error};
 use crate::settings::Settings;
 
 /// W3C Trace Context, section 3.2.
@@ -50,6 +56,8 @@ const EVENTS_PAGE_MAX: usize = 1_000;
 const READERS_MAX: usize = 4;
 /// How long the answer to a cancellation waits for the run's end, in milliseconds.
 const CANCEL_MS: u64 = 10_000;
+/// How often is looked whether who waits for a run may still do so, in milliseconds.
+const LOOK_MS: u64 = 1_000;
 
 /// What all threads share.
 pub struct RunShared {
@@ -174,7 +182,9 @@ impl RunLane {
             let kept = shared.book.files.append(&run.id, &line, true).await;
             let is_kept = kept.is_ok();
             run.has_head(line.len() + 1, is_kept);
-            if !is_kept {
+            if is_kept {
+                shared.is_mended();
+            } else {
                 shared.book.forget(&run);
                 shared.book.files.remove(&run.id);
             }
@@ -186,9 +196,10 @@ impl RunLane {
         receiver
     }
 
-    /// Answers one request; `rest` is its path behind `/v1/runs`, without the slash.
+    /// Answers one request. `rest` is its path behind the first `*` of its route.
     pub async fn answer(&self, rest: &str, mut request: Request, id: CallId) -> Response {
         let head = request.head.clone();
+        let shape = RunShape::of(head.uri.path());
         let request_id = request.id().map(str::to_owned);
         let trace = request.field(&TRACE).map(str::to_owned);
         let peer = request.peer.caller;
@@ -200,10 +211,13 @@ impl RunLane {
         };
         let shared = &self.shared;
         let origins = &shared.settings.origins;
-        let known = who(&shared.gate, origins, &call, &head, &request.peer);
-        let verified = match known.await {
+        let known = match head.extensions.get::<KnownAgent>() {
+            Some(known) => Ok(known.0.clone()),
+            None => who(&shared.gate, origins, &call, &head, &request.peer).await,
+        };
+        let verified = match known {
             Ok(verified) => verified,
-            Err(refusal) => return refuse(&refusal, id),
+            Err(refusal) => return shape.refuse(&refusal, id),
         };
         request.is_of_known_agent();
         let asking = RunAsking {
@@ -215,8 +229,53 @@ impl RunLane {
             request: request_id.as_deref(),
             trace: trace.as_deref(),
         };
-        let answered = asking.route(rest, &mut request).await;
-        answered.unwrap_or_else(|refusal| refuse(&refusal, id))
+        let answered = match shape {
+            RunShape::Own => asking.route(rest, &mut request).await,
+            RunShape::Socket => asking.run_socket(rest, &mut request).await,
+            RunShape::Chat => asking.chat(&mut request).await,
+            RunShape::ChatSocket => asking.chat_socket(&mut request).await,
+            RunShape::Responses => asking.responses(rest, &mut request).await,
+            RunShape::AgUi => asking.ag_ui(rest, &mut request).await,
+        };
+        answered.unwrap_or_else(|refusal| shape.refuse(&refusal, id))
+    }
+}
+
+/// An agent that another lane of this process knows already. It travels in a request's extensions, where nothing that comes by a
+/// socket can be.
+#[derive(Clone)]
+pub struct KnownAgent(pub Verified);
+
+/// In whose words a request asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RunShape {
+    Own,
+    Socket,
+    Chat,
+    ChatSocket,
+    Responses,
+    AgUi,
+}
+
+impl RunShape {
+    fn of(path: &str) -> RunShape {
+        match path {
+            "/api/chat" => RunShape::Chat,
+            "/ws/chat" => RunShape::ChatSocket,
+            path if path.starts_with("/ws/") => RunShape::Socket,
+            path if path.starts_with("/v1/responses") => RunShape::Responses,
+            path if path.starts_with("/ag-ui/") => RunShape::AgUi,
+            _ => RunShape::Own,
+        }
+    }
+
+    fn refuse(self, refusal: &Refusal, id: CallId) -> Response {
+        match self {
+            RunShape::Chat | RunShape::Responses => refuse_error(refusal, id),
+            RunShape::Own | RunShape::Socket | RunShape::ChatSocket | RunShape::AgUi => {
+                refuse(refusal, id)
+            }
+        }
     }
 }
 
@@ -231,7 +290,10 @@ pub async fn answer_without(
     let resource = Resource::Run(Name::new(ALL).expect("all is a name"));
     let method = request.head.method.as_str();
     let call = Call::new(id, request.peer.caller, &READ, &resource, method);
-    let known = who(gate, origins, &call, &request.head, &request.peer).await;
+    let known = match request.head.extensions.get::<KnownAgent>() {
+        Some(known) => Ok(known.0.clone()),
+        None => who(gate, origins, &call, &request.head, &request.peer).await,
+    };
     let refusal = match known {
         Ok(verified) => {
             request.is_of_known_agent();
@@ -239,7 +301,7 @@ pub async fn answer_without(
         }
         Err(refusal) => refusal,
     };
-    refuse(&refusal, id)
+    RunShape::of(request.head.uri.path()).refuse(&refusal, id)
 }
 
 /// Whose request it is, once it comes from no other site's page.
@@ -340,7 +402,7 @@ impl<'a> RunAsking<'a> {
         run: &str,
     ) -> Result<(Arc<LiveRun>, Passed), Refusal> {
         let Some(run) = self.shared().book.find(self.owner(), run) else {
-            let refusal = Refusal::new(refusal::RUN_UNKNOWN, "no run of this agent has that id");
+            let refusal = self.shared().book.why_not(self.owner(), run);
             return Err(self.no(action, None, refusal).await);
         };
         let passed = self.pass(action, &run.agent, Some(&run.id)).await?;
@@ -375,22 +437,27 @@ impl<'a> RunAsking<'a> {
         Ok(said(passed, StatusCode::OK, &run.shown()))
     }
 
-    async fn events(&self, run: &str) -> Result<Response, Refusal> {
-        let Some(run) = self.shared().book.find(self.owner(), run) else {
-            let refusal = Refusal::new(refusal::RUN_UNKNOWN, "no run of this agent has that id");
-            return Err(self.no(&READ, None, refusal).await);
-        };
-        let query = RunQuery::of(self.head.uri.query().unwrap_or_default());
+    /// The event after which a listener wants to hear.
+    fn after(&self, run: &LiveRun, query: &RunQuery<'_>) -> Result<u64, Refusal> {
         let last = self.head.headers.get(&LAST_EVENT);
         let last = last.map(|last| last.to_str().unwrap_or("?"));
-        let after = match last.or(query.after).map(str::parse::<u64>) {
+        match last.or(query.after).map(str::parse::<u64>) {
             None => Ok(0),
             Some(Ok(after)) if after <= run.last() => Ok(after),
             Some(_) => Err(Refusal::new(
                 refusal::RUN_EVENT_UNKNOWN,
                 "the run has no event with that id",
             )),
+        }
+    }
+
+    async fn events(&self, run: &str) -> Result<Response, Refusal> {
+        let Some(run) = self.shared().book.find(self.owner(), run) else {
+            let refusal = self.shared().book.why_not(self.owner(), run);
+            return Err(self.no(&READ, None, refusal).await);
         };
+        let query = RunQuery::of(self.head.uri.query().unwrap_or_default());
+        let after = self.after(&run, &query);
         let limit = query.limit(EVENTS_PAGE_MAX, EVENTS_PAGE_MAX);
         let (after, limit) = match after.and_then(|after| Ok((after, limit?))) {
             Ok(read) => read,
@@ -400,7 +467,8 @@ impl<'a> RunAsking<'a> {
         let accept = self.head.headers.get(http::header::ACCEPT);
         let accept = accept.and_then(|accept| accept.to_str().ok());
         if accept.is_some_and(|accept| accept.contains("text/event-stream")) {
-            return Ok(listen::stream(self.shared(), &run, after, passed));
+            let writer = Box::new(OwnWriter);
+            return Ok(listen::stream(self.shared(), &run, after, passed, writer));
         }
         let (lines, has_more) = match listen::page(self.shared(), &run, after, limit).await {
             Ok(page) => page,
@@ -472,30 +540,58 @@ impl<'a> RunAsking<'a> {
     /// Ends a run. Once this is answered, nothing of it begins any more.
     async fn cancel(&self, run: &str) -> Result<Response, Refusal> {
         let (run, passed) = self.found(&CANCEL, run).await?;
-        run.cancel();
-        let ended = tokio::time::timeout(Duration::from_millis(CANCEL_MS), run.ended());
-        let status = match ended.await {
-            Ok(()) => StatusCode::OK,
-            // The disk takes nothing: the run does nothing either, and ends when it does.
-            Err(_late) => StatusCode::ACCEPTED,
-        };
+        let status = end_run(&run).await;
         Ok(said(passed, status, &run.shown()))
     }
 
     async fn start(&self, request: &mut Request) -> Result<Response, Refusal> {
+        let body = self.body(request).await?;
+        let begun = self.launch(&body, &StartBody::read).await?;
+        let BegunRun { run, passed, words } = begun;
+        let mut response = match words.stream {
+            true => listen::stream(self.shared(), &run, 0, passed, Box::new(OwnWriter)),
+            false => said(passed, StatusCode::ACCEPTED, &run.shown()),
+        };
+        response.headers_mut().insert(LOCATION, location(&run));
+        Ok(response)
+    }
+
+    /// The body of a request to start a run.
+    async fn body(&self, request: &mut Request) -> Result<Bytes, Refusal> {
+        let bytes_max = self.shared().settings.body_bytes_max;
+        request.bound_body(bytes_max);
+        let body = request.body().await.and_then(|body| {
+            // What another lane read has the bound of that lane.
+            let public = format!("the request is larger than {bytes_max} bytes");
+            let fits = body.len() <= bytes_max;
+            fits.then_some(body)
+                .ok_or_else(|| Refusal::new(refusal::BODY_TOO_LARGE, public))
+        });
+        match body {
+            Ok(body) => Ok(body),
+            Err(refusal) => Err(self.no(&START, None, refusal).await),
+        }
+    }
+
+    /// Starts a run of a body that `read` reads, or says it to one.
+    async fn launch(&self, body: &Bytes, read: ReadStart<'_>) -> Result<BegunRun, Refusal> {
         let settings = &self.shared().settings;
-        request.bound_body(settings.body_bytes_max);
-        let body = match request.body().await {
-            Ok(body) => body,
+        let asked = read(body).and_then(|start| Ok((start, self.key(body)?)));
+        let (mut start, key) = match asked {
+            Ok(asked) => asked,
             Err(refusal) => return Err(self.no(&START, None, refusal).await),
         };
-        let key = self.key(&body);
-        let read = StartBody::read(&body).and_then(|start| Ok((start, key?)));
-        let (start, key) = match read {
-            Ok(read) => read,
-            Err(refusal) => return Err(self.no(&START, None, refusal).await),
+        if let Some(previous) = &start.previous {
+            match self.thread_of(previous) {
+                Ok(thread) => start.thread = Some(thread),
+                Err(refusal) => return Err(self.no(&START, None, refusal).await),
+            }
+        }
+        let (mode, thread) = (start.mode, start.thread.clone());
+        let words = StartWords {
+            stream: start.stream,
+            background: start.background,
         };
-        let (mode, is_stream, thread) = (start.mode, start.stream, start.thread.clone());
         let text = start.text().map(str::to_owned);
         let plan = match start.plan(settings) {
             Ok(plan) => plan,
@@ -510,33 +606,55 @@ impl<'a> RunAsking<'a> {
             Some(run) => run.id.to_string(),
             None => new_id(settings),
         };
-        let (passed, plan, text) = self.judge_start(&run, &body, plan, text).await?;
+        let (passed, plan, text) = self.judge_start((&run, body), read, plan, text).await?;
         let started = match steered {
             Some(run) => self.steer(run, text).await,
             None => self.begin(run, plan, thread, key, mode).await,
         };
-        let run = match started {
-            Ok(run) => run,
+        match started {
+            Ok(run) => Ok(BegunRun { run, passed, words }),
             Err(refusal) => {
                 passed.end(failed(&refusal));
-                return Err(refusal);
+                Err(refusal)
             }
+        }
+    }
+
+    /// The thread of an own run that is its last.
+    fn thread_of(&self, run: &str) -> Result<String, Refusal> {
+        let book = &self.shared().book;
+        let Some(run) = book.find(self.owner(), run) else {
+            let public = "no run of this agent has the id that is said to be before";
+            return Err(Refusal::new(refusal::RUN_UNKNOWN, public));
         };
-        let mut response = match is_stream {
-            true => listen::stream(self.shared(), &run, 0, passed),
-            false => said(passed, StatusCode::ACCEPTED, &run.shown()),
-        };
-        let location = HeaderValue::try_from(format!("/v1/runs/{}", run.id));
-        let location = location.expect("an id is visible");
-        response.headers_mut().insert(LOCATION, location);
-        Ok(response)
+        match book.is_last(&run) {
+            true => Ok(run.thread.clone()),
+            false => Err(invalid(
+                "another run of that thread came after the one that is said to be before",
+            )),
+        }
+    }
+
+    /// Waits for the end of a run, as long as its caller may.
+    async fn wait(&self, run: &LiveRun, passed: &Passed) -> Result<(), Refusal> {
+        loop {
+            let look = tokio::time::sleep(Duration::from_millis(LOOK_MS));
+            tokio::select! {
+                () = run.ended() => return Ok(()),
+                () = self.shared().drain.started() => {
+                    let public = "the gateway is stopping; the run goes on when it starts again";
+                    return Err(Refusal::new(refusal::DRAINING, public));
+                }
+                () = look => passed.in_force()?,
+            }
+        }
     }
 
     /// Has it judged that a run starts with what the body says, and reads the body again where the scan took something out.
     async fn judge_start(
         &self,
-        run: &str,
-        body: &Bytes,
+        (run, body): (&str, &Bytes),
+        read: ReadStart<'_>,
         plan: RunPlan,
         text: Result<String, Refusal>,
     ) -> Result<(Passed, RunPlan, Result<String, Refusal>), Refusal> {
@@ -579,7 +697,7 @@ impl<'a> RunAsking<'a> {
         let Some(redacted) = passed.redacted(0) else {
             return Ok((passed, plan, text));
         };
-        let again = StartBody::read(redacted).and_then(|start| {
+        let again = read(redacted).and_then(|start| {
             let text = start.text().map(str::to_owned);
             Ok((start.plan(&self.shared().settings)?, text))
         });
@@ -698,6 +816,40 @@ impl<'a> RunAsking<'a> {
             Err(_closed) => Err(Refusal::new(refusal::DRAINING, "the gateway is stopping")),
         }
     }
+}
+
+/// Reads the body of a request to start a run, in the words of one shape.
+type ReadStart<'a> = &'a dyn Fn(&[u8]) -> Result<StartBody, Refusal>;
+
+/// How the answer to a start is wanted.
+#[derive(Clone, Copy)]
+struct StartWords {
+    stream: bool,
+    background: bool,
+}
+
+/// A run that was started or said something to, and the call that did it.
+struct BegunRun {
+    run: Arc<LiveRun>,
+    passed: Passed,
+    words: StartWords,
+}
+
+/// Ends a run, and waits until nothing of it begins any more.
+async fn end_run(run: &LiveRun) -> StatusCode {
+    run.cancel();
+    let ended = tokio::time::timeout(Duration::from_millis(CANCEL_MS), run.ended());
+    match ended.await {
+        Ok(()) => StatusCode::OK,
+        // The disk takes nothing: the run does nothing either, and ends when it does.
+        Err(_late) => StatusCode::ACCEPTED,
+    }
+}
+
+/// Where a run is read.
+fn location(run: &LiveRun) -> HeaderValue {
+    let location = HeaderValue::try_from(format!("/v1/runs/{}", run.id));
+    location.expect("an id is visible")
 }
 
 /// What a query asks for.

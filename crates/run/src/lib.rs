@@ -10,9 +10,11 @@
 pub mod actions;
 mod body;
 mod book;
+mod callback;
 mod conversation;
 mod drive;
 mod event;
+pub mod fuzzing;
 mod lane;
 mod listen;
 mod live;
@@ -20,15 +22,17 @@ mod ports;
 mod refuse;
 pub mod section;
 mod settings;
+mod shapes;
 mod steps;
 
 pub use actions::LANE;
 pub use event::{RunMessage, StepUsage, ToolCall};
-pub use lane::{RunLane, RunShared, answer_without};
+pub use lane::{KnownAgent, RunLane, RunShared, answer_without};
 pub use live::RunState;
 pub use ports::{
-    ModelAnswer, ModelAsk, ModelPiece, Models, PortCaller, PortFailure, PortFuture, RunPorts,
-    ToolAnswer, ToolOffer, Tools,
+    CallbackTold, Callbacks, ModelAnswer, ModelAsk, ModelPiece, Models, PortCaller, PortFailure,
+    PortFuture, RunPorts, ToolAnswer, ToolOffer, Tools,
 };
-pub use refuse::refuse;
-pub use settings::{RunAgent, RunLimits, Settings};
+pub use refuse::{refuse, refuse_error};
+pub use settings::{RunAgent, RunCallback, RunLimits, Settings};
+pub use shapes::responses::PREFIX as MODEL_PREFIX;

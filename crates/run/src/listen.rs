@@ -1,7 +1,8 @@
-//! A run's events for whoever listens: as a stream of server-sent events, or page by page.
+//! A run's events for whoever listens: as they come, or page by page.
 //!
 //! A listener has a place in the events and nothing else. What it has not heard is taken from memory, or where it is far behind from the
-//! disk; one that does not read waits alone. `Last-Event-ID` and `after` are the same place.
+//! disk; one that does not read waits alone. `Last-Event-ID` and `after` are the same place. In which words a listener is told
+//! them is its [`EventWriter`]'s business.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use net::sse::{self, Event};
 use net::{Body, BodySender, Response};
+use tokio::sync::watch;
 
 use crate::event::HeardEvent;
 use crate::lane::RunShared;
@@ -126,19 +128,118 @@ pub(crate) async fn page(
     Ok((page, last < run.last()))
 }
 
+/// Says events in the words of one kind of client.
+pub(crate) trait EventWriter {
+    /// An event as server-sent events; empty where there are no words for it.
+    fn write(&mut self, heard: &HeardEvent) -> String;
+}
+
+/// The words of `GET /v1/runs/ID/events`.
+pub(crate) struct OwnWriter;
+
+impl EventWriter for OwnWriter {
+    fn write(&mut self, heard: &HeardEvent) -> String {
+        let event = Event {
+            name: Some(heard.name.to_owned()),
+            id: Some(heard.id.to_string()),
+            ..Event::message(heard.line.as_bytes())
+        };
+        String::from_utf8_lossy(&sse::write(&event)).into_owned()
+    }
+}
+
+/// What a listener hears next.
+pub(crate) enum Heard {
+    Events(Vec<HeardEvent>),
+    /// Nothing for a while: it is told that it is still heard.
+    Silence,
+    Over(CallEnd),
+}
+
+/// The events of a run as they come.
+pub(crate) struct EventFeed {
+    shared: Arc<RunShared>,
+    run: Arc<LiveRun>,
+    place: EventPlace,
+    changes: watch::Receiver<u64>,
+    silent_ms: u64,
+}
+
+impl EventFeed {
+    pub(crate) fn new(shared: &Arc<RunShared>, run: &Arc<LiveRun>, after: u64) -> EventFeed {
+        EventFeed {
+            shared: Arc::clone(shared),
+            changes: run.changes(),
+            run: Arc::clone(run),
+            place: EventPlace::after(after),
+            silent_ms: 0,
+        }
+    }
+
+    /// What comes next. It may be dropped while it waits: no event is lost.
+    pub(crate) async fn next(&mut self, passed: &Passed) -> Heard {
+        loop {
+            self.changes.mark_unchanged();
+            // Asked before the events: what comes in between is seen by the next turn.
+            let is_over = self.run.state().is_final();
+            let Ok(events) = events(&self.shared, &self.run, &mut self.place).await else {
+                return Heard::Over(CallEnd::Failed);
+            };
+            if !events.is_empty() {
+                self.silent_ms = 0;
+                return Heard::Events(events);
+            }
+            if is_over && self.place.after >= self.run.last() {
+                return Heard::Over(CallEnd::Complete);
+            }
+            tokio::select! {
+                _ = self.changes.changed() => continue,
+                () = self.shared.drain.started() => return Heard::Over(CallEnd::Cut),
+                () = tokio::time::sleep(Duration::from_millis(LOOK_MS)) => {}
+            }
+            if !passed.is_in_force() {
+                return Heard::Over(CallEnd::Refused);
+            }
+            self.silent_ms += LOOK_MS;
+            if self.silent_ms >= KEEP_ALIVE_MS {
+                self.silent_ms = 0;
+                return Heard::Silence;
+            }
+        }
+    }
+}
+
+/// All events that there are by now, from the first.
+pub(crate) async fn all(
+    shared: &Arc<RunShared>,
+    run: &Arc<LiveRun>,
+    writer: &mut dyn EventWriter,
+) -> Result<(), Refusal> {
+    let mut place = EventPlace::default();
+    loop {
+        let events = events(shared, run, &mut place).await?;
+        if events.is_empty() {
+            return Ok(());
+        }
+        for heard in &events {
+            writer.write(heard);
+        }
+    }
+}
+
 /// Answers with the events after this one as they come, until the run ends.
 pub(crate) fn stream(
     shared: &Arc<RunShared>,
     run: &Arc<LiveRun>,
     after: u64,
     passed: Passed,
+    writer: Box<dyn EventWriter>,
 ) -> Response {
     let (sender, body) = Body::stream(WAITING_MAX);
     let listener = RunListener {
-        shared: Arc::clone(shared),
-        run: Arc::clone(run),
-        place: EventPlace::after(after),
+        feed: EventFeed::new(shared, run, after),
         passed,
+        writer,
     };
     tokio::task::spawn_local(listener.feed(sender));
     let mut response = Response::new(body);
@@ -151,10 +252,9 @@ pub(crate) fn stream(
 }
 
 struct RunListener {
-    shared: Arc<RunShared>,
-    run: Arc<LiveRun>,
-    place: EventPlace,
+    feed: EventFeed,
     passed: Passed,
+    writer: Box<dyn EventWriter>,
 }
 
 impl RunListener {
@@ -172,51 +272,25 @@ impl RunListener {
     }
 
     async fn tell(&mut self, sender: &BodySender) -> (CallEnd, u64) {
-        let mut changes = self.run.changes();
-        let mut silent_ms = 0;
         let mut bytes = 0;
         loop {
-            changes.mark_unchanged();
-            // Asked before the events: what comes in between is seen by the next turn.
-            let is_over = self.run.state().is_final();
-            let Ok(events) = events(&self.shared, &self.run, &mut self.place).await else {
-                return (CallEnd::Failed, bytes);
+            let events = match self.feed.next(&self.passed).await {
+                Heard::Events(events) => events,
+                Heard::Silence => {
+                    if sender.send(Bytes::from_static(b":\n\n")).await.is_err() {
+                        return (CallEnd::Cut, bytes);
+                    }
+                    continue;
+                }
+                Heard::Over(end) => return (end, bytes),
             };
             for heard in &events {
-                let text = event(heard);
+                let text = self.writer.write(heard);
                 bytes += text.len() as u64;
-                if sender.send(text).await.is_err() {
-                    return (CallEnd::Cut, bytes);
-                }
-                silent_ms = 0;
-            }
-            if is_over && self.place.after >= self.run.last() {
-                return (CallEnd::Complete, bytes);
-            }
-            tokio::select! {
-                _ = changes.changed() => continue,
-                () = self.shared.drain.started() => return (CallEnd::Cut, bytes),
-                () = tokio::time::sleep(Duration::from_millis(LOOK_MS)) => {}
-            }
-            if !self.passed.is_in_force() {
-                return (CallEnd::Refused, bytes);
-            }
-            silent_ms += LOOK_MS;
-            if silent_ms >= KEEP_ALIVE_MS {
-                silent_ms = 0;
-                if sender.send(Bytes::from_static(b":\n\n")).await.is_err() {
+                if !text.is_empty() && sender.send(text.into()).await.is_err() {
                     return (CallEnd::Cut, bytes);
                 }
             }
         }
     }
-}
-
-fn event(heard: &HeardEvent) -> Bytes {
-    let event = Event {
-        name: Some(heard.name.to_owned()),
-        id: Some(heard.id.to_string()),
-        ..Event::message(heard.line.as_bytes())
-    };
-    sse::write(&event).into()
 }

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use gate::ActingFor;
 
 use crate::event::{RunMessage, StepUsage, ToolCall};
+use crate::settings::RunCallback;
 
 /// Work of one thread.
 pub type PortFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
@@ -18,6 +19,7 @@ pub type PortFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 pub struct RunPorts {
     pub models: Rc<dyn Models>,
     pub tools: Rc<dyn Tools>,
+    pub callbacks: Rc<dyn Callbacks>,
 }
 
 /// For whom a port is asked.
@@ -91,6 +93,26 @@ pub trait Tools {
         patterns: &'a [String],
         call: &'a ToolCall,
     ) -> PortFuture<'a, Result<ToolAnswer, PortFailure>>;
+}
+
+/// Whoever is told of the ends of runs.
+pub trait Callbacks {
+    /// Tells one, with a signature. Each try is a call of its own.
+    fn tell<'a>(
+        &'a self,
+        caller: &'a PortCaller,
+        to: &'a RunCallback,
+        told: &'a CallbackTold,
+    ) -> PortFuture<'a, Result<(), PortFailure>>;
+}
+
+/// What is told of the end of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallbackTold {
+    /// The same in each try.
+    pub id: String,
+    pub unix_s: u64,
+    pub body: String,
 }
 
 /// A tool, as models are told of it.

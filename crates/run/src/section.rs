@@ -2,7 +2,7 @@
 //!
 //! What one key says about another is checked where the configuration is read.
 
-use config::{ByName, Count, Dollars, List, Text};
+use config::{ByName, Count, Dollars, List, Reference, Text, Url};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -75,6 +75,22 @@ pub struct RunAgentSection {
     /// How long a run may take, in milliseconds.
     #[schemars(example = &"3600000")]
     pub time_ms: Count<1_000, 604_800_000>,
+    /// Who is told when a run of it has ended: by a call of the run's agent, which policies have to permit.
+    #[schemars(example = &"{ url: 'https://ops.example/runs', secret: env:RUNS_SECRET }")]
+    pub callback: Option<CallbackSection>,
+}
+
+/// Where the end of a run is told.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(example = &"{ url: 'https://ops.example/runs', secret: env:RUNS_SECRET }")]
+pub struct CallbackSection {
+    /// The URL that is asked by POST.
+    #[schemars(required, example = &"https://ops.example/runs")]
+    pub url: Option<Url>,
+    /// The key of the signature (HMAC-SHA-256).
+    #[schemars(required, example = &"env:RUNS_SECRET")]
+    pub secret: Option<Reference>,
 }
 
 impl Default for RunsSection {
@@ -103,6 +119,7 @@ impl Default for RunAgentSection {
             tokens: None,
             money: None,
             time_ms: Count(TIME_MS_DEFAULT),
+            callback: None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What the lane is told.
 
-use base::{CallId, Name, Now};
+use base::{CallId, Name, Now, Secret};
 use serde::{Deserialize, Serialize};
 
 /// What the lane is told.
@@ -37,6 +37,25 @@ pub struct RunAgent {
     /// As `server/tool`, where `*` stands for any text.
     pub tools: Vec<String>,
     pub limits: RunLimits,
+    /// Who is told when a run of it has ended.
+    pub callback: Option<RunCallback>,
+}
+
+/// Where the end of a run is told.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RunCallback {
+    /// Of the configuration alone: no caller names one.
+    pub url: String,
+    /// The key of the signature.
+    pub secret: Secret,
+}
+
+impl std::fmt::Debug for RunCallback {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunCallback")
+            .field("url", &self.url)
+            .finish_non_exhaustive()
+    }
 }
 
 /// How much a run may do.

@@ -207,6 +207,7 @@ impl WebLane {
         let call = Call {
             request: caller.request.as_deref(),
             trace: caller.trace.as_deref(),
+            run: caller.run.as_deref(),
             bytes: asked.body.len() as u64,
             first,
             ..Call::new(

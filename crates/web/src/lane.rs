@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use base::{CallId, Name, Refusal, Resource, refusal};
-use gate::{Call, Gate, Passed};
+use gate::{ActingFor, Call, Gate, Passed};
 use http::header::{AUTHORIZATION, HeaderName, PROXY_AUTHORIZATION};
 use identity::{Presented, PresentedPeer, Verified};
 use net::{EdgeSettings, InterceptAuthority, Request, TunnelBounds, Upstreams, origin};
@@ -96,6 +96,8 @@ pub(crate) struct Caller {
     /// The id that the client gave its request.
     pub(crate) request: Option<String>,
     pub(crate) trace: Option<String>,
+    /// The run whose step it is.
+    pub(crate) run: Option<Arc<str>>,
 }
 
 impl Caller {
@@ -175,6 +177,15 @@ impl WebLane {
         authorization: Option<String>,
         target: &str,
     ) -> Result<Caller, Refusal> {
+        if let Some(acting) = request.head.extensions.get::<ActingFor>() {
+            return Ok(Caller {
+                verified: self.gate().verify_acting(call, acting).await?,
+                peer: call.peer,
+                request: None,
+                trace: None,
+                run: Some(Arc::clone(&acting.run)),
+            });
+        }
         let presented = Presented {
             authorization: authorization.as_deref(),
             proof: request.field(&PROOF),
@@ -193,6 +204,7 @@ impl WebLane {
             peer: call.peer,
             request: request.id().map(str::to_owned),
             trace: request.field(&TRACE).map(str::to_owned),
+            run: None,
         })
     }
 

@@ -214,7 +214,7 @@ fn media_elsewhere(json: JsonValue<'_>) -> usize {
     }
     let count =
         |name: &&str| memchr::memmem::find_iter(bytes, format!("\"{name}\":").as_bytes()).count();
-    MEDIA_ELSEWHERE.iter().map(|name| count(&name)).sum()
+    MEDIA_ELSEWHERE.iter().map(count).sum()
 }
 
 /// Whether `data` in this object are those of a medium.

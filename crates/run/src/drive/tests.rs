@@ -23,12 +23,23 @@ use tokio::task::LocalSet;
 use super::*;
 use crate::book::RunBook;
 use crate::event::{EventLine, HeardEvent, RunTotals, StepUsage, ToolCall};
-use crate::ports::{Models, PortFuture, Tools};
-use crate::settings::{RunLimits, Settings};
+use crate::ports::{CallbackTold, Callbacks, Models, PortFuture, Tools};
+use crate::settings::{RunCallback, RunLimits, Settings};
 
 const RUN: &str = "run_1";
 
 struct House;
+
+impl Callbacks for House {
+    fn tell<'a>(
+        &'a self,
+        _: &'a PortCaller,
+        _: &'a RunCallback,
+        _: &'a CallbackTold,
+    ) -> PortFuture<'a, Result<(), PortFailure>> {
+        unreachable!("no agent of the configuration has one")
+    }
+}
 
 impl Directory for House {
     fn epoch(&self) -> u64 {
@@ -231,6 +242,7 @@ async fn process(disk: &MemoryDisk, tools: &Counted, stop: &Notify) -> Option<Ru
     let ports = RunPorts {
         models: Rc::new(Scripted),
         tools: Rc::new(tools.clone()),
+        callbacks: Rc::new(House),
     };
     if shared.book.next_found().is_some() {
         tokio::select! {

@@ -25,11 +25,13 @@ pub(super) fn llm(written: &LlmSection, taken: &[Name], check: &mut Check<'_>) -
                 "is the name of a server or of a side of the relay too; give it another",
             );
         }
+        check_model(&format!("{name}/"), &at, check);
         providers.extend(self::provider(name, provider, &table, &at, check));
     }
     let mut routes = Vec::new();
     for (name, route) in written.routes.iter() {
         let at = at.key("routes").key(name);
+        check_model(name, &at, check);
         let mut tries = Vec::new();
         for (i, text) in route.0.iter() {
             let known = (&written.providers, &providers[..]);
@@ -52,6 +54,16 @@ pub(super) fn llm(written: &LlmSection, taken: &[Name], check: &mut Check<'_>) -
         silence_ms: written.silence_ms.0,
         stream_ms: written.stream_ms.0,
         socket_idle_ms: written.socket_idle_ms.0,
+    }
+}
+
+/// Models whose names begin so are agents of runs.
+fn check_model(name: &str, at: &Key, check: &mut Check<'_>) {
+    if name.starts_with(run::MODEL_PREFIX) {
+        check.say_of_name(
+            at,
+            "names models as agents of runs are named, run/AGENT; give it another name",
+        );
     }
 }
 

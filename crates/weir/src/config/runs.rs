@@ -2,8 +2,8 @@
 
 use ::config::{Check, Path as Key};
 use base::Name;
-use run::section::{RunAgentSection, RunsSection};
-use run::{RunAgent, RunLimits};
+use run::section::{CallbackSection, RunAgentSection, RunsSection};
+use run::{RunAgent, RunCallback, RunLimits};
 
 use super::settings::{Runs, Server};
 
@@ -77,6 +77,13 @@ fn agent(
             ),
         }
     }
+    let callback = written.callback.as_ref();
+    let callback = callback.map(|of| self::callback(of, &at.key("callback"), check));
+    // One that is not good is a problem, and not none.
+    let callback = match callback {
+        None => None,
+        Some(good) => Some(good?),
+    };
     let Some(model) = &written.model else {
         check.say_of_name(at, "needs a model");
         return None;
@@ -92,6 +99,22 @@ fn agent(
             money: written.money.map(|money| money.0),
             time_ms: written.time_ms.0,
         },
+        callback,
+    })
+}
+
+fn callback(written: &CallbackSection, at: &Key, check: &mut Check<'_>) -> Option<RunCallback> {
+    if written.url.is_none() || written.secret.is_none() {
+        check.say_of_name(
+            at,
+            "needs a url and a secret, such as secret: env:RUNS_SECRET",
+        );
+    }
+    let secret = check.of(&written.secret, &at.key("secret"), Check::secret);
+    let url = written.url.as_ref()?;
+    Some(RunCallback {
+        url: format!("{}{}", url.origin(), url.path),
+        secret: secret?,
     })
 }
 

@@ -2,16 +2,17 @@
 
 mod metrics;
 
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::cell::{OnceCell, RefCell};
+use std::rc::{Rc, Weak};
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use base::{CallId, Name};
+use base::{CallId, Name, Refusal, refusal};
 use gate::Reach;
 use http::Method;
-use llm::{LlmLane, Root, Shared};
+use identity::Verified;
+use llm::{AroundModels, LlmLane, Root, Shared};
 use net::{Endpoint, Request, Response, TargetError, Targets};
 
 use super::{Local, OnThread, Opened, Parts, Row, Running, Take};
@@ -166,6 +167,7 @@ impl Running for Llm {
             current: Arc::clone(&self.current),
             out: out.clone(),
             held: RefCell::new((generation, lane)),
+            runs: OnceCell::new(),
         })
     }
 
@@ -251,6 +253,8 @@ struct LlmThread {
     out: WayOut,
     /// The lane by the settings of the last call, as long as these are in force.
     held: RefCell<(Arc<Generation>, LlmLane)>,
+    /// The lane that answers for models which are agents of runs. It asks this one, so neither holds the other.
+    runs: OnceCell<Weak<dyn OnThread>>,
 }
 
 impl LlmThread {
@@ -274,8 +278,52 @@ impl OnThread for LlmThread {
                 Some(rest) => (Root::V1Beta, rest),
                 None => (Root::V1, path.strip_prefix("/v1/").unwrap_or_default()),
             };
-            let in_force = || self.lane();
-            lane.serve(root, rest, request, id, &in_force).await
+            lane.serve(root, rest, request, id, self).await
+        })
+    }
+
+    fn meet(&self, lanes: &[Rc<dyn OnThread>]) {
+        let runs = super::ALL
+            .iter()
+            .position(|row| row.lane.name == run::LANE.name);
+        let runs = Rc::downgrade(&lanes[runs.expect("the lane has a row")]);
+        let is_first = self.runs.set(runs).is_ok();
+        debug_assert!(is_first, "the lanes of a thread meet once");
+    }
+}
+
+/// The member of a body that this asks for alone.
+#[derive(serde::Deserialize)]
+struct NamedModel<'b> {
+    #[serde(borrow)]
+    model: std::borrow::Cow<'b, str>,
+}
+
+impl AroundModels for LlmThread {
+    fn in_force(&self) -> LlmLane {
+        self.lane()
+    }
+
+    fn has(&self, body: &[u8]) -> bool {
+        let named = serde_json::from_slice::<NamedModel<'_>>(body);
+        named.is_ok_and(|named| named.model.starts_with(run::MODEL_PREFIX))
+    }
+
+    fn answer<'a>(
+        &'a self,
+        agent: Verified,
+        mut request: Request,
+        id: CallId,
+    ) -> Local<'a, Response> {
+        request.head.extensions.insert(run::KnownAgent(agent));
+        Box::pin(async move {
+            match self.runs.get().and_then(Weak::upgrade) {
+                Some(runs) => runs.answer("", request, id).await,
+                None => {
+                    let refusal = Refusal::new(refusal::FAILED, "the lanes have not met");
+                    llm::refuse(&refusal, id)
+                }
+            }
         })
     }
 }

@@ -1,6 +1,7 @@
 //! The row of runs: an agent's loop on the server, which asks the lanes of models and of tools as any agent does.
 
 mod asking;
+mod callback;
 mod models;
 mod tools;
 
@@ -26,6 +27,7 @@ use crate::assemble::{RunMoney, WayOut};
 use crate::config::Settings;
 use crate::health::{LaneHealth, Readiness};
 use crate::routes::{Answers, Open, Route, new_call_id};
+use callback::LaneCallbacks;
 use models::LaneModels;
 use tools::LaneTools;
 
@@ -47,6 +49,18 @@ pub(crate) const ROW: Row = Row {
     routes: &[
         route("/v1/runs", &[Method::GET, Method::POST]),
         route("/v1/runs/**", &[Method::GET, Method::POST, Method::DELETE]),
+        route("/ws/runs/*", &[Method::GET]),
+        route("/ws/chat", &[Method::GET]),
+        Route {
+            refuse: run::refuse_error,
+            ..route("/api/chat", &[Method::POST])
+        },
+        // Those of models are asked by the path above, and kept by their providers.
+        Route {
+            refuse: run::refuse_error,
+            ..route("/v1/responses/**", &[Method::GET, Method::POST])
+        },
+        route("/ag-ui/*", &[Method::POST]),
     ],
     metrics: &[RUNS, RUNS_ENDED],
     endpoints: |_| Vec::new(),
@@ -199,6 +213,7 @@ impl OnThread for RunThread {
             let ports = RunPorts {
                 models: Rc::new(LaneModels::new(of(llm::LANE.name), Arc::clone(&self.money))),
                 tools: Rc::new(LaneTools::new(of(mcp::LANE.name))),
+                callbacks: Rc::new(LaneCallbacks::new(of(web::LANE.name))),
             };
             Rc::new(RunLane::new(shared, ports))
         });

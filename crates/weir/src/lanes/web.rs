@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use base::{CallId, Name};
 use config::Listen;
-use gate::Reach;
+use gate::{ActingFor, Reach};
 use http::Method;
 use net::{Drain, EdgeShared, Endpoint, Listener, ListenerSettings, Request, Response};
 use web::{Intercept, ProxyService, Shared, WebLane};
@@ -153,6 +153,11 @@ struct WebThread {
 impl OnThread for WebThread {
     fn answer<'a>(&'a self, _rest: &'a str, request: Request, id: CallId) -> Local<'a, Response> {
         Box::pin(async move {
+            if request.head.extensions.get::<ActingFor>().is_some() {
+                // A run asks for a site as a client of the proxy does.
+                let proxy = ProxyService::new(self.lane.clone(), Arc::clone(&self.edge));
+                return net::Service::call(&proxy, request).await;
+            }
             match request.head.uri.path() {
                 "/fetch" => self.lane.fetch(request, id).await,
                 "/ws" => self.lane.web_socket(request, id).await,
