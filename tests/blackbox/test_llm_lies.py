@@ -112,13 +112,20 @@ UNCLEAR = {
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("what", UNCLEAR)
-def test_arguments_that_are_no_clear_json_are_not_passed_on(gate, what, stream):
+def test_a_command_in_arguments_that_are_no_clear_json_is_found(gate, what, stream):
     arguments = UNCLEAR[what].replace("@", COMMAND)
     if stream:
         answer = answered(gate, "streams", pieces(arguments), stream=True)
     else:
         answer = answered(gate, "whole", (200, chat(arguments)))
-    assert b"llm.answer_invalid" in answer.body and COMMAND.encode() not in answer.body, answer.body
+    assert b"scan.command" in answer.body and COMMAND.encode() not in answer.body, answer.body
+
+
+@pytest.mark.parametrize("arguments", ["no json", '{"path": "a.txt", "text": "cut by max_tok', '{"a": 1,}'])
+def test_what_a_model_got_wrong_is_its_clients_to_mend(gate, arguments):
+    assert answered(gate, "wrong", (200, chat(arguments))).json()["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] == arguments
+    answer = answered(gate, "wrong", pieces(arguments), stream=True)
+    assert json.dumps(arguments).encode() in answer.body and b"[DONE]" in answer.body, answer.body
 
 
 def pieces(arguments):

@@ -2,13 +2,13 @@
 
 use base::record::Usage;
 use base::{Json, JsonKind, JsonValue, Refusal, refusal};
-use gate::Passed;
+use gate::{Answer, Passed};
 use serde_json::Value;
 
 use crate::lane::check_names;
 
-/// Texts in the arguments of one call that are JSON themselves, and how deep such texts stand in each other.
-const INNER_MAX: usize = 64;
+/// Texts that are judged beside the arguments of one call, and how deep JSON may stand in texts of JSON.
+const TEXTS_MAX: usize = 64;
 const INNER_DEPTH_MAX: usize = 4;
 
 /// What a whole answer says.
@@ -55,132 +55,141 @@ impl<'j> ToolCall<'j> {
         })
     }
 
-    /// Its arguments, as JSON.
-    ///
-    /// # Errors
-    /// `llm.answer_invalid` where two clients could read two calls.
-    pub(crate) fn arguments(&self) -> Result<String, Refusal> {
+    /// Its arguments, as they are judged.
+    fn arguments(&self) -> CallArguments {
         match self.arguments {
-            None => Ok("{}".to_owned()),
+            None => CallArguments::of("{}", false),
             Some(value) if value.kind() == JsonKind::String => {
-                arguments_of(&value.as_str().unwrap_or_default(), self.is_text)
+                CallArguments::of(&value.as_str().unwrap_or_default(), self.is_text)
             }
-            Some(value) => {
-                is_read_alike(value)?;
-                Ok(value.text().to_owned())
-            }
+            Some(value) => CallArguments::of(value.text(), false),
         }
     }
 
     /// As a call is judged: `{"name":…,"arguments":…}`.
-    ///
-    /// # Errors
-    /// As [`ToolCall::arguments`].
-    pub(crate) fn json(&self) -> Result<String, Refusal> {
-        Ok(call_json(self.name.text(), &self.arguments()?))
+    pub(crate) fn json(&self) -> String {
+        call_json(self.name.text(), &self.arguments().json)
     }
 
     /// Has the gate judge it.
     ///
     /// # Errors
-    /// As [`ToolCall::arguments`], and what the gate refuses.
+    /// What the gate refuses, and `llm.answer_invalid` where more could be read in it than is judged.
     pub(crate) fn judge(&self, passed: &mut Passed) -> Result<(), Refusal> {
-        let arguments = self.arguments()?;
-        judge_call(passed, self.name.text(), &arguments, &self.path).map(drop)
+        let judged = self.arguments().judge(passed, self.name.text(), &self.path);
+        judged.map(drop)
     }
 }
 
-/// The arguments that a text stands for, as JSON: most dialects write them as JSON in a string. A model may get that wrong, and
-/// then one client reads a call where another reads none.
+/// The arguments of a call as they are judged. Most dialects write them as JSON in a string, which a model may get wrong: then one
+/// client reads what another does not, and each text that stands in quotation marks there is judged as a command would be.
 ///
-/// # Errors
-/// `llm.answer_invalid` where it is no JSON that everybody reads alike.
-pub(crate) fn arguments_of(text: &str, is_text: bool) -> Result<String, Refusal> {
-    if is_text {
-        return Ok(Value::from(text).to_string());
-    }
-    if text.trim_ascii().is_empty() {
-        return Ok("{}".to_owned());
-    }
-    // It is judged a level deeper than it stands here, and has to be one value there.
-    let within = format!("[{text}]");
-    let json = Json::read(within.as_bytes()).map_err(|_| unclear())?;
-    let mut values = json.root().items();
-    match (values.next(), values.next()) {
-        (Some(value), None) => is_read_alike(value)?,
-        _ => return Err(unclear()),
-    }
-    Ok(text.to_owned())
+/// Example: `{"n": NaN, "command": "rm -rf /"}` is no JSON, and Python reads it; `n`, `command` and `rm -rf /` are judged.
+pub(crate) struct CallArguments {
+    /// One JSON value: what was said, or where that is no JSON, it as a text.
+    json: String,
+    /// Texts that are judged beside it.
+    beside: Vec<String>,
 }
 
-/// # Errors
-/// A name twice in an object, or a number that is larger than programs count to.
-fn is_read_alike(value: JsonValue<'_>) -> Result<(), Refusal> {
-    check_names(value).map_err(|_| unclear())?;
-    match value.kind() {
-        JsonKind::Object => value
-            .members()
-            .try_for_each(|(_, inner)| is_read_alike(inner)),
-        JsonKind::Array => value.items().try_for_each(is_read_alike),
-        JsonKind::Number => match value.text().parse::<f64>() {
-            Ok(number) if number.is_finite() => Ok(()),
-            _ => Err(unclear()),
-        },
-        _ => Ok(()),
-    }
-}
-
-fn unclear() -> Refusal {
-    let public = "the arguments of a call of a tool are no JSON that all clients read alike";
-    Refusal::new(refusal::LLM_ANSWER_INVALID, public)
-}
-
-/// Has the gate judge a call, and what stands as JSON in the texts of its arguments as a call too, because tools read that.
-///
-/// # Errors
-/// What the gate refuses.
-pub(crate) fn judge_call(
-    passed: &mut Passed,
-    name: &str,
-    arguments: &str,
-    path: &str,
-) -> Result<gate::Answer, Refusal> {
-    let answer = passed.proposed(call_json(name, arguments).as_bytes(), path)?;
-    for inner in inner_texts(arguments) {
-        passed.proposed(call_json(name, &inner).as_bytes(), path)?;
-    }
-    Ok(answer)
-}
-
-/// The texts in a JSON that are JSON objects or lists themselves: `{"input": "{\"command\": …}"}` gives the inner one.
-fn inner_texts(json: &str) -> Vec<String> {
-    let (mut found, mut at): (Vec<(String, usize)>, usize) = (Vec::new(), 0);
-    let look = |json: &str, depth: usize, found: &mut Vec<(String, usize)>| {
-        if let Ok(json) = Json::read(json.as_bytes()) {
-            texts_below(json.root(), depth, found);
+impl CallArguments {
+    /// Those that a text stands for; `is_text` where the tool is given the text itself.
+    pub(crate) fn of(text: &str, is_text: bool) -> CallArguments {
+        let of_text = |beside| CallArguments {
+            json: Value::from(text).to_string(),
+            beside,
+        };
+        if is_text {
+            return of_text(Vec::new());
         }
-    };
-    look(json, 1, &mut found);
-    while let Some((text, depth)) = found
-        .get(at)
-        .cloned()
-        .filter(|(_, depth)| *depth < INNER_DEPTH_MAX)
-    {
-        look(&text, depth + 1, &mut found);
-        at += 1;
+        let text = match text.trim_ascii() {
+            "" => "{}",
+            _ => text,
+        };
+        match is_clear(text) {
+            true => CallArguments {
+                json: text.to_owned(),
+                beside: inner_texts(text),
+            },
+            false => of_text(quoted_texts(text)),
+        }
     }
-    found.into_iter().map(|(text, _)| text).collect()
+
+    /// Has the gate judge a call with them.
+    ///
+    /// # Errors
+    /// As [`ToolCall::judge`].
+    pub(crate) fn judge(
+        &self,
+        passed: &mut Passed,
+        name: &str,
+        path: &str,
+    ) -> Result<Answer, Refusal> {
+        if self.beside.len() > TEXTS_MAX {
+            let public = "more texts stand in the arguments of a call than are judged";
+            return Err(Refusal::new(refusal::LLM_ANSWER_INVALID, public));
+        }
+        let answer = passed.proposed(call_json(name, &self.json).as_bytes(), path)?;
+        for text in &self.beside {
+            passed.proposed(call_json(name, text).as_bytes(), path)?;
+        }
+        Ok(answer)
+    }
+}
+
+/// Whether a text is one JSON value that all programs read alike.
+fn is_clear(text: &str) -> bool {
+    // It is judged a level deeper than it stands here.
+    let within = format!("[{text}]");
+    let Ok(json) = Json::read(within.as_bytes()) else {
+        return false;
+    };
+    let mut values = json.root().items();
+    matches!((values.next(), values.next()), (Some(value), None) if is_read_alike(value))
+}
+
+/// Whether no object has a name twice, and no number is larger than programs count to.
+fn is_read_alike(value: JsonValue<'_>) -> bool {
+    let finite = |text: &str| text.parse::<f64>().is_ok_and(f64::is_finite);
+    match value.kind() {
+        JsonKind::Object => {
+            check_names(value).is_ok() && value.members().all(|(_, inner)| is_read_alike(inner))
+        }
+        JsonKind::Array => value.items().all(is_read_alike),
+        JsonKind::Number => finite(value.text()),
+        _ => true,
+    }
+}
+
+/// The texts of a JSON that are JSON objects or lists themselves, because tools read that: `{"input": "{\"command\": …}"}` gives
+/// the inner one.
+fn inner_texts(json: &str) -> Vec<String> {
+    let mut found: Vec<(String, usize)> = vec![(json.to_owned(), 0)];
+    let mut at = 0;
+    while let Some((text, depth)) = found.get(at).cloned() {
+        at += 1;
+        if depth < INNER_DEPTH_MAX
+            && let Ok(json) = Json::read(text.as_bytes())
+        {
+            texts_below(json.root(), depth + 1, &mut found);
+        }
+    }
+    let inner = found.into_iter().skip(1);
+    inner.map(|(text, _)| text).collect()
 }
 
 fn texts_below(value: JsonValue<'_>, depth: usize, found: &mut Vec<(String, usize)>) {
     match value.kind() {
-        JsonKind::Object => value
-            .members()
-            .for_each(|(_, inner)| texts_below(inner, depth, found)),
-        JsonKind::Array => value
-            .items()
-            .for_each(|inner| texts_below(inner, depth, found)),
-        JsonKind::String if found.len() < INNER_MAX => {
+        JsonKind::Object => {
+            let members = value.members();
+            members.for_each(|(_, inner)| texts_below(inner, depth, found));
+        }
+        JsonKind::Array => {
+            let items = value.items();
+            items.for_each(|inner| texts_below(inner, depth, found));
+        }
+        // One more than may be: so many are refused.
+        JsonKind::String if found.len() <= TEXTS_MAX + 1 => {
             let text = value.as_str().unwrap_or_default();
             let text = text.trim_ascii();
             let may_be = text.starts_with('{') || text.starts_with('[');
@@ -190,6 +199,45 @@ fn texts_below(value: JsonValue<'_>, depth: usize, found: &mut Vec<(String, usiz
         }
         _ => {}
     }
+}
+
+/// All that stands in quotation marks in a text that is no clear JSON, and the whole text, each as the arguments of a command.
+fn quoted_texts(text: &str) -> Vec<String> {
+    let command = |text: &str| serde_json::json!({ "command": text }).to_string();
+    let mut found = vec![command(text)];
+    let mut letters = text.chars();
+    while let Some(mark) = letters.next() {
+        if !matches!(mark, '"' | '\'' | '`') {
+            continue;
+        }
+        let mut inside = String::new();
+        while let Some(letter) = letters.next().filter(|letter| *letter != mark) {
+            match letter {
+                '\\' => inside.extend(escaped(&mut letters)),
+                letter => inside.push(letter),
+            }
+        }
+        if !inside.is_empty() && found.len() <= TEXTS_MAX {
+            found.push(command(&inside));
+        }
+    }
+    found
+}
+
+/// What stands behind a backslash (RFC 8259, section 7); half of a pair is no letter.
+fn escaped(letters: &mut std::str::Chars<'_>) -> Option<char> {
+    Some(match letters.next()? {
+        'n' => '\n',
+        't' => '\t',
+        'r' => '\r',
+        'u' => {
+            let digits = letters.as_str().get(..4)?;
+            let code = u32::from_str_radix(digits, 16).ok()?;
+            *letters = letters.as_str().get(4..)?.chars();
+            char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER)
+        }
+        other => other,
+    })
 }
 
 /// A call as it is judged; the name is JSON.
@@ -283,27 +331,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_are_what_every_client_reads() {
-        let of = |text: &str| arguments_of(text, false);
-        assert_eq!(of(" ").unwrap(), "{}");
-        assert_eq!(of(r#"{"a": [1, "x"]}"#).unwrap(), r#"{"a": [1, "x"]}"#);
+    fn arguments_are_judged_however_a_client_may_read_them() {
+        let of = |text: &str| CallArguments::of(text, false);
+        assert_eq!(of(" ").json, "{}");
+        let clear = of(r#"{"a": [1, "x"]}"#);
+        assert_eq!(
+            (clear.json.as_str(), clear.beside.len()),
+            (r#"{"a": [1, "x"]}"#, 0)
+        );
         for unclear in [
-            r#"{"a":1,"a":2}"#,
-            r#"{"a":1,}"#,
-            r#"{"a":1"#,
-            r#"{"a":1}{"b":2}"#,
-            r#"{"a":1e999}"#,
-            r#"{"a":NaN}"#,
-            r#"{"a":"\ud800"}"#,
-            "{\"a\":\"x\ny\"}",
-            "{'a':1}",
-            "\u{feff}{}",
-            "rm -rf /",
+            r#"{"a":1,"command":"ls","command":"rm -rf /"}"#,
+            r#"{"command":"rm -rf /",}"#,
+            r#"{"command":"rm -rf /"#,
+            r#"{}{"command":"rm -rf /"}"#,
+            r#"{"a":1e999,"command":"rm\u0020-rf /"}"#,
+            r#"{"a":NaN,"command":"rm -rf /"}"#,
+            r#"{"a":"\ud800","command":"rm -rf \/"}"#,
+            "{'command':'rm -rf /'}",
         ] {
-            let refusal = of(unclear).unwrap_err();
-            assert_eq!(refusal.code, refusal::LLM_ANSWER_INVALID, "{unclear}");
+            let arguments = of(unclear);
+            assert_eq!(arguments.json, Value::from(unclear).to_string());
+            let command = r#"{"command":"rm -rf /"}"#.to_owned();
+            assert!(
+                arguments.beside.contains(&command),
+                "{unclear}: {:?}",
+                arguments.beside
+            );
         }
-        assert_eq!(arguments_of("rm -rf /", true).unwrap(), r#""rm -rf /""#);
+        let many = "'a' ".repeat(1_000);
+        assert!(of(&many).beside.len() == TEXTS_MAX + 1);
+        let text = CallArguments::of("{ not json", true);
+        assert_eq!(
+            (text.json.as_str(), text.beside.len()),
+            (r#""{ not json""#, 0)
+        );
     }
 
     #[test]
@@ -314,6 +375,6 @@ mod tests {
         let thrice = serde_json::json!({ "a": twice.to_string() }).to_string();
         assert_eq!(inner_texts(&thrice), [twice.to_string(), inner.to_owned()]);
         let many = serde_json::json!(vec!["[]"; 1_000]).to_string();
-        assert_eq!(inner_texts(&many).len(), INNER_MAX);
+        assert!(inner_texts(&many).len() > TEXTS_MAX);
     }
 }

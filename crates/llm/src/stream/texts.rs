@@ -7,7 +7,7 @@ use base::{JsonKind, JsonValue, Refusal, refusal};
 use gate::{Answer, Channel, Passed, Role};
 
 use super::is_call;
-use crate::answer::{CallBegin, TextKey, TextKind, arguments_of, judge_call};
+use crate::answer::{CallArguments, CallBegin, TextKey, TextKind};
 
 /// Most texts of one stream.
 const TEXTS_MAX: usize = 4_096;
@@ -181,10 +181,10 @@ impl Texts {
 impl OpenCall {
     /// Judges a call that is whole.
     fn judge(&mut self, passed: &mut Passed, key: &TextKey) -> Result<(), Refusal> {
-        let arguments = arguments_of(&self.arguments, key.kind == TextKind::Input)?;
+        let arguments = CallArguments::of(&self.arguments, key.kind == TextKind::Input);
         let name = serde_json::Value::from(self.name.as_deref().unwrap_or_default());
         let path = format!("call[{}.{}]", key.group, key.index);
-        let judged = judge_call(passed, &name.to_string(), &arguments, &path)?;
+        let judged = arguments.judge(passed, &name.to_string(), &path)?;
         if let Answer::Redacted(redacted) = judged {
             let redacted: serde_json::Value = serde_json::from_slice(&redacted).map_err(|_| {
                 Refusal::new(
