@@ -528,9 +528,7 @@ fn passed_on(head: &Parts) -> Vec<(HeaderName, String)> {
     let is_plain = |name: &str| {
         let has = |word: &&str| name.contains(*word);
         name.len() <= FIELD_NAME_MAX
-            && !["key", "token", "secret", "auth", "cookie"]
-                .iter()
-                .any(|word| has(&word))
+            && !["key", "token", "secret", "auth", "cookie"].iter().any(has)
     };
     let fields = head.headers.iter();
     let fields = fields.filter(|(name, _)| goes(name.as_str()) && is_plain(name.as_str()));
@@ -653,10 +651,10 @@ pub(crate) fn check_letters(value: base::JsonValue<'_>) -> Result<(), Refusal> {
     match value.kind() {
         JsonKind::Object => value.members().try_for_each(|(key, inner)| {
             let name = key.name();
-            let is_other = |known: &&str| *known != &*name && known.eq_ignore_ascii_case(&name);
+            let is_other = |known: &str| known != &*name && known.eq_ignore_ascii_case(&name);
             if name.bytes().any(|byte| byte.is_ascii_uppercase())
                 && !KNOWN_MEMBERS.contains(&&*name)
-                && KNOWN_MEMBERS.iter().any(|known| is_other(&known))
+                && KNOWN_MEMBERS.iter().any(|known| is_other(known))
             {
                 return Err(invalid(
                     "a member has the name of a known one in other letters",
