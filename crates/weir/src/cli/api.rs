@@ -7,6 +7,11 @@ use crate::admin::openapi;
 
 /// What programs can ask at the admin listener
 #[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  weir api openapi > weir-admin.json
+
+Exit codes: 0 done, 2 it could not be done.")]
 pub(super) enum Api {
     /// Print the OpenAPI document of the admin API
     #[command(after_help = "\
