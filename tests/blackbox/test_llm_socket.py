@@ -298,7 +298,9 @@ def test_bounds_of_messages_turns_and_idleness(tmp_path):
             assert talk.code(text="y" * 1500, previous_response_id=first) == (413, "http.body_too_large")
             assert talk.closing() == 1000
         with Talk(house) as talk:
+            # The provider is asked before the others come: what was never sent cannot be given up.
             talk.send("main/drip")
+            assert talk.read()["type"] == "response.created"
             for number in range(20):
                 talk.send(text=f"number {number}")
             refused = []
