@@ -2,7 +2,7 @@
 # Installs what the commands need, into .setup. The argument says how much, and each level has all of the one before:
 #
 #   run         what `make run` needs
-#   test        what `make test` adds: Chromium, nginx, HAProxy, older clients and those of others, g++ and the crates of the fuzzer (the level without an argument)
+#   test        what `make test` adds: Chromium, nginx, HAProxy, SoftHSM, older clients and those of others, g++ and the crates of the fuzzer (the level without an argument)
 #   bench       what `make bench`, `make certify-lab` and `make certify-relay` add: wrk, valgrind, other gateways of MCP (1 GB)
 #   agents      coding agents of others for `make certify-llm`, beside the level `test` (900 MB)
 #   generators  load generators to compare the lab with, beside the level `test`
@@ -85,6 +85,10 @@ if [ "$level" != run ]; then
   # Proxies in front of the listeners.
   need haproxy haproxy
   need nginx nginx-light
+  # An HSM in software, what looks into it, and another library of certificates than OpenSSL.
+  need softhsm2-util softhsm2
+  need pkcs11-tool opensc
+  need certtool gnutls-bin
   [ -e /usr/lib/nginx/modules/ngx_stream_module.so ] || missing+=(libnginx-mod-stream)
 fi
 if [ "$level" = bench ]; then

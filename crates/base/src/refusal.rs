@@ -186,6 +186,7 @@ codes! {
     INVITE_LOCKED "identity.invite_locked" 403 "The invite was used wrongly too often; ask the operator for a new one.";
     REQUEST_INVALID "identity.request_invalid" 400 "Send a certificate request (PKCS #10) with a good key, for the invite's name alone; or a public JWK with its proof.";
     AUTHORITY_OFF "identity.authority_off" 503 "The operator has to make the authority and name its passphrase: weir ca init.";
+    AUTHORITY_AWAY "identity.authority_away" 503 "Try again soon; the operator has to look at the HSM, its token and its PIN.";
     AGENT_TAKEN "identity.agent_taken" 409 "Another agent has this name; use another, or take that one out of the configuration.";
     AGENT_UNKNOWN "identity.agent_unknown" 404 "Use a name that weir agents list shows.";
     AGENT_CONFIGURED "identity.agent_configured" 409 "weir.yaml defines this agent; change it there.";

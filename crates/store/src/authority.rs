@@ -1,8 +1,8 @@
 //! The certificate authority of agents: a root, an intermediate that signs, and the certificates of agents (RFC 5280, and the
 //! X.509-SVID document of SPIFFE).
 //!
-//! Its files are in the state folder, in `ca`: certificates as PEM, and the two private keys sealed with a passphrase. The root's key
-//! is needed to make an intermediate alone, so it can be kept elsewhere. Each leaf is sent with its intermediate, so that an
+//! Its files are in the state folder, in `ca`: certificates as PEM, and the two private keys sealed with a passphrase, or where a
+//! PKCS #11 module has them ([`NewKey`]). The root's key is needed to make an intermediate alone, so it can be kept elsewhere. Each leaf is sent with its intermediate, so that an
 //! intermediate can be replaced while leaves of the one before are good. It issues nothing by its own decision, and never
 //! makes or sees the private key of an agent.
 
@@ -10,26 +10,32 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use base::Digest;
+use base::{Digest, Secret};
 use identity::certificate::{CertificateRequest, SpiffeId, certificate_thumbprint};
 use identity::public_key::JwsAlgorithm;
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, DistinguishedName,
     DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
-    PublicKeyData, RevokedCertParams, SanType, SerialNumber, SignatureAlgorithm,
+    PublicKeyData, RevokedCertParams, SanType, SerialNumber, SignatureAlgorithm, SigningKey,
 };
 
 use crate::disk::{Disk, FileDisk};
-use crate::sealed::{SealedKeyError, open_key, pem, seal_key, unpem};
+use crate::pkcs11::{ModuleError, ModulePlace};
+use crate::sealed::{SealedKeyError, pem, unpem};
+use key::{AuthorityKey, MadeKey};
+
+mod key;
+
+pub use key::NewKey;
 
 /// The folder in the state folder.
 pub const CA_FOLDER: &str = "ca";
 /// The certificates that a listener has to trust for clients: the roots.
 pub const ROOTS_FILE: &str = "roots.pem";
 const ROOT: &str = "root.pem";
-const ROOT_KEY: &str = "root.key";
+const ROOT_KEY: &str = "root";
 const INTERMEDIATE: &str = "intermediate.pem";
-const INTERMEDIATE_KEY: &str = "intermediate.key";
+const INTERMEDIATE_KEY: &str = "intermediate";
 const TRUST_DOMAIN: &str = "trust_domain";
 /// Largest file of it, in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 10;
@@ -50,6 +56,8 @@ pub enum AuthorityError {
     Missing(PathBuf),
     Io(PathBuf, io::Error),
     Key(PathBuf, SealedKeyError),
+    /// The module that has the key does not sign.
+    Module(ModuleError),
     /// A file is not what it has to be.
     Damaged(PathBuf, &'static str),
     /// What was asked for cannot be made.
@@ -71,6 +79,7 @@ impl fmt::Display for AuthorityError {
             }
             AuthorityError::Io(path, error) => write!(f, "{}: {error}", path.display()),
             AuthorityError::Key(path, error) => write!(f, "{}: {error}", path.display()),
+            AuthorityError::Module(error) => error.fmt(f),
             AuthorityError::Damaged(path, what) => write!(f, "{}: {what}", path.display()),
             AuthorityError::Unmakeable(why) => f.write_str(why),
         }
@@ -102,15 +111,18 @@ pub struct AuthorityView {
     pub trust_domain: String,
     pub root_pem: String,
     pub intermediate_pem: String,
-    /// Whether the root's private key is here.
+    /// Whether the root's private key is here, or in a module.
     pub has_root_key: bool,
+    /// Where the root's key is, if a module has it, and where the intermediate's.
+    pub root_module: Option<ModulePlace>,
+    pub intermediate_module: Option<ModulePlace>,
 }
 
 /// An authority whose intermediate can sign.
 pub struct Authority {
     pub trust_domain: String,
     intermediate_pem: String,
-    issuer: Issuer<'static, KeyPair>,
+    issuer: Issuer<'static, AuthorityKey>,
 }
 
 /// A certificate that was made.
@@ -140,12 +152,12 @@ impl AuthorityFiles {
     /// Makes a root and an intermediate.
     ///
     /// # Errors
-    /// [`AuthorityError::Exists`], a passphrase that is short, or a folder that cannot be written.
+    /// [`AuthorityError::Exists`], a passphrase that is short, what a module refuses, or a folder that cannot be written.
     pub fn init(
         &self,
         trust_domain: &str,
-        root_passphrase: &str,
-        passphrase: &str,
+        root: NewKey<'_>,
+        intermediate: NewKey<'_>,
         now_unix_ms: u64,
     ) -> Result<AuthorityView, AuthorityError> {
         if self.dir.join(ROOT).exists() {
@@ -153,36 +165,38 @@ impl AuthorityFiles {
         }
         let made = crate::state::make_dir(&self.dir);
         made.map_err(|error| AuthorityError::Unmakeable(error.to_string()))?;
-        let key = KeyPair::generate().map_err(unmakeable)?;
-        let sealed = self.sealed(ROOT_KEY, &key, root_passphrase)?;
+        let root_key = AuthorityKey::make(ROOT_KEY, "weir root", root)?;
         let root = root_params(trust_domain, now_unix_ms);
-        let certificate = root.self_signed(&key).map_err(unmakeable)?;
-        let issuer = Issuer::new(root, key);
-        let made = self.make_intermediate(trust_domain, &issuer, passphrase, now_unix_ms)?;
-        self.write(TRUST_DOMAIN, trust_domain.as_bytes(), false)?;
-        self.write(ROOT_KEY, sealed.as_bytes(), true)?;
-        self.write_intermediate(&made)?;
-        self.write(ROOTS_FILE, certificate.pem().as_bytes(), false)?;
+        let certificate = signed(&root_key.key, root.self_signed(&root_key.key))?;
+        let root = (&root, &root_key.key);
+        let (pem, key) = make_intermediate(trust_domain, root, intermediate, now_unix_ms)?;
+        self.write(TRUST_DOMAIN, trust_domain.as_bytes())?;
+        root_key.keep(&self.dir)?;
+        key.keep(&self.dir)?;
+        self.write(INTERMEDIATE, pem.as_bytes())?;
+        self.write(ROOTS_FILE, certificate.pem().as_bytes())?;
         // Last: with it the authority is there.
-        self.write(ROOT, certificate.pem().as_bytes(), false)?;
+        self.write(ROOT, certificate.pem().as_bytes())?;
         self.view()
     }
 
-    /// Makes another intermediate, by the root's key. Leaves of the one before are good until they end.
+    /// Makes another intermediate, by the root's key, which `root_secret` opens. Leaves of the one before are good until they end.
     ///
     /// # Errors
     /// [`AuthorityError`], as where the root's key is kept elsewhere.
     pub fn rotate(
         &self,
-        root_passphrase: &str,
-        passphrase: &str,
+        root_secret: &Secret,
+        intermediate: NewKey<'_>,
         now_unix_ms: u64,
     ) -> Result<AuthorityView, AuthorityError> {
         let view = self.view()?;
-        let key = self.opened(ROOT_KEY, root_passphrase)?;
-        let issuer = Issuer::new(root_params(&view.trust_domain, now_unix_ms), key);
-        let made = self.make_intermediate(&view.trust_domain, &issuer, passphrase, now_unix_ms)?;
-        self.write_intermediate(&made)?;
+        let key = AuthorityKey::open(&self.dir, ROOT_KEY, root_secret)?;
+        let root = root_params(&view.trust_domain, now_unix_ms);
+        let root = (&root, &key);
+        let (pem, key) = make_intermediate(&view.trust_domain, root, intermediate, now_unix_ms)?;
+        key.keep(&self.dir)?;
+        self.write(INTERMEDIATE, pem.as_bytes())?;
         self.view()
     }
 
@@ -198,17 +212,20 @@ impl AuthorityFiles {
             trust_domain: self.read(TRUST_DOMAIN)?.trim().to_owned(),
             root_pem: self.read(ROOT)?,
             intermediate_pem: self.read(INTERMEDIATE)?,
-            has_root_key: self.dir.join(ROOT_KEY).exists(),
+            has_root_key: key::is_here(&self.dir, ROOT_KEY),
+            root_module: self.module_of(ROOT_KEY)?,
+            intermediate_module: self.module_of(INTERMEDIATE_KEY)?,
         })
     }
 
-    /// Opens the intermediate's key.
+    /// Opens the intermediate's key by its passphrase or PIN. A module is asked when it has to sign, so that a gateway starts while
+    /// its HSM is away.
     ///
     /// # Errors
     /// [`AuthorityError`].
-    pub fn open(&self, passphrase: &str) -> Result<Authority, AuthorityError> {
+    pub fn open(&self, secret: &Secret) -> Result<Authority, AuthorityError> {
         let view = self.view()?;
-        let key = self.opened(INTERMEDIATE_KEY, passphrase)?;
+        let key = AuthorityKey::open(&self.dir, INTERMEDIATE_KEY, secret)?;
         let path = self.dir.join(INTERMEDIATE);
         let der = unpem("CERTIFICATE", &view.intermediate_pem);
         let der = der.ok_or(AuthorityError::Damaged(path.clone(), "is no certificate"))?;
@@ -230,57 +247,50 @@ impl AuthorityFiles {
         })
     }
 
-    fn make_intermediate(
-        &self,
-        trust_domain: &str,
-        root: &Issuer<'_, KeyPair>,
-        passphrase: &str,
-        now_unix_ms: u64,
-    ) -> Result<(String, String), AuthorityError> {
-        let key = KeyPair::generate().map_err(unmakeable)?;
-        let sealed = self.sealed(INTERMEDIATE_KEY, &key, passphrase)?;
-        let params = intermediate_params(trust_domain, key.der_bytes(), now_unix_ms);
-        let certificate = params.signed_by(&key, root).map_err(unmakeable)?;
-        Ok((certificate.pem(), sealed))
-    }
-
-    fn write_intermediate(&self, (pem, key): &(String, String)) -> Result<(), AuthorityError> {
-        self.write(INTERMEDIATE_KEY, key.as_bytes(), true)?;
-        self.write(INTERMEDIATE, pem.as_bytes(), false)
-    }
-
-    fn sealed(
-        &self,
-        file: &str,
-        key: &KeyPair,
-        passphrase: &str,
-    ) -> Result<String, AuthorityError> {
-        let sealed = seal_key(key.serialized_der(), passphrase);
-        sealed.map_err(|error| AuthorityError::Key(self.dir.join(file), error))
-    }
-
-    fn opened(&self, file: &str, passphrase: &str) -> Result<KeyPair, AuthorityError> {
-        let path = self.dir.join(file);
-        let key = open_key(&self.read(file)?, passphrase)
-            .map_err(|error| AuthorityError::Key(path.clone(), error))?;
-        KeyPair::try_from(key.as_slice())
-            .map_err(|_| AuthorityError::Key(path, SealedKeyError::Passphrase))
+    fn module_of(&self, name: &str) -> Result<Option<ModulePlace>, AuthorityError> {
+        let record = key::module_record(&self.dir, name)?;
+        Ok(record.map(|record| record.place()))
     }
 
     fn read(&self, file: &str) -> Result<String, AuthorityError> {
-        use std::io::Read;
-        let path = self.dir.join(file);
-        let mut text = String::new();
-        std::fs::File::open(&path)
-            .and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text))
-            .map_err(|error| AuthorityError::Io(path, error))?;
-        Ok(text)
+        read_file(&self.dir.join(file))
     }
 
-    fn write(&self, file: &str, bytes: &[u8], secret: bool) -> Result<(), AuthorityError> {
-        let written = FileDisk::new(&self.dir).write(file, bytes, secret);
+    fn write(&self, file: &str, bytes: &[u8]) -> Result<(), AuthorityError> {
+        let written = FileDisk::new(&self.dir).write(file, bytes, false);
         written.map_err(|error| AuthorityError::Io(self.dir.join(file), error))
     }
+}
+
+fn read_file(path: &Path) -> Result<String, AuthorityError> {
+    use std::io::Read;
+    let mut text = String::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text))
+        .map_err(|error| AuthorityError::Io(path.to_owned(), error))?;
+    Ok(text)
+}
+
+/// An intermediate that the root signs: its certificate as PEM, and its key.
+fn make_intermediate(
+    trust_domain: &str,
+    (root, root_key): (&CertificateParams, &AuthorityKey),
+    new: NewKey<'_>,
+    now_unix_ms: u64,
+) -> Result<(String, MadeKey), AuthorityError> {
+    let made = AuthorityKey::make(INTERMEDIATE_KEY, "weir intermediate", new)?;
+    let params = intermediate_params(trust_domain, made.key.der_bytes(), now_unix_ms);
+    let root = Issuer::from_params(root, root_key);
+    let certificate = signed(root_key, params.signed_by(&made.key, &root))?;
+    Ok((certificate.pem(), made))
+}
+
+/// What a key signed, or why it did not.
+fn signed<T>(key: &AuthorityKey, made: Result<T, rcgen::Error>) -> Result<T, AuthorityError> {
+    made.map_err(|error| match (&error, key.failure()) {
+        (rcgen::Error::RemoteKeyError, Some(failure)) => AuthorityError::Module(failure),
+        _ => unmakeable(error),
+    })
 }
 
 impl Authority {
@@ -309,7 +319,7 @@ impl Authority {
             bits: &request.public_bits,
             algorithm: rcgen_algorithm(request.key.first_algorithm()),
         };
-        let leaf = params.signed_by(&key, &self.issuer).map_err(unmakeable)?;
+        let leaf = signed(self.issuer.key(), params.signed_by(&key, &self.issuer))?;
         Ok(IssuedCertificate {
             chain_pem: format!(
                 "{}{}",
@@ -350,8 +360,17 @@ impl Authority {
             revoked_certs: listed.collect(),
             key_identifier_method: KeyIdMethod::Sha256,
         };
-        let list = params.signed_by(&self.issuer).map_err(unmakeable)?;
+        let list = signed(self.issuer.key(), params.signed_by(&self.issuer))?;
         list.pem().map_err(unmakeable)
+    }
+
+    /// Signs something that is of no use to anyone, to see whether the key can.
+    ///
+    /// # Errors
+    /// [`AuthorityError::Module`].
+    pub fn try_key(&self) -> Result<(), AuthorityError> {
+        let key = self.issuer.key();
+        signed(key, key.sign(b"weir tries its key")).map(drop)
     }
 
     /// The certificate that signs leaves, as PEM.
@@ -447,7 +466,7 @@ fn random_serial() -> Result<[u8; 16], AuthorityError> {
     Ok(serial)
 }
 
-fn unhex(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits = text.is_ascii() && text.len().is_multiple_of(2);
     let bytes = (0..text.len()).step_by(2).filter(|_| digits);
     bytes

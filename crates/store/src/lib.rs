@@ -14,6 +14,7 @@ pub mod authority;
 pub mod directory;
 mod limits;
 pub mod pins;
+pub mod pkcs11;
 pub mod runs;
 pub mod usage;
 mod windows;

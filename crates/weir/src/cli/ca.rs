@@ -1,10 +1,13 @@
 //! `weir ca`: the certificate authority of agents. Its commands work on the files of the state folder, also while no gateway
 //! runs, but for `revoke`, which the gateway does and records; keys are opened by a passphrase that is read from a file or a variable, never from the command line.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 use serde_json::Value;
-use store::authority::{AuthorityError, AuthorityFiles, AuthorityView};
+use store::authority::{AuthorityError, AuthorityFiles, AuthorityView, NewKey};
 use store::directory::DirectoryFile;
+use store::pkcs11::ModulePlace;
 
 use super::admin::Gateway;
 use super::{Answer, ConfigFile, Ended, Failure, print, secret_at};
@@ -15,6 +18,8 @@ use crate::config::Settings;
 #[command(after_help = "\
 Examples:
   weir ca init --passphrase file:ca.pass   Make a root and an intermediate
+  weir ca init --passphrase file:pin --pkcs11 /usr/lib/softhsm/libsofthsm2.so --token weir
+                                           Make both keys in an HSM, which signs with them
   weir ca show                             Print the root's certificate, for listeners to trust
   weir ca rotate --passphrase file:ca.pass Make another intermediate; certificates stay good\n\nExit codes: 0 done, 1 no, 2 it could not be done.")]
 pub(super) enum Ca {
@@ -28,17 +33,46 @@ pub(super) enum Ca {
 /// The configuration, and the passphrases of the authority's keys.
 #[derive(Args, Debug)]
 struct Keys {
-    /// Where the passphrase of the intermediate's key is: env:NAME or file:PATH; by default identity.passphrase
+    /// Where the passphrase of the intermediate's key is, or the PIN of its token: env:NAME or file:PATH; by default
+    /// identity.passphrase
     #[arg(long, value_name = "REF")]
     passphrase: Option<String>,
     #[command(flatten)]
     config: ConfigFile,
 }
 
-/// Make a root and an intermediate for identity.trust_domain, with sealed keys, in the state folder
+/// A token of a PKCS #11 module, in which a key is made. The module signs; the key cannot be read out of it
+#[derive(Args, Debug)]
+struct InModule {
+    /// The shared object of the PKCS #11 module, by its absolute path
+    #[arg(long, value_name = "MODULE", requires = "token")]
+    pkcs11: Option<PathBuf>,
+    /// The label of the token
+    #[arg(long, value_name = "LABEL", requires = "pkcs11")]
+    token: Option<String>,
+}
+
+impl InModule {
+    fn place(&self) -> Option<ModulePlace> {
+        Some(ModulePlace {
+            module: self.pkcs11.clone()?,
+            token: self.token.clone()?,
+        })
+    }
+}
+
+/// A key that is made: in a token where there is one, else in a sealed file.
+fn new_key<'k>(place: Option<&'k ModulePlace>, secret: &'k base::Secret) -> NewKey<'k> {
+    match place {
+        Some(place) => NewKey::Module { place, pin: secret },
+        None => NewKey::Sealed { passphrase: secret },
+    }
+}
+
+/// Make a root and an intermediate for identity.trust_domain, with sealed keys in the state folder or in an HSM
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  weir ca init --passphrase file:ca.pass\n  weir ca init --passphrase file:ca.pass --root-passphrase file:root.pass\n\nKeep ca/root.key elsewhere afterwards: it is needed for weir ca rotate alone.\n\nExit codes: 0 done, 1 no, 2 it could not be done."
+    after_help = "Examples:\n  weir ca init --passphrase file:ca.pass\n  weir ca init --passphrase file:ca.pass --root-passphrase file:root.pass\n  weir ca init --passphrase file:pin --pkcs11 /usr/lib/softhsm/libsofthsm2.so --token weir\n  weir ca init --passphrase file:pin --pkcs11 /usr/lib/softhsm/libsofthsm2.so --token weir \\\n    --root-token weir-root --root-passphrase file:root.pin\n\nKeep ca/root.key elsewhere afterwards: it is needed for weir ca rotate alone.\n\nExit codes: 0 done, 1 no, 2 it could not be done."
 )]
 pub(super) struct Init {
     #[command(flatten)]
@@ -46,6 +80,11 @@ pub(super) struct Init {
     /// The same of the root's key; by default that of the intermediate's
     #[arg(long, value_name = "REF")]
     root_passphrase: Option<String>,
+    #[command(flatten)]
+    module: InModule,
+    /// The label of another token of the module, for the root's key
+    #[arg(long, value_name = "LABEL", requires = "pkcs11")]
+    root_token: Option<String>,
 }
 
 /// Print the root's and the intermediate's certificates as PEM
@@ -61,14 +100,16 @@ pub(super) struct Show {
 /// Make another intermediate by the root's key; certificates of the one before stay good until they end
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  weir ca rotate --passphrase file:ca.pass\n\nRestart the gateway afterwards, so that it signs with the new one.\n\nExit codes: 0 done, 1 no, 2 it could not be done."
+    after_help = "Examples:\n  weir ca rotate --passphrase file:ca.pass\n  weir ca rotate --root-passphrase file:ca.pass --passphrase file:pin \\\n    --pkcs11 /usr/lib/softhsm/libsofthsm2.so --token weir\n\nThe new key is made where the one before is, or in the token that is named: so an authority moves into an HSM.\nRestart the gateway afterwards, so that it signs with the new one.\n\nExit codes: 0 done, 1 no, 2 it could not be done."
 )]
 pub(super) struct Rotate {
     #[command(flatten)]
     keys: Keys,
-    /// Where the passphrase of the root's key is; by default that of the intermediate's
+    /// Where the passphrase or PIN of the root's key is; by default that of the intermediate's
     #[arg(long, value_name = "REF")]
     root_passphrase: Option<String>,
+    #[command(flatten)]
+    module: InModule,
 }
 
 /// Take a certificate back with its key, by its serial number: the gateway, which has to run, refuses both from then on
@@ -121,10 +162,18 @@ impl Init {
         store::state::make_dir(&settings.state)
             .map_err(|error| Failure::new(error.to_string(), ""))?;
         let files = files(&settings);
+        let place = self.module.place();
+        let root_place = match (&place, &self.root_token) {
+            (Some(place), Some(token)) => Some(ModulePlace {
+                token: token.clone(),
+                ..place.clone()
+            }),
+            _ => place.clone(),
+        };
         let made = files.init(
             &identity.trust_domain,
-            root.expose(),
-            passphrase.expose(),
+            new_key(root_place.as_ref(), &root),
+            new_key(place.as_ref(), &passphrase),
             now(),
         );
         let view = made.map_err(failed)?;
@@ -142,10 +191,14 @@ fn said(files: &AuthorityFiles, view: &AuthorityView) -> String {
          {}",
         view.trust_domain,
         roots.display(),
-        match view.has_root_key {
-            true =>
+        match &view.root_module {
+            Some(place) => format!(
+                "keys: in the token {} of {}\n",
+                place.token,
+                place.module.display()
+            ),
+            None =>
                 format!("keep {folder}/root.key elsewhere: it is needed for weir ca rotate alone\n"),
-            false => String::new(),
         }
     )
 }
@@ -158,7 +211,11 @@ impl Rotate {
             None => passphrase.clone(),
         };
         let files = files(&settings);
-        let made = files.rotate(root.expose(), passphrase.expose(), now());
+        let place = match self.module.place() {
+            Some(place) => Some(place),
+            None => files.view().map_err(failed)?.intermediate_module,
+        };
+        let made = files.rotate(&root, new_key(place.as_ref(), &passphrase), now());
         let view = made.map_err(failed)?;
         print(&format!(
             "another intermediate signs for {}\n",
@@ -194,7 +251,7 @@ impl Revoke {
 impl Crl {
     fn run(self) -> Ended {
         let (settings, passphrase) = self.keys.load()?;
-        let authority = files(&settings).open(passphrase.expose()).map_err(failed)?;
+        let authority = files(&settings).open(&passphrase).map_err(failed)?;
         let book = DirectoryFile::of_state(&settings.state).read();
         let book = book.map_err(|error| Failure::new(error.to_string(), ""))?;
         let list = authority.revocation_list(&book.certificates, book.epoch + 1, now());

@@ -4,6 +4,8 @@
 //! invite. What is not good counts against the invite, which is locked after some. An agent renews its certificate by the
 //! certificate that it has. No private key is taken, asked for, or made here.
 
+use std::sync::Arc;
+
 use base::{Digest, Name, Refusal, refusal};
 use http::StatusCode;
 use identity::certificate;
@@ -13,6 +15,7 @@ use identity::jws::{HeaderKey, SignedText};
 use identity::public_key::PublicKey;
 use net::Response;
 use serde_json::{Value, json};
+use store::authority::AuthorityError;
 use store::directory::{CredentialEntry, CredentialKind, EntryState};
 
 use super::shared::IdentityShared;
@@ -71,7 +74,7 @@ async fn enrolled(shared: &IdentityShared, body: &Value) -> Result<Response, Ref
         }
     };
     let agent = redeemed.agent;
-    let (credentials, chain) = credentials(shared, &brought, &agent, now)?;
+    let (credentials, chain) = credentials(shared, &brought, &agent, now).await?;
     let state = shared
         .change("invite", "agent.enrol", agent.as_str(), |book| {
             let mut credentials = credentials.iter().cloned();
@@ -182,7 +185,7 @@ fn check_possession(
 
 /// What is kept of what was brought, and the certificate that is given for it. The key of a certificate is good for
 /// assertions too.
-fn credentials(
+async fn credentials(
     shared: &IdentityShared,
     brought: &Brought,
     agent: &Name,
@@ -195,13 +198,13 @@ fn credentials(
     match brought {
         Brought::Key(key) => Ok((vec![of_key(key)], None)),
         Brought::Request(request) => {
-            let (entry, chain) = issued(shared, request, agent, now)?;
+            let (entry, chain) = issued(shared, request, agent, now).await?;
             Ok((vec![of_key(&request.key), entry], Some(chain)))
         }
     }
 }
 
-fn issued(
+async fn issued(
     shared: &IdentityShared,
     request: &CertificateRequest,
     agent: &Name,
@@ -209,10 +212,22 @@ fn issued(
 ) -> Result<(CredentialEntry, String), Refusal> {
     let (authority, identity) = shared.authority()?;
     let id = SpiffeId::of_agent(&identity.trust_domain, agent);
-    let issued = authority.issue(request, &id, now, identity.certificate_ms);
-    let issued = issued.map_err(|error| {
-        Refusal::new(refusal::AUTHORITY_OFF, "the authority cannot sign")
-            .with_private(error.to_string())
+    let issued = {
+        let (authority, request) = (Arc::clone(authority), request.clone());
+        let life_ms = identity.certificate_ms;
+        // A module may take long to sign, and no thread that carries calls waits for it.
+        tokio::task::spawn_blocking(move || authority.issue(&request, &id, now, life_ms)).await
+    };
+    let issued = issued.map_err(|error| AuthorityError::Unmakeable(error.to_string()));
+    let issued = issued.flatten().map_err(|error| {
+        let refusal = match &error {
+            AuthorityError::Module(_) => Refusal::new(
+                refusal::AUTHORITY_AWAY,
+                "the module that has the authority's key does not sign",
+            ),
+            _ => Refusal::new(refusal::AUTHORITY_OFF, "the authority cannot sign"),
+        };
+        refusal.with_private(error.to_string())
     })?;
     let entry = CredentialEntry {
         expires_unix_ms: Some(issued.expires_unix_ms),
@@ -237,7 +252,7 @@ pub(super) async fn renew(shared: &IdentityShared, asked: Asked<'_>) -> Result<R
     let agent = verified.agent().name.clone();
     let request = read_request(shared, body["csr"].as_str().unwrap_or_default(), &agent)?;
     let now = shared.now().unix_ms;
-    let (entry, chain) = issued(shared, &request, &agent, now)?;
+    let (entry, chain) = issued(shared, &request, &agent, now).await?;
     let jwk = CredentialEntry {
         jwk: Some(request.key.canonical_jwk()),
         ..CredentialEntry::new(CredentialKind::Jwk, request.key.thumbprint(), now)

@@ -36,7 +36,7 @@ pub(super) struct IdentityShared {
     pub key: TokenKey,
     /// The key that signed before, where there is one.
     before: Option<TokenKey>,
-    pub authority: Option<Authority>,
+    pub authority: Option<Arc<Authority>>,
     nonces: Arc<NonceKey>,
     /// When this process began, in Unix milliseconds: what was used before is not known here.
     pub started_unix_ms: u64,
@@ -154,7 +154,7 @@ impl IdentityShared {
     ///
     /// # Errors
     /// `identity.authority_off`.
-    pub(super) fn authority(&self) -> Result<(&Authority, &Identity), Refusal> {
+    pub(super) fn authority(&self) -> Result<(&Arc<Authority>, &Identity), Refusal> {
         match (&self.authority, &self.settings) {
             (Some(authority), Some(identity)) => Ok((authority, identity)),
             _ => Err(Refusal::new(
@@ -278,7 +278,7 @@ fn key_before(settings: &Settings, parts: &Parts<'_>) -> Result<Option<TokenKey>
 }
 
 /// Opens the authority where there is a passphrase for it.
-fn authority(settings: &Settings) -> Result<Option<Authority>, String> {
+fn authority(settings: &Settings) -> Result<Option<Arc<Authority>>, String> {
     let Some((identity, passphrase)) = settings
         .identity
         .as_ref()
@@ -286,15 +286,27 @@ fn authority(settings: &Settings) -> Result<Option<Authority>, String> {
     else {
         return Ok(None);
     };
-    let opened = AuthorityFiles::of_state(&settings.state).open(passphrase.expose());
+    let opened = AuthorityFiles::of_state(&settings.state).open(passphrase);
     let authority = opened.map_err(|error| format!("identity.passphrase: {error}"))?;
     match authority.trust_domain == identity.trust_domain {
-        true => Ok(Some(authority)),
+        true => Ok(Some(watched(authority))),
         false => Err(format!(
             "identity.trust_domain is {}, and the authority's is {}: write that, or make another authority",
             identity.trust_domain, authority.trust_domain
         )),
     }
+}
+
+/// Tries the authority's key beside the start, which does not wait for a module: an HSM may be away.
+fn watched(authority: Authority) -> Arc<Authority> {
+    let authority = Arc::new(authority);
+    let tried = Arc::clone(&authority);
+    std::thread::spawn(move || {
+        if let Err(error) = tried.try_key() {
+            tracing::warn!(%error, "the authority does not sign: nobody can enrol or renew");
+        }
+    });
+    authority
 }
 
 fn outside(issuer: &Issuer, fetched: Option<Arc<KeySet>>) -> OutsideIssuer {
