@@ -353,6 +353,7 @@ fn tokens_of_an_outside_issuer_are_the_agents_that_they_are_mapped_to() {
         keys,
         claim: "azp".into(),
         agents: vec![("client-7".into(), Name::new("build").unwrap())],
+        is_key_sought: Arc::default(),
     };
     let keys = KeySet::of([(Some("k".to_owned()), signer.public())]);
     world.trust.outside = vec![outside(Some(Arc::new(keys)))];

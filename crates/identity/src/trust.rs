@@ -4,6 +4,7 @@
 //! remembered by their hash, so that the signature of each is verified once. It refuses an issuer whose keys are not at hand.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use base::{Digest, Name};
@@ -51,6 +52,8 @@ pub struct OutsideIssuer {
     pub claim: String,
     /// Which agent each value of that claim is.
     pub agents: Vec<(String, Name)>,
+    /// Set when a token names a key that is not among the keys: the issuer may have new ones. Who fetches them takes it back.
+    pub is_key_sought: Arc<AtomicBool>,
 }
 
 /// A token of an outside issuer, whose signature and claims are good.
@@ -190,7 +193,12 @@ impl OutsideIssuer {
         if !signed.header.typ.as_deref().is_none_or(is_token) {
             return Err(JoseError::Type);
         }
-        keys.verify(&signed)?;
+        if let Err(error) = keys.verify(&signed) {
+            if error == JoseError::KeyUnknown {
+                self.is_key_sought.store(true, Ordering::Relaxed);
+            }
+            return Err(error);
+        }
         let json = strict_object(signed.payload())?;
         let root = json.root();
         let expected = ExpectedClaims {

@@ -5,6 +5,7 @@
 //! They ask by calls of its own that pass a gate as every call does, with bounds on time and size. An
 //! issuer that does not answer keeps its keys for an hour; then its tokens are refused, never waved through.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ use super::shared::IdentityShared;
 use crate::assemble::client::Client;
 use crate::config::identity::Issuer;
 
-/// How often keys are fetched, in milliseconds; an issuer that failed is asked sooner.
+/// How often keys are fetched, in milliseconds; sooner where an issuer failed, or a token named a key that is not at hand.
 const FETCH_MS: u64 = 300_000;
 const FETCH_AGAIN_MS: u64 = 5_000;
 /// How long keys are used that could not be fetched again, in milliseconds.
@@ -33,7 +34,23 @@ const LOOK: Duration = Duration::from_secs(1);
 struct FollowedIssuer {
     place: usize,
     next: Instant,
+    /// When they were asked for last, and when they came.
+    asked: Option<Instant>,
     fetched: Option<Instant>,
+}
+
+impl FollowedIssuer {
+    /// Whether its keys are fetched now. Tokens are made by others, so those that name keys that nobody has bring it forward no
+    /// further than a failure does.
+    fn is_due(&self, shared: &IdentityShared) -> bool {
+        let now = Instant::now();
+        let sought = shared.sought.get(self.place);
+        let is_rested = self
+            .asked
+            .is_none_or(|at| now - at >= Duration::from_millis(FETCH_AGAIN_MS));
+        self.next <= now
+            || is_rested && sought.is_some_and(|sought| sought.swap(false, Ordering::Relaxed))
+    }
 }
 
 /// Follows the issuers and the directory's file until the gateway is gone.
@@ -69,6 +86,7 @@ fn run(weak: &Weak<IdentityShared>) {
             .map(|(place, _)| FollowedIssuer {
                 place,
                 next: now,
+                asked: None,
                 fetched: None,
             })
             .collect(),
@@ -79,7 +97,7 @@ fn run(weak: &Weak<IdentityShared>) {
     }
     while let Some(shared) = weak.upgrade() {
         for one in &mut followed {
-            if one.next <= Instant::now() {
+            if one.is_due(&shared) {
                 ask(&shared, one);
             }
         }
@@ -97,6 +115,7 @@ fn ask(shared: &Arc<IdentityShared>, one: &mut FollowedIssuer) {
         return;
     };
     let now = Instant::now();
+    one.asked = Some(now);
     let keys = match fetch(issuer) {
         Ok(keys) => {
             one.fetched = Some(now);

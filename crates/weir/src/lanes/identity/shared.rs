@@ -1,5 +1,6 @@
 //! What all threads share of identities: the directory's file, the keys of tokens, the authority.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwapOption;
@@ -46,6 +47,8 @@ pub(super) struct IdentityShared {
     origins: ArcSwapOption<Vec<String>>,
     /// Keys of issuers that were fetched, by the issuers' places.
     pub fetched: Mutex<Vec<Option<Arc<KeySet>>>>,
+    /// Which issuers' tokens named keys that are not at hand, by the issuers' places.
+    pub sought: Vec<Arc<AtomicBool>>,
 }
 
 impl IdentityShared {
@@ -80,6 +83,7 @@ impl IdentityShared {
             stamp: Mutex::new(stamp),
             origins: ArcSwapOption::empty(),
             fetched: Mutex::new(vec![None; issuers]),
+            sought: (0..issuers).map(|_| Arc::default()).collect(),
         })
     }
 
@@ -134,7 +138,8 @@ impl IdentityShared {
         let fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
         let issuers = identity.issuers.iter().zip(fetched.iter());
         trust.outside = issuers
-            .map(|(issuer, fetched)| outside(issuer, fetched.clone()))
+            .zip(&self.sought)
+            .map(|((issuer, fetched), sought)| outside(issuer, fetched.clone(), sought))
             .collect();
         self.known.set_trust(Arc::new(trust));
     }
@@ -309,7 +314,11 @@ fn watched(authority: Authority) -> Arc<Authority> {
     authority
 }
 
-fn outside(issuer: &Issuer, fetched: Option<Arc<KeySet>>) -> OutsideIssuer {
+fn outside(
+    issuer: &Issuer,
+    fetched: Option<Arc<KeySet>>,
+    is_key_sought: &Arc<AtomicBool>,
+) -> OutsideIssuer {
     let given = issuer.jwks.as_ref();
     let given = given.and_then(|text| KeySet::read(text.as_bytes()).ok().map(Arc::new));
     OutsideIssuer {
@@ -319,6 +328,7 @@ fn outside(issuer: &Issuer, fetched: Option<Arc<KeySet>>) -> OutsideIssuer {
         keys: given.or(fetched),
         claim: issuer.claim.clone(),
         agents: issuer.agents.clone(),
+        is_key_sought: Arc::clone(is_key_sought),
     }
 }
 
