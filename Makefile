@@ -10,7 +10,7 @@ ALONE := tests/blackbox/test_servers.py tests/blackbox/test_idle.py tests/blackb
 MINUTES ?= 4
 CODE_MINUTES ?= 10
 
-.PHONY: help setup build run test lint test-rust test-blackbox fuzz bench certify-lab certify-relay certify-code certify-flow certify-mcp certify-llm generators dist docs
+.PHONY: help setup build run test lint test-rust test-blackbox fuzz bench certify-lab certify-relay certify-code certify-flow certify-mcp certify-identity certify-llm generators dist docs
 
 help: ## Lists the commands.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -66,6 +66,7 @@ bench: ## Measures the gateway beside nginx, models too, the lab beside wrk, sca
 	$(VENV)/python bench/relay.py --weir target/dist/weir
 	$(VENV)/python bench/code_search.py --weir target/dist/weir
 	$(VENV)/python bench/llm_lane.py --weir target/dist/weir
+	$(VENV)/python bench/identities.py --weir target/dist/weir
 	$(VENV)/python bench/figures.py
 
 certify-lab: ## Checks the lab against servers and generators of others; about twenty minutes.
@@ -92,6 +93,11 @@ certify-mcp: ## Checks what servers in Go, TypeScript and Python run of messages
 	@setup/setup.sh
 	cargo build --locked --profile dist -p weir
 	$(VENV)/python bench/certify_mcp.py --weir target/dist/weir
+
+certify-identity: ## Checks identities that SPIRE gives, before weir; needs Go; a few minutes, most of them SPIRE's build.
+	@setup/setup.sh
+	cargo build --locked --profile dist -p weir
+	$(VENV)/python bench/certify_identity.py --weir target/dist/weir
 
 certify-llm: ## Checks coding agents before weir in a scripted session, and budgets to the cent under 10,000 calls and 100 kills.
 	@setup/setup.sh agents

@@ -439,6 +439,36 @@ def test_behind_the_gate(shop, tmp_path):
         gateway.verify()
 
 
+def test_what_is_the_gateways_own_is_not_there(tmp_path):
+    """A root that holds the gateway's own folder: its state, its configuration and the files that it names are hidden."""
+    gateway = Gateway(tmp_path / "weir", {}, tools={"code": {"roots": ["."]}},
+                      identity={"trust_domain": "example.org", "passphrase": "file:deep/ca.pass"})
+    own = {"deep/ca.pass": "correct horse battery staple", "deep/more.md": "beside it", "main.py": "def seen():\n    return 1\n",
+           "statement.md": "# a statement beside the state folder\n"}
+    for path, text in own.items():
+        (gateway.folder / path).parent.mkdir(exist_ok=True)
+        (gateway.folder / path).write_text(text)
+    gateway.weir("ca", "init")
+
+    async def script():
+        headers = {"authorization": f"Bearer {gateway.keys['dev']}"}
+        async with httpx2.AsyncClient(headers=headers, timeout=60) as web:
+            async with Client(streamable_http_client(gateway.url("code"), http_client=web)) as client:
+                await indexed(client)
+                found = await ask(client, "find_files", query="")
+                assert {hit["path"] for hit in found["hits"]} == {"deep/more.md", "main.py", "statement.md"}, found
+                for path in ["state/token.key", "state/log/key", "weir.yaml", "policy.cedar", "deep/ca.pass"]:
+                    await refused(client, "read_chunk", repository="weir", path=path)
+                # Nor is the folder a repository of its own.
+                await refused(client, "index_repository", path=str(gateway.state), wait_s=5)
+    with gateway:
+        asyncio.run(script())
+    written = json.loads((gateway.folder / "weir.yaml").read_text())
+    (gateway.folder / "weir.yaml").write_text(json.dumps({**written, "tools": {"code": {"roots": ["state"]}}}))
+    said = gateway.weir("config", "check", check=False)
+    assert said.returncode != 0 and "inside of the state folder" in said.stdout + said.stderr, said.stdout + said.stderr
+
+
 def test_it_takes_from_itself_what_it_does_not_need(shop):
     with Http(shop) as server:
         status = Path(f"/proc/{server.process.pid}/status").read_text()

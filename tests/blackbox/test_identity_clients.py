@@ -166,15 +166,15 @@ def test_an_issuer_that_is_away_is_refused(tmp_path):
 class Secured(Identities):
     """By TLS, with clients' certificates of the gateway's own authority."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, mcp=None):
         self.outer = Authority()
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / "outer.pem").write_bytes(self.outer.pem)
         server(self.outer, folder, "weir", "localhost", "127.0.0.1")
         (folder / "roots.pem").write_bytes(self.outer.pem)
         tls = {"certificates": {"certificate": "file:weir.crt", "key": "file:weir.pem"},
                "clients": {"ca": "file:roots.pem", "required": False}}
-        super().__init__(folder, {"child": child_server()}, authority=True, listen={"address": "127.0.0.1:0", "tls": tls})
+        super().__init__(folder, mcp or {"child": child_server()}, authority=True, listen={"address": "127.0.0.1:0", "tls": tls})
         (folder / "roots.pem").write_bytes((self.state / "ca/roots.pem").read_bytes() + self.outer.pem)
 
     @property

@@ -238,6 +238,7 @@ codes! {
     BATCH_INVALID "mcp.batch_invalid" 400 "Send a batch of 1 to 50 messages, without initialize, or one message alone." rpc -32600;
     NAME_CLASH "mcp.name_clash" 400 "Use one of the names that the message gives; tools/list shows them." rpc -32602;
     ITEM_UNKNOWN "mcp.item_unknown" 400 "Use a name or a URI that a list gives." rpc -32602;
+    URI_DOTS "mcp.uri_dots" 400 "Send the URI without dot segments, as a list gives it." rpc -32602;
     CAPABILITY_MISSING "mcp.capability_missing" 400 "Declare the capability that the message names, or do without what asks for it." rpc -32021;
     ENDPOINT_ELSEWHERE "mcp.endpoint_elsewhere" 502 "The server's endpoint has to be at its own address; tell its maintainer.";
     SERVER_CHANGED "mcp.server_changed" 502 "The server was changed or taken out of the configuration; list again.";

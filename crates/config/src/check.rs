@@ -67,6 +67,8 @@ pub struct Check<'c> {
     pub problems: Vec<Problem>,
     /// What does not keep the configuration from being used.
     pub warnings: Vec<Problem>,
+    /// The files that the configuration names and that were read: keys and passphrases among them.
+    pub read: Vec<PathBuf>,
 }
 
 /// A file of certificates or of what belongs to them, as PEM that is not checked yet.
@@ -86,6 +88,7 @@ impl<'c> Check<'c> {
             misses_secrets: false,
             problems: Vec::new(),
             warnings: Vec::new(),
+            read: Vec::new(),
         }
     }
 
@@ -175,7 +178,9 @@ impl<'c> Check<'c> {
     ///
     /// Why it cannot be read; it does not name the file.
     pub fn text(&mut self, file: &File, bytes_max: usize) -> Result<String, String> {
-        let text = self.outside.text(&self.folder.join(file), bytes_max);
+        let file = self.folder.join(file);
+        let text = self.outside.text(&file, bytes_max);
+        self.read.push(file);
         text.map_err(|message| format!("the file {message}"))
     }
 

@@ -21,6 +21,9 @@ use crate::listing::ListKind;
 use crate::methods::{self, Method};
 use crate::shape;
 
+/// How often a URI may be percent-encoded over.
+const DECODED_MAX: usize = 4;
+
 /// Longest URI of a resource, in bytes.
 pub(crate) const URI_BYTES_MAX: usize = 4 << 10;
 
@@ -429,6 +432,10 @@ fn item(kind: ItemKind, name: Option<&str>) -> Result<ServerItem, Refusal> {
             "no URI is given, or one of more than 4 KiB",
         ),
     };
+    if kind == ItemKind::Resource && name.is_some_and(has_dot_segment) {
+        let public = "the URI has a segment that is . or .., which its server may resolve to another place than a policy reads";
+        return Err(Refusal::new(refusal::URI_DOTS, public));
+    }
     match name.filter(|_| fits) {
         Some(name) => Ok(ServerItem {
             kind,
@@ -439,6 +446,29 @@ fn item(kind: ItemKind, name: Option<&str>) -> Result<ServerItem, Refusal> {
             Err(Refusal::new(refusal::MESSAGE_INVALID, public))
         }
     }
+}
+
+/// Whether a path has a segment `.` or `..` (RFC 3986 §3.3), as it is written or percent-encoded, also more than once. A policy on the
+/// beginning of a URI would let `notes/../private` pass as below `notes`.
+fn has_dot_segment(uri: &str) -> bool {
+    let mut text = uri.to_ascii_lowercase();
+    for _ in 0..DECODED_MAX {
+        let is_dots = |part: &str| part == "." || part == "..";
+        if text.split(['/', '\\']).any(is_dots) {
+            return true;
+        }
+        let decoded = text
+            .replace("%2e", ".")
+            .replace("%2f", "/")
+            .replace("%5c", "\\")
+            .replace("%25", "%");
+        if decoded == text {
+            return false;
+        }
+        text = decoded;
+    }
+    // Encoded more often than anybody does by accident.
+    true
 }
 
 /// What an agent is told of a text that is no message.
@@ -462,4 +492,39 @@ pub(crate) fn refusal_of(invalid: Invalid) -> Refusal {
         Invalid::Message(why) => (refusal::MESSAGE_INVALID, why),
     };
     Refusal::new(code, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_dot_segment;
+
+    #[test]
+    fn dot_segments_are_found_in_every_spelling() {
+        for uri in [
+            "file:///srv/notes/../private",
+            "file:///srv/notes/./a",
+            "file:///srv/notes/%2e%2e/private",
+            "file:///srv/notes/.%2E/private",
+            "file:///srv/notes/..%2fprivate",
+            "file:///srv/notes/..%5Cprivate",
+            "file:///srv/notes\\..\\private",
+            "file:///srv/notes/%252e%252e/private",
+            "file:///srv/notes/..",
+            "..",
+            "x:%2525252525252e",
+        ] {
+            assert!(has_dot_segment(uri), "{uri}");
+        }
+        for uri in [
+            "file:///srv/notes/a..b",
+            "file:///srv/notes/...",
+            "file:///srv/notes/.hidden",
+            "urn:isbn:0.1",
+            "http://example.com/a%20b?c=d%2fe",
+            "x:100%25",
+            "",
+        ] {
+            assert!(!has_dot_segment(uri), "{uri}");
+        }
+    }
 }

@@ -128,6 +128,7 @@ pub fn generate(
     label: &str,
     pin: &Secret,
 ) -> Result<ModuleKeyRecord, ModuleError> {
+    let _calling = CALLING.lock().unwrap_or_else(PoisonError::into_inner);
     let (context, slot) = find_token(place)?;
     let session = context.open_rw_session(slot)?;
     log_in(&session, pin)?;
@@ -261,6 +262,23 @@ impl ModuleKey {
     }
 }
 
+/// Held while a module is called. A module is torn down with the process, which must not happen in the middle of a call.
+static CALLING: Mutex<()> = Mutex::new(());
+
+/// Lets no module be called any more, once those that are called have answered: for the end of the process. Waits no longer than
+/// a module may take for a signature.
+pub fn quiesce() {
+    let until = std::time::Instant::now() + SIGNATURE_WAIT;
+    while std::time::Instant::now() < until {
+        if let Ok(held) = CALLING.try_lock() {
+            // Until the process is gone.
+            std::mem::forget(held);
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// The module's side: what the thread keeps.
 struct Module {
     place: ModulePlace,
@@ -274,11 +292,15 @@ impl Module {
     fn serve(mut self, jobs: &Receiver<Job>) {
         while let Ok(job) = jobs.recv() {
             if !job.is_given_up.load(Ordering::Relaxed) {
+                let _calling = CALLING.lock().unwrap_or_else(PoisonError::into_inner);
                 let signed = self.sign(&job.digest);
                 // It has room for one; where nobody waits any more, it is nothing to anyone.
                 let _ = job.answer.try_send(signed);
             }
         }
+        // The session is closed by a call too.
+        let _calling = CALLING.lock().unwrap_or_else(PoisonError::into_inner);
+        self.opened = None;
     }
 
     /// Signs, and where the session is good no more, once more by another.

@@ -31,6 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{} files in {} MB", files.len(), disk_bytes(&dir) >> 20);
     let settings = Settings {
         data_dir: data.clone(),
+        hidden: Vec::new(),
         roots: vec![dir.clone()],
         tenant: "measure".to_owned(),
         limits: Limits::default(),

@@ -31,5 +31,7 @@ mod wrap;
 
 fn main() -> std::process::ExitCode {
     // Before the command line is read: there is a guard for each child server, and it has to be small.
-    net::children::run_guard().unwrap_or_else(cli::run)
+    let code = net::children::run_guard().unwrap_or_else(cli::run);
+    store::pkcs11::quiesce();
+    code
 }

@@ -253,17 +253,17 @@ fn kept() -> Refusal {
 }
 
 fn cut(why: impl Into<String>) -> Refusal {
-    let public = "The request body ended before it was whole, or is not framed well.";
+    let public = "The request body ended before it was whole, or is not framed well";
     Refusal::new(refusal::BODY_CUT, public).with_private(why)
 }
 
 fn not_asked() -> Refusal {
-    let public = "The request does not ask to switch to what is here, or it has a body.";
+    let public = "The request does not ask to switch to what is here, or it has a body";
     Refusal::new(refusal::HEAD_INVALID, public)
 }
 
 fn too_large(bytes_max: usize) -> Refusal {
-    let public = format!("The request body is larger than {bytes_max} bytes.");
+    let public = format!("The request body is larger than {bytes_max} bytes");
     Refusal::new(refusal::BODY_TOO_LARGE, public)
 }
 

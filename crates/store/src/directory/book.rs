@@ -2,7 +2,7 @@
 
 use base::refusal::{
     AGENT_STATE, AGENT_TAKEN, AGENT_UNKNOWN, IDENTITY_FULL, INVITE_EXPIRED, INVITE_LOCKED,
-    INVITE_UNKNOWN, INVITE_USED,
+    INVITE_UNKNOWN, INVITE_USED, REQUEST_INVALID,
 };
 use base::{Digest, Name, Refusal};
 
@@ -218,6 +218,10 @@ impl DirectoryBook {
                 "another agent has this credential",
             ));
         }
+        if self.is_revoked_key(&credential) {
+            let public = "this key was taken back; make another one";
+            return Err(Refusal::new(REQUEST_INVALID, public));
+        }
         let entry = self.agent_mut(agent)?;
         entry
             .credentials
@@ -249,10 +253,31 @@ impl DirectoryBook {
             one.id == id || key.is_some() && one.public_key() == key.as_deref()
         };
         let gone: Vec<CredentialEntry> = entry.credentials.extract_if(.., goes).collect();
+        if let Some(key) = key {
+            self.revoke_key(key, now_unix_ms)?;
+        }
         for credential in &gone {
             self.revoke_certificate(credential, now_unix_ms)?;
         }
         Ok(gone)
+    }
+
+    /// Whether the public key of a credential was taken back.
+    fn is_revoked_key(&self, credential: &CredentialEntry) -> bool {
+        let key = credential.public_key();
+        key.is_some_and(|key| self.keys.iter().any(|gone| gone.id == key))
+    }
+
+    fn revoke_key(&mut self, key: String, now_unix_ms: u64) -> Result<(), Refusal> {
+        if self.keys.len() >= REVOKED_MAX {
+            return Err(full("revoked keys", REVOKED_MAX));
+        }
+        self.keys.push(RevokedEntry {
+            id: key,
+            at_unix_ms: now_unix_ms,
+            until_unix_ms: u64::MAX,
+        });
+        Ok(())
     }
 
     fn revoke_certificate(

@@ -16,6 +16,8 @@ pub struct DirectoryBook {
     pub tokens: Vec<RevokedEntry>,
     /// Certificates that were taken back, by serial number, until they end.
     pub certificates: Vec<RevokedEntry>,
+    /// Public keys that were taken back, by their thumbprints. They stay: a key that was stolen is not good again later.
+    pub keys: Vec<RevokedEntry>,
 }
 
 /// An agent that was made while serving.

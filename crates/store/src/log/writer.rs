@@ -111,6 +111,7 @@ impl Writer {
                 Ok(()) if self.full => {
                     self.full = false;
                     self.queue.set_trouble(None);
+                    tracing::info!("the disk of the log has room again; calls are taken");
                 }
                 Ok(()) => {}
                 Err(Fail::Full) => self.wait_for_room(&mut items),
@@ -372,6 +373,9 @@ impl Writer {
 
     /// The disk is full: refuses the judgements that wait and keeps the outcomes.
     fn wait_for_room(&mut self, items: &mut Vec<Item>) {
+        if !self.full {
+            tracing::error!("the disk of the log is full; all calls are refused until it has room");
+        }
         self.full = true;
         self.queue.set_trouble(Some(RecordError::Full));
         let mut refused = 0;

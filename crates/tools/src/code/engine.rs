@@ -16,7 +16,7 @@ mod symbols;
 mod work;
 
 use std::collections::{HashMap, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -81,6 +81,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A path without links; as it is where nothing is there yet.
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
 impl Engine {
     /// Opens the index below the data directory, or makes it.
     ///
@@ -106,6 +111,7 @@ impl Engine {
         std::fs::create_dir_all(&dir).map_err(|error| io("the data directory", error))?;
         let means = Means {
             roots: settings.roots.clone(),
+            hidden: settings.hidden.iter().map(|path| real(path)).collect(),
             limits: settings.limits.clone(),
             parsers: Parsers::new(settings.parse.clone()),
         };

@@ -46,6 +46,8 @@ const SPARE_UNITS: usize = 20_000;
 pub(super) struct Means {
     /// Where files may be read.
     pub roots: Vec<PathBuf>,
+    /// What below them is not looked at.
+    pub hidden: Arc<[PathBuf]>,
     /// Bounds.
     pub limits: Limits,
     /// Where files are parsed.
@@ -113,8 +115,13 @@ pub(super) fn run(means: &Means, work: &Work<'_>) -> Result<()> {
 
 /// Lists what the job looks at, and says what that was. Of a part of the tree, all else is listed as it was.
 fn list(means: &Means, work: &Work<'_>, place: &Place, before: &View) -> (Listing, Look) {
-    let (dir, most) = (&work.tree.row.dir, means.limits.files);
-    let whole = || (walk::list(dir, "", true, most, work.cancel), Look::All);
+    let dir = &work.tree.row.dir;
+    let bounds = walk::WalkBounds {
+        hidden: &means.hidden,
+        files_max: means.limits.files,
+        cancel: work.cancel,
+    };
+    let whole = || (walk::list(dir, "", true, bounds), Look::All);
     let dirs = match &work.look {
         Look::Dirs(dirs) if before.walked => dirs,
         _ => return whole(),
@@ -130,7 +137,7 @@ fn list(means: &Means, work: &Work<'_>, place: &Place, before: &View) -> (Listin
         .collect();
     let mut listing = Listing::default();
     for (start, deep) in &dirs {
-        let mut part = walk::list(dir, start, *deep, most, work.cancel);
+        let mut part = walk::list(dir, start, *deep, bounds);
         // Directories that nobody has seen yet are walked whole.
         let unseen = part
             .dirs
@@ -138,7 +145,7 @@ fn list(means: &Means, work: &Work<'_>, place: &Place, before: &View) -> (Listin
             .filter(|seen| !*deep && !known.contains_key(*seen));
         let unseen: Vec<Box<str>> = unseen.cloned().collect();
         for start in unseen {
-            let mut more = walk::list(dir, &start, true, most, work.cancel);
+            let mut more = walk::list(dir, &start, true, bounds);
             part.files.append(&mut more.files);
             part.dirs.append(&mut more.dirs);
         }

@@ -105,7 +105,7 @@ fn index(settings: &Settings, engine: &Engine) {
     }
 }
 
-/// A digest of the tenant and the roots.
+/// A digest of the tenant, the roots and what is hidden below them.
 fn whose(settings: &api::Settings) -> String {
     let mut digest = Sha256::new();
     let real = |root: &PathBuf| root.canonicalize().unwrap_or_else(|_| root.clone());
@@ -113,7 +113,14 @@ fn whose(settings: &api::Settings) -> String {
     roots.sort();
     roots.dedup();
     let roots = roots.iter().map(|root| root.as_os_str().as_encoded_bytes());
-    for part in std::iter::once(settings.tenant.as_bytes()).chain(roots) {
+    let mut hidden: Vec<PathBuf> = settings.hidden.iter().map(real).collect();
+    hidden.sort();
+    let hidden = hidden
+        .iter()
+        .map(|path| path.as_os_str().as_encoded_bytes());
+    // An empty part stands between the two.
+    let paths = roots.chain([b"".as_slice()]).chain(hidden);
+    for part in std::iter::once(settings.tenant.as_bytes()).chain(paths) {
         digest.update((part.len() as u64).to_be_bytes());
         digest.update(part);
     }

@@ -5,9 +5,9 @@
 //! It tells names and stamps only; what is read is opened elsewhere ([`super::place`]).
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ignore::{DirEntry, ParallelVisitor, ParallelVisitorBuilder, WalkBuilder, WalkState};
 
@@ -39,26 +39,40 @@ pub(super) struct Listing {
     pub over: u64,
 }
 
+/// What a walk leaves out, and where it ends.
+#[derive(Clone, Copy)]
+pub(super) struct WalkBounds<'a> {
+    /// Files and directories that are as if they were not there, without links on their way.
+    pub hidden: &'a Arc<[PathBuf]>,
+    pub files_max: usize,
+    pub cancel: &'a Cancel,
+}
+
 /// Walks the whole tree below `root`, or from the directory `start` of it (a path from the root), or only that
 /// directory's own entries. Ends early, with what it has, when the call is given up.
-pub(super) fn list(
-    root: &Path,
-    start: &str,
-    deep: bool,
-    files_max: usize,
-    cancel: &Cancel,
-) -> Listing {
+pub(super) fn list(root: &Path, start: &str, deep: bool, bounds: WalkBounds<'_>) -> Listing {
+    let WalkBounds {
+        hidden,
+        files_max,
+        cancel,
+    } = bounds;
     let from = match start.is_empty() {
         true => root.to_owned(),
         false => root.join(start),
     };
+    // Where a walk begins, no filter is asked.
+    if hidden.iter().any(|hidden| from.starts_with(hidden)) {
+        return Listing::default();
+    }
+    let hidden = Arc::clone(hidden);
+    let is_hidden = move |path: &Path| hidden.iter().any(|hidden| path == hidden);
     let mut walk = WalkBuilder::new(&from);
     walk.hidden(false)
         .require_git(false)
         .follow_links(false)
         .threads(THREADS)
         .max_depth((!deep).then_some(1))
-        .filter_entry(|entry| entry.file_name() != ".git");
+        .filter_entry(move |entry| entry.file_name() != ".git" && !is_hidden(entry.path()));
     for name in &RULES[2..] {
         walk.add_custom_ignore_filename(name);
     }
@@ -166,6 +180,18 @@ impl Drop for Visitor<'_> {
 mod tests {
     use super::*;
 
+    /// Lists a tree but for what is hidden.
+    fn listed(top: &Path, start: &str, hidden: &[&str], files_max: usize) -> Listing {
+        let hidden: Arc<[PathBuf]> = hidden.iter().map(|path| top.join(path)).collect();
+        let bounds = WalkBounds {
+            hidden: &hidden,
+            files_max,
+            cancel: &Cancel::new(),
+        };
+        // The tests ask for a folder's own entries by its name, and for the tree by none.
+        list(top, start, start.is_empty(), bounds)
+    }
+
     fn names(listing: &Listing) -> Vec<&str> {
         listing.files.keys().map(AsRef::as_ref).collect()
     }
@@ -196,7 +222,7 @@ mod tests {
         write("other/w.rs", "");
         write(".github/ci.yml", "");
         std::os::unix::fs::symlink(top.join("sub"), top.join("again")).unwrap();
-        let listing = list(top, "", true, 100, &Cancel::new());
+        let listing = listed(top, "", &[], 100);
         let wanted = [
             ".github/ci.yml",
             ".gitignore",
@@ -208,10 +234,36 @@ mod tests {
             "sub/keep.log",
         ];
         assert_eq!(names(&listing), wanted);
-        let part = list(top, "sub", false, 100, &Cancel::new());
+        let part = listed(top, "sub", &[], 100);
         assert_eq!(names(&part), ["sub/.gitignore", "sub/keep.log"]);
         let dirs: Vec<&str> = part.dirs.keys().map(AsRef::as_ref).collect();
         assert_eq!(dirs, ["sub", "sub/build"]);
+    }
+
+    #[test]
+    fn what_is_hidden_is_as_if_it_were_not_there() {
+        let made = tempfile::tempdir().unwrap();
+        let top = made.path();
+        for path in [
+            "a.rs",
+            "weir.yaml",
+            "state/token.key",
+            "state/log/key",
+            "deep/ca.pass",
+            "statement.rs",
+        ] {
+            let path = top.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        }
+        let hidden = ["state", "weir.yaml", "deep/ca.pass", "not/there"];
+        let listing = listed(top, "", &hidden, 100);
+        assert_eq!(names(&listing), ["a.rs", "statement.rs"]);
+        assert!(!listing.dirs.contains_key("state"));
+        for start in ["state", "state/log"] {
+            assert!(listed(top, start, &hidden, 100).files.is_empty(), "{start}");
+        }
+        assert!(listed(top, "deep", &hidden, 100).files.is_empty());
     }
 
     #[test]
@@ -220,7 +272,7 @@ mod tests {
         for i in 0..20 {
             std::fs::write(made.path().join(format!("{i}.txt")), "").unwrap();
         }
-        let listing = list(made.path(), "", true, 15, &Cancel::new());
+        let listing = listed(made.path(), "", &[], 15);
         assert_eq!((listing.files.len(), listing.over), (15, 5));
     }
 }

@@ -30,6 +30,9 @@ pub(crate) struct Index {
     /// The folder of the index; by default one for these roots, weir/code in $XDG_CACHE_HOME or ~/.cache
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// A file or folder below a root that is as if it were not there; may be given more than once
+    #[arg(long, value_name = "PATH")]
+    hide: Vec<PathBuf>,
 }
 
 impl Index {
@@ -58,6 +61,7 @@ impl Index {
             engine: api::Settings {
                 data_dir: data,
                 roots,
+                hidden: self.hide.clone(),
                 tenant: TENANT.to_owned(),
                 limits: api::Limits::default(),
                 parse: ParseBy::Worker {
@@ -263,6 +267,7 @@ impl IndexCommand {
         let index = Index {
             root: self.dir.into_iter().collect(),
             data: self.data,
+            hide: Vec::new(),
         };
         let settings = index.settings(false)?;
         let root = settings.engine.roots[0].clone();

@@ -115,7 +115,7 @@ impl AdminAccess {
             // Any program of this machine reaches an address, and no page shows who asks: a socket knows its user.
             PeerAddress::Tcp(_) if action.is_none_or(|action| action.name != "metrics") => {
                 let public = "over TCP this page needs a key: write admin.key, or leave admin.listen out for a socket";
-                Err(Refusal::new(refusal::FORBIDDEN, public))
+                Err(Refusal::new(refusal::ADMIN_KEY, public))
             }
             PeerAddress::Tcp(_) => Ok(AdminActor {
                 by: format!("a program at {}", request.peer.caller),

@@ -241,8 +241,20 @@ impl Revoke {
         })?;
         let path = format!("/admin/agents/{name}/credentials/{id}");
         self.gateway.ask("DELETE", &path, &Value::Null)?;
+        let listed = self.gateway.ask("GET", "/admin/agents", &Value::Null)?;
+        let mut agents = listed["agents"].as_array().into_iter().flatten();
+        let shown = agents.find(|agent| agent["name"] == *name);
+        let left = shown.and_then(|agent| agent["credentials"].as_array());
+        let left = left.map_or(0, Vec::len);
+        let left = match left {
+            0 => String::new(),
+            left => format!(
+                "{left} other credentials of {name} are good still, also those that were renewed by it: weir agents show {name} lists them, \
+                 weir agents revoke {name} ends all\n"
+            ),
+        };
         print(&format!(
-            "a certificate of {name} is good no more, and neither is its key\n"
+            "a certificate of {name} is good no more, and neither is its key\n{left}"
         ))?;
         Ok(Answer::Yes)
     }

@@ -8,12 +8,14 @@ use std::path::{Path, PathBuf};
 use ::config::Pem;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
+use base::Name;
 use bytes::Bytes;
 use clap::Args;
 use http::Request;
-use identity::certificate::certificate_thumbprint;
+use identity::certificate::{ClientCertificate, certificate_thumbprint};
 use identity::jose::to_base64url;
 use serde_json::{Value, json};
+use terminal::visible;
 
 use super::admin::refused;
 use super::{Answer, Ended, Failure, print, secret_at};
@@ -214,21 +216,132 @@ impl Enrol {
                 json!({ "invite": invite.expose(), "jwk": key.jwk(), "proof": proof })
             }
         };
+        check_is_sealed(&url)?;
         let client = self.at.client(&url)?;
+        // The key is on the disk before the invite is spent.
+        store::state::make_dir(&dir).map_err(|error| Failure::new(error.to_string(), ""))?;
+        write_for(&dir.join(KEY), &pair.pkcs8_pem, 0o600)?;
         let said = client.run(async |asker| {
             let request = Request::post("/enrol").header("content-type", "application/json");
             send(asker, request, body.to_string()).await
+        });
+        let said = said.and_then(checked);
+        let welcome = said.and_then(|said| Welcome::read(&said, &url, &key));
+        let kept = welcome.and_then(|welcome| welcome.keep(&dir, &url).map(|()| welcome));
+        let welcome = kept.inspect_err(|_| {
+            // Of no use to anybody: no gateway that could be believed has taken it.
+            let _ = std::fs::remove_file(dir.join(KEY));
         })?;
-        let said = checked(said)?;
-        keep(&dir, &pair.pkcs8_pem, &said, &url)?;
-        let text = |name: &str| said[name].as_str().unwrap_or_default();
+        let (agent, state) = (welcome.agent, welcome.state);
         print(&format!(
-            "{} is enrolled and {}: {}\n",
-            text("agent"),
-            text("state"),
+            "{agent} is enrolled and {state}: {}\n",
             dir.display()
         ))?;
         Ok(Answer::Yes)
+    }
+}
+
+/// Refuses to send an invite over a network in the clear: whoever sees it could enrol with it first.
+fn check_is_sealed(url: &str) -> Result<(), Failure> {
+    match ::config::url::parse(url) {
+        Ok(url) if !url.https && !url.is_loopback() => Err(Failure::new(
+            "the invite would cross the network in the clear",
+            "Write the URL of the gateway with https.",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// What a gateway says when it takes an agent. Nothing of it is believed that the agent can check itself.
+struct Welcome {
+    agent: Name,
+    state: String,
+    id: Option<String>,
+    issuer: String,
+    chain: Option<String>,
+}
+
+impl Welcome {
+    fn read(said: &Value, url: &str, key: &AgentKey) -> Result<Welcome, Failure> {
+        let wrong = |what: &str| {
+            let what = format!("the answer is not one of a gateway: {what}");
+            Failure::new(
+                what,
+                "Is this the URL of the gateway, and no other server's?",
+            )
+        };
+        let text = |name: &str| said[name].as_str();
+        let agent = text("agent").and_then(Name::new);
+        let agent = agent.ok_or_else(|| wrong("it names no agent"))?;
+        let state = text("state").filter(|state| ["active", "pending"].contains(state));
+        let state = state.ok_or_else(|| wrong("it does not say whether the agent is active"))?;
+        let issuer = text("issuer").unwrap_or(url);
+        if !is_same_gateway(url, issuer) {
+            let issuer = visible(issuer);
+            let what = format!("the gateway at {url} says that its URL is {issuer}");
+            let help =
+                "Enrol at that URL if it is the gateway's, or have the operator write public_url.";
+            return Err(Failure::new(what, help));
+        }
+        let id = text("id").map(str::to_owned);
+        let chain = text("certificate").map(str::to_owned);
+        if let Some(chain) = &chain {
+            let of_agent = format!("/agent/{agent}");
+            check_chain(chain, key, |found| {
+                id.as_deref() == Some(found) && found.ends_with(&of_agent)
+            })
+            .map_err(wrong)?;
+        }
+        Ok(Welcome {
+            agent,
+            state: state.to_owned(),
+            id,
+            issuer: issuer.to_owned(),
+            chain,
+        })
+    }
+
+    fn keep(&self, dir: &Path, url: &str) -> Result<(), Failure> {
+        if let Some(chain) = &self.chain {
+            write_for(&dir.join(CERTIFICATE), chain, 0o644)?;
+        }
+        let agent = json!({
+            "url": url, "agent": self.agent.as_str(), "id": self.id, "issuer": self.issuer,
+        });
+        write_for(&dir.join(AGENT), &format!("{agent}\n"), 0o644)
+    }
+}
+
+/// Whether two URLs are of one gateway: assertions and proofs are for the second, and must be of no use elsewhere. A machine has several
+/// names for itself.
+fn is_same_gateway(asked: &str, said: &str) -> bool {
+    let (Ok(asked), Ok(said)) = (::config::url::parse(asked), ::config::url::parse(said)) else {
+        return false;
+    };
+    let is_here = asked.is_loopback() && said.is_loopback();
+    asked.https == said.https && asked.port == said.port && (is_here || asked.host == said.host)
+}
+
+/// Whether a text is certificates alone, the first of them for this key and an id that is the agent's.
+fn check_chain(
+    chain: &str,
+    key: &AgentKey,
+    is_agents: impl Fn(&str) -> bool,
+) -> Result<(), &'static str> {
+    let mut labels = chain.lines().filter(|line| line.starts_with("-----"));
+    if labels.any(|line| !line.ends_with(" CERTIFICATE-----")) {
+        return Err("its certificate holds something else");
+    }
+    let der = store::sealed::unpem("CERTIFICATE", chain);
+    let der = der.ok_or("it has no certificate in PEM")?;
+    let leaf = ClientCertificate::read(&der).map_err(|_| "its certificate is none of an agent")?;
+    let point = key.pair.public_key().as_ref();
+    if !der.windows(point.len()).any(|bytes| bytes == point) {
+        return Err("its certificate is for another key");
+    }
+    match is_agents(&leaf.id.to_string()) {
+        true => Ok(()),
+        false => Err("its certificate is another agent's"),
     }
 }
 
@@ -248,17 +361,6 @@ fn rcgen_key() -> Result<NewAgentKey, Failure> {
         pkcs8_pem,
         request,
     })
-}
-
-fn keep(dir: &Path, key: &str, said: &Value, url: &str) -> Result<(), Failure> {
-    store::state::make_dir(dir).map_err(|error| Failure::new(error.to_string(), ""))?;
-    write_for(&dir.join(KEY), key, 0o600)?;
-    if let Some(chain) = said["certificate"].as_str() {
-        write_for(&dir.join(CERTIFICATE), chain, 0o644)?;
-    }
-    let agent =
-        json!({ "url": url, "agent": said["agent"], "id": said["id"], "issuer": said["issuer"] });
-    write_for(&dir.join(AGENT), &format!("{agent}\n"), 0o644)
 }
 
 /// Writes a file that is not there yet, for those whom the mode names.
@@ -339,6 +441,12 @@ impl Enrolled {
             }
             let said = checked((status, fields, said))?;
             let token = said["access_token"].as_str().unwrap_or_default();
+            // The alphabet of RFC 6750 §2.1: what else a server says does not reach a terminal or a field.
+            let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
+            if token.is_empty() || !token.bytes().all(is_token) {
+                let what = "the gateway gives something that is no token";
+                return Err(Failure::new(what, "Is this the URL of the gateway?"));
+            }
             return Ok((token.to_owned(), nonce));
         }
         Err(Failure::new(
@@ -374,7 +482,7 @@ impl Whoami {
                 .header("dpop", proof);
             checked(send(asker, request, String::new()).await?)
         })?;
-        let text = |name: &str| said[name].as_str().unwrap_or("never");
+        let text = |name: &str| visible(said[name].as_str().unwrap_or("never"));
         print(&match self.json {
             true => format!("{said}\n"),
             false => format!(

@@ -122,7 +122,7 @@ pub(super) fn warn_of_exposed(servers: &[Server], own: &[PathBuf], check: &mut C
 }
 
 /// A path without links and dots. Of what is not there yet, that of its folder.
-fn resolved(path: &Path) -> Option<PathBuf> {
+pub(super) fn resolved(path: &Path) -> Option<PathBuf> {
     if let Ok(path) = path.canonicalize() {
         return Some(path);
     }

@@ -160,6 +160,9 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
     let runs = runs.map(|runs| runs::runs(runs, &servers, check));
     let budgets = budgets::budgets(file, &llm, check);
     let stop = stop(file, &agents, &relay, check);
+    let own = [check.folder.join(&file.state.0), path.to_owned()];
+    let own = own.iter().chain(&check.read);
+    tools::hide(&mut servers, &own.cloned().collect::<Vec<_>>(), check);
     let mut log = file.log.clone();
     log.witness = log.witness.map(|witness| check.folder.join(witness));
     Settings {
@@ -234,10 +237,18 @@ fn is_whole(file: &File, settings: &Settings) -> bool {
         && relay::is_whole(file.relay.as_ref(), &settings.relay)
 }
 
+/// Whose calls the gateway's own are in records.
+const OWN_CALLS: &str = "weir";
+
 fn agents(file: &File, check: &mut Check<'_>) -> Vec<Agent> {
     let mut agents = Vec::new();
     let mut owners: HashMap<Digest, &str> = HashMap::new();
     for (name, agent) in file.agents.iter() {
+        if name == OWN_CALLS {
+            let message =
+                "is how the gateway's own calls are recorded; give the agent another name";
+            check.say_of_name(&Key::of("agents").key(name), message);
+        }
         let at = Key::of("agents").key(name).key("key");
         let keys = agent.key.iter().flat_map(|keys| keys.values());
         let keys: Vec<Digest> = keys.map(|key| key.0).collect();

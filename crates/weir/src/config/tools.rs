@@ -4,7 +4,7 @@
 //! its own, known to policies by its name. Nothing here gives it more than that.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ::config::{Check, Path as Key};
 use base::{Name, Secret};
@@ -120,6 +120,46 @@ fn code_server(code: &Code, at: &Key, state: &Path, check: &mut Check<'_>) -> Se
         session_idle_ms: code.session_idle_ms.0,
         ..shipped("code", command, env)
     }
+}
+
+/// Hides from code search what is the gateway's alone and lies below a root: the state folder, with the keys of the log and of
+/// tokens, the configuration, and each file that it names. A root inside of the state folder is a problem.
+pub(super) fn hide(servers: &mut [Server], own: &[PathBuf], check: &mut Check<'_>) {
+    let child = servers
+        .iter_mut()
+        .find_map(|server| match &mut server.kind {
+            ServerKind::Child(child) if child.command.get(1..3).is_some_and(is_code_search) => {
+                Some(child)
+            }
+            _ => None,
+        });
+    let Some(child) = child else { return };
+    let roots: Vec<PathBuf> = child
+        .command
+        .windows(2)
+        .filter(|pair| pair[0] == "--root")
+        .filter_map(|pair| super::mcp::resolved(Path::new(&pair[1])))
+        .collect();
+    let own = own.iter().filter_map(|path| super::mcp::resolved(path));
+    let mut own: Vec<PathBuf> = own.collect();
+    own.sort();
+    own.dedup();
+    let at = Key::of("tools").key("code").key("roots");
+    for path in own {
+        if roots.iter().any(|root| root.starts_with(&path)) {
+            check.say(
+                &at,
+                "is inside of the state folder, which is the gateway's alone",
+            );
+        } else if roots.iter().any(|root| path.starts_with(root)) {
+            let hidden = path.display().to_string();
+            child.command.extend(["--hide".to_owned(), hidden]);
+        }
+    }
+}
+
+fn is_code_search(words: &[String]) -> bool {
+    words == ["tools", "code"]
 }
 
 fn absolute(path: &Path, check: &Check<'_>) -> String {

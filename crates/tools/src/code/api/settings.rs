@@ -12,6 +12,8 @@ pub struct Settings {
     pub data_dir: PathBuf,
     /// The directories that may be indexed, and all below them. Nothing outside is ever read.
     pub roots: Vec<PathBuf>,
+    /// Files and directories below the roots that are as if they were not there, such as what a gateway keeps for itself.
+    pub hidden: Vec<PathBuf>,
     /// Whose index this is. Engines of different tenants share nothing.
     pub tenant: String,
     /// Bounds.

@@ -24,6 +24,7 @@ pub(super) fn settings(data: &Path, roots: &[PathBuf]) -> Settings {
     Settings {
         data_dir: data.to_owned(),
         roots: roots.to_vec(),
+        hidden: Vec::new(),
         tenant: "t".to_owned(),
         limits: Limits {
             // Tests wait for what they ask about, however slow the machine is.

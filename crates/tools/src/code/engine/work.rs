@@ -29,6 +29,14 @@ const NAME_CHARS_MAX: usize = 120;
 /// As [`super::Engine::index`].
 pub(super) fn index(inner: &Arc<Inner>, ask: &IndexAsk) -> Result<Job> {
     let dir = place::find(&inner.means.roots, &ask.path)?;
+    if inner
+        .means
+        .hidden
+        .iter()
+        .any(|hidden| dir.starts_with(hidden))
+    {
+        return Err(Error::NotAllowed(ask.path.clone()));
+    }
     let project = named("project", ask.project.as_deref())?.unwrap_or_else(|| "default".to_owned());
     let name = named("name", ask.name.as_deref())?;
     let tree = inner.tree_of(&project, name, &dir)?;

@@ -35,7 +35,7 @@ pub(super) struct Wanted {
     /// Only what this server was asked, and how it ended
     #[arg(long, value_name = "NAME")]
     server: Option<String>,
-    /// Only what this tool was asked, and how it ended
+    /// Only what this tool was asked, and how it ended: by its name, or SERVER/TOOL
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
     /// Only what was asked by this action, such as mcp:call or llm:chat, and how it ended
@@ -117,6 +117,11 @@ impl CallOf {
             action: text("action"),
             run: text("run"),
         }
+    }
+
+    /// The tool with its server, as `audit show` prints it.
+    fn server_and_tool(&self) -> Option<String> {
+        Some(format!("{}/{}", self.server.as_ref()?, self.tool.as_ref()?))
     }
 }
 
@@ -274,7 +279,7 @@ impl Sieve {
         };
         is(&wanted.agent, &of.agent)
             && is(&wanted.server, &of.server)
-            && is(&wanted.tool, &of.tool)
+            && (is(&wanted.tool, &of.tool) || is(&wanted.tool, &of.server_and_tool()))
             && is(&wanted.action, &of.action)
             && is(&wanted.run, &of.run)
             && wanted.call.as_ref().is_none_or(is_call)

@@ -1,7 +1,7 @@
 //! The keys of issuers outside, fetched where their metadata says (OpenID Connect Discovery 1.0, RFC 8414), and again while
 //! serving.
 //!
-//! One thread asks for all of them, another watches the directory's file, so that an issuer that hangs delays no revocation.
+//! Each issuer has a thread, and another watches the directory's file, so that an issuer that hangs delays no other and no revocation.
 //! They ask by calls of its own that pass a gate as every call does, with bounds on time and size. An
 //! issuer that does not answer keeps its keys for an hour; then its tokens are refused, never waved through.
 
@@ -55,8 +55,14 @@ impl FollowedIssuer {
 
 /// Follows the issuers and the directory's file until the gateway is gone.
 pub(super) fn follow(shared: &Arc<IdentityShared>) {
-    let weak = Arc::downgrade(shared);
-    spawn("issuers", move || run(&weak));
+    let issuers = shared.settings.iter().flat_map(|it| &it.issuers);
+    let fetched = issuers
+        .enumerate()
+        .filter(|(_, issuer)| issuer.jwks.is_none());
+    for (place, _) in fetched {
+        let weak = Arc::downgrade(shared);
+        spawn("issuer", move || run(&weak, place));
+    }
     let weak = Arc::downgrade(shared);
     spawn("directory", move || {
         while let Some(shared) = weak.upgrade() {
@@ -74,32 +80,17 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) {
     }
 }
 
-fn run(weak: &Weak<IdentityShared>) {
-    let now = Instant::now();
-    let mut followed: Vec<FollowedIssuer> = match weak.upgrade() {
-        Some(shared) => shared
-            .settings
-            .iter()
-            .flat_map(|identity| &identity.issuers)
-            .enumerate()
-            .filter(|(_, issuer)| issuer.jwks.is_none())
-            .map(|(place, _)| FollowedIssuer {
-                place,
-                next: now,
-                asked: None,
-                fetched: None,
-            })
-            .collect(),
-        None => return,
+/// Follows the keys of one issuer.
+fn run(weak: &Weak<IdentityShared>, place: usize) {
+    let mut one = FollowedIssuer {
+        place,
+        next: Instant::now(),
+        asked: None,
+        fetched: None,
     };
-    if followed.is_empty() {
-        return;
-    }
     while let Some(shared) = weak.upgrade() {
-        for one in &mut followed {
-            if one.is_due(&shared) {
-                ask(&shared, one);
-            }
+        if one.is_due(&shared) {
+            ask(&shared, &mut one);
         }
         drop(shared);
         std::thread::sleep(LOOK);

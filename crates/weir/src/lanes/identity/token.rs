@@ -66,8 +66,15 @@ struct OauthClient {
     agent: Arc<Agent>,
     /// The thumbprint of the credential by which it did.
     root: Digest,
-    /// The SHA-256 of its certificate, where it was by that.
+    /// The SHA-256 of its certificate, where it was by that, and when that ends, in Unix milliseconds.
     certificate: Option<Digest>,
+    until_unix_ms: Option<u64>,
+}
+
+/// Of whom a token says that it is on their behalf, and until when.
+struct Behalf {
+    name: String,
+    until_unix_ms: u64,
 }
 
 /// `POST /oauth/token`.
@@ -96,7 +103,9 @@ async fn give(shared: &IdentityShared, asked: &mut Asked<'_>) -> Result<Value, O
     };
     let scopes = scopes(&form)?;
     let audience = audience(&trust, &form)?;
-    let life_ms = life_ms(shared, &client);
+    let until = behalf.as_ref().map(|behalf| behalf.until_unix_ms);
+    let life_ms = life_ms(shared, &client, until);
+    let behalf = behalf.map(|behalf| behalf.name);
     let id = new_call_id().to_string();
     let token = shared.key.sign(&NewToken {
         issuer: &trust.issuer,
@@ -135,15 +144,22 @@ fn trust(shared: &IdentityShared) -> Result<Arc<TokenTrust>, OauthError> {
         .ok_or_else(|| wrong("invalid_request", "this gateway gives no tokens"))
 }
 
-/// How long a token is good: no longer than its agent.
-fn life_ms(shared: &IdentityShared, client: &OauthClient) -> u64 {
+/// How long a token is good: no longer than its agent, the certificate by which it was asked for, and the token that it was exchanged
+/// for.
+fn life_ms(shared: &IdentityShared, client: &OauthClient, behalf_until: Option<u64>) -> u64 {
     let life_ms = shared
         .settings
         .as_ref()
         .map_or(0, |identity| identity.token_ms);
     let now = shared.now().unix_ms;
-    let until = client.agent.expires_unix_ms;
-    until.map_or(life_ms, |until| life_ms.min(until.saturating_sub(now)))
+    let ends = [
+        client.agent.expires_unix_ms,
+        client.until_unix_ms,
+        behalf_until,
+    ];
+    let ends = ends.into_iter().flatten();
+    ends.map(|until| until.saturating_sub(now))
+        .fold(life_ms, u64::min)
 }
 
 /// Who the client is: by an assertion, or by the certificate of its connection.
@@ -161,25 +177,22 @@ async fn client(
                     "client_assertion_type is another than jwt-bearer",
                 ));
             }
-            asserted(shared, trust, asked, assertion).await?
+            let found = asserted(shared, trust, asked, assertion).await?;
+            // Two credentials that contradict are refused, here as for every call. A certificate that names no agent, such as a proxy's,
+            // says nothing.
+            let shown = certificate.and_then(|der| of_certificate(shared, der).ok());
+            if shown.is_some_and(|shown| shown.agent.name != found.agent.name) {
+                return Err(no_client(
+                    "the certificate of this connection is another agent's",
+                ));
+            }
+            found
         }
         (None, Some(der)) => {
-            let digest = certificate_thumbprint(der);
-            let own = identity::thumbprint(&digest);
-            // One of another authority is known by the SPIFFE id that the operator mapped.
-            let mapped = ClientCertificate::read(der).ok();
-            let mapped = mapped.map(|read| spiffe_digest(&read.id.to_string()));
-            let names = [Some(own), mapped.map(|of| identity::thumbprint(&of))];
-            let mut found = names.into_iter().flatten();
-            let found =
-                found.find_map(|root| Some((shared.known.agent_by_thumbprint(&root)?, root)));
-            let (agent, root) = found.ok_or_else(|| no_client("no agent has this certificate"))?;
-            check_client(shared, asked, &agent, Credential::Certificate, root).await?;
-            OauthClient {
-                agent,
-                root,
-                certificate: Some(digest),
-            }
+            let found = of_certificate(shared, der)?;
+            let agent = &found.agent;
+            check_client(shared, asked, agent, Credential::Certificate, found.root).await?;
+            found
         }
         (None, None) => {
             return Err(no_client("a client_assertion or a certificate is needed"));
@@ -191,6 +204,27 @@ async fn client(
         }
         _ => Ok(found),
     }
+}
+
+/// Whose a certificate of the handshake is. A connection may be older than its end, which is asked for again here.
+fn of_certificate(shared: &IdentityShared, der: &[u8]) -> Result<OauthClient, OauthError> {
+    let read = ClientCertificate::read(der)
+        .map_err(|error| no_client(format!("the certificate is not taken: {error}")))?;
+    if read.expires_unix_ms <= shared.now().unix_ms {
+        return Err(no_client("the certificate has ended"));
+    }
+    let digest = certificate_thumbprint(der);
+    // One of another authority is known by the SPIFFE id that the operator mapped.
+    let names = [digest, spiffe_digest(&read.id.to_string())];
+    let mut roots = names.iter().map(identity::thumbprint);
+    let found = roots.find_map(|root| Some((shared.known.agent_by_thumbprint(&root)?, root)));
+    let (agent, root) = found.ok_or_else(|| no_client("no agent has this certificate"))?;
+    Ok(OauthClient {
+        agent,
+        root,
+        certificate: Some(digest),
+        until_unix_ms: Some(read.expires_unix_ms),
+    })
 }
 
 /// Whether a client that proved who it is may ask: it is active, nothing stops it, and its budget is not spent. Asked before
@@ -272,6 +306,7 @@ async fn asserted(
         agent,
         root,
         certificate: None,
+        until_unix_ms: None,
     })
 }
 
@@ -351,7 +386,7 @@ fn exchanged(
     shared: &IdentityShared,
     trust: &TokenTrust,
     form: &Form,
-) -> Result<String, OauthError> {
+) -> Result<Behalf, OauthError> {
     let bad = |why: &dyn std::fmt::Display| {
         wrong(
             "invalid_request",
@@ -380,7 +415,11 @@ fn exchanged(
     let read = read.map_err(|error| bad(&error))?;
     match read.binding {
         Some(_) => Err(bad(&"it is bound to a key that did not sign this request")),
-        None => Ok(format!("{}:{}", outside.name, read.claims.subject)),
+        None if read.claims.expires_unix_ms <= shared.now().unix_ms => Err(bad(&"it has ended")),
+        None => Ok(Behalf {
+            name: format!("{}:{}", outside.name, read.claims.subject),
+            until_unix_ms: read.claims.expires_unix_ms,
+        }),
     }
 }
 
