@@ -74,6 +74,8 @@ def test_the_knee_is_the_pool(target, tmp_path):
     assert [level["at"] for level in found["overload_closed"]] == [2 * knee["level"], 4 * knee["level"]]
     assert all(level["runs"][0]["rate"] > 0.6 * knee["rate"] for level in found["overload_closed"])
     shed = found["overload_open"][-1]["runs"][0]
+    # What is answered when nothing comes any more was not carried.
+    assert shed["rate"] < 1.1 * 800
     assert shed["dropped"] > 0 and shed["failed"] == 0
     assert found["recovery"]["seconds"] is None or found["recovery"]["seconds"] < 6
     assert found["recovery"]["dropped"] > 0

@@ -3,6 +3,7 @@
 pub mod calibrate;
 pub mod certify;
 pub mod compare;
+pub mod import;
 pub mod load;
 pub mod report;
 pub mod schema;
@@ -56,6 +57,7 @@ pub enum Experiment {
     Certify(Box<certify::CertifyArgs>),
     Verify(verify::Verify),
     Size(Box<size::SizeArgs>),
+    Import(import::Import),
 }
 
 impl Experiment {
@@ -73,6 +75,7 @@ impl Experiment {
             Experiment::Certify(certify) => certify.run(),
             Experiment::Verify(verify) => verify.run(),
             Experiment::Size(size) => size.run(),
+            Experiment::Import(import) => import.run(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::REPEATS_MIN;
-use crate::result::{Run, StepResult, SubjectResult, Summary, Verdict};
+use crate::result::{Point, Run, SubjectResult, Summary, Verdict};
 use crate::stats::interval::{Estimate, Interval};
 use crate::stats::location;
 
@@ -96,6 +96,23 @@ pub struct ProcessFacts {
     pub rss_bytes: Option<u64>,
 }
 
+/// Good answers a second that came while an open load was held; nothing for closed loads, whose requests are answered
+/// where they are due.
+fn answered_in_holds(run: &Run) -> Option<f64> {
+    let (mut good, mut seconds) = (0, 0.0);
+    for flow in run.flows.iter().filter(|flow| flow.model == "open") {
+        for step in flow.steps.iter().filter(|step| step.kind == "hold") {
+            let (begin, end) = (step.begin_s, step.begin_s + step.summary.seconds);
+            let is_in = |p: &&Point| p.t_s - p.seconds >= begin - 1e-3 && p.t_s <= end + 1e-3;
+            for point in flow.series.iter().filter(is_in) {
+                good += point.completed.saturating_sub(point.failed);
+                seconds += point.seconds;
+            }
+        }
+    }
+    (seconds > 0.0).then(|| good as f64 / seconds)
+}
+
 fn is_zero(n: &u64) -> bool {
     *n == 0
 }
@@ -103,12 +120,11 @@ fn is_zero(n: &u64) -> bool {
 impl CellFacts {
     /// What a run measured, over its holds.
     pub fn of(run: &Run) -> CellFacts {
-        CellFacts::in_window(run, &run.measured, "")
-    }
-
-    /// What it measured in one stage.
-    pub fn of_step(run: &Run, step: &StepResult) -> CellFacts {
-        CellFacts::in_window(run, &step.summary, &step.name)
+        let mut cell = CellFacts::in_window(run, &run.measured, "");
+        // A summary counts a request where it was due. Under overload many are answered after the window, when nothing
+        // more comes: they are not what is carried in it.
+        cell.rate = answered_in_holds(run).unwrap_or(cell.rate);
+        cell
     }
 
     fn in_window(run: &Run, found: &Summary, window: &str) -> CellFacts {
