@@ -129,28 +129,30 @@ impl Import {
         json!({ "version": 1, "scenarios": scenarios })
     }
 
+    /// Says what was taken over and what was not, on standard error.
     fn say(&self, made: &Made) {
         let requests: usize = made
             .origins
             .iter()
             .map(|(_, requests)| requests.len())
             .sum();
-        eprintln!(
+        let mut lines = vec![format!(
             "{requests} kinds of requests to {} origins",
             made.origins.len()
-        );
+        )];
         if made.secrets > 0 {
-            eprintln!(
+            lines.push(format!(
                 "{} credentials were dropped: add yours, such as --bearer env:TOKEN",
                 made.secrets
-            );
+            ));
         }
-        for line in made.left_out.iter().take(SAID_MAX) {
-            eprintln!("left out: {}", output::units::plain(line));
-        }
+        let left_out = made.left_out.iter().take(SAID_MAX);
+        lines.extend(left_out.map(|line| format!("left out: {}", output::units::plain(line))));
         if made.left_out.len() > SAID_MAX {
-            eprintln!("left out: {} more", made.left_out.len() - SAID_MAX);
+            lines.push(format!("left out: {} more", made.left_out.len() - SAID_MAX));
         }
+        // The scenario is what matters; whoever closed standard error does not read along.
+        let _ = output::say(&mut std::io::stderr(), &(lines.join("\n") + "\n"));
     }
 }
 

@@ -228,7 +228,8 @@ impl SoakArgs {
         }
     }
 
-    /// One process by its samples.
+    /// One process by its samples: of the memory that no file backs, where the kernel tells it. Pages of files come in as
+    /// code runs for the first time, and are no leak.
     fn process(
         &self,
         subject: &SubjectResult,
@@ -238,7 +239,7 @@ impl SoakArgs {
         let series: Vec<(f64, f64)> = subject
             .series
             .iter()
-            .filter_map(|s| Some((s.t_s, s.rss_bytes? as f64)))
+            .filter_map(|s| Some((s.t_s, s.anon_bytes.or(s.rss_bytes)? as f64)))
             .collect();
         let between = |from: f64, to: f64| -> Vec<(f64, f64)> {
             series

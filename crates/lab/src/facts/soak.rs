@@ -34,7 +34,7 @@ pub struct Soak {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProcessDrift {
     pub name: String,
-    /// Medians of its memory, in bytes.
+    /// Medians of its memory in bytes: of the part that no file backs, where the kernel tells it.
     pub before_bytes: f64,
     pub under_bytes: f64,
     pub after_bytes: f64,

@@ -237,8 +237,8 @@ mod tests {
         assert_eq!((law.lambda.round(), law.sigma), (1967.0, 0.0));
         assert!((law.kappa - 4.31e-3).abs() < 5e-6, "{law:?}");
         assert!((law.rms - 0.021).abs() < 5e-4, "{law:?}");
-        assert_eq!(law.at(12.0).round(), 15_041.0);
-        assert_eq!(law.at(16.0).round(), 15_465.0);
+        assert!((law.at(12.0) - 15_041.0).abs() < 1.0, "{law:?}");
+        assert!((law.at(16.0) - 15_465.0).abs() < 1.0, "{law:?}");
     }
 
     #[test]

@@ -99,7 +99,7 @@ fn headers(request: &Value, secrets: &mut usize) -> Map<String, Value> {
             continue;
         };
         let name = name.to_ascii_lowercase();
-        if is_secret(&name) {
+        if !name.starts_with(':') && is_secret(&name) {
             *secrets += 1;
             continue;
         }

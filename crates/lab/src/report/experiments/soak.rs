@@ -165,7 +165,7 @@ fn chart(soak: &Soak, process: &ProcessDrift) -> crate::report::plots::Figure {
     Chart {
         label: "Memory over time",
         x_title: "time from the start (s, or min:s)",
-        y_title: "resident memory (MiB)",
+        y_title: "memory that no file backs (MiB)",
         x_is_log: false,
         y_is_log: false,
         x_name: |t| clock(t, t.max(121.0)),
