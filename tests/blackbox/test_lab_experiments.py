@@ -332,3 +332,26 @@ def test_what_is_emitted_is_taken_by_those_it_is_for(facts, tmp_path):
         assert text.startswith("# ") and "from a sweep of" in text
     for flag, value in [("--service", "a b"), ("--selector-failed", 'code="5"} or up{x="1"'), ("--metric-requests", "x{}")]:
         assert "cannot stand in a file" in lab("size", facts, tmp_path, "--emit", "hpa", flag, value, codes=(2,)).stderr
+
+
+def test_what_a_browser_recorded_is_a_scenario_that_runs(target, tmp_path):
+    url = target()
+    entry = {"request": {"method": "POST", "url": f"{url}/echo?token=secret-1", "headers": [{"name": "Cookie", "value": "secret-2"}],
+                         "postData": {"mimeType": "text/plain", "text": "say ${seq}"}}, "response": {"status": 200}}
+    recorded, scenario = tmp_path / "recorded.har", tmp_path / "scenario.yaml"
+    recorded.write_text(json.dumps({"log": {"entries": [entry] * 3 + [{"request": {"url": "data:x"}}]}}))
+    done = lab("import", "har", recorded, "-o", scenario)
+    assert "6 credentials were dropped" in done.stderr and "entry 4" in done.stderr
+    assert "secret" not in scenario.read_text()
+    run = json.loads(lab("load", scenario, "-d", "300ms", "-c", "2", "--json", "--accept",
+                         "too-short,noisy-host,generator-bound").stdout)
+    assert run["total"]["failed"] == 0 and run["requests"] > 0
+    description = tmp_path / "api.yaml"
+    description.write_text("openapi: 3.0.0\npaths:\n  /echo:\n    post:\n      requestBody:\n        content:\n"
+                           "          application/json:\n            schema: { $ref: '#/components/schemas/A' }\n"
+                           "components:\n  schemas:\n    A: { type: object, required: [n], properties: { n: { type: integer } } }\n")
+    lab("import", "openapi", description, "--url", url, "-o", scenario)
+    run = json.loads(lab("load", scenario, "-d", "300ms", "-c", "2", "--json", "--accept",
+                         "too-short,noisy-host,generator-bound").stdout)
+    assert run["total"]["failed"] == 0 and run["requests"] > 0
+    assert "--url" in lab("import", "openapi", description, codes=(2,)).stderr
