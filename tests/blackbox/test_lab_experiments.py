@@ -138,7 +138,7 @@ def test_shapes_hold_or_are_refused():
 
 
 def soak(url, code):
-    done = lab("soak", url + "/", "-R", "50", "-d", "5s", "--warmup", "1s", "--before", "800ms", "--settle", "1s",
+    done = lab("soak", url + "/", "-R", "50", "-c", "4", "-d", "5s", "--warmup", "1s", "--before", "800ms", "--settle", "1s",
                "--watch-every", "100ms", "--max-residual", "40%", "--json", codes=(code,))
     return json.loads(done.stdout)["soaks"][0]
 

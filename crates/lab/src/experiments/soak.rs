@@ -204,12 +204,11 @@ impl SoakArgs {
         };
         let p99_drift = drift(|point| point.p99_us);
         let rate_drift = drift(|point| Some(point.completed as f64 / point.seconds));
+        let words = self.asked.words("soak", &words);
+        let mut setting = stand.setting(&self.asked, words, interrupt::asked());
+        setting.warnings.extend(first_uses(run, phases));
         Soak {
-            setting: stand.setting(
-                &self.asked,
-                self.asked.words("soak", &words),
-                interrupt::asked(),
-            ),
+            setting,
             before_s: phases.load,
             warmup_s: phases.under - phases.load,
             under_s: phases.after - phases.under,
@@ -320,6 +319,21 @@ impl SoakArgs {
             ),
         };
     }
+}
+
+/// An open load takes its connections in turn, and a server keeps memory for each that was used: where the warm-up is over
+/// before each was, that memory looks like a slope.
+fn first_uses(run: &Run, phases: Phases) -> Option<String> {
+    let flow = run.flows.iter().find(|flow| flow.model == "open")?;
+    let rate = flow.measured.rate_planned.unwrap_or(flow.measured.rate);
+    let used = rate * (phases.under - phases.load);
+    (used < flow.connections as f64).then(|| {
+        format!(
+            "The warm-up was over before each of {} connections was used once: the memory of connections may be in the slope. \
+             Give fewer with -c, or a longer --warmup.",
+            flow.connections
+        )
+    })
 }
 
 /// What is watched: what was named, what was started, or what listens where the load goes.
