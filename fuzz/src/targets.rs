@@ -470,7 +470,12 @@ pub fn lab_facts(data: &[u8]) {
         }
     }
     sheets.extend(facts.soaks.iter().map(experiments::soak::sheet));
-    sheets.extend(facts.certificates.iter().map(experiments::certificate::sheet));
+    sheets.extend(
+        facts
+            .certificates
+            .iter()
+            .map(experiments::certificate::sheet),
+    );
     sheets.extend(facts.sizes.iter().map(experiments::size::sheet));
     for one in &sheets {
         assert!(!sheet::page(one).contains("<script"));
