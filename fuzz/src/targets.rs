@@ -437,6 +437,53 @@ pub fn lab_scenario(data: &[u8]) {
     }
 }
 
+/// Facts of others: whatever their numbers are, they are sized and shown, and a certificate has one digest.
+pub fn lab_facts(data: &[u8]) {
+    use lab::facts::size::{SizeWanted, Sizing};
+    use lab::report::{experiments, sheet};
+    if let Ok(tree) = serde_json::from_slice::<serde_json::Value>(data) {
+        let digest = lab::facts::certificate::digest(&tree);
+        let again = serde_json::to_vec_pretty(&tree).expect("it came from JSON");
+        let again: serde_json::Value = serde_json::from_slice(&again).expect("it was just written");
+        if again == tree {
+            assert_eq!(digest, lab::facts::certificate::digest(&again));
+        }
+    }
+    let Ok(facts) = lab::facts::Facts::parse(data) else {
+        return;
+    };
+    let mut sheets = Vec::new();
+    for sweep in &facts.sweeps {
+        sheets.push(experiments::sweep::sheet(sweep));
+        let wanted = SizeWanted {
+            peak: Some(3000.0),
+            payload_bytes: sweep.cost.is_some().then_some(5000),
+            utilisation: 0.6,
+            derate: 0.1,
+            ha: true,
+            clients: vec![0.1, 10.0],
+            cpu_rates: vec![100.0],
+            p99_us: Some(1e6),
+        };
+        if let Ok(size) = Sizing::of(sweep, None, wanted) {
+            sheets.push(experiments::size::sheet(&size));
+        }
+    }
+    sheets.extend(facts.soaks.iter().map(experiments::soak::sheet));
+    sheets.extend(
+        facts
+            .certificates
+            .iter()
+            .map(experiments::certificate::sheet),
+    );
+    sheets.extend(facts.sizes.iter().map(experiments::size::sheet));
+    for one in &sheets {
+        assert!(!sheet::page(one).contains("<script"));
+        let _ = (sheet::markdown(one), sheet::text(one));
+        one.grids().for_each(|grid| drop(grid.csv()));
+    }
+}
+
 /// An answer of HTTP/1.1: the same, however it is cut and whether or not its head is known already.
 pub fn lab_answer(data: &[u8]) {
     use lab::engine::fast::answer::{Reader, Remembered};

@@ -479,6 +479,7 @@ mod tests {
             timeout: Duration::from_secs(1),
             pause: Duration::ZERO,
             reconnect: false,
+            names_failures: false,
         };
         Plan {
             name: "p".into(),

@@ -1,11 +1,17 @@
 //! The experiments: each is a command of `weir lab`, one file below, one row here.
 
 pub mod calibrate;
+pub mod certify;
 pub mod compare;
+pub mod import;
 pub mod load;
 pub mod report;
 pub mod schema;
+pub mod size;
+pub mod soak;
+pub mod sweep;
 pub mod target;
+pub mod verify;
 
 use clap::Subcommand;
 
@@ -17,6 +23,10 @@ Examples:
   weir lab target                                          Start a server to measure against
   weir lab load http://127.0.0.1:8900/ -c 64 -d 10s        64 connections, as fast as they are answered
   weir lab load http://127.0.0.1:8900/ -R 1000 -d 30s      1,000 requests a second, whatever the answers do
+  weir lab sweep http://127.0.0.1:8900/ --out sweep        Where it bends, how it breaks, what a request costs
+  weir lab soak http://127.0.0.1:8900/ -R 500 -d 60m          Does it leak?
+  weir lab certify http://127.0.0.1:8900/echo --origin http://127.0.0.1:8900
+  weir lab size sweep --peak 3000 --payload 5KB               What to buy, from what was measured
   weir lab load scenario.yaml --out run                    What a file says, with run.json and a report
 
 Exit codes:
@@ -42,6 +52,12 @@ pub enum Experiment {
     Compare(Box<compare::Compare>),
     Schema(schema::Schema),
     Report(report::Report),
+    Sweep(Box<sweep::SweepArgs>),
+    Soak(Box<soak::SoakArgs>),
+    Certify(Box<certify::CertifyArgs>),
+    Verify(verify::Verify),
+    Size(Box<size::SizeArgs>),
+    Import(import::Import),
 }
 
 impl Experiment {
@@ -54,6 +70,12 @@ impl Experiment {
             Experiment::Compare(compare) => compare.run(),
             Experiment::Schema(schema) => schema.run(),
             Experiment::Report(report) => report.run(),
+            Experiment::Sweep(sweep) => sweep.run(),
+            Experiment::Soak(soak) => soak.run(),
+            Experiment::Certify(certify) => certify.run(),
+            Experiment::Verify(verify) => verify.run(),
+            Experiment::Size(size) => size.run(),
+            Experiment::Import(import) => import.run(),
         }
     }
 }

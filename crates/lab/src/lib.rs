@@ -33,6 +33,7 @@ mod run;
 pub mod stats;
 
 pub mod bench;
+pub mod facts;
 
 pub mod output;
 pub mod report;

@@ -61,6 +61,8 @@ pub struct Flow {
     pub pause: Duration,
     /// A new connection for each request, instead of keeping connections alive.
     pub reconnect: bool,
+    /// Each request that fails is worth a note with its number, also where its status says it all.
+    pub names_failures: bool,
 }
 
 impl Flow {

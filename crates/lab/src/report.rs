@@ -4,6 +4,7 @@
 //! script and asks for nothing from anywhere, so it reads the same in ten years. The same runs make the same bytes.
 
 pub mod comparison;
+pub mod experiments;
 pub mod findings;
 pub mod frame;
 pub mod gaps;
@@ -12,6 +13,7 @@ pub mod pen;
 pub mod plots;
 pub mod scale;
 pub mod setting;
+pub mod sheet;
 pub mod standing;
 pub mod tables;
 pub mod tiles;

@@ -417,6 +417,9 @@ pub struct SubjectSample {
     pub cpu_us: f64,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rss_bytes: Option<u64>,
+    /// The part of it that no file backs: what a leak grows.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub anon_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub threads: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]

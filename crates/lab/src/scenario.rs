@@ -334,7 +334,7 @@ impl RunSettings {
 }
 
 /// The servers of a plan that run on this machine: they are watched when nothing else is asked for.
-fn servers_here(plan: &Plan) -> Vec<Subject> {
+pub(crate) fn servers_here(plan: &Plan) -> Vec<Subject> {
     let targets = plan.flows.iter().flat_map(|flow| &flow.targets);
     let addresses = targets.filter_map(|target| target.addresses.first());
     let local = addresses.filter(|address| address.ip().is_loopback());

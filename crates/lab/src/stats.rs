@@ -7,9 +7,15 @@
 
 pub mod counts;
 pub mod distributions;
+pub mod drift;
 pub mod holm;
 pub mod interval;
+pub mod knee;
+pub mod line;
 pub mod location;
 pub mod margin;
 pub mod power;
 pub mod rank;
+pub mod usl;
+#[cfg(test)]
+mod vectors;

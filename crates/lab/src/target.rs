@@ -22,6 +22,7 @@ pub mod mcp;
 mod answer;
 mod body;
 mod guard;
+mod leak;
 mod plain;
 mod refuse;
 mod route;
@@ -37,6 +38,7 @@ pub use chance::Distribution;
 pub use counts::{Corrupted, Counts, RunCounts};
 pub use faults::{Behaviour, Break, Chance, Every, Fault, Freeze, Zero};
 pub use guard::Auth;
+pub use leak::Leak;
 pub use llm::Llm;
 pub use mcp::{Answers, Mcp};
 
@@ -63,6 +65,8 @@ pub struct Settings {
     pub behaviour: Behaviour,
     pub llm: Llm,
     pub mcp: Mcp,
+    /// Memory that is kept more and more.
+    pub leak: Option<Leak>,
     /// None: plain HTTP/1.1, and HTTP/2 by prior knowledge.
     pub tls: Option<Tls>,
     /// What a request must carry; without it the answer is 401.
@@ -79,6 +83,7 @@ impl Default for Settings {
             behaviour: Behaviour::default(),
             llm: Llm::default(),
             mcp: Mcp::default(),
+            leak: None,
             tls: None,
             auth: None,
         }
@@ -184,6 +189,10 @@ pub fn start(settings: Settings) -> Result<Running, Error> {
         stop,
         threads: Vec::new(),
     };
+    if let Some(leak) = running.shared.settings.leak {
+        let thread = leak.start(stopped.clone())?;
+        running.threads.push(thread);
+    }
     for (index, listener) in listeners.into_iter().enumerate() {
         let thread = serve::Thread {
             index,

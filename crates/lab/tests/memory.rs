@@ -46,6 +46,7 @@ fn plan() -> Plan {
         timeout: Duration::from_secs(10),
         pause: Duration::ZERO,
         reconnect: false,
+        names_failures: false,
     };
     Plan {
         name: "long".into(),

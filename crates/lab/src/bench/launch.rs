@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
+use super::shape::Room;
 use crate::exit::Failure;
 
 /// What stands for the port in commands and addresses.
@@ -48,6 +49,8 @@ pub struct Started {
     child: Child,
     /// Where it listens.
     pub port: u16,
+    /// How long it took until it was ready: its cold start.
+    pub ready_after: Duration,
     said: Arc<Mutex<Said>>,
 }
 
@@ -67,6 +70,16 @@ impl Launch {
     ///
     /// The command cannot be started, ends, or is not ready in time; its last lines are in the message.
     pub fn start(&self) -> Result<Started, Failure> {
+        self.start_in(&Room::default())
+    }
+
+    /// The same, in a room that holds it to a shape. The room must be kept until the server has ended.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Launch::start`], and where the server cannot enter the room.
+    pub fn start_in(&self, room: &Room) -> Result<Started, Failure> {
+        let begun = Instant::now();
         let free = if self.command.contains(PORT) {
             Some(free_port()?)
         } else {
@@ -76,13 +89,17 @@ impl Launch {
             Some(port) => self.command.replace(PORT, &port.to_string()),
             None => self.command.clone(),
         };
-        let mut child = Command::new("sh")
-            .args(["-c", &command])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .spawn()
+        let spawn = || {
+            Command::new("sh")
+                .args(["-c", &format!("{}{command}", room.enter())])
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .process_group(0)
+                .spawn()
+        };
+        let mut child = room
+            .bound(spawn)?
             .map_err(|error| Failure::new(format!("`{command}` cannot be started: {error}"), ""))?;
         let said = Arc::new(Mutex::new(Said::default()));
         listen_to(child.stdout.take(), &said);
@@ -91,8 +108,10 @@ impl Launch {
             child,
             port: free.unwrap_or(0),
             said,
+            ready_after: Duration::ZERO,
         };
         self.wait(&command, free, &mut started)?;
+        started.ready_after = begun.elapsed();
         Ok(started)
     }
 

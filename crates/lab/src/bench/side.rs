@@ -3,12 +3,13 @@
 //! The load is read as `weir lab load` reads it, with the server's address in it, so that no experiment spells a load in
 //! another way.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::launch::{Launch, PORT, Started};
 use crate::exit::Failure;
 use crate::experiments::load::Load;
-use crate::output::Nobody;
+use crate::output::{Nobody, Observer};
 use crate::result::{Run, Verdict};
 use crate::run::{self, Around};
 use crate::scenario;
@@ -29,6 +30,10 @@ pub struct Spec {
     pub launch: Option<Launch>,
     /// What else to watch, as `--watch` spells it.
     pub watch: Vec<String>,
+    /// A server that listens on this machine is found and watched without being named.
+    pub finds: bool,
+    /// Each request that fails is noted with its number.
+    pub names_failures: bool,
 }
 
 /// One load as it went.
@@ -56,9 +61,26 @@ impl Spec {
     ///
     /// The load cannot be read or carried out, or the server ended.
     pub fn carry_out(&self, load: &Load, started: Option<&Started>) -> Result<Carried, Failure> {
+        self.carry_out_before(load, started, &mut Nobody)
+    }
+
+    /// The same, while somebody looks on.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Spec::carry_out`].
+    pub fn carry_out_before(
+        &self,
+        load: &Load,
+        started: Option<&Started>,
+        observer: &mut dyn Observer,
+    ) -> Result<Carried, Failure> {
         let (cell, settings) = self.planned(load, started.map(|started| started.port))?;
         let mut watch = self.subjects(&settings.watch)?;
         watch.extend(started.map(|started| Subject::Pid(started.pid())));
+        if watch.is_empty() && self.finds {
+            watch = scenario::servers_here(&cell.plan);
+        }
         let around = Around {
             watch,
             watch_every: settings.watch_every.min(WATCH_EVERY_MAX),
@@ -66,7 +88,7 @@ impl Spec {
             meta: settings.meta,
             ..Around::default()
         };
-        let run = run::carry_out(&cell.plan, &around, &mut Nobody);
+        let run = run::carry_out(&cell.plan, &around, observer);
         if let Some(started) = started.filter(|started| started.has_ended()) {
             let why = format!("{} ended while it was measured", self.label);
             return Err(started.failed(why, "look at its output"));
@@ -78,7 +100,7 @@ impl Spec {
     }
 
     /// Reads the load with the server's address, as `weir lab load` would.
-    fn planned(
+    pub(crate) fn planned(
         &self,
         load: &Load,
         port: Option<u16>,
@@ -98,10 +120,15 @@ impl Spec {
         let (cells, settings) = scenario::plan(&load).map_err(|found| scenario::failure(&found))?;
         let count = cells.len();
         match cells.into_iter().next() {
-            Some(cell) if count == 1 => Ok((cell, settings)),
+            Some(mut cell) if count == 1 => {
+                for flow in cell.plan.flows.iter_mut().filter_map(Arc::get_mut) {
+                    flow.names_failures = self.names_failures;
+                }
+                Ok((cell, settings))
+            }
             _ => Err(Failure::new(
-                "a matrix cannot be compared",
-                "leave --matrix out, and compare each of its cells",
+                "a matrix is more than one load",
+                "leave --matrix out, and measure each of its cells",
             )),
         }
     }

@@ -293,6 +293,8 @@ impl Compare {
                 url,
                 launch,
                 watch: watch.to_vec(),
+                finds: false,
+                names_failures: false,
             })
         };
         let a = side("a", &self.a, &self.a_command, &self.a_watch)?;

@@ -1,4 +1,5 @@
-//! `weir lab report`.
+//! `weir lab report`: what was found before, shown again. Runs become one page of HTML; the facts of a sweep, a soak, a
+//! certificate or a size become the same page, Markdown or text as when they were measured.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -6,25 +7,34 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::exit::{Ended, Exit, Failure};
-use crate::report::{RUNS_MAX, html, words};
+use crate::facts::{FACTS_FILE, Facts};
+use crate::report::sheet::{self, Sheet};
+use crate::report::{RUNS_MAX, experiments, html, words};
 use crate::result::Run;
 
 /// Shows what runs found, as one HTML file
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  weir lab report run --output report.html\n\nExit codes: 0 written, 2 it could not be done."
+    after_help = "Examples:\n  weir lab report run --output report.html\n  weir lab report sweep/facts.json --output sweep.md\n\nExit codes: 0 written, 2 it could not be done."
 )]
 pub struct Report {
-    /// A run.json, a folder with one, or a folder of such folders
+    /// A run.json, a folder with one, or a folder of such folders; or the facts.json of one experiment
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
-    /// The file to write; `-` writes to standard output
+    /// The file to write; `-` writes to standard output. Facts are also written as .md and .txt
     #[arg(short, long, value_name = "FILE.html")]
     output: PathBuf,
 }
 
 impl Report {
     pub fn run(self) -> Ended {
+        if let [path] = self.runs.as_slice()
+            && is_facts(path)
+        {
+            let page = self.of_facts(&Facts::read(path)?)?;
+            self.write(&page)?;
+            return Ok(Exit::Pass);
+        }
         let files = files(&self.runs)?;
         let mut runs = Vec::new();
         for file in &files {
@@ -33,17 +43,62 @@ impl Report {
         let names = names(&files, &runs);
         let named: Vec<(&str, &Run)> = names.iter().map(String::as_str).zip(&runs).collect();
         let page = html(&named);
+        self.write(&page)?;
         if self.output == Path::new("-") {
-            let mut out = std::io::stdout().lock();
-            let written = out.write_all(page.as_bytes()).and_then(|()| out.flush());
-            written.map_err(|e| Failure::new(format!("standard output: {e}"), ""))?;
             return Ok(Exit::Pass);
         }
-        write(&self.output, &page)?;
         let shown = self.output.display();
         let size = words::bytes(page.len() as u64);
         println!("{shown}: {}, {size}", words::plural(runs.len(), "run"));
         Ok(Exit::Pass)
+    }
+}
+
+impl Report {
+    fn write(&self, page: &str) -> Result<(), Failure> {
+        if self.output != Path::new("-") {
+            return write(&self.output, page);
+        }
+        let mut out = std::io::stdout().lock();
+        let written = out.write_all(page.as_bytes()).and_then(|()| out.flush());
+        written.map_err(|e| Failure::new(format!("standard output: {e}"), ""))
+    }
+
+    /// The one experiment of a tree, in the form that the file's ending says.
+    fn of_facts(&self, facts: &Facts) -> Result<String, Failure> {
+        let sweeps = facts.sweeps.iter().map(experiments::sweep::sheet);
+        let soaks = facts.soaks.iter().map(experiments::soak::sheet);
+        let certificates = facts
+            .certificates
+            .iter()
+            .map(experiments::certificate::sheet);
+        let sizes = facts.sizes.iter().map(experiments::size::sheet);
+        let sheets: Vec<Sheet> = sweeps
+            .chain(soaks)
+            .chain(certificates)
+            .chain(sizes)
+            .collect();
+        let [one] = sheets.as_slice() else {
+            let what = format!(
+                "these facts hold {} experiments, and a report of facts shows one",
+                sheets.len()
+            );
+            return Err(Failure::new(what, "name the facts.json of one experiment"));
+        };
+        let ending = self.output.extension().and_then(|ending| ending.to_str());
+        Ok(match ending {
+            Some("md") => sheet::markdown(one),
+            Some("txt") => sheet::text(one),
+            _ => sheet::page(one),
+        })
+    }
+}
+
+/// Whether a path means facts and not runs.
+fn is_facts(path: &Path) -> bool {
+    match path.is_dir() {
+        true => path.join(FACTS_FILE).is_file() && !path.join("run.json").is_file(),
+        false => path.file_name().is_some_and(|name| name == FACTS_FILE),
     }
 }
 

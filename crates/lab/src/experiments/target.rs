@@ -30,6 +30,7 @@ Examples:
   weir lab target --ttft 300ms --tokens-per-second 60 --error-every reset@3:10
   weir lab target --error-every 429:5 --retry-after 7 --cached 50% --usage-times 0.1
   weir lab target --script turns.yaml
+  weir lab target --work 160us --work-per-kb 10us --pool 8 --leak 60MB     A server whose numbers are known
 
 Exit codes: 0 it was told to stop, 2 it could not listen.")]
 pub struct Target {
@@ -71,6 +72,21 @@ struct BehaviourArgs {
     /// CPU time that each answer takes besides, at most 1s: a server that is dearer by a known amount
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = work)]
     work: Duration,
+    /// The same for each kilobyte (1,000 bytes) of the request's body
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = work)]
+    work_per_kb: Duration,
+    /// Time before an answer for each kilobyte of the request's body, without CPU time
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = work)]
+    delay_per_kb: Duration,
+    /// So many requests are worked on at once, and the others wait
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pool: Option<u32>,
+    /// Keep so many bytes more each minute, such as 60MB; at most 1GiB in all
+    #[arg(long, value_name = "SIZE", value_parser = units::size)]
+    leak: Option<u64>,
+    /// Give back all that --leak kept, each time this has passed
+    #[arg(long, value_name = "TIME", requires = "leak", value_parser = units::duration)]
+    leak_back_every: Option<Duration>,
     /// A fault by chance: a status from 400 to 599, close, reset, corrupt or garbage, or what befalls a stream after N
     /// events: error@N, garbage@N, reset@N, close@N or stall@N; such as 503:1%
     #[arg(long, value_name = "FAULT:SHARE")]
@@ -209,6 +225,9 @@ impl Target {
             behaviour: Behaviour {
                 delay: self.behaviour.delay,
                 work: self.behaviour.work,
+                work_per_kb: self.behaviour.work_per_kb,
+                delay_per_kb: self.behaviour.delay_per_kb,
+                pool: self.behaviour.pool.map(|places| places as usize),
                 chances: self.behaviour.error,
                 every: self.behaviour.error_every,
                 freezes: self.behaviour.freeze,
@@ -228,6 +247,10 @@ impl Target {
                 answers: self.made.mcp_answers,
                 no_stream: self.made.mcp_no_stream,
             },
+            leak: self.behaviour.leak.map(|bytes_a_minute| target::Leak {
+                bytes_a_minute,
+                given_back_every: self.behaviour.leak_back_every,
+            }),
             tls: secure.then_some(Tls {
                 files,
                 client_ca: tls.client_ca,

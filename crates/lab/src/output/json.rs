@@ -118,7 +118,7 @@ fn read_back<T: for<'a> Deserialize<'a>>(text: &str) -> Result<T, Failure> {
     })
 }
 
-fn laid_out(value: &impl Serialize) -> String {
+pub(crate) fn laid_out(value: &impl Serialize) -> String {
     let mut bytes = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, Layout::default());
     let done = value.serialize(&mut serializer);

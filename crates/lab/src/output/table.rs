@@ -16,6 +16,14 @@ impl Table {
         }
     }
 
+    /// With as many columns as the head has names.
+    pub(crate) fn of(left: usize, head: Vec<String>) -> Table {
+        Table {
+            left,
+            rows: vec![head],
+        }
+    }
+
     /// Adds a row. Missing cells are empty.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);

@@ -8,7 +8,7 @@ use super::{RUNS_MAX, findings, gaps, setting, standing, tables, tiles};
 use crate::result::Run;
 
 /// Colours, light and dark, and the layout; the only style there is.
-const STYLE: &str = include_str!("style.css");
+pub(super) const STYLE: &str = include_str!("style.css");
 /// Nothing may be fetched or run; the style is in the page.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 

@@ -233,6 +233,7 @@ impl One<'_, '_> {
             timeout: timeout?,
             pause,
             reconnect: self.scenario.reconnect.is_some_and(|on| on.0),
+            names_failures: false,
         })
     }
 

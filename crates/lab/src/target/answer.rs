@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use http::header::{HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use http::{Request, Response, StatusCode, Version};
+use http_body::Body as _;
 use hyper::body::Incoming;
 
 use super::body::{Body, Broken, Corrupt};
@@ -42,6 +43,8 @@ pub(super) struct Shared {
     pub(super) connections: AtomicUsize,
     pub(super) sessions: Sessions,
     guard: Option<Guard>,
+    /// Places for requests that are worked on, where there are so many only; the others wait in order.
+    pool: Option<tokio::sync::Semaphore>,
     /// Whether a request may be answered at once.
     plain: bool,
     started: Instant,
@@ -58,6 +61,7 @@ impl Shared {
             connections: AtomicUsize::new(0),
             sessions: Sessions::default(),
             plain: settings.behaviour.is_plain() && guard.is_none(),
+            pool: settings.behaviour.pool.map(tokio::sync::Semaphore::new),
             guard,
             started,
             generation: AtomicU64::new(0),
@@ -281,8 +285,16 @@ impl Arrived {
             pending.over();
             return Ok(refused);
         }
-        self.hold(behaviour.delay(seed, nth)).await;
-        work(behaviour.work);
+        // Who waits for a place is not worked on yet: the delay counts from when there is one.
+        let (place, since) = match &self.origin.shared.pool {
+            Some(pool) => (pool.acquire().await.ok(), Instant::now()),
+            None => (None, self.at),
+        };
+        let bytes = request.body().size_hint().exact().unwrap_or(0);
+        self.hold_since(since, behaviour.delay_for(seed, nth, bytes))
+            .await;
+        work(behaviour.work_for(bytes));
+        drop(place);
         let shape = Shape::of(request.uri().path());
         let version = request.version();
         let drawn = behaviour.fault(seed, nth);
@@ -351,10 +363,15 @@ impl Arrived {
 
     /// Waits for the delay and for the end of freezes.
     async fn hold(&self, delay: Duration) {
+        self.hold_since(self.at, delay).await;
+    }
+
+    /// The same, from an instant on.
+    async fn hold_since(&self, since: Instant, delay: Duration) {
         if !delay.is_zero() {
             add(&self.seen.shard().delays);
         }
-        let due = self.thawed(self.thawed(self.at) + delay);
+        let due = self.thawed(self.thawed(since) + delay);
         if due > self.at {
             self.origin.timer.until(due).await;
         }

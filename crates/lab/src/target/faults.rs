@@ -14,6 +14,8 @@ use super::chance::{Distribution, Purpose, draw, duration, share};
 pub const RULES_MAX: usize = 32;
 /// The most events of a stream before it breaks.
 pub const EVENTS_MAX: u64 = 1_000_000;
+/// The most CPU time of one answer.
+pub const WORK_MAX: Duration = Duration::from_secs(1);
 
 /// How a stream breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,6 +226,12 @@ pub struct Behaviour {
     pub delay: Distribution,
     /// CPU time that each answer takes beside what it takes anyway, so that a dearer server can be had.
     pub work: Duration,
+    /// The same for each kilobyte (1,000 bytes) of the request's body whose length is announced.
+    pub work_per_kb: Duration,
+    /// Time before an answer, for each kilobyte of the request's body whose length is announced; no CPU time.
+    pub delay_per_kb: Duration,
+    /// How many requests are worked on at once; the others wait in order. None: all.
+    pub pool: Option<usize>,
     /// Faults by chance; their shares sum to at most 1.
     pub chances: Vec<Chance>,
     /// Faults by number. They go before those by chance; of two, the first one counts.
@@ -237,6 +245,9 @@ impl Default for Behaviour {
         Behaviour {
             delay: Distribution::NONE,
             work: Duration::ZERO,
+            work_per_kb: Duration::ZERO,
+            delay_per_kb: Duration::ZERO,
+            pool: None,
             chances: Vec::new(),
             every: Vec::new(),
             freezes: Vec::new(),
@@ -273,9 +284,22 @@ impl Behaviour {
     pub fn is_plain(&self) -> bool {
         self.delay.is_none()
             && self.work.is_zero()
+            && self.work_per_kb.is_zero()
+            && self.delay_per_kb.is_zero()
+            && self.pool.is_none()
             && self.chances.is_empty()
             && self.every.is_empty()
             && self.freezes.is_empty()
+    }
+
+    /// The CPU time of an answer to a body of so many bytes, at most [`WORK_MAX`].
+    pub fn work_for(&self, bytes: u64) -> Duration {
+        (self.work + per_kb(self.work_per_kb, bytes)).min(WORK_MAX)
+    }
+
+    /// The delay of the `nth` request, whose body has so many bytes.
+    pub fn delay_for(&self, seed: u64, nth: u64, bytes: u64) -> Duration {
+        self.delay(seed, nth) + per_kb(self.delay_per_kb, bytes)
     }
 
     /// The delay of the `nth` request. The first has number 1.
@@ -318,6 +342,12 @@ impl Behaviour {
         }
         at
     }
+}
+
+/// So much for each kilobyte of a body, at most [`WORK_MAX`].
+fn per_kb(each: Duration, bytes: u64) -> Duration {
+    let seconds = each.as_secs_f64() * bytes as f64 / 1000.0;
+    Duration::from_secs_f64(seconds.min(WORK_MAX.as_secs_f64()))
 }
 
 #[cfg(test)]

@@ -71,6 +71,37 @@ pub fn mount() -> Option<PathBuf> {
     parse_mount(&read::text(Path::new("/proc/self/mountinfo")).ok()?)
 }
 
+/// The folder of a controller of version 1 that this process is in.
+pub fn of_version_1(controller: &str) -> Option<PathBuf> {
+    let mounts = read::text(Path::new("/proc/self/mountinfo")).ok()?;
+    let groups = read::text(Path::new("/proc/self/cgroup")).ok()?;
+    let (mount, root) = parse_mount_of(&mounts, controller)?;
+    let path = parse_path_of(&groups, controller)?;
+    // In a container the mount shows only the part below its root.
+    let below = path.strip_prefix(root.as_str()).unwrap_or(path);
+    Some(mount.join(below.trim_start_matches('/')))
+}
+
+fn parse_mount_of(text: &str, controller: &str) -> Option<(PathBuf, String)> {
+    text.lines().find_map(|line| {
+        let (mount, kind) = line.split_once(" - ")?;
+        let options = kind.strip_prefix("cgroup ")?.split_whitespace().last()?;
+        options.split(',').find(|option| *option == controller)?;
+        let mut fields = mount.split(' ').skip(3);
+        let root = fields.next()?.trim_end_matches('/').to_owned();
+        Some((PathBuf::from(fields.next()?), root))
+    })
+}
+
+fn parse_path_of<'t>(text: &'t str, controller: &str) -> Option<&'t str> {
+    text.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':');
+        let controllers = parts.nth(1)?;
+        controllers.split(',').find(|name| *name == controller)?;
+        parts.next()
+    })
+}
+
 fn parse_mount(text: &str) -> Option<PathBuf> {
     text.lines().find_map(|line| {
         let (mount, kind) = line.split_once(" - ")?;
@@ -129,6 +160,20 @@ mod tests {
             find(folder.path().to_str().unwrap()).unwrap(),
             folder.path()
         );
+    }
+
+    #[test]
+    fn the_mount_of_a_controller_of_version_1_is_found() {
+        let text = "31 30 0:28 /docker/ab /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\
+                    32 30 0:29 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
+        let cpu = ("/sys/fs/cgroup/cpu,cpuacct".into(), "/docker/ab".to_owned());
+        assert_eq!(parse_mount_of(text, "cpu"), Some(cpu));
+        assert_eq!(parse_mount_of(text, "memory").unwrap().1, "");
+        assert_eq!(parse_mount_of(text, "pids"), None);
+        let groups = "3:cpu,cpuacct:/docker/ab/x\n2:memory:/y:z\n0::/\n";
+        assert_eq!(parse_path_of(groups, "cpu"), Some("/docker/ab/x"));
+        assert_eq!(parse_path_of(groups, "memory"), Some("/y:z"));
+        assert_eq!(parse_path_of(groups, "pids"), None);
     }
 
     #[test]

@@ -241,6 +241,7 @@ impl Totals<'_> {
                 .unwrap_or(first_us)
                 .saturating_sub(first_us) as f64,
             rss_bytes: sample.shot.rss_bytes,
+            anon_bytes: sample.shot.anon_bytes,
             threads: sample.shot.threads,
             descriptors: sample.shot.descriptors,
             values: BTreeMap::new(),

@@ -68,6 +68,7 @@ pub(crate) fn flow(address: SocketAddr) -> Flow {
         timeout: Duration::from_secs(5),
         pause: Duration::ZERO,
         reconnect: false,
+        names_failures: false,
     }
 }
 

@@ -345,7 +345,9 @@ impl Worker<'_> {
             }
             Err(None) => {
                 let fault = Fault::of_status(s.findings.status);
-                return tally.failed(fault, s.intended_ns, now);
+                tally.failed(fault, s.intended_ns, now);
+                let what = format!("it was answered {}", s.findings.status);
+                return self.note_failure(slot, fault, &what, now);
             }
             Err(Some(difference)) => difference,
         };
@@ -360,6 +362,17 @@ impl Worker<'_> {
         let tally = self.tallies.of(s.kind, s.step);
         tally.bytes_in += s.bytes_in;
         tally.failed(fault, s.intended_ns, now);
+        self.note_failure(slot, fault, "it was not answered", now);
+    }
+
+    /// Notes a failure that says all by its class, where the flow asks for the numbers of such requests.
+    fn note_failure(&mut self, slot: usize, fault: Fault, what: &str, now: u64) {
+        if self.flow.names_failures {
+            let mut note = note(&self.flow.name, &self.slots[slot], now);
+            note.fault = fault.as_str().to_owned();
+            note.what = what.to_owned();
+            self.tallies.note(|| note);
+        }
     }
 
     /// What came is no answer; `from` is where in the bytes it is wrong.

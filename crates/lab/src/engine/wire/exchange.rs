@@ -345,6 +345,7 @@ fn good(tally: &mut Tally, life: &Life, done_ns: u64) {
 /// Whether a fault needs words. A status speaks for itself, but for MCP, whose errors are in the body.
 fn is_noteworthy(thread: &Thread, fault: Fault) -> bool {
     match fault {
+        _ if thread.flow.names_failures => true,
         Fault::Limited | Fault::Client | Fault::Server | Fault::Status => {
             matches!(thread.flow.protocol, Protocol::Mcp(_))
         }
