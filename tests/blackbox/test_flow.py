@@ -51,9 +51,9 @@ def over_stdio(data, *more, mode="auto", env=None):
 class Http:
     """The server over HTTP, on a port of its own."""
 
-    def __init__(self, data, *more):
-        self.process = subprocess.Popen(command(data, "--http", "127.0.0.1:0", "--durability", "os", *more),
-                                        stdout=subprocess.PIPE)
+    def __init__(self, data, *more, arguments=None):
+        own = command(data, "--http", "127.0.0.1:0", "--durability", "os", *more)
+        self.process = subprocess.Popen(arguments or own, stdout=subprocess.PIPE)
         self.url = self.process.stdout.readline().decode().strip()
         self.port = int(self.url.rsplit(":")[-1].split("/")[0])
 
@@ -524,3 +524,57 @@ def test_what_is_no_database_of_ours_is_told(tmp_path):
 
     asyncio.run(script())
     assert "another program" in flow(data, "board", code=2)
+
+
+def in_mounts(script, folder, arguments):
+    """A command that sees mounts of its own, which a script makes of a folder, its `$0`."""
+    more = [] if os.getuid() == 0 else ["--user", "--map-root-user"]
+    return ["unshare", "--mount", *more, "sh", "-c", f'{script} && exec "$@"', str(folder), *arguments]
+
+
+def test_a_full_disk_is_told_and_nothing_is_half_written(tmp_path):
+    data = tmp_path / "flow"
+    data.mkdir()
+    arguments = command(data, "--http", "127.0.0.1:0", "--durability", "os")
+    with Http(data, arguments=in_mounts('mount -t tmpfs -o size=3m tmpfs "$0"', data, arguments)) as server:
+        async def script():
+            kept, refusals = [], []
+            async with httpx2.AsyncClient(timeout=60) as web:
+                async with Client(streamable_http_client(server.url, http_client=web)) as client:
+                    await ask(client, "project", action="create", name="P")
+                    for number in range(400):
+                        item = {"title": f"item {number}", "description": "many words " * 1500}
+                        result = await client.call_tool("work_item_create", item)
+                        if result.is_error:
+                            refusals.append(error_of(result))
+                        else:
+                            kept.append(item["title"])
+                        if len(refusals) == 5:
+                            break
+                    # What is there can still be read.
+                    page = await ask(client, "work_item_query", limit=100)
+                    assert [item["title"] for item in page["items"]] == kept[:-101:-1]
+                    more = ["-U", "--preserve-credentials"] if os.getuid() else []
+                    done = subprocess.run(["nsenter", "-t", str(server.process.pid), "-m", *more, "mount", "-o", "remount,size=30m",
+                                           str(data)], capture_output=True, text=True, timeout=20)
+                    assert done.returncode == 0, done.stderr
+                    await ask(client, "work_item_create", title="after")
+                    titles = [item["title"] for item in (await ask(client, "work_item_query", limit=2))["items"]]
+                    assert titles == ["after", kept[-1]]
+            assert len(kept) > 10 and len(refusals) == 5, (len(kept), len(refusals))
+            for error in refusals:
+                assert error["code"] == "unavailable" and "the disk is full" in error["message"], error
+                assert error["message"].startswith("nothing was written") and error["data"]["retry_after_ms"] > 0, error
+
+        asyncio.run(script())
+
+
+def test_a_disk_that_may_not_be_written_is_told(tmp_path):
+    data = tmp_path / "flow"
+    flow(data, "add", "one", "--project", "P")
+    read_only = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0"'
+    for words, code, said in [(["add", "two"], 2, "Read-only file system"), (["board"], 0, "one")]:
+        arguments = [str(WEIR), "flow", *words, "--data", str(data)]
+        done = subprocess.run(in_mounts(read_only, data, arguments), capture_output=True, text=True, timeout=30)
+        assert done.returncode == code and said in done.stdout + done.stderr, done
+    assert "two" not in flow(data, "board")

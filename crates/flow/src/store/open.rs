@@ -142,8 +142,14 @@ fn refuse_network(path: &Path) -> Result<(), Problem> {
         clippy::unnecessary_cast,
         reason = "its type is another on other machines"
     )]
-    let kind = system.f_type as i64 & 0xffff_ffff;
-    match NETWORK.contains(&kind) {
+    let kind = system.f_type as i64;
+    refuse_kind(kind, folder)
+}
+
+/// Refuses a file system by its number.
+fn refuse_kind(kind: i64, folder: &Path) -> Result<(), Problem> {
+    // Some of the numbers have their highest bit set, and come as negative ones on some machines.
+    match NETWORK.contains(&(kind & 0xffff_ffff)) {
         false => Ok(()),
         true => Err(problem(
             "network_folder",
@@ -152,5 +158,29 @@ fn refuse_network(path: &Path) -> Result<(), Problem> {
                 folder.display()
             ),
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The numbers of `linux/magic.h`, and of the file systems that SQLite is safe on.
+    #[test]
+    fn file_systems_of_other_machines_are_refused() {
+        let folder = Path::new("/srv/board");
+        for kind in [0x6969, 0xff53_4d42, -0x00ac_b2be, 0x0102_1997, 0x6573_5546] {
+            let problem = refuse_kind(kind, folder).err().unwrap();
+            assert_eq!(problem.code, "network_folder");
+            assert!(
+                problem.message.contains("/srv/board"),
+                "{}",
+                problem.message
+            );
+        }
+        // ext4, tmpfs, xfs, btrfs, overlayfs.
+        for kind in [0xef53, 0x0102_1994, 0x5846_5342, 0x9123_683e, 0x794c_7630] {
+            assert!(refuse_kind(kind, folder).is_ok(), "{kind:x}");
+        }
     }
 }

@@ -160,3 +160,24 @@ fn a_write_that_cannot_be_kept_is_told() {
     ada.task("kept again");
     assert_eq!(store.replay().unwrap().events, 3);
 }
+
+#[test]
+fn a_database_that_was_taken_away_is_told() {
+    if has_no_file() {
+        return;
+    }
+    let ada = ada();
+    ada.task("kept");
+    let path = ada.house.folder.path().join(FILE);
+    // SQLite writes to no file that its name does not lead to any more.
+    std::fs::rename(&path, path.with_extension("moved")).unwrap();
+    let problem = ada.refused("work_item_create", json!({"title": "lost"}), "unavailable");
+    assert!(
+        problem.message.contains("cannot be written") && problem.data.is_some(),
+        "{}",
+        problem.message
+    );
+    std::fs::rename(path.with_extension("moved"), &path).unwrap();
+    ada.task("kept again");
+    ada.replays();
+}
