@@ -66,6 +66,7 @@ bench: ## Measures the gateway beside nginx, models too, the lab beside wrk, sca
 	$(VENV)/python bench/relay.py --weir target/dist/weir
 	$(VENV)/python bench/code_search.py --weir target/dist/weir
 	$(VENV)/python bench/llm_lane.py --weir target/dist/weir
+	$(VENV)/python bench/flow.py --weir target/dist/weir --page
 	$(VENV)/python bench/figures.py
 
 certify-lab: ## Checks the lab against servers and generators of others; about twenty minutes.

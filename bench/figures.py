@@ -28,6 +28,7 @@ ABOUT = {
     "bench/call_instructions.py": ("base", "gate", "identity", "mcp", "net", "policy", "scan", "store"),
     "bench/call_scan.py": ("gate", "scan"),
     "bench/code_search.py": ("tools",),
+    "bench/flow.py": ("flow", "tools"),
     "bench/idle_connections.py": ("net",),
     "bench/lab.py": ("lab",),
     "bench/llm_lane.py": ("base", "gate", "identity", "llm", "net", "policy", "scan", "store"),

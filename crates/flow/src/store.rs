@@ -109,12 +109,17 @@ impl Store {
                 let db = open::writer(&path, *durability)?;
                 let last = query::last_event(Db::Sqlite(&db))?;
                 let clock = Arc::new(Clock::from(last.map_or(0, |(_, ms)| ms)));
+                let file = open::FileSeen::at(&path)?;
                 let readers = Readers::Sqlite {
                     path,
                     idle: Mutex::default(),
                     clock: Arc::clone(&clock),
                 };
-                (readers, Hand::Sqlite(db, clock), last.map(|(seq, _)| seq))
+                (
+                    readers,
+                    Hand::Sqlite(db, file, clock),
+                    last.map(|(seq, _)| seq),
+                )
             }
             StorePlace::Postgres(database) => {
                 let pool = Arc::new(Pool::open(database)?);

@@ -300,7 +300,6 @@ impl Row<'_> {
         let fact = match row.get_ref(at).map_err(failed)? {
             ValueRef::Real(number) => FactValue::Number(number),
             // A number without a fraction may be kept as one.
-            #[allow(clippy::cast_precision_loss, reason = "it was made of an f64")]
             ValueRef::Integer(number) => FactValue::Number(number as f64),
             ValueRef::Text(text) => FactValue::Text(String::from_utf8_lossy(text).into_owned()),
             ValueRef::Blob(bytes) => FactValue::Word(bytes.first().copied().unwrap_or_default()),

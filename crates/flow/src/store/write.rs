@@ -12,6 +12,7 @@ use tools::serve::call::Problem;
 
 use super::clock::Clock;
 use super::db::{Db, cells};
+use super::open::FileSeen;
 use super::postgres::{Pool, Turn};
 use super::tx::{Caller, Tx};
 use super::{Written, failed, unavailable};
@@ -67,14 +68,17 @@ impl Writer {
 
 /// What writes: the one connection of SQLite, or a turn among the servers of PostgreSQL.
 pub(super) enum Hand {
-    Sqlite(Connection, Arc<Clock>),
+    Sqlite(Connection, FileSeen, Arc<Clock>),
     Postgres(Turn, Arc<Pool>),
 }
 
 impl Hand {
     fn begin(&mut self) -> Result<(), Problem> {
         match self {
-            Hand::Sqlite(db, _) => db.execute_batch("BEGIN IMMEDIATE").map_err(failed),
+            Hand::Sqlite(db, file, _) => {
+                file.refuse_moved()?;
+                db.execute_batch("BEGIN IMMEDIATE").map_err(failed)
+            }
             Hand::Postgres(turn, _) => turn.begin(),
         }
     }
@@ -82,7 +86,7 @@ impl Hand {
     /// The connection, once a transaction is begun.
     fn db(&self) -> Result<Db<'_>, Problem> {
         match self {
-            Hand::Sqlite(db, _) => Ok(Db::Sqlite(db)),
+            Hand::Sqlite(db, ..) => Ok(Db::Sqlite(db)),
             Hand::Postgres(turn, _) => turn
                 .session()
                 .map(Db::Postgres)
@@ -92,14 +96,14 @@ impl Hand {
 
     fn now(&self) -> u64 {
         match self {
-            Hand::Sqlite(_, clock) => clock.now(),
+            Hand::Sqlite(.., clock) => clock.now(),
             Hand::Postgres(_, pool) => pool.clock().now(),
         }
     }
 
     fn commit(&mut self) -> Result<(), Problem> {
         match self {
-            Hand::Sqlite(db, _) => db.execute_batch("COMMIT").map_err(failed),
+            Hand::Sqlite(db, ..) => db.execute_batch("COMMIT").map_err(failed),
             Hand::Postgres(turn, _) => turn.commit(),
         }
     }
@@ -107,7 +111,7 @@ impl Hand {
     /// What cannot be rolled back is rolled back by the next process, or by the server.
     fn give_up(&mut self) {
         match self {
-            Hand::Sqlite(db, _) => drop(db.execute_batch("ROLLBACK")),
+            Hand::Sqlite(db, ..) => drop(db.execute_batch("ROLLBACK")),
             Hand::Postgres(turn, _) => turn.give_up(),
         }
     }
