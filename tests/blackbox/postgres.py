@@ -24,8 +24,9 @@ def programs():
 class Cluster:
     """One server. Without `fsync` it is quick, and loses nothing but in a power cut."""
 
-    def __init__(self, fsync=False):
+    def __init__(self, fsync=False, settings="", files=(), port=5432):
         self.bin = programs()
+        self.port = port
         self.folder = Path(tempfile.mkdtemp(prefix="weir-pg-"))
         self.data = self.folder / "data"
         # PostgreSQL refuses to be root.
@@ -36,7 +37,13 @@ class Cluster:
         self.run("initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8")
         with open(self.data / "postgresql.conf", "a") as file:
             file.write(f"listen_addresses = ''\nunix_socket_directories = '{self.folder}'\nfsync = {'on' if fsync else 'off'}\n"
-                       "max_connections = 100\nshared_buffers = 32MB\n")
+                       f"max_connections = 100\nshared_buffers = 32MB\n{settings}")
+        for name, text in files:
+            path = self.data / name
+            path.write_text(text)
+            path.chmod(0o600)
+            if self.other:
+                shutil.chown(path, USER, USER)
         self.start()
         self.sql("postgres", f"CREATE ROLE {ROLE} LOGIN", "postgres")
 
@@ -61,7 +68,7 @@ class Cluster:
 
     def sql(self, database, text, role=ROLE, fails=False):
         """What psql prints, without decoration: rows a line each."""
-        done = subprocess.run([str(self.bin / "psql"), "-h", str(self.folder), "-U", role, "-d", database, "-qAtX",
+        done = subprocess.run([str(self.bin / "psql"), "-h", str(self.folder), "-p", str(self.port), "-U", role, "-d", database, "-qAtX",
                                "-v", "ON_ERROR_STOP=1"], input=text, capture_output=True, text=True, timeout=60)
         assert (done.returncode != 0) is fails, (text, done.stdout, done.stderr)
         return done.stderr if fails else done.stdout

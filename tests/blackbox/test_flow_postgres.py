@@ -6,7 +6,9 @@ import http.client
 import json
 import os
 import random
+import re
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -14,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx2
-import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
@@ -66,12 +67,6 @@ class Session:
         answer, error = self.call(tool, **arguments)
         assert error is None, (tool, arguments, error)
         return answer
-
-
-@pytest.fixture
-def pg(tmp_path, cluster):
-    """A board on PostgreSQL."""
-    return Board(tmp_path / "flow", cluster, "flow")
 
 
 def refusal(folder, *flags):
@@ -176,6 +171,58 @@ def test_behind_the_gate(tmp_path, cluster, monkeypatch):
         gateway.verify()
     assert "through the gate" in flow(board, "board")
     assert not (tmp_path / "weir/state/tools/flow/flow.db").exists()
+
+
+def certificates(folder):
+    """A root and a certificate of `localhost` by it, by OpenSSL: the paths of the root, and the texts of the certificate and its key."""
+    def openssl(*arguments):
+        done = subprocess.run(["openssl", *map(str, arguments)], cwd=folder, capture_output=True, text=True, timeout=30)
+        assert done.returncode == 0, done.stderr
+
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    openssl("req", "-x509", *key, "-keyout", "root.key", "-out", "root.pem", "-subj", "/CN=root", "-days", "2")
+    openssl("req", *key, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=localhost")
+    (folder / "names").write_text("subjectAltName = DNS:localhost\n")
+    openssl("x509", "-req", "-in", "server.csr", "-CA", "root.pem", "-CAkey", "root.key", "-CAcreateserial", "-out", "server.pem",
+            "-days", "2", "-extfile", "names")
+    return folder / "root.pem", (folder / "server.pem").read_text(), (folder / "server.key").read_text()
+
+
+def test_a_network_is_crossed_with_tls_and_the_name_is_checked(tmp_path):
+    root, certificate, key = certificates(tmp_path)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    settings = f"listen_addresses = '127.0.0.1'\nport = {port}\nssl = on\npassword_encryption = 'scram-sha-256'\n"
+    rules = "local all all trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n"
+    own = Cluster(settings=settings, files=[("server.crt", certificate), ("server.key", key), ("pg_hba.conf", rules)],
+                  port=port)
+    try:
+        own.database("flow")
+        own.sql("postgres", f"ALTER ROLE {ROLE} PASSWORD 'hunter2'", "postgres")
+
+        def board(host, more="", password="hunter2"):
+            url = tmp_path / "url"
+            url.write_text(f"postgresql://{ROLE}:{password}@{host}:{port}/flow{more}")
+            one = Board(tmp_path / "flow", own, "flow")
+            one.url = f"file:{url}"
+            return one
+
+        trusting = f"?sslrootcert={root}"
+        good = board("localhost", trusting)
+        flow(good, "add", "over TLS", "--project", "P")
+        with Http(good) as server:
+            assert Session(server).ask("work_item_query")["items"][0]["title"] == "over TLS"
+        for host, more, password, why in [
+            ("localhost", "", "hunter2", "UnknownIssuer"),
+            ("127.0.0.1", trusting, "hunter2", "not valid for name"),
+            ("localhost", "?sslmode=disable", "hunter2", "no encryption"),
+            ("localhost", trusting, "hunter3", "password authentication failed"),
+        ]:
+            said = flow(board(host, more, password), "board", code=2)
+            assert "cannot be reached" in said and why in said and password not in said, (host, more, said)
+    finally:
+        own.remove()
 
 
 def test_the_owner_of_the_tables_may_be_another(tmp_path, cluster):
@@ -483,8 +530,6 @@ def test_containment_is_postgresqls(board, cluster, tmp_path):
 
 def test_errors_are_the_same_on_both_stores(tmp_path, cluster):
     """The same script of wrong calls on each store: the same codes, and the same words but for ids and times."""
-    import re
-
     def plain(error):
         text = re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}", "ID", json.dumps(error, sort_keys=True))
         return re.sub(r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "TIME", text)

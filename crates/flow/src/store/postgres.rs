@@ -97,7 +97,7 @@ pub(super) struct Pool {
     /// A reader came back.
     back: Condvar,
     /// When nobody answered last, and what was said.
-    gone: Mutex<Option<(Instant, String)>>,
+    gone: Mutex<Option<(Instant, Problem)>>,
     clock: OnceLock<Clock>,
 }
 
@@ -190,14 +190,14 @@ impl Pool {
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
         let is_news = gone.is_none();
-        if let Some((_, what)) = gone.filter(|(at, _)| at.elapsed() < pause) {
-            return Err(failed(Fault::Gone(what)));
+        if let Some((_, problem)) = gone.filter(|(at, _)| at.elapsed() < pause) {
+            return Err(problem);
         }
         let opened = check::session(&self.database, is_news);
         let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         *gone = match &opened {
             Err(problem) if problem.code == "unavailable" => {
-                Some((Instant::now(), problem.message.clone()))
+                Some((Instant::now(), problem.clone()))
             }
             Ok(_) | Err(_) => None,
         };

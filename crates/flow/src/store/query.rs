@@ -517,12 +517,13 @@ impl Tx<'_> {
             .iter()
             .map(|of| format!("'{}'", of.as_str()))
             .collect();
+        // Columns are compared with columns alone: below row-level security PostgreSQL looks an expression up in no index.
         let sql = format!(
             "SELECT o.doc FROM objects o WHERE o.project=?1 AND o.kind='item' AND o.deleted=0 \
              AND o.status IN ('planned','active') AND o.type IN ({}) \
-             AND NOT EXISTS(SELECT 1 FROM objects l WHERE l.id='lease:'||o.id AND l.assignee IS NOT NULL AND l.until > ?2) \
+             AND NOT EXISTS(SELECT 1 FROM objects l WHERE l.parent=o.id AND l.kind='lease' AND l.assignee IS NOT NULL AND l.until > ?2) \
              AND CASE o.status WHEN 'planned' THEN o.assignee IS NULL OR o.assignee=?3 ELSE o.assignee IS NULL OR \
-               EXISTS(SELECT 1 FROM objects l WHERE l.id='lease:'||o.id AND l.assignee IS NOT NULL AND l.until <= ?2) END \
+               EXISTS(SELECT 1 FROM objects l WHERE l.parent=o.id AND l.kind='lease' AND l.assignee IS NOT NULL AND l.until <= ?2) END \
              AND NOT EXISTS(SELECT 1 FROM edges e JOIN objects b ON b.id=e.target WHERE e.source=o.id AND e.relation='blocks' \
                AND b.deleted=0 AND b.status NOT IN ('completed','cancelled')) \
              AND NOT EXISTS(SELECT 1 FROM objects c WHERE c.parent=o.id AND c.kind='item' AND c.deleted=0 \

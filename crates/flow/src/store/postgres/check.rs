@@ -12,6 +12,9 @@ use crate::store::unavailable;
 /// How long the tables may take to be brought up to date, in milliseconds.
 const MIGRATE_MS_MAX: u64 = 600_000;
 
+/// Of why a server cannot be reached, the characters that are told.
+const WHY_CHARS_MAX: usize = 200;
+
 /// Whose database it is.
 #[derive(Debug, PartialEq, Eq)]
 enum Standing {
@@ -60,13 +63,17 @@ pub(in crate::store) fn migrate(database: &Database, user: Option<&str>) -> Resu
 
 fn open(database: &Database, is_news: bool) -> Result<Session, Problem> {
     Session::open(&database.target).map_err(|fault| match fault {
-        Fault::Gone(_) => {
+        Fault::Gone(why) => {
             if is_news {
-                tracing::error!(?fault, server = %database.target, "the PostgreSQL of flow");
+                tracing::error!(why, server = %database.target, "the PostgreSQL of flow");
             }
-            unavailable("PostgreSQL cannot be reached", "nothing was written")
+            let why: String = why.chars().take(WHY_CHARS_MAX).collect();
+            unavailable(
+                &format!("PostgreSQL cannot be reached ({why})"),
+                "nothing was written",
+            )
         }
-        Fault::Refused { .. } => failed(fault),
+        refused @ Fault::Refused { .. } => failed(refused),
     })
 }
 
