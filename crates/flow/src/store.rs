@@ -51,7 +51,7 @@ pub enum StorePlace {
     /// A file of SQLite in a folder of this machine.
     Folder(PathBuf, Durability),
     /// A tenant of a PostgreSQL database. A write is acknowledged when the server has committed it.
-    Postgres(Database),
+    Postgres(Box<Database>),
 }
 
 /// When a write is acknowledged.
@@ -125,7 +125,7 @@ impl Store {
                 let pool = Arc::new(Pool::open(database)?);
                 let turn = Turn::new(Arc::clone(&pool));
                 let readers = Readers::Postgres(Arc::clone(&pool));
-                (readers, Hand::Postgres(turn, pool), None)
+                (readers, Hand::Postgres(Box::new(turn), pool), None)
             }
         };
         let last = Arc::new(AtomicU64::new(last.unwrap_or_default()));

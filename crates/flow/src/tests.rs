@@ -43,7 +43,7 @@ fn house() -> House {
         Ok(url) => {
             let tenant = format!("test-{:016x}", fastrand::u64(..));
             let target = Target::read(&url).unwrap();
-            StorePlace::Postgres(Database::new(target, &tenant).unwrap())
+            StorePlace::Postgres(Box::new(Database::new(target, &tenant).unwrap()))
         }
         Err(_) => StorePlace::Folder(folder.path().into(), Durability::Os),
     };

@@ -69,7 +69,7 @@ impl Writer {
 /// What writes: the one connection of SQLite, or a turn among the servers of PostgreSQL.
 pub(super) enum Hand {
     Sqlite(Connection, FileSeen, Arc<Clock>),
-    Postgres(Turn, Arc<Pool>),
+    Postgres(Box<Turn>, Arc<Pool>),
 }
 
 impl Hand {

@@ -82,7 +82,7 @@ impl Data {
             |flag: &'static str| move |what: String| Failure::new(format!("{flag} {what}"), "");
         let target = Target::referred(text).map_err(wrong("--postgres"))?;
         let database = Database::new(target, &self.tenant).map_err(wrong("--tenant"))?;
-        Ok(StorePlace::Postgres(database))
+        Ok(StorePlace::Postgres(Box::new(database)))
     }
 
     /// The folder of the user's data.
