@@ -67,6 +67,7 @@ bench: ## Measures the gateway beside nginx, models too, the lab beside wrk, sca
 	$(VENV)/python bench/code_search.py --weir target/dist/weir
 	$(VENV)/python bench/llm_lane.py --weir target/dist/weir
 	$(VENV)/python bench/identities.py --weir target/dist/weir
+	$(VENV)/python bench/flow.py --weir target/dist/weir --page
 	$(VENV)/python bench/figures.py
 
 certify-lab: ## Checks the lab against servers and generators of others; about twenty minutes.
@@ -84,10 +85,10 @@ certify-code: ## Checks code search over files of others, killed and under load;
 	cargo build --locked --profile dist -p weir
 	$(VENV)/python bench/certify_code.py --weir target/dist/weir --minutes $(CODE_MINUTES)
 
-certify-flow: ## Checks work tracking with 50 agents at once and 100 kills of whoever has the database; a few minutes.
+certify-flow: ## Checks work tracking on both stores: 50 agents at once, 100 kills of whoever has the database, 100,000 pairs of documents; a few minutes.
 	@setup/setup.sh
 	cargo build --locked --profile dist -p weir
-	WEIR_BIN=$(CURDIR)/target/dist/weir WEIR_FLOW_KILLS=100 WEIR_FLOW_AGENTS=50 $(VENV)/python -m pytest -q tests/blackbox/test_flow.py -k 'killed or many'
+	WEIR_BIN=$(CURDIR)/target/dist/weir WEIR_FLOW_KILLS=100 WEIR_FLOW_AGENTS=50 WEIR_FLOW_PAIRS=100000 $(VENV)/python -m pytest -q tests/blackbox/test_flow.py tests/blackbox/test_flow_postgres.py -k 'killed or many or crashes or fifty or containment'
 
 certify-mcp: ## Checks what servers in Go, TypeScript and Python run of messages that two readers read differently; needs Go.
 	@setup/setup.sh

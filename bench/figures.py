@@ -29,6 +29,7 @@ ABOUT = {
     "bench/call_scan.py": ("gate", "scan"),
     "bench/code_search.py": ("tools",),
     "bench/identities.py": ("base", "gate", "identity", "mcp", "net", "store"),
+    "bench/flow.py": ("flow", "tools"),
     "bench/idle_connections.py": ("net",),
     "bench/lab.py": ("lab",),
     "bench/llm_lane.py": ("base", "gate", "identity", "llm", "net", "policy", "scan", "store"),

@@ -1,7 +1,8 @@
-"""What work tracking costs: 1,200 items and 10,000 entities, asked and written over stdio by one client, and by 50 over HTTP.
+"""What work tracking costs: 1,200 items and 10,000 entities, asked and written by one client, and by 50 at once, over HTTP.
 
-Wall time and the server's CPU time a call stand side by side, for both durabilities; beside them the floor: a bare INSERT loop of SQLite
-on the same disk, one transaction each and fifty in one. It prints a table and writes target/bench/flow.json.
+Wall time and the server's CPU time a call stand side by side, for SQLite with both durabilities and for PostgreSQL on a Unix socket, `fsync` on; beside them the
+floors: a bare INSERT loop of SQLite on the same disk, one transaction each and fifty in one, one `fdatasync` of that disk, and `SELECT 1` of
+PostgreSQL. It prints a table and writes target/bench/flow.json; with `--page` it writes its part of docs/performance.md.
 """
 
 import argparse
@@ -17,6 +18,12 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "tests/blackbox"))
+
+import bench  # noqa: E402
+import figures  # noqa: E402
+from postgres import ROLE, Cluster  # noqa: E402
+
 ITEMS, ENTITIES, CALLS, AGENTS, AGENT_WRITES = 1_200, 10_000, 300, 50, 20
 TICK = os.sysconf("SC_CLK_TCK")
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
@@ -82,6 +89,30 @@ def floor(folder, durability, together):
     return count / (time.perf_counter() - began)
 
 
+def synced(folder):
+    """The median of one fdatasync after a small write, in milliseconds."""
+    times = []
+    with open(folder / "sync", "wb") as file:
+        for _ in range(200):
+            file.write(b"x" * 4096)
+            file.flush()
+            began = time.perf_counter()
+            os.fdatasync(file.fileno())
+            times.append((time.perf_counter() - began) * 1000)
+    return percentile(times, 0.5)
+
+
+def select_one(cluster, folder):
+    """The median of `SELECT 1` on a connection that stays open, by PostgreSQL's own pgbench, in milliseconds."""
+    script = folder / "one.sql"
+    script.write_text("SELECT 1;\n")
+    script.chmod(0o644)
+    done = subprocess.run([str(cluster.bin / "pgbench"), "-n", "-h", str(cluster.folder), "-U", ROLE, "-f", str(script), "-T", "2", "flow"],
+                          capture_output=True, text=True, timeout=60)
+    line = next(line for line in done.stdout.splitlines() if line.startswith("latency average"))
+    return float(line.split("=")[1].split()[0])
+
+
 def crowd(port, writes):
     """Writes a second of many agents, and how long each claim took."""
     agents, claims, errors = [Agent(port) for _ in range(AGENTS)], [], []
@@ -115,8 +146,8 @@ def rss_mb(pid):
     return int(line.split()[1]) / 1024
 
 
-def measure(weir, folder, durability):
-    command = [weir, "tools", "flow", "--http", "127.0.0.1:0", "--data", str(folder / durability), "--durability", durability]
+def measure(weir, folder, store, durability, more=()):
+    command = [weir, "tools", "flow", "--http", "127.0.0.1:0", "--data", str(folder / f"{store}-{durability}"), "--durability", durability, *more]
     server = subprocess.Popen(command, stdout=subprocess.PIPE)
     try:
         port = int(server.stdout.readline().decode().strip().rsplit(":")[-1].split("/")[0])
@@ -146,31 +177,70 @@ def measure(weir, folder, durability):
             ("work_item_update", {"id": "#5", "version": version + n, "title": f"changed {n}"}) for n in range(CALLS)]))
         idle = rss_mb(server.pid)
         rate, claims = crowd(port, AGENT_WRITES)
-        return {"durability": durability, "rows": rows, "rss_mb": idle, "rss_after_mb": rss_mb(server.pid),
+        return {"store": store, "durability": durability, "rows": rows, "rss_mb": idle, "rss_after_mb": rss_mb(server.pid),
                 "agents_writes_per_s": rate, "claim_p99_ms": percentile(claims, 0.99),
+                "claim_p50_ms": percentile(claims, 0.5), "fdatasync_ms": synced(folder),
                 "floor_one_per_s": floor(folder, durability, 1), "floor_fifty_per_s": floor(folder, durability, 50)}
     finally:
         server.kill()
         server.wait()
 
 
+def measured(weir):
+    """Every store; PostgreSQL is a cluster of this program's own."""
+    # Not in memory: what is measured is a disk.
+    base = ROOT / "target/bench"
+    base.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=base) as folder:
+        results = [measure(weir, Path(folder), "sqlite", durability) for durability in ("os", "fsync")]
+    cluster = Cluster(fsync=True)
+    try:
+        url = cluster.database("flow")
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder).chmod(0o755)
+            result = measure(weir, Path(folder), "postgres", "fsync", ["--postgres", url])
+            result["select_one_ms"] = select_one(cluster, Path(folder))
+    finally:
+        cluster.remove()
+    return [*results, result]
+
+
+def name_of(result):
+    return "PostgreSQL" if result["store"] == "postgres" else f"SQLite, {result['durability']}"
+
+
+def table(results):
+    """The results as Markdown: p95 of each call on each store, and what stands beside it."""
+    names = [name_of(result) for result in results]
+    lines = ["| p95, CPU time a call | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    for number, row in enumerate(results[0]["rows"]):
+        cells = [f"{result['rows'][number]['p95_ms']:.1f} ms, {result['rows'][number]['cpu_ms']:.1f} ms" for result in results]
+        lines.append(f"| {row['what']} | " + " | ".join(cells) + " |")
+    for what, text in [
+        (f"{AGENTS} agents, writes/s", lambda r: f"{r['agents_writes_per_s']:.0f}"),
+        (f"`claim` of {AGENTS} at once, p50, p99", lambda r: f"{r['claim_p50_ms']:.0f} ms, {r['claim_p99_ms']:.0f} ms"),
+        ("RSS before and after them", lambda r: f"{r['rss_mb']:.0f} MB, {r['rss_after_mb']:.0f} MB"),
+        ("floor", lambda r: f"`SELECT 1` {r['select_one_ms']:.2f} ms" if "select_one_ms" in r else
+         f"bare INSERTs {r['floor_one_per_s']:.0f}/s one by one, {r['floor_fifty_per_s']:.0f}/s by fifty"),
+    ]:
+        lines.append(f"| {what} | " + " | ".join(text(result) for result in results) + " |")
+    lines.append("")
+    lines.append(f"{ITEMS:,} items and {ENTITIES:,} entities, over HTTP, one client but where it says more. One `fdatasync` of this disk took "
+                 f"{results[0]['fdatasync_ms']:.2f} ms at the median.")
+    return "\n".join(lines)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--weir", default=str(ROOT / "target/dist/weir"))
+    parser.add_argument("--page", action="store_true", help="write docs/performance.md")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        results = [measure(options.weir, Path(folder), durability) for durability in ("os", "fsync")]
-    for result in results:
-        print(f"\ndurability {result['durability']}: {ITEMS} items, {ENTITIES} entities")
-        print(f"{'':28} {'p50 ms':>8} {'p95 ms':>8} {'p99 ms':>8} {'CPU ms':>8}")
-        for row in result["rows"]:
-            print(f"{row['what']:28} {row['p50_ms']:8.2f} {row['p95_ms']:8.2f} {row['p99_ms']:8.2f} {row['cpu_ms']:8.2f}")
-        print(f"{AGENTS} agents: {result['agents_writes_per_s']:.0f} writes/s, claim p99 {result['claim_p99_ms']:.1f} ms; bare INSERTs: "
-              f"{result['floor_one_per_s']:.0f}/s one by one, {result['floor_fifty_per_s']:.0f}/s by fifty; RSS {result['rss_mb']:.0f} MB, "
-              f"{result['rss_after_mb']:.0f} MB after")
+    results = measured(options.weir)
+    print(table(results))
     out = ROOT / "target/bench/flow.json"
-    out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(results, indent=1))
+    if options.page:
+        figures.write("bench-flow", f"{figures.measured()}, on {bench.machine()}.\n\n{table(results)}")
     return 0
 
 

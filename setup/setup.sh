@@ -2,7 +2,7 @@
 # Installs what the commands need, into .setup. The argument says how much, and each level has all of the one before:
 #
 #   run         what `make run` needs
-#   test        what `make test` adds: Chromium, nginx, HAProxy, SoftHSM, older clients and those of others, g++ and the crates of the fuzzer (the level without an argument)
+#   test        what `make test` adds: Chromium, nginx, HAProxy, SoftHSM, PostgreSQL, older clients and those of others, g++ and the crates of the fuzzer (the level without an argument)
 #   bench       what `make bench`, `make certify-lab` and `make certify-relay` add: wrk, valgrind, other gateways of MCP (1 GB)
 #   agents      coding agents of others for `make certify-llm`, beside the level `test` (900 MB)
 #   generators  load generators to compare the lab with, beside the level `test`
@@ -90,6 +90,9 @@ if [ "$level" != run ]; then
   need pkcs11-tool opensc
   need certtool gnutls-bin
   [ -e /usr/lib/nginx/modules/ngx_stream_module.so ] || missing+=(libnginx-mod-stream)
+  # Work tracking for teams; the official test suite of JSON Schema 2020-12.
+  compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || need initdb postgresql
+  [ -d /usr/share/perl5/auto/share/dist/Test-JSON-Schema-Acceptance ] || missing+=(libtest-json-schema-acceptance-perl)
 fi
 if [ "$level" = bench ]; then
   need wrk wrk

@@ -3,6 +3,7 @@
 import pytest
 
 from gateway import Gateway, Origin, child_server
+from postgres import Board, Cluster
 
 EXPIRED = "2020-01-01T00:00:00Z"
 
@@ -38,3 +39,20 @@ def gateway(origin, tmp_path_factory):
     with Gateway(folder, servers, AGENTS, POLICY, limits=limits) as running:
         yield running
         running.verify()
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    """A PostgreSQL server with a database of flow that tests share, each with a tenant of its own."""
+    server = Cluster()
+    server.database("flow")
+    yield server
+    server.remove()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def board(request, tmp_path):
+    """Where a board is, on each store."""
+    if request.param == "sqlite":
+        return Board(tmp_path / "flow")
+    return Board(tmp_path / "flow", request.getfixturevalue("cluster"), "flow")

@@ -16,6 +16,7 @@ from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from gateway import ROOT, WEIR, Gateway, until
+from postgres import Board
 from test_code import NODE, TYPESCRIPT, ask, refused, text_of
 
 OURS = ["project", "work_item_create", "work_item_update", "work_item_get", "work_item_query", "work_item_delete",
@@ -33,8 +34,13 @@ KILLS = int(os.environ.get("WEIR_FLOW_KILLS", "12"))
 CROWD = int(os.environ.get("WEIR_FLOW_AGENTS", "16"))
 
 
+def flags(data):
+    """Where the database is: of a folder, or of a board of either store."""
+    return ["--data", str(data), *(data.flags() if isinstance(data, Board) else [])]
+
+
 def command(data, *more):
-    return [str(WEIR), "tools", "flow", "--data", str(data), *more]
+    return [str(WEIR), "tools", "flow", *flags(data), *more]
 
 
 def over_stdio(data, *more, mode="auto", env=None):
@@ -45,9 +51,9 @@ def over_stdio(data, *more, mode="auto", env=None):
 class Http:
     """The server over HTTP, on a port of its own."""
 
-    def __init__(self, data, *more):
-        self.process = subprocess.Popen(command(data, "--http", "127.0.0.1:0", "--durability", "os", *more),
-                                        stdout=subprocess.PIPE)
+    def __init__(self, data, *more, arguments=None):
+        own = command(data, "--http", "127.0.0.1:0", "--durability", "os", *more)
+        self.process = subprocess.Popen(arguments or own, stdout=subprocess.PIPE)
         self.url = self.process.stdout.readline().decode().strip()
         self.port = int(self.url.rsplit(":")[-1].split("/")[0])
 
@@ -62,7 +68,7 @@ class Http:
 
 def flow(data, *arguments, code=0):
     """What a command prints."""
-    done = subprocess.run([str(WEIR), "flow", *map(str, arguments), "--data", str(data), "--durability", "os"],
+    done = subprocess.run([str(WEIR), "flow", *map(str, arguments), *flags(data), "--durability", "os"],
                           capture_output=True, text=True, timeout=60)
     assert done.returncode == code, (arguments, done.returncode, done.stdout, done.stderr)
     return done.stdout if code < 2 else done.stderr
@@ -117,27 +123,27 @@ async def every_tool(client):
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_every_tool_over_stdio(tmp_path, mode):
+def test_every_tool_over_stdio(board, mode):
     async def script():
-        async with over_stdio(tmp_path / "flow", mode=mode) as client:
+        async with over_stdio(board, mode=mode) as client:
             await every_tool(client)
 
     asyncio.run(script())
-    assert "byte for byte" in flow(tmp_path / "flow", "log", "--check")
+    assert "byte for byte" in flow(board, "log", "--check")
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_every_tool_over_http(tmp_path, mode):
+def test_every_tool_over_http(board, mode):
     async def script(url):
         async with httpx2.AsyncClient(timeout=60) as web:
             async with Client(streamable_http_client(url, http_client=web), mode=mode) as client:
                 await every_tool(client)
 
-    with Http(tmp_path / "flow") as server:
+    with Http(board) as server:
         asyncio.run(script(server.url))
 
 
-def test_the_typescript_client(tmp_path):
+def test_the_typescript_client(board):
     calls = [
         {"name": "project", "arguments": {"action": "create", "name": "P"}},
         {"name": "work_item_create", "arguments": {"title": "t", "metadata": {"a": [1, {"b": None}]}}},
@@ -149,7 +155,7 @@ def test_the_typescript_client(tmp_path):
         {"name": "search", "arguments": {"query": "t"}},
         {"name": "next_work", "arguments": {"want": "mine"}},
     ]
-    done = subprocess.run(["node", str(TYPESCRIPT), str(NODE), *command(tmp_path / "flow", "--stdio")], input=json.dumps(calls),
+    done = subprocess.run(["node", str(TYPESCRIPT), str(NODE), *command(board, "--stdio")], input=json.dumps(calls),
                           text=True, capture_output=True, timeout=120)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
@@ -159,13 +165,13 @@ def test_the_typescript_client(tmp_path):
     assert said["calls"][2]["structured"]["item"]["metadata"] == {"a": [1, {"b": None}]}
 
 
-def test_the_names_of_workflow_mcp(tmp_path):
+def test_the_names_of_workflow_mcp(board):
     async def script():
-        async with over_stdio(tmp_path / "flow", "--compat", "workflow") as client:
+        async with over_stdio(board, "--compat", "workflow") as client:
             names = [tool.name for tool in (await client.list_tools()).tools]
             assert set(names) == {*OURS, *LATER, *EARLIER} and len(names) == len(set(names))
             assert "NO_ACTIVE_PROJECT" in await refused(client, "create_work_item", item_type="task", title="t")
-        async with over_stdio(tmp_path / "flow", mode="legacy") as client:
+        async with over_stdio(board, mode="legacy") as client:
             # Not listed, and answered all the same.
             assert [tool.name for tool in (await client.list_tools()).tools] == OURS
             made = await ask(client, "create_project", name="P")
@@ -242,8 +248,8 @@ def test_behind_the_gate_each_write_names_its_agent(tmp_path):
     assert "@ops" in board and board.startswith("# P\n"), board
 
 
-def test_a_board_tells_of_its_changes(tmp_path):
-    data = tmp_path / "flow"
+def test_a_board_tells_of_its_changes(board):
+    data = board
     flow(data, "add", "one", "--project", "A B")
 
     async def legacy():
@@ -296,8 +302,8 @@ def test_a_board_tells_of_its_changes(tmp_path):
     asyncio.run(modern())
 
 
-def test_sessions_share_one_database_and_outlive_its_owner(tmp_path):
-    data = tmp_path / "flow"
+def test_sessions_share_one_database_and_outlive_its_owner(board):
+    data = board
 
     async def script():
         async with over_stdio(data, "--as", "first") as first:
@@ -314,9 +320,9 @@ def test_sessions_share_one_database_and_outlive_its_owner(tmp_path):
     assert "third" in flow(data, "log")
 
 
-def test_killed_writers_lose_nothing_that_was_acknowledged(tmp_path):
+def test_killed_writers_lose_nothing_that_was_acknowledged(board):
     """Whoever has the database is killed again and again, in the middle of writing; the others go on."""
-    data = tmp_path / "flow"
+    data = board
     flow(data, "add", "first", "--project", "P")
     acknowledged = []
 
@@ -348,13 +354,17 @@ def test_killed_writers_lose_nothing_that_was_acknowledged(tmp_path):
         await asyncio.gather(*writers)
 
     asyncio.run(script())
-    db = sqlite3.connect(f"file:{data / 'flow.db'}?mode=ro", uri=True)
-    titles = [json.loads(doc)["title"] for (doc,) in db.execute("SELECT doc FROM objects WHERE kind='item'")]
-    db.close()
+    titles = titles_of(data)
     assert len(titles) == len(set(titles)), "one was written twice"
     lost = set(acknowledged) - set(titles)
     assert not lost, sorted(lost)[:5]
     assert "byte for byte" in flow(data, "log", "--check")
+
+
+def titles_of(data):
+    """The titles of all items."""
+    records = [json.loads(line) for line in flow(data, "export").splitlines()]
+    return [record["doc"]["title"] for record in records if record.get("kind") == "item"]
 
 
 def owner_of(data):
@@ -365,8 +375,8 @@ def owner_of(data):
     return [int(one[4]) for one in fields if one[5].endswith(f":{inode}")]
 
 
-def test_a_killed_owner_is_followed_within_two_seconds(tmp_path):
-    data = tmp_path / "flow"
+def test_a_killed_owner_is_followed_within_two_seconds(board):
+    data = board
 
     async def script():
         async with over_stdio(data, "--as", "first") as first:
@@ -389,9 +399,9 @@ def test_a_killed_owner_is_followed_within_two_seconds(tmp_path):
     assert "before" in titles and "after" in titles
 
 
-def test_many_agents_at_once(tmp_path):
+def test_many_agents_at_once(board):
     """No item is taken twice, none starves, and what the events say is what is kept."""
-    data = tmp_path / "flow"
+    data = board
     tasks = 5 * CROWD
     with Http(data) as server:
         def call(connection, session, tool, **arguments):
@@ -444,9 +454,10 @@ def test_many_agents_at_once(tmp_path):
     assert "byte for byte" in flow(data, "log", "--check")
 
 
-def test_at_a_terminal(tmp_path):
-    data = tmp_path / "flow"
-    assert "no database of flow yet" in flow(data, "board", code=2)
+def test_at_a_terminal(board, tmp_path):
+    data = board
+    if not board.url:
+        assert "no database of flow yet" in flow(data, "board", code=2)
     flow(data, "add", "Repair \x1b[2J the door", "--project", "Shop", "--priority", "2")
     flow(data, "add", "Paint it", "--after", "1")
     assert flow(data, "next").count("\n") == 1
@@ -461,8 +472,8 @@ def test_at_a_terminal(tmp_path):
     flow(data, "claim", "2", "--force", "--as", "ada")
     flow(data, "claim", "--as", "eve")
     assert flow(data, "claim", "--as", "eve", code=1) == ""
-    board = flow(data, "board")
-    assert board.startswith("# Shop\n") and "\x1b" not in board and "- [x] \\#1 Repair" in board
+    shown = flow(data, "board")
+    assert shown.startswith("# Shop\n") and "\x1b" not in shown and "- [x] \\#1 Repair" in shown
     assert "# Project Status" in flow(data, "status")
     assert json.loads(flow(data, "status", "--json"))["items"]["total"] == 2
     log = flow(data, "log", "1")
@@ -474,11 +485,11 @@ def test_at_a_terminal(tmp_path):
     assert flow(data, "migrate").strip().endswith("version 1")
     whole = flow(data, "export")
     (tmp_path / "board.jsonl").write_text(whole)
-    other = tmp_path / "other"
+    other = board.beside("other")
     assert "2 item" in flow(other, "import", tmp_path / "board.jsonl")
     assert flow(other, "export").splitlines()[1:] == whole.splitlines()[1:]
     (tmp_path / "cut.jsonl").write_text(whole[:-20])
-    third = tmp_path / "third"
+    third = board.beside("third")
     flow(third, "import", tmp_path / "cut.jsonl", code=2)
     assert not (third / "flow.db").exists()
     (tmp_path / "TODO.md").write_text("# Plan\n- [ ] a (P1)\n  - [x] b\n")
@@ -513,3 +524,57 @@ def test_what_is_no_database_of_ours_is_told(tmp_path):
 
     asyncio.run(script())
     assert "another program" in flow(data, "board", code=2)
+
+
+def in_mounts(script, folder, arguments):
+    """A command that sees mounts of its own, which a script makes of a folder, its `$0`."""
+    more = [] if os.getuid() == 0 else ["--user", "--map-root-user"]
+    return ["unshare", "--mount", *more, "sh", "-c", f'{script} && exec "$@"', str(folder), *arguments]
+
+
+def test_a_full_disk_is_told_and_nothing_is_half_written(tmp_path):
+    data = tmp_path / "flow"
+    data.mkdir()
+    arguments = command(data, "--http", "127.0.0.1:0", "--durability", "os")
+    with Http(data, arguments=in_mounts('mount -t tmpfs -o size=3m tmpfs "$0"', data, arguments)) as server:
+        async def script():
+            kept, refusals = [], []
+            async with httpx2.AsyncClient(timeout=60) as web:
+                async with Client(streamable_http_client(server.url, http_client=web)) as client:
+                    await ask(client, "project", action="create", name="P")
+                    for number in range(400):
+                        item = {"title": f"item {number}", "description": "many words " * 1500}
+                        result = await client.call_tool("work_item_create", item)
+                        if result.is_error:
+                            refusals.append(error_of(result))
+                        else:
+                            kept.append(item["title"])
+                        if len(refusals) == 5:
+                            break
+                    # What is there can still be read.
+                    page = await ask(client, "work_item_query", limit=100)
+                    assert [item["title"] for item in page["items"]] == kept[:-101:-1]
+                    more = ["-U", "--preserve-credentials"] if os.getuid() else []
+                    done = subprocess.run(["nsenter", "-t", str(server.process.pid), "-m", *more, "mount", "-o", "remount,size=30m",
+                                           str(data)], capture_output=True, text=True, timeout=20)
+                    assert done.returncode == 0, done.stderr
+                    await ask(client, "work_item_create", title="after")
+                    titles = [item["title"] for item in (await ask(client, "work_item_query", limit=2))["items"]]
+                    assert titles == ["after", kept[-1]]
+            assert len(kept) > 10 and len(refusals) == 5, (len(kept), len(refusals))
+            for error in refusals:
+                assert error["code"] == "unavailable" and "the disk is full" in error["message"], error
+                assert error["message"].startswith("nothing was written") and error["data"]["retry_after_ms"] > 0, error
+
+        asyncio.run(script())
+
+
+def test_a_disk_that_may_not_be_written_is_told(tmp_path):
+    data = tmp_path / "flow"
+    flow(data, "add", "one", "--project", "P")
+    read_only = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0"'
+    for words, code, said in [(["add", "two"], 2, "Read-only file system"), (["board"], 0, "one")]:
+        arguments = [str(WEIR), "flow", *words, "--data", str(data)]
+        done = subprocess.run(in_mounts(read_only, data, arguments), capture_output=True, text=True, timeout=30)
+        assert done.returncode == code and said in done.stdout + done.stderr, done
+    assert "two" not in flow(data, "board")

@@ -9,7 +9,7 @@ use tools::serve::{self, Progress, Service};
 
 use crate::model::ObjectKind;
 use crate::ops;
-use crate::store::{Caller, Durability, Page, Store};
+use crate::store::{Caller, Page, Store, StorePlace};
 use crate::table;
 
 /// Work tracking.
@@ -24,10 +24,10 @@ pub(crate) type Call<'c> = serve::call::Call<'c, Flow>;
 /// What work tracking is opened with.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The folder of the database.
+    /// The folder of the process: of its lock, and of the database where that is a file.
     pub data: PathBuf,
-    /// When a write is acknowledged.
-    pub durability: Durability,
+    /// The database.
+    pub place: StorePlace,
 }
 
 /// Work tracking has no work in the background.
@@ -57,8 +57,11 @@ impl Service for Flow {
     }
 
     /// A folder is one board: who may open it may see all of it, and whoever has it says how durable it is.
-    fn whose(_settings: &Settings) -> String {
-        Flow::NAME.to_owned()
+    fn whose(settings: &Settings) -> String {
+        match &settings.place {
+            StorePlace::Folder(..) => Flow::NAME.to_owned(),
+            StorePlace::Postgres(database) => format!("{}, {}", Flow::NAME, database.name()),
+        }
     }
 
     fn not_yours() -> Problem {
@@ -69,7 +72,7 @@ impl Service for Flow {
     }
 
     fn open(settings: &Settings) -> Result<Store, Problem> {
-        Store::open(&settings.data, settings.durability)
+        Store::open(&settings.place)
     }
 
     fn begin(_settings: &Settings, _engine: &Store) {}

@@ -6,6 +6,7 @@ mod entities;
 mod exchange;
 mod hostile;
 mod leases;
+mod schemas;
 mod work;
 
 use std::cell::RefCell;
@@ -14,15 +15,17 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tools::serve::Cancel;
 use tools::serve::call::{Ask, Problem, Said, Session, Waits};
+use tools::serve::postgres::Target;
 use tools::serve::table::run;
 
 use crate::service::Call;
-use crate::store::{Durability, Store};
+use crate::store::{Database, Durability, Store, StorePlace};
 
-/// A store in a folder of its own, and who calls.
+/// A store of its own, and who calls.
 #[derive(Clone)]
 struct House {
     store: Store,
+    place: StorePlace,
     folder: Arc<tempfile::TempDir>,
 }
 
@@ -32,12 +35,28 @@ struct Agent {
     session: RefCell<Session>,
 }
 
+/// A tenant of its own in the PostgreSQL database that `WEIR_FLOW_POSTGRES` names, or else a file of SQLite: what calls do
+/// is the same on both.
 fn house() -> House {
     let folder = tempfile::tempdir().unwrap();
+    let place = match std::env::var("WEIR_FLOW_POSTGRES") {
+        Ok(url) => {
+            let tenant = format!("test-{:016x}", fastrand::u64(..));
+            let target = Target::read(&url).unwrap();
+            StorePlace::Postgres(Box::new(Database::new(target, &tenant).unwrap()))
+        }
+        Err(_) => StorePlace::Folder(folder.path().into(), Durability::Os),
+    };
     House {
-        store: Store::open(folder.path(), Durability::Os).unwrap(),
+        store: Store::open(&place).unwrap(),
+        place,
         folder: Arc::new(folder),
     }
+}
+
+/// Whether this is a test of files, on PostgreSQL.
+fn has_no_file() -> bool {
+    std::env::var_os("WEIR_FLOW_POSTGRES").is_some()
 }
 
 /// A house with a project that `ada` works in.

@@ -5,6 +5,8 @@ use config::{Count, FilePath, List, Reference, Switch, Text, Url};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// The variable that hands the URL of a PostgreSQL database to the child.
+pub const FLOW_URL: &str = "WEIR_FLOW_URL";
 /// The variable that hands the key of the embedding endpoint to the child.
 pub const EMBED_KEY: &str = "WEIR_EMBED_KEY";
 
@@ -127,7 +129,10 @@ pub struct FlowSection {
     /// The folder of its database, relative to this file; tools/flow in the state folder where none is named.
     #[schemars(example = &"/var/lib/weir/flow")]
     pub data: Option<FilePath>,
-    /// When a write is acknowledged: fsync, when the disk has it, or os, when the operating system has it.
+    /// A PostgreSQL database that several machines share, in place of a file in that folder.
+    #[schemars(example = &"{ postgres: env:FLOW_URL }")]
+    pub store: Option<FlowStore>,
+    /// When a write to a file is acknowledged: fsync, when the disk has it, or os, when the operating system has it.
     #[schemars(example = &"os")]
     pub durability: FlowDurability,
     /// Whose tools are listed too: workflow lists those of workflow-mcp, which answer in any case.
@@ -148,6 +153,7 @@ impl Default for FlowSection {
     fn default() -> FlowSection {
         FlowSection {
             data: None,
+            store: None,
             durability: FlowDurability::default(),
             compat: None,
             sessions_max: sessions(),
@@ -155,6 +161,18 @@ impl Default for FlowSection {
             session_idle_ms: session_idle(),
         }
     }
+}
+
+/// A PostgreSQL database that several machines share, in place of a file in that folder.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FlowStore {
+    /// The URL of the database: env:NAME or file:PATH of it, or itself where it has no password.
+    #[schemars(required, example = &"env:FLOW_URL")]
+    pub postgres: Option<Text>,
+    /// Whose rows of it: those of one tenant are never seen by another; default where none is named.
+    #[schemars(example = &"shop")]
+    pub tenant: Option<Text>,
 }
 
 /// The endpoint that makes vectors of texts; without it there is no search by likeness alone, and nothing else

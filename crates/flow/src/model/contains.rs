@@ -4,7 +4,7 @@
 //! where each entry of the other is contained in some entry, whatever the order and number. At the top, and only there, an
 //! array contains a scalar that is one of its entries.
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 /// Whether `left @> right`; nothing where that takes more steps than are left. Each pair of values that is compared takes one.
 pub fn contains(left: &Value, right: &Value, steps: &mut usize) -> Option<bool> {
@@ -63,11 +63,28 @@ pub fn same(a: &Value, b: &Value) -> bool {
             if let (Some(a), Some(b)) = (a.as_u64(), b.as_u64()) {
                 return a == b;
             }
-            a.as_f64() == b.as_f64()
+            match (whole(a), whole(b)) {
+                (Some(a), Some(b)) => a == b,
+                // One has a fraction, or is larger than any number of an integer's bits.
+                _ => a.as_f64() == b.as_f64(),
+            }
         }
         (Value::Array(_) | Value::Object(_), _) | (_, Value::Array(_) | Value::Object(_)) => false,
         (a, b) => a == b,
     }
+}
+
+/// A number without a fraction. PostgreSQL reads a fractional number as it is written, in its shortest form: 1e19 is ten
+/// billions of billions, to the last digit.
+fn whole(number: &Number) -> Option<i128> {
+    if let Some(number) = number.as_i64() {
+        return Some(number.into());
+    }
+    if let Some(number) = number.as_u64() {
+        return Some(number.into());
+    }
+    let number = number.as_f64().filter(|number| number.fract() == 0.0)?;
+    format!("{number}").parse().ok()
 }
 
 #[cfg(test)]
@@ -98,6 +115,18 @@ mod tests {
             (json!({"a": ["x"]}), json!({"a": "x"}), false),
             (json!([["x"]]), json!(["x"]), false),
             (json!({"a": 1}), json!({"a": 1.0}), true),
+            (
+                json!(9007199254740993_i64),
+                json!(9007199254740992.0),
+                false,
+            ),
+            (
+                json!(18446744073709551615_u64),
+                json!(18446744073709551615.0),
+                false,
+            ),
+            (json!(10000000000000000000_u64), json!(1e19), true),
+            (json!(0), json!(-0.0), true),
             (json!({"a": null}), json!({"a": null}), true),
             (json!({}), json!({"a": null}), false),
             (json!({"a": 1}), json!({}), true),

@@ -79,7 +79,7 @@ pub fn run(tx: &Tx<'_>, project: &Project, call: &SearchCall) -> Result<SearchAn
     let limit = limit(call.limit)?;
     let place = mark.place(call.cursor.as_deref())?.unwrap_or_default();
     let offset = usize::try_from(place).unwrap_or(usize::MAX);
-    let query = words(&call.query)?;
+    let words = words(&call.query)?;
     let kinds: Vec<ObjectKind> = match call.kinds.as_deref() {
         None | Some([]) => vec![ObjectKind::Item, ObjectKind::Entity, ObjectKind::Deployment],
         Some(kinds) => kinds
@@ -91,7 +91,7 @@ pub fn run(tx: &Tx<'_>, project: &Project, call: &SearchCall) -> Result<SearchAn
             })
             .collect(),
     };
-    let found = tx.search(&project.stamp.id, &query, &kinds, limit + 1, offset)?;
+    let found = tx.search(&project.stamp.id, &words, &kinds, limit + 1, offset)?;
     let (found, next) = offset_page(found, limit, offset);
     let hits = found
         .into_iter()
@@ -145,24 +145,22 @@ fn hit(
     })
 }
 
-/// The words of a query as FTS5 takes them: each is quoted, so that nothing in it is an operator.
-fn words(query: &str) -> Result<String, Problem> {
+/// The words of a query; whatever else is in it counts for nothing.
+fn words(query: &str) -> Result<Vec<&str>, Problem> {
     if query.chars().count() > QUERY_CHARS_MAX {
         return Err(Problem::argument(format!(
             "`query`: has at most {QUERY_CHARS_MAX} characters"
         )));
     }
-    let words = query
+    let words: Vec<&str> = query
         .split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty());
-    let quoted: Vec<String> = words
+        .filter(|word| !word.is_empty())
         .take(WORDS_MAX)
-        .map(|word| format!("\"{word}\"*"))
         .collect();
-    match quoted.is_empty() {
+    match words.is_empty() {
         true => Err(Problem::argument(
             "`query`: has no word; work_item_query lists everything",
         )),
-        false => Ok(quoted.join(" ")),
+        false => Ok(words),
     }
 }

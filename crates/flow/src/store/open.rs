@@ -1,13 +1,14 @@
 //! Opens the database: refuses what is another program's, of a newer version, or on a file system that cannot lock.
 
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 use tools::serve::call::Problem;
 
 use super::schema::{APPLICATION_ID, STEPS};
-use super::{Durability, STATEMENTS_MAX, failed};
+use super::{Durability, STATEMENTS_MAX, failed, unavailable};
 use crate::model::problem;
 
 /// How long a connection waits for another's lock.
@@ -23,6 +24,41 @@ const NETWORK: &[i64] = &[
     0x00c3_6400,
     0x6573_5546,
 ];
+
+/// The file that a connection has open. SQLite goes on writing to a file that was moved or deleted, and nobody would find
+/// what it wrote.
+pub(super) struct FileSeen {
+    path: PathBuf,
+    device: u64,
+    number: u64,
+}
+
+impl FileSeen {
+    /// The file that a path leads to now.
+    pub(super) fn at(path: &Path) -> Result<FileSeen, Problem> {
+        let found = std::fs::metadata(path).map_err(|error| {
+            tracing::error!(%error, "the database of flow");
+            unavailable("its file cannot be found", "nothing was written")
+        })?;
+        Ok(FileSeen {
+            path: path.to_owned(),
+            device: found.dev(),
+            number: found.ino(),
+        })
+    }
+
+    /// Refuses to write where the path leads to another file by now, or to none.
+    pub(super) fn refuse_moved(&self) -> Result<(), Problem> {
+        let now = FileSeen::at(&self.path)?;
+        match (now.device, now.number) == (self.device, self.number) {
+            true => Ok(()),
+            false => Err(unavailable(
+                "another file took the place of the database; start the server again",
+                "nothing was written",
+            )),
+        }
+    }
+}
 
 /// The connection that writes; the database is made, or brought up to date.
 pub(super) fn writer(path: &Path, durability: Durability) -> Result<Connection, Problem> {
@@ -142,8 +178,14 @@ fn refuse_network(path: &Path) -> Result<(), Problem> {
         clippy::unnecessary_cast,
         reason = "its type is another on other machines"
     )]
-    let kind = system.f_type as i64 & 0xffff_ffff;
-    match NETWORK.contains(&kind) {
+    let kind = system.f_type as i64;
+    refuse_kind(kind, folder)
+}
+
+/// Refuses a file system by its number.
+fn refuse_kind(kind: i64, folder: &Path) -> Result<(), Problem> {
+    // Some of the numbers have their highest bit set, and come as negative ones on some machines.
+    match NETWORK.contains(&(kind & 0xffff_ffff)) {
         false => Ok(()),
         true => Err(problem(
             "network_folder",
@@ -152,5 +194,29 @@ fn refuse_network(path: &Path) -> Result<(), Problem> {
                 folder.display()
             ),
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The numbers of `linux/magic.h`, and of the file systems that SQLite is safe on.
+    #[test]
+    fn file_systems_of_other_machines_are_refused() {
+        let folder = Path::new("/srv/board");
+        for kind in [0x6969, 0xff53_4d42, -0x00ac_b2be, 0x0102_1997, 0x6573_5546] {
+            let problem = refuse_kind(kind, folder).err().unwrap();
+            assert_eq!(problem.code, "network_folder");
+            assert!(
+                problem.message.contains("/srv/board"),
+                "{}",
+                problem.message
+            );
+        }
+        // ext4, tmpfs, xfs, btrfs, overlayfs.
+        for kind in [0xef53, 0x0102_1994, 0x5846_5342, 0x9123_683e, 0x794c_7630] {
+            assert!(refuse_kind(kind, folder).is_ok(), "{kind:x}");
+        }
     }
 }

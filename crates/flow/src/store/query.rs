@@ -1,15 +1,15 @@
 //! How objects are found. Lists go from the object that was changed last to older ones, and their places are numbers of
 //! events, so that a page goes on where the one before ended, whatever was written meanwhile.
 
-use rusqlite::types::ToSql;
-use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 use serde::Serialize;
 use serde_json::Value;
 use tools::serve::call::Problem;
 
+use super::Tx;
+use super::db::{Cell, Db, Row, cells};
 use super::row::{NOT_WHOLE, damaged};
-use super::{Tx, failed};
-use crate::model::filter::{FactTest, Filter, STEPS_MAX};
+use super::words;
+use crate::model::filter::{FactTest, FactValue, Filter, STEPS_MAX};
 use crate::model::item::ItemType;
 use crate::model::{Document, Lease, ObjectKind, Project, Stamp, Status, WorkItem};
 
@@ -71,38 +71,67 @@ pub struct ItemFilter {
 /// Which objects, as SQL and its values.
 struct Where {
     sql: String,
-    values: Vec<Box<dyn ToSql>>,
+    values: Vec<Given>,
+}
+
+/// A value that is kept until it is asked with.
+enum Given {
+    Int(i64),
+    Text(String),
+    Fact(FactValue),
+}
+
+impl Given {
+    fn cell(&self) -> Cell<'_> {
+        match self {
+            Given::Int(number) => Cell::Int(Some(*number)),
+            Given::Text(text) => Cell::Text(Some(text)),
+            Given::Fact(fact) => Cell::Fact(fact),
+        }
+    }
+}
+
+impl From<&str> for Given {
+    fn from(text: &str) -> Given {
+        Given::Text(text.to_owned())
+    }
+}
+
+impl From<i64> for Given {
+    fn from(number: i64) -> Given {
+        Given::Int(number)
+    }
 }
 
 impl Where {
     fn new(project: &str, kind: ObjectKind) -> Where {
         Where {
             sql: "o.project=? AND o.kind=?".to_owned(),
-            values: vec![Box::new(project.to_owned()), Box::new(kind.as_str())],
+            values: vec![project.into(), kind.as_str().into()],
         }
     }
 
-    fn and(&mut self, sql: &str, values: Vec<Box<dyn ToSql>>) {
+    fn and(&mut self, sql: &str, values: impl IntoIterator<Item = Given>) {
         self.sql.push_str(" AND ");
         self.sql.push_str(sql);
         self.values.extend(values);
     }
 
-    fn eq(&mut self, column: &str, value: impl ToSql + 'static) {
-        self.and(&format!("o.{column}=?"), vec![Box::new(value)]);
+    fn eq(&mut self, column: &str, value: impl Into<Given>) {
+        self.and(&format!("o.{column}=?"), [value.into()]);
     }
 
     fn one_of(&mut self, column: &str, words: &[&'static str]) {
         let marks = vec!["?"; words.len()].join(",");
-        let values = words.iter().map(|word| Box::new(*word) as Box<dyn ToSql>);
-        self.and(&format!("o.{column} IN ({marks})"), values.collect());
+        let values = words.iter().map(|word| Given::from(*word));
+        self.and(&format!("o.{column} IN ({marks})"), values);
     }
 
     fn tags(&mut self, tags: &[String]) {
         for tag in tags {
             self.and(
                 "EXISTS(SELECT 1 FROM edges e WHERE e.source=o.id AND e.relation='tag' AND e.target=?)",
-                vec![Box::new(tag.clone())],
+                [tag.as_str().into()],
             );
         }
     }
@@ -111,33 +140,25 @@ impl Where {
     fn facts(&mut self, project: &str, types: &[String], filter: &Filter) {
         let marks = vec!["?"; types.len()].join(",");
         let of = || {
-            let mut values: Vec<Box<dyn ToSql>> = vec![Box::new(project.to_owned())];
-            values.extend(
-                types
-                    .iter()
-                    .map(|of| Box::new(of.clone()) as Box<dyn ToSql>),
-            );
-            values
+            let types = types.iter().map(|of| of.as_str().into());
+            std::iter::once(project.into()).chain(types)
         };
         for test in filter.tests().into_iter().take(INDEXED_TESTS_MAX) {
-            let (place, sql, tested): (_, _, Vec<Box<dyn ToSql>>) = match test {
+            let (place, sql, tested) = match test {
                 FactTest::AnyOf(place, values) => (
                     place,
                     format!("value IN ({})", vec!["?"; values.len()].join(",")),
-                    values
-                        .into_iter()
-                        .map(|value| Box::new(value) as Box<dyn ToSql>)
-                        .collect(),
+                    values.into_iter().map(Given::Fact).collect(),
                 ),
                 FactTest::Above(place, value) => {
-                    (place, "value >= ?".to_owned(), vec![Box::new(value)])
+                    (place, "value >= ?".to_owned(), vec![Given::Fact(value)])
                 }
             };
-            let mut values = of();
-            values.push(Box::new(place));
+            let mut values: Vec<Given> = of().collect();
+            values.push(Given::Text(place));
             values.extend(tested);
             values.extend(of());
-            values.push(Box::new(NOT_WHOLE));
+            values.push(NOT_WHOLE.into());
             self.and(
                 &format!(
                     "o.row IN (SELECT object FROM facts WHERE project=? AND type IN ({marks}) AND place=? AND {sql} \
@@ -175,15 +196,12 @@ fn too_much(stamp: &Stamp) -> Problem {
 }
 
 /// The last event's number and time.
-pub(super) fn last_event(db: &Connection) -> Result<Option<(u64, u64)>, Problem> {
-    let last: Option<(i64, String)> = db
-        .query_row(
-            "SELECT seq, at FROM events ORDER BY seq DESC LIMIT 1",
-            [],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )
-        .optional()
-        .map_err(failed)?;
+pub(super) fn last_event(db: Db<'_>) -> Result<Option<(u64, u64)>, Problem> {
+    let last = db.one(
+        "SELECT seq, at FROM events ORDER BY seq DESC LIMIT 1",
+        &[],
+        |row| Ok((row.int(0)?, row.text(1)?)),
+    )?;
     Ok(last.map(|(seq, at)| {
         let ms = crate::model::time_ms(&at).unwrap_or_default();
         (u64::try_from(seq).unwrap_or_default(), ms)
@@ -201,51 +219,46 @@ impl Tx<'_> {
             "SELECT o.seq, o.doc FROM objects o WHERE {} AND o.seq < ? ORDER BY o.seq DESC LIMIT {CHUNK}",
             of.sql
         );
-        let mut select = self.db.prepare_cached(&sql).map_err(failed)?;
         let (mut rows, mut scanned, mut bytes) = (Vec::new(), 0, 0);
         let mut before = page.before.unwrap_or(i64::MAX);
         loop {
-            let values = of.values.iter().map(|value| &**value as &dyn ToSql);
-            let mut found = select
-                .query(params_from_iter(
-                    values.chain(std::iter::once(&before as &dyn ToSql)),
-                ))
-                .map_err(failed)?;
+            let values: Vec<Cell<'_>> = of.values.iter().map(Given::cell).collect();
+            let values = [values, vec![Cell::from(before)]].concat();
+            // Where the next page begins, once this one is full.
+            let mut full = None;
             let mut seen = 0;
-            while let Some(row) = found.next().map_err(failed)? {
+            self.db.each(&sql, &values, |row| {
                 seen += 1;
-                let seq: i64 = row.get(0).map_err(failed)?;
+                let seq = row.int(0)?;
                 if rows.len() == page.limit {
-                    let next = rows.last().map(|(seq, _)| *seq);
-                    return Ok(Rows { rows, next });
+                    full = Some(rows.last().map(|(seq, _)| *seq));
+                    return Ok(false);
                 }
-                let doc = row.get_ref(1).map_err(failed)?;
-                let doc = doc.as_str().map_err(|error| failed(error.into()))?;
+                let doc = row.str(1)?;
                 let document: T = serde_json::from_str(doc).map_err(damaged)?;
                 let fit = match fits(&document) {
                     Some(fit) => fit,
                     None if scanned + seen == 1 => return Err(too_much(document.stamp())),
                     // The next page begins with this one, and with all its steps.
                     None => {
-                        return Ok(Rows {
-                            rows,
-                            next: Some(before),
-                        });
+                        full = Some(Some(before));
+                        return Ok(false);
                     }
                 };
                 before = seq;
+                bytes += doc.len();
                 if fit {
                     rows.push((seq, document));
                 }
-                bytes += doc.len();
                 if bytes >= SCANNED_BYTES_MAX {
-                    return Ok(Rows {
-                        rows,
-                        next: Some(before),
-                    });
+                    full = Some(Some(before));
                 }
-            }
+                Ok(full.is_none())
+            })?;
             scanned += seen;
+            if let Some(next) = full {
+                return Ok(Rows { rows, next });
+            }
             if seen < CHUNK {
                 return Ok(Rows { rows, next: None });
             }
@@ -267,7 +280,7 @@ impl Tx<'_> {
     ) -> Result<Rows<WorkItem>, Problem> {
         let mut sql = Where::new(project, ObjectKind::Item);
         if !of.with_deleted {
-            sql.and("o.deleted=0", Vec::new());
+            sql.and("o.deleted=0", []);
         }
         if !of.statuses.is_empty() {
             let words: Vec<&str> = of.statuses.iter().map(|status| status.as_str()).collect();
@@ -283,18 +296,17 @@ impl Tx<'_> {
             sql.one_of("type", &words);
         }
         match &of.parent {
-            Some(Some(parent)) => sql.eq("parent", parent.clone()),
-            Some(None) => sql.and("o.parent IS NULL", Vec::new()),
+            Some(Some(parent)) => sql.eq("parent", parent.as_str()),
+            Some(None) => sql.and("o.parent IS NULL", []),
             None => {}
         }
         if let Some(below) = &of.below {
             let path = self.path(below)?;
-            let bounds: Vec<Box<dyn ToSql>> =
-                vec![Box::new(format!("{path}/")), Box::new(format!("{path}0"))];
-            sql.and("o.path >= ? AND o.path < ?", bounds);
+            let bounds = [format!("{path}/"), format!("{path}0")];
+            sql.and("o.path >= ? AND o.path < ?", bounds.map(Given::Text));
         }
         if let Some(assignee) = &of.assignee {
-            sql.eq("assignee", assignee.clone());
+            sql.eq("assignee", assignee.as_str());
         }
         if let Some(priority) = of.priority {
             sql.eq("priority", priority);
@@ -330,10 +342,10 @@ impl Tx<'_> {
     ) -> Result<Rows<crate::model::Entity>, Problem> {
         let mut sql = Where::new(project, ObjectKind::Entity);
         if !with_deleted {
-            sql.and("o.deleted=0", Vec::new());
+            sql.and("o.deleted=0", []);
         }
         if let Some(of) = entity_type {
-            sql.eq("type", of.to_owned());
+            sql.eq("type", of);
             if let Some(filter) = filter.filter(|_| !with_deleted) {
                 sql.facts(project, &[of.to_owned()], filter);
             }
@@ -354,9 +366,9 @@ impl Tx<'_> {
         page: Page,
     ) -> Result<Rows<T>, Problem> {
         let mut sql = Where::new(project, T::KIND);
-        sql.and("o.deleted=0", Vec::new());
+        sql.and("o.deleted=0", []);
         if let Some(of) = type_name {
-            sql.eq("type", of.to_owned());
+            sql.eq("type", of);
         }
         self.list(&sql, page, |_| Some(true))
     }
@@ -372,10 +384,12 @@ impl Tx<'_> {
 
     /// How many objects of a kind there are, and not deleted.
     pub fn count(&self, project: Option<&str>, kind: ObjectKind) -> Result<i64, Problem> {
-        self.db
-            .prepare_cached("SELECT count(*) FROM objects WHERE (?1 IS NULL OR project=?1) AND kind=?2 AND deleted=0")
-            .and_then(|mut select| select.query_row(params![project, kind.as_str()], |row| row.get(0)))
-            .map_err(failed)
+        let count = self.db.one(
+            "SELECT count(*) FROM objects WHERE (?1 IS NULL OR project=?1) AND kind=?2 AND deleted=0",
+            cells![project, kind.as_str()],
+            |row| row.int(0),
+        )?;
+        Ok(count.unwrap_or_default())
     }
 
     /// The id of an object of a name, in any case of letters.
@@ -386,46 +400,40 @@ impl Tx<'_> {
         type_name: Option<&str>,
         name: &str,
     ) -> Result<Option<String>, Problem> {
-        self.db
-            .prepare_cached(
-                "SELECT id FROM objects WHERE (?1 IS NULL OR project=?1) AND kind=?2 AND (?3 IS NULL OR type=?3) AND name=?4 \
-                 AND deleted=0 ORDER BY row LIMIT 1",
-            )
-            .and_then(|mut select| {
-                select
-                    .query_row(params![project, kind.as_str(), type_name, name.to_lowercase()], |row| row.get(0))
-                    .optional()
-            })
-            .map_err(failed)
+        self.db.one(
+            "SELECT id FROM objects WHERE (?1 IS NULL OR project=?1) AND kind=?2 AND (?3 IS NULL OR type=?3) AND name=?4 \
+             AND deleted=0 ORDER BY row LIMIT 1",
+            cells![project, kind.as_str(), type_name, &name.to_lowercase()],
+            |row| row.text(0),
+        )
     }
 
     /// The id of the item of a number.
     pub fn id_of_number(&self, project: &str, number: i64) -> Result<Option<String>, Problem> {
-        self.db
-            .prepare_cached("SELECT id FROM objects WHERE project=?1 AND number=?2 AND kind='item'")
-            .and_then(|mut select| {
-                select
-                    .query_row(params![project, number], |row| row.get(0))
-                    .optional()
-            })
-            .map_err(failed)
+        self.db.one(
+            "SELECT id FROM objects WHERE project=?1 AND number=?2 AND kind='item'",
+            cells![project, number],
+            |row| row.text(0),
+        )
     }
 
     /// The number that the next item of a project has.
     pub fn next_number(&self, project: &str) -> Result<i64, Problem> {
-        self.db
-            .prepare_cached("SELECT coalesce(max(number), 0) + 1 FROM objects WHERE project=?1 AND number IS NOT NULL")
-            .and_then(|mut select| select.query_row([project], |row| row.get(0)))
-            .map_err(failed)
+        let next = self.db.one(
+            "SELECT coalesce(max(number), 0) + 1 FROM objects WHERE project=?1 AND number IS NOT NULL",
+            cells![project],
+            |row| row.int(0),
+        )?;
+        Ok(next.unwrap_or(1))
     }
 
     /// The ids from the top to an item, as `/a/b/c`.
     pub fn path(&self, item: &str) -> Result<String, Problem> {
-        let path: Option<String> = self
-            .db
-            .prepare_cached("SELECT path FROM objects WHERE id=?1")
-            .and_then(|mut select| select.query_row([item], |row| row.get(0)).optional())
-            .map_err(failed)?;
+        let path = self.db.one(
+            "SELECT path FROM objects WHERE id=?1 AND path IS NOT NULL",
+            cells![item],
+            |row| row.text(0),
+        )?;
         Ok(path.unwrap_or_default())
     }
 
@@ -438,7 +446,7 @@ impl Tx<'_> {
     ) -> Result<Vec<String>, Problem> {
         self.strings(
             "SELECT source FROM edges WHERE relation=?1 AND target=?2 ORDER BY source LIMIT ?3",
-            params![relation, target, count(most)],
+            cells![relation, target, count(most)],
         )
     }
 
@@ -447,7 +455,7 @@ impl Tx<'_> {
         let ids = self.strings(
             "SELECT o.id FROM edges e JOIN objects o ON o.id=e.target WHERE e.source=?1 AND e.relation='blocks' \
              AND o.deleted=0 AND o.status NOT IN ('completed','cancelled') ORDER BY o.number LIMIT ?2",
-            params![item, count(most)],
+            cells![item, count(most)],
         )?;
         self.all(&ids)
     }
@@ -470,9 +478,9 @@ impl Tx<'_> {
             false => ("parent = ?1 AND ?2 = ?2", item.to_owned(), String::new()),
         };
         let sql = format!(
-            "SELECT status, count(*) FROM objects WHERE {sql} AND kind='item' AND deleted=0 GROUP BY status"
+            "SELECT status, count(*) FROM objects WHERE {sql} AND kind='item' AND deleted=0 GROUP BY status ORDER BY status"
         );
-        self.counts(&sql, params![low, high])
+        self.counts(&sql, cells![&low, &high])
     }
 
     /// How many objects of a kind a project has by the values of a column.
@@ -492,7 +500,7 @@ impl Tx<'_> {
             "SELECT CAST({column} AS TEXT), count(*) FROM objects WHERE project=?1 AND kind=?2 AND deleted=0 {open} \
              AND {column} IS NOT NULL GROUP BY {column} ORDER BY {column}"
         );
-        self.counts(&sql, params![project, kind.as_str()])
+        self.counts(&sql, cells![project, kind.as_str()])
     }
 
     /// Items that can be taken now, the most urgent first: nobody has them, nothing that they wait for is open, and nothing
@@ -509,22 +517,24 @@ impl Tx<'_> {
             .iter()
             .map(|of| format!("'{}'", of.as_str()))
             .collect();
+        // Columns are compared with columns alone: below row-level security PostgreSQL looks an expression up in no index.
+        // With an offset it asks each part for each item, by an index, and makes no join of what it has no statistics of yet.
         let sql = format!(
             "SELECT o.doc FROM objects o WHERE o.project=?1 AND o.kind='item' AND o.deleted=0 \
              AND o.status IN ('planned','active') AND o.type IN ({}) \
-             AND NOT EXISTS(SELECT 1 FROM objects l WHERE l.id='lease:'||o.id AND l.assignee IS NOT NULL AND l.until > ?2) \
+             AND NOT EXISTS(SELECT 1 FROM objects l WHERE l.parent=o.id AND l.kind='lease' AND l.assignee IS NOT NULL AND l.until > ?2 LIMIT 1 OFFSET 0) \
              AND CASE o.status WHEN 'planned' THEN o.assignee IS NULL OR o.assignee=?3 ELSE o.assignee IS NULL OR \
-               EXISTS(SELECT 1 FROM objects l WHERE l.id='lease:'||o.id AND l.assignee IS NOT NULL AND l.until <= ?2) END \
+               EXISTS(SELECT 1 FROM objects l WHERE l.parent=o.id AND l.kind='lease' AND l.assignee IS NOT NULL AND l.until <= ?2 LIMIT 1 OFFSET 0) END \
              AND NOT EXISTS(SELECT 1 FROM edges e JOIN objects b ON b.id=e.target WHERE e.source=o.id AND e.relation='blocks' \
-               AND b.deleted=0 AND b.status NOT IN ('completed','cancelled')) \
+               AND b.deleted=0 AND b.status NOT IN ('completed','cancelled') LIMIT 1 OFFSET 0) \
              AND NOT EXISTS(SELECT 1 FROM objects c WHERE c.parent=o.id AND c.kind='item' AND c.deleted=0 \
-               AND c.status NOT IN ('completed','cancelled')) \
+               AND c.status NOT IN ('completed','cancelled') LIMIT 1 OFFSET 0) \
              ORDER BY o.priority, o.number LIMIT ?4 OFFSET ?5",
             words.join(",")
         );
         self.documents(
             &sql,
-            params![project, self.now(), actor, count(limit), count(offset)],
+            cells![project, self.now(), actor, count(limit), count(offset)],
         )
     }
 
@@ -539,9 +549,9 @@ impl Tx<'_> {
             "SELECT o.doc FROM objects o WHERE o.project=?1 AND o.kind='item' AND o.deleted=0 \
              AND o.status IN ('planned','active','blocked') AND (o.status='blocked' OR EXISTS( \
                SELECT 1 FROM edges e JOIN objects b ON b.id=e.target WHERE e.source=o.id AND e.relation='blocks' \
-               AND b.deleted=0 AND b.status NOT IN ('completed','cancelled'))) \
+               AND b.deleted=0 AND b.status NOT IN ('completed','cancelled') LIMIT 1 OFFSET 0)) \
              ORDER BY o.priority, o.number LIMIT ?2 OFFSET ?3",
-            params![project, count(limit), count(offset)],
+            cells![project, count(limit), count(offset)],
         )
     }
 
@@ -555,7 +565,7 @@ impl Tx<'_> {
         self.documents(
             "SELECT doc FROM objects WHERE project=?1 AND kind='item' AND deleted=0 AND status=?2 \
              ORDER BY priority, number LIMIT ?3",
-            params![project, status.as_str(), count(limit)],
+            cells![project, status.as_str(), count(limit)],
         )
     }
 
@@ -564,41 +574,59 @@ impl Tx<'_> {
         self.documents(
             "SELECT doc FROM objects WHERE project=?1 AND kind='lease' AND deleted=0 AND assignee IS NOT NULL AND until > ?2 \
              ORDER BY until LIMIT ?3",
-            params![project, self.now(), count(limit)],
+            cells![project, self.now(), count(limit)],
         )
     }
 
-    /// Objects whose words fit, best first: kind, id and how well.
+    /// Objects in which each of some words begins one, best first: kind, id and how well.
     pub fn search(
         &self,
         project: &str,
-        query: &str,
+        query: &[&str],
         kinds: &[ObjectKind],
         limit: usize,
         offset: usize,
     ) -> Result<Vec<(ObjectKind, String, f64)>, Problem> {
-        let words: Vec<String> = kinds
+        let kinds: Vec<String> = kinds
             .iter()
             .map(|kind| format!("'{}'", kind.as_str()))
             .collect();
-        let sql = format!(
-            "SELECT o.kind, o.id, bm25(texts, 4.0, 1.0) AS score FROM texts JOIN objects o ON o.row=texts.rowid \
-             WHERE texts MATCH ?1 AND o.project=?2 AND o.deleted=0 AND o.kind IN ({}) ORDER BY score, o.row LIMIT ?3 OFFSET ?4",
-            words.join(",")
-        );
-        let mut select = self.db.prepare_cached(&sql).map_err(failed)?;
-        let rows = select
-            .query_map(
-                params![query, project, count(limit), count(offset)],
-                |row| Ok((row.get::<_, String>(0)?, row.get(1)?, row.get(2)?)),
-            )
-            .map_err(failed)?;
-        let mut all = Vec::new();
-        for row in rows {
-            let (kind, id, score): (String, String, f64) = row.map_err(failed)?;
-            all.extend(ObjectKind::of(&kind).map(|kind| (kind, id, -score)));
-        }
-        Ok(all)
+        let kinds = kinds.join(",");
+        let read = |row: &Row<'_>| Ok((row.text(0)?, row.text(1)?, row.real(2)?));
+        let rows = match self.db {
+            Db::Sqlite(_) => {
+                let sql = format!(
+                    "SELECT o.kind, o.id, -bm25(texts, 4.0, 1.0) AS score FROM texts JOIN objects o ON o.row=texts.rowid \
+                     WHERE texts MATCH ?1 AND o.project=?2 AND o.deleted=0 AND o.kind IN ({kinds}) \
+                     ORDER BY score DESC, o.row LIMIT ?3 OFFSET ?4"
+                );
+                // Each word is quoted, so that nothing in it is an operator of FTS5.
+                let quoted: Vec<String> = query.iter().map(|word| format!("\"{word}\"*")).collect();
+                let quoted = quoted.join(" ");
+                let values = cells![&quoted, project, count(limit), count(offset)];
+                self.db.all(&sql, values, read)?
+            }
+            Db::Postgres(_) => {
+                let words: Vec<String> = query.iter().flat_map(|word| words::words(word)).collect();
+                if words.is_empty() {
+                    return Ok(Vec::new());
+                }
+                let sql = searched(words.len(), &kinds);
+                let ends: Vec<String> = words
+                    .iter()
+                    .map(|word| format!("{word}\u{10ffff}"))
+                    .collect();
+                let mut values = cells![project, count(limit), count(offset)].to_vec();
+                for (word, end) in words.iter().zip(&ends) {
+                    values.extend_from_slice(cells![word, end]);
+                }
+                self.db.all(&sql, &values, read)?
+            }
+        };
+        let known = rows
+            .into_iter()
+            .filter_map(|(kind, id, score)| Some((ObjectKind::of(&kind)?, id, score)));
+        Ok(known.collect())
     }
 
     /// Events of a project, newest first; of one object, one actor, since a time.
@@ -610,51 +638,33 @@ impl Tx<'_> {
         since: Option<&str>,
         page: Page,
     ) -> Result<Vec<Event>, Problem> {
-        let mut select = self
-            .db
-            .prepare_cached(
-                "SELECT e.seq, e.change, e.at, e.actor, e.tool, e.project, e.kind, e.id, e.version, e.after, \
-                 (SELECT p.after FROM events p WHERE p.id=e.id AND p.version<e.version ORDER BY p.version DESC LIMIT 1) \
-                 FROM events e WHERE e.project=?1 AND (?2 IS NULL OR e.id=?2) AND (?3 IS NULL OR e.actor=?3) \
-                 AND (?4 IS NULL OR e.at>=?4) AND e.seq < ?5 ORDER BY e.seq DESC LIMIT ?6",
-            )
-            .map_err(failed)?;
         let before = page.before.unwrap_or(i64::MAX);
-        let rows = select
-            .query_map(
-                params![project, id, actor, since, before, count(page.limit)],
-                read_event,
-            )
-            .map_err(failed)?;
-        rows.map(|row| row.map_err(failed)).collect()
+        self.db.all(
+            &format!(
+                "{EVENTS} WHERE e.project=?1 AND (?2 IS NULL OR e.id=?2) AND (?3 IS NULL OR e.actor=?3) \
+                 AND (?4 IS NULL OR e.at>=?4) AND e.seq < ?5 ORDER BY e.seq DESC LIMIT ?6"
+            ),
+            cells![project, id, actor, since, before, count(page.limit)],
+            read_event,
+        )
     }
 
     /// The events of one change, first to last.
     pub fn change(&self, project: &str, change: i64) -> Result<Vec<Event>, Problem> {
-        let mut select = self
-            .db
-            .prepare_cached(
-                "SELECT e.seq, e.change, e.at, e.actor, e.tool, e.project, e.kind, e.id, e.version, e.after, \
-                 (SELECT p.after FROM events p WHERE p.id=e.id AND p.version<e.version ORDER BY p.version DESC LIMIT 1) \
-                 FROM events e WHERE e.project=?1 AND e.change=?2 ORDER BY e.seq",
-            )
-            .map_err(failed)?;
-        let rows = select
-            .query_map(params![project, change], read_event)
-            .map_err(failed)?;
-        rows.map(|row| row.map_err(failed)).collect()
+        self.db.all(
+            &format!("{EVENTS} WHERE e.project=?1 AND e.change=?2 ORDER BY e.seq"),
+            cells![project, change],
+            read_event,
+        )
     }
 
     /// The events of an object after a version: who built on it.
     pub fn later(&self, id: &str, version: i64) -> Result<Vec<(i64, String)>, Problem> {
-        let mut select = self
-            .db
-            .prepare_cached("SELECT change, actor FROM events WHERE id=?1 AND version>?2 ORDER BY version LIMIT 20")
-            .map_err(failed)?;
-        let rows = select
-            .query_map(params![id, version], |row| Ok((row.get(0)?, row.get(1)?)))
-            .map_err(failed)?;
-        rows.map(|row| row.map_err(failed)).collect()
+        self.db.all(
+            "SELECT change, actor FROM events WHERE id=?1 AND version>?2 ORDER BY version LIMIT 20",
+            cells![id, version],
+            |row| Ok((row.int(0)?, row.text(1)?)),
+        )
     }
 
     /// The last event that changed an object of one of these kinds; 0 where there is none.
@@ -662,16 +672,12 @@ impl Tx<'_> {
         let mut last = 0;
         for kind in kinds {
             for deleted in [0, 1] {
-                let of: Option<i64> = self
-                    .db
-                    .prepare_cached(
-                        "SELECT max(seq) FROM objects WHERE project=?1 AND kind=?2 AND deleted=?3",
-                    )
-                    .and_then(|mut select| {
-                        select.query_row(params![project, kind.as_str(), deleted], |row| row.get(0))
-                    })
-                    .map_err(failed)?;
-                last = last.max(of.unwrap_or_default());
+                let of = self.db.one(
+                    "SELECT max(seq) FROM objects WHERE project=?1 AND kind=?2 AND deleted=?3",
+                    cells![project, kind.as_str(), deleted],
+                    |row| row.opt_int(0),
+                )?;
+                last = last.max(of.flatten().unwrap_or_default());
             }
         }
         Ok(last)
@@ -679,26 +685,22 @@ impl Tx<'_> {
 
     /// An object as it was in a version.
     pub fn at_version(&self, id: &str, version: i64) -> Result<Option<Value>, Problem> {
-        let doc: Option<String> = self
-            .db
-            .prepare_cached("SELECT after FROM events WHERE id=?1 AND version=?2")
-            .and_then(|mut select| {
-                select
-                    .query_row(params![id, version], |row| row.get(0))
-                    .optional()
-            })
-            .map_err(failed)?;
+        let doc = self.db.one(
+            "SELECT after FROM events WHERE id=?1 AND version=?2",
+            cells![id, version],
+            |row| row.text(0),
+        )?;
         doc.map(|doc| serde_json::from_str(&doc).map_err(damaged))
             .transpose()
     }
 
     /// The version that an object has now; 0 where there is none.
     pub fn version_of(&self, id: &str) -> Result<i64, Problem> {
-        let version: Option<i64> = self
-            .db
-            .prepare_cached("SELECT version FROM objects WHERE id=?1")
-            .and_then(|mut select| select.query_row([id], |row| row.get(0)).optional())
-            .map_err(failed)?;
+        let version = self.db.one(
+            "SELECT version FROM objects WHERE id=?1",
+            cells![id],
+            |row| row.int(0),
+        )?;
         Ok(version.unwrap_or_default())
     }
 
@@ -710,71 +712,73 @@ impl Tx<'_> {
         mut each: impl FnMut(&str, &str) -> Result<(), Problem>,
     ) -> Result<(), Problem> {
         for kind in ObjectKind::ALL {
-            let mut select = self
-                .db
-                .prepare_cached(
-                    "SELECT doc FROM objects WHERE project=?1 AND kind=?2 ORDER BY number, id",
-                )
-                .map_err(failed)?;
-            let mut rows = select
-                .query(params![project, kind.as_str()])
-                .map_err(failed)?;
-            while let Some(row) = rows.next().map_err(failed)? {
-                let doc: String = row.get(0).map_err(failed)?;
-                each(kind.as_str(), &doc)?;
-            }
+            self.db.each(
+                "SELECT doc FROM objects WHERE project=?1 AND kind=?2 ORDER BY number, id",
+                cells![project, kind.as_str()],
+                |row| each(kind.as_str(), row.str(0)?).map(|()| true),
+            )?;
         }
         Ok(())
     }
 
-    fn documents<T: Document>(
-        &self,
-        sql: &str,
-        values: impl rusqlite::Params,
-    ) -> Result<Vec<T>, Problem> {
-        self.strings(sql, values)?
-            .iter()
-            .map(|doc| serde_json::from_str(doc).map_err(damaged))
-            .collect()
+    fn documents<T: Document>(&self, sql: &str, values: &[Cell<'_>]) -> Result<Vec<T>, Problem> {
+        self.db.all(sql, values, |row| {
+            serde_json::from_str(row.str(0)?).map_err(damaged)
+        })
     }
 
-    fn strings(&self, sql: &str, values: impl rusqlite::Params) -> Result<Vec<String>, Problem> {
-        let mut select = self.db.prepare_cached(sql).map_err(failed)?;
-        let rows = select.query_map(values, |row| row.get(0)).map_err(failed)?;
-        rows.map(|row| row.map_err(failed)).collect()
+    fn strings(&self, sql: &str, values: &[Cell<'_>]) -> Result<Vec<String>, Problem> {
+        self.db.all(sql, values, |row| row.text(0))
     }
 
-    fn counts(
-        &self,
-        sql: &str,
-        values: impl rusqlite::Params,
-    ) -> Result<Vec<(String, i64)>, Problem> {
-        let mut select = self.db.prepare_cached(sql).map_err(failed)?;
-        let rows = select
-            .query_map(values, |row| Ok((row.get(0)?, row.get(1)?)))
-            .map_err(failed)?;
-        rows.map(|row| row.map_err(failed)).collect()
+    fn counts(&self, sql: &str, values: &[Cell<'_>]) -> Result<Vec<(String, i64)>, Problem> {
+        self.db
+            .all(sql, values, |row| Ok((row.text(0)?, row.int(1)?)))
     }
 }
+
+/// Events with the document before each.
+const EVENTS: &str = "SELECT e.seq, e.change, e.at, e.actor, e.tool, e.project, e.kind, e.id, e.version, e.after, \
+     (SELECT p.after FROM events p WHERE p.id=e.id AND p.version<e.version ORDER BY p.version DESC LIMIT 1) FROM events e";
 
 /// A number of rows, as SQL takes it.
 fn count(rows: usize) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }
 
-fn read_event(row: &rusqlite::Row<'_>) -> rusqlite::Result<Event> {
+/// The search for so many words on PostgreSQL: the project, the limit and the offset first, then each word and where the
+/// words that it begins end.
+fn searched(words: usize, kinds: &str) -> String {
+    let each: Vec<String> = (0..words)
+        .map(|number| {
+            let (word, end) = (4 + 2 * number, 5 + 2 * number);
+            format!(
+                "SELECT object, max(weight) AS weight FROM words \
+                 WHERE project=?1 AND word >= ?{word} AND word < ?{end} GROUP BY object"
+            )
+        })
+        .collect();
+    format!(
+        "SELECT o.kind, o.id, CAST(sum(w.weight) AS DOUBLE PRECISION) AS score FROM ({}) w JOIN objects o ON o.row=w.object \
+         WHERE o.project=?1 AND o.deleted=0 AND o.kind IN ({kinds}) GROUP BY o.row, o.kind, o.id HAVING count(*)={words} \
+         ORDER BY score DESC, o.row LIMIT ?2 OFFSET ?3",
+        each.join(" UNION ALL ")
+    )
+}
+
+fn read_event(row: &Row<'_>) -> Result<Event, Problem> {
     let json = |text: String| serde_json::from_str(&text).unwrap_or(Value::Null);
     Ok(Event {
-        seq: row.get(0)?,
-        change: row.get(1)?,
-        at: row.get(2)?,
-        actor: row.get(3)?,
-        tool: row.get(4)?,
-        project: row.get(5)?,
-        kind: row.get(6)?,
-        id: row.get(7)?,
-        version: row.get(8)?,
-        after: json(row.get(9)?),
-        before: row.get::<_, Option<String>>(10)?.map(json),
+        seq: row.int(0)?,
+        change: row.int(1)?,
+        at: row.text(2)?,
+        actor: row.text(3)?,
+        tool: row.text(4)?,
+        project: row.text(5)?,
+        kind: row.text(6)?,
+        id: row.text(7)?,
+        version: row.int(8)?,
+        after: json(row.text(9)?),
+        before: row.opt_text(10)?.map(json),
     })
 }

@@ -1,10 +1,11 @@
 //! How an object's document becomes its row, its edges, its facts and its words: the same for a write and for a replay.
 
-use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use tools::serve::call::Problem;
+use tools::serve::postgres::{Session, SqlValue};
 
-use super::failed;
+use super::db::{Db, cells, encoded};
+use super::postgres::failed;
+use super::words;
 use crate::model::filter::{FactValue, facts};
 use crate::model::{
     Columns, Deployment, Document, Entity, EntityType, Lease, ObjectKind, Project, Stamp, WorkItem,
@@ -13,16 +14,6 @@ use crate::model::{
 
 /// The place of an object's facts that says that there are more than are indexed.
 pub(super) const NOT_WHOLE: &str = "*";
-
-impl ToSql for FactValue {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(match self {
-            FactValue::Number(number) => (*number).into(),
-            FactValue::Text(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
-            FactValue::Word(word) => ToSqlOutput::Owned(vec![*word].into()),
-        })
-    }
-}
 
 /// What every object has, and its columns, of a document as it is kept.
 pub(super) fn read(kind: ObjectKind, doc: &str) -> Result<(Stamp, Columns), Problem> {
@@ -49,7 +40,7 @@ pub(super) fn damaged(error: serde_json::Error) -> Problem {
 
 /// Writes the row of an object, and everything that follows from it.
 pub(super) fn write(
-    db: &Connection,
+    db: Db<'_>,
     kind: ObjectKind,
     seq: i64,
     stamp: &Stamp,
@@ -61,41 +52,63 @@ pub(super) fn write(
         _ => None,
     };
     let (path, depth) = place.unzip();
-    let row: i64 = db
-        .prepare_cached(
-            "INSERT INTO objects(id, kind, project, version, seq, deleted, type, status, parent, path, depth, number, name, \
-             assignee, priority, until, doc) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17) \
-             ON CONFLICT(id) DO UPDATE SET version=?4, seq=?5, deleted=?6, type=?7, status=?8, parent=?9, path=?10, depth=?11, \
-             number=?12, name=?13, assignee=?14, priority=?15, until=?16, doc=?17 RETURNING row",
-        )
-        .and_then(|mut insert| {
-            insert.query_row(
-                params![
-                    stamp.id, kind.as_str(), stamp.project, stamp.version, seq, stamp.deleted_at.is_some(),
-                    columns.type_name, columns.status, columns.parent, path, depth, columns.number, columns.name,
-                    columns.assignee, columns.priority, columns.until, doc
-                ],
-                |row| row.get(0),
-            )
-        })
-        .map_err(failed)?;
+    let row = db.one(
+        match db {
+            Db::Sqlite(_) => SQLITE_OBJECT,
+            Db::Postgres(_) => POSTGRES_OBJECT,
+        },
+        cells![
+            &stamp.id,
+            kind.as_str(),
+            &stamp.project,
+            stamp.version,
+            seq,
+            stamp.deleted_at.is_some(),
+            columns.type_name.as_deref(),
+            columns.status.as_deref(),
+            columns.parent.as_deref(),
+            path.as_deref(),
+            depth,
+            columns.number,
+            columns.name.as_deref(),
+            columns.assignee.as_deref(),
+            columns.priority,
+            columns.until.as_deref(),
+            doc
+        ],
+        |row| row.int(0),
+    )?;
+    let row = row.ok_or_else(|| problem("unavailable", "an object was not kept"))?;
     edges(db, &stamp.id, columns)?;
     words(db, row, stamp, columns)?;
     index(db, row, stamp, columns)
 }
 
+/// One statement, but for what makes an object the one that is there already.
+macro_rules! object {
+    ($same:literal) => {
+        concat!(
+            "INSERT INTO objects(row, id, kind, project, version, seq, deleted, type, status, parent, path, depth, number, name, \
+             assignee, priority, until, doc) \
+             VALUES((SELECT coalesce(max(row), 0) + 1 FROM objects),?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17) \
+             ON CONFLICT(",
+            $same,
+            ") DO UPDATE SET version=?4, seq=?5, deleted=?6, type=?7, status=?8, parent=?9, path=?10, depth=?11, \
+             number=?12, name=?13, assignee=?14, priority=?15, until=?16, doc=?17 RETURNING row"
+        )
+    };
+}
+const SQLITE_OBJECT: &str = object!("id");
+const POSTGRES_OBJECT: &str = object!("tenant_id, id");
+
 /// The path of an item, and its depth; what stands below it is moved along.
-fn place(db: &Connection, id: &str, parent: Option<&str>) -> Result<(String, i64), Problem> {
+fn place(db: Db<'_>, id: &str, parent: Option<&str>) -> Result<(String, i64), Problem> {
     let of = |id: &str| {
-        db.prepare_cached("SELECT path, depth FROM objects WHERE id=?1 AND kind='item'")
-            .and_then(|mut select| {
-                select
-                    .query_row([id], |row| {
-                        Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))
-                    })
-                    .optional()
-            })
-            .map_err(failed)
+        db.one(
+            "SELECT path, depth FROM objects WHERE id=?1 AND kind='item'",
+            cells![id],
+            |row| Ok((row.text(0)?, row.int(1)?)),
+        )
     };
     let (above, depth) = match parent {
         None => (String::new(), 0),
@@ -127,74 +140,121 @@ fn place(db: &Connection, id: &str, parent: Option<&str>) -> Result<(String, i64
 }
 
 /// Moves what stands below an item, and says how deep that then reaches.
-fn moved(
-    db: &Connection,
-    from: &str,
-    from_depth: i64,
-    to: &str,
-    depth: i64,
-) -> Result<i64, Problem> {
-    let (low, high) = (format!("{from}/"), format!("{from}0"));
-    db.prepare_cached(
-        "UPDATE objects SET path = ?3 || substr(path, ?4), depth = depth + ?5 WHERE path >= ?1 AND path < ?2",
-    )
-    .and_then(|mut update| {
-        let length = i64::try_from(from.len()).unwrap_or(i64::MAX);
-        update.execute(params![low, high, to, length + 1, depth - from_depth])
-    })
-    .map_err(failed)?;
-    let (low, high) = (format!("{to}/"), format!("{to}0"));
-    let deepest: Option<i64> = db
-        .prepare_cached("SELECT max(depth) FROM objects WHERE path >= ?1 AND path < ?2")
-        .and_then(|mut select| select.query_row([low, high], |row| row.get(0)))
-        .map_err(failed)?;
-    Ok(deepest.unwrap_or(depth))
+fn moved(db: Db<'_>, from: &str, from_depth: i64, to: &str, depth: i64) -> Result<i64, Problem> {
+    let length = i64::try_from(from.chars().count()).unwrap_or(i64::MAX);
+    db.execute(
+        "UPDATE objects SET path = ?3 || substr(path, CAST(?4 AS INTEGER)), depth = depth + ?5 WHERE path >= ?1 AND path < ?2",
+        cells![
+            &format!("{from}/"),
+            &format!("{from}0"),
+            to,
+            length + 1,
+            depth - from_depth
+        ],
+    )?;
+    let deepest = db.one(
+        "SELECT max(depth) FROM objects WHERE path >= ?1 AND path < ?2",
+        cells![&format!("{to}/"), &format!("{to}0")],
+        |row| row.opt_int(0),
+    )?;
+    Ok(deepest.flatten().unwrap_or(depth))
 }
 
 /// Edges stay when an object is deleted, so that restoring it cannot close a circle.
-fn edges(db: &Connection, id: &str, columns: &Columns) -> Result<(), Problem> {
-    db.prepare_cached("DELETE FROM edges WHERE source=?1")
-        .and_then(|mut delete| delete.execute([id]))
-        .map_err(failed)?;
+fn edges(db: Db<'_>, id: &str, columns: &Columns) -> Result<(), Problem> {
+    db.execute("DELETE FROM edges WHERE source=?1", cells![id])?;
+    if let Db::Postgres(session) = db {
+        let relations = columns.edges.iter().map(|(relation, _)| *relation);
+        let targets = columns.edges.iter().map(|(_, target)| target.as_str());
+        let sql = "INSERT INTO edges(source, relation, target) \
+             SELECT $1, e.relation, e.target FROM unnest($2, $3) AS e(relation, target) ON CONFLICT DO NOTHING";
+        let values = [
+            SqlValue::Text(Some(id)),
+            SqlValue::Texts(relations.collect()),
+            SqlValue::Texts(targets.collect()),
+        ];
+        return many(session, sql, columns.edges.len(), &values);
+    }
     for (relation, target) in &columns.edges {
-        db.prepare_cached("INSERT OR IGNORE INTO edges(source, relation, target) VALUES(?1,?2,?3)")
-            .and_then(|mut insert| insert.execute([id, relation, target]))
-            .map_err(failed)?;
+        db.execute(
+            "INSERT OR IGNORE INTO edges(source, relation, target) VALUES(?1,?2,?3)",
+            cells![id, *relation, target],
+        )?;
     }
     Ok(())
 }
 
-fn words(db: &Connection, row: i64, stamp: &Stamp, columns: &Columns) -> Result<(), Problem> {
+/// Rows that go to PostgreSQL in one statement, where there are any.
+fn many(
+    session: &Session,
+    sql: &str,
+    count: usize,
+    values: &[SqlValue<'_>],
+) -> Result<(), Problem> {
+    if count == 0 {
+        return Ok(());
+    }
+    session.execute(sql, values).map(drop).map_err(failed)
+}
+
+fn words(db: Db<'_>, row: i64, stamp: &Stamp, columns: &Columns) -> Result<(), Problem> {
     let Some((title, body)) = &columns.text else {
         return Ok(());
     };
-    db.prepare_cached("DELETE FROM texts WHERE rowid=?1")
-        .and_then(|mut delete| delete.execute([row]))
-        .map_err(failed)?;
-    if stamp.deleted_at.is_none() {
-        db.prepare_cached("INSERT INTO texts(rowid, title, body) VALUES(?1,?2,?3)")
-            .and_then(|mut insert| insert.execute(params![row, title, body]))
-            .map_err(failed)?;
+    let is_deleted = stamp.deleted_at.is_some();
+    if let Db::Postgres(session) = db {
+        db.execute("DELETE FROM words WHERE object=?1", cells![row])?;
+        let found = match is_deleted {
+            true => Vec::new(),
+            false => words::weights(title, body),
+        };
+        let sql = "INSERT INTO words(project, word, object, weight) \
+             SELECT $1, w.word, $2, w.weight FROM unnest($3, $4) AS w(word, weight)";
+        let values = [
+            SqlValue::Text(Some(&stamp.project)),
+            SqlValue::Int(Some(row)),
+            SqlValue::Texts(found.iter().map(|(word, _)| word.as_str()).collect()),
+            SqlValue::Ints(found.iter().map(|(_, weight)| *weight).collect()),
+        ];
+        return many(session, sql, found.len(), &values);
     }
-    Ok(())
+    db.execute("DELETE FROM texts WHERE rowid=?1", cells![row])?;
+    match is_deleted {
+        true => Ok(()),
+        false => db.execute(
+            "INSERT INTO texts(rowid, title, body) VALUES(?1,?2,?3)",
+            cells![row, title, body],
+        ),
+    }
 }
 
-fn index(db: &Connection, row: i64, stamp: &Stamp, columns: &Columns) -> Result<(), Problem> {
+fn index(db: Db<'_>, row: i64, stamp: &Stamp, columns: &Columns) -> Result<(), Problem> {
     let Some((type_name, document)) = &columns.facts else {
         return Ok(());
     };
-    db.prepare_cached("DELETE FROM facts WHERE object=?1")
-        .and_then(|mut delete| delete.execute([row]))
-        .map_err(failed)?;
-    let (all, whole) = facts(document);
-    let more = (!whole).then(|| (NOT_WHOLE.to_owned(), FactValue::Word(0)));
-    let mut insert = db
-        .prepare_cached("INSERT OR IGNORE INTO facts(project, type, place, value, object) VALUES(?1,?2,?3,?4,?5)")
-        .map_err(failed)?;
-    for (place, value) in all.into_iter().chain(more) {
-        insert
-            .execute(params![stamp.project, type_name, place, value, row])
-            .map_err(failed)?;
+    db.execute("DELETE FROM facts WHERE object=?1", cells![row])?;
+    let (mut all, whole) = facts(document);
+    if !whole {
+        all.push((NOT_WHOLE.to_owned(), FactValue::Word(0)));
+    }
+    if let Db::Postgres(session) = db {
+        let encoded: Vec<String> = all.iter().map(|(_, value)| encoded(value)).collect();
+        let sql = "INSERT INTO facts(project, type, place, value, object) \
+             SELECT $1, $2, f.place, f.value, $3 FROM unnest($4, $5) AS f(place, value) ON CONFLICT DO NOTHING";
+        let values = [
+            SqlValue::Text(Some(&stamp.project)),
+            SqlValue::Text(Some(type_name)),
+            SqlValue::Int(Some(row)),
+            SqlValue::Texts(all.iter().map(|(place, _)| place.as_str()).collect()),
+            SqlValue::Texts(encoded.iter().map(String::as_str).collect()),
+        ];
+        return many(session, sql, all.len(), &values);
+    }
+    for (place, value) in &all {
+        db.execute(
+            "INSERT OR IGNORE INTO facts(project, type, place, value, object) VALUES(?1,?2,?3,?4,?5)",
+            cells![&stamp.project, type_name, place, value, row],
+        )?;
     }
     Ok(())
 }

@@ -2,10 +2,10 @@
 
 use std::cell::Cell;
 
-use rusqlite::{Connection, OptionalExtension, params};
 use tools::serve::call::Problem;
 
-use super::{failed, row};
+use super::db::{Db, cells};
+use super::row;
 use crate::model::{Document, ObjectKind, Stamp, problem};
 
 /// Who calls, by which tool, and with which idempotency key.
@@ -23,7 +23,7 @@ pub struct Caller {
 
 /// A transaction.
 pub struct Tx<'t> {
-    pub(super) db: &'t Connection,
+    pub(super) db: Db<'t>,
     caller: &'t Caller,
     now_ms: u64,
     now: String,
@@ -32,7 +32,7 @@ pub struct Tx<'t> {
 }
 
 impl<'t> Tx<'t> {
-    pub(super) fn new(db: &'t Connection, caller: &'t Caller, now_ms: u64) -> Tx<'t> {
+    pub(super) fn new(db: Db<'t>, caller: &'t Caller, now_ms: u64) -> Tx<'t> {
         Tx {
             db,
             caller,
@@ -59,15 +59,11 @@ impl<'t> Tx<'t> {
 
     /// An object, deleted or not.
     pub fn find<T: Document>(&self, id: &str) -> Result<Option<T>, Problem> {
-        let doc: Option<String> = self
-            .db
-            .prepare_cached("SELECT doc FROM objects WHERE id=?1 AND kind=?2")
-            .and_then(|mut select| {
-                select
-                    .query_row([id, T::KIND.as_str()], |row| row.get(0))
-                    .optional()
-            })
-            .map_err(failed)?;
+        let doc = self.db.one(
+            "SELECT doc FROM objects WHERE id=?1 AND kind=?2",
+            cells![id, T::KIND.as_str()],
+            |row| row.text(0),
+        )?;
         doc.map(|doc| serde_json::from_str(&doc).map_err(row::damaged))
             .transpose()
     }
@@ -109,23 +105,24 @@ impl<'t> Tx<'t> {
     }
 
     fn event(&self, kind: ObjectKind, stamp: &Stamp, doc: &str) -> Result<i64, Problem> {
-        let seq: i64 = self
-            .db
-            .prepare_cached(
-                "INSERT INTO events(change, at, actor, tool, project, kind, id, version, after) \
-                 VALUES(coalesce(?1, (SELECT coalesce(max(seq), 0) + 1 FROM events)), ?2,?3,?4,?5,?6,?7,?8,?9) \
-                 RETURNING seq",
-            )
-            .and_then(|mut insert| {
-                insert.query_row(
-                    params![
-                        self.change.get(), self.now, self.caller.actor, self.caller.tool, stamp.project, kind.as_str(),
-                        stamp.id, stamp.version, doc
-                    ],
-                    |row| row.get(0),
-                )
-            })
-            .map_err(failed)?;
+        let seq = self.db.one(
+            "INSERT INTO events(seq, change, at, actor, tool, project, kind, id, version, after) \
+             SELECT n.next, coalesce(?1, n.next), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 \
+             FROM (SELECT coalesce(max(seq), 0) + 1 AS next FROM events) n RETURNING seq",
+            cells![
+                self.change.get(),
+                &self.now,
+                &self.caller.actor,
+                &self.caller.tool,
+                &stamp.project,
+                kind.as_str(),
+                &stamp.id,
+                stamp.version,
+                doc
+            ],
+            |row| row.int(0),
+        )?;
+        let seq = seq.ok_or_else(|| problem("unavailable", "an event was not kept"))?;
         if self.change.get().is_none() {
             self.change.set(Some(seq));
         }
@@ -138,17 +135,15 @@ impl<'t> Tx<'t> {
             if !columns.edges.iter().any(|(own, _)| *own == relation) {
                 continue;
             }
-            let closes: bool = self
-                .db
-                .prepare_cached(
-                    "WITH RECURSIVE reached(id) AS ( \
-                       SELECT target FROM edges WHERE source=?1 AND relation=?2 \
-                       UNION SELECT e.target FROM edges e JOIN reached r ON e.source=r.id WHERE e.relation=?2 \
-                     ) SELECT EXISTS(SELECT 1 FROM reached WHERE id=?1)",
-                )
-                .and_then(|mut select| select.query_row([id, relation], |row| row.get(0)))
-                .map_err(failed)?;
-            if closes {
+            let closes = self.db.one(
+                "WITH RECURSIVE reached(id) AS ( \
+                   SELECT target FROM edges WHERE source=?1 AND relation=?2 \
+                   UNION SELECT e.target FROM edges e JOIN reached r ON e.source=r.id WHERE e.relation=?2 \
+                 ) SELECT EXISTS(SELECT 1 FROM reached WHERE id=?1)",
+                cells![id, relation],
+                |row| row.flag(0),
+            )?;
+            if closes == Some(true) {
                 return Err(problem(
                     "cycle",
                     format!(

@@ -6,13 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::Connection;
 use serde_json::Value;
 use tools::serve::call::Problem;
 
 use super::clock::Clock;
+use super::db::{Db, cells};
+use super::open::FileSeen;
+use super::postgres::{Pool, Turn};
 use super::tx::{Caller, Tx};
-use super::{Written, failed};
+use super::{Written, failed, unavailable};
 use crate::model::problem;
 
 /// Writes that wait; whoever comes then waits for a place.
@@ -35,15 +38,11 @@ pub(super) struct Writer(SyncSender<Waiting>);
 
 impl Writer {
     /// Starts the thread.
-    pub(super) fn start(
-        db: Connection,
-        last: Arc<AtomicU64>,
-        clock: Arc<Clock>,
-    ) -> Result<Writer, Problem> {
+    pub(super) fn start(mut hand: Hand, last: Arc<AtomicU64>) -> Result<Writer, Problem> {
         let (to, from) = sync_channel(WAITING_MAX);
         std::thread::Builder::new()
             .name("flow writer".to_owned())
-            .spawn(move || serve(&db, &from, &last, &clock))
+            .spawn(move || serve(&mut hand, &from, &last))
             .map_err(|error| problem("unavailable", format!("a thread: {error}")))?;
         Ok(Writer(to))
     }
@@ -67,26 +66,92 @@ impl Writer {
     }
 }
 
-fn serve(db: &Connection, from: &Receiver<Waiting>, last: &AtomicU64, clock: &Clock) {
+/// What writes: the one connection of SQLite, or a turn among the servers of PostgreSQL.
+pub(super) enum Hand {
+    Sqlite(Connection, FileSeen, Arc<Clock>),
+    Postgres(Box<Turn>, Arc<Pool>),
+}
+
+impl Hand {
+    fn begin(&mut self) -> Result<(), Problem> {
+        match self {
+            Hand::Sqlite(db, file, _) => {
+                file.refuse_moved()?;
+                db.execute_batch("BEGIN IMMEDIATE").map_err(failed)
+            }
+            Hand::Postgres(turn, _) => turn.begin(),
+        }
+    }
+
+    /// The connection, once a transaction is begun.
+    fn db(&self) -> Result<Db<'_>, Problem> {
+        match self {
+            Hand::Sqlite(db, ..) => Ok(Db::Sqlite(db)),
+            Hand::Postgres(turn, _) => turn
+                .session()
+                .map(Db::Postgres)
+                .ok_or_else(|| unavailable("the session ended", "nothing was written")),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        match self {
+            Hand::Sqlite(.., clock) => clock.now(),
+            Hand::Postgres(_, pool) => pool.clock().now(),
+        }
+    }
+
+    fn commit(&mut self) -> Result<(), Problem> {
+        match self {
+            Hand::Sqlite(db, ..) => db.execute_batch("COMMIT").map_err(failed),
+            Hand::Postgres(turn, _) => turn.commit(),
+        }
+    }
+
+    /// What cannot be rolled back is rolled back by the next process, or by the server.
+    fn give_up(&mut self) {
+        match self {
+            Hand::Sqlite(db, ..) => drop(db.execute_batch("ROLLBACK")),
+            Hand::Postgres(turn, _) => turn.give_up(),
+        }
+    }
+}
+
+/// Whether a transaction can still be committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whole {
+    Yes,
+    /// A part that failed may have left something behind.
+    No,
+}
+
+fn serve(hand: &mut Hand, from: &Receiver<Waiting>, last: &AtomicU64) {
     while let Ok(first) = from.recv() {
         let mut done = Vec::new();
-        if let Err(problem) = db.execute_batch("BEGIN IMMEDIATE").map_err(failed) {
+        if let Err(problem) = hand.begin() {
             let _ = first.answer.send(Err(problem));
             continue;
         }
+        let mut whole = Whole::Yes;
         let mut next = Some(first);
         while let Some(waiting) = next {
-            let result = part(db, &waiting.caller, waiting.run, clock);
+            let (result, then) = part(hand, &waiting.caller, waiting.run);
             done.push((waiting.answer, result));
-            next = (done.len() < TOGETHER_MAX)
+            whole = then;
+            next = (done.len() < TOGETHER_MAX && whole == Whole::Yes)
                 .then(|| from.try_recv().ok())
                 .flatten();
         }
-        let seq = super::query::last_event(db);
-        let committed = db.execute_batch("COMMIT").map_err(failed);
+        let seq = hand.db().and_then(super::query::last_event);
+        let committed = match whole {
+            Whole::Yes => hand.commit(),
+            Whole::No => Err(unavailable(
+                "a call before could not be taken back",
+                "nothing was written",
+            )),
+        };
         if committed.is_err() {
-            // What cannot be rolled back is rolled back by the next process.
-            let _ = db.execute_batch("ROLLBACK");
+            hand.give_up();
         } else if let Ok(Some((seq, _))) = seq {
             last.store(seq, Ordering::Release);
         }
@@ -101,25 +166,35 @@ fn serve(db: &Connection, from: &Receiver<Waiting>, last: &AtomicU64, clock: &Cl
     }
 }
 
-fn part(db: &Connection, caller: &Caller, run: Run, clock: &Clock) -> Result<Written, Problem> {
-    db.execute_batch("SAVEPOINT part").map_err(failed)?;
-    let result = catch_unwind(AssertUnwindSafe(|| once(db, caller, run, clock)));
+/// One call. Whatever becomes of it, it leaves nothing behind unless it succeeded.
+fn part(hand: &Hand, caller: &Caller, run: Run) -> (Result<Written, Problem>, Whole) {
+    let saved = hand.db().and_then(|db| {
+        db.batch("SAVEPOINT part")?;
+        Ok(db)
+    });
+    let db = match saved {
+        Ok(db) => db,
+        Err(problem) => return (Err(problem), Whole::No),
+    };
+    let result = catch_unwind(AssertUnwindSafe(|| once(db, caller, run, hand.now())));
     let result = result.unwrap_or_else(|_| {
         Err(problem(
             "failed",
             "the call failed; the server's log says why",
         ))
     });
-    let end = match result.is_ok() {
-        true => "RELEASE part",
-        false => "ROLLBACK TO part; RELEASE part",
+    // PostgreSQL refuses this after a statement failed, even where the call went on.
+    let result = result.and_then(|written| db.batch("RELEASE part").map(|()| written));
+    let ended = match &result {
+        Ok(_) => Ok(()),
+        Err(_) => db.batch("ROLLBACK TO part; RELEASE part"),
     };
-    db.execute_batch(end).map_err(failed)?;
-    result
+    let whole = if ended.is_ok() { Whole::Yes } else { Whole::No };
+    (result, whole)
 }
 
 /// Does it, or gives the answer again that its key had.
-fn once(db: &Connection, caller: &Caller, run: Run, clock: &Clock) -> Result<Written, Problem> {
+fn once(db: Db<'_>, caller: &Caller, run: Run, now_ms: u64) -> Result<Written, Problem> {
     if let Some(key) = &caller.key
         && let Some(value) = answered(db, caller, key)?
     {
@@ -128,7 +203,7 @@ fn once(db: &Connection, caller: &Caller, run: Run, clock: &Clock) -> Result<Wri
             repeated: true,
         });
     }
-    let value = run(&Tx::new(db, caller, clock.now()))?;
+    let value = run(&Tx::new(db, caller, now_ms))?;
     if let Some(key) = &caller.key {
         keep(db, caller, key, &value)?;
     }
@@ -138,15 +213,12 @@ fn once(db: &Connection, caller: &Caller, run: Run, clock: &Clock) -> Result<Wri
     })
 }
 
-fn answered(db: &Connection, caller: &Caller, key: &str) -> Result<Option<Value>, Problem> {
-    let kept: Option<(String, String)> = db
-        .prepare_cached("SELECT digest, answer FROM keys WHERE actor=?1 AND key=?2")
-        .and_then(|mut select| {
-            select
-                .query_row([&caller.actor, key], |row| Ok((row.get(0)?, row.get(1)?)))
-                .optional()
-        })
-        .map_err(failed)?;
+fn answered(db: Db<'_>, caller: &Caller, key: &str) -> Result<Option<Value>, Problem> {
+    let kept = db.one(
+        "SELECT digest, answer FROM keys WHERE actor=?1 AND key=?2",
+        cells![&caller.actor, key],
+        |row| Ok((row.text(0)?, row.text(1)?)),
+    )?;
     match kept {
         None => Ok(None),
         Some((digest, answer)) if digest == caller.digest => serde_json::from_str(&answer)
@@ -159,21 +231,13 @@ fn answered(db: &Connection, caller: &Caller, key: &str) -> Result<Option<Value>
     }
 }
 
-fn keep(db: &Connection, caller: &Caller, key: &str, value: &Value) -> Result<(), Problem> {
-    let number: i64 = db
-        .prepare_cached(
-            "INSERT INTO keys(actor, key, digest, answer, number) \
-             VALUES(?1,?2,?3,?4,(SELECT coalesce(max(number), 0) + 1 FROM keys)) RETURNING number",
-        )
-        .and_then(|mut insert| {
-            insert.query_row(
-                params![caller.actor, key, caller.digest, value.to_string()],
-                |row| row.get(0),
-            )
-        })
-        .map_err(failed)?;
-    db.prepare_cached("DELETE FROM keys WHERE number <= ?1")
-        .and_then(|mut delete| delete.execute([number - KEYS_MAX]))
-        .map_err(failed)?;
-    Ok(())
+fn keep(db: Db<'_>, caller: &Caller, key: &str, value: &Value) -> Result<(), Problem> {
+    let number = db.one(
+        "INSERT INTO keys(actor, key, digest, answer, number) \
+         VALUES(?1,?2,?3,?4,(SELECT coalesce(max(number), 0) + 1 FROM keys)) RETURNING number",
+        cells![&caller.actor, key, &caller.digest, &value.to_string()],
+        |row| row.int(0),
+    )?;
+    let oldest = number.unwrap_or_default() - KEYS_MAX;
+    db.execute("DELETE FROM keys WHERE number <= ?1", cells![oldest])
 }

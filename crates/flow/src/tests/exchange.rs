@@ -35,7 +35,7 @@ fn written(
     agent: &Agent,
     export: fn(&Tx<'_>, &crate::model::Project) -> Result<String, tools::serve::call::Problem>,
 ) -> String {
-    read_beside(agent.house.folder.path(), |tx| {
+    read_beside(&agent.house.place, |tx| {
         let project = ops::project(tx, None, None)?;
         export(tx, &project)
     })

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{ada, house, titles};
-use crate::store::{Durability, FILE, Store};
+use super::{ada, has_no_file, house, titles};
+use crate::store::{Durability, FILE, Store, StorePlace};
 
 #[test]
 fn what_is_too_large_is_refused_with_its_bound() {
@@ -86,7 +86,9 @@ fn another_programs_database_is_left_alone() {
         .unwrap();
     drop(other);
     let before = std::fs::read(&path).unwrap();
-    let problem = Store::open(folder.path(), Durability::Os).err().unwrap();
+    let problem = Store::open(&StorePlace::Folder(folder.path().into(), Durability::Os))
+        .err()
+        .unwrap();
     assert_eq!(problem.code, "other_database");
     assert_eq!(std::fs::read(&path).unwrap(), before);
     std::fs::write(
@@ -95,7 +97,7 @@ fn another_programs_database_is_left_alone() {
     )
     .unwrap();
     assert_eq!(
-        Store::open(folder.path(), Durability::Os)
+        Store::open(&StorePlace::Folder(folder.path().into(), Durability::Os))
             .err()
             .unwrap()
             .code,
@@ -105,24 +107,37 @@ fn another_programs_database_is_left_alone() {
 
 #[test]
 fn a_newer_database_is_refused_and_an_older_one_goes_on() {
+    if has_no_file() {
+        return;
+    }
     let house = house();
     let ada = house.agent("ada");
     ada.ok("project", json!({"action": "create", "name": "P"}));
     let path = house.folder.path().join(FILE);
     // A second opening finds what the first wrote.
-    let again = Store::open(house.folder.path(), Durability::Fsync).unwrap();
+    let again = Store::open(&StorePlace::Folder(
+        house.folder.path().into(),
+        Durability::Fsync,
+    ))
+    .unwrap();
     assert_eq!(again.last_event(), 1);
     let db = rusqlite::Connection::open(path).unwrap();
     db.pragma_update(None, "user_version", 99).unwrap();
-    let problem = Store::open(house.folder.path(), Durability::Os)
-        .err()
-        .unwrap();
+    let problem = Store::open(&StorePlace::Folder(
+        house.folder.path().into(),
+        Durability::Os,
+    ))
+    .err()
+    .unwrap();
     assert_eq!(problem.code, "newer_database");
     assert!(problem.message.contains("99"), "{}", problem.message);
 }
 
 #[test]
 fn a_write_that_cannot_be_kept_is_told() {
+    if has_no_file() {
+        return;
+    }
     let ada = ada();
     ada.task("kept");
     // Nothing can be added: the database may not grow beyond what it has.
@@ -144,4 +159,23 @@ fn a_write_that_cannot_be_kept_is_told() {
     assert_eq!(titles(&ada.ok("work_item_query", json!({}))), ["kept"]);
     ada.task("kept again");
     assert_eq!(store.replay().unwrap().events, 3);
+}
+
+#[test]
+fn a_database_that_was_taken_away_is_told() {
+    if has_no_file() {
+        return;
+    }
+    let ada = ada();
+    ada.task("kept");
+    let path = ada.house.folder.path().join(FILE);
+    std::fs::rename(&path, path.with_extension("moved")).unwrap();
+    for what in ["cannot be found", "another file took the place"] {
+        let problem = ada.refused("work_item_create", json!({"title": "lost"}), "unavailable");
+        assert!(problem.message.contains(what), "{}", problem.message);
+        std::fs::write(&path, "").unwrap();
+    }
+    std::fs::rename(path.with_extension("moved"), &path).unwrap();
+    ada.task("kept again");
+    ada.replays();
 }

@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use flow::store::Durability;
+use flow::store::{Database, Durability, StorePlace};
 use flow::{Desk, Settings, author};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use tools::serve::call::{Ask, Problem, Session};
 use tools::serve::desk;
+use tools::serve::postgres::Target;
 
 use crate::Failure;
 
@@ -20,6 +22,17 @@ pub(crate) struct Data {
     /// When a write is acknowledged: when the disk has it, or when the operating system has it; of those that share the folder the one that has the database decides
     #[arg(long, value_enum, value_name = "WHEN", default_value = "fsync")]
     durability: When,
+    /// A PostgreSQL database in place of a file: env:NAME or file:PATH of its URL, or a URL without a password
+    #[arg(long, value_name = "URL")]
+    postgres: Option<String>,
+    /// Whose rows of the PostgreSQL database: those of one tenant are never seen by another
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "default",
+        requires = "postgres"
+    )]
+    tenant: String,
 }
 
 /// When a write is acknowledged.
@@ -30,24 +43,50 @@ enum When {
 }
 
 impl Data {
-    /// The folder, which is made.
+    /// The database, and its folder, which is made.
     pub(crate) fn settings(&self) -> Result<Settings, Failure> {
-        let data = self.folder()?;
-        store::state::make_dir(&data).map_err(|error| Failure::new(error.to_string(), ""))?;
-        Ok(Settings {
-            data,
-            durability: match self.durability {
-                When::Fsync => Durability::Fsync,
-                When::Os => Durability::Os,
+        let place = self.place()?;
+        let data = match &place {
+            StorePlace::Folder(folder, _) => folder.clone(),
+            // One for each database: who has the folder answers for the database.
+            StorePlace::Postgres(database) => match &self.data {
+                Some(data) => data.clone(),
+                None => {
+                    let digest = Sha256::digest(database.name());
+                    let name: String = digest[..8]
+                        .iter()
+                        .map(|byte| format!("{byte:02x}"))
+                        .collect();
+                    Data::home()?.join("flow-postgres").join(name)
+                }
             },
-        })
+        };
+        store::state::make_dir(&data).map_err(|error| Failure::new(error.to_string(), ""))?;
+        Ok(Settings { data, place })
     }
 
-    /// The folder, which may not be there.
-    pub(crate) fn folder(&self) -> Result<PathBuf, Failure> {
-        if let Some(data) = &self.data {
-            return Ok(data.clone());
-        }
+    /// The database, which may not be there.
+    pub(crate) fn place(&self) -> Result<StorePlace, Failure> {
+        let durability = match self.durability {
+            When::Fsync => Durability::Fsync,
+            When::Os => Durability::Os,
+        };
+        let Some(text) = &self.postgres else {
+            let folder = match &self.data {
+                Some(data) => data.clone(),
+                None => Data::home()?.join("flow"),
+            };
+            return Ok(StorePlace::Folder(folder, durability));
+        };
+        let wrong =
+            |flag: &'static str| move |what: String| Failure::new(format!("{flag} {what}"), "");
+        let target = Target::referred(text).map_err(wrong("--postgres"))?;
+        let database = Database::new(target, &self.tenant).map_err(wrong("--tenant"))?;
+        Ok(StorePlace::Postgres(Box::new(database)))
+    }
+
+    /// The folder of the user's data.
+    fn home() -> Result<PathBuf, Failure> {
         // A relative path is to be ignored (XDG Base Directory Specification).
         let folder = |name| {
             std::env::var_os(name)
@@ -59,7 +98,7 @@ impl Data {
             let what = "there is no folder for the database: neither XDG_DATA_HOME nor HOME is set";
             Failure::new(what, "Name one with --data DIR.")
         })?;
-        Ok(base.join("weir/flow"))
+        Ok(base.join("weir"))
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use flow::exchange::{FileFormat, export_jsonl, export_markdown, export_workflow, read};
+use flow::store::StorePlace;
 use serde_json::json;
 
 use super::calls::{Calls, Data, Scope, failure};
@@ -110,8 +111,8 @@ enum ExportFormat {
 
 impl Export {
     pub(crate) fn run(self) -> Ended {
-        let folder = self.scope.data.folder()?;
-        let text = flow::store::read_beside(&folder, |tx| {
+        let place = self.scope.data.place()?;
+        let text = flow::store::read_beside(&place, |tx| {
             let project = flow::ops::project(tx, self.scope.project.as_deref(), None)?;
             match self.format {
                 ExportFormat::Jsonl => export_jsonl(tx, &project),
@@ -126,29 +127,41 @@ impl Export {
 
 /// Bring a database of an older weir up to date, forward only
 ///
-/// Opening it does the same; this says so, and does nothing else.
+/// Opening a file does the same; this says so, and does nothing else. A PostgreSQL database is brought up to date by this alone,
+/// since other servers may work on it: stop those of an older weir first. An empty one gets its tables. Who runs it owns the
+/// tables; --grant lets the role of the servers use them, so that they need not own what they use.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   weir flow migrate
-  weir flow migrate --data state/tools/flow\n\nExit codes: 0 done, 1 no, 2 it could not be done.")]
+  weir flow migrate --data state/tools/flow
+  weir flow migrate --postgres env:FLOW_OWNER_URL --grant weir_flow\n\nExit codes: 0 done, 1 no, 2 it could not be done.")]
 pub struct Migrate {
     #[command(flatten)]
     data: Data,
+    /// The role of PostgreSQL that may read and write rows then
+    #[arg(long, value_name = "ROLE", requires = "postgres")]
+    grant: Option<String>,
 }
 
 impl Migrate {
     pub(crate) fn run(self) -> Ended {
-        let settings = self.data.settings()?;
-        let path = settings.data.join(flow::store::FILE);
-        if !path.exists() {
-            return Err(Failure::new(
-                format!("{} is not there", path.display()),
-                "Name its folder with --data DIR.",
-            ));
-        }
-        let version = flow::store::migrate(&settings.data, settings.durability).map_err(failure)?;
-        print(&format!("{} has version {version}\n", path.display()))?;
+        let place = self.data.place()?;
+        let name = match &place {
+            StorePlace::Folder(folder, _) => {
+                let path = folder.join(flow::store::FILE);
+                if !path.exists() {
+                    return Err(Failure::new(
+                        format!("{} is not there", path.display()),
+                        "Name its folder with --data DIR.",
+                    ));
+                }
+                path.display().to_string()
+            }
+            StorePlace::Postgres(database) => database.to_string(),
+        };
+        let version = flow::store::migrate(&place, self.grant.as_deref()).map_err(failure)?;
+        print(&format!("{name} has version {version}\n"))?;
         Ok(Answer::Yes)
     }
 }

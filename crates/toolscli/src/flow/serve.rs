@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use clap::{ArgGroup, Args, ValueEnum};
+use flow::store::StorePlace;
 use flow::{Desk, author};
 use tools::serve::fence::Fence;
 use tools::serve::{http, memory, session};
@@ -17,14 +18,15 @@ const AGENT: &str = "WEIR_AGENT";
 /// Serve work tracking as an MCP server
 ///
 /// Projects, work items with dependencies, claims, deployments and typed entities, for many agents at once. It writes its data
-/// folder and nothing else, and connects to nothing. Any number of processes may share a data folder: one has the
-/// database, the others ask it.
+/// folder and nothing else, and connects to nothing but the PostgreSQL server that --postgres names. Any number of
+/// processes may share a data folder: one has the database, the others ask it.
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("way").required(true), after_help = "\
 Examples:
   weir tools flow --stdio
   weir tools flow --stdio --data ~/work/board --as ada
   weir tools flow --http 127.0.0.1:8791
+  weir tools flow --stdio --postgres env:FLOW_URL
   claude mcp add flow -- weir tools flow --stdio
 
 In weir.yaml, which runs it behind the gate, and tells it who calls:
@@ -70,8 +72,13 @@ impl ServeFlow {
         let settings = self.data.settings()?;
         let agent = std::env::var(AGENT).ok();
         let actor = author(agent.as_deref().or(self.actor.as_deref()));
+        let ports = match &settings.place {
+            StorePlace::Folder(..) => Vec::new(),
+            StorePlace::Postgres(database) => database.ports(),
+        };
         put_up(&Fence {
             data: settings.data.clone(),
+            ports,
             ..Fence::default()
         })?;
         let theirs = self.compat == Some(Compat::Workflow);

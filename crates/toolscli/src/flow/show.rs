@@ -20,8 +20,8 @@ pub struct Board {
 
 impl Board {
     pub(crate) fn run(self) -> Ended {
-        let folder = self.scope.data.folder()?;
-        let board = flow::store::read_beside(&folder, |tx| {
+        let place = self.scope.data.place()?;
+        let board = flow::store::read_beside(&place, |tx| {
             let project = flow::ops::project(tx, self.scope.project.as_deref(), None)?;
             flow::ops::board::board(tx, &project)
         });
@@ -199,8 +199,8 @@ impl Log {
     }
 
     fn check(&self) -> Ended {
-        let folder = self.scope.data.folder()?;
-        let standing = flow::store::replay_beside(&folder).map_err(failure)?;
+        let place = self.scope.data.place()?;
+        let standing = flow::store::replay_beside(&place).map_err(failure)?;
         match standing.kept == standing.replayed {
             true => {
                 print(&format!(

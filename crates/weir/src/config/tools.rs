@@ -6,9 +6,11 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use ::config::{Check, Path as Key};
+use ::config::{Check, Path as Key, Reference};
 use base::{Name, Secret};
-use tools::section::{Code, Embed, FlowSection};
+use flow::store::Database;
+use tools::section::{Code, Embed, FlowSection, FlowStore};
+use tools::serve::postgres::Target;
 
 use super::file::File;
 use super::settings::{ChildServer, EnvValue, Server, ServerKind};
@@ -28,8 +30,8 @@ pub(super) fn servers(file: &File, taken: &[Name], check: &mut Check<'_>) -> Vec
     });
     let flow = tools.and_then(|tools| tools.flow.as_ref());
     let flow = flow.map(|section| {
-        free("flow", taken, check);
-        flow_server(section, &file.state.0, check)
+        let at = free("flow", taken, check);
+        flow_server(section, &at, &file.state.0, check)
     });
     code.into_iter().chain(flow).collect()
 }
@@ -44,7 +46,7 @@ fn free(name: &str, taken: &[Name], check: &mut Check<'_>) -> Key {
 }
 
 /// Work tracking. It is told which agent a process serves, so that each write names who made it.
-fn flow_server(flow: &FlowSection, state: &Path, check: &mut Check<'_>) -> Server {
+fn flow_server(flow: &FlowSection, at: &Key, state: &Path, check: &mut Check<'_>) -> Server {
     let data = match &flow.data {
         Some(data) => absolute(&data.0, check),
         None => absolute(&state.join("tools/flow"), check),
@@ -57,13 +59,54 @@ fn flow_server(flow: &FlowSection, state: &Path, check: &mut Check<'_>) -> Serve
     if let Some(compat) = flow.compat {
         command.extend(["--compat", compat.as_str()].map(str::to_owned));
     }
+    let mut env = Vec::new();
+    if let Some(store) = &flow.store {
+        flow_store(store, &at.key("store"), check, &mut command, &mut env);
+    }
     Server {
         tells_agent: true,
         sessions_max: flow.sessions_max.size(),
         agent_sessions_max: flow.agent_sessions_max.size(),
         session_idle_ms: flow.session_idle_ms.0,
-        ..shipped("flow", command, Vec::new())
+        ..shipped("flow", command, env)
     }
+}
+
+/// The database that a work tracking of several machines shares. Its URL goes by a variable, because arguments can be read by
+/// every process.
+fn flow_store(
+    store: &FlowStore,
+    at: &Key,
+    check: &mut Check<'_>,
+    command: &mut Vec<String>,
+    env: &mut Vec<EnvValue>,
+) {
+    let Some(text) = &store.postgres else { return };
+    let key = at.key("postgres");
+    let url = if Target::is_url(&text.0) {
+        let read = Target::written(&text.0);
+        check
+            .good(&key, read)
+            .map(|target| (target, Secret::new(text.0.clone())))
+    } else {
+        let reference = check.good(&key, Reference::parse(&text.0));
+        let secret = reference.and_then(|reference| check.secret(&reference, &key));
+        secret.and_then(|url| {
+            let read = Target::read(url.expose());
+            check.good(&key, read).map(|target| (target, url))
+        })
+    };
+    let tenant = store
+        .tenant
+        .as_ref()
+        .map_or("default", |name| name.0.as_str());
+    if let Some((target, value)) = url {
+        let _ = check.good(&at.key("tenant"), Database::new(target, tenant));
+        let name = tools::section::FLOW_URL.to_owned();
+        env.push(EnvValue { name, value });
+    }
+    let reference = format!("env:{}", tools::section::FLOW_URL);
+    command.extend(["--postgres", &reference, "--tenant", tenant].map(str::to_owned));
 }
 
 /// A shipped server with the bounds that servers have by default.
