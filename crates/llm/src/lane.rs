@@ -79,6 +79,8 @@ pub struct Settings {
     pub new_id: fn() -> CallId,
     /// The monotonic clock, in milliseconds.
     pub now_ms: fn() -> u64,
+    /// The time of day, in Unix milliseconds: what is signed says when.
+    pub unix_ms: fn() -> u64,
 }
 
 /// What all threads share.
@@ -91,7 +93,7 @@ pub struct Shared {
 impl Shared {
     pub fn new(settings: Settings, gate: Arc<Gate>) -> Shared {
         let states = settings.providers.iter();
-        let states = states.map(|provider| Arc::new(ProviderState::new(provider.keys.len())));
+        let states = states.map(|provider| Arc::new(ProviderState::new(provider.key_count())));
         Shared {
             states: states.collect(),
             settings,

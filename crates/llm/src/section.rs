@@ -63,8 +63,8 @@ pub struct RouteSection(pub List<Text>);
 #[serde(default, deny_unknown_fields)]
 #[schemars(example = &"{ key: env:OPENAI_API_KEY }")]
 pub struct ProviderSection {
-    /// What it is: anthropic, azure, cohere, deepseek, gemini, groq, mistral, ollama, openai, openrouter, together, vllm (also
-    /// any other that is compatible with OpenAI) or xai; its name where that is one of these.
+    /// What it is: anthropic, azure, bedrock, cohere, deepseek, gemini, groq, mistral, ollama, openai, openrouter, together, vertex,
+    /// vllm (also any other that is compatible with OpenAI) or xai; its name where that is one of these.
     #[schemars(example = &"vllm")]
     pub kind: Option<Text>,
     /// Where it is asked, in place of what is known of its kind.
@@ -76,6 +76,10 @@ pub struct ProviderSection {
     /// Several keys: a conversation stays with one, and one that is at its limit is left alone for a while.
     #[schemars(example = &"[env:OPENAI_A, env:OPENAI_B]")]
     pub keys: List<Reference>,
+    /// A key of AWS that signs each request, in the place of a key: of the kind bedrock.
+    pub aws: Option<AwsSection>,
+    /// A service account of Google that gets tokens, in the place of a key: of the kind vertex.
+    pub google: Option<GoogleSection>,
     /// The models that it has; all where none is named.
     #[schemars(example = &"[gpt-5.4, gpt-5.4-mini]")]
     pub models: List<Text>,
@@ -88,6 +92,44 @@ pub struct ProviderSection {
     /// Private address ranges that may be dialled for it; those that are not public are refused otherwise.
     #[schemars(example = &"[10.0.0.0/8]")]
     pub addresses: List<Addresses>,
+}
+
+/// A key of AWS. Keys that are good for a time have a session_token; weir reads them when it starts, and when the configuration is read again.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = &"{ region: us-east-1, key_id: env:AWS_ACCESS_KEY_ID, secret: env:AWS_SECRET_ACCESS_KEY }")]
+pub struct AwsSection {
+    /// The region that is asked.
+    #[schemars(example = &"us-east-1")]
+    pub region: Text,
+    /// The key's name.
+    #[schemars(example = &"env:AWS_ACCESS_KEY_ID")]
+    pub key_id: Reference,
+    /// The key.
+    #[schemars(example = &"env:AWS_SECRET_ACCESS_KEY")]
+    pub secret: Reference,
+    /// What belongs to keys that are good for a time.
+    #[schemars(example = &"env:AWS_SESSION_TOKEN")]
+    pub session_token: Option<Reference>,
+}
+
+/// A service account of Google.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = &"{ service_account: file:account.json, location: global }")]
+pub struct GoogleSection {
+    /// The file that Google gives for it.
+    #[schemars(example = &"file:account.json")]
+    pub service_account: FileReference,
+    /// Where the models run: a region, us, eu or global.
+    #[schemars(example = &"global")]
+    pub location: Text,
+    /// The project that is asked; the account's own where none is named.
+    #[schemars(example = &"rivers")]
+    pub project: Option<Text>,
+    /// Where tokens are got, if not from Google itself; the file has to name the same place.
+    #[schemars(example = &"https://oauth2.googleapis.com/token")]
+    pub token_url: Option<Url>,
 }
 
 /// What a model costs, in dollars for a million tokens.

@@ -8,6 +8,7 @@
 //! redacts, the first goes on as `my key is [redacted:aws_key]`, the second with an empty text.
 
 pub(crate) mod events;
+pub(crate) mod frames;
 mod texts;
 
 use std::collections::{HashSet, VecDeque};
@@ -35,6 +36,7 @@ use crate::wire::Wire;
 use crate::{refuse, usage};
 
 use events::{Splitter, data_of, lines_beside};
+use frames::FrameReader;
 use texts::Texts;
 
 /// Chunks that may wait for a slow client before the provider is made to wait.
@@ -59,7 +61,7 @@ pub(crate) fn carry(
     lane: &LlmLane,
     passed: Passed,
     (sending, candidate): (&Sending<'_>, &Candidate),
-    answer: UpstreamAnswer,
+    (answer, frames): (UpstreamAnswer, Option<FrameReader>),
     watch: TryWatch,
 ) -> Response {
     let (sender, body) = Body::stream(CHUNKS_WAITING_MAX);
@@ -73,9 +75,12 @@ pub(crate) fn carry(
     );
     fields.insert(BUFFERING, HeaderValue::from_static("no"));
     let settings = lane.settings();
+    let mut secrets = provider.secrets();
+    secrets.extend(lane.shared.states[candidate.provider].tokens.secrets());
     let carrying = Carrying {
+        frames,
         splitter: Splitter::new(settings.answer_bytes_max),
-        judge: EventJudge::new(passed, candidate.wire, provider.keys.clone()),
+        judge: EventJudge::new(passed, candidate.wire, secrets),
         client: sending.wire,
         conversion: candidate
             .conversion
@@ -102,6 +107,8 @@ struct Carrying {
     client: &'static Wire,
     /// Into the client's dialect, where the provider's is another.
     conversion: Option<StreamConversion>,
+    /// What events come in, where they do not come as they are.
+    frames: Option<FrameReader>,
     splitter: Splitter,
     judge: EventJudge,
     silence: Duration,
@@ -247,6 +254,27 @@ impl Carrying {
     /// Takes what came; adds to `out` what may go on, also where it is refused.
     fn take(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
         self.judge.bytes += piece.len() as u64;
+        let Some(mut frames) = self.frames.take() else {
+            return self.take_events(piece, out);
+        };
+        frames.push(piece);
+        let taken = loop {
+            match frames.next() {
+                Ok(Some(event)) => {
+                    if let Err(refusal) = self.take_events(&event, out) {
+                        break Err(refusal);
+                    }
+                }
+                Ok(None) => break Ok(()),
+                Err(refusal) => break Err(refusal),
+            }
+        };
+        self.frames = Some(frames);
+        taken
+    }
+
+    /// The same of server-sent events.
+    fn take_events(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
         let mut taken = self.splitter.push(piece);
         while let (Ok(()), Some(event)) = (&taken, self.splitter.next()) {
             taken = self.judge.take(event);
@@ -257,6 +285,11 @@ impl Carrying {
 
     /// Takes what is left: the stream has ended.
     fn last(&mut self, out: &mut Vec<u8>) -> Result<(), Refusal> {
+        if self.frames.as_ref().is_some_and(FrameReader::is_cut) {
+            self.judge.release(out);
+            let public = "the provider broke off";
+            return Err(Refusal::new(refusal::LLM_PROVIDER_FAILED, public));
+        }
         let rest = self.splitter.rest();
         let mut taken = rest.map_or(Ok(()), |rest| self.judge.take(rest));
         if taken.is_ok() {

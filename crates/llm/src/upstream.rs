@@ -3,6 +3,8 @@
 //! A try is repeated at the next provider only for what another one can mend: no connection, a limit, a failure of the provider,
 //! a model that it does not have. Nothing is tried again once an answer has begun.
 
+mod request;
+
 use std::ops::Range;
 use std::time::Duration;
 
@@ -11,8 +13,7 @@ use base::{Json, JsonValue, Refusal, refusal};
 use bytes::Bytes;
 use gate::{Answer, Call, CallEnding, ContentPart, Cost, Passed, Repeat};
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName,
-    HeaderValue, RETRY_AFTER,
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER,
 };
 use http::{HeaderMap, StatusCode};
 use net::{Body, Response, SendError, UpstreamAnswer};
@@ -20,10 +21,12 @@ use serde_json::Value;
 
 use crate::answer::AnswerSaid;
 use crate::lane::{KnownRequest, LlmLane, check_letters, check_names, resource};
+use crate::login::Credential;
 use crate::meter::TryWatch;
-use crate::provider::Provider;
+use crate::provider::{KindEvents, Provider, gives_back};
 use crate::route::Candidate;
-use crate::wire::{Bills, STREAM_GENERATE, Wire};
+use crate::stream::frames::FrameReader;
+use crate::wire::{Bills, Wire};
 use crate::{refuse, stream};
 
 /// Most tries of one request, all providers and keys together.
@@ -32,14 +35,6 @@ const TRIES_MAX: usize = 4;
 const LOOK_MS: u64 = 1_000;
 /// How long a key is left alone where a provider says that it is at its limit, and not for how long, in milliseconds.
 const COOL_MS_DEFAULT: u64 = 5_000;
-/// Fields that go on to providers of every dialect.
-const ANY_DIALECTS: &[&str] = &["user-agent", "idempotency-key"];
-/// Names of a query that go on: of all else nothing is known.
-const QUERY: &[(&str, &[&str])] = &[
-    ("alt", &["sse", "json"]),
-    ("beta", &["true"]),
-    ("api-version", &["v1", "preview", "latest"]),
-];
 /// Fields of an answer that go back, and what the names of others begin with. Their values are short, and no texts.
 const PASSED_BACK: &[&str] = &[
     "request-id",
@@ -48,6 +43,7 @@ const PASSED_BACK: &[&str] = &[
     "retry-after-ms",
     "x-should-retry",
     "server-timing",
+    "x-amzn-requestid",
 ];
 const PASSED_BACK_FROM: &[&str] = &["anthropic-", "openai-", "x-ratelimit-"];
 const FIELD_BYTES_MAX: usize = 128;
@@ -167,7 +163,7 @@ pub(crate) async fn carry(
         let key = state.key(Some(sending.conversation), &candidate.model, now_ms);
         let left_alone = match (state.is_open(now_ms), key) {
             (true, _) => Some("left alone after failures"),
-            (false, None) if !provider.keys.is_empty() => {
+            (false, None) if provider.key_count() > 0 => {
                 let cools = state.cools_ms(&candidate.model, now_ms);
                 retry_ms = Some(retry_ms.map_or(cools, |known: u64| known.min(cools)));
                 Some("at its limit")
@@ -327,7 +323,19 @@ async fn attempt(
 ) -> Tried {
     let provider = &lane.settings().providers[candidate.provider];
     let state = &lane.shared.states[candidate.provider];
-    let request = match request(provider, passed, sending, candidate, key) {
+    let credential = Credential::of(lane, provider, state, key);
+    let credential = match while_in_force(passed, credential).await {
+        Ok(Ok(credential)) => credential,
+        Ok(Err(why)) => {
+            return Tried::Mendable(FailedTry {
+                why,
+                answer: None,
+                billed: Billed::Nothing,
+            });
+        }
+        Err(refusal) => return Tried::Refused(refusal, Billed::Nothing),
+    };
+    let request = match request::request(provider, passed, sending, candidate, &credential) {
         Ok(request) => request,
         Err(refusal) => return Tried::Refused(refusal, Billed::Nothing),
     };
@@ -350,6 +358,9 @@ async fn attempt(
                 }
                 500.. => state.failed(now_ms),
                 _ => state.worked(),
+            }
+            if let (401, Credential::Token(token)) = (status.as_u16(), &credential) {
+                state.tokens.forget(token);
             }
             match status.as_u16() {
                 401 | 403 | 404 | 408 | 429 | 500.. => Tried::Mendable(FailedTry {
@@ -377,77 +388,6 @@ async fn attempt(
     }
 }
 
-/// The request as the provider gets it: the bytes that came, but for what the scan redacted and the model's name.
-fn request(
-    provider: &Provider,
-    passed: &Passed,
-    sending: &Sending<'_>,
-    candidate: &Candidate,
-    key: Option<usize>,
-) -> Result<http::Request<Bytes>, Refusal> {
-    let body = converted(body(passed, sending, candidate)?, sending, candidate)?;
-    let path = provider.path(candidate.wire, &candidate.model);
-    let path =
-        path.ok_or_else(|| Refusal::new(refusal::LLM_DIALECT, "the provider has no such path"))?;
-    let query = match candidate.conversion {
-        None => query(sending.query),
-        // Google streams events where it is asked for them alone.
-        Some(_) => (candidate.wire.name == STREAM_GENERATE.name).then(|| "alt=sse".to_owned()),
-    };
-    let path = match query {
-        Some(query) => format!("{path}?{query}"),
-        None => path,
-    };
-    let mut request = http::Request::post(path);
-    let fields = request
-        .headers_mut()
-        .ok_or_else(|| never("a path that is none"))?;
-    fields.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let accept = match sending.is_stream {
-        true => "text/event-stream, application/json",
-        false => "application/json",
-    };
-    fields.insert(ACCEPT, HeaderValue::from_static(accept));
-    // What is compressed cannot be scanned.
-    fields.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    for (number, (name, value)) in sending.fields.iter().enumerate() {
-        if passed.redacted(sending.spans.len() + number).is_some() {
-            let public = "a secret stands where it cannot be taken out: in a header field";
-            return Err(Refusal::new(refusal::SECRET, public));
-        }
-        // Another dialect's provider does not read the fields of this one.
-        let is_read = candidate.conversion.is_none() || ANY_DIALECTS.contains(&name.as_str());
-        if let Some(value) = HeaderValue::try_from(value).ok().filter(|_| is_read) {
-            fields.append(name.clone(), value);
-        }
-    }
-    if passed
-        .redacted(sending.spans.len() + sending.fields.len())
-        .is_some()
-    {
-        let public = "a secret stands where it cannot be taken out: in the model's name";
-        return Err(Refusal::new(refusal::SECRET, public));
-    }
-    for (name, value) in &provider.kind.fields {
-        let name: Result<HeaderName, _> = name.parse();
-        if let (Ok(name), Ok(value)) = (name, HeaderValue::try_from(value))
-            && !fields.contains_key(&name)
-        {
-            fields.insert(name, value);
-        }
-    }
-    if let Some(key) = key.and_then(|key| provider.keys.get(key)) {
-        let (name, value) = provider.kind.key.field(key);
-        let value = HeaderValue::try_from(value);
-        let mut value = value.map_err(|_| never("a key that is no field's value"))?;
-        value.set_sensitive(true);
-        fields.insert(name, value);
-    }
-    request
-        .body(body)
-        .map_err(|_| never("a request that is none"))
-}
-
 /// Whether all clients read the same in what a provider says: no member twice, none that is known under a name in other letters.
 ///
 /// # Errors
@@ -470,79 +410,8 @@ pub(crate) fn gives_key_back() -> Refusal {
     Refusal::new(refusal::LLM_ANSWER_INVALID, public)
 }
 
-fn never(why: &str) -> Refusal {
+pub(crate) fn never(why: &str) -> Refusal {
     Refusal::new(refusal::FAILED, "the request cannot be written").with_private(why)
-}
-
-/// The body with its parts redacted and its model renamed.
-fn body(passed: &Passed, sending: &Sending<'_>, candidate: &Candidate) -> Result<Bytes, Refusal> {
-    let mut changes: Vec<(Range<usize>, Vec<u8>)> = Vec::new();
-    for (number, span) in sending.spans.iter().enumerate() {
-        if let Some(redacted) = passed.redacted(number) {
-            changes.push((span.clone(), redacted.to_vec()));
-        }
-    }
-    if let Some(model) = sending.model {
-        let name = model.as_str().unwrap_or_default();
-        if changes.iter().any(|(span, _)| *span == model.span()) {
-            let public = "a secret stands where it cannot be taken out: in the model's name";
-            return Err(Refusal::new(refusal::SECRET, public));
-        }
-        if name != candidate.model {
-            let name = serde_json::Value::from(candidate.model.as_str());
-            changes.push((model.span(), name.to_string().into_bytes()));
-        }
-    }
-    if changes.is_empty() {
-        return Ok(sending.body.clone());
-    }
-    changes.sort_by_key(|(span, _)| span.start);
-    let mut whole = Vec::with_capacity(sending.body.len());
-    let mut at = 0;
-    for (span, with) in changes {
-        whole.extend_from_slice(&sending.body[at..span.start]);
-        whole.extend_from_slice(&with);
-        at = span.end;
-    }
-    whole.extend_from_slice(&sending.body[at..]);
-    Ok(whole.into())
-}
-
-/// The body in the provider's dialect.
-///
-/// # Errors
-/// `llm.unconvertible` where something of it has no counterpart there.
-fn converted(body: Bytes, sending: &Sending<'_>, candidate: &Candidate) -> Result<Bytes, Refusal> {
-    let Some(conversion) = candidate.conversion else {
-        return Ok(body);
-    };
-    let body = serde_json::from_slice(&body).map_err(|_| never("a body that is no JSON"))?;
-    let converted = conversion.request(&body, &candidate.model, sending.is_stream);
-    let converted = converted.map_err(|why| why.refusal())?;
-    Ok(converted.to_string().into())
-}
-
-/// What goes on of a query.
-fn query(query: Option<&str>) -> Option<String> {
-    let pairs = query?.split('&').filter(|pair| {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let known = QUERY.iter().find(|(known, _)| *known == name);
-        known.is_some_and(|(name, values)| {
-            values.contains(&value) || (*name == "api-version" && is_date(value))
-        })
-    });
-    let kept: Vec<&str> = pairs.collect();
-    (!kept.is_empty()).then(|| kept.join("&"))
-}
-
-/// Whether a version of an API is a date, such as `2024-10-21` or `2025-04-01-preview`.
-fn is_date(version: &str) -> bool {
-    let date = version.strip_suffix("-preview").unwrap_or(version);
-    let has_form = |(at, byte): (usize, u8)| match at {
-        4 | 7 => byte == b'-',
-        _ => byte.is_ascii_digit(),
-    };
-    date.len() == 10 && date.bytes().enumerate().all(has_form)
 }
 
 /// How long the provider wants to be left alone, in milliseconds (RFC 9110, section 10.2.3; as seconds alone).
@@ -596,10 +465,16 @@ async fn back(
         .headers
         .get(CONTENT_TYPE)
         .and_then(|kind| kind.to_str().ok());
-    if answer.head.status.is_success()
-        && kind.is_some_and(|kind| kind.starts_with("text/event-stream"))
-    {
-        return stream::carry(lane, passed, (sending, candidate), answer, watch);
+    let provider = &lane.settings().providers[candidate.provider];
+    let is = |what: &str| kind.is_some_and(|kind| kind.starts_with(what));
+    let frames = match provider.kind.events {
+        KindEvents::Aws if is("application/vnd.amazon.eventstream") => {
+            Some(FrameReader::new(lane.settings().answer_bytes_max))
+        }
+        _ => None,
+    };
+    if answer.head.status.is_success() && (frames.is_some() || is("text/event-stream")) {
+        return stream::carry(lane, passed, (sending, candidate), (answer, frames), watch);
     }
     whole(lane, passed, (sending, candidate), answer, &watch).await
 }
@@ -623,9 +498,10 @@ async fn whole(
     };
     let mut usage = None;
     let provider = &settings.providers[candidate.provider];
+    let state = &lane.shared.states[candidate.provider];
     let is_said = wire.bills == Bills::All && status.is_success();
     let judged = body.and_then(|body| {
-        if provider.has_key_in(&body) {
+        if provider.has_key_in(&body) || gives_back(&state.tokens.secrets(), &body) {
             return Err(gives_key_back());
         }
         let judged = judge_whole(&mut passed, candidate.wire, status, &body, &mut usage)?;

@@ -146,6 +146,7 @@ impl Means {
             usage: Arc::clone(&self.usage) as Arc<dyn llm::UsageOf>,
             new_id: new_call_id,
             now_ms,
+            unix_ms: || crate::ports::now().unix_ms,
         }
     }
 }
@@ -355,16 +356,26 @@ fn reloaded(old: &Settings, new: &Settings) -> Vec<String> {
 
 fn endpoints(settings: &Settings) -> Vec<(Name, Endpoint)> {
     let providers = settings.llm.providers.iter();
-    let all = providers.map(|provider| {
-        let endpoint = endpoint(&provider.url, provider.ca.as_ref());
-        (provider.told.name.clone(), endpoint)
+    let all = providers.flat_map(|provider| {
+        let ca = provider.ca.as_ref();
+        let own = (provider.told.name.clone(), endpoint(&provider.url, ca));
+        let token = provider.token.as_ref();
+        let token = token.map(|place| {
+            let ca = ca.filter(|_| place.is_own);
+            (place.name.clone(), endpoint(&place.url, ca))
+        });
+        [Some(own), token]
     });
-    all.collect()
+    all.flatten().collect()
 }
 
 fn reach(_: &Settings, settings: &Settings) -> Vec<(Name, Reach)> {
     let providers = settings.llm.providers.iter();
-    providers
-        .map(|provider| (provider.told.name.clone(), provider.reach()))
-        .collect()
+    let all = providers.flat_map(|provider| {
+        let own = (provider.told.name.clone(), provider.reach());
+        let token = provider.token.as_ref();
+        let token = token.map(|place| (place.name.clone(), provider.token_reach(place)));
+        [Some(own), token]
+    });
+    all.flatten().collect()
 }
