@@ -263,11 +263,11 @@ def test_what_may_stand_is_checked(tmp_path, clouds):
         for name in ("account.json", "id"):
             (tmp_path / "weir" / name).write_text((tmp_path / name).read_text())
             (tmp_path / "weir" / name).chmod(0o600)
-        told = gateway.weir("check", "-c", "weir.yaml", check=False)
+        told = gateway.weir("config", "check", "weir.yaml", check=False)
         assert told.returncode and said in told.stdout + told.stderr, (provider, told.stdout + told.stderr)
     good = {"b": {"kind": "bedrock", "aws": aws}, "v": {"kind": "vertex", "google": google}}
     gateway = Gateway(tmp_path / "weir", {}, {"dev": {}}, None, llm={"providers": good})
-    gateway.weir("check", "-c", "weir.yaml")
+    gateway.weir("config", "check", "weir.yaml")
 
 
 def test_llm_check_asks_a_model_nothing(clouds):

@@ -24,7 +24,7 @@ from botocore.credentials import Credentials
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from provider import EVIL, SECRET, Gemini, Messages, last_text
+from provider import EVIL, SECRET, Gemini, Messages, last_text, sse
 
 REGION = "eu-west-1"
 # What a test writes in its configuration; no scanner takes this file for a leak.
@@ -159,9 +159,11 @@ class Cloud(BaseHTTPRequestHandler):
         front, _, verb = path.rpartition(":")
         publisher, model = front.removeprefix("/v1/projects/rivers/locations/europe-west4/publishers/").split("/models/")
         model, body = urllib.parse.unquote(model), json.loads(body)
-        if model == "stale":
+        if "stale" in model:
             TOKENS[token] = 0
             return self.answer(401, {"error": {"code": 401, "message": "token was withdrawn", "status": "UNAUTHENTICATED"}})
+        if publisher == "google" and "contents" not in body:
+            return self.answer(400, {"error": {"code": 400, "message": "contents is not there", "status": "INVALID_ARGUMENT"}})
         if publisher == "google":
             assert verb in ("generateContent", "streamGenerateContent", "countTokens"), verb
             if verb == "countTokens":
@@ -254,7 +256,11 @@ class Cloud(BaseHTTPRequestHandler):
         self.send_header("content-type", kind)
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
-        for piece in framed(dialect.events(model, text, is_call)):
+        events = dialect.events(model, text, is_call)
+        if word == "key-back":
+            # A failure in the middle of a stream.
+            events = [sse({"type": "error", "error": {"type": "asked_for", "message": text}}, "error")]
+        for piece in framed(events):
             piece = piece if isinstance(piece, bytes) else piece.encode()
             # Where a network cuts has nothing to do with where frames end.
             for part in (piece[:7], piece[7:]):
