@@ -169,7 +169,10 @@ mod tests {
         let chunk = br#"{"bytes":"eyJ0eXBlIjoicGluZyJ9"}"#;
         let headers = b"\x0b:event-type\x07\x00\x05chunk\x0d:message-type\x07\x00\x05event";
         let lengths = [16 + headers.len() + chunk.len(), headers.len()];
-        let mut stream: Vec<u8> = lengths.iter().flat_map(|of| (*of as u32).to_be_bytes()).collect();
+        let mut stream: Vec<u8> = lengths
+            .iter()
+            .flat_map(|of| (*of as u32).to_be_bytes())
+            .collect();
         stream.extend_from_slice(b"0000");
         stream.extend_from_slice(headers);
         stream.extend_from_slice(chunk);

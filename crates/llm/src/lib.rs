@@ -21,6 +21,7 @@ mod route;
 pub mod section;
 mod socket;
 mod standing;
+mod stored;
 mod stream;
 mod upstream;
 mod usage;

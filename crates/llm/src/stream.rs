@@ -29,10 +29,11 @@ use crate::lane::LlmLane;
 use crate::meter::TryWatch;
 use crate::provider::gives_back;
 use crate::route::Candidate;
+use crate::stored::Keeping;
 use crate::upstream::{
     BYTES_PER_TOKEN, Sending, end, gives_key_back, is_clear, of_send, pass_back,
 };
-use crate::wire::Wire;
+use crate::wire::{Bills, Wire};
 use crate::{refuse, usage};
 
 use events::{Splitter, data_of, lines_beside};
@@ -62,7 +63,7 @@ pub(crate) fn carry(
     passed: Passed,
     (sending, candidate): (&Sending<'_>, &Candidate),
     (answer, frames): (UpstreamAnswer, Option<FrameReader>),
-    watch: TryWatch,
+    (watch, keeping): (TryWatch, Option<Keeping>),
 ) -> Response {
     let (sender, body) = Body::stream(CHUNKS_WAITING_MAX);
     let mut response = Response::new(body);
@@ -80,7 +81,7 @@ pub(crate) fn carry(
     let carrying = Carrying {
         frames,
         splitter: Splitter::new(settings.answer_bytes_max),
-        judge: EventJudge::new(passed, candidate.wire, secrets),
+        judge: EventJudge::new(passed, candidate.wire, (secrets, keeping)),
         client: sending.wire,
         conversion: candidate
             .conversion
@@ -130,7 +131,11 @@ impl Carrying {
             ..
         } = self;
         let (bytes, usage) = (judge.bytes, judge.usage);
-        let used = (usage, judge.said_bytes / BYTES_PER_TOKEN);
+        let least = match judge.wire.bills {
+            Bills::Nothing => 0,
+            _ => judge.said_bytes / BYTES_PER_TOKEN,
+        };
+        let used = (usage, least);
         let error = match &ended {
             Ended::Whole => judge.is_error.then_some("provider"),
             Ended::ClientGone => Some("client_gone"),
@@ -315,6 +320,8 @@ struct EventJudge {
     passed: Passed,
     /// The provider's: they are in no event.
     keys: Vec<Secret>,
+    /// For whom the provider keeps the response, if it is one.
+    keeping: Option<Keeping>,
     wire: &'static Wire,
     texts: Texts,
     held: VecDeque<HeldEvent>,
@@ -334,10 +341,15 @@ struct EventJudge {
 }
 
 impl EventJudge {
-    fn new(passed: Passed, wire: &'static Wire, keys: Vec<Secret>) -> EventJudge {
+    fn new(
+        passed: Passed,
+        wire: &'static Wire,
+        (keys, keeping): (Vec<Secret>, Option<Keeping>),
+    ) -> EventJudge {
         EventJudge {
             passed,
             keys,
+            keeping,
             wire,
             texts: Texts::default(),
             held: VecDeque::new(),
@@ -380,7 +392,13 @@ impl EventJudge {
             if let Some(why) = delta.invalid {
                 return Err(invalid(why));
             }
-            self.usage = usage::merge(self.usage, delta.usage);
+            if self.wire.bills != Bills::Nothing {
+                self.usage = usage::merge(self.usage, delta.usage);
+            }
+            let stored = delta.stored.and_then(JsonValue::as_str);
+            if let (Some(keeping), Some(id)) = (&self.keeping, stored) {
+                keeping.keep(&id);
+            }
             self.is_error |= delta.is_error;
             for call in &delta.whole_calls {
                 call.judge(&mut self.passed)?;

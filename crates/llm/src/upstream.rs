@@ -25,6 +25,7 @@ use crate::login::Credential;
 use crate::meter::TryWatch;
 use crate::provider::{KindEvents, Provider, gives_back};
 use crate::route::Candidate;
+use crate::stored::{Keeping, StoredResponse};
 use crate::stream::frames::FrameReader;
 use crate::wire::{Bills, Wire};
 use crate::{refuse, stream};
@@ -71,6 +72,8 @@ pub(crate) struct Sending<'a> {
     pub(crate) media_tokens: u64,
     /// Tokens that the answer may have.
     pub(crate) output_tokens: u64,
+    /// The response that it goes on with, which one provider has for one key.
+    pub(crate) previous: Option<StoredResponse>,
     pub(crate) repeat: Repeat,
 }
 
@@ -160,7 +163,10 @@ pub(crate) async fn carry(
         let provider = &lane.settings().providers[candidate.provider];
         let state = &lane.shared.states[candidate.provider];
         let now_ms = (lane.settings().now_ms)();
-        let key = state.key(Some(sending.conversation), &candidate.model, now_ms);
+        let key = match &sending.previous {
+            Some(previous) => previous.key(provider),
+            None => state.key(Some(sending.conversation), &candidate.model, now_ms),
+        };
         let left_alone = match (state.is_open(now_ms), key) {
             (true, _) => Some("left alone after failures"),
             (false, None) if provider.key_count() > 0 => {
@@ -193,7 +199,10 @@ pub(crate) async fn carry(
         let watch = TryWatch::new(lane, sending, candidate);
         match attempt(lane, &passed, sending, candidate, key).await {
             Tried::Answered(answer) => {
-                return back(lane, passed, (sending, candidate), *answer, watch).await;
+                let agent = &known.verified.agent().name;
+                let keeping = Keeping::of(lane, agent, candidate, key);
+                let what = (sending, candidate);
+                return back(lane, passed, what, *answer, watch, keeping).await;
             }
             Tried::Refused(refusal, billed)
                 if refusal.code == refusal::LLM_UNCONVERTIBLE && at + 1 < candidates.len() =>
@@ -217,7 +226,8 @@ pub(crate) async fn carry(
                     .answer
                     .as_ref()
                     .is_some_and(|answer| answer.head.status == 429);
-                if !(is_limit && other.is_some() && other != key) {
+                let may_change = sending.previous.is_none() && other.is_some() && other != key;
+                if !(is_limit && may_change) {
                     at += 1;
                 }
                 last = Some((passed, failed, watch));
@@ -237,7 +247,7 @@ pub(crate) async fn carry(
                 watch,
             )),
             Some(candidate),
-        ) => back(lane, passed, (sending, candidate), *answer, watch).await,
+        ) => back(lane, passed, (sending, candidate), *answer, watch, None).await,
         (last, _) => {
             let refusal = none_left(&failures, retry_ms);
             match last {
@@ -439,12 +449,13 @@ pub(crate) async fn while_in_force<T>(
 }
 
 /// The provider's answer, for the client.
-async fn back(
+pub(crate) async fn back(
     lane: &LlmLane,
     passed: Passed,
     (sending, candidate): (&Sending<'_>, &Candidate),
     mut answer: UpstreamAnswer,
     watch: TryWatch,
+    keeping: Option<Keeping>,
 ) -> Response {
     let call = base::Permit::call(&passed);
     let is_coded = |coding: &HeaderValue| !coding.as_bytes().eq_ignore_ascii_case(b"identity");
@@ -474,9 +485,17 @@ async fn back(
         _ => None,
     };
     if answer.head.status.is_success() && (frames.is_some() || is("text/event-stream")) {
-        return stream::carry(lane, passed, (sending, candidate), (answer, frames), watch);
+        let what = (sending, candidate);
+        return stream::carry(lane, passed, what, (answer, frames), (watch, keeping));
     }
-    whole(lane, passed, (sending, candidate), answer, &watch).await
+    whole(
+        lane,
+        passed,
+        (sending, candidate),
+        answer,
+        (&watch, keeping),
+    )
+    .await
 }
 
 /// An answer that is one JSON text.
@@ -485,7 +504,7 @@ async fn whole(
     mut passed: Passed,
     (sending, candidate): (&Sending<'_>, &Candidate),
     mut answer: UpstreamAnswer,
-    watch: &TryWatch,
+    (watch, keeping): (&TryWatch, Option<Keeping>),
 ) -> Response {
     let (settings, wire) = (lane.settings(), sending.wire);
     let call = base::Permit::call(&passed);
@@ -504,7 +523,10 @@ async fn whole(
         if provider.has_key_in(&body) || gives_back(&state.tokens.secrets(), &body) {
             return Err(gives_key_back());
         }
-        let judged = judge_whole(&mut passed, candidate.wire, status, &body, &mut usage)?;
+        let (judged, stored) = judge_whole(&mut passed, candidate.wire, status, &body, &mut usage)?;
+        if let (Some(keeping), Some(id)) = (keeping, stored) {
+            keeping.keep(&id);
+        }
         let said = said_back(judged, (sending, candidate), status)?;
         Ok((said, body.len() as u64))
     });
@@ -553,14 +575,14 @@ async fn whole(
     }
 }
 
-/// Judges an answer: all of its texts, and each call of a tool as the call that it is.
+/// Judges an answer: all of its texts, and each call of a tool as the call that it is. Gives it with the id of what the provider keeps.
 fn judge_whole(
     passed: &mut Passed,
     wire: &Wire,
     status: StatusCode,
     body: &Bytes,
     usage: &mut Option<Usage>,
-) -> Result<Bytes, Refusal> {
+) -> Result<(Bytes, Option<String>), Refusal> {
     let Ok(json) = Json::read(body) else {
         let what = match status.is_success() {
             true => "the provider's answer is not JSON".to_owned(),
@@ -576,14 +598,17 @@ fn judge_whole(
     if status.is_success() {
         (wire.answer)(json.root(), &mut said);
     }
-    *usage = said.usage;
+    *usage = said.usage.filter(|_| wire.bills != Bills::Nothing);
+    let stored = said.stored.and_then(JsonValue::as_str);
+    let stored = stored.map(std::borrow::Cow::into_owned);
     for call in &said.calls {
         call.judge(passed)?;
     }
-    Ok(match passed.answer(json.root(), "")? {
+    let body = match passed.answer(json.root(), "")? {
         Answer::AsItCame => body.clone(),
         Answer::Redacted(redacted) => redacted.into(),
-    })
+    };
+    Ok((body, stored))
 }
 
 /// An answer in the client's dialect.
@@ -625,7 +650,7 @@ pub(crate) fn of_send(error: SendError) -> Refusal {
 }
 
 /// Records that a call failed before anything of an answer came.
-fn end_failed(passed: Passed, status: u16, why: &Refusal, billed: Billed) {
+pub(crate) fn end_failed(passed: Passed, status: u16, why: &Refusal, billed: Billed) {
     passed.end(CallEnding {
         status,
         is_unbilled: billed == Billed::Nothing,

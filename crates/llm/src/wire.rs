@@ -67,6 +67,7 @@ impl Wire {
         match self.bills {
             Bills::All => "chat",
             Bills::Input => "embeddings",
+            Bills::Nothing if self.name == STORED_RESPONSE.name => "stored_response",
             Bills::Nothing => "count_tokens",
         }
     }
@@ -86,6 +87,14 @@ pub(crate) static RESPONSES: Wire = Wire {
     answer: openai::response_answer,
     event: openai::response_event,
     ..wire("responses", Family::OpenAi)
+};
+
+/// What is asked of a response that a provider keeps: it says again what was billed before.
+pub(crate) static STORED_RESPONSE: Wire = Wire {
+    bills: Bills::Nothing,
+    answer: openai::response_answer,
+    event: openai::response_event,
+    ..wire("stored_response", Family::OpenAi)
 };
 
 /// OpenAI's embeddings. Source: OpenAI API reference, "Embeddings".

@@ -198,6 +198,8 @@ fn function_delta<'j>(
 
 pub(super) fn response_answer<'j>(answer: JsonValue<'j>, said: &mut AnswerSaid<'j>) {
     said.usage = answer.get("usage").and_then(usage::of_responses);
+    let is_stored = answer.get("store").is_some_and(|is| is.text() == "true");
+    said.stored = answer.get("id").filter(|_| is_stored);
     let output = answer.get("output");
     for (i, item) in output.into_iter().flat_map(JsonValue::items).enumerate() {
         said.calls
@@ -259,6 +261,7 @@ pub(super) fn response_event<'j>(event: JsonValue<'j>, delta: &mut Delta<'j>) {
         let mut said = AnswerSaid::default();
         response_answer(response, &mut said);
         delta.usage = said.usage;
+        delta.stored = said.stored;
         delta.whole_calls.extend(said.calls);
     }
 }

@@ -32,6 +32,11 @@ pub(crate) const ROW: Row = Row {
             methods: &[Method::GET, Method::POST],
             ..post("/v1/responses", llm::refuse)
         },
+        // Those of runs are handed on to their lane.
+        Route {
+            methods: &[Method::GET, Method::POST, Method::DELETE],
+            ..post("/v1/responses/**", llm::refuse)
+        },
         post("/v1/embeddings", llm::refuse),
         post("/v1/messages", llm::refuse_anthropic),
         post("/v1/messages/count_tokens", llm::refuse_anthropic),
@@ -319,7 +324,11 @@ impl AroundModels for LlmThread {
         request.head.extensions.insert(run::KnownAgent(agent));
         Box::pin(async move {
             match self.runs.get().and_then(Weak::upgrade) {
-                Some(runs) => runs.answer("", request, id).await,
+                Some(runs) => {
+                    let path = request.head.uri.path().to_owned();
+                    let rest = path.strip_prefix("/v1/responses/").unwrap_or_default();
+                    runs.answer(rest, request, id).await
+                }
                 None => {
                     let refusal = Refusal::new(refusal::FAILED, "the lanes have not met");
                     llm::refuse(&refusal, id)
