@@ -1,11 +1,16 @@
 """`weir init --from litellm` and `--from agentgateway`: what is taken over serves, and what is not is told."""
 
 import json
+import os
 import subprocess
+import sys
 
 import pytest
 
-from gateway import WEIR, Gateway, Origin
+from gateway import SERVERS, WEIR, Gateway, Origin
+
+sys.path.insert(0, str(SERVERS))
+import cloud  # noqa: E402
 
 # The words of the makers' own examples, with what they call keys.
 LITELLM = """
@@ -98,7 +103,6 @@ def test_a_proxy_of_litellm_is_taken_over_and_serves(tmp_path):
         needed = {one["name"] for one in told["exports"]}
         assert {"AZURE_API_KEY_EU", "AZURE_API_KEY_CA", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY", "VLLM_API_KEY"} <= needed
         # What was written is a good configuration once the file and the variables are there.
-        cloud = __import__("test_llm_cloud").cloud
         account = {"type": "service_account", "project_id": "rivers", "private_key_id": "k", "private_key": cloud.PRIVATE_PEM,
                    "client_email": "a@rivers.example", "token_uri": "https://oauth2.googleapis.com/token"}
         (tmp_path / "weir" / "account.json").write_text(json.dumps(account))
@@ -111,7 +115,6 @@ def test_a_proxy_of_litellm_is_taken_over_and_serves(tmp_path):
         gateway = Gateway.__new__(Gateway)
         gateway.folder, gateway.exit_code, gateway.stdout, gateway.port = tmp_path / "weir", 0, subprocess.DEVNULL, 0
         gateway.state, gateway.keys = tmp_path / "weir" / "state", {"dev": told["key"]}
-        import os
         before = dict(os.environ)
         os.environ.update({name: value for name, value in env.items() if name != "PATH"})
         try:
