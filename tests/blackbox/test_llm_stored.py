@@ -70,7 +70,7 @@ def test_the_client_of_openai_reads_cancels_and_deletes(keeping, stream):
     asked = keeping.seen()[-1]
     assert asked["path"] == f"/v1/responses/{made.id}" and asked["fields"]["authorization"] == key
     events = list(responses.retrieve(made.id, stream=True, starting_after=3))
-    assert events[-1].type == "response.completed" and keeping.seen()[-1]["path"].endswith("?stream=true&starting_after=3")
+    assert events[-1].type == "response.completed" and set(keeping.seen()[-1]["path"].split("?")[1].split("&")) == {"stream=true", "starting_after=3"}
     assert responses.cancel(made.id).status == "cancelled"
     items = responses.input_items.list(made.id, limit=5, order="asc")
     # What comes back is judged as any answer is.
@@ -128,8 +128,8 @@ def test_what_is_not_kept_is_not_found(keeping):
 
 
 @pytest.mark.parametrize("method, path, status, code", [
-    ("GET", "/v1/responses/resp_1/other", 404, "llm.response_unknown"),
-    ("PUT", "/v1/responses/resp_1", 405, None),
+    ("GET", "/v1/responses/resp_none/other", 404, "llm.response_unknown"),
+    ("PUT", "/v1/responses/resp_none", 404, "llm.response_unknown"),
     ("GET", "/v1/responses/resp_..%2Fx", 404, "llm.response_unknown"),
     ("GET", "/v1/responses/", 404, None),
 ])
@@ -143,7 +143,7 @@ def test_a_query_that_says_more_than_it_may_goes_nowhere(keeping):
     made = keeping.client().responses.create(model="first/stored", input=WORDS)
     assert keeping.ask("GET", f"/v1/responses/{made.id}?after=../../files").status == 400
     assert keeping.ask("GET", f"/v1/responses/{made.id}?after={SECRET}").status in (400, 403)
-    assert keeping.ask("GET", f"/v1/responses/{made.id}?key=x&limit=3").status == 200
+    assert keeping.ask("GET", f"/v1/responses/{made.id}?other=x&limit=3").status == 200
     assert keeping.seen()[-1]["path"].endswith("?limit=3")
     assert all(SECRET not in seen["path"] for seen in keeping.seen())
     assert keeping.ask("PATCH", f"/v1/responses/{made.id}").status == 405
@@ -162,3 +162,94 @@ def test_reading_costs_nothing_and_is_recorded(keeping):
 
     for end in until(recorded, "both are recorded"):
         assert end["end"] == "complete" and not end.get("usage"), end
+
+
+# What is kept of answers, and routes beside these
+
+
+class Caching(Keeping):
+    def __init__(self, folder):
+        super().__init__(folder)
+        config = json.loads((self.gateway.folder / "weir.yaml").read_text())
+        config["llm"]["cache"] = {"agents": ["dev", "other"], "keep_ms": 600_000}
+        config["llm"]["routes"] = {"long": ["first/too-long", "second/say"], "short": ["first/too-long"]}
+        (self.gateway.folder / "weir.yaml").write_text(json.dumps(config))
+
+
+@pytest.fixture(scope="module")
+def caching(tmp_path_factory):
+    with Caching(tmp_path_factory.mktemp("cached")) as caching:
+        yield caching
+
+
+def chat(house, words, agent="dev", model="first/say", **more):
+    body = {"model": model, "max_tokens": 50, "messages": [{"role": "user", "content": words}], **more}
+    return house.gateway.request("POST", "/v1/chat/completions", json.dumps(body), house.gateway.headers(agent))
+
+
+def test_the_same_request_of_the_same_agent_is_answered_by_what_was_kept(caching):
+    before = len(caching.seen())
+    first, second = chat(caching, "cached?"), chat(caching, "cached?")
+    assert first.status == second.status == 200 and first.body == second.body
+    assert "weir-cache" not in first.headers and second.headers["weir-cache"] == "hit"
+    assert len(caching.seen()) == before + 1
+    # One byte more, another model, another agent: each is asked anew.
+    for again in (chat(caching, "cached? "), chat(caching, "cached?", top_p=1), chat(caching, "cached?", model="second/say"),
+                  chat(caching, "cached?", agent="other")):
+        assert again.status == 200 and "weir-cache" not in again.headers
+    assert chat(caching, "cached?", agent="other").headers["weir-cache"] == "hit"
+    for _ in range(2):
+        assert "weir-cache" not in chat(caching, "cached?", stream=True).headers
+
+    def recorded():
+        ends = [r for r in caching.gateway.records() if r["kind"] == "outcome"]
+        return len(ends) >= 9 and ends
+
+    ends = until(recorded, "all are recorded")
+    # What was kept is not counted a second time.
+    assert sum(1 for end in ends if (end.get("usage") or {}).get("output") == 7) == 7, ends
+
+
+def test_what_was_kept_is_judged_anew(caching):
+    leak = [chat(caching, "3", model="first/leak") for _ in range(2)]
+    assert leak[1].headers.get("weir-cache") == "hit" and all(SECRET not in answer.body.decode() for answer in leak)
+    # What no agent may see is not kept as something that one may.
+    for _ in range(2):
+        assert chat(caching, "x", model="first/evil").json()["error"]["code"].startswith("scan.")
+
+
+def test_a_route_goes_on_where_the_request_is_too_long(caching):
+    assert chat(caching, WORDS, model="long").json()["choices"][0]["message"]["content"] == WORDS
+    assert caching.seen()[-1]["path"] == "/v1/chat/completions"
+    # Where nothing else is left the provider's own words go back.
+    alone = chat(caching, WORDS, model="short")
+    assert alone.status == 400 and alone.json()["error"]["code"] == "context_length_exceeded"
+
+
+def test_no_cache_where_no_agent_is_named(keeping):
+    for _ in range(2):
+        assert "weir-cache" not in chat(keeping, "cached?").headers
+
+
+def test_older_and_smaller_paths(keeping):
+    client = keeping.client()
+    assert client.completions.create(model="first/say", prompt=WORDS, max_tokens=20).choices[0].text == WORDS
+    pieces = client.completions.create(model="first/say", prompt=WORDS, max_tokens=20, stream=True)
+    assert "".join(piece.choices[0].text for piece in pieces if piece.choices) == WORDS
+    assert SECRET not in "".join(p.choices[0].text for p in client.completions.create(model="first/leak", prompt="3", stream=True) if p.choices)
+    assert client.moderations.create(model="first/say", input=WORDS).results[0].flagged is False
+    assert client.images.generate(model="first/say", prompt=WORDS).data[0].b64_json == "aGk="
+    ask = {"model": "first/say", "query": WORDS, "documents": ["a", "b"]}
+    said = keeping.gateway.request("POST", "/v1/rerank", json.dumps(ask), keeping.gateway.headers())
+    assert said.json()["results"][0]["index"] == 1
+    for path, member in [("completions", "prompt"), ("moderations", "input"), ("images/generations", "prompt"), ("rerank", "query")]:
+        body = json.dumps({"model": "first/say", member: f"the key is {SECRET}"})
+        answer = keeping.gateway.request("POST", f"/v1/{path}", body, keeping.gateway.headers())
+        assert SECRET not in keeping.seen()[-1]["body"], answer.body
+
+
+def test_the_paths_of_cullis(keeping):
+    body = json.dumps({"model": "first/say", "messages": [{"role": "user", "content": WORDS}]})
+    assert keeping.gateway.request("POST", "/v1/llm/chat", body, keeping.gateway.headers()).json()["choices"][0]["message"]["content"] == WORDS
+    assert keeping.seen()[-1]["path"] == "/v1/chat/completions"
+    assert keeping.ask("GET", "/v1/egress/models").json()["object"] == "list"

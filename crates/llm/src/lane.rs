@@ -16,6 +16,7 @@ use identity::{Presented, PresentedPeer, Verified};
 use net::{Peer, Request, Response, Upstreams, origin};
 
 use crate::actions::CHAT;
+use crate::cache::{AnswerCache, AnswerCacheSettings};
 use crate::meter::ModelMeter;
 use crate::provider::{Provider, is_plain};
 use crate::route::{self, Candidate, ModelRoute, ProviderState};
@@ -70,6 +71,8 @@ pub struct Settings {
     pub silence_ms: u64,
     /// How long an answer that streams may take in all.
     pub stream_ms: u64,
+    /// Whose answers are kept, if anybody's.
+    pub cache: Option<AnswerCacheSettings>,
     /// Counts what was asked.
     pub meter: Arc<dyn ModelMeter>,
     /// How agents' budgets stand.
@@ -90,6 +93,7 @@ pub struct Shared {
     pub(crate) gate: Arc<Gate>,
     pub(crate) states: Vec<Arc<ProviderState>>,
     pub(crate) stored: Arc<StoredResponses>,
+    pub(crate) cache: Option<AnswerCache>,
 }
 
 impl Shared {
@@ -97,6 +101,7 @@ impl Shared {
         let states = settings.providers.iter();
         let states = states.map(|provider| Arc::new(ProviderState::new(provider.key_count())));
         Shared {
+            cache: settings.cache.clone().map(AnswerCache::new),
             states: states.collect(),
             settings,
             gate,
@@ -123,6 +128,7 @@ impl Shared {
             states: states.collect(),
             settings: next.settings,
             gate: next.gate,
+            cache: next.cache,
             stored: Arc::clone(&self.stored),
         }
     }
@@ -367,13 +373,13 @@ impl LlmLane {
             Ok(candidates) => candidates,
             Err(refusal) => return self.no(&known, refusal).await,
         };
+        let agent = known.verified.agent().name.clone();
         let previous = json.root().get("previous_response_id");
         let previous = previous.and_then(base::JsonValue::as_str);
         let previous = match previous.filter(|_| wire.name == wire::RESPONSES.name) {
             None => None,
             Some(previous) => {
-                let agent = &known.verified.agent().name;
-                match stored::only_where_it_is(self, &previous, agent, &mut candidates) {
+                match stored::only_where_it_is(self, &previous, &agent, &mut candidates) {
                     Ok(previous) => previous,
                     Err(refusal) => return self.no(&known, refusal).await,
                 }
@@ -419,6 +425,7 @@ impl LlmLane {
             media_tokens: asked.media_bytes as u64 / MEDIA_BYTES_PER_TOKEN
                 + asked.media_elsewhere as u64 * MEDIA_ELSEWHERE_TOKENS,
             output_tokens: output.saturating_mul(answers),
+            agent: &agent,
             previous,
             repeat: match candidates.len() {
                 1 => Repeat::No,
@@ -495,6 +502,8 @@ fn asks<'a>(root: Root, rest: &'a str, method: &Method) -> Result<PathAsks<'a>, 
             let wire = wire::of_v1(rest).ok_or_else(unknown)?;
             (PathAsks::Wire(wire, None), Method::POST)
         }
+        // As Cullis has it.
+        Root::V1 if rest == "egress/models" => (PathAsks::Models(None), Method::GET),
         Root::V1 if rest == "usage" => (PathAsks::Usage, Method::GET),
         // Google's clients ask below both.
         Root::V1 | Root::V1Beta => {

@@ -8,6 +8,7 @@
 
 pub mod actions;
 mod answer;
+mod cache;
 mod convert;
 pub mod fuzzing;
 mod lane;
@@ -28,6 +29,7 @@ mod usage;
 mod wire;
 
 pub use actions::LANE;
+pub use cache::AnswerCacheSettings;
 pub use convert::fields::conversion_rows;
 pub use lane::{AroundModels, LlmLane, Root, Settings, Shared};
 pub use login::ProviderLogin;

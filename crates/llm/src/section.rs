@@ -4,7 +4,8 @@
 
 use base::limit;
 use config::{
-    Addresses, ByItem, ByName, Count, Dollars, FilePath, FileReference, List, Reference, Text, Url,
+    Addresses, ByItem, ByName, Count, Dollars, FilePath, FileReference, Label, List, Reference,
+    Text, Url,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -16,6 +17,9 @@ const ANSWER_MS_DEFAULT: u64 = 600_000;
 const SILENCE_MS_DEFAULT: u64 = 120_000;
 /// How long an answer that streams may take in all, in milliseconds.
 const STREAM_MS_DEFAULT: u64 = 3_600_000;
+/// How long an answer is kept, in milliseconds, and bytes of all that are.
+const CACHE_MS_DEFAULT: u64 = 3_600_000;
+const CACHE_BYTES_DEFAULT: u64 = 64 << 20;
 /// How long a WebSocket may be without a request, in milliseconds.
 const SOCKET_IDLE_MS_DEFAULT: u64 = 900_000;
 
@@ -33,6 +37,9 @@ pub struct LlmSection {
     /// A file of prices that goes before those that weir knows, as weir prices import writes it.
     #[schemars(example = &"./prices.csv")]
     pub prices: Option<FilePath>,
+    /// Keeps answers for the same request of the same agent; nothing is kept where no agent is named.
+    #[schemars(example = &"{ agents: [build], keep_ms: 3600000 }")]
+    pub cache: Option<CacheSection>,
     /// Largest body of a request, in bytes.
     #[schemars(example = &"33554432")]
     pub body_bytes_max: Count<1024, 1_073_741_824>,
@@ -51,6 +58,32 @@ pub struct LlmSection {
     /// How long a WebSocket may be without a request, in milliseconds.
     #[schemars(example = &"900000")]
     pub socket_idle_ms: Count<1, 3_600_000>,
+}
+
+/// Answers that are kept. Each agent has its own: no request of another is answered by them.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(example = &"{ agents: [build], keep_ms: 3600000 }")]
+pub struct CacheSection {
+    /// The agents whose answers are kept.
+    #[schemars(example = &"[build]")]
+    pub agents: List<Label>,
+    /// How long an answer is kept, in milliseconds.
+    #[schemars(example = &"3600000")]
+    pub keep_ms: Count<1, 86_400_000>,
+    /// Bytes of answers that are kept, of all agents together.
+    #[schemars(example = &"67108864")]
+    pub bytes_max: Count<1024, 17_179_869_184>,
+}
+
+impl Default for CacheSection {
+    fn default() -> CacheSection {
+        CacheSection {
+            agents: Default::default(),
+            keep_ms: Count(CACHE_MS_DEFAULT),
+            bytes_max: Count(CACHE_BYTES_DEFAULT),
+        }
+    }
 }
 
 /// The models of a route, in the order in which they are tried.
@@ -173,6 +206,7 @@ impl Default for LlmSection {
             providers: Default::default(),
             routes: Default::default(),
             prices: None,
+            cache: None,
             body_bytes_max: Count(BODY_BYTES_DEFAULT),
             answer_bytes_max: Count((limit::ANSWER_BYTES_DEFAULT as u64).max(BODY_BYTES_DEFAULT)),
             answer_ms: Count(ANSWER_MS_DEFAULT),

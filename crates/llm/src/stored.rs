@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use base::{Name, Refusal, refusal};
 use bytes::Bytes;
-use gate::{Call, ContentPart, PartContent, Repeat, Role};
+use gate::{Call, ContentPart, PartContent, Passed, Role};
 use http::Method;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
 use net::Response;
@@ -22,6 +22,7 @@ use crate::meter::TryWatch;
 use crate::provider::Provider;
 use crate::refuse;
 use crate::route::Candidate;
+use crate::upstream::answered::ProviderAnswer;
 use crate::upstream::{self, Sending};
 use crate::wire;
 
@@ -281,52 +282,101 @@ fn unknown() -> Refusal {
     )
 }
 
+/// What is asked of a stored response, once it is known to be the agent's.
+struct AskedStored<'a> {
+    id: &'a str,
+    part: &'a str,
+    ask: StoredAsk,
+    response: StoredResponse,
+    candidate: Candidate,
+    query: Option<String>,
+}
+
+impl<'a> AskedStored<'a> {
+    /// # Errors
+    /// `llm.response_unknown`, and what of the request cannot be asked.
+    fn read(
+        lane: &LlmLane,
+        rest: &'a str,
+        known: &KnownRequest<'_>,
+    ) -> Result<AskedStored<'a>, Refusal> {
+        let (id, part) = parts(rest);
+        let agent = &known.verified.agent().name;
+        let now_ms = (lane.settings().now_ms)();
+        let found = lane.shared.stored.find(id, agent, now_ms);
+        let response = found.filter(|_| is_id(id)).ok_or_else(unknown)?;
+        let ask = StoredAsk::of(&known.head.method, part).ok_or_else(|| {
+            let public =
+                "a stored response is read, deleted, cancelled, and asked for its input_items";
+            Refusal::new(refusal::METHOD, public)
+        })?;
+        let mut providers = lane.settings().providers.iter();
+        let provider = providers.position(|of| {
+            of.name == response.provider && of.kind.paths.contains_key(wire::RESPONSES.name)
+        });
+        let provider = provider.ok_or_else(|| {
+            let name = &response.provider;
+            let public = format!("{name}, which keeps the response, is not configured any more");
+            Refusal::new(refusal::LLM_RESPONSE_UNKNOWN, public)
+        })?;
+        let candidate = Candidate {
+            provider,
+            model: response.model.clone(),
+            wire: &wire::STORED_RESPONSE,
+            conversion: None,
+        };
+        Ok(AskedStored {
+            id,
+            part,
+            ask,
+            candidate,
+            response,
+            query: query(known.head.uri.query())?,
+        })
+    }
+
+    /// Asks the provider.
+    async fn send(
+        &self,
+        lane: &LlmLane,
+        passed: &Passed,
+        method: &Method,
+    ) -> Result<ProviderAnswer, Refusal> {
+        if passed.redacted(0).is_some() {
+            let public = "a secret stands where it cannot be taken out: in the query";
+            return Err(Refusal::new(refusal::SECRET, public));
+        }
+        let provider = &lane.settings().providers[self.candidate.provider];
+        let state = &lane.shared.states[self.candidate.provider];
+        let credential = Credential::of(lane, provider, state, self.response.key(provider)).await;
+        let credential =
+            credential.map_err(|why| Refusal::new(refusal::LLM_PROVIDER_FAILED, why))?;
+        let what = (method, self.query.as_deref());
+        let request = request(provider, (self.id, self.part), what, &credential)?;
+        let sent = lane
+            .upstreams
+            .send(passed, request, lane.settings().answer_ms);
+        let sent = upstream::while_in_force(passed, sent).await?;
+        sent.map(ProviderAnswer::coming).map_err(upstream::of_send)
+    }
+}
+
 /// Answers what is asked of a stored response; `rest` is the path behind `responses/`.
 pub(crate) async fn serve(lane: &LlmLane, rest: &str, known: KnownRequest<'_>) -> Response {
-    let (id, part) = parts(rest);
-    let agent = &known.verified.agent().name;
-    let now_ms = (lane.settings().now_ms)();
-    let found = lane.shared.stored.find(id, agent, now_ms);
-    let Some(response) = found.filter(|_| is_id(id)) else {
-        return lane.no(&known, unknown()).await;
-    };
-    let Some(ask) = StoredAsk::of(&known.head.method, part) else {
-        let public = "a stored response is read, deleted, cancelled, and asked for its input_items";
-        return lane.no(&known, Refusal::new(refusal::METHOD, public)).await;
-    };
-    let providers = &lane.settings().providers;
-    let provider = providers.iter().position(|of| of.name == response.provider);
-    let Some(provider) =
-        provider.filter(|at| providers[*at].kind.paths.contains_key(wire::RESPONSES.name))
-    else {
-        let public = format!(
-            "{}, which keeps the response, is not configured any more",
-            response.provider
-        );
-        return lane
-            .no(&known, Refusal::new(refusal::LLM_RESPONSE_UNKNOWN, public))
-            .await;
-    };
-    let query = match query(known.head.uri.query()) {
-        Ok(query) => query,
+    let asked = match AskedStored::read(lane, rest, &known) {
+        Ok(asked) => asked,
         Err(refusal) => return lane.no(&known, refusal).await,
     };
-    let candidate = Candidate {
-        provider,
-        model: response.model.clone(),
-        wire: &wire::STORED_RESPONSE,
-        conversion: None,
-    };
-    let text = query.clone().unwrap_or_default();
+    let text = asked.query.clone().unwrap_or_default();
     let content = [ContentPart {
         role: Role::Header,
         path: "query",
         content: PartContent::Text(text.as_bytes()),
     }];
-    let resource = resource(lane.settings(), &candidate);
+    let resource = resource(lane.settings(), &asked.candidate);
     let call = Call {
         action: &CHAT,
-        method: ask.method(),
+        method: asked.ask.method(),
         resource: &resource,
         content: &content,
         ..known.call
@@ -337,51 +387,15 @@ pub(crate) async fn serve(lane: &LlmLane, rest: &str, known: KnownRequest<'_>) -
         Err(refusal) => return refuse::respond(family, &refusal, call_id),
     };
     let body = Bytes::new();
-    let sending = Sending {
-        wire: &wire::STORED_RESPONSE,
-        is_stream: false,
-        conversation: 0,
-        model: None,
-        spans: Vec::new(),
-        fields: &[],
-        query: None,
-        asked: &response.model,
-        body: &body,
-        content: &content,
-        read_bytes: 0,
-        media_tokens: 0,
-        output_tokens: 0,
-        previous: None,
-        repeat: Repeat::No,
-    };
-    let watch = TryWatch::new(lane, &sending, &candidate);
-    let state = &lane.shared.states[provider];
-    let provider = &providers[provider];
-    let key = response.key(provider);
-    let request = match Credential::of(lane, provider, state, key).await {
-        Ok(credential) => request(
-            provider,
-            (id, part),
-            (&known.head.method, query),
-            &credential,
-        ),
-        Err(why) => Err(Refusal::new(refusal::LLM_PROVIDER_FAILED, why)),
-    };
-    let sent = match request {
-        Ok(request) => {
-            let answer_ms = lane.settings().answer_ms;
-            let sent = lane.upstreams.send(&passed, request, answer_ms);
-            let sent = upstream::while_in_force(&passed, sent).await;
-            sent.and_then(|sent| sent.map_err(upstream::of_send))
-        }
-        Err(refusal) => Err(refusal),
-    };
-    match sent {
+    let sending = Sending::of_nothing(&wire::STORED_RESPONSE, &asked.response, &body, &content);
+    let watch = TryWatch::new(lane, &sending, &asked.candidate);
+    match asked.send(lane, &passed, &known.head.method).await {
         Ok(answer) => {
-            if ask == StoredAsk::Delete && answer.head.status.is_success() {
-                lane.shared.stored.forget(id);
+            if asked.ask == StoredAsk::Delete && answer.status().is_success() {
+                lane.shared.stored.forget(asked.id);
             }
-            upstream::back(lane, passed, (&sending, &candidate), answer, watch, None).await
+            let what = (&sending, &asked.candidate);
+            upstream::back(lane, passed, what, answer, watch, None).await
         }
         Err(refusal) => {
             watch.ended(None, Some(refusal.code.name));
@@ -395,7 +409,7 @@ pub(crate) async fn serve(lane: &LlmLane, rest: &str, known: KnownRequest<'_>) -
 fn request(
     provider: &Provider,
     (id, part): (&str, &str),
-    (method, query): (&Method, Option<String>),
+    (method, query): (&Method, Option<&str>),
     credential: &Credential<'_>,
 ) -> Result<http::Request<Bytes>, Refusal> {
     let path = provider.path(&wire::RESPONSES, "", false);

@@ -3,23 +3,25 @@
 //! A try is repeated at the next provider only for what another one can mend: no connection, a limit, a failure of the provider,
 //! a model that it does not have. Nothing is tried again once an answer has begun.
 
+pub(crate) mod answered;
 mod request;
 
 use std::ops::Range;
 use std::time::Duration;
 
 use base::record::{CallEnd, Usage};
-use base::{Json, JsonValue, Refusal, refusal};
+use base::{Json, JsonValue, Name, Refusal, refusal};
 use bytes::Bytes;
 use gate::{Answer, Call, CallEnding, ContentPart, Cost, Passed, Repeat};
 use http::header::{
     CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER,
 };
 use http::{HeaderMap, StatusCode};
-use net::{Body, Response, SendError, UpstreamAnswer};
+use net::{Body, Response, SendError};
 use serde_json::Value;
 
 use crate::answer::AnswerSaid;
+use crate::cache::CacheKey;
 use crate::lane::{KnownRequest, LlmLane, check_letters, check_names, resource};
 use crate::login::Credential;
 use crate::meter::TryWatch;
@@ -27,8 +29,10 @@ use crate::provider::{KindEvents, Provider, gives_back};
 use crate::route::Candidate;
 use crate::stored::{Keeping, StoredResponse};
 use crate::stream::frames::FrameReader;
-use crate::wire::{Bills, Wire};
+use crate::wire::{self, Bills, Wire};
 use crate::{refuse, stream};
+
+use answered::ProviderAnswer;
 
 /// Most tries of one request, all providers and keys together.
 const TRIES_MAX: usize = 4;
@@ -48,6 +52,8 @@ const PASSED_BACK: &[&str] = &[
 ];
 const PASSED_BACK_FROM: &[&str] = &["anthropic-", "openai-", "x-ratelimit-"];
 const FIELD_BYTES_MAX: usize = 128;
+/// Says that an answer was kept from an earlier time.
+const CACHE: HeaderName = HeaderName::from_static("weir-cache");
 /// Bytes of an answer that a token stands for at most, on the whole.
 pub(crate) const BYTES_PER_TOKEN: u64 = 4;
 
@@ -72,12 +78,40 @@ pub(crate) struct Sending<'a> {
     pub(crate) media_tokens: u64,
     /// Tokens that the answer may have.
     pub(crate) output_tokens: u64,
+    pub(crate) agent: &'a Name,
     /// The response that it goes on with, which one provider has for one key.
     pub(crate) previous: Option<StoredResponse>,
     pub(crate) repeat: Repeat,
 }
 
-impl Sending<'_> {
+impl<'a> Sending<'a> {
+    /// A request without a body, of a response that is kept.
+    pub(crate) fn of_nothing(
+        wire: &'static Wire,
+        response: &'a StoredResponse,
+        body: &'a Bytes,
+        content: &'a [ContentPart<'a>],
+    ) -> Sending<'a> {
+        Sending {
+            wire,
+            is_stream: false,
+            conversation: 0,
+            model: None,
+            spans: Vec::new(),
+            fields: &[],
+            query: None,
+            asked: &response.model,
+            body,
+            content,
+            read_bytes: 0,
+            media_tokens: 0,
+            output_tokens: 0,
+            agent: &response.agent,
+            previous: None,
+            repeat: Repeat::No,
+        }
+    }
+
     /// Tokens that the answer may have, as the provider is told: where a model is to think, a conversion gives it room for that
     /// beside what the client allows.
     fn output_tokens(&self, candidate: &Candidate) -> u64 {
@@ -112,7 +146,7 @@ impl Sending<'_> {
 /// What became of one try.
 enum Tried {
     /// The provider answered, and the answer is the client's.
-    Answered(Box<UpstreamAnswer>),
+    Answered(Box<ProviderAnswer>),
     /// Another provider can mend it.
     Mendable(FailedTry),
     /// Whether the provider may have worked for it.
@@ -122,7 +156,7 @@ enum Tried {
 /// A try that another provider can mend.
 struct FailedTry {
     why: String,
-    answer: Option<Box<UpstreamAnswer>>,
+    answer: Option<Box<ProviderAnswer>>,
     billed: Billed,
 }
 
@@ -199,8 +233,7 @@ pub(crate) async fn carry(
         let watch = TryWatch::new(lane, sending, candidate);
         match attempt(lane, &passed, sending, candidate, key).await {
             Tried::Answered(answer) => {
-                let agent = &known.verified.agent().name;
-                let keeping = Keeping::of(lane, agent, candidate, key);
+                let keeping = Keeping::of(lane, sending.agent, candidate, key);
                 let what = (sending, candidate);
                 return back(lane, passed, what, *answer, watch, keeping).await;
             }
@@ -225,7 +258,7 @@ pub(crate) async fn carry(
                 let is_limit = failed
                     .answer
                     .as_ref()
-                    .is_some_and(|answer| answer.head.status == 429);
+                    .is_some_and(|answer| answer.status() == 429);
                 let may_change = sending.previous.is_none() && other.is_some() && other != key;
                 if !(is_limit && may_change) {
                     at += 1;
@@ -288,9 +321,7 @@ fn none_left(failures: &[String], retry_ms: Option<u64>) -> Refusal {
 /// Ends a try whose place another takes.
 fn give_up(last: Option<(Passed, FailedTry, TryWatch)>) {
     if let Some((passed, failed, watch)) = last {
-        let status = failed
-            .answer
-            .map_or(0, |answer| answer.head.status.as_u16());
+        let status = failed.answer.map_or(0, |answer| answer.status().as_u16());
         let refusal = Refusal::new(refusal::LLM_PROVIDER_FAILED, "another provider was tried");
         watch.ended(None, Some(refusal.code.name));
         end_failed(passed, status, &refusal, failed.billed);
@@ -349,41 +380,27 @@ async fn attempt(
         Ok(request) => request,
         Err(refusal) => return Tried::Refused(refusal, Billed::Nothing),
     };
+    let cache_key = cache_key(lane, sending, candidate, &request);
+    let now_ms = lane.settings().now_ms;
+    if let Some(kept) = cache_key.and_then(|key| lane.shared.cache.as_ref()?.find(&key, now_ms())) {
+        return Tried::Answered(Box::new(ProviderAnswer::kept(kept)));
+    }
     let answer_ms = lane.settings().answer_ms;
     let sent = lane.upstreams.send(passed, request, answer_ms);
     let sent = match while_in_force(passed, sent).await {
         Ok(sent) => sent,
         Err(refusal) => return Tried::Refused(refusal, Billed::Perhaps),
     };
-    let now_ms = (lane.settings().now_ms)();
     match sent {
         Ok(answer) => {
-            let status = answer.head.status;
-            match status.as_u16() {
-                429 => {
-                    let for_ms = retry_after_ms(&answer.head.headers).unwrap_or(COOL_MS_DEFAULT);
-                    if let Some(key) = key {
-                        state.cool(key, &candidate.model, for_ms, now_ms);
-                    }
-                }
-                500.. => state.failed(now_ms),
-                _ => state.worked(),
-            }
-            if let (401, Credential::Token(token)) = (status.as_u16(), &credential) {
-                state.tokens.forget(token);
-            }
-            match status.as_u16() {
-                401 | 403 | 404 | 408 | 429 | 500.. => Tried::Mendable(FailedTry {
-                    why: format!("answered {}", status.as_u16()),
-                    answer: Some(Box::new(answer)),
-                    billed: Billed::Nothing,
-                }),
-                _ => Tried::Answered(Box::new(answer)),
-            }
+            learn(lane, candidate, &answer.head, key, &credential);
+            let cache_key = cache_key.filter(|_| answer.head.status == StatusCode::OK);
+            let answer = ProviderAnswer::coming(answer).kept_under(cache_key);
+            answered(lane, passed, sending, answer).await
         }
         Err(SendError::Refused(refusal)) => Tried::Refused(refusal, Billed::Nothing),
         Err(error) => {
-            state.failed(now_ms);
+            state.failed((lane.settings().now_ms)());
             let (why, billed) = match error {
                 SendError::Slow => ("did not answer in time", Billed::Perhaps),
                 SendError::Unreachable(_) => ("cannot be reached", Billed::Nothing),
@@ -396,6 +413,77 @@ async fn attempt(
             })
         }
     }
+}
+
+/// What an answer says of the provider, its key and its token.
+fn learn(
+    lane: &LlmLane,
+    candidate: &Candidate,
+    head: &http::response::Parts,
+    key: Option<usize>,
+    credential: &Credential<'_>,
+) {
+    let state = &lane.shared.states[candidate.provider];
+    let now_ms = (lane.settings().now_ms)();
+    match head.status.as_u16() {
+        429 => {
+            let for_ms = retry_after_ms(&head.headers).unwrap_or(COOL_MS_DEFAULT);
+            if let Some(key) = key {
+                state.cool(key, &candidate.model, for_ms, now_ms);
+            }
+        }
+        500.. => state.failed(now_ms),
+        _ => state.worked(),
+    }
+    if let (401, Credential::Token(token)) = (head.status.as_u16(), credential) {
+        state.tokens.forget(token);
+    }
+}
+
+/// Whether an answer is the client's, or another provider can mend it: what a request that is too long says has to be read for that.
+async fn answered(
+    lane: &LlmLane,
+    passed: &Passed,
+    sending: &Sending<'_>,
+    mut answer: ProviderAnswer,
+) -> Tried {
+    let settings = lane.settings();
+    let status = answer.status().as_u16();
+    let why = match status {
+        401 | 403 | 404 | 408 | 429 | 500.. => format!("answered {status}"),
+        400 | 413 if sending.repeat == Repeat::Maybe => {
+            let read = answer.whole(settings.answer_bytes_max, settings.answer_ms);
+            match while_in_force(passed, read).await {
+                Ok(Ok(body)) if answered::is_too_long(&body) => {
+                    "has no model for so long a request".to_owned()
+                }
+                Ok(Ok(_)) => return Tried::Answered(Box::new(answer)),
+                Ok(Err(error)) => return Tried::Refused(of_send(error), Billed::Nothing),
+                Err(refusal) => return Tried::Refused(refusal, Billed::Nothing),
+            }
+        }
+        _ => return Tried::Answered(Box::new(answer)),
+    };
+    Tried::Mendable(FailedTry {
+        why,
+        answer: Some(Box::new(answer)),
+        billed: Billed::Nothing,
+    })
+}
+
+/// What the answer to this try may be kept under: of requests that do not stream, and leave nothing at the provider.
+fn cache_key(
+    lane: &LlmLane,
+    sending: &Sending<'_>,
+    candidate: &Candidate,
+    request: &http::Request<Bytes>,
+) -> Option<CacheKey> {
+    let cache = lane.shared.cache.as_ref()?;
+    let is_kept = !sending.is_stream && candidate.wire.name != wire::RESPONSES.name;
+    let provider = &lane.settings().providers[candidate.provider].name;
+    cache
+        .key(sending.agent, candidate, provider, request)
+        .filter(|_| is_kept)
 }
 
 /// Whether all clients read the same in what a provider says: no member twice, none that is known under a name in other letters.
@@ -453,27 +541,26 @@ pub(crate) async fn back(
     lane: &LlmLane,
     passed: Passed,
     (sending, candidate): (&Sending<'_>, &Candidate),
-    mut answer: UpstreamAnswer,
+    mut answer: ProviderAnswer,
     watch: TryWatch,
     keeping: Option<Keeping>,
 ) -> Response {
     let call = base::Permit::call(&passed);
     let is_coded = |coding: &HeaderValue| !coding.as_bytes().eq_ignore_ascii_case(b"identity");
-    let mut codings = answer.head.headers.get_all(CONTENT_ENCODING).iter();
+    let mut codings = answer.fields().get_all(CONTENT_ENCODING).iter();
     if codings.any(is_coded) {
         let refusal = Refusal::new(
             refusal::LLM_ANSWER_INVALID,
             "the provider's answer is compressed, which was not asked for",
         );
-        let status = answer.head.status.as_u16();
+        let status = answer.status().as_u16();
         watch.ended(None, Some(refusal.code.name));
         end_failed(passed, status, &refusal, Billed::of_status(status));
         return refuse::respond(sending.wire.family, &refusal, call);
     }
     answer.reuse();
     let kind = answer
-        .head
-        .headers
+        .fields()
         .get(CONTENT_TYPE)
         .and_then(|kind| kind.to_str().ok());
     let provider = &lane.settings().providers[candidate.provider];
@@ -484,7 +571,13 @@ pub(crate) async fn back(
         }
         _ => None,
     };
-    if answer.head.status.is_success() && (frames.is_some() || is("text/event-stream")) {
+    let is_stream = frames.is_some() || is("text/event-stream");
+    if answer.status().is_success() && is_stream {
+        let Some(answer) = answer.into_coming() else {
+            let refusal = never("a stream that was read");
+            end_failed(passed, 0, &refusal, Billed::Nothing);
+            return refuse::respond(sending.wire.family, &refusal, call);
+        };
         let what = (sending, candidate);
         return stream::carry(lane, passed, what, (answer, frames), (watch, keeping));
     }
@@ -503,12 +596,12 @@ async fn whole(
     lane: &LlmLane,
     mut passed: Passed,
     (sending, candidate): (&Sending<'_>, &Candidate),
-    mut answer: UpstreamAnswer,
+    mut answer: ProviderAnswer,
     (watch, keeping): (&TryWatch, Option<Keeping>),
 ) -> Response {
     let (settings, wire) = (lane.settings(), sending.wire);
     let call = base::Permit::call(&passed);
-    let status = answer.head.status;
+    let (status, is_kept, cache_key) = (answer.status(), answer.is_kept(), answer.cache_key);
     let read = answer.whole(settings.answer_bytes_max, settings.answer_ms);
     let body = match while_in_force(&passed, read).await {
         Ok(Ok(body)) => Ok(body),
@@ -528,8 +621,14 @@ async fn whole(
             keeping.keep(&id);
         }
         let said = said_back(judged, (sending, candidate), status)?;
+        if let Some((cache, key)) = lane.shared.cache.as_ref().zip(cache_key) {
+            cache.keep(key, &body, (settings.now_ms)());
+        }
         Ok((said, body.len() as u64))
     });
+    // What was kept was billed when it came.
+    let usage = usage.filter(|_| !is_kept);
+    let is_said = is_said && !is_kept;
     match judged {
         Ok((body, bytes)) => {
             let error = (status.as_u16() >= 400).then_some("provider");
@@ -544,13 +643,16 @@ async fn whole(
                     true => 0,
                     false => bytes / BYTES_PER_TOKEN,
                 },
-                is_unbilled: Billed::of_status(status.as_u16()) == Billed::Nothing,
+                is_unbilled: is_kept || Billed::of_status(status.as_u16()) == Billed::Nothing,
                 ..CallEnding::of(CallEnd::Complete)
             });
             let mut response = Response::new(Body::Full(body));
             *response.status_mut() = status;
             let fields = response.headers_mut();
-            pass_back(&answer.head.headers, provider, fields);
+            pass_back(answer.fields(), provider, fields);
+            if is_kept {
+                fields.insert(CACHE, HeaderValue::from_static("hit"));
+            }
             fields.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
             response
         }

@@ -45,7 +45,7 @@ def texts(value):
 
 
 def last_text(body):
-    for key in ("messages", "input", "contents", "content"):
+    for key in ("messages", "input", "contents", "content", "prompt"):
         if key in body:
             found = list(texts(body[key]))
             return found[-1] if found else ""
@@ -101,6 +101,22 @@ class Chat:
         yield chunk({}, "tool_calls" if call else "stop")
         if model != "uncounted":
             yield sse({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": model, "choices": [], "usage": cls.usage})
+        yield "data: [DONE]\n\n"
+
+
+class Legacy:
+    """Completions of a text."""
+
+    @classmethod
+    def whole(cls, model, text, call):
+        choice = {"index": 0, "text": text, "finish_reason": "stop", "logprobs": None}
+        return {"id": "cmpl-1", "object": "text_completion", "created": 1, "model": model, "choices": [choice], "usage": Chat.usage}
+
+    @classmethod
+    def events(cls, model, text, call):
+        for piece in words(text):
+            choice = {"index": 0, "text": piece, "finish_reason": None, "logprobs": None}
+            yield sse({"id": "cmpl-1", "object": "text_completion", "created": 1, "model": model, "choices": [choice]})
         yield "data: [DONE]\n\n"
 
 
@@ -366,13 +382,22 @@ class Provider(BaseHTTPRequestHandler):
             dialect, streams = Gemini, verb == "streamGenerateContent"
         else:
             model, verb, streams = body.get("model", ""), "", body.get("stream", False)
-            dialect = {"completions": Chat, "responses": Responses, "messages": Messages}.get(path.rsplit("/", 1)[1])
+            dialect = Legacy if path.endswith("/v1/completions") else {"completions": Chat, "responses": Responses, "messages": Messages}.get(path.rsplit("/", 1)[1])
         if model.startswith("status-"):
             status = int(model[7:])
             error = {"error": {"message": "as the model's name says", "type": "asked_for", "code": "asked"}, "type": "error"}
             return self.answer(status, error, **({"retry_after": "7"} if status == 429 else {}))
         if model == "garbage":
             return self.answer(200, b"<html>no</html>")
+        if model == "too-long":
+            error = {"message": "This model's maximum context length is 8 tokens.", "type": "invalid_request_error", "code": "context_length_exceeded"}
+            return self.answer(400, {"error": error})
+        if path.endswith("/moderations"):
+            return self.answer(200, {"id": "modr-1", "model": model, "results": [{"flagged": False, "categories": {}, "category_scores": {}}]})
+        if path.endswith("/rerank"):
+            return self.answer(200, {"results": [{"index": 1, "relevance_score": 0.9}], "usage": {"prompt_tokens": 3, "total_tokens": 3}})
+        if path.endswith("/images/generations"):
+            return self.answer(200, {"created": 1, "data": [{"b64_json": "aGk="}], "usage": {"input_tokens": 3, "output_tokens": 9, "total_tokens": 12}})
         if path.endswith("count_tokens"):
             return self.answer(200, {"input_tokens": 9})
         if verb == "countTokens":

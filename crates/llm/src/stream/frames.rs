@@ -10,7 +10,7 @@ use base::{Json, Refusal, refusal};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::Value;
 
 /// Two lengths and their checksum; with the checksum of the whole at the end.
 const PRELUDE_BYTES: usize = 12;
@@ -171,7 +171,7 @@ fn event(headers: &Headers, payload: &[u8]) -> Result<Vec<u8>, Refusal> {
         // Clients pass over events that they do not know.
         (Some("event"), Some(_)) => Ok(Vec::new()),
         (Some("exception"), _) => {
-            let said: serde_json::Value = serde_json::from_slice(payload).unwrap_or_default();
+            let said: Value = serde_json::from_slice(payload).unwrap_or_default();
             let message = said["message"].as_str().or(said["Message"].as_str());
             let kind = headers.exception.as_deref().unwrap_or_default();
             Ok(failed(kind, message.unwrap_or(kind)))
@@ -217,7 +217,8 @@ fn failed(kind: &str, message: &str) -> Vec<u8> {
         "validationException" => "invalid_request_error",
         _ => "api_error",
     };
-    let error = json!({ "type": "error", "error": { "type": word, "message": message } });
+    let message = Value::from(message);
+    let error = format!(r#"{{"type":"error","error":{{"type":"{word}","message":{message}}}}}"#);
     format!("event: error\ndata: {error}\n\n").into_bytes()
 }
 
@@ -276,6 +277,7 @@ fn crc32(bytes: &[u8]) -> u32 {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use serde_json::json;
 
     /// A frame with these headers, all of them texts.
     pub(crate) fn frame(headers: &[(&str, &str)], payload: &[u8]) -> Vec<u8> {
@@ -339,7 +341,7 @@ pub(crate) mod tests {
         );
         let stream = [chunk("{\"type\":\"ping\",\n\"a\":1}"), unknown, throttled].concat();
         let said = "event: ping\ndata: {\"type\":\"ping\", \"a\":1}\n\nevent: error\ndata: \
-                    {\"error\":{\"message\":\"Too many\",\"type\":\"rate_limit_error\"},\"type\":\"error\"}\n\n";
+                    {\"type\":\"error\",\"error\":{\"type\":\"rate_limit_error\",\"message\":\"Too many\"}}\n\n";
         for piece in 1..stream.len() {
             assert_eq!(
                 read(&stream, piece).unwrap(),

@@ -60,6 +60,14 @@ pub(super) fn llm(written: &LlmSection, taken: &[Name], check: &mut Check<'_>) -
     Llm {
         providers,
         routes,
+        cache: written
+            .cache
+            .as_ref()
+            .map(|cache| llm::AnswerCacheSettings {
+                agents: cache.agents.values().map(|agent| agent.0.clone()).collect(),
+                keep_ms: cache.keep_ms.0,
+                bytes_max: cache.bytes_max.size(),
+            }),
         body_bytes_max: written.body_bytes_max.size(),
         answer_bytes_max: written.answer_bytes_max.size(),
         answer_ms: written.answer_ms.0,

@@ -177,6 +177,7 @@ pub(crate) struct Llm {
     /// In the order that they were written; names are unique.
     pub providers: Vec<ModelProvider>,
     pub routes: Vec<llm::ModelRoute>,
+    pub cache: Option<llm::AnswerCacheSettings>,
     pub body_bytes_max: usize,
     pub answer_bytes_max: usize,
     pub answer_ms: u64,

@@ -38,6 +38,13 @@ pub(crate) const ROW: Row = Row {
             ..post("/v1/responses/**", llm::refuse)
         },
         post("/v1/embeddings", llm::refuse),
+        post("/v1/completions", llm::refuse),
+        post("/v1/moderations", llm::refuse),
+        post("/v1/rerank", llm::refuse),
+        post("/v1/images/generations", llm::refuse),
+        // As Cullis has them.
+        post("/v1/llm/chat", llm::refuse),
+        get("/v1/egress/models", llm::refuse),
         post("/v1/messages", llm::refuse_anthropic),
         post("/v1/messages/count_tokens", llm::refuse_anthropic),
         get("/v1/usage", llm::refuse),
@@ -140,6 +147,7 @@ impl Means {
         llm::Settings {
             providers: providers.map(|provider| provider.told.clone()).collect(),
             routes: settings.routes.clone(),
+            cache: settings.cache.clone(),
             origins: self.origins.clone(),
             body_bytes_max: settings.body_bytes_max,
             answer_bytes_max: settings.answer_bytes_max,
@@ -348,6 +356,7 @@ fn reloaded(old: &Settings, new: &Settings) -> Vec<String> {
     let (old, new) = (&old.llm, &new.llm);
     let differ = [
         ("routes", old.routes != new.routes),
+        ("cache", old.cache != new.cache),
         ("body_bytes_max", old.body_bytes_max != new.body_bytes_max),
         (
             "answer_bytes_max",

@@ -391,7 +391,8 @@ impl Taking {
                     rest.starts_with('.') || rest.starts_with('[')
                 });
         match value {
-            Value::Object(members) if is_looked_into => {
+            // What a whole section says is told by its members, as each has a reason of its own.
+            Value::Object(members) if is_looked_into || !path.contains(['.', '[']) => {
                 for (name, value) in members {
                     self.left(value, &below(path, name), left);
                 }
