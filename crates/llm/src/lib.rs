@@ -1,8 +1,9 @@
-//! The lane of models: OpenAI's, Anthropic's and Google's dialects in, the provider that speaks the same dialect out.
+//! The lane of models: OpenAI's, Anthropic's and Google's dialects in, providers of any of these out.
 //!
 //! Where dialects agree the bytes that came go on untouched, but for what policy changes: a redaction, the model's name, the key. What
 //! is said is judged by who says it, whole answers before they go back, streams event by event, and each call of a tool that a
-//! model proposes as the call that it is. It refuses to convert one dialect into another.
+//! model proposes as the call that it is. Providers of another dialect are asked by a conversion that refuses what it cannot say
+//! (`convert`); those that take no key in a field by a login of their own (`login`).
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may fail by panic"))]
 

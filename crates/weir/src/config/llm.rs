@@ -105,7 +105,7 @@ fn provider(
         check.warn(at, message);
     }
     check_clear(&url, !keys.is_empty() || has_login, at, check);
-    let login = found.map(|found| found.at(&url));
+    let login = found.and_then(|found| found.at(&url));
     let ca = check.of(&written.ca, &at.key("ca"), Check::certificates);
     if !url.https && ca.is_some() {
         check.say(&at.key("ca"), "is for https, and the url is http");

@@ -512,6 +512,7 @@ fn budget(taking: &mut Taking, settings: &Value) {
         (Some(money), Some(time)) => {
             let says = format!("{{ group: engineers, money: {money}, per: {time} }}");
             taking.budget("all", &says, "litellm_settings.max_budget");
+            taking.uses("litellm_settings.max_budget");
             taking.uses("litellm_settings.budget_duration");
         }
         _ => taking.lacks(
@@ -532,6 +533,7 @@ fn provider_budgets(taking: &mut Taking, all: &Value) {
             (Some((_, kind)), Some(money), Some(time)) if taking.has_provider(kind) => {
                 let says = format!("{{ provider: {kind}, money: {money}, per: {time} }}");
                 taking.budget(&format!("{kind}-{time}"), &says, &path);
+                taking.uses(&path);
             }
             _ => taking.lacks(&path, "is of a provider that was not taken over, or of another time than a minute, a day or a month"),
         }

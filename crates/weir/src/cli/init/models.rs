@@ -307,7 +307,7 @@ impl Taking {
         }
     }
 
-    /// Adds a budget.
+    /// Adds a budget. The path may stand for more than the budget, so that it is not taken as looked at.
     pub(super) fn budget(&mut self, name: &str, says: &str, path: &str) {
         let has = |name: &str| self.budgets.iter().any(|(known, _)| known == name);
         let mut names = (1..).map(|number| match number {
@@ -315,7 +315,8 @@ impl Taking {
             number => format!("{name}-{number}"),
         });
         let name = names.find(|name| !has(name)).unwrap_or_default();
-        self.becomes(path, &format!("budgets.{name}"));
+        self.as_what
+            .push((path.to_owned(), format!("budgets.{name}")));
         self.budgets.push((name, says.to_owned()));
     }
 

@@ -9,12 +9,15 @@ use crate::config::settings::TokenPlace;
 
 /// Largest file of a service account.
 const ACCOUNT_BYTES_MAX: usize = 64 << 10;
+/// A project, where the file that names it was not there to be read.
+const UNREAD: &str = "unread";
 /// Behind a provider's name, what its place of tokens is called among all targets.
 const TOKEN_SUFFIX: &str = ".token";
 
 /// A login, before it is known where its provider is.
 pub(super) struct FoundLogin {
-    login: ProviderLogin,
+    /// Absent where its secrets are not there, and nobody needs them.
+    login: Option<ProviderLogin>,
     /// What stands for names in a kind's address.
     words: Vec<(&'static str, String)>,
 }
@@ -29,15 +32,15 @@ impl FoundLogin {
     }
 
     /// The login for a provider that is here.
-    pub(super) fn at(self, url: &Url) -> ProviderLogin {
-        match self.login {
+    pub(super) fn at(self, url: &Url) -> Option<ProviderLogin> {
+        Some(match self.login? {
             ProviderLogin::Aws(key) => ProviderLogin::Aws(AwsKey {
                 host: url.authority(),
                 base: url.path.clone(),
                 ..key
             }),
             google @ ProviderLogin::Google(_) => google,
-        }
+        })
     }
 }
 
@@ -88,26 +91,32 @@ fn of_aws(
         &at.key("session_token"),
         Check::secret,
     );
-    let (region, key_id, secret) = (region?, key_id?, secret?);
+    let region = region?;
     let is_id = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    if !key_id.expose().bytes().all(is_id) {
+    if key_id
+        .as_ref()
+        .is_some_and(|id| !id.expose().bytes().all(is_id))
+    {
         check.say(
             &at.key("key_id"),
             "names something that is no key's name of AWS",
         );
         return None;
     }
-    Some(FoundLogin {
-        words: vec![("region", region.clone())],
-        login: ProviderLogin::Aws(AwsKey {
-            region,
+    let login = key_id.zip(secret).map(|(key_id, secret)| {
+        ProviderLogin::Aws(AwsKey {
+            region: region.clone(),
             service: service.to_owned(),
             key_id: key_id.expose().to_owned(),
             secret,
             session,
             host: String::new(),
             base: String::new(),
-        }),
+        })
+    });
+    Some(FoundLogin {
+        words: vec![("region", region)],
+        login,
     })
 }
 
@@ -147,14 +156,20 @@ fn of_google(
         ServiceAccount::read(&text, target.clone(), &written_url)
             .map_err(|why| format!("the file {why}"))
     });
-    let account = check.good_secret(&file, account)?;
+    let account = check.good_secret(&file, account);
     let location = location?;
-    let Some(project) = own.or_else(|| account.project.clone()) else {
-        check.say(
-            at,
-            "names no project, and the account's file does not either",
-        );
-        return None;
+    let of_account = account.as_ref().and_then(|account| account.project.clone());
+    let project = match (own.or(of_account), &account) {
+        (Some(project), _) => project,
+        // It is nobody's to ask.
+        (None, None) => UNREAD.to_owned(),
+        (None, Some(_)) => {
+            check.say(
+                at,
+                "names no project, and the account's file does not either",
+            );
+            return None;
+        }
     };
     if !is_word(&project) {
         check.say(&file, "names a project that cannot be one");
@@ -171,7 +186,7 @@ fn of_google(
             ("project", project),
             ("location", location),
         ],
-        login: ProviderLogin::Google(account),
+        login: account.map(ProviderLogin::Google),
     };
     Some((login, place))
 }
