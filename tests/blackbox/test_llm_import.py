@@ -1,7 +1,6 @@
 """`weir init --from litellm` and `--from agentgateway`: what is taken over serves, and what is not is told."""
 
 import json
-import os
 import subprocess
 import sys
 
@@ -81,7 +80,7 @@ def take(tmp_path, kind, text, *more):
     return made
 
 
-def test_a_proxy_of_litellm_is_taken_over_and_serves(tmp_path):
+def test_a_proxy_of_litellm_is_taken_over_and_serves(tmp_path, monkeypatch):
     upstream = Origin(program="provider.py")
     try:
         text = LITELLM.replace("@PORT@", str(upstream.port))
@@ -110,19 +109,16 @@ def test_a_proxy_of_litellm_is_taken_over_and_serves(tmp_path):
         env = {**{name: "kkkkkkkkkkkkkkkk" for name in needed if name.isidentifier()}, "PATH": "/usr/bin:/bin"}
         checked = subprocess.run([str(WEIR), "config", "check", "weir.yaml"], cwd=tmp_path / "weir", capture_output=True, text=True, env=env)
         assert checked.returncode == 0, checked.stdout + checked.stderr
-        text = written.replace("127.0.0.1:8700", "127.0.0.1:0")
+        text = written.replace("127.0.0.1:8700", "127.0.0.1:0") + "\nlogs: { format: json, level: info }\n"
         (tmp_path / "weir" / "weir.yaml").write_text(text)
         gateway = Gateway.__new__(Gateway)
         gateway.folder, gateway.exit_code, gateway.stdout, gateway.port = tmp_path / "weir", 0, subprocess.DEVNULL, 0
         gateway.state, gateway.keys = tmp_path / "weir" / "state", {"dev": told["key"]}
-        before = dict(os.environ)
-        os.environ.update({name: value for name, value in env.items() if name != "PATH"})
+        for name in env:
+            if name != "PATH":
+                monkeypatch.setenv(name, env[name])
         try:
             gateway.start()
-        finally:
-            os.environ.clear()
-            os.environ.update(before)
-        try:
             body = json.dumps({"model": "local", "max_tokens": 9, "messages": [{"role": "user", "content": "say"}]})
             answer = gateway.request("POST", "/v1/chat/completions", body, gateway.headers())
             assert answer.status == 200 and answer.json()["choices"][0]["message"]["content"] == "say", answer.body
