@@ -20,6 +20,7 @@ from genai_prices.types import ClauseAnd, ClauseOr, ClauseRegex, StartDateConstr
 # The kind of provider in crates/llm/providers, by its name there.
 KINDS = {
     "anthropic": "anthropic",
+    "aws": "bedrock",
     "azure": "azure",
     "cohere": "cohere",
     "deepseek": "deepseek",

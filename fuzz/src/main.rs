@@ -34,6 +34,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("mcp_batch", targets::mcp_batch),
     ("llm_dialect", targets::llm_dialect),
     ("llm_events", targets::llm_events),
+    ("llm_frames", targets::llm_frames),
     ("llm_socket", targets::llm_socket),
     ("run_start", targets::run_start),
     ("run_events", targets::run_events),

@@ -265,6 +265,7 @@ codes! {
     // Models.
     LLM_BODY_INVALID "llm.body_invalid" 400 "Send a JSON object as the dialect has it, with each name once.";
     LLM_MODEL_UNKNOWN "llm.model_unknown" 404 "Ask for a model that GET /v1/models shows, or for provider/model.";
+    LLM_RESPONSE_UNKNOWN "llm.response_unknown" 404 "Ask with the key of the agent that made the response, or send the conversation itself.";
     LLM_UNCONVERTIBLE "llm.unconvertible" 400 "Leave out what the message names, or ask a model whose provider speaks your dialect.";
     LLM_DIALECT "llm.dialect" 400 "Ask in a dialect that the provider speaks, or for a model of another provider.";
     LLM_NONE_LEFT "llm.none_left" 503 "Try again as Retry-After says, or later; the message says who failed how.";

@@ -29,6 +29,12 @@ pub static CONNECT: Action = Action {
     ..of_model("llm:connect", "websocket")
 };
 
+/// Exchanges a service account's statement for a token: the gateway's own call, which no agent can make.
+pub(crate) static TOKEN: Action = Action {
+    entity: |_| None,
+    ..of_model("llm:token", "token")
+};
+
 const fn of_model(name: &'static str, method: &'static str) -> Action {
     Action {
         lane: &LANE,

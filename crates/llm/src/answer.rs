@@ -16,6 +16,8 @@ const INNER_DEPTH_MAX: usize = 4;
 pub(crate) struct AnswerSaid<'j> {
     pub(crate) usage: Option<Usage>,
     pub(crate) calls: Vec<ToolCall<'j>>,
+    /// The id of what the provider keeps of it.
+    pub(crate) stored: Option<JsonValue<'j>>,
 }
 
 /// A call of a tool that a model proposes.
@@ -288,6 +290,8 @@ pub(crate) struct Delta<'j> {
     pub(crate) begun: Vec<CallBegin<'j>>,
     /// Calls that stand whole in this event.
     pub(crate) whole_calls: Vec<ToolCall<'j>>,
+    /// The id of what the provider keeps of the answer.
+    pub(crate) stored: Option<JsonValue<'j>>,
     /// Groups that end with this event.
     pub(crate) ended: Vec<u64>,
     /// The provider says in the middle of a stream that it failed.

@@ -5,6 +5,7 @@ use base::Json;
 use crate::answer::{AnswerSaid, Delta};
 use crate::socket::{CreateMessage, KeptResponse, TurnEvents};
 use crate::stream::events::{Splitter, data_of};
+use crate::stream::frames::{self, FrameReader};
 use crate::wire::{self, AskedModel};
 
 /// Bytes of an event that are read.
@@ -62,6 +63,33 @@ pub fn events(cut: u8, stream: &[u8]) {
             raw.get(data).is_some(),
             "the data stand outside of the event"
         );
+    }
+}
+
+/// A stream of AWS's frames: the same events, however it is cut, and each of them one server-sent event. `seals` has the checksums
+/// written that belong there, since chance finds none.
+pub fn frames(cut: u8, seals: bool, stream: &[u8]) {
+    let stream = match seals {
+        true => frames::sealed(stream),
+        false => stream.to_vec(),
+    };
+    let read = |piece: usize| {
+        let (mut reader, mut said) = (FrameReader::new(EVENT_BYTES_MAX), Vec::new());
+        for piece in stream.chunks(piece.max(1)) {
+            reader.push(piece);
+            while let Some(event) = reader.next().ok()? {
+                said.push(event);
+            }
+        }
+        Some((said, reader.is_cut()))
+    };
+    let (whole, pieces) = (read(stream.len()), read(usize::from(cut)));
+    assert!(whole == pieces, "the cut changed the frames");
+    for event in whole.into_iter().flat_map(|(said, _)| said) {
+        let mut splitter = Splitter::new(usize::MAX);
+        let is_one = event.is_empty()
+            || (splitter.push(&event).is_ok() && splitter.next() == Some(event.clone()));
+        assert!(is_one, "a frame is more than one event");
     }
 }
 
@@ -136,6 +164,23 @@ mod tests {
         {
             for cut in 1..9 {
                 events(cut, &stream);
+            }
+        }
+        let chunk = br#"{"bytes":"eyJ0eXBlIjoicGluZyJ9"}"#;
+        let headers = b"\x0b:event-type\x07\x00\x05chunk\x0d:message-type\x07\x00\x05event";
+        let lengths = [16 + headers.len() + chunk.len(), headers.len()];
+        let mut stream: Vec<u8> = lengths
+            .iter()
+            .flat_map(|of| (*of as u32).to_be_bytes())
+            .collect();
+        stream.extend_from_slice(b"0000");
+        stream.extend_from_slice(headers);
+        stream.extend_from_slice(chunk);
+        stream.extend_from_slice(b"0000");
+        for stream in mutated(&stream) {
+            for cut in 1..9 {
+                frames(cut, true, &stream);
+                frames(cut, false, &stream);
             }
         }
         let message = r#"{"type":"response.create","input":["a"],"previous_response_id":"r","stream_id":"s"}"#;

@@ -16,13 +16,15 @@ use identity::{Presented, PresentedPeer, Verified};
 use net::{Peer, Request, Response, Upstreams, origin};
 
 use crate::actions::CHAT;
+use crate::cache::{AnswerCache, AnswerCacheSettings};
 use crate::meter::ModelMeter;
 use crate::provider::{Provider, is_plain};
 use crate::route::{self, Candidate, ModelRoute, ProviderState};
 use crate::standing::UsageOf;
+use crate::stored::StoredResponses;
 use crate::upstream::{self, Sending};
 use crate::wire::{self, AskedModel, Family, ModelPlace, Wire};
-use crate::{models, refuse, socket, standing};
+use crate::{models, refuse, socket, standing, stored};
 
 /// Fields in which clients of these dialects show their key, beside `Authorization`.
 const KEY_FIELDS: &[&str] = &["x-api-key", "x-goog-api-key", "api-key"];
@@ -69,6 +71,8 @@ pub struct Settings {
     pub silence_ms: u64,
     /// How long an answer that streams may take in all.
     pub stream_ms: u64,
+    /// Whose answers are kept, if anybody's.
+    pub cache: Option<AnswerCacheSettings>,
     /// Counts what was asked.
     pub meter: Arc<dyn ModelMeter>,
     /// How agents' budgets stand.
@@ -79,6 +83,8 @@ pub struct Settings {
     pub new_id: fn() -> CallId,
     /// The monotonic clock, in milliseconds.
     pub now_ms: fn() -> u64,
+    /// The time of day, in Unix milliseconds: what is signed says when.
+    pub unix_ms: fn() -> u64,
 }
 
 /// What all threads share.
@@ -86,16 +92,20 @@ pub struct Shared {
     pub(crate) settings: Settings,
     pub(crate) gate: Arc<Gate>,
     pub(crate) states: Vec<Arc<ProviderState>>,
+    pub(crate) stored: Arc<StoredResponses>,
+    pub(crate) cache: Option<AnswerCache>,
 }
 
 impl Shared {
     pub fn new(settings: Settings, gate: Arc<Gate>) -> Shared {
         let states = settings.providers.iter();
-        let states = states.map(|provider| Arc::new(ProviderState::new(provider.keys.len())));
+        let states = states.map(|provider| Arc::new(ProviderState::new(provider.key_count())));
         Shared {
+            cache: settings.cache.clone().map(AnswerCache::new),
             states: states.collect(),
             settings,
             gate,
+            stored: Arc::default(),
         }
     }
 
@@ -118,6 +128,8 @@ impl Shared {
             states: states.collect(),
             settings: next.settings,
             gate: next.gate,
+            cache: next.cache,
+            stored: Arc::clone(&self.stored),
         }
     }
 
@@ -142,7 +154,8 @@ pub trait AroundModels {
     /// Whether another lane answers for the model that this body of a request for responses names.
     fn has(&self, body: &[u8]) -> bool;
 
-    /// Has it answer such a request, of an agent that is known. The request has its whole body.
+    /// Has it answer such a request, or one of a response that no provider keeps, of an agent that is known. The request has its
+    /// whole body.
     fn answer<'a>(
         &'a self,
         agent: Verified,
@@ -176,6 +189,8 @@ enum PathAsks<'a> {
     Usage,
     /// A WebSocket for responses.
     Socket,
+    /// A response that is kept, by what stands behind `responses/`.
+    Stored(&'a str),
 }
 
 /// A request of an agent that is known.
@@ -245,6 +260,17 @@ impl LlmLane {
             Ok(PathAsks::Socket) => {
                 let in_force = || around.in_force();
                 socket::serve(self, request, known, &in_force).await
+            }
+            Ok(PathAsks::Stored(rest)) => {
+                let agent = &known.verified.agent().name;
+                match stored::is_of_provider(self, rest, agent) {
+                    true => stored::serve(self, rest, known).await,
+                    // What runs keep has other ids.
+                    false => {
+                        let asked = Request::within(head.clone(), peer, Bytes::new());
+                        around.answer(known.verified, asked, id).await
+                    }
+                }
             }
             Ok(PathAsks::Models(model)) => models::serve(self, root, model, known).await,
             Ok(PathAsks::Usage) => standing::serve(self, known).await,
@@ -343,9 +369,21 @@ impl LlmLane {
             &name,
             conversation,
         );
-        let candidates = match found {
+        let mut candidates = match found {
             Ok(candidates) => candidates,
             Err(refusal) => return self.no(&known, refusal).await,
+        };
+        let agent = known.verified.agent().name.clone();
+        let previous = json.root().get("previous_response_id");
+        let previous = previous.and_then(base::JsonValue::as_str);
+        let previous = match previous.filter(|_| wire.name == wire::RESPONSES.name) {
+            None => None,
+            Some(previous) => {
+                match stored::only_where_it_is(self, &previous, &agent, &mut candidates) {
+                    Ok(previous) => previous,
+                    Err(refusal) => return self.no(&known, refusal).await,
+                }
+            }
         };
         let fields = passed_on(known.head);
         let mut content = asked.content();
@@ -387,6 +425,8 @@ impl LlmLane {
             media_tokens: asked.media_bytes as u64 / MEDIA_BYTES_PER_TOKEN
                 + asked.media_elsewhere as u64 * MEDIA_ELSEWHERE_TOKENS,
             output_tokens: output.saturating_mul(answers),
+            agent: &agent,
+            previous,
             repeat: match candidates.len() {
                 1 => Repeat::No,
                 _ => Repeat::Maybe,
@@ -455,10 +495,15 @@ fn asks<'a>(root: Root, rest: &'a str, method: &Method) -> Result<PathAsks<'a>, 
         Root::V1 if rest == wire::RESPONSES.name && method == Method::GET => {
             return Ok(PathAsks::Socket);
         }
+        Root::V1 if rest.starts_with("responses/") => {
+            return Ok(PathAsks::Stored(&rest["responses/".len()..]));
+        }
         Root::V1 if wire::of_v1(rest).is_some() => {
             let wire = wire::of_v1(rest).ok_or_else(unknown)?;
             (PathAsks::Wire(wire, None), Method::POST)
         }
+        // As Cullis has it.
+        Root::V1 if rest == "egress/models" => (PathAsks::Models(None), Method::GET),
         Root::V1 if rest == "usage" => (PathAsks::Usage, Method::GET),
         // Google's clients ask below both.
         Root::V1 | Root::V1Beta => {

@@ -168,6 +168,8 @@ const LITELLM: &[(&str, &str)] = &[
     ("anthropic", "anthropic"),
     ("azure", "azure"),
     ("azure_ai", "azure"),
+    ("bedrock", "bedrock"),
+    ("bedrock_converse", "bedrock"),
     ("cohere", "cohere"),
     ("cohere_chat", "cohere"),
     ("deepseek", "deepseek"),
@@ -177,6 +179,8 @@ const LITELLM: &[(&str, &str)] = &[
     ("openai", "openai"),
     ("openrouter", "openrouter"),
     ("together_ai", "together"),
+    ("vertex_ai-anthropic_models", "vertex"),
+    ("vertex_ai-language-models", "vertex"),
     ("xai", "xai"),
 ];
 
@@ -201,9 +205,11 @@ pub fn of_litellm(json: &str) -> Result<(String, usize), String> {
 fn litellm_row(name: &str, model: &serde_json::Value) -> Option<String> {
     let provider = model.get("litellm_provider")?.as_str()?;
     let (_, kind) = LITELLM.iter().find(|(known, _)| *known == provider)?;
+    // `vertex_ai/claude-opus-5` is of `vertex_ai-anthropic_models`.
     let own = name
-        .strip_prefix(provider)
-        .and_then(|rest| rest.strip_prefix('/'));
+        .split_once('/')
+        .filter(|(before, _)| *before == provider || provider.starts_with(&format!("{before}-")))
+        .map(|(_, own)| own);
     let name = own.unwrap_or(name);
     if name.is_empty() || name.contains([',', '\n', '\r']) {
         return None;
@@ -294,6 +300,7 @@ mod tests {
                 "cache_read_input_token_cost": 1.25e-07, "output_cost_per_token": 1e-05 },
             "gemini/gemini-3-pro": { "litellm_provider": "gemini", "input_cost_per_token": 2e-06, "output_cost_per_token": 1.2e-05,
                 "input_cost_per_token_above_200k_tokens": 4e-06, "output_cost_per_token_above_200k_tokens": 1.8e-05 },
+            "vertex_ai/claude-x": { "litellm_provider": "vertex_ai-anthropic_models", "input_cost_per_token": 3e-06, "output_cost_per_token": 1.5e-05 },
             "whisper": { "litellm_provider": "openai", "input_cost_per_second": 0.0001 }
         }"#;
         let (rows, left_out) = of_litellm(json).unwrap();
@@ -309,6 +316,7 @@ mod tests {
             (above, long.input, long.output),
             (200_000, 4_000_000, 18_000_000)
         );
+        assert!(table.of("vertex", "claude-x").is_some());
         assert!(of_litellm("[]").is_err());
     }
 }

@@ -9,15 +9,18 @@ use std::sync::Arc;
 use base::{Name, Secret};
 use gate::Price;
 use http::HeaderName;
+use http::header::CONTENT_TYPE;
 use serde::Deserialize;
 
+use crate::login::{Credential, ProviderLogin};
 use crate::price::PriceTable;
-use crate::wire::Wire;
+use crate::wire::{self, Bills, Wire};
 
 /// The kinds of providers: the name and the file.
 const KINDS: &[(&str, &str)] = &[
     ("anthropic", include_str!("../providers/anthropic.toml")),
     ("azure", include_str!("../providers/azure.toml")),
+    ("bedrock", include_str!("../providers/bedrock.toml")),
     ("cohere", include_str!("../providers/cohere.toml")),
     ("deepseek", include_str!("../providers/deepseek.toml")),
     ("gemini", include_str!("../providers/gemini.toml")),
@@ -27,6 +30,7 @@ const KINDS: &[(&str, &str)] = &[
     ("openai", include_str!("../providers/openai.toml")),
     ("openrouter", include_str!("../providers/openrouter.toml")),
     ("together", include_str!("../providers/together.toml")),
+    ("vertex", include_str!("../providers/vertex.toml")),
     ("vllm", include_str!("../providers/vllm.toml")),
     ("xai", include_str!("../providers/xai.toml")),
 ];
@@ -38,16 +42,69 @@ pub struct ProviderKind {
     /// Where it is asked; absent where each customer has an address of its own.
     #[serde(default)]
     pub url: Option<String>,
+    /// The same where it depends on what the configuration says: on `{region}`, or on `{host}`, `{project}` and `{location}`.
+    #[serde(default)]
+    pub address: Option<String>,
     /// The field that its key goes in.
     pub key: KeyField,
+    /// The name of its service in signatures of AWS, where requests may be signed in the place of a key.
+    #[serde(default)]
+    pub sigv4: Option<String>,
+    /// Whether a service account of Google may stand in the place of a key.
+    #[serde(default)]
+    pub service_account: bool,
     /// The path of each kind of request that it takes, behind the URL; `{model}` stands for the model's name.
     pub paths: BTreeMap<String, String>,
-    /// The path of its list of models.
+    /// The path where the answer is to stream, if that is another.
+    #[serde(default)]
+    pub stream_paths: BTreeMap<String, String>,
+    /// What the names of models begin with that a kind of request is for; kinds that do not stand here are for all other models.
+    #[serde(default)]
+    pub begins: BTreeMap<String, Vec<String>>,
+    /// What a kind of request says otherwise than its dialect.
+    #[serde(default)]
+    pub body: BTreeMap<String, KindBody>,
+    /// In which form an answer streams.
+    #[serde(default)]
+    pub events: KindEvents,
+    /// Whether a model's name is one part of a path, with its slashes encoded.
+    #[serde(default)]
+    pub whole_names: bool,
+    /// The kind whose prices hold where none of its own are known.
+    #[serde(default)]
+    pub priced_as: Option<String>,
+    /// The path of its list of models; empty where it has none.
     #[serde(default = "models")]
     pub models: String,
     /// Fields that are sent where the client sends none of this name.
     #[serde(default)]
     pub fields: BTreeMap<String, String>,
+}
+
+/// What a body says otherwise than its dialect.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KindBody {
+    /// Members that stand elsewhere.
+    #[serde(default)]
+    pub without: Vec<String>,
+    /// Members that it has beside those of the client.
+    #[serde(default)]
+    pub with: BTreeMap<String, String>,
+    /// The member that holds what clients of Anthropic's dialect say in `anthropic-beta`; in that field where it is absent.
+    #[serde(default)]
+    pub betas: Option<String>,
+}
+
+/// In which form answers stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KindEvents {
+    /// Server-sent events.
+    #[default]
+    Sse,
+    /// Frames of AWS, in each of which an event is.
+    Aws,
 }
 
 /// Where most have the list of their models.
@@ -103,6 +160,8 @@ pub struct Provider {
     pub kind: ProviderKind,
     /// The keys that it is asked with, in turn; none where it wants none.
     pub keys: Vec<Secret>,
+    /// What stands in the place of a key.
+    pub login: Option<ProviderLogin>,
     /// The models that it has, where the configuration names them; all else.
     pub models: Vec<String>,
     /// The name of its kind, by which prices are looked up.
@@ -115,27 +174,75 @@ pub struct Provider {
 
 impl Provider {
     /// The path for a kind of request; nothing where it does not take it.
-    pub(crate) fn path(&self, wire: &Wire, model: &str) -> Option<String> {
-        let path = self.kind.paths.get(wire.name)?;
-        Some(path.replace("{model}", &encoded(model)))
+    pub(crate) fn path(&self, wire: &Wire, model: &str, is_stream: bool) -> Option<String> {
+        let other = self.kind.stream_paths.get(wire.name);
+        let path = other
+            .filter(|_| is_stream)
+            .or(self.kind.paths.get(wire.name))?;
+        Some(path.replace("{model}", &encoded(model, self.kind.whole_names)))
     }
 
-    pub(crate) fn takes(&self, wire: &Wire) -> bool {
+    /// Whether it takes a kind of request for a model.
+    pub(crate) fn takes(&self, wire: &Wire, model: &str) -> bool {
+        let begins = |with: &Vec<String>| with.iter().any(|with| model.starts_with(with));
         self.kind.paths.contains_key(wire.name)
+            && match self.kind.begins.get(wire.name) {
+                Some(with) => begins(with),
+                None => !self.kind.begins.values().any(begins),
+            }
+    }
+
+    /// How many keys it is asked with; a login counts as one.
+    pub fn key_count(&self) -> usize {
+        match (self.keys.len(), &self.login) {
+            (0, Some(_)) => 1,
+            (count, _) => count,
+        }
+    }
+
+    /// The cheapest request that shows whether a credential is good where there is no list of models: one that asks a model
+    /// nothing, which is no request. Nothing where it cannot be written.
+    pub fn empty_request(
+        &self,
+        model: &str,
+        token: Option<Secret>,
+        unix_ms: u64,
+    ) -> Option<http::Request<bytes::Bytes>> {
+        let mut all = wire::ALL.iter();
+        let wire = all.find(|wire| wire.bills == Bills::All && self.takes(wire, model))?;
+        let mut request = http::Request::post(self.path(wire, model, false)?)
+            .header(CONTENT_TYPE, "application/json")
+            .body(bytes::Bytes::from_static(b"{}"))
+            .ok()?;
+        let credential = match (token, &self.login) {
+            (Some(token), _) => Credential::Token(token),
+            (None, Some(ProviderLogin::Aws(key))) => Credential::Signature(key, unix_ms),
+            _ => Credential::Nothing,
+        };
+        credential.put(self, &mut request)?;
+        Some(request)
+    }
+
+    /// What must not come back in an answer.
+    pub(crate) fn secrets(&self) -> Vec<Secret> {
+        let of_login = self.login.iter().flat_map(ProviderLogin::secrets);
+        self.keys.iter().chain(of_login).cloned().collect()
     }
 
     /// What a model costs: as the configuration says, else its file of prices, else the table that weir brings.
     pub fn price(&self, model: &str) -> Option<Price> {
         let own = self.prices.iter().find(|(name, _)| name == model);
         let own = own.map(|(_, price)| *price);
-        let kind = self.kind_name.as_str();
-        own.or_else(|| self.table.of(kind, model))
-            .or_else(|| PriceTable::known().of(kind, model))
+        let kinds = [Some(&self.kind_name), self.kind.priced_as.as_ref()];
+        let kinds = kinds.into_iter().flatten();
+        let of = |table: &PriceTable| kinds.clone().find_map(|kind| table.of(kind, model));
+        own.or_else(|| of(&self.table))
+            .or_else(|| of(PriceTable::known()))
     }
 
     /// Whether one of its keys stands in what it answered.
     pub(crate) fn has_key_in(&self, answered: &[u8]) -> bool {
-        gives_back(&self.keys, answered)
+        gives_back(&self.secrets(), answered)
     }
 
     pub(crate) fn has(&self, model: &str) -> bool {
@@ -187,11 +294,16 @@ pub(crate) fn is_plain(model: &str) -> bool {
     !model.split('/').any(|part| matches!(part, "" | "." | ".."))
 }
 
-/// A model's name in a path (RFC 3986, section 3.3): `/` is kept, since tuned models are named `tunedModels/x`.
-fn encoded(model: &str) -> String {
+/// A model's name in a path (RFC 3986, section 3.3). Mostly `/` is kept, since tuned models are named `tunedModels/x`; where the name
+/// is to be one part of the path, all is encoded but what never needs it, as the ARN `arn:aws:bedrock:…/x`.
+fn encoded(model: &str, is_one_part: bool) -> String {
     let mut path = String::with_capacity(model.len());
+    let kept: &[u8] = match is_one_part {
+        true => b"-._~",
+        false => b"-._~/:@",
+    };
     for byte in model.bytes() {
-        match byte.is_ascii_alphanumeric() || b"-._~/:@".contains(&byte) {
+        match byte.is_ascii_alphanumeric() || kept.contains(&byte) {
             true => path.push(char::from(byte)),
             false => path.push_str(&format!("%{byte:02X}")),
         }
@@ -202,7 +314,6 @@ fn encoded(model: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire;
 
     #[test]
     fn every_kind_is_read_and_names_known_requests() {
@@ -215,6 +326,14 @@ mod tests {
             );
             let starts = |path: &String| path.starts_with('/');
             assert!(kind.paths.values().all(starts), "{name}");
+            assert!(kind.stream_paths.values().all(starts), "{name}");
+            let all = [
+                &kind.stream_paths.keys().collect(),
+                &kind.body.keys().collect(),
+                &kind.begins.keys().collect::<Vec<_>>(),
+            ];
+            let takes = |of: &&String| kind.paths.contains_key(*of);
+            assert!(all.into_iter().all(|of| of.iter().all(takes)), "{name}");
             assert!(
                 kind.fields
                     .keys()
@@ -245,8 +364,10 @@ mod tests {
 
     #[test]
     fn a_models_name_is_a_path_and_nothing_else() {
-        assert_eq!(encoded("gemini-3-pro"), "gemini-3-pro");
-        assert_eq!(encoded("tunedModels/a b?c#d"), "tunedModels/a%20b%3Fc%23d");
+        let of = |model| encoded(model, false);
+        assert_eq!(of("gemini-3-pro"), "gemini-3-pro");
+        assert_eq!(of("tunedModels/a b?c#d"), "tunedModels/a%20b%3Fc%23d");
+        assert_eq!(encoded("a:b/c@d~", true), "a%3Ab%2Fc%40d~");
         assert!(is_plain("tunedModels/a") && is_plain("x..y") && is_plain("a:b@c"));
         for odd in ["../x", "a/../../files", "./x", "a//b", "/a", "a/", ""] {
             assert!(!is_plain(odd), "{odd}");

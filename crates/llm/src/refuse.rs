@@ -66,7 +66,7 @@ fn error(family: Family, refusal: &Refusal, call: CallId) -> Value {
 pub(crate) fn event(wire: &Wire, refusal: &Refusal, call: CallId) -> String {
     let error = error(wire.family, refusal, call);
     match wire.name {
-        "responses" => {
+        "responses" | "stored_response" => {
             let inner = &error["error"];
             let event = json!({
                 "type": "error",

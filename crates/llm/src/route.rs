@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use base::{Refusal, refusal};
 
 use crate::convert::{self, Conversion, Dialect};
+use crate::login::google::TokenCache;
 use crate::provider::Provider;
 use crate::wire::Wire;
 
@@ -64,9 +65,10 @@ pub(crate) struct Candidate {
 fn way(
     provider: &Provider,
     wire: &'static Wire,
+    model: &str,
     is_stream: bool,
 ) -> Option<(&'static Wire, Option<Conversion>)> {
-    if provider.takes(wire) {
+    if provider.takes(wire, model) {
         return Some((wire, None));
     }
     let client = convert::dialect(wire)?;
@@ -76,7 +78,9 @@ fn way(
             client,
             provider: dialect,
         };
-        provider.takes(other).then_some((other, Some(conversion)))
+        provider
+            .takes(other, model)
+            .then_some((other, Some(conversion)))
     })
 }
 
@@ -91,7 +95,7 @@ pub(crate) fn find(
     name: &str,
     seed: u64,
 ) -> Result<Vec<Candidate>, Refusal> {
-    let one = |at: usize, model: &str| match way(&providers[at], wire, is_stream) {
+    let one = |at: usize, model: &str| match way(&providers[at], wire, model, is_stream) {
         Some((wire, conversion)) => Ok(vec![Candidate {
             provider: at,
             model: model.to_owned(),
@@ -124,15 +128,15 @@ pub(crate) fn find(
     }
     // Who speaks the dialect goes before whom it is converted for, and who names the model before who may have any.
     let named = |at: &&usize| !providers[**at].models.is_empty();
-    let speaks = |takes: fn(&Provider, &'static Wire, bool) -> bool| -> Vec<usize> {
+    let speaks = |takes: &dyn Fn(&Provider) -> bool| -> Vec<usize> {
         let all = providers.iter().enumerate();
-        let fit = all.filter(|(_, of)| of.has(name) && takes(of, wire, is_stream));
+        let fit = all.filter(|(_, of)| of.has(name) && takes(of));
         fit.map(|(at, _)| at).collect()
     };
-    let native = speaks(|of, wire, _| of.takes(wire));
+    let native = speaks(&|of| of.takes(wire, name));
     let all = match native.is_empty() {
         false => native,
-        true => speaks(|of, wire, is_stream| way(of, wire, is_stream).is_some()),
+        true => speaks(&|of| way(of, wire, name, is_stream).is_some()),
     };
     match (
         all.as_slice(),
@@ -177,7 +181,12 @@ fn unknown(
     wire: &'static Wire,
     name: &str,
 ) -> Refusal {
-    let of_providers = providers.iter().filter(|of| way(of, wire, false).is_some());
+    let speaks = |of: &&Provider| {
+        let mut models = of.models.iter().map(String::as_str);
+        way(of, wire, "", false).is_some()
+            || models.any(|model| way(of, wire, model, false).is_some())
+    };
+    let of_providers = providers.iter().filter(speaks);
     let of_providers = of_providers.map(|provider| match provider.models.first() {
         Some(model) => format!("{}/{model}", provider.name),
         None => format!("{}/MODEL", provider.name),
@@ -206,6 +215,8 @@ pub(crate) struct ProviderState {
     /// Until when it is left alone, on the monotonic clock.
     open_until_ms: AtomicU64,
     keys: usize,
+    /// The token that it is asked with, where there is one.
+    pub(crate) tokens: TokenCache,
     /// Until when a key is left alone for a model: providers count what is asked by both.
     cooling: Mutex<HashMap<(usize, Box<str>), u64>>,
     turn: AtomicU32,
@@ -334,6 +345,7 @@ mod tests {
             name: Name::new(name).unwrap(),
             kind: ProviderKind::of(name).unwrap(),
             keys: Vec::new(),
+            login: None,
             models: models.iter().map(|model| (*model).to_owned()).collect(),
             kind_name: name.to_owned(),
             prices: Vec::new(),

@@ -4,7 +4,8 @@
 
 use base::limit;
 use config::{
-    Addresses, ByItem, ByName, Count, Dollars, FilePath, FileReference, List, Reference, Text, Url,
+    Addresses, ByItem, ByName, Count, Dollars, FilePath, FileReference, Label, List, Reference,
+    Text, Url,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -16,6 +17,9 @@ const ANSWER_MS_DEFAULT: u64 = 600_000;
 const SILENCE_MS_DEFAULT: u64 = 120_000;
 /// How long an answer that streams may take in all, in milliseconds.
 const STREAM_MS_DEFAULT: u64 = 3_600_000;
+/// How long an answer is kept, in milliseconds, and bytes of all that are.
+const CACHE_MS_DEFAULT: u64 = 3_600_000;
+const CACHE_BYTES_DEFAULT: u64 = 64 << 20;
 /// How long a WebSocket may be without a request, in milliseconds.
 const SOCKET_IDLE_MS_DEFAULT: u64 = 900_000;
 
@@ -33,6 +37,9 @@ pub struct LlmSection {
     /// A file of prices that goes before those that weir knows, as weir prices import writes it.
     #[schemars(example = &"./prices.csv")]
     pub prices: Option<FilePath>,
+    /// Keeps answers for the same request of the same agent; nothing is kept where no agent is named.
+    #[schemars(example = &"{ agents: [build], keep_ms: 3600000 }")]
+    pub cache: Option<CacheSection>,
     /// Largest body of a request, in bytes.
     #[schemars(example = &"33554432")]
     pub body_bytes_max: Count<1024, 1_073_741_824>,
@@ -53,6 +60,32 @@ pub struct LlmSection {
     pub socket_idle_ms: Count<1, 3_600_000>,
 }
 
+/// Answers that are kept. Each agent has its own: no request of another is answered by them.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(example = &"{ agents: [build], keep_ms: 3600000 }")]
+pub struct CacheSection {
+    /// The agents whose answers are kept.
+    #[schemars(example = &"[build]")]
+    pub agents: List<Label>,
+    /// How long an answer is kept, in milliseconds.
+    #[schemars(example = &"3600000")]
+    pub keep_ms: Count<1, 86_400_000>,
+    /// Bytes of answers that are kept, of all agents together.
+    #[schemars(example = &"67108864")]
+    pub bytes_max: Count<1024, 17_179_869_184>,
+}
+
+impl Default for CacheSection {
+    fn default() -> CacheSection {
+        CacheSection {
+            agents: Default::default(),
+            keep_ms: Count(CACHE_MS_DEFAULT),
+            bytes_max: Count(CACHE_BYTES_DEFAULT),
+        }
+    }
+}
+
 /// The models of a route, in the order in which they are tried.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[schemars(example = &"[anthropic/claude-opus-5, openai/gpt-5.4]")]
@@ -63,8 +96,8 @@ pub struct RouteSection(pub List<Text>);
 #[serde(default, deny_unknown_fields)]
 #[schemars(example = &"{ key: env:OPENAI_API_KEY }")]
 pub struct ProviderSection {
-    /// What it is: anthropic, azure, cohere, deepseek, gemini, groq, mistral, ollama, openai, openrouter, together, vllm (also
-    /// any other that is compatible with OpenAI) or xai; its name where that is one of these.
+    /// What it is: anthropic, azure, bedrock, cohere, deepseek, gemini, groq, mistral, ollama, openai, openrouter, together, vertex,
+    /// vllm (also any other that is compatible with OpenAI) or xai; its name where that is one of these.
     #[schemars(example = &"vllm")]
     pub kind: Option<Text>,
     /// Where it is asked, in place of what is known of its kind.
@@ -76,6 +109,10 @@ pub struct ProviderSection {
     /// Several keys: a conversation stays with one, and one that is at its limit is left alone for a while.
     #[schemars(example = &"[env:OPENAI_A, env:OPENAI_B]")]
     pub keys: List<Reference>,
+    /// A key of AWS that signs each request, in the place of a key: of the kind bedrock.
+    pub aws: Option<AwsSection>,
+    /// A service account of Google that gets tokens, in the place of a key: of the kind vertex.
+    pub google: Option<GoogleSection>,
     /// The models that it has; all where none is named.
     #[schemars(example = &"[gpt-5.4, gpt-5.4-mini]")]
     pub models: List<Text>,
@@ -88,6 +125,44 @@ pub struct ProviderSection {
     /// Private address ranges that may be dialled for it; those that are not public are refused otherwise.
     #[schemars(example = &"[10.0.0.0/8]")]
     pub addresses: List<Addresses>,
+}
+
+/// A key of AWS. Keys that are good for a time have a session_token; weir reads them when it starts, and when the configuration is read again.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = &"{ region: us-east-1, key_id: env:AWS_ACCESS_KEY_ID, secret: env:AWS_SECRET_ACCESS_KEY }")]
+pub struct AwsSection {
+    /// The region that is asked.
+    #[schemars(example = &"us-east-1")]
+    pub region: Text,
+    /// The key's name.
+    #[schemars(example = &"env:AWS_ACCESS_KEY_ID")]
+    pub key_id: Reference,
+    /// The key.
+    #[schemars(example = &"env:AWS_SECRET_ACCESS_KEY")]
+    pub secret: Reference,
+    /// What belongs to keys that are good for a time.
+    #[schemars(example = &"env:AWS_SESSION_TOKEN")]
+    pub session_token: Option<Reference>,
+}
+
+/// A service account of Google.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = &"{ service_account: file:account.json, location: global }")]
+pub struct GoogleSection {
+    /// The file that Google gives for it.
+    #[schemars(example = &"file:account.json")]
+    pub service_account: FileReference,
+    /// Where the models run: a region, us, eu or global.
+    #[schemars(example = &"global")]
+    pub location: Text,
+    /// The project that is asked; the account's own where none is named.
+    #[schemars(example = &"rivers")]
+    pub project: Option<Text>,
+    /// Where tokens are got, if not from Google itself; the file has to name the same place.
+    #[schemars(example = &"https://oauth2.googleapis.com/token")]
+    pub token_url: Option<Url>,
 }
 
 /// What a model costs, in dollars for a million tokens.
@@ -131,6 +206,7 @@ impl Default for LlmSection {
             providers: Default::default(),
             routes: Default::default(),
             prices: None,
+            cache: None,
             body_bytes_max: Count(BODY_BYTES_DEFAULT),
             answer_bytes_max: Count((limit::ANSWER_BYTES_DEFAULT as u64).max(BODY_BYTES_DEFAULT)),
             answer_ms: Count(ANSWER_MS_DEFAULT),

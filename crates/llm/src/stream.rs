@@ -8,6 +8,7 @@
 //! redacts, the first goes on as `my key is [redacted:aws_key]`, the second with an empty text.
 
 pub(crate) mod events;
+pub(crate) mod frames;
 mod texts;
 
 use std::collections::{HashSet, VecDeque};
@@ -28,13 +29,15 @@ use crate::lane::LlmLane;
 use crate::meter::TryWatch;
 use crate::provider::gives_back;
 use crate::route::Candidate;
+use crate::stored::Keeping;
 use crate::upstream::{
     BYTES_PER_TOKEN, Sending, end, gives_key_back, is_clear, of_send, pass_back,
 };
-use crate::wire::Wire;
+use crate::wire::{Bills, Wire};
 use crate::{refuse, usage};
 
 use events::{Splitter, data_of, lines_beside};
+use frames::FrameReader;
 use texts::Texts;
 
 /// Chunks that may wait for a slow client before the provider is made to wait.
@@ -59,8 +62,8 @@ pub(crate) fn carry(
     lane: &LlmLane,
     passed: Passed,
     (sending, candidate): (&Sending<'_>, &Candidate),
-    answer: UpstreamAnswer,
-    watch: TryWatch,
+    (answer, frames): (UpstreamAnswer, Option<FrameReader>),
+    (watch, keeping): (TryWatch, Option<Keeping>),
 ) -> Response {
     let (sender, body) = Body::stream(CHUNKS_WAITING_MAX);
     let mut response = Response::new(body);
@@ -73,9 +76,12 @@ pub(crate) fn carry(
     );
     fields.insert(BUFFERING, HeaderValue::from_static("no"));
     let settings = lane.settings();
+    let mut secrets = provider.secrets();
+    secrets.extend(lane.shared.states[candidate.provider].tokens.secrets());
     let carrying = Carrying {
+        frames,
         splitter: Splitter::new(settings.answer_bytes_max),
-        judge: EventJudge::new(passed, candidate.wire, provider.keys.clone()),
+        judge: EventJudge::new(passed, candidate.wire, (secrets, keeping)),
         client: sending.wire,
         conversion: candidate
             .conversion
@@ -102,6 +108,8 @@ struct Carrying {
     client: &'static Wire,
     /// Into the client's dialect, where the provider's is another.
     conversion: Option<StreamConversion>,
+    /// What events come in, where they do not come as they are.
+    frames: Option<FrameReader>,
     splitter: Splitter,
     judge: EventJudge,
     silence: Duration,
@@ -123,7 +131,11 @@ impl Carrying {
             ..
         } = self;
         let (bytes, usage) = (judge.bytes, judge.usage);
-        let used = (usage, judge.said_bytes / BYTES_PER_TOKEN);
+        let least = match judge.wire.bills {
+            Bills::Nothing => 0,
+            _ => judge.said_bytes / BYTES_PER_TOKEN,
+        };
+        let used = (usage, least);
         let error = match &ended {
             Ended::Whole => judge.is_error.then_some("provider"),
             Ended::ClientGone => Some("client_gone"),
@@ -247,6 +259,27 @@ impl Carrying {
     /// Takes what came; adds to `out` what may go on, also where it is refused.
     fn take(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
         self.judge.bytes += piece.len() as u64;
+        let Some(mut frames) = self.frames.take() else {
+            return self.take_events(piece, out);
+        };
+        frames.push(piece);
+        let taken = loop {
+            match frames.next() {
+                Ok(Some(event)) => {
+                    if let Err(refusal) = self.take_events(&event, out) {
+                        break Err(refusal);
+                    }
+                }
+                Ok(None) => break Ok(()),
+                Err(refusal) => break Err(refusal),
+            }
+        };
+        self.frames = Some(frames);
+        taken
+    }
+
+    /// The same of server-sent events.
+    fn take_events(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
         let mut taken = self.splitter.push(piece);
         while let (Ok(()), Some(event)) = (&taken, self.splitter.next()) {
             taken = self.judge.take(event);
@@ -257,6 +290,11 @@ impl Carrying {
 
     /// Takes what is left: the stream has ended.
     fn last(&mut self, out: &mut Vec<u8>) -> Result<(), Refusal> {
+        if self.frames.as_ref().is_some_and(FrameReader::is_cut) {
+            self.judge.release(out);
+            let public = "the provider broke off";
+            return Err(Refusal::new(refusal::LLM_PROVIDER_FAILED, public));
+        }
         let rest = self.splitter.rest();
         let mut taken = rest.map_or(Ok(()), |rest| self.judge.take(rest));
         if taken.is_ok() {
@@ -282,6 +320,8 @@ struct EventJudge {
     passed: Passed,
     /// The provider's: they are in no event.
     keys: Vec<Secret>,
+    /// For whom the provider keeps the response, if it is one.
+    keeping: Option<Keeping>,
     wire: &'static Wire,
     texts: Texts,
     held: VecDeque<HeldEvent>,
@@ -301,10 +341,15 @@ struct EventJudge {
 }
 
 impl EventJudge {
-    fn new(passed: Passed, wire: &'static Wire, keys: Vec<Secret>) -> EventJudge {
+    fn new(
+        passed: Passed,
+        wire: &'static Wire,
+        (keys, keeping): (Vec<Secret>, Option<Keeping>),
+    ) -> EventJudge {
         EventJudge {
             passed,
             keys,
+            keeping,
             wire,
             texts: Texts::default(),
             held: VecDeque::new(),
@@ -347,7 +392,13 @@ impl EventJudge {
             if let Some(why) = delta.invalid {
                 return Err(invalid(why));
             }
-            self.usage = usage::merge(self.usage, delta.usage);
+            if self.wire.bills != Bills::Nothing {
+                self.usage = usage::merge(self.usage, delta.usage);
+            }
+            let stored = delta.stored.and_then(JsonValue::as_str);
+            if let (Some(keeping), Some(id)) = (&self.keeping, stored) {
+                keeping.keep(&id);
+            }
             self.is_error |= delta.is_error;
             for call in &delta.whole_calls {
                 call.judge(&mut self.passed)?;

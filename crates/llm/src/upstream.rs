@@ -3,28 +3,36 @@
 //! A try is repeated at the next provider only for what another one can mend: no connection, a limit, a failure of the provider,
 //! a model that it does not have. Nothing is tried again once an answer has begun.
 
+pub(crate) mod answered;
+mod request;
+
 use std::ops::Range;
 use std::time::Duration;
 
 use base::record::{CallEnd, Usage};
-use base::{Json, JsonValue, Refusal, refusal};
+use base::{Json, JsonValue, Name, Refusal, refusal};
 use bytes::Bytes;
 use gate::{Answer, Call, CallEnding, ContentPart, Cost, Passed, Repeat};
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName,
-    HeaderValue, RETRY_AFTER,
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER,
 };
 use http::{HeaderMap, StatusCode};
-use net::{Body, Response, SendError, UpstreamAnswer};
+use net::{Body, Response, SendError};
 use serde_json::Value;
 
 use crate::answer::AnswerSaid;
+use crate::cache::CacheKey;
 use crate::lane::{KnownRequest, LlmLane, check_letters, check_names, resource};
+use crate::login::Credential;
 use crate::meter::TryWatch;
-use crate::provider::Provider;
+use crate::provider::{KindEvents, Provider, gives_back};
 use crate::route::Candidate;
-use crate::wire::{Bills, STREAM_GENERATE, Wire};
+use crate::stored::{Keeping, StoredResponse};
+use crate::stream::frames::FrameReader;
+use crate::wire::{self, Bills, Wire};
 use crate::{refuse, stream};
+
+use answered::ProviderAnswer;
 
 /// Most tries of one request, all providers and keys together.
 const TRIES_MAX: usize = 4;
@@ -32,14 +40,6 @@ const TRIES_MAX: usize = 4;
 const LOOK_MS: u64 = 1_000;
 /// How long a key is left alone where a provider says that it is at its limit, and not for how long, in milliseconds.
 const COOL_MS_DEFAULT: u64 = 5_000;
-/// Fields that go on to providers of every dialect.
-const ANY_DIALECTS: &[&str] = &["user-agent", "idempotency-key"];
-/// Names of a query that go on: of all else nothing is known.
-const QUERY: &[(&str, &[&str])] = &[
-    ("alt", &["sse", "json"]),
-    ("beta", &["true"]),
-    ("api-version", &["v1", "preview", "latest"]),
-];
 /// Fields of an answer that go back, and what the names of others begin with. Their values are short, and no texts.
 const PASSED_BACK: &[&str] = &[
     "request-id",
@@ -48,9 +48,12 @@ const PASSED_BACK: &[&str] = &[
     "retry-after-ms",
     "x-should-retry",
     "server-timing",
+    "x-amzn-requestid",
 ];
 const PASSED_BACK_FROM: &[&str] = &["anthropic-", "openai-", "x-ratelimit-"];
 const FIELD_BYTES_MAX: usize = 128;
+/// Says that an answer was kept from an earlier time.
+const CACHE: HeaderName = HeaderName::from_static("weir-cache");
 /// Bytes of an answer that a token stands for at most, on the whole.
 pub(crate) const BYTES_PER_TOKEN: u64 = 4;
 
@@ -75,10 +78,40 @@ pub(crate) struct Sending<'a> {
     pub(crate) media_tokens: u64,
     /// Tokens that the answer may have.
     pub(crate) output_tokens: u64,
+    pub(crate) agent: &'a Name,
+    /// The response that it goes on with, which one provider has for one key.
+    pub(crate) previous: Option<StoredResponse>,
     pub(crate) repeat: Repeat,
 }
 
-impl Sending<'_> {
+impl<'a> Sending<'a> {
+    /// A request without a body, of a response that is kept.
+    pub(crate) fn of_nothing(
+        wire: &'static Wire,
+        response: &'a StoredResponse,
+        body: &'a Bytes,
+        content: &'a [ContentPart<'a>],
+    ) -> Sending<'a> {
+        Sending {
+            wire,
+            is_stream: false,
+            conversation: 0,
+            model: None,
+            spans: Vec::new(),
+            fields: &[],
+            query: None,
+            asked: &response.model,
+            body,
+            content,
+            read_bytes: 0,
+            media_tokens: 0,
+            output_tokens: 0,
+            agent: &response.agent,
+            previous: None,
+            repeat: Repeat::No,
+        }
+    }
+
     /// Tokens that the answer may have, as the provider is told: where a model is to think, a conversion gives it room for that
     /// beside what the client allows.
     fn output_tokens(&self, candidate: &Candidate) -> u64 {
@@ -113,7 +146,7 @@ impl Sending<'_> {
 /// What became of one try.
 enum Tried {
     /// The provider answered, and the answer is the client's.
-    Answered(Box<UpstreamAnswer>),
+    Answered(Box<ProviderAnswer>),
     /// Another provider can mend it.
     Mendable(FailedTry),
     /// Whether the provider may have worked for it.
@@ -123,7 +156,7 @@ enum Tried {
 /// A try that another provider can mend.
 struct FailedTry {
     why: String,
-    answer: Option<Box<UpstreamAnswer>>,
+    answer: Option<Box<ProviderAnswer>>,
     billed: Billed,
 }
 
@@ -164,10 +197,13 @@ pub(crate) async fn carry(
         let provider = &lane.settings().providers[candidate.provider];
         let state = &lane.shared.states[candidate.provider];
         let now_ms = (lane.settings().now_ms)();
-        let key = state.key(Some(sending.conversation), &candidate.model, now_ms);
+        let key = match &sending.previous {
+            Some(previous) => previous.key(provider),
+            None => state.key(Some(sending.conversation), &candidate.model, now_ms),
+        };
         let left_alone = match (state.is_open(now_ms), key) {
             (true, _) => Some("left alone after failures"),
-            (false, None) if !provider.keys.is_empty() => {
+            (false, None) if provider.key_count() > 0 => {
                 let cools = state.cools_ms(&candidate.model, now_ms);
                 retry_ms = Some(retry_ms.map_or(cools, |known: u64| known.min(cools)));
                 Some("at its limit")
@@ -197,7 +233,9 @@ pub(crate) async fn carry(
         let watch = TryWatch::new(lane, sending, candidate);
         match attempt(lane, &passed, sending, candidate, key).await {
             Tried::Answered(answer) => {
-                return back(lane, passed, (sending, candidate), *answer, watch).await;
+                let keeping = Keeping::of(lane, sending.agent, candidate, key);
+                let what = (sending, candidate);
+                return back(lane, passed, what, *answer, watch, keeping).await;
             }
             Tried::Refused(refusal, billed)
                 if refusal.code == refusal::LLM_UNCONVERTIBLE && at + 1 < candidates.len() =>
@@ -220,8 +258,9 @@ pub(crate) async fn carry(
                 let is_limit = failed
                     .answer
                     .as_ref()
-                    .is_some_and(|answer| answer.head.status == 429);
-                if !(is_limit && other.is_some() && other != key) {
+                    .is_some_and(|answer| answer.status() == 429);
+                let may_change = sending.previous.is_none() && other.is_some() && other != key;
+                if !(is_limit && may_change) {
                     at += 1;
                 }
                 last = Some((passed, failed, watch));
@@ -241,7 +280,7 @@ pub(crate) async fn carry(
                 watch,
             )),
             Some(candidate),
-        ) => back(lane, passed, (sending, candidate), *answer, watch).await,
+        ) => back(lane, passed, (sending, candidate), *answer, watch, None).await,
         (last, _) => {
             let refusal = none_left(&failures, retry_ms);
             match last {
@@ -282,9 +321,7 @@ fn none_left(failures: &[String], retry_ms: Option<u64>) -> Refusal {
 /// Ends a try whose place another takes.
 fn give_up(last: Option<(Passed, FailedTry, TryWatch)>) {
     if let Some((passed, failed, watch)) = last {
-        let status = failed
-            .answer
-            .map_or(0, |answer| answer.head.status.as_u16());
+        let status = failed.answer.map_or(0, |answer| answer.status().as_u16());
         let refusal = Refusal::new(refusal::LLM_PROVIDER_FAILED, "another provider was tried");
         watch.ended(None, Some(refusal.code.name));
         end_failed(passed, status, &refusal, failed.billed);
@@ -327,42 +364,43 @@ async fn attempt(
 ) -> Tried {
     let provider = &lane.settings().providers[candidate.provider];
     let state = &lane.shared.states[candidate.provider];
-    let request = match request(provider, passed, sending, candidate, key) {
+    let credential = Credential::of(lane, provider, state, key);
+    let credential = match while_in_force(passed, credential).await {
+        Ok(Ok(credential)) => credential,
+        Ok(Err(why)) => {
+            return Tried::Mendable(FailedTry {
+                why,
+                answer: None,
+                billed: Billed::Nothing,
+            });
+        }
+        Err(refusal) => return Tried::Refused(refusal, Billed::Nothing),
+    };
+    let request = match request::request(provider, passed, sending, candidate, &credential) {
         Ok(request) => request,
         Err(refusal) => return Tried::Refused(refusal, Billed::Nothing),
     };
+    let cache_key = cache_key(lane, sending, candidate, &request);
+    let now_ms = lane.settings().now_ms;
+    if let Some(kept) = cache_key.and_then(|key| lane.shared.cache.as_ref()?.find(&key, now_ms())) {
+        return Tried::Answered(Box::new(ProviderAnswer::kept(kept)));
+    }
     let answer_ms = lane.settings().answer_ms;
     let sent = lane.upstreams.send(passed, request, answer_ms);
     let sent = match while_in_force(passed, sent).await {
         Ok(sent) => sent,
         Err(refusal) => return Tried::Refused(refusal, Billed::Perhaps),
     };
-    let now_ms = (lane.settings().now_ms)();
     match sent {
         Ok(answer) => {
-            let status = answer.head.status;
-            match status.as_u16() {
-                429 => {
-                    let for_ms = retry_after_ms(&answer.head.headers).unwrap_or(COOL_MS_DEFAULT);
-                    if let Some(key) = key {
-                        state.cool(key, &candidate.model, for_ms, now_ms);
-                    }
-                }
-                500.. => state.failed(now_ms),
-                _ => state.worked(),
-            }
-            match status.as_u16() {
-                401 | 403 | 404 | 408 | 429 | 500.. => Tried::Mendable(FailedTry {
-                    why: format!("answered {}", status.as_u16()),
-                    answer: Some(Box::new(answer)),
-                    billed: Billed::Nothing,
-                }),
-                _ => Tried::Answered(Box::new(answer)),
-            }
+            learn(lane, candidate, &answer.head, key, &credential);
+            let cache_key = cache_key.filter(|_| answer.head.status == StatusCode::OK);
+            let answer = ProviderAnswer::coming(answer).kept_under(cache_key);
+            answered(lane, passed, sending, answer).await
         }
         Err(SendError::Refused(refusal)) => Tried::Refused(refusal, Billed::Nothing),
         Err(error) => {
-            state.failed(now_ms);
+            state.failed((lane.settings().now_ms)());
             let (why, billed) = match error {
                 SendError::Slow => ("did not answer in time", Billed::Perhaps),
                 SendError::Unreachable(_) => ("cannot be reached", Billed::Nothing),
@@ -377,75 +415,75 @@ async fn attempt(
     }
 }
 
-/// The request as the provider gets it: the bytes that came, but for what the scan redacted and the model's name.
-fn request(
-    provider: &Provider,
+/// What an answer says of the provider, its key and its token.
+fn learn(
+    lane: &LlmLane,
+    candidate: &Candidate,
+    head: &http::response::Parts,
+    key: Option<usize>,
+    credential: &Credential<'_>,
+) {
+    let state = &lane.shared.states[candidate.provider];
+    let now_ms = (lane.settings().now_ms)();
+    match head.status.as_u16() {
+        429 => {
+            let for_ms = retry_after_ms(&head.headers).unwrap_or(COOL_MS_DEFAULT);
+            if let Some(key) = key {
+                state.cool(key, &candidate.model, for_ms, now_ms);
+            }
+        }
+        500.. => state.failed(now_ms),
+        _ => state.worked(),
+    }
+    if let (401, Credential::Token(token)) = (head.status.as_u16(), credential) {
+        state.tokens.forget(token);
+    }
+}
+
+/// Whether an answer is the client's, or another provider can mend it: what a request that is too long says has to be read for that.
+async fn answered(
+    lane: &LlmLane,
     passed: &Passed,
     sending: &Sending<'_>,
+    mut answer: ProviderAnswer,
+) -> Tried {
+    let settings = lane.settings();
+    let status = answer.status().as_u16();
+    let why = match status {
+        401 | 403 | 404 | 408 | 429 | 500.. => format!("answered {status}"),
+        400 | 413 if sending.repeat == Repeat::Maybe => {
+            let read = answer.whole(settings.answer_bytes_max, settings.answer_ms);
+            match while_in_force(passed, read).await {
+                Ok(Ok(body)) if answered::is_too_long(&body) => {
+                    "has no model for so long a request".to_owned()
+                }
+                Ok(Ok(_)) => return Tried::Answered(Box::new(answer)),
+                Ok(Err(error)) => return Tried::Refused(of_send(error), Billed::Nothing),
+                Err(refusal) => return Tried::Refused(refusal, Billed::Nothing),
+            }
+        }
+        _ => return Tried::Answered(Box::new(answer)),
+    };
+    Tried::Mendable(FailedTry {
+        why,
+        answer: Some(Box::new(answer)),
+        billed: Billed::Nothing,
+    })
+}
+
+/// What the answer to this try may be kept under: of requests that do not stream, and leave nothing at the provider.
+fn cache_key(
+    lane: &LlmLane,
+    sending: &Sending<'_>,
     candidate: &Candidate,
-    key: Option<usize>,
-) -> Result<http::Request<Bytes>, Refusal> {
-    let body = converted(body(passed, sending, candidate)?, sending, candidate)?;
-    let path = provider.path(candidate.wire, &candidate.model);
-    let path =
-        path.ok_or_else(|| Refusal::new(refusal::LLM_DIALECT, "the provider has no such path"))?;
-    let query = match candidate.conversion {
-        None => query(sending.query),
-        // Google streams events where it is asked for them alone.
-        Some(_) => (candidate.wire.name == STREAM_GENERATE.name).then(|| "alt=sse".to_owned()),
-    };
-    let path = match query {
-        Some(query) => format!("{path}?{query}"),
-        None => path,
-    };
-    let mut request = http::Request::post(path);
-    let fields = request
-        .headers_mut()
-        .ok_or_else(|| never("a path that is none"))?;
-    fields.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let accept = match sending.is_stream {
-        true => "text/event-stream, application/json",
-        false => "application/json",
-    };
-    fields.insert(ACCEPT, HeaderValue::from_static(accept));
-    // What is compressed cannot be scanned.
-    fields.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    for (number, (name, value)) in sending.fields.iter().enumerate() {
-        if passed.redacted(sending.spans.len() + number).is_some() {
-            let public = "a secret stands where it cannot be taken out: in a header field";
-            return Err(Refusal::new(refusal::SECRET, public));
-        }
-        // Another dialect's provider does not read the fields of this one.
-        let is_read = candidate.conversion.is_none() || ANY_DIALECTS.contains(&name.as_str());
-        if let Some(value) = HeaderValue::try_from(value).ok().filter(|_| is_read) {
-            fields.append(name.clone(), value);
-        }
-    }
-    if passed
-        .redacted(sending.spans.len() + sending.fields.len())
-        .is_some()
-    {
-        let public = "a secret stands where it cannot be taken out: in the model's name";
-        return Err(Refusal::new(refusal::SECRET, public));
-    }
-    for (name, value) in &provider.kind.fields {
-        let name: Result<HeaderName, _> = name.parse();
-        if let (Ok(name), Ok(value)) = (name, HeaderValue::try_from(value))
-            && !fields.contains_key(&name)
-        {
-            fields.insert(name, value);
-        }
-    }
-    if let Some(key) = key.and_then(|key| provider.keys.get(key)) {
-        let (name, value) = provider.kind.key.field(key);
-        let value = HeaderValue::try_from(value);
-        let mut value = value.map_err(|_| never("a key that is no field's value"))?;
-        value.set_sensitive(true);
-        fields.insert(name, value);
-    }
-    request
-        .body(body)
-        .map_err(|_| never("a request that is none"))
+    request: &http::Request<Bytes>,
+) -> Option<CacheKey> {
+    let cache = lane.shared.cache.as_ref()?;
+    let is_kept = !sending.is_stream && candidate.wire.name != wire::RESPONSES.name;
+    let provider = &lane.settings().providers[candidate.provider].name;
+    cache
+        .key(sending.agent, candidate, provider, request)
+        .filter(|_| is_kept)
 }
 
 /// Whether all clients read the same in what a provider says: no member twice, none that is known under a name in other letters.
@@ -470,79 +508,8 @@ pub(crate) fn gives_key_back() -> Refusal {
     Refusal::new(refusal::LLM_ANSWER_INVALID, public)
 }
 
-fn never(why: &str) -> Refusal {
+pub(crate) fn never(why: &str) -> Refusal {
     Refusal::new(refusal::FAILED, "the request cannot be written").with_private(why)
-}
-
-/// The body with its parts redacted and its model renamed.
-fn body(passed: &Passed, sending: &Sending<'_>, candidate: &Candidate) -> Result<Bytes, Refusal> {
-    let mut changes: Vec<(Range<usize>, Vec<u8>)> = Vec::new();
-    for (number, span) in sending.spans.iter().enumerate() {
-        if let Some(redacted) = passed.redacted(number) {
-            changes.push((span.clone(), redacted.to_vec()));
-        }
-    }
-    if let Some(model) = sending.model {
-        let name = model.as_str().unwrap_or_default();
-        if changes.iter().any(|(span, _)| *span == model.span()) {
-            let public = "a secret stands where it cannot be taken out: in the model's name";
-            return Err(Refusal::new(refusal::SECRET, public));
-        }
-        if name != candidate.model {
-            let name = serde_json::Value::from(candidate.model.as_str());
-            changes.push((model.span(), name.to_string().into_bytes()));
-        }
-    }
-    if changes.is_empty() {
-        return Ok(sending.body.clone());
-    }
-    changes.sort_by_key(|(span, _)| span.start);
-    let mut whole = Vec::with_capacity(sending.body.len());
-    let mut at = 0;
-    for (span, with) in changes {
-        whole.extend_from_slice(&sending.body[at..span.start]);
-        whole.extend_from_slice(&with);
-        at = span.end;
-    }
-    whole.extend_from_slice(&sending.body[at..]);
-    Ok(whole.into())
-}
-
-/// The body in the provider's dialect.
-///
-/// # Errors
-/// `llm.unconvertible` where something of it has no counterpart there.
-fn converted(body: Bytes, sending: &Sending<'_>, candidate: &Candidate) -> Result<Bytes, Refusal> {
-    let Some(conversion) = candidate.conversion else {
-        return Ok(body);
-    };
-    let body = serde_json::from_slice(&body).map_err(|_| never("a body that is no JSON"))?;
-    let converted = conversion.request(&body, &candidate.model, sending.is_stream);
-    let converted = converted.map_err(|why| why.refusal())?;
-    Ok(converted.to_string().into())
-}
-
-/// What goes on of a query.
-fn query(query: Option<&str>) -> Option<String> {
-    let pairs = query?.split('&').filter(|pair| {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let known = QUERY.iter().find(|(known, _)| *known == name);
-        known.is_some_and(|(name, values)| {
-            values.contains(&value) || (*name == "api-version" && is_date(value))
-        })
-    });
-    let kept: Vec<&str> = pairs.collect();
-    (!kept.is_empty()).then(|| kept.join("&"))
-}
-
-/// Whether a version of an API is a date, such as `2024-10-21` or `2025-04-01-preview`.
-fn is_date(version: &str) -> bool {
-    let date = version.strip_suffix("-preview").unwrap_or(version);
-    let has_form = |(at, byte): (usize, u8)| match at {
-        4 | 7 => byte == b'-',
-        _ => byte.is_ascii_digit(),
-    };
-    date.len() == 10 && date.bytes().enumerate().all(has_form)
 }
 
 /// How long the provider wants to be left alone, in milliseconds (RFC 9110, section 10.2.3; as seconds alone).
@@ -570,38 +537,58 @@ pub(crate) async fn while_in_force<T>(
 }
 
 /// The provider's answer, for the client.
-async fn back(
+pub(crate) async fn back(
     lane: &LlmLane,
     passed: Passed,
     (sending, candidate): (&Sending<'_>, &Candidate),
-    mut answer: UpstreamAnswer,
+    mut answer: ProviderAnswer,
     watch: TryWatch,
+    keeping: Option<Keeping>,
 ) -> Response {
     let call = base::Permit::call(&passed);
     let is_coded = |coding: &HeaderValue| !coding.as_bytes().eq_ignore_ascii_case(b"identity");
-    let mut codings = answer.head.headers.get_all(CONTENT_ENCODING).iter();
+    let mut codings = answer.fields().get_all(CONTENT_ENCODING).iter();
     if codings.any(is_coded) {
         let refusal = Refusal::new(
             refusal::LLM_ANSWER_INVALID,
             "the provider's answer is compressed, which was not asked for",
         );
-        let status = answer.head.status.as_u16();
+        let status = answer.status().as_u16();
         watch.ended(None, Some(refusal.code.name));
         end_failed(passed, status, &refusal, Billed::of_status(status));
         return refuse::respond(sending.wire.family, &refusal, call);
     }
     answer.reuse();
     let kind = answer
-        .head
-        .headers
+        .fields()
         .get(CONTENT_TYPE)
         .and_then(|kind| kind.to_str().ok());
-    if answer.head.status.is_success()
-        && kind.is_some_and(|kind| kind.starts_with("text/event-stream"))
-    {
-        return stream::carry(lane, passed, (sending, candidate), answer, watch);
+    let provider = &lane.settings().providers[candidate.provider];
+    let is = |what: &str| kind.is_some_and(|kind| kind.starts_with(what));
+    let frames = match provider.kind.events {
+        KindEvents::Aws if is("application/vnd.amazon.eventstream") => {
+            Some(FrameReader::new(lane.settings().answer_bytes_max))
+        }
+        _ => None,
+    };
+    let is_stream = frames.is_some() || is("text/event-stream");
+    if answer.status().is_success() && is_stream {
+        let Some(answer) = answer.into_coming() else {
+            let refusal = never("a stream that was read");
+            end_failed(passed, 0, &refusal, Billed::Nothing);
+            return refuse::respond(sending.wire.family, &refusal, call);
+        };
+        let what = (sending, candidate);
+        return stream::carry(lane, passed, what, (answer, frames), (watch, keeping));
     }
-    whole(lane, passed, (sending, candidate), answer, &watch).await
+    whole(
+        lane,
+        passed,
+        (sending, candidate),
+        answer,
+        (&watch, keeping),
+    )
+    .await
 }
 
 /// An answer that is one JSON text.
@@ -609,12 +596,12 @@ async fn whole(
     lane: &LlmLane,
     mut passed: Passed,
     (sending, candidate): (&Sending<'_>, &Candidate),
-    mut answer: UpstreamAnswer,
-    watch: &TryWatch,
+    mut answer: ProviderAnswer,
+    (watch, keeping): (&TryWatch, Option<Keeping>),
 ) -> Response {
     let (settings, wire) = (lane.settings(), sending.wire);
     let call = base::Permit::call(&passed);
-    let status = answer.head.status;
+    let (status, is_kept, cache_key) = (answer.status(), answer.is_kept(), answer.cache_key);
     let read = answer.whole(settings.answer_bytes_max, settings.answer_ms);
     let body = match while_in_force(&passed, read).await {
         Ok(Ok(body)) => Ok(body),
@@ -623,15 +610,25 @@ async fn whole(
     };
     let mut usage = None;
     let provider = &settings.providers[candidate.provider];
+    let state = &lane.shared.states[candidate.provider];
     let is_said = wire.bills == Bills::All && status.is_success();
     let judged = body.and_then(|body| {
-        if provider.has_key_in(&body) {
+        if provider.has_key_in(&body) || gives_back(&state.tokens.secrets(), &body) {
             return Err(gives_key_back());
         }
-        let judged = judge_whole(&mut passed, candidate.wire, status, &body, &mut usage)?;
+        let (judged, stored) = judge_whole(&mut passed, candidate.wire, status, &body, &mut usage)?;
+        if let (Some(keeping), Some(id)) = (keeping, stored) {
+            keeping.keep(&id);
+        }
         let said = said_back(judged, (sending, candidate), status)?;
+        if let Some((cache, key)) = lane.shared.cache.as_ref().zip(cache_key) {
+            cache.keep(key, &body, (settings.now_ms)());
+        }
         Ok((said, body.len() as u64))
     });
+    // What was kept was billed when it came.
+    let usage = usage.filter(|_| !is_kept);
+    let is_said = is_said && !is_kept;
     match judged {
         Ok((body, bytes)) => {
             let error = (status.as_u16() >= 400).then_some("provider");
@@ -646,13 +643,16 @@ async fn whole(
                     true => 0,
                     false => bytes / BYTES_PER_TOKEN,
                 },
-                is_unbilled: Billed::of_status(status.as_u16()) == Billed::Nothing,
+                is_unbilled: is_kept || Billed::of_status(status.as_u16()) == Billed::Nothing,
                 ..CallEnding::of(CallEnd::Complete)
             });
             let mut response = Response::new(Body::Full(body));
             *response.status_mut() = status;
             let fields = response.headers_mut();
-            pass_back(&answer.head.headers, provider, fields);
+            pass_back(answer.fields(), provider, fields);
+            if is_kept {
+                fields.insert(CACHE, HeaderValue::from_static("hit"));
+            }
             fields.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
             response
         }
@@ -677,14 +677,14 @@ async fn whole(
     }
 }
 
-/// Judges an answer: all of its texts, and each call of a tool as the call that it is.
+/// Judges an answer: all of its texts, and each call of a tool as the call that it is. Gives it with the id of what the provider keeps.
 fn judge_whole(
     passed: &mut Passed,
     wire: &Wire,
     status: StatusCode,
     body: &Bytes,
     usage: &mut Option<Usage>,
-) -> Result<Bytes, Refusal> {
+) -> Result<(Bytes, Option<String>), Refusal> {
     let Ok(json) = Json::read(body) else {
         let what = match status.is_success() {
             true => "the provider's answer is not JSON".to_owned(),
@@ -700,14 +700,17 @@ fn judge_whole(
     if status.is_success() {
         (wire.answer)(json.root(), &mut said);
     }
-    *usage = said.usage;
+    *usage = said.usage.filter(|_| wire.bills != Bills::Nothing);
+    let stored = said.stored.and_then(JsonValue::as_str);
+    let stored = stored.map(std::borrow::Cow::into_owned);
     for call in &said.calls {
         call.judge(passed)?;
     }
-    Ok(match passed.answer(json.root(), "")? {
+    let body = match passed.answer(json.root(), "")? {
         Answer::AsItCame => body.clone(),
         Answer::Redacted(redacted) => redacted.into(),
-    })
+    };
+    Ok((body, stored))
 }
 
 /// An answer in the client's dialect.
@@ -749,7 +752,7 @@ pub(crate) fn of_send(error: SendError) -> Refusal {
 }
 
 /// Records that a call failed before anything of an answer came.
-fn end_failed(passed: Passed, status: u16, why: &Refusal, billed: Billed) {
+pub(crate) fn end_failed(passed: Passed, status: u16, why: &Refusal, billed: Billed) {
     passed.end(CallEnding {
         status,
         is_unbilled: billed == Billed::Nothing,

@@ -65,8 +65,13 @@ impl Wire {
     /// What it is in OpenTelemetry's words.
     pub(crate) fn operation(&self) -> &'static str {
         match self.bills {
+            _ if self.name == COMPLETIONS.name => "text_completion",
+            _ if self.name == IMAGES.name => "generate_content",
+            _ if self.name == MODERATIONS.name => "moderation",
+            _ if self.name == RERANK.name => "rerank",
             Bills::All => "chat",
             Bills::Input => "embeddings",
+            Bills::Nothing if self.name == STORED_RESPONSE.name => "stored_response",
             Bills::Nothing => "count_tokens",
         }
     }
@@ -86,6 +91,45 @@ pub(crate) static RESPONSES: Wire = Wire {
     answer: openai::response_answer,
     event: openai::response_event,
     ..wire("responses", Family::OpenAi)
+};
+
+/// What is asked of a response that a provider keeps: it says again what was billed before.
+pub(crate) static STORED_RESPONSE: Wire = Wire {
+    bills: Bills::Nothing,
+    answer: openai::response_answer,
+    event: openai::response_event,
+    ..wire("stored_response", Family::OpenAi)
+};
+
+/// OpenAI's completions of a text, which came before chat. Source: OpenAI API reference, "Completions (legacy)".
+pub(crate) static COMPLETIONS: Wire = Wire {
+    read: openai::read_embeddings,
+    answer: openai::chat_answer,
+    event: openai::completion_event,
+    ..wire("completions", Family::OpenAi)
+};
+
+/// Whether a text is harmful, as a model sees it. Source: OpenAI API reference, "Moderations".
+pub(crate) static MODERATIONS: Wire = Wire {
+    bills: Bills::Nothing,
+    read: openai::read_embeddings,
+    ..wire("moderations", Family::OpenAi)
+};
+
+/// Puts documents in the order in which they answer a query, as Cohere, Jina and vLLM have it.
+pub(crate) static RERANK: Wire = Wire {
+    action: &EMBED,
+    bills: Bills::Input,
+    read: openai::read_embeddings,
+    answer: openai::chat_answer,
+    ..wire("rerank", Family::OpenAi)
+};
+
+/// Images of a text. Source: OpenAI API reference, "Create image".
+pub(crate) static IMAGES: Wire = Wire {
+    read: openai::read_embeddings,
+    answer: openai::image_answer,
+    ..wire("images", Family::OpenAi)
 };
 
 /// OpenAI's embeddings. Source: OpenAI API reference, "Embeddings".
@@ -160,6 +204,10 @@ pub(crate) static ALL: &[&Wire] = &[
     &CHAT_COMPLETIONS,
     &RESPONSES,
     &EMBEDDINGS,
+    &COMPLETIONS,
+    &MODERATIONS,
+    &RERANK,
+    &IMAGES,
     &MESSAGES,
     &COUNT_TOKENS,
     &GENERATE,
@@ -186,7 +234,12 @@ const fn wire(name: &'static str, family: Family) -> Wire {
 /// The row of a path below `/v1`.
 pub(crate) fn of_v1(rest: &str) -> Option<&'static Wire> {
     Some(match rest {
-        "chat/completions" => &CHAT_COMPLETIONS,
+        // The second as Cullis has it.
+        "chat/completions" | "llm/chat" => &CHAT_COMPLETIONS,
+        "completions" => &COMPLETIONS,
+        "moderations" => &MODERATIONS,
+        "rerank" => &RERANK,
+        "images/generations" => &IMAGES,
         "responses" => &RESPONSES,
         "embeddings" => &EMBEDDINGS,
         "messages" => &MESSAGES,

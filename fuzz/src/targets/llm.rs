@@ -14,6 +14,13 @@ pub fn llm_events(data: &[u8]) {
     }
 }
 
+/// A stream of AWS's frames; the first byte says the size of the pieces, and in its lowest bit whether checksums are put right.
+pub fn llm_frames(data: &[u8]) {
+    if let Some((&cut, stream)) = data.split_first() {
+        llm::fuzzing::frames(cut >> 1, cut & 1 == 1, stream);
+    }
+}
+
 /// A message of a client in the first line, and an event of its answer behind it.
 pub fn llm_socket(data: &[u8]) {
     let text = String::from_utf8_lossy(data);

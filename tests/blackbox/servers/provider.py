@@ -23,6 +23,8 @@ SEEN = []
 SECRET = "AKIA" + "Z7QK3M5T2W8XN4RB"
 LOCK = threading.Lock()
 NUMBERS = itertools.count(1)
+# Responses that are kept, by their ids.
+KEPT = {}
 # What is in a request that brings the answer of a tool.
 RESULTS = ('"role": "tool"', '"role":"tool"', "function_call_output", "tool_result")
 LIES = {"prompt_tokens": -5, "completion_tokens": 10**30, "total_tokens": "many", "prompt_tokens_details": {"cached_tokens": 1e9},
@@ -43,7 +45,7 @@ def texts(value):
 
 
 def last_text(body):
-    for key in ("messages", "input", "contents", "content"):
+    for key in ("messages", "input", "contents", "content", "prompt"):
         if key in body:
             found = list(texts(body[key]))
             return found[-1] if found else ""
@@ -99,6 +101,22 @@ class Chat:
         yield chunk({}, "tool_calls" if call else "stop")
         if model != "uncounted":
             yield sse({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": model, "choices": [], "usage": cls.usage})
+        yield "data: [DONE]\n\n"
+
+
+class Legacy:
+    """Completions of a text."""
+
+    @classmethod
+    def whole(cls, model, text, call):
+        choice = {"index": 0, "text": text, "finish_reason": "stop", "logprobs": None}
+        return {"id": "cmpl-1", "object": "text_completion", "created": 1, "model": model, "choices": [choice], "usage": Chat.usage}
+
+    @classmethod
+    def events(cls, model, text, call):
+        for piece in words(text):
+            choice = {"index": 0, "text": piece, "finish_reason": None, "logprobs": None}
+            yield sse({"id": "cmpl-1", "object": "text_completion", "created": 1, "model": model, "choices": [choice]})
         yield "data: [DONE]\n\n"
 
 
@@ -170,7 +188,10 @@ class Responses:
 
     @classmethod
     def whole(cls, model, text, call):
-        return cls.response(model, [cls.item(text, call)], number=next(NUMBERS))
+        said = cls.response(model, [cls.item(text, call)], number=next(NUMBERS))
+        if said["store"]:
+            KEPT[said["id"]] = said
+        return said
 
     @classmethod
     def events(cls, model, text, call):
@@ -180,6 +201,8 @@ class Responses:
             return sse({"type": kind, "sequence_number": next(sequence), **more}, kind)
 
         item = cls.item(text, call)
+        if model == "stored":
+            KEPT[f"resp_{number}"] = cls.response(model, [item], number=number)
         yield event("response.created", response=cls.response(model, [], "in_progress", False, number))
         if call:
             yield event("response.output_item.added", output_index=0, item={**item, "arguments": "", "status": "in_progress"})
@@ -306,8 +329,34 @@ class Provider(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self):
+        if "/responses/" in self.path:
+            return self.kept()
         with LOCK:
             self.answer(200, SEEN)
+
+    def do_DELETE(self):
+        self.kept()
+
+    def kept(self):
+        """What is asked of a response that is kept."""
+        with LOCK:
+            SEEN.append({"path": self.path, "method": self.command, "fields": {k.lower(): v for k, v in self.headers.items()}, "body": ""})
+        path, _, query = self.path.partition("?")
+        number, _, part = path.split("/responses/")[1].partition("/")
+        said = KEPT.get(number)
+        if said is None:
+            return self.answer(404, {"error": {"message": "no such response", "type": "invalid_request_error", "code": None}})
+        if part == "input_items":
+            item = {"id": "msg_0", "type": "message", "role": "user", "content": [{"type": "input_text", "text": f"the key is {SECRET}"}]}
+            return self.answer(200, {"object": "list", "data": [item], "first_id": "msg_0", "last_id": "msg_0", "has_more": False})
+        if part == "cancel":
+            return self.answer(200, {**said, "status": "cancelled"})
+        if self.command == "DELETE":
+            del KEPT[number]
+            return self.answer(200, {"id": number, "object": "response", "deleted": True})
+        if "stream=true" in query:
+            return self.stream("stored", [sse({"type": "response.completed", "sequence_number": 9, "response": said}, "response.completed")])
+        return self.answer(200, said)
 
     def answer(self, status, value, kind="application/json", **fields):
         body = value if isinstance(value, bytes) else json.dumps(value).encode()
@@ -321,6 +370,8 @@ class Provider(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def do_POST(self):
+        if "/responses/" in self.path:
+            return self.kept()
         raw = self.rfile.read(int(self.headers["content-length"]))
         with LOCK:
             SEEN.append({"path": self.path, "fields": {k.lower(): v for k, v in self.headers.items()}, "body": raw.decode()})
@@ -331,13 +382,22 @@ class Provider(BaseHTTPRequestHandler):
             dialect, streams = Gemini, verb == "streamGenerateContent"
         else:
             model, verb, streams = body.get("model", ""), "", body.get("stream", False)
-            dialect = {"completions": Chat, "responses": Responses, "messages": Messages}.get(path.rsplit("/", 1)[1])
+            dialect = Legacy if path.endswith("/v1/completions") else {"completions": Chat, "responses": Responses, "messages": Messages}.get(path.rsplit("/", 1)[1])
         if model.startswith("status-"):
             status = int(model[7:])
             error = {"error": {"message": "as the model's name says", "type": "asked_for", "code": "asked"}, "type": "error"}
             return self.answer(status, error, **({"retry_after": "7"} if status == 429 else {}))
         if model == "garbage":
             return self.answer(200, b"<html>no</html>")
+        if model == "too-long":
+            error = {"message": "This model's maximum context length is 8 tokens.", "type": "invalid_request_error", "code": "context_length_exceeded"}
+            return self.answer(400, {"error": error})
+        if path.endswith("/moderations"):
+            return self.answer(200, {"id": "modr-1", "model": model, "results": [{"flagged": False, "categories": {}, "category_scores": {}}]})
+        if path.endswith("/rerank"):
+            return self.answer(200, {"results": [{"index": 1, "relevance_score": 0.9}], "usage": {"prompt_tokens": 3, "total_tokens": 3}})
+        if path.endswith("/images/generations"):
+            return self.answer(200, {"created": 1, "data": [{"b64_json": "aGk="}], "usage": {"input_tokens": 3, "output_tokens": 9, "total_tokens": 12}})
         if path.endswith("count_tokens"):
             return self.answer(200, {"input_tokens": 9})
         if verb == "countTokens":

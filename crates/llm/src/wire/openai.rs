@@ -151,6 +151,29 @@ pub(super) fn chat_event<'j>(event: JsonValue<'j>, delta: &mut Delta<'j>) {
     }
 }
 
+/// A piece of a completed text.
+pub(super) fn completion_event<'j>(event: JsonValue<'j>, delta: &mut Delta<'j>) {
+    delta.usage = event.get("usage").and_then(usage::of_openai);
+    delta.is_error = event.get("error").is_some();
+    let choices = event.get("choices");
+    for choice in choices.into_iter().flat_map(JsonValue::items) {
+        let index = choice.get("index").and_then(super::read::number);
+        let index = index.unwrap_or_default();
+        if let Some(text) = choice.get("text") {
+            delta.text(TextKind::Content, (index, 0), text);
+        }
+        let finish = choice.get("finish_reason");
+        if finish.is_some_and(|finish| finish.kind() == JsonKind::String) {
+            delta.ends(index);
+        }
+    }
+}
+
+/// What an image took: counted as responses are.
+pub(super) fn image_answer<'j>(answer: JsonValue<'j>, said: &mut AnswerSaid<'j>) {
+    said.usage = answer.get("usage").and_then(usage::of_responses);
+}
+
 /// The number of the one call that a choice has in the older form.
 const FUNCTION_CALL: u64 = u64::MAX;
 
@@ -198,6 +221,8 @@ fn function_delta<'j>(
 
 pub(super) fn response_answer<'j>(answer: JsonValue<'j>, said: &mut AnswerSaid<'j>) {
     said.usage = answer.get("usage").and_then(usage::of_responses);
+    let is_stored = answer.get("store").is_some_and(|is| is.text() == "true");
+    said.stored = answer.get("id").filter(|_| is_stored);
     let output = answer.get("output");
     for (i, item) in output.into_iter().flat_map(JsonValue::items).enumerate() {
         said.calls
@@ -259,6 +284,7 @@ pub(super) fn response_event<'j>(event: JsonValue<'j>, delta: &mut Delta<'j>) {
         let mut said = AnswerSaid::default();
         response_answer(response, &mut said);
         delta.usage = said.usage;
+        delta.stored = said.stored;
         delta.whole_calls.extend(said.calls);
     }
 }

@@ -2,7 +2,10 @@
 //!
 //! It never overwrites, and the key that it makes is printed once and stored as a hash only.
 
+mod agentgateway;
 mod clients;
+mod litellm;
+mod models;
 
 use std::path::{Path, PathBuf};
 
@@ -15,6 +18,7 @@ use super::{Answer, Ended, Failure, print, relay, write_new};
 use crate::config::values;
 
 use clients::Servers;
+use models::Taking;
 
 const CONFIG: &str = include_str!("init/weir.yaml");
 const POLICY: &str = include_str!("init/policy.cedar");
@@ -38,6 +42,8 @@ permit (
   resource
 );
 ";
+/// What can be taken over.
+const KINDS: &[&str] = &["agentgateway", "litellm", "mcp", "mte-env"];
 /// What the file shows as comments: keys of which everything has a default.
 const DEFAULTS: &[&str] = &["scan", "limits", "log", "origins", "logs", "threads"];
 
@@ -51,6 +57,7 @@ Examples:
   weir init --from mte-env relay.env relay   From the environment of an MTE Relay
   weir init --from mcp ~/.cursor/mcp.json    With the servers of an MCP client
   weir init --from mcp --find                With those of all clients that are found
+  weir init --from litellm config.yaml       The models of a LiteLLM proxy, or of agentgateway
 
 The key is printed once and stored as its hash. Files that are there already are not changed.
 
@@ -59,7 +66,8 @@ pub(super) struct Init {
     /// The folder to write to; made if it is not there
     #[arg(default_value = ".")]
     dir: PathBuf,
-    /// Take over what another product was told: mte-env and a file of NAME=VALUE, or mcp and a client's configuration
+    /// Take over what another product was told: mte-env and a file of NAME=VALUE, mcp and a client's configuration, or litellm or
+    /// agentgateway and its YAML
     #[arg(long, num_args = 1..=2, value_names = ["KIND", "FILE"])]
     from: Option<Vec<String>>,
     /// With --from mcp: look where clients keep their configurations
@@ -81,18 +89,24 @@ impl Init {
                 let servers = clients::of_file(Path::new(file))?;
                 self.take_servers(&servers, &[PathBuf::from(file)])
             }
+            Some([kind, file]) if kind == "litellm" && !self.find => {
+                self.take_models(&litellm::of_file(Path::new(file))?)
+            }
+            Some([kind, file]) if kind == "agentgateway" && !self.find => {
+                self.take_models(&agentgateway::of_file(Path::new(file))?)
+            }
             Some([kind]) if kind == "mcp" && self.find => {
                 let (servers, files) = clients::find()?;
                 self.take_servers(&servers, &files)
             }
             Some(given) => Err(Failure::new(
                 match given.first() {
-                    Some(kind) if !["mcp", "mte-env"].contains(&kind.as_str()) => {
+                    Some(kind) if !KINDS.contains(&kind.as_str()) => {
                         format!("{kind} is not known")
                     }
                     _ => "--from does not name what is to be taken over".to_owned(),
                 },
-                "What can be taken over is: mte-env FILE, mcp FILE, or mcp --find.",
+                "What can be taken over is: mte-env FILE, mcp FILE, mcp --find, litellm FILE, or agentgateway FILE.",
             )),
         }
     }
@@ -164,6 +178,26 @@ impl Init {
         print(&match self.json {
             true => format!("{}\n", servers_json(servers, files, &config, key.expose())),
             false => servers_text(servers, files, &config, key.expose()),
+        })?;
+        Ok(Answer::Yes)
+    }
+
+    /// A configuration with the models of another gateway.
+    fn take_models(&self, taking: &Taking) -> Ended {
+        let (config, policy) = (self.dir.join("weir.yaml"), self.dir.join("policy.cedar"));
+        if taking.is_empty() {
+            let why = taking.not.iter().map(|(what, why)| format!("{what} {why}"));
+            let what = "there is no model to take over; nothing was written";
+            return Err(Failure::new(what, why.collect::<Vec<_>>().join("; ")));
+        }
+        self.make_dir(&[&config, &policy])?;
+        let (key, hash) = new_key()?;
+        write_new(&policy, Taking::policy())?;
+        write_new(&config, &taking.config(&hash.to_string()))?;
+        let config = config.display().to_string();
+        print(&match self.json {
+            true => format!("{}\n", models_json(taking, &config, key.expose())),
+            false => models_text(taking, &config, key.expose()),
         })?;
         Ok(Answer::Yes)
     }
@@ -286,6 +320,48 @@ fn servers_json(
         .collect();
     json!({
         "config": config, "from": files, "servers": names, "exports": exports, "without": not,
+        "agent": "dev", "key": key,
+    })
+}
+
+fn models_text(taking: &Taking, config: &str, key: &str) -> String {
+    let mut text = format!("wrote {config} and its policy\n");
+    let mut list = |what: &str, pairs: &[(String, String)]| {
+        if !pairs.is_empty() {
+            text.push_str(what);
+        }
+        for (name, value) in pairs {
+            let (name, value) = (terminal::visible(name), terminal::visible(value));
+            text.push_str(&format!("  {name}: {value}\n"));
+        }
+    };
+    list("taken over:\n", &taking.as_what);
+    list("not taken over:\n", &taking.not);
+    if !taking.exports.is_empty() {
+        text.push_str("has to be there before weir starts:\n");
+    }
+    for (variable, stands) in &taking.exports {
+        text.push_str(&format!("  {variable}   # {}\n", terminal::visible(stands)));
+    }
+    text.push_str(&format!(
+        "key for the agent dev, shown once:  {key}\n\
+         next:  weir config check -c {config}\n       weir llm check -c {config}\n       weir serve -c {config}\n"
+    ));
+    text
+}
+
+fn models_json(taking: &Taking, config: &str, key: &str) -> serde_json::Value {
+    let map = |pairs: &[(String, String)]| {
+        let pairs = pairs.iter();
+        let pairs = pairs.map(|(name, value)| json!({ "name": name, "what": value }));
+        pairs.collect::<Vec<_>>()
+    };
+    let exports = taking.exports.iter();
+    let exports: Vec<_> = exports
+        .map(|(name, stands)| json!({ "name": name, "at": stands }))
+        .collect();
+    json!({
+        "config": config, "taken": map(&taking.as_what), "without": map(&taking.not), "exports": exports,
         "agent": "dev", "key": key,
     })
 }

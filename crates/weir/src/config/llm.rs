@@ -1,5 +1,7 @@
 //! The `llm:` section: what a provider's keys say about each other, and the secrets and files that they name.
 
+mod login;
+
 use std::sync::Arc;
 
 use ::config::{ByName, Check, Path as Key, Url};
@@ -28,6 +30,16 @@ pub(super) fn llm(written: &LlmSection, taken: &[Name], check: &mut Check<'_>) -
         check_model(&format!("{name}/"), &at, check);
         providers.extend(self::provider(name, provider, &table, &at, check));
     }
+    for token in providers.iter().filter_map(|of| of.token.as_ref()) {
+        let names = providers.iter().map(|of| &of.told.name).chain(taken);
+        if names.into_iter().any(|name| *name == token.name) {
+            let at = at.key("providers").key(token.name.as_str());
+            check.say_of_name(
+                &at,
+                "is what the place of another provider's tokens is called; give it another name",
+            );
+        }
+    }
     let mut routes = Vec::new();
     for (name, route) in written.routes.iter() {
         let at = at.key("routes").key(name);
@@ -48,6 +60,14 @@ pub(super) fn llm(written: &LlmSection, taken: &[Name], check: &mut Check<'_>) -
     Llm {
         providers,
         routes,
+        cache: written
+            .cache
+            .as_ref()
+            .map(|cache| llm::AnswerCacheSettings {
+                agents: cache.agents.values().map(|agent| agent.0.clone()).collect(),
+                keep_ms: cache.keep_ms.0,
+                bytes_max: cache.bytes_max.size(),
+            }),
         body_bytes_max: written.body_bytes_max.size(),
         answer_bytes_max: written.answer_bytes_max.size(),
         answer_ms: written.answer_ms.0,
@@ -75,24 +95,17 @@ fn provider(
     check: &mut Check<'_>,
 ) -> Option<ModelProvider> {
     let kind = kind(name, written, at, check)?;
-    let url = match (&written.url, &kind.url) {
-        (Some(url), _) => url.clone(),
-        (None, Some(known)) => ::config::url::parse(known).expect("a test reads each kind's URL"),
-        (None, None) => {
-            check.say_of_name(
-                at,
-                "needs a url: each customer of this kind of provider has an address of its own",
-            );
-            return None;
-        }
-    };
+    let (found, token) = login::login(name, written, &kind, at, check);
+    let url = url(written, &kind, found.as_ref(), at, check)?;
     let keys = keys(written, at, check);
-    let has_key = check.wrote(&at.key("key")) || check.wrote(&at.key("keys"));
+    let has_login = written.aws.is_some() || written.google.is_some();
+    let has_key = check.wrote(&at.key("key")) || check.wrote(&at.key("keys")) || has_login;
     if !has_key && written.url.is_none() && !url.is_loopback() {
         let message = "has no key, and providers of this kind refuse a call without one; write key: env:NAME or file:PATH";
         check.warn(at, message);
     }
-    check_clear(&url, !keys.is_empty(), at, check);
+    check_clear(&url, !keys.is_empty() || has_login, at, check);
+    let login = found.and_then(|found| found.at(&url));
     let ca = check.of(&written.ca, &at.key("ca"), Check::certificates);
     if !url.https && ca.is_some() {
         check.say(&at.key("ca"), "is for https, and the url is http");
@@ -102,6 +115,7 @@ fn provider(
             name: Name::new(name)?,
             kind,
             keys,
+            login,
             models: written
                 .models
                 .values()
@@ -116,9 +130,43 @@ fn provider(
             table: Arc::clone(table),
         },
         url,
+        token,
         ca,
         addresses: written.addresses.values().map(|range| range.0).collect(),
     })
+}
+
+/// Where it is asked: as it is written, else as is known of its kind.
+fn url(
+    written: &ProviderSection,
+    kind: &ProviderKind,
+    login: Option<&login::FoundLogin>,
+    at: &Key,
+    check: &mut Check<'_>,
+) -> Option<Url> {
+    let known = match (&kind.url, &kind.address, login) {
+        (Some(url), ..) => Some(url.clone()),
+        (None, Some(address), Some(login)) => Some(login.address(address)),
+        _ => None,
+    };
+    match (&written.url, known) {
+        (Some(url), _) => Some(url.clone()),
+        (None, Some(known)) => check.good(at, ::config::url::parse(&known)),
+        // What is wrong with it was said.
+        (None, None) if written.aws.is_some() || written.google.is_some() => None,
+        (None, None) => {
+            let how = match (&kind.sigv4, kind.service_account) {
+                (Some(_), _) => ", or aws with a region and a key",
+                (None, true) => ", or google with a service account and a location",
+                _ => "",
+            };
+            check.say_of_name(
+                at,
+                format!("needs a url{how}: each customer of this kind of provider has an address of its own"),
+            );
+            None
+        }
+    }
 }
 
 /// The file of prices; empty where there is none.

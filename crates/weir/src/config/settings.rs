@@ -177,6 +177,7 @@ pub(crate) struct Llm {
     /// In the order that they were written; names are unique.
     pub providers: Vec<ModelProvider>,
     pub routes: Vec<llm::ModelRoute>,
+    pub cache: Option<llm::AnswerCacheSettings>,
     pub body_bytes_max: usize,
     pub answer_bytes_max: usize,
     pub answer_ms: u64,
@@ -193,6 +194,18 @@ impl ModelProvider {
             false => gate::Reach::default(),
         };
         reach.ranges.extend(&self.addresses);
+        reach
+    }
+
+    /// Where the place of its tokens may be dialled.
+    pub(crate) fn token_reach(&self, place: &TokenPlace) -> gate::Reach {
+        let mut reach = match place.url.is_loopback() {
+            true => gate::Reach::loopback(),
+            false => gate::Reach::default(),
+        };
+        reach
+            .ranges
+            .extend(self.addresses.iter().filter(|_| place.is_own));
         reach
     }
 }
@@ -218,11 +231,23 @@ pub(crate) struct Runs {
     pub bytes_max: u64,
 }
 
+/// Where tokens for a provider are got.
+#[derive(Clone, PartialEq)]
+pub(crate) struct TokenPlace {
+    /// What it is called among all targets.
+    pub name: base::Name,
+    pub url: Url,
+    /// Whether it is another than Google's: then the provider's certificates and addresses hold for it too.
+    pub is_own: bool,
+}
+
 /// One provider, and how it is reached.
 #[derive(Clone, PartialEq)]
 pub(crate) struct ModelProvider {
     pub told: llm::Provider,
     pub url: Url,
+    /// Where the tokens are got that it is asked with, if it is.
+    pub token: Option<TokenPlace>,
     pub ca: Option<Ca>,
     /// Ranges that may be dialled beside public addresses.
     pub addresses: Vec<base::AddressRange>,

@@ -32,7 +32,19 @@ pub(crate) const ROW: Row = Row {
             methods: &[Method::GET, Method::POST],
             ..post("/v1/responses", llm::refuse)
         },
+        // Those of runs are handed on to their lane.
+        Route {
+            methods: &[Method::GET, Method::POST, Method::DELETE],
+            ..post("/v1/responses/**", llm::refuse)
+        },
         post("/v1/embeddings", llm::refuse),
+        post("/v1/completions", llm::refuse),
+        post("/v1/moderations", llm::refuse),
+        post("/v1/rerank", llm::refuse),
+        post("/v1/images/generations", llm::refuse),
+        // As Cullis has them.
+        post("/v1/llm/chat", llm::refuse),
+        get("/v1/egress/models", llm::refuse),
         post("/v1/messages", llm::refuse_anthropic),
         post("/v1/messages/count_tokens", llm::refuse_anthropic),
         get("/v1/usage", llm::refuse),
@@ -135,6 +147,7 @@ impl Means {
         llm::Settings {
             providers: providers.map(|provider| provider.told.clone()).collect(),
             routes: settings.routes.clone(),
+            cache: settings.cache.clone(),
             origins: self.origins.clone(),
             body_bytes_max: settings.body_bytes_max,
             answer_bytes_max: settings.answer_bytes_max,
@@ -146,6 +159,7 @@ impl Means {
             usage: Arc::clone(&self.usage) as Arc<dyn llm::UsageOf>,
             new_id: new_call_id,
             now_ms,
+            unix_ms: || crate::ports::now().unix_ms,
         }
     }
 }
@@ -318,7 +332,11 @@ impl AroundModels for LlmThread {
         request.head.extensions.insert(run::KnownAgent(agent));
         Box::pin(async move {
             match self.runs.get().and_then(Weak::upgrade) {
-                Some(runs) => runs.answer("", request, id).await,
+                Some(runs) => {
+                    let path = request.head.uri.path().to_owned();
+                    let rest = path.strip_prefix("/v1/responses/").unwrap_or_default();
+                    runs.answer(rest, request, id).await
+                }
                 None => {
                     let refusal = Refusal::new(refusal::FAILED, "the lanes have not met");
                     llm::refuse(&refusal, id)
@@ -338,6 +356,7 @@ fn reloaded(old: &Settings, new: &Settings) -> Vec<String> {
     let (old, new) = (&old.llm, &new.llm);
     let differ = [
         ("routes", old.routes != new.routes),
+        ("cache", old.cache != new.cache),
         ("body_bytes_max", old.body_bytes_max != new.body_bytes_max),
         (
             "answer_bytes_max",
@@ -355,16 +374,26 @@ fn reloaded(old: &Settings, new: &Settings) -> Vec<String> {
 
 fn endpoints(settings: &Settings) -> Vec<(Name, Endpoint)> {
     let providers = settings.llm.providers.iter();
-    let all = providers.map(|provider| {
-        let endpoint = endpoint(&provider.url, provider.ca.as_ref());
-        (provider.told.name.clone(), endpoint)
+    let all = providers.flat_map(|provider| {
+        let ca = provider.ca.as_ref();
+        let own = (provider.told.name.clone(), endpoint(&provider.url, ca));
+        let token = provider.token.as_ref();
+        let token = token.map(|place| {
+            let ca = ca.filter(|_| place.is_own);
+            (place.name.clone(), endpoint(&place.url, ca))
+        });
+        [Some(own), token]
     });
-    all.collect()
+    all.flatten().collect()
 }
 
 fn reach(_: &Settings, settings: &Settings) -> Vec<(Name, Reach)> {
     let providers = settings.llm.providers.iter();
-    providers
-        .map(|provider| (provider.told.name.clone(), provider.reach()))
-        .collect()
+    let all = providers.flat_map(|provider| {
+        let own = (provider.told.name.clone(), provider.reach());
+        let token = provider.token.as_ref();
+        let token = token.map(|place| (place.name.clone(), provider.token_reach(place)));
+        [Some(own), token]
+    });
+    all.flatten().collect()
 }

@@ -55,11 +55,6 @@ pub(crate) const ROW: Row = Row {
             refuse: run::refuse_error,
             ..route("/api/chat", &[Method::POST])
         },
-        // Those of models are asked by the path above, and kept by their providers.
-        Route {
-            refuse: run::refuse_error,
-            ..route("/v1/responses/**", &[Method::GET, Method::POST])
-        },
         route("/ag-ui/*", &[Method::POST]),
     ],
     metrics: &[RUNS, RUNS_ENDED],

@@ -513,6 +513,6 @@ pub(super) fn yaml_key(name: &str) -> String {
 }
 
 /// A text in YAML. A JSON string is one.
-fn yaml(text: &str) -> String {
+pub(super) fn yaml(text: &str) -> String {
     Value::from(text).to_string()
 }

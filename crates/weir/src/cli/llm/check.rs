@@ -1,7 +1,8 @@
 //! `weir llm check`: asks each provider for its models, with each of its keys, and says what works and how to mend what does not.
 //!
-//! The list of models is the cheapest thing that a provider can be asked: it costs no tokens. What a key may ask of a model, and
-//! whether there is money left, only a request shows.
+//! The list of models is the cheapest thing that a provider can be asked: it costs no tokens. Where there is none a model is asked
+//! nothing at all, which shows whether the credential is taken. What it may ask of a model, and whether there is money left, only a
+//! request shows.
 
 use std::time::Instant;
 
@@ -9,12 +10,12 @@ use base::Secret;
 use bytes::Bytes;
 use clap::Args;
 use http::header::{ACCEPT, HeaderName, HeaderValue};
-use llm::Provider;
+use llm::{Provider, ProviderLogin, ServiceAccount};
 use serde_json::{Value, json};
 
 use crate::assemble::client::{Asker, Client};
 use crate::cli::{Answer, ConfigFile, Ended, Failure, print};
-use crate::config::settings::{Llm, ModelProvider};
+use crate::config::settings::{Llm, ModelProvider, TokenPlace};
 
 /// Largest list of models that is read, in bytes.
 const LIST_BYTES_MAX: usize = 16 << 20;
@@ -152,10 +153,12 @@ fn check(provider: &ModelProvider, wanted: &[String]) -> Vec<KeyCheck> {
     for key in keys {
         let begun = Instant::now();
         let secret = key.map(|(_, secret)| secret);
-        let answered = client
-            .as_ref()
-            .map_err(Clone::clone)
-            .and_then(|client| client.run(async |asker| ask(asker, told, secret).await));
+        let answered = client.as_ref().map_err(Clone::clone).and_then(|client| {
+            match told.kind.models.is_empty() {
+                false => client.run(async |asker| ask(asker, told, secret).await),
+                true => ask_nothing(client, provider, secret, wanted),
+            }
+        });
         let (state, what, help, models) = judged(told, wanted, answered);
         found.push(KeyCheck {
             provider: told.name.as_str().to_owned(),
@@ -202,6 +205,49 @@ async fn ask(
     Ok((head.status.as_u16(), body))
 }
 
+/// Asks a model nothing, as the gateway would sign that. The error is for a person.
+fn ask_nothing(
+    client: &Client,
+    provider: &ModelProvider,
+    key: Option<&Secret>,
+    wanted: &[String],
+) -> Result<(u16, Bytes), String> {
+    let now = crate::ports::now().unix_ms;
+    let told = &provider.told;
+    let token = match (key, &told.login, &provider.token) {
+        (Some(key), ..) => Some(key.clone()),
+        (None, Some(ProviderLogin::Google(account)), Some(place)) => {
+            Some(token(account, provider, place, now)?)
+        }
+        _ => None,
+    };
+    let model = wanted.first().map_or("none", String::as_str);
+    let request = told.empty_request(model, token, now);
+    let request = request.ok_or("the key has characters that no field can hold")?;
+    client.run(async |asker| {
+        let (head, body) = asker.ask(request, LIST_BYTES_MAX, ANSWER_MS).await?;
+        Ok((head.status.as_u16(), body))
+    })
+}
+
+/// A token for a service account.
+fn token(
+    account: &ServiceAccount,
+    provider: &ModelProvider,
+    place: &TokenPlace,
+    now_ms: u64,
+) -> Result<Secret, String> {
+    let ca = provider.ca.as_ref().filter(|_| place.is_own);
+    let client = Client::within(&place.url, ca, provider.token_reach(place))?;
+    let request = account.request(now_ms / 1_000);
+    let request = request.ok_or("the statement cannot be signed")?;
+    let answered = client.run(async |asker| asker.ask(request, LIST_BYTES_MAX, ANSWER_MS).await);
+    let (head, body) = answered.map_err(|why| format!("the place of its tokens: {why}"))?;
+    let given = ServiceAccount::token(&body).filter(|_| head.status.is_success());
+    let status = head.status.as_u16();
+    given.ok_or_else(|| format!("the place of its tokens gave none (it answered {status})"))
+}
+
 /// What an answer means: how it stands, why, what to do, and how many models there are.
 fn judged(
     provider: &Provider,
@@ -219,10 +265,15 @@ fn judged(
         }
     };
     match status {
+        // It takes the credential, and says that nothing was asked.
+        400 if provider.kind.models.is_empty() => {
+            let what = "takes the credential; it has no list of models here".to_owned();
+            (KeyState::Works, what, String::new(), None)
+        }
         200..=299 => listed(name.as_str(), wanted, &body),
         401 | 403 => {
             let help = format!("Write a key that is good there in llm.providers.{name}.key.");
-            let what = match provider.keys.is_empty() {
+            let what = match provider.key_count() == 0 {
                 true => format!("wants a key (it answered {status})"),
                 false => format!("does not take the key (it answered {status})"),
             };
@@ -331,6 +382,7 @@ mod tests {
             name: Name::new("openai").unwrap(),
             kind: ProviderKind::of("openai").unwrap(),
             keys: vec![Secret::new("k".to_owned())],
+            login: None,
             models: Vec::new(),
             kind_name: "openai".to_owned(),
             prices: Vec::new(),
