@@ -22,6 +22,7 @@ use crate::decode::{self, Coding};
 use crate::exchange::{Judged, SiteRequest, coding_fault, end, of_send};
 use crate::html::{self, Page};
 use crate::lane::{Caller, WebLane, setting};
+use crate::meter::SiteWay;
 use crate::refuse::problem;
 use crate::site::{AskedUrl, invalid};
 
@@ -95,6 +96,7 @@ impl WebLane {
         let (mut url, mut call) = (url, id);
         for _ in 0..=self.settings().fetch.redirects_max {
             let first = (call != id).then_some(id);
+            self.ask_robots(caller, id, &url).await?;
             let asked = self.page_request(url);
             let mut judged = self.judge(caller, call, first, &asked).await?;
             let answer = match self.send(&judged, &Method::GET, &asked.url).await {
@@ -138,7 +140,10 @@ impl WebLane {
             HeaderValue::from_static("gzip, deflate, br"),
         );
         fields.insert(ACCEPT_LANGUAGE, HeaderValue::from_static("en,*;q=0.5"));
-        SiteRequest::new(Method::GET, url, &fields)
+        SiteRequest {
+            way: SiteWay::Fetch,
+            ..SiteRequest::new(Method::GET, url, &fields)
+        }
     }
 
     /// Reads a page, and judges all of it.
@@ -154,7 +159,7 @@ impl WebLane {
         let bytes = answer.whole(bytes_max, silence_ms).await.map_err(of_send)?;
         answer.reuse();
         judged.passed.in_force()?;
-        judged.place.spend(bytes.len() as u64)?;
+        judged.place.came(bytes.len() as u64)?;
         let decoded = decode::whole(coding, &bytes, bytes_max as u64);
         let decoded = decoded.map_err(|fault| coding_fault(fault, "answer"))?;
         let decoded = match judged.scrub.is_idle() {
@@ -232,7 +237,11 @@ async fn ask(request: &mut Request) -> Result<FetchAsk, Refusal> {
 }
 
 /// Where an answer sends who asked (RFC 9110 §15.4), without credentials that stand in it.
-fn redirect(status: StatusCode, fields: &HeaderMap, scrub: &mut Scrub) -> Option<String> {
+pub(crate) fn redirect(
+    status: StatusCode,
+    fields: &HeaderMap,
+    scrub: &mut Scrub,
+) -> Option<String> {
     if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;
     }
