@@ -3,6 +3,7 @@
 //! It never overwrites, and the key that it makes is printed once and stored as a hash only.
 
 mod clients;
+mod pipelock;
 
 use std::path::{Path, PathBuf};
 
@@ -51,6 +52,7 @@ Examples:
   weir init --from mte-env relay.env relay   From the environment of an MTE Relay
   weir init --from mcp ~/.cursor/mcp.json    With the servers of an MCP client
   weir init --from mcp --find                With those of all clients that are found
+  weir init --from pipelock pipelock.yaml    From the configuration of Pipelock
 
 The key is printed once and stored as its hash. Files that are there already are not changed.
 
@@ -59,7 +61,8 @@ pub(super) struct Init {
     /// The folder to write to; made if it is not there
     #[arg(default_value = ".")]
     dir: PathBuf,
-    /// Take over what another product was told: mte-env and a file of NAME=VALUE, or mcp and a client's configuration
+    /// Take over what another product was told: mte-env and a file of NAME=VALUE, mcp and a client's configuration, or pipelock and its
+    /// configuration
     #[arg(long, num_args = 1..=2, value_names = ["KIND", "FILE"])]
     from: Option<Vec<String>>,
     /// With --from mcp: look where clients keep their configurations
@@ -81,18 +84,21 @@ impl Init {
                 let servers = clients::of_file(Path::new(file))?;
                 self.take_servers(&servers, &[PathBuf::from(file)])
             }
+            Some([kind, file]) if kind == "pipelock" && !self.find => {
+                self.take_pipelock(Path::new(file))
+            }
             Some([kind]) if kind == "mcp" && self.find => {
                 let (servers, files) = clients::find()?;
                 self.take_servers(&servers, &files)
             }
             Some(given) => Err(Failure::new(
                 match given.first() {
-                    Some(kind) if !["mcp", "mte-env"].contains(&kind.as_str()) => {
+                    Some(kind) if !["mcp", "mte-env", "pipelock"].contains(&kind.as_str()) => {
                         format!("{kind} is not known")
                     }
                     _ => "--from does not name what is to be taken over".to_owned(),
                 },
-                "What can be taken over is: mte-env FILE, mcp FILE, or mcp --find.",
+                "What can be taken over is: mte-env FILE, mcp FILE, mcp --find, or pipelock FILE.",
             )),
         }
     }
