@@ -35,6 +35,8 @@ const TARGETS: &[(&str, Target)] = &[
     ("llm_dialect", targets::llm_dialect),
     ("llm_events", targets::llm_events),
     ("llm_socket", targets::llm_socket),
+    ("web_socket", targets::web_socket),
+    ("web_robots", targets::web_robots),
     ("run_start", targets::run_start),
     ("run_events", targets::run_events),
     ("identity_key", targets::identity_key),
