@@ -266,17 +266,22 @@ def test_chromium_loads_an_application(site, tmp_path):  # noqa: F811
 
 
 def pages(count):
-    """Pages of documentation on this machine, in an order that is always the same."""
+    """Pages of documentation on this machine: of its packages, then of toolchains, in an order that is always the same."""
+    groups = [["/usr/share/doc", "/usr/share/gtk-doc/html", "/usr/lib/node_modules/npm/docs"],
+              [str(folder) for folder in Path.home().glob(".rustup/toolchains/stable-*/share/doc/rust/html")]]
     found = []
-    for folder in ("/usr/share/doc", "/usr/share/gtk-doc/html", "/usr/lib/node_modules/npm/docs"):
-        for path in Path(folder).rglob("*.html"):
-            try:
-                if path.is_file() and 3_000 < path.stat().st_size < 150_000:
-                    found.append(path.resolve())
-            except OSError:
-                pass
-    found = sorted(set(found), key=lambda path: hashlib.sha256(str(path).encode()).digest())
+    for folders in groups:
+        if len(found) < count:
+            group = {path.resolve() for folder in folders for path in Path(folder).rglob("*.html") if is_page(path)}
+            found += sorted(group, key=lambda path: hashlib.sha256(str(path).encode()).digest())
     return found[:count]
+
+
+def is_page(path):
+    try:
+        return path.is_file() and 3_000 < path.stat().st_size < 150_000
+    except OSError:
+        return False
 
 
 def common(ours, theirs, folder):

@@ -154,6 +154,7 @@ def test_a_page_is_left_alone_where_the_site_asks_for_that(polite, robots):
     assert polite.fetch(f"{robots.url}/private/open").status == 200
     answer = polite.fetch(f"{robots.url}/private/x")
     assert answer.status == 403 and answer.refusal()[0] == "web.robots", answer.body
+    assert polite.records(refusal="web.robots", path="/private/x", agent="dev")
     assert [path for path, _ in robots.asked] == ["/robots.txt", "/page", "/private/open"]
     assert {agent for _, agent in robots.asked} == {"acme-bot/2.0 (+https://acme.example)"}
     asked = polite.records(path="/robots.txt", agent="dev")

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use base::record::CallEnd;
-use base::{CallId, Json, Refusal, refusal};
+use base::{CallId, Json, Refusal, Resource, refusal};
 use encoding_rs::Encoding;
 use gate::{Answer, Call, Channel, Passed, Role};
 use http::header::{
@@ -22,7 +22,7 @@ use crate::decode::{self, Coding};
 use crate::exchange::{Judged, SiteRequest, coding_fault, end, of_send};
 use crate::html::{self, Page};
 use crate::lane::{Caller, WebLane, setting};
-use crate::meter::SiteWay;
+use crate::meter::{SiteDecision, SiteWay};
 use crate::refuse::problem;
 use crate::site::{AskedUrl, invalid};
 
@@ -96,7 +96,9 @@ impl WebLane {
         let (mut url, mut call) = (url, id);
         for _ in 0..=self.settings().fetch.redirects_max {
             let first = (call != id).then_some(id);
-            self.ask_robots(caller, id, &url).await?;
+            if let Err(refusal) = self.ask_robots(caller, id, &url).await {
+                return Err(self.left_alone(caller, call, first, &url, refusal).await);
+            }
             let asked = self.page_request(url);
             let mut judged = self.judge(caller, call, first, &asked).await?;
             let answer = match self.send(&judged, &Method::GET, &asked.url).await {
@@ -124,6 +126,28 @@ impl WebLane {
         let most = self.settings().fetch.redirects_max;
         let public = format!("the site redirects more than {most} times");
         Err(Refusal::new(refusal::WEB_REDIRECTS, public))
+    }
+
+    /// Records that a page is not fetched because its site asks for that.
+    async fn left_alone(
+        &self,
+        caller: &Caller,
+        id: CallId,
+        first: Option<CallId>,
+        url: &AskedUrl,
+        refusal: Refusal,
+    ) -> Refusal {
+        let resource = Resource::Site(url.site.clone());
+        let call = Call {
+            request: caller.request.as_deref(),
+            trace: caller.trace.as_deref(),
+            run: caller.run.as_deref(),
+            first,
+            ..Call::new(id, caller.peer, &GET, &resource, "GET")
+        };
+        let meter = &self.settings().meter;
+        meter.judged(SiteWay::Fetch, SiteDecision::Refused);
+        self.no(caller, &call, refusal).await
     }
 
     fn page_request(&self, url: AskedUrl) -> SiteRequest {

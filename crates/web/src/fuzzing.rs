@@ -88,3 +88,21 @@ pub fn robots(data: &[u8]) {
     );
     assert_eq!(robots.allows(&path), is_allowed, "two answers");
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn each_seed_cut_and_changed() {
+        for seed in [
+            include_bytes!("../../../fuzz/seeds/web_robots/groups").as_slice(),
+            include_bytes!("../../../fuzz/seeds/web_robots/stars"),
+        ] {
+            for at in 0..seed.len() {
+                super::robots(&seed[..at]);
+                let mut changed = seed.to_vec();
+                changed[at] ^= 0x15;
+                super::robots(&changed);
+            }
+        }
+    }
+}

@@ -144,7 +144,7 @@ impl Convert {
         }
         let list = Path::of("api_allowlist");
         let hosts = self.source.texts(&list);
-        let allowed = self.hosts(hosts);
+        let allowed = self.hosts(hosts, true);
         let mode = Path::of("mode");
         match self.source.text(&mode).as_deref() {
             Some("strict") => {
@@ -178,12 +178,13 @@ impl Convert {
         self.source.took(path, "web.mode: observe");
     }
 
-    /// The hosts of a list that can be such here. Others are told.
-    fn hosts(&mut self, hosts: Vec<(Path, String)>) -> Vec<String> {
+    /// The hosts of a list that can be such here; every host is one only where `takes_all`. Others are told.
+    fn hosts(&mut self, hosts: Vec<(Path, String)>, takes_all: bool) -> Vec<String> {
         let mut good = Vec::new();
         for (at, host) in hosts {
             let host = host.trim().trim_end_matches('.').to_ascii_lowercase();
-            let is_host = host == "*" || HostList::default().add(&host).is_ok();
+            let is_all = takes_all && host == "*";
+            let is_host = is_all || HostList::default().add(&host).is_ok();
             match is_host && !host.contains(['"', '\\', '/']) {
                 true => good.push(host),
                 false => self
@@ -296,7 +297,7 @@ impl Convert {
         }
         let list = Path::of(&of("blocklist"));
         let hosts = self.source.texts(&list);
-        let hosts = self.hosts(hosts);
+        let hosts = self.hosts(hosts, false);
         let is_allowed = |host: &String| !self.reaching.is_strict && self.reaching.allows(host);
         // Pipelock's `*.name` is the name too.
         let blocked: Vec<Value> = hosts
@@ -564,10 +565,8 @@ impl Convert {
             let path = Path::of(key);
             let hosts = self.source.texts(&path);
             let is_any = !hosts.is_empty();
-            for host in self.hosts(hosts) {
-                if host != "*" {
-                    inside.push(host.strip_prefix("*.").unwrap_or(&host).into());
-                }
+            for host in self.hosts(hosts, false) {
+                inside.push(host.strip_prefix("*.").unwrap_or(&host).into());
             }
             if is_any {
                 self.source.took(&path, "scan.urls.internal");

@@ -112,12 +112,13 @@ impl Patterns {
 
 /// A rule of the operator's own that says the same.
 fn own(pattern: &Pattern<'_>, id: &str, hir: &Hir, samples: &[String]) -> Result<String, String> {
-    let literals = words(hir).unwrap_or_default();
+    let bounded = bounded(hir);
+    let words = words(&bounded).unwrap_or_default();
     let hit = samples.first().map_or("", String::as_str);
-    let bounded = bounded(hir).to_string();
+    let bounded = bounded.to_string();
     let mut last = String::new();
     for regex in [pattern.regex, &bounded] {
-        let written = toml(pattern, id, regex, &literals, hit);
+        let written = toml(pattern, id, regex, &words, hit);
         match scan::operator_rules(&written) {
             Ok(_) => return Ok(written),
             Err(problems) => {
@@ -135,7 +136,7 @@ fn own(pattern: &Pattern<'_>, id: &str, hir: &Hir, samples: &[String]) -> Result
     ))
 }
 
-fn toml(pattern: &Pattern<'_>, id: &str, regex: &str, literals: &[String], hit: &str) -> String {
+fn toml(pattern: &Pattern<'_>, id: &str, regex: &str, words: &Words, hit: &str) -> String {
     let text = |text: &str| Value::from(text).to_string();
     let severity = match pattern.severity {
         severity @ ("critical" | "high" | "medium" | "low") => severity,
@@ -148,12 +149,15 @@ fn toml(pattern: &Pattern<'_>, id: &str, regex: &str, literals: &[String], hit: 
         text(severity),
         text(&format!("{} of Pipelock's configuration.", pattern.name)),
     );
-    match literals.is_empty() {
+    match words.all.is_empty() {
         // Numbers alone have no letters to begin with.
         true => toml.push_str("digits = true\n"),
         false => {
-            let all: Vec<String> = literals.iter().map(|literal| text(literal)).collect();
+            let all: Vec<String> = words.all.iter().map(|word| text(word)).collect();
             let _ = writeln!(toml, "literals = [{}]", all.join(", "));
+            if words.before > 0 {
+                let _ = writeln!(toml, "before = {}", words.before);
+            }
         }
     }
     let _ = writeln!(toml, "regex = {}\nhits = [{}]", text(regex), text(hit));
@@ -181,23 +185,43 @@ fn bounded(hir: &Hir) -> Hir {
     }
 }
 
-/// Words in lower case of which one stands in each match; nothing where there are none.
-fn words(hir: &Hir) -> Option<Vec<String>> {
+/// Words of which one stands in each match.
+#[derive(Default)]
+struct Words {
+    /// In lower case.
+    all: Vec<String>,
+    /// Bytes of a match before its word, at most.
+    before: usize,
+}
+
+impl Words {
+    fn shortest(&self) -> usize {
+        self.all.iter().map(String::len).min().unwrap_or_default()
+    }
+}
+
+/// Words of which one stands in each match of an expression with bounds; nothing where there are none.
+fn words(hir: &Hir) -> Option<Words> {
     match hir.kind() {
         HirKind::Literal(_) | HirKind::Class(_) => {
             let word = letters(hir)?;
-            (word.len() >= LITERAL_BYTES_MIN).then(|| vec![word])
+            (word.len() >= LITERAL_BYTES_MIN).then(|| Words {
+                all: vec![word],
+                before: 0,
+            })
         }
         HirKind::Capture(of) => words(&of.sub),
         HirKind::Repetition(of) if of.min > 0 => words(&of.sub),
         HirKind::Alternation(all) => {
-            let mut of_all = Vec::new();
+            let mut of_all = Words::default();
             for one in all {
-                of_all.extend(words(one)?);
+                let of_one = words(one)?;
+                of_all.all.extend(of_one.all);
+                of_all.before = of_all.before.max(of_one.before);
             }
-            of_all.sort_unstable();
-            of_all.dedup();
-            (of_all.len() <= LITERALS_MAX).then_some(of_all)
+            of_all.all.sort_unstable();
+            of_all.all.dedup();
+            (of_all.all.len() <= LITERALS_MAX).then_some(of_all)
         }
         HirKind::Concat(all) => words_of_row(all),
         HirKind::Empty | HirKind::Look(_) | HirKind::Repetition(_) => None,
@@ -205,25 +229,40 @@ fn words(hir: &Hir) -> Option<Vec<String>> {
 }
 
 /// The best words of what stands one after the other: the longest letters in a row, else what stands in one of them.
-fn words_of_row(all: &[Hir]) -> Option<Vec<String>> {
-    let (mut run, mut best) = (String::new(), String::new());
+fn words_of_row(all: &[Hir]) -> Option<Words> {
+    let (mut run, mut best) = (Words::default(), Words::default());
+    let (mut letters_of_run, mut at) = (String::new(), 0_usize);
     for one in all.iter().map(Some).chain([None]) {
         match one.and_then(letters) {
-            Some(more) => run.push_str(&more),
-            None => {
-                if run.len() > best.len() {
-                    best.clone_from(&run);
+            Some(more) => {
+                if letters_of_run.is_empty() {
+                    run.before = at;
                 }
-                run.clear();
+                letters_of_run.push_str(&more);
+            }
+            None => {
+                run.all = vec![std::mem::take(&mut letters_of_run)];
+                if run.shortest() > best.shortest() {
+                    best = std::mem::take(&mut run);
+                }
             }
         }
+        let longest = one.and_then(|one| one.properties().maximum_len());
+        at = at.saturating_add(longest.unwrap_or_default());
     }
-    if best.len() >= LITERAL_BYTES_MIN {
-        return Some(vec![best]);
+    if best.shortest() >= LITERAL_BYTES_MIN {
+        return Some(best);
     }
-    let shortest = |words: &Vec<String>| words.iter().map(String::len).min();
-    let of_each = all.iter().filter_map(words);
-    of_each.max_by_key(|words| (shortest(words), std::cmp::Reverse(words.len())))
+    let mut at = 0_usize;
+    let of_each = all.iter().filter_map(|one| {
+        let mut found = words(one);
+        if let Some(found) = &mut found {
+            found.before = found.before.saturating_add(at);
+        }
+        at = at.saturating_add(one.properties().maximum_len().unwrap_or_default());
+        found
+    });
+    of_each.max_by_key(|words| (words.shortest(), std::cmp::Reverse(words.all.len())))
 }
 
 /// The letters that this is, in lower case, where it can be no others.

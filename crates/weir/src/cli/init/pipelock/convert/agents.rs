@@ -58,7 +58,7 @@ impl Convert {
         let list = at.key("api_allowlist");
         let hosts = self.source.texts(&list);
         let has_list = self.source.get(&list).is_some();
-        let allowed = self.hosts(hosts);
+        let allowed = self.hosts(hosts, true);
         let mode = at.key("mode");
         let written = self.source.text(&mode);
         let is_strict = written
