@@ -3,7 +3,9 @@
 import http.server
 import json
 import re
+import signal
 import socket
+import ssl
 import threading
 from urllib.parse import quote
 
@@ -26,6 +28,7 @@ def change(house, **web):
             config["web"][key] = value
     before = house.gateway.logs.text().count('"reloaded"')
     path.write_text(json.dumps(config, indent=1))
+    house.gateway.process.send_signal(signal.SIGHUP)
     until(lambda: house.gateway.logs.text().count('"reloaded"') > before, "it is reloaded")
     return [json.loads(line) for line in house.gateway.logs.all if '"reloaded"' in line][-1]
 
@@ -238,7 +241,7 @@ def test_other_settings_are_in_force_without_a_restart(site, tmp_path):  # noqa:
         assert "web.mode is observe" in house.gateway.logs.text()
         assert house.fetch(f"{site.plain}/orders").status == 200
         change(house, mode="enforce", fetch={"bytes_max": 1024})
-        assert house.fetch(f"{site.plain}/page").refusal()[0] == "web.answer_too_large"
+        assert house.fetch(f"{site.plain}/text?times=50").refusal()[0] == "web.answer_too_large"
         # Interception goes and comes again, with the same authority and its certificates.
         change(house, intercept=None, fetch=None)
         assert "of https only the host is seen" in house.gateway.logs.text()
@@ -253,7 +256,6 @@ def test_a_tunnel_goes_on_by_what_it_began_with(site, tmp_path):  # noqa: F811
         made, head = house.connect(f"localhost:{site.secured}")
         assert head.split()[1] == b"200"
         change(house, tunnel={"idle_ms": 60_000}, intercept=None)
-        import ssl
         context = ssl.create_default_context(cafile=str(house.gateway.folder / "site-ca.pem"))
         with context.wrap_socket(made, server_hostname="localhost") as talk:
             talk.sendall(f"GET /page HTTP/1.1\r\nHost: localhost:{site.secured}\r\nConnection: close\r\n\r\n".encode())
