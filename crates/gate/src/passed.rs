@@ -167,7 +167,7 @@ impl Passed {
         match self.observes {
             true => {
                 self.observed
-                    .get_or_insert_with(|| (refusal.code.name, refusal.public));
+                    .get_or_insert((refusal.code.name, refusal.public));
                 Ok(())
             }
             false => Err(refusal),
