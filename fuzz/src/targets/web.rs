@@ -112,10 +112,8 @@ fn gate() -> &'static Arc<Gate> {
             world as Arc<dyn Meter>,
         );
         let values = scan::Values::new([(scan::ValueKind::Canary, CANARY)]);
-        let settings = scan::Settings {
-            values: Some(values.expect("it is long enough")),
-            ..scan::Settings::default()
-        };
+        let mut settings = scan::Settings::default();
+        settings.values = Some(values.expect("it is long enough"));
         let source = policy::Source {
             file: "fuzz.cedar",
             text: POLICY,
